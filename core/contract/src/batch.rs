@@ -1,0 +1,438 @@
+//! Batches and the one check that they pass.
+//!
+//! A [`Batch`] is what a caller says. [`Batch::check`] looks at every length, offset and overlap once and gives a
+//! [`CheckedBatch`]; there is no other way to make one, so engines trust it. Nothing is written before the check has
+//! passed.
+
+use crate::error::{Error, Misuse, Result};
+use crate::key::PreparedKey;
+use crate::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
+use crate::op::{Op, Span};
+use crate::overlap::{Order, check_any_order};
+use crate::status::{OpStatus, Reason};
+use crate::suite::rules::Lengths;
+use crate::suite::{Direction, Suite};
+
+/// Operations of one suite and direction, with the arena that their inputs and outputs lie in.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    suite: Suite,
+    direction: Direction,
+    ops: &'a mut [Op],
+    arena: &'a mut [u8],
+}
+
+/// A batch whose every length, offset and overlap has been checked, with the prepared keys of its operations.
+///
+/// What holds for each operation: input, output, tag and additional data lie within the arena; the output starts at
+/// the input or does not touch it; the tag touches neither input, output nor additional data; the output does not touch
+/// the additional data; nothing that one operation writes is read or written by another; lengths are those that the
+/// suite takes. Engines work on pending operations only.
+#[derive(Debug)]
+pub struct CheckedBatch<'a> {
+    suite: Suite,
+    direction: Direction,
+    ops: &'a mut [Op],
+    arena: &'a mut [u8],
+    keys: &'a [Option<&'a PreparedKey>],
+    input_bytes: u64,
+}
+
+/// One operation's buffers, for engines that go through a batch one by one.
+///
+/// Suites that transform ([`Suite::transforms`]) find their input at the start of `data`, already copied to where the
+/// output goes. The others read `input`.
+#[derive(Debug)]
+pub struct OpBuffers<'b> {
+    /// The key, prepared by this engine; `None` for suites without one.
+    pub key: Option<&'b PreparedKey>,
+    /// The IV, nonce, tweak or counter block.
+    pub iv: &'b [u8],
+    /// The additional data, or FF1's tweak.
+    pub aad: &'b [u8],
+    /// The input of suites that do not transform; empty for those that do.
+    pub input: &'b [u8],
+    /// The output; for suites that transform it begins with the input's `input_len` bytes.
+    pub data: &'b mut [u8],
+    /// Bytes of input.
+    pub input_len: usize,
+    /// The tag, digest or signature: to be written when encrypting, to be verified when decrypting.
+    pub tag: &'b mut [u8],
+    /// Bytes of `data` that are output; preset to all of them.
+    pub output_len: usize,
+    /// Bytes of `tag` that were written; preset to the suite's own length.
+    pub tag_written: usize,
+}
+
+impl Suite {
+    /// Whether the output is the input transformed, so that both may share a place.
+    #[inline]
+    pub const fn transforms(self) -> bool {
+        matches!(
+            self,
+            Suite::Cipher(..)
+                | Suite::Stream(_)
+                | Suite::Aead(_)
+                | Suite::Chain(_)
+                | Suite::Fpe(_)
+                | Suite::PublicEncrypt(_)
+        )
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// A batch of `ops` over `arena`. Nothing is looked at yet.
+    pub fn new(suite: Suite, direction: Direction, ops: &'a mut [Op], arena: &'a mut [u8]) -> Batch<'a> {
+        Batch { suite, direction, ops, arena }
+    }
+
+    /// What is done to every operation.
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Which way.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// How many operations there are.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Checks the batch. Writes nothing.
+    ///
+    /// # Errors
+    /// `Misuse` with the first offending operation's index and the rule it breaks; `Refused` when the suite has no such
+    /// direction or FF1's radix is out of range; `Exhausted` for more operations or bytes than a batch may hold.
+    pub fn check(self) -> Result<CheckedBatch<'a>> {
+        let input_bytes = check_ops(self.suite, self.direction, self.ops, self.arena.len())?;
+        Ok(CheckedBatch {
+            suite: self.suite,
+            direction: self.direction,
+            ops: self.ops,
+            arena: self.arena,
+            keys: &[],
+            input_bytes,
+        })
+    }
+}
+
+/// The limits that one suite and direction set, in the form that the loop over operations wants.
+struct Rules {
+    suite: Suite,
+    direction: Direction,
+    input: Band,
+    iv: Band,
+    tag: Band,
+    aad: Band,
+    needs_key: bool,
+    same_len: bool,
+    separate: bool,
+    arena_len: u64,
+}
+
+/// [`Lengths`] with a power of two as step, so that a test is three instructions.
+#[derive(Clone, Copy)]
+struct Band {
+    min: u32,
+    room: u32,
+    mask: u32,
+}
+
+impl Band {
+    fn new(lengths: Lengths) -> Band {
+        debug_assert!(lengths.step.is_power_of_two());
+        let clamp = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        Band { min: clamp(lengths.min), room: clamp(lengths.max) - clamp(lengths.min), mask: clamp(lengths.step) - 1 }
+    }
+
+    #[inline(always)]
+    fn holds(self, len: u32) -> bool {
+        let above = len.wrapping_sub(self.min);
+        (above <= self.room) & (above & self.mask == 0)
+    }
+}
+
+impl Rules {
+    fn new(suite: Suite, direction: Direction, arena_len: usize) -> Rules {
+        Rules {
+            suite,
+            direction,
+            input: Band::new(suite.input_len(direction)),
+            iv: Band::new(suite.iv_len()),
+            tag: Band::new(suite.tag_len(direction)),
+            aad: Band::new(suite.aad_len()),
+            needs_key: suite.needs_key(),
+            same_len: matches!(suite, Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_)),
+            separate: !suite.transforms(),
+            arena_len: arena_len as u64,
+        }
+    }
+
+    #[inline(always)]
+    fn output(&self, op: &Op) -> Span {
+        let len = if self.same_len {
+            op.input.len
+        } else {
+            // Bounded by the input rule, by u32 and, when a sum leaves u32, by the arena test that follows.
+            let len = self.suite.output_len(self.direction, op.input.len as usize, op.output_len as usize);
+            u32::try_from(len).unwrap_or(u32::MAX)
+        };
+        Span::new(op.output, len)
+    }
+
+    /// Whether an operation keeps every rule that concerns it alone.
+    #[inline(always)]
+    fn holds(&self, op: &Op, output: Span) -> bool {
+        let tag = op.tag_span();
+        let aad = op.aad.span();
+        let lengths = self.input.holds(op.input.len)
+            & self.iv.holds(u32::from(op.iv_len))
+            & self.tag.holds(u32::from(op.tag_len))
+            & self.aad.holds(aad.len);
+        let ends = (op.input.end() <= self.arena_len)
+            & (output.end() <= self.arena_len)
+            & (tag.end() <= self.arena_len)
+            & (aad.end() <= self.arena_len);
+        let state = op.status.is_pending() & (op.key.is_none() != self.needs_key) & (op.reserved == 0);
+        let same_place = (op.input.offset == op.output) & !self.separate;
+        let apart = (same_place | disjoint(op.input, output))
+            & (tag.len == 0 || disjoint(tag, output) & disjoint(tag, op.input) & disjoint(tag, aad))
+            & (aad.len == 0 || disjoint(aad, output));
+        lengths & ends & state & apart
+    }
+
+    /// The rule that an operation breaks, looked for in a fixed order.
+    #[cold]
+    fn diagnose(&self, op: &Op, output: Span) -> Reason {
+        let tag = op.tag_span();
+        let aad = op.aad.span();
+        if !op.status.is_pending() || op.reserved != 0 {
+            Reason::NotPending
+        } else if op.key.is_none() && self.needs_key {
+            Reason::KeyMissing
+        } else if !op.key.is_none() && !self.needs_key {
+            Reason::KeyUnexpected
+        } else if !self.input.holds(op.input.len) {
+            self.diagnose_input(op.input.len)
+        } else if !self.iv.holds(u32::from(op.iv_len)) {
+            Reason::IvLength
+        } else if !self.tag.holds(u32::from(op.tag_len)) {
+            Reason::TagLength
+        } else if !self.aad.holds(aad.len) {
+            Reason::AadUnexpected
+        } else if op.input.end() > self.arena_len {
+            Reason::InputPastEnd
+        } else if output.end() > self.arena_len {
+            Reason::OutputPastEnd
+        } else if tag.end() > self.arena_len {
+            Reason::TagPastEnd
+        } else if aad.end() > self.arena_len {
+            Reason::AadPastEnd
+        } else if !disjoint(tag, output) || !disjoint(tag, op.input) || !disjoint(tag, aad) {
+            Reason::TagOverlap
+        } else if !disjoint(aad, output) {
+            Reason::AadOverlap
+        } else {
+            Reason::PartialOverlap
+        }
+    }
+
+    fn diagnose_input(&self, len: u32) -> Reason {
+        if self.input.room == 0 && self.input.min == 0 {
+            Reason::InputUnexpected
+        } else if len < self.input.min {
+            Reason::InputTooShort
+        } else if len - self.input.min > self.input.room {
+            Reason::InputTooLong
+        } else {
+            Reason::NotBlockMultiple
+        }
+    }
+}
+
+/// Whether two spans share no byte. Empty spans touch nothing.
+#[inline(always)]
+pub(crate) fn disjoint(a: Span, b: Span) -> bool {
+    (a.end() <= u64::from(b.offset)) | (b.end() <= u64::from(a.offset)) | (a.len == 0) | (b.len == 0)
+}
+
+fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -> Result<u64> {
+    if !suite.has_direction(direction) {
+        return Err(Error::Refused(crate::error::Refusal::NoSuchDirection(suite, direction)));
+    }
+    if let Suite::Fpe(ff1) = suite
+        && !ff1.radix_is_valid()
+    {
+        return Err(Error::key(suite, crate::error::KeyProblem::Parameters));
+    }
+    if ops.len() > BATCH_OPS_MAX {
+        return Err(Error::exhausted("BATCH_OPS_MAX", BATCH_OPS_MAX, ops.len()));
+    }
+    if arena_len > ARENA_LEN_MAX {
+        return Err(Error::exhausted("ARENA_LEN_MAX", ARENA_LEN_MAX, arena_len));
+    }
+    let rules = Rules::new(suite, direction, arena_len);
+    let mut order = Order::new();
+    let mut input_bytes = 0u64;
+    for (index, op) in ops.iter().enumerate() {
+        let output = rules.output(op);
+        if !rules.holds(op, output) {
+            return Err(Error::misuse(index, rules.diagnose(op, output)));
+        }
+        order.step(op, output);
+        input_bytes += u64::from(op.input.len);
+    }
+    if !order.proves_disjoint() {
+        let output_of = |op: &Op| rules.output(op);
+        check_any_order(ops, output_of, direction == Direction::Encrypt)
+            .map_err(|op| Misuse { op, reason: Reason::OpsOverlap })?;
+    }
+    Ok(input_bytes)
+}
+
+impl<'a> CheckedBatch<'a> {
+    /// What is done to every operation.
+    #[inline]
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Which way.
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// How many operations there are, pending or not.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Bytes of input of all operations together.
+    #[inline]
+    pub fn input_bytes(&self) -> u64 {
+        self.input_bytes
+    }
+
+    /// The operations, to be read.
+    #[inline]
+    pub fn ops(&self) -> &[Op] {
+        self.ops
+    }
+
+    /// Each operation's prepared key, in the operations' order; empty when the suite has no keys.
+    #[inline]
+    pub fn keys(&self) -> &'a [Option<&'a PreparedKey>] {
+        self.keys
+    }
+
+    /// A batch over the same operations and arena with these keys attached, one an operation.
+    ///
+    /// # Errors
+    /// `Misuse` when there are neither as many keys as operations nor none.
+    pub fn attach_keys<'b>(&'b mut self, keys: &'b [Option<&'b PreparedKey>]) -> Result<CheckedBatch<'b>> {
+        if !keys.is_empty() && keys.len() != self.ops.len() {
+            return Err(Error::misuse(keys.len().min(self.ops.len()), Reason::KeyMissing));
+        }
+        Ok(CheckedBatch {
+            suite: self.suite,
+            direction: self.direction,
+            ops: self.ops,
+            arena: self.arena,
+            keys,
+            input_bytes: self.input_bytes,
+        })
+    }
+
+    /// Sets the status of an operation; the rest of an operation cannot be changed any more.
+    #[inline]
+    pub fn set_status(&mut self, index: usize, status: OpStatus) {
+        self.ops[index].status = status;
+    }
+
+    /// Operations whose status satisfies `wanted`, set to `status`. Returns how many there were.
+    pub fn replace_status(&mut self, wanted: impl Fn(OpStatus) -> bool, status: OpStatus) -> usize {
+        let mut count = 0;
+        for op in self.ops.iter_mut().filter(|op| wanted(op.status)) {
+            op.status = status;
+            count += 1;
+        }
+        count
+    }
+
+    /// Operations, arena and keys, for engines with kernels of their own. Such an engine keeps the rules that
+    /// [`CheckedBatch::process`] keeps for the others: it touches pending operations only, changes nothing of them but
+    /// `status`, `output_len` and `tag_len`, and zeroes the output of a failed open.
+    #[inline]
+    pub fn parts(&mut self) -> (&mut [Op], &mut [u8], &'a [Option<&'a PreparedKey>]) {
+        (self.ops, self.arena, self.keys)
+    }
+
+    /// Goes through the pending operations one by one. `work` gets the buffers and says what became of the operation.
+    ///
+    /// When the outcome is not `Done`, what lies at the output is zeroed; lengths are reported in the operation.
+    pub fn process(&mut self, mut work: impl FnMut(&mut OpBuffers<'_>) -> OpStatus) {
+        for index in 0..self.ops.len() {
+            if self.ops[index].status.is_pending() {
+                let key = self.keys.get(index).copied().flatten();
+                self.process_one(index, key, &mut work);
+            }
+        }
+    }
+
+    fn process_one(
+        &mut self,
+        index: usize,
+        key: Option<&PreparedKey>,
+        work: &mut impl FnMut(&mut OpBuffers<'_>) -> OpStatus,
+    ) {
+        let op = &mut self.ops[index];
+        let input_len = op.input.len as usize;
+        let output_len = self.suite.output_len(self.direction, input_len, op.output_len as usize);
+        let output = op.output as usize..op.output as usize + output_len;
+        let transforms = self.suite.transforms();
+        if transforms && op.output != op.input.offset {
+            self.arena.copy_within(op.input.range(), output.start);
+        }
+        let input = if transforms { 0..0 } else { op.input.range() };
+        // Empty ranges become 0..0: an empty span may lie inside another one.
+        let place = |range: core::ops::Range<usize>| if range.is_empty() { 0..0 } else { range };
+        let ranges = [input, output, op.aad.span().range(), op.tag_span().range()].map(place);
+        let Ok([input, data, aad, tag]) = self.arena.get_disjoint_mut(ranges) else {
+            op.status = OpStatus::EngineFault;
+            return;
+        };
+        let iv = &op.iv[..usize::from(op.iv_len).min(op.iv.len())];
+        let tag_written = match self.suite {
+            Suite::Sign(_) | Suite::Kem(_) => self.suite.default_tag_len().min(tag.len()),
+            _ => tag.len(),
+        };
+        let mut buffers = OpBuffers { key, iv, aad, input, data, input_len, tag, output_len, tag_written };
+        let status = work(&mut buffers);
+        let (written, tag_written) = (buffers.output_len.min(output_len), buffers.tag_written);
+        if status.is_done() {
+            buffers.data[written..].fill(0);
+            op.output_len = u32::try_from(written).unwrap_or(u32::MAX);
+            op.tag_len = u16::try_from(tag_written).unwrap_or(op.tag_len);
+        } else {
+            buffers.data.fill(0);
+            op.output_len = 0;
+        }
+        op.status = status;
+    }
+}

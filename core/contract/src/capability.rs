@@ -1,0 +1,261 @@
+//! What engines say of themselves, as const data. The router, the tests and the documentation read the same tables.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::suite::{Direction, Suite, UnknownSuite};
+
+/// A group of suites that an engine runs alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Capability {
+    /// The suites, in their canonical form.
+    pub suites: &'static [Suite],
+    /// Which ways it runs them.
+    pub directions: Directions,
+    /// The longest input in bytes that it takes; what the suite allows may be less.
+    pub input_len_max: usize,
+    /// Messages that it works on side by side.
+    pub lanes: u16,
+    /// Whether its running time tells anything about keys or data.
+    pub timing: Timing,
+    /// What it probably costs, until it has been measured.
+    pub prior: Cost,
+}
+
+impl Capability {
+    /// A group of suites in all their directions, without a length limit of its own, one message at a time, in constant
+    /// time.
+    pub const fn new(suites: &'static [Suite], prior: Cost) -> Capability {
+        Capability {
+            suites,
+            directions: Directions::BOTH,
+            input_len_max: usize::MAX,
+            lanes: 1,
+            timing: Timing::Constant,
+            prior,
+        }
+    }
+
+    /// The same, marked as variable in time.
+    #[must_use]
+    pub const fn variable_time(mut self) -> Capability {
+        self.timing = Timing::Variable;
+        self
+    }
+
+    /// The same, in these directions only.
+    #[must_use]
+    pub const fn directions(mut self, directions: Directions) -> Capability {
+        self.directions = directions;
+        self
+    }
+
+    /// The same, for inputs up to `len` bytes.
+    #[must_use]
+    pub const fn input_len_max(mut self, len: usize) -> Capability {
+        self.input_len_max = len;
+        self
+    }
+
+    /// The same, with this many messages side by side.
+    #[must_use]
+    pub const fn lanes(mut self, lanes: u16) -> Capability {
+        self.lanes = lanes;
+        self
+    }
+
+    /// Whether the group holds `suite` in `direction`.
+    pub fn covers(&self, suite: Suite, direction: Direction) -> bool {
+        self.directions.contains(direction)
+            && suite.has_direction(direction)
+            && self.suites.contains(&suite.canonical())
+    }
+}
+
+/// The capability of `capabilities` that covers a suite and direction, if any.
+pub fn find(capabilities: &[Capability], suite: Suite, direction: Direction) -> Option<&Capability> {
+    capabilities.iter().find(|capability| capability.covers(suite, direction))
+}
+
+/// A set of directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Directions(u8);
+
+impl Directions {
+    /// Forward only.
+    pub const ENCRYPT: Directions = Directions(1);
+    /// Back only.
+    pub const DECRYPT: Directions = Directions(2);
+    /// Forward and back.
+    pub const BOTH: Directions = Directions(3);
+
+    /// Whether the set holds `direction`.
+    #[inline]
+    pub const fn contains(self, direction: Direction) -> bool {
+        self.0 & (1 << direction as u8) != 0
+    }
+
+    /// The set as bits: 1 for encrypt, 2 for decrypt.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these bits, if it is one and not empty.
+    pub const fn from_bits(bits: u8) -> Option<Directions> {
+        if bits >= 1 && bits <= 3 { Some(Directions(bits)) } else { None }
+    }
+}
+
+/// Whether running time depends on secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timing {
+    /// No secret-dependent branch or memory index.
+    Constant,
+    /// Table-driven or otherwise variable; for legacy suites only.
+    Variable,
+}
+
+/// Cost of a batch in nanoseconds: `C1 + C2 · ops + C3 · bytes` (Lindemann and Smith 2001, section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// C1: nanoseconds for the batch as such.
+    pub batch_ns: f64,
+    /// C2: nanoseconds for each operation.
+    pub op_ns: f64,
+    /// C3: nanoseconds for each byte of input.
+    pub byte_ns: f64,
+}
+
+impl Cost {
+    /// A cost from its three terms.
+    pub const fn new(batch_ns: f64, op_ns: f64, byte_ns: f64) -> Cost {
+        Cost { batch_ns, op_ns, byte_ns }
+    }
+
+    /// The predicted nanoseconds for `ops` operations with `bytes` bytes of input together.
+    #[inline]
+    pub fn predict_ns(&self, ops: u64, bytes: u64) -> f64 {
+        self.batch_ns + self.op_ns * ops as f64 + self.byte_ns * bytes as f64
+    }
+}
+
+/// What kind of thing an engine is. Key policies name kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum EngineKind {
+    /// Plain code on this processor, the oracle of all others.
+    Reference = 0,
+    /// A fast library on this processor.
+    Library = 1,
+    /// Our vector kernels on this processor.
+    Lanes = 2,
+    /// A GPU.
+    Gpu = 3,
+    /// A PKCS#11 token or HSM.
+    Token = 4,
+    /// Another process.
+    Service = 5,
+    /// A system to compare with, in the lab only.
+    Peer = 6,
+    /// A test double.
+    Fault = 7,
+}
+
+impl EngineKind {
+    /// All kinds.
+    pub const ALL: [EngineKind; 8] = [
+        EngineKind::Reference,
+        EngineKind::Library,
+        EngineKind::Lanes,
+        EngineKind::Gpu,
+        EngineKind::Token,
+        EngineKind::Service,
+        EngineKind::Peer,
+        EngineKind::Fault,
+    ];
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EngineKind::Reference => "reference",
+            EngineKind::Library => "library",
+            EngineKind::Lanes => "lanes",
+            EngineKind::Gpu => "gpu",
+            EngineKind::Token => "token",
+            EngineKind::Service => "service",
+            EngineKind::Peer => "peer",
+            EngineKind::Fault => "fault",
+        })
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = UnknownSuite;
+
+    fn from_str(name: &str) -> Result<EngineKind, UnknownSuite> {
+        EngineKind::ALL
+            .into_iter()
+            .find(|kind| kind.to_string() == name.trim())
+            .ok_or_else(|| UnknownSuite { name: name.to_owned(), nearest: None })
+    }
+}
+
+/// A set of engine kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EngineKinds(u8);
+
+impl EngineKinds {
+    /// Every kind.
+    pub const ALL: EngineKinds = EngineKinds(0xff);
+    /// No kind.
+    pub const NONE: EngineKinds = EngineKinds(0);
+    /// Kinds that run inside this process on this machine's own processor.
+    pub const IN_PROCESS: EngineKinds = EngineKinds(0b1100_0111);
+
+    /// The set of one kind.
+    pub const fn only(kind: EngineKind) -> EngineKinds {
+        EngineKinds(1 << kind as u8)
+    }
+
+    /// The set with one kind more.
+    #[must_use]
+    pub const fn with(self, kind: EngineKind) -> EngineKinds {
+        EngineKinds(self.0 | 1 << kind as u8)
+    }
+
+    /// Kinds in both sets.
+    #[inline]
+    #[must_use]
+    pub const fn intersect(self, other: EngineKinds) -> EngineKinds {
+        EngineKinds(self.0 & other.0)
+    }
+
+    /// Whether the set holds `kind`.
+    #[inline]
+    pub const fn contains(self, kind: EngineKind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+
+    /// Whether the set holds no kind.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The set as bits, bit `n` for the kind with that discriminant.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these bits.
+    pub const fn from_bits(bits: u8) -> EngineKinds {
+        EngineKinds(bits)
+    }
+}
+
+impl fmt::Debug for EngineKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(EngineKind::ALL.iter().filter(|kind| self.contains(**kind))).finish()
+    }
+}

@@ -1,0 +1,99 @@
+//! Engines: what executes batches.
+//!
+//! Control plane ([`Engine`]) and data plane ([`EngineQueue`]) are different types. There is one indirect call per
+//! batch, none per operation.
+
+use crate::batch::CheckedBatch;
+use crate::capability::{Capability, EngineKind};
+use crate::error::Result;
+use crate::key::{KeyMaterial, PreparedKey};
+use crate::owned::{Completed, NotSubmitted, OwnedBatch, Ticket};
+use crate::suite::Suite;
+
+/// An engine: says what it can do, prepares keys, opens queues.
+pub trait Engine: Send + Sync {
+    /// Name, kind, version, parallelism, chosen kernels.
+    fn info(&self) -> &EngineInfo;
+
+    /// What it runs, as const data.
+    fn capabilities(&self) -> &[Capability];
+
+    /// Turns a key's bytes into what the data path needs: schedules, hash powers, midstates. Done once per key and
+    /// suite, not per operation.
+    ///
+    /// # Errors
+    /// `Refused` with `KeyUnsuitable` when the bytes do not suit the suite; `EngineFault` when the engine fails.
+    fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey>;
+
+    /// Opens a queue: one per core or stream, so that it needs no locks.
+    ///
+    /// # Errors
+    /// `Exhausted` when the engine has no more queues; `EngineFault` when it fails.
+    fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>>;
+}
+
+/// A queue of an engine, owned by one thread at a time.
+pub trait EngineQueue: Send {
+    /// Runs a batch on the caller's thread. On return no operation is pending: each one that was has a status.
+    fn run(&mut self, batch: &mut CheckedBatch<'_>);
+
+    /// Hands a batch over to be worked on meanwhile. Engines that run on the caller's thread only keep this default,
+    /// which gives the batch back.
+    ///
+    /// # Errors
+    /// The batch and the reason why it was not taken.
+    fn submit(&mut self, batch: OwnedBatch) -> core::result::Result<Ticket, Box<NotSubmitted>> {
+        Err(Box::new(NotSubmitted { batch, full: false }))
+    }
+
+    /// Collects what has been completed since the last call; returns how many batches were added to `done`.
+    fn poll(&mut self, done: &mut Vec<Completed>) -> usize {
+        let _ = done;
+        0
+    }
+}
+
+/// What is known of an engine as such.
+#[derive(Clone, Debug)]
+pub struct EngineInfo {
+    /// Its name: `reference`, `library`, `lanes`, `openssl` …; unique within a mill.
+    pub name: &'static str,
+    /// What kind of thing it is.
+    pub kind: EngineKind,
+    /// The version of what does the work, for example the library's.
+    pub version: String,
+    /// Batches that it can work on at the same time.
+    pub parallelism: usize,
+    /// The kernels that it chose on this machine, one a family.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A kernel that was chosen for a family of suites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The family, for example `aes` or `des`.
+    pub family: &'static str,
+    /// The kernel's name, by which it can be forced, for example `vaes512`.
+    pub name: String,
+}
+
+impl EngineInfo {
+    /// The name of the kernel that runs `suite`: the one of the longest matching family, else the engine's only one,
+    /// else `default`.
+    pub fn kernel_for(&self, suite: Suite) -> &str {
+        let name = suite.to_string();
+        self.kernels
+            .iter()
+            .filter(|kernel| name.contains(kernel.family))
+            .max_by_key(|kernel| kernel.family.len())
+            .or_else(|| self.kernels.first().filter(|_| self.kernels.len() == 1))
+            .map_or("default", |kernel| kernel.name.as_str())
+    }
+}
+
+/// Where a queue will be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueHint {
+    /// The core that its owner runs on, if that is fixed.
+    pub core: Option<usize>,
+}

@@ -1,0 +1,33 @@
+//! The contract of Ciphermill: the words that every other crate speaks, as types.
+//!
+//! An application fills an *arena* with bytes and describes what is to be done with them as *operations* ([`Op`],
+//! 64 bytes each). Operations of one [`Suite`] and one [`Direction`] form a [`Batch`]. Checking a batch once yields a
+//! [`CheckedBatch`], the only thing an [`Engine`] ever sees. Every operation carries its own [`OpStatus`]; a failed
+//! operation never fails its neighbours.
+//!
+//! This crate holds no engine, does no input or output and has no unsafe code.
+//!
+//! Reading order: [`suite`], [`op`], [`batch`], [`engine`], [`error`], [`limits`].
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod capability;
+pub mod engine;
+pub mod error;
+pub mod key;
+pub mod limits;
+pub mod op;
+mod overlap;
+pub mod owned;
+pub mod status;
+pub mod suite;
+
+pub use batch::{Batch, CheckedBatch, OpBuffers};
+pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Timing};
+pub use engine::{Engine, EngineInfo, EngineQueue, QueueHint};
+pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};
+pub use key::{KeyForm, KeyId, KeyMaterial, PreparedKey};
+pub use op::{Aad, Op, Span};
+pub use owned::{ArenaBuffer, Completed, NotSubmitted, OwnedBatch, Ticket};
+pub use status::{OpStatus, Reason};
+pub use suite::{Direction, Suite};

@@ -1,0 +1,176 @@
+//! One operation: 64 bytes, one cache line, aligned to it.
+
+use crate::key::KeyId;
+use crate::limits::IV_LEN_MAX;
+use crate::status::OpStatus;
+
+/// A stretch of an arena: offset and length in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Span {
+    /// First byte, counted from the start of the arena.
+    pub offset: u32,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// A span of `len` bytes from `offset`.
+    #[inline]
+    pub const fn new(offset: u32, len: u32) -> Span {
+        Span { offset, len }
+    }
+
+    /// One past the last byte. Sixty-four bits wide, so that it cannot wrap.
+    #[inline]
+    pub const fn end(self) -> u64 {
+        self.offset as u64 + self.len as u64
+    }
+
+    /// The span as a range of indices.
+    #[inline]
+    pub const fn range(self) -> core::ops::Range<usize> {
+        self.offset as usize..self.offset as usize + self.len as usize
+    }
+}
+
+/// Where an operation's additional authenticated data (or its FF1 tweak) lie.
+///
+/// Many operations may share one place, for example a column's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C, packed(2))]
+pub struct Aad {
+    /// First byte, counted from the start of the arena.
+    pub offset: u32,
+    /// Length in bytes.
+    pub len: u16,
+}
+
+impl Aad {
+    /// Additional data of `len` bytes from `offset`.
+    #[inline]
+    pub const fn new(offset: u32, len: u16) -> Aad {
+        Aad { offset, len }
+    }
+
+    /// The place as a span.
+    #[inline]
+    pub const fn span(self) -> Span {
+        Span { offset: self.offset, len: self.len as u32 }
+    }
+}
+
+/// One operation.
+///
+/// Which fields a suite reads follows from its rules ([`crate::Suite::iv_len`], [`crate::Suite::tag_len`],
+/// [`crate::Suite::output_len`]); fields that it does not read must be zero. The layout is fixed (`repr(C)`, 64 bytes),
+/// so that a batch can lie in memory shared with another process or a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Op {
+    /// The key in the key table, [`KeyId::NONE`] for suites without one.
+    pub key: KeyId,
+    /// Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it.
+    pub iv: [u8; IV_LEN_MAX],
+    /// Where the input lies.
+    pub input: Span,
+    /// Where the output goes; may equal `input.offset` (in place); a partial overlap is misuse.
+    pub output: u32,
+    /// Where the tag, digest or signature goes (or lies, when it is to be verified).
+    pub tag: u32,
+    /// Additional authenticated data; for FF1 the tweak.
+    pub aad: Aad,
+    /// What became of the operation.
+    pub status: OpStatus,
+    /// The caller's own; carried through unchanged.
+    pub cookie: u64,
+    /// Bytes written at `output`, set when the operation ends. [`crate::Suite::Random`] reads the wanted length here.
+    pub output_len: u32,
+    /// Bytes at `tag`; on return from signing or encapsulation the bytes written there.
+    pub tag_len: u16,
+    /// Bytes of `iv` in use.
+    pub iv_len: u8,
+    /// Must be zero.
+    pub reserved: u8,
+}
+
+impl Op {
+    /// An operation in place on `input` under `key`, without IV, tag or additional data.
+    #[inline]
+    pub fn in_place(key: KeyId, input: Span) -> Op {
+        Op { key, input, output: input.offset, ..Op::default() }
+    }
+
+    /// Sets the initialisation vector.
+    ///
+    /// Longer slices than [`IV_LEN_MAX`] leave an `iv_len` that every suite refuses.
+    #[inline]
+    #[must_use]
+    pub fn with_iv(mut self, iv: &[u8]) -> Op {
+        let len = iv.len().min(IV_LEN_MAX);
+        self.iv[..len].copy_from_slice(&iv[..len]);
+        self.iv_len = u8::try_from(iv.len()).unwrap_or(u8::MAX);
+        self
+    }
+
+    /// Sets where the output goes.
+    #[inline]
+    #[must_use]
+    pub const fn with_output(mut self, output: u32) -> Op {
+        self.output = output;
+        self
+    }
+
+    /// Sets where the tag, digest or signature of `len` bytes lies.
+    #[inline]
+    #[must_use]
+    pub const fn with_tag(mut self, offset: u32, len: u16) -> Op {
+        self.tag = offset;
+        self.tag_len = len;
+        self
+    }
+
+    /// Sets where the additional data lie.
+    #[inline]
+    #[must_use]
+    pub const fn with_aad(mut self, offset: u32, len: u16) -> Op {
+        self.aad = Aad { offset, len };
+        self
+    }
+
+    /// The tag's place as a span.
+    #[inline]
+    pub const fn tag_span(&self) -> Span {
+        Span { offset: self.tag, len: self.tag_len as u32 }
+    }
+}
+
+const _: () = assert!(core::mem::size_of::<Op>() == 64 && core::mem::align_of::<Op>() == 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    #[test]
+    fn layout_is_the_documented_one() {
+        assert_eq!(offset_of!(Op, key), 0);
+        assert_eq!(offset_of!(Op, iv), 8);
+        assert_eq!(offset_of!(Op, input), 24);
+        assert_eq!(offset_of!(Op, output), 32);
+        assert_eq!(offset_of!(Op, tag), 36);
+        assert_eq!(offset_of!(Op, aad), 40);
+        assert_eq!(offset_of!(Op, status), 46);
+        assert_eq!(offset_of!(Op, cookie), 48);
+        assert_eq!(offset_of!(Op, output_len), 56);
+        assert_eq!(offset_of!(Op, tag_len), 60);
+        assert_eq!(offset_of!(Op, iv_len), 62);
+        assert_eq!(offset_of!(Op, reserved), 63);
+    }
+
+    #[test]
+    fn an_overlong_iv_is_kept_as_a_length_no_suite_takes() {
+        let op = Op::in_place(KeyId::NONE, Span::new(0, 0)).with_iv(&[7; 300]);
+        assert_eq!(op.iv_len, u8::MAX);
+    }
+}

@@ -1,0 +1,320 @@
+//! Every suite there is, by family, as const data.
+
+use crate::suite::rules::{GCM_SIV_SIZES, KEMS, RSA_DIGESTS};
+use crate::suite::{
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, Mac, MlDsaSet, Mode,
+    PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+};
+
+const AES: [BlockCipher; 3] =
+    [BlockCipher::Aes(AesSize::Aes128), BlockCipher::Aes(AesSize::Aes192), BlockCipher::Aes(AesSize::Aes256)];
+
+const fn aes(mode: Mode) -> [Suite; 3] {
+    [Suite::Cipher(AES[0], mode), Suite::Cipher(AES[1], mode), Suite::Cipher(AES[2], mode)]
+}
+
+/// DES in ECB and CBC.
+pub const DES: [Suite; 2] = [Suite::Cipher(BlockCipher::Des, Mode::Ecb), Suite::Cipher(BlockCipher::Des, Mode::Cbc)];
+/// Triple DES in ECB and outer CBC.
+pub const TRIPLE_DES: [Suite; 2] =
+    [Suite::Cipher(BlockCipher::TripleDes, Mode::Ecb), Suite::Cipher(BlockCipher::TripleDes, Mode::Cbc)];
+/// AES-ECB.
+pub const AES_ECB: [Suite; 3] = aes(Mode::Ecb);
+/// AES-CBC.
+pub const AES_CBC: [Suite; 3] = aes(Mode::Cbc);
+/// AES-CTR.
+pub const AES_CTR: [Suite; 3] = aes(Mode::Ctr);
+/// AES-XTS; there is no 192-bit form (NIST SP 800-38E).
+pub const AES_XTS: [Suite; 2] = [Suite::Cipher(AES[0], Mode::Xts), Suite::Cipher(AES[2], Mode::Xts)];
+/// Blowfish in ECB, CBC and CTR.
+pub const BLOWFISH: [Suite; 3] = [
+    Suite::Cipher(BlockCipher::Blowfish, Mode::Ecb),
+    Suite::Cipher(BlockCipher::Blowfish, Mode::Cbc),
+    Suite::Cipher(BlockCipher::Blowfish, Mode::Ctr),
+];
+/// Khufu and Khafre in ECB and CBC.
+pub const KHUFU_KHAFRE: [Suite; 4] = [
+    Suite::Cipher(BlockCipher::Khufu, Mode::Ecb),
+    Suite::Cipher(BlockCipher::Khufu, Mode::Cbc),
+    Suite::Cipher(BlockCipher::Khafre, Mode::Ecb),
+    Suite::Cipher(BlockCipher::Khafre, Mode::Cbc),
+];
+/// ChaCha20.
+pub const CHACHA20: [Suite; 1] = [Suite::Stream(StreamCipher::ChaCha20)];
+/// RC4 and SEAL 3.0.
+pub const LEGACY_STREAMS: [Suite; 2] = [Suite::Stream(StreamCipher::Rc4), Suite::Stream(StreamCipher::Seal3)];
+
+/// AES-GCM.
+pub const AES_GCM: [Suite; 3] = [
+    Suite::Aead(Aead::AesGcm(AesSize::Aes128)),
+    Suite::Aead(Aead::AesGcm(AesSize::Aes192)),
+    Suite::Aead(Aead::AesGcm(AesSize::Aes256)),
+];
+/// AES-CCM.
+pub const AES_CCM: [Suite; 3] = [
+    Suite::Aead(Aead::AesCcm(AesSize::Aes128)),
+    Suite::Aead(Aead::AesCcm(AesSize::Aes192)),
+    Suite::Aead(Aead::AesCcm(AesSize::Aes256)),
+];
+/// AES-GCM-SIV.
+pub const AES_GCM_SIV: [Suite; 2] =
+    [Suite::Aead(Aead::AesGcmSiv(GCM_SIV_SIZES[0])), Suite::Aead(Aead::AesGcmSiv(GCM_SIV_SIZES[1]))];
+/// AES-SIV.
+pub const AES_SIV: [Suite; 3] = [
+    Suite::Aead(Aead::AesSiv(AesSize::Aes128)),
+    Suite::Aead(Aead::AesSiv(AesSize::Aes192)),
+    Suite::Aead(Aead::AesSiv(AesSize::Aes256)),
+];
+/// AES-OCB3.
+pub const AES_OCB: [Suite; 3] = [
+    Suite::Aead(Aead::AesOcb(AesSize::Aes128)),
+    Suite::Aead(Aead::AesOcb(AesSize::Aes192)),
+    Suite::Aead(Aead::AesOcb(AesSize::Aes256)),
+];
+/// ChaCha20-Poly1305.
+pub const CHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::ChaCha20Poly1305)];
+
+const fn digests() -> [Suite; 9] {
+    let mut out = [Suite::Random; 9];
+    let mut i = 0;
+    while i < 9 {
+        out[i] = Suite::Digest(Digest::ALL[i]);
+        i += 1;
+    }
+    out
+}
+
+const fn hmacs() -> [Suite; 9] {
+    let mut out = [Suite::Random; 9];
+    let mut i = 0;
+    while i < 9 {
+        out[i] = Suite::Mac(Mac::Hmac(Digest::ALL[i]));
+        i += 1;
+    }
+    out
+}
+
+/// Digests.
+pub const DIGESTS: [Suite; 9] = digests();
+/// HMAC over every digest.
+pub const HMAC: [Suite; 9] = hmacs();
+/// AES-CMAC.
+pub const CMAC: [Suite; 3] = [
+    Suite::Mac(Mac::Cmac(AesSize::Aes128)),
+    Suite::Mac(Mac::Cmac(AesSize::Aes192)),
+    Suite::Mac(Mac::Cmac(AesSize::Aes256)),
+];
+/// AES-GMAC.
+pub const GMAC: [Suite; 3] = [
+    Suite::Mac(Mac::Gmac(AesSize::Aes128)),
+    Suite::Mac(Mac::Gmac(AesSize::Aes192)),
+    Suite::Mac(Mac::Gmac(AesSize::Aes256)),
+];
+/// Poly1305.
+pub const POLY1305: [Suite; 1] = [Suite::Mac(Mac::Poly1305)];
+/// FF1, its radix standing for all.
+pub const FF1: [Suite; 3] = [
+    Suite::Fpe(Ff1 { size: AesSize::Aes128, radix: 10 }),
+    Suite::Fpe(Ff1 { size: AesSize::Aes192, radix: 10 }),
+    Suite::Fpe(Ff1 { size: AesSize::Aes256, radix: 10 }),
+];
+/// Random bytes.
+pub const RANDOM: [Suite; 1] = [Suite::Random];
+
+/// The digests that chains run HMAC over.
+pub const CHAIN_DIGESTS: [Digest; 6] =
+    [Digest::Md5, Digest::Sha1, Digest::Sha224, Digest::Sha256, Digest::Sha384, Digest::Sha512];
+/// The ciphers and modes of chains.
+pub const CHAIN_CIPHERS: [(BlockCipher, Mode); 8] = [
+    (BlockCipher::Des, Mode::Cbc),
+    (BlockCipher::TripleDes, Mode::Cbc),
+    (AES[0], Mode::Cbc),
+    (AES[1], Mode::Cbc),
+    (AES[2], Mode::Cbc),
+    (AES[0], Mode::Ctr),
+    (AES[1], Mode::Ctr),
+    (AES[2], Mode::Ctr),
+];
+
+const fn chains(order: ChainOrder) -> [Suite; 48] {
+    let mut out = [Suite::Random; 48];
+    let mut i = 0;
+    while i < out.len() {
+        let (cipher, mode) = CHAIN_CIPHERS[i / CHAIN_DIGESTS.len()];
+        let digest = CHAIN_DIGESTS[i % CHAIN_DIGESTS.len()];
+        out[i] = Suite::Chain(Chain { cipher, mode, digest, order });
+        i += 1;
+    }
+    out
+}
+
+/// Chains that encrypt, then MAC.
+pub const CHAINS_ENCRYPT_THEN_MAC: [Suite; 48] = chains(ChainOrder::EncryptThenMac);
+/// Chains that MAC, then encrypt.
+pub const CHAINS_MAC_THEN_ENCRYPT: [Suite; 48] = chains(ChainOrder::MacThenEncrypt);
+
+const fn rsa_sign(padding: SignPadding) -> [Suite; 16] {
+    let mut out = [Suite::Random; 16];
+    let mut i = 0;
+    while i < out.len() {
+        out[i] = Suite::Sign(Signature::Rsa(RsaSize::ALL[i / 4], padding, RSA_DIGESTS[i % 4]));
+        i += 1;
+    }
+    out
+}
+
+/// RSASSA-PKCS1-v1_5.
+pub const RSA_SIGN_PKCS1: [Suite; 16] = rsa_sign(SignPadding::Pkcs1);
+/// RSASSA-PSS; RSA-1024 is too short for SHA-512 with a salt of its length.
+pub const RSA_SIGN_PSS: [Suite; 15] = {
+    let all = rsa_sign(SignPadding::Pss);
+    let mut out = [Suite::Random; 15];
+    let mut from = 0;
+    let mut to = 0;
+    while from < all.len() {
+        // 1,024 bits cannot hold a SHA-512 digest and a salt as long (RFC 8017, 9.1.1).
+        if from != 3 {
+            out[to] = all[from];
+            to += 1;
+        }
+        from += 1;
+    }
+    out
+};
+/// RSAES-PKCS1-v1_5.
+pub const RSA_ENCRYPT_PKCS1: [Suite; 4] = [
+    Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(RsaSize::Rsa1024)),
+    Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(RsaSize::Rsa2048)),
+    Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(RsaSize::Rsa3072)),
+    Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(RsaSize::Rsa4096)),
+];
+/// RSAES-OAEP with SHA-1 and SHA-256 for every size.
+pub const RSA_ENCRYPT_OAEP: [Suite; 8] = {
+    let mut out = [Suite::Random; 8];
+    let mut i = 0;
+    while i < out.len() {
+        out[i] = Suite::PublicEncrypt(PublicEncryption::RsaOaep(RsaSize::ALL[i / 2], RSA_DIGESTS[i % 2]));
+        i += 1;
+    }
+    out
+};
+/// ECDSA on prime curves.
+pub const ECDSA: [Suite; 3] = [
+    Suite::Sign(Signature::Ecdsa(Curve::P256)),
+    Suite::Sign(Signature::Ecdsa(Curve::P384)),
+    Suite::Sign(Signature::Ecdsa(Curve::P521)),
+];
+/// ECDH on prime curves.
+pub const ECDH: [Suite; 3] = [
+    Suite::Agree(Agreement::Ecdh(Curve::P256)),
+    Suite::Agree(Agreement::Ecdh(Curve::P384)),
+    Suite::Agree(Agreement::Ecdh(Curve::P521)),
+];
+/// ECDSA and ECDH on binary curves.
+pub const BINARY_CURVES: [Suite; 8] = [
+    Suite::Sign(Signature::Ecdsa(Curve::Sect163k1)),
+    Suite::Sign(Signature::Ecdsa(Curve::Sect163r2)),
+    Suite::Sign(Signature::Ecdsa(Curve::Sect233k1)),
+    Suite::Sign(Signature::Ecdsa(Curve::Sect233r1)),
+    Suite::Agree(Agreement::Ecdh(Curve::Sect163k1)),
+    Suite::Agree(Agreement::Ecdh(Curve::Sect163r2)),
+    Suite::Agree(Agreement::Ecdh(Curve::Sect233k1)),
+    Suite::Agree(Agreement::Ecdh(Curve::Sect233r1)),
+];
+/// Finite-field Diffie-Hellman.
+pub const DH: [Suite; 3] = [
+    Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048)),
+    Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072)),
+    Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096)),
+];
+/// X25519.
+pub const X25519: [Suite; 1] = [Suite::Agree(Agreement::X25519)];
+/// Ed25519.
+pub const ED25519: [Suite; 1] = [Suite::Sign(Signature::Ed25519)];
+/// ML-KEM.
+pub const ML_KEM: [Suite; 3] = [Suite::Kem(KEMS[0]), Suite::Kem(KEMS[1]), Suite::Kem(KEMS[2])];
+/// ML-DSA.
+pub const ML_DSA: [Suite; 3] = [
+    Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa44)),
+    Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa65)),
+    Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa87)),
+];
+
+/// Every family, in the order in which listings show them.
+pub const FAMILIES: &[(&str, &[Suite])] = &[
+    ("DES", &DES),
+    ("3DES", &TRIPLE_DES),
+    ("AES-ECB", &AES_ECB),
+    ("AES-CBC", &AES_CBC),
+    ("AES-CTR", &AES_CTR),
+    ("AES-XTS", &AES_XTS),
+    ("AES-GCM", &AES_GCM),
+    ("AES-CCM", &AES_CCM),
+    ("AES-GCM-SIV", &AES_GCM_SIV),
+    ("AES-SIV", &AES_SIV),
+    ("AES-OCB", &AES_OCB),
+    ("ChaCha20", &CHACHA20),
+    ("ChaCha20-Poly1305", &CHACHA20_POLY1305),
+    ("Blowfish", &BLOWFISH),
+    ("Khufu, Khafre", &KHUFU_KHAFRE),
+    ("RC4, SEAL", &LEGACY_STREAMS),
+    ("digests", &DIGESTS),
+    ("HMAC", &HMAC),
+    ("CMAC", &CMAC),
+    ("GMAC", &GMAC),
+    ("Poly1305", &POLY1305),
+    ("FF1", &FF1),
+    ("encrypt-then-MAC", &CHAINS_ENCRYPT_THEN_MAC),
+    ("MAC-then-encrypt", &CHAINS_MAC_THEN_ENCRYPT),
+    ("RSA PKCS#1 signatures", &RSA_SIGN_PKCS1),
+    ("RSA PSS signatures", &RSA_SIGN_PSS),
+    ("RSA PKCS#1 encryption", &RSA_ENCRYPT_PKCS1),
+    ("RSA OAEP encryption", &RSA_ENCRYPT_OAEP),
+    ("ECDSA", &ECDSA),
+    ("ECDH", &ECDH),
+    ("binary curves", &BINARY_CURVES),
+    ("DH", &DH),
+    ("X25519", &X25519),
+    ("Ed25519", &ED25519),
+    ("ML-KEM", &ML_KEM),
+    ("ML-DSA", &ML_DSA),
+    ("random bytes", &RANDOM),
+];
+
+impl Suite {
+    /// Every canonical suite, family by family.
+    pub fn all() -> impl Iterator<Item = Suite> {
+        FAMILIES.iter().flat_map(|(_, suites)| suites.iter().copied())
+    }
+
+    /// The family that listings show the suite under.
+    pub fn family(self) -> &'static str {
+        let suite = self.canonical();
+        FAMILIES.iter().find(|(_, suites)| suites.contains(&suite)).map_or("unlisted", |(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::SUITE_ORDINALS_MAX;
+
+    #[test]
+    fn ordinals_are_unique_and_below_the_limit() {
+        let mut seen = vec![None; SUITE_ORDINALS_MAX];
+        for suite in Suite::all() {
+            let place = &mut seen[suite.ordinal()];
+            assert_eq!(*place, None, "{suite} shares its ordinal");
+            *place = Some(suite);
+        }
+    }
+
+    #[test]
+    fn every_suite_is_canonical_and_in_one_family() {
+        for suite in Suite::all() {
+            assert_eq!(suite.canonical(), suite);
+            assert_ne!(suite.family(), "unlisted");
+        }
+        assert_eq!(Suite::all().count(), 233);
+    }
+}

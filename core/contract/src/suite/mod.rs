@@ -1,0 +1,547 @@
+//! Suites: what is done to an operation. Every suite of the project is named here, with its parameters, although some
+//! have no engine yet. Lengths and rules are in [`rules`], spelling in [`names`], enumerations in [`lists`].
+
+pub mod lists;
+pub mod names;
+pub mod rules;
+
+pub use names::UnknownSuite;
+
+/// What is done to an operation. A small value; two suites are equal when every parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Suite {
+    /// A block cipher in a mode without authentication.
+    Cipher(BlockCipher, Mode),
+    /// A stream cipher.
+    Stream(StreamCipher),
+    /// Authenticated encryption with associated data.
+    Aead(Aead),
+    /// A digest, written where the operation's tag lies.
+    Digest(Digest),
+    /// A message authentication code.
+    Mac(Mac),
+    /// A cipher and an HMAC in one pass.
+    Chain(Chain),
+    /// Format-preserving encryption.
+    Fpe(Ff1),
+    /// A signature: `encrypt` signs, `decrypt` verifies.
+    Sign(Signature),
+    /// Public-key encryption.
+    PublicEncrypt(PublicEncryption),
+    /// Key agreement: the input is the peer's public value, the output the shared secret; `encrypt` only.
+    Agree(Agreement),
+    /// Key encapsulation: `encrypt` encapsulates (tag: ciphertext, output: secret), `decrypt` decapsulates.
+    Kem(Kem),
+    /// Random bytes at `output`, `output_len` of them.
+    Random,
+}
+
+/// Which way a suite runs. Each suite has a forward way, called `encrypt` everywhere, and most have a way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Direction {
+    /// Encrypt, seal, digest, compute a tag, sign, agree, encapsulate, generate.
+    Encrypt = 0,
+    /// Decrypt, open, verify a tag or signature, decapsulate.
+    Decrypt = 1,
+}
+
+/// AES key sizes (FIPS 197).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum AesSize {
+    /// 128-bit keys.
+    Aes128 = 0,
+    /// 192-bit keys.
+    Aes192 = 1,
+    /// 256-bit keys.
+    Aes256 = 2,
+}
+
+/// Block ciphers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BlockCipher {
+    /// DES (FIPS 46-3).
+    Des,
+    /// Triple DES, encrypt-decrypt-encrypt, with two or three keys (NIST SP 800-67); CBC is outer CBC.
+    TripleDes,
+    /// AES (FIPS 197).
+    Aes(AesSize),
+    /// Blowfish (Schneier 1993).
+    Blowfish,
+    /// Khufu with 16 rounds (Merkle 1990).
+    Khufu,
+    /// Khafre with 16 rounds (Merkle 1990).
+    Khafre,
+}
+
+/// Modes of block ciphers (NIST SP 800-38A; XTS: SP 800-38E).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Mode {
+    /// Electronic codebook.
+    Ecb = 0,
+    /// Cipher block chaining, without padding.
+    Cbc = 1,
+    /// Counter. A full-block IV is the first counter block, counted as one big-endian number; an IV four bytes shorter
+    /// is a nonce before a 32-bit big-endian counter that starts at one (RFC 3686).
+    Ctr = 2,
+    /// XEX with ciphertext stealing; the IV is the data unit's number as 16 little-endian bytes.
+    Xts = 3,
+}
+
+/// Stream ciphers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum StreamCipher {
+    /// ChaCha20 (RFC 8439). A 12-byte IV is the nonce, the block counter starts at zero; a 16-byte IV begins with the
+    /// counter as four little-endian bytes.
+    ChaCha20 = 0,
+    /// RC4, each operation from the start of the key stream.
+    Rc4 = 1,
+    /// SEAL 3.0 (Rogaway and Coppersmith 1998); the IV is the 32-bit big-endian position index.
+    Seal3 = 2,
+}
+
+/// Authenticated encryption with associated data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Aead {
+    /// AES-GCM (NIST SP 800-38D), 96-bit IV.
+    AesGcm(AesSize),
+    /// AES-CCM (NIST SP 800-38C, RFC 3610), nonce of 7 to 13 bytes.
+    AesCcm(AesSize),
+    /// AES-GCM-SIV (RFC 8452), 128- and 256-bit keys.
+    AesGcmSiv(AesSize),
+    /// AES-SIV (RFC 5297); the size is that of each of its two keys. The additional data are one component, the IV, when
+    /// present, the last one (the nonce).
+    AesSiv(AesSize),
+    /// AES-OCB3 (RFC 7253), 96-bit nonce.
+    AesOcb(AesSize),
+    /// ChaCha20-Poly1305 (RFC 8439).
+    ChaCha20Poly1305,
+}
+
+/// Digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Digest {
+    /// MD5 (RFC 1321).
+    Md5 = 0,
+    /// SHA-1 (FIPS 180-4).
+    Sha1 = 1,
+    /// SHA-224 (FIPS 180-4).
+    Sha224 = 2,
+    /// SHA-256 (FIPS 180-4).
+    Sha256 = 3,
+    /// SHA-384 (FIPS 180-4).
+    Sha384 = 4,
+    /// SHA-512 (FIPS 180-4).
+    Sha512 = 5,
+    /// SHA3-256 (FIPS 202).
+    Sha3_256 = 6,
+    /// SHA3-512 (FIPS 202).
+    Sha3_512 = 7,
+    /// BLAKE3, 32 bytes.
+    Blake3 = 8,
+}
+
+/// Message authentication codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mac {
+    /// HMAC (RFC 2104, FIPS 198-1).
+    Hmac(Digest),
+    /// CMAC (NIST SP 800-38B).
+    Cmac(AesSize),
+    /// GMAC (NIST SP 800-38D), 96-bit IV.
+    Gmac(AesSize),
+    /// Poly1305 under a one-time key (RFC 8439).
+    Poly1305,
+}
+
+/// In which order a chain's cipher and MAC run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ChainOrder {
+    /// The tag covers additional data and ciphertext (ESP, RFC 4303; SSH `-etm`; TLS, RFC 7366).
+    EncryptThenMac = 0,
+    /// TLS 1.2 records (RFC 5246, 6.2.3): the tag covers the 11 bytes of additional data (sequence number, type,
+    /// version), the plaintext's length as two bytes, and the plaintext; plaintext, tag and, for CBC, padding are
+    /// encrypted together. There is no separate tag: the output is longer than the input.
+    MacThenEncrypt = 1,
+}
+
+/// A cipher and an HMAC in one pass. The key is the cipher's key followed by the MAC's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Chain {
+    /// The cipher.
+    pub cipher: BlockCipher,
+    /// Its mode: CBC or CTR.
+    pub mode: Mode,
+    /// The digest under the HMAC.
+    pub digest: Digest,
+    /// Which comes first.
+    pub order: ChainOrder,
+}
+
+/// FF1 over AES (NIST SP 800-38G). Input and output are numerals of two little-endian bytes each; the additional data
+/// are the tweak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ff1 {
+    /// The AES key size.
+    pub size: AesSize,
+    /// The radix, 2 to 65,536.
+    pub radix: u32,
+}
+
+/// RSA modulus sizes in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RsaSize {
+    /// 1,024 bits; legacy.
+    Rsa1024 = 0,
+    /// 2,048 bits.
+    Rsa2048 = 1,
+    /// 3,072 bits.
+    Rsa3072 = 2,
+    /// 4,096 bits.
+    Rsa4096 = 3,
+}
+
+/// RSA signature padding (RFC 8017).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum SignPadding {
+    /// RSASSA-PKCS1-v1_5.
+    Pkcs1 = 0,
+    /// RSASSA-PSS, salt as long as the digest, MGF1 with the same digest.
+    Pss = 1,
+}
+
+/// Signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Signature {
+    /// RSA (RFC 8017).
+    Rsa(RsaSize, SignPadding, Digest),
+    /// ECDSA (FIPS 186-5) with the digest of the curve's strength; the signature is `r ‖ s`, each as long as the order.
+    Ecdsa(Curve),
+    /// Ed25519 (RFC 8032).
+    Ed25519,
+    /// ML-DSA (FIPS 204), empty context, hedged.
+    MlDsa(MlDsaSet),
+}
+
+/// Public-key encryption (RFC 8017).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PublicEncryption {
+    /// RSAES-PKCS1-v1_5; legacy.
+    RsaPkcs1(RsaSize),
+    /// RSAES-OAEP with MGF1 over the same digest and an empty label.
+    RsaOaep(RsaSize, Digest),
+}
+
+/// Key agreement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Agreement {
+    /// Finite-field Diffie-Hellman (NIST SP 800-56A) in a group of RFC 7919.
+    Dh(DhGroup),
+    /// Elliptic-curve Diffie-Hellman (NIST SP 800-56A); public values are SEC1 points, uncompressed.
+    Ecdh(Curve),
+    /// X25519 (RFC 7748).
+    X25519,
+}
+
+/// Finite-field groups (RFC 7919).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DhGroup {
+    /// ffdhe2048.
+    Ffdhe2048 = 0,
+    /// ffdhe3072.
+    Ffdhe3072 = 1,
+    /// ffdhe4096.
+    Ffdhe4096 = 2,
+}
+
+/// Elliptic curves (FIPS 186-4, SEC 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Curve {
+    /// P-256.
+    P256 = 0,
+    /// P-384.
+    P384 = 1,
+    /// P-521.
+    P521 = 2,
+    /// sect163k1 (K-163); legacy.
+    Sect163k1 = 3,
+    /// sect163r2 (B-163); legacy.
+    Sect163r2 = 4,
+    /// sect233k1 (K-233); legacy.
+    Sect233k1 = 5,
+    /// sect233r1 (B-233); legacy.
+    Sect233r1 = 6,
+}
+
+/// ML-KEM parameter sets (FIPS 203).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kem {
+    /// ML-KEM-512.
+    MlKem512 = 0,
+    /// ML-KEM-768.
+    MlKem768 = 1,
+    /// ML-KEM-1024.
+    MlKem1024 = 2,
+}
+
+/// ML-DSA parameter sets (FIPS 204).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum MlDsaSet {
+    /// ML-DSA-44.
+    MlDsa44 = 0,
+    /// ML-DSA-65.
+    MlDsa65 = 1,
+    /// ML-DSA-87.
+    MlDsa87 = 2,
+}
+
+impl Suite {
+    /// Whether the suite is kept for old data and comparison only: broken or undersized by today's measure, or
+    /// variable-time by construction. Policies refuse these unless they say `legacy = true`.
+    pub const fn is_legacy(self) -> bool {
+        match self {
+            Suite::Cipher(cipher, _) => cipher.is_legacy(),
+            Suite::Chain(chain) => chain.cipher.is_legacy() || matches!(chain.digest, Digest::Md5),
+            Suite::Stream(stream) => !matches!(stream, StreamCipher::ChaCha20),
+            Suite::Digest(digest) => matches!(digest, Digest::Md5 | Digest::Sha1),
+            Suite::Mac(Mac::Hmac(digest)) => matches!(digest, Digest::Md5),
+            Suite::Sign(Signature::Rsa(size, _, digest)) => {
+                matches!(size, RsaSize::Rsa1024) || matches!(digest, Digest::Sha1)
+            }
+            Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve.is_binary(),
+            Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(_)) => true,
+            Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, _)) => matches!(size, RsaSize::Rsa1024),
+            _ => false,
+        }
+    }
+
+    /// Whether the suite works with key pairs, so that a batch of it is worth moving to another core.
+    pub const fn is_public_key(self) -> bool {
+        matches!(self, Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_))
+    }
+
+    /// Whether the suite runs in this direction. Digests, agreement and random bytes have no way back.
+    pub const fn has_direction(self, direction: Direction) -> bool {
+        match direction {
+            Direction::Encrypt => true,
+            Direction::Decrypt => !matches!(self, Suite::Digest(_) | Suite::Agree(_) | Suite::Random),
+        }
+    }
+
+    /// Whether two runs over the same operation may differ (signatures with salt, encapsulation, random bytes).
+    pub const fn is_randomized(self, direction: Direction) -> bool {
+        if matches!(direction, Direction::Decrypt) {
+            return false;
+        }
+        match self {
+            Suite::Sign(Signature::Rsa(_, padding, _)) => matches!(padding, SignPadding::Pss),
+            Suite::Sign(Signature::Ed25519) => false,
+            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Kem(_) | Suite::Random => true,
+            _ => false,
+        }
+    }
+
+    /// The suite that stands for all those which differ only in an open parameter (FF1's radix). Capabilities list
+    /// canonical suites.
+    #[must_use]
+    pub const fn canonical(self) -> Suite {
+        match self {
+            Suite::Fpe(ff1) => Suite::Fpe(Ff1 { size: ff1.size, radix: 10 }),
+            other => other,
+        }
+    }
+}
+
+impl BlockCipher {
+    /// Whether policies must enable the cipher.
+    pub const fn is_legacy(self) -> bool {
+        !matches!(self, BlockCipher::Aes(_))
+    }
+
+    /// Bytes of a block.
+    pub const fn block_len(self) -> usize {
+        match self {
+            BlockCipher::Aes(_) => 16,
+            _ => 8,
+        }
+    }
+}
+
+impl AesSize {
+    /// All sizes.
+    pub const ALL: [AesSize; 3] = [AesSize::Aes128, AesSize::Aes192, AesSize::Aes256];
+
+    /// Bytes of a key.
+    pub const fn key_len(self) -> usize {
+        16 + 8 * (self as usize)
+    }
+}
+
+impl Digest {
+    /// All digests.
+    pub const ALL: [Digest; 9] = [
+        Digest::Md5,
+        Digest::Sha1,
+        Digest::Sha224,
+        Digest::Sha256,
+        Digest::Sha384,
+        Digest::Sha512,
+        Digest::Sha3_256,
+        Digest::Sha3_512,
+        Digest::Blake3,
+    ];
+
+    /// Bytes of a digest.
+    pub const fn len(self) -> usize {
+        match self {
+            Digest::Md5 => 16,
+            Digest::Sha1 => 20,
+            Digest::Sha224 => 28,
+            Digest::Sha256 | Digest::Sha3_256 | Digest::Blake3 => 32,
+            Digest::Sha384 => 48,
+            Digest::Sha512 | Digest::Sha3_512 => 64,
+        }
+    }
+
+    /// Always false: no digest is empty.
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+
+    /// Bytes of the block that HMAC pads its key to (FIPS 198-1; SHA-3: FIPS 202 table 3).
+    pub const fn block_len(self) -> usize {
+        match self {
+            Digest::Sha384 | Digest::Sha512 => 128,
+            Digest::Sha3_256 => 136,
+            Digest::Sha3_512 => 72,
+            _ => 64,
+        }
+    }
+}
+
+impl RsaSize {
+    /// All sizes.
+    pub const ALL: [RsaSize; 4] = [RsaSize::Rsa1024, RsaSize::Rsa2048, RsaSize::Rsa3072, RsaSize::Rsa4096];
+
+    /// Bits of the modulus.
+    pub const fn bits(self) -> usize {
+        match self {
+            RsaSize::Rsa1024 => 1024,
+            RsaSize::Rsa2048 => 2048,
+            RsaSize::Rsa3072 => 3072,
+            RsaSize::Rsa4096 => 4096,
+        }
+    }
+
+    /// Bytes of the modulus, a signature or a ciphertext.
+    pub const fn len(self) -> usize {
+        self.bits() / 8
+    }
+
+    /// Always false: no modulus is empty.
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+}
+
+impl Curve {
+    /// Whether the curve lies over a binary field.
+    pub const fn is_binary(self) -> bool {
+        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521)
+    }
+
+    /// Bytes of a field element.
+    pub const fn field_len(self) -> usize {
+        match self {
+            Curve::P256 => 32,
+            Curve::P384 => 48,
+            Curve::P521 => 66,
+            Curve::Sect163k1 | Curve::Sect163r2 => 21,
+            Curve::Sect233k1 | Curve::Sect233r1 => 30,
+        }
+    }
+
+    /// Bytes of a scalar below the group's order. K-233's order has 232 bits.
+    pub const fn order_len(self) -> usize {
+        match self {
+            Curve::Sect233k1 => 29,
+            other => other.field_len(),
+        }
+    }
+
+    /// The digest that ECDSA uses on this curve.
+    pub const fn digest(self) -> Digest {
+        match self {
+            Curve::P384 => Digest::Sha384,
+            Curve::P521 => Digest::Sha512,
+            _ => Digest::Sha256,
+        }
+    }
+}
+
+impl DhGroup {
+    /// Bytes of the prime.
+    pub const fn len(self) -> usize {
+        match self {
+            DhGroup::Ffdhe2048 => 256,
+            DhGroup::Ffdhe3072 => 384,
+            DhGroup::Ffdhe4096 => 512,
+        }
+    }
+
+    /// Always false: no prime is empty.
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+}
+
+impl Kem {
+    /// Bytes of an encapsulation key (FIPS 203, table 3).
+    pub const fn public_len(self) -> usize {
+        match self {
+            Kem::MlKem512 => 800,
+            Kem::MlKem768 => 1184,
+            Kem::MlKem1024 => 1568,
+        }
+    }
+
+    /// Bytes of a ciphertext (FIPS 203, table 3).
+    pub const fn ciphertext_len(self) -> usize {
+        match self {
+            Kem::MlKem512 => 768,
+            Kem::MlKem768 => 1088,
+            Kem::MlKem1024 => 1568,
+        }
+    }
+}
+
+impl MlDsaSet {
+    /// Bytes of a public key (FIPS 204, table 2).
+    pub const fn public_len(self) -> usize {
+        match self {
+            MlDsaSet::MlDsa44 => 1312,
+            MlDsaSet::MlDsa65 => 1952,
+            MlDsaSet::MlDsa87 => 2592,
+        }
+    }
+
+    /// Bytes of a signature (FIPS 204, table 2).
+    pub const fn signature_len(self) -> usize {
+        match self {
+            MlDsaSet::MlDsa44 => 2420,
+            MlDsaSet::MlDsa65 => 3309,
+            MlDsaSet::MlDsa87 => 4627,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! How suites and directions are spelled: on the command line, in JSON, configuration, policies and metrics alike.
+//!
+//! `aes-128-cbc`, `3des-cbc`, `aes-256-gcm-siv`, `hmac-sha1`, `sha3-256`, `ff1-aes-256` (radix 10) and
+//! `ff1-aes-256-radix-36`, `ecdsa-p256`, `rsa-2048-sign-pss-sha256`, `rsa-2048-encrypt-oaep-sha256`, `dh-ffdhe2048`,
+//! `ml-kem-768`. A chain names its parts in the order in which they run: `aes-128-cbc+hmac-sha1` encrypts, then MACs;
+//! `hmac-sha1+aes-128-cbc` MACs, then encrypts.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::suite::{
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Direction, Ff1, Kem, Mac,
+    MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+};
+
+/// A name that is no suite's or direction's, with the nearest known one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSuite {
+    /// What was asked for.
+    pub name: String,
+    /// The known name that differs least, when one is near.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for UnknownSuite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a known name", self.name)?;
+        match &self.nearest {
+            Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UnknownSuite {}
+
+impl AesSize {
+    const fn bits(self) -> u32 {
+        128 + 64 * self as u32
+    }
+}
+
+impl fmt::Display for BlockCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlockCipher::Des => f.write_str("des"),
+            BlockCipher::TripleDes => f.write_str("3des"),
+            BlockCipher::Aes(size) => write!(f, "aes-{}", size.bits()),
+            BlockCipher::Blowfish => f.write_str("blowfish"),
+            BlockCipher::Khufu => f.write_str("khufu"),
+            BlockCipher::Khafre => f.write_str("khafre"),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Ecb => "ecb",
+            Mode::Cbc => "cbc",
+            Mode::Ctr => "ctr",
+            Mode::Xts => "xts",
+        })
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Digest::Md5 => "md5",
+            Digest::Sha1 => "sha1",
+            Digest::Sha224 => "sha224",
+            Digest::Sha256 => "sha256",
+            Digest::Sha384 => "sha384",
+            Digest::Sha512 => "sha512",
+            Digest::Sha3_256 => "sha3-256",
+            Digest::Sha3_512 => "sha3-512",
+            Digest::Blake3 => "blake3",
+        })
+    }
+}
+
+impl fmt::Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Curve::P256 => "p256",
+            Curve::P384 => "p384",
+            Curve::P521 => "p521",
+            Curve::Sect163k1 => "sect163k1",
+            Curve::Sect163r2 => "sect163r2",
+            Curve::Sect233k1 => "sect233k1",
+            Curve::Sect233r1 => "sect233r1",
+        })
+    }
+}
+
+impl fmt::Display for RsaSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rsa-{}", self.bits())
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Suite::Cipher(cipher, mode) => write!(f, "{cipher}-{mode}"),
+            Suite::Stream(stream) => f.write_str(match stream {
+                StreamCipher::ChaCha20 => "chacha20",
+                StreamCipher::Rc4 => "rc4",
+                StreamCipher::Seal3 => "seal-3.0",
+            }),
+            Suite::Aead(aead) => aead.fmt(f),
+            Suite::Digest(digest) => digest.fmt(f),
+            Suite::Mac(Mac::Hmac(digest)) => write!(f, "hmac-{digest}"),
+            Suite::Mac(Mac::Cmac(size)) => write!(f, "aes-{}-cmac", size.bits()),
+            Suite::Mac(Mac::Gmac(size)) => write!(f, "aes-{}-gmac", size.bits()),
+            Suite::Mac(Mac::Poly1305) => f.write_str("poly1305"),
+            Suite::Chain(Chain { cipher, mode, digest, order }) => match order {
+                ChainOrder::EncryptThenMac => write!(f, "{cipher}-{mode}+hmac-{digest}"),
+                ChainOrder::MacThenEncrypt => write!(f, "hmac-{digest}+{cipher}-{mode}"),
+            },
+            Suite::Fpe(Ff1 { size, radix: 10 }) => write!(f, "ff1-aes-{}", size.bits()),
+            Suite::Fpe(Ff1 { size, radix }) => write!(f, "ff1-aes-{}-radix-{radix}", size.bits()),
+            Suite::Sign(signature) => signature.fmt(f),
+            Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(size)) => write!(f, "{size}-encrypt-pkcs1"),
+            Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, digest)) => {
+                write!(f, "{size}-encrypt-oaep-{digest}")
+            }
+            Suite::Agree(Agreement::Dh(group)) => f.write_str(match group {
+                DhGroup::Ffdhe2048 => "dh-ffdhe2048",
+                DhGroup::Ffdhe3072 => "dh-ffdhe3072",
+                DhGroup::Ffdhe4096 => "dh-ffdhe4096",
+            }),
+            Suite::Agree(Agreement::Ecdh(curve)) => write!(f, "ecdh-{curve}"),
+            Suite::Agree(Agreement::X25519) => f.write_str("x25519"),
+            Suite::Kem(kem) => f.write_str(match kem {
+                Kem::MlKem512 => "ml-kem-512",
+                Kem::MlKem768 => "ml-kem-768",
+                Kem::MlKem1024 => "ml-kem-1024",
+            }),
+            Suite::Random => f.write_str("random"),
+        }
+    }
+}
+
+impl fmt::Display for Aead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Aead::AesGcm(size) => write!(f, "aes-{}-gcm", size.bits()),
+            Aead::AesCcm(size) => write!(f, "aes-{}-ccm", size.bits()),
+            Aead::AesGcmSiv(size) => write!(f, "aes-{}-gcm-siv", size.bits()),
+            Aead::AesSiv(size) => write!(f, "aes-{}-siv", size.bits()),
+            Aead::AesOcb(size) => write!(f, "aes-{}-ocb", size.bits()),
+            Aead::ChaCha20Poly1305 => f.write_str("chacha20-poly1305"),
+        }
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Signature::Rsa(size, padding, digest) => {
+                let padding = match padding {
+                    SignPadding::Pkcs1 => "pkcs1",
+                    SignPadding::Pss => "pss",
+                };
+                write!(f, "{size}-sign-{padding}-{digest}")
+            }
+            Signature::Ecdsa(curve) => write!(f, "ecdsa-{curve}"),
+            Signature::Ed25519 => f.write_str("ed25519"),
+            Signature::MlDsa(set) => f.write_str(match set {
+                MlDsaSet::MlDsa44 => "ml-dsa-44",
+                MlDsaSet::MlDsa65 => "ml-dsa-65",
+                MlDsaSet::MlDsa87 => "ml-dsa-87",
+            }),
+        }
+    }
+}
+
+impl FromStr for Suite {
+    type Err = UnknownSuite;
+
+    fn from_str(name: &str) -> Result<Suite, UnknownSuite> {
+        let wanted = name.trim().to_ascii_lowercase();
+        if let Some((base, radix)) = wanted.split_once("-radix-")
+            && let (Ok(Suite::Fpe(ff1)), Ok(radix)) = (Suite::from_str(base), radix.parse::<u32>())
+        {
+            let ff1 = Ff1 { radix, ..ff1 };
+            if ff1.radix_is_valid() {
+                return Ok(Suite::Fpe(ff1));
+            }
+        }
+        let mut nearest = (usize::MAX, None);
+        for suite in Suite::all() {
+            let known = suite.to_string();
+            if known == wanted {
+                return Ok(suite);
+            }
+            let distance = edit_distance(&known, &wanted);
+            if distance < nearest.0 {
+                nearest = (distance, Some(known));
+            }
+        }
+        let nearest = nearest.1.filter(|known| nearest.0 <= known.len() / 3);
+        Err(UnknownSuite { name: name.to_owned(), nearest })
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Direction::Encrypt => "encrypt",
+            Direction::Decrypt => "decrypt",
+        })
+    }
+}
+
+impl FromStr for Direction {
+    type Err = UnknownSuite;
+
+    fn from_str(name: &str) -> Result<Direction, UnknownSuite> {
+        match name.trim() {
+            "encrypt" => Ok(Direction::Encrypt),
+            "decrypt" => Ok(Direction::Decrypt),
+            other => {
+                let near = |known: &str| edit_distance(known, other) <= 3;
+                let nearest = ["encrypt", "decrypt"].into_iter().find(|known| near(known)).map(str::to_owned);
+                Err(UnknownSuite { name: other.to_owned(), nearest })
+            }
+        }
+    }
+}
+
+/// Levenshtein's distance between two names. Names are short; overlong input is not compared.
+fn edit_distance(a: &str, b: &str) -> usize {
+    if b.len() > 64 {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for suite in Suite::all() {
+            assert_eq!(suite.to_string().parse::<Suite>().as_ref(), Ok(&suite));
+        }
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            assert_eq!(direction.to_string().parse::<Direction>().as_ref(), Ok(&direction));
+        }
+    }
+
+    #[test]
+    fn names_are_the_ones_that_users_type() {
+        for name in ["des-cbc", "3des-cbc", "aes-128-cbc", "aes-128-gcm", "hmac-sha1", "aes-128-cbc+hmac-sha1"] {
+            assert_eq!(name.parse::<Suite>().map(|suite| suite.to_string()).as_deref(), Ok(name));
+        }
+    }
+
+    #[test]
+    fn order_of_parts_is_order_of_work() {
+        let Ok(Suite::Chain(chain)) = "hmac-sha256+aes-256-cbc".parse() else { panic!("a chain") };
+        assert_eq!(chain.order, ChainOrder::MacThenEncrypt);
+    }
+
+    #[test]
+    fn radix_is_part_of_the_name_and_checked() {
+        assert_eq!("ff1-aes-256-radix-36".parse(), Ok(Suite::Fpe(Ff1 { size: AesSize::Aes256, radix: 36 })));
+        assert!("ff1-aes-256-radix-1".parse::<Suite>().is_err());
+        assert!("ff1-aes-256-radix-65537".parse::<Suite>().is_err());
+    }
+
+    #[test]
+    fn a_slip_gets_a_proposal() {
+        let error = "aes128-cbc".parse::<Suite>().unwrap_err();
+        assert_eq!(error.nearest.as_deref(), Some("aes-128-cbc"));
+        assert_eq!("zzzzzzzzzzzzzzzzz".parse::<Suite>().unwrap_err().nearest, None);
+    }
+}

@@ -1,0 +1,419 @@
+//! The lengths that each suite takes and gives: keys, IVs, tags, inputs, outputs.
+
+use crate::limits::{
+    FF1_NUMERALS_MAX, INPUT_LEN_MAX, KEY_LEN_MAX, SEAL_LEN_MAX, SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
+};
+use crate::suite::{
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Digest, Direction, Ff1, Kem, Mac, Mode, PublicEncryption,
+    Signature, StreamCipher, Suite,
+};
+
+/// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// The smallest.
+    pub min: usize,
+    /// The largest.
+    pub max: usize,
+    /// The distance between neighbours, at least one.
+    pub step: usize,
+}
+
+impl Lengths {
+    /// Exactly one length.
+    pub const fn exactly(len: usize) -> Lengths {
+        Lengths { min: len, max: len, step: 1 }
+    }
+
+    /// From `min` to `max`, in steps of `step`.
+    pub const fn range(min: usize, max: usize, step: usize) -> Lengths {
+        Lengths { min, max, step }
+    }
+
+    /// Whether `len` is allowed.
+    #[inline]
+    pub const fn contains(self, len: usize) -> bool {
+        len >= self.min && len <= self.max && (self.step == 1 || (len - self.min).is_multiple_of(self.step))
+    }
+}
+
+/// Nothing of the kind is taken.
+const NONE: Lengths = Lengths::exactly(0);
+
+/// GCM tags that protocols use (ESP, TLS, SSH): 4, 8, 12 and 16 bytes, all allowed by NIST SP 800-38D, 5.2.1.2.
+const GCM_TAGS: Lengths = Lengths::range(4, 16, 4);
+
+/// The domain that NIST SP 800-38G revision 1 demands at least: `radix^len >= 1,000,000`.
+pub const FF1_DOMAIN_MIN: u64 = 1_000_000;
+
+/// Bytes of a TLS 1.2 record's additional data without its length: sequence number, type, version.
+pub const TLS_AAD_LEN: usize = 11;
+
+impl Suite {
+    /// Lengths of a symmetric key in bytes; for key pairs an upper bound only, their encodings vary.
+    pub const fn key_len(self) -> Lengths {
+        match self {
+            Suite::Cipher(cipher, mode) => {
+                let single = cipher.key_len();
+                match mode {
+                    Mode::Xts => Lengths::range(single.min * 2, single.max * 2, 1),
+                    _ => single,
+                }
+            }
+            Suite::Stream(StreamCipher::ChaCha20) => Lengths::exactly(32),
+            Suite::Stream(StreamCipher::Rc4) => Lengths::range(5, 256, 1),
+            Suite::Stream(StreamCipher::Seal3) => Lengths::exactly(20),
+            Suite::Aead(Aead::AesSiv(size)) => Lengths::exactly(2 * size.key_len()),
+            Suite::Aead(Aead::AesGcm(size) | Aead::AesCcm(size) | Aead::AesGcmSiv(size) | Aead::AesOcb(size)) => {
+                Lengths::exactly(size.key_len())
+            }
+            Suite::Aead(Aead::ChaCha20Poly1305) => Lengths::exactly(32),
+            Suite::Digest(_) | Suite::Random => NONE,
+            Suite::Mac(Mac::Hmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
+            Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size)) => Lengths::exactly(size.key_len()),
+            Suite::Mac(Mac::Poly1305) => Lengths::exactly(32),
+            // The cipher's key, then one byte or more for the MAC.
+            Suite::Chain(chain) => Lengths::range(chain.cipher_key_len() + 1, KEY_LEN_MAX, 1),
+            Suite::Fpe(ff1) => Lengths::exactly(ff1.size.key_len()),
+            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => {
+                Lengths::range(1, KEY_LEN_MAX, 1)
+            }
+        }
+    }
+
+    /// Whether operations of this suite name a key.
+    #[inline]
+    pub const fn needs_key(self) -> bool {
+        !matches!(self, Suite::Digest(_) | Suite::Random)
+    }
+
+    /// Lengths of the IV, nonce, tweak or counter block in bytes.
+    pub const fn iv_len(self) -> Lengths {
+        match self {
+            Suite::Cipher(cipher, mode) => cipher.iv_len(mode),
+            Suite::Chain(chain) => chain.cipher.iv_len(chain.mode),
+            Suite::Stream(StreamCipher::ChaCha20) => Lengths::range(12, 16, 4),
+            Suite::Stream(StreamCipher::Rc4) => NONE,
+            Suite::Stream(StreamCipher::Seal3) => Lengths::exactly(4),
+            Suite::Aead(Aead::AesCcm(_)) => Lengths::range(7, 13, 1),
+            Suite::Aead(Aead::AesSiv(_)) => Lengths::range(0, 16, 1),
+            Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)) => Lengths::exactly(12),
+            _ => NONE,
+        }
+    }
+
+    /// Lengths of the tag, digest, signature or KEM ciphertext in bytes.
+    ///
+    /// Shorter tags than the full one are truncations. When signing or encapsulating any length from the full one up
+    /// is room; the length written comes back in the operation.
+    pub const fn tag_len(self, direction: Direction) -> Lengths {
+        match self {
+            Suite::Aead(Aead::AesGcm(_)) | Suite::Mac(Mac::Gmac(_)) => GCM_TAGS,
+            Suite::Aead(Aead::AesCcm(_)) => Lengths::range(4, 16, 2),
+            Suite::Aead(_) | Suite::Mac(Mac::Poly1305) => Lengths::exactly(16),
+            Suite::Mac(Mac::Cmac(_)) => Lengths::range(4, 16, 1),
+            Suite::Digest(digest) => Lengths::exactly(digest.len()),
+            Suite::Mac(Mac::Hmac(digest)) => Lengths::range(4, digest.len(), 1),
+            Suite::Chain(Chain { digest, order: ChainOrder::EncryptThenMac, .. }) => Lengths::range(4, digest.len(), 1),
+            Suite::Sign(signature) => room(signature.len(), direction),
+            Suite::Kem(kem) => room(kem.ciphertext_len(), direction),
+            _ => NONE,
+        }
+    }
+
+    /// The tag length that is used when nobody says otherwise: the full one.
+    pub const fn default_tag_len(self) -> usize {
+        match self {
+            Suite::Sign(signature) => signature.len(),
+            Suite::Kem(kem) => kem.ciphertext_len(),
+            _ => self.tag_len(Direction::Decrypt).max,
+        }
+    }
+
+    /// Lengths of the additional data in bytes.
+    pub const fn aad_len(self) -> Lengths {
+        match self {
+            Suite::Aead(_) | Suite::Fpe(_) => Lengths::range(0, crate::limits::AAD_LEN_MAX, 1),
+            Suite::Chain(Chain { order: ChainOrder::EncryptThenMac, .. }) => {
+                Lengths::range(0, crate::limits::AAD_LEN_MAX, 1)
+            }
+            Suite::Chain(Chain { order: ChainOrder::MacThenEncrypt, .. }) => Lengths::exactly(TLS_AAD_LEN),
+            _ => NONE,
+        }
+    }
+
+    /// Lengths of the input in bytes.
+    pub const fn input_len(self, direction: Direction) -> Lengths {
+        match self {
+            Suite::Cipher(cipher, mode) => match mode {
+                Mode::Ecb | Mode::Cbc => Lengths::range(0, INPUT_LEN_MAX, cipher.block_len()),
+                Mode::Ctr => Lengths::range(0, INPUT_LEN_MAX, 1),
+                Mode::Xts => Lengths::range(16, XTS_LEN_MAX, 1),
+            },
+            Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
+            // RFC 3610: the length field has 15 - nonce bytes; with the longest nonce two.
+            Suite::Aead(Aead::AesCcm(_)) => Lengths::range(0, INPUT_LEN_MAX, 1),
+            Suite::Chain(chain) => chain.input_len(direction),
+            Suite::Fpe(ff1) => Lengths::range(2 * ff1.numerals_min(), 2 * FF1_NUMERALS_MAX, 2),
+            Suite::PublicEncrypt(encryption) => match direction {
+                Direction::Encrypt => Lengths::range(0, encryption.message_len_max(), 1),
+                Direction::Decrypt => Lengths::exactly(encryption.size().len()),
+            },
+            Suite::Agree(agreement) => Lengths::exactly(agreement.public_len()),
+            Suite::Kem(_) | Suite::Random => NONE,
+            _ => Lengths::range(0, INPUT_LEN_MAX, 1),
+        }
+    }
+
+    /// Bytes that the engine may write at `output` for an input of `input_len` bytes. What it has written comes back
+    /// in the operation's `output_len`. `asked` is that field's value on entry, which only [`Suite::Random`] reads.
+    #[inline]
+    pub const fn output_len(self, direction: Direction, input_len: usize, asked: usize) -> usize {
+        match self {
+            Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_) => input_len,
+            Suite::Chain(chain) => chain.output_len(direction, input_len),
+            Suite::Digest(_) | Suite::Mac(_) | Suite::Sign(_) => 0,
+            Suite::PublicEncrypt(encryption) => encryption.size().len(),
+            Suite::Agree(agreement) => agreement.secret_len(),
+            Suite::Kem(_) => 32,
+            Suite::Random => asked,
+        }
+    }
+
+    /// Bytes of the cipher's block, one for suites that have none.
+    pub const fn block_len(self) -> usize {
+        match self {
+            Suite::Cipher(cipher, Mode::Ecb | Mode::Cbc) => cipher.block_len(),
+            Suite::Chain(Chain { cipher, mode: Mode::Cbc, .. }) => cipher.block_len(),
+            _ => 1,
+        }
+    }
+
+    /// A number below [`SUITE_ORDINALS_MAX`] that is different for each canonical suite; indexes tables.
+    #[inline]
+    pub const fn ordinal(self) -> usize {
+        let ordinal = match self {
+            Suite::Cipher(cipher, mode) => cipher_ordinal(cipher, mode),
+            Suite::Stream(stream) => 32 + stream as usize,
+            Suite::Aead(aead) => match aead {
+                Aead::AesGcm(size) => 40 + size as usize,
+                Aead::AesCcm(size) => 43 + size as usize,
+                Aead::AesGcmSiv(size) => 46 + size as usize,
+                Aead::AesSiv(size) => 49 + size as usize,
+                Aead::AesOcb(size) => 52 + size as usize,
+                Aead::ChaCha20Poly1305 => 55,
+            },
+            Suite::Digest(digest) => 64 + digest as usize,
+            Suite::Mac(mac) => match mac {
+                Mac::Hmac(digest) => 80 + digest as usize,
+                Mac::Cmac(size) => 96 + size as usize,
+                Mac::Gmac(size) => 99 + size as usize,
+                Mac::Poly1305 => 102,
+            },
+            Suite::Fpe(ff1) => 104 + ff1.size as usize,
+            Suite::Random => 108,
+            Suite::Kem(kem) => 109 + kem as usize,
+            Suite::Sign(signature) => 112 + signature_ordinal(signature),
+            Suite::PublicEncrypt(encryption) => match encryption {
+                PublicEncryption::RsaPkcs1(size) => 208 + size as usize,
+                PublicEncryption::RsaOaep(size, digest) => 212 + size as usize * 10 + digest as usize,
+            },
+            Suite::Agree(agreement) => match agreement {
+                Agreement::Dh(group) => 252 + group as usize,
+                Agreement::X25519 => 255,
+                Agreement::Ecdh(curve) => 256 + curve as usize,
+            },
+            Suite::Chain(chain) => {
+                272 + (chain_cipher_ordinal(chain.cipher, chain.mode) * 10 + chain.digest as usize) * 2
+                    + chain.order as usize
+            }
+        };
+        assert!(ordinal < SUITE_ORDINALS_MAX);
+        ordinal
+    }
+}
+
+const fn room(len: usize, direction: Direction) -> Lengths {
+    match direction {
+        Direction::Encrypt => Lengths::range(len, TAG_LEN_MAX, 1),
+        Direction::Decrypt => Lengths::exactly(len),
+    }
+}
+
+const fn block_cipher_ordinal(cipher: BlockCipher) -> usize {
+    match cipher {
+        BlockCipher::Des => 0,
+        BlockCipher::TripleDes => 1,
+        BlockCipher::Aes(size) => 2 + size as usize,
+        BlockCipher::Blowfish => 5,
+        BlockCipher::Khufu => 6,
+        BlockCipher::Khafre => 7,
+    }
+}
+
+const fn cipher_ordinal(cipher: BlockCipher, mode: Mode) -> usize {
+    block_cipher_ordinal(cipher) * 4 + mode as usize
+}
+
+/// Chains know CBC and CTR and the first five ciphers; others share the last number, which no list holds.
+const fn chain_cipher_ordinal(cipher: BlockCipher, mode: Mode) -> usize {
+    let cipher = block_cipher_ordinal(cipher);
+    if cipher > 4 {
+        return 10;
+    }
+    cipher * 2 + matches!(mode, Mode::Ctr) as usize
+}
+
+const fn signature_ordinal(signature: Signature) -> usize {
+    match signature {
+        Signature::Rsa(size, padding, digest) => (size as usize * 2 + padding as usize) * 10 + digest as usize,
+        Signature::Ecdsa(curve) => 80 + curve as usize,
+        Signature::Ed25519 => 88,
+        Signature::MlDsa(set) => 89 + set as usize,
+    }
+}
+
+impl BlockCipher {
+    /// Lengths of one key in bytes.
+    pub const fn key_len(self) -> Lengths {
+        match self {
+            BlockCipher::Des => Lengths::exactly(8),
+            BlockCipher::TripleDes => Lengths::range(16, 24, 8),
+            BlockCipher::Aes(size) => Lengths::exactly(size.key_len()),
+            BlockCipher::Blowfish => Lengths::range(4, 56, 1),
+            BlockCipher::Khufu => Lengths::range(1, 64, 1),
+            BlockCipher::Khafre => Lengths::range(8, 64, 8),
+        }
+    }
+
+    /// Lengths of the IV in a mode.
+    const fn iv_len(self, mode: Mode) -> Lengths {
+        let block = self.block_len();
+        match mode {
+            Mode::Ecb => NONE,
+            Mode::Cbc => Lengths::exactly(block),
+            Mode::Ctr => Lengths::range(block - 4, block, 4),
+            Mode::Xts => Lengths::exactly(16),
+        }
+    }
+}
+
+impl Chain {
+    /// Bytes of the key's first part, the cipher's. Triple DES in chains has three keys.
+    pub const fn cipher_key_len(self) -> usize {
+        self.cipher.key_len().max
+    }
+
+    const fn input_len(self, direction: Direction) -> Lengths {
+        let block = match self.mode {
+            Mode::Cbc => self.cipher.block_len(),
+            _ => 1,
+        };
+        match (self.order, direction) {
+            (ChainOrder::EncryptThenMac, _) => Lengths::range(0, INPUT_LEN_MAX, block),
+            // RFC 5246, 6.2.1: a record's plaintext has at most 2^14 bytes.
+            (ChainOrder::MacThenEncrypt, Direction::Encrypt) => Lengths::range(0, 1 << 14, 1),
+            (ChainOrder::MacThenEncrypt, Direction::Decrypt) => {
+                let min = self.output_len(Direction::Encrypt, 0);
+                // Up to 255 bytes of padding beyond the least.
+                let max = self.output_len(Direction::Encrypt, 1 << 14) + 256;
+                Lengths::range(min, max, block)
+            }
+        }
+    }
+
+    const fn output_len(self, direction: Direction, input_len: usize) -> usize {
+        match (self.order, direction) {
+            (ChainOrder::MacThenEncrypt, Direction::Encrypt) => {
+                let body = input_len + self.digest.len();
+                match self.mode {
+                    Mode::Cbc => (body / self.cipher.block_len() + 1) * self.cipher.block_len(),
+                    _ => body,
+                }
+            }
+            _ => input_len,
+        }
+    }
+}
+
+impl Ff1 {
+    /// The fewest numerals for which `radix^len` reaches [`FF1_DOMAIN_MIN`], and never fewer than two.
+    pub const fn numerals_min(self) -> usize {
+        let radix = if self.radix < 2 { 2 } else { self.radix as u64 };
+        let mut domain = 1u64;
+        let mut len = 0;
+        while domain < FF1_DOMAIN_MIN {
+            domain *= radix;
+            len += 1;
+        }
+        if len < 2 { 2 } else { len }
+    }
+
+    /// Whether the radix is one that FF1 takes: 2 to 65,536.
+    pub const fn radix_is_valid(self) -> bool {
+        self.radix >= 2 && self.radix <= 1 << 16
+    }
+}
+
+impl Signature {
+    /// Bytes of a signature.
+    pub const fn len(self) -> usize {
+        match self {
+            Signature::Rsa(size, ..) => size.len(),
+            Signature::Ecdsa(curve) => 2 * curve.order_len(),
+            Signature::Ed25519 => 64,
+            Signature::MlDsa(set) => set.signature_len(),
+        }
+    }
+
+    /// Always false: no signature is empty.
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+}
+
+impl PublicEncryption {
+    /// The modulus size.
+    pub const fn size(self) -> crate::suite::RsaSize {
+        match self {
+            PublicEncryption::RsaPkcs1(size) | PublicEncryption::RsaOaep(size, _) => size,
+        }
+    }
+
+    /// The longest message in bytes (RFC 8017, 7.1.1 and 7.2.1).
+    pub const fn message_len_max(self) -> usize {
+        match self {
+            PublicEncryption::RsaPkcs1(size) => size.len() - 11,
+            PublicEncryption::RsaOaep(size, digest) => size.len().saturating_sub(2 * digest.len() + 2),
+        }
+    }
+}
+
+impl Agreement {
+    /// Bytes of a public value.
+    pub const fn public_len(self) -> usize {
+        match self {
+            Agreement::Dh(group) => group.len(),
+            Agreement::Ecdh(curve) => 1 + 2 * curve.field_len(),
+            Agreement::X25519 => 32,
+        }
+    }
+
+    /// Bytes of the shared secret: the group element or the x coordinate, left-padded.
+    pub const fn secret_len(self) -> usize {
+        match self {
+            Agreement::Dh(group) => group.len(),
+            Agreement::Ecdh(curve) => curve.field_len(),
+            Agreement::X25519 => 32,
+        }
+    }
+}
+
+/// The key sizes that GCM-SIV knows (RFC 8452).
+pub const GCM_SIV_SIZES: [AesSize; 2] = [AesSize::Aes128, AesSize::Aes256];
+
+/// The digests that RSA pads with.
+pub const RSA_DIGESTS: [Digest; 4] = [Digest::Sha1, Digest::Sha256, Digest::Sha384, Digest::Sha512];
+
+/// The KEMs.
+pub const KEMS: [Kem; 3] = [Kem::MlKem512, Kem::MlKem768, Kem::MlKem1024];
