@@ -282,7 +282,8 @@ impl BlockCipher {
             BlockCipher::Aes(size) => Lengths::exactly(size.key_len()),
             BlockCipher::Blowfish => Lengths::range(4, 56, 1),
             BlockCipher::Khufu => Lengths::range(1, 64, 1),
-            BlockCipher::Khafre => Lengths::range(8, 64, 8),
+            // Eight-byte parts whose number divides `rounds / 8 + 1`; others leave key bytes unused (Merkle 1990).
+            BlockCipher::Khafre => Lengths::range(8, 24, 16),
         }
     }
 
