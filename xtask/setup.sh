@@ -1,0 +1,99 @@
+#!/bin/sh
+# Finds out what this machine lacks for building Ciphermill, and installs it on Debian and its relatives.
+#
+# Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
+# has everything needs neither apt nor root. Called by the Makefile before anything is built.
+set -eu
+
+rust_minimum=95 # of 1.x, as rust-toolchain.toml and rust-version in Cargo.toml ask
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+compiles() {
+    # $1: headers to include, the rest: flags. Links, so that the libraries must be there as well.
+    headers=$1
+    shift
+    : >"$scratch/try.c"
+    for header in $headers; do
+        echo "#include <$header>" >>"$scratch/try.c"
+    done
+    echo 'int main(void) { return 0; }' >>"$scratch/try.c"
+    cc "$scratch/try.c" -o "$scratch/try" "$@" >/dev/null 2>&1
+}
+
+missing=""
+missing_words=""
+need() {
+    missing="$missing $1"
+    missing_words="$missing_words
+  - $2"
+}
+
+if ! command -v cc >/dev/null 2>&1 || ! compiles "stdio.h"; then
+    need "gcc libc6-dev" "a C compiler with the C library's headers (cc)"
+    no_compiler=1
+fi
+if ! command -v pkg-config >/dev/null 2>&1; then
+    need "pkg-config" "pkg-config"
+fi
+if ! command -v git >/dev/null 2>&1; then
+    need "git" "git"
+fi
+if [ -n "${no_compiler:-}" ]; then
+    # Without a compiler nothing can be tried; apt leaves alone what is there already.
+    need "libssl-dev" "OpenSSL 3 with its headers"
+elif ! compiles "openssl/evp.h" -lcrypto || ! pkg-config --exists openssl 2>/dev/null; then
+    need "libssl-dev" "OpenSSL 3 with its headers"
+fi
+if [ "$(uname -m)" = x86_64 ]; then
+    if [ -n "${no_compiler:-}" ] || ! compiles "intel-ipsec-mb.h" -lIPSec_MB; then
+        need "libipsec-mb-dev" "Intel's multi-buffer library for IPsec, 1.3 or later, with its headers"
+    fi
+fi
+if [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/ssl/cert.pem ] &&
+    [ ! -e /etc/pki/tls/certs/ca-bundle.crt ]; then
+    need "ca-certificates" "root certificates, with which cargo downloads crates"
+fi
+
+if [ -n "$missing" ]; then
+    # shellcheck disable=SC2086 # the list is meant to fall apart into words
+    set -- $missing
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup: this machine lacks:$missing_words" >&2
+        echo "setup: it has no apt-get, so install these with its own package manager and try again" >&2
+        echo "setup: (on Debian they are: $*)" >&2
+        exit 1
+    fi
+    if [ "$(id -u)" = 0 ]; then
+        as_root="env"
+    elif command -v sudo >/dev/null 2>&1; then
+        as_root="sudo env"
+    else
+        echo "setup: this machine lacks:$missing_words" >&2
+        echo "setup: installing them needs root, and there is no sudo. As root, run:" >&2
+        echo "    apt-get update && apt-get install -y --no-install-recommends $*" >&2
+        exit 1
+    fi
+    echo "setup: installing $*"
+    if ! $as_root apt-get update -q ||
+        ! $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; then
+        echo "setup: installing failed. As root, run:" >&2
+        echo "    apt-get update && apt-get install -y --no-install-recommends $*" >&2
+        exit 1
+    fi
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "setup: there is no cargo. Install a Rust toolchain, for example by" >&2
+    echo "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2
+    echo "setup: and open a new shell; rustup then fetches the version that rust-toolchain.toml names" >&2
+    exit 1
+fi
+# With rustup this call also fetches the toolchain that the repository names.
+version=$(cargo --version)
+minor=$(echo "$version" | sed -n 's/^cargo 1\.\([0-9][0-9]*\)\..*/\1/p')
+if [ -z "$minor" ] || [ "$minor" -lt "$rust_minimum" ]; then
+    echo "setup: found $version, but Rust 1.$rust_minimum or later is needed; with rustup: rustup update" >&2
+    exit 1
+fi

@@ -1,0 +1,355 @@
+//! The floors of the house: which crate may depend on which.
+//!
+//! A crate is known by its folder. The first rule whose `who` matches the folder decides; a crate without a rule is a
+//! finding, so that a new crate has to be given its floor here. Patterns are a folder, or `parent/*` for every
+//! folder directly below `parent`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::files;
+use crate::workspace::{self, Need};
+
+/// One floor: what its crates may depend on.
+struct Rule {
+    who: &'static str,
+    /// For normal and build dependencies.
+    may: &'static [&'static str],
+    /// For development dependencies, besides `may`.
+    tests_may: &'static [&'static str],
+    why: &'static str,
+}
+
+/// An arrow that breaks the rules on purpose.
+struct Exception {
+    from: &'static str,
+    to: &'static str,
+    kind: Need,
+    reason: &'static str,
+}
+
+/// The floors, lowest first. More specific folders stand before `parent/*`.
+const RULES: &[Rule] = &[
+    Rule {
+        who: "core/contract",
+        may: &[],
+        tests_may: &[],
+        why: "the contract is the ground floor: no engine, no I/O, nothing of ours below it",
+    },
+    Rule { who: "core/memory", may: &["core/contract"], tests_may: &[], why: "memory stands on the contract alone" },
+    Rule {
+        who: "core/keys",
+        may: &["core/contract", "core/memory"],
+        tests_may: &[],
+        why: "the key table knows neither engines nor the router",
+    },
+    Rule {
+        who: "core/router",
+        may: &["core/contract"],
+        tests_may: &[],
+        why: "the router sees shapes and figures, never engines or keys",
+    },
+    Rule {
+        who: "core/mill",
+        may: &["core/contract", "core/memory", "core/keys", "core/router"],
+        tests_may: &[],
+        why: "the mill gets its engines by value and names none",
+    },
+    Rule {
+        who: "vectors",
+        may: &["core/contract"],
+        tests_may: &[],
+        why: "test vectors are data in the contract's words",
+    },
+    Rule {
+        who: "engines/conformance",
+        may: &["core/contract", "core/memory", "vectors"],
+        tests_may: &[],
+        why: "the conformance suite tests any engine through the contract alone",
+    },
+    Rule {
+        who: "engines/all",
+        may: &["core/contract", "core/memory", "engines/*"],
+        tests_may: &["engines/conformance", "vectors"],
+        why: "the one place that knows every engine, and nothing above them",
+    },
+    Rule {
+        who: "engines/*",
+        may: &["core/contract", "core/memory"],
+        tests_may: &["engines/conformance", "vectors"],
+        why: "engines never see each other, the key table, the router or the mill",
+    },
+    Rule {
+        who: "lab/peers",
+        may: &["core/contract", "core/memory"],
+        tests_may: &["engines/conformance", "vectors"],
+        why: "a peer is an engine like any other",
+    },
+    Rule {
+        who: "doors/*",
+        may: &["core/*"],
+        tests_may: &["engines/*", "vectors"],
+        why: "a door translates to the mill; which engines there are is the application's choice",
+    },
+    Rule {
+        who: "lab/methods",
+        may: &["core/*", "engines/all", "lab/peers"],
+        tests_may: &["vectors"],
+        why: "the measuring methods drive a mill and the peers",
+    },
+    Rule {
+        who: "apps/*",
+        may: &["core/*", "engines/*", "doors/*", "lab/*", "vectors"],
+        tests_may: &[],
+        why: "an application stands on everything, and nothing stands on it",
+    },
+    Rule { who: "xtask", may: &[], tests_may: &[], why: "the checks must build when the rest does not" },
+];
+
+/// Arrows that are allowed although a rule forbids them. One that is no longer used is a finding.
+const EXCEPTIONS: &[Exception] = &[Exception {
+    from: "engines/*",
+    to: "engines/reference",
+    kind: Need::Test,
+    reason: "differential tests compare an engine with the reference",
+}];
+
+/// A dependency of one crate of the workspace on another, both named by folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Arrow {
+    from: String,
+    to: String,
+    kind: Need,
+}
+
+/// The workspace as far as the floors are concerned.
+#[derive(Default)]
+pub(crate) struct Graph {
+    crates: BTreeSet<String>,
+    arrows: BTreeSet<Arrow>,
+}
+
+/// Checks the workspace, prints the exceptions in use, and returns the violations in words.
+pub(crate) fn run() -> Result<Vec<String>> {
+    let graph = read(&files::root())?;
+    let verdict = check(&graph, RULES, EXCEPTIONS);
+    for line in &verdict.exceptions {
+        println!("layers: exception: {line}");
+    }
+    if verdict.violations.is_empty() {
+        println!("layers: {} crates, {} arrows, all downwards", graph.crates.len(), graph.arrows.len());
+    }
+    Ok(verdict.violations)
+}
+
+impl fmt::Display for Arrow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Need::Normal => "",
+            Need::Build => " (build)",
+            Need::Test => " (tests)",
+        };
+        write!(f, "{} -> {}{kind}", self.from, self.to)
+    }
+}
+
+struct Verdict {
+    violations: Vec<String>,
+    exceptions: Vec<String>,
+}
+
+fn check(graph: &Graph, rules: &[Rule], exceptions: &[Exception]) -> Verdict {
+    let mut verdict = Verdict { violations: Vec::new(), exceptions: Vec::new() };
+    for folder in &graph.crates {
+        if rule_for(folder, rules).is_none() {
+            verdict.violations.push(format!("layers: {folder} has no floor: add a rule for it to xtask/src/layers.rs"));
+        }
+    }
+    let mut used = vec![false; exceptions.len()];
+    for arrow in &graph.arrows {
+        let Some(rule) = rule_for(&arrow.from, rules) else {
+            continue;
+        };
+        let allowed = |patterns: &[&str]| patterns.iter().any(|p| matches(p, &arrow.to));
+        if allowed(rule.may) || (arrow.kind == Need::Test && allowed(rule.tests_may)) {
+            continue;
+        }
+        let exception = exceptions
+            .iter()
+            .position(|e| e.kind == arrow.kind && matches(e.from, &arrow.from) && matches(e.to, &arrow.to));
+        match exception {
+            Some(index) => {
+                used[index] = true;
+                verdict.exceptions.push(format!("{arrow}: {}", exceptions[index].reason));
+            }
+            None => verdict.violations.push(format!("layers: {arrow} breaks the rule of {}: {}", rule.who, rule.why)),
+        }
+    }
+    for (exception, used) in exceptions.iter().zip(used) {
+        if !used {
+            verdict.violations.push(format!(
+                "layers: the exception {} -> {} ({}) is no longer used: remove it",
+                exception.from, exception.to, exception.reason
+            ));
+        }
+    }
+    verdict
+}
+
+fn rule_for<'r>(folder: &str, rules: &'r [Rule]) -> Option<&'r Rule> {
+    rules.iter().find(|rule| matches(rule.who, folder))
+}
+
+/// Whether `folder` is what `pattern` names; `parent/*` names the folders directly below `parent`.
+fn matches(pattern: &str, folder: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(parent) => folder.strip_prefix(parent).is_some_and(|rest| !rest.is_empty() && !rest.contains('/')),
+        None => pattern == folder,
+    }
+}
+
+fn read(root: &Path) -> Result<Graph> {
+    let mut graph = Graph::default();
+    for package in workspace::packages(root)? {
+        for (to, kind) in package.needs {
+            graph.arrows.insert(Arrow { from: package.folder.clone(), to, kind });
+        }
+        graph.crates.insert(package.folder);
+    }
+    Ok(graph)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(arrows: &[(&str, &str, Need)]) -> Graph {
+        let mut graph = Graph::default();
+        for &(from, to, kind) in arrows {
+            graph.crates.insert(from.to_owned());
+            graph.crates.insert(to.to_owned());
+            graph.arrows.insert(Arrow { from: from.to_owned(), to: to.to_owned(), kind });
+        }
+        graph
+    }
+
+    fn violations(arrows: &[(&str, &str, Need)]) -> Vec<String> {
+        check(&graph(arrows), RULES, &[]).violations
+    }
+
+    #[test]
+    fn the_workspace_keeps_its_floors() {
+        let graph = read(&files::root()).unwrap();
+        assert!(graph.crates.contains("core/contract"));
+        assert!(!graph.arrows.is_empty());
+        let verdict = check(&graph, RULES, EXCEPTIONS);
+        assert_eq!(verdict.violations, Vec::<String>::new());
+    }
+
+    #[test]
+    fn arrows_that_go_down_are_accepted() {
+        let arrows = [
+            ("core/memory", "core/contract", Need::Normal),
+            ("core/keys", "core/memory", Need::Normal),
+            ("core/router", "core/contract", Need::Normal),
+            ("core/mill", "core/router", Need::Normal),
+            ("engines/library", "core/contract", Need::Normal),
+            ("engines/library", "engines/conformance", Need::Test),
+            ("engines/library", "vectors", Need::Test),
+            ("engines/all", "engines/library", Need::Normal),
+            ("lab/peers", "core/contract", Need::Build),
+            ("doors/table", "core/mill", Need::Normal),
+            ("doors/table", "engines/all", Need::Test),
+            ("lab/methods", "lab/peers", Need::Normal),
+            ("apps/cli", "doors/table", Need::Normal),
+            ("apps/cli", "lab/methods", Need::Normal),
+        ];
+        assert_eq!(violations(&arrows), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_arrow_that_goes_up_or_sideways_is_named() {
+        let arrows = [
+            ("core/contract", "core/memory", Need::Normal),
+            ("core/memory", "core/keys", Need::Normal),
+            ("core/keys", "core/router", Need::Normal),
+            ("core/router", "core/memory", Need::Normal),
+            ("core/router", "engines/reference", Need::Normal),
+            ("core/mill", "engines/all", Need::Normal),
+            ("core/mill", "engines/all", Need::Test),
+            ("engines/library", "core/keys", Need::Normal),
+            ("engines/library", "core/mill", Need::Test),
+            ("engines/library", "engines/reference", Need::Normal),
+            ("engines/library", "engines/conformance", Need::Normal),
+            ("engines/reference", "vectors", Need::Build),
+            ("vectors", "core/memory", Need::Normal),
+            ("doors/table", "engines/all", Need::Normal),
+            ("doors/table", "lab/methods", Need::Normal),
+            ("lab/peers", "core/mill", Need::Normal),
+            ("lab/methods", "engines/reference", Need::Normal),
+            ("lab/methods", "apps/cli", Need::Normal),
+            ("core/mill", "xtask", Need::Build),
+            ("xtask", "core/contract", Need::Normal),
+        ];
+        for arrow in arrows {
+            let found = violations(&[arrow]);
+            assert_eq!(found.len(), 1, "{arrow:?}: {found:?}");
+            let words = format!("{} -> {}", arrow.0, arrow.1);
+            assert!(found[0].contains(&words), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_violation_says_which_rule_it_breaks() {
+        let found = violations(&[("engines/library", "core/mill", Need::Test)]);
+        assert_eq!(
+            found,
+            ["layers: engines/library -> core/mill (tests) breaks the rule of engines/*: \
+              engines never see each other, the key table, the router or the mill"]
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_floor_is_a_violation() {
+        let found = violations(&[("cellar", "core/contract", Need::Normal)]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("cellar has no floor"));
+    }
+
+    #[test]
+    fn an_exception_covers_its_own_arrow_only() {
+        let exceptions =
+            [Exception { from: "engines/*", to: "engines/reference", kind: Need::Test, reason: "differential tests" }];
+        let tests = ("engines/library", "engines/reference", Need::Test);
+        let normal = ("engines/library", "engines/reference", Need::Normal);
+        let other = ("engines/library", "engines/lanes", Need::Test);
+
+        let verdict = check(&graph(&[tests]), RULES, &exceptions);
+        assert_eq!(verdict.violations, Vec::<String>::new());
+        assert_eq!(verdict.exceptions, ["engines/library -> engines/reference (tests): differential tests"]);
+
+        let verdict = check(&graph(&[tests, normal, other]), RULES, &exceptions);
+        assert_eq!(verdict.violations.len(), 2);
+    }
+
+    #[test]
+    fn an_exception_that_nothing_uses_is_a_violation() {
+        let exceptions = [Exception { from: "core/mill", to: "engines/all", kind: Need::Test, reason: "once needed" }];
+        let graph = graph(&[("core/mill", "core/keys", Need::Normal)]);
+        let verdict = check(&graph, RULES, &exceptions);
+        assert_eq!(verdict.violations.len(), 1);
+        assert!(verdict.violations[0].contains("once needed"));
+        assert!(verdict.violations[0].contains("no longer used"));
+    }
+
+    #[test]
+    fn a_star_names_one_level_only() {
+        assert!(matches("engines/*", "engines/library"));
+        assert!(!matches("engines/*", "engines"));
+        assert!(!matches("engines/*", "engines/lanes/des"));
+        assert!(!matches("core/mill", "core/mill2"));
+    }
+}

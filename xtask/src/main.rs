@@ -1,0 +1,53 @@
+//! The checks that keep the house in order, run as `cargo xtask NAME`.
+//!
+//! `layers` compares the dependencies of the workspace with the floors, `tidy` reads every source file for the
+//! habits that a compiler does not enforce, `docs` follows the paths and links that the documents name.
+#![forbid(unsafe_code)]
+
+mod docs;
+mod files;
+mod layers;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  layers            dependencies between crates go downwards only
+  tidy [--update]   sizes, leftovers, unsafe code, dead files; --update lowers the ratchet, never raises it
+  docs              paths in ARCHITECTURE.md and links between the documents resolve";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["layers"] => layers::run(),
+        ["tidy"] => tidy::run(tidy::Ratcheting::Check),
+        ["tidy", "--update"] => tidy::run(tidy::Ratcheting::Lower),
+        ["docs"] => docs::run(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
+        Ok(findings) => {
+            for finding in &findings {
+                eprintln!("{finding}");
+            }
+            eprintln!("{} finding(s)", findings.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

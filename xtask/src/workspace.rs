@@ -1,0 +1,148 @@
+//! The crates of the workspace, as `cargo metadata` tells them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Kinds of targets that are not shipped: they may panic and do as tests do.
+const EXEMPT_TARGETS: [&str; 4] = ["test", "bench", "example", "custom-build"];
+
+/// What a dependency is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    Normal,
+    Build,
+    Test,
+}
+
+/// A file that cargo compiles as the root of a crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// Relative to the repository, with `/` between the parts.
+    pub(crate) path: String,
+    /// Whether the crate is a test, a benchmark, an example or a build script.
+    pub(crate) exempt: bool,
+}
+
+/// One package of the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    /// Relative to the repository; packages are known by it.
+    pub(crate) folder: String,
+    /// The folders of the packages of the workspace that it depends on.
+    pub(crate) needs: Vec<(String, Need)>,
+    pub(crate) roots: Vec<Root>,
+}
+
+/// Reads the packages of the workspace at `root`. Dependencies from outside are left out, so this needs no network.
+pub(crate) fn packages(root: &Path) -> Result<Vec<Package>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .context("cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    parse(&serde_json::from_slice(&output.stdout).context("cargo metadata")?)
+}
+
+fn parse(metadata: &Value) -> Result<Vec<Package>> {
+    let base = text(metadata, "workspace_root")?;
+    list(metadata, "packages")?.iter().map(|package| parse_package(package, base)).collect()
+}
+
+fn parse_package(package: &Value, base: &str) -> Result<Package> {
+    let manifest = text(package, "manifest_path")?;
+    let folder = Path::new(manifest).parent().context("a manifest at /")?;
+    let mut parsed = Package { folder: relative(folder, base)?, needs: Vec::new(), roots: Vec::new() };
+    for dependency in list(package, "dependencies")? {
+        // Only packages of the workspace are given by path.
+        let Some(path) = dependency["path"].as_str() else {
+            continue;
+        };
+        let need = match dependency["kind"].as_str() {
+            Some("dev") => Need::Test,
+            Some("build") => Need::Build,
+            _ => Need::Normal,
+        };
+        parsed.needs.push((relative(Path::new(path), base)?, need));
+    }
+    for target in list(package, "targets")? {
+        let kinds = list(target, "kind")?;
+        parsed.roots.push(Root {
+            path: relative(Path::new(text(target, "src_path")?), base)?,
+            exempt: kinds.iter().filter_map(Value::as_str).any(|kind| EXEMPT_TARGETS.contains(&kind)),
+        });
+    }
+    Ok(parsed)
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> Result<&'v str> {
+    value[field].as_str().with_context(|| format!("cargo metadata: no text in {field}"))
+}
+
+fn list<'v>(value: &'v Value, field: &str) -> Result<&'v Vec<Value>> {
+    value[field].as_array().with_context(|| format!("cargo metadata: no list in {field}"))
+}
+
+fn relative(path: &Path, base: &str) -> Result<String> {
+    let inside = path.strip_prefix(base).with_context(|| format!("{} lies outside the workspace", path.display()))?;
+    Ok(inside.to_string_lossy().replace('\\', "/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn this_package_is_found() {
+        let packages = packages(&crate::files::root()).unwrap();
+        let xtask = packages.iter().find(|p| p.folder == "xtask").unwrap();
+        assert_eq!(xtask.needs, []);
+        assert_eq!(xtask.roots, [Root { path: "xtask/src/main.rs".to_owned(), exempt: false }]);
+    }
+
+    #[test]
+    fn dependencies_and_targets_are_told_apart() {
+        let metadata = json!({
+            "workspace_root": "/w",
+            "packages": [{
+                "manifest_path": "/w/a/b/Cargo.toml",
+                "dependencies": [
+                    {"name": "serde", "path": null, "kind": null},
+                    {"name": "c", "path": "/w/c", "kind": null},
+                    {"name": "d", "path": "/w/d", "kind": "dev"},
+                    {"name": "e", "path": "/w/e", "kind": "build"},
+                ],
+                "targets": [
+                    {"kind": ["lib"], "src_path": "/w/a/b/src/lib.rs"},
+                    {"kind": ["custom-build"], "src_path": "/w/a/b/build.rs"},
+                ],
+            }],
+        });
+        let parsed = parse(&metadata).unwrap();
+        assert_eq!(parsed.len(), 1);
+        assert_eq!(parsed[0].folder, "a/b");
+        assert_eq!(
+            parsed[0].needs,
+            [("c".to_owned(), Need::Normal), ("d".to_owned(), Need::Test), ("e".to_owned(), Need::Build),]
+        );
+        let exempt: Vec<bool> = parsed[0].roots.iter().map(|root| root.exempt).collect();
+        assert_eq!(exempt, [false, true]);
+    }
+
+    #[test]
+    fn what_lies_outside_or_is_missing_is_an_error() {
+        let outside = json!({
+            "workspace_root": "/w",
+            "packages": [{"manifest_path": "/v/Cargo.toml", "dependencies": [], "targets": []}],
+        });
+        assert!(parse(&outside).is_err());
+        assert!(parse(&json!({"packages": []})).is_err());
+    }
+}
