@@ -1,0 +1,60 @@
+# Two commands do everything on a fresh Debian 12 with a Rust toolchain: `make run` and `make test`.
+# The setting-up that they share installs only what is missing; see xtask/setup.sh.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint unit doc bench deny clean
+# Steps print in their order, whatever -j says: cargo uses all cores by itself.
+.NOTPARALLEL:
+
+# A rustup that was installed for this user only is found in a shell that has not read its profile.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# The lock file stands as it is committed, here as in every other step.
+xtask = cargo run -q --locked -p xtask --
+heading = @printf '\n== %s\n' "$(1)"
+
+help: ## this list
+	@echo 'make run    set up, build, and protect a table of 150,000 customers'
+	@echo 'make test   set up, then every check and every test'
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+
+setup: ## install the system packages that are missing (Debian, Ubuntu)
+	@./xtask/setup.sh
+
+run: setup ## build the release and run the main job on generated data
+	$(call heading,build)
+	cargo build --release --locked -p ciphermill-cli
+	$(call heading,demo)
+	./target/release/ciphermill demo
+
+test: setup lint unit doc ## formatting, floors, tidiness, clippy, all tests, the documentation
+	$(call heading,everything passed)
+
+lint: ## formatting, floors, tidiness, clippy
+	$(call heading,formatting)
+	cargo fmt --all --check
+	$(call heading,layers)
+	$(xtask) layers
+	$(call heading,tidy)
+	$(xtask) tidy
+	$(call heading,clippy)
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+unit: ## unit, property, vector and end-to-end tests
+	$(call heading,tests)
+	cargo test --workspace --locked
+
+doc: ## the documentation of all crates, without warnings
+	$(call heading,documentation)
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+bench: setup ## benchmarks; they take a while, and want a quiet machine
+	cargo bench --workspace --benches --locked
+
+deny: ## licences, advisories and sources of the dependencies, with cargo-deny
+	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }
+	cargo deny --locked check
+
+clean: ## remove everything that was built
+	cargo clean
