@@ -41,9 +41,11 @@ lint: ## formatting, floors, tidiness, clippy
 	$(call heading,clippy)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-unit: ## unit, property, vector and end-to-end tests
+unit: ## unit, property, vector and end-to-end tests; the model checks of concurrent code
 	$(call heading,tests)
 	cargo test --workspace --locked
+	$(call heading,models)
+	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-memory --lib
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

@@ -28,7 +28,7 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
 const TEST_CRATES: &[&str] = &["engines/conformance"];
 
 /// Kinds of text files, besides Rust, whose white space is checked; vector data stay as their source has them.
-const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".h", ".sh", "Makefile", ".ci/run"];
+const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".h", ".sh", ".py", "Makefile", ".ci/run"];
 
 /// What to do with a ratchet that stands higher than the code needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
