@@ -1,1 +1,21 @@
-//! Stub.
+//! Where keys live: the key table with its usage policies, key wrapping, and the keystore file.
+//!
+//! - [`KeyTable`] holds keys in locked memory under names ([`ciphermill_contract::KeyId`]). The data path opens a
+//!   [`KeyLease`] once a batch and finds a [`KeyEntry`] per operation without taking a lock.
+//! - [`KeyPolicy`] says what a key may be used for; an entry without restrictions is checked with one compare.
+//! - [`wrap`] is RFC 3394, RFC 5649 and triple-DES key wrapping: how keys come in and go out under other keys.
+//! - [`keystore`] keeps named and versioned keys in a file, wrapped under a master key that a passphrase, a key file or
+//!   an environment variable opens.
+//!
+//! Key bytes never appear in `Debug` output, errors or the keystore file.
+#![forbid(unsafe_code)]
+
+mod entry;
+mod lease;
+mod policy;
+mod table;
+
+pub use entry::{KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName};
+pub use lease::{KeyLease, OwnedKeyLease};
+pub use policy::{KeyPolicy, SuiteSet};
+pub use table::{KEYS_MAX, KeyTable};

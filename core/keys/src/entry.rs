@@ -1,0 +1,477 @@
+//! One key: its bytes, what it may be used for, and what engines made of it.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use ciphermill_contract::limits::ENGINES_MAX;
+use ciphermill_contract::{
+    Direction, Directions, EngineKinds, Error, KeyForm, KeyMaterial, PreparedKey, Reason, Result, Suite,
+};
+use ciphermill_memory::SecretBytes;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::policy::KeyPolicy;
+
+/// Prepared forms that one key may have: every engine for each of a few suites.
+pub const PREPARED_MAX: usize = 64;
+
+const _: () = assert!(PREPARED_MAX >= ENGINES_MAX);
+
+/// What a key check value is computed over, under the key itself.
+const CHECK_LABEL: &[u8] = b"ciphermill key check v1";
+
+/// A short value that tells whether two places hold the same key: the first eight bytes of HMAC-SHA-256 under the key's
+/// bytes over the text `ciphermill key check v1`.
+///
+/// It is no secret for keys of full strength. For a single DES key it is something to search against; show it to those
+/// who may use the key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyCheckValue(pub [u8; 8]);
+
+impl KeyCheckValue {
+    /// The check value of a key's bytes.
+    pub fn of(key: &[u8]) -> KeyCheckValue {
+        let mac = match Hmac::<Sha256>::new_from_slice(key) {
+            Ok(mac) => mac.chain_update(CHECK_LABEL).finalize().into_bytes(),
+            Err(_) => unreachable!("HMAC takes keys of every length (RFC 2104, section 2)"),
+        };
+        let mut value = [0; 8];
+        value.copy_from_slice(&mac[..8]);
+        KeyCheckValue(value)
+    }
+}
+
+impl fmt::Display for KeyCheckValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyCheckValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The name of a prepared form: which engine made it and for which suite. Made once a batch, compared once an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreparedName(u64);
+
+impl PreparedName {
+    /// The form that the engine at index `engine` of its mill makes for `suite`.
+    ///
+    /// # Panics
+    ///
+    /// For an index of [`ENGINES_MAX`] or more; no mill has so many.
+    #[inline]
+    pub const fn new(engine: usize, suite: Suite) -> PreparedName {
+        assert!(engine < ENGINES_MAX);
+        let radix = match suite {
+            Suite::Fpe(ff1) => ff1.radix,
+            _ => 0,
+        };
+        PreparedName((engine as u64) << 48 | (suite.ordinal() as u64) << 32 | radix as u64)
+    }
+}
+
+/// A key of a [`crate::KeyTable`], found under a lease.
+///
+/// One cache line holds all that an operation needs: the flags, and the first prepared form.
+#[repr(align(64))]
+pub struct KeyEntry {
+    /// Whether [`KeyEntry::check`] has anything to compare but this.
+    is_restricted: bool,
+    has_budget: bool,
+    engines: EngineKinds,
+    directions: Directions,
+    cold: Box<Cold>,
+    first: OnceLock<Node>,
+}
+
+const _: () = assert!(size_of::<KeyEntry>() == 64);
+
+/// What only imports, preparations and restricted keys look at.
+struct Cold {
+    form: KeyForm,
+    bytes: SecretBytes,
+    policy: KeyPolicy,
+    /// Operations left of the budget.
+    operations_left: AtomicU64,
+}
+
+/// A prepared form. The list only ever grows at its end, so a reference into it is good as long as the entry is.
+struct Node {
+    name: PreparedName,
+    prepared: PreparedKey,
+    next: OnceLock<Box<Node>>,
+}
+
+impl KeyEntry {
+    pub(crate) fn new(form: KeyForm, bytes: SecretBytes, policy: KeyPolicy) -> KeyEntry {
+        KeyEntry {
+            is_restricted: !policy.suites.is_any()
+                || policy.directions != Directions::BOTH
+                || policy.expires_unix_s.is_some()
+                || policy.engines.is_empty(),
+            has_budget: policy.operations_max.is_some(),
+            engines: policy.engines,
+            directions: policy.directions,
+            cold: Box::new(Cold {
+                form,
+                bytes,
+                operations_left: AtomicU64::new(policy.operations_max.unwrap_or(u64::MAX)),
+                policy,
+            }),
+            first: OnceLock::new(),
+        }
+    }
+
+    /// Whether the key may be used with `suite` in `direction` now, and by which kinds of engines. The budget is not
+    /// looked at, see [`KeyEntry::spend`].
+    ///
+    /// `now_unix_s` counts only for keys that expire; where [`crate::KeyTable::any_expiry`] is false zero will do.
+    ///
+    /// # Errors
+    ///
+    /// The rule of the policy that says no: [`Reason::KeyExpired`], [`Reason::KeySuite`], [`Reason::KeyDirection`] or
+    /// [`Reason::KeyEngine`].
+    #[inline]
+    pub fn check(&self, suite: Suite, direction: Direction, now_unix_s: u64) -> Result<EngineKinds, Reason> {
+        if !self.is_restricted {
+            return Ok(self.engines);
+        }
+        self.check_restricted(suite, direction, now_unix_s)
+    }
+
+    /// The kinds of engines that may hold the key.
+    #[inline]
+    pub fn engines(&self) -> EngineKinds {
+        self.engines
+    }
+
+    /// Whether operations with the key are counted.
+    #[inline]
+    pub fn has_budget(&self) -> bool {
+        self.has_budget
+    }
+
+    /// Takes up to `count` operations from the budget and returns how many there were to take; all of them when the key
+    /// has no budget. What several threads are granted never adds up to more than the budget.
+    pub fn spend(&self, count: u64) -> u64 {
+        if !self.has_budget {
+            return count;
+        }
+        let taken = self
+            .cold
+            .operations_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(count)));
+        // The closure always gives a value, so both sides hold what was there before.
+        let (Ok(left) | Err(left)) = taken;
+        left.min(count)
+    }
+
+    /// Puts back operations that [`KeyEntry::spend`] granted and that were never begun.
+    pub fn put_back(&self, count: u64) {
+        if let Some(budget) = self.cold.policy.operations_max {
+            let _ = self.cold.operations_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                Some(left.saturating_add(count).min(budget))
+            });
+        }
+    }
+
+    /// Operations left of the budget, when there is one.
+    pub fn operations_left(&self) -> Option<u64> {
+        self.has_budget.then(|| self.cold.operations_left.load(Ordering::Relaxed))
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &KeyPolicy {
+        &self.cold.policy
+    }
+
+    /// What the key's bytes are.
+    pub fn form(&self) -> KeyForm {
+        self.cold.form
+    }
+
+    /// Length of the key in bytes.
+    pub fn key_len(&self) -> usize {
+        self.cold.bytes.len()
+    }
+
+    /// The key's check value.
+    pub fn key_check_value(&self) -> KeyCheckValue {
+        KeyCheckValue::of(&self.cold.bytes)
+    }
+
+    /// What the engine at index `engine` made of the key for `suite`; `make` makes it the first time. Lock-free from
+    /// then on. Threads that ask at the same moment may each make it; the first stays.
+    ///
+    /// # Errors
+    ///
+    /// What `make` returns; nothing is kept then. [`Error::Exhausted`] beyond [`PREPARED_MAX`] forms.
+    #[inline]
+    pub fn prepared(
+        &self,
+        engine: usize,
+        suite: Suite,
+        make: impl FnOnce(&KeyMaterial<'_>) -> Result<PreparedKey>,
+    ) -> Result<&PreparedKey> {
+        self.prepared_as(PreparedName::new(engine, suite), make)
+    }
+
+    /// As [`KeyEntry::prepared`], under a name that was made once for a whole batch.
+    #[inline]
+    pub fn prepared_as(
+        &self,
+        name: PreparedName,
+        make: impl FnOnce(&KeyMaterial<'_>) -> Result<PreparedKey>,
+    ) -> Result<&PreparedKey> {
+        match self.first.get() {
+            Some(node) if node.name == name => Ok(&node.prepared),
+            _ => self.prepared_in_list(name, make),
+        }
+    }
+
+    pub(crate) fn material(&self) -> KeyMaterial<'_> {
+        KeyMaterial { form: self.cold.form, bytes: &self.cold.bytes }
+    }
+
+    fn check_restricted(&self, suite: Suite, direction: Direction, now_unix_s: u64) -> Result<EngineKinds, Reason> {
+        let policy = &self.cold.policy;
+        if policy.is_expired(now_unix_s) {
+            Err(Reason::KeyExpired)
+        } else if !policy.suites.contains(suite) {
+            Err(Reason::KeySuite)
+        } else if !self.directions.contains(direction) {
+            Err(Reason::KeyDirection)
+        } else if self.engines.is_empty() {
+            Err(Reason::KeyEngine)
+        } else {
+            Ok(self.engines)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepared_in_list(
+        &self,
+        name: PreparedName,
+        make: impl FnOnce(&KeyMaterial<'_>) -> Result<PreparedKey>,
+    ) -> Result<&PreparedKey> {
+        let (mut last, mut len) = match self.find(name) {
+            Ok(prepared) => return Ok(prepared),
+            Err(end) => end,
+        };
+        let mut ours = Node { name, prepared: make(&self.material())?, next: OnceLock::new() };
+        // Others may append meanwhile, perhaps the same form; then the end is looked for again from there on.
+        loop {
+            if len >= PREPARED_MAX {
+                return Err(Error::exhausted("PREPARED_MAX", PREPARED_MAX, len + 1));
+            }
+            let (rejected, there) = match last {
+                None => (self.first.set(ours).err(), self.first.get()),
+                Some(end) => {
+                    let rejected = end.next.set(Box::new(ours)).err().map(|node| *node);
+                    (rejected, end.next.get().map(Box::as_ref))
+                }
+            };
+            let Some(there) = there else { unreachable!("a cell that was set, by whomever, stays set") };
+            match rejected {
+                Some(node) if there.name != name => (ours, last, len) = (node, Some(there), len + 1),
+                _ => return Ok(&there.prepared),
+            }
+        }
+    }
+
+    /// The form of that name, or the last node and the number of nodes.
+    fn find(&self, name: PreparedName) -> Result<&PreparedKey, (Option<&Node>, usize)> {
+        let mut last = None;
+        let mut len = 0;
+        let mut next = self.first.get();
+        while let Some(node) = next {
+            if node.name == name {
+                return Ok(&node.prepared);
+            }
+            (last, len) = (Some(node), len + 1);
+            next = node.next.get().map(Box::as_ref);
+        }
+        Err((last, len))
+    }
+}
+
+impl fmt::Debug for KeyEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyEntry")
+            .field("form", &self.form())
+            .field("key_len", &self.key_len())
+            .field("policy", self.policy())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use ciphermill_contract::EngineKind;
+
+    use super::*;
+    use crate::policy::SuiteSet;
+
+    fn entry(policy: KeyPolicy) -> KeyEntry {
+        KeyEntry::new(KeyForm::Secret, SecretBytes::from_slice(&[7; 16]).unwrap(), policy)
+    }
+
+    fn suite(name: &str) -> Suite {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn every_rule_of_a_policy_is_checked() {
+        let (gcm, cbc) = (suite("aes-128-gcm"), suite("aes-128-cbc"));
+        let free = entry(KeyPolicy::default());
+        assert_eq!(free.check(gcm, Direction::Encrypt, u64::MAX), Ok(EngineKinds::ALL));
+
+        let narrow = entry(
+            KeyPolicy::only(gcm)
+                .directions(Directions::DECRYPT)
+                .engines(EngineKinds::only(EngineKind::Token))
+                .expires_unix_s(50),
+        );
+        assert_eq!(narrow.check(gcm, Direction::Decrypt, 49), Ok(EngineKinds::only(EngineKind::Token)));
+        assert_eq!(narrow.check(gcm, Direction::Decrypt, 50), Err(Reason::KeyExpired));
+        assert_eq!(narrow.check(cbc, Direction::Decrypt, 0), Err(Reason::KeySuite));
+        assert_eq!(narrow.check(gcm, Direction::Encrypt, 0), Err(Reason::KeyDirection));
+
+        let token = entry(KeyPolicy::default().engines(EngineKinds::only(EngineKind::Token)));
+        assert_eq!(token.check(cbc, Direction::Encrypt, 0), Ok(EngineKinds::only(EngineKind::Token)));
+        let nowhere = entry(KeyPolicy::default().engines(EngineKinds::NONE));
+        assert_eq!(nowhere.check(cbc, Direction::Encrypt, 0), Err(Reason::KeyEngine));
+        let nothing = entry(KeyPolicy::default().suites(SuiteSet::none()));
+        assert_eq!(nothing.check(cbc, Direction::Encrypt, 0), Err(Reason::KeySuite));
+    }
+
+    #[test]
+    fn budgets_are_exact_under_contention() {
+        let entry = entry(KeyPolicy::default().operations_max(10_007));
+        let granted: u64 = thread::scope(|scope| {
+            let spenders: Vec<_> = (1..=4u64)
+                .map(|step| {
+                    let entry = &entry;
+                    scope.spawn(move || (0..4000).map(|_| entry.spend(step)).sum::<u64>())
+                })
+                .collect();
+            spenders.into_iter().map(|spender| spender.join().unwrap()).sum()
+        });
+        assert_eq!(granted, 10_007);
+        assert_eq!(entry.spend(1), 0);
+        entry.put_back(3);
+        assert_eq!(entry.spend(5), 3);
+        entry.put_back(u64::MAX);
+        assert_eq!(entry.operations_left(), Some(10_007), "never more than the budget");
+    }
+
+    #[test]
+    fn keys_without_a_budget_grant_everything() {
+        let entry = entry(KeyPolicy::default());
+        assert!(!entry.has_budget());
+        assert_eq!(entry.spend(u64::MAX), u64::MAX);
+        assert_eq!(entry.spend(9), 9);
+        assert_eq!(entry.operations_left(), None);
+    }
+
+    #[test]
+    fn a_form_is_made_once_for_each_engine_and_suite() {
+        let entry = entry(KeyPolicy::default());
+        let made = AtomicUsize::new(0);
+        let ask = |engine: usize, name: &str| {
+            let value = (engine, name.to_owned());
+            let prepared = entry.prepared(engine, suite(name), |key| {
+                assert_eq!(key.bytes, [7; 16]);
+                made.fetch_add(1, Ordering::Relaxed);
+                Ok(PreparedKey::new(value.clone()))
+            });
+            assert_eq!(prepared.unwrap().state::<(usize, String)>(), Some(&value));
+        };
+        for _ in 0..3 {
+            for engine in 0..3 {
+                for name in ["aes-128-gcm", "aes-128-cbc", "ff1-aes-128", "ff1-aes-128-radix-26"] {
+                    ask(engine, name);
+                }
+            }
+        }
+        assert_eq!(made.load(Ordering::Relaxed), 12);
+    }
+
+    #[test]
+    fn a_failure_is_not_kept() {
+        let entry = entry(KeyPolicy::default());
+        let gcm = suite("aes-128-gcm");
+        let failure = Error::Refused(ciphermill_contract::Refusal::KeyUnknown);
+        assert_eq!(entry.prepared(0, gcm, |_| Err(failure.clone())).unwrap_err(), failure);
+        assert!(entry.prepared(0, gcm, |_| Ok(PreparedKey::new(1u8))).is_ok());
+    }
+
+    #[test]
+    fn forms_are_limited() {
+        let entry = entry(KeyPolicy::default());
+        let suites: Vec<Suite> = Suite::all().take(PREPARED_MAX + 1).collect();
+        for suite in &suites[..PREPARED_MAX] {
+            assert!(entry.prepared(1, *suite, |_| Ok(PreparedKey::new(()))).is_ok());
+        }
+        let refused = entry.prepared(1, suites[PREPARED_MAX], |_| Ok(PreparedKey::new(()))).unwrap_err();
+        assert_eq!(refused, Error::exhausted("PREPARED_MAX", PREPARED_MAX, PREPARED_MAX + 1));
+        assert!(entry.prepared(1, suites[3], |_| panic!("it is there")).is_ok());
+    }
+
+    #[test]
+    fn threads_agree_on_one_form() {
+        let suites: Vec<Suite> = Suite::all().take(20).collect();
+        let entry = entry(KeyPolicy::default());
+        let places: Vec<Vec<usize>> = thread::scope(|scope| {
+            let askers: Vec<_> = (0..4usize)
+                .map(|thread| {
+                    let (entry, suites) = (&entry, &suites);
+                    scope.spawn(move || {
+                        let ask = |suite: &Suite| {
+                            let made = entry.prepared(0, *suite, |_| Ok(PreparedKey::new(*suite))).unwrap();
+                            assert_eq!(made.state::<Suite>(), Some(suite));
+                            core::ptr::from_ref(made) as usize
+                        };
+                        let mut order: Vec<usize> = (0..suites.len()).collect();
+                        order.rotate_left(thread * 5);
+                        let mut places = vec![0; suites.len()];
+                        for index in order {
+                            places[index] = ask(&suites[index]);
+                        }
+                        places
+                    })
+                })
+                .collect();
+            askers.into_iter().map(|asker| asker.join().unwrap()).collect()
+        });
+        assert!(places.iter().all(|place| *place == places[0]));
+        assert_eq!(entry.find(PreparedName(u64::MAX)).map(|_| ()).map_err(|(_, len)| len), Err(20));
+    }
+
+    #[test]
+    fn check_values_follow_their_definition() {
+        // HMAC-SHA-256 of the label under sixteen bytes of 07, computed with another implementation.
+        let value = entry(KeyPolicy::default()).key_check_value();
+        assert_eq!(value, KeyCheckValue::of(&[7; 16]));
+        assert_eq!(value.to_string(), "a2ed46f584ae980a");
+        assert_ne!(value, KeyCheckValue::of(&[8; 16]));
+    }
+
+    #[test]
+    fn debug_output_is_redacted() {
+        let secret = SecretBytes::from_slice(b"sixteen secret b").unwrap();
+        let entry = KeyEntry::new(KeyForm::Secret, secret, KeyPolicy::default());
+        let text = format!("{entry:?}");
+        assert!(text.contains("key_len: 16") && !text.contains("sixteen") && !text.contains("115"), "{text}");
+    }
+}

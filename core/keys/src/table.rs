@@ -1,0 +1,163 @@
+//! The key table: names to keys.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ciphermill_contract::limits::KEY_LEN_MAX;
+use ciphermill_contract::{Error, KeyId, KeyMaterial, Reason, Refusal, Result};
+use ciphermill_memory::{MemoryError, SLAB_MAX, SecretBytes, Slab, SlotId};
+
+use crate::entry::{KeyCheckValue, KeyEntry};
+use crate::lease::{KeyLease, OwnedKeyLease};
+use crate::policy::KeyPolicy;
+
+/// Keys that one table may hold: 2^24.
+pub const KEYS_MAX: u32 = 1 << 24;
+
+const _: () = assert!(KEYS_MAX <= SLAB_MAX);
+
+/// Keys by name, in locked memory, under their policies.
+///
+/// Any number of threads may look keys up, import and destroy at the same time; lookups take no lock. A destroyed key is
+/// gone for every lookup that begins later; its bytes and prepared forms are wiped as soon as no lease is open that
+/// could still see them.
+pub struct KeyTable {
+    slab: Arc<Slab<KeyEntry>>,
+    any_expiry: AtomicBool,
+}
+
+impl KeyTable {
+    /// An empty table for up to [`KEYS_MAX`] keys. Memory is taken as keys come.
+    pub fn new() -> KeyTable {
+        KeyTable::with_limit(KEYS_MAX)
+    }
+
+    /// An empty table for up to `limit` keys; more than [`KEYS_MAX`] is taken as [`KEYS_MAX`].
+    pub fn with_limit(limit: u32) -> KeyTable {
+        KeyTable { slab: Arc::new(Slab::with_limit(limit.min(KEYS_MAX))), any_expiry: AtomicBool::new(false) }
+    }
+
+    /// Takes a copy of a key in and names it. The caller wipes the original.
+    ///
+    /// Whether the bytes suit a suite is found out when an engine prepares them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exhausted`] for more than `KEY_LEN_MAX` bytes, a full table or a lack of memory;
+    /// [`Refusal::KeyPolicy`] with [`Reason::KeyUnsuitable`] for a key of no bytes.
+    pub fn import(&self, key: KeyMaterial<'_>, policy: KeyPolicy) -> Result<KeyId> {
+        if key.bytes.is_empty() {
+            return Err(Error::Refused(Refusal::KeyPolicy(Reason::KeyUnsuitable)));
+        }
+        if key.bytes.len() > KEY_LEN_MAX {
+            return Err(Error::exhausted("KEY_LEN_MAX", KEY_LEN_MAX, key.bytes.len()));
+        }
+        let bytes = SecretBytes::from_slice(key.bytes).map_err(|error| memory_error(&error, key.bytes.len()))?;
+        // Before the key can be found, so that nobody finds an expiring key while this says that there is none.
+        if policy.expires_unix_s.is_some() {
+            self.any_expiry.store(true, Ordering::Release);
+        }
+        let entry = KeyEntry::new(key.form, bytes, policy);
+        match self.slab.insert(entry) {
+            Ok(SlotId { slot, generation }) => Ok(KeyId { slot, generation }),
+            Err(full) => Err(Error::exhausted("KEYS_MAX", full.limit as usize, full.limit as usize + 1)),
+        }
+    }
+
+    /// Takes a key out. Lookups fail from now on; operations under leases that were opened before finish.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::KeyUnknown`] when there is no such key (any more).
+    pub fn destroy(&self, key: KeyId) -> Result<()> {
+        if self.slab.remove(SlotId { slot: key.slot, generation: key.generation }) { Ok(()) } else { Err(unknown()) }
+    }
+
+    /// Destroys all keys there are. What is imported meanwhile may stay.
+    pub fn clear(&self) {
+        let lease = self.slab.lease();
+        for (id, _) in lease.iter() {
+            self.slab.remove(id);
+        }
+    }
+
+    /// Opens a lease for lookups: two atomic operations, held for a batch.
+    #[inline]
+    pub fn lease(&self) -> KeyLease<'_> {
+        KeyLease(self.slab.lease())
+    }
+
+    /// A lease that does not borrow the table.
+    #[inline]
+    pub fn lease_owned(&self) -> OwnedKeyLease {
+        OwnedKeyLease(self.slab.lease_owned())
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// Whether a key that expires was ever imported; if not, nobody needs to read the clock.
+    #[inline]
+    pub fn any_expiry(&self) -> bool {
+        self.any_expiry.load(Ordering::Acquire)
+    }
+
+    /// A copy of a key's policy.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::KeyUnknown`].
+    pub fn policy(&self, key: KeyId) -> Result<KeyPolicy> {
+        self.lease().entry(key).map(|entry| entry.policy().clone()).ok_or_else(unknown)
+    }
+
+    /// A key's check value, see [`KeyCheckValue`].
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::KeyUnknown`].
+    pub fn key_check_value(&self, key: KeyId) -> Result<KeyCheckValue> {
+        self.lease().entry(key).map(KeyEntry::key_check_value).ok_or_else(unknown)
+    }
+}
+
+impl Default for KeyTable {
+    fn default() -> KeyTable {
+        KeyTable::new()
+    }
+}
+
+impl fmt::Debug for KeyTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyTable").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// The name leads to no key.
+pub(crate) fn unknown() -> Error {
+    Error::Refused(Refusal::KeyUnknown)
+}
+
+/// Key memory that could not be had, by kind.
+pub(crate) fn memory_error(error: &MemoryError, asked: usize) -> Error {
+    match error {
+        MemoryError::TooLarge { limit_name, limit, asked, .. } => {
+            Error::exhausted(limit_name, *limit as usize, *asked as usize)
+        }
+        _ => Error::exhausted("memory for keys", 0, asked),
+    }
+}
+
+/// The present second; a clock that is set before 1970 counts as the end of time, so that keys expire rather than live on.
+pub(crate) fn now_unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
