@@ -33,6 +33,8 @@ pub(crate) struct Package {
     pub(crate) folder: String,
     /// The folders of the packages of the workspace that it depends on.
     pub(crate) needs: Vec<(String, Need)>,
+    /// The names by which its sources know all its dependencies, those from outside too.
+    pub(crate) names: Vec<String>,
     pub(crate) roots: Vec<Root>,
 }
 
@@ -58,8 +60,11 @@ fn parse(metadata: &Value) -> Result<Vec<Package>> {
 fn parse_package(package: &Value, base: &str) -> Result<Package> {
     let manifest = text(package, "manifest_path")?;
     let folder = Path::new(manifest).parent().context("a manifest at /")?;
-    let mut parsed = Package { folder: relative(folder, base)?, needs: Vec::new(), roots: Vec::new() };
+    let mut parsed =
+        Package { folder: relative(folder, base)?, needs: Vec::new(), names: Vec::new(), roots: Vec::new() };
     for dependency in list(package, "dependencies")? {
+        let name = dependency["rename"].as_str().map_or_else(|| text(dependency, "name"), Ok)?;
+        parsed.names.push(name.replace('-', "_"));
         // Only packages of the workspace are given by path.
         let Some(path) = dependency["path"].as_str() else {
             continue;
@@ -104,6 +109,7 @@ mod tests {
         let packages = packages(&crate::files::root()).unwrap();
         let xtask = packages.iter().find(|p| p.folder == "xtask").unwrap();
         assert_eq!(xtask.needs, []);
+        assert_eq!(xtask.names, ["anyhow", "serde_json"]);
         assert_eq!(xtask.roots, [Root { path: "xtask/src/main.rs".to_owned(), exempt: false }]);
     }
 
@@ -115,9 +121,9 @@ mod tests {
                 "manifest_path": "/w/a/b/Cargo.toml",
                 "dependencies": [
                     {"name": "serde", "path": null, "kind": null},
-                    {"name": "c", "path": "/w/c", "kind": null},
+                    {"name": "c-d", "path": "/w/c", "kind": null},
                     {"name": "d", "path": "/w/d", "kind": "dev"},
-                    {"name": "e", "path": "/w/e", "kind": "build"},
+                    {"name": "e", "rename": "f", "path": "/w/e", "kind": "build"},
                 ],
                 "targets": [
                     {"kind": ["lib"], "src_path": "/w/a/b/src/lib.rs"},
@@ -132,6 +138,7 @@ mod tests {
             parsed[0].needs,
             [("c".to_owned(), Need::Normal), ("d".to_owned(), Need::Test), ("e".to_owned(), Need::Build),]
         );
+        assert_eq!(parsed[0].names, ["serde", "c_d", "d", "f"]);
         let exempt: Vec<bool> = parsed[0].roots.iter().map(|root| root.exempt).collect();
         assert_eq!(exempt, [false, true]);
     }

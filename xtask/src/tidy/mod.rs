@@ -27,6 +27,9 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
 /// Crates that are tests through and through: they may panic, and only tests depend on them.
 const TEST_CRATES: &[&str] = &["engines/conformance"];
 
+/// Dependencies that no source names, by folder and name, each with the reason why they are there nevertheless.
+const SILENT_DEPENDENCIES: &[(&str, &str, &str)] = &[];
+
 /// Kinds of text files, besides Rust, whose white space is checked; vector data stay as their source has them.
 const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".h", ".sh", ".py", "Makefile", ".ci/run"];
 
@@ -51,6 +54,7 @@ pub(crate) fn run(ratcheting: Ratcheting) -> Result<Vec<String>> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     let reached = reach::reachable(&roots, &read);
     let mut unsafe_seen = BTreeSet::new();
+    let mut named = BTreeSet::new();
 
     for path in &paths {
         if !path.ends_with(".rs") {
@@ -72,6 +76,7 @@ pub(crate) fn run(ratcheting: Ratcheting) -> Result<Vec<String>> {
             unsafe_code: exempt || UNSAFE_CRATES.iter().any(|(name, _)| *name == folder),
         };
         let file = RustFile::new(path, &text);
+        named.extend(file.words().map(|word| (folder.to_owned(), word.to_owned())));
         if !exempt && file.has_unsafe_code() {
             unsafe_seen.insert(folder.to_owned());
         }
@@ -79,6 +84,7 @@ pub(crate) fn run(ratcheting: Ratcheting) -> Result<Vec<String>> {
         excess.add(path, &file);
     }
     findings.extend(unsafe_findings(&crates, &unsafe_seen, &read));
+    findings.extend(dependency_findings(&crates, &named, SILENT_DEPENDENCIES));
     findings.extend(settle(&root, &excess, ratcheting)?);
     findings.sort();
     if findings.is_empty() {
@@ -125,6 +131,36 @@ fn unsafe_findings(crates: &[Package], seen: &BTreeSet<String>, read: &dyn Fn(&s
     findings
 }
 
+/// Dependencies that no source of their crate names, and entries of the list of `silent` ones that nothing needs.
+///
+/// `named` holds the words of all sources, each with the folder of its crate.
+fn dependency_findings(
+    crates: &[Package],
+    named: &BTreeSet<(String, String)>,
+    silent: &[(&str, &str, &str)],
+) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut used = vec![false; silent.len()];
+    for owner in crates {
+        for name in &owner.names {
+            if named.contains(&(owner.folder.clone(), name.clone())) {
+                continue;
+            }
+            let listed = silent.iter().position(|(folder, silent, _)| *folder == owner.folder && silent == name);
+            match listed {
+                Some(index) => used[index] = true,
+                None => findings.push(format!("{}/Cargo.toml: no source names the dependency {name}", owner.folder)),
+            }
+        }
+    }
+    for ((folder, name, reason), used) in silent.iter().zip(used) {
+        if !used {
+            findings.push(format!("{folder}: remove {name} ({reason}) from SILENT_DEPENDENCIES: it is named or gone"));
+        }
+    }
+    findings
+}
+
 /// Holds the sizes against the ratchet file.
 fn settle(root: &Path, excess: &Excess, ratcheting: Ratcheting) -> Result<Vec<String>> {
     let path = root.join(ratchet::PATH);
@@ -158,6 +194,7 @@ mod tests {
         let crates = [Package {
             folder: "core/contract".to_owned(),
             needs: Vec::new(),
+            names: Vec::new(),
             roots: vec![Root { path: "core/contract/src/lib.rs".to_owned(), exempt: false }],
         }];
         let seen: BTreeSet<String> = UNSAFE_CRATES.iter().map(|(f, _)| (*f).to_owned()).collect();
@@ -171,6 +208,26 @@ mod tests {
 
         let found = unsafe_findings(&crates, &BTreeSet::new(), &closed);
         assert_eq!(found.len(), UNSAFE_CRATES.len());
+    }
+
+    #[test]
+    fn a_dependency_that_no_source_names_is_found() {
+        let crates = [Package {
+            folder: "core/keys".to_owned(),
+            needs: Vec::new(),
+            names: vec!["aes_kw".to_owned(), "redb".to_owned(), "links".to_owned()],
+            roots: Vec::new(),
+        }];
+        let named = [("core/keys", "aes_kw"), ("core/mill", "redb")]
+            .map(|(folder, word)| (folder.to_owned(), word.to_owned()))
+            .into();
+        let silent = [("core/keys", "links", "links a library")];
+        assert_eq!(
+            dependency_findings(&crates, &named, &silent),
+            ["core/keys/Cargo.toml: no source names the dependency redb"]
+        );
+        let stale = [silent[0], ("core/keys", "aes_kw", "once")];
+        assert_eq!(dependency_findings(&crates, &named, &stale).len(), 2);
     }
 
     #[test]

@@ -42,6 +42,12 @@ impl<'s> RustFile<'s> {
         self.text.lines().count()
     }
 
+    /// The words of the code.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'s str> {
+        let words = self.tokens.code.iter().filter(|token| token.kind == Kind::Word);
+        words.map(|token| token.text)
+    }
+
     pub(crate) fn long_functions(&self) -> Vec<Function<'s>> {
         let mut found = functions(&self.tokens.code);
         found.retain(|function| function.lines > FUNCTION_LINES_MAX);
