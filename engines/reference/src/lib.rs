@@ -1,1 +1,17 @@
-//! Stub.
+//! The reference engine: every suite in plain code, slow and safe, so that all other engines have something to be
+//! compared with.
+//!
+//! Block permutations, digests and field arithmetic come from the RustCrypto crates; modes, MACs and chains are written
+//! out here over single blocks, close to the text of their standards. Nothing is interleaved, vectorised or cached
+//! beyond what [`ciphermill_contract::Engine::prepare`] keeps: schedules, subkeys and midstates, all of them wiped when
+//! they are dropped.
+#![forbid(unsafe_code)]
+
+mod block;
+mod capabilities;
+mod engine;
+mod legacy;
+mod prepare;
+
+pub use capabilities::CAPABILITIES;
+pub use engine::Reference;

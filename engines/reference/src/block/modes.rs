@@ -1,0 +1,149 @@
+//! ECB, CBC and CTR (NIST SP 800-38A; CTR with a nonce: RFC 3686) over any block cipher, in place.
+
+use ciphermill_contract::Direction;
+use ciphermill_contract::suite::Mode;
+use zeroize::Zeroizing;
+
+use crate::block::Permutation;
+
+/// Bytes of the counter behind a nonce (RFC 3686, section 4).
+const NONCE_COUNTER_LEN: usize = 4;
+
+/// Runs a mode over `data`. `None` for XTS, for an IV of another length and for parts of blocks in ECB and CBC.
+pub(crate) fn run<const N: usize>(
+    cipher: &dyn Permutation<N>,
+    mode: Mode,
+    direction: Direction,
+    iv: &[u8],
+    data: &mut [u8],
+) -> Option<()> {
+    if mode == Mode::Ctr {
+        let (block, counter_len) = first_counter_block::<N>(iv)?;
+        ctr(cipher, block, counter_len, data);
+        return Some(());
+    }
+    let (blocks, rest) = data.as_chunks_mut::<N>();
+    if !rest.is_empty() {
+        return None;
+    }
+    match (mode, direction) {
+        (Mode::Ecb, Direction::Encrypt) => blocks.iter_mut().for_each(|block| cipher.encrypt(block)),
+        (Mode::Ecb, Direction::Decrypt) => blocks.iter_mut().for_each(|block| cipher.decrypt(block)),
+        (Mode::Cbc, Direction::Encrypt) => cbc_encrypt(cipher, iv.try_into().ok()?, blocks),
+        (Mode::Cbc, Direction::Decrypt) => cbc_decrypt(cipher, iv.try_into().ok()?, blocks),
+        (Mode::Ctr | Mode::Xts, _) => return None,
+    }
+    Some(())
+}
+
+/// The key stream of counter mode over `data`, from `block` on. The last `counter_len` bytes of the block are a
+/// big-endian counter that wraps without touching the bytes before it.
+pub(crate) fn ctr<const N: usize>(
+    cipher: &dyn Permutation<N>,
+    mut block: [u8; N],
+    counter_len: usize,
+    data: &mut [u8],
+) {
+    let mut pad = Zeroizing::new([0; N]);
+    for chunk in data.chunks_mut(N) {
+        *pad = block;
+        cipher.encrypt(&mut pad);
+        xor(chunk, pad.as_slice());
+        increment(&mut block, counter_len);
+    }
+}
+
+/// Adds `from` to `to` bit by bit, as far as both reach.
+pub(crate) fn xor(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to ^= from;
+    }
+}
+
+fn cbc_encrypt<const N: usize>(cipher: &dyn Permutation<N>, iv: &[u8; N], blocks: &mut [[u8; N]]) {
+    let mut previous = *iv;
+    for block in blocks {
+        xor(block, &previous);
+        cipher.encrypt(block);
+        previous = *block;
+    }
+}
+
+fn cbc_decrypt<const N: usize>(cipher: &dyn Permutation<N>, iv: &[u8; N], blocks: &mut [[u8; N]]) {
+    let mut previous = *iv;
+    for block in blocks {
+        let ciphertext = *block;
+        cipher.decrypt(block);
+        xor(block, &previous);
+        previous = ciphertext;
+    }
+}
+
+/// The first counter block and the length of its counter: a whole block as it is, or a nonce before a counter of one.
+fn first_counter_block<const N: usize>(iv: &[u8]) -> Option<([u8; N], usize)> {
+    if let Ok(block) = iv.try_into() {
+        return Some((block, N));
+    }
+    let nonce_len = N.checked_sub(NONCE_COUNTER_LEN).filter(|len| *len == iv.len())?;
+    let mut block = [0; N];
+    block[..nonce_len].copy_from_slice(iv);
+    block[N - 1] = 1;
+    Some((block, NONCE_COUNTER_LEN))
+}
+
+fn increment<const N: usize>(block: &mut [u8; N], counter_len: usize) {
+    for byte in block.iter_mut().rev().take(counter_len) {
+        let (sum, carry) = byte.overflowing_add(1);
+        *byte = sum;
+        if !carry {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enciphers by doing nothing, so that counter blocks come out as they are.
+    struct Identity;
+
+    impl<const N: usize> Permutation<N> for Identity {
+        fn encrypt(&self, _block: &mut [u8; N]) {}
+        fn decrypt(&self, _block: &mut [u8; N]) {}
+    }
+
+    #[test]
+    fn a_whole_block_counts_as_one_number() {
+        let mut data = [0; 20];
+        run::<16>(&Identity, Mode::Ctr, Direction::Encrypt, &[0xff; 16], &mut data).unwrap();
+        assert_eq!(data[..16], [0xff; 16]);
+        assert_eq!(data[16..], [0; 4]);
+    }
+
+    #[test]
+    fn a_nonce_is_not_touched_when_its_counter_wraps() {
+        let mut data = [0; 32];
+        let mut block = [0xff; 16];
+        block[0] = 7;
+        ctr::<16>(&Identity, block, 4, &mut data);
+        assert_eq!(data[16], 7);
+        assert_eq!(data[17..28], [0xff; 11]);
+        assert_eq!(data[28..], [0; 4]);
+    }
+
+    #[test]
+    fn a_counter_behind_a_nonce_starts_at_one() {
+        let mut data = [0; 16];
+        run::<8>(&Identity, Mode::Ctr, Direction::Encrypt, &[9; 4], &mut data).unwrap();
+        assert_eq!(data, [9, 9, 9, 9, 0, 0, 0, 1, 9, 9, 9, 9, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn other_lengths_are_refused() {
+        let mut data = [0; 15];
+        assert_eq!(run::<16>(&Identity, Mode::Cbc, Direction::Encrypt, &[0; 16], &mut data), None);
+        assert_eq!(run::<16>(&Identity, Mode::Ctr, Direction::Encrypt, &[0; 13], &mut data), None);
+        assert_eq!(run::<16>(&Identity, Mode::Cbc, Direction::Decrypt, &[0; 8], &mut data[..0]), None);
+    }
+}

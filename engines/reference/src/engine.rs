@@ -1,0 +1,82 @@
+//! The engine itself: its name, its queue and the way from a suite to the code that runs it.
+
+use std::any::Any;
+
+use ciphermill_contract::engine::Kernel;
+use ciphermill_contract::{
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
+    PreparedKey, QueueHint, Result, Suite,
+};
+
+use crate::{CAPABILITIES, block, prepare};
+
+/// The name under which mills, policies and records know this engine.
+pub(crate) const NAME: &str = "reference";
+
+/// The reference engine. It has no state of its own: keys are prepared by value, queues work on the caller's thread.
+#[derive(Debug)]
+pub struct Reference {
+    info: EngineInfo,
+}
+
+impl Reference {
+    /// An engine that works on as many batches at a time as the machine has processors.
+    pub fn new() -> Reference {
+        let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+        let info = EngineInfo {
+            name: NAME,
+            kind: EngineKind::Reference,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            parallelism,
+            kernels: vec![Kernel { family: "all", name: "portable".to_owned() }],
+        };
+        Reference { info }
+    }
+}
+
+impl Default for Reference {
+    fn default() -> Reference {
+        Reference::new()
+    }
+}
+
+impl Engine for Reference {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn capabilities(&self) -> &[Capability] {
+        CAPABILITIES
+    }
+
+    fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+        prepare::prepare(key, suite)
+    }
+
+    fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
+        Ok(Box::new(Queue))
+    }
+}
+
+/// A queue: one operation after the other on the caller's thread.
+#[derive(Debug)]
+struct Queue;
+
+impl EngineQueue for Queue {
+    fn run(&mut self, batch: &mut CheckedBatch<'_>) {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        batch.process(|buffers| process(suite, direction, buffers));
+    }
+}
+
+/// The prepared state of an operation's key; `None` when the key is missing or was prepared for something else.
+pub(crate) fn state<'b, T: Any>(buffers: &OpBuffers<'b>) -> Option<&'b T> {
+    buffers.key.and_then(PreparedKey::state)
+}
+
+fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> OpStatus {
+    match suite {
+        Suite::Cipher(_, mode) => block::process(mode, direction, buffers),
+        _ => OpStatus::EngineFault,
+    }
+}

@@ -1,0 +1,43 @@
+//! Keys on their way in: what every suite asks of a key's bytes, and the state that each family keeps of them.
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{BlockCipher, Mode};
+use ciphermill_contract::{Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite};
+use subtle::ConstantTimeEq;
+
+use crate::block::{self, BlockKey, XtsKey};
+use crate::engine::NAME;
+
+/// Prepares a key for a suite.
+///
+/// # Errors
+/// `Refused` with `KeyUnsuitable`: the form is not a secret, the suite takes no key, the length is none that it takes,
+/// or the two halves of an XTS key are equal; with `EngineUnavailable` for suites that the engine does not run.
+pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+    if suite.is_public_key() {
+        return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
+    }
+    let unsuitable = |problem| Error::key(suite, problem);
+    if key.form != KeyForm::Secret || !suite.needs_key() {
+        return Err(unsuitable(KeyProblem::Form));
+    }
+    if !suite.key_len().contains(key.bytes.len()) {
+        return Err(unsuitable(KeyProblem::Length));
+    }
+    let prepared = match suite {
+        Suite::Cipher(cipher, Mode::Xts) => xts(cipher, key.bytes).map(PreparedKey::new),
+        Suite::Cipher(cipher, _) => BlockKey::new(cipher, key.bytes).map(PreparedKey::new),
+        _ => return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()))),
+    };
+    prepared.map_err(unsuitable)
+}
+
+/// An XTS key's two halves; the first is for the data, the second for the tweak (IEEE 1619, 5.1).
+fn xts(cipher: BlockCipher, bytes: &[u8]) -> Result<XtsKey, KeyProblem> {
+    let BlockCipher::Aes(size) = cipher else { return Err(KeyProblem::Parameters) };
+    let (data, tweak) = bytes.split_at_checked(size.key_len()).ok_or(KeyProblem::Length)?;
+    if bool::from(data.ct_eq(tweak)) {
+        return Err(KeyProblem::Weak);
+    }
+    Ok(XtsKey { data: block::aes(size, data)?, tweak: block::aes(size, tweak)? })
+}
