@@ -130,6 +130,26 @@ impl Suite {
         }
     }
 
+    /// The key length in bytes that is used when nobody says otherwise; zero for key pairs and suites without keys.
+    pub const fn default_key_len(self) -> usize {
+        match self {
+            Suite::Mac(Mac::Hmac(digest)) => digest.len(),
+            Suite::Chain(chain) => chain.cipher_key_len() + chain.digest.len(),
+            Suite::Cipher(BlockCipher::Blowfish, _) | Suite::Stream(StreamCipher::Rc4) => 16,
+            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => 0,
+            _ => self.key_len().max,
+        }
+    }
+
+    /// The IV length in bytes that is used when nobody says otherwise.
+    pub const fn default_iv_len(self) -> usize {
+        match self {
+            Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::AesCcm(_)) => 12,
+            Suite::Aead(Aead::AesSiv(_)) => 0,
+            _ => self.iv_len().max,
+        }
+    }
+
     /// Lengths of the additional data in bytes.
     pub const fn aad_len(self) -> Lengths {
         match self {
