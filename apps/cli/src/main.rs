@@ -1,2 +1,48 @@
-//! Stub.
-fn main() {}
+//! The command line of Ciphermill: translation only, from words to the mill and back.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod config;
+mod interrupt;
+mod output;
+mod secret;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command, LabCommand};
+use clap::Parser;
+use config::Config;
+
+/// Exit codes: 0 success, 1 failure, 2 wrong usage (clap), 130 interrupted.
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::init_log(cli.verbose);
+    if let Err(error) = ciphermill_memory::protect_process() {
+        tracing::warn!(%error, "core dumps could not be disabled");
+    }
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ciphermill: {}", output::chain(&error));
+            if interrupt::requested() { ExitCode::from(130) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let config = || Config::load(cli.config.as_deref());
+    match cli.command {
+        Command::Protect(args) => commands::protect::protect(&args, &config()?),
+        Command::Unprotect(args) => commands::protect::unprotect(&args, &config()?),
+        Command::Engines(args) => commands::engines::run(&args, &config()?),
+        Command::Keys(command) => commands::keys::run(command, &config()?),
+        Command::Selftest(args) => commands::selftest::run(&args, &config()?),
+        Command::Lab(LabCommand::Short(args)) => commands::lab::short(&args),
+        Command::Config => commands::config::run(&config()?),
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Completions { shell } => commands::manual::completions(shell),
+        Command::Man { out } => commands::manual::man(out.as_deref()),
+    }
+}

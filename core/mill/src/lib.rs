@@ -1,1 +1,38 @@
-//! Stub.
+//! The mill: engines, key table and router, opened. This is what an application holds.
+//!
+//! ```
+//! use std::sync::Arc;
+//! # use ciphermill::contract::*;
+//! # fn engine() -> Arc<dyn Engine> { ciphermill::null::NullEngine::shared() }
+//! # fn main() -> Result<()> {
+//! let mill = ciphermill::Mill::builder().engine(engine()).self_test(ciphermill::SelfTest::Never).open()?;
+//! let key = mill.keys().import(KeyMaterial::secret(&[7; 16]), ciphermill::KeyPolicy::default())?;
+//! let mut arena = [0u8; 48];
+//! let mut ops = [Op::in_place(key, Span::new(0, 48)).with_iv(&[1; 16])];
+//! let suite: Suite = "aes-128-cbc".parse().expect("a known suite");
+//! let report = mill.run(Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena))?;
+//! assert_eq!((report.done, report.failed), (1, 0));
+//! println!("{}", report.route);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way of a batch: [`Session::run`] checks it once, leases its keys, asks the router for an engine, has the keys
+//! prepared for that engine (once in a key's life), runs it and accounts for every operation.
+#![forbid(unsafe_code)]
+
+mod dispatch;
+mod mill;
+pub mod null;
+mod policy;
+mod report;
+mod session;
+mod trust;
+
+pub use ciphermill_contract as contract;
+pub use ciphermill_keys::{KeyPolicy, KeyTable};
+pub use ciphermill_router::{Route, RouteReason, Verdict};
+pub use mill::{Mill, MillBuilder};
+pub use policy::{Policy, RunOptions, SelfTest};
+pub use report::{EngineReport, Report, SelfTestState, SuiteReport};
+pub use session::Session;

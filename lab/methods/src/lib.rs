@@ -1,1 +1,66 @@
-//! Stub.
+//! The lab: measures engines and peers in the same loop, and verifies every answer before it is timed.
+#![forbid(unsafe_code)]
+
+pub mod engines;
+pub mod machine;
+pub mod random;
+pub mod short;
+pub mod timing;
+pub mod workload;
+
+use ciphermill_contract::{Direction, Error, Suite};
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// No engine or peer has this name.
+    #[error("no engine is called `{name}`; there are {known}")]
+    UnknownEngine {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The engine exists but not on this machine.
+    #[error("{name} is not available here: {why}")]
+    Unavailable {
+        /// The engine.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The engine has no kernel of this name on this machine.
+    #[error("{engine} has no kernel `{kernel}` here; it runs {known}")]
+    UnknownKernel {
+        /// The engine.
+        engine: String,
+        /// What was asked for.
+        kernel: String,
+        /// What it runs.
+        known: String,
+    },
+    /// The parameters make no workload.
+    #[error("{0}")]
+    Parameters(String),
+    /// An engine's output differs from the reference engine's; nothing was timed.
+    #[error("{engine} computes {suite} {direction} wrongly: operation {op} differs from the reference; not timed")]
+    WrongResult {
+        /// The engine.
+        engine: String,
+        /// The suite.
+        suite: Suite,
+        /// The direction.
+        direction: Direction,
+        /// The first operation that differs.
+        op: usize,
+    },
+    /// An engine refused or failed.
+    #[error("{engine}: {source}")]
+    Engine {
+        /// The engine.
+        engine: String,
+        /// What it said.
+        source: Error,
+    },
+}

@@ -1,0 +1,377 @@
+//! The command line: what can be said, with examples.
+
+use std::path::PathBuf;
+
+use ciphermill_contract::{Direction, Suite};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+/// Runs cryptographic operations in batches, on whichever engine of this machine does them best.
+#[derive(Debug, Parser)]
+#[command(name = "ciphermill", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  ciphermill keys generate customer-data
+  ciphermill protect customers.parquet safe.parquet --column c_name=deterministic --column c_phone=ff1
+  ciphermill unprotect safe.parquet customers-again.parquet
+  ciphermill engines
+  ciphermill lab short --suite aes-128-cbc --engine library --engine openssl --engine ipsec-mb
+
+Settings come from ciphermill.toml (see `ciphermill help config`).")]
+pub struct Cli {
+    /// Read settings from this file instead of ./ciphermill.toml or the one in the user's configuration folder.
+    #[arg(long, global = true, value_name = "FILE", env = "CIPHERMILL_CONFIG", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+
+    /// Say more on standard error; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Encrypt columns of a table.
+    Protect(ProtectArgs),
+    /// Undo `protect`.
+    Unprotect(UnprotectArgs),
+    /// Show the engines found on this machine, their kernels and suites.
+    Engines(EnginesArgs),
+    /// Keep keys: make, list, rotate and destroy them.
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Run the known-answer test of every suite on every engine.
+    Selftest(SelftestArgs),
+    /// Measure engines and peers.
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Show which settings are in force and where they come from.
+    Config,
+    /// Protect a generated customer table, bring it back, compare, and report speed.
+    Demo(DemoArgs),
+    /// Print a completion script for a shell.
+    #[command(after_help = "\
+Examples:
+  ciphermill completions bash > /etc/bash_completion.d/ciphermill
+  ciphermill completions zsh > ~/.zfunc/_ciphermill")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command into a folder.
+    Man {
+        /// Write ciphermill.1, ciphermill-protect.1 and so on into this folder.
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
+    },
+}
+
+/// Where the keystore is and what opens it.
+#[derive(Clone, Debug, Default, Args)]
+pub struct KeystoreArgs {
+    /// The keystore file [default: from ciphermill.toml, else in the user's data folder].
+    #[arg(long, value_name = "FILE", env = "CIPHERMILL_KEYSTORE", value_hint = ValueHint::FilePath)]
+    pub keystore: Option<PathBuf>,
+
+    /// Open the keystore with the 32-byte key in this file instead of a passphrase.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "master_key_env")]
+    pub master_key_file: Option<PathBuf>,
+
+    /// Open the keystore with the key in this environment variable instead of a passphrase.
+    #[arg(long, value_name = "VAR")]
+    pub master_key_env: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Methods:
+  random          AES-256-GCM-SIV under a fresh nonce; equal values look different
+  deterministic   AES-256-SIV; equal values stay equal, so that joins and indexes work
+  token           HMAC-SHA-256; one way, for comparing only
+  ff1             FF1-AES256; digits stay digits, letters letters, the length stays
+
+Options follow the method:
+  --column phone=ff1                         digits are encrypted, separators stay
+  --column iban=ff1:alphabet=alnum,keep=4    the first four characters stay as they are
+  --column name=deterministic:as=customer.name
+                                             the name that the values are bound to, so that a
+                                             renamed column can still be decrypted
+
+Examples:
+  ciphermill protect customers.csv safe.csv --column name=deterministic --column phone=ff1
+  ciphermill protect big.parquet safe.parquet --key customer-data --column balance=random --json")]
+pub struct ProtectArgs {
+    /// The table to read: CSV or Parquet.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub input: PathBuf,
+    /// The table to write, in the same format.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// A column and its method; may be given many times.
+    #[arg(long = "column", value_name = "NAME=METHOD[:OPTIONS]", required = true)]
+    pub columns: Vec<String>,
+    /// The key in the keystore [default: from ciphermill.toml, else `default`].
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+    #[command(flatten)]
+    pub common: TableArgs,
+    #[command(flatten)]
+    pub keystore: KeystoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The manifest beside the input says which key and version, which columns and which methods were used.
+
+Examples:
+  ciphermill unprotect safe.parquet customers.parquet
+  ciphermill unprotect renamed.csv customers.csv --manifest safe.csv.ciphermill.json --rename name=full_name")]
+pub struct UnprotectArgs {
+    /// The protected table.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub input: PathBuf,
+    /// The table to write.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// The manifest [default: the input's name with .ciphermill.json].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub manifest: Option<PathBuf>,
+    /// A protected column that has been renamed since; may be given many times.
+    #[arg(long, value_name = "OLD=NEW")]
+    pub rename: Vec<String>,
+    #[command(flatten)]
+    pub common: TableArgs,
+    #[command(flatten)]
+    pub keystore: KeystoreArgs,
+}
+
+/// What `protect` and `unprotect` have in common.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    /// The tables' format [default: by the input's extension].
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArg>,
+    /// Replace an output that exists.
+    #[arg(long)]
+    pub force: bool,
+    /// Run on this engine instead of the one that the router chooses.
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<String>,
+    /// Print the summary as JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress bar and no summary.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    Csv,
+    Parquet,
+}
+
+#[derive(Debug, Args)]
+pub struct EnginesArgs {
+    /// List every suite of every engine.
+    #[arg(long)]
+    pub suites: bool,
+    /// Run every known-answer test first.
+    #[arg(long)]
+    pub test: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SelftestArgs {
+    /// Only these engines; may be given many times.
+    #[arg(long = "engine", value_name = "ENGINE")]
+    pub engines: Vec<String>,
+    /// List every test, not only failures.
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make a new random key, and the keystore if there is none.
+    #[command(after_help = "\
+Examples:
+  ciphermill keys generate customer-data
+  ciphermill keys generate tokens --suite hmac-sha256 --description 'customer tokens'")]
+    Generate {
+        /// The key's name.
+        name: String,
+        /// Make a key for this suite [default: a 32-byte key that `protect` derives column keys from].
+        #[arg(long, value_name = "SUITE")]
+        suite: Option<Suite>,
+        /// What the key is for.
+        #[arg(long, default_value = "")]
+        description: String,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
+    },
+    /// List keys and their versions. Never shows a key.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
+    },
+    /// Make a new version of a key; older versions still decrypt.
+    Rotate {
+        /// The key's name.
+        name: String,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
+    },
+    /// Destroy a version of a key. What it protected is lost.
+    Destroy {
+        /// The key's name.
+        name: String,
+        /// The version.
+        #[arg(long)]
+        version: u32,
+        /// Needed, since there is no way back.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
+    },
+    /// Bring in a key from a file: raw bytes, or hex with --hex. The file is not changed.
+    #[command(after_help = "\
+A key never stands on a command line.
+
+Examples:
+  ciphermill keys import legacy --file legacy.key
+  head -c 64 hex.txt | ciphermill keys import legacy --file - --hex")]
+    Import {
+        /// The key's name.
+        name: String,
+        /// The file, `-` for standard input.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// The file holds hexadecimal digits.
+        #[arg(long)]
+        hex: bool,
+        /// Allow only this suite.
+        #[arg(long, value_name = "SUITE")]
+        suite: Option<Suite>,
+        /// What the key is for.
+        #[arg(long, default_value = "")]
+        description: String,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
+    },
+    /// Change what opens the keystore. Keys stay as they are.
+    Passwd {
+        /// The new master key is in this file instead of a passphrase.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        new_master_key_file: Option<PathBuf>,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Short operations, each with its own key and IV; engines and peers in the same loop.
+    Short(ShortArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Engines: library, reference; peers: openssl (key set for every operation), openssl-context (a context
+kept for every key), ipsec-mb (bursts). Every output is compared with the reference before it is timed.
+
+Examples:
+  ciphermill lab short
+  ciphermill lab short --suite 3des-cbc --suite aes-128-gcm --len 16..64 --json -
+  ciphermill lab short --suite hmac-sha1 --engine library --engine ipsec-mb --keys 1000 --core 1")]
+pub struct ShortArgs {
+    /// A suite; may be given many times [default: des-cbc, 3des-cbc, aes-128-cbc].
+    #[arg(long = "suite", value_name = "SUITE")]
+    pub suites: Vec<Suite>,
+    /// A direction; may be given many times [default: both].
+    #[arg(long = "direction", value_name = "DIRECTION")]
+    pub directions: Vec<Direction>,
+    /// An engine or peer; may be given many times [default: all].
+    #[arg(long = "engine", value_name = "ENGINE")]
+    pub engines: Vec<String>,
+    /// The kernel that the engines must run.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// Operations in a run.
+    #[arg(long, default_value_t = 50_000, value_name = "N")]
+    pub ops: usize,
+    /// Keys that operations draw from.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub keys: usize,
+    /// Input lengths in bytes, uniform between both, rounded up to whole blocks.
+    #[arg(long, default_value = "8..80", value_name = "MIN..MAX", value_parser = parse_range)]
+    pub len: (usize, usize),
+    /// Bytes of additional data where a suite takes any number.
+    #[arg(long, default_value_t = 12, value_name = "BYTES")]
+    pub aad: usize,
+    /// Pin the measuring thread to this core.
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<usize>,
+    /// Where the random workload starts.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Milliseconds of measuring for each engine and suite.
+    #[arg(long, default_value_t = 600, value_name = "MS")]
+    pub time: u64,
+    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// TPC-H scale factor: 1 makes 150,000 customers.
+    #[arg(long, default_value_t = 1.0, value_name = "SCALE")]
+    pub scale: f64,
+    /// The folder for the tables.
+    #[arg(long, default_value = "target/demo", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Print JSON instead of the table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_range(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || format!("`{text}` is not a range like 8..80");
+    let number = |part: &str| part.trim().parse::<usize>().map_err(|_| wrong());
+    let (min, max) = match text.split_once("..") {
+        Some((min, max)) => (number(min)?, number(max.trim_start_matches('='))?),
+        None => (number(text)?, number(text)?),
+    };
+    if min > max { Err(format!("{min}..{max} ends before it begins")) } else { Ok((min, max)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_parse_or_say_what_is_wrong() {
+        assert_eq!(parse_range("8..80"), Ok((8, 80)));
+        assert_eq!(parse_range("64"), Ok((64, 64)));
+        assert!(parse_range("80..8").is_err());
+        assert!(parse_range("8-80").is_err());
+    }
+}

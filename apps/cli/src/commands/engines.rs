@@ -1,0 +1,160 @@
+//! `ciphermill engines`: what this machine has.
+
+use std::process::ExitCode;
+
+use ciphermill::{EngineReport, Mill, SelfTestState};
+use serde::Serialize;
+
+use crate::args::EnginesArgs;
+use crate::config::Config;
+use crate::output::{self, say};
+
+#[derive(Serialize)]
+struct EngineJson {
+    name: &'static str,
+    kind: String,
+    version: String,
+    parallelism: usize,
+    kernels: Vec<KernelJson>,
+    suites: Vec<SuiteJson>,
+}
+
+#[derive(Serialize)]
+struct KernelJson {
+    family: &'static str,
+    name: String,
+}
+
+#[derive(Serialize)]
+struct SuiteJson {
+    suite: String,
+    directions: Vec<String>,
+    kernel: String,
+    constant_time: bool,
+    legacy: bool,
+    self_test: &'static str,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    engines: Vec<EngineJson>,
+    unavailable: Vec<UnavailableJson>,
+}
+
+#[derive(Serialize)]
+struct UnavailableJson {
+    name: &'static str,
+    why: String,
+}
+
+/// Lists engines; fails when a known-answer test failed.
+pub fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCode> {
+    let found = ciphermill_engines::probe();
+    let mill = Mill::builder().engines(found.engines).policy(config.policy()?).open()?;
+    let failed = if args.test { mill.self_test(|_, _, _| {}) } else { 0 };
+    let engines = mill.engines();
+    let unavailable: Vec<UnavailableJson> =
+        found.unavailable.into_iter().map(|(name, error)| UnavailableJson { name, why: error.to_string() }).collect();
+    if args.json {
+        output::json(&Listing { engines: engines.iter().map(to_json).collect(), unavailable })?;
+    } else {
+        print(&engines, &unavailable, args.suites)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A self-test's state in one word.
+pub fn word(state: SelfTestState) -> &'static str {
+    match state {
+        SelfTestState::Untested => "untested",
+        SelfTestState::Passed => "passed",
+        SelfTestState::Failed => "failed",
+        SelfTestState::NoAnswer => "no-answer",
+    }
+}
+
+fn to_json(engine: &EngineReport) -> EngineJson {
+    EngineJson {
+        name: engine.info.name,
+        kind: engine.info.kind.to_string(),
+        version: engine.info.version.clone(),
+        parallelism: engine.info.parallelism,
+        kernels: engine
+            .info
+            .kernels
+            .iter()
+            .map(|kernel| KernelJson { family: kernel.family, name: kernel.name.clone() })
+            .collect(),
+        suites: engine
+            .suites
+            .iter()
+            .map(|suite| SuiteJson {
+                suite: suite.suite.to_string(),
+                directions: suite.directions.iter().map(ToString::to_string).collect(),
+                kernel: suite.kernel.clone(),
+                constant_time: suite.timing == ciphermill_contract::Timing::Constant,
+                legacy: suite.suite.is_legacy(),
+                self_test: word(suite.self_test),
+            })
+            .collect(),
+    }
+}
+
+fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool) -> anyhow::Result<()> {
+    let mut table = output::table(&["engine", "kind", "version", "kernels", "suites", "self-test"], 4);
+    for engine in engines {
+        let kernels: Vec<&str> = engine.info.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        table.add_row([
+            engine.info.name.to_owned(),
+            engine.info.kind.to_string(),
+            engine.info.version.clone(),
+            kernels.join(", "),
+            engine.suites.len().to_string(),
+            tally(engine),
+        ]);
+    }
+    say(table)?;
+    for missing in unavailable {
+        say(format!("{} is not available: {}", missing.name, missing.why))?;
+    }
+    if suites {
+        for engine in engines {
+            print_suites(engine)?;
+        }
+    } else {
+        say("`--suites` lists the suites, `--test` runs every known-answer test now instead of on first use.")?;
+    }
+    Ok(())
+}
+
+fn tally(engine: &EngineReport) -> String {
+    let count = |wanted: SelfTestState| engine.suites.iter().filter(|suite| suite.self_test == wanted).count();
+    let parts = [SelfTestState::Passed, SelfTestState::Failed, SelfTestState::Untested, SelfTestState::NoAnswer];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|state| count(*state) > 0)
+        .map(|state| format!("{} {}", count(state), word(state)))
+        .collect();
+    parts.join(", ")
+}
+
+fn print_suites(engine: &EngineReport) -> anyhow::Result<()> {
+    let mut table = output::table(&["suite", "family", "directions", "kernel", "time", "self-test"], 6);
+    for suite in &engine.suites {
+        let directions: Vec<String> = suite.directions.iter().map(ToString::to_string).collect();
+        let time = match suite.timing {
+            ciphermill_contract::Timing::Constant => "constant",
+            ciphermill_contract::Timing::Variable => "variable",
+        };
+        table.add_row([
+            suite.suite.to_string(),
+            suite.suite.family().to_owned(),
+            directions.join(", "),
+            suite.kernel.clone(),
+            time.to_owned(),
+            word(suite.self_test).to_owned(),
+        ]);
+    }
+    say(format!("\n{}", engine.info.name))?;
+    say(table)
+}

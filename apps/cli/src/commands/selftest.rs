@@ -1,0 +1,69 @@
+//! `ciphermill selftest`: every known-answer test on every engine.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use ciphermill::{Mill, SelfTestState};
+use serde::Serialize;
+
+use crate::args::SelftestArgs;
+use crate::commands::engines::word;
+use crate::config::Config;
+use crate::output::{self, say};
+
+#[derive(Serialize)]
+struct TestJson {
+    engine: &'static str,
+    suite: String,
+    result: &'static str,
+}
+
+/// Runs the tests; fails when one failed.
+pub fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCode> {
+    let found = ciphermill_engines::probe();
+    let names: Vec<&str> = found.engines.iter().map(|engine| engine.info().name).collect();
+    if let Some(unknown) = args.engines.iter().find(|name| !names.contains(&name.as_str())) {
+        bail!("no engine is called `{unknown}`; there are {}", names.join(", "));
+    }
+    let wanted = |name: &str| args.engines.is_empty() || args.engines.iter().any(|engine| engine == name);
+    let engines = found.engines.into_iter().filter(|engine| wanted(engine.info().name));
+    let mill = Mill::builder().engines(engines).policy(config.policy()?).open()?;
+    let total: usize = mill.engines().iter().map(|engine| engine.suites.len()).sum();
+    let bar = output::bar(Some(total as u64), "tests", args.json).with_message("self-test");
+    let mut results = Vec::new();
+    let failed = mill.self_test(|engine, suite, state| {
+        bar.inc(1);
+        results.push((engine, suite, state));
+    });
+    bar.finish_and_clear();
+    if args.json {
+        let rows = results.iter().map(|(engine, suite, state)| TestJson {
+            engine,
+            suite: suite.to_string(),
+            result: word(*state),
+        });
+        output::json(&rows.collect::<Vec<_>>())?;
+    } else {
+        print(&results, args.all)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(results: &[(&'static str, ciphermill_contract::Suite, SelfTestState)], all: bool) -> anyhow::Result<()> {
+    let mut table = output::table(&["engine", "suite", "result"], 3);
+    for (engine, suite, state) in results {
+        if all || *state == SelfTestState::Failed {
+            table.add_row([(*engine).to_owned(), suite.to_string(), word(*state).to_owned()]);
+        }
+    }
+    if !table.is_empty() {
+        say(table)?;
+    }
+    let count = |wanted| results.iter().filter(|(_, _, state)| *state == wanted).count();
+    say(format!(
+        "{} passed, {} failed, {} without a known answer",
+        count(SelfTestState::Passed),
+        count(SelfTestState::Failed),
+        count(SelfTestState::NoAnswer)
+    ))
+}

@@ -1,0 +1,121 @@
+//! What people and machines get to see.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
+pub fn init_log(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+}
+
+/// An error and what lies under it, without saying anything twice.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// Whether the error is a reader that went away (`ciphermill … | head`), which is nobody's failure.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Writes text and a line end to standard output.
+pub fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(())
+}
+
+/// Writes a value as JSON to standard output.
+pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    say(serde_json::to_string_pretty(value)?)
+}
+
+/// A table with this head; columns from `numbers_from` on are aligned to the right.
+pub fn table(head: &[&str], numbers_from: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(head);
+    for index in numbers_from..head.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A progress bar on a terminal; hidden elsewhere.
+pub fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
+    if quiet || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match total {
+        Some(total) => (
+            ProgressBar::new(total),
+            format!("{{msg}} [{{bar:32}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left"),
+        ),
+        None => (ProgressBar::new_spinner(), format!("{{spinner}} {{msg}} {{human_pos}} {unit}, {{per_sec}}")),
+    };
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// A rate or count in three or four digits: `3.41 M`.
+pub fn short(number: f64) -> String {
+    let (scaled, unit) = match number.abs() {
+        n if n >= 1e9 => (number / 1e9, " G"),
+        n if n >= 1e6 => (number / 1e6, " M"),
+        n if n >= 1e4 => (number / 1e3, " k"),
+        _ => (number, ""),
+    };
+    let decimals = match scaled.abs() {
+        n if n >= 100.0 || (unit.is_empty() && n.fract() == 0.0) => 0,
+        n if n >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        assert_eq!(short(3_412_000.0), "3.41 M");
+        assert_eq!(short(24_100_000.0), "24.1 M");
+        assert_eq!(short(357_000.0), "357 k");
+        assert_eq!(short(999.0), "999");
+        assert_eq!(short(0.5), "0.50");
+    }
+
+    #[test]
+    fn causes_are_not_repeated() {
+        let error = anyhow::anyhow!("no such file").context("cannot read x: no such file");
+        assert_eq!(chain(&error), "cannot read x: no such file");
+    }
+}

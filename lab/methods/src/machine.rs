@@ -1,0 +1,59 @@
+//! What machine a record was made on.
+
+use serde::Serialize;
+
+/// The machine, in words that a reader of a record needs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor's own name.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Instruction sets that matter to ciphers, of those that the processor has.
+    pub features: Vec<String>,
+    /// Operating system and kernel version.
+    pub os: String,
+    /// This program's version.
+    pub ciphermill: String,
+    /// Whether this program was built with optimisation; figures of other builds mean nothing.
+    pub optimised: bool,
+}
+
+const FEATURES: [&str; 12] = [
+    "aes",
+    "pclmulqdq",
+    "sha_ni",
+    "avx2",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512ifma",
+    "vaes",
+    "vpclmulqdq",
+    "gfni",
+    "asimd",
+];
+
+impl Machine {
+    /// Looks at this machine.
+    pub fn here() -> Machine {
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |names: &[&str]| {
+            cpuinfo.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                names.contains(&name.trim()).then(|| value.trim().to_owned())
+            })
+        };
+        let flags = field(&["flags", "Features"]).unwrap_or_default();
+        let has = |feature: &&str| flags.split_whitespace().any(|flag| flag == *feature);
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Machine {
+            cpu: field(&["model name", "CPU part"]).unwrap_or_else(|| "unknown processor".to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            features: FEATURES.iter().filter(|feature| has(feature)).map(|feature| (*feature).to_owned()).collect(),
+            os: format!("{} {}", std::env::consts::OS, release.trim()),
+            ciphermill: env!("CARGO_PKG_VERSION").to_owned(),
+            optimised: !cfg!(debug_assertions),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `lab short`: short operations, each with its own key and IV; engines and peers in the same loop.
+//!
+//! The workload is that of Lindemann and Smith (2001), section 3. Every engine's whole output is compared with the
+//! reference engine's before anything is timed.
+
+use std::sync::Arc;
+
+use ciphermill_contract::capability;
+use ciphermill_contract::{CheckedBatch, Direction, Engine, EngineQueue, OpStatus, PreparedKey, Suite};
+use serde::Serialize;
+
+use crate::LabError;
+use crate::engines::{open, require_kernel};
+use crate::machine::Machine;
+use crate::timing::{Budget, Contestant, Samples, interleave};
+use crate::workload::{Parameters, Workload, failed};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Short {
+    /// Suites, one table section each.
+    pub suites: Vec<Suite>,
+    /// Directions; suites without a way back run forward only.
+    pub directions: Vec<Direction>,
+    /// Engines and peers by name. An engine that cannot run a suite gives no row; see [`Record::skipped`].
+    pub engines: Vec<String>,
+    /// The kernel that engines which have kernels to choose from must run.
+    pub kernel: Option<String>,
+    /// The workload.
+    pub parameters: Parameters,
+    /// The core that this thread is pinned to.
+    pub core: Option<usize>,
+    /// How long to measure.
+    pub budget: Budget,
+}
+
+/// A record: what was measured, where, and what could not be.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    /// The machine.
+    pub machine: Machine,
+    /// The measurements.
+    pub rows: Vec<Row>,
+    /// What was asked for and not measured, with the reason.
+    pub skipped: Vec<Skipped>,
+}
+
+/// One engine on one suite and direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The suite's name.
+    pub suite: String,
+    /// The direction's name.
+    pub direction: String,
+    /// The engine's name.
+    pub engine: String,
+    /// The kernel that ran.
+    pub kernel: String,
+    /// Operations in a run.
+    pub ops: usize,
+    /// Bytes of input in a run.
+    pub bytes: u64,
+    /// Nanoseconds an operation, the median over runs.
+    pub ns_per_op: f64,
+    /// Megabytes (10^6 bytes) of input a second.
+    pub mb_per_s: f64,
+    /// Interquartile range of the runs as a share of the median.
+    pub spread: f64,
+}
+
+/// Something that was asked for and not measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Skipped {
+    /// The suite's name, `*` for all.
+    pub suite: String,
+    /// The direction's name, `*` for both.
+    pub direction: String,
+    /// The engine's name.
+    pub engine: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A spread above which a figure should not be quoted.
+pub const SPREAD_QUOTABLE_MAX: f64 = 0.05;
+
+impl Short {
+    /// Runs the measurement. `progress` hears what is being done.
+    ///
+    /// # Errors
+    /// [`LabError`]: unknown names, impossible parameters, an engine whose output is wrong.
+    pub fn run(&self, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+        self.pin()?;
+        let reference = open("reference")?;
+        let mut skipped = Vec::new();
+        let mut engines = Vec::new();
+        for name in &self.engines {
+            match open(name) {
+                Ok(engine) => engines.push(engine),
+                Err(LabError::Unavailable { name, why }) => {
+                    skipped.push(Skipped { suite: "*".into(), direction: "*".into(), engine: name, why });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(kernel) = &self.kernel {
+            engines.iter().try_for_each(|engine| require_kernel(engine.as_ref(), kernel))?;
+        }
+        let mut rows = Vec::new();
+        for suite in &self.suites {
+            for direction in self.directions.iter().filter(|direction| suite.has_direction(**direction)) {
+                progress(&format!("{suite} {direction}"));
+                let workload = self.parameters.workload(*suite, *direction, reference.as_ref())?;
+                rows.extend(self.measure(&workload, &engines, reference.as_ref(), &mut skipped)?);
+            }
+        }
+        Ok(Record { machine: Machine::here(), rows, skipped })
+    }
+
+    fn pin(&self) -> Result<(), LabError> {
+        let Some(core) = self.core else { return Ok(()) };
+        if core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
+            Ok(())
+        } else {
+            Err(LabError::Parameters(format!("--core {core}: this process may not run there")))
+        }
+    }
+
+    /// Verifies and times the engines that can run the workload.
+    fn measure(
+        &self,
+        workload: &Workload,
+        engines: &[Arc<dyn Engine>],
+        reference: &dyn Engine,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Vec<Row>, LabError> {
+        let (suite, direction) = (workload.suite, workload.direction);
+        let mut expected = workload.clone();
+        let prepared = expected.prepare(reference)?;
+        expected.run_once(reference, &prepared)?;
+        let mut entrants = Vec::new();
+        for engine in engines {
+            if capability::find(engine.capabilities(), suite, direction).is_none() {
+                skipped.push(Skipped {
+                    suite: suite.to_string(),
+                    direction: direction.to_string(),
+                    engine: engine.info().name.to_owned(),
+                    why: "the engine does not run this suite".to_owned(),
+                });
+                continue;
+            }
+            let prepared = workload.prepare(engine.as_ref())?;
+            let mut own = workload.clone();
+            own.run_once(engine.as_ref(), &prepared)?;
+            if let Some(op) = own.first_difference(&expected) {
+                return Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op });
+            }
+            own.reset();
+            entrants.push((engine, prepared, own));
+        }
+        let samples = time(&mut entrants, self.budget)?;
+        let row = |((engine, _, own), samples): (&Entrant<'_>, &Samples)| {
+            let ns = samples.median_ns();
+            Row {
+                suite: suite.to_string(),
+                direction: direction.to_string(),
+                engine: engine.info().name.to_owned(),
+                kernel: engine.info().kernel_for(suite).to_owned(),
+                ops: own.ops.len(),
+                bytes: own.bytes,
+                ns_per_op: ns / own.ops.len() as f64,
+                mb_per_s: own.bytes as f64 * 1000.0 / ns,
+                spread: samples.spread(),
+            }
+        };
+        Ok(entrants.iter().zip(&samples).map(row).collect())
+    }
+}
+
+type Entrant<'e> = (&'e Arc<dyn Engine>, Vec<PreparedKey>, Workload);
+
+/// One engine with its checked batch, ready to be run again and again.
+struct Runner<'a> {
+    queue: Box<dyn EngineQueue>,
+    batch: CheckedBatch<'a>,
+}
+
+impl Contestant for Runner<'_> {
+    fn reset(&mut self) {
+        self.batch.replace_status(|_| true, OpStatus::Pending);
+    }
+
+    fn run(&mut self) {
+        self.queue.run(&mut self.batch);
+    }
+}
+
+fn time(entrants: &mut [Entrant<'_>], budget: Budget) -> Result<Vec<Samples>, LabError> {
+    let keys: Vec<Vec<Option<&PreparedKey>>> =
+        entrants.iter().map(|(_, prepared, workload)| workload.keys_of(prepared)).collect();
+    // The workloads are borrowed apart from their keys from here on.
+    let mut checked = Vec::new();
+    let mut queues = Vec::new();
+    let mut parts: Vec<(&Arc<dyn Engine>, Workload)> =
+        entrants.iter().map(|(engine, _, workload)| (*engine, workload.clone())).collect();
+    for (engine, workload) in &mut parts {
+        let refused = |source| failed(engine.as_ref(), source);
+        queues.push(engine.queue(Default::default()).map_err(refused)?);
+        let batch =
+            ciphermill_contract::Batch::new(workload.suite, workload.direction, &mut workload.ops, &mut workload.arena);
+        checked.push(batch.check().map_err(refused)?);
+    }
+    let mut runners = Vec::new();
+    for (((queue, batch), keys), (engine, _, _)) in queues.into_iter().zip(&mut checked).zip(&keys).zip(entrants.iter())
+    {
+        let batch = batch.attach_keys(keys).map_err(|source| failed(engine.as_ref(), source))?;
+        runners.push(Runner { queue, batch });
+    }
+    let mut contestants: Vec<&mut dyn Contestant> =
+        runners.iter_mut().map(|runner| runner as &mut dyn Contestant).collect();
+    Ok(interleave(&mut contestants, budget))
+}

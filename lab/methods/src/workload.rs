@@ -1,0 +1,320 @@
+//! Workloads: operations over an arena, the same for every engine.
+//!
+//! Inputs lie in one area and outputs in another, so that a run can be repeated without restoring anything. The
+//! central workload is that of Lindemann and Smith (2001): short operations, each with its own IV, keys drawn at random
+//! from a few.
+
+use ciphermill_contract::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
+use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
+use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
+use zeroize::Zeroizing;
+
+use crate::LabError;
+use crate::random::Random;
+
+/// What a workload is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Operations.
+    pub ops: usize,
+    /// Keys that the operations draw from.
+    pub keys: usize,
+    /// The shortest input in bytes.
+    pub len_min: usize,
+    /// The longest input in bytes; lengths are uniform between both and rounded up to what the suite takes.
+    pub len_max: usize,
+    /// Bytes of additional data for suites that take any number of them.
+    pub aad_len: usize,
+    /// Where the random numbers start.
+    pub seed: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters { ops: 50_000, keys: 64, len_min: 8, len_max: 80, aad_len: 12, seed: 1 }
+    }
+}
+
+/// Operations, arena and keys for one suite and direction.
+pub struct Workload {
+    /// The suite.
+    pub suite: Suite,
+    /// The direction.
+    pub direction: Direction,
+    /// The operations, pending.
+    pub ops: Vec<Op>,
+    /// The arena.
+    pub arena: Vec<u8>,
+    /// Bytes of input of all operations together.
+    pub bytes: u64,
+    keys: Vec<Zeroizing<Vec<u8>>>,
+    key_of: Vec<usize>,
+}
+
+impl Parameters {
+    /// Makes the workload for a suite and direction. What is to be decrypted has been encrypted by `reference`.
+    ///
+    /// # Errors
+    /// [`LabError::Parameters`] for numbers that make no batch or a suite that is not symmetric; [`LabError::Engine`]
+    /// when `reference` cannot run the suite.
+    pub fn workload(&self, suite: Suite, direction: Direction, reference: &dyn Engine) -> Result<Workload, LabError> {
+        self.check(suite, direction)?;
+        let mut workload = self.plaintext(suite)?;
+        if direction == Direction::Decrypt {
+            workload = workload.into_decryption(reference)?;
+        }
+        Ok(workload)
+    }
+
+    fn check(&self, suite: Suite, direction: Direction) -> Result<(), LabError> {
+        let refuse = |text: String| Err(LabError::Parameters(text));
+        if suite.is_public_key() || suite == Suite::Random {
+            return refuse(format!("{suite} is not a short symmetric operation"));
+        }
+        if !suite.has_direction(direction) {
+            return refuse(format!("{suite} has no direction `{direction}`"));
+        }
+        if self.ops == 0 || self.ops > BATCH_OPS_MAX {
+            return refuse(format!("--ops must be 1 to {BATCH_OPS_MAX}, not {}", self.ops));
+        }
+        if self.keys == 0 || self.keys > self.ops.max(1) {
+            return refuse(format!("--keys must be 1 to the number of operations, not {}", self.keys));
+        }
+        if self.len_min > self.len_max {
+            return refuse(format!("--len {}..{} ends before it begins", self.len_min, self.len_max));
+        }
+        if self.aad_len > usize::from(u16::MAX) {
+            return refuse(format!("--aad must be at most {}, not {}", u16::MAX, self.aad_len));
+        }
+        Ok(())
+    }
+
+    fn plaintext(&self, suite: Suite) -> Result<Workload, LabError> {
+        let mut random = Random::new(self.seed);
+        let keys = (0..self.keys).map(|_| random_key(suite, &mut random)).collect();
+        let lengths: Vec<usize> = (0..self.ops)
+            .map(|_| {
+                let wanted = self.len_min + random.below((self.len_max - self.len_min) as u64 + 1) as usize;
+                round_up(wanted, suite.input_len(Direction::Encrypt))
+            })
+            .collect();
+        let aad_len = match suite.aad_len() {
+            Lengths { min: TLS_AAD_LEN, max: TLS_AAD_LEN, .. } => TLS_AAD_LEN,
+            Lengths { max: 0, .. } => 0,
+            _ => self.aad_len,
+        };
+        let mut workload = Workload::layout(suite, Direction::Encrypt, &lengths, aad_len, keys)?;
+        let key_of: Vec<usize> = (0..self.ops).map(|_| random.below(self.keys as u64) as usize).collect();
+        for (op, key) in workload.ops.iter_mut().zip(&key_of) {
+            op.key = key_name(suite, *key);
+            let mut iv = [0u8; 16];
+            let iv_len = suite.default_iv_len();
+            random.fill(&mut iv[..iv_len]);
+            *op = op.with_iv(&iv[..iv_len]);
+        }
+        workload.key_of = key_of;
+        workload.fill(&mut random);
+        Ok(workload)
+    }
+}
+
+/// Engines see keys through their prepared forms only; the names in a workload merely tell keyed suites from others.
+fn key_name(suite: Suite, index: usize) -> KeyId {
+    if suite.needs_key() { KeyId { slot: index as u32, generation: 1 } } else { KeyId::NONE }
+}
+
+fn random_key(suite: Suite, random: &mut Random) -> Zeroizing<Vec<u8>> {
+    let mut key = Zeroizing::new(vec![0u8; suite.default_key_len()]);
+    random.fill(&mut key);
+    key
+}
+
+/// The smallest length from `len` up that a suite takes, or its largest.
+fn round_up(len: usize, lengths: Lengths) -> usize {
+    let above = len.max(lengths.min) - lengths.min;
+    (lengths.min + above.next_multiple_of(lengths.step)).min(lengths.max)
+}
+
+impl Workload {
+    /// Places inputs, outputs, tags and additional data of operations with these input lengths.
+    fn layout(
+        suite: Suite,
+        direction: Direction,
+        lengths: &[usize],
+        aad_len: usize,
+        keys: Vec<Zeroizing<Vec<u8>>>,
+    ) -> Result<Workload, LabError> {
+        let tag_len = suite.default_tag_len();
+        let output_of = |len: &usize| suite.output_len(direction, *len, 0);
+        let inputs: usize = lengths.iter().sum();
+        let outputs: usize = lengths.iter().map(output_of).sum();
+        let total = aad_len * lengths.len() + inputs + outputs + tag_len * lengths.len();
+        if total > ARENA_LEN_MAX {
+            return Err(LabError::Parameters(format!(
+                "the workload needs {total} bytes, an arena has {ARENA_LEN_MAX}"
+            )));
+        }
+        let (mut aad, mut input) = (0u32, (aad_len * lengths.len()) as u32);
+        let mut output = input + inputs as u32;
+        let mut tag = output + outputs as u32;
+        let mut ops = Vec::with_capacity(lengths.len());
+        for len in lengths {
+            let span = Span::new(input, *len as u32);
+            let mut op = Op::in_place(KeyId::NONE, span).with_output(output);
+            if aad_len > 0 {
+                op = op.with_aad(aad, aad_len as u16);
+            }
+            if tag_len > 0 {
+                op = op.with_tag(tag, tag_len as u16);
+            }
+            ops.push(op);
+            aad += aad_len as u32;
+            input += *len as u32;
+            output += output_of(len) as u32;
+            tag += tag_len as u32;
+        }
+        let arena = vec![0u8; total];
+        Ok(Workload { suite, direction, ops, arena, bytes: inputs as u64, keys, key_of: Vec::new() })
+    }
+
+    /// Fills inputs and additional data; FF1's numerals are drawn below the radix.
+    fn fill(&mut self, random: &mut Random) {
+        for op in &self.ops {
+            random.fill(&mut self.arena[op.aad.span().range()]);
+            let input = &mut self.arena[op.input.range()];
+            if let Suite::Fpe(ff1) = self.suite {
+                for numeral in input.chunks_exact_mut(2) {
+                    numeral.copy_from_slice(&(random.below(u64::from(ff1.radix)) as u16).to_le_bytes());
+                }
+            } else {
+                random.fill(input);
+            }
+        }
+    }
+
+    /// The workload that undoes this one.
+    fn into_decryption(mut self, reference: &dyn Engine) -> Result<Workload, LabError> {
+        let prepared = self.prepare(reference)?;
+        self.run_once(reference, &prepared)?;
+        let lengths: Vec<usize> = self
+            .ops
+            .iter()
+            .map(|op| if op.output_len == 0 { op.input.len as usize } else { op.output_len as usize })
+            .collect();
+        let aad_len = self.ops.first().map_or(0, |op| usize::from({ op.aad.len }));
+        let keys = std::mem::take(&mut self.keys);
+        let mut back = Workload::layout(self.suite, Direction::Decrypt, &lengths, aad_len, keys)?;
+        for (op, from) in back.ops.iter_mut().zip(&self.ops) {
+            op.key = from.key;
+            *op = op.with_iv(&from.iv[..usize::from(from.iv_len)]);
+            let ciphertext = if self.suite.transforms() { Span::new(from.output, from.output_len) } else { from.input };
+            back.arena[op.input.range()].copy_from_slice(&self.arena[ciphertext.range()]);
+            back.arena[op.aad.span().range()].copy_from_slice(&self.arena[from.aad.span().range()]);
+            back.arena[op.tag_span().range()].copy_from_slice(&self.arena[from.tag_span().range()]);
+        }
+        back.key_of = self.key_of;
+        Ok(back)
+    }
+
+    /// Has an engine prepare the workload's keys.
+    ///
+    /// # Errors
+    /// [`LabError::Engine`] when it refuses one.
+    pub fn prepare(&self, engine: &dyn Engine) -> Result<Vec<PreparedKey>, LabError> {
+        let keys: &[_] = if self.suite.needs_key() { &self.keys } else { &[] };
+        let prepare = |key: &Zeroizing<Vec<u8>>| engine.prepare(&KeyMaterial::secret(key), self.suite);
+        keys.iter().map(prepare).collect::<Result<_, _>>().map_err(|source| failed(engine, source))
+    }
+
+    /// Each operation's key out of `prepared`.
+    pub fn keys_of<'k>(&self, prepared: &'k [PreparedKey]) -> Vec<Option<&'k PreparedKey>> {
+        if prepared.is_empty() {
+            return Vec::new();
+        }
+        self.key_of.iter().map(|index| prepared.get(*index)).collect()
+    }
+
+    /// Runs the workload once on an engine, from the start.
+    ///
+    /// # Errors
+    /// [`LabError::Engine`] when the engine cannot be opened or the batch does not pass its check.
+    pub fn run_once(&mut self, engine: &dyn Engine, prepared: &[PreparedKey]) -> Result<(), LabError> {
+        self.reset();
+        let keys = self.keys_of(prepared);
+        let mut queue = engine.queue(Default::default()).map_err(|source| failed(engine, source))?;
+        let batch = Batch::new(self.suite, self.direction, &mut self.ops, &mut self.arena);
+        let mut checked = batch.check().map_err(|source| failed(engine, source))?;
+        queue.run(&mut checked.attach_keys(&keys).map_err(|source| failed(engine, source))?);
+        Ok(())
+    }
+
+    /// Makes every operation pending again.
+    pub fn reset(&mut self) {
+        for op in &mut self.ops {
+            op.status = OpStatus::Pending;
+            op.output_len = 0;
+        }
+    }
+
+    /// The first operation whose outcome differs from that in `expected`, a run of the same workload.
+    pub fn first_difference(&self, expected: &Workload) -> Option<usize> {
+        let differs = |index: &usize| {
+            let (own, theirs) = (&self.ops[*index], &expected.ops[*index]);
+            let output = Span::new(theirs.output, theirs.output_len).range();
+            let tag = theirs.tag_span().range();
+            !own.status.is_done()
+                || !theirs.status.is_done()
+                || own.output_len != theirs.output_len
+                || self.arena[output.clone()] != expected.arena[output]
+                || self.arena[tag.clone()] != expected.arena[tag]
+        };
+        (0..self.ops.len()).find(differs)
+    }
+}
+
+impl Clone for Workload {
+    fn clone(&self) -> Workload {
+        Workload {
+            suite: self.suite,
+            direction: self.direction,
+            ops: self.ops.clone(),
+            arena: self.arena.clone(),
+            bytes: self.bytes,
+            keys: self.keys.clone(),
+            key_of: self.key_of.clone(),
+        }
+    }
+}
+
+pub(crate) fn failed(engine: &dyn Engine, source: ciphermill_contract::Error) -> LabError {
+    LabError::Engine { engine: engine.info().name.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_round_up_to_what_the_suite_takes() {
+        assert_eq!(round_up(8, Lengths::range(0, 1024, 16)), 16);
+        assert_eq!(round_up(16, Lengths::range(0, 1024, 16)), 16);
+        assert_eq!(round_up(0, Lengths::range(16, 1024, 1)), 16);
+        assert_eq!(round_up(2000, Lengths::range(0, 1024, 16)), 1024);
+    }
+
+    #[test]
+    fn numbers_that_make_no_workload_are_refused() {
+        let reference = crate::engines::open("reference").expect("always there");
+        let suite = "aes-128-cbc".parse().expect("a suite");
+        for parameters in [
+            Parameters { ops: 0, ..Parameters::default() },
+            Parameters { ops: BATCH_OPS_MAX + 1, ..Parameters::default() },
+            Parameters { keys: 0, ..Parameters::default() },
+            Parameters { len_min: 9, len_max: 8, ..Parameters::default() },
+            Parameters { len_min: 1 << 20, len_max: 1 << 20, ..Parameters::default() },
+        ] {
+            let result = parameters.workload(suite, Direction::Encrypt, reference.as_ref());
+            assert!(matches!(result, Err(LabError::Parameters(_))), "{parameters:?}");
+        }
+    }
+}
