@@ -14,8 +14,10 @@ mod entry;
 mod lease;
 mod policy;
 mod table;
+pub mod wrap;
 
 pub use entry::{KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName};
 pub use lease::{KeyLease, OwnedKeyLease};
 pub use policy::{KeyPolicy, SuiteSet};
 pub use table::{KEYS_MAX, KeyTable};
+pub use wrap::WrapMethod;

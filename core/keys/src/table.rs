@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ciphermill_contract::limits::KEY_LEN_MAX;
-use ciphermill_contract::{Error, KeyId, KeyMaterial, Reason, Refusal, Result};
+use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Reason, Refusal, Result};
 use ciphermill_memory::{MemoryError, SLAB_MAX, SecretBytes, Slab, SlotId};
 
 use crate::entry::{KeyCheckValue, KeyEntry};
 use crate::lease::{KeyLease, OwnedKeyLease};
 use crate::policy::KeyPolicy;
+use crate::wrap::{self, WrapMethod};
 
 /// Keys that one table may hold: 2^24.
 pub const KEYS_MAX: u32 = 1 << 24;
@@ -64,6 +65,49 @@ impl KeyTable {
             Ok(SlotId { slot, generation }) => Ok(KeyId { slot, generation }),
             Err(full) => Err(Error::exhausted("KEYS_MAX", full.limit as usize, full.limit as usize + 1)),
         }
+    }
+
+    /// Takes a key in that is wrapped under another key of the table: operational keys under a master key. It is
+    /// unwrapped once, here.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::KeyUnknown`] for the wrapping key; [`Refusal::KeyPolicy`] when its policy does not say
+    /// [`KeyPolicy::wraps`], lacks the direction decrypt, or has expired or is spent; otherwise those of
+    /// [`wrap::unwrap`] and [`KeyTable::import`].
+    pub fn import_wrapped(
+        &self,
+        wrapping: KeyId,
+        method: WrapMethod,
+        wrapped: &[u8],
+        form: KeyForm,
+        policy: KeyPolicy,
+    ) -> Result<KeyId> {
+        let lease = self.lease();
+        let wrapping = wrapping_key(&lease, wrapping, Direction::Decrypt)?;
+        let bytes = wrap::unwrap(wrapping.material().bytes, method, wrapped)?;
+        self.import(KeyMaterial { form, bytes: &bytes }, policy)
+    }
+
+    /// A key's bytes, wrapped under another key of the table.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::KeyUnknown`]; [`Refusal::KeyPolicy`] when the key's policy does not say [`KeyPolicy::exportable`]
+    /// ([`Reason::KeyDirection`]), it has expired, or the wrapping key may not wrap (as in [`KeyTable::import_wrapped`], with the direction encrypt);
+    /// otherwise those of [`wrap::wrap`].
+    pub fn wrap(&self, wrapping: KeyId, method: WrapMethod, key: KeyId) -> Result<Vec<u8>> {
+        let lease = self.lease();
+        let key = lease.entry(key).ok_or_else(unknown)?;
+        if !key.policy().exportable {
+            // The direction out: the nearest rule that there is a word for.
+            return Err(Error::Refused(Refusal::KeyPolicy(Reason::KeyDirection)));
+        }
+        if key.policy().is_expired(now_unix_s()) {
+            return Err(Error::Refused(Refusal::KeyPolicy(Reason::KeyExpired)));
+        }
+        let wrapping = wrapping_key(&lease, wrapping, Direction::Encrypt)?;
+        wrap::wrap(wrapping.material().bytes, method, key.material().bytes)
     }
 
     /// Takes a key out. Lookups fail from now on; operations under leases that were opened before finish.
@@ -139,6 +183,29 @@ impl Default for KeyTable {
 impl fmt::Debug for KeyTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyTable").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// The key of that name, if its policy lets it wrap (encrypt) or unwrap (decrypt) now; counts as one operation.
+fn wrapping_key<'l>(lease: &'l KeyLease<'_>, key: KeyId, direction: Direction) -> Result<&'l KeyEntry> {
+    let entry = lease.entry(key).ok_or_else(unknown)?;
+    let policy = entry.policy();
+    let problem = if policy.is_expired(now_unix_s()) {
+        Some(Reason::KeyExpired)
+    } else if !policy.wraps {
+        Some(Reason::KeySuite)
+    } else if entry.form() != KeyForm::Secret {
+        Some(Reason::KeyUnsuitable)
+    } else if !policy.directions.contains(direction) {
+        Some(Reason::KeyDirection)
+    } else if entry.spend(1) == 0 {
+        Some(Reason::KeyBudget)
+    } else {
+        None
+    };
+    match problem {
+        Some(reason) => Err(Error::Refused(Refusal::KeyPolicy(reason))),
+        None => Ok(entry),
     }
 }
 
