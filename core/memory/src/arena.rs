@@ -28,8 +28,8 @@ const SIZE_SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 /// Whether an arena is overwritten before its memory goes back to the system.
 ///
-/// Wiping writes every byte once, so it also makes pages real that nobody ever touched: about 0.1 ms for each MiB that
-/// lies outside of the caches.
+/// Wiping costs one `memset` of the whole arena, and so also makes pages real that nobody ever touched: a large arena that
+/// was hardly used becomes more expensive to drop than it was to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wipe {
     /// Overwrite with zeros on drop. The default.

@@ -1,5 +1,6 @@
 //! Arenas, guarded buffers and secrets from outside: limits, seals, alignment, faults.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
