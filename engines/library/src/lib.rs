@@ -1,1 +1,27 @@
-//! Stub.
+//! The library engine: AWS-LC, one message after the other, for everything that a mature library does fast on long
+//! messages and on public keys.
+//!
+//! Symmetric keys become schedules, hash powers and midstates when they are prepared, so that an operation allocates
+//! nothing: it works on the prepared state, which AWS-LC only reads, and on what its queue holds. AWS-LC picks its own
+//! code for the processor; to the outside it is one kernel, `aws-lc`.
+
+mod aead;
+mod aes;
+mod capabilities;
+mod ccm;
+mod chain;
+mod cipher;
+mod des;
+mod digest;
+mod engine;
+mod ffi;
+mod hmac;
+mod mac;
+mod prepare;
+mod public;
+mod random;
+mod scratch;
+mod stream;
+
+pub use capabilities::CAPABILITIES;
+pub use engine::Library;

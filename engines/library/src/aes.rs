@@ -1,0 +1,125 @@
+//! AES over AWS-LC's block and mode functions. A schedule is made once and only read afterwards, so that any number
+//! of queues may use it at the same time.
+
+use aws_lc_sys as sys;
+
+use crate::ffi::{Wiped, wipe};
+
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 16;
+
+/// Bytes of ciphertext that a CBC-MAC leaves behind at a time; they are thrown away.
+const MAC_CHUNK: usize = 32 * BLOCK;
+
+/// An expanded AES key for one direction.
+pub(crate) struct AesKey(Wiped<sys::AES_KEY>);
+
+impl AesKey {
+    /// Expands a key of 16, 24 or 32 bytes for encryption; `None` for any other length.
+    pub(crate) fn encryption(key: &[u8]) -> Option<AesKey> {
+        let bits = bits(key)?;
+        let mut schedule = Wiped::<sys::AES_KEY>::zeroed();
+        // SAFETY: `bits` is the length of `key`, which the function reads.
+        let code = unsafe { sys::AES_set_encrypt_key(key.as_ptr(), bits, &mut schedule.0) };
+        (code == 0).then_some(AesKey(schedule))
+    }
+
+    /// Expands a key of 16, 24 or 32 bytes for decryption; `None` for any other length.
+    pub(crate) fn decryption(key: &[u8]) -> Option<AesKey> {
+        let bits = bits(key)?;
+        let mut schedule = Wiped::<sys::AES_KEY>::zeroed();
+        // SAFETY: `bits` is the length of `key`, which the function reads.
+        let code = unsafe { sys::AES_set_decrypt_key(key.as_ptr(), bits, &mut schedule.0) };
+        (code == 0).then_some(AesKey(schedule))
+    }
+
+    /// Encrypts a block in place; the key must be one for encryption.
+    pub(crate) fn encrypt_block(&self, block: &mut [u8; BLOCK]) {
+        let place = block.as_mut_ptr();
+        // SAFETY: the block has 16 bytes; the function reads all of them before it writes.
+        unsafe { sys::AES_encrypt(place, place, &self.0.0) }
+    }
+
+    /// Decrypts a block in place; the key must be one for decryption.
+    pub(crate) fn decrypt_block(&self, block: &mut [u8; BLOCK]) {
+        let place = block.as_mut_ptr();
+        // SAFETY: the block has 16 bytes; the function reads all of them before it writes.
+        unsafe { sys::AES_decrypt(place, place, &self.0.0) }
+    }
+
+    /// CBC in place over the whole blocks of `data`; `iv` is left at the last ciphertext block.
+    pub(crate) fn cbc(&self, iv: &mut [u8; BLOCK], data: &mut [u8], encrypt: bool) {
+        let len = data.len() - data.len() % BLOCK;
+        if len == 0 {
+            return;
+        }
+        let place = data.as_mut_ptr();
+        let way = if encrypt { sys::AES_ENCRYPT } else { sys::AES_DECRYPT };
+        // SAFETY: `len` bytes lie at `place`, a multiple of the block; input and output are the same place, which the
+        // function allows; the IV has 16 bytes.
+        unsafe { sys::AES_cbc_encrypt(place, place, len, &self.0.0, iv.as_mut_ptr(), way) }
+    }
+
+    /// Counter mode in place from the counter block `counter`, counted as one big-endian number of 128 bits.
+    pub(crate) fn ctr(&self, mut counter: [u8; BLOCK], data: &mut [u8]) {
+        if data.is_empty() {
+            return;
+        }
+        let place = data.as_mut_ptr();
+        let mut rest = [0u8; BLOCK];
+        let mut used = 0;
+        // SAFETY: `data.len()` bytes lie at `place`, input and output may be the same place; counter and rest have 16
+        // bytes, and `used` is below 16.
+        unsafe {
+            sys::AES_ctr128_encrypt(
+                place,
+                place,
+                data.len(),
+                &self.0.0,
+                counter.as_mut_ptr(),
+                rest.as_mut_ptr(),
+                &mut used,
+            );
+        }
+        wipe(&mut rest);
+    }
+
+    /// CBC-MAC: absorbs the whole blocks of `data` into `state`.
+    pub(crate) fn cbc_mac(&self, state: &mut [u8; BLOCK], data: &[u8]) {
+        let mut sink = [0u8; MAC_CHUNK];
+        for chunk in data[..data.len() - data.len() % BLOCK].chunks(MAC_CHUNK) {
+            // SAFETY: the chunk is a multiple of the block and no longer than the sink; the state has 16 bytes.
+            unsafe {
+                sys::AES_cbc_encrypt(
+                    chunk.as_ptr(),
+                    sink.as_mut_ptr(),
+                    chunk.len(),
+                    &self.0.0,
+                    state.as_mut_ptr(),
+                    sys::AES_ENCRYPT,
+                );
+            }
+        }
+    }
+}
+
+/// The first counter block that a CTR operation's IV stands for: itself, or a nonce before a 32-bit counter from one
+/// (RFC 3686). With at most 2^30 bytes of input that counter never wraps.
+pub(crate) fn counter_block(iv: &[u8]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let len = iv.len().min(BLOCK);
+    block[..len].copy_from_slice(&iv[..len]);
+    if len < BLOCK {
+        block[BLOCK - 1] = 1;
+    }
+    block
+}
+
+fn bits(key: &[u8]) -> Option<u32> {
+    match key.len() {
+        16 => Some(128),
+        24 => Some(192),
+        32 => Some(256),
+        _ => None,
+    }
+}

@@ -1,0 +1,165 @@
+//! Block ciphers in modes without authentication: AES in ECB, CBC, CTR and XTS, DES and triple DES in ECB and CBC.
+
+use aws_lc_sys as sys;
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{AesSize, BlockCipher, Mode};
+use ciphermill_contract::{CheckedBatch, Direction, Error, OpBuffers, OpStatus, PreparedKey, Result, Suite};
+
+use crate::aes::{self, AesKey};
+use crate::des::{self, DesKey, DesModes, TripleDesKey};
+use crate::engine::{Prepared, state};
+use crate::ffi::{Wiped, equal, fault, op_fault};
+use crate::scratch::{CipherScratch, ScheduleId};
+
+/// From how many bytes on ECB goes through the EVP interface, which keeps several blocks in flight but has to expand
+/// the key anew in each queue.
+const ECB_BULK_LEN: usize = 16 * aes::BLOCK;
+
+/// An AES key that the EVP interface is to expand in a queue's own context.
+struct RawKey {
+    id: ScheduleId,
+    len: usize,
+    bytes: Wiped<[u8; 64]>,
+}
+
+/// An AES key for ECB.
+struct EcbKey {
+    encryption: AesKey,
+    decryption: AesKey,
+    raw: RawKey,
+}
+
+/// An AES key for CBC.
+struct CbcKey {
+    encryption: AesKey,
+    decryption: AesKey,
+}
+
+impl RawKey {
+    fn new(key: &[u8]) -> Option<RawKey> {
+        let mut bytes = Wiped([0; 64]);
+        bytes.0.get_mut(..key.len())?.copy_from_slice(key);
+        Some(RawKey { id: ScheduleId::next(), len: key.len(), bytes })
+    }
+
+    fn load(&self, scratch: &mut CipherScratch, cipher: *const sys::EVP_CIPHER, encrypt: bool) -> bool {
+        scratch.load(cipher, self.id, &self.bytes.0[..self.len], encrypt)
+    }
+}
+
+/// Prepares a key of a length that the cipher takes.
+pub(crate) fn prepare(key: &[u8], cipher: BlockCipher, mode: Mode) -> Result<PreparedKey> {
+    let suite = Suite::Cipher(cipher, mode);
+    if mode == Mode::Xts {
+        let (data, tweak) = key.split_at(key.len() / 2);
+        if equal(data, tweak) {
+            return Err(Error::key(suite, KeyProblem::Weak));
+        }
+    }
+    let prepared = match (cipher, mode) {
+        (BlockCipher::Aes(_), Mode::Ecb) => ecb_key(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::Aes(_), Mode::Cbc) => cbc_key(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::Aes(_), Mode::Ctr) => AesKey::encryption(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::Aes(_), Mode::Xts) => RawKey::new(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::Des, _) => DesKey::new(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::TripleDes, _) => TripleDesKey::new(key).map(|state| Prepared::key(suite, state)),
+        _ => None,
+    };
+    prepared.ok_or_else(fault)
+}
+
+fn ecb_key(key: &[u8]) -> Option<EcbKey> {
+    Some(EcbKey { encryption: AesKey::encryption(key)?, decryption: AesKey::decryption(key)?, raw: RawKey::new(key)? })
+}
+
+fn cbc_key(key: &[u8]) -> Option<CbcKey> {
+    Some(CbcKey { encryption: AesKey::encryption(key)?, decryption: AesKey::decryption(key)? })
+}
+
+/// Runs a batch; leaves operations of other ciphers and modes pending.
+pub(crate) fn run(batch: &mut CheckedBatch<'_>, cipher: BlockCipher, mode: Mode, scratch: &mut CipherScratch) {
+    let suite = batch.suite();
+    let encrypt = batch.direction() == Direction::Encrypt;
+    match (cipher, mode) {
+        (BlockCipher::Aes(size), Mode::Ecb) => {
+            let bulk = evp_ecb(size);
+            batch.process(|op| {
+                let Some(key) = state::<EcbKey>(op, suite) else { return OpStatus::EngineFault };
+                ecb(key, op.data, encrypt, bulk, scratch)
+            });
+        }
+        (BlockCipher::Aes(_), Mode::Cbc) => batch.process(|op| {
+            let (Some(key), Ok(mut iv)) = (state::<CbcKey>(op, suite), op.iv.try_into()) else {
+                return OpStatus::EngineFault;
+            };
+            let schedule = if encrypt { &key.encryption } else { &key.decryption };
+            schedule.cbc(&mut iv, op.data, encrypt);
+            OpStatus::Done
+        }),
+        (BlockCipher::Aes(_), Mode::Ctr) => batch.process(|op| {
+            let Some(key) = state::<AesKey>(op, suite) else { return OpStatus::EngineFault };
+            key.ctr(aes::counter_block(op.iv), op.data);
+            OpStatus::Done
+        }),
+        (BlockCipher::Aes(AesSize::Aes256), Mode::Xts) => batch.process(|op| {
+            let Some(key) = state::<RawKey>(op, suite) else { return OpStatus::EngineFault };
+            xts(key, op, encrypt, scratch)
+        }),
+        (BlockCipher::Des, Mode::Ecb | Mode::Cbc) => batch.process(|op| des::<DesKey>(op, suite, encrypt)),
+        (BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc) => {
+            batch.process(|op| des::<TripleDesKey>(op, suite, encrypt));
+        }
+        _ => {}
+    }
+}
+
+fn ecb(
+    key: &EcbKey,
+    data: &mut [u8],
+    encrypt: bool,
+    bulk: *const sys::EVP_CIPHER,
+    scratch: &mut CipherScratch,
+) -> OpStatus {
+    if data.len() >= ECB_BULK_LEN {
+        let ok = key.raw.load(scratch, bulk, encrypt) && scratch.update(data);
+        return if ok { OpStatus::Done } else { op_fault() };
+    }
+    for block in data.as_chunks_mut::<{ aes::BLOCK }>().0 {
+        if encrypt {
+            key.encryption.encrypt_block(block);
+        } else {
+            key.decryption.decrypt_block(block);
+        }
+    }
+    OpStatus::Done
+}
+
+fn xts(key: &RawKey, op: &mut OpBuffers<'_>, encrypt: bool, scratch: &mut CipherScratch) -> OpStatus {
+    let Ok(iv) = op.iv.try_into() else { return OpStatus::EngineFault };
+    // SAFETY: the function returns a static table.
+    let cipher = unsafe { sys::EVP_aes_256_xts() };
+    let ok = key.load(scratch, cipher, encrypt) && scratch.set_iv(iv) && scratch.update(op.data);
+    if ok { OpStatus::Done } else { op_fault() }
+}
+
+fn des<K: DesModes + 'static>(op: &mut OpBuffers<'_>, suite: Suite, encrypt: bool) -> OpStatus {
+    let Some(key) = state::<K>(op, suite) else { return OpStatus::EngineFault };
+    if matches!(suite, Suite::Cipher(_, Mode::Ecb)) {
+        key.ecb(op.data, encrypt);
+        return OpStatus::Done;
+    }
+    let Ok(iv) = <[u8; des::BLOCK]>::try_from(op.iv) else { return OpStatus::EngineFault };
+    key.cbc(iv, op.data, encrypt);
+    OpStatus::Done
+}
+
+fn evp_ecb(size: AesSize) -> *const sys::EVP_CIPHER {
+    // SAFETY: each function returns a static table.
+    unsafe {
+        match size {
+            AesSize::Aes128 => sys::EVP_aes_128_ecb(),
+            AesSize::Aes192 => sys::EVP_aes_192_ecb(),
+            AesSize::Aes256 => sys::EVP_aes_256_ecb(),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Finite-field Diffie-Hellman in the groups of RFC 7919.
+
+use aws_lc_sys as sys;
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::DhGroup;
+use ciphermill_contract::{
+    CheckedBatch, Error, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite,
+};
+
+use super::ec::number;
+use crate::engine::{Prepared, state};
+use crate::ffi::{Owned, fault, op_fault, take_error};
+
+/// A group with a private exponent.
+struct DhKey(Owned<sys::DH>);
+
+/// Prepares a big-endian exponent from one to the group's order less one (NIST SP 800-56A, 5.6.1.1).
+pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> Result<PreparedKey> {
+    if key.form != KeyForm::Private {
+        return Err(Error::key(suite, KeyProblem::Form));
+    }
+    if key.bytes.len() > group.len() {
+        return Err(Error::key(suite, KeyProblem::Length));
+    }
+    let nid = match group {
+        DhGroup::Ffdhe2048 => sys::NID_ffdhe2048,
+        DhGroup::Ffdhe3072 => sys::NID_ffdhe3072,
+        DhGroup::Ffdhe4096 => sys::NID_ffdhe4096,
+    };
+    // SAFETY: a new group has no other owner.
+    let dh = unsafe { Owned::new(sys::DH_new_by_nid(nid)) }.ok_or_else(fault)?;
+    let exponent = number(key.bytes).ok_or_else(fault)?;
+    // SAFETY: exponent and group are whole, and the group has an order.
+    let in_range = unsafe {
+        sys::BN_is_zero(exponent.as_ptr()) == 0 && sys::BN_cmp(exponent.as_ptr(), sys::DH_get0_q(dh.as_ptr())) < 0
+    };
+    if !in_range {
+        return Err(Error::key(suite, KeyProblem::Parameters));
+    }
+    // SAFETY: the function takes the exponent over and always succeeds; a null public value leaves that unset.
+    if unsafe { sys::DH_set0_key(dh.as_ptr(), core::ptr::null_mut(), exponent.into_raw()) } != 1 {
+        return Err(fault());
+    }
+    Ok(Prepared::key(suite, DhKey(dh)))
+}
+
+/// Runs a batch of agreements.
+pub(super) fn run(batch: &mut CheckedBatch<'_>) {
+    let suite = batch.suite();
+    batch.process(|op| match state::<DhKey>(op, suite) {
+        Some(key) => agree(key, op),
+        None => OpStatus::EngineFault,
+    });
+}
+
+fn agree(key: &DhKey, op: &mut OpBuffers<'_>) -> OpStatus {
+    let Some(peer) = number(op.input) else { return op_fault() };
+    // SAFETY: the group is whole.
+    if usize::try_from(unsafe { sys::DH_size(key.0.as_ptr()) }) != Ok(op.data.len()) {
+        return OpStatus::EngineFault;
+    }
+    // SAFETY: group and number are whole, and the output is as long as the prime, which is what the function writes.
+    // It checks that the peer's value lies in the group (NIST SP 800-56A, 5.6.2.3.1).
+    let written = unsafe { sys::DH_compute_key_padded(op.data.as_mut_ptr(), peer.as_ptr(), key.0.as_ptr()) };
+    if usize::try_from(written) == Ok(op.data.len()) {
+        return OpStatus::Done;
+    }
+    let error = take_error();
+    let bad_value =
+        sys::ERR_GET_LIB(error) == sys::ERR_LIB_DH && sys::ERR_GET_REASON(error) == sys::DH_R_INVALID_PUBKEY;
+    if bad_value { OpStatus::BadInput(Reason::BadPublicValue) } else { OpStatus::EngineFault }
+}
