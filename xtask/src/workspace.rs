@@ -9,6 +9,9 @@ use serde_json::Value;
 /// Kinds of targets that are not shipped: they may panic and do as tests do.
 const EXEMPT_TARGETS: [&str; 4] = ["test", "bench", "example", "custom-build"];
 
+/// Packages whose library has another name than they have.
+const LIBRARY_NAMES: [(&str, &str); 1] = [("md-5", "md5")];
+
 /// What a dependency is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
@@ -64,7 +67,8 @@ fn parse_package(package: &Value, base: &str) -> Result<Package> {
         Package { folder: relative(folder, base)?, needs: Vec::new(), names: Vec::new(), roots: Vec::new() };
     for dependency in list(package, "dependencies")? {
         let name = dependency["rename"].as_str().map_or_else(|| text(dependency, "name"), Ok)?;
-        parsed.names.push(name.replace('-', "_"));
+        let other = LIBRARY_NAMES.iter().find(|(package, _)| *package == name);
+        parsed.names.push(other.map_or_else(|| name.replace('-', "_"), |(_, library)| (*library).to_owned()));
         // Only packages of the workspace are given by path.
         let Some(path) = dependency["path"].as_str() else {
             continue;
@@ -121,6 +125,7 @@ mod tests {
                 "manifest_path": "/w/a/b/Cargo.toml",
                 "dependencies": [
                     {"name": "serde", "path": null, "kind": null},
+                    {"name": "md-5", "path": null, "kind": null},
                     {"name": "c-d", "path": "/w/c", "kind": null},
                     {"name": "d", "path": "/w/d", "kind": "dev"},
                     {"name": "e", "rename": "f", "path": "/w/e", "kind": "build"},
@@ -138,7 +143,7 @@ mod tests {
             parsed[0].needs,
             [("c".to_owned(), Need::Normal), ("d".to_owned(), Need::Test), ("e".to_owned(), Need::Build),]
         );
-        assert_eq!(parsed[0].names, ["serde", "c_d", "d", "f"]);
+        assert_eq!(parsed[0].names, ["serde", "md5", "c_d", "d", "f"]);
         let exempt: Vec<bool> = parsed[0].roots.iter().map(|root| root.exempt).collect();
         assert_eq!(exempt, [false, true]);
     }
