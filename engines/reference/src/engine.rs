@@ -8,7 +8,7 @@ use ciphermill_contract::{
     PreparedKey, QueueHint, Result, Suite,
 };
 
-use crate::{CAPABILITIES, block, prepare};
+use crate::{CAPABILITIES, aead, block, chain, digest, fpe, mac, prepare, random, stream};
 
 /// The name under which mills, policies and records know this engine.
 pub(crate) const NAME: &str = "reference";
@@ -77,6 +77,13 @@ pub(crate) fn state<'b, T: Any>(buffers: &OpBuffers<'b>) -> Option<&'b T> {
 fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> OpStatus {
     match suite {
         Suite::Cipher(_, mode) => block::process(mode, direction, buffers),
-        _ => OpStatus::EngineFault,
+        Suite::Stream(_) => stream::process(buffers),
+        Suite::Aead(_) => aead::process(direction, buffers),
+        Suite::Digest(digest) => digest::process(digest, buffers),
+        Suite::Mac(_) => mac::process(direction, buffers),
+        Suite::Chain(chain) => chain::process(chain, direction, buffers),
+        Suite::Fpe(ff1) => fpe::process(ff1, direction, buffers),
+        Suite::Random => random::process(buffers),
+        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => OpStatus::EngineFault,
     }
 }

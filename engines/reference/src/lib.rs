@@ -7,11 +7,19 @@
 //! they are dropped.
 #![forbid(unsafe_code)]
 
+mod aead;
 mod block;
 mod capabilities;
+mod chain;
+mod digest;
 mod engine;
+mod fpe;
 mod legacy;
+mod mac;
 mod prepare;
+mod random;
+mod stream;
+mod tag;
 
 pub use capabilities::CAPABILITIES;
 pub use engine::Reference;

@@ -5,8 +5,13 @@ use ciphermill_contract::suite::{BlockCipher, Mode};
 use ciphermill_contract::{Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite};
 use subtle::ConstantTimeEq;
 
+use crate::aead::AeadKey;
 use crate::block::{self, BlockKey, XtsKey};
+use crate::chain::ChainKey;
 use crate::engine::NAME;
+use crate::fpe::FpeKey;
+use crate::mac::MacKey;
+use crate::stream::StreamKey;
 
 /// Prepares a key for a suite.
 ///
@@ -14,10 +19,10 @@ use crate::engine::NAME;
 /// `Refused` with `KeyUnsuitable`: the form is not a secret, the suite takes no key, the length is none that it takes,
 /// or the two halves of an XTS key are equal; with `EngineUnavailable` for suites that the engine does not run.
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+    let unsuitable = |problem| Error::key(suite, problem);
     if suite.is_public_key() {
         return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
     }
-    let unsuitable = |problem| Error::key(suite, problem);
     if key.form != KeyForm::Secret || !suite.needs_key() {
         return Err(unsuitable(KeyProblem::Form));
     }
@@ -27,7 +32,15 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
     let prepared = match suite {
         Suite::Cipher(cipher, Mode::Xts) => xts(cipher, key.bytes).map(PreparedKey::new),
         Suite::Cipher(cipher, _) => BlockKey::new(cipher, key.bytes).map(PreparedKey::new),
-        _ => return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()))),
+        Suite::Stream(stream) => StreamKey::new(stream, key.bytes).map(PreparedKey::new),
+        Suite::Aead(aead) => AeadKey::new(aead, key.bytes).map(PreparedKey::new),
+        Suite::Mac(mac) => MacKey::new(mac, key.bytes).map(PreparedKey::new),
+        Suite::Chain(chain) => ChainKey::new(chain, key.bytes).map(PreparedKey::new),
+        Suite::Fpe(ff1) => FpeKey::new(ff1, key.bytes).map(PreparedKey::new),
+        Suite::Digest(_) | Suite::Random => Err(KeyProblem::Form),
+        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => {
+            return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
+        }
     };
     prepared.map_err(unsuitable)
 }

@@ -1,0 +1,66 @@
+//! Authenticated encryption with associated data.
+//!
+//! Where a scheme can tell a forgery without decrypting, it does so first. SIV, GCM-SIV and OCB have to decrypt before
+//! they can tell; the batch zeroes what they leave when the answer is no.
+
+mod ccm;
+mod gcm;
+mod ocb;
+mod packaged;
+mod siv;
+
+use aes::{Aes128, Aes256};
+use aes_gcm_siv::AesGcmSiv;
+use chacha20poly1305::ChaCha20Poly1305;
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Aead, AesSize};
+use ciphermill_contract::{Direction, OpBuffers, OpStatus};
+
+use crate::block;
+use crate::engine::state;
+use ccm::Ccm;
+use ocb::Ocb;
+use packaged::packaged;
+use siv::Siv;
+
+pub(crate) use gcm::Gcm;
+
+/// An AEAD under one key.
+trait Scheme: Send + Sync {
+    /// Encrypts `data` in place and fills `tag`.
+    fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &mut [u8]) -> OpStatus;
+
+    /// Decrypts `data` in place when `tag` is the right one. What `data` holds otherwise is for the caller to zero.
+    fn open(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &[u8]) -> OpStatus;
+}
+
+/// The key of an AEAD.
+pub(crate) struct AeadKey(Box<dyn Scheme>);
+
+impl AeadKey {
+    /// Schedules and hash keys of `aead` for `bytes`.
+    ///
+    /// # Errors
+    /// `Length` when the scheme has no keys of that length; `Parameters` for GCM-SIV with AES-192, which does not exist.
+    pub(crate) fn new(aead: Aead, bytes: &[u8]) -> Result<AeadKey, KeyProblem> {
+        Ok(AeadKey(match aead {
+            Aead::AesGcm(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
+            Aead::AesCcm(size) => Box::new(Ccm::new(block::aes(size, bytes)?)),
+            Aead::AesGcmSiv(AesSize::Aes128) => packaged::<AesGcmSiv<Aes128>>(bytes)?,
+            Aead::AesGcmSiv(AesSize::Aes256) => packaged::<AesGcmSiv<Aes256>>(bytes)?,
+            Aead::AesGcmSiv(AesSize::Aes192) => return Err(KeyProblem::Parameters),
+            Aead::AesSiv(size) => Box::new(Siv::new(size, bytes)?),
+            Aead::AesOcb(size) => Box::new(Ocb::new(block::aes(size, bytes)?)),
+            Aead::ChaCha20Poly1305 => packaged::<ChaCha20Poly1305>(bytes)?,
+        }))
+    }
+}
+
+/// Seals or opens one operation.
+pub(crate) fn process(direction: Direction, buffers: &mut OpBuffers<'_>) -> OpStatus {
+    let Some(AeadKey(scheme)) = state(buffers) else { return OpStatus::EngineFault };
+    match direction {
+        Direction::Encrypt => scheme.seal(buffers.iv, buffers.aad, buffers.data, buffers.tag),
+        Direction::Decrypt => scheme.open(buffers.iv, buffers.aad, buffers.data, buffers.tag),
+    }
+}

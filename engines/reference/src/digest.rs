@@ -1,0 +1,96 @@
+//! Digests behind one type, so that HMAC and chains can be written once.
+
+use blake3::Hasher as Blake3;
+use ciphermill_contract::suite::Digest;
+use ciphermill_contract::{Direction, OpBuffers, OpStatus};
+use digest::Digest as _;
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha3::{Sha3_256, Sha3_512};
+use zeroize::Zeroizing;
+
+use crate::tag::{self, Output};
+
+/// A digest being computed. Its state is wiped when dropped.
+#[derive(Clone)]
+pub(crate) enum Hasher {
+    Md5(Md5),
+    Sha1(Sha1),
+    Sha224(Sha224),
+    Sha256(Sha256),
+    Sha384(Sha384),
+    Sha512(Sha512),
+    Sha3_256(Sha3_256),
+    Sha3_512(Sha3_512),
+    Blake3(Box<Zeroizing<Blake3>>),
+}
+
+/// The same expression for whichever hasher there is.
+macro_rules! each {
+    ($hasher:expr, $name:ident => $work:expr) => {
+        match $hasher {
+            Hasher::Md5($name) => $work,
+            Hasher::Sha1($name) => $work,
+            Hasher::Sha224($name) => $work,
+            Hasher::Sha256($name) => $work,
+            Hasher::Sha384($name) => $work,
+            Hasher::Sha512($name) => $work,
+            Hasher::Sha3_256($name) => $work,
+            Hasher::Sha3_512($name) => $work,
+            Hasher::Blake3(hasher) => {
+                let $name = Wrapped(hasher);
+                $work
+            }
+        }
+    };
+}
+
+/// Gives BLAKE3 the two methods that the other digests have from their trait.
+struct Wrapped<H>(H);
+
+impl Wrapped<&mut Box<Zeroizing<Blake3>>> {
+    fn update(self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+impl Wrapped<Box<Zeroizing<Blake3>>> {
+    fn finalize(self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}
+
+impl Hasher {
+    /// A digest of nothing yet.
+    pub(crate) fn new(digest: Digest) -> Hasher {
+        match digest {
+            Digest::Md5 => Hasher::Md5(Md5::new()),
+            Digest::Sha1 => Hasher::Sha1(Sha1::new()),
+            Digest::Sha224 => Hasher::Sha224(Sha224::new()),
+            Digest::Sha256 => Hasher::Sha256(Sha256::new()),
+            Digest::Sha384 => Hasher::Sha384(Sha384::new()),
+            Digest::Sha512 => Hasher::Sha512(Sha512::new()),
+            Digest::Sha3_256 => Hasher::Sha3_256(Sha3_256::new()),
+            Digest::Sha3_512 => Hasher::Sha3_512(Sha3_512::new()),
+            Digest::Blake3 => Hasher::Blake3(Box::new(Zeroizing::new(Blake3::new()))),
+        }
+    }
+
+    /// Adds bytes to what is digested.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        each!(self, hasher => hasher.update(bytes));
+    }
+
+    /// The digest of everything that was added.
+    pub(crate) fn finish(self) -> Output {
+        each!(self, hasher => Output::new(hasher.finalize().as_slice()))
+    }
+}
+
+/// Digests one operation's input.
+pub(crate) fn process(digest: Digest, buffers: &mut OpBuffers<'_>) -> OpStatus {
+    let mut hasher = Hasher::new(digest);
+    hasher.update(buffers.input);
+    tag::settle(Direction::Encrypt, hasher.finish().as_slice(), buffers.tag)
+}
