@@ -11,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod entry;
+pub mod keystore;
 mod lease;
 mod policy;
 mod table;
 pub mod wrap;
 
 pub use entry::{KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName};
+pub use keystore::{Keystore, KeystoreError, MasterSecret};
 pub use lease::{KeyLease, OwnedKeyLease};
 pub use policy::{KeyPolicy, SuiteSet};
 pub use table::{KEYS_MAX, KeyTable};
