@@ -1,1 +1,72 @@
-//! Stub.
+//! The peers: systems that Ciphermill is compared with, as engines, so that they run in the same loop as our own, on
+//! the same operations, and are held to the same answers.
+//!
+//! * `openssl`: the system's OpenSSL, the key set for every operation, as in a program without a cache of its own.
+//! * `openssl-context`: the same, one context kept for each key; an operation sets the IV only.
+//! * `ipsec-mb`: Intel's multi-buffer library through its burst interface.
+//!
+//! Each peer is used in the best way that its public interface offers: algorithms are fetched once, contexts are set up
+//! without copies, and nothing of ours stands between two operations but the loop. A peer that this machine does not
+//! have is reported as [`Unavailable`], with the reason.
+
+mod ops;
+
+#[cfg(ipsec_mb)]
+pub mod ipsec_mb;
+pub mod openssl;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ciphermill_contract::Engine;
+
+/// The peers' names, in the order in which tables show them.
+pub const NAMES: [&str; 3] = ["openssl", "openssl-context", "ipsec-mb"];
+
+/// A peer that cannot be used on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The peer's name.
+    pub name: &'static str,
+    /// What is missing.
+    pub why: String,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "peer `{}` is not available: {}", self.name, self.why)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// Every peer, opened, or why it cannot be.
+pub fn peers() -> Vec<Result<Arc<dyn Engine>, Unavailable>> {
+    NAMES.iter().map(|name| open(name)).collect()
+}
+
+/// Opens the peer of this name.
+///
+/// # Errors
+/// The peer is unknown, or this machine does not have what it needs.
+pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
+    match name {
+        "openssl" => openssl::open(openssl::Keying::PerOperation),
+        "openssl-context" => openssl::open(openssl::Keying::Kept),
+        "ipsec-mb" => open_ipsec_mb(),
+        _ => Err(Unavailable {
+            name: "unknown",
+            why: format!("no peer is called `{name}`; there are {}", NAMES.join(", ")),
+        }),
+    }
+}
+
+#[cfg(ipsec_mb)]
+fn open_ipsec_mb() -> Result<Arc<dyn Engine>, Unavailable> {
+    ipsec_mb::open()
+}
+
+#[cfg(not(ipsec_mb))]
+fn open_ipsec_mb() -> Result<Arc<dyn Engine>, Unavailable> {
+    Err(Unavailable { name: "ipsec-mb", why: env!("CIPHERMILL_IPSEC_MB_MISSING").to_owned() })
+}

@@ -1,0 +1,106 @@
+//! The shim's surface, as `shim.h` declares it.
+
+use std::ffi::{c_char, c_int};
+use std::mem::{offset_of, size_of};
+
+use ciphermill_contract::Op;
+
+/// `CM_WINDOW_MAX`: operations that one call takes.
+pub(super) const WINDOW_MAX: usize = 1024;
+
+/// `enum cm_kind`.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Cipher = 0,
+    Gcm,
+    Ccm,
+    ChaCha20Poly1305,
+    Hmac,
+    Sha,
+    Cmac,
+    Gmac,
+    Poly1305,
+    Chain,
+}
+
+/// `enum cm_cipher`.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Cipher {
+    AesEcb = 0,
+    AesCbc,
+    AesCtr,
+    DesCbc,
+    TripleDesCbc,
+}
+
+/// `enum cm_status`, the part that comes back.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(super) enum Status {
+    Done = 1,
+    AuthFailed = 2,
+}
+
+/// `struct cm_program`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Program {
+    pub(super) kind: u8,
+    pub(super) cipher: u8,
+    pub(super) digest: u8,
+    pub(super) digest_len: u8,
+    pub(super) cipher_key_len: u8,
+    pub(super) decrypt: u8,
+}
+
+/// `struct cm_entry`.
+#[repr(C)]
+pub(super) struct Entry {
+    pub(super) op: *const Op,
+    pub(super) key: *const Key,
+    pub(super) status: u32,
+    pub(super) reserved: u32,
+}
+
+/// `struct cm_queue`, opaque.
+#[repr(C)]
+pub(super) struct Queue {
+    private: [u8; 0],
+}
+
+/// `struct cm_key`, opaque.
+#[repr(C)]
+pub(super) struct Key {
+    private: [u8; 0],
+}
+
+// The shim reads operations through a structure of its own; these are the places that it reads.
+const _: () = assert!(
+    size_of::<Op>() == 64
+        && offset_of!(Op, iv) == 8
+        && offset_of!(Op, input) == 24
+        && offset_of!(Op, output) == 32
+        && offset_of!(Op, tag) == 36
+        && offset_of!(Op, aad) == 40
+        && offset_of!(Op, tag_len) == 60
+        && offset_of!(Op, iv_len) == 62
+);
+const _: () = assert!(size_of::<Program>() == 6 && size_of::<Entry>() == 24);
+
+unsafe extern "C" {
+    pub(super) fn cm_queue_open(error: *mut c_int) -> *mut Queue;
+    pub(super) fn cm_queue_close(queue: *mut Queue);
+    pub(super) fn cm_arch_name(queue: *const Queue) -> *const c_char;
+    pub(super) fn cm_version() -> *const c_char;
+    pub(super) fn cm_error_text(error: c_int) -> *const c_char;
+    pub(super) fn cm_key_new(
+        queue: *mut Queue,
+        program: *const Program,
+        cipher_key: *const u8,
+        mac_key: *const u8,
+    ) -> *mut Key;
+    pub(super) fn cm_key_free(key: *mut Key);
+    pub(super) fn cm_run(queue: *mut Queue, program: *const Program, arena: *mut u8, entries: *mut Entry, count: usize);
+}

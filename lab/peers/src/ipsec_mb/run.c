@@ -1,0 +1,588 @@
+/* Fills the library's jobs from operations, submits them in bursts and settles what comes back.
+ *
+ * Which interface runs what (version 1.3):
+ *   AES-CBC, AES-CTR                   cipher burst: synchronous, the fastest for these
+ *   HMAC-SHA-1 and HMAC-SHA-2          hash burst: synchronous
+ *   everything else                    job burst: completed jobs come back later, in order; what remains is flushed
+ * All submissions are the checked ones. An HMAC over nothing at all is not done: the library refuses it, and its
+ * unchecked calls, given one, answer wrongly from then on. */
+#include "internal.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(struct cm_op) == 64, "an operation has 64 bytes");
+_Static_assert(offsetof(struct cm_op, input) == 24 && offsetof(struct cm_op, aad) == 40, "the contract's layout");
+_Static_assert(offsetof(struct cm_op, tag_len) == 60 && offsetof(struct cm_op, iv_len) == 62, "the contract's layout");
+
+/* The library's lengths are 16 bits wide, the last values of which it keeps for itself. */
+#define LEN_MAX 65408
+#define CCM_AAD_MAX 46
+/* Version 1.3 miscounts its queue once that wraps or is full (corrected in 1.4), so it is drained before. */
+#define QUEUE_MAX (IMB_MAX_JOBS - 1)
+
+/* One run: what all its jobs share. */
+struct run {
+    struct cm_queue *queue;
+    const struct cm_program *program;
+    uint8_t *arena;
+    struct cm_entry *entries;
+    uint32_t queued; /* jobs given to the library since its queue was empty */
+};
+
+static const IMB_HASH_ALG HMAC_ALGORITHM[] = { IMB_AUTH_MD5,          IMB_AUTH_HMAC_SHA_1,   IMB_AUTH_HMAC_SHA_224,
+                                               IMB_AUTH_HMAC_SHA_256, IMB_AUTH_HMAC_SHA_384, IMB_AUTH_HMAC_SHA_512 };
+static const IMB_HASH_ALG SHA_ALGORITHM[] = { IMB_AUTH_NULL,    IMB_AUTH_SHA_1,   IMB_AUTH_SHA_224,
+                                              IMB_AUTH_SHA_256, IMB_AUTH_SHA_384, IMB_AUTH_SHA_512 };
+/* The truncations that the library takes for HMAC besides the full length (RFC 2404, 4868). */
+static const uint8_t HMAC_SHORT_LEN[] = { 12, 12, 14, 16, 24, 32 };
+
+/* Operations */
+
+static uint32_t aad_offset(const struct cm_op *op)
+{
+    uint32_t offset;
+    memcpy(&offset, op->aad, 4);
+    return offset;
+}
+
+static uint32_t aad_len(const struct cm_op *op)
+{
+    uint16_t len;
+    memcpy(&len, op->aad + 4, 2);
+    return len;
+}
+
+static uint32_t counter(const uint8_t *iv)
+{
+    return (uint32_t)iv[12] << 24 | (uint32_t)iv[13] << 16 | (uint32_t)iv[14] << 8 | iv[15];
+}
+
+/* Bytes before AES-CTR's last four counter bytes wrap. The library lets them wrap on their own, the mode counts with all
+ * sixteen (NIST SP 800-38A, B.1), so a message that wraps is done in two parts. */
+static uint64_t until_wrap(const struct cm_op *op)
+{
+    if (op->iv_len != 16)
+        return UINT64_MAX;
+    return (0x100000000ull - counter(op->iv)) * 16;
+}
+
+static int takes(const struct cm_program *program, const struct cm_op *op)
+{
+    switch (program->kind) {
+    case CM_CCM:
+        return op->input_len <= LEN_MAX && aad_len(op) <= CCM_AAD_MAX;
+    case CM_HMAC:
+        return op->input_len > 0 && op->input_len <= LEN_MAX;
+    case CM_CHAIN: {
+        const uint64_t hashed = (uint64_t)op->input_len + aad_len(op);
+        return hashed > 0 && hashed <= LEN_MAX;
+    }
+    default:
+        return op->input_len <= LEN_MAX;
+    }
+}
+
+/* Whether an operation must be done by itself: a chain with nothing to encrypt, or a counter that wraps. */
+static int is_odd(const struct cm_program *program, const struct cm_op *op)
+{
+    int wraps = program->cipher == CM_AES_CTR && op->input_len > until_wrap(op);
+    switch (program->kind) {
+    case CM_CIPHER:
+        return wraps;
+    case CM_CHAIN:
+        return op->input_len == 0 || wraps;
+    default:
+        return 0;
+    }
+}
+
+static int same(const uint8_t *a, const uint8_t *b, size_t len)
+{
+    uint8_t difference = 0;
+    for (size_t i = 0; i < len; i++)
+        difference |= a[i] ^ b[i];
+    return difference == 0;
+}
+
+/* Jobs: one function a kind sets the fields that the library reads for it. */
+
+static IMB_CIPHER_MODE cipher_mode(const struct cm_program *program)
+{
+    switch (program->cipher) {
+    case CM_AES_ECB:
+        return IMB_CIPHER_ECB;
+    case CM_AES_CBC:
+        return IMB_CIPHER_CBC;
+    case CM_AES_CTR:
+        return IMB_CIPHER_CNTR;
+    case CM_DES_CBC:
+        return IMB_CIPHER_DES;
+    default:
+        return IMB_CIPHER_DES3;
+    }
+}
+
+static inline void set_cipher(IMB_JOB *job, const struct cm_key *key, const struct cm_op *op, const uint8_t *src,
+                              uint8_t *dst)
+{
+    job->enc_keys = key->enc;
+    job->dec_keys = key->dec;
+    job->src = src;
+    job->dst = dst;
+    job->cipher_start_src_offset_in_bytes = 0;
+    job->msg_len_to_cipher_in_bytes = op->input_len;
+    job->iv = op->iv;
+    job->iv_len_in_bytes = op->iv_len;
+}
+
+static inline void set_hmac(IMB_JOB *job, const struct cm_key *key)
+{
+    job->u.HMAC._hashed_auth_key_xor_ipad = key->ipad;
+    job->u.HMAC._hashed_auth_key_xor_opad = key->opad;
+}
+
+/* Where the library writes the tag: where it belongs when it is to be written and the library knows the length, else to
+ * a slot, at full length. */
+static inline void set_hmac_tag(IMB_JOB *job, const struct run *run, const struct cm_op *op, uint8_t *slot)
+{
+    const struct cm_program *program = run->program;
+    if (!program->decrypt && (op->tag_len == program->digest_len || op->tag_len == HMAC_SHORT_LEN[program->digest])) {
+        job->auth_tag_output = run->arena + op->tag;
+        job->auth_tag_output_len_in_bytes = op->tag_len;
+    } else {
+        job->auth_tag_output = slot;
+        job->auth_tag_output_len_in_bytes = program->digest_len;
+    }
+}
+
+static inline void set_tag(IMB_JOB *job, const struct run *run, const struct cm_op *op, uint8_t *slot)
+{
+    job->auth_tag_output = run->program->decrypt ? slot : run->arena + op->tag;
+    job->auth_tag_output_len_in_bytes = op->tag_len;
+}
+
+static inline void set_hash_input(IMB_JOB *job, const uint8_t *src, uint64_t len)
+{
+    job->src = src;
+    job->dst = NULL;
+    job->cipher_mode = IMB_CIPHER_NULL;
+    job->chain_order = IMB_ORDER_HASH_CIPHER;
+    job->hash_start_src_offset_in_bytes = 0;
+    job->msg_len_to_hash_in_bytes = len;
+}
+
+/* Encrypt, then MAC: the hash runs over additional data and ciphertext, which must lie side by side. `text` is where the
+ * ciphertext lies, `text - aad_len` where the additional data begin. */
+static inline void set_chain(IMB_JOB *job, const struct run *run, const struct cm_entry *entry, uint8_t *slot)
+{
+    const struct cm_op *op = entry->op;
+    const uint32_t aad = aad_len(op);
+    const int decrypt = run->program->decrypt;
+    uint8_t *src = run->arena + op->input;
+    uint8_t *dst = run->arena + op->output;
+    uint8_t *text = decrypt ? src : dst;
+    if (aad > 0 && run->arena + aad_offset(op) + aad != text) {
+        uint8_t *staging = run->queue->staging + run->queue->staged;
+        run->queue->staged += (aad + op->input_len + 63) & ~63u;
+        memcpy(staging, run->arena + aad_offset(op), aad);
+        text = staging + aad;
+        memcpy(text, src, op->input_len);
+        src = text;
+        dst = decrypt ? dst : text;
+    }
+    set_cipher(job, entry->key, op, src, dst);
+    job->cipher_mode = cipher_mode(run->program);
+    job->hash_alg = HMAC_ALGORITHM[run->program->digest];
+    job->chain_order = decrypt ? IMB_ORDER_HASH_CIPHER : IMB_ORDER_CIPHER_HASH;
+    /* Counted from the source; the sum wraps to where the destination is. */
+    job->hash_start_src_offset_in_bytes = (uint64_t)((uintptr_t)text - aad - (uintptr_t)src);
+    job->msg_len_to_hash_in_bytes = (uint64_t)aad + op->input_len;
+    set_hmac(job, entry->key);
+    set_hmac_tag(job, run, op, slot);
+}
+
+static inline void set_aead(IMB_JOB *job, const struct run *run, const struct cm_entry *entry, uint8_t *slot)
+{
+    const struct cm_op *op = entry->op;
+    const uint8_t *aad = run->arena + aad_offset(op);
+    set_cipher(job, entry->key, op, run->arena + op->input, run->arena + op->output);
+    set_tag(job, run, op, slot);
+    job->hash_start_src_offset_in_bytes = 0;
+    job->msg_len_to_hash_in_bytes = op->input_len;
+    job->chain_order = run->program->decrypt ? IMB_ORDER_HASH_CIPHER : IMB_ORDER_CIPHER_HASH;
+    switch (run->program->kind) {
+    case CM_GCM:
+        job->cipher_mode = IMB_CIPHER_GCM;
+        job->hash_alg = IMB_AUTH_AES_GMAC;
+        job->u.GCM.aad = aad;
+        job->u.GCM.aad_len_in_bytes = aad_len(op);
+        break;
+    case CM_CCM:
+        /* CCM hashes the plaintext. */
+        job->chain_order = run->program->decrypt ? IMB_ORDER_CIPHER_HASH : IMB_ORDER_HASH_CIPHER;
+        job->cipher_mode = IMB_CIPHER_CCM;
+        job->hash_alg = IMB_AUTH_AES_CCM;
+        job->u.CCM.aad = aad;
+        job->u.CCM.aad_len_in_bytes = aad_len(op);
+        break;
+    default:
+        job->cipher_mode = IMB_CIPHER_CHACHA20_POLY1305;
+        job->hash_alg = IMB_AUTH_CHACHA20_POLY1305;
+        job->u.CHACHA20_POLY1305.aad = aad;
+        job->u.CHACHA20_POLY1305.aad_len_in_bytes = aad_len(op);
+    }
+}
+
+static inline void set_mac(IMB_JOB *job, const struct run *run, const struct cm_entry *entry, uint8_t *slot)
+{
+    const struct cm_op *op = entry->op;
+    set_hash_input(job, run->arena + op->input, op->input_len);
+    set_tag(job, run, op, slot);
+    switch (run->program->kind) {
+    case CM_SHA:
+        job->hash_alg = SHA_ALGORITHM[run->program->digest];
+        break;
+    case CM_CMAC:
+        job->hash_alg = run->program->cipher_key_len == 16 ? IMB_AUTH_AES_CMAC : IMB_AUTH_AES_CMAC_256;
+        job->u.CMAC._key_expanded = entry->key->enc;
+        job->u.CMAC._skey1 = entry->key->subkey1;
+        job->u.CMAC._skey2 = entry->key->subkey2;
+        break;
+    case CM_GMAC:
+        job->hash_alg = run->program->cipher_key_len == 16   ? IMB_AUTH_AES_GMAC_128
+                        : run->program->cipher_key_len == 24 ? IMB_AUTH_AES_GMAC_192
+                                                             : IMB_AUTH_AES_GMAC_256;
+        job->u.GMAC._key = entry->key->enc;
+        job->u.GMAC._iv = op->iv;
+        job->u.GMAC.iv_len_in_bytes = op->iv_len;
+        break;
+    case CM_POLY1305:
+        job->hash_alg = IMB_AUTH_POLY1305;
+        job->u.POLY1305._key = entry->key->enc;
+        break;
+    default:
+        job->hash_alg = HMAC_ALGORITHM[run->program->digest];
+        set_hmac(job, entry->key);
+        set_hmac_tag(job, run, op, slot);
+    }
+}
+
+static void set_job(IMB_JOB *job, const struct run *run, struct cm_entry *entry, uint8_t *slot)
+{
+    const struct cm_program *program = run->program;
+    job->key_len_in_bytes = program->cipher_key_len;
+    job->cipher_direction = program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT;
+    job->user_data = entry;
+    job->user_data2 = slot;
+    switch (program->kind) {
+    case CM_CIPHER:
+        set_cipher(job, entry->key, entry->op, run->arena + entry->op->input, run->arena + entry->op->output);
+        job->cipher_mode = cipher_mode(program);
+        job->hash_alg = IMB_AUTH_NULL;
+        job->chain_order = IMB_ORDER_CIPHER_HASH;
+        break;
+    case CM_GCM:
+    case CM_CCM:
+    case CM_CHACHA20_POLY1305:
+        set_aead(job, run, entry, slot);
+        break;
+    case CM_CHAIN:
+        set_chain(job, run, entry, slot);
+        break;
+    default:
+        set_mac(job, run, entry, slot);
+    }
+}
+
+/* Ends */
+
+/* Compares or copies a tag that lies in a slot; zeroes what did not verify. */
+static void settle_tag(const struct run *run, struct cm_entry *entry, const uint8_t *tag)
+{
+    const struct cm_op *op = entry->op;
+    uint8_t *place = run->arena + op->tag;
+    entry->status = CM_DONE;
+    if (!run->program->decrypt) {
+        if (tag != place)
+            memcpy(place, tag, op->tag_len);
+        return;
+    }
+    if (!same(tag, place, op->tag_len)) {
+        /* What lies at the output is zeroed by the caller, as for every operation that does not end well. */
+        entry->status = CM_AUTH_FAILED;
+    }
+}
+
+static void settle(const struct run *run, const IMB_JOB *job)
+{
+    struct cm_entry *entry = job->user_data;
+    const struct cm_op *op = entry->op;
+    if (job->status != IMB_STATUS_COMPLETED) {
+        entry->status = CM_FAULT;
+        return;
+    }
+    if (run->program->kind == CM_CIPHER) {
+        entry->status = CM_DONE;
+        return;
+    }
+    /* A chain that was staged has its ciphertext elsewhere. */
+    if (run->program->kind == CM_CHAIN && !run->program->decrypt && job->dst != run->arena + op->output)
+        memcpy(run->arena + op->output, job->dst, op->input_len);
+    settle_tag(run, entry, job->auth_tag_output);
+}
+
+/* Synchronous bursts */
+
+static void cipher_burst(const struct run *run, uint32_t count)
+{
+    const struct cm_program *program = run->program;
+    IMB_JOB *jobs = run->queue->jobs;
+    if (count == 0)
+        return;
+    IMB_SUBMIT_CIPHER_BURST(run->queue->manager, jobs, count, cipher_mode(program),
+                            program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT,
+                            (IMB_KEY_SIZE_BYTES)program->cipher_key_len);
+    for (uint32_t i = 0; i < count; i++) {
+        struct cm_entry *entry = jobs[i].user_data;
+        entry->status = jobs[i].status == IMB_STATUS_COMPLETED ? CM_DONE : CM_FAULT;
+    }
+}
+
+static void hash_burst(const struct run *run, uint32_t count)
+{
+    IMB_JOB *jobs = run->queue->jobs;
+    if (count == 0)
+        return;
+    IMB_SUBMIT_HASH_BURST(run->queue->manager, jobs, count, HMAC_ALGORITHM[run->program->digest]);
+    for (uint32_t i = 0; i < count; i++)
+        settle(run, &jobs[i]);
+}
+
+static int has_cipher_burst(const struct cm_program *program)
+{
+    return program->kind == CM_CIPHER && (program->cipher == CM_AES_CBC || program->cipher == CM_AES_CTR);
+}
+
+static int has_hash_burst(const struct cm_program *program)
+{
+    return program->kind == CM_HMAC && program->digest != CM_MD5;
+}
+
+static void run_synchronous(const struct run *run, size_t count)
+{
+    const int cipher = run->program->kind == CM_CIPHER;
+    uint32_t filled = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct cm_entry *entry = &run->entries[i];
+        if (entry->status != CM_PENDING)
+            continue;
+        IMB_JOB *job = &run->queue->jobs[filled];
+        job->user_data = entry;
+        job->status = IMB_STATUS_BEING_PROCESSED;
+        if (cipher)
+            set_cipher(job, entry->key, entry->op, run->arena + entry->op->input, run->arena + entry->op->output);
+        else
+            set_mac(job, run, entry, run->queue->tags[filled]);
+        if (++filled == BURST_MAX) {
+            cipher ? cipher_burst(run, filled) : hash_burst(run, filled);
+            filled = 0;
+        }
+    }
+    cipher ? cipher_burst(run, filled) : hash_burst(run, filled);
+}
+
+/* Job bursts */
+
+static void drain(struct run *run)
+{
+    IMB_JOB *jobs[BURST_MAX];
+    uint32_t count;
+    while ((count = IMB_FLUSH_BURST(run->queue->manager, BURST_MAX, jobs)) > 0)
+        for (uint32_t i = 0; i < count; i++)
+            settle(run, jobs[i]);
+    run->queue->staged = 0;
+    run->queued = 0;
+}
+
+/* How many of the next entries go into one burst: what the queue and the staging area hold. */
+static uint32_t burst_len(const struct run *run, struct cm_entry *const *next, uint32_t count)
+{
+    if (count > QUEUE_MAX - run->queued)
+        count = QUEUE_MAX - run->queued;
+    if (run->program->kind != CM_CHAIN)
+        return count;
+    size_t need = run->queue->staged;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct cm_op *op = next[i]->op;
+        if (aad_len(op) > 0)
+            need += (aad_len(op) + (size_t)op->input_len + 63) & ~(size_t)63;
+        if (need > STAGING_LEN)
+            return i;
+    }
+    return count;
+}
+
+static void submit(struct run *run, struct cm_entry *const *next, uint32_t count, size_t *sequence)
+{
+    IMB_MGR *manager = run->queue->manager;
+    while (count > 0) {
+        IMB_JOB *jobs[BURST_MAX];
+        uint32_t fits = burst_len(run, next, count);
+        uint32_t given = fits > 0 ? IMB_GET_NEXT_BURST(manager, fits, jobs) : 0;
+        if (given == 0) {
+            drain(run);
+            continue;
+        }
+        for (uint32_t i = 0; i < given; i++)
+            set_job(jobs[i], run, next[i], run->queue->tags[(*sequence)++ % SLOTS]);
+        uint32_t ended = IMB_SUBMIT_BURST(manager, given, jobs);
+        run->queued += given;
+        if (ended == 0 && imb_get_errno(manager) != 0) {
+            /* Nothing of this burst was taken: all of it failed, the jobs before it are still to be ended. */
+            for (uint32_t i = 0; i < given; i++)
+                next[i]->status = CM_FAULT;
+            drain(run);
+        }
+        for (uint32_t i = 0; i < ended; i++)
+            settle(run, jobs[i]);
+        next += given;
+        count -= given;
+    }
+}
+
+static void run_jobs(struct run *run, size_t count)
+{
+    struct cm_entry *next[BURST_MAX];
+    uint32_t filled = 0;
+    size_t sequence = 0;
+    run->queue->staged = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (run->entries[i].status != CM_PENDING)
+            continue;
+        next[filled++] = &run->entries[i];
+        if (filled == BURST_MAX) {
+            submit(run, next, filled, &sequence);
+            filled = 0;
+        }
+    }
+    submit(run, next, filled, &sequence);
+    drain(run);
+}
+
+/* Odd operations, one at a time. */
+
+static int run_alone(const struct run *run, const IMB_JOB *wanted)
+{
+    IMB_MGR *manager = run->queue->manager;
+    IMB_JOB *job;
+    if (IMB_GET_NEXT_BURST(manager, 1, &job) != 1)
+        return 0;
+    *job = *wanted;
+    uint32_t ended = IMB_SUBMIT_BURST(manager, 1, &job);
+    if (ended == 0 && imb_get_errno(manager) == 0)
+        ended = IMB_FLUSH_BURST(manager, 1, &job);
+    return ended == 1 && job->status == IMB_STATUS_COMPLETED;
+}
+
+/* HMAC to `tag` at full length. */
+static int hmac_alone(const struct run *run, const struct cm_entry *entry, const uint8_t *src, size_t len, uint8_t *tag)
+{
+    IMB_JOB job = { 0 };
+    job.cipher_direction = IMB_DIR_ENCRYPT;
+    set_hash_input(&job, src, len);
+    job.hash_alg = HMAC_ALGORITHM[run->program->digest];
+    set_hmac(&job, entry->key);
+    job.auth_tag_output = tag;
+    job.auth_tag_output_len_in_bytes = run->program->digest_len;
+    return run_alone(run, &job);
+}
+
+/* A cipher, in two parts where a counter wraps. */
+static int cipher_alone(const struct run *run, const struct cm_entry *entry, const uint8_t *src, uint8_t *dst)
+{
+    const struct cm_op *op = entry->op;
+    uint64_t first = op->input_len;
+    uint8_t iv[16];
+    if (run->program->cipher == CM_AES_CTR && first > until_wrap(op))
+        first = until_wrap(op);
+    memcpy(iv, op->iv, sizeof(iv));
+    for (uint64_t done = 0, len = first; done < op->input_len; done += len, len = op->input_len - done) {
+        IMB_JOB job = { 0 };
+        set_cipher(&job, entry->key, op, src + done, dst + done);
+        job.key_len_in_bytes = run->program->cipher_key_len;
+        job.cipher_direction = run->program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT;
+        job.cipher_mode = cipher_mode(run->program);
+        job.hash_alg = IMB_AUTH_NULL;
+        job.chain_order = IMB_ORDER_CIPHER_HASH;
+        job.iv = iv;
+        job.msg_len_to_cipher_in_bytes = len;
+        if (!run_alone(run, &job))
+            return 0;
+        /* The second part starts where the last four bytes are zero and the twelve before them one higher. */
+        memset(iv + 12, 0, 4);
+        for (int i = 11; i >= 0 && ++iv[i] == 0; i--)
+            ;
+    }
+    return 1;
+}
+
+static int chain_alone(const struct run *run, struct cm_entry *entry)
+{
+    const struct cm_op *op = entry->op;
+    const size_t aad = aad_len(op);
+    uint8_t *staging = run->queue->staging;
+    uint8_t *text = staging + aad;
+    uint8_t tag[64];
+    memcpy(staging, run->arena + aad_offset(op), aad);
+    memcpy(text, run->arena + op->input, op->input_len);
+    if (!run->program->decrypt && !cipher_alone(run, entry, text, text))
+        return 0;
+    if (!hmac_alone(run, entry, staging, aad + op->input_len, tag))
+        return 0;
+    settle_tag(run, entry, tag);
+    if (run->program->decrypt && entry->status == CM_DONE && !cipher_alone(run, entry, text, text))
+        return 0;
+    if (entry->status == CM_DONE)
+        memcpy(run->arena + op->output, text, op->input_len);
+    return 1;
+}
+
+static void run_odd(const struct run *run, struct cm_entry *entry)
+{
+    const struct cm_op *op = entry->op;
+    int ok;
+    if (run->program->kind == CM_CIPHER) {
+        ok = cipher_alone(run, entry, run->arena + op->input, run->arena + op->output);
+        entry->status = CM_DONE;
+    } else {
+        ok = chain_alone(run, entry);
+    }
+    if (!ok)
+        entry->status = CM_FAULT;
+}
+
+void cm_run(struct cm_queue *queue, const struct cm_program *program, uint8_t *arena, struct cm_entry *entries,
+            size_t count)
+{
+    struct run run = { queue, program, arena, entries, 0 };
+    int odd = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct cm_entry *entry = &entries[i];
+        entry->status = CM_PENDING;
+        if (!takes(program, entry->op)) {
+            entry->status = CM_FAULT;
+        } else if (program->kind == CM_CIPHER && entry->op->input_len == 0) {
+            entry->status = CM_DONE;
+        } else if (is_odd(program, entry->op)) {
+            entry->status = CM_ODD;
+            odd = 1;
+        }
+    }
+    if (has_cipher_burst(program) || has_hash_burst(program))
+        run_synchronous(&run, count);
+    else
+        run_jobs(&run, count);
+    for (size_t i = 0; odd && i < count; i++)
+        if (entries[i].status == CM_ODD)
+            run_odd(&run, &entries[i]);
+}
