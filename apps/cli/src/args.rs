@@ -17,7 +17,7 @@ Examples:
   ciphermill lab short --suite aes-128-cbc --engine library --engine openssl --engine ipsec-mb
 
 Settings come from ciphermill.toml (see `ciphermill help config`).")]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Read settings from this file instead of ./ciphermill.toml or the one in the user's configuration folder.
     #[arg(long, global = true, value_name = "FILE", env = "CIPHERMILL_CONFIG", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Encrypt columns of a table.
     Protect(ProtectArgs),
     /// Undo `protect`.
@@ -69,7 +69,7 @@ Examples:
 
 /// Where the keystore is and what opens it.
 #[derive(Clone, Debug, Default, Args)]
-pub struct KeystoreArgs {
+pub(crate) struct KeystoreArgs {
     /// The keystore file [default: from ciphermill.toml, else in the user's data folder].
     #[arg(long, value_name = "FILE", env = "CIPHERMILL_KEYSTORE", value_hint = ValueHint::FilePath)]
     pub keystore: Option<PathBuf>,
@@ -101,7 +101,7 @@ Options follow the method:
 Examples:
   ciphermill protect customers.csv safe.csv --column name=deterministic --column phone=ff1
   ciphermill protect big.parquet safe.parquet --key customer-data --column balance=random --json")]
-pub struct ProtectArgs {
+pub(crate) struct ProtectArgs {
     /// The table to read: CSV or Parquet.
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
@@ -114,6 +114,12 @@ pub struct ProtectArgs {
     /// The key in the keystore [default: from ciphermill.toml, else `default`].
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,
+    /// The character between CSV fields [default: a comma, for .tsv a tabulator].
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    pub delimiter: Option<u8>,
+    /// The tables' format [default: by the input's extension].
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArg>,
     #[command(flatten)]
     pub common: TableArgs,
     #[command(flatten)]
@@ -127,7 +133,7 @@ The manifest beside the input says which key and version, which columns and whic
 Examples:
   ciphermill unprotect safe.parquet customers.parquet
   ciphermill unprotect renamed.csv customers.csv --manifest safe.csv.ciphermill.json --rename name=full_name")]
-pub struct UnprotectArgs {
+pub(crate) struct UnprotectArgs {
     /// The protected table.
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
@@ -138,8 +144,11 @@ pub struct UnprotectArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub manifest: Option<PathBuf>,
     /// A protected column that has been renamed since; may be given many times.
-    #[arg(long, value_name = "OLD=NEW")]
+    #[arg(long, value_name = "LOGICAL=NAME")]
     pub rename: Vec<String>,
+    /// Accept rows or columns that were added or removed since; each value is authenticated all the same.
+    #[arg(long)]
+    pub allow_changed: bool,
     #[command(flatten)]
     pub common: TableArgs,
     #[command(flatten)]
@@ -148,10 +157,7 @@ pub struct UnprotectArgs {
 
 /// What `protect` and `unprotect` have in common.
 #[derive(Debug, Args)]
-pub struct TableArgs {
-    /// The tables' format [default: by the input's extension].
-    #[arg(long, value_enum)]
-    pub format: Option<FormatArg>,
+pub(crate) struct TableArgs {
     /// Replace an output that exists.
     #[arg(long)]
     pub force: bool,
@@ -167,13 +173,13 @@ pub struct TableArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FormatArg {
+pub(crate) enum FormatArg {
     Csv,
     Parquet,
 }
 
 #[derive(Debug, Args)]
-pub struct EnginesArgs {
+pub(crate) struct EnginesArgs {
     /// List every suite of every engine.
     #[arg(long)]
     pub suites: bool,
@@ -186,7 +192,7 @@ pub struct EnginesArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct SelftestArgs {
+pub(crate) struct SelftestArgs {
     /// Only these engines; may be given many times.
     #[arg(long = "engine", value_name = "ENGINE")]
     pub engines: Vec<String>,
@@ -199,7 +205,7 @@ pub struct SelftestArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Make a new random key, and the keystore if there is none.
     #[command(after_help = "\
 Examples:
@@ -281,7 +287,7 @@ Examples:
 }
 
 #[derive(Debug, Subcommand)]
-pub enum LabCommand {
+pub(crate) enum LabCommand {
     /// Short operations, each with its own key and IV; engines and peers in the same loop.
     Short(ShortArgs),
 }
@@ -295,7 +301,7 @@ Examples:
   ciphermill lab short
   ciphermill lab short --suite 3des-cbc --suite aes-128-gcm --len 16..64 --json -
   ciphermill lab short --suite hmac-sha1 --engine library --engine ipsec-mb --keys 1000 --core 1")]
-pub struct ShortArgs {
+pub(crate) struct ShortArgs {
     /// A suite; may be given many times [default: des-cbc, 3des-cbc, aes-128-cbc].
     #[arg(long = "suite", value_name = "SUITE")]
     pub suites: Vec<Suite>,
@@ -335,7 +341,7 @@ pub struct ShortArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// TPC-H scale factor: 1 makes 150,000 customers.
     #[arg(long, default_value_t = 1.0, value_name = "SCALE")]
     pub scale: f64,
@@ -345,6 +351,16 @@ pub struct DemoArgs {
     /// Print JSON instead of the table.
     #[arg(long)]
     pub json: bool,
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "\\t" => Ok(b'\t'),
+        _ => match text.as_bytes() {
+            [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(*byte),
+            _ => Err("a single ASCII character other than quotes and line ends".to_owned()),
+        },
+    }
 }
 
 fn parse_range(text: &str) -> Result<(usize, usize), String> {

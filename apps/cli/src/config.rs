@@ -8,12 +8,12 @@ use ciphermill_contract::{EngineKind, EngineKinds};
 use serde::Deserialize;
 
 /// The file's name, in the working folder and in the user's configuration folder.
-pub const FILE_NAME: &str = "ciphermill.toml";
+pub(crate) const FILE_NAME: &str = "ciphermill.toml";
 
 /// What a configuration file may say. Anything else in it is an error, so that a misspelt rule never goes unnoticed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub(crate) struct Config {
     pub policy: PolicySection,
     pub keystore: KeystoreSection,
     /// Where this came from; `None` when there is no file.
@@ -23,7 +23,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PolicySection {
+pub(crate) struct PolicySection {
     /// Enables legacy suites.
     pub legacy: bool,
     /// Kinds of engines that may be used; all when absent.
@@ -32,7 +32,7 @@ pub struct PolicySection {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct KeystoreSection {
+pub(crate) struct KeystoreSection {
     /// The keystore file, relative to the configuration file.
     pub path: Option<PathBuf>,
     /// The key that `protect` uses when none is named.
@@ -41,7 +41,7 @@ pub struct KeystoreSection {
 
 impl Config {
     /// Reads the file named, else the one in the working folder, else the user's; without any, the defaults.
-    pub fn load(named: Option<&Path>) -> Result<Config> {
+    pub(crate) fn load(named: Option<&Path>) -> Result<Config> {
         if let Some(path) = named {
             return Config::read(path);
         }
@@ -64,12 +64,12 @@ impl Config {
     }
 
     /// The mill's policy.
-    pub fn policy(&self) -> Result<Policy> {
+    pub(crate) fn policy(&self) -> Result<Policy> {
         Ok(Policy { legacy: self.policy.legacy, engines: self.policy.kinds()?, ..Policy::default() })
     }
 
     /// The keystore file when none is named on the command line.
-    pub fn keystore_path(&self) -> Result<PathBuf> {
+    pub(crate) fn keystore_path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.keystore.path {
             let base = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
             return Ok(base.join(path));
@@ -86,7 +86,8 @@ impl PolicySection {
         let Some(names) = &self.engines else { return Ok(EngineKinds::ALL) };
         let mut kinds = EngineKinds::NONE;
         for name in names {
-            let kind: EngineKind = name.parse().with_context(|| format!("policy.engines: `{name}` is no kind of engine"))?;
+            let kind: EngineKind =
+                name.parse().with_context(|| format!("policy.engines: `{name}` is no kind of engine"))?;
             kinds = kinds.with(kind);
         }
         Ok(kinds)

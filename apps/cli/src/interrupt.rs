@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the user asked to stop.
-pub fn requested() -> bool {
+pub(crate) fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
 /// A flag that is set on Ctrl-C or SIGTERM. A second Ctrl-C ends the program at once.
-pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let own = Arc::clone(&flag);
     ctrlc::set_handler(move || {

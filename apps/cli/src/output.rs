@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
-pub fn init_log(verbose: u8) {
+pub(crate) fn init_log(verbose: u8) {
     let default = match verbose {
         0 => "warn",
         1 => "info",
@@ -19,7 +19,7 @@ pub fn init_log(verbose: u8) {
 }
 
 /// An error and what lies under it, without saying anything twice.
-pub fn chain(error: &anyhow::Error) -> String {
+pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
@@ -34,7 +34,7 @@ pub fn chain(error: &anyhow::Error) -> String {
 }
 
 /// Whether the error is a reader that went away (`ciphermill … | head`), which is nobody's failure.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
@@ -42,21 +42,21 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// Writes text and a line end to standard output.
-pub fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
+pub(crate) fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     Ok(())
 }
 
 /// Writes a value as JSON to standard output.
-pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     say(serde_json::to_string_pretty(value)?)
 }
 
 /// A table with this head; columns from `numbers_from` on are aligned to the right.
-pub fn table(head: &[&str], numbers_from: usize) -> Table {
+pub(crate) fn table(head: &[&str], numbers_from: usize) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(head);
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(head);
     for index in numbers_from..head.len() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -66,7 +66,7 @@ pub fn table(head: &[&str], numbers_from: usize) -> Table {
 }
 
 /// A progress bar on a terminal; hidden elsewhere.
-pub fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
+pub(crate) fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
     if quiet || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -85,7 +85,7 @@ pub fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
 }
 
 /// A rate or count in three or four digits: `3.41 M`.
-pub fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         n if n >= 1e9 => (number / 1e9, " G"),
         n if n >= 1e6 => (number / 1e6, " M"),

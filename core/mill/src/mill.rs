@@ -129,7 +129,7 @@ fn plans(engines: &[EngineSlot], kinds: EngineKinds) -> Vec<Vec<Candidate>> {
         for capability in slot.engine.capabilities() {
             for (suite, direction) in pairs(capability.suites) {
                 let plan = &mut plans[place(suite, direction)];
-                let known = plan.iter().any(|candidate| candidate.engine == index);
+                let known = plan.iter().any(|candidate: &Candidate| candidate.engine == index);
                 if known || !capability.covers(suite, direction) {
                     continue;
                 }

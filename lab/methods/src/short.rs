@@ -111,7 +111,7 @@ impl Short {
             for direction in self.directions.iter().filter(|direction| suite.has_direction(**direction)) {
                 progress(&format!("{suite} {direction}"));
                 let workload = self.parameters.workload(*suite, *direction, reference.as_ref())?;
-                rows.extend(self.measure(&workload, &engines, reference.as_ref(), &mut skipped)?);
+                rows.extend(measure(&workload, &engines, reference.as_ref(), self.budget, &mut skipped)?);
             }
         }
         Ok(Record { machine: Machine::here(), rows, skipped })
@@ -125,55 +125,59 @@ impl Short {
             Err(LabError::Parameters(format!("--core {core}: this process may not run there")))
         }
     }
+}
 
-    /// Verifies and times the engines that can run the workload.
-    fn measure(
-        &self,
-        workload: &Workload,
-        engines: &[Arc<dyn Engine>],
-        reference: &dyn Engine,
-        skipped: &mut Vec<Skipped>,
-    ) -> Result<Vec<Row>, LabError> {
-        let (suite, direction) = (workload.suite, workload.direction);
-        let mut expected = workload.clone();
-        let prepared = expected.prepare(reference)?;
-        expected.run_once(reference, &prepared)?;
-        let mut entrants = Vec::new();
-        for engine in engines {
-            if capability::find(engine.capabilities(), suite, direction).is_none() {
-                skipped.push(Skipped {
-                    suite: suite.to_string(),
-                    direction: direction.to_string(),
-                    engine: engine.info().name.to_owned(),
-                    why: "the engine does not run this suite".to_owned(),
-                });
-                continue;
-            }
-            let prepared = workload.prepare(engine.as_ref())?;
-            let mut own = workload.clone();
-            own.run_once(engine.as_ref(), &prepared)?;
-            if let Some(op) = own.first_difference(&expected) {
-                return Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op });
-            }
-            own.reset();
-            entrants.push((engine, prepared, own));
-        }
-        let samples = time(&mut entrants, self.budget)?;
-        let row = |((engine, _, own), samples): (&Entrant<'_>, &Samples)| {
-            let ns = samples.median_ns();
-            Row {
+/// Verifies and times the engines that can run a workload; the others are added to `skipped`.
+///
+/// # Errors
+/// [`LabError::WrongResult`] when an engine's output is not the reference's; nothing is timed then.
+pub fn measure(
+    workload: &Workload,
+    engines: &[Arc<dyn Engine>],
+    reference: &dyn Engine,
+    budget: Budget,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Vec<Row>, LabError> {
+    let (suite, direction) = (workload.suite, workload.direction);
+    let mut expected = workload.clone();
+    let prepared = expected.prepare(reference)?;
+    expected.run_once(reference, &prepared)?;
+    let mut entrants = Vec::new();
+    for engine in engines {
+        if capability::find(engine.capabilities(), suite, direction).is_none() {
+            skipped.push(Skipped {
                 suite: suite.to_string(),
                 direction: direction.to_string(),
                 engine: engine.info().name.to_owned(),
-                kernel: engine.info().kernel_for(suite).to_owned(),
-                ops: own.ops.len(),
-                bytes: own.bytes,
-                ns_per_op: ns / own.ops.len() as f64,
-                mb_per_s: own.bytes as f64 * 1000.0 / ns,
-                spread: samples.spread(),
-            }
-        };
-        Ok(entrants.iter().zip(&samples).map(row).collect())
+                why: "the engine does not run this suite".to_owned(),
+            });
+            continue;
+        }
+        let prepared = workload.prepare(engine.as_ref())?;
+        let mut own = workload.clone();
+        own.run_once(engine.as_ref(), &prepared)?;
+        if let Some(op) = own.first_difference(&expected) {
+            return Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op });
+        }
+        own.reset();
+        entrants.push((engine, prepared, own));
+    }
+    let samples = time(&mut entrants, budget)?;
+    Ok(entrants.iter().zip(&samples).map(row).collect())
+}
+
+fn row(((engine, _, workload), samples): (&Entrant<'_>, &Samples)) -> Row {
+    let ns = samples.median_ns();
+    Row {
+        suite: workload.suite.to_string(),
+        direction: workload.direction.to_string(),
+        engine: engine.info().name.to_owned(),
+        kernel: engine.info().kernel_for(workload.suite).to_owned(),
+        ops: workload.ops.len(),
+        bytes: workload.bytes,
+        ns_per_op: ns / workload.ops.len() as f64,
+        mb_per_s: workload.bytes as f64 * 1000.0 / ns,
+        spread: samples.spread(),
     }
 }
 

@@ -136,6 +136,37 @@ fn round_up(len: usize, lengths: Lengths) -> usize {
 }
 
 impl Workload {
+    /// A workload that encrypts these values under one key, with a fresh IV each and the same additional data.
+    ///
+    /// # Errors
+    /// [`LabError::Parameters`] when the values do not fit an arena or the suite does not take their lengths.
+    pub fn of_values<'v>(
+        suite: Suite,
+        values: impl Iterator<Item = &'v [u8]> + Clone,
+        aad: &[u8],
+        seed: u64,
+    ) -> Result<Workload, LabError> {
+        let lengths: Vec<usize> = values.clone().map(<[u8]>::len).collect();
+        if let Some(len) = lengths.iter().find(|len| !suite.input_len(Direction::Encrypt).contains(**len)) {
+            return Err(LabError::Parameters(format!("{suite} takes no value of {len} bytes")));
+        }
+        let mut random = Random::new(seed);
+        let aad = if suite.aad_len().contains(aad.len()) { aad } else { &[] };
+        let keys = vec![random_key(suite, &mut random)];
+        let mut workload = Workload::layout(suite, Direction::Encrypt, &lengths, aad.len(), keys)?;
+        workload.key_of = vec![0; lengths.len()];
+        let iv_len = suite.default_iv_len();
+        for (op, value) in workload.ops.iter_mut().zip(values) {
+            let mut iv = [0u8; 16];
+            random.fill(&mut iv[..iv_len]);
+            op.key = key_name(suite, 0);
+            *op = op.with_iv(&iv[..iv_len]);
+            workload.arena[op.input.range()].copy_from_slice(value);
+            workload.arena[op.aad.span().range()].copy_from_slice(aad);
+        }
+        Ok(workload)
+    }
+
     /// Places inputs, outputs, tags and additional data of operations with these input lengths.
     fn layout(
         suite: Suite,
@@ -201,7 +232,7 @@ impl Workload {
             .iter()
             .map(|op| if op.output_len == 0 { op.input.len as usize } else { op.output_len as usize })
             .collect();
-        let aad_len = self.ops.first().map_or(0, |op| usize::from({ op.aad.len }));
+        let aad_len = self.ops.first().map_or(0, |op| usize::from(op.aad.len));
         let keys = std::mem::take(&mut self.keys);
         let mut back = Workload::layout(self.suite, Direction::Decrypt, &lengths, aad_len, keys)?;
         for (op, from) in back.ops.iter_mut().zip(&self.ops) {

@@ -6,7 +6,7 @@ use crate::config::{Config, FILE_NAME};
 use crate::output::say;
 
 /// Prints the settings in the form of a configuration file, each with what it means.
-pub fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     match &config.path {
         Some(path) => say(format!("# from {}", path.display()))?,
         None => say(format!("# defaults; there is no {FILE_NAME} here or in the user's configuration folder"))?,

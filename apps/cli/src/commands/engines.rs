@@ -48,7 +48,7 @@ struct UnavailableJson {
 }
 
 /// Lists engines; fails when a known-answer test failed.
-pub fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let found = ciphermill_engines::probe();
     let mill = Mill::builder().engines(found.engines).policy(config.policy()?).open()?;
     let failed = if args.test { mill.self_test(|_, _, _| {}) } else { 0 };
@@ -64,7 +64,7 @@ pub fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCode> {
 }
 
 /// A self-test's state in one word.
-pub fn word(state: SelfTestState) -> &'static str {
+pub(crate) fn word(state: SelfTestState) -> &'static str {
     match state {
         SelfTestState::Untested => "untested",
         SelfTestState::Passed => "passed",

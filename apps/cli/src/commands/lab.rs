@@ -17,7 +17,7 @@ use crate::output::{self, say};
 const SUITES: [&str; 3] = ["des-cbc", "3des-cbc", "aes-128-cbc"];
 
 /// `ciphermill lab short`.
-pub fn short(args: &ShortArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn short(args: &ShortArgs) -> anyhow::Result<ExitCode> {
     let method = method(args)?;
     let bar = output::bar(None, "", args.json.is_some());
     let record = method.run(|what| bar.set_message(what.to_owned()))?;

@@ -10,7 +10,7 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Prints a shell's completion script.
-pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "ciphermill", &mut script);
     std::io::stdout().lock().write_all(&script)?;
@@ -18,7 +18,7 @@ pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the manual page, or writes a page a command into `folder`.
-pub fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
+pub(crate) fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut command = Cli::command();
     command.build();
     let Some(folder) = folder else {

@@ -1,10 +1,10 @@
 //! One module a command.
 
-pub mod config;
-pub mod demo;
-pub mod engines;
-pub mod keys;
-pub mod lab;
-pub mod manual;
-pub mod protect;
-pub mod selftest;
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod engines;
+pub(crate) mod keys;
+pub(crate) mod lab;
+pub(crate) mod manual;
+pub(crate) mod protect;
+pub(crate) mod selftest;

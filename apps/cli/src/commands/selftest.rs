@@ -19,7 +19,7 @@ struct TestJson {
 }
 
 /// Runs the tests; fails when one failed.
-pub fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let found = ciphermill_engines::probe();
     let names: Vec<&str> = found.engines.iter().map(|engine| engine.info().name).collect();
     if let Some(unknown) = args.engines.iter().find(|name| !names.contains(&name.as_str())) {

@@ -1,0 +1,213 @@
+//! `ciphermill protect` and `ciphermill unprotect`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use ciphermill::{Mill, MillBuilder};
+use ciphermill_contract::Engine;
+use ciphermill_keys::keystore::Keystore;
+use ciphermill_table::{
+    ColumnSpec, Format, Manifest, Position, ProtectJob, RootKey, Summary, UnprotectJob, manifest_path,
+};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::args::{FormatArg, ProtectArgs, TableArgs, UnprotectArgs};
+use crate::config::Config;
+use crate::output::{self, say, short};
+use crate::{interrupt, secret};
+
+/// The key that is used when none is named anywhere.
+const KEY_NAME: &str = "default";
+
+/// `ciphermill protect`.
+pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<ExitCode> {
+    let mut job = ProtectJob::new(&args.input, &args.output);
+    for column in &args.columns {
+        job = job.column(ColumnSpec::parse(column)?);
+    }
+    job.format = args.format.map(format);
+    job.delimiter = args.delimiter;
+    job.force = args.common.force;
+    let name = args.key.as_deref().or(config.keystore.key.as_deref()).unwrap_or(KEY_NAME);
+    let keystore = secret::open(&args.keystore, config)?;
+    let version = keystore.current(name)?.version;
+    let mill = open_mill(args.common.engine.as_deref(), config)?;
+    let root = load_root(&keystore, &mill, name, version)?;
+    drop(keystore);
+    job.cancel = interrupt::watch()?;
+    let bar = output::bar(Some(0), "rows", args.common.quiet || args.common.json).with_message("protect");
+    let summary = ciphermill_table::protect(&job, &mill, &root, &|position: &Position| show(&bar, position));
+    bar.finish_and_clear();
+    report("protect", &summary?, &root, &args.common)
+}
+
+/// `ciphermill unprotect`.
+pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result<ExitCode> {
+    let mut job = UnprotectJob::new(&args.input, &args.output);
+    job.manifest = args.manifest.clone();
+    for renamed in &args.rename {
+        let Some((logical, now)) = renamed.split_once('=') else {
+            bail!("--rename {renamed}: say it as LOGICAL=NAME");
+        };
+        job.renamed.push((now.to_owned(), logical.to_owned()));
+    }
+    job.allow_changed = args.allow_changed;
+    job.force = args.common.force;
+    let path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
+    let manifest = Manifest::read(&path)?;
+    let keystore = secret::open(&args.keystore, config)?;
+    let mill = open_mill(args.common.engine.as_deref(), config)?;
+    let root = load_root(&keystore, &mill, &manifest.root_key.name, manifest.root_key.version)
+        .with_context(|| format!("the key that {} names", path.display()))?;
+    drop(keystore);
+    job.cancel = interrupt::watch()?;
+    let bar = output::bar(Some(manifest.rows), "rows", args.common.quiet || args.common.json).with_message("unprotect");
+    let summary = ciphermill_table::unprotect(&job, &mill, &root, &|position: &Position| show(&bar, position));
+    bar.finish_and_clear();
+    report("unprotect", &summary?, &root, &args.common)
+}
+
+/// A mill with the engines of this machine, or with the one named.
+pub(crate) fn open_mill(engine: Option<&str>, config: &Config) -> anyhow::Result<Mill> {
+    let engines: Vec<Arc<dyn Engine>> = match engine {
+        None => ciphermill_engines::all(),
+        Some(name) => match ciphermill_engines::open(name) {
+            Some(opened) => vec![opened?],
+            None => bail!("no engine is called `{name}`; there are {}", ciphermill_engines::NAMES.join(", ")),
+        },
+    };
+    let builder: MillBuilder = Mill::builder().engines(engines).policy(config.policy()?);
+    Ok(builder.open()?)
+}
+
+/// Brings a version of a key into the mill, for deriving column keys and nothing else.
+pub(crate) fn load_root(keystore: &Keystore, mill: &Mill, name: &str, version: u32) -> anyhow::Result<RootKey> {
+    let id = keystore.load_for_derivation(mill.keys(), name, version)?;
+    Ok(RootKey { id, name: name.to_owned(), version })
+}
+
+fn format(format: FormatArg) -> Format {
+    match format {
+        FormatArg::Csv => Format::Csv,
+        FormatArg::Parquet => Format::Parquet,
+    }
+}
+
+fn show(bar: &ProgressBar, position: &Position) {
+    match (position.rows_total, position.bytes_total) {
+        (Some(rows), _) => bar.set_length(rows),
+        (None, Some(bytes)) if position.bytes > 0 => {
+            // CSV does not say how many rows there are; the bytes read so far tell about how many.
+            let share = bytes as f64 / position.bytes as f64;
+            bar.set_length((position.rows as f64 * share) as u64);
+        }
+        _ => {}
+    }
+    bar.set_position(position.rows);
+}
+
+#[derive(Serialize)]
+struct SummaryJson {
+    command: &'static str,
+    key: String,
+    key_version: u32,
+    rows: u64,
+    values: u64,
+    nulls: u64,
+    processed: u64,
+    bytes: u64,
+    seconds: f64,
+    seconds_in_mill: f64,
+    values_per_s: f64,
+    engines: Vec<&'static str>,
+    manifest: String,
+    columns: Vec<ColumnJson>,
+}
+
+#[derive(Serialize)]
+struct ColumnJson {
+    name: String,
+    logical: String,
+    method: &'static str,
+    suite: String,
+    engines: Vec<&'static str>,
+    values: u64,
+    nulls: u64,
+    processed: u64,
+    bytes: u64,
+    seconds_in_mill: f64,
+    values_per_s: f64,
+    left_as_tokens: bool,
+}
+
+fn report(command: &'static str, summary: &Summary, root: &RootKey, args: &TableArgs) -> anyhow::Result<ExitCode> {
+    if args.json {
+        output::json(&to_json(command, summary, root))?;
+    } else if !args.quiet {
+        print(command, summary, root)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJson {
+    let columns = summary.columns.iter().map(|column| ColumnJson {
+        name: column.name.clone(),
+        logical: column.logical.clone(),
+        method: column.method,
+        suite: column.suite.to_string(),
+        engines: column.engines.clone(),
+        values: column.values,
+        nulls: column.nulls,
+        processed: column.processed,
+        bytes: column.bytes,
+        seconds_in_mill: column.in_mill.as_secs_f64(),
+        values_per_s: column.processed as f64 / column.in_mill.as_secs_f64().max(1e-9),
+        left_as_tokens: column.left_as_tokens,
+    });
+    SummaryJson {
+        command,
+        key: root.name.clone(),
+        key_version: root.version,
+        rows: summary.rows,
+        values: summary.values,
+        nulls: summary.nulls,
+        processed: summary.processed,
+        bytes: summary.bytes,
+        seconds: summary.total.as_secs_f64(),
+        seconds_in_mill: summary.in_mill.as_secs_f64(),
+        values_per_s: summary.processed_per_s(),
+        engines: summary.engines(),
+        manifest: summary.manifest.display().to_string(),
+        columns: columns.collect(),
+    }
+}
+
+fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()> {
+    let head = ["column", "method", "suite", "engine", "values", "nulls", "operations", "values/s"];
+    let mut table = output::table(&head, 4);
+    for column in &summary.columns {
+        let rate = column.processed as f64 / column.in_mill.as_secs_f64().max(1e-9);
+        table.add_row([
+            column.name.clone(),
+            column.method.to_owned(),
+            column.suite.to_string(),
+            if column.left_as_tokens { "left as tokens".to_owned() } else { column.engines.join(", ") },
+            column.values.to_string(),
+            column.nulls.to_string(),
+            column.processed.to_string(),
+            if column.processed == 0 { "-".to_owned() } else { short(rate) },
+        ]);
+    }
+    say(table)?;
+    say(format!(
+        "{command}: {} rows in {:.2} s, {:.2} s of it in the mill ({} values/s); key {} version {}",
+        summary.rows,
+        summary.total.as_secs_f64(),
+        summary.in_mill.as_secs_f64(),
+        short(summary.processed_per_s()),
+        root.name,
+        root.version
+    ))
+}
