@@ -1,7 +1,7 @@
 //! What AWS-LC runs, as const data. The priors are rough figures of one x86-64 core with AES and SHA instructions.
 
 use ciphermill_contract::suite::{StreamCipher, lists};
-use ciphermill_contract::{Capability, Cost, Suite};
+use ciphermill_contract::{Capability, Cost, Directions, Suite};
 
 /// The digests but BLAKE3, which AWS-LC does not have; the list ends with it.
 const DIGESTS: &[Suite] = lists::DIGESTS.split_at(8).0;
@@ -30,7 +30,7 @@ pub const CAPABILITIES: &[Capability] = &[
     Capability::new(&lists::CHACHA20_POLY1305, Cost::new(100.0, 200.0, 0.7)),
     Capability::new(&lists::CHACHA20, Cost::new(100.0, 70.0, 0.6)),
     Capability::new(RC4, Cost::new(100.0, 100.0, 3.0)).variable_time(),
-    Capability::new(DIGESTS, Cost::new(100.0, 120.0, 1.5)),
+    Capability::new(DIGESTS, Cost::new(100.0, 120.0, 1.5)).directions(Directions::ENCRYPT),
     Capability::new(HMAC, Cost::new(100.0, 300.0, 1.5)),
     Capability::new(&lists::CMAC, Cost::new(100.0, 60.0, 1.1)),
     Capability::new(&lists::GMAC, Cost::new(100.0, 120.0, 0.2)),
@@ -42,11 +42,11 @@ pub const CAPABILITIES: &[Capability] = &[
     Capability::new(&lists::RSA_ENCRYPT_PKCS1, Cost::new(100.0, 400_000.0, 1.0)),
     Capability::new(&lists::RSA_ENCRYPT_OAEP, Cost::new(100.0, 400_000.0, 1.0)),
     Capability::new(&lists::ECDSA, Cost::new(100.0, 100_000.0, 1.0)),
-    Capability::new(&lists::ECDH, Cost::new(100.0, 120_000.0, 1.0)),
-    Capability::new(&lists::DH, Cost::new(100.0, 3_000_000.0, 1.0)),
-    Capability::new(&lists::X25519, Cost::new(100.0, 35_000.0, 1.0)),
+    Capability::new(&lists::ECDH, Cost::new(100.0, 120_000.0, 1.0)).directions(Directions::ENCRYPT),
+    Capability::new(&lists::DH, Cost::new(100.0, 3_000_000.0, 1.0)).directions(Directions::ENCRYPT),
+    Capability::new(&lists::X25519, Cost::new(100.0, 35_000.0, 1.0)).directions(Directions::ENCRYPT),
     Capability::new(&lists::ED25519, Cost::new(100.0, 40_000.0, 2.5)),
     Capability::new(&lists::ML_KEM, Cost::new(100.0, 30_000.0, 1.0)),
     Capability::new(&lists::ML_DSA, Cost::new(100.0, 200_000.0, 2.5)),
-    Capability::new(&lists::RANDOM, Cost::new(100.0, 300.0, 0.5)),
+    Capability::new(&lists::RANDOM, Cost::new(100.0, 300.0, 0.5)).directions(Directions::ENCRYPT),
 ];
