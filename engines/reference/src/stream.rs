@@ -20,7 +20,7 @@ pub(crate) enum StreamKey {
     /// The key itself: ChaCha20 has no schedule.
     ChaCha20(Zeroizing<[u8; 32]>),
     /// RC4's permutation after its key schedule.
-    Rc4(Zeroizing<[u8; 256]>),
+    Rc4(Box<Zeroizing<[u8; 256]>>),
     /// SEAL's tables.
     Seal3(Box<Seal>),
 }
@@ -34,7 +34,7 @@ impl StreamKey {
         let wrong_length = |_| KeyProblem::Length;
         Ok(match stream {
             StreamCipher::ChaCha20 => StreamKey::ChaCha20(Zeroizing::new(bytes.try_into().map_err(wrong_length)?)),
-            StreamCipher::Rc4 => StreamKey::Rc4(rc4_schedule(bytes)),
+            StreamCipher::Rc4 => StreamKey::Rc4(Box::new(rc4_schedule(bytes))),
             StreamCipher::Seal3 => StreamKey::Seal3(Box::new(Seal::new(bytes.try_into().map_err(wrong_length)?))),
         })
     }
@@ -46,7 +46,7 @@ pub(crate) fn process(buffers: &mut OpBuffers<'_>) -> OpStatus {
     let data = &mut *buffers.data;
     match key {
         Some(StreamKey::ChaCha20(key)) => chacha20(key, buffers.iv, data),
-        Some(StreamKey::Rc4(schedule)) => rc4(schedule.clone(), data),
+        Some(StreamKey::Rc4(schedule)) => rc4(schedule.as_ref().clone(), data),
         Some(StreamKey::Seal3(seal)) => seal3(seal, buffers.iv, data),
         None => OpStatus::EngineFault,
     }

@@ -2,7 +2,7 @@
 
 use ciphermill_contract::capability::find;
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Suite, lists};
+use ciphermill_contract::suite::{StreamCipher, Suite, lists};
 use ciphermill_contract::{Direction, Engine, EngineKind, Error, KeyMaterial, OpStatus, Refusal, Timing};
 use ciphermill_reference::{CAPABILITIES, Reference};
 
@@ -39,9 +39,19 @@ fn only_legacy_suites_are_variable_in_time() {
     for capability in CAPABILITIES.iter().filter(|capability| capability.timing == Timing::Variable) {
         assert!(capability.suites.iter().all(|suite| suite.is_legacy() || suite.is_public_key()), "{capability:?}");
     }
-    for suite in lists::BLOWFISH.into_iter().chain(lists::LEGACY_STREAMS).chain(lists::KHUFU_KHAFRE) {
+    for suite in Suite::all().filter(|suite| looks_up_tables(*suite)) {
         let capability = find(CAPABILITIES, suite, Direction::Encrypt).unwrap();
         assert_eq!(capability.timing, Timing::Variable, "{suite}");
+    }
+}
+
+/// Whether the suite's cipher reads tables at secret positions.
+fn looks_up_tables(suite: Suite) -> bool {
+    match suite {
+        Suite::Cipher(cipher, _) => cipher.is_legacy(),
+        Suite::Chain(chain) => chain.cipher.is_legacy(),
+        Suite::Stream(stream) => stream != StreamCipher::ChaCha20,
+        _ => false,
     }
 }
 
@@ -106,4 +116,29 @@ fn random_bytes_are_as_many_as_asked_for_and_differ() {
     let (first, second) = (draw(), draw());
     assert_eq!((first.status, first.output.len()), (OpStatus::Done, 40));
     assert_ne!(first.output, second.output);
+}
+
+/// The crates wipe their states only under a feature, which nothing else would miss.
+#[test]
+fn schedules_and_midstates_are_of_types_that_wipe_themselves() {
+    fn wipes<T: zeroize::ZeroizeOnDrop>() {}
+    wipes::<aes::Aes128>();
+    wipes::<aes::Aes192>();
+    wipes::<aes::Aes256>();
+    wipes::<des::Des>();
+    wipes::<des::TdesEde2>();
+    wipes::<des::TdesEde3>();
+    wipes::<blowfish::Blowfish>();
+    wipes::<chacha20::ChaCha20>();
+    wipes::<chacha20poly1305::ChaCha20Poly1305>();
+    wipes::<md5::Md5>();
+    wipes::<sha1::Sha1>();
+    wipes::<sha2::Sha224>();
+    wipes::<sha2::Sha256>();
+    wipes::<sha2::Sha384>();
+    wipes::<sha2::Sha512>();
+    wipes::<sha3::Sha3_256>();
+    wipes::<sha3::Sha3_512>();
+    fn can_be_wiped<T: zeroize::Zeroize>() {}
+    can_be_wiped::<blake3::Hasher>();
 }

@@ -77,13 +77,16 @@ fn check_round_trip(suite: Suite, len: usize, seed: u64) {
     }
 }
 
+/// Chooses one part of an operation.
+type Part = fn(&mut Parts) -> &mut Vec<u8>;
+
 /// Changes one bit of whatever the suite authenticates.
 fn check_tampering(suite: Suite, len: usize, seed: u64, place: usize, bit: u8) {
     let parts = default_parts(suite, len, seed);
     let forth = run(suite, Direction::Encrypt, &parts);
     let good = way_back(suite, &parts, forth);
     let iv_counts = matches!(suite, Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)));
-    let spoil: [(fn(&mut Parts) -> &mut Vec<u8>, bool); 4] = [
+    let spoil: [(Part, bool); 4] = [
         (|parts| &mut parts.input, true),
         (|parts| &mut parts.aad, true),
         (|parts| &mut parts.tag, true),
