@@ -1,5 +1,7 @@
 //! Random batches on this engine and on the reference: the same statuses, the same bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+
 mod support;
 
 use ciphermill_contract::{Direction, Engine, KeyForm, Suite, capability};

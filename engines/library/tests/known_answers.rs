@@ -1,5 +1,7 @@
 //! The known answer of every suite that the engine claims, and every published vector for those suites.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+
 mod support;
 
 use ciphermill_contract::{Direction, Engine, OpStatus, PreparedKey, Suite, capability};

@@ -1,5 +1,7 @@
 //! Published vectors, a few of each family, each with its source.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+
 mod support;
 
 use ciphermill_contract::{Direction, KeyForm, OpStatus, Suite};
