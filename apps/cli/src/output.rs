@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
@@ -53,10 +53,13 @@ pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     say(serde_json::to_string_pretty(value)?)
 }
 
+/// A line under the head and no others.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
 /// A table with this head; columns from `numbers_from` on are aligned to the right.
 pub(crate) fn table(head: &[&str], numbers_from: usize) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(head);
+    table.load_style(STYLE).set_header(head);
     for index in numbers_from..head.len() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -1,0 +1,62 @@
+//! No allocation per operation anywhere on the path: a batch ten times as long allocates as often.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ciphermill::null::NullEngine;
+use ciphermill::{KeyPolicy, Mill, SelfTest, Session};
+use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting touches no memory of the caller's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `alloc` above with this layout, so from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of a batch of `count` operations under `keys`, in a session that has run such a batch before.
+fn allocations(session: &mut Session, keys: &[KeyId], count: usize) -> u64 {
+    let suite: Suite = "aes-128-cbc".parse().expect("a suite");
+    let mut arena = vec![0u8; 16 * count];
+    let mut run = || {
+        let mut ops: Vec<Op> = (0..count)
+            .map(|index| Op::in_place(keys[index % keys.len()], Span::new(16 * index as u32, 16)).with_iv(&[1; 16]))
+            .collect();
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let report = session.run(Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+        let after = ALLOCATIONS.load(Ordering::Relaxed);
+        assert_eq!(report.done, count);
+        after - before
+    };
+    run();
+    run()
+}
+
+#[test]
+fn allocations_do_not_grow_with_operations() {
+    let mill = Mill::builder().engine(NullEngine::shared()).self_test(SelfTest::Never).open().expect("opens");
+    let import = |n: u8| mill.keys().import(KeyMaterial::secret(&[n; 16]), KeyPolicy::default()).expect("room");
+    let keys: Vec<KeyId> = (0..64).map(import).collect();
+    let mut session = mill.session();
+    assert_eq!(allocations(&mut session, &keys, 1), 0, "a lone operation allocates nothing");
+    assert_eq!(allocations(&mut session, &keys, 32), 0, "a small batch allocates nothing");
+    let hundred = allocations(&mut session, &keys, 100);
+    assert!(hundred <= 2, "{hundred} allocations for 100 operations");
+    for count in [1_000, 10_000] {
+        assert_eq!(allocations(&mut session, &keys, count), hundred, "{count} operations");
+    }
+}

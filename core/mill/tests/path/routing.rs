@@ -1,0 +1,106 @@
+//! Where batches go: by predicted cost, by pins, and by what keys allow.
+
+use ciphermill::{KeyPolicy, RouteReason, RunOptions};
+use ciphermill_contract::error::Refusal;
+use ciphermill_contract::{Batch, Direction, EngineKind, EngineKinds, Error, OpStatus, Reason};
+
+use crate::engines::{bulk, mark, short_only, slow};
+use crate::{CBC, import, mill, op, suite};
+
+#[test]
+fn a_batch_goes_where_it_is_predicted_to_be_fastest() {
+    let mill = mill([mark("library", 1), bulk("gpu", 2)]);
+    let key = import(&mill, KeyPolicy::default());
+    for (count, winner) in [(1, 1u8), (100, 1), (2_000, 2)] {
+        let mut ops: Vec<_> = (0..count).map(|index| op(key, index)).collect();
+        let mut arena = vec![0u8; 16 * count];
+        let report = mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+        assert!(arena.iter().all(|byte| *byte == winner), "{count} operations");
+        assert!(matches!(report.route.reason, RouteReason::Fastest { .. }));
+    }
+}
+
+#[test]
+fn a_pin_overrides_cost_and_an_unknown_pin_is_refused() {
+    let mill = mill([mark("library", 1), slow("reference", EngineKind::Reference, 2)]);
+    let key = import(&mill, KeyPolicy::default());
+    let mut arena = [0u8; 16];
+    let options = RunOptions { engine: Some("reference"), ..RunOptions::default() };
+    let report = mill
+        .run_with(Batch::new(suite(CBC), Direction::Encrypt, &mut [op(key, 0)], &mut arena), &options)
+        .expect("runs");
+    assert_eq!((report.route.name, report.route.reason), ("reference", RouteReason::Pinned));
+    assert_eq!(arena, [2; 16]);
+    let options = RunOptions { engine: Some("abacus"), ..RunOptions::default() };
+    let error = mill.run_with(Batch::new(suite(CBC), Direction::Encrypt, &mut [op(key, 0)], &mut arena), &options);
+    assert_eq!(error, Err(Error::Refused(Refusal::EngineUnavailable("abacus".into()))));
+}
+
+#[test]
+fn an_engine_gets_no_input_longer_than_it_takes() {
+    let mill = mill([mark("library", 1), short_only("lanes", 2)]);
+    let key = import(&mill, KeyPolicy::default());
+    for (len, winner) in [(16u32, 2u8), (32, 1)] {
+        let mut ops = [ciphermill_contract::Op { input: ciphermill_contract::Span::new(0, len), ..op(key, 0) }];
+        let mut arena = [0u8; 32];
+        mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+        assert_eq!(arena[0], winner);
+    }
+}
+
+#[test]
+fn keys_that_no_engine_kind_may_share_are_run_where_each_may_be() {
+    let mill = mill([mark("library", 1), slow("reference", EngineKind::Reference, 2)]);
+    let only = |kind| KeyPolicy::default().engines(EngineKinds::only(kind));
+    let library = import(&mill, only(EngineKind::Library));
+    let reference = import(&mill, only(EngineKind::Reference));
+    let token = import(&mill, only(EngineKind::Token));
+    let free = import(&mill, KeyPolicy::default());
+    let keys = [library, reference, free, token, reference, library];
+    let mut ops: Vec<_> = keys.iter().enumerate().map(|(index, key)| op(*key, index)).collect();
+    let mut arena = [0u8; 96];
+    let report = mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+    let ran_on: Vec<u8> = arena.iter().step_by(16).copied().collect();
+    assert_eq!((ran_on[0], ran_on[1], ran_on[3], ran_on[4], ran_on[5]), (1, 2, 0, 2, 1));
+    assert_ne!(ran_on[2], 0);
+    assert_eq!(ops[3].status, OpStatus::Refused(Reason::KeyEngine));
+    assert_eq!((report.done, report.failed), (5, 1));
+}
+
+#[test]
+fn policy_closes_legacy_suites_and_kinds_of_engines() {
+    let mill = mill([mark("library", 1)]);
+    let key = import(&mill, KeyPolicy::default());
+    let des = suite("des-cbc");
+    let mut ops = [ciphermill_contract::Op { iv_len: 8, ..op(key, 0) }];
+    let run = mill.run(Batch::new(des, Direction::Encrypt, &mut ops, &mut [0; 16]));
+    assert_eq!(run, Err(Error::Refused(Refusal::LegacyDisabled(des))));
+
+    let gcm = suite("aes-128-gcm");
+    let run = mill.run(Batch::new(gcm, Direction::Encrypt, &mut [], &mut []));
+    assert_eq!(run, Err(Error::Refused(Refusal::NoEngine(gcm, Direction::Encrypt))));
+
+    let options = RunOptions { kinds: EngineKinds::only(EngineKind::Gpu), ..RunOptions::default() };
+    let run = mill.run_with(Batch::new(suite(CBC), Direction::Encrypt, &mut [], &mut []), &options);
+    assert_eq!(run, Err(Error::Refused(Refusal::NoEngine(suite(CBC), Direction::Encrypt))));
+}
+
+#[test]
+fn digests_run_without_keys() {
+    let mill = mill([mark("library", 6)]);
+    let mut ops =
+        [ciphermill_contract::Op::in_place(ciphermill_contract::KeyId::NONE, ciphermill_contract::Span::new(0, 7))
+            .with_tag(8, 32)];
+    let mut arena = [1u8; 40];
+    let report = mill.run(Batch::new(suite("sha256"), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+    assert_eq!(report.done, 1);
+    assert_eq!((&arena[..8], &arena[8..]), (&[1u8; 8][..], &[6u8; 32][..]));
+}
+
+#[test]
+fn the_router_explains_itself() {
+    let mill = mill([mark("library", 1), bulk("gpu", 2)]);
+    let verdicts = mill.explain(suite(CBC), Direction::Encrypt, 1000, 48);
+    assert_eq!(verdicts.len(), 2);
+    assert!(verdicts.iter().all(|(_, verdict)| matches!(verdict, ciphermill::Verdict::Predicted(_))));
+}
