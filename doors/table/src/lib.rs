@@ -1,1 +1,61 @@
-//! Stub.
+//! Protects columns of CSV and Parquet tables through a mill, and restores them.
+//!
+//! Tables stream through in batches of rows, so that memory stays bounded whatever the size of the file. Of each batch
+//! every named column becomes operations in one arena, which the mill runs on whichever engine does them best; all other
+//! columns pass unchanged. Beside the output stands a signed [`Manifest`] that says what was done.
+//!
+//! ```no_run
+//! # fn job(mill: &ciphermill::Mill, id: ciphermill_contract::KeyId) -> ciphermill_table::Result<()> {
+//! use ciphermill_table::{ColumnSpec, NoProgress, ProtectJob, RootKey, UnprotectJob, protect, unprotect};
+//!
+//! let root = RootKey { id, name: "customers".to_owned(), version: 1 };
+//! let job = ProtectJob::new("customer.parquet", "customer.protected.parquet")
+//!     .column(ColumnSpec::parse("c_name=random")?)
+//!     .column(ColumnSpec::parse("c_phone=ff1:alphabet=digits,keep=2")?);
+//! let summary = protect(&job, mill, &root, &NoProgress)?;
+//! println!("{} values by {:?}", summary.values, summary.engines());
+//!
+//! let back = UnprotectJob::new("customer.protected.parquet", "customer.again.parquet");
+//! unprotect(&back, mill, &root, &NoProgress)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], then the formats.
+#![forbid(unsafe_code)]
+
+mod column;
+mod csv_io;
+mod csv_scan;
+mod decode;
+mod distinct;
+mod encode;
+mod error;
+mod ff1;
+pub mod job;
+mod keys;
+pub mod manifest;
+mod output;
+mod parquet_io;
+mod protect;
+pub mod spec;
+mod table;
+#[cfg(test)]
+mod testing;
+mod text;
+mod types;
+mod unprotect;
+
+pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
+pub use csv_scan::RECORD_LEN_MAX;
+pub use error::{Place, Result, TableError};
+pub use ff1::{ALPHABET_LEN_MAX, Alphabet};
+pub use job::{
+    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Format, NoProgress, Position, Progress, ProtectJob, Summary,
+    UnprotectJob,
+};
+pub use keys::{FORMAT, RootKey};
+pub use manifest::{MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, manifest_path};
+pub use protect::protect;
+pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method};
+pub use unprotect::unprotect;

@@ -1,0 +1,344 @@
+//! What can go wrong with a table, each error naming the file and, where there is one, row and column.
+//!
+//! Errors never show a value: a cell's content is what is being protected.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use ciphermill_contract::{Error as ContractError, OpStatus};
+
+/// Where in a table something is: the file, the data row counted from one (a CSV header is not counted), the column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// The data row, counted from one.
+    pub row: u64,
+    /// The column's name in the file.
+    pub column: String,
+}
+
+impl Place {
+    /// A cell of a file.
+    pub fn new(file: &Path, row: u64, column: &str) -> Place {
+        Place { file: file.to_owned(), row, column: column.to_owned() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: row {}, column `{}`", self.file.display(), self.row, self.column)
+    }
+}
+
+/// Why a table was not protected or restored. Whenever one of these is returned, no output has been left behind and
+/// nothing has been written over.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// A column specification does not parse.
+    #[error("column specification `{text}`: {problem}")]
+    Spec {
+        /// What was given.
+        text: String,
+        /// The rule it breaks.
+        problem: String,
+    },
+    /// No column was named.
+    #[error("no column was named; name at least one as NAME=METHOD")]
+    NothingToDo,
+    /// The file has no such column.
+    #[error("{file}: there is no column `{column}`; the columns are {available}", file = file.display())]
+    ColumnUnknown {
+        /// The file.
+        file: PathBuf,
+        /// What was asked for.
+        column: String,
+        /// The columns there are.
+        available: String,
+    },
+    /// The file has several columns of that name.
+    #[error("{file}: several columns are called `{column}`", file = file.display())]
+    ColumnAmbiguous {
+        /// The file.
+        file: PathBuf,
+        /// The name.
+        column: String,
+    },
+    /// The job names the column twice.
+    #[error("column `{column}` is named twice")]
+    ColumnTwice {
+        /// The name.
+        column: String,
+    },
+    /// The column's type does not suit the method.
+    #[error("{file}: column `{column}` is of type {data_type}: {rule}", file = file.display())]
+    UnsupportedType {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+        /// Its Arrow type.
+        data_type: String,
+        /// The rule it breaks.
+        rule: &'static str,
+    },
+    /// The format can neither be told from the file's name nor was it given.
+    #[error("{file}: neither .csv, .tsv nor .parquet; say which format it is", file = file.display())]
+    FormatUnknown {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The root key is not the one that the manifest names.
+    #[error(
+        "the key does not match: {manifest} was made under `{wanted}` version {version}, and the given key's check \
+         value differs",
+        manifest = manifest.display()
+    )]
+    WrongKey {
+        /// The manifest.
+        manifest: PathBuf,
+        /// Name of the key that it was made under.
+        wanted: String,
+        /// That key's version.
+        version: u32,
+    },
+    /// The root key given has another version than the manifest names.
+    #[error("{manifest} needs version {wanted} of the key `{name}`, and version {given} was given", manifest = manifest.display())]
+    KeyVersion {
+        /// The manifest.
+        manifest: PathBuf,
+        /// The key's name.
+        name: String,
+        /// The version it was made under.
+        wanted: u32,
+        /// The version given.
+        given: u32,
+    },
+    /// A value is not authentic: another key, another column, or changed bytes.
+    #[error("{0}: the value is not authentic: it was changed, or belongs to another column or key")]
+    Authentication(Place),
+    /// A protected value does not have the form of one.
+    #[error("{place}: not a protected value: {rule}")]
+    Damaged {
+        /// Where.
+        place: Place,
+        /// The rule it breaks.
+        rule: &'static str,
+    },
+    /// A value has too few characters of the alphabet for FF1.
+    #[error(
+        "{place}: too short for ff1: {found} characters can be encrypted, and an alphabet of {radix} needs at least \
+         {needed} (a domain of 1,000,000, NIST SP 800-38G)"
+    )]
+    TooShort {
+        /// Where.
+        place: Place,
+        /// Characters that are in the alphabet and not kept.
+        found: usize,
+        /// How many there must be.
+        needed: usize,
+        /// Characters in the alphabet.
+        radix: usize,
+    },
+    /// A value is longer than the method takes.
+    #[error("{place}: {len} bytes, and at most {limit} are taken")]
+    TooLong {
+        /// Where.
+        place: Place,
+        /// The value's length.
+        len: u64,
+        /// The longest that is taken.
+        limit: u64,
+    },
+    /// A value holds a character that is neither in the alphabet nor allowed as a separator.
+    #[error("{0}: a character is not in the alphabet, and `sep=error` allows no separators")]
+    NotInAlphabet(Place),
+    /// A text value is not UTF-8.
+    #[error("{0}: not valid UTF-8")]
+    NotText(Place),
+    /// A restored value does not fit the column's type.
+    #[error("{place}: the restored value does not fit the type {data_type}")]
+    NotOfType {
+        /// Where.
+        place: Place,
+        /// The type in the manifest.
+        data_type: String,
+    },
+    /// The file ends too early.
+    #[error("{file}: cut short: {problem}", file = file.display())]
+    Truncated {
+        /// The file.
+        file: PathBuf,
+        /// What is missing, with the row where that is known.
+        problem: String,
+    },
+    /// The file is not the one that the manifest was written for.
+    #[error("{file}: changed since it was protected: {problem}", file = file.display())]
+    Changed {
+        /// The file.
+        file: PathBuf,
+        /// What differs.
+        problem: String,
+    },
+    /// A CSV record is malformed.
+    #[error("{file}: row {row}: {rule}", file = file.display())]
+    Malformed {
+        /// The file.
+        file: PathBuf,
+        /// The data row; zero is the header.
+        row: u64,
+        /// The rule it breaks.
+        rule: String,
+    },
+    /// There is no manifest.
+    #[error("{manifest}: there is no manifest; it is written beside the protected file", manifest = manifest.display())]
+    ManifestMissing {
+        /// Where it was looked for.
+        manifest: PathBuf,
+    },
+    /// The manifest does not parse.
+    #[error("{manifest}: damaged manifest: {problem}", manifest = manifest.display())]
+    ManifestDamaged {
+        /// The manifest.
+        manifest: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The manifest's signature does not hold.
+    #[error("{manifest}: the manifest was altered: its signature does not hold", manifest = manifest.display())]
+    ManifestAltered {
+        /// The manifest.
+        manifest: PathBuf,
+    },
+    /// The manifest is of a format that this version does not read.
+    #[error("{manifest}: manifest format {found}, and this version reads format {supported}", manifest = manifest.display())]
+    ManifestVersion {
+        /// The manifest.
+        manifest: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The format read here.
+        supported: u64,
+    },
+    /// The output exists and the job does not say that it may be replaced.
+    #[error("{path}: exists; nothing is written over unless forced", path = path.display())]
+    Exists {
+        /// The output.
+        path: PathBuf,
+    },
+    /// Input and output are the same file.
+    #[error("{path}: input and output are the same file", path = path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{path}: cannot {action}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A Parquet file could not be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// The reader's or writer's answer.
+        source: parquet::errors::ParquetError,
+    },
+    /// Arrow refused a conversion.
+    #[error("{path}: column `{column}`: {source}", path = path.display())]
+    Arrow {
+        /// The file.
+        path: PathBuf,
+        /// The column; empty for a whole record batch.
+        column: String,
+        /// Arrow's answer.
+        source: arrow_schema::ArrowError,
+    },
+    /// The mill refused a batch, or a key.
+    #[error("{doing}: {source}")]
+    Mill {
+        /// What was being done.
+        doing: String,
+        /// The mill's answer.
+        source: ContractError,
+    },
+    /// The root key cannot be used as one: HMAC-SHA-256 must be allowed for it.
+    #[error("the root key cannot be used: {status}")]
+    RootKey {
+        /// What became of the operation.
+        status: OpStatus,
+    },
+    /// One operation failed for a reason other than authentication.
+    #[error("{place}: {status}")]
+    Operation {
+        /// Where.
+        place: Place,
+        /// What became of the operation.
+        status: OpStatus,
+    },
+    /// The operating system gave no random bytes.
+    #[error("the operating system gave no random bytes")]
+    Entropy,
+    /// The job was cancelled.
+    #[error("interrupted; no output was left")]
+    Interrupted,
+}
+
+impl TableError {
+    /// An input or output error of the operating system.
+    pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> TableError {
+        TableError::Io { path: path.to_owned(), action, source }
+    }
+
+    /// A Parquet error.
+    pub(crate) fn parquet(path: &Path, source: parquet::errors::ParquetError) -> TableError {
+        TableError::Parquet { path: path.to_owned(), source }
+    }
+
+    /// The mill's refusal of something.
+    pub(crate) fn mill(doing: impl Into<String>, source: ContractError) -> TableError {
+        TableError::Mill { doing: doing.into(), source }
+    }
+
+    /// Whether a file that was cut short would explain this error.
+    pub(crate) fn may_come_from_truncation(&self) -> bool {
+        matches!(
+            self,
+            TableError::Malformed { .. }
+                | TableError::Authentication(_)
+                | TableError::Damaged { .. }
+                | TableError::TooShort { .. }
+                | TableError::NotText(_)
+        )
+    }
+}
+
+/// The result of everything here.
+pub type Result<T, E = TableError> = std::result::Result<T, E>;
+
+/// Finds the one column called `name` among `names`.
+///
+/// # Errors
+/// `ColumnUnknown` with the names there are, `ColumnAmbiguous` when there are several of that name.
+pub(crate) fn find_column(file: &Path, names: &[String], name: &str) -> Result<usize> {
+    let mut found = names.iter().enumerate().filter(|(_, candidate)| *candidate == name);
+    match (found.next(), found.next()) {
+        (Some((index, _)), None) => Ok(index),
+        (Some(_), Some(_)) => Err(TableError::ColumnAmbiguous { file: file.to_owned(), column: name.to_owned() }),
+        _ => {
+            let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            Err(TableError::ColumnUnknown {
+                file: file.to_owned(),
+                column: name.to_owned(),
+                available: quoted.join(", "),
+            })
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Alphabets of FF1, and the way between a text and the numerals that are encrypted.
+//!
+//! A text is split into a *template*, which stays in clear, and numerals. The template is the text's UTF-8 bytes with
+//! one byte [`HOLE`] for each character that is encrypted; that byte never occurs in UTF-8, so the template says without
+//! ambiguity where holes are. Encryption changes the numerals only, so a ciphertext has the plaintext's template.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use ciphermill_contract::Suite;
+use ciphermill_contract::limits::FF1_NUMERALS_MAX;
+use ciphermill_contract::suite::{AesSize, Ff1};
+
+use crate::spec::Ff1Options;
+
+/// What stands in a template for a character that is encrypted.
+pub(crate) const HOLE: u8 = 0xff;
+
+/// Characters that an alphabet may have: the largest radix of FF1.
+pub const ALPHABET_LEN_MAX: usize = 1 << 16;
+
+const NO_NUMERAL: u32 = u32::MAX;
+
+/// The characters that FF1 encrypts, in the order of their numerals.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Alphabet {
+    characters: Vec<char>,
+    ascii: [u32; 128],
+    others: HashMap<char, u32>,
+}
+
+/// Why a text cannot be encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SplitProblem {
+    /// Too few characters to encrypt; so many were found.
+    TooShort(usize),
+    /// More characters than [`FF1_NUMERALS_MAX`]; so many were found.
+    TooLong(usize),
+    /// A character outside the alphabet where separators are not allowed.
+    NotInAlphabet,
+}
+
+/// What a split text is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Characters that are encrypted.
+    pub(crate) holes: usize,
+    /// Whether anything stays in clear: separators, a kept start or end.
+    pub(crate) keeps_some: bool,
+}
+
+impl Alphabet {
+    /// Reads a name (`digits`, `lower`, `upper`, `letters`, `alnum`) or the characters themselves.
+    ///
+    /// # Errors
+    /// In words: fewer than two characters, more than [`ALPHABET_LEN_MAX`], or one of them twice.
+    pub fn parse(text: &str) -> Result<Alphabet, String> {
+        match NAMED.iter().find(|(name, _)| *name == text) {
+            Some((_, characters)) => Alphabet::new(characters.chars().collect()),
+            None => Alphabet::new(text.chars().collect()),
+        }
+    }
+
+    fn new(characters: Vec<char>) -> Result<Alphabet, String> {
+        if characters.len() < 2 {
+            return Err("an alphabet has at least two characters".to_owned());
+        }
+        if characters.len() > ALPHABET_LEN_MAX {
+            return Err(format!("an alphabet has at most {ALPHABET_LEN_MAX} characters"));
+        }
+        let mut ascii = [NO_NUMERAL; 128];
+        let mut others = HashMap::new();
+        for (numeral, character) in (0u32..).zip(&characters) {
+            let before = match ascii.get_mut(*character as usize) {
+                Some(place) => std::mem::replace(place, numeral),
+                None => others.insert(*character, numeral).unwrap_or(NO_NUMERAL),
+            };
+            if before != NO_NUMERAL {
+                return Err(format!("the alphabet holds `{character}` twice"));
+            }
+        }
+        Ok(Alphabet { characters, ascii, others })
+    }
+
+    /// How many characters there are.
+    pub fn radix(&self) -> usize {
+        self.characters.len()
+    }
+
+    /// Whether the alphabet holds `character`.
+    pub fn contains(&self, character: char) -> bool {
+        self.numeral(character).is_some()
+    }
+
+    /// The suite that encrypts over this alphabet.
+    pub(crate) fn suite(&self) -> Suite {
+        Suite::Fpe(self.ff1())
+    }
+
+    /// The fewest characters that make a domain of 10^6.
+    pub(crate) fn numerals_min(&self) -> usize {
+        self.ff1().numerals_min()
+    }
+
+    fn ff1(&self) -> Ff1 {
+        // The radix is at most 2^16.
+        Ff1 { size: AesSize::Aes256, radix: u32::try_from(self.radix()).unwrap_or(u32::MAX) }
+    }
+
+    #[inline]
+    fn numeral(&self, character: char) -> Option<u32> {
+        match self.ascii.get(character as usize) {
+            Some(&NO_NUMERAL) => None,
+            Some(&numeral) => Some(numeral),
+            None => self.others.get(&character).copied(),
+        }
+    }
+}
+
+const NAMED: [(&str, &str); 5] = [
+    ("digits", "0123456789"),
+    ("lower", "abcdefghijklmnopqrstuvwxyz"),
+    ("upper", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+    ("letters", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"),
+    ("alnum", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"),
+];
+
+impl fmt::Display for Alphabet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let literal: String = self.characters.iter().collect();
+        match NAMED.iter().find(|(_, characters)| *characters == literal) {
+            Some((name, _)) => f.write_str(name),
+            None => f.write_str(&literal),
+        }
+    }
+}
+
+impl fmt::Debug for Alphabet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Alphabet({self})")
+    }
+}
+
+impl Ff1Options {
+    /// Splits `text`: its template is appended to `template`, its numerals (two little-endian bytes each) to `numerals`.
+    ///
+    /// # Errors
+    /// `SplitProblem`; both vectors may then hold a part.
+    pub(crate) fn split(
+        &self,
+        text: &str,
+        template: &mut Vec<u8>,
+        numerals: &mut Vec<u8>,
+    ) -> Result<Shape, SplitProblem> {
+        let members = text.chars().filter(|character| self.alphabet.contains(*character)).count();
+        let holes = members.saturating_sub(self.keep_first).saturating_sub(self.keep_last);
+        if holes < self.alphabet.numerals_min() {
+            return Err(SplitProblem::TooShort(holes));
+        }
+        if holes > FF1_NUMERALS_MAX {
+            return Err(SplitProblem::TooLong(holes));
+        }
+        let encrypted = self.keep_first..self.keep_first + holes;
+        let mut member = 0;
+        let mut keeps_some = false;
+        for character in text.chars() {
+            let numeral = self.alphabet.numeral(character);
+            if numeral.is_none() && self.strict {
+                return Err(SplitProblem::NotInAlphabet);
+            }
+            let index = member;
+            member += usize::from(numeral.is_some());
+            match numeral {
+                Some(numeral) if encrypted.contains(&index) => {
+                    template.push(HOLE);
+                    // Below the radix, so it fits sixteen bits.
+                    numerals.extend_from_slice(&(numeral as u16).to_le_bytes());
+                }
+                _ => {
+                    keeps_some = true;
+                    template.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+        Ok(Shape { holes, keeps_some })
+    }
+
+    /// Fills a template's holes with `numerals` and appends the text to `text`. Returns whether each hole found a
+    /// numeral of the alphabet and none was left over.
+    #[must_use]
+    pub(crate) fn join(&self, template: &[u8], numerals: &[u8], text: &mut Vec<u8>) -> bool {
+        let (numerals, rest) = numerals.as_chunks::<2>();
+        let mut numerals = numerals.iter();
+        for byte in template {
+            if *byte != HOLE {
+                text.push(*byte);
+                continue;
+            }
+            let numeral = numerals.next().map(|bytes| usize::from(u16::from_le_bytes(*bytes)));
+            match numeral.and_then(|numeral| self.alphabet.characters.get(numeral)) {
+                Some(character) => text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+                None => return false,
+            }
+        }
+        rest.is_empty() && numerals.next().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn options(alphabet: &str, keep_first: usize, keep_last: usize) -> Ff1Options {
+        Ff1Options { alphabet: Alphabet::parse(alphabet).unwrap(), keep_first, keep_last, strict: false }
+    }
+
+    fn split(options: &Ff1Options, text: &str) -> Result<(Vec<u8>, Vec<u8>, Shape), SplitProblem> {
+        let (mut template, mut numerals) = (Vec::new(), Vec::new());
+        let shape = options.split(text, &mut template, &mut numerals)?;
+        Ok((template, numerals, shape))
+    }
+
+    #[test]
+    fn separators_and_kept_ends_stay_in_the_template() {
+        let (template, numerals, shape) = split(&options("digits", 2, 1), "25-989-741-2988").unwrap();
+        assert_eq!(template, b"25-\xff\xff\xff-\xff\xff\xff-\xff\xff\xff8");
+        assert_eq!(numerals, [9, 0, 8, 0, 9, 0, 7, 0, 4, 0, 1, 0, 2, 0, 9, 0, 8, 0]);
+        assert_eq!(shape, Shape { holes: 9, keeps_some: true });
+        let (template, _, shape) = split(&options("digits", 0, 0), "123456").unwrap();
+        assert_eq!((template.as_slice(), shape.keeps_some), (&[HOLE; 6][..], false));
+    }
+
+    #[test]
+    fn small_domains_are_errors() {
+        assert_eq!(split(&options("digits", 0, 0), "12345"), Err(SplitProblem::TooShort(5)));
+        assert_eq!(split(&options("digits", 3, 0), "12345678"), Err(SplitProblem::TooShort(5)));
+        assert_eq!(split(&options("digits", 9, 9), "12345678"), Err(SplitProblem::TooShort(0)));
+        assert_eq!(split(&options("lower", 0, 0), "abcd"), Err(SplitProblem::TooShort(4)));
+        assert!(split(&options("lower", 0, 0), "abcde").is_ok());
+        assert_eq!(split(&options("digits", 0, 0), "n/a"), Err(SplitProblem::TooShort(0)));
+        let long = "7".repeat(FF1_NUMERALS_MAX + 1);
+        assert_eq!(split(&options("digits", 0, 0), &long), Err(SplitProblem::TooLong(FF1_NUMERALS_MAX + 1)));
+    }
+
+    #[test]
+    fn strict_alphabets_take_no_separator() {
+        let strict = Ff1Options { strict: true, ..options("digits", 0, 0) };
+        assert_eq!(split(&strict, "123-4567"), Err(SplitProblem::NotInAlphabet));
+        assert!(split(&strict, "1234567").is_ok());
+    }
+
+    #[test]
+    fn joining_refuses_what_does_not_fit() {
+        let digits = options("digits", 0, 0);
+        let mut text = Vec::new();
+        assert!(!digits.join(&[HOLE, HOLE], &[1, 0], &mut text), "a hole without a numeral");
+        assert!(!digits.join(&[HOLE], &[1, 0, 2, 0], &mut text), "a numeral without a hole");
+        assert!(!digits.join(&[HOLE], &[10, 0], &mut text), "a numeral that is not below the radix");
+        assert!(!digits.join(&[HOLE], &[1, 0, 2], &mut text), "half a numeral");
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_text_joins_again(
+            text in "[0-9a-fA-F€é .-]{0,40}",
+            alphabet in prop_oneof![Just("digits"), Just("lower"), Just("alnum"), Just("0a€é")],
+            keep_first in 0usize..4,
+            keep_last in 0usize..4,
+        ) {
+            let options = options(alphabet, keep_first, keep_last);
+            let Ok((template, numerals, shape)) = split(&options, &text) else { return Ok(()) };
+            prop_assert_eq!(numerals.len(), 2 * shape.holes);
+            let mut joined = Vec::new();
+            prop_assert!(options.join(&template, &numerals, &mut joined));
+            prop_assert_eq!(joined, text.as_bytes());
+        }
+
+        #[test]
+        fn other_numerals_keep_length_separators_and_ends(
+            text in "[0-9]{2}-[0-9]{3,6}/[0-9]{4,8}",
+            seed in any::<u64>(),
+            keep in 0usize..3,
+        ) {
+            let options = options("digits", keep, keep);
+            let Ok((template, mut numerals, _)) = split(&options, &text) else { return Ok(()) };
+            for (index, numeral) in numerals.chunks_mut(2).enumerate() {
+                numeral[0] = ((u64::from(numeral[0]) + (seed >> (index % 60))) % 10) as u8;
+            }
+            let mut joined = Vec::new();
+            prop_assert!(options.join(&template, &numerals, &mut joined));
+            let joined = String::from_utf8(joined).unwrap();
+            prop_assert_eq!(joined.chars().count(), text.chars().count());
+            for (before, after) in text.chars().zip(joined.chars()) {
+                prop_assert_eq!(before.is_ascii_digit(), after.is_ascii_digit());
+                prop_assert!(before.is_ascii_digit() || before == after);
+            }
+            let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+            let (before, after) = (digits(&text), digits(&joined));
+            prop_assert_eq!(&before[..keep], &after[..keep]);
+            prop_assert_eq!(&before[before.len() - keep..], &after[after.len() - keep..]);
+            prop_assert_eq!(split(&options, &joined).unwrap().0, template);
+        }
+    }
+}
