@@ -1,0 +1,135 @@
+//! Bytes as text in CSV files: base64url without padding (RFC 4648, section 5).
+//!
+//! Decoding is strict: one text for each byte string, so that a changed text never decodes to the same bytes.
+
+use std::fmt::Write as _;
+
+/// The name of this encoding in manifests.
+pub(crate) const BASE64URL: &str = "base64url";
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const INVALID: u8 = 0xff;
+
+const VALUES: [u8; 256] = {
+    let mut values = [INVALID; 256];
+    let mut index = 0;
+    while index < ALPHABET.len() {
+        values[ALPHABET[index] as usize] = index as u8;
+        index += 1;
+    }
+    values
+};
+
+/// Appends the text of `bytes`.
+pub(crate) fn encode(bytes: &[u8], text: &mut Vec<u8>) {
+    text.reserve(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().enumerate().fold(0u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
+        for at in 0..=chunk.len() {
+            text.push(ALPHABET[(word >> (18 - 6 * at)) as usize & 63]);
+        }
+    }
+}
+
+/// Appends the bytes of `text`; `false` when it is not the text of any.
+#[must_use]
+pub(crate) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> bool {
+    bytes.reserve(text.len() / 4 * 3 + 2);
+    let mut invalid = 0;
+    for chunk in text.chunks(4) {
+        let mut word = 0u32;
+        for (at, character) in chunk.iter().enumerate() {
+            let value = VALUES[usize::from(*character)];
+            invalid |= value;
+            word |= u32::from(value & 63) << (18 - 6 * at);
+        }
+        let count = match chunk.len() {
+            1 => return false,
+            len => len - 1,
+        };
+        let word = word.to_be_bytes();
+        bytes.extend_from_slice(&word[1..=count]);
+        // Bits that belong to no byte are zero in what `encode` writes.
+        if word[count + 1..].iter().any(|rest| *rest != 0) {
+            return false;
+        }
+    }
+    invalid & 0xc0 == 0
+}
+
+/// The time as RFC 3339 writes it, in UTC and whole seconds.
+pub(crate) fn rfc_3339(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let mut year = 1970;
+    let mut day = days;
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    while day >= 365 + u64::from(leap(year)) {
+        day -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let mut text = String::with_capacity(20);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{year:04}-{:02}-{:02}T{hour:02}:{minute:02}:{:02}Z", month + 1, day + 1, second % 60);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(bytes: &[u8]) -> String {
+        let mut text = Vec::new();
+        encode(bytes, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    /// RFC 4648, section 10, without padding.
+    #[test]
+    fn vectors_of_rfc_4648() {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(encoded(bytes.as_bytes()), text);
+        }
+        assert_eq!(encoded(&[0xfb, 0xff]), "-_8");
+    }
+
+    #[test]
+    fn foreign_texts_are_refused() {
+        for text in ["Z", "Zg==", "Zh", "Zm9", "Zm9v+", "Zm9v/w", "Zm9 v", "Zm9vé"] {
+            assert!(!decode(text.as_bytes(), &mut Vec::new()), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_written_in_utc() {
+        assert_eq!(rfc_3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc_3339(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(rfc_3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc_3339(1_795_231_459), "2026-11-21T03:24:19Z");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(bytes: Vec<u8>) {
+            let mut decoded = Vec::new();
+            proptest::prop_assert!(decode(encoded(&bytes).as_bytes(), &mut decoded));
+            proptest::prop_assert_eq!(decoded, bytes);
+        }
+
+        #[test]
+        fn each_byte_string_has_one_text(text: Vec<u8>) {
+            let mut decoded = Vec::new();
+            if decode(&text, &mut decoded) {
+                proptest::prop_assert_eq!(encoded(&decoded).into_bytes(), text);
+            }
+        }
+    }
+}
