@@ -1,0 +1,417 @@
+//! One worker per column: fills batches from cells, runs them through the mill, and keeps what the values have become.
+//!
+//! How stored values look: `random` is nonce ‖ ciphertext ‖ tag, `deterministic` is tag ‖ ciphertext (RFC 5297),
+//! `token` is the tag, `ff1` is text. Operations lie in the arena so that a stored value is one stretch of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ciphermill::Mill;
+use ciphermill_contract::limits::{AAD_LEN_MAX, FF1_NUMERALS_MAX};
+use ciphermill_contract::suite::{Aead, AesSize};
+use ciphermill_contract::{Batch, Direction, Op, OpStatus, Span, Suite};
+
+use crate::distinct::{Outputs, Seen};
+use crate::encode::Cells;
+use crate::error::{Place, Result, TableError};
+use crate::ff1::SplitProblem;
+use crate::keys::{DerivedKey, HMAC_SHA256};
+use crate::spec::{Ff1Options, Method};
+
+/// Bytes that one value may have: 16 MiB.
+pub const VALUE_LEN_MAX: usize = 16 << 20;
+
+/// Operations that are handed to the mill at a time.
+pub const OPS_PER_RUN: usize = 16_384;
+
+/// Bytes of arena from which on a batch is handed to the mill; one value may reach past it.
+const ARENA_LEN: usize = 4 << 20;
+
+/// Stands among [`ColumnWorker::rows`] for null.
+pub(crate) const NULL_ROW: u32 = u32::MAX;
+
+const UNSEEN: u32 = u32::MAX - 1;
+const NONCE_LEN: usize = 12;
+const TAG_LEN: usize = 16;
+const NONCES_AT_A_TIME: usize = 1024;
+
+/// Values after which remembering is given up when fewer than one in four was a repetition.
+const REMEMBER_TRIAL: u64 = 1024;
+
+/// The suite of a method.
+pub(crate) fn suite_of(method: &Method) -> Suite {
+    match method {
+        Method::Random => Suite::Aead(Aead::AesGcmSiv(AesSize::Aes256)),
+        Method::Deterministic => Suite::Aead(Aead::AesSiv(AesSize::Aes256)),
+        Method::Token { .. } => HMAC_SHA256,
+        Method::Ff1(options) => options.alphabet.suite(),
+    }
+}
+
+/// What all columns of a job share: operations and arena, used again for each batch.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    ops: Vec<Op>,
+    arena: Vec<u8>,
+    numerals: Vec<u8>,
+}
+
+/// What a worker has done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ColumnCounts {
+    pub(crate) values: u64,
+    pub(crate) nulls: u64,
+    /// Operations run: values, or distinct values for deterministic methods.
+    pub(crate) processed: u64,
+    /// Bytes of the values that were processed, in clear.
+    pub(crate) bytes: u64,
+    pub(crate) in_mill: Duration,
+    pub(crate) engines: Vec<&'static str>,
+}
+
+/// Protects or restores the values of one column.
+pub(crate) struct ColumnWorker<'m> {
+    mill: &'m Mill,
+    key: DerivedKey<'m>,
+    file: Arc<Path>,
+    column: String,
+    method: Method,
+    direction: Direction,
+    associated_data: Vec<u8>,
+    nonces: Vec<u8>,
+    rows: Vec<u32>,
+    dictionary: Vec<u32>,
+    outputs: Outputs,
+    seen: Option<Seen>,
+    seen_len_max: usize,
+    first_row: u64,
+    pub(crate) counts: ColumnCounts,
+}
+
+/// What a worker is made of.
+pub(crate) struct ColumnSetup<'m> {
+    pub(crate) mill: &'m Mill,
+    pub(crate) key: DerivedKey<'m>,
+    pub(crate) file: Arc<Path>,
+    pub(crate) column: String,
+    pub(crate) method: Method,
+    pub(crate) direction: Direction,
+    pub(crate) associated_data: Vec<u8>,
+    /// Bytes that may be spent on remembering values.
+    pub(crate) seen_len_max: usize,
+}
+
+impl<'m> ColumnWorker<'m> {
+    pub(crate) fn new(setup: ColumnSetup<'m>) -> ColumnWorker<'m> {
+        let seen = setup.method.is_deterministic().then(Seen::new);
+        ColumnWorker {
+            mill: setup.mill,
+            key: setup.key,
+            file: setup.file,
+            column: setup.column,
+            method: setup.method,
+            direction: setup.direction,
+            associated_data: setup.associated_data,
+            nonces: Vec::new(),
+            rows: Vec::new(),
+            dictionary: Vec::new(),
+            outputs: Outputs::default(),
+            seen,
+            seen_len_max: setup.seen_len_max,
+            first_row: 1,
+            counts: ColumnCounts::default(),
+        }
+    }
+
+    /// What each row of the last batch has become: a slot of [`ColumnWorker::outputs`], or [`NULL_ROW`].
+    pub(crate) fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// The values that [`ColumnWorker::rows`] speaks of.
+    pub(crate) fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// Processes a batch of rows, the first of which is the file's data row `first_row`.
+    pub(crate) fn process(&mut self, scratch: &mut Scratch, cells: &Cells<'_>, first_row: u64) -> Result<()> {
+        self.begin(scratch, cells, first_row);
+        let (nulls, repeated) = (self.counts.nulls, self.counts.processed);
+        let by_dictionary = cells.is_dictionary() && self.method.is_deterministic();
+        for row in 0..cells.len() {
+            if cells.is_null(row) {
+                self.rows.push(NULL_ROW);
+                self.counts.nulls += 1;
+                continue;
+            }
+            let slot = match cells.dictionary_key(row).filter(|_| by_dictionary) {
+                Some(key) if self.dictionary[key] != UNSEEN => self.dictionary[key],
+                Some(key) => {
+                    let slot = self.slot(scratch, cells.value(row), row)?;
+                    self.dictionary[key] = slot;
+                    slot
+                }
+                None => self.slot(scratch, cells.value(row), row)?,
+            };
+            self.rows.push(slot);
+        }
+        self.flush(scratch)?;
+        let values = cells.len() as u64 - (self.counts.nulls - nulls);
+        self.counts.values += values;
+        self.judge(values, self.counts.processed - repeated, cells.is_dictionary());
+        Ok(())
+    }
+
+    fn begin(&mut self, scratch: &mut Scratch, cells: &Cells<'_>, first_row: u64) {
+        self.first_row = first_row;
+        self.rows.clear();
+        self.dictionary.clear();
+        self.dictionary.resize(cells.dictionary_len(), UNSEEN);
+        if self.seen.is_none() && cells.is_dictionary() && self.method.is_deterministic() {
+            self.seen = Some(Seen::new());
+            self.outputs.clear();
+        }
+        match &mut self.seen {
+            Some(seen) if seen.byte_len() + self.outputs.byte_len() > self.seen_len_max => {
+                seen.clear();
+                self.outputs.clear();
+            }
+            Some(_) => {}
+            None => self.outputs.clear(),
+        }
+        scratch.ops.clear();
+        self.begin_arena(scratch);
+    }
+
+    /// Gives up remembering values where they hardly repeat; a dictionary column's are always remembered.
+    fn judge(&mut self, values: u64, processed: u64, is_dictionary: bool) {
+        if !is_dictionary && values >= REMEMBER_TRIAL && processed > values - values / 4 {
+            self.seen = None;
+        }
+    }
+
+    fn begin_arena(&self, scratch: &mut Scratch) {
+        scratch.arena.clear();
+        if matches!(self.method, Method::Random | Method::Deterministic) {
+            scratch.arena.extend_from_slice(&self.associated_data);
+        }
+    }
+
+    /// The slot of a value: the one it already has, or that of the operation which is put into the batch for it.
+    fn slot(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<u32> {
+        if value.len() > VALUE_LEN_MAX + NONCE_LEN + TAG_LEN {
+            return Err(self.too_long(row, value.len(), VALUE_LEN_MAX));
+        }
+        if scratch.ops.len() >= OPS_PER_RUN || scratch.arena.len() >= ARENA_LEN {
+            self.flush(scratch)?;
+        }
+        // Outputs follow in the order of the operations, and without memory there is one for each value.
+        let next = offset(self.outputs.len() + scratch.ops.len());
+        if let Some(seen) = &mut self.seen {
+            let (slot, is_new) = seen.number(value);
+            if !is_new {
+                return Ok(slot);
+            }
+            debug_assert_eq!(slot, next);
+        }
+        let op = self.stage(scratch, value, row)?;
+        scratch.ops.push(Op { cookie: row as u64, ..op });
+        Ok(next)
+    }
+
+    /// Lays a value into the arena and says what is to be done with it.
+    fn stage(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<Op> {
+        let key = self.key.id();
+        let arena = &mut scratch.arena;
+        let start = offset(arena.len());
+        let shared = offset_16(self.associated_data.len());
+        match (&self.method, self.direction) {
+            (Method::Random, Direction::Encrypt) => {
+                let nonce = next_nonce(&mut self.nonces)?;
+                arena.extend_from_slice(&nonce);
+                arena.extend_from_slice(value);
+                arena.resize(arena.len() + TAG_LEN, 0);
+                let input = Span::new(start + NONCE_LEN as u32, offset(value.len()));
+                self.counts.bytes += value.len() as u64;
+                Ok(aead(Op::in_place(key, input).with_iv(&nonce), offset(input.end() as usize), shared))
+            }
+            (Method::Random, Direction::Decrypt) => {
+                let Some((nonce, body)) = value.split_at_checked(NONCE_LEN).filter(|(_, body)| body.len() >= TAG_LEN)
+                else {
+                    return Err(self.damaged(row, "shorter than a nonce and a tag"));
+                };
+                arena.extend_from_slice(body);
+                let input = Span::new(start, offset(body.len() - TAG_LEN));
+                self.counts.bytes += u64::from(input.len);
+                Ok(aead(Op::in_place(key, input).with_iv(nonce), offset(input.end() as usize), shared))
+            }
+            (Method::Deterministic, direction) => {
+                if direction == Direction::Encrypt {
+                    arena.resize(arena.len() + TAG_LEN, 0);
+                } else if value.len() < TAG_LEN {
+                    return Err(self.damaged(row, "shorter than a tag"));
+                }
+                arena.extend_from_slice(value);
+                let input = Span::new(start + TAG_LEN as u32, offset(arena.len()) - start - TAG_LEN as u32);
+                self.counts.bytes += u64::from(input.len);
+                Ok(aead(Op::in_place(key, input), start, shared))
+            }
+            (Method::Token { len }, _) => {
+                arena.extend_from_slice(value);
+                let tag = offset(arena.len());
+                arena.resize(arena.len() + usize::from(*len), 0);
+                self.counts.bytes += value.len() as u64;
+                Ok(Op::in_place(key, Span::new(start, offset(value.len()))).with_tag(tag, u16::from(*len)))
+            }
+            (Method::Ff1(_), _) => self.stage_ff1(scratch, value, row),
+        }
+    }
+
+    /// Arena: associated data, template, numerals. The first two are the tweak; of a text without anything kept, whose
+    /// template says nothing, the first alone.
+    fn stage_ff1(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<Op> {
+        let Method::Ff1(options) = &self.method else {
+            return Err(self.damaged(row, "not a text of ff1"));
+        };
+        let Scratch { arena, numerals, .. } = scratch;
+        let text = std::str::from_utf8(value).map_err(|_| TableError::NotText(self.place(row)))?;
+        let start = arena.len();
+        arena.extend_from_slice(&self.associated_data);
+        numerals.clear();
+        let shape = options.split(text, arena, numerals).map_err(|problem| self.split_error(options, problem, row))?;
+        let tweak_len = arena.len() - start;
+        if tweak_len > AAD_LEN_MAX {
+            return Err(self.too_long(row, value.len(), AAD_LEN_MAX - self.associated_data.len()));
+        }
+        let tweak_len = if shape.keeps_some { tweak_len } else { self.associated_data.len() };
+        let input = Span::new(offset(arena.len()), offset(numerals.len()));
+        arena.extend_from_slice(numerals);
+        self.counts.bytes += value.len() as u64;
+        Ok(Op::in_place(self.key.id(), input).with_aad(offset(start), offset_16(tweak_len)))
+    }
+
+    fn split_error(&self, options: &Ff1Options, problem: SplitProblem, row: usize) -> TableError {
+        let place = self.place(row);
+        match problem {
+            SplitProblem::TooShort(found) => {
+                let (needed, radix) = (options.alphabet.numerals_min(), options.alphabet.radix());
+                TableError::TooShort { place, found, needed, radix }
+            }
+            SplitProblem::TooLong(found) => {
+                TableError::TooLong { place, len: found as u64, limit: FF1_NUMERALS_MAX as u64 }
+            }
+            SplitProblem::NotInAlphabet => TableError::NotInAlphabet(place),
+        }
+    }
+
+    /// Runs what is in the batch and keeps the results.
+    fn flush(&mut self, scratch: &mut Scratch) -> Result<()> {
+        if scratch.ops.is_empty() {
+            return Ok(());
+        }
+        let suite = suite_of(&self.method);
+        let started = Instant::now();
+        let report = self
+            .mill
+            .run(Batch::new(suite, self.direction, &mut scratch.ops, &mut scratch.arena))
+            .map_err(|source| TableError::mill(format!("column `{}` ({suite})", self.column), source))?;
+        self.counts.in_mill += started.elapsed();
+        if !self.counts.engines.contains(&report.route.name) {
+            self.counts.engines.push(report.route.name);
+        }
+        self.counts.processed += scratch.ops.len() as u64;
+        for op in &scratch.ops {
+            self.collect(op, &scratch.arena)?;
+        }
+        scratch.ops.clear();
+        self.begin_arena(scratch);
+        Ok(())
+    }
+
+    fn collect(&mut self, op: &Op, arena: &[u8]) -> Result<()> {
+        let row = op.cookie as usize;
+        match op.status {
+            OpStatus::Done => {}
+            OpStatus::AuthFailed => return Err(TableError::Authentication(self.place(row))),
+            status => return Err(TableError::Operation { place: self.place(row), status }),
+        }
+        let input = op.input.range();
+        let tag = op.tag_span().range();
+        match (&self.method, self.direction) {
+            (Method::Random, Direction::Encrypt) => self.outputs.push(&arena[input.start - NONCE_LEN..tag.end]),
+            (Method::Deterministic, Direction::Encrypt) => self.outputs.push(&arena[tag.start..input.end]),
+            (Method::Random | Method::Deterministic, Direction::Decrypt) => self.outputs.push(&arena[input]),
+            (Method::Token { .. }, _) => self.outputs.push(&arena[tag]),
+            (Method::Ff1(options), _) => {
+                let template = &arena[op.aad.offset as usize + self.associated_data.len()..input.start];
+                if !self.outputs.push_with(|text| options.join(template, &arena[input], text)) {
+                    return Err(self.damaged(row, "ff1 gave a numeral that is not below the radix"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The column's name in the file.
+    pub(crate) fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// How the column is protected.
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Whether values are protected (`Encrypt`) or restored.
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// A row of the current batch as a place in the file.
+    pub(crate) fn place(&self, row: usize) -> Place {
+        self.place_of(self.first_row + row as u64)
+    }
+
+    /// A data row of the file, counted from one, as a place in it.
+    pub(crate) fn place_of(&self, row: u64) -> Place {
+        Place::new(&self.file, row, &self.column)
+    }
+
+    fn damaged(&self, row: usize, rule: &'static str) -> TableError {
+        TableError::Damaged { place: self.place(row), rule }
+    }
+
+    fn too_long(&self, row: usize, len: usize, limit: usize) -> TableError {
+        TableError::TooLong { place: self.place(row), len: len as u64, limit: limit as u64 }
+    }
+}
+
+/// Adds tag and the shared associated data at the arena's start.
+fn aead(op: Op, tag: u32, associated_len: u16) -> Op {
+    op.with_tag(tag, TAG_LEN as u16).with_aad(0, associated_len)
+}
+
+/// The next unused nonce. Random bytes are fetched many nonces at a time.
+fn next_nonce(nonces: &mut Vec<u8>) -> Result<[u8; NONCE_LEN]> {
+    if nonces.len() < NONCE_LEN {
+        nonces.resize(NONCES_AT_A_TIME * NONCE_LEN, 0);
+        getrandom::fill(nonces).map_err(|_| TableError::Entropy)?;
+    }
+    let mut nonce = [0; NONCE_LEN];
+    nonce.copy_from_slice(&nonces[nonces.len() - NONCE_LEN..]);
+    nonces.truncate(nonces.len() - NONCE_LEN);
+    Ok(nonce)
+}
+
+// An arena holds at most `ARENA_LEN`, one value more and what belongs to it, and slots at most a batch's rows or what fits
+// the memory for values; a value past 32 bits would be refused by the contract's own check of the batch.
+const _: () = assert!(ARENA_LEN + VALUE_LEN_MAX + (1 << 20) < u32::MAX as usize);
+
+fn offset(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn offset_16(value: usize) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,243 @@
+//! What is asked for, how it is watched, and what is reported in the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ciphermill_contract::Suite;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, TableError};
+use crate::spec::ColumnSpec;
+
+/// Rows that are worked on at a time, at most.
+pub const BATCH_ROWS_MAX: usize = 16_384;
+
+/// Bytes of rows that are worked on at a time; a single row may have more.
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// What a table is stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Comma-separated values with a header (RFC 4180), or another separator.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl Format {
+    /// The format that a file's name tells: `.csv`, `.tsv`, `.parquet` and `.pq` in any case.
+    pub fn of_path(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" | "tsv" => Some(Format::Csv),
+            "parquet" | "pq" => Some(Format::Parquet),
+            _ => None,
+        }
+    }
+}
+
+/// A request to protect columns of a table.
+#[derive(Clone, Debug)]
+pub struct ProtectJob {
+    /// The table.
+    pub input: PathBuf,
+    /// Where the protected table goes, in the same format; the manifest goes to `OUTPUT.ciphermill.json`.
+    pub output: PathBuf,
+    /// What is done with which columns. All others pass unchanged.
+    pub columns: Vec<ColumnSpec>,
+    /// The format; without it the input's name tells.
+    pub format: Option<Format>,
+    /// The byte between CSV fields; without it a comma, or a tabulator for `.tsv`.
+    pub delimiter: Option<u8>,
+    /// Whether an existing output is replaced.
+    pub force: bool,
+    /// Set to `true` by anyone, the job ends with [`TableError::Interrupted`] within a batch.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// A request to restore the protected columns of a table.
+#[derive(Clone, Debug)]
+pub struct UnprotectJob {
+    /// The protected table.
+    pub input: PathBuf,
+    /// Where the restored table goes.
+    pub output: PathBuf,
+    /// The manifest; without it `INPUT.ciphermill.json`.
+    pub manifest: Option<PathBuf>,
+    /// Columns that have been renamed since: the name now, and the logical name.
+    pub renamed: Vec<(String, String)>,
+    /// Whether the file may have been changed since it was protected (rows filtered, columns renamed or added). Each
+    /// value is authenticated all the same; rows, hash and counts are then not compared with the manifest.
+    pub allow_changed: bool,
+    /// Whether an existing output is replaced.
+    pub force: bool,
+    /// Set to `true` by anyone, the job ends with [`TableError::Interrupted`] within a batch.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl ProtectJob {
+    /// A job with no columns yet and everything else as usual.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> ProtectJob {
+        ProtectJob {
+            input: input.into(),
+            output: output.into(),
+            columns: Vec::new(),
+            format: None,
+            delimiter: None,
+            force: false,
+            cancel: Arc::default(),
+        }
+    }
+
+    /// The same with a column more.
+    #[must_use]
+    pub fn column(mut self, column: ColumnSpec) -> ProtectJob {
+        self.columns.push(column);
+        self
+    }
+}
+
+impl UnprotectJob {
+    /// A job with everything as usual.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> UnprotectJob {
+        UnprotectJob {
+            input: input.into(),
+            output: output.into(),
+            manifest: None,
+            renamed: Vec::new(),
+            allow_changed: false,
+            force: false,
+            cancel: Arc::default(),
+        }
+    }
+}
+
+/// How far a job has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Rows done.
+    pub rows: u64,
+    /// Rows in all, where that is known.
+    pub rows_total: Option<u64>,
+    /// Bytes of the input that were read (CSV), or the share of them that the rows stand for (Parquet).
+    pub bytes: u64,
+    /// Bytes of the input in all.
+    pub bytes_total: Option<u64>,
+}
+
+/// Watches a job.
+pub trait Progress {
+    /// Called after each batch.
+    fn advance(&self, position: &Position);
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn advance(&self, _: &Position) {}
+}
+
+impl<F: Fn(&Position)> Progress for F {
+    fn advance(&self, position: &Position) {
+        self(position);
+    }
+}
+
+/// What a job has done.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Data rows.
+    pub rows: u64,
+    /// Values of the columns named that are not null.
+    pub values: u64,
+    /// Nulls of the columns named.
+    pub nulls: u64,
+    /// Operations that were run: values, each distinct one once for deterministic methods.
+    pub processed: u64,
+    /// Bytes of the values that were processed, in clear.
+    pub bytes: u64,
+    /// Bytes of the output.
+    pub output_bytes: u64,
+    /// Time within the mill.
+    pub in_mill: Duration,
+    /// Time in all.
+    pub total: Duration,
+    /// Batches of rows.
+    pub batches: u64,
+    /// Rows of the largest batch.
+    pub batch_rows_max: u64,
+    /// Bytes of the largest batch, as it lay in memory.
+    pub batch_bytes_max: u64,
+    /// One entry a column named, in the order of the job or manifest.
+    pub columns: Vec<ColumnSummary>,
+    /// Where the manifest is.
+    pub manifest: PathBuf,
+}
+
+/// What was done with a column.
+#[derive(Clone, Debug)]
+pub struct ColumnSummary {
+    /// Its name in the file.
+    pub name: String,
+    /// Its logical name.
+    pub logical: String,
+    /// The method's name.
+    pub method: &'static str,
+    /// The suite.
+    pub suite: Suite,
+    /// Values that are not null.
+    pub values: u64,
+    /// Nulls.
+    pub nulls: u64,
+    /// Operations that were run.
+    pub processed: u64,
+    /// Bytes of the values that were processed, in clear.
+    pub bytes: u64,
+    /// Time within the mill.
+    pub in_mill: Duration,
+    /// The engines that did it, in the order in which they came; empty when there was nothing to do.
+    pub engines: Vec<&'static str>,
+    /// Whether the column was left as it is: tokens cannot be turned back.
+    pub left_as_tokens: bool,
+}
+
+impl Summary {
+    /// Operations a second within the mill.
+    pub fn processed_per_s(&self) -> f64 {
+        per_second(self.processed, self.in_mill)
+    }
+
+    /// The engines that took part, each once.
+    pub fn engines(&self) -> Vec<&'static str> {
+        let mut engines = Vec::new();
+        for engine in self.columns.iter().flat_map(|column| &column.engines) {
+            if !engines.contains(engine) {
+                engines.push(*engine);
+            }
+        }
+        engines
+    }
+}
+
+impl ColumnSummary {
+    /// Operations a second within the mill.
+    pub fn processed_per_s(&self) -> f64 {
+        per_second(self.processed, self.in_mill)
+    }
+}
+
+fn per_second(count: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}
+
+/// Ends the job when somebody has asked for it.
+///
+/// # Errors
+/// `Interrupted`.
+pub(crate) fn check_cancel(cancel: &AtomicBool) -> Result<()> {
+    if cancel.load(Ordering::Relaxed) { Err(TableError::Interrupted) } else { Ok(()) }
+}
