@@ -1,0 +1,138 @@
+//! CSV tables: every column is text, an empty field is null, and what is not protected keeps every byte.
+//!
+//! A protected field keeps its quotation marks, so that restoring gives back the bytes that there were.
+
+use std::io::{Read, Write};
+
+use arrow_array::BinaryArray;
+use arrow_array::builder::BinaryBuilder;
+use ciphermill_contract::Direction;
+
+use crate::column::{ColumnWorker, NULL_ROW, Scratch};
+use crate::csv_scan::{Field, Records, Scanner};
+use crate::encode::Cells;
+use crate::error::{Place, Result, TableError};
+use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
+use crate::output::OutputFile;
+use crate::spec::Method;
+use crate::table::{Tally, Target, Watch};
+use crate::text;
+
+/// Sends all rows through the workers of `targets`, from the scanner to the output, the header first.
+///
+/// # Errors
+/// Everything that can be wrong with a row; `Interrupted`; `Io`.
+pub(crate) fn transform<R: Read>(
+    scanner: &mut Scanner<R>,
+    header: &[u8],
+    delimiter: u8,
+    targets: &mut [Target<'_>],
+    output: &mut OutputFile,
+    watch: &Watch<'_>,
+) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let mut scratch = Scratch::default();
+    let mut records = Records::default();
+    let mut out = Vec::new();
+    write(output, header)?;
+    // Fields are written in the order in which they lie in a row.
+    let mut order: Vec<usize> = (0..targets.len()).collect();
+    order.sort_by_key(|target| targets[*target].index);
+    loop {
+        watch.check()?;
+        let first_row = tally.rows + 1;
+        let more = scanner.next_batch(&mut records, BATCH_ROWS_MAX, BATCH_BYTES_MAX)?;
+        if !more {
+            write(output, &records.text)?;
+            return Ok(tally);
+        }
+        for target in targets.iter_mut() {
+            let array = read_column(&records, target, first_row)?;
+            if let Some(cells) = Cells::new(&array) {
+                target.worker.process(&mut scratch, &cells, first_row)?;
+            }
+        }
+        out.clear();
+        write_rows(&records, targets, &order, delimiter, &mut out);
+        write(output, &out)?;
+        tally.add(records.rows, records.text.len());
+        watch.advance(tally.rows, None, scanner.bytes());
+    }
+}
+
+fn write(output: &mut OutputFile, bytes: &[u8]) -> Result<()> {
+    output.write_all(bytes).map_err(|source| TableError::io(output.path(), "write", source))
+}
+
+/// Whether a target's fields hold encoded bytes instead of text.
+fn is_encoded(worker: &ColumnWorker<'_>) -> bool {
+    !matches!(worker.method(), Method::Ff1(_))
+}
+
+/// One column of a batch as an Arrow array: the texts, or when restoring the bytes that they stand for.
+fn read_column(records: &Records, target: &Target<'_>, first_row: u64) -> Result<BinaryArray> {
+    let decodes = target.worker.direction() == Direction::Decrypt && is_encoded(&target.worker);
+    let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
+    let (mut scratch, mut decoded) = (Vec::new(), Vec::new());
+    for row in 0..records.rows {
+        let content = records.content(records.field(row, target.index), &mut scratch);
+        if content.is_empty() {
+            builder.append_null();
+        } else if decodes {
+            decoded.clear();
+            if !text::decode(content, &mut decoded) {
+                let place: Place = target.worker.place_of(first_row + row as u64);
+                return Err(TableError::Damaged { place, rule: "not base64url without padding (RFC 4648, section 5)" });
+            }
+            builder.append_value(&decoded);
+        } else {
+            builder.append_value(content);
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// Appends the batch's raw text with the targets' fields replaced.
+fn write_rows(records: &Records, targets: &[Target<'_>], order: &[usize], delimiter: u8, out: &mut Vec<u8>) {
+    let mut copied = 0;
+    for row in 0..records.rows {
+        for target in order.iter().map(|target| &targets[*target]) {
+            let slot = target.worker.rows().get(row).copied().unwrap_or(NULL_ROW);
+            if slot == NULL_ROW {
+                continue;
+            }
+            let field = records.field(row, target.index);
+            let value = target.worker.outputs().at(slot as usize);
+            out.extend_from_slice(&records.text[copied..field.span.start]);
+            if target.worker.direction() == Direction::Encrypt && is_encoded(&target.worker) {
+                text::encode(value, out);
+            } else {
+                write_text(value, field, delimiter, out);
+            }
+            copied = field.span.end;
+        }
+    }
+    out.extend_from_slice(&records.text[copied..]);
+}
+
+/// Appends a text in the place of a field, whose own quotation marks stay.
+fn write_text(value: &[u8], field: &Field, delimiter: u8, out: &mut Vec<u8>) {
+    let special = |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r');
+    let needs_marks = !field.quoted && (value.first() == Some(&b'"') || value.iter().any(special));
+    if !field.quoted && !needs_marks {
+        out.extend_from_slice(value);
+        return;
+    }
+    if needs_marks {
+        out.push(b'"');
+    }
+    for byte in value {
+        if *byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(*byte);
+    }
+    if needs_marks {
+        out.push(b'"');
+    }
+}

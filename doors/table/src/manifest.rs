@@ -1,0 +1,321 @@
+//! The manifest beside a protected file: what was done with which column under which key, signed.
+//!
+//! It is JSON. The signature is HMAC-SHA-256, under a key derived from the root key, over the manifest without its
+//! signature, written compactly with its fields in the order below. Fields that are not listed here are refused, so that
+//! nothing in a manifest is unsigned.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use ciphermill::Mill;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+
+use crate::error::{Result, TableError};
+use crate::job::Format;
+use crate::keys::{self, HMAC_SHA256, Purpose, RootKey};
+use crate::output::{OutputFile, Ready};
+
+/// The version of this format.
+pub const MANIFEST_FORMAT: u64 = 1;
+
+/// What is added to a protected file's name.
+pub const MANIFEST_SUFFIX: &str = ".ciphermill.json";
+
+/// Bytes that a manifest may have.
+const MANIFEST_LEN_MAX: u64 = 16 << 20;
+
+/// A manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`MANIFEST_FORMAT`].
+    pub ciphermill_manifest: u64,
+    /// The version of the program that wrote it.
+    pub tool_version: String,
+    /// When, in UTC (RFC 3339).
+    pub created: String,
+    /// The format of the protected file.
+    pub format: Format,
+    /// The byte between CSV fields, as a character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<char>,
+    /// The key that everything was derived from.
+    pub root_key: ManifestKey,
+    /// Data rows.
+    pub rows: u64,
+    /// Bytes of the protected file.
+    pub bytes: u64,
+    /// SHA-256 of the protected file, in hexadecimal.
+    pub sha256: String,
+    /// The protected columns.
+    pub columns: Vec<ManifestColumn>,
+    /// HMAC-SHA-256 over the rest, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub signature: String,
+}
+
+/// The root key, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestKey {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: u32,
+    /// Shows whether a key is this one.
+    pub check_value: String,
+}
+
+/// A protected column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestColumn {
+    /// Its name in the file.
+    pub name: String,
+    /// The name that is authenticated with its values.
+    pub logical: String,
+    /// The method's name.
+    pub method: String,
+    /// The method's options, as on the command line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub options: String,
+    /// The Arrow type that restoring gives back.
+    pub data_type: String,
+    /// Whether the field is nullable.
+    pub nullable: bool,
+    /// How protected values are stored: `binary`, `base64url` or `text`.
+    pub encoding: String,
+    /// Shows whether a derived key is this column's.
+    pub check_value: String,
+    /// Values that are not null.
+    pub values: u64,
+    /// Nulls.
+    pub nulls: u64,
+    /// Field metadata that do not fit the protected type and come back with the restored one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// The manifest's place beside a protected file.
+pub fn manifest_path(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(MANIFEST_SUFFIX);
+    path.into()
+}
+
+impl Manifest {
+    /// Reads a manifest. Its signature is not looked at yet, so nothing in it can be relied on; what a caller needs is the
+    /// key's name and version.
+    ///
+    /// # Errors
+    /// `ManifestMissing`, `ManifestDamaged`, `ManifestVersion`, `Io`.
+    pub fn read(path: &Path) -> Result<Manifest> {
+        let damaged = |problem: String| TableError::ManifestDamaged { manifest: path.to_owned(), problem };
+        let metadata = std::fs::metadata(path).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => TableError::ManifestMissing { manifest: path.to_owned() },
+            _ => TableError::io(path, "read", source),
+        })?;
+        if metadata.len() > MANIFEST_LEN_MAX {
+            return Err(damaged(format!("{} bytes, and at most {MANIFEST_LEN_MAX} are read", metadata.len())));
+        }
+        let text = std::fs::read(path).map_err(|source| TableError::io(path, "read", source))?;
+        let version: Version = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if version.ciphermill_manifest != MANIFEST_FORMAT {
+            return Err(TableError::ManifestVersion {
+                manifest: path.to_owned(),
+                found: version.ciphermill_manifest,
+                supported: MANIFEST_FORMAT,
+            });
+        }
+        serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))
+    }
+
+    /// Checks that `root` is the key that the manifest was made under, and then the signature.
+    ///
+    /// # Errors
+    /// `KeyVersion`, `WrongKey`, `ManifestAltered`.
+    pub fn verify(&self, path: &Path, mill: &Mill, root: &RootKey) -> Result<()> {
+        let manifest = || path.to_owned();
+        if self.root_key.version != root.version {
+            return Err(TableError::KeyVersion {
+                manifest: manifest(),
+                name: self.root_key.name.clone(),
+                wanted: self.root_key.version,
+                given: root.version,
+            });
+        }
+        let check = keys::check_value(mill, root, Purpose::RootCheck, &[])?;
+        if !same(&check, &self.root_key.check_value) {
+            return Err(TableError::WrongKey {
+                manifest: manifest(),
+                wanted: self.root_key.name.clone(),
+                version: self.root_key.version,
+            });
+        }
+        if !same(&self.signature_under(mill, root)?, &self.signature) {
+            return Err(TableError::ManifestAltered { manifest: manifest() });
+        }
+        Ok(())
+    }
+
+    /// Signs the manifest.
+    ///
+    /// # Errors
+    /// What the mill answers.
+    pub(crate) fn sign(&mut self, mill: &Mill, root: &RootKey) -> Result<()> {
+        self.signature = self.signature_under(mill, root)?;
+        Ok(())
+    }
+
+    fn signature_under(&self, mill: &Mill, root: &RootKey) -> Result<String> {
+        let unsigned = Manifest { signature: String::new(), ..self.clone() };
+        let text = unsigned.to_json(false)?;
+        let key = keys::derive(mill, root, Purpose::Manifest, &[], HMAC_SHA256)?;
+        Ok(hex::encode(&keys::hmac(mill, key.id(), &text)?[..]))
+    }
+
+    /// Writes the manifest beside its place.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn write(&self, path: &Path) -> Result<Ready> {
+        let mut output = OutputFile::create(path)?;
+        let mut text = self.to_json(true)?;
+        text.push(b'\n');
+        output.write_all(&text).map_err(|source| TableError::io(path, "write", source))?;
+        output.finish()
+    }
+
+    fn to_json(&self, pretty: bool) -> Result<Vec<u8>> {
+        let written = if pretty { serde_json::to_vec_pretty(self) } else { serde_json::to_vec(self) };
+        // Names and numbers always have a form in JSON; an error would be one of memory or of this program.
+        written.map_err(|error| TableError::ManifestDamaged { manifest: PathBuf::new(), problem: error.to_string() })
+    }
+}
+
+/// The one field that every version of the format has.
+#[derive(Deserialize)]
+struct Version {
+    ciphermill_manifest: u64,
+}
+
+pub(crate) fn same(left: &str, right: &str) -> bool {
+    left.as_bytes().ct_eq(right.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{mill, root_key};
+
+    fn manifest(mill: &Mill, root: &RootKey) -> Manifest {
+        let mut manifest = Manifest {
+            ciphermill_manifest: MANIFEST_FORMAT,
+            tool_version: "0.1.0".to_owned(),
+            created: "2026-01-01T00:00:00Z".to_owned(),
+            format: Format::Csv,
+            delimiter: Some(','),
+            root_key: ManifestKey {
+                name: root.name.clone(),
+                version: root.version,
+                check_value: keys::check_value(mill, root, Purpose::RootCheck, &[]).unwrap(),
+            },
+            rows: 3,
+            bytes: 99,
+            sha256: "00".repeat(32),
+            columns: vec![ManifestColumn {
+                name: "n".to_owned(),
+                logical: "l".to_owned(),
+                method: "random".to_owned(),
+                options: String::new(),
+                data_type: "Utf8".to_owned(),
+                nullable: true,
+                encoding: "base64url".to_owned(),
+                check_value: "0011223344556677".to_owned(),
+                values: 2,
+                nulls: 1,
+                metadata: BTreeMap::new(),
+            }],
+            signature: String::new(),
+        };
+        manifest.sign(mill, root).unwrap();
+        manifest
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_verified() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m");
+        let mill = mill();
+        let root = root_key(&mill, &[1; 32]);
+        let manifest = manifest(&mill, &root);
+        manifest.write(&path).unwrap().place(false).unwrap();
+        let read = Manifest::read(&path).unwrap();
+        assert_eq!(read, manifest);
+        read.verify(&path, &mill, &root).unwrap();
+    }
+
+    #[test]
+    fn every_change_is_noticed() {
+        let mill = mill();
+        let root = root_key(&mill, &[1; 32]);
+        let path = Path::new("m");
+        let good = manifest(&mill, &root);
+        let changes: [fn(&mut Manifest); 9] = [
+            |manifest| manifest.rows += 1,
+            |manifest| manifest.bytes += 1,
+            |manifest| manifest.delimiter = None,
+            |manifest| manifest.created.push('x'),
+            |manifest| manifest.root_key.name.push('x'),
+            |manifest| manifest.columns[0].logical.push('x'),
+            |manifest| manifest.columns[0].nullable = false,
+            |manifest| manifest.columns.clear(),
+            |manifest| {
+                manifest.signature.replace_range(0..1, if manifest.signature.starts_with('0') { "1" } else { "0" })
+            },
+        ];
+        for change in changes {
+            let mut changed = good.clone();
+            change(&mut changed);
+            let error = changed.verify(path, &mill, &root).unwrap_err();
+            assert!(matches!(error, TableError::ManifestAltered { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn another_key_is_told_from_a_changed_manifest() {
+        let mill = mill();
+        let root = root_key(&mill, &[1; 32]);
+        let manifest = manifest(&mill, &root);
+        let other = root_key(&mill, &[2; 32]);
+        assert!(matches!(manifest.verify(Path::new("m"), &mill, &other), Err(TableError::WrongKey { .. })));
+        let newer = RootKey { version: 2, ..root };
+        assert!(matches!(
+            manifest.verify(Path::new("m"), &mill, &newer),
+            Err(TableError::KeyVersion { wanted: 1, given: 2, .. })
+        ));
+    }
+
+    #[test]
+    fn unreadable_manifests_say_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("m");
+        assert!(matches!(Manifest::read(&path), Err(TableError::ManifestMissing { .. })));
+        for (text, version) in [("", false), ("{", false), ("{}", false), ("{\"ciphermill_manifest\":2}", true)] {
+            std::fs::write(&path, text).unwrap();
+            match Manifest::read(&path) {
+                Err(TableError::ManifestVersion { found: 2, .. }) => assert!(version),
+                Err(TableError::ManifestDamaged { .. }) => assert!(!version),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let mill = mill();
+        let manifest = manifest(&mill, &root_key(&mill, &[1; 32]));
+        let mut value = serde_json::to_value(&manifest).unwrap();
+        value["extra"] = 1.into();
+        std::fs::write(&path, value.to_string()).unwrap();
+        assert!(matches!(Manifest::read(&path), Err(TableError::ManifestDamaged { .. })));
+    }
+}

@@ -1,0 +1,293 @@
+//! From a table in clear to a protected one with its manifest.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use arrow_schema::{DataType, Field};
+use ciphermill::Mill;
+use ciphermill_contract::Direction;
+
+use crate::column::{ColumnSetup, ColumnWorker, suite_of};
+use crate::csv_scan::Scanner;
+use crate::error::{Result, TableError, find_column};
+use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
+use crate::keys::{self, Purpose, RootKey};
+use crate::manifest::{MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
+use crate::output::{OutputFile, Ready, check_output, check_vacant};
+use crate::parquet_io::{self, ParquetInput};
+use crate::spec::{ColumnSpec, Method};
+use crate::table::{Tally, Target, Watch};
+use crate::types::{check_type, type_tag};
+use crate::{csv_io, text};
+
+/// Bytes that all columns together may spend on remembering values that have been seen.
+pub(crate) const SEEN_LEN_MAX: usize = 96 << 20;
+
+/// Field metadata under this prefix describe the type, which protection changes.
+const EXTENSION_PREFIX: &str = "ARROW:extension:";
+
+/// Protects columns of a table and writes the manifest beside it.
+///
+/// The output appears, under its name, only when it is complete; the manifest is put into its place just before it.
+///
+/// # Errors
+/// [`TableError`], naming file, row and column. No output is left behind then.
+pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Progress) -> Result<Summary> {
+    let started = Instant::now();
+    check_columns(&job.columns)?;
+    let format = job
+        .format
+        .or_else(|| Format::of_path(&job.input))
+        .ok_or_else(|| TableError::FormatUnknown { file: job.input.clone() })?;
+    let manifest_path = manifest_path(&job.output);
+    check_output(&job.input, &job.output, job.force)?;
+    check_output(&job.input, &manifest_path, job.force)?;
+    check_cancel(&job.cancel)?;
+    let (file, bytes_total) = open_input(&job.input)?;
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total };
+    let planner = Planner { job, format, mill, root };
+    let done = match format {
+        Format::Csv => planner.csv(file, &watch)?,
+        Format::Parquet => planner.parquet(file, &watch)?,
+    };
+    check_cancel(&job.cancel)?;
+    let mut manifest = planner.manifest(&done)?;
+    manifest.sign(mill, root)?;
+    let written = manifest.write(&manifest_path)?;
+    let mut summary = summarize(&done.tally, &done.targets, done.ready.len, manifest_path.clone());
+    place_both(written, done.ready, &manifest_path, job.force)?;
+    summary.total = started.elapsed();
+    Ok(summary)
+}
+
+/// A protected table that is complete, and how it came about.
+struct Done<'m> {
+    tally: Tally,
+    targets: Vec<Target<'m>>,
+    columns: Vec<ManifestColumn>,
+    ready: Ready,
+}
+
+struct Planner<'a, 'm> {
+    job: &'a ProtectJob,
+    format: Format,
+    mill: &'m Mill,
+    root: &'a RootKey,
+}
+
+impl<'m> Planner<'_, 'm> {
+    fn csv(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let delimiter = self.delimiter();
+        let (mut scanner, names, header) = Scanner::open(file, &self.job.input, delimiter)?;
+        let fields: Vec<Arc<Field>> =
+            names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
+        let (mut targets, columns) = self.plan(&fields)?;
+        let mut output = OutputFile::create(&self.job.output)?;
+        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, watch)?;
+        Ok(Done { tally, targets, columns, ready: output.finish()? })
+    }
+
+    fn parquet(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let input = ParquetInput::open(file, &self.job.input)?;
+        let (mut targets, columns) = self.plan(input.schema().fields())?;
+        let output = OutputFile::create(&self.job.output)?;
+        let (tally, output) = parquet_io::transform(&input, &self.job.input, &mut targets, output, watch)?;
+        Ok(Done { tally, targets, columns, ready: output.finish()? })
+    }
+
+    fn delimiter(&self) -> u8 {
+        delimiter_of(&self.job.input, self.job.delimiter)
+    }
+
+    fn plan(&self, fields: &[Arc<Field>]) -> Result<(Vec<Target<'m>>, Vec<ManifestColumn>)> {
+        let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let file: Arc<Path> = self.job.input.as_path().into();
+        let mut targets = Vec::new();
+        let mut columns = Vec::new();
+        for spec in &self.job.columns {
+            let index = find_column(&file, &names, &spec.name)?;
+            let (target, column) = self.plan_column(spec, index, &fields[index], &file)?;
+            targets.push(target);
+            columns.push(column);
+        }
+        Ok((targets, columns))
+    }
+
+    fn plan_column(
+        &self,
+        spec: &ColumnSpec,
+        index: usize,
+        field: &Field,
+        file: &Arc<Path>,
+    ) -> Result<(Target<'m>, ManifestColumn)> {
+        let data_type = field.data_type();
+        let unsupported = |rule| TableError::UnsupportedType {
+            file: file.to_path_buf(),
+            column: spec.name.clone(),
+            data_type: data_type.to_string(),
+            rule,
+        };
+        check_type(&spec.method, data_type).map_err(unsupported)?;
+        let type_tag = type_tag(data_type).ok_or_else(|| unsupported("only flat types can be protected"))?;
+        if self.format == Format::Csv {
+            check_csv_alphabet(spec, self.delimiter())?;
+        }
+        let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical);
+        let context = keys::column_context(&spec.method, &associated_data);
+        let suite = suite_of(&spec.method);
+        let worker = ColumnWorker::new(ColumnSetup {
+            mill: self.mill,
+            key: keys::derive(self.mill, self.root, Purpose::Column, &context, suite)?,
+            file: Arc::clone(file),
+            column: spec.name.clone(),
+            method: spec.method.clone(),
+            direction: Direction::Encrypt,
+            associated_data,
+            seen_len_max: SEEN_LEN_MAX / self.job.columns.len(),
+        });
+        let (output, metadata) = protected_field(&spec.method, field);
+        let column = ManifestColumn {
+            name: spec.name.clone(),
+            logical: spec.logical.clone(),
+            method: spec.method.name().to_owned(),
+            options: spec.method.options(),
+            data_type: data_type.to_string(),
+            nullable: field.is_nullable(),
+            encoding: encoding_of(&spec.method, self.format).to_owned(),
+            check_value: keys::check_value(self.mill, self.root, Purpose::ColumnCheck, &context)?,
+            values: 0,
+            nulls: 0,
+            metadata,
+        };
+        Ok((Target { index, field: Arc::new(output), logical: spec.logical.clone(), worker }, column))
+    }
+
+    /// The manifest, without its signature.
+    fn manifest(&self, done: &Done<'_>) -> Result<Manifest> {
+        let columns = done.columns.iter().zip(&done.targets).map(|(column, target)| ManifestColumn {
+            values: target.worker.counts.values,
+            nulls: target.worker.counts.nulls,
+            ..column.clone()
+        });
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(Manifest {
+            ciphermill_manifest: MANIFEST_FORMAT,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            created: text::rfc_3339(now.as_secs()),
+            format: self.format,
+            delimiter: (self.format == Format::Csv).then(|| char::from(self.delimiter())),
+            root_key: ManifestKey {
+                name: self.root.name.clone(),
+                version: self.root.version,
+                check_value: keys::check_value(self.mill, self.root, Purpose::RootCheck, &[])?,
+            },
+            rows: done.tally.rows,
+            bytes: done.ready.len,
+            sha256: done.ready.sha256.clone(),
+            columns: columns.collect(),
+            signature: String::new(),
+        })
+    }
+}
+
+/// Refuses a job without columns, and one that names a column twice.
+fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
+    if columns.is_empty() {
+        return Err(TableError::NothingToDo);
+    }
+    for (index, spec) in columns.iter().enumerate() {
+        if columns[..index].iter().any(|before| before.name == spec.name) {
+            return Err(TableError::ColumnTwice { column: spec.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// What `ff1` writes must not need quotation marks that were not there before.
+fn check_csv_alphabet(spec: &ColumnSpec, delimiter: u8) -> Result<()> {
+    let Method::Ff1(options) = &spec.method else { return Ok(()) };
+    match [char::from(delimiter), '"', '\r', '\n'].into_iter().find(|special| options.alphabet.contains(*special)) {
+        None => Ok(()),
+        Some(special) => Err(TableError::Spec {
+            text: spec.to_string(),
+            problem: format!("the alphabet of a CSV column cannot hold {special:?}"),
+        }),
+    }
+}
+
+/// The field of a protected column, and the metadata that do not fit it.
+fn protected_field(method: &Method, field: &Field) -> (Field, BTreeMap<String, String>) {
+    if matches!(method, Method::Ff1(_)) {
+        return (field.clone(), BTreeMap::new());
+    }
+    let (removed, kept) = field
+        .metadata()
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .partition::<Vec<(String, String)>, _>(|(key, _)| key.starts_with(EXTENSION_PREFIX));
+    let protected = Field::new(field.name(), DataType::Binary, field.is_nullable())
+        .with_metadata(kept.into_iter().collect::<HashMap<_, _>>());
+    (protected, removed.into_iter().collect())
+}
+
+/// How protected values are stored.
+pub(crate) fn encoding_of(method: &Method, format: Format) -> &'static str {
+    match (method, format) {
+        (Method::Ff1(_), _) => "text",
+        (_, Format::Csv) => text::BASE64URL,
+        (_, Format::Parquet) => "binary",
+    }
+}
+
+/// The byte between fields: as given, or what the file's name suggests.
+fn delimiter_of(path: &Path, given: Option<u8>) -> u8 {
+    let is_tsv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
+    given.unwrap_or(if is_tsv { b'\t' } else { b',' })
+}
+
+/// Opens a table; returns its length in bytes too.
+pub(crate) fn open_input(path: &Path) -> Result<(File, u64)> {
+    let file = File::open(path).map_err(|source| TableError::io(path, "open", source))?;
+    let metadata = file.metadata().map_err(|source| TableError::io(path, "read", source))?;
+    Ok((file, metadata.len()))
+}
+
+/// Puts manifest and table into their places. The manifest goes first, so that no protected table ever stands without
+/// one; when the table cannot follow, a manifest that is new is taken away again.
+fn place_both(manifest: Ready, table: Ready, manifest_path: &Path, force: bool) -> Result<()> {
+    let is_new = check_vacant(manifest_path, false).is_ok();
+    manifest.place(force)?;
+    if let Err(error) = table.place(force) {
+        if is_new {
+            // The error that matters is the one above.
+            let _ = std::fs::remove_file(manifest_path);
+        }
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Adds up what the columns have done.
+pub(crate) fn summarize(tally: &Tally, targets: &[Target<'_>], output_bytes: u64, manifest: PathBuf) -> Summary {
+    let mut summary = Summary {
+        rows: tally.rows,
+        batches: tally.batches,
+        batch_rows_max: tally.batch_rows_max,
+        batch_bytes_max: tally.batch_bytes_max,
+        output_bytes,
+        manifest,
+        ..Summary::default()
+    };
+    for column in targets.iter().map(Target::summary) {
+        summary.values += column.values;
+        summary.nulls += column.nulls;
+        summary.processed += column.processed;
+        summary.bytes += column.bytes;
+        summary.in_mill += column.in_mill;
+        summary.columns.push(column);
+    }
+    summary
+}

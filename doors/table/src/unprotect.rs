@@ -1,0 +1,283 @@
+//! From a protected table and its manifest back to the table in clear.
+
+use std::fs::File;
+use std::io::Seek;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_schema::{DataType, Field};
+use ciphermill::Mill;
+use ciphermill_contract::Direction;
+
+use crate::column::{ColumnSetup, ColumnWorker, suite_of};
+use crate::csv_io;
+use crate::csv_scan::Scanner;
+use crate::error::{Result, TableError, find_column};
+use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel};
+use crate::keys::{self, Purpose, RootKey};
+use crate::manifest::{Manifest, ManifestColumn, manifest_path, same};
+use crate::output::{HashingReader, OutputFile, check_output, sha256_of};
+use crate::parquet_io::{self, ParquetInput};
+use crate::protect::{SEEN_LEN_MAX, encoding_of, open_input, summarize};
+use crate::spec::Method;
+use crate::table::{Tally, Target, Watch};
+use crate::types::{check_type, is_text, type_tag, value_type};
+
+/// Restores the protected columns of a table.
+///
+/// Before anything is written, the manifest's signature is verified under the given key. Each value is authenticated with
+/// its column's logical name; rows, counts and the file's hash are compared with the manifest before the output appears.
+/// Token columns stay as they are, and the summary says so.
+///
+/// # Errors
+/// [`TableError`], naming file, row and column. No output is left behind then.
+pub fn unprotect(job: &UnprotectJob, mill: &Mill, root: &RootKey, progress: &dyn Progress) -> Result<Summary> {
+    let started = Instant::now();
+    let manifest_path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
+    check_output(&job.input, &job.output, job.force)?;
+    check_output(&manifest_path, &job.output, job.force)?;
+    check_cancel(&job.cancel)?;
+    let manifest = Manifest::read(&manifest_path)?;
+    manifest.verify(&manifest_path, mill, root)?;
+    let (file, bytes_total) = open_input(&job.input)?;
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total };
+    let restorer = Restorer { job, manifest: &manifest, manifest_path: &manifest_path, mill, root, bytes_total };
+    let done = match manifest.format {
+        Format::Csv => restorer.csv(file, &watch),
+        Format::Parquet => restorer.parquet(file, &watch),
+    };
+    let done = done.map_err(|error| restorer.explain(error))?;
+    restorer.compare(&done)?;
+    check_cancel(&job.cancel)?;
+    let ready = done.output.finish()?;
+    let mut summary = summarize(&done.tally, &done.plan.targets, ready.len, manifest_path.clone());
+    // Ascending places: each summary lands where its column stands in the manifest.
+    for (place, token) in done.plan.tokens {
+        summary.columns.insert(place.min(summary.columns.len()), token);
+    }
+    ready.place(job.force)?;
+    summary.total = started.elapsed();
+    Ok(summary)
+}
+
+/// What is done with the columns of the file at hand. Numbers are places among the manifest's columns.
+#[derive(Default)]
+struct Plan<'m> {
+    targets: Vec<Target<'m>>,
+    places: Vec<usize>,
+    tokens: Vec<(usize, ColumnSummary)>,
+}
+
+/// A restored table, still to be compared with the manifest.
+struct Done<'m> {
+    tally: Tally,
+    plan: Plan<'m>,
+    sha256: String,
+    output: OutputFile,
+}
+
+struct Restorer<'a, 'm> {
+    job: &'a UnprotectJob,
+    manifest: &'a Manifest,
+    manifest_path: &'a Path,
+    mill: &'m Mill,
+    root: &'a RootKey,
+    bytes_total: u64,
+}
+
+impl<'m> Restorer<'_, 'm> {
+    fn csv(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let delimiter = self.manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
+        let delimiter = delimiter.ok_or_else(|| self.damaged("a CSV file needs a delimiter of one byte".to_owned()))?;
+        let (mut scanner, names, header) = Scanner::open(HashingReader::new(file), &self.job.input, delimiter)?;
+        let fields: Vec<Arc<Field>> =
+            names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
+        let mut plan = self.plan(&fields)?;
+        let mut output = OutputFile::create(&self.job.output)?;
+        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, watch)?;
+        let sha256 = scanner.into_reader().sha256();
+        Ok(Done { tally, plan, sha256, output })
+    }
+
+    fn parquet(&self, mut file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let path = &self.job.input;
+        let on_read = |source| TableError::io(path, "read", source);
+        let input = ParquetInput::open(file.try_clone().map_err(on_read)?, path)?;
+        let mut plan = self.plan(input.schema().fields())?;
+        let output = OutputFile::create(&self.job.output)?;
+        let (tally, output) = parquet_io::transform(&input, path, &mut plan.targets, output, watch)?;
+        let sha256 = if self.job.allow_changed {
+            String::new()
+        } else {
+            file.rewind().map_err(on_read)?;
+            sha256_of(&mut file, || watch.check(), path)?
+        };
+        Ok(Done { tally, plan, sha256, output })
+    }
+
+    fn plan(&self, fields: &[Arc<Field>]) -> Result<Plan<'m>> {
+        let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let file: Arc<Path> = self.job.input.as_path().into();
+        let renamed = self.renamed()?;
+        let mut plan = Plan::default();
+        for ((place, column), name) in self.manifest.columns.iter().enumerate().zip(renamed) {
+            let index = find_column(&file, &names, name)?;
+            let method = Method::parse(&column.method, &column.options)
+                .map_err(|error| self.damaged(format!("column `{}`: {error}", column.name)))?;
+            if method.is_reversible() {
+                plan.places.push(place);
+                plan.targets.push(self.plan_column(column, method, index, &fields[index], &file)?);
+            } else {
+                plan.tokens.push((place, token_summary(column, &method, name)));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The names that the manifest's columns have in the file at hand.
+    fn renamed(&self) -> Result<Vec<&str>> {
+        let columns = &self.manifest.columns;
+        let mut names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        for (name, logical) in &self.job.renamed {
+            let mut found = (0..columns.len()).filter(|index| columns[*index].logical == *logical);
+            match (found.next(), found.next()) {
+                (Some(index), None) => names[index] = name,
+                (Some(_), Some(_)) => {
+                    return Err(TableError::ColumnAmbiguous {
+                        file: self.manifest_path.to_owned(),
+                        column: logical.clone(),
+                    });
+                }
+                (None, _) => {
+                    let logicals: Vec<String> = columns.iter().map(|column| format!("`{}`", column.logical)).collect();
+                    return Err(TableError::ColumnUnknown {
+                        file: self.manifest_path.to_owned(),
+                        column: logical.clone(),
+                        available: logicals.join(", "),
+                    });
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    fn plan_column(
+        &self,
+        column: &ManifestColumn,
+        method: Method,
+        index: usize,
+        field: &Field,
+        file: &Arc<Path>,
+    ) -> Result<Target<'m>> {
+        let damaged = |problem: String| self.damaged(format!("column `{}`: {problem}", column.name));
+        let data_type: DataType =
+            column.data_type.parse().map_err(|_| damaged(format!("`{}` is not an Arrow type", column.data_type)))?;
+        check_type(&method, &data_type).map_err(|rule| damaged(rule.to_owned()))?;
+        let type_tag = type_tag(&data_type).ok_or_else(|| damaged("a nested type".to_owned()))?;
+        if column.encoding != encoding_of(&method, self.manifest.format) {
+            return Err(damaged(format!("`{}` is not this method's encoding", column.encoding)));
+        }
+        self.check_stored_type(&method, field, file)?;
+        let associated_data = keys::associated_data(&method, type_tag, &column.logical);
+        let context = keys::column_context(&method, &associated_data);
+        if !same(&keys::check_value(self.mill, self.root, Purpose::ColumnCheck, &context)?, &column.check_value) {
+            return Err(damaged("its key check value is another one".to_owned()));
+        }
+        let mut metadata = field.metadata().clone();
+        metadata.extend(column.metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let worker = ColumnWorker::new(ColumnSetup {
+            mill: self.mill,
+            key: keys::derive(self.mill, self.root, Purpose::Column, &context, suite_of(&method))?,
+            file: Arc::clone(file),
+            column: field.name().clone(),
+            method,
+            direction: Direction::Decrypt,
+            associated_data,
+            seen_len_max: SEEN_LEN_MAX / self.manifest.columns.len().max(1),
+        });
+        let field = Field::new(field.name(), data_type, column.nullable).with_metadata(metadata);
+        Ok(Target { index, field: Arc::new(field), logical: column.logical.clone(), worker })
+    }
+
+    /// Protected values are byte strings, in CSV files and for `ff1` texts; another type was put there by somebody.
+    fn check_stored_type(&self, method: &Method, field: &Field, file: &Path) -> Result<()> {
+        let stored = value_type(field.data_type());
+        let wants_text = self.manifest.format == Format::Csv || matches!(method, Method::Ff1(_));
+        let is_binary = matches!(stored, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+        if if wants_text { is_text(stored) } else { is_binary } {
+            return Ok(());
+        }
+        Err(TableError::UnsupportedType {
+            file: file.to_owned(),
+            column: field.name().clone(),
+            data_type: field.data_type().to_string(),
+            rule: if wants_text { "its protected values are texts" } else { "its protected values are byte strings" },
+        })
+    }
+
+    fn damaged(&self, problem: String) -> TableError {
+        TableError::ManifestDamaged { manifest: self.manifest_path.to_owned(), problem }
+    }
+
+    /// Compares the file that was read with the one that the manifest was written for.
+    fn compare(&self, done: &Done<'_>) -> Result<()> {
+        if self.job.allow_changed {
+            return Ok(());
+        }
+        let changed = |problem: String| TableError::Changed { file: self.job.input.clone(), problem };
+        if self.bytes_total < self.manifest.bytes {
+            return Err(self.truncated(&format!("it ends after row {}", done.tally.rows)));
+        }
+        if done.tally.rows != self.manifest.rows {
+            return Err(changed(format!("{} rows, and the manifest says {}", done.tally.rows, self.manifest.rows)));
+        }
+        for (target, place) in done.plan.targets.iter().zip(&done.plan.places) {
+            let (found, wanted) = (target.worker.counts.nulls, self.manifest.columns[*place].nulls);
+            if found != wanted {
+                let column = target.worker.column();
+                return Err(changed(format!(
+                    "column `{column}` has {found} empty values, and the manifest says {wanted}"
+                )));
+            }
+        }
+        if !same(&done.sha256, &self.manifest.sha256) {
+            return Err(changed("its SHA-256 is not the one in the manifest".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// What a truncated file looks like is told from what the manifest says of its length.
+    fn explain(&self, error: TableError) -> TableError {
+        if self.job.allow_changed || self.bytes_total >= self.manifest.bytes {
+            return error;
+        }
+        match &error {
+            TableError::Parquet { .. } | TableError::Arrow { .. } => self.truncated(&error.to_string()),
+            other if other.may_come_from_truncation() => self.truncated(&error.to_string()),
+            _ => error,
+        }
+    }
+
+    fn truncated(&self, problem: &str) -> TableError {
+        let (found, wanted, rows) = (self.bytes_total, self.manifest.bytes, self.manifest.rows);
+        let problem = format!("{found} of {wanted} bytes are left of {rows} rows; {problem}");
+        TableError::Truncated { file: self.job.input.clone(), problem }
+    }
+}
+
+fn token_summary(column: &ManifestColumn, method: &Method, name: &str) -> ColumnSummary {
+    ColumnSummary {
+        name: name.to_owned(),
+        logical: column.logical.clone(),
+        method: method.name(),
+        suite: suite_of(method),
+        values: column.values,
+        nulls: column.nulls,
+        processed: 0,
+        bytes: 0,
+        in_mill: std::time::Duration::ZERO,
+        engines: Vec::new(),
+        left_as_tokens: true,
+    }
+}
