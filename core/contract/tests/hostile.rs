@@ -121,6 +121,48 @@ proptest! {
         prop_assert!(arena.iter().all(|byte| *byte == 0xa5));
     }
 
+    /// Operations nearly as batches usually have them, in place and in order, with now and then something amiss: the
+    /// check has a shortcut for these, which must not let anything pass.
+    #[test]
+    fn nearly_usual_batches_are_judged_alike(
+        which in 0usize..4,
+        ops in prop::collection::vec((0u32..5, 0u32..3, 0u32..3, 0u32..24, 0u32..4, 0u32..40, 0u32..40), 1..7),
+        aad in (0u32..300, 0u16..9),
+    ) {
+        let suite: Suite = ["aes-128-cbc", "aes-128-gcm", "aes-128-ctr", "chacha20-poly1305"][which].parse().expect("a suite");
+        let tag_len = suite.default_tag_len() as u16;
+        let takes_aad = suite.aad_len().max > 0;
+        let mut at = 20u32;
+        let ops: Vec<Op> = ops
+            .into_iter()
+            .map(|(blocks, gap, tag_gap, back, own_aad, amiss, where_to)| {
+                let len = blocks * 16;
+                let offset = (at + gap).saturating_sub(if amiss == 0 { back } else { 0 });
+                let tag = if amiss == 1 { where_to * 8 } else { offset + len + tag_gap };
+                let mut op = Op::in_place(KEY, Span::new(offset, len)).with_iv(&[1; 16][..suite.default_iv_len()]);
+                if tag_len > 0 {
+                    op = op.with_tag(tag, if amiss == 2 { 5 } else { tag_len });
+                }
+                if takes_aad {
+                    op = if own_aad == 0 { op.with_aad(where_to * 8, 4) } else { op.with_aad(aad.0, aad.1) };
+                }
+                if amiss == 3 {
+                    op.output = offset.saturating_sub(back);
+                }
+                if amiss == 4 {
+                    op.iv_len ^= 1;
+                }
+                at = offset + len + tag_gap + u32::from(tag_len);
+                op
+            })
+            .collect();
+        let mut checked_ops = ops.clone();
+        let mut arena = vec![0u8; ARENA];
+        let direction = Direction::Encrypt;
+        let result = Batch::new(suite, direction, &mut checked_ops, &mut arena).check().map(|_| ());
+        prop_assert_eq!(result.is_ok(), keeps_promises(suite, direction, &ops, ARENA), "{:?}", result);
+    }
+
     /// Neat operations, one after another, so that most batches pass; `work` fills everything that it is given.
     #[test]
     fn work_reaches_output_and_tag_and_nothing_else(

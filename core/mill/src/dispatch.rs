@@ -6,7 +6,7 @@ use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{
     Batch, CheckedBatch, EngineKinds, Error, KeyMaterial, OpStatus, PreparedKey, Reason, Result, Suite,
 };
-use ciphermill_keys::{KeyEntry, KeyLease};
+use ciphermill_keys::{KeyEntry, KeyLease, PreparedName};
 use ciphermill_router::{Candidate, Request, Route, decide};
 use smallvec::SmallVec;
 
@@ -45,6 +45,9 @@ impl Queues {
             return Ok(account(&mut batch, route));
         }
         let lease = shared.keys.lease();
+        if let Some(route) = self.run_unrestricted(shared, &mut batch, &lease, plan_kinds, pinned)? {
+            return Ok(account(&mut batch, route));
+        }
         let mut entries = Entries::with_capacity(batch.len());
         let kinds = lease_keys(shared, &mut batch, &lease, plan_kinds, &mut entries);
         let route = match kinds {
@@ -52,6 +55,37 @@ impl Queues {
             None => self.run_rounds(shared, &mut batch, &entries, plan_kinds, pinned)?,
         };
         Ok(account(&mut batch, route))
+    }
+
+    /// The usual case: every key is there, may be held by any of the engines, has no budget, and is prepared in one go.
+    /// `None` when that is not so; nothing has happened then.
+    fn run_unrestricted(
+        &mut self,
+        shared: &Shared,
+        batch: &mut CheckedBatch<'_>,
+        lease: &KeyLease<'_>,
+        plan_kinds: EngineKinds,
+        pinned: Option<usize>,
+    ) -> Result<Option<Route>> {
+        let route = choose(shared, batch, plan_kinds, pinned)?;
+        let slot = &shared.engines[route.engine];
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let now_unix_s = if shared.keys.any_expiry() { now_unix_s() } else { 0 };
+        let name = PreparedName::new(route.engine, suite);
+        let prepare = |material: &KeyMaterial<'_>| slot.engine.prepare(material, suite);
+        let mut prepared = Prepared::from_elem(None, batch.len());
+        for (op, place) in batch.ops().iter().zip(prepared.iter_mut()) {
+            let Some(entry) = lease.entry(op.key) else { return Ok(None) };
+            let Ok(own_kinds) = entry.check(suite, direction, now_unix_s) else { return Ok(None) };
+            if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
+                return Ok(None);
+            }
+            let Ok(key) = entry.prepared_as(name, prepare) else { return Ok(None) };
+            *place = Some(key);
+        }
+        let queue = self.on(route.engine, slot)?;
+        queue.run(&mut batch.attach_keys(&prepared)?);
+        Ok(Some(route))
     }
 
     /// Runs the pending operations on one engine.
@@ -68,22 +102,17 @@ impl Queues {
         let queue = self.on(route.engine, slot)?;
         let mut prepared = Prepared::with_capacity(entries.len());
         let suite = batch.suite();
+        let name = PreparedName::new(route.engine, suite);
         let prepare = |material: &KeyMaterial<'_>| slot.engine.prepare(material, suite);
-        let mut last: Option<(&KeyEntry, &PreparedKey)> = None;
         for (index, entry) in entries.iter().enumerate() {
-            prepared.push(match (*entry, last) {
-                (None, _) => None,
-                (Some(entry), Some((known, key))) if core::ptr::eq(entry, known) => Some(key),
-                (Some(entry), _) => match entry.prepared(route.engine, suite, prepare) {
-                    Ok(key) => {
-                        last = Some((entry, key));
-                        Some(key)
-                    }
-                    Err(error) => {
-                        refuse(batch, index, &error);
-                        None
-                    }
-                },
+            let key = entry.map(|entry| entry.prepared_as(name, prepare));
+            prepared.push(match key {
+                None => None,
+                Some(Ok(key)) => Some(key),
+                Some(Err(error)) => {
+                    refuse(batch, index, &error);
+                    None
+                }
             });
         }
         queue.run(&mut batch.attach_keys(&prepared)?);
