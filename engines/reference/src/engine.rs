@@ -8,7 +8,7 @@ use ciphermill_contract::{
     PreparedKey, QueueHint, Result, Suite,
 };
 
-use crate::{CAPABILITIES, aead, block, chain, digest, fpe, mac, prepare, random, stream};
+use crate::{CAPABILITIES, aead, block, chain, digest, fpe, mac, prepare, public, random, stream};
 
 /// The name under which mills, policies and records know this engine.
 pub(crate) const NAME: &str = "reference";
@@ -84,6 +84,8 @@ fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> O
         Suite::Chain(chain) => chain::process(chain, direction, buffers),
         Suite::Fpe(ff1) => fpe::process(ff1, direction, buffers),
         Suite::Random => random::process(buffers),
-        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => OpStatus::EngineFault,
+        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => {
+            public::process(suite, direction, buffers)
+        }
     }
 }

@@ -17,6 +17,7 @@ mod fpe;
 mod legacy;
 mod mac;
 mod prepare;
+mod public;
 mod random;
 mod stream;
 mod tag;

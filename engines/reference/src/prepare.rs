@@ -2,27 +2,27 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode};
-use ciphermill_contract::{Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite};
+use ciphermill_contract::{Error, KeyForm, KeyMaterial, PreparedKey, Result, Suite};
 use subtle::ConstantTimeEq;
 
 use crate::aead::AeadKey;
 use crate::block::{self, BlockKey, XtsKey};
 use crate::chain::ChainKey;
-use crate::engine::NAME;
 use crate::fpe::FpeKey;
 use crate::mac::MacKey;
+use crate::public;
 use crate::stream::StreamKey;
 
 /// Prepares a key for a suite.
 ///
 /// # Errors
 /// `Refused` with `KeyUnsuitable`: the form is not a secret, the suite takes no key, the length is none that it takes,
-/// or the two halves of an XTS key are equal; with `EngineUnavailable` for suites that the engine does not run.
+/// or the two halves of an XTS key are equal; for public-key suites see [`public::prepare`].
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
-    let unsuitable = |problem| Error::key(suite, problem);
     if suite.is_public_key() {
-        return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
+        return public::prepare(key, suite);
     }
+    let unsuitable = |problem| Error::key(suite, problem);
     if key.form != KeyForm::Secret || !suite.needs_key() {
         return Err(unsuitable(KeyProblem::Form));
     }
@@ -37,10 +37,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Mac(mac) => MacKey::new(mac, key.bytes).map(PreparedKey::new),
         Suite::Chain(chain) => ChainKey::new(chain, key.bytes).map(PreparedKey::new),
         Suite::Fpe(ff1) => FpeKey::new(ff1, key.bytes).map(PreparedKey::new),
-        Suite::Digest(_) | Suite::Random => Err(KeyProblem::Form),
-        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => {
-            return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
-        }
+        _ => Err(KeyProblem::Form),
     };
     prepared.map_err(unsuitable)
 }

@@ -1,0 +1,44 @@
+//! Which public-key suites run here, and what they cost.
+
+use ciphermill_contract::suite::lists;
+use ciphermill_contract::{Capability, Cost, Directions, Suite};
+
+/// Nanoseconds of one RSA operation by modulus size, the mean of private and public operation.
+const RSA_NS: [f64; 4] = [210_000.0, 1_030_000.0, 3_100_000.0, 6_700_000.0];
+
+/// A group with its prior: nanoseconds of one operation, the mean of both directions, and of a byte of message.
+const fn group(suites: &'static [Suite], op_ns: f64, byte_ns: f64) -> Capability {
+    Capability::new(suites, Cost::new(100.0, op_ns, byte_ns))
+}
+
+/// `len` suites of an RSA list from the one at `from` on; lists go by modulus size.
+const fn rsa(suites: &'static [Suite], from: usize, len: usize, size: usize) -> Capability {
+    group(suites.split_at(from).1.split_at(len).0, RSA_NS[size], 2.0)
+}
+
+/// Every public-key suite but those on binary curves.
+pub(crate) const CAPABILITIES: &[Capability] = &[
+    rsa(&lists::RSA_SIGN_PKCS1, 0, 4, 0),
+    rsa(&lists::RSA_SIGN_PKCS1, 4, 4, 1),
+    rsa(&lists::RSA_SIGN_PKCS1, 8, 4, 2),
+    rsa(&lists::RSA_SIGN_PKCS1, 12, 4, 3),
+    rsa(&lists::RSA_SIGN_PSS, 0, 3, 0),
+    rsa(&lists::RSA_SIGN_PSS, 3, 4, 1),
+    rsa(&lists::RSA_SIGN_PSS, 7, 4, 2),
+    rsa(&lists::RSA_SIGN_PSS, 11, 4, 3),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 0, 1, 0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 1, 1, 1),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 2, 1, 2),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 3, 1, 3),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 0, 2, 0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 2, 2, 1),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 4, 2, 2),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 6, 2, 3),
+    group(&lists::ECDSA, 400_000.0, 2.0),
+    group(&lists::ECDH, 400_000.0, 0.0).directions(Directions::ENCRYPT),
+    group(&lists::DH, 6_000_000.0, 0.0).directions(Directions::ENCRYPT),
+    group(&lists::X25519, 45_000.0, 0.0).directions(Directions::ENCRYPT),
+    group(&lists::ED25519, 40_000.0, 2.0),
+    group(&lists::ML_KEM, 50_000.0, 0.0),
+    group(&lists::ML_DSA, 250_000.0, 3.0),
+];

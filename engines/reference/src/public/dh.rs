@@ -1,0 +1,71 @@
+//! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919.
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::DhGroup;
+use ciphermill_contract::{KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
+use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
+use crypto_bigint::{BoxedUint, Odd};
+use zeroize::Zeroizing;
+
+use super::{BAD_PUBLIC_VALUE, Outcome, ffdhe, put_output, state};
+
+/// A private exponent and its group in Montgomery form. The exponent is as wide as its encoding, whose length is no
+/// secret; exponentiation takes the same steps for all exponents of a width.
+struct DhKey {
+    group: DhGroup,
+    params: BoxedMontyParams,
+    exponent: Zeroizing<BoxedUint>,
+}
+
+/// Prepares a private exponent.
+///
+/// # Errors
+/// `Length` when it is longer than the prime; `Weak` when it is zero; `Parameters` when it is not below the order
+/// `(p - 1) / 2`.
+pub(super) fn prepare(key: &KeyMaterial<'_>, group: DhGroup) -> Result<PreparedKey, KeyProblem> {
+    if key.bytes.len() > group.len() {
+        return Err(KeyProblem::Length);
+    }
+    let exponent = Zeroizing::new(number(key.bytes).ok_or(KeyProblem::Length)?);
+    if bool::from(exponent.is_zero()) {
+        return Err(KeyProblem::Weak);
+    }
+    let prime = number(prime(group)).ok_or(KeyProblem::Parameters)?;
+    if *exponent >= prime.wrapping_shr(1) {
+        return Err(KeyProblem::Parameters);
+    }
+    let prime = Odd::new(prime).into_option().ok_or(KeyProblem::Parameters)?;
+    Ok(PreparedKey::new(DhKey { group, params: BoxedMontyParams::new(prime), exponent }))
+}
+
+/// Agrees with the peer whose public value is the input.
+pub(super) fn agree(group: DhGroup, buffers: &mut OpBuffers<'_>) -> Outcome {
+    let key: &DhKey = state(buffers)?;
+    if key.group != group {
+        return Err(OpStatus::EngineFault);
+    }
+    let peer = number(buffers.input).ok_or(BAD_PUBLIC_VALUE)?;
+    // RFC 7919, 5.1: 1 < y < p - 1. The primes are safe, so no other value lies in a small subgroup.
+    let last = key.params.modulus().wrapping_sub(BoxedUint::one());
+    if peer <= BoxedUint::one() || peer >= last {
+        return Err(BAD_PUBLIC_VALUE);
+    }
+    let power = Zeroizing::new(BoxedMontyForm::new(peer, &key.params).pow(&key.exponent));
+    let shared = Zeroizing::new(power.retrieve());
+    put_output(buffers, &Zeroizing::new(shared.to_be_bytes()))
+}
+
+/// The prime of a group, big-endian.
+pub(super) fn prime(group: DhGroup) -> &'static [u8] {
+    match group {
+        DhGroup::Ffdhe2048 => &ffdhe::FFDHE2048,
+        DhGroup::Ffdhe3072 => &ffdhe::FFDHE3072,
+        DhGroup::Ffdhe4096 => &ffdhe::FFDHE4096,
+    }
+}
+
+/// A big-endian number as wide as its encoding.
+fn number(bytes: &[u8]) -> Option<BoxedUint> {
+    let bits = u32::try_from(bytes.len()).ok()?.checked_mul(8)?;
+    BoxedUint::from_be_slice(bytes, bits).ok()
+}
