@@ -25,7 +25,7 @@ const NO_NUMERAL: u32 = u32::MAX;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Alphabet {
     characters: Vec<char>,
-    ascii: [u32; 128],
+    ascii: Box<[u32; 128]>,
     others: HashMap<char, u32>,
 }
 
@@ -68,7 +68,7 @@ impl Alphabet {
         if characters.len() > ALPHABET_LEN_MAX {
             return Err(format!("an alphabet has at most {ALPHABET_LEN_MAX} characters"));
         }
-        let mut ascii = [NO_NUMERAL; 128];
+        let mut ascii = Box::new([NO_NUMERAL; 128]);
         let mut others = HashMap::new();
         for (numeral, character) in (0u32..).zip(&characters) {
             let before = match ascii.get_mut(*character as usize) {

@@ -46,7 +46,7 @@ pub(crate) fn sample_array(data_type: &DataType, len: usize, seed: u64) -> Array
         // Few distinct values, as dictionaries have, and some that no row uses.
         let few = sample_array(values, 20, seed);
         let picks: Vec<Option<u64>> =
-            (0..len).map(|_| (numbers.next() % 5 != 0).then(|| numbers.next() % 15)).collect();
+            (0..len).map(|_| (!numbers.next().is_multiple_of(5)).then(|| numbers.next() % 15)).collect();
         let picked: Vec<ArrayRef> = picks
             .iter()
             .map(|pick| pick.map_or_else(|| arrow_array::new_null_array(values, 1), |row| few.slice(row as usize, 1)))
@@ -58,7 +58,7 @@ pub(crate) fn sample_array(data_type: &DataType, len: usize, seed: u64) -> Array
     let texts: Vec<Option<String>> = (0..len)
         .map(|_| {
             let word = WORDS[(numbers.next() % 9) as usize];
-            (numbers.next() % 5 != 0).then(|| format!("{word}{}", "7".repeat((numbers.next() % 20) as usize)))
+            (!numbers.next().is_multiple_of(5)).then(|| format!("{word}{}", "7".repeat((numbers.next() % 20) as usize)))
         })
         .collect();
     let bytes: Vec<Option<Vec<u8>>> = texts

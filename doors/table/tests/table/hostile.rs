@@ -1,5 +1,6 @@
 //! Wrong keys, wrong columns, changed bytes, files cut short: an error that names the place, and nothing left behind.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -78,14 +79,17 @@ fn what_is_no_protected_value_is_named() {
     assert!(error.contains("shorter than a tag") && error.contains("row 2, column `city`"), "{error}");
 }
 
+/// What somebody does to a file's lines.
+type Change<'a> = &'a dyn Fn(&mut Vec<String>);
+
 #[test]
 fn removed_swapped_and_emptied_rows_are_noticed() {
-    let change = |bench: &Bench, change: &dyn Fn(&mut Vec<String>)| {
+    let change = |bench: &Bench, change: Change<'_>| {
         let mut lines: Vec<String> = bench.text("out.csv").lines().map(str::to_owned).collect();
         change(&mut lines);
         bench.write("out.csv", lines.join("\n") + "\n");
     };
-    let cases: [(&str, &dyn Fn(&mut Vec<String>)); 4] = [
+    let cases: [(&str, Change<'_>); 4] = [
         ("ends after row 2", &|lines| {
             lines.remove(2);
         }),
@@ -358,7 +362,7 @@ fn the_manifest_says_what_was_done_and_no_more() {
 fn a_column_of_another_type_was_put_there_by_somebody() {
     let bench = Bench::new();
     let table = batch(vec![("t", Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef)]);
-    write_parquet(&bench.path("in.parquet"), &[table.clone()], None);
+    write_parquet(&bench.path("in.parquet"), from_ref(&table), None);
     bench.protect("in.parquet", "out.parquet", &["t=random"]).unwrap();
     write_parquet(&bench.path("out.parquet"), &[table], None);
     let before = bench.names();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -31,7 +32,7 @@ fn every_type_comes_back_under_every_method() {
         .map(|(at, data_type)| (format!("c{at}"), sample_array(data_type, 300, at as u64)))
         .collect();
     let original = batch(arrays.iter().map(|(name, array)| (name.as_str(), Arc::clone(array))).collect());
-    write_parquet(&bench.path("in.parquet"), &[original.clone()], None);
+    write_parquet(&bench.path("in.parquet"), from_ref(&original), None);
     let original = read_parquet(&bench.path("in.parquet"));
     for method in ["random", "deterministic"] {
         let columns: Vec<String> = arrays.iter().map(|(name, _)| format!("{name}={method}")).collect();
@@ -106,7 +107,7 @@ fn ff1_keeps_text_types() {
         let (input, output, back) =
             (format!("{at}.parquet"), format!("{at}.out.parquet"), format!("{at}.back.parquet"));
         let plain = batch(vec![("t", arrow_cast::cast(&texts, data_type).unwrap())]);
-        write_parquet(&bench.path(&input), &[plain.clone()], None);
+        write_parquet(&bench.path(&input), from_ref(&plain), None);
         bench.protect(&input, &output, &["t=ff1"]).unwrap();
         let protected = read_parquet(&bench.path(&output));
         assert_eq!(protected.schema(), plain.schema(), "{data_type}");
@@ -126,7 +127,7 @@ fn a_dictionary_is_processed_once_a_value() {
     let words = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
     let mut numbers = Numbers(9);
     let picks: Vec<Option<&str>> =
-        (0..ROWS).map(|_| (numbers.next() % 10 != 0).then(|| words[(numbers.next() % 5) as usize])).collect();
+        (0..ROWS).map(|_| (!numbers.next().is_multiple_of(10)).then(|| words[(numbers.next() % 5) as usize])).collect();
     let dictionary: DictionaryArray<Int32Type> = picks.iter().copied().collect();
     let plain: StringArray = picks.iter().copied().collect();
     let table = batch(vec![
@@ -137,7 +138,7 @@ fn a_dictionary_is_processed_once_a_value() {
         ("f", Arc::new(StringArray::from_iter_values(picks.iter().map(|word| word.unwrap_or("NOTHING"))))),
     ]);
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(30_000)).build();
-    write_parquet(&bench.path("in.parquet"), &[table.clone()], Some(properties));
+    write_parquet(&bench.path("in.parquet"), from_ref(&table), Some(properties));
     let columns = ["d=deterministic", "t=token", "p=deterministic", "r=random", "f=ff1:alphabet=upper"];
     let summary = bench.protect("in.parquet", "out.parquet", &columns).unwrap();
     let nulls = picks.iter().filter(|pick| pick.is_none()).count() as u64;
@@ -228,7 +229,7 @@ fn nested_columns_and_numbers_under_ff1_are_refused() {
 fn empty_tables_and_dictionaries_with_null_values_pass() {
     let bench = Bench::new();
     let empty = batch(vec![("a", Arc::new(StringArray::from(Vec::<&str>::new())) as ArrayRef)]);
-    write_parquet(&bench.path("in.parquet"), &[empty.clone()], None);
+    write_parquet(&bench.path("in.parquet"), from_ref(&empty), None);
     let summary = bench.protect("in.parquet", "out.parquet", &["a=random"]).unwrap();
     assert_eq!((summary.rows, summary.processed), (0, 0));
     bench.unprotect("out.parquet", "back.parquet").unwrap();
@@ -240,7 +241,7 @@ fn long_values_make_small_batches() {
     let bench = Bench::new();
     let long: Vec<String> = (0..200).map(|row| format!("{row}{}", "x".repeat(400_000))).collect();
     let table = batch(vec![("t", Arc::new(StringArray::from(long)) as ArrayRef)]);
-    write_parquet(&bench.path("in.parquet"), &[table.clone()], None);
+    write_parquet(&bench.path("in.parquet"), from_ref(&table), None);
     let summary = bench.protect("in.parquet", "out.parquet", &["t=random"]).unwrap();
     assert!(summary.batch_bytes_max < 64 << 20, "{} bytes", summary.batch_bytes_max);
     assert!(summary.batches >= 5, "{} batches", summary.batches);
