@@ -68,8 +68,9 @@ pub struct UnprotectJob {
     pub manifest: Option<PathBuf>,
     /// Columns that have been renamed since: the name now, and the logical name.
     pub renamed: Vec<(String, String)>,
-    /// Whether the file may have been changed since it was protected (rows filtered, columns renamed or added). Each
-    /// value is authenticated all the same; rows, hash and counts are then not compared with the manifest.
+    /// Whether the file may have been changed since it was protected (rows filtered, columns renamed or added). Values
+    /// are authenticated all the same, except those of `ff1`; rows, hash and counts are then not compared with the
+    /// manifest.
     pub allow_changed: bool,
     /// Whether an existing output is replaced.
     pub force: bool,

@@ -26,7 +26,8 @@ pub enum Method {
         /// Bytes of a token, 16 to 32.
         len: u8,
     },
-    /// FF1 over AES-256 (NIST SP 800-38G): texts keep their length and form.
+    /// FF1 over AES-256 (NIST SP 800-38G): texts keep their length and form. There is no room for a tag, so a changed
+    /// text is noticed by the manifest's hash of the file and not by itself.
     Ff1(Ff1Options),
 }
 

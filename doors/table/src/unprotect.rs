@@ -26,8 +26,8 @@ use crate::types::{check_type, is_text, type_tag, value_type};
 
 /// Restores the protected columns of a table.
 ///
-/// Before anything is written, the manifest's signature is verified under the given key. Each value is authenticated with
-/// its column's logical name; rows, counts and the file's hash are compared with the manifest before the output appears.
+/// Before anything is written, the manifest's signature is verified under the given key. Each value of `random` and
+/// `deterministic` columns is authenticated with its column's logical name; rows, counts and the file's hash are compared with the manifest before the output appears.
 /// Token columns stay as they are, and the summary says so.
 ///
 /// # Errors
