@@ -278,42 +278,63 @@ impl Rules {
     }
 }
 
-/// What operations of a batch usually have in common. Once it has been found right it is only compared.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Alike {
-    lens: [u8; 4],
-    aad: (u32, u16),
-    checked: bool,
-}
-
-impl Alike {
-    #[inline(always)]
-    fn of(op: &Op) -> Alike {
-        let [low, high] = op.tag_len.to_ne_bytes();
-        let lens = [low, high, op.iv_len, op.reserved];
-        Alike { lens, aad: (op.aad.offset, op.aad.len), checked: true }
-    }
+/// Operations that were found right by a shortcut.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    count: usize,
+    /// Where the last one ends.
+    end: u64,
+    /// Bytes of input of all.
+    bytes: u64,
 }
 
 impl Rules {
-    /// A shortcut through [`Rules::holds`] and [`Order::step`] for the usual operation: it works in place, its lengths
-    /// of IV, tag and additional data and the latter's place are those of the operation before, and it lies behind
-    /// that one, its tag behind its data. False says nothing.
+    /// A shortcut through [`Rules::holds`] and [`Order::step`] for the usual batch: how many of `ops` are like `model`,
+    /// which has been found right and comes before them. They work in place, have its lengths of IV, tag and additional
+    /// data and the latter's place, and lie one behind the other, each tag behind its data.
+    #[inline]
+    fn run_like(&self, model: &Op, ops: &[Op]) -> Run {
+        let usual = self.same_len && self.needs_key && model.output == model.input.offset && model.input.len != 0;
+        let behind_aad = |op: &Op| model.aad.span().end() <= u64::from(op.input.offset);
+        if !usual || model.aad.len != 0 && !ops.first().is_some_and(behind_aad) {
+            return Run::default();
+        }
+        let run = match (model.tag_len != 0, model.aad.len != 0) {
+            (false, false) => self.run_of::<false, false>(model, ops),
+            (true, false) => self.run_of::<true, false>(model, ops),
+            (false, true) => self.run_of::<false, true>(model, ops),
+            (true, true) => self.run_of::<true, true>(model, ops),
+        };
+        // Ends ascend, so the last one speaks for all; else the long way finds the first that is too far.
+        if run.end <= self.arena_len { run } else { Run::default() }
+    }
+
     #[inline(always)]
-    fn holds_alike(&self, op: &Op, alike: &Alike, order: &mut Order) -> bool {
-        let data_end = op.input.end();
-        let tag = op.tag_span();
-        let end = if tag.len == 0 { data_end } else { tag.end() };
-        let usual = (Alike::of(op) == *alike)
-            & self.same_len
-            & (op.output == op.input.offset)
-            & op.status.is_pending()
-            & (op.key.is_none() != self.needs_key)
-            & self.input.holds(op.input.len)
-            & (op.input.len != 0)
-            & ((tag.len == 0) | (u64::from(tag.offset) >= data_end))
-            & (end <= self.arena_len);
-        usual && (op.aad.len == 0 || order.lies_behind(op.aad.span(), op.input.offset)) && order.advance(op, end)
+    fn run_of<const TAG: bool, const AAD: bool>(&self, model: &Op, ops: &[Op]) -> Run {
+        let (input, lens) = (self.input, (model.tag_len, model.iv_len, model.aad.len));
+        let mut run = Run { end: if TAG { model.tag_span().end() } else { model.input.end() }, ..Run::default() };
+        for op in ops {
+            let data_end = op.input.end();
+            let like = op.tag_len == lens.0
+                && op.iv_len == lens.1
+                && op.aad.len == lens.2
+                && op.reserved == 0
+                && op.status.is_pending()
+                && op.key.generation != 0
+                && op.output == op.input.offset
+                && op.input.len != 0
+                && input.holds(op.input.len)
+                && u64::from(op.input.offset) >= run.end
+                && (!AAD || op.aad.offset == model.aad.offset)
+                && (!TAG || u64::from(op.tag) >= data_end);
+            if !like {
+                break;
+            }
+            run.end = if TAG { op.tag_span().end() } else { data_end };
+            run.bytes += u64::from(op.input.len);
+            run.count += 1;
+        }
+        run
     }
 }
 
@@ -340,19 +361,22 @@ fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -
     }
     let rules = Rules::of(suite, direction, arena_len);
     let mut order = Order::new();
-    let mut alike = Alike::default();
     let mut input_bytes = 0u64;
-    for (index, op) in ops.iter().enumerate() {
-        input_bytes += u64::from(op.input.len);
-        if rules.holds_alike(op, &alike, &mut order) {
-            continue;
-        }
+    let mut index = 0;
+    while let Some(op) = ops.get(index) {
         let output = rules.output(op);
         if !rules.holds(op, output) {
             return Err(Error::misuse(index, rules.diagnose(op, output)));
         }
         order.step(op, output);
-        alike = Alike::of(op);
+        input_bytes += u64::from(op.input.len);
+        index += 1;
+        let run = rules.run_like(op, &ops[index..]);
+        if run.count != 0 {
+            order.advance(ops[index].input.offset, run.end, op.aad.len == 0);
+            input_bytes += run.bytes;
+            index += run.count;
+        }
     }
     if !order.proves_disjoint() {
         let output_of = |op: &Op| rules.output(op);

@@ -69,27 +69,17 @@ impl Order {
         }
     }
 
-    /// As [`Order::step`] for an operation in place that ends at `end` and starts behind all before it; false when it
-    /// does not, and nothing has changed. Additional data are those of the operation before.
-    #[inline(always)]
-    pub(crate) fn advance(&mut self, op: &Op, end: u64) -> bool {
-        let start = u64::from(op.input.offset);
-        if start < self.data_end {
-            return false;
-        }
+    /// As [`Order::step`] for operations in place that lie one behind the other from `start` to `end`. Their additional
+    /// data, if any, are those of the operation before.
+    pub(crate) fn advance(&mut self, start: u32, end: u64, without_aad: bool) {
+        let start = u64::from(start);
+        self.data_ascend &= start >= self.data_end;
         self.data_end = end;
         self.data.start = self.data.start.min(start);
-        self.data.end = end;
+        self.data.end = self.data.end.max(end);
         // What was proved so far may rest on additional data that reach further than the data.
-        self.all_ascend &= (op.aad.len == 0) & (start >= self.all_end);
+        self.all_ascend &= without_aad & (start >= self.all_end);
         self.all_end = self.all_end.max(end);
-        true
-    }
-
-    /// Whether `span` ends before `offset`, and so lies apart from what comes there.
-    #[inline(always)]
-    pub(crate) fn lies_behind(&self, span: Span, offset: u32) -> bool {
-        span.end() <= u64::from(offset)
     }
 
     /// Whether the layout proves that no operation touches another.

@@ -84,6 +84,7 @@ pub struct KeyEntry {
     /// Whether [`KeyEntry::check`] has anything to compare but this.
     is_restricted: bool,
     has_budget: bool,
+    is_free: bool,
     engines: EngineKinds,
     directions: Directions,
     cold: Box<Cold>,
@@ -110,11 +111,13 @@ struct Node {
 
 impl KeyEntry {
     pub(crate) fn new(form: KeyForm, bytes: SecretBytes, policy: KeyPolicy) -> KeyEntry {
+        let is_restricted = !policy.suites.is_any()
+            || policy.directions != Directions::BOTH
+            || policy.expires_unix_s.is_some()
+            || policy.engines.is_empty();
         KeyEntry {
-            is_restricted: !policy.suites.is_any()
-                || policy.directions != Directions::BOTH
-                || policy.expires_unix_s.is_some()
-                || policy.engines.is_empty(),
+            is_restricted,
+            is_free: !is_restricted && policy.operations_max.is_none() && policy.engines == EngineKinds::ALL,
             has_budget: policy.operations_max.is_some(),
             engines: policy.engines,
             directions: policy.directions,
@@ -143,6 +146,13 @@ impl KeyEntry {
             return Ok(self.engines);
         }
         self.check_restricted(suite, direction, now_unix_s)
+    }
+
+    /// Whether no rule of the policy can ever refuse an operation or an engine: any suite, direction and kind of engine,
+    /// no budget, no expiry.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.is_free
     }
 
     /// The kinds of engines that may hold the key.

@@ -74,6 +74,12 @@ fn path(criterion: &mut Criterion) {
                 bencher.iter_custom(|rounds| case.time(rounds, |batch| session.run(batch).expect("runs").done));
             });
         }
+        let mut checked = case(suite, 1_000, &keys);
+        group.throughput(Throughput::Elements(1_000));
+        group.bench_function("check alone/1000", |bencher| {
+            bencher.iter_custom(|rounds| checked.time(rounds, |batch| black_box(batch.check().expect("passes")).len()));
+        });
+        group.throughput(Throughput::Elements(1));
         let mut lone = case(suite, 1, &keys);
         group.bench_function("mill/1", |bencher| {
             bencher.iter_custom(|rounds| lone.time(rounds, |batch| mill.run(batch).expect("runs").done));

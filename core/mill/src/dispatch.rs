@@ -76,9 +76,11 @@ impl Queues {
         let mut prepared = Prepared::from_elem(None, batch.len());
         for (op, place) in batch.ops().iter().zip(prepared.iter_mut()) {
             let Some(entry) = lease.entry(op.key) else { return Ok(None) };
-            let Ok(own_kinds) = entry.check(suite, direction, now_unix_s) else { return Ok(None) };
-            if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
-                return Ok(None);
+            if !entry.is_free() {
+                let Ok(own_kinds) = entry.check(suite, direction, now_unix_s) else { return Ok(None) };
+                if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
+                    return Ok(None);
+                }
             }
             let Ok(key) = entry.prepared_as(name, prepare) else { return Ok(None) };
             *place = Some(key);
