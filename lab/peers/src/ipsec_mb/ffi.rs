@@ -5,8 +5,8 @@ use std::mem::{offset_of, size_of};
 
 use ciphermill_contract::Op;
 
-/// `CM_WINDOW_MAX`: operations that one call takes.
-pub(super) const WINDOW_MAX: usize = 1024;
+/// `CM_WINDOW_MAX`: operations that one call takes at most.
+pub(super) const WINDOW_MAX: usize = 255;
 
 /// `enum cm_kind`.
 #[derive(Clone, Copy)]
@@ -35,12 +35,15 @@ pub(super) enum Cipher {
     TripleDesCbc,
 }
 
-/// `enum cm_status`, the part that comes back.
+/// `enum cm_status`, the part that is told or comes back.
 #[derive(Clone, Copy)]
-#[repr(u32)]
+#[repr(u8)]
 pub(super) enum Status {
+    Pending = 0,
     Done = 1,
     AuthFailed = 2,
+    Fault = 3,
+    Skipped = 5,
 }
 
 /// `struct cm_program`.
@@ -53,15 +56,6 @@ pub(super) struct Program {
     pub(super) digest_len: u8,
     pub(super) cipher_key_len: u8,
     pub(super) decrypt: u8,
-}
-
-/// `struct cm_entry`.
-#[repr(C)]
-pub(super) struct Entry {
-    pub(super) op: *const Op,
-    pub(super) key: *const Key,
-    pub(super) status: u32,
-    pub(super) reserved: u32,
 }
 
 /// `struct cm_queue`, opaque.
@@ -87,7 +81,7 @@ const _: () = assert!(
         && offset_of!(Op, tag_len) == 60
         && offset_of!(Op, iv_len) == 62
 );
-const _: () = assert!(size_of::<Program>() == 6 && size_of::<Entry>() == 24);
+const _: () = assert!(size_of::<Program>() == 6);
 
 unsafe extern "C" {
     pub(super) fn cm_queue_open(error: *mut c_int) -> *mut Queue;
@@ -102,5 +96,14 @@ unsafe extern "C" {
         mac_key: *const u8,
     ) -> *mut Key;
     pub(super) fn cm_key_free(key: *mut Key);
-    pub(super) fn cm_run(queue: *mut Queue, program: *const Program, arena: *mut u8, entries: *mut Entry, count: usize);
+    pub(super) fn cm_window(program: *const Program) -> usize;
+    pub(super) fn cm_run(
+        queue: *mut Queue,
+        program: *const Program,
+        arena: *mut u8,
+        ops: *const Op,
+        keys: *const *const Key,
+        status: *mut u8,
+        count: usize,
+    );
 }

@@ -8,15 +8,13 @@
 #include <intel-ipsec-mb.h>
 
 #define BURST_MAX IMB_MAX_BURST_SIZE
-/* Jobs in flight never exceed IMB_MAX_JOBS and end in order, so twice as many tag slots are enough. */
-#define SLOTS (2 * IMB_MAX_JOBS)
 #define STAGING_LEN (1u << 20)
 
 struct cm_queue {
     IMB_MGR *manager;
     uint8_t *staging; /* chains whose additional data do not lie before the ciphertext */
     size_t staged;
-    uint8_t tags[SLOTS][64];
+    uint8_t tags[CM_WINDOW_MAX][64];
     IMB_JOB jobs[BURST_MAX];
 };
 

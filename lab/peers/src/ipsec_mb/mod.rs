@@ -17,12 +17,12 @@ use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::suite::{Aead, BlockCipher, Chain, ChainOrder, Digest, Mac, Mode};
 use ciphermill_contract::{
-    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm, KeyMaterial,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm, KeyMaterial, Op,
     OpStatus, PreparedKey, QueueHint, Result, Suite,
 };
 use zeroize::{Zeroize, Zeroizing};
 
-use self::ffi::{Cipher, Entry, Kind, Program, Status, WINDOW_MAX};
+use self::ffi::{Cipher, Kind, Program, Status, WINDOW_MAX};
 use crate::Unavailable;
 
 /// The peer's name.
@@ -75,7 +75,8 @@ impl Drop for Manager {
 
 /// A key as the library wants it: schedules, hash powers, digest states.
 struct ExpandedKey {
-    suite: Suite,
+    /// [`Suite::ordinal`] of what it was expanded for.
+    ordinal: usize,
     key: NonNull<ffi::Key>,
 }
 
@@ -122,16 +123,12 @@ impl Engine for IpsecMb {
         // has room for 32) and a digest's block, at most 128 bytes, of the other.
         let expanded = unsafe { ffi::cm_key_new(manager.0.as_ptr(), &program, cipher_key.as_ptr(), mac_key.as_ptr()) };
         let key = NonNull::new(expanded).ok_or(Error::fault(NAME, FaultKind::Unavailable))?;
-        Ok(PreparedKey::new(ExpandedKey { suite, key }))
+        Ok(PreparedKey::new(ExpandedKey { ordinal: suite.ordinal(), key }))
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
         let manager = Manager::open().map_err(|code| Error::fault(NAME, FaultKind::Call(code.into())))?;
-        Ok(Box::new(Queue {
-            manager,
-            entries: Vec::with_capacity(WINDOW_MAX),
-            indices: Vec::with_capacity(WINDOW_MAX),
-        }))
+        Ok(Box::new(Queue { manager }))
     }
 }
 
@@ -246,15 +243,10 @@ fn digest_number(digest: Digest) -> Option<u8> {
     (digest <= Digest::Sha512).then_some(digest as u8)
 }
 
-/// A queue: a manager, and room for one window of operations.
+/// A queue: works on the caller's thread.
 struct Queue {
     manager: Manager,
-    entries: Vec<Entry>,
-    indices: Vec<usize>,
 }
-
-// SAFETY: the raw pointers in `entries` are used within one call of `run` only.
-unsafe impl Send for Queue {}
 
 impl EngineQueue for Queue {
     fn run(&mut self, batch: &mut CheckedBatch<'_>) {
@@ -263,83 +255,94 @@ impl EngineQueue for Queue {
             batch.replace_status(|status| status.is_pending(), OpStatus::EngineFault);
             return;
         };
-        let mut start = 0;
-        while start < batch.len() {
-            start = self.gather(batch, suite, start);
-            self.window(batch, suite, &program);
+        // SAFETY: reads the program only.
+        let window = unsafe { ffi::cm_window(&program) }.min(WINDOW_MAX);
+        let (ops, arena, keys) = batch.parts();
+        for (index, ops) in ops.chunks_mut(window).enumerate() {
+            let keys = keys.get(index * window..).unwrap_or_default();
+            self.window(&program, suite, ops, arena, keys);
         }
-        self.entries.clear();
     }
 }
 
 impl Queue {
-    /// Collects the next pending operations from `start` on, a window full of them; returns where it stopped.
-    fn gather(&mut self, batch: &mut CheckedBatch<'_>, suite: Suite, start: usize) -> usize {
-        self.entries.clear();
-        self.indices.clear();
-        let needs_key = suite.needs_key();
-        let (ops, _, keys) = batch.parts();
-        for (index, op) in ops.iter_mut().enumerate().skip(start) {
-            if !op.status.is_pending() {
-                continue;
-            }
-            if self.entries.len() == WINDOW_MAX {
-                return index;
-            }
-            let key = if needs_key {
-                let state = keys.get(index).copied().flatten().and_then(|key| key.state::<ExpandedKey>());
-                let Some(state) = state.filter(|state| state.suite == suite) else {
-                    op.status = OpStatus::EngineFault;
-                    continue;
-                };
-                state.key.as_ptr().cast_const()
-            } else {
-                ptr::null()
-            };
-            self.entries.push(Entry { op: ptr::null(), key, status: 0, reserved: 0 });
-            self.indices.push(index);
-        }
-        ops.len()
-    }
-
-    /// Runs a window and writes the outcome into its operations.
-    fn window(&mut self, batch: &mut CheckedBatch<'_>, suite: Suite, program: &Program) {
-        let transforms = suite.transforms();
-        let (ops, arena, _) = batch.parts();
-        let base = ops.as_ptr();
-        for (entry, &index) in self.entries.iter_mut().zip(&self.indices) {
-            // SAFETY: `gather` took the index from the same operations.
-            entry.op = unsafe { base.add(index) };
-        }
+    /// Runs a window of at most `WINDOW_MAX` operations with their keys.
+    fn window(
+        &mut self,
+        program: &Program,
+        suite: Suite,
+        ops: &mut [Op],
+        arena: &mut [u8],
+        keys: &[Option<&PreparedKey>],
+    ) {
+        let mut status = [Status::Skipped as u8; WINDOW_MAX];
+        let mut expanded = [ptr::null(); WINDOW_MAX];
+        expand(suite, ops, keys, &mut status, &mut expanded);
         // SAFETY: `Batch::check` found every input, output, tag and additional data within the arena and apart where one
-        // is written; the library writes to outputs and tags of these operations only, and not before or behind them.
-        // The keys were expanded for this suite (`gather`) and live as long as the batch. At most WINDOW_MAX entries.
+        // is written; the library writes to outputs and tags of pending operations only, and not before or behind them.
+        // Each pending operation's key was expanded for this suite (`expand`) and lives as long as the batch. The window
+        // is no longer than the arrays (`cm_window`).
         unsafe {
             ffi::cm_run(
                 self.manager.0.as_ptr(),
                 program,
                 arena.as_mut_ptr(),
-                self.entries.as_mut_ptr(),
-                self.entries.len(),
+                ops.as_ptr(),
+                expanded.as_ptr(),
+                status.as_mut_ptr(),
+                ops.len().min(WINDOW_MAX),
             );
         }
-        for (entry, &index) in self.entries.iter().zip(&self.indices) {
-            let Some(op) = ops.get_mut(index) else { continue };
-            let output_len = if transforms { op.input.len } else { 0 };
-            op.status = match entry.status {
-                status if status == Status::Done as u32 => OpStatus::Done,
-                status if status == Status::AuthFailed as u32 => OpStatus::AuthFailed,
-                _ => OpStatus::EngineFault,
-            };
-            op.output_len = if op.status.is_done() { output_len } else { 0 };
-            if !op.status.is_done() {
-                let output = op.output as usize..op.output as usize + output_len as usize;
-                if let Some(output) = arena.get_mut(output) {
-                    output.fill(0);
-                }
+        let transforms = suite.transforms();
+        for (op, &status) in ops.iter_mut().zip(&status) {
+            if status == Status::Done as u8 {
+                op.status = OpStatus::Done;
+                op.output_len = if transforms { op.input.len } else { 0 };
+            } else if status != Status::Skipped as u8 {
+                let failed =
+                    if status == Status::AuthFailed as u8 { OpStatus::AuthFailed } else { OpStatus::EngineFault };
+                fail(op, arena, transforms, failed);
             }
         }
     }
+}
+
+/// Finds the keys of pending operations and marks these as pending for the shim, or as failed without a fitting key.
+#[inline]
+fn expand(
+    suite: Suite,
+    ops: &[Op],
+    keys: &[Option<&PreparedKey>],
+    status: &mut [u8; WINDOW_MAX],
+    expanded: &mut [*const ffi::Key; WINDOW_MAX],
+) {
+    let needs_key = suite.needs_key();
+    let ordinal = suite.ordinal();
+    for (index, ((op, status), expanded)) in ops.iter().zip(status).zip(expanded).enumerate() {
+        if !op.status.is_pending() {
+            continue;
+        }
+        if needs_key {
+            let state = keys.get(index).copied().flatten().and_then(|key| key.state::<ExpandedKey>());
+            let Some(state) = state.filter(|state| state.ordinal == ordinal) else {
+                *status = Status::Fault as u8;
+                continue;
+            };
+            *expanded = state.key.as_ptr().cast_const();
+        }
+        *status = Status::Pending as u8;
+    }
+}
+
+/// Ends an operation that failed: its output is zeroed.
+#[cold]
+fn fail(op: &mut Op, arena: &mut [u8], transforms: bool, status: OpStatus) {
+    let output = op.output as usize..op.output as usize + op.input.len as usize;
+    if let Some(output) = arena.get_mut(output).filter(|_| transforms) {
+        output.fill(0);
+    }
+    op.output_len = 0;
+    op.status = status;
 }
 
 fn error_text(code: i32) -> String {

@@ -19,13 +19,16 @@ _Static_assert(offsetof(struct cm_op, tag_len) == 60 && offsetof(struct cm_op, i
 #define CCM_AAD_MAX 46
 /* Version 1.3 miscounts its queue once that wraps or is full (corrected in 1.4), so it is drained before. */
 #define QUEUE_MAX (IMB_MAX_JOBS - 1)
+_Static_assert(CM_WINDOW_MAX == QUEUE_MAX && CM_WINDOW_SYNCHRONOUS == BURST_MAX, "windows fit the library");
 
 /* One run: what all its jobs share. */
 struct run {
     struct cm_queue *queue;
     const struct cm_program *program;
     uint8_t *arena;
-    struct cm_entry *entries;
+    const struct cm_op *ops;
+    const struct cm_key *const *keys; /* one an operation, NULL for suites without */
+    uint8_t *status;
     uint32_t queued; /* jobs given to the library since its queue was empty */
 };
 
@@ -94,6 +97,23 @@ static int is_odd(const struct cm_program *program, const struct cm_op *op)
     default:
         return 0;
     }
+}
+
+/* Whether an operation goes into a burst; otherwise its status says why not. */
+static inline int is_plain(const struct run *run, uint32_t i)
+{
+    const struct cm_op *op = &run->ops[i];
+    if (run->status[i] != CM_PENDING)
+        return 0;
+    if (!takes(run->program, op))
+        run->status[i] = CM_FAULT;
+    else if (run->program->kind == CM_CIPHER && op->input_len == 0)
+        run->status[i] = CM_DONE;
+    else if (is_odd(run->program, op))
+        run->status[i] = CM_ODD;
+    else
+        return 1;
+    return 0;
 }
 
 static int same(const uint8_t *a, const uint8_t *b, size_t len)
@@ -173,9 +193,9 @@ static inline void set_hash_input(IMB_JOB *job, const uint8_t *src, uint64_t len
 
 /* Encrypt, then MAC: the hash runs over additional data and ciphertext, which must lie side by side. `text` is where the
  * ciphertext lies, `text - aad_len` where the additional data begin. */
-static inline void set_chain(IMB_JOB *job, const struct run *run, const struct cm_entry *entry, uint8_t *slot)
+static inline void set_chain(IMB_JOB *job, const struct run *run, uint32_t i, uint8_t *slot)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     const uint32_t aad = aad_len(op);
     const int decrypt = run->program->decrypt;
     uint8_t *src = run->arena + op->input;
@@ -190,22 +210,22 @@ static inline void set_chain(IMB_JOB *job, const struct run *run, const struct c
         src = text;
         dst = decrypt ? dst : text;
     }
-    set_cipher(job, entry->key, op, src, dst);
+    set_cipher(job, run->keys[i], op, src, dst);
     job->cipher_mode = cipher_mode(run->program);
     job->hash_alg = HMAC_ALGORITHM[run->program->digest];
     job->chain_order = decrypt ? IMB_ORDER_HASH_CIPHER : IMB_ORDER_CIPHER_HASH;
     /* Counted from the source; the sum wraps to where the destination is. */
     job->hash_start_src_offset_in_bytes = (uint64_t)((uintptr_t)text - aad - (uintptr_t)src);
     job->msg_len_to_hash_in_bytes = (uint64_t)aad + op->input_len;
-    set_hmac(job, entry->key);
+    set_hmac(job, run->keys[i]);
     set_hmac_tag(job, run, op, slot);
 }
 
-static inline void set_aead(IMB_JOB *job, const struct run *run, const struct cm_entry *entry, uint8_t *slot)
+static inline void set_aead(IMB_JOB *job, const struct run *run, uint32_t i, uint8_t *slot)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     const uint8_t *aad = run->arena + aad_offset(op);
-    set_cipher(job, entry->key, op, run->arena + op->input, run->arena + op->output);
+    set_cipher(job, run->keys[i], op, run->arena + op->input, run->arena + op->output);
     set_tag(job, run, op, slot);
     job->hash_start_src_offset_in_bytes = 0;
     job->msg_len_to_hash_in_bytes = op->input_len;
@@ -233,9 +253,9 @@ static inline void set_aead(IMB_JOB *job, const struct run *run, const struct cm
     }
 }
 
-static inline void set_mac(IMB_JOB *job, const struct run *run, const struct cm_entry *entry, uint8_t *slot)
+static inline void set_mac(IMB_JOB *job, const struct run *run, uint32_t i, uint8_t *slot)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     set_hash_input(job, run->arena + op->input, op->input_len);
     set_tag(job, run, op, slot);
     switch (run->program->kind) {
@@ -244,39 +264,39 @@ static inline void set_mac(IMB_JOB *job, const struct run *run, const struct cm_
         break;
     case CM_CMAC:
         job->hash_alg = run->program->cipher_key_len == 16 ? IMB_AUTH_AES_CMAC : IMB_AUTH_AES_CMAC_256;
-        job->u.CMAC._key_expanded = entry->key->enc;
-        job->u.CMAC._skey1 = entry->key->subkey1;
-        job->u.CMAC._skey2 = entry->key->subkey2;
+        job->u.CMAC._key_expanded = run->keys[i]->enc;
+        job->u.CMAC._skey1 = run->keys[i]->subkey1;
+        job->u.CMAC._skey2 = run->keys[i]->subkey2;
         break;
     case CM_GMAC:
         job->hash_alg = run->program->cipher_key_len == 16   ? IMB_AUTH_AES_GMAC_128
                         : run->program->cipher_key_len == 24 ? IMB_AUTH_AES_GMAC_192
                                                              : IMB_AUTH_AES_GMAC_256;
-        job->u.GMAC._key = entry->key->enc;
+        job->u.GMAC._key = run->keys[i]->enc;
         job->u.GMAC._iv = op->iv;
         job->u.GMAC.iv_len_in_bytes = op->iv_len;
         break;
     case CM_POLY1305:
         job->hash_alg = IMB_AUTH_POLY1305;
-        job->u.POLY1305._key = entry->key->enc;
+        job->u.POLY1305._key = run->keys[i]->enc;
         break;
     default:
         job->hash_alg = HMAC_ALGORITHM[run->program->digest];
-        set_hmac(job, entry->key);
+        set_hmac(job, run->keys[i]);
         set_hmac_tag(job, run, op, slot);
     }
 }
 
-static void set_job(IMB_JOB *job, const struct run *run, struct cm_entry *entry, uint8_t *slot)
+static void set_job(IMB_JOB *job, const struct run *run, uint32_t i, uint8_t *slot)
 {
     const struct cm_program *program = run->program;
     job->key_len_in_bytes = program->cipher_key_len;
     job->cipher_direction = program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT;
-    job->user_data = entry;
+    job->user_data = (void *)(uintptr_t)i;
     job->user_data2 = slot;
     switch (program->kind) {
     case CM_CIPHER:
-        set_cipher(job, entry->key, entry->op, run->arena + entry->op->input, run->arena + entry->op->output);
+        set_cipher(job, run->keys[i], &run->ops[i], run->arena + run->ops[i].input, run->arena + run->ops[i].output);
         job->cipher_mode = cipher_mode(program);
         job->hash_alg = IMB_AUTH_NULL;
         job->chain_order = IMB_ORDER_CIPHER_HASH;
@@ -284,24 +304,24 @@ static void set_job(IMB_JOB *job, const struct run *run, struct cm_entry *entry,
     case CM_GCM:
     case CM_CCM:
     case CM_CHACHA20_POLY1305:
-        set_aead(job, run, entry, slot);
+        set_aead(job, run, i, slot);
         break;
     case CM_CHAIN:
-        set_chain(job, run, entry, slot);
+        set_chain(job, run, i, slot);
         break;
     default:
-        set_mac(job, run, entry, slot);
+        set_mac(job, run, i, slot);
     }
 }
 
 /* Ends */
 
 /* Compares or copies a tag that lies in a slot; zeroes what did not verify. */
-static void settle_tag(const struct run *run, struct cm_entry *entry, const uint8_t *tag)
+static void settle_tag(const struct run *run, uint32_t i, const uint8_t *tag)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     uint8_t *place = run->arena + op->tag;
-    entry->status = CM_DONE;
+    run->status[i] = CM_DONE;
     if (!run->program->decrypt) {
         if (tag != place)
             memcpy(place, tag, op->tag_len);
@@ -309,54 +329,29 @@ static void settle_tag(const struct run *run, struct cm_entry *entry, const uint
     }
     if (!same(tag, place, op->tag_len)) {
         /* What lies at the output is zeroed by the caller, as for every operation that does not end well. */
-        entry->status = CM_AUTH_FAILED;
+        run->status[i] = CM_AUTH_FAILED;
     }
 }
 
 static void settle(const struct run *run, const IMB_JOB *job)
 {
-    struct cm_entry *entry = job->user_data;
-    const struct cm_op *op = entry->op;
+    const uint32_t i = (uint32_t)(uintptr_t)job->user_data;
+    const struct cm_op *op = &run->ops[i];
     if (job->status != IMB_STATUS_COMPLETED) {
-        entry->status = CM_FAULT;
+        run->status[i] = CM_FAULT;
         return;
     }
     if (run->program->kind == CM_CIPHER) {
-        entry->status = CM_DONE;
+        run->status[i] = CM_DONE;
         return;
     }
     /* A chain that was staged has its ciphertext elsewhere. */
     if (run->program->kind == CM_CHAIN && !run->program->decrypt && job->dst != run->arena + op->output)
         memcpy(run->arena + op->output, job->dst, op->input_len);
-    settle_tag(run, entry, job->auth_tag_output);
+    settle_tag(run, i, job->auth_tag_output);
 }
 
 /* Synchronous bursts */
-
-static void cipher_burst(const struct run *run, uint32_t count)
-{
-    const struct cm_program *program = run->program;
-    IMB_JOB *jobs = run->queue->jobs;
-    if (count == 0)
-        return;
-    IMB_SUBMIT_CIPHER_BURST(run->queue->manager, jobs, count, cipher_mode(program),
-                            program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT,
-                            (IMB_KEY_SIZE_BYTES)program->cipher_key_len);
-    for (uint32_t i = 0; i < count; i++) {
-        struct cm_entry *entry = jobs[i].user_data;
-        entry->status = jobs[i].status == IMB_STATUS_COMPLETED ? CM_DONE : CM_FAULT;
-    }
-}
-
-static void hash_burst(const struct run *run, uint32_t count)
-{
-    IMB_JOB *jobs = run->queue->jobs;
-    if (count == 0)
-        return;
-    IMB_SUBMIT_HASH_BURST(run->queue->manager, jobs, count, HMAC_ALGORITHM[run->program->digest]);
-    for (uint32_t i = 0; i < count; i++)
-        settle(run, &jobs[i]);
-}
 
 static int has_cipher_burst(const struct cm_program *program)
 {
@@ -368,27 +363,50 @@ static int has_hash_burst(const struct cm_program *program)
     return program->kind == CM_HMAC && program->digest != CM_MD5;
 }
 
-static void run_synchronous(const struct run *run, size_t count)
+/* At most BURST_MAX operations. */
+static void run_cipher_burst(const struct run *run, uint32_t count)
 {
-    const int cipher = run->program->kind == CM_CIPHER;
+    const struct cm_program *program = run->program;
+    const int counts = program->cipher == CM_AES_CTR;
+    IMB_JOB *jobs = run->queue->jobs;
+    uint8_t place[BURST_MAX];
     uint32_t filled = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct cm_entry *entry = &run->entries[i];
-        if (entry->status != CM_PENDING)
+    for (uint32_t i = 0; i < count; i++) {
+        const struct cm_op *op = &run->ops[i];
+        /* The common case first: of a length that the library takes, and no counter to look at. */
+        const int common = run->status[i] == CM_PENDING && op->input_len - 1 < LEN_MAX && !counts;
+        if (!common && !is_plain(run, i))
             continue;
-        IMB_JOB *job = &run->queue->jobs[filled];
-        job->user_data = entry;
-        job->status = IMB_STATUS_BEING_PROCESSED;
-        if (cipher)
-            set_cipher(job, entry->key, entry->op, run->arena + entry->op->input, run->arena + entry->op->output);
-        else
-            set_mac(job, run, entry, run->queue->tags[filled]);
-        if (++filled == BURST_MAX) {
-            cipher ? cipher_burst(run, filled) : hash_burst(run, filled);
-            filled = 0;
-        }
+        set_cipher(&jobs[filled], run->keys[i], op, run->arena + op->input, run->arena + op->output);
+        place[filled++] = (uint8_t)i;
     }
-    cipher ? cipher_burst(run, filled) : hash_burst(run, filled);
+    if (filled == 0)
+        return;
+    const uint32_t ended = IMB_SUBMIT_CIPHER_BURST(run->queue->manager, jobs, filled, cipher_mode(program),
+                                                   program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT,
+                                                   (IMB_KEY_SIZE_BYTES)program->cipher_key_len);
+    /* The burst is taken as a whole or not at all. */
+    for (uint32_t j = 0; j < filled; j++)
+        run->status[place[j]] = ended == filled ? CM_DONE : CM_FAULT;
+}
+
+static void run_hash_burst(const struct run *run, uint32_t count)
+{
+    IMB_JOB *jobs = run->queue->jobs;
+    uint32_t filled = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_plain(run, i))
+            continue;
+        jobs[filled].user_data = (void *)(uintptr_t)i;
+        jobs[filled].status = IMB_STATUS_BEING_PROCESSED;
+        set_mac(&jobs[filled], run, i, run->queue->tags[filled]);
+        filled++;
+    }
+    if (filled == 0)
+        return;
+    IMB_SUBMIT_HASH_BURST(run->queue->manager, jobs, filled, HMAC_ALGORITHM[run->program->digest]);
+    for (uint32_t j = 0; j < filled; j++)
+        settle(run, &jobs[j]);
 }
 
 /* Job bursts */
@@ -405,7 +423,7 @@ static void drain(struct run *run)
 }
 
 /* How many of the next entries go into one burst: what the queue and the staging area hold. */
-static uint32_t burst_len(const struct run *run, struct cm_entry *const *next, uint32_t count)
+static uint32_t burst_len(const struct run *run, const uint32_t *next, uint32_t count)
 {
     if (count > QUEUE_MAX - run->queued)
         count = QUEUE_MAX - run->queued;
@@ -413,7 +431,7 @@ static uint32_t burst_len(const struct run *run, struct cm_entry *const *next, u
         return count;
     size_t need = run->queue->staged;
     for (uint32_t i = 0; i < count; i++) {
-        const struct cm_op *op = next[i]->op;
+        const struct cm_op *op = &run->ops[next[i]];
         if (aad_len(op) > 0)
             need += (aad_len(op) + (size_t)op->input_len + 63) & ~(size_t)63;
         if (need > STAGING_LEN)
@@ -422,7 +440,7 @@ static uint32_t burst_len(const struct run *run, struct cm_entry *const *next, u
     return count;
 }
 
-static void submit(struct run *run, struct cm_entry *const *next, uint32_t count, size_t *sequence)
+static void submit(struct run *run, const uint32_t *next, uint32_t count)
 {
     IMB_MGR *manager = run->queue->manager;
     while (count > 0) {
@@ -434,13 +452,13 @@ static void submit(struct run *run, struct cm_entry *const *next, uint32_t count
             continue;
         }
         for (uint32_t i = 0; i < given; i++)
-            set_job(jobs[i], run, next[i], run->queue->tags[(*sequence)++ % SLOTS]);
+            set_job(jobs[i], run, next[i], run->queue->tags[next[i]]);
         uint32_t ended = IMB_SUBMIT_BURST(manager, given, jobs);
         run->queued += given;
         if (ended == 0 && imb_get_errno(manager) != 0) {
             /* Nothing of this burst was taken: all of it failed, the jobs before it are still to be ended. */
             for (uint32_t i = 0; i < given; i++)
-                next[i]->status = CM_FAULT;
+                run->status[next[i]] = CM_FAULT;
             drain(run);
         }
         for (uint32_t i = 0; i < ended; i++)
@@ -450,22 +468,21 @@ static void submit(struct run *run, struct cm_entry *const *next, uint32_t count
     }
 }
 
-static void run_jobs(struct run *run, size_t count)
+static void run_jobs(struct run *run, uint32_t count)
 {
-    struct cm_entry *next[BURST_MAX];
+    uint32_t next[BURST_MAX];
     uint32_t filled = 0;
-    size_t sequence = 0;
     run->queue->staged = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (run->entries[i].status != CM_PENDING)
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_plain(run, i))
             continue;
-        next[filled++] = &run->entries[i];
+        next[filled++] = i;
         if (filled == BURST_MAX) {
-            submit(run, next, filled, &sequence);
+            submit(run, next, filled);
             filled = 0;
         }
     }
-    submit(run, next, filled, &sequence);
+    submit(run, next, filled);
     drain(run);
 }
 
@@ -485,22 +502,22 @@ static int run_alone(const struct run *run, const IMB_JOB *wanted)
 }
 
 /* HMAC to `tag` at full length. */
-static int hmac_alone(const struct run *run, const struct cm_entry *entry, const uint8_t *src, size_t len, uint8_t *tag)
+static int hmac_alone(const struct run *run, uint32_t i, const uint8_t *src, size_t len, uint8_t *tag)
 {
     IMB_JOB job = { 0 };
     job.cipher_direction = IMB_DIR_ENCRYPT;
     set_hash_input(&job, src, len);
     job.hash_alg = HMAC_ALGORITHM[run->program->digest];
-    set_hmac(&job, entry->key);
+    set_hmac(&job, run->keys[i]);
     job.auth_tag_output = tag;
     job.auth_tag_output_len_in_bytes = run->program->digest_len;
     return run_alone(run, &job);
 }
 
 /* A cipher, in two parts where a counter wraps. */
-static int cipher_alone(const struct run *run, const struct cm_entry *entry, const uint8_t *src, uint8_t *dst)
+static int cipher_alone(const struct run *run, uint32_t i, const uint8_t *src, uint8_t *dst)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     uint64_t first = op->input_len;
     uint8_t iv[16];
     if (run->program->cipher == CM_AES_CTR && first > until_wrap(op))
@@ -508,7 +525,7 @@ static int cipher_alone(const struct run *run, const struct cm_entry *entry, con
     memcpy(iv, op->iv, sizeof(iv));
     for (uint64_t done = 0, len = first; done < op->input_len; done += len, len = op->input_len - done) {
         IMB_JOB job = { 0 };
-        set_cipher(&job, entry->key, op, src + done, dst + done);
+        set_cipher(&job, run->keys[i], op, src + done, dst + done);
         job.key_len_in_bytes = run->program->cipher_key_len;
         job.cipher_direction = run->program->decrypt ? IMB_DIR_DECRYPT : IMB_DIR_ENCRYPT;
         job.cipher_mode = cipher_mode(run->program);
@@ -520,69 +537,65 @@ static int cipher_alone(const struct run *run, const struct cm_entry *entry, con
             return 0;
         /* The second part starts where the last four bytes are zero and the twelve before them one higher. */
         memset(iv + 12, 0, 4);
-        for (int i = 11; i >= 0 && ++iv[i] == 0; i--)
+        for (int place = 11; place >= 0 && ++iv[place] == 0; place--)
             ;
     }
     return 1;
 }
 
-static int chain_alone(const struct run *run, struct cm_entry *entry)
+static int chain_alone(const struct run *run, uint32_t i)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     const size_t aad = aad_len(op);
     uint8_t *staging = run->queue->staging;
     uint8_t *text = staging + aad;
     uint8_t tag[64];
     memcpy(staging, run->arena + aad_offset(op), aad);
     memcpy(text, run->arena + op->input, op->input_len);
-    if (!run->program->decrypt && !cipher_alone(run, entry, text, text))
+    if (!run->program->decrypt && !cipher_alone(run, i, text, text))
         return 0;
-    if (!hmac_alone(run, entry, staging, aad + op->input_len, tag))
+    if (!hmac_alone(run, i, staging, aad + op->input_len, tag))
         return 0;
-    settle_tag(run, entry, tag);
-    if (run->program->decrypt && entry->status == CM_DONE && !cipher_alone(run, entry, text, text))
+    settle_tag(run, i, tag);
+    if (run->program->decrypt && run->status[i] == CM_DONE && !cipher_alone(run, i, text, text))
         return 0;
-    if (entry->status == CM_DONE)
+    if (run->status[i] == CM_DONE)
         memcpy(run->arena + op->output, text, op->input_len);
     return 1;
 }
 
-static void run_odd(const struct run *run, struct cm_entry *entry)
+static void run_odd(const struct run *run, uint32_t i)
 {
-    const struct cm_op *op = entry->op;
+    const struct cm_op *op = &run->ops[i];
     int ok;
     if (run->program->kind == CM_CIPHER) {
-        ok = cipher_alone(run, entry, run->arena + op->input, run->arena + op->output);
-        entry->status = CM_DONE;
+        ok = cipher_alone(run, i, run->arena + op->input, run->arena + op->output);
+        run->status[i] = CM_DONE;
     } else {
-        ok = chain_alone(run, entry);
+        ok = chain_alone(run, i);
     }
     if (!ok)
-        entry->status = CM_FAULT;
+        run->status[i] = CM_FAULT;
 }
 
-void cm_run(struct cm_queue *queue, const struct cm_program *program, uint8_t *arena, struct cm_entry *entries,
-            size_t count)
+size_t cm_window(const struct cm_program *program)
 {
-    struct run run = { queue, program, arena, entries, 0 };
-    int odd = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct cm_entry *entry = &entries[i];
-        entry->status = CM_PENDING;
-        if (!takes(program, entry->op)) {
-            entry->status = CM_FAULT;
-        } else if (program->kind == CM_CIPHER && entry->op->input_len == 0) {
-            entry->status = CM_DONE;
-        } else if (is_odd(program, entry->op)) {
-            entry->status = CM_ODD;
-            odd = 1;
-        }
-    }
-    if (has_cipher_burst(program) || has_hash_burst(program))
-        run_synchronous(&run, count);
+    return has_cipher_burst(program) || has_hash_burst(program) ? CM_WINDOW_SYNCHRONOUS : CM_WINDOW_MAX;
+}
+
+void cm_run(struct cm_queue *queue, const struct cm_program *program, uint8_t *arena, const struct cm_op *ops,
+            const struct cm_key *const *keys, uint8_t *status, size_t count)
+{
+    struct run run = { queue, program, arena, ops, keys, status, 0 };
+    if (has_cipher_burst(program))
+        run_cipher_burst(&run, (uint32_t)count);
+    else if (has_hash_burst(program))
+        run_hash_burst(&run, (uint32_t)count);
     else
-        run_jobs(&run, count);
-    for (size_t i = 0; odd && i < count; i++)
-        if (entries[i].status == CM_ODD)
-            run_odd(&run, &entries[i]);
+        run_jobs(&run, (uint32_t)count);
+    if (program->kind != CM_CHAIN && program->cipher != CM_AES_CTR)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        if (status[i] == CM_ODD)
+            run_odd(&run, i);
 }

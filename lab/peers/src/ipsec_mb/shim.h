@@ -22,7 +22,7 @@ struct cm_program {
 };
 
 /* What became of an operation. */
-enum cm_status { CM_PENDING, CM_DONE, CM_AUTH_FAILED, CM_FAULT, CM_ODD };
+enum cm_status { CM_PENDING, CM_DONE, CM_AUTH_FAILED, CM_FAULT, CM_ODD, CM_SKIPPED };
 
 /* The contract's operation: 64 bytes, fixed layout. */
 struct cm_op {
@@ -39,14 +39,6 @@ struct cm_op {
     uint16_t tag_len;
     uint8_t iv_len;
     uint8_t reserved;
-};
-
-/* An operation, its prepared key, and where to say what became of it. */
-struct cm_entry {
-    const struct cm_op *op;
-    const struct cm_key *key;
-    uint32_t status;
-    uint32_t reserved;
 };
 
 struct cm_queue;
@@ -67,11 +59,18 @@ struct cm_key *cm_key_new(struct cm_queue *queue, const struct cm_program *progr
 /* Wipes a key and frees it. */
 void cm_key_free(struct cm_key *key);
 
-/* Operations that one call of cm_run takes. */
-#define CM_WINDOW_MAX 1024
+/* Operations that one call of cm_run takes: few enough that they stay in the first-level cache from the first look at
+ * them to the last, and as many as the library's queue takes before it must be drained. */
+#define CM_WINDOW_MAX 255
+/* For what the synchronous bursts run: one burst. */
+#define CM_WINDOW_SYNCHRONOUS 128
 
-/* Runs `count` operations; each entry gets its status. Offsets count from `arena`. */
-void cm_run(struct cm_queue *queue, const struct cm_program *program, uint8_t *arena, struct cm_entry *entries,
-            size_t count);
+/* How many operations a call should get: one of the two numbers above. */
+size_t cm_window(const struct cm_program *program);
+
+/* Runs those of `count` operations whose status is CM_PENDING, each under its key, and sets their status. Offsets count
+ * from `arena`. */
+void cm_run(struct cm_queue *queue, const struct cm_program *program, uint8_t *arena, const struct cm_op *ops,
+            const struct cm_key *const *keys, uint8_t *status, size_t count);
 
 #endif

@@ -69,7 +69,8 @@ struct Shared {
 
 /// A key's bytes, and for [`Keying::Kept`] its contexts.
 struct State {
-    suite: Suite,
+    /// [`Suite::ordinal`] of what it was prepared for.
+    ordinal: usize,
     bytes: Zeroizing<Vec<u8>>,
     cells: Option<Cells<Contexts>>,
 }
@@ -113,7 +114,7 @@ impl Engine for OpenSsl {
             return Err(Error::fault(self.info.name, FaultKind::Call(0)));
         }
         let cells = (self.keying == Keying::Kept).then(Cells::new);
-        Ok(PreparedKey::new(State { suite, bytes, cells }))
+        Ok(PreparedKey::new(State { ordinal: suite.ordinal(), bytes, cells }))
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
@@ -153,10 +154,10 @@ struct Queue {
 
 impl EngineQueue for Queue {
     fn run(&mut self, batch: &mut CheckedBatch<'_>) {
-        let (suite, direction) = (batch.suite(), batch.direction());
+        let (ordinal, direction) = (batch.suite().ordinal(), batch.direction());
         let Queue { shared, token, contexts } = self;
-        let place = &mut contexts[2 * suite.ordinal() + direction as usize];
-        let Some(plan) = &shared.plans[suite.ordinal()] else {
+        let place = &mut contexts[2 * ordinal + direction as usize];
+        let Some(plan) = &shared.plans[ordinal] else {
             batch.replace_status(|status| status.is_pending(), OpStatus::EngineFault);
             return;
         };
@@ -168,7 +169,7 @@ impl EngineQueue for Queue {
             return;
         };
         ops::for_each(batch, |op| {
-            let status = one(plan, token, own, op, suite, direction).unwrap_or(OpStatus::EngineFault);
+            let status = one(plan, token, own, op, ordinal, direction).unwrap_or(OpStatus::EngineFault);
             if !status.is_done() {
                 contexts::forget_errors(shared.library);
             }
@@ -183,13 +184,13 @@ fn one(
     token: &mut Token,
     own: &mut Contexts,
     op: &mut RawOp<'_>,
-    suite: Suite,
+    ordinal: usize,
     direction: Direction,
 ) -> Option<OpStatus> {
     let Some(key) = op.key else {
-        return if suite.needs_key() { None } else { plan.work(own, Key { bytes: &[], kept: false }, op, direction) };
+        return if plan.needs_key() { None } else { plan.work(own, Key { bytes: &[], kept: false }, op, direction) };
     };
-    let state = key.state::<State>().filter(|state| state.suite == suite)?;
+    let state = key.state::<State>().filter(|state| state.ordinal == ordinal)?;
     match &state.cells {
         Some(cells) => {
             let contexts = cells.reach(token, direction, || plan.contexts_with(direction, &state.bytes))?;

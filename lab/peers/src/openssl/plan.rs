@@ -107,6 +107,11 @@ impl Plan {
         })
     }
 
+    /// Whether operations come with a key.
+    pub(super) fn needs_key(&self) -> bool {
+        !matches!(self, Plan::Digest(_))
+    }
+
     /// Contexts without a key.
     pub(super) fn contexts(&self, direction: Direction) -> Option<Contexts> {
         let mut contexts = Contexts::default();

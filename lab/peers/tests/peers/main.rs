@@ -27,6 +27,18 @@ fn both_openssl_peers_are_there() {
     assert!(names.contains(&"openssl") && names.contains(&"openssl-context"), "{names:?}");
 }
 
+/// On x86-64 a build without ipsec-mb is asked for, not stumbled into: these tests would then compare nothing with it.
+#[test]
+fn ipsec_mb_is_there_unless_it_was_left_out() {
+    match open("ipsec-mb") {
+        Ok(engine) => assert_eq!(engine.info().name, "ipsec-mb"),
+        Err(missing) => {
+            let asked = missing.why.contains("CIPHERMILL_NO_IPSEC_MB");
+            assert!(asked || !cfg!(target_arch = "x86_64"), "{missing}");
+        }
+    }
+}
+
 #[test]
 fn peers_say_who_they_are() {
     assert_eq!(peers().len(), NAMES.len());
