@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Runs cryptographic operations in batches, on whichever engine of this machine does them best.
 #[derive(Debug, Parser)]
-#[command(name = "ciphermill", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "ciphermill", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
   ciphermill keys generate customer-data

@@ -119,7 +119,9 @@ impl Short {
 
     fn pin(&self) -> Result<(), LabError> {
         let Some(core) = self.core else { return Ok(()) };
-        if core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
+        // Numbers that are no core of this process must not reach the system call's bit set.
+        let known = core_affinity::get_core_ids().is_some_and(|ids| ids.iter().any(|id| id.id == core));
+        if known && core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
             Ok(())
         } else {
             Err(LabError::Parameters(format!("--core {core}: this process may not run there")))

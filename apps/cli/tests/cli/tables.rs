@@ -1,0 +1,156 @@
+//! `protect` and `unprotect` from outside; the demonstration.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::{Place, json};
+
+const TABLE: &str = "id,name,phone,balance,token\n\
+    1,Ada,25-989-741-2988,711.56,x\n\
+    2,\"Grace, H.\",23-768-687-3665,121.65,y\n\
+    3,,11-719-748-3364,-20.00,x\n";
+
+const COLUMNS: [&str; 8] = [
+    "--column",
+    "name=deterministic:as=customer.name",
+    "--column",
+    "phone=ff1",
+    "--column",
+    "balance=random",
+    "--column",
+    "token=token",
+];
+
+fn protect<'a>(input: &'a str, output: &'a str, extra: &[&'a str]) -> Vec<&'a str> {
+    ["protect", input, output].into_iter().chain(COLUMNS).chain(extra.iter().copied()).collect()
+}
+
+fn with_table() -> Place {
+    let place = Place::new();
+    place.write("in.csv", TABLE);
+    place.ok(["keys", "generate", "default"]);
+    place
+}
+
+#[test]
+fn a_table_is_protected_and_restored() {
+    let place = with_table();
+    let summary = json(&place.ok(protect("in.csv", "safe.csv", &["--json"])));
+    assert_eq!((summary["rows"].as_u64(), summary["nulls"].as_u64()), (Some(3), Some(1)));
+    assert_eq!(summary["columns"][1]["suite"], "ff1-aes-256");
+    let safe = std::fs::read_to_string(place.path("safe.csv")).expect("a file");
+    assert!(!safe.contains("Ada") && !safe.contains("989") && !safe.contains("711.56"), "{safe}");
+    let phone = safe.lines().nth(1).and_then(|line| line.split(',').nth(2)).expect("a phone");
+    assert_eq!(phone.split('-').map(str::len).collect::<Vec<_>>(), [2, 3, 3, 4]);
+
+    let said = place.ok(["unprotect", "safe.csv", "back.csv"]);
+    assert!(said.contains("left as tokens"), "{said}");
+    let back = std::fs::read_to_string(place.path("back.csv")).expect("a file");
+    let without_token = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.rsplit_once(',').expect("columns").0.to_owned()).collect()
+    };
+    assert_eq!(without_token(&back), without_token(TABLE));
+}
+
+#[test]
+fn old_versions_of_a_key_still_restore() {
+    let place = with_table();
+    place.ok(protect("in.csv", "old.csv", &["--quiet"]));
+    place.ok(["keys", "rotate", "default"]);
+    let new = json(&place.ok(protect("in.csv", "new.csv", &["--json"])));
+    assert_eq!(new["key_version"], 2);
+    for name in ["old.csv", "new.csv"] {
+        place.ok(["unprotect", name, "back.csv", "--force", "--quiet"]);
+        assert!(std::fs::read_to_string(place.path("back.csv")).expect("a file").contains("Grace, H."));
+    }
+    place.ok(["keys", "destroy", "default", "--version", "1", "--yes"]);
+    place.fails(1, &["default", "1"], ["unprotect", "old.csv", "gone.csv"]);
+    assert!(!place.has("gone.csv"));
+}
+
+#[test]
+fn damage_is_named_and_nothing_is_written() {
+    let place = with_table();
+    place.ok(protect("in.csv", "safe.csv", &["--quiet"]));
+    let good = std::fs::read_to_string(place.path("safe.csv")).expect("a file");
+    let line = good.lines().nth(2).expect("a row");
+    let balance = line.split(',').nth(3).expect("a value");
+    let flipped = if balance.starts_with('A') { "B" } else { "A" };
+    place.write("safe.csv", good.replace(balance, &format!("{flipped}{}", &balance[1..])));
+    place.fails(1, &["row 2", "balance"], ["unprotect", "safe.csv", "back.csv"]);
+    place.write("safe.csv", &good[..good.len() - 9]);
+    place.fails(1, &["safe.csv"], ["unprotect", "safe.csv", "back.csv"]);
+    place.write("safe.csv", good.replace("phone", "fone"));
+    place.fails(1, &["phone"], ["unprotect", "safe.csv", "back.csv"]);
+    assert!(!place.has("back.csv"));
+    let left: Vec<_> = place.names().into_iter().filter(|name| name.contains("part")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn another_key_is_told_from_damage() {
+    let place = with_table();
+    place.ok(protect("in.csv", "safe.csv", &["--quiet"]));
+    let other = Place::new();
+    other.ok(["keys", "generate", "default"]);
+    for name in ["safe.csv", "safe.csv.ciphermill.json"] {
+        std::fs::copy(place.path(name), other.path(name)).expect("copied");
+    }
+    let ran = other.fails(1, &["key"], ["unprotect", "safe.csv", "back.csv"]);
+    assert!(!ran.err.contains("row"), "{}", ran.err);
+    assert!(!other.has("back.csv"));
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused() {
+    let place = with_table();
+    let with = |column: &'static str| ["protect", "in.csv", "out.csv", "--column", column];
+    place.fails(1, &["adress", "name"], with("adress=random"));
+    place.fails(1, &["rot13"], with("name=rot13"));
+    place.fails(1, &["row 1", "id"], with("id=ff1"));
+    place.fails(1, &["in.csv"], ["protect", "in.csv", "in.csv", "--column", "name=random"]);
+    place.fails(1, &["nothing.csv"], ["protect", "nothing.csv", "out.csv", "--column", "name=random"]);
+    place.fails(1, &["abacus"], ["protect", "in.csv", "out.csv", "--column", "name=random", "--engine", "abacus"]);
+    assert!(!place.has("out.csv"));
+    place.ok(protect("in.csv", "safe.csv", &["--quiet"]));
+    place.fails(1, &["safe.csv", "exist"], protect("in.csv", "safe.csv", &[]));
+    place.ok(protect("in.csv", "safe.csv", &["--quiet", "--force"]));
+}
+
+#[test]
+fn ctrl_c_leaves_no_half_file() {
+    let place = with_table();
+    let mut text = String::from("id,name,phone,balance,token\n");
+    for n in 0..400_000 {
+        writeln!(text, "{n},customer {n},25-989-{:03}-{:04},{n}.50,t{n}", n % 1000, n % 9973).expect("text grows");
+    }
+    place.write("big.csv", text);
+    let args = protect("big.csv", "safe.csv", &["--engine", "reference"]);
+    let child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let started = Instant::now();
+    let writes = |name: &String| name.starts_with("safe.csv") || name.starts_with(".safe.csv");
+    while !place.names().iter().any(writes) {
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing is being written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!place.names().iter().any(writes), "{:?}", place.names());
+}
+
+#[test]
+fn the_demonstration_restores_what_it_protected() {
+    let place = Place::new();
+    let report = json(&place.ok(["demo", "--scale", "0.01", "--dir", "demo", "--json"]));
+    assert_eq!((report["rows"].as_u64(), report["equal"].as_bool()), (Some(1500), Some(true)));
+    assert_eq!(report["columns"].as_array().map(Vec::len), Some(4));
+    let again = place.ok(["demo", "--scale", "0.01", "--dir", "demo"]);
+    assert!(again.contains("equal") && again.contains("c_phone"), "{again}");
+    let bytes = |name: &str| std::fs::read(place.path("demo").join(Path::new(name))).expect("a file");
+    assert!(!bytes("customer-protected.parquet").windows(9).any(|window| window == b"Customer#"));
+    place.fails(1, &["--scale"], ["demo", "--scale", "0"]);
+}
