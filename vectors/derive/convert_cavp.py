@@ -56,7 +56,7 @@ def records(path, start):
 
 def case(ident, suite, way="both", **fields):
     """One case, its hexadecimal fields in lower case, empty ones left out. `pair` names a key pair of keys.json."""
-    invalid, pair = fields.pop("invalid", None), fields.pop("pair", None)
+    pair, verdicts = fields.pop("pair", None), {name: fields.pop(name, None) for name in ("invalid", "acceptable")}
     entry = {"id": ident, "suite": suite}
     if way != "both":
         entry["way"] = way
@@ -67,8 +67,7 @@ def case(ident, suite, way="both", **fields):
         bytes.fromhex(value)
         if value:
             entry[name] = value
-    if invalid:
-        entry["invalid"] = invalid
+    entry.update((name, why) for name, why in verdicts.items() if why)
     return entry
 
 

@@ -171,11 +171,15 @@ def curves(keys, folder):
         fields = dict(pair=f"ffdhe{bits}")
         suite = f"dh-ffdhe{bits}"
         out.append(case(suite, suite, "encrypt", input=peer["public"], output=secret.to_bytes(bits // 8, "big").hex(), **fields))
-        # NIST SP 800-56A, 5.6.2.3.1: a public value is between 2 and p - 2, and lies in the group of order q.
+        # NIST SP 800-56A, 5.6.2.3.1: a public value is between 2 and p - 2, and lies in the group of order q. In groups
+        # over safe primes the range alone may do (5.6.2.3.2).
         outside = next(v for v in range(2, 99) if pow(v, (prime - 1) // 2, prime) != 1)
         for label, value in (("0", 0), ("1", 1), ("p - 1", prime - 1), ("p", prime), ("not in the group", outside)):
+            verdict = "acceptable" if value == outside else "invalid"
+            shared = pow(value, int(own["private"], 16), prime) if value == outside else None
+            output = shared.to_bytes(bits // 8, "big").hex() if shared else ""
             out.append(case(f"{suite} peer {label}", suite, "encrypt", input=value.to_bytes(bits // 8, "big").hex(),
-                            invalid="the peer's value is not in the group", **fields))
+                            output=output, **{verdict: "the peer's value is not in the group"}, **fields))
     write("made/agreement.json", f"made by openssl_vectors.py with OpenSSL {VERSION} and Python's integers", out)
 
 

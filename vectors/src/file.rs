@@ -47,6 +47,7 @@ struct Entry<'a> {
     #[serde(default)]
     tag: &'a str,
     invalid: Option<&'a str>,
+    acceptable: Option<&'a str>,
 }
 
 /// The cases of a data file.
@@ -87,7 +88,12 @@ fn to_case(entry: &Entry<'_>, source: &Arc<str>) -> Result<Case, DataError> {
         input: bytes("input", entry.input)?,
         output: bytes("output", entry.output)?,
         tag: bytes("tag", entry.tag)?,
-        outcome: entry.invalid.map_or(Outcome::Valid, |why| Outcome::Invalid(why.to_owned())),
+        outcome: match (entry.invalid, entry.acceptable) {
+            (None, None) => Outcome::Valid,
+            (Some(why), None) => Outcome::Invalid(why.to_owned()),
+            (None, Some(why)) => Outcome::Acceptable(why.to_owned()),
+            (Some(_), Some(_)) => return Err(wrong("both invalid and acceptable".to_owned())),
+        },
     })
 }
 
