@@ -1,0 +1,23 @@
+//! The library engine keeps the contract and agrees with the reference, for every suite that it claims.
+
+use ciphermill_conformance::{Options, check_engine, differential};
+use ciphermill_library::Library;
+use ciphermill_reference::Reference;
+
+/// Random batches: several for every suite.
+const BATCHES: usize = 600;
+
+#[test]
+fn keeps_the_contract() {
+    let engine = Library::new().expect("AWS-LC initialises");
+    // One suite or family by name, when looking for a fault.
+    let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
+    let options = Options { only, ..Options::default() };
+    check_engine(&engine, Some(&Reference::new()), &options).assert_clean();
+}
+
+#[test]
+fn agrees_with_the_reference_on_random_batches() {
+    let engine = Library::new().expect("AWS-LC initialises");
+    differential(&engine, &Reference::new(), 0x0dd5_eed5, BATCHES).assert_clean();
+}
