@@ -61,6 +61,40 @@ struct Model {
 
 const LIMIT: u32 = 12;
 
+/// Inserts into both; a full slab says so and drops what it was given.
+fn insert_agrees(slab: &Slab<Noted>, model: &mut Model, dropped: &Rc<RefCell<Vec<u64>>>) -> Result<(), TestCaseError> {
+    let serial = model.next_serial;
+    model.next_serial += 1;
+    match slab.insert(Noted { serial, dropped: Rc::clone(dropped) }) {
+        Ok(id) => {
+            prop_assert!(id.slot < LIMIT && id.generation % 2 == 1);
+            prop_assert!(!model.gone.contains(&id), "a name was given twice");
+            prop_assert!(model.live.insert(id, serial).is_none());
+        }
+        Err(full) => {
+            let retired = slab.retired() as u32;
+            prop_assert_eq!(full, Full { limit: LIMIT, live: model.live.len() as u32, retired });
+            prop_assert_eq!(full.live + full.retired, LIMIT);
+            prop_assert_eq!(dropped.borrow_mut().pop(), Some(serial));
+        }
+    }
+    Ok(())
+}
+
+/// Removed entries are dropped once, not under a lease that could see them, and not kept when no lease is open.
+fn drops_agree(slab: &Slab<Noted>, model: &Model, dropped: &[u64], no_lease: bool) -> Result<(), TestCaseError> {
+    prop_assert_eq!(dropped.iter().collect::<HashSet<_>>().len(), dropped.len(), "dropped twice");
+    for (serial, holders) in &model.kept {
+        if !holders.is_empty() {
+            prop_assert!(!dropped.contains(serial), "dropped under a lease that could see it");
+        } else if no_lease {
+            prop_assert!(dropped.contains(serial), "kept although no lease is open");
+        }
+    }
+    prop_assert_eq!(dropped.len() + slab.retired(), model.kept.len());
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
@@ -71,23 +105,7 @@ proptest! {
         let mut leases = Vec::new();
         for (at, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Insert => {
-                    let serial = model.next_serial;
-                    model.next_serial += 1;
-                    match slab.insert(Noted { serial, dropped: Rc::clone(&dropped) }) {
-                        Ok(id) => {
-                            prop_assert!(id.slot < LIMIT && id.generation % 2 == 1);
-                            prop_assert!(!model.gone.contains(&id), "a name was given twice");
-                            prop_assert!(model.live.insert(id, serial).is_none());
-                        }
-                        Err(full) => {
-                            let retired = slab.retired() as u32;
-                            prop_assert_eq!(full, Full { limit: LIMIT, live: model.live.len() as u32, retired });
-                            prop_assert_eq!(full.live + full.retired, LIMIT);
-                            prop_assert_eq!(dropped.borrow_mut().pop(), Some(serial));
-                        }
-                    }
-                }
+                Step::Insert => insert_agrees(&slab, &mut model, &dropped)?,
                 Step::Remove(index) if !model.live.is_empty() => {
                     let mut ids: Vec<_> = model.live.keys().copied().collect();
                     ids.sort_unstable();
@@ -128,16 +146,7 @@ proptest! {
             }
             drop(lease);
             prop_assert_eq!(slab.len(), model.live.len());
-            let dropped = dropped.borrow();
-            prop_assert_eq!(dropped.iter().collect::<HashSet<_>>().len(), dropped.len(), "dropped twice");
-            for (serial, holders) in &model.kept {
-                if !holders.is_empty() {
-                    prop_assert!(!dropped.contains(serial), "dropped under a lease that could see it");
-                } else if leases.is_empty() {
-                    prop_assert!(dropped.contains(serial), "kept although no lease is open");
-                }
-            }
-            prop_assert_eq!(dropped.len() + slab.retired(), model.kept.len());
+            drops_agree(&slab, &model, &dropped.borrow(), leases.is_empty())?;
         }
         drop(leases);
         prop_assert_eq!(slab.retired(), 0);
