@@ -152,6 +152,7 @@ fn pairs(suites: &'static [Suite]) -> impl Iterator<Item = (Suite, Direction)> {
     suites.iter().flat_map(|suite| [(*suite, Direction::Encrypt), (*suite, Direction::Decrypt)])
 }
 
+#[inline]
 fn place(suite: Suite, direction: Direction) -> usize {
     2 * suite.ordinal() + direction as usize
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Machine {
     /// The processor's own name.
     pub cpu: String,
-    /// Cores that this process may use.
+    /// Cores of the machine.
     pub cores: usize,
     /// Instruction sets that matter to ciphers, of those that the processor has.
     pub features: Vec<String>,
@@ -49,7 +49,8 @@ impl Machine {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Machine {
             cpu: field(&["model name", "CPU part"]).unwrap_or_else(|| "unknown processor".to_owned()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            // Not those that this thread may use: it may be pinned to one.
+            cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count().max(1),
             features: FEATURES.iter().filter(|feature| has(feature)).map(|feature| (*feature).to_owned()).collect(),
             os: format!("{} {}", std::env::consts::OS, release.trim()),
             ciphermill: env!("CARGO_PKG_VERSION").to_owned(),
