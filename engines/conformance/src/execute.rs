@@ -133,7 +133,7 @@ impl Load<'_> {
             ops.push(self.op(job, index, offsets.map(|offset| offset as u32)));
         }
         at += style.gap.unwrap_or_else(|| rng.below(34));
-        let mut bytes = rng.bytes(at);
+        let mut bytes = noise(at, rng);
         for (offset, part) in contents {
             bytes[offset..offset + part.len()].copy_from_slice(part);
         }
@@ -154,7 +154,9 @@ impl Load<'_> {
 
     /// Notes everything that changed and may not have.
     fn compare(&self, ops_before: &[Op], ops: &[Op], before: &[u8], after: &[u8], trespasses: &mut Vec<String>) {
-        let mut writable = vec![false; before.len()];
+        // What the arena has to look like: as before, but for what may be written.
+        let mut allowed = before.to_vec();
+        let mut allow = |range: std::ops::Range<usize>| allowed[range.clone()].copy_from_slice(&after[range]);
         for (index, (old, new)) in ops_before.iter().zip(ops).enumerate() {
             if let Some((_, status)) = self.settled.iter().find(|(settled, _)| *settled == index) {
                 if *new != (Op { status: *status, ..*old }) {
@@ -167,16 +169,27 @@ impl Load<'_> {
             if let Some(what) = op_trespass(self.suite, self.direction, old, new, room, &after[output.clone()]) {
                 trespasses.push(format!("operation {index}: {what}"));
             }
-            writable[output].fill(true);
+            allow(output);
             if self.direction == Direction::Encrypt {
-                writable[old.tag_span().range()].fill(true);
+                allow(old.tag_span().range());
             }
         }
-        let changed = before.iter().zip(after).zip(&writable).position(|((old, new), may)| old != new && !may);
-        if let Some(offset) = changed {
+        if allowed != after
+            && let Some(offset) = allowed.iter().zip(after).position(|(allowed, after)| allowed != after)
+        {
             trespasses.push(format!("byte {offset} of the arena was written, {}", owner(ops_before, offset)));
         }
     }
+}
+
+/// Canaries: random bytes over and over, with a period that no offset is a multiple of by chance.
+fn noise(len: usize, rng: &mut Rng) -> Vec<u8> {
+    let block = rng.bytes(len.min(4093));
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&block[..block.len().min(len - bytes.len())]);
+    }
+    bytes
 }
 
 /// What an operation's fields or output say that they may not.

@@ -5,12 +5,11 @@
 //! [`differential()`] compares an engine with an oracle on random batches. Both return a [`Report`] that names engine,
 //! suite, direction, check and operation of each failure; [`Report::assert_clean`] turns it into a test:
 //!
-//! ```ignore
-//! #[test]
-//! fn keeps_the_contract() {
-//!     let engine = ReferenceEngine::open();
-//!     ciphermill_conformance::check_engine(&engine, None, &Options::default()).assert_clean();
-//! }
+//! ```no_run
+//! use ciphermill_conformance::{Options, check_engine};
+//! use ciphermill_reference::Reference;
+//!
+//! check_engine(&Reference::new(), None, &Options::default()).assert_clean();
 //! ```
 //!
 //! The suite knows nothing of engines but the contract, and is itself tested against engines broken on purpose.
