@@ -51,10 +51,16 @@ impl Queues {
         let mut entries = Entries::with_capacity(batch.len());
         let kinds = lease_keys(shared, &mut batch, &lease, plan_kinds, &mut entries);
         let route = match kinds {
-            Some(kinds) => self.run_round(shared, &mut batch, &entries, kinds, pinned)?,
-            None => self.run_rounds(shared, &mut batch, &entries, plan_kinds, pinned)?,
+            Some(kinds) => self.run_round(shared, &mut batch, &entries, kinds, pinned),
+            None => self.run_rounds(shared, &mut batch, &entries, plan_kinds, pinned),
         };
-        Ok(account(&mut batch, route))
+        match route {
+            Ok(route) => Ok(account(&mut batch, route)),
+            Err(error) => {
+                put_back(&batch, &entries);
+                Err(error)
+            }
+        }
     }
 
     /// The usual case: every key is there, may be held by any of the engines, has no budget, and is prepared in one go.
@@ -236,6 +242,16 @@ fn no_route(suite: Suite, batch: &CheckedBatch<'_>, trusted: bool) -> Error {
 
 fn longest_input(batch: &CheckedBatch<'_>) -> u64 {
     batch.ops().iter().map(|op| u64::from(op.input.len)).max().unwrap_or(0)
+}
+
+/// Gives the operations that were never begun back to their keys' budgets.
+#[cold]
+fn put_back(batch: &CheckedBatch<'_>, entries: &[Option<&KeyEntry>]) {
+    for (op, entry) in batch.ops().iter().zip(entries) {
+        if let Some(entry) = entry.filter(|_| op.status.is_pending()) {
+            entry.put_back(1);
+        }
+    }
 }
 
 /// Gives an operation the status that a key which could not be prepared earns it.

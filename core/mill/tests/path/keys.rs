@@ -55,6 +55,17 @@ fn a_budget_is_spent_operation_by_operation() {
 }
 
 #[test]
+fn what_no_engine_began_is_given_back_to_the_budget() {
+    let mill = mill([engines::faulty("library", engines::Fault::NoQueue)]);
+    let key = import(&mill, KeyPolicy::default().operations_max(5));
+    let mut ops = [op(key, 0), op(key, 1)];
+    mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut ops, &mut [0; 32])).expect_err("no queue");
+    assert!(ops.iter().all(|op| op.status.is_pending()));
+    let lease = mill.keys().lease();
+    assert_eq!(lease.entry(key).expect("is there").operations_left(), Some(5));
+}
+
+#[test]
 fn destroyed_and_invented_keys_are_unknown() {
     let mill = mill([engines::mark("library", 3)]);
     let gone = import(&mill, KeyPolicy::default());
