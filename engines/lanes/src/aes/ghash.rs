@@ -1,0 +1,1 @@
+//! GHASH and POLYVAL.

@@ -1,0 +1,22 @@
+//! The lanes engine: vector kernels that work on many messages side by side, each with its own key and IV.
+//!
+//! One folder a family of ciphers, one file an instruction set. A batch goes to its family in one indirect call; the
+//! family orders the pending operations by length and fills its lanes with them. Kernels are chosen once, when the
+//! engine is opened, by what the processor can do; each can be forced by name ([`Lanes::with_kernels`]).
+
+#[cfg(target_arch = "x86_64")]
+mod aes;
+mod capabilities;
+mod chacha;
+#[cfg(target_arch = "x86_64")]
+mod chain;
+mod des;
+mod engine;
+#[cfg(target_arch = "x86_64")]
+mod fpe;
+mod prepare;
+mod select;
+mod work;
+
+pub use engine::Lanes;
+pub use select::{KernelChoice, kernels};

@@ -1,0 +1,60 @@
+//! Keys on their way in: what every suite asks of a key's bytes. The states that come of them are each family's own.
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Aead, BlockCipher, StreamCipher};
+use ciphermill_contract::{
+    Capability, Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability,
+};
+
+use crate::engine::NAME;
+use crate::select::Kernels;
+
+/// Prepares a key for a suite.
+///
+/// # Errors
+/// `Refused`: with `EngineUnavailable` when the engine does not run the suite, with `KeyUnsuitable` when form, length or
+/// parameters do not suit it.
+pub(crate) fn prepare(
+    kernels: &Kernels,
+    capabilities: &[Capability],
+    key: &KeyMaterial<'_>,
+    suite: Suite,
+) -> Result<PreparedKey> {
+    let both = [Direction::Encrypt, Direction::Decrypt];
+    let unavailable = || Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()));
+    if !both.into_iter().any(|direction| capability::find(capabilities, suite, direction).is_some()) {
+        return Err(unavailable());
+    }
+    if !suite.needs_key() || key.form != KeyForm::Secret {
+        return Err(Error::key(suite, KeyProblem::Form));
+    }
+    if !suite.key_len().contains(key.bytes.len()) {
+        return Err(Error::key(suite, KeyProblem::Length));
+    }
+    let problem = |problem| Error::key(suite, problem);
+    match suite {
+        Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => {
+            crate::des::prepare(key.bytes, suite).map_err(problem)
+        }
+        Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) => {
+            crate::chacha::prepare(key.bytes, suite).map_err(problem)
+        }
+        #[cfg(target_arch = "x86_64")]
+        Suite::Chain(chain) => crate::chain::prepare(kernels, key.bytes, chain).map_err(problem),
+        #[cfg(target_arch = "x86_64")]
+        Suite::Fpe(ff1) => {
+            let aes = kernels.aes.ok_or_else(unavailable)?;
+            crate::fpe::prepare(aes, key.bytes, ff1).map_err(problem)
+        }
+        #[cfg(target_arch = "x86_64")]
+        _ => {
+            let aes = kernels.aes.ok_or_else(unavailable)?;
+            crate::aes::prepare(aes, key.bytes, suite).map_err(problem)
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => {
+            let _ = kernels;
+            Err(unavailable())
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! A batch as kernels see it: pending operations with their keys as raw places, ordered by length class.
+//!
+//! Kernels read and write the arena through pointers, because their lanes are scattered over it. What makes that sound
+//! is the batch's one check: every place lies within the arena, an output is its input's place or apart from it, and
+//! nothing that one operation writes is read or written by another.
+
+use core::any::Any;
+
+use ciphermill_contract::{CheckedBatch, Direction, Op, OpStatus, PreparedKey, Suite};
+
+use crate::engine::Prepared;
+
+/// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
+pub(crate) const WINDOW_OPS: usize = 2048;
+
+/// Length classes that an ordering may tell apart.
+pub(crate) const CLASSES_MAX: usize = 64;
+
+/// A batch taken apart.
+pub(crate) struct Work<'a> {
+    suite: Suite,
+    direction: Direction,
+    ops: &'a mut [Op],
+    /// The arena's first byte. Every offset in `ops` has been checked against the arena's length.
+    arena: *mut u8,
+    keys: &'a [Option<&'a PreparedKey>],
+}
+
+/// One pending operation: its places, its key, its index in the batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    /// First byte of the input.
+    pub(crate) input: *const u8,
+    /// First byte of the output.
+    pub(crate) output: *mut u8,
+    /// The family's state of the operation's key; see [`Item::key`].
+    key: *const (),
+    /// Bytes of input.
+    pub(crate) len: u32,
+    /// Index of the operation in the batch.
+    pub(crate) op: u32,
+}
+
+impl Item {
+    /// The state of the operation's key.
+    ///
+    /// # Safety
+    /// `T` is the type that the item was collected with, and the batch's keys are still borrowed.
+    #[inline(always)]
+    pub(crate) unsafe fn key<'k, T>(&self) -> &'k T {
+        // SAFETY: the caller's promise; the pointer came from a reference in `Work::collect`.
+        unsafe { &*self.key.cast::<T>() }
+    }
+}
+
+/// What a queue keeps between batches, so that no batch allocates.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The window's operations as they came.
+    pub(crate) items: Vec<Item>,
+    /// The same, ordered by [`Scratch::order_by`].
+    pub(crate) ordered: Vec<Item>,
+    /// A family's own working memory (transposed keys, counters). Whoever writes secrets here wipes them.
+    pub(crate) bytes: Vec<u64>,
+    /// Operations and idle lanes since the queue was opened.
+    pub(crate) occupancy: Occupancy,
+}
+
+/// How well lanes were filled, in steps of one lane by one block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Occupancy {
+    /// Lane steps that worked on a message.
+    pub(crate) busy: u64,
+    /// Lane steps that ran empty.
+    pub(crate) idle: u64,
+}
+
+// SAFETY: items hold pointers into a batch only while `run` works on it; between batches they are never followed.
+unsafe impl Send for Scratch {}
+
+impl<'a> Work<'a> {
+    /// Takes a batch apart.
+    pub(crate) fn new<'b: 'a>(batch: &'a mut CheckedBatch<'b>) -> Work<'a> {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let (ops, arena, keys) = batch.parts();
+        Work { suite, direction, ops, arena: arena.as_mut_ptr(), keys }
+    }
+
+    /// What is done to every operation.
+    #[inline]
+    pub(crate) fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// Which way.
+    #[inline]
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// How many operations there are, pending or not.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// An operation.
+    #[inline(always)]
+    pub(crate) fn op(&self, index: usize) -> &Op {
+        &self.ops[index]
+    }
+
+    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`.
+    #[inline(always)]
+    pub(crate) fn key<T: Any>(&self, index: usize) -> Option<&'a T> {
+        let prepared = self.keys.get(index).copied().flatten()?.state::<Prepared<T>>()?;
+        (prepared.suite == self.suite).then_some(&prepared.state)
+    }
+
+    /// First byte of an operation's input.
+    #[inline(always)]
+    pub(crate) fn input(&self, index: usize) -> *const u8 {
+        // SAFETY: the check has found the offset within the arena.
+        unsafe { self.arena.add(self.ops[index].input.offset as usize) }
+    }
+
+    /// First byte of an operation's output.
+    #[inline(always)]
+    pub(crate) fn output(&self, index: usize) -> *mut u8 {
+        // SAFETY: the check has found the offset within the arena.
+        unsafe { self.arena.add(self.ops[index].output as usize) }
+    }
+
+    /// First byte of an operation's tag.
+    #[inline(always)]
+    pub(crate) fn tag(&self, index: usize) -> *mut u8 {
+        // SAFETY: the check has found the offset within the arena.
+        unsafe { self.arena.add(self.ops[index].tag as usize) }
+    }
+
+    /// An operation's additional data. They may be shared by many operations; none writes them.
+    #[inline(always)]
+    pub(crate) fn aad(&self, index: usize) -> &'a [u8] {
+        let aad = self.ops[index].aad;
+        // SAFETY: the check has found the span within the arena and apart from everything that is written; the arena is
+        // borrowed for 'a.
+        unsafe { core::slice::from_raw_parts(self.arena.add(aad.offset as usize), usize::from(aad.len)) }
+    }
+
+    /// An operation's IV.
+    #[inline(always)]
+    pub(crate) fn iv(&self, index: usize) -> &[u8] {
+        let op = &self.ops[index];
+        &op.iv[..usize::from(op.iv_len).min(op.iv.len())]
+    }
+
+    /// Ends an operation well; its output is as long as its input.
+    #[inline(always)]
+    pub(crate) fn done(&mut self, index: usize) {
+        let op = &mut self.ops[index];
+        op.output_len = op.input.len;
+        op.status = OpStatus::Done;
+    }
+
+    /// Ends an operation well whose output has another length than its input.
+    #[inline(always)]
+    pub(crate) fn done_with(&mut self, index: usize, output_len: u32) {
+        let op = &mut self.ops[index];
+        op.output_len = output_len;
+        op.status = OpStatus::Done;
+    }
+
+    /// Ends an operation badly: its output is zeroed.
+    #[cold]
+    pub(crate) fn fail(&mut self, index: usize, status: OpStatus) {
+        let len = {
+            let op = &self.ops[index];
+            self.suite.output_len(self.direction, op.input.len as usize, op.output_len as usize)
+        };
+        // SAFETY: the check has found the output's span within the arena, written by this operation alone.
+        unsafe { core::ptr::write_bytes(self.output(index), 0, len) };
+        let op = &mut self.ops[index];
+        op.output_len = 0;
+        op.status = status;
+    }
+
+    /// Collects the next pending operations, `WINDOW_OPS` at most, into `items`, from index `*next` on, which moves
+    /// behind them. Operations whose key is not a `T` of this suite fail here. Returns whether there are any.
+    pub(crate) fn collect<T: Any>(&mut self, next: &mut usize, items: &mut Vec<Item>) -> bool {
+        items.clear();
+        while *next < self.ops.len() && items.len() < WINDOW_OPS {
+            let index = *next;
+            *next += 1;
+            if !self.ops[index].status.is_pending() {
+                continue;
+            }
+            let Some(key) = self.key::<T>(index) else {
+                self.fail(index, OpStatus::EngineFault);
+                continue;
+            };
+            items.push(Item {
+                input: self.input(index),
+                output: self.output(index),
+                key: core::ptr::from_ref(key).cast(),
+                len: self.ops[index].input.len,
+                // A batch has fewer operations than 2^32.
+                op: index as u32,
+            });
+        }
+        !items.is_empty()
+    }
+}
+
+impl Scratch {
+    /// Orders `items` by class, the highest class first, into `ordered`; the order within a class is kept. Classes from
+    /// [`CLASSES_MAX`] - 1 on count as one.
+    #[inline(always)]
+    pub(crate) fn order_by(&mut self, class: impl Fn(&Item) -> usize) {
+        let class = |item: &Item| CLASSES_MAX - 1 - class(item).min(CLASSES_MAX - 1);
+        let mut starts = [0u32; CLASSES_MAX];
+        for item in &self.items {
+            starts[class(item)] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += core::mem::replace(start, sum);
+        }
+        let Some(first) = self.items.first() else { return self.ordered.clear() };
+        self.ordered.resize(self.items.len(), *first);
+        for item in &self.items {
+            let place = &mut starts[class(item)];
+            self.ordered[*place as usize] = *item;
+            *place += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(op: u32, len: u32) -> Item {
+        Item { input: core::ptr::null(), output: core::ptr::null_mut(), key: core::ptr::null(), len, op }
+    }
+
+    #[test]
+    fn ordering_puts_the_longest_first_and_keeps_the_order_of_equals() {
+        let lens = [3, 1, 200, 0, 3, 63, 2, 1, 90];
+        let mut scratch = Scratch::default();
+        scratch.items = lens.iter().enumerate().map(|(op, len)| item(op as u32, *len)).collect();
+        scratch.order_by(|item| item.len as usize);
+        let got: Vec<(u32, u32)> = scratch.ordered.iter().map(|item| (item.len, item.op)).collect();
+        assert_eq!(got, [(200, 2), (63, 5), (90, 8), (3, 0), (3, 4), (2, 6), (1, 1), (1, 7), (0, 3)]);
+        scratch.items.clear();
+        scratch.order_by(|item| item.len as usize);
+        assert!(scratch.ordered.is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! Every kernel that this processor can run keeps the contract and agrees with the reference, for every suite that it
+//! claims. The test prints which kernels ran and which this processor cannot run, and fails if one was left out.
+//!
+//! `CONFORMANCE_ONLY` names one suite or family, `CONFORMANCE_KERNEL` one kernel (`aes=vaes256`), when looking for a
+//! fault.
+
+use std::collections::BTreeSet;
+
+use ciphermill_conformance::{Options, check_suite, differential};
+use ciphermill_contract::{Engine, Suite};
+use ciphermill_lanes::{KernelChoice, Lanes, kernels};
+use ciphermill_reference::Reference;
+
+/// Random batches of each engine: several for every suite.
+const BATCHES: usize = 400;
+
+fn chosen(kernel: &KernelChoice) -> bool {
+    let full = format!("{}={}", kernel.family, kernel.name);
+    std::env::var("CONFORMANCE_KERNEL").map_or(true, |wanted| wanted == full)
+}
+
+fn wanted(suite: Suite) -> bool {
+    let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
+    only.is_empty() || suite.to_string() == only || suite.family() == only
+}
+
+/// The engine with one kernel forced, and the suites that it claims and that this kernel runs.
+fn forced(kernel: &KernelChoice) -> (Lanes, Vec<Suite>) {
+    let engine = Lanes::with_kernels(&[&format!("{}={}", kernel.family, kernel.name)]).expect("this processor can");
+    let claimed: BTreeSet<Suite> =
+        engine.capabilities().iter().flat_map(|capability| capability.suites).copied().collect();
+    let own = |suite: &Suite| engine.info().kernel_for(*suite) == kernel.name && runs(&engine, kernel, *suite);
+    let suites = claimed.into_iter().filter(own).collect();
+    (engine, suites)
+}
+
+/// Whether the suite's family is this kernel's and not one of another family with a kernel of the same name.
+fn runs(engine: &Lanes, kernel: &KernelChoice, suite: Suite) -> bool {
+    let name = suite.to_string();
+    let families = engine.info().kernels.iter().filter(|known| name.contains(known.family));
+    families.max_by_key(|known| known.family.len()).is_some_and(|known| known.family == kernel.family)
+}
+
+#[test]
+fn every_kernel_keeps_the_contract() {
+    let reference = Reference::new();
+    let mut ran = Vec::new();
+    for kernel in kernels() {
+        let name = format!("{}={}", kernel.family, kernel.name);
+        if !kernel.capable {
+            println!("cannot run here: {name}");
+            continue;
+        }
+        if !chosen(&kernel) {
+            continue;
+        }
+        let (engine, suites) = forced(&kernel);
+        assert!(!suites.is_empty(), "{name} claims no suite");
+        let suites: Vec<Suite> = suites.into_iter().filter(|suite| wanted(*suite)).collect();
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(|| {
+                    while let Some(suite) = suites.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                        check_suite(&engine, Some(&reference), *suite, &Options::default()).assert_clean();
+                    }
+                });
+            }
+        });
+        println!("ran: {name}, {} suites", suites.len());
+        ran.push((kernel.family, kernel.name));
+    }
+    let missed =
+        |kernel: &KernelChoice| kernel.capable && chosen(kernel) && !ran.contains(&(kernel.family, kernel.name));
+    assert!(!kernels().iter().any(missed), "a kernel that this processor can run was not run");
+}
+
+#[test]
+fn every_kernel_agrees_with_the_reference_on_random_batches() {
+    let reference = Reference::new();
+    for (round, kernel) in kernels().into_iter().filter(|kernel| kernel.capable && chosen(kernel)).enumerate() {
+        let (engine, _) = forced(&kernel);
+        differential(&engine, &reference, 0x1a9e_5eed + round as u64, BATCHES).assert_clean();
+    }
+}
