@@ -1,12 +1,14 @@
 //! The checks that keep the house in order, run as `cargo xtask NAME`.
 //!
 //! `layers` compares the dependencies of the workspace with the floors, `tidy` reads every source file for the
-//! habits that a compiler does not enforce, `docs` follows the paths and links that the documents name.
+//! habits that a compiler does not enforce, `docs` follows the paths and links that the documents name,
+//! `sboxes` searches for the networks of the DES S-boxes.
 #![forbid(unsafe_code)]
 
 mod docs;
 mod files;
 mod layers;
+mod sboxes;
 mod tidy;
 mod workspace;
 
@@ -17,7 +19,9 @@ usage: cargo xtask COMMAND
 
   layers            dependencies between crates go downwards only
   tidy [--update]   sizes, leftovers, unsafe code, dead files; --update lowers the ratchet, never raises it
-  docs              paths in ARCHITECTURE.md and links between the documents resolve";
+  docs              paths in ARCHITECTURE.md and links between the documents resolve
+  sboxes [--seconds N] [--seed N] [--threads N] [--family ternary|binary]
+                    search for smaller networks of the DES S-boxes (build with --release), write the generated file";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +31,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(tidy::Ratcheting::Check),
         ["tidy", "--update"] => tidy::run(tidy::Ratcheting::Lower),
         ["docs"] => docs::run(),
+        ["sboxes", options @ ..] => sboxes::run(options),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -1,0 +1,204 @@
+//! The search for small networks of gates for the S-boxes of DES, and the Rust file made of them.
+
+mod network;
+mod render;
+mod rng;
+mod start;
+mod straight;
+mod support;
+mod tables;
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::files;
+use network::{Best, Family, Network};
+use rng::Rng;
+use tables::BOXES;
+use walk::{Pace, Walk};
+
+/// The networks, one line each.
+const DATA: &str = "xtask/src/sboxes/best.txt";
+
+/// The file generated from them.
+const GENERATED: &str = "engines/lanes/src/des/sboxes.rs";
+
+/// How long one walk lasts before another S-box has its turn.
+const WALK: Duration = Duration::from_secs(4);
+
+struct Options {
+    seconds: u64,
+    seed: u64,
+    threads: u64,
+    families: Vec<Family>,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut options = Self { seconds: 0, seed: 1, threads: 1, families: Family::ALL.to_vec() };
+        for pair in words.chunks(2) {
+            let [name, value] = pair else {
+                bail!("{} needs a value", pair[0]);
+            };
+            let number = || value.parse::<u64>().with_context(|| format!("{name} {value}"));
+            match *name {
+                "--seconds" => options.seconds = number()?,
+                "--seed" => options.seed = number()?,
+                "--threads" => options.threads = number()?,
+                "--family" => {
+                    options.families.retain(|family| family.name() == *value);
+                    if options.families.is_empty() {
+                        bail!("--family is ternary or binary");
+                    }
+                }
+                _ => bail!("unknown option {name}"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Searches for `--seconds` and writes the data and the generated file; without seconds it writes the file anew.
+pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
+    let options = Options::parse(words)?;
+    let root = files::root();
+    let kept = std::fs::read_to_string(root.join(DATA)).unwrap_or_default();
+    let shelf = Shelf { root, best: Mutex::new(Best::parse(&kept).context(DATA)?) };
+    let deadline = Instant::now() + Duration::from_secs(options.seconds);
+    std::thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..options.threads)
+            .map(|thread| {
+                let (shelf, families) = (&shelf, &options.families);
+                let rng = Rng::new(options.seed.wrapping_mul(0x1_0000).wrapping_add(thread));
+                scope.spawn(move || search(shelf, families, rng, deadline))
+            })
+            .collect();
+        for worker in workers {
+            worker.join().map_err(|_| anyhow::anyhow!("a search thread panicked"))??;
+        }
+        Ok(())
+    })?;
+    shelf.write()?;
+    println!("sboxes: {GENERATED} written");
+    Ok(Vec::new())
+}
+
+/// The best networks so far, on disk as soon as they are found.
+struct Shelf {
+    root: PathBuf,
+    best: Mutex<Best>,
+}
+
+impl Shelf {
+    fn network(&self, family: Family, index: usize) -> Option<Network> {
+        self.best.lock().unwrap_or_else(PoisonError::into_inner).of(family)[index].clone()
+    }
+
+    /// Keeps a network if it costs less than the one kept so far, or, unseen, the same.
+    fn offer(&self, family: Family, index: usize, network: &Network, rng: &mut Rng) -> Result<bool> {
+        network.verify(family, index)?;
+        let cost = straight::cost(family, network, index);
+        {
+            let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = &mut best.of_mut(family)[index];
+            let before = place.as_ref().map(|kept| straight::cost(family, kept, index));
+            if before.is_some_and(|before| before <= cost) {
+                return Ok(false);
+            }
+            *place = Some(network.scheduled(rng));
+            println!("{} s{}: {cost} gates, before {before:?}", family.name(), index + 1);
+        }
+        self.write()?;
+        Ok(true)
+    }
+
+    /// Writes the data, and the generated file when no network is missing.
+    fn write(&self) -> Result<()> {
+        let best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        replace(&self.root.join(DATA), &best.to_text())?;
+        if best.is_complete() {
+            replace(&self.root.join(GENERATED), &render::render(&best)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file in one step, so that nobody reads half of it, and not at all if it would stay the same.
+fn replace(path: &Path, text: &str) -> Result<()> {
+    if std::fs::read_to_string(path).is_ok_and(|now| now == text) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let draft = path.with_extension("draft");
+    std::fs::write(&draft, text)?;
+    std::fs::rename(&draft, path).with_context(|| path.display().to_string())
+}
+
+/// One thread of the search: S-box after S-box, from the best network or from a new one.
+fn search(shelf: &Shelf, families: &[Family], mut rng: Rng, deadline: Instant) -> Result<()> {
+    let mut turn = rng.below(BOXES * families.len());
+    while Instant::now() < deadline {
+        turn = (turn + 1) % (BOXES * families.len());
+        let (family, index) = (families[turn / BOXES], turn % BOXES);
+        let kept = shelf.network(family, index);
+        let first = match kept {
+            Some(kept) if rng.chance(0.5) => Some(kept),
+            _ => start::build(family, index, &mut rng),
+        };
+        let Some(first) = first else {
+            continue;
+        };
+        let pace = Pace { two_gates: 0.3, up: 0.01, slack: 2 };
+        let mut walk = Walk::new(family, first, pace, rng.next());
+        let mut goal = shelf.network(family, index).map_or(usize::MAX, |kept| kept.gates.len());
+        let end = deadline.min(Instant::now() + WALK);
+        while Instant::now() < end {
+            for _ in 0..64 {
+                walk.step();
+                if walk.network.gates.len() <= goal && shelf.offer(family, index, &walk.network, &mut rng)? {
+                    goal = walk.network.gates.len();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generated_file_holds_the_kept_networks() {
+        let root = files::root();
+        let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("is checked in");
+        let best = Best::parse(&read(DATA)).expect("all networks are correct");
+        assert_eq!(read(GENERATED), render::render(&best).expect("complete"), "run `cargo xtask sboxes`");
+    }
+
+    #[test]
+    fn a_wrong_network_is_refused() {
+        let kept = std::fs::read_to_string(files::root().join(DATA)).expect("is checked in");
+        let line = kept.lines().next().expect("a network");
+        let (head, last_table) = line.rsplit_once(' ').expect("gates");
+        let flipped = u8::from_str_radix(&last_table[..2], 16).expect("a table") ^ 0xff;
+        assert!(Best::parse(line).is_ok());
+        assert!(Best::parse(&format!("{head} {flipped:02x}{}", &last_table[2..])).is_err());
+    }
+
+    #[test]
+    fn options_are_read_and_unknown_ones_refused() {
+        let options = Options::parse(&["--seconds", "7", "--seed", "3", "--family", "binary"]).expect("options");
+        assert_eq!((options.seconds, options.seed, options.threads), (7, 3, 1));
+        assert_eq!(options.families, [Family::Binary]);
+        for bad in [&["--seconds"][..], &["--seconds", "x"], &["--family", "x"], &["--other", "1"]] {
+            assert!(Options::parse(bad).is_err());
+        }
+    }
+}
