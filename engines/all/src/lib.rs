@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::{Engine, Error};
+use ciphermill_contract::{Engine, Error, Refusal};
+use ciphermill_lanes::Lanes;
 use ciphermill_library::Library;
 use ciphermill_reference::Reference;
 
 /// The names of the engines that a mill can be opened with, in the order of preference.
-pub const NAMES: [&str; 2] = ["library", "reference"];
+pub const NAMES: [&str; 3] = ["lanes", "library", "reference"];
 
 /// What the machine offers.
 pub struct Found {
@@ -34,7 +35,23 @@ pub fn probe() -> Found {
 
 /// Opens the engine called `name`; `None` when there is no such engine.
 pub fn open(name: &str) -> Option<Result<Arc<dyn Engine>, Error>> {
+    open_with_kernels(name, &[])
+}
+
+/// The same, with kernels forced by name. An engine that has none to choose from takes no names.
+///
+/// # Errors
+/// Within the option: what opening the engine says; `Refused` with `KernelUnavailable` for a kernel that it does not
+/// have or that this processor cannot run.
+pub fn open_with_kernels(name: &str, kernels: &[&str]) -> Option<Result<Arc<dyn Engine>, Error>> {
+    if name != "lanes"
+        && NAMES.contains(&name)
+        && let Some(kernel) = kernels.first()
+    {
+        return Some(Err(Error::Refused(Refusal::KernelUnavailable((*kernel).to_owned()))));
+    }
     match name {
+        "lanes" => Some(Lanes::with_kernels(kernels).map(|engine| Arc::new(engine) as Arc<dyn Engine>)),
         "library" => Some(Library::new().map(|engine| Arc::new(engine) as Arc<dyn Engine>)),
         "reference" => Some(Ok(Arc::new(Reference::new()))),
         _ => None,
@@ -57,5 +74,18 @@ mod tests {
             assert_eq!(engine.info().name, name);
         }
         assert!(open("lanes of tomorrow").is_none());
+    }
+
+    #[test]
+    fn kernels_are_forced_where_there_is_a_choice_and_refused_elsewhere() {
+        let chosen = ciphermill_lanes::kernels().into_iter().filter(|kernel| kernel.capable).next_back();
+        let chosen = chosen.expect("every processor runs some kernel");
+        let wanted = format!("{}={}", chosen.family, chosen.name);
+        let engine = open_with_kernels("lanes", &[&wanted]).expect("a known name").expect("the processor can");
+        assert!(engine.info().kernels.iter().any(|kernel| kernel.family == chosen.family && kernel.name == chosen.name));
+        for name in ["library", "reference"] {
+            let refused = open_with_kernels(name, &["avx2"]).expect("a known name").err();
+            assert_eq!(refused, Some(Error::Refused(Refusal::KernelUnavailable("avx2".to_owned()))));
+        }
     }
 }

@@ -11,13 +11,15 @@ pub fn names() -> Vec<&'static str> {
     ciphermill_engines::NAMES.into_iter().chain(ciphermill_peers::NAMES).collect()
 }
 
-/// Opens the engine or peer called `name`.
+/// Opens the engine or peer called `name`; `lanes:des=avx2,aes=aesni` forces kernels.
 ///
 /// # Errors
 /// [`LabError::UnknownEngine`] or, where this machine cannot run it, [`LabError::Unavailable`].
 pub fn open(name: &str) -> Result<Arc<dyn Engine>, LabError> {
     let unavailable = |why: String| LabError::Unavailable { name: name.to_owned(), why };
-    if let Some(opened) = ciphermill_engines::open(name) {
+    let (name, kernels) = name.split_once(':').unwrap_or((name, ""));
+    let kernels: Vec<&str> = kernels.split(',').filter(|kernel| !kernel.is_empty()).collect();
+    if let Some(opened) = ciphermill_engines::open_with_kernels(name, &kernels) {
         return opened.map_err(|error| unavailable(error.to_string()));
     }
     if ciphermill_peers::NAMES.contains(&name) {
