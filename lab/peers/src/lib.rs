@@ -4,6 +4,7 @@
 //! * `openssl`: the system's OpenSSL, the key set for every operation, as in a program without a cache of its own.
 //! * `openssl-context`: the same, one context kept for each key; an operation sets the IV only.
 //! * `ipsec-mb`: Intel's multi-buffer library through its burst interface.
+//! * `rustcrypto`: the crates `aes-siv` and `fpe`, for suites that the other peers do not have; schedules are kept.
 //!
 //! Each peer is used in the best way that its public interface offers: algorithms are fetched once, contexts are set up
 //! without copies, and nothing of ours stands between two operations but the loop. A peer that this machine does not
@@ -14,14 +15,18 @@ mod ops;
 #[cfg(ipsec_mb)]
 pub mod ipsec_mb;
 pub mod openssl;
+pub mod rustcrypto;
+mod token;
 
 use std::fmt;
 use std::sync::Arc;
 
 use ciphermill_contract::Engine;
 
+pub use token::QUEUES_MAX;
+
 /// The peers' names, in the order in which tables show them.
-pub const NAMES: [&str; 3] = ["openssl", "openssl-context", "ipsec-mb"];
+pub const NAMES: [&str; 4] = ["openssl", "openssl-context", "ipsec-mb", "rustcrypto"];
 
 /// A peer that cannot be used on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +59,7 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
         "openssl" => openssl::open(openssl::Keying::PerOperation),
         "openssl-context" => openssl::open(openssl::Keying::Kept),
         "ipsec-mb" => open_ipsec_mb(),
+        "rustcrypto" => Ok(Arc::new(rustcrypto::RustCrypto::new())),
         _ => Err(Unavailable {
             name: "unknown",
             why: format!("no peer is called `{name}`; there are {}", NAMES.join(", ")),

@@ -4,10 +4,8 @@ mod capabilities;
 mod contexts;
 mod library;
 mod plan;
-mod token;
 
 pub use capabilities::CAPABILITIES;
-pub use token::QUEUES_MAX;
 
 use std::sync::Arc;
 
@@ -23,9 +21,9 @@ use zeroize::Zeroizing;
 
 use self::library::Library;
 use self::plan::{Contexts, Key, Plan};
-use self::token::{Cells, Token};
 use crate::Unavailable;
 use crate::ops::{self, RawOp};
+use crate::token::{Cells, QUEUES_MAX, Token};
 
 /// What is kept between operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

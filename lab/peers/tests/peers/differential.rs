@@ -155,6 +155,9 @@ fn counters_carry_beyond_four_bytes() {
         let suite: Suite = name.parse().expect("a suite's name");
         let mut results = Vec::new();
         for engine in available() {
+            if find(engine.capabilities(), suite, Direction::Encrypt).is_none() {
+                continue;
+            }
             let mut random = Random(3);
             let draw = Draw { ops: 40, keys: 4, len_max: 200, aad_max: 30, len_min: 0 };
             let mut workload = Workload::random(&mut random, suite, draw);
@@ -174,6 +177,7 @@ fn counters_carry_beyond_four_bytes() {
             }
             results.push(workload.arena);
         }
+        assert!(results.len() >= 2, "{name}: nobody to compare with");
         assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{name}: the peers disagree");
     }
 }

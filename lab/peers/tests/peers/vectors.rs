@@ -116,6 +116,24 @@ const VECTORS: &[Vector] = &[
         tag: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
         ..NOTHING
     },
+    Vector {
+        source: "RFC 5297, A.1",
+        suite: "aes-128-siv",
+        key: "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff",
+        aad: "101112131415161718191a1b1c1d1e1f2021222324252627",
+        input: "112233445566778899aabbccddee",
+        output: "40c02b9690c4dc04daef7f6afe5c",
+        tag: "85632d07c6e8f37f950acd320a2ecc93",
+        ..NOTHING
+    },
+    Vector {
+        source: "NIST SP 800-38G, FF1 sample 1 (numerals of two bytes)",
+        suite: "ff1-aes-128",
+        key: "2b7e151628aed2a6abf7158809cf4f3c",
+        input: "0000010002000300040005000600070008000900",
+        output: "0200040003000300040007000700040008000400",
+        ..NOTHING
+    },
 ];
 
 impl Vector {
@@ -151,6 +169,10 @@ impl Vector {
 fn published_vectors_come_out() {
     for engine in available() {
         let mut count = 0;
+        let claims = |vector: &Vector| {
+            let suite = vector.workload(Direction::Encrypt).suite;
+            engine.capabilities().iter().any(|capability| capability.covers(suite, Direction::Encrypt))
+        };
         for vector in VECTORS {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
                 let mut workload = vector.workload(direction);
@@ -164,6 +186,7 @@ fn published_vectors_come_out() {
                 count += 1;
             }
         }
-        assert!(count >= VECTORS.len(), "{} ran {count} only", engine.info().name);
+        let claimed = VECTORS.iter().filter(|vector| claims(vector)).count();
+        assert!(claimed >= 2 && count >= claimed, "{} ran {count} of {claimed}", engine.info().name);
     }
 }

@@ -75,7 +75,7 @@ impl Workload {
         }
         let lengths = suite.input_len(Direction::Encrypt);
         let len = draw.len_min + random.below(draw.len_max + 1 - draw.len_min);
-        let mut len = (len - len % suite.block_len()).max(lengths.min);
+        let mut len = (len - len % suite.block_len().max(lengths.step)).clamp(lengths.min, lengths.max);
         if let Suite::Chain(_) = suite
             && len + aad_len == 0
         {
@@ -83,6 +83,11 @@ impl Workload {
             len = suite.block_len();
         }
         let input = self.place(random, len);
+        if let Suite::Fpe(ff1) = suite {
+            for numeral in self.arena[input as usize..].chunks_exact_mut(2) {
+                numeral.copy_from_slice(&(random.below(ff1.radix as usize) as u16).to_le_bytes());
+            }
+        }
         let output = if suite.transforms() && random.below(2) == 0 { input } else { self.place(random, len) };
         let tag_len = tag_len(random, suite);
         let tag = self.place(random, tag_len);

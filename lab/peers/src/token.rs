@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ciphermill_contract::{Direction, Error, Result};
 
-/// Queues of all OpenSSL peers together that may be open at the same time.
+/// Queues of all peers with kept contexts together that may be open at the same time.
 pub const QUEUES_MAX: usize = 32;
 
 const _: () = assert!(QUEUES_MAX == u32::BITS as usize);
@@ -18,11 +18,11 @@ static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 /// A number below [`QUEUES_MAX`] that its holder has alone.
 #[derive(Debug)]
-pub(super) struct Token(usize);
+pub(crate) struct Token(usize);
 
 impl Token {
     /// Takes the lowest free token.
-    pub(super) fn take() -> Result<Token> {
+    pub(crate) fn take() -> Result<Token> {
         let mut taken = TAKEN.load(Ordering::Relaxed);
         loop {
             let free = taken.trailing_ones();
@@ -47,7 +47,7 @@ impl Drop for Token {
 type Cell<T> = UnsafeCell<Option<Box<T>>>;
 
 /// One place for each token and direction.
-pub(super) struct Cells<T>(Box<[[Cell<T>; 2]; QUEUES_MAX]>);
+pub(crate) struct Cells<T>(Box<[[Cell<T>; 2]; QUEUES_MAX]>);
 
 // SAFETY: a cell is reached through `&mut Token` only, and each token has one holder at a time, in the whole process;
 // the token's release and acquire order one holder's accesses before the next one's. `T: Send` lets the contents move
@@ -56,13 +56,13 @@ unsafe impl<T: Send> Sync for Cells<T> {}
 
 impl<T> Cells<T> {
     /// Empty cells.
-    pub(super) fn new() -> Cells<T> {
+    pub(crate) fn new() -> Cells<T> {
         Cells(Box::new(std::array::from_fn(|_| [const { UnsafeCell::new(None) }, const { UnsafeCell::new(None) }])))
     }
 
     /// The contents of the token's cell, made by `make` when there are none yet.
     #[inline]
-    pub(super) fn reach<'c>(
+    pub(crate) fn reach<'c>(
         &'c self,
         token: &'c mut Token,
         direction: Direction,
