@@ -1,15 +1,169 @@
-//! AES mode `cmac`: not claimed yet.
+//! AES-CMAC (NIST SP 800-38B, RFC 4493) of many messages side by side, one a lane; see [`super::cbc_mac`].
+//!
+//! Floor: a message of n blocks (at least one) costs n × rounds / LEN AES instructions.
+
+use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::{Capability, PreparedKey, Suite};
+use ciphermill_contract::suite::lists;
+use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::isa::AesKernel;
-use crate::work::{Scratch, Work};
+use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shared};
+use super::isa::{AesKernel, Isa, aes_kernels};
+use super::schedule::Schedule;
+use crate::engine::Prepared;
+use crate::work::{Item, Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::CMAC, Cost::new(80.0, 12.0, 0.25)).lanes(16)];
 
-pub(super) fn prepare(_kernel: AesKernel, _key: &[u8], _suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Err(KeyProblem::Form)
+/// A key with its two subkeys.
+#[derive(Zeroize, ZeroizeOnDrop)]
+#[repr(C, align(64))]
+pub(super) struct CmacKey {
+    pub(super) schedule: Schedule,
+    /// K1, for messages that end in a whole block, and K2, for the others (SP 800-38B, 6.1).
+    subkeys: [[u8; 16]; 2],
 }
 
-pub(super) fn run(_kernel: AesKernel, _work: &mut Work<'_>, _scratch: &mut Scratch) {}
+impl CmacKey {
+    /// # Errors
+    /// `Length` when the key is no AES key.
+    pub(super) fn new(kernel: AesKernel, key: &[u8]) -> Result<CmacKey, KeyProblem> {
+        let schedule = Schedule::new(kernel, key)?;
+        let zero = Zeroizing::new(cbc_mac::encrypt_number(kernel, &schedule, 0));
+        let whole = Zeroizing::new(cbc_mac::double(*zero));
+        let partial = Zeroizing::new(cbc_mac::double(*whole));
+        Ok(CmacKey { schedule, subkeys: [whole.to_be_bytes(), partial.to_be_bytes()] })
+    }
+
+    /// The subkey for a last block that has `len` bytes of data.
+    #[inline(always)]
+    pub(super) fn subkey(&self, len: usize) -> __m128i {
+        // SAFETY: sixteen bytes; SSE2 is part of x86-64.
+        unsafe { _mm_loadu_si128(self.subkeys[usize::from(len < 16)].as_ptr().cast()) }
+    }
+
+    /// The CMAC of a message that is one block at most, as a number whose first byte is the most significant.
+    pub(super) fn of_block(&self, kernel: AesKernel, message: &[u8]) -> u128 {
+        let mut block = [0; 16];
+        let len = message.len().min(16);
+        block[..len].copy_from_slice(&message[..len]);
+        if len < 16 {
+            block[len] = 0x80;
+        }
+        let subkey = u128::from_be_bytes(self.subkeys[usize::from(len < 16)]);
+        cbc_mac::encrypt_number(kernel, &self.schedule, u128::from_be_bytes(block) ^ subkey)
+    }
+}
+
+/// A message to be authenticated.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'k> {
+    pub(super) key: &'k CmacKey,
+    pub(super) data: *const u8,
+    pub(super) len: usize,
+}
+
+/// The CMACs of 1 to [`LANES_MAX`] messages: `N` vectors of lanes hold them.
+///
+/// # Safety
+/// Each job's bytes may be read.
+#[inline(always)]
+pub(super) unsafe fn group<I: Isa, const N: usize>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>]) -> Results {
+    let job_of = |lane: usize| &jobs[lane.min(jobs.len() - 1)];
+    let first = jobs[0].key;
+    if jobs.iter().all(|job| core::ptr::eq(job.key, first)) {
+        // SAFETY: the caller's promise.
+        unsafe { lanes::<I, _, N>(isa, Shared(&first.schedule), jobs) }
+    } else {
+        let schedules = core::array::from_fn(|lane| &job_of(lane).key.schedule);
+        // SAFETY: the caller's promise.
+        unsafe { lanes::<I, _, N>(isa, table.fill::<I, N>(isa, &schedules), jobs) }
+    }
+}
+
+/// # Safety
+/// As for [`group`].
+#[inline(always)]
+unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: &[Job<'_>]) -> Results {
+    let mut bodies = Bodies::new();
+    let mut edges = [[isa.zero(); N]];
+    for (vector, edge) in edges[0].iter_mut().enumerate() {
+        let mut blocks = [cbc_mac::zero(); 4];
+        for (i, block) in blocks.iter_mut().enumerate().take(I::LEN) {
+            let lane = vector * I::LEN + i;
+            let job = &jobs[lane.min(jobs.len() - 1)];
+            let count = job.len.div_ceil(16).max(1);
+            let rest = job.len - 16 * (count - 1);
+            bodies.set(lane, job.data, count);
+            // SAFETY: the caller's promise.
+            let last = unsafe { cbc_mac::load_last(isa, job.data, job.len, rest) };
+            *block = cbc_mac::xor(cbc_mac::xor(last, cbc_mac::padding(rest)), job.key.subkey(rest));
+        }
+        *edge = isa.gather(blocks);
+    }
+    bodies.align(N * I::LEN);
+    let mut states = [isa.zero(); N];
+    // SAFETY: aligned just now; blocks before the last are whole and the message's own.
+    unsafe { cbc_mac::chain(isa, keys, &bodies, &edges, &mut states) };
+    Results::new::<I, N>(&states)
+}
+
+pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    Ok(Prepared::key(suite, CmacKey::new(kernel, key)?))
+}
+
+aes_kernels! {
+    /// Runs a batch.
+    pub(super) fn run(work: &mut Work<'_>, scratch: &mut Scratch) = run_on
+}
+
+#[inline(always)]
+fn run_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
+    let mut table = KeyTable::new();
+    let mut next = 0;
+    while work.collect::<CmacKey>(&mut next, &mut scratch.items) {
+        scratch.order_by(|item| item.len.div_ceil(16) as usize);
+        // As many lanes as sixteen, where eight vectors have them.
+        for items in scratch.ordered.chunks(LANES_MAX.min(8 * I::LEN)) {
+            if items.len() <= I::LEN {
+                some::<I, 1>(isa, work, &mut table, items);
+            } else if I::LEN == 4 {
+                some::<I, 4>(isa, work, &mut table, items);
+            } else {
+                some::<I, 8>(isa, work, &mut table, items);
+            }
+        }
+    }
+}
+
+/// A group of operations.
+#[inline(always)]
+fn some<I: Isa, const N: usize>(isa: I, work: &mut Work<'_>, table: &mut KeyTable, items: &[Item]) {
+    let job = |item: &Item| {
+        // SAFETY: collected with this type; the batch is still borrowed.
+        let key = unsafe { item.key::<CmacKey>() };
+        Job { key, data: item.input, len: item.len as usize }
+    };
+    let mut jobs = [job(&items[0]); LANES_MAX];
+    for (to, item) in jobs.iter_mut().zip(items) {
+        *to = job(item);
+    }
+    // SAFETY: the batch's check: each input lies within the arena.
+    let tags = unsafe { group::<I, N>(isa, table, &jobs[..items.len().min(LANES_MAX)]) };
+    for (lane, item) in items.iter().enumerate() {
+        let index = item.op as usize;
+        let (tag, tag_len) = (work.tag(index), usize::from(work.op(index).tag_len));
+        if work.direction() == Direction::Encrypt {
+            // SAFETY: the batch's check: the tag lies within the arena, and its length is the suite's.
+            unsafe { cbc_mac::store_tag(tags.get(lane), tag, tag_len) };
+            work.done_with(index, 0);
+        // SAFETY: as above.
+        } else if unsafe { cbc_mac::tag_matches(isa, tags.get(lane), tag, tag_len) } {
+            work.done_with(index, 0);
+        } else {
+            work.fail(index, OpStatus::AuthFailed);
+        }
+    }
+}

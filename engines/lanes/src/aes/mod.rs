@@ -1,6 +1,7 @@
 //! AES in every mode that this engine runs, one file a mode. Kernels are generic over the instruction set ([`isa`]).
 
 mod cbc;
+mod cbc_mac;
 mod ccm;
 mod cmac;
 mod ctr;

@@ -1,0 +1,488 @@
+//! CBC-MACs of many messages side by side, one a lane: what CMAC, SIV and CCM have in common.
+//!
+//! A CBC-MAC is serial within a message, so a step encrypts one block of every lane. Lanes are aligned at their ends:
+//! in the last steps all of them work on their last blocks, which the modes prepare beforehand ("edges", padded and
+//! with subkeys added), and shorter messages enter later. Until a lane enters, its state stays what it was.
+//!
+//! Registers: a state vector of [`Isa::LEN`] lanes, four such vectors of 512 bits (a latency of three cycles at one
+//! instruction a cycle) or eight of the shorter ones (a latency of three or four at two a cycle). When all lanes have
+//! one key, a round key is broadcast for all of them; else the keys of a group are transposed once.
+//!
+//! Floor: a step costs one AES instruction a round and vector, so 10 to 14 rounds of 16 lanes take 40 to 56 cycles with
+//! 512-bit vectors; reading blocks into lanes takes 28 loads and insertions a step besides.
+
+use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
+
+use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
+use super::schedule::{ROUND_KEYS_MAX, Schedule};
+
+/// Lanes of the widest group.
+pub(super) const LANES_MAX: usize = 16;
+
+/// Round keys of every lane of a group.
+pub(super) trait RoundKeys<I: Isa>: Copy {
+    /// Rounds: 10, 12 or 14.
+    fn rounds(self) -> usize;
+    /// The keys of a round for the lanes of one vector.
+    fn key(self, isa: I, round: usize, vector: usize) -> I::V;
+}
+
+/// One key for all lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'k>(pub(super) &'k Schedule);
+
+impl<I: Isa> RoundKeys<I> for Shared<'_> {
+    #[inline(always)]
+    fn rounds(self) -> usize {
+        self.0.rounds()
+    }
+
+    #[inline(always)]
+    fn key(self, isa: I, round: usize, _vector: usize) -> I::V {
+        self.0.splat(isa, round)
+    }
+}
+
+/// A key for each lane.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'t> {
+    table: &'t KeyTable,
+    rounds: usize,
+}
+
+impl<I: Isa> RoundKeys<I> for Own<'_> {
+    #[inline(always)]
+    fn rounds(self) -> usize {
+        self.rounds
+    }
+
+    #[inline(always)]
+    fn key(self, isa: I, round: usize, vector: usize) -> I::V {
+        debug_assert!(round < ROUND_KEYS_MAX && (vector + 1) * I::LEN <= LANES_MAX);
+        // SAFETY: within the table; `Own` comes from `KeyTable::fill`, which wrote what is read here.
+        unsafe { isa.load(self.table.place(round, vector * I::LEN)) }
+    }
+}
+
+/// Memory for the round keys of a group, transposed: by round, then by lane.
+#[repr(C, align(64))]
+pub(super) struct KeyTable {
+    keys: [[MaybeUninit<[u8; 16]>; LANES_MAX]; ROUND_KEYS_MAX],
+    used: bool,
+}
+
+impl KeyTable {
+    /// A table without keys; its memory stays as it is until they come.
+    #[inline(always)]
+    pub(super) fn new() -> KeyTable {
+        KeyTable { keys: [[MaybeUninit::uninit(); LANES_MAX]; ROUND_KEYS_MAX], used: false }
+    }
+
+    #[inline(always)]
+    fn place(&self, round: usize, lane: usize) -> *const u8 {
+        self.keys.as_ptr().cast::<u8>().wrapping_add(16 * (round * LANES_MAX + lane))
+    }
+
+    /// Takes the keys of `N` vectors of lanes. All have the same number of rounds.
+    #[inline(always)]
+    pub(super) fn fill<I: Isa, const N: usize>(&mut self, isa: I, lanes: &[&Schedule; LANES_MAX]) -> Own<'_> {
+        self.used = true;
+        let rounds = lanes[0].rounds();
+        for vector in 0..N {
+            let lanes: [&Schedule; 4] = core::array::from_fn(|i| lanes[(vector * I::LEN + i) % LANES_MAX]);
+            for round in 0..=rounds {
+                let keys = isa.gather(lanes.map(|schedule| schedule.key(round)));
+                let place = self.place(round, vector * I::LEN).cast_mut();
+                debug_assert!((vector + 1) * I::LEN <= LANES_MAX);
+                // SAFETY: within the table, which is ours alone.
+                unsafe { keys.store(place) };
+            }
+        }
+        Own { table: self, rounds }
+    }
+}
+
+impl Drop for KeyTable {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.used {
+            self.keys = [[MaybeUninit::new([0; 16]); LANES_MAX]; ROUND_KEYS_MAX];
+            zeroize::optimization_barrier(&self.keys);
+        }
+    }
+}
+
+/// Where the lanes of a group find their blocks, and when they enter.
+pub(super) struct Bodies {
+    /// What would be the lane's block of step 0; only that of steps from `start` on is one.
+    origin: [*const u8; LANES_MAX],
+    /// The lane's first step.
+    start: [u32; LANES_MAX],
+    /// Steps of the longest lane.
+    steps: usize,
+    /// The step from which on all lanes work.
+    level: usize,
+}
+
+impl Bodies {
+    /// No blocks in any lane.
+    #[inline(always)]
+    pub(super) fn new() -> Bodies {
+        Bodies { origin: [core::ptr::null(); LANES_MAX], start: [0; LANES_MAX], steps: 0, level: 0 }
+    }
+
+    /// Gives a lane its blocks, edges included: the first of them is at `data`. Every lane has to be set, then
+    /// [`Bodies::align`] called.
+    #[inline(always)]
+    pub(super) fn set(&mut self, lane: usize, data: *const u8, blocks: usize) {
+        self.origin[lane % LANES_MAX] = data;
+        // No message has 2^32 blocks.
+        self.start[lane % LANES_MAX] = blocks as u32;
+    }
+
+    /// Aligns the ends of the first `lanes` lanes.
+    #[inline(always)]
+    pub(super) fn align(&mut self, lanes: usize) {
+        let (mut most, mut least) = (0, u32::MAX);
+        for blocks in &self.start[..lanes] {
+            most = most.max(*blocks);
+            least = least.min(*blocks);
+        }
+        (self.steps, self.level) = (most as usize, (most - least) as usize);
+        for (origin, start) in self.origin[..lanes].iter_mut().zip(&mut self.start) {
+            *start = most - *start;
+            *origin = origin.wrapping_sub(16 * *start as usize);
+        }
+    }
+
+    /// The blocks of one step, when all lanes work.
+    ///
+    /// # Safety
+    /// Each lane has a body block at this step, and it may be read.
+    #[inline(always)]
+    unsafe fn read<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
+        let mut blocks = [isa.zero(); N];
+        for (vector, block) in blocks.iter_mut().enumerate() {
+            let mut lanes = [zero(); 4];
+            for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
+                let origin = self.origin[(vector * I::LEN + i) % LANES_MAX];
+                // SAFETY: the caller's promise.
+                *lane = unsafe { _mm_loadu_si128(origin.wrapping_add(16 * step).cast()) };
+            }
+            *block = isa.gather(lanes);
+        }
+        blocks
+    }
+
+    /// The blocks of one step, zero for lanes that have not entered.
+    ///
+    /// # Safety
+    /// As for [`Bodies::read`], for the lanes that have entered.
+    #[inline(always)]
+    unsafe fn read_ragged<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
+        let mut blocks = [isa.zero(); N];
+        for (vector, block) in blocks.iter_mut().enumerate() {
+            let mut lanes = [zero(); 4];
+            for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
+                let index = (vector * I::LEN + i) % LANES_MAX;
+                let own = self.origin[index].wrapping_add(16 * step);
+                let place = if step >= self.start[index] as usize { own } else { ENTERED.as_ptr().cast() };
+                // SAFETY: the caller's promise, or sixteen bytes of the constant.
+                *lane = unsafe { _mm_loadu_si128(place.cast()) };
+            }
+            *block = isa.gather(lanes);
+        }
+        blocks
+    }
+
+    /// Ones for lanes that work at this step, zeros for the others.
+    #[inline(always)]
+    fn entered<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
+        let mut masks = [isa.zero(); N];
+        for (vector, mask) in masks.iter_mut().enumerate() {
+            let mut lanes = [zero(); 4];
+            for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
+                let start = self.start[(vector * I::LEN + i) % LANES_MAX] as usize;
+                *lane = isa.block(&ENTERED[usize::from(step >= start)]);
+            }
+            *mask = isa.gather(lanes);
+        }
+        masks
+    }
+}
+
+/// The mask of a lane that has not entered, which is also the block that it reads, and of one that has.
+static ENTERED: [[u8; 16]; 2] = [[0; 16], [0xff; 16]];
+
+/// Encrypts `states ⊕ blocks`, each lane under its own key.
+#[inline(always)]
+pub(super) fn step<I: Isa, K: RoundKeys<I>, const N: usize>(
+    isa: I,
+    keys: K,
+    states: &mut [I::V; N],
+    blocks: &[I::V; N],
+) {
+    for (vector, (state, block)) in states.iter_mut().zip(blocks).enumerate() {
+        *state = state.xor3(*block, keys.key(isa, 0, vector));
+    }
+    let rounds = keys.rounds();
+    for round in 1..rounds {
+        for (vector, state) in states.iter_mut().enumerate() {
+            *state = state.aes_enc(keys.key(isa, round, vector));
+        }
+    }
+    for (vector, state) in states.iter_mut().enumerate() {
+        *state = state.aes_enc_last(keys.key(isa, rounds, vector));
+    }
+}
+
+/// Goes through all steps of a group. The last blocks of every lane, up to `EDGES`, are given; those before lie at
+/// `bodies`. Lanes of fewer blocks have only the last of the edges.
+///
+/// # Safety
+/// `bodies` has been aligned for `N` vectors of lanes, and what it says of blocks before the edges may be read.
+#[inline(always)]
+pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES: usize>(
+    isa: I,
+    keys: K,
+    bodies: &Bodies,
+    edges: &[[I::V; N]; EDGES],
+    states: &mut [I::V; N],
+) {
+    let body_steps = bodies.steps.saturating_sub(EDGES);
+    let edge_of = |at: usize| &edges[(at + EDGES - bodies.steps) % EDGES];
+    let mut at = 0;
+    while at < bodies.level {
+        let before = *states;
+        if at < body_steps {
+            // SAFETY: the caller's promise.
+            let blocks = unsafe { bodies.read_ragged(isa, at) };
+            step(isa, keys, states, &blocks);
+        } else {
+            step(isa, keys, states, edge_of(at));
+        }
+        let entered: [I::V; N] = bodies.entered(isa, at);
+        for ((state, before), entered) in states.iter_mut().zip(before).zip(entered) {
+            *state = state.and(entered).or(before.and_not(entered));
+        }
+        at += 1;
+    }
+    while at < body_steps {
+        // SAFETY: the caller's promise.
+        let blocks = unsafe { bodies.read(isa, at) };
+        step(isa, keys, states, &blocks);
+        at += 1;
+    }
+    while at < bodies.steps {
+        step(isa, keys, states, edge_of(at));
+        at += 1;
+    }
+}
+
+/// A block of zeros.
+#[inline(always)]
+pub(super) fn zero() -> __m128i {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_setzero_si128() }
+}
+
+/// Exclusive or of two blocks.
+#[inline(always)]
+pub(super) fn xor(a: __m128i, b: __m128i) -> __m128i {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_xor_si128(a, b) }
+}
+
+/// Sixteen indices that give zero, sixteen that change nothing, sixteen that give zero: a window on them shifts a block
+/// by bytes.
+static SHIFTS: [u8; 48] = {
+    let mut shifts = [0x80; 48];
+    let mut i = 0;
+    while i < 16 {
+        shifts[16 + i] = i as u8;
+        i += 1;
+    }
+    shifts
+};
+
+/// A window on it is the padding of a block: its first byte behind the data has its highest bit set.
+static PADDING: [u8; 32] = {
+    let mut padding = [0; 32];
+    padding[16] = 0x80;
+    padding
+};
+
+/// The block shifted towards its last byte by `bytes`, at most 16.
+#[inline(always)]
+pub(super) fn shift_up(block: __m128i, bytes: usize) -> __m128i {
+    let from = 16 - bytes.min(16);
+    // SAFETY: sixteen bytes from 16 at most lie within the table; every kernel here has SSSE3.
+    unsafe { _mm_shuffle_epi8(block, _mm_loadu_si128(SHIFTS.as_ptr().add(from).cast())) }
+}
+
+/// The block shifted towards its first byte by `bytes`, at most 16.
+#[inline(always)]
+pub(super) fn shift_down(block: __m128i, bytes: usize) -> __m128i {
+    let from = 16 + bytes.min(16);
+    // SAFETY: sixteen bytes from 32 at most lie within the table; every kernel here has SSSE3.
+    unsafe { _mm_shuffle_epi8(block, _mm_loadu_si128(SHIFTS.as_ptr().add(from).cast())) }
+}
+
+/// The padding 10…0 (NIST SP 800-38B, 6.2) of a block that has `len` bytes of data; none for a whole one.
+#[inline(always)]
+pub(super) fn padding(len: usize) -> __m128i {
+    let from = 16 - len.min(16);
+    // SAFETY: sixteen bytes from 16 at most lie within the table.
+    unsafe { _mm_loadu_si128(PADDING.as_ptr().add(from).cast()) }
+}
+
+/// The first `len` bytes at `from`, fewer than 16, zeros behind them.
+///
+/// # Safety
+/// They may be read.
+#[inline(always)]
+pub(super) unsafe fn load_short<I: Isa>(isa: I, from: *const u8, len: usize) -> __m128i {
+    if I::LEN == 4 {
+        // SAFETY: the caller's promise.
+        return unsafe { isa.load_partial(from, len) }.first();
+    }
+    // Two reads that overlap, the second moved down to where it belongs.
+    // SAFETY: the caller's promise; each branch reads within `len`.
+    let (low, high) = unsafe {
+        match len {
+            0 => (0, 0),
+            1 => (u64::from(*from), 0),
+            2..=3 => {
+                let ends = [from.cast::<u16>().read_unaligned(), from.add(len - 2).cast::<u16>().read_unaligned()];
+                (u64::from(ends[0]) | u64::from(ends[1]) << (8 * (len - 2)), 0)
+            }
+            4..=8 => {
+                let ends = [from.cast::<u32>().read_unaligned(), from.add(len - 4).cast::<u32>().read_unaligned()];
+                (u64::from(ends[0]) | u64::from(ends[1]) << (8 * (len - 4)), 0)
+            }
+            _ => {
+                let ends = [from.cast::<u64>().read_unaligned(), from.add(len - 8).cast::<u64>().read_unaligned()];
+                (ends[0], ends[1] >> (8 * (16 - len.min(16))))
+            }
+        }
+    };
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_set_epi64x(high as i64, low as i64) }
+}
+
+/// The last block of a message, zeros behind the data: its last `rest` bytes, at most 16.
+///
+/// # Safety
+/// `len` bytes from `data` may be read, and `rest` is at most `len`.
+#[inline(always)]
+pub(super) unsafe fn load_last<I: Isa>(isa: I, data: *const u8, len: usize, rest: usize) -> __m128i {
+    if len >= 16 {
+        // SAFETY: the last sixteen bytes of at least as many.
+        let end = unsafe { _mm_loadu_si128(data.add(len - 16).cast()) };
+        shift_down(end, 16 - rest)
+    } else {
+        // SAFETY: the caller's promise; a message this short is its last block.
+        unsafe { load_short(isa, data, rest) }
+    }
+}
+
+/// Results of a group, one block a lane.
+#[repr(C, align(64))]
+pub(super) struct Results {
+    blocks: [[u8; 16]; LANES_MAX],
+}
+
+impl Results {
+    /// The results that lanes hold.
+    #[inline(always)]
+    pub(super) fn new<I: Isa, const N: usize>(states: &[I::V; N]) -> Results {
+        debug_assert!(N * I::LEN <= LANES_MAX);
+        let mut results = Results { blocks: [[0; 16]; LANES_MAX] };
+        for (states, blocks) in states.iter().zip(results.blocks.chunks_exact_mut(I::LEN)) {
+            // SAFETY: as many blocks as the vector has.
+            unsafe { states.store(blocks.as_mut_ptr().cast()) };
+        }
+        results
+    }
+
+    /// A lane's.
+    #[inline(always)]
+    pub(super) fn get(&self, lane: usize) -> &[u8; 16] {
+        &self.blocks[lane % LANES_MAX]
+    }
+}
+
+/// What a group's MACs should have been is nobody's business after it.
+impl Drop for Results {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.blocks = [[0; 16]; LANES_MAX];
+        zeroize::optimization_barrier(&self.blocks);
+    }
+}
+
+/// A tag in the arena compared with the first bytes of an expected one, in constant time.
+///
+/// # Safety
+/// `len` bytes from `tag` may be read; `len` is at most 16.
+#[inline(always)]
+pub(super) unsafe fn tag_matches<I: Isa>(isa: I, expected: &[u8; 16], tag: *const u8, len: usize) -> bool {
+    // SAFETY: the caller's promise.
+    let (given, expected) = unsafe {
+        match len {
+            16 => (_mm_loadu_si128(tag.cast()), isa.block(expected)),
+            _ => (load_short(isa, tag, len), load_short(isa, expected.as_ptr(), len)),
+        }
+    };
+    // SAFETY: SSE2 is part of x86-64.
+    let (low, high) = unsafe {
+        let difference = _mm_xor_si128(given, expected);
+        (_mm_cvtsi128_si64(difference), _mm_cvtsi128_si64(_mm_srli_si128::<8>(difference)))
+    };
+    // One number, so that no comparison can end early.
+    core::hint::black_box(low | high) == 0
+}
+
+/// Writes the first `len` bytes of a tag, at most 16.
+///
+/// # Safety
+/// They may be written.
+#[inline(always)]
+pub(super) unsafe fn store_tag(full: &[u8; 16], tag: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if len == 16 {
+            tag.cast::<[u8; 16]>().write(*full);
+        } else {
+            core::ptr::copy_nonoverlapping(full.as_ptr(), tag, len.min(16));
+        }
+    }
+}
+
+/// Multiplies by x in GF(2^128), most significant bit first (SP 800-38B, 5.3; RFC 5297, 2.3), without a branch.
+#[inline(always)]
+pub(super) fn double(block: u128) -> u128 {
+    let carry = block >> 127;
+    block << 1 ^ carry * 0x87
+}
+
+aes_kernels! {
+    /// Encrypts one block.
+    pub(super) fn encrypt_block(schedule: &Schedule, block: &mut [u8; 16]) = encrypt_block_on
+}
+
+#[inline(always)]
+fn encrypt_block_on<I: Isa>(isa: I, schedule: &Schedule, block: &mut [u8; 16]) {
+    let mut blocks = [isa.splat_bytes(block)];
+    schedule.encrypt(isa, &mut blocks);
+    let results = Results::new::<I, 1>(&blocks);
+    *block = *results.get(0);
+}
+
+/// The block cipher on a number whose first byte is the most significant.
+pub(super) fn encrypt_number(kernel: AesKernel, schedule: &Schedule, number: u128) -> u128 {
+    let mut block = number.to_be_bytes();
+    encrypt_block(kernel, schedule, &mut block);
+    u128::from_be_bytes(core::mem::take(&mut block))
+}
