@@ -62,6 +62,9 @@ pub(crate) struct Scratch {
     pub(crate) ordered: Vec<Item>,
     /// A family's own working memory (transposed keys, counters). Whoever writes secrets here wipes them.
     pub(crate) bytes: Vec<u64>,
+    /// Lanes and waiting messages of AES-CBC.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) cbc: crate::aes::cbc::CbcScratch,
     /// Operations and idle lanes since the queue was opened.
     pub(crate) occupancy: Occupancy,
 }
@@ -184,28 +187,42 @@ impl<'a> Work<'a> {
         op.status = status;
     }
 
-    /// Collects the next pending operations, `WINDOW_OPS` at most, into `items`, from index `*next` on, which moves
-    /// behind them. Operations whose key is not a `T` of this suite fail here. Returns whether there are any.
-    pub(crate) fn collect<T: Any>(&mut self, next: &mut usize, items: &mut Vec<Item>) -> bool {
-        items.clear();
-        while *next < self.ops.len() && items.len() < WINDOW_OPS {
+    /// The next pending operation from index `*next` on, which moves behind it. Operations whose key is not a `T` of
+    /// this suite fail here. `None` when there is no other.
+    #[inline(always)]
+    pub(crate) fn take<T: Any>(&mut self, next: &mut usize) -> Option<Item> {
+        while let Some(op) = self.ops.get(*next) {
             let index = *next;
             *next += 1;
-            if !self.ops[index].status.is_pending() {
+            if !op.status.is_pending() {
                 continue;
             }
             let Some(key) = self.key::<T>(index) else {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };
-            items.push(Item {
-                input: self.input(index),
-                output: self.output(index),
+            // SAFETY: the check has found both offsets within the arena.
+            let (input, output) =
+                unsafe { (self.arena.add(op.input.offset as usize), self.arena.add(op.output as usize)) };
+            // A batch has fewer operations than 2^32.
+            return Some(Item {
+                input,
+                output,
                 key: core::ptr::from_ref(key).cast(),
-                len: self.ops[index].input.len,
-                // A batch has fewer operations than 2^32.
+                len: op.input.len,
                 op: index as u32,
             });
+        }
+        None
+    }
+
+    /// Collects the next pending operations, `WINDOW_OPS` at most, into `items`, from index `*next` on, which moves
+    /// behind them. Operations whose key is not a `T` of this suite fail here. Returns whether there are any.
+    pub(crate) fn collect<T: Any>(&mut self, next: &mut usize, items: &mut Vec<Item>) -> bool {
+        items.clear();
+        while items.len() < WINDOW_OPS {
+            let Some(item) = self.take::<T>(next) else { break };
+            items.push(item);
         }
         !items.is_empty()
     }

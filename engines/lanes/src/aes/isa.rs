@@ -56,6 +56,8 @@ pub(crate) trait Blocks: Copy {
     /// Carry-less product of one 64-bit half of each block with one of the other's, as PCLMULQDQ: bit 0 of `HALVES`
     /// chooses ours, bit 4 the other's.
     fn clmul<const HALVES: i32>(self, other: Self) -> Self;
+    /// The last block of `previous`, then all but the last of this vector: what came before each block of a message.
+    fn behind(self, previous: Self) -> Self;
     /// One block of the vector; `index` is below [`Isa::LEN`].
     fn extract(self, index: usize) -> __m128i;
     /// The first block.

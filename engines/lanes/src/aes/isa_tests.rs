@@ -54,6 +54,7 @@ pub(super) fn check<I: Isa>(isa: I) {
         .collect();
     assert_eq!(bytes(va.clmul::<0x01>(vb), len), pairs);
     assert_eq!(bytes(va.add32(low).add32(isa.indices()), len)[0], a[0]);
+    assert_eq!(bytes(va.behind(vb), len), [&b[len - 16..], &a[..len - 16]].concat());
     aes_rounds(isa);
     partial(isa, &a);
 }

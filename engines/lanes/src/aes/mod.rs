@@ -1,10 +1,10 @@
 //! AES in every mode that this engine runs, one file a mode. Kernels are generic over the instruction set ([`isa`]).
 
-mod cbc;
+pub(crate) mod cbc;
 mod cbc_mac;
 mod ccm;
 mod cmac;
-mod ctr;
+pub(crate) mod ctr;
 mod ecb;
 mod gcm;
 mod gcm_siv;
@@ -12,6 +12,8 @@ pub(crate) mod ghash;
 pub(crate) mod isa;
 #[cfg(test)]
 mod isa_tests;
+pub(crate) mod lane_keys;
+mod message;
 mod ocb;
 pub(crate) mod schedule;
 mod siv;

@@ -144,6 +144,11 @@ impl Blocks for V128 {
     }
 
     #[inline(always)]
+    fn behind(self, previous: Self) -> Self {
+        previous
+    }
+
+    #[inline(always)]
     fn extract(self, index: usize) -> __m128i {
         debug_assert_eq!(index, 0);
         self.0

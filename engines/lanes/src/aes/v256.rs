@@ -149,6 +149,12 @@ impl Blocks for V256 {
     }
 
     #[inline(always)]
+    fn behind(self, previous: Self) -> Self {
+        // SAFETY: a `V256` exists only where `Vaes256` was detected.
+        V256(unsafe { _mm256_permute2x128_si256::<0x21>(previous.0, self.0) })
+    }
+
+    #[inline(always)]
     fn extract(self, index: usize) -> __m128i {
         // SAFETY: a `V256` exists only where `Vaes256` was detected.
         unsafe {

@@ -154,6 +154,12 @@ impl Blocks for V512 {
     }
 
     #[inline(always)]
+    fn behind(self, previous: Self) -> Self {
+        // SAFETY: a `V512` exists only where `Vaes512` was detected.
+        V512(unsafe { _mm512_alignr_epi64::<6>(self.0, previous.0) })
+    }
+
+    #[inline(always)]
     fn extract(self, index: usize) -> __m128i {
         // SAFETY: a `V512` exists only where `Vaes512` was detected.
         unsafe {

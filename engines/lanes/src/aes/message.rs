@@ -1,0 +1,93 @@
+//! Messages on their way into the modes without authentication: from a batch, or from another family's own list.
+//!
+//! Kernels take them one by one and read each operation's cache line once. Nothing can fail from there on, so an
+//! operation counts as done as soon as it has been taken.
+
+use core::arch::x86_64::*;
+
+use super::schedule::AesKey;
+use crate::work::Work;
+
+/// One message: its key, its IV or counter block, its places.
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
+    /// The key; it outlives the run.
+    pub(crate) key: *const AesKey,
+    /// IV or first counter block.
+    pub(crate) iv: __m128i,
+    /// First byte of the input.
+    pub(crate) input: *const u8,
+    /// First byte of the output: the input's place or apart from it.
+    pub(crate) output: *mut u8,
+    /// Bytes.
+    pub(crate) len: usize,
+}
+
+impl Message {
+    /// The key.
+    ///
+    /// # Safety
+    /// The list that the message came from is still borrowed.
+    #[inline(always)]
+    pub(crate) unsafe fn key<'k>(&self) -> &'k AesKey {
+        // SAFETY: made from a reference that the list borrows.
+        unsafe { &*self.key }
+    }
+
+    /// What is left behind the first `len` bytes, with another IV.
+    #[inline(always)]
+    pub(crate) fn behind(&self, len: usize, iv: __m128i) -> Message {
+        Message {
+            iv,
+            input: self.input.wrapping_add(len),
+            output: self.output.wrapping_add(len),
+            len: self.len.wrapping_sub(len),
+            ..*self
+        }
+    }
+}
+
+/// A list of messages.
+///
+/// # Safety
+/// As long as the list is borrowed, each message's key may be read, `len` bytes may be read at its input and written at
+/// its output, which is the same place or apart; nothing that one message writes is read or written by another.
+pub(crate) unsafe trait Messages {
+    /// The next one.
+    fn next(&mut self) -> Option<Message>;
+    /// No fewer than those that remain.
+    fn len(&self) -> usize;
+}
+
+/// The pending operations of a batch.
+pub(crate) struct FromWork<'w, 'a> {
+    work: &'w mut Work<'a>,
+    next: usize,
+}
+
+impl<'w, 'a> FromWork<'w, 'a> {
+    /// All of them.
+    pub(crate) fn new(work: &'w mut Work<'a>) -> FromWork<'w, 'a> {
+        FromWork { work, next: 0 }
+    }
+}
+
+// SAFETY: the batch's check promises just that; keys are borrowed with the batch.
+unsafe impl Messages for FromWork<'_, '_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<Message> {
+        let item = self.work.take::<AesKey>(&mut self.next)?;
+        let op = item.op as usize;
+        // SAFETY: an operation has room for sixteen bytes of IV; SSE2 is part of x86-64.
+        let iv = unsafe { _mm_loadu_si128(self.work.op(op).iv.as_ptr().cast()) };
+        self.work.done(op);
+        // SAFETY: collected with this type.
+        let key = unsafe { core::ptr::from_ref(item.key::<AesKey>()) };
+        Some(Message { key, iv, input: item.input, output: item.output, len: item.len as usize })
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.work.len() - self.next
+    }
+}
