@@ -58,6 +58,8 @@ pub(crate) trait Blocks: Copy {
     fn clmul<const HALVES: i32>(self, other: Self) -> Self;
     /// The last block of `previous`, then all but the last of this vector: what came before each block of a message.
     fn behind(self, previous: Self) -> Self;
+    /// Keeps `len` bytes from the start of block `LANE` on, at most to the vector's end; all others become zero.
+    fn keep_from<const LANE: usize>(self, len: usize) -> Self;
     /// One block of the vector; `index` is below [`Isa::LEN`].
     fn extract(self, index: usize) -> __m128i;
     /// The first block.
@@ -74,6 +76,12 @@ pub(crate) trait Blocks: Copy {
     /// # Safety
     /// `len` bytes from `to` may be written.
     unsafe fn store_partial(self, to: *mut u8, len: usize);
+    /// Writes `len` bytes from the start of block `LANE` on, at most to the vector's end, and no others. Nothing where
+    /// the vector has no such block.
+    ///
+    /// # Safety
+    /// `len` bytes from `to` may be written.
+    unsafe fn store_from<const LANE: usize>(self, to: *mut u8, len: usize);
 }
 
 /// An instruction set; a value is the proof that this processor has it.
@@ -105,6 +113,14 @@ pub(crate) trait Isa: Copy {
     /// # Safety
     /// They may be read.
     unsafe fn load_partial(self, from: *const u8, len: usize) -> Self::V;
+    /// Reads `len` bytes, and no others, to the start of block `LANE`, at most to the vector's end; the rest is zero.
+    /// Zero altogether where the vector has no such block.
+    ///
+    /// # Safety
+    /// They may be read.
+    unsafe fn load_from<const LANE: usize>(self, from: *const u8, len: usize) -> Self::V;
+    /// Two 64-bit numbers, repeated: `low` in the first half of each block.
+    fn pair(self, low: u64, high: u64) -> Self::V;
     /// Reads one block and repeats it.
     ///
     /// # Safety

@@ -77,7 +77,35 @@ fn hex(text: &[u8; 32]) -> [u8; 16] {
     core::array::from_fn(|i| digit(text[2 * i]) << 4 | digit(text[2 * i + 1]))
 }
 
+/// Accesses and masks that start at a block other than the first.
+fn partial_from<I: Isa, const LANE: usize>(isa: I, a: &[u8]) {
+    let room = a.len().saturating_sub(16 * LANE);
+    for len in 0..=room {
+        let own = a[..len].to_vec().into_boxed_slice();
+        // SAFETY: `own` holds `len` bytes.
+        let loaded = unsafe { isa.load_from::<LANE>(own.as_ptr(), len) };
+        let mut expected = vec![0; a.len()];
+        expected[a.len() - room..][..len].copy_from_slice(&a[..len]);
+        assert_eq!(bytes(loaded, a.len()), expected);
+        // SAFETY: `a` holds a vector.
+        let whole = unsafe { isa.load(a.as_ptr()) };
+        let mut expected = vec![0; a.len()];
+        expected[a.len() - room..][..len].copy_from_slice(&a[a.len() - room..][..len]);
+        assert_eq!(bytes(whole.keep_from::<LANE>(len), a.len()), expected);
+        let mut out = vec![0xee; a.len() + 1];
+        // SAFETY: `len` bytes may be written.
+        unsafe { whole.store_from::<LANE>(out.as_mut_ptr(), len) };
+        assert_eq!(out[..len], a[a.len() - room..][..len]);
+        assert!(out[len..].iter().all(|byte| *byte == 0xee));
+    }
+}
+
 fn partial<I: Isa>(isa: I, a: &[u8]) {
+    partial_from::<I, 0>(isa, a);
+    partial_from::<I, 1>(isa, a);
+    partial_from::<I, 2>(isa, a);
+    let pair = isa.pair(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
+    assert_eq!(bytes(pair, a.len()), core::array::from_fn::<u8, 16, _>(|i| i as u8).repeat(I::LEN));
     for len in 0..=a.len() {
         let own = a[..len].to_vec().into_boxed_slice();
         // SAFETY: `own` holds `len` bytes.

@@ -8,6 +8,72 @@ use super::isa::{Blocks, Isa};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AesNi(());
 
+/// Ones, then zeros: a window of 16 bytes masks a block up to a byte.
+static KEEP: [u8; 32] = {
+    let mut keep = [0; 32];
+    let mut i = 0;
+    while i < 16 {
+        keep[i] = 0xff;
+        i += 1;
+    }
+    keep
+};
+
+/// Reads `len` bytes, at most 16, and no others, in accesses that overlap; the rest is zero.
+///
+/// # Safety
+/// They may be read.
+#[inline(always)]
+pub(super) unsafe fn load_some(from: *const u8, len: usize) -> __m128i {
+    // SAFETY: the caller's promise; each branch reads within `len`. SSE2 is part of x86-64.
+    unsafe {
+        if len >= 16 {
+            return _mm_loadu_si128(from.cast());
+        }
+        let (low, high) = if len >= 8 {
+            let last = from.add(len - 8).cast::<u64>().read_unaligned();
+            // Two shifts: one by 64 would be undefined.
+            (from.cast::<u64>().read_unaligned(), (last >> 8) >> (8 * (15 - len)))
+        } else if len >= 4 {
+            let first = from.cast::<u32>().read_unaligned();
+            let last = from.add(len - 4).cast::<u32>().read_unaligned();
+            (u64::from(first) | u64::from(last) << (8 * (len - 4)), 0)
+        } else if len >= 1 {
+            let at = |i: usize| u64::from(from.add(i).read()) << (8 * i);
+            (at(0) | at(len / 2) | at(len - 1), 0)
+        } else {
+            (0, 0)
+        };
+        _mm_set_epi64x(high as i64, low as i64)
+    }
+}
+
+/// Writes the first `len` bytes, at most 16, and no others, in accesses that overlap.
+///
+/// # Safety
+/// They may be written.
+#[inline(always)]
+pub(super) unsafe fn store_some(block: __m128i, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; each branch writes within `len`. SSE2 is part of x86-64, and any bits are a `u128`.
+    unsafe {
+        if len >= 16 {
+            return _mm_storeu_si128(to.cast(), block);
+        }
+        let value: u128 = core::mem::transmute(block);
+        if len >= 8 {
+            to.cast::<u64>().write_unaligned(value as u64);
+            to.add(len - 8).cast::<u64>().write_unaligned((value >> (8 * (len - 8))) as u64);
+        } else if len >= 4 {
+            to.cast::<u32>().write_unaligned(value as u32);
+            to.add(len - 4).cast::<u32>().write_unaligned((value as u64 >> (8 * (len - 4))) as u32);
+        } else if len >= 1 {
+            to.write(value as u8);
+            to.add(len / 2).write((value as u32 >> (8 * (len / 2))) as u8);
+            to.add(len - 1).write((value as u32 >> (8 * (len - 1))) as u8);
+        }
+    }
+}
+
 /// One block.
 #[derive(Clone, Copy)]
 pub(crate) struct V128(__m128i);
@@ -149,6 +215,18 @@ impl Blocks for V128 {
     }
 
     #[inline(always)]
+    fn keep_from<const LANE: usize>(self, len: usize) -> Self {
+        if LANE >= 1 {
+            return self.xor(self);
+        }
+        // SAFETY: the window lies within the table; a `V128` exists only where `AesNi` was detected.
+        unsafe {
+            let keep = _mm_loadu_si128(KEEP.as_ptr().add(16 - len.min(16)).cast());
+            V128(_mm_and_si128(self.0, keep))
+        }
+    }
+
+    #[inline(always)]
     fn extract(self, index: usize) -> __m128i {
         debug_assert_eq!(index, 0);
         self.0
@@ -172,11 +250,15 @@ impl Blocks for V128 {
 
     #[inline(always)]
     unsafe fn store_partial(self, to: *mut u8, len: usize) {
-        let mut bytes = [0u8; 16];
-        // SAFETY: the buffer holds a vector; the caller's promise for the copy.
-        unsafe {
-            self.store(bytes.as_mut_ptr());
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len.min(16));
+        // SAFETY: the caller's promise.
+        unsafe { store_some(self.0, to, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_from<const LANE: usize>(self, to: *mut u8, len: usize) {
+        if LANE == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { store_some(self.0, to, len) }
         }
     }
 }
@@ -226,12 +308,24 @@ impl Isa for AesNi {
 
     #[inline(always)]
     unsafe fn load_partial(self, from: *const u8, len: usize) -> V128 {
-        let mut bytes = [0u8; 16];
-        // SAFETY: the caller's promise for the copy; the buffer holds a vector.
-        unsafe {
-            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len.min(16));
-            self.load(bytes.as_ptr())
+        // SAFETY: the caller's promise.
+        V128(unsafe { load_some(from, len) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_from<const LANE: usize>(self, from: *const u8, len: usize) -> V128 {
+        if LANE == 0 {
+            // SAFETY: the caller's promise.
+            V128(unsafe { load_some(from, len) })
+        } else {
+            self.zero()
         }
+    }
+
+    #[inline(always)]
+    fn pair(self, low: u64, high: u64) -> V128 {
+        // SAFETY: `self` is the proof.
+        V128(unsafe { _mm_set_epi64x(high as i64, low as i64) })
     }
 
     #[inline(always)]

@@ -3,10 +3,22 @@
 use core::arch::x86_64::*;
 
 use super::isa::{Blocks, Isa};
+use super::v128::{load_some, store_some};
 
 /// VAES, VPCLMULQDQ and AVX2, found on this processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vaes256(());
+
+/// Ones between zeros: a window of 32 bytes masks a vector from one byte on or up to one.
+static KEEP: [u8; 96] = {
+    let mut keep = [0; 96];
+    let mut i = 32;
+    while i < 64 {
+        keep[i] = 0xff;
+        i += 1;
+    }
+    keep
+};
 
 /// Two blocks.
 #[derive(Clone, Copy)]
@@ -155,6 +167,20 @@ impl Blocks for V256 {
     }
 
     #[inline(always)]
+    fn keep_from<const LANE: usize>(self, len: usize) -> Self {
+        if LANE >= 2 {
+            return self.xor(self);
+        }
+        let end = (16 * LANE + len).min(32);
+        // SAFETY: both windows lie within the table; a `V256` exists only where `Vaes256` was detected.
+        unsafe {
+            let before = _mm256_loadu_si256(KEEP.as_ptr().add(64 - end).cast());
+            let from = _mm256_loadu_si256(KEEP.as_ptr().add(32 - 16 * LANE).cast());
+            V256(_mm256_and_si256(self.0, if LANE == 0 { before } else { _mm256_and_si256(before, from) }))
+        }
+    }
+
+    #[inline(always)]
     fn extract(self, index: usize) -> __m128i {
         // SAFETY: a `V256` exists only where `Vaes256` was detected.
         unsafe {
@@ -184,11 +210,28 @@ impl Blocks for V256 {
 
     #[inline(always)]
     unsafe fn store_partial(self, to: *mut u8, len: usize) {
-        let mut bytes = [0u8; 32];
-        // SAFETY: the buffer holds a vector; the caller's promise for the copy.
+        // SAFETY: the caller's promise; nothing is written behind `len`.
         unsafe {
-            self.store(bytes.as_mut_ptr());
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len.min(32));
+            if len >= 32 {
+                self.store(to);
+            } else if len > 16 {
+                _mm_storeu_si128(to.cast(), self.extract(0));
+                store_some(self.extract(1), to.add(16), len - 16);
+            } else {
+                store_some(self.extract(0), to, len);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_from<const LANE: usize>(self, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match LANE {
+                0 => self.store_partial(to, len),
+                1 => store_some(self.extract(1), to, len),
+                _ => {}
+            }
         }
     }
 }
@@ -241,12 +284,35 @@ impl Isa for Vaes256 {
 
     #[inline(always)]
     unsafe fn load_partial(self, from: *const u8, len: usize) -> V256 {
-        let mut bytes = [0u8; 32];
-        // SAFETY: the caller's promise for the copy; the buffer holds a vector.
+        // SAFETY: the caller's promise; nothing is read behind `len`.
         unsafe {
-            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len.min(32));
-            self.load(bytes.as_ptr())
+            if len >= 32 {
+                self.load(from)
+            } else if len > 16 {
+                let first = _mm_loadu_si128(from.cast());
+                V256(_mm256_set_m128i(load_some(from.add(16), len - 16), first))
+            } else {
+                V256(_mm256_zextsi128_si256(load_some(from, len)))
+            }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_from<const LANE: usize>(self, from: *const u8, len: usize) -> V256 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match LANE {
+                0 => self.load_partial(from, len),
+                1 => V256(_mm256_set_m128i(load_some(from, len), _mm_setzero_si128())),
+                _ => self.zero(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn pair(self, low: u64, high: u64) -> V256 {
+        // SAFETY: `self` is the proof.
+        self.splat(unsafe { _mm_set_epi64x(high as i64, low as i64) })
     }
 
     #[inline(always)]

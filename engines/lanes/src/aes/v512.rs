@@ -160,6 +160,12 @@ impl Blocks for V512 {
     }
 
     #[inline(always)]
+    fn keep_from<const LANE: usize>(self, len: usize) -> Self {
+        // SAFETY: a `V512` exists only where `Vaes512` was detected.
+        V512(unsafe { _mm512_maskz_mov_epi8(mask(len) << (16 * LANE), self.0) })
+    }
+
+    #[inline(always)]
     fn extract(self, index: usize) -> __m128i {
         // SAFETY: a `V512` exists only where `Vaes512` was detected.
         unsafe {
@@ -196,6 +202,14 @@ impl Blocks for V512 {
     unsafe fn store_partial(self, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise, and as above; the mask keeps the bytes behind untouched.
         unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(len), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_from<const LANE: usize>(self, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise, and as above; the mask keeps the bytes before and behind untouched.
+        unsafe {
+            _mm512_mask_storeu_epi8(to.wrapping_sub(16 * LANE).cast(), mask(len) << (16 * LANE), self.0);
+        }
     }
 }
 
@@ -260,6 +274,18 @@ impl Isa for Vaes512 {
     unsafe fn load_partial(self, from: *const u8, len: usize) -> V512 {
         // SAFETY: the caller's promise, and `self` is the proof; masked bytes are not read.
         V512(unsafe { _mm512_maskz_loadu_epi8(mask(len), from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_from<const LANE: usize>(self, from: *const u8, len: usize) -> V512 {
+        // SAFETY: the caller's promise, and `self` is the proof; masked bytes are not read.
+        V512(unsafe { _mm512_maskz_loadu_epi8(mask(len) << (16 * LANE), from.wrapping_sub(16 * LANE).cast()) })
+    }
+
+    #[inline(always)]
+    fn pair(self, low: u64, high: u64) -> V512 {
+        // SAFETY: `self` is the proof.
+        V512(unsafe { _mm512_mask_set1_epi64(_mm512_set1_epi64(low as i64), 0b1010_1010, high as i64) })
     }
 
     #[inline(always)]
