@@ -200,13 +200,13 @@ impl Bodies {
     #[inline(always)]
     fn entered<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
         let mut masks = [isa.zero(); N];
-        for (vector, mask) in masks.iter_mut().enumerate() {
+        for (vector, to) in masks.iter_mut().enumerate() {
             let mut lanes = [zero(); 4];
             for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
                 let start = self.start[(vector * I::LEN + i) % LANES_MAX] as usize;
-                *lane = isa.block(&ENTERED[usize::from(step >= start)]);
+                *lane = mask(isa, step >= start);
             }
-            *mask = isa.gather(lanes);
+            *to = isa.gather(lanes);
         }
         masks
     }
@@ -292,6 +292,12 @@ pub(super) fn zero() -> __m128i {
 pub(super) fn xor(a: __m128i, b: __m128i) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_xor_si128(a, b) }
+}
+
+/// Ones or zeros.
+#[inline(always)]
+pub(super) fn mask<I: Isa>(isa: I, ones: bool) -> __m128i {
+    isa.block(&ENTERED[usize::from(ones)])
 }
 
 /// Sixteen indices that give zero, sixteen that change nothing, sixteen that give zero: a window on them shifts a block
@@ -465,6 +471,34 @@ pub(super) unsafe fn store_tag(full: &[u8; 16], tag: *mut u8, len: usize) {
 pub(super) fn double(block: u128) -> u128 {
     let carry = block >> 127;
     block << 1 ^ carry * 0x87
+}
+
+/// The order of bytes of a number whose first byte is the most significant.
+const REVERSED: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+
+/// [`double`] of each block: each 32-bit word's highest bit is carried into the next one, the last one's comes back as
+/// the polynomial.
+#[inline(always)]
+pub(super) fn double_each<I: Isa>(isa: I, blocks: I::V) -> I::V {
+    let carries = [0x87, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
+    let reversed = isa.splat_bytes(&REVERSED);
+    let numbers = blocks.shuffle(reversed);
+    // Words 3, 0, 1, 2.
+    let carried = numbers.sar32::<31>().shuffle32::<0b10_01_00_11>().and(isa.splat_bytes(&carries));
+    numbers.shl32::<1>().xor(carried).shuffle(reversed)
+}
+
+/// [`double`] of a block.
+#[inline(always)]
+pub(super) fn double_block(block: __m128i) -> __m128i {
+    // SAFETY: sixteen bytes either way; every kernel here has SSSE3.
+    unsafe {
+        let reversed = _mm_loadu_si128(REVERSED.as_ptr().cast());
+        let number = _mm_shuffle_epi8(block, reversed);
+        let carried = _mm_shuffle_epi32::<0b10_01_00_11>(_mm_srai_epi32::<31>(number));
+        let carried = _mm_and_si128(carried, _mm_set_epi32(1, 1, 1, 0x87));
+        _mm_shuffle_epi8(_mm_xor_si128(_mm_slli_epi32::<1>(number), carried), reversed)
+    }
 }
 
 aes_kernels! {

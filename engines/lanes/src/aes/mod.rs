@@ -17,6 +17,7 @@ mod message;
 mod ocb;
 pub(crate) mod schedule;
 mod siv;
+mod streams;
 mod v128;
 mod v256;
 mod v512;
