@@ -5,6 +5,9 @@
 
 use core::arch::x86_64::*;
 
+use ciphermill_contract::Suite;
+use ciphermill_contract::suite::BlockCipher;
+
 use super::schedule::AesKey;
 use crate::work::Work;
 
@@ -59,16 +62,29 @@ pub(crate) unsafe trait Messages {
     fn len(&self) -> usize;
 }
 
-/// The pending operations of a batch.
+/// The pending operations of a batch under keys that are an [`AesKey`] each.
 pub(crate) struct FromWork<'w, 'a> {
     work: &'w mut Work<'a>,
     next: usize,
+    rounds: usize,
 }
 
 impl<'w, 'a> FromWork<'w, 'a> {
-    /// All of them.
-    pub(crate) fn new(work: &'w mut Work<'a>) -> FromWork<'w, 'a> {
-        FromWork { work, next: 0 }
+    /// All of them. `None` for other suites than AES in a mode without authentication.
+    pub(crate) fn new(work: &'w mut Work<'a>) -> Option<FromWork<'w, 'a>> {
+        let Suite::Cipher(BlockCipher::Aes(size), _) = work.suite() else { return None };
+        Some(FromWork { work, next: 0, rounds: size.key_len() / 4 + 6 })
+    }
+
+    /// Rounds of their keys (FIPS 197, 5).
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// Bytes of IV of the message that came last.
+    #[inline(always)]
+    pub(crate) fn iv_len(&self) -> usize {
+        usize::from(self.work.op(self.next - 1).iv_len)
     }
 }
 
@@ -89,5 +105,53 @@ unsafe impl Messages for FromWork<'_, '_> {
     #[inline(always)]
     fn len(&self) -> usize {
         self.work.len() - self.next
+    }
+}
+
+/// One message of a list that another family has made (a chain's cipher step).
+pub(crate) struct Lane<'k> {
+    /// The key; all of one list are of one size.
+    pub(crate) key: &'k AesKey,
+    /// The IV or first counter block.
+    pub(crate) iv: [u8; 16],
+    /// First byte of the input.
+    pub(crate) input: *const u8,
+    /// First byte of the output.
+    pub(crate) output: *mut u8,
+    /// Bytes; whole blocks of 16 but for CTR.
+    pub(crate) len: usize,
+}
+
+/// The rest of a caller's list.
+pub(crate) struct FromLanes<'l, 'k> {
+    lanes: &'l [Lane<'k>],
+}
+
+impl<'l, 'k> FromLanes<'l, 'k> {
+    /// All of them, and the number of rounds of their keys.
+    ///
+    /// # Safety
+    /// What [`Messages`] promises.
+    pub(crate) unsafe fn new(lanes: &'l [Lane<'k>]) -> Option<(FromLanes<'l, 'k>, usize)> {
+        let rounds = lanes.first()?.key.encrypt.rounds();
+        assert!(lanes.iter().all(|lane| lane.key.encrypt.rounds() == rounds), "keys of one size");
+        Some((FromLanes { lanes }, rounds))
+    }
+}
+
+// SAFETY: the promise of the caller of `new`.
+unsafe impl Messages for FromLanes<'_, '_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<Message> {
+        let (lane, rest) = self.lanes.split_first()?;
+        self.lanes = rest;
+        // SAFETY: sixteen bytes may be read; SSE2 is part of x86-64.
+        let iv = unsafe { _mm_loadu_si128(lane.iv.as_ptr().cast()) };
+        Some(Message { key: lane.key, iv, input: lane.input, output: lane.output, len: lane.len })
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.lanes.len()
     }
 }

@@ -15,6 +15,7 @@ mod isa_tests;
 pub(crate) mod lane_keys;
 mod message;
 mod ocb;
+mod parallel;
 pub(crate) mod schedule;
 mod siv;
 mod streams;

@@ -111,7 +111,7 @@ fn encrypt<S: Messages, const ROUNDS: usize>(kernel: AesKernel, source: &mut S, 
     let lanes = lanes_of(kernel);
     if source.len() <= lanes {
         while let Some(message) = source.next() {
-            if message.len != 0 {
+            if message.len >= 16 {
                 scratch.waiting.push(message);
             }
         }
