@@ -65,6 +65,8 @@ pub(crate) struct Scratch {
     /// Lanes and waiting messages of AES-CBC.
     #[cfg(target_arch = "x86_64")]
     pub(crate) cbc: crate::aes::cbc::CbcScratch,
+    /// Messages, lanes and slices of DES.
+    pub(crate) des: crate::des::DesScratch,
     /// Operations and idle lanes since the queue was opened.
     pub(crate) occupancy: Occupancy,
 }
@@ -76,6 +78,15 @@ pub(crate) struct Occupancy {
     pub(crate) busy: u64,
     /// Lane steps that ran empty.
     pub(crate) idle: u64,
+}
+
+impl Occupancy {
+    /// Counts steps.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, busy: usize, idle: usize) {
+        self.busy += busy as u64;
+        self.idle += idle as u64;
+    }
 }
 
 // SAFETY: items hold pointers into a batch only while `run` works on it; between batches they are never followed.

@@ -1,22 +1,93 @@
-//! The instruction sets of this family.
+//! The instruction sets that bit-sliced DES is built for, behind one trait: words of 64, 256 or 512 lanes.
+//!
+//! A kernel is written once, generic over [`Isa`], and stamped for each instruction set by [`des_kernels!`]. A value of
+//! an `Isa` type is the proof that this processor has its instructions: only [`DesKernel::detect`] makes one. Words come
+//! from such a value only, so their methods are safe.
+//!
+//! Everything here is `#[inline(always)]`: intrinsics become single instructions only within a function that enables
+//! their features, and the stamped entry points are those functions.
 
-/// The kernel, with the proof that this processor can run it.
+pub(crate) use super::w64::Words64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use super::w256::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use super::w512::Avx512;
+use super::word::Word;
+
+/// Rows of the widest instruction set: blocks that one of its words holds.
+pub(crate) const ROW_MAX: usize = 8;
+
+/// An instruction set; a value is the proof that this processor has it.
+pub(crate) trait Isa: Copy {
+    /// Its word.
+    type W: Word;
+    /// Blocks of 64 bits in a word; lanes are 64 times as many.
+    const ROW: usize;
+    /// Bits in a word.
+    const LANES: usize = 64 * Self::ROW;
+
+    /// The same number in each of the word's 64-bit parts.
+    fn splat(self, value: u64) -> Self::W;
+    /// Reads `ROW` numbers.
+    ///
+    /// # Safety
+    /// They may be read; `from` may lie anywhere.
+    unsafe fn load(self, from: *const u8) -> Self::W;
+    /// Reads `blocks` numbers, at most `ROW`, and no others; the rest is zero.
+    ///
+    /// # Safety
+    /// They may be read.
+    unsafe fn load_row(self, from: *const u8, blocks: usize) -> Self::W;
+    /// Writes `ROW` numbers.
+    ///
+    /// # Safety
+    /// They may be written; `to` may lie anywhere.
+    unsafe fn store(self, to: *mut u8, word: Self::W);
+    /// Writes `blocks` numbers, at most `ROW`, and no others.
+    ///
+    /// # Safety
+    /// They may be written.
+    unsafe fn store_row(self, to: *mut u8, word: Self::W, blocks: usize);
+    /// Exchanges the bits of `high` whose index has the bit `SHIFT` (a power of two below 64) clear with those of `low`
+    /// that have it set, in each 64-bit part. Six such steps transpose 64 words.
+    fn exchange<const SHIFT: u32>(self, low: Self::W, high: Self::W) -> (Self::W, Self::W);
+    /// Transposes `ROW` rows of `ROW` numbers. Rows beyond stay as they are.
+    fn transpose_row(self, rows: [Self::W; ROW_MAX]) -> [Self::W; ROW_MAX];
+    /// S-box `BOX`, counted from 0; inputs and outputs begin with the most significant.
+    fn substitute<const BOX: usize>(self, a: [Self::W; 6]) -> [Self::W; 4];
+}
+
+/// The kernel that runs DES, with the proof that it can.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DesKernel {
-    /// Plain 64-bit words.
-    Portable,
+    /// AVX-512: 512 lanes, gates of three inputs.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+    /// AVX2: 256 lanes.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// Plain 64-bit numbers: 64 lanes.
+    Words64,
 }
 
 impl DesKernel {
     /// The kernels' names, the preferred ones first.
-    pub(crate) const NAMES: &'static [&'static str] = &["portable"];
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const NAMES: &'static [&'static str] = &["avx512", "avx2", "u64"];
+    /// The kernels' names.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) const NAMES: &'static [&'static str] = &["u64"];
     /// The kernel that every processor runs.
-    pub(crate) const PORTABLE: DesKernel = DesKernel::Portable;
+    pub(crate) const PORTABLE: DesKernel = DesKernel::Words64;
 
     /// The kernel of this name, when this processor can run it.
     pub(crate) fn detect(name: &str) -> Option<DesKernel> {
         match name {
-            "portable" => Some(DesKernel::Portable),
+            #[cfg(target_arch = "x86_64")]
+            "avx512" => Avx512::detect().map(DesKernel::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" => Avx2::detect().map(DesKernel::Avx2),
+            "u64" => Some(DesKernel::Words64),
             _ => None,
         }
     }
@@ -24,7 +95,82 @@ impl DesKernel {
     /// The kernel's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            DesKernel::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            DesKernel::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            DesKernel::Avx2(_) => "avx2",
+            DesKernel::Words64 => "u64",
+        }
+    }
+
+    /// Messages or blocks side by side.
+    pub(crate) fn lanes(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            DesKernel::Avx512(_) => Avx512::LANES,
+            #[cfg(target_arch = "x86_64")]
+            DesKernel::Avx2(_) => Avx2::LANES,
+            DesKernel::Words64 => Words64::LANES,
         }
     }
 }
+
+/// Stamps a function for each instruction set: `unsafe fn name(kernel, arguments…)` calls `generic(isa, arguments…)`
+/// within a function that enables the instructions. `generic` and what it calls must be `#[inline(always)]`.
+macro_rules! des_kernels {
+    ($(#[$doc:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $generic:path) => {
+        $(#[$doc])*
+        $vis unsafe fn $name(kernel: $crate::des::isa::DesKernel, $($arg: $type),*) {
+            use $crate::des::isa::{DesKernel, Words64};
+            #[cfg(target_arch = "x86_64")]
+            use $crate::des::isa::{Avx2, Avx512};
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
+            unsafe fn avx512(isa: Avx512, $($arg: $type),*) {
+                // SAFETY: the caller's promise, unchanged.
+                unsafe { $generic(isa, $($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            unsafe fn avx2(isa: Avx2, $($arg: $type),*) {
+                // SAFETY: the caller's promise, unchanged.
+                unsafe { $generic(isa, $($arg),*) }
+            }
+            match kernel {
+                // SAFETY: an `Avx512` exists only where `Avx512::detect` found these features; the rest is the caller's
+                // promise.
+                #[cfg(target_arch = "x86_64")]
+                DesKernel::Avx512(isa) => unsafe { avx512(isa, $($arg),*) },
+                // SAFETY: an `Avx2` exists only where `Avx2::detect` found these features; the rest is the caller's
+                // promise.
+                #[cfg(target_arch = "x86_64")]
+                DesKernel::Avx2(isa) => unsafe { avx2(isa, $($arg),*) },
+                // SAFETY: the caller's promise, unchanged.
+                DesKernel::Words64 => unsafe { $generic(Words64, $($arg),*) },
+            }
+        }
+    };
+}
+pub(crate) use des_kernels;
+
+/// [`Isa::substitute`] by one family of networks.
+macro_rules! substitute_by {
+    ($family:ident) => {
+        #[inline(always)]
+        fn substitute<const BOX: usize>(self, a: [Self::W; 6]) -> [Self::W; 4] {
+            use $crate::des::sboxes::$family as network;
+            let [a1, a2, a3, a4, a5, a6] = a;
+            match BOX {
+                0 => network::s1(a1, a2, a3, a4, a5, a6),
+                1 => network::s2(a1, a2, a3, a4, a5, a6),
+                2 => network::s3(a1, a2, a3, a4, a5, a6),
+                3 => network::s4(a1, a2, a3, a4, a5, a6),
+                4 => network::s5(a1, a2, a3, a4, a5, a6),
+                5 => network::s6(a1, a2, a3, a4, a5, a6),
+                6 => network::s7(a1, a2, a3, a4, a5, a6),
+                _ => network::s8(a1, a2, a3, a4, a5, a6),
+            }
+        }
+    };
+}
+pub(crate) use substitute_by;

@@ -1,0 +1,141 @@
+//! 256 lanes in AVX2 vectors.
+
+use core::arch::x86_64::*;
+
+use super::isa::{Isa, ROW_MAX, substitute_by};
+use super::w64::clear_mask;
+use super::word::Word;
+
+/// AVX2 and the bit instructions that came with it, found on this processor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+/// 256 bits.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct W256(__m256i);
+
+impl Avx2 {
+    /// The proof, where the processor has every feature that the kernels enable.
+    pub(crate) fn detect() -> Option<Avx2> {
+        let found = std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("bmi1")
+            && std::is_x86_feature_detected!("bmi2")
+            && std::is_x86_feature_detected!("lzcnt")
+            && std::is_x86_feature_detected!("popcnt");
+        found.then_some(Avx2(()))
+    }
+}
+
+impl Word for W256 {
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: a `W256` exists only where `Avx2` was detected.
+        W256(unsafe { _mm256_xor_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: a `W256` exists only where `Avx2` was detected.
+        W256(unsafe { _mm256_and_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: a `W256` exists only where `Avx2` was detected.
+        W256(unsafe { _mm256_or_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        // SAFETY: a `W256` exists only where `Avx2` was detected.
+        W256(unsafe { _mm256_andnot_si256(other.0, self.0) })
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        // SAFETY: a `W256` exists only where `Avx2` was detected.
+        W256(unsafe { _mm256_xor_si256(self.0, _mm256_set1_epi64x(-1)) })
+    }
+}
+
+/// Masks of the first 0 to 4 numbers.
+#[inline(always)]
+fn mask(_isa: Avx2, blocks: usize) -> __m256i {
+    // SAFETY: the token is the proof of AVX2.
+    unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(blocks as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
+}
+
+impl Isa for Avx2 {
+    type W = W256;
+    const ROW: usize = 4;
+
+    #[inline(always)]
+    fn splat(self, value: u64) -> W256 {
+        // SAFETY: `self` is the proof of AVX2.
+        W256(unsafe { _mm256_set1_epi64x(value as i64) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const u8) -> W256 {
+        // SAFETY: the caller's promise; `self` is the proof of AVX2.
+        W256(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_row(self, from: *const u8, blocks: usize) -> W256 {
+        // SAFETY: the caller's promise, the mask keeps to it; `self` is the proof of AVX2.
+        W256(unsafe { _mm256_maskload_epi64(from.cast(), mask(self, blocks)) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8, word: W256) {
+        // SAFETY: the caller's promise; `self` is the proof of AVX2.
+        unsafe { _mm256_storeu_si256(to.cast(), word.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_row(self, to: *mut u8, word: W256, blocks: usize) {
+        // SAFETY: the caller's promise, the mask keeps to it; `self` is the proof of AVX2.
+        unsafe { _mm256_maskstore_epi64(to.cast(), mask(self, blocks), word.0) }
+    }
+
+    #[inline(always)]
+    fn exchange<const SHIFT: u32>(self, low: W256, high: W256) -> (W256, W256) {
+        // SAFETY: `self` is the proof of AVX2.
+        unsafe {
+            if SHIFT == 32 {
+                let low_new = _mm256_blend_epi32::<0xaa>(low.0, _mm256_slli_epi64::<32>(high.0));
+                return (W256(low_new), W256(_mm256_blend_epi32::<0xaa>(_mm256_srli_epi64::<32>(low.0), high.0)));
+            }
+            if SHIFT == 16 {
+                let low_new = _mm256_blend_epi16::<0xaa>(low.0, _mm256_slli_epi32::<16>(high.0));
+                return (W256(low_new), W256(_mm256_blend_epi16::<0xaa>(_mm256_srli_epi32::<16>(low.0), high.0)));
+            }
+            let count = _mm_cvtsi32_si128(SHIFT as i32);
+            let mask = _mm256_set1_epi64x(clear_mask(SHIFT) as i64);
+            let moved = _mm256_and_si256(_mm256_xor_si256(_mm256_srl_epi64(low.0, count), high.0), mask);
+            let low_new = _mm256_xor_si256(low.0, _mm256_sll_epi64(moved, count));
+            (W256(low_new), W256(_mm256_xor_si256(high.0, moved)))
+        }
+    }
+
+    #[inline(always)]
+    fn transpose_row(self, rows: [W256; ROW_MAX]) -> [W256; ROW_MAX] {
+        let mut to = rows;
+        // SAFETY: `self` is the proof of AVX2.
+        unsafe {
+            let a = _mm256_unpacklo_epi64(rows[0].0, rows[1].0);
+            let b = _mm256_unpackhi_epi64(rows[0].0, rows[1].0);
+            let c = _mm256_unpacklo_epi64(rows[2].0, rows[3].0);
+            let d = _mm256_unpackhi_epi64(rows[2].0, rows[3].0);
+            to[0] = W256(_mm256_permute2x128_si256::<0x20>(a, c));
+            to[1] = W256(_mm256_permute2x128_si256::<0x20>(b, d));
+            to[2] = W256(_mm256_permute2x128_si256::<0x31>(a, c));
+            to[3] = W256(_mm256_permute2x128_si256::<0x31>(b, d));
+        }
+        to
+    }
+
+    substitute_by!(binary);
+}
