@@ -1,0 +1,261 @@
+//! Sixteen words a vector: AVX-512, with and without its 52-bit multiplications (IFMA).
+
+use core::arch::x86_64::*;
+
+use super::isa::{Isa, Words};
+use super::wide::Serial;
+
+/// AVX-512 (F, BW, VL, DQ), found on this processor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+/// AVX-512 (F, BW, VL, DQ) and IFMA, found on this processor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512Ifma(Avx512);
+
+/// Sixteen words.
+#[derive(Clone, Copy)]
+pub(crate) struct V16(__m512i);
+
+impl Avx512 {
+    /// The proof, where the processor has every feature that the kernels enable.
+    pub(crate) fn detect() -> Option<Avx512> {
+        let found = std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512vl")
+            && std::is_x86_feature_detected!("avx512dq")
+            && std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("bmi1")
+            && std::is_x86_feature_detected!("bmi2")
+            && std::is_x86_feature_detected!("lzcnt")
+            && std::is_x86_feature_detected!("popcnt");
+        found.then_some(Avx512(()))
+    }
+}
+
+impl Avx512Ifma {
+    /// The proof, where the processor has every feature that the kernels enable.
+    pub(crate) fn detect() -> Option<Avx512Ifma> {
+        let base = Avx512::detect()?;
+        std::is_x86_feature_detected!("avx512ifma").then_some(Avx512Ifma(base))
+    }
+}
+
+impl Words for V16 {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: a `V16` exists only where `Avx512` was detected.
+        V16(unsafe { _mm512_add_epi32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: as above.
+        V16(unsafe { _mm512_xor_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn rotate_left<const BITS: i32>(self) -> Self {
+        // SAFETY: as above.
+        V16(unsafe { _mm512_rol_epi32::<BITS>(self.0) })
+    }
+
+    #[inline(always)]
+    fn turn<const BY: usize>(self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            match BY {
+                1 => V16(_mm512_shuffle_epi32::<0b00_11_10_01>(self.0)),
+                2 => V16(_mm512_shuffle_epi32::<0b01_00_11_10>(self.0)),
+                _ => V16(_mm512_shuffle_epi32::<0b10_01_00_11>(self.0)),
+            }
+        }
+    }
+}
+
+/// The first `len` of 64 bytes.
+#[inline(always)]
+fn mask(len: usize) -> u64 {
+    // A shift by 64 would be undefined.
+    if len >= 64 { u64::MAX } else { (1 << len) - 1 }
+}
+
+impl Isa for Avx512 {
+    type V = V16;
+    type B = __m512i;
+    type Wide = Serial;
+    const QUARTERS: usize = 4;
+
+    #[inline(always)]
+    fn splat(self, word: u32) -> V16 {
+        // SAFETY: `self` is the proof.
+        V16(unsafe { _mm512_set1_epi32(word as i32) })
+    }
+
+    #[inline(always)]
+    fn splat_quarter(self, words: &[u32; 4]) -> V16 {
+        // SAFETY: `self` is the proof; sixteen bytes may be read.
+        V16(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(words.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const u8) -> V16 {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        V16(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_quarters(self, from: *const *const u8, at: usize) -> V16 {
+        // A broadcast that is blended in on its way from memory: no shuffle.
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe {
+            let quarter = |k: usize| _mm_loadu_si128((*from.add(k)).add(at).cast());
+            let first = _mm512_castsi128_si512(quarter(0));
+            let second = _mm512_mask_broadcast_i32x4(first, 0x00f0, quarter(1));
+            let third = _mm512_mask_broadcast_i32x4(second, 0x0f00, quarter(2));
+            V16(_mm512_mask_broadcast_i32x4(third, 0xf000, quarter(3)))
+        }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [V16; 4]) -> [V16; 4] {
+        let [a, b, c, d] = rows;
+        // SAFETY: `self` is the proof.
+        unsafe {
+            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a.0, b.0), _mm512_unpackhi_epi32(a.0, b.0));
+            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c.0, d.0), _mm512_unpackhi_epi32(c.0, d.0));
+            [
+                V16(_mm512_unpacklo_epi64(ab_low, cd_low)),
+                V16(_mm512_unpackhi_epi64(ab_low, cd_low)),
+                V16(_mm512_unpacklo_epi64(ab_high, cd_high)),
+                V16(_mm512_unpackhi_epi64(ab_high, cd_high)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn blocks(self, rows: [V16; 4]) -> [__m512i; 4] {
+        let [a, b, c, d] = rows;
+        // SAFETY: `self` is the proof.
+        unsafe {
+            let (ab_low, ab_high) = (_mm512_shuffle_i32x4::<0x44>(a.0, b.0), _mm512_shuffle_i32x4::<0xee>(a.0, b.0));
+            let (cd_low, cd_high) = (_mm512_shuffle_i32x4::<0x44>(c.0, d.0), _mm512_shuffle_i32x4::<0xee>(c.0, d.0));
+            [
+                _mm512_shuffle_i32x4::<0x88>(ab_low, cd_low),
+                _mm512_shuffle_i32x4::<0xdd>(ab_low, cd_low),
+                _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high),
+                _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` is the proof.
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn keep(self, block: __m512i, len: usize) -> __m512i {
+        // SAFETY: `self` is the proof.
+        unsafe { _mm512_maskz_mov_epi8(mask(len), block) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_block(self, from: *const u8) -> __m512i {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_partial(self, from: *const u8, len: usize) -> __m512i {
+        // SAFETY: the caller's promise, and `self` is the proof; masked bytes are not read.
+        unsafe { _mm512_maskz_loadu_epi8(mask(len), from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_block(self, block: __m512i, to: *mut u8) {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe { _mm512_storeu_si512(to.cast(), block) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_partial(self, block: __m512i, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise, and `self` is the proof; masked bytes are not written.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(len), block) }
+    }
+}
+
+/// Everything but Poly1305 is as without IFMA.
+impl Isa for Avx512Ifma {
+    type V = V16;
+    type B = __m512i;
+    type Wide = Serial;
+    const QUARTERS: usize = 4;
+
+    #[inline(always)]
+    fn splat(self, word: u32) -> V16 {
+        self.0.splat(word)
+    }
+
+    #[inline(always)]
+    fn splat_quarter(self, words: &[u32; 4]) -> V16 {
+        self.0.splat_quarter(words)
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const u8) -> V16 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_quarters(self, from: *const *const u8, at: usize) -> V16 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load_quarters(from, at) }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [V16; 4]) -> [V16; 4] {
+        self.0.transpose(rows)
+    }
+
+    #[inline(always)]
+    fn blocks(self, rows: [V16; 4]) -> [__m512i; 4] {
+        self.0.blocks(rows)
+    }
+
+    #[inline(always)]
+    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
+        self.0.xor(a, b)
+    }
+
+    #[inline(always)]
+    fn keep(self, block: __m512i, len: usize) -> __m512i {
+        self.0.keep(block, len)
+    }
+
+    #[inline(always)]
+    unsafe fn load_block(self, from: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load_block(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_partial(self, from: *const u8, len: usize) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load_partial(from, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_block(self, block: __m512i, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store_block(block, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_partial(self, block: __m512i, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store_partial(block, to, len) }
+    }
+}
