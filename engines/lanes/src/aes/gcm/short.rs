@@ -1,0 +1,92 @@
+//! Short messages: at most sixteen blocks with additional data and lengths.
+//!
+//! Layout: slots of one block, the same for both halves of the work. The counter block of slot `i` has the counter
+//! `i + 1`, so that slot 0 masks the tag and slot `i` encrypts block `i - 1` of the data. For the hash, slot 0 has the
+//! additional data, then come the data, then the lengths.
+
+use core::array::from_fn;
+
+use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
+use crate::aes::isa::{Blocks, Isa};
+
+/// Slots that a message may take: eight vectors of one block, or sixteen blocks.
+#[inline(always)]
+pub(super) const fn slots_max<I: Isa>() -> usize {
+    if I::LEN == 1 { 8 } else { 16 }
+}
+
+/// One message; returns whether its tag is right. Nothing is written when it is not.
+///
+/// # Safety
+/// See [`Message`]; its slots are at most `N` vectors and more than `N` / 2, or `N` is the least of `I`.
+#[inline(always)]
+pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const N: usize>(
+    isa: I,
+    key: &GcmKey,
+    message: &Message,
+) -> bool {
+    let blocks = message.len.div_ceil(16);
+    let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
+    let mut stream: [I::V; N] = from_fn(|v| white.xor(counters(isa, 1 + v * I::LEN)));
+    rounds::<I, R, N>(isa, &key.schedule, &mut stream);
+    let reversal = ghash::reversal(isa);
+    let lengths = lengths(isa, message.aad_len, message.len);
+    // SAFETY: the caller's promise; `part` keeps within `len`.
+    unsafe {
+        let aad = isa.load_partial(message.aad, message.aad_len);
+        let mut output = [isa.zero(); N];
+        let hashed: [I::V; N] = from_fn(|v| {
+            let (at, len) = part::<I>(v, message.len);
+            let input = if v == 0 {
+                isa.load_from::<1>(message.input, len)
+            } else {
+                isa.load_partial(message.input.wrapping_add(at), len)
+            };
+            output[v] = stream[v].xor(input);
+            let ciphertext = match (ENCRYPT, v) {
+                (false, _) => input,
+                (true, 0) => output[v].keep_from::<1>(len),
+                (true, _) => output[v].keep_from::<0>(len),
+            };
+            if ENCRYPT {
+                store::<I>(message, v, output[v]);
+            }
+            let ciphertext = if v == 0 { ciphertext.xor(aad) } else { ciphertext };
+            ciphertext.shuffle(reversal).xor(lengths.and(ghash::only(isa, blocks + 1, v)))
+        });
+        let hash = ghash::weigh(isa, &key.hash, isa.zero(), &hashed, blocks + 2);
+        let tag = isa.only_first(hash.shuffle(reversal).fold()).xor(isa.only_first(stream[0].first())).first();
+        let good = settle::<I, ENCRYPT>(isa, tag, message);
+        if !ENCRYPT && good {
+            for (v, output) in output.iter().enumerate() {
+                store::<I>(message, v, *output);
+            }
+        }
+        good
+    }
+}
+
+/// Where the data of a vector start, and how many bytes of them there are.
+#[inline(always)]
+fn part<I: Isa>(v: usize, len: usize) -> (usize, usize) {
+    if v == 0 {
+        return (0, len.min(16 * (I::LEN - 1)));
+    }
+    let at = 16 * (v * I::LEN - 1);
+    (at, len.saturating_sub(at).min(16 * I::LEN))
+}
+
+/// # Safety
+/// See [`Message`].
+#[inline(always)]
+unsafe fn store<I: Isa>(message: &Message, v: usize, output: I::V) {
+    let (at, len) = part::<I>(v, message.len);
+    // SAFETY: the caller's promise; `part` keeps within `len`.
+    unsafe {
+        if v == 0 {
+            output.store_from::<1>(message.output, len);
+        } else {
+            output.store_partial(message.output.wrapping_add(at), len);
+        }
+    }
+}
