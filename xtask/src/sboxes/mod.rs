@@ -3,6 +3,7 @@
 mod network;
 mod render;
 mod rng;
+mod search;
 mod start;
 mod straight;
 mod support;
@@ -10,6 +11,7 @@ mod tables;
 mod walk;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,17 +20,14 @@ use anyhow::{Context, Result, bail};
 use crate::files;
 use network::{Best, Family, Network};
 use rng::Rng;
+use search::search;
 use tables::BOXES;
-use walk::{Pace, Walk};
 
 /// The networks, one line each.
 const DATA: &str = "xtask/src/sboxes/best.txt";
 
 /// The file generated from them.
 const GENERATED: &str = "engines/lanes/src/des/sboxes.rs";
-
-/// How long one walk lasts before another S-box has its turn.
-const WALK: Duration = Duration::from_secs(4);
 
 struct Options {
     seconds: u64,
@@ -67,7 +66,7 @@ pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
     let options = Options::parse(words)?;
     let root = files::root();
     let kept = std::fs::read_to_string(root.join(DATA)).unwrap_or_default();
-    let shelf = Shelf { root, best: Mutex::new(Best::parse(&kept).context(DATA)?) };
+    let shelf = Shelf::new(root, Best::parse(&kept).context(DATA)?);
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
     std::thread::scope(|scope| -> Result<()> {
         let workers: Vec<_> = (0..options.threads)
@@ -91,29 +90,42 @@ pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
 struct Shelf {
     root: PathBuf,
     best: Mutex<Best>,
+    /// What the best networks cost: what cannot cost less need not ask for the lock.
+    costs: [[AtomicUsize; BOXES]; 2],
 }
 
 impl Shelf {
+    fn new(root: PathBuf, best: Best) -> Self {
+        let cost_of = |family: Family, index: usize| {
+            best.of(family)[index].as_ref().map_or(usize::MAX, |kept| straight::cost(family, kept, index, usize::MAX))
+        };
+        let costs = Family::ALL.map(|family| std::array::from_fn(|index| AtomicUsize::new(cost_of(family, index))));
+        Self { root, best: Mutex::new(best), costs }
+    }
+
     fn network(&self, family: Family, index: usize) -> Option<Network> {
         self.best.lock().unwrap_or_else(PoisonError::into_inner).of(family)[index].clone()
     }
 
-    /// Keeps a network if it costs less than the one kept so far, or, unseen, the same.
-    fn offer(&self, family: Family, index: usize, network: &Network, rng: &mut Rng) -> Result<bool> {
+    /// Keeps a network if it costs less than the one kept so far.
+    fn offer(&self, family: Family, index: usize, network: &Network, rng: &mut Rng) -> Result<()> {
+        let kept_cost = &self.costs[usize::from(family == Family::Binary)][index];
+        let before = kept_cost.load(Ordering::Relaxed);
+        let cost = straight::cost(family, network, index, before);
+        if cost >= before {
+            return Ok(());
+        }
         network.verify(family, index)?;
-        let cost = straight::cost(family, network, index);
         {
             let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = &mut best.of_mut(family)[index];
-            let before = place.as_ref().map(|kept| straight::cost(family, kept, index));
-            if before.is_some_and(|before| before <= cost) {
-                return Ok(false);
+            if kept_cost.load(Ordering::Relaxed) <= cost {
+                return Ok(());
             }
-            *place = Some(network.scheduled(rng));
-            println!("{} s{}: {cost} gates, before {before:?}", family.name(), index + 1);
+            best.of_mut(family)[index] = Some(network.scheduled(rng));
+            kept_cost.store(cost, Ordering::Relaxed);
+            println!("{} s{}: {cost} gates", family.name(), index + 1);
         }
-        self.write()?;
-        Ok(true)
+        self.write()
     }
 
     /// Writes the data, and the generated file when no network is missing.
@@ -138,36 +150,6 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     let draft = path.with_extension("draft");
     std::fs::write(&draft, text)?;
     std::fs::rename(&draft, path).with_context(|| path.display().to_string())
-}
-
-/// One thread of the search: S-box after S-box, from the best network or from a new one.
-fn search(shelf: &Shelf, families: &[Family], mut rng: Rng, deadline: Instant) -> Result<()> {
-    let mut turn = rng.below(BOXES * families.len());
-    while Instant::now() < deadline {
-        turn = (turn + 1) % (BOXES * families.len());
-        let (family, index) = (families[turn / BOXES], turn % BOXES);
-        let kept = shelf.network(family, index);
-        let first = match kept {
-            Some(kept) if rng.chance(0.5) => Some(kept),
-            _ => start::build(family, index, &mut rng),
-        };
-        let Some(first) = first else {
-            continue;
-        };
-        let pace = Pace { two_gates: 0.3, up: 0.01, slack: 2 };
-        let mut walk = Walk::new(family, first, pace, rng.next());
-        let mut goal = shelf.network(family, index).map_or(usize::MAX, |kept| kept.gates.len());
-        let end = deadline.min(Instant::now() + WALK);
-        while Instant::now() < end {
-            for _ in 0..64 {
-                walk.step();
-                if walk.network.gates.len() <= goal && shelf.offer(family, index, &walk.network, &mut rng)? {
-                    goal = walk.network.gates.len();
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

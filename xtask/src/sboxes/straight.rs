@@ -38,7 +38,7 @@ impl Straight {
             }
             Family::Binary => {
                 let wrong = wrong_signs(network, index);
-                signed(network, wrong, &fewest_nots(network, wrong).1)
+                signed(network, wrong, &fewest_nots(network, wrong, usize::MAX).1)
             }
         }
     }
@@ -63,13 +63,16 @@ impl Straight {
     }
 }
 
-/// How many operations the network costs: its gates, and for the two-input family the NOTs.
-pub(crate) fn cost(family: Family, network: &Network, index: usize) -> usize {
-    let nots = match family {
-        Family::Ternary => 0,
-        Family::Binary => fewest_nots(network, wrong_signs(network, index)).0,
-    };
-    network.gates.len() + nots
+/// How many operations the network costs: its gates, and for the two-input family the NOTs. From `enough` on the figure
+/// may be too high: the search for fewer NOTs then is not worth its time.
+pub(crate) fn cost(family: Family, network: &Network, index: usize, enough: usize) -> usize {
+    let gates = network.gates.len();
+    // No S-box gives 0 for zeros, so that a NOT there must be.
+    match family {
+        Family::Ternary => gates,
+        Family::Binary if gates + 1 >= enough => gates + 1,
+        Family::Binary => gates + fewest_nots(network, wrong_signs(network, index), enough - gates).0,
+    }
 }
 
 /// Which outputs of a network are complemented.
@@ -150,15 +153,16 @@ fn nots_at_outputs(network: &Network, wrong: [bool; OUTPUTS], turns: &[Turn]) ->
     (0..OUTPUTS).filter(needs).count()
 }
 
-/// The least number of NOTs found, and the turns that give it: none, one, or two.
-fn fewest_nots(network: &Network, wrong: [bool; OUTPUTS]) -> (usize, Vec<Turn>) {
+/// The least number of NOTs found, and the turns that give it: none, one, or two, as long as the number may come out
+/// below `enough`.
+fn fewest_nots(network: &Network, wrong: [bool; OUTPUTS], enough: usize) -> (usize, Vec<Turn>) {
     let mut best = (nots_at_outputs(network, wrong, &[]), Vec::new());
     let mut all: Vec<Turn> = (0..network.signals()).map(|signal| Turn { signal: signal as u8, gate: None }).collect();
     for (at, gate) in network.gates.iter().enumerate() {
         all.extend(gate.fan_in[..2].iter().map(|&signal| Turn { signal, gate: Some(at) }));
     }
     for &turn in &all {
-        if best.0 <= 1 {
+        if best.0 <= 1 || enough <= 1 {
             return best;
         }
         let nots = 1 + nots_at_outputs(network, wrong, &[turn]);
@@ -168,7 +172,7 @@ fn fewest_nots(network: &Network, wrong: [bool; OUTPUTS]) -> (usize, Vec<Turn>) 
     }
     for (at, &first) in all.iter().enumerate() {
         for &second in &all[..at] {
-            if best.0 <= 2 {
+            if best.0 <= 2 || enough <= 2 {
                 return best;
             }
             let nots = 2 + nots_at_outputs(network, wrong, &[first, second]);

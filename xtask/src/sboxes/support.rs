@@ -19,9 +19,30 @@ impl Partial {
         self.on != 0 && self.off != 0
     }
 
-    fn within(self, part: Truth) -> Self {
+    pub(crate) fn within(self, part: Truth) -> Self {
         Self { on: self.on & part, off: self.off & part }
     }
+}
+
+/// What a new gate may be, so that together with one or two given signals it decides a function: in each of `mixed`, the
+/// parts that the given signals leave mixed, it is the function or its complement, in the first of them the function.
+fn inner_functions(mixed: &[Partial]) -> impl Iterator<Item = Partial> {
+    let choices = if mixed.is_empty() { 0 } else { 1 << (mixed.len() - 1) };
+    (0..choices).map(move |signs: usize| {
+        let mut inner = Partial { on: 0, off: 0 };
+        for (cell, part) in mixed.iter().enumerate() {
+            let complement = (signs << 1) >> cell & 1 == 1;
+            let (on, off) = if complement { (part.off, part.on) } else { (part.on, part.off) };
+            inner.on |= on;
+            inner.off |= off;
+        }
+        inner
+    })
+}
+
+/// The cells of one signal (given twice) or two.
+fn cells(d: Truth, e: Truth) -> [Truth; 4] {
+    [d & e, d & !e, !d & e, !d & !e]
 }
 
 /// The signals by minterm: which of them are 1 there.
@@ -67,6 +88,12 @@ fn transpose(block: &mut [u64; 64]) {
     }
 }
 
+/// A gate in front of another.
+pub(crate) struct Inner {
+    pub(crate) function: Partial,
+    pub(crate) fan_in: [u8; 3],
+}
+
 /// Finds the sets of up to `size` signals (at most three) that decide a function.
 ///
 /// The search branches on a pair of a one and a zero: one of the signals that tell these two apart belongs to the set.
@@ -84,6 +111,37 @@ impl Finder<'_> {
         self.found.clear();
         let parts: &[Partial] = if function.is_mixed() { &[function] } else { &[] };
         self.search(parts, &mut [0; 3], 0, allowed);
+    }
+
+    /// Finds the gates that, together with the signals of values `d` and `e`, decide `function`: what each has to be,
+    /// and its inputs. None if `d` and `e` decide alone.
+    pub(crate) fn find_inner(&mut self, function: Partial, [d, e]: [Truth; 2], allowed: Signals) -> Vec<Inner> {
+        let mut mixed = [function; 4];
+        let mut count = 0;
+        for part in cells(d, e).map(|cell| function.within(cell)).into_iter().filter(|part| part.is_mixed()) {
+            mixed[count] = part;
+            count += 1;
+        }
+        let mixed = &mixed[..count];
+        let mut gates = Vec::new();
+        if mixed.is_empty() {
+            return gates;
+        }
+        self.found.clear();
+        // The inputs must tell apart each part, whatever the gate is there; few sets do.
+        self.search(mixed, &mut [0; 3], 0, allowed);
+        for &fan_in in &self.found {
+            let decided = inner_functions(mixed).filter(|inner| self.decides(fan_in, *inner));
+            gates.extend(decided.map(|function| Inner { function, fan_in }));
+        }
+        gates
+    }
+
+    fn decides(&self, fan_in: [u8; 3], function: Partial) -> bool {
+        let [a, b, c] = fan_in.map(|signal| self.values[usize::from(signal)]);
+        let [with_c, without_c] = [function.within(c), function.within(!c)];
+        let parts = [with_c.within(a), with_c.within(!a), without_c.within(a), without_c.within(!a)];
+        parts.into_iter().all(|part| !part.within(b).is_mixed() && !part.within(!b).is_mixed())
     }
 
     fn search(&mut self, parts: &[Partial], chosen: &mut [u8; 3], depth: usize, mut allowed: Signals) {
@@ -105,7 +163,7 @@ impl Finder<'_> {
                 }
             }
         }
-        let mut split = [first; 4];
+        let mut split = [first; 16];
         while telling != 0 && self.found.len() < self.limit {
             let signal = telling.trailing_zeros() as usize;
             telling &= telling - 1;

@@ -7,7 +7,7 @@
 
 use super::network::{Family, Gate, Network, SIGNALS_MAX};
 use super::rng::Rng;
-use super::support::{Columns, Finder, Partial, Signals, first_signals};
+use super::support::{Columns, Finder, Inner, Partial, Signals, first_signals};
 use super::tables::{INPUTS, Truth};
 
 /// How a walk moves.
@@ -33,7 +33,7 @@ pub(crate) struct Walk {
     pub(crate) network: Network,
     rng: Rng,
     pace: Pace,
-    smallest: usize,
+    smallest: Network,
     values: Vec<Truth>,
     columns: Columns,
 }
@@ -42,12 +42,20 @@ impl Walk {
     pub(crate) fn new(family: Family, network: Network, pace: Pace, seed: u64) -> Self {
         let values = network.values();
         let columns = Columns::new(&values);
-        let smallest = network.gates.len();
+        let smallest = network.clone();
         Self { family, network, rng: Rng::new(seed), pace, smallest, values, columns }
+    }
+
+    /// The smallest network that the walk has seen.
+    pub(crate) fn into_smallest(self) -> Network {
+        self.smallest
     }
 
     /// Takes one step.
     pub(crate) fn step(&mut self) {
+        if self.network.gates.is_empty() {
+            return;
+        }
         let at = self.rng.below(self.network.gates.len());
         let (care, behind) = self.observed(at);
         let value = self.values[INPUTS + at];
@@ -118,7 +126,9 @@ impl Walk {
     }
 
     fn one_gate(&mut self, at: usize, function: Partial, allowed: Signals) -> Vec<Change> {
-        let found = self.deciding(function, allowed, 256);
+        let mut finder = self.finder(256);
+        finder.find(function, allowed);
+        let found = finder.found;
         let mut changes = Vec::with_capacity(found.len());
         for fan_in in found {
             let gate = Gate::fitting(&self.values, fan_in, function.on, function.off, &mut self.rng);
@@ -127,46 +137,26 @@ impl Walk {
         changes
     }
 
-    fn deciding(&self, function: Partial, allowed: Signals, limit: usize) -> Vec<[u8; 3]> {
+    fn finder(&self, limit: usize) -> Finder<'_> {
         let (values, columns) = (&self.values, &self.columns);
-        let mut finder = Finder { values, columns, size: self.family.arity(), found: Vec::new(), limit };
-        finder.find(function, allowed);
-        finder.found
+        Finder { values, columns, size: self.family.arity(), found: Vec::new(), limit }
     }
 
     /// The gate as a function of a new gate and one (two-input family) or two signals drawn at random.
     fn two_gates(&mut self, at: usize, function: Partial, allowed: Signals) -> Vec<Change> {
         let [d, e] = [self.draw(allowed), self.draw(allowed)];
         let e = if self.family == Family::Ternary { e } else { d };
-        let (d_value, e_value) = (self.values[usize::from(d)], self.values[usize::from(e)]);
-        let cells = [d_value & e_value, d_value & !e_value, !d_value & e_value, !d_value & !e_value];
-        let mixed: Vec<Partial> = cells
-            .iter()
-            .map(|cell| Partial { on: function.on & cell, off: function.off & cell })
-            .filter(|part| part.is_mixed())
-            .collect();
-        if mixed.is_empty() {
-            return Vec::new();
-        }
+        let given = [d, e].map(|signal| self.values[usize::from(signal)]);
         let mut changes = Vec::new();
-        // In each cell that is still mixed the new gate is the function or its complement; in the first, the function.
-        for signs in 0..1 << (mixed.len() - 1) {
-            let mut inner = Partial { on: 0, off: 0 };
-            for (cell, part) in mixed.iter().enumerate() {
-                let complement = (signs << 1) >> cell & 1 == 1;
-                let (on, off) = if complement { (part.off, part.on) } else { (part.on, part.off) };
-                inner.on |= on;
-                inner.off |= off;
-            }
-            for fan_in in self.deciding(inner, allowed, 64) {
-                let extra = Gate::fitting(&self.values, fan_in, inner.on, inner.off, &mut self.rng);
-                self.values.push(extra.value(&self.values));
-                let new = (self.values.len() - 1) as u8;
-                let outer = if self.family == Family::Ternary { [new, d, e] } else { [new, d, d] };
-                let gate = Gate::fitting(&self.values, outer, function.on, function.off, &mut self.rng);
-                self.values.pop();
-                changes.push(Change { gate, extra: Some(extra), size: self.size_with(at, outer, Some(fan_in)) });
-            }
+        let inners = self.finder(256).find_inner(function, given, allowed);
+        for Inner { function: inner, fan_in } in inners {
+            let extra = Gate::fitting(&self.values, fan_in, inner.on, inner.off, &mut self.rng);
+            self.values.push(extra.value(&self.values));
+            let new = (self.values.len() - 1) as u8;
+            let outer = [new, d, e];
+            let gate = Gate::fitting(&self.values, outer, function.on, function.off, &mut self.rng);
+            self.values.pop();
+            changes.push(Change { gate, extra: Some(extra), size: self.size_with(at, outer, Some(fan_in)) });
         }
         changes
     }
@@ -209,7 +199,7 @@ impl Walk {
             return;
         };
         let now = self.network.gates.len();
-        let limit = self.smallest + self.pace.slack;
+        let limit = self.smallest.gates.len() + self.pace.slack;
         let grow = now < limit && self.rng.chance(self.pace.up) && changes.iter().any(|change| change.size == now + 1);
         let size = if size >= now && grow { now + 1 } else { size };
         if size > now && !grow {
@@ -225,7 +215,9 @@ impl Walk {
     fn settle(&mut self, extra: Option<Gate>) {
         self.network.gates.extend(extra);
         self.network = Network::ordered(&self.network.gates, self.network.outputs, &mut self.rng);
-        self.smallest = self.smallest.min(self.network.gates.len());
+        if self.network.gates.len() < self.smallest.gates.len() {
+            self.smallest = self.network.clone();
+        }
         self.values = self.network.values();
         self.columns = Columns::new(&self.values);
     }
@@ -242,21 +234,37 @@ fn negated(table: u8, input: usize) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::start;
+    use super::super::start::Builder;
+    use super::super::tables;
     use super::*;
+
+    /// A network whose outputs are built each by itself.
+    fn wasteful(family: Family, index: usize) -> Network {
+        let mut gates = Vec::new();
+        let mut rng = Rng::new(5);
+        let outputs = tables::outputs(index).map(|truth| {
+            let mut builder = Builder::new(family, &[], &mut rng);
+            let signal = builder.add(truth, SIGNALS_MAX).expect("fits");
+            let shift = gates.len() as u8;
+            let moved = |from: u8| if usize::from(from) < INPUTS { from } else { from + shift };
+            gates.extend(builder.gates.iter().map(|gate| Gate { fan_in: gate.fan_in.map(moved), ..*gate }));
+            moved(signal)
+        });
+        Network::ordered(&gates, outputs, &mut rng)
+    }
 
     #[test]
     fn every_step_keeps_the_function_and_the_walk_saves_gates() {
         let pace = Pace { two_gates: 0.3, up: 0.05, slack: 2 };
         for family in Family::ALL {
-            let network = start::build(family, 4, &mut Rng::new(5)).expect("fits");
+            let network = wasteful(family, 4);
             let before = network.gates.len();
             let mut walk = Walk::new(family, network, pace, 6);
             for _ in 0..300 {
                 walk.step();
                 walk.network.verify(family, 4).expect("correct");
             }
-            assert!(walk.smallest < before);
+            assert!(walk.into_smallest().gates.len() < before);
         }
     }
 }

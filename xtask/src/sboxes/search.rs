@@ -1,0 +1,124 @@
+//! The search over all S-boxes: climbs from new networks and from the best ones, until time is up.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::Shelf;
+use super::network::{Family, Network};
+use super::rng::Rng;
+use super::start::{Growth, grow};
+use super::tables::{BOXES, OUTPUTS};
+use super::walk::{Pace, Walk};
+
+/// How long one climb lasts before another S-box has its turn.
+const CLIMB: Duration = Duration::from_secs(40);
+
+/// How many new networks compete to be the start of a climb.
+const STARTS: usize = 10;
+
+/// How much larger by gates a network may be, right after outputs were built anew, to be worth a walk.
+const REGROWN_EXCESS: usize = 2;
+
+/// Steps of the walk that follows.
+const STEPS: usize = 8000;
+
+/// After so many steps of a walk its network is offered, though it is not smaller: it may need fewer NOTs.
+const OFFER: usize = 16;
+
+/// How likely a climb begins with the best network known, not with a new one.
+const FROM_BEST: f64 = 0.5;
+
+/// How likely a climb goes on with a network that is larger by one gate.
+const ACCEPT_LARGER: f64 = 0.1;
+
+/// How likely two outputs are built anew, not one.
+const TWO_OUTPUTS: f64 = 0.4;
+
+/// Steps behind each output of a new network; where outputs are built anew the walk comes afterwards.
+const GROWTH_STEPS: usize = 1000;
+
+fn pace(family: Family) -> Pace {
+    match family {
+        Family::Ternary => Pace { two_gates: 0.4, up: 0.02, slack: 1 },
+        Family::Binary => Pace { two_gates: 0.9, up: 0.01, slack: 2 },
+    }
+}
+
+/// One thread of the search.
+pub(crate) fn search(shelf: &Shelf, families: &[Family], mut rng: Rng, deadline: Instant) -> Result<()> {
+    let mut turn = rng.below(BOXES * families.len());
+    while Instant::now() < deadline {
+        turn = (turn + 1) % (BOXES * families.len());
+        let (family, index) = (families[turn / BOXES], turn % BOXES);
+        let climb = Climb { shelf, family, index, pace: pace(family) };
+        climb.run(&mut rng, deadline.min(Instant::now() + CLIMB))?;
+    }
+    Ok(())
+}
+
+/// A climb: again and again an output or two of the network are dropped and built anew on what the others leave.
+struct Climb<'s> {
+    shelf: &'s Shelf,
+    family: Family,
+    index: usize,
+    pace: Pace,
+}
+
+impl Climb<'_> {
+    fn run(&self, rng: &mut Rng, deadline: Instant) -> Result<()> {
+        let kept = self.shelf.network(self.family, self.index);
+        let first = match kept {
+            Some(kept) if rng.chance(FROM_BEST) => Some(kept),
+            _ => self.fresh(rng),
+        };
+        let Some(mut network) = first else {
+            return Ok(());
+        };
+        while Instant::now() < deadline {
+            let Some(next) = self.rebuilt(&network, rng)? else {
+                continue;
+            };
+            let (before, after) = (network.gates.len(), next.gates.len());
+            if after <= before || after == before + 1 && rng.chance(ACCEPT_LARGER) {
+                network = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// The smallest of some new networks.
+    fn fresh(&self, rng: &mut Rng) -> Option<Network> {
+        let empty = Network { gates: Vec::new(), outputs: [0; OUTPUTS] };
+        let growth = Growth { pace: self.pace, steps: GROWTH_STEPS };
+        let starts =
+            (0..STARTS).filter_map(|_| grow(self.family, self.index, empty.clone(), [false; OUTPUTS], growth, rng));
+        starts.min_by_key(|network| network.gates.len())
+    }
+
+    fn rebuilt(&self, network: &Network, rng: &mut Rng) -> Result<Option<Network>> {
+        let mut kept = [true; OUTPUTS];
+        kept[rng.below(OUTPUTS)] = false;
+        if rng.chance(TWO_OUTPUTS) {
+            kept[rng.below(OUTPUTS)] = false;
+        }
+        let growth = Growth { pace: self.pace, steps: 0 };
+        let grown = grow(self.family, self.index, network.clone(), kept, growth, rng);
+        let Some(grown) = grown.filter(|grown| grown.gates.len() <= network.gates.len() + REGROWN_EXCESS) else {
+            return Ok(None);
+        };
+        let mut walk = Walk::new(self.family, grown, self.pace, rng.next());
+        let mut size = usize::MAX;
+        for step in 0..STEPS {
+            walk.step();
+            if walk.network.gates.len() < size || step % OFFER == 0 {
+                size = walk.network.gates.len();
+                self.shelf.offer(self.family, self.index, &walk.network, rng)?;
+            }
+        }
+        let last = walk.network.clone();
+        let smallest = walk.into_smallest();
+        // Of two networks of one size the later one has drifted further.
+        Ok(Some(if last.gates.len() == smallest.gates.len() { last } else { smallest }))
+    }
+}
