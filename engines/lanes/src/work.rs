@@ -65,6 +65,9 @@ pub(crate) struct Scratch {
     /// Lanes and waiting messages of AES-CBC.
     #[cfg(target_arch = "x86_64")]
     pub(crate) cbc: crate::aes::cbc::CbcScratch,
+    /// A group's messages of a chain's cipher step.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) chain: crate::chain::ChainScratch,
     /// Messages, lanes and slices of DES.
     pub(crate) des: crate::des::DesScratch,
     /// Operations and idle lanes since the queue was opened.

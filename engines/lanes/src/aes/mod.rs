@@ -14,6 +14,7 @@ pub(crate) mod isa;
 mod isa_tests;
 pub(crate) mod lane_keys;
 mod message;
+pub(crate) mod numbers;
 mod ocb;
 mod parallel;
 pub(crate) mod schedule;

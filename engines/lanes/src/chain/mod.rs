@@ -1,18 +1,265 @@
-//! Not claimed yet.
+//! Chains of a cipher and an HMAC in one pass: AES-CBC and AES-CTR with HMAC-SHA-1 and HMAC-SHA-256, 3DES-CBC with
+//! HMAC-SHA-1, as ESP (RFC 4303), TLS (RFC 5246, RFC 7366) and SSH (`-etm`) use them.
+//!
+//! A group of operations goes through the cipher's lanes and then, while it is in the cache, through the MAC; there are
+//! not two sweeps over the batch. The MAC is one message after the other for now.
+
+mod hmac;
+mod record;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::Chain;
-use ciphermill_contract::{Capability, PreparedKey};
+use ciphermill_contract::suite::{AesSize, BlockCipher, Chain, ChainOrder, Digest, Mode};
+use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
+use subtle::ConstantTimeEq;
 
+use crate::aes::cbc::{self, CbcLane};
+use crate::aes::ctr;
+use crate::aes::schedule::AesKey;
+use crate::des::{self, DesKey, DesLane};
+use crate::engine::Prepared;
 use crate::select::Kernels;
-use crate::work::{Scratch, Work};
+use crate::work::{Item, Scratch, Work};
+use hmac::{Hash, Hmac};
 
-pub(crate) fn capabilities(_kernels: &Kernels) -> Vec<Capability> {
-    Vec::new()
+/// Bytes of input after which a group is worked on: well within the second-level cache.
+const GROUP_BYTES: usize = 128 << 10;
+
+/// Operations of a group at most: enough to fill the widest lanes several times over.
+const GROUP_OPS: usize = 2048;
+
+/// The key of a chain: the cipher's and the MAC's.
+struct ChainKey {
+    cipher: CipherKey,
+    hmac: Hmac,
 }
 
-pub(crate) fn prepare(_kernels: &Kernels, _key: &[u8], _chain: Chain) -> Result<PreparedKey, KeyProblem> {
-    Err(KeyProblem::Form)
+enum CipherKey {
+    Aes(Box<AesKey>),
+    Des(DesKey),
 }
 
-pub(crate) fn run(_kernels: &Kernels, _chain: Chain, _work: &mut Work<'_>, _scratch: &mut Scratch) {}
+/// What a queue keeps for chains: a group's messages. Emptied before a run ends.
+#[derive(Default)]
+pub(crate) struct ChainScratch {
+    aes: Vec<CbcLane<'static>>,
+    des: Vec<DesLane<'static>>,
+}
+
+/// AES in two modes and three sizes with two digests.
+const fn aes(order: ChainOrder) -> [Suite; 12] {
+    let sizes = [AesSize::Aes128, AesSize::Aes192, AesSize::Aes256];
+    let (modes, digests) = ([Mode::Cbc, Mode::Ctr], [Digest::Sha1, Digest::Sha256]);
+    let mut suites = [Suite::Random; 12];
+    let mut i = 0;
+    while i < suites.len() {
+        let cipher = BlockCipher::Aes(sizes[i / 4]);
+        suites[i] = Suite::Chain(Chain { cipher, mode: modes[i / 2 % 2], digest: digests[i % 2], order });
+        i += 1;
+    }
+    suites
+}
+
+const fn triple_des(order: ChainOrder) -> [Suite; 2] {
+    [
+        Suite::Chain(Chain { cipher: BlockCipher::TripleDes, mode: Mode::Cbc, digest: Digest::Sha1, order }),
+        Suite::Chain(Chain { cipher: BlockCipher::TripleDes, mode: Mode::Cbc, digest: Digest::Sha256, order }),
+    ]
+}
+
+const AES_SEALED: [Suite; 12] = aes(ChainOrder::EncryptThenMac);
+const AES_RECORDS: [Suite; 12] = aes(ChainOrder::MacThenEncrypt);
+const DES_SEALED: [Suite; 2] = triple_des(ChainOrder::EncryptThenMac);
+const DES_RECORDS: [Suite; 2] = triple_des(ChainOrder::MacThenEncrypt);
+
+pub(crate) fn capabilities(kernels: &Kernels) -> Vec<Capability> {
+    let mut all = vec![
+        Capability::new(&DES_SEALED, Cost::new(4000.0, 200.0, 1.6)).lanes(64),
+        Capability::new(&DES_RECORDS, Cost::new(4000.0, 700.0, 1.6)).lanes(64),
+    ];
+    if kernels.aes.is_some() {
+        all.push(Capability::new(&AES_SEALED, Cost::new(100.0, 150.0, 0.8)).lanes(16));
+        all.push(Capability::new(&AES_RECORDS, Cost::new(100.0, 500.0, 0.9)).lanes(16));
+    }
+    all
+}
+
+pub(crate) fn prepare(kernels: &Kernels, key: &[u8], chain: Chain) -> Result<PreparedKey, KeyProblem> {
+    let (cipher, mac) = key.split_at_checked(chain.cipher_key_len()).ok_or(KeyProblem::Length)?;
+    let hash = Hash::of(chain.digest).ok_or(KeyProblem::Parameters)?;
+    let cipher = match (chain.cipher, kernels.aes) {
+        (BlockCipher::TripleDes, _) => CipherKey::Des(DesKey::triple(cipher)?),
+        (BlockCipher::Aes(_), Some(kernel)) => CipherKey::Aes(Box::new(AesKey::new(kernel, cipher)?)),
+        _ => return Err(KeyProblem::Parameters),
+    };
+    Ok(Prepared::key(Suite::Chain(chain), ChainKey { cipher, hmac: Hmac::new(hash, mac) }))
+}
+
+/// Runs a batch, group by group.
+pub(crate) fn run(kernels: &Kernels, chain: Chain, work: &mut Work<'_>, scratch: &mut Scratch) {
+    let mut items = core::mem::take(&mut scratch.items);
+    let mut next = 0;
+    loop {
+        items.clear();
+        let mut bytes = 0;
+        while items.len() < GROUP_OPS && bytes < GROUP_BYTES {
+            let Some(item) = work.take::<ChainKey>(&mut next) else { break };
+            bytes += item.len as usize;
+            items.push(item);
+        }
+        if items.is_empty() {
+            break;
+        }
+        let mut group = Group { kernels, chain, work, scratch };
+        match (chain.order, group.work.direction()) {
+            (ChainOrder::EncryptThenMac, Direction::Encrypt) => group.seal(&items),
+            (ChainOrder::EncryptThenMac, Direction::Decrypt) => group.open(&mut items),
+            (ChainOrder::MacThenEncrypt, Direction::Encrypt) => group.seal_records(&items),
+            (ChainOrder::MacThenEncrypt, Direction::Decrypt) => group.open_records(&items),
+        }
+    }
+    scratch.items = items;
+    scratch.des.wipe();
+}
+
+/// A group of operations at work.
+struct Group<'g, 'w> {
+    kernels: &'g Kernels,
+    chain: Chain,
+    work: &'g mut Work<'w>,
+    scratch: &'g mut Scratch,
+}
+
+impl Group<'_, '_> {
+    fn seal(&mut self, items: &[Item]) {
+        self.cipher(Direction::Encrypt, items, |item| (item.input, item.len as usize));
+        for item in items {
+            let index = item.op as usize;
+            let tag = {
+                // SAFETY: the output's span lies in the arena, and nothing else writes it.
+                let data = unsafe { core::slice::from_raw_parts(item.output, item.len as usize) };
+                key(item).hmac.tag(self.work.aad(index), data)
+            };
+            let len = usize::from(self.work.op(index).tag_len).min(tag.len());
+            // SAFETY: the tag's span lies in the arena, apart from what is read here.
+            unsafe { core::ptr::copy_nonoverlapping(tag.as_ptr(), self.work.tag(index), len) };
+            self.work.done(index);
+        }
+    }
+
+    /// Verifies before anything is decrypted.
+    fn open(&mut self, items: &mut Vec<Item>) {
+        items.retain(|item| {
+            let index = item.op as usize;
+            let tag_len = usize::from(self.work.op(index).tag_len);
+            // SAFETY: both spans lie in the arena; nothing writes them meanwhile.
+            let (data, tag) = unsafe {
+                (
+                    core::slice::from_raw_parts(item.input, item.len as usize),
+                    core::slice::from_raw_parts(self.work.tag(index), tag_len),
+                )
+            };
+            let expected = key(item).hmac.tag(self.work.aad(index), data);
+            let right = expected.get(..tag_len).is_some_and(|expected| bool::from(expected.ct_eq(tag)));
+            if !right {
+                self.work.fail(index, OpStatus::AuthFailed);
+            }
+            right
+        });
+        self.cipher(Direction::Decrypt, items, |item| (item.input, item.len as usize));
+        for item in items.iter() {
+            self.work.done(item.op as usize);
+        }
+    }
+
+    /// Appends MAC and padding to each plaintext, then encrypts where they lie (RFC 5246, 6.2.3.1 and 6.2.3.2).
+    fn seal_records(&mut self, items: &[Item]) {
+        let suite = self.work.suite();
+        let record_len = |item: &Item| suite.output_len(Direction::Encrypt, item.len as usize, 0);
+        for item in items {
+            let len = item.len as usize;
+            if item.input != item.output.cast_const() {
+                // SAFETY: places that are not the same are apart; the output has room for more than the input.
+                unsafe { core::ptr::copy_nonoverlapping(item.input, item.output, len) };
+            }
+            // SAFETY: the output's span lies in the arena, written by this operation alone.
+            let data = unsafe { core::slice::from_raw_parts_mut(item.output, record_len(item)) };
+            let (plaintext, rest) = data.split_at_mut(len);
+            let hmac = &key(item).hmac;
+            // The check lets no other length of additional data pass.
+            let Some(header) = record::header(self.work.aad(item.op as usize), len as u64) else { continue };
+            let tag = hmac.tag(&header, plaintext);
+            let (place, padding) = rest.split_at_mut(hmac.hash.len());
+            place.copy_from_slice(&tag[..hmac.hash.len()]);
+            // Every byte of the padding, its length byte included, is the number of those before that byte.
+            padding.fill(padding.len().saturating_sub(1) as u8);
+        }
+        self.cipher(Direction::Encrypt, items, |item| (item.output.cast_const(), record_len(item)));
+        for item in items {
+            // A record has at most 2^14 bytes and a little.
+            self.work.done_with(item.op as usize, record_len(item) as u32);
+        }
+    }
+
+    fn open_records(&mut self, items: &[Item]) {
+        self.cipher(Direction::Decrypt, items, |item| (item.input, item.len as usize));
+        let padded = self.chain.mode == Mode::Cbc;
+        for item in items {
+            let index = item.op as usize;
+            // SAFETY: the output's span lies in the arena, written by this operation alone.
+            let data = unsafe { core::slice::from_raw_parts_mut(item.output, item.len as usize) };
+            match record::open(&key(item).hmac, self.work.aad(index), data, padded) {
+                Some(len) => {
+                    data[len..].fill(0);
+                    self.work.done_with(index, len as u32);
+                }
+                None => self.work.fail(index, OpStatus::AuthFailed),
+            }
+        }
+    }
+
+    /// The group's cipher step: from `place` of each operation to its output.
+    fn cipher(&mut self, direction: Direction, items: &[Item], place: impl Fn(&Item) -> (*const u8, usize)) {
+        let Scratch { cbc, des, chain, .. } = self.scratch;
+        for item in items {
+            let (input, len) = place(item);
+            let (output, iv) = (item.output, self.work.iv(item.op as usize));
+            match &key(item).cipher {
+                CipherKey::Aes(key) => {
+                    let iv = first_block(iv);
+                    chain.aes.push(CbcLane { key, iv, input, output, len });
+                }
+                CipherKey::Des(key) => {
+                    let iv = iv.first_chunk().copied().unwrap_or_default();
+                    chain.des.push(DesLane { key, iv, input, output, len });
+                }
+            }
+        }
+        // SAFETY: the batch's check: every span lies in the arena; an output is its input's place or apart from all else.
+        unsafe {
+            match (self.chain.mode, self.kernels.aes) {
+                (Mode::Ctr, Some(kernel)) => ctr::messages(kernel, &chain.aes, cbc),
+                (_, Some(kernel)) if !chain.aes.is_empty() => cbc::messages(kernel, direction, &chain.aes, cbc),
+                _ => des::cbc_messages(self.kernels.des, direction, &chain.des, des),
+            }
+        }
+        chain.aes.clear();
+        chain.des.clear();
+    }
+}
+
+/// An IV as a whole block: one of twelve bytes is followed by a 32-bit counter that starts at one (RFC 3686).
+fn first_block(iv: &[u8]) -> [u8; 16] {
+    let mut block = [0; 16];
+    let len = iv.len().min(16);
+    block[..len].copy_from_slice(&iv[..len]);
+    if len == 12 {
+        block[15] = 1;
+    }
+    block
+}
+
+/// The operation's key, which outlives the run.
+fn key(item: &Item) -> &'static ChainKey {
+    // SAFETY: taken with this type; the batch's keys are borrowed for the whole run, and no reference leaves it.
+    unsafe { item.key::<ChainKey>() }
+}
