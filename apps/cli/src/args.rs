@@ -290,16 +290,52 @@ Examples:
 pub(crate) enum LabCommand {
     /// Short operations, each with its own key and IV; engines and peers in the same loop.
     Short(ShortArgs),
+    /// Named measurements of the lanes engine, each with a goal and something to compare with in the same loop.
+    Cases(CasesArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Engines: library, reference; peers: openssl (key set for every operation), openssl-context (a context
-kept for every key), ipsec-mb (bursts). Every output is compared with the reference before it is timed.
+Examples:
+  ciphermill lab cases --list
+  ciphermill lab cases
+  ciphermill lab cases 3des-cbc-short ff1-column --core 1
+  ciphermill lab cases aes-128-cbc-short-encrypt --kernel aes=vaes256 --json -")]
+pub(crate) struct CasesArgs {
+    /// The cases' names [default: all].
+    #[arg(value_name = "CASE")]
+    pub names: Vec<String>,
+    /// List the cases instead of measuring them.
+    #[arg(long, conflicts_with_all = ["kernel", "core", "time"])]
+    pub list: bool,
+    /// A kernel that the lanes engine must run: `avx2` in every family that has it, `des=avx2` in one; may be given many
+    /// times.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Vec<String>,
+    /// Pin the measuring thread to this core.
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<usize>,
+    /// Where the random operations start.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Milliseconds of measuring for each side of a case.
+    #[arg(long, default_value_t = 600, value_name = "MS")]
+    pub time: u64,
+    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every
+operation), openssl-context (a context kept for every key), ipsec-mb (bursts), rustcrypto (aes-siv and
+fpe). Every output is compared with the reference before it is timed.
 
 Examples:
   ciphermill lab short
   ciphermill lab short --suite 3des-cbc --suite aes-128-gcm --len 16..64 --json -
+  ciphermill lab short --suite 3des-cbc --engine lanes --engine lanes:des=avx2 --engine ipsec-mb
   ciphermill lab short --suite hmac-sha1 --engine library --engine ipsec-mb --keys 1000 --core 1")]
 pub(crate) struct ShortArgs {
     /// A suite; may be given many times [default: des-cbc, 3des-cbc, aes-128-cbc].
@@ -311,9 +347,10 @@ pub(crate) struct ShortArgs {
     /// An engine or peer; may be given many times [default: all].
     #[arg(long = "engine", value_name = "ENGINE")]
     pub engines: Vec<String>,
-    /// The kernel that the engines must run.
+    /// A kernel that engines with a choice must run: `avx2` in every family that has it, `des=avx2` in one; may be given
+    /// many times.
     #[arg(long, value_name = "KERNEL")]
-    pub kernel: Option<String>,
+    pub kernel: Vec<String>,
     /// Operations in a run.
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     pub ops: usize,
@@ -326,6 +363,9 @@ pub(crate) struct ShortArgs {
     /// Bytes of additional data where a suite takes any number.
     #[arg(long, default_value_t = 12, value_name = "BYTES")]
     pub aad: usize,
+    /// All operations share one place of additional data, as a column's values share its name.
+    #[arg(long)]
+    pub shared_aad: bool,
     /// Pin the measuring thread to this core.
     #[arg(long, value_name = "CORE")]
     pub core: Option<usize>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::{Engine, Error, Refusal};
 use ciphermill_lanes::Lanes;
+pub use ciphermill_lanes::{KernelChoice, kernels};
 use ciphermill_library::Library;
 use ciphermill_reference::Reference;
 
@@ -82,7 +83,9 @@ mod tests {
         let chosen = chosen.expect("every processor runs some kernel");
         let wanted = format!("{}={}", chosen.family, chosen.name);
         let engine = open_with_kernels("lanes", &[&wanted]).expect("a known name").expect("the processor can");
-        assert!(engine.info().kernels.iter().any(|kernel| kernel.family == chosen.family && kernel.name == chosen.name));
+        assert!(
+            engine.info().kernels.iter().any(|kernel| kernel.family == chosen.family && kernel.name == chosen.name)
+        );
         for name in ["library", "reference"] {
             let refused = open_with_kernels(name, &["avx2"]).expect("a known name").err();
             assert_eq!(refused, Some(Error::Refused(Refusal::KernelUnavailable("avx2".to_owned()))));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::Engine;
+use ciphermill_contract::{Engine, Error, Refusal};
 
 use crate::LabError;
 
@@ -11,36 +11,59 @@ pub fn names() -> Vec<&'static str> {
     ciphermill_engines::NAMES.into_iter().chain(ciphermill_peers::NAMES).collect()
 }
 
+/// The engine that has kernels to choose from.
+const CHOOSABLE: &str = "lanes";
+
 /// Opens the engine or peer called `name`; `lanes:des=avx2,aes=aesni` forces kernels.
 ///
 /// # Errors
-/// [`LabError::UnknownEngine`] or, where this machine cannot run it, [`LabError::Unavailable`].
+/// [`LabError::UnknownEngine`], [`LabError::UnknownKernel`] or, where this machine cannot run it,
+/// [`LabError::Unavailable`].
 pub fn open(name: &str) -> Result<Arc<dyn Engine>, LabError> {
     let unavailable = |why: String| LabError::Unavailable { name: name.to_owned(), why };
     let (name, kernels) = name.split_once(':').unwrap_or((name, ""));
-    let kernels: Vec<&str> = kernels.split(',').filter(|kernel| !kernel.is_empty()).collect();
+    let kernels: Vec<&str> = kernels.split(',').map(str::trim).filter(|kernel| !kernel.is_empty()).collect();
     if let Some(opened) = ciphermill_engines::open_with_kernels(name, &kernels) {
-        return opened.map_err(|error| unavailable(error.to_string()));
+        return opened.map_err(|error| match error {
+            Error::Refused(Refusal::KernelUnavailable(kernel)) => unknown_kernel(name, &kernel),
+            other => unavailable(other.to_string()),
+        });
     }
-    if ciphermill_peers::NAMES.contains(&name) {
-        return ciphermill_peers::open(name).map_err(|missing| unavailable(missing.why));
+    if !ciphermill_peers::NAMES.contains(&name) {
+        return Err(LabError::UnknownEngine { name: name.to_owned(), known: names().join(", ") });
     }
-    Err(LabError::UnknownEngine { name: name.to_owned(), known: names().join(", ") })
+    match kernels.first() {
+        Some(kernel) => Err(unknown_kernel(name, kernel)),
+        None => ciphermill_peers::open(name).map_err(|missing| unavailable(missing.why)),
+    }
 }
 
-/// Checks that an engine runs a kernel of this name.
+/// Opens several, with kernels forced on those that have a choice.
 ///
 /// # Errors
-/// [`LabError::UnknownKernel`] with those that it runs.
-pub fn require_kernel(engine: &dyn Engine, kernel: &str) -> Result<(), LabError> {
-    let info = engine.info();
-    if info.kernels.iter().any(|known| known.name == kernel) {
-        return Ok(());
+/// As [`open`]; [`LabError::UnknownKernel`] when kernels are asked for and none of the engines has a choice.
+pub fn open_forced(names: &[String], kernels: &[String]) -> Result<Vec<Result<Arc<dyn Engine>, LabError>>, LabError> {
+    let has_choice = |name: &str| name == CHOOSABLE || name.starts_with(&format!("{CHOOSABLE}:"));
+    if let Some(kernel) = kernels.first().filter(|_| !names.iter().any(|name| has_choice(name))) {
+        return Err(unknown_kernel(&names.join(", "), kernel));
     }
-    let known: Vec<&str> = info.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-    Err(LabError::UnknownKernel {
-        engine: info.name.to_owned(),
-        kernel: kernel.to_owned(),
-        known: if known.is_empty() { "none that can be chosen".to_owned() } else { known.join(", ") },
-    })
+    let forced = |name: &String| match has_choice(name) && !kernels.is_empty() {
+        true if name == CHOOSABLE => open(&format!("{name}:{}", kernels.join(","))),
+        true => open(&format!("{name},{}", kernels.join(","))),
+        false => open(name),
+    };
+    Ok(names.iter().map(forced).collect())
+}
+
+fn unknown_kernel(engine: &str, kernel: &str) -> LabError {
+    let known: Vec<String> = match engine {
+        CHOOSABLE => ciphermill_engines::kernels()
+            .into_iter()
+            .filter(|kernel| kernel.capable)
+            .map(|kernel| format!("{}={}", kernel.family, kernel.name))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let known = if known.is_empty() { "none that can be chosen".to_owned() } else { known.join(", ") };
+    LabError::UnknownKernel { engine: engine.to_owned(), kernel: kernel.to_owned(), known }
 }

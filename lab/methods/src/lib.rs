@@ -1,6 +1,8 @@
 //! The lab: measures engines and peers in the same loop, and verifies every answer before it is timed.
 #![forbid(unsafe_code)]
 
+pub mod cases;
+mod contest;
 pub mod engines;
 pub mod machine;
 pub mod random;
@@ -40,6 +42,15 @@ pub enum LabError {
         /// What it runs.
         known: String,
     },
+    /// No case has this name.
+    #[error("no case is called `{name}`; `ciphermill lab cases --list` lists them")]
+    UnknownCase {
+        /// What was asked for.
+        name: String,
+    },
+    /// A file of definitions breaks its own rules.
+    #[error("the definitions of the cases are wrong: {0}")]
+    Definitions(String),
     /// The parameters make no workload.
     #[error("{0}")]
     Parameters(String),

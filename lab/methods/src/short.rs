@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use ciphermill_contract::capability;
-use ciphermill_contract::{CheckedBatch, Direction, Engine, EngineQueue, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Direction, Engine, Suite};
 use serde::Serialize;
 
 use crate::LabError;
-use crate::engines::{open, require_kernel};
+use crate::contest::{self, Entrant};
+use crate::engines::{open, open_forced};
 use crate::machine::Machine;
-use crate::timing::{Budget, Contestant, Samples, interleave};
-use crate::workload::{Parameters, Workload, failed};
+use crate::timing::{Budget, Samples};
+use crate::workload::{Parameters, Workload};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -24,8 +25,8 @@ pub struct Short {
     pub directions: Vec<Direction>,
     /// Engines and peers by name. An engine that cannot run a suite gives no row; see [`Record::skipped`].
     pub engines: Vec<String>,
-    /// The kernel that engines which have kernels to choose from must run.
-    pub kernel: Option<String>,
+    /// Kernels that engines with a choice must run, by name: `avx2`, `des=avx2`.
+    pub kernels: Vec<String>,
     /// The workload.
     pub parameters: Parameters,
     /// The core that this thread is pinned to.
@@ -90,21 +91,18 @@ impl Short {
     /// # Errors
     /// [`LabError`]: unknown names, impossible parameters, an engine whose output is wrong.
     pub fn run(&self, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
-        self.pin()?;
+        pin(self.core)?;
         let reference = open("reference")?;
         let mut skipped = Vec::new();
         let mut engines = Vec::new();
-        for name in &self.engines {
-            match open(name) {
+        for opened in open_forced(&self.engines, &self.kernels)? {
+            match opened {
                 Ok(engine) => engines.push(engine),
                 Err(LabError::Unavailable { name, why }) => {
                     skipped.push(Skipped { suite: "*".into(), direction: "*".into(), engine: name, why });
                 }
                 Err(error) => return Err(error),
             }
-        }
-        if let Some(kernel) = &self.kernel {
-            engines.iter().try_for_each(|engine| require_kernel(engine.as_ref(), kernel))?;
         }
         let mut rows = Vec::new();
         for suite in &self.suites {
@@ -115,17 +113,6 @@ impl Short {
             }
         }
         Ok(Record { machine: Machine::here(), rows, skipped })
-    }
-
-    fn pin(&self) -> Result<(), LabError> {
-        let Some(core) = self.core else { return Ok(()) };
-        // Numbers that are no core of this process must not reach the system call's bit set.
-        let known = core_affinity::get_core_ids().is_some_and(|ids| ids.iter().any(|id| id.id == core));
-        if known && core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
-            Ok(())
-        } else {
-            Err(LabError::Parameters(format!("--core {core}: this process may not run there")))
-        }
     }
 }
 
@@ -141,9 +128,7 @@ pub fn measure(
     skipped: &mut Vec<Skipped>,
 ) -> Result<Vec<Row>, LabError> {
     let (suite, direction) = (workload.suite, workload.direction);
-    let mut expected = workload.clone();
-    let prepared = expected.prepare(reference)?;
-    expected.run_once(reference, &prepared)?;
+    let expected = contest::expected(workload, reference)?;
     let mut entrants = Vec::new();
     for engine in engines {
         if capability::find(engine.capabilities(), suite, direction).is_none() {
@@ -155,74 +140,40 @@ pub fn measure(
             });
             continue;
         }
-        let prepared = workload.prepare(engine.as_ref())?;
-        let mut own = workload.clone();
-        own.run_once(engine.as_ref(), &prepared)?;
-        if let Some(op) = own.first_difference(&expected) {
-            return Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op });
-        }
-        own.reset();
-        entrants.push((engine, prepared, own));
+        entrants.push(Entrant::verified(engine, workload, &expected)?);
     }
-    let samples = time(&mut entrants, budget)?;
-    Ok(entrants.iter().zip(&samples).map(row).collect())
+    let samples = contest::time(&mut entrants, budget)?;
+    Ok(entrants.iter().zip(&samples).map(|(entrant, samples)| row(entrant, samples)).collect())
 }
 
-fn row(((engine, _, workload), samples): (&Entrant<'_>, &Samples)) -> Row {
-    let ns = samples.median_ns();
+/// A row of a record: one entrant's figures.
+pub(crate) fn row(entrant: &Entrant, samples: &Samples) -> Row {
+    let (workload, info) = (&entrant.workload, entrant.engine.info());
+    let ns_per_op = samples.median_ns() / (workload.ops.len() * entrant.repeats()) as f64;
     Row {
         suite: workload.suite.to_string(),
         direction: workload.direction.to_string(),
-        engine: engine.info().name.to_owned(),
-        kernel: engine.info().kernel_for(workload.suite).to_owned(),
+        engine: info.name.to_owned(),
+        kernel: info.kernel_for(workload.suite).to_owned(),
         ops: workload.ops.len(),
         bytes: workload.bytes,
-        ns_per_op: ns / workload.ops.len() as f64,
-        mb_per_s: workload.bytes as f64 * 1000.0 / ns,
+        ns_per_op,
+        mb_per_s: workload.bytes as f64 * 1000.0 / (ns_per_op * workload.ops.len() as f64),
         spread: samples.spread(),
     }
 }
 
-type Entrant<'e> = (&'e Arc<dyn Engine>, Vec<PreparedKey>, Workload);
-
-/// One engine with its checked batch, ready to be run again and again.
-struct Runner<'a> {
-    queue: Box<dyn EngineQueue>,
-    batch: CheckedBatch<'a>,
-}
-
-impl Contestant for Runner<'_> {
-    fn reset(&mut self) {
-        self.batch.replace_status(|_| true, OpStatus::Pending);
+/// Pins this thread to a core, when one is given.
+///
+/// # Errors
+/// [`LabError::Parameters`] for a core that this process may not run on.
+pub(crate) fn pin(core: Option<usize>) -> Result<(), LabError> {
+    let Some(core) = core else { return Ok(()) };
+    // Numbers that are no core of this process must not reach the system call's bit set.
+    let known = core_affinity::get_core_ids().is_some_and(|ids| ids.iter().any(|id| id.id == core));
+    if known && core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
+        Ok(())
+    } else {
+        Err(LabError::Parameters(format!("--core {core}: this process may not run there")))
     }
-
-    fn run(&mut self) {
-        self.queue.run(&mut self.batch);
-    }
-}
-
-fn time(entrants: &mut [Entrant<'_>], budget: Budget) -> Result<Vec<Samples>, LabError> {
-    let keys: Vec<Vec<Option<&PreparedKey>>> =
-        entrants.iter().map(|(_, prepared, workload)| workload.keys_of(prepared)).collect();
-    // The workloads are borrowed apart from their keys from here on.
-    let mut checked = Vec::new();
-    let mut queues = Vec::new();
-    let mut parts: Vec<(&Arc<dyn Engine>, Workload)> =
-        entrants.iter().map(|(engine, _, workload)| (*engine, workload.clone())).collect();
-    for (engine, workload) in &mut parts {
-        let refused = |source| failed(engine.as_ref(), source);
-        queues.push(engine.queue(Default::default()).map_err(refused)?);
-        let batch =
-            ciphermill_contract::Batch::new(workload.suite, workload.direction, &mut workload.ops, &mut workload.arena);
-        checked.push(batch.check().map_err(refused)?);
-    }
-    let mut runners = Vec::new();
-    for (((queue, batch), keys), (engine, _, _)) in queues.into_iter().zip(&mut checked).zip(&keys).zip(entrants.iter())
-    {
-        let batch = batch.attach_keys(keys).map_err(|source| failed(engine.as_ref(), source))?;
-        runners.push(Runner { queue, batch });
-    }
-    let mut contestants: Vec<&mut dyn Contestant> =
-        runners.iter_mut().map(|runner| runner as &mut dyn Contestant).collect();
-    Ok(interleave(&mut contestants, budget))
 }

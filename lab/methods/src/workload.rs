@@ -25,13 +25,15 @@ pub struct Parameters {
     pub len_max: usize,
     /// Bytes of additional data for suites that take any number of them.
     pub aad_len: usize,
+    /// Whether all operations share one place of additional data, as a column's values share its name.
+    pub shared_aad: bool,
     /// Where the random numbers start.
     pub seed: u64,
 }
 
 impl Default for Parameters {
     fn default() -> Parameters {
-        Parameters { ops: 50_000, keys: 64, len_min: 8, len_max: 80, aad_len: 12, seed: 1 }
+        Parameters { ops: 50_000, keys: 64, len_min: 8, len_max: 80, aad_len: 12, shared_aad: false, seed: 1 }
     }
 }
 
@@ -105,8 +107,10 @@ impl Parameters {
         };
         let mut workload = Workload::layout(suite, Direction::Encrypt, &lengths, aad_len, keys)?;
         let key_of: Vec<usize> = (0..self.ops).map(|_| random.below(self.keys as u64) as usize).collect();
+        let shared = workload.ops.first().map(|op| op.aad).filter(|_| self.shared_aad);
         for (op, key) in workload.ops.iter_mut().zip(&key_of) {
             op.key = key_name(suite, *key);
+            op.aad = shared.unwrap_or(op.aad);
             let mut iv = [0u8; 16];
             let iv_len = suite.default_iv_len();
             random.fill(&mut iv[..iv_len]);
@@ -235,8 +239,13 @@ impl Workload {
         let aad_len = self.ops.first().map_or(0, |op| usize::from(op.aad.len));
         let keys = std::mem::take(&mut self.keys);
         let mut back = Workload::layout(self.suite, Direction::Decrypt, &lengths, aad_len, keys)?;
+        let shared = self.ops.len() > 1 && self.ops.iter().all(|op| op.aad == self.ops[0].aad);
+        let place = back.ops.first().map(|op| op.aad).unwrap_or_default();
         for (op, from) in back.ops.iter_mut().zip(&self.ops) {
             op.key = from.key;
+            if shared {
+                op.aad = place;
+            }
             *op = op.with_iv(&from.iv[..usize::from(from.iv_len)]);
             let ciphertext = if self.suite.transforms() { Span::new(from.output, from.output_len) } else { from.input };
             back.arena[op.input.range()].copy_from_slice(&self.arena[ciphertext.range()]);

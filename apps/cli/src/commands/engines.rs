@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use ciphermill::contract::engine::Kernel;
 use ciphermill::{EngineReport, Mill, SelfTestState};
 use serde::Serialize;
 
@@ -39,6 +40,14 @@ struct SuiteJson {
 struct Listing {
     engines: Vec<EngineJson>,
     unavailable: Vec<UnavailableJson>,
+    lanes_kernels: Vec<ChoiceJson>,
+}
+
+#[derive(Serialize)]
+struct ChoiceJson {
+    family: &'static str,
+    name: &'static str,
+    capable: bool,
 }
 
 #[derive(Serialize)]
@@ -56,7 +65,13 @@ pub(crate) fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCod
     let unavailable: Vec<UnavailableJson> =
         found.unavailable.into_iter().map(|(name, error)| UnavailableJson { name, why: error.to_string() }).collect();
     if args.json {
-        output::json(&Listing { engines: engines.iter().map(to_json).collect(), unavailable })?;
+        let choice = |kernel: ciphermill_engines::KernelChoice| ChoiceJson {
+            family: kernel.family,
+            name: kernel.name,
+            capable: kernel.capable,
+        };
+        let lanes_kernels = ciphermill_engines::kernels().into_iter().map(choice).collect();
+        output::json(&Listing { engines: engines.iter().map(to_json).collect(), unavailable, lanes_kernels })?;
     } else {
         print(&engines, &unavailable, args.suites)?;
     }
@@ -103,7 +118,11 @@ fn to_json(engine: &EngineReport) -> EngineJson {
 fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool) -> anyhow::Result<()> {
     let mut table = output::table(&["engine", "kind", "version", "kernels", "suites", "self-test"], 4);
     for engine in engines {
-        let kernels: Vec<&str> = engine.info.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        let named = |kernel: &Kernel| match kernel.family {
+            "" => kernel.name.clone(),
+            family => format!("{family}={}", kernel.name),
+        };
+        let kernels: Vec<String> = engine.info.kernels.iter().map(named).collect();
         table.add_row([
             engine.info.name.to_owned(),
             engine.info.kind.to_string(),
@@ -117,6 +136,7 @@ fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool
     for missing in unavailable {
         say(format!("{} is not available: {}", missing.name, missing.why))?;
     }
+    say(choices())?;
     if suites {
         for engine in engines {
             print_suites(engine)?;
@@ -125,6 +145,21 @@ fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool
         say("`--suites` lists the suites, `--test` runs every known-answer test now instead of on first use.")?;
     }
     Ok(())
+}
+
+/// Which kernels `lanes` has, and which of them this processor cannot run.
+fn choices() -> String {
+    let listed = |capable: bool| {
+        let named = |kernel: ciphermill_engines::KernelChoice| format!("{}={}", kernel.family, kernel.name);
+        let chosen = ciphermill_engines::kernels().into_iter().filter(|kernel| kernel.capable == capable);
+        chosen.map(named).collect::<Vec<String>>().join(", ")
+    };
+    let mut text = format!("lanes can be made to run, by --kernel: {}", listed(true));
+    let cannot = listed(false);
+    if !cannot.is_empty() {
+        text += &format!("; this processor cannot run {cannot}");
+    }
+    text
 }
 
 fn tally(engine: &EngineReport) -> String {
