@@ -51,6 +51,35 @@ pub trait EngineQueue: Send {
         let _ = done;
         0
     }
+
+    /// How well lanes have been filled since the queue was opened; `None` for engines that do not count.
+    fn occupancy(&self) -> Option<Occupancy> {
+        None
+    }
+}
+
+/// How well lanes were filled, in steps of one lane by one block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Lane steps that worked on a message.
+    pub busy: u64,
+    /// Lane steps that ran empty.
+    pub idle: u64,
+}
+
+impl Occupancy {
+    /// Counts steps.
+    #[inline]
+    pub fn add(&mut self, busy: usize, idle: usize) {
+        self.busy += busy as u64;
+        self.idle += idle as u64;
+    }
+
+    /// The share of steps that ran empty; `None` when nothing was counted.
+    pub fn idle_share(&self) -> Option<f64> {
+        let all = self.busy + self.idle;
+        (all > 0).then(|| self.idle as f64 / all as f64)
+    }
 }
 
 /// What is known of an engine as such.

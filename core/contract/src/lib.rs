@@ -24,7 +24,7 @@ pub mod suite;
 
 pub use batch::{Batch, CheckedBatch, OpBuffers};
 pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Timing};
-pub use engine::{Engine, EngineInfo, EngineQueue, QueueHint};
+pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
 pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};
 pub use key::{KeyForm, KeyId, KeyMaterial, PreparedKey};
 pub use op::{Aad, Op, Span};

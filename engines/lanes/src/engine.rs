@@ -4,7 +4,7 @@ use core::any::Any;
 
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpStatus, PreparedKey,
+    Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, Occupancy, OpStatus, PreparedKey,
     QueueHint, Result, Suite,
 };
 
@@ -85,6 +85,10 @@ impl EngineQueue for Queue {
         run(&self.kernels, &mut work, &mut self.scratch);
         // Suites that this engine does not claim end here.
         batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
+    }
+
+    fn occupancy(&self) -> Option<Occupancy> {
+        Some(self.scratch.occupancy)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use core::any::Any;
 
+pub(crate) use ciphermill_contract::Occupancy;
 use ciphermill_contract::{CheckedBatch, Direction, Op, OpStatus, PreparedKey, Suite};
 
 use crate::engine::Prepared;
@@ -72,24 +73,6 @@ pub(crate) struct Scratch {
     pub(crate) des: crate::des::DesScratch,
     /// Operations and idle lanes since the queue was opened.
     pub(crate) occupancy: Occupancy,
-}
-
-/// How well lanes were filled, in steps of one lane by one block.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Occupancy {
-    /// Lane steps that worked on a message.
-    pub(crate) busy: u64,
-    /// Lane steps that ran empty.
-    pub(crate) idle: u64,
-}
-
-impl Occupancy {
-    /// Counts steps.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, busy: usize, idle: usize) {
-        self.busy += busy as u64;
-        self.idle += idle as u64;
-    }
 }
 
 // SAFETY: items hold pointers into a batch only while `run` works on it; between batches they are never followed.

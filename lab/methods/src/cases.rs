@@ -224,8 +224,8 @@ impl Case {
                 let expected = contest::expected(&workload, reference.as_ref())?;
                 entrants.push(Entrant::verified(engine, &workload, &expected)?);
             }
-            let samples = contest::time(&mut entrants, budget)?;
-            let (own, other) = (row(&entrants[0], &samples[0]), row(&entrants[1], &samples[1]));
+            let timed = contest::time(&mut entrants, budget)?;
+            let (own, other) = (row(&entrants[0], &timed[0]), row(&entrants[1], &timed[1]));
             record.outcomes.push(self.outcome(own, other));
         }
         Ok(())
@@ -329,6 +329,7 @@ mod tests {
             ns_per_op,
             mb_per_s: 1000.0 / ns_per_op,
             spread: 0.0,
+            idle_lanes: None,
         };
         let rate = find(Figure::Rate);
         assert_eq!(rate.outcome(made(1.0), made(rate.aim * 1.01)).verdict, Verdict::Aim);

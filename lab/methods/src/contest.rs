@@ -60,6 +60,13 @@ impl Entrant {
     }
 }
 
+/// What was measured of an entrant.
+pub(crate) struct Timed {
+    pub(crate) samples: Samples,
+    /// The share of lane steps that ran empty, where the engine counts them.
+    pub(crate) idle: Option<f64>,
+}
+
 /// One engine with its checked batch, ready to be run again and again.
 struct Runner<'a> {
     queue: Box<dyn EngineQueue>,
@@ -85,7 +92,7 @@ impl Contestant for Runner<'_> {
 ///
 /// # Errors
 /// [`LabError::Engine`] when an engine has no queue or a batch does not pass its check.
-pub(crate) fn time(entrants: &mut [Entrant], budget: Budget) -> Result<Vec<Samples>, LabError> {
+pub(crate) fn time(entrants: &mut [Entrant], budget: Budget) -> Result<Vec<Timed>, LabError> {
     let (mut queues, mut checked) = (Vec::new(), Vec::new());
     for entrant in entrants.iter_mut() {
         let repeats = entrant.repeats();
@@ -103,5 +110,7 @@ pub(crate) fn time(entrants: &mut [Entrant], budget: Budget) -> Result<Vec<Sampl
     }
     let mut contestants: Vec<&mut dyn Contestant> =
         runners.iter_mut().map(|runner| runner as &mut dyn Contestant).collect();
-    Ok(interleave(&mut contestants, budget))
+    let samples = interleave(&mut contestants, budget);
+    let idle = |runner: &Runner<'_>| runner.queue.occupancy().and_then(|occupancy| occupancy.idle_share());
+    Ok(samples.into_iter().zip(&runners).map(|(samples, runner)| Timed { samples, idle: idle(runner) }).collect())
 }

@@ -10,10 +10,10 @@ use ciphermill_contract::{Direction, Engine, Suite};
 use serde::Serialize;
 
 use crate::LabError;
-use crate::contest::{self, Entrant};
+use crate::contest::{self, Entrant, Timed};
 use crate::engines::{open, open_forced};
 use crate::machine::Machine;
-use crate::timing::{Budget, Samples};
+use crate::timing::Budget;
 use crate::workload::{Parameters, Workload};
 
 /// What to measure.
@@ -67,6 +67,8 @@ pub struct Row {
     pub mb_per_s: f64,
     /// Interquartile range of the runs as a share of the median.
     pub spread: f64,
+    /// The share of lane steps that ran empty, for engines that count them.
+    pub idle_lanes: Option<f64>,
 }
 
 /// Something that was asked for and not measured.
@@ -142,13 +144,13 @@ pub fn measure(
         }
         entrants.push(Entrant::verified(engine, workload, &expected)?);
     }
-    let samples = contest::time(&mut entrants, budget)?;
-    Ok(entrants.iter().zip(&samples).map(|(entrant, samples)| row(entrant, samples)).collect())
+    let timed = contest::time(&mut entrants, budget)?;
+    Ok(entrants.iter().zip(&timed).map(|(entrant, timed)| row(entrant, timed)).collect())
 }
 
 /// A row of a record: one entrant's figures.
-pub(crate) fn row(entrant: &Entrant, samples: &Samples) -> Row {
-    let (workload, info) = (&entrant.workload, entrant.engine.info());
+pub(crate) fn row(entrant: &Entrant, timed: &Timed) -> Row {
+    let (workload, info, samples) = (&entrant.workload, entrant.engine.info(), &timed.samples);
     let ns_per_op = samples.median_ns() / (workload.ops.len() * entrant.repeats()) as f64;
     Row {
         suite: workload.suite.to_string(),
@@ -160,6 +162,7 @@ pub(crate) fn row(entrant: &Entrant, samples: &Samples) -> Row {
         ns_per_op,
         mb_per_s: workload.bytes as f64 * 1000.0 / (ns_per_op * workload.ops.len() as f64),
         spread: samples.spread(),
+        idle_lanes: timed.idle,
     }
 }
 

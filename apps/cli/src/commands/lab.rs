@@ -8,7 +8,7 @@ use anyhow::Context;
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_lab::cases::{self, Case, Figure, Outcome, Verdict};
 use ciphermill_lab::machine::Machine;
-use ciphermill_lab::short::{Record, SPREAD_QUOTABLE_MAX, Short, Skipped};
+use ciphermill_lab::short::{Record, Row, SPREAD_QUOTABLE_MAX, Short, Skipped};
 use ciphermill_lab::timing::Budget;
 use ciphermill_lab::workload::Parameters;
 
@@ -95,6 +95,7 @@ fn print_cases(record: &cases::Record) -> anyhow::Result<()> {
         "kernel",
         "ns/op",
         "MB/s",
+        "idle lanes",
         "compared with",
         "ns/op",
         "MB/s",
@@ -115,6 +116,7 @@ fn print_cases(record: &cases::Record) -> anyhow::Result<()> {
             outcome.own.kernel.clone(),
             format!("{:.1}", outcome.own.ns_per_op),
             format!("{:.0}", outcome.own.mb_per_s),
+            idle_lanes(&outcome.own),
             other,
             format!("{:.1}", outcome.other.ns_per_op),
             format!("{:.0}", outcome.other.mb_per_s),
@@ -126,6 +128,11 @@ fn print_cases(record: &cases::Record) -> anyhow::Result<()> {
     }
     say(table)?;
     footnotes(&record.machine, &record.skipped, record.outcomes.iter().any(Outcome::is_noisy))
+}
+
+/// The share of idle lanes, where an engine counts them.
+fn idle_lanes(row: &Row) -> String {
+    row.idle_lanes.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
 }
 
 fn verdict(outcome: &Outcome) -> String {
@@ -185,10 +192,10 @@ fn print(record: &Record, args: &ShortArgs) -> anyhow::Result<()> {
         "{} operations of {}..{} bytes, {} keys, a fresh IV each; one core; outputs verified\n",
         args.ops, args.len.0, args.len.1, args.keys
     ))?;
-    let head = ["suite", "direction", "engine", "kernel", "ns/op", "MB/s", "against slowest", "spread"];
+    let head = ["suite", "direction", "engine", "kernel", "ns/op", "MB/s", "against slowest", "idle lanes", "spread"];
     let mut table = output::table(&head, 4);
     for row in &record.rows {
-        let same = |other: &&ciphermill_lab::short::Row| other.suite == row.suite && other.direction == row.direction;
+        let same = |other: &&Row| other.suite == row.suite && other.direction == row.direction;
         let slowest = record.rows.iter().filter(same).map(|other| other.ns_per_op).fold(row.ns_per_op, f64::max);
         let noisy = if row.spread > SPREAD_QUOTABLE_MAX { " noisy" } else { "" };
         table.add_row([
@@ -199,6 +206,7 @@ fn print(record: &Record, args: &ShortArgs) -> anyhow::Result<()> {
             format!("{:.1}", row.ns_per_op),
             format!("{:.0}", row.mb_per_s),
             format!("{:.1} ×", slowest / row.ns_per_op),
+            idle_lanes(row),
             format!("{:.1} %{noisy}", row.spread * 100.0),
         ]);
     }
