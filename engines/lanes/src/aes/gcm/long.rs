@@ -5,10 +5,8 @@
 //! of its own under `H^LEN`, so that nothing is added up over a vector before the end. What remains (at least one whole
 //! vector, at which the lanes' sums join) goes in chunks of at most sixteen blocks.
 
-use core::array::from_fn;
-
 use super::{GcmKey, Message, counters, ghash, lengths, mac, rounds, settle};
-use crate::aes::ghash::{BULK_VECTORS, Sum};
+use crate::aes::ghash::BULK_VECTORS;
 use crate::aes::isa::{Blocks, Isa};
 
 /// Bytes of a run.
@@ -89,7 +87,7 @@ impl<I: Isa> Stream<'_, I> {
                 let stream = self.stream::<R, true>(self.output.wrapping_sub(run_len::<I>()));
                 self.apply(&stream);
             }
-            self.hash_run(self.output.wrapping_sub(run_len::<I>()));
+            self.hash = mac::run(self.isa, &self.key.hash, self.hash, self.output.wrapping_sub(run_len::<I>()));
         }
     }
 
@@ -123,7 +121,7 @@ impl<I: Isa> Stream<'_, I> {
             }
             if HASH && round <= BULK_VECTORS {
                 // SAFETY: the caller's promise.
-                sum = Some(unsafe { self.hash_vector(hashed, round - 1, sum) });
+                sum = Some(unsafe { mac::run_vector(self.isa, &self.key.hash, self.hash, hashed, round - 1, sum) });
             }
         }
         let last = self.key.schedule.splat(self.isa, R);
@@ -136,38 +134,6 @@ impl<I: Isa> Stream<'_, I> {
         blocks
     }
 
-    /// Hashes a run.
-    ///
-    /// # Safety
-    /// A run may be read at `hashed`.
-    #[inline(always)]
-    unsafe fn hash_run(&mut self, hashed: *const u8) {
-        let mut sum = None;
-        for v in 0..BULK_VECTORS {
-            // SAFETY: the caller's promise.
-            sum = Some(unsafe { self.hash_vector(hashed, v, sum) });
-        }
-        if let Some(sum) = sum {
-            self.hash = sum.reduce(ghash::polynomial(self.isa));
-        }
-    }
-
-    /// Adds a vector of a run to the sum; the first one begins it.
-    ///
-    /// # Safety
-    /// A run may be read at `hashed`.
-    #[inline(always)]
-    unsafe fn hash_vector(&self, hashed: *const u8, v: usize, sum: Option<Sum<I::V>>) -> Sum<I::V> {
-        // SAFETY: the caller's promise.
-        let block = unsafe { self.isa.load(hashed.wrapping_add(16 * v * I::LEN)) };
-        let block = block.shuffle(ghash::reversal(self.isa));
-        let factors = self.key.hash.stride(self.isa, BULK_VECTORS - v);
-        match sum {
-            None => Sum::of(block.xor(self.hash), factors),
-            Some(sum) => sum.add(block, factors),
-        }
-    }
-
     /// The counter blocks of the next run, with the first round key added. Runs begin two counters behind a multiple of
     /// their number of blocks, so that the low bits are the same in each; the last two counters have the next base.
     #[inline(always)]
@@ -176,9 +142,10 @@ impl<I: Isa> Stream<'_, I> {
         let base = self.white.xor(self.base(self.counter - 2));
         self.counter += blocks as u32;
         let next = self.white.xor(self.base(self.counter - 2));
-        from_fn(|v| {
+        let mut vectors = [base; BULK_VECTORS];
+        for (v, vector) in vectors.iter_mut().enumerate() {
             let first = 2 + v * I::LEN;
-            if first + I::LEN <= blocks {
+            *vector = if first + I::LEN <= blocks {
                 base.xor(counters(self.isa, first))
             } else if first >= blocks {
                 next.xor(counters(self.isa, first - blocks))
@@ -186,8 +153,9 @@ impl<I: Isa> Stream<'_, I> {
                 // Two of four blocks.
                 let both = base.keep_from::<0>(32).or(next.keep_from::<2>(32));
                 both.xor(counters(self.isa, first))
-            }
-        })
+            };
+        }
+        vectors
     }
 
     /// A counter where a counter block has it, in every block.
@@ -248,9 +216,12 @@ impl<I: Isa> Stream<'_, I> {
         let isa = self.isa;
         let len = if LAST { self.len } else { self.len.min(16 * N * I::LEN) };
         let blocks = len.div_ceil(16);
-        let mut stream: [I::V; N] = from_fn(|v| self.counter_vector(v));
+        let (mut stream, mut hashed) = ([isa.zero(); N], [isa.zero(); N]);
+        for (v, stream) in stream.iter_mut().enumerate() {
+            *stream = self.counter_vector(v);
+        }
         rounds::<I, R, N>(isa, &self.key.schedule, &mut stream);
-        let hashed: [I::V; N] = from_fn(|v| {
+        for v in 0..N {
             let at = 16 * v * I::LEN;
             let part = len.saturating_sub(at).min(16 * I::LEN);
             // SAFETY: the caller's promise; `part` keeps within `len`.
@@ -262,8 +233,8 @@ impl<I: Isa> Stream<'_, I> {
             };
             let ciphertext = if ENCRYPT { output.keep_from::<0>(part) } else { input };
             let reversed = ciphertext.shuffle(ghash::reversal(isa));
-            if LAST { reversed.xor(self.lengths.and(ghash::only(isa, blocks, v))) } else { reversed }
-        });
+            hashed[v] = if LAST { reversed.xor(self.lengths.and(ghash::only(isa, blocks, v))) } else { reversed };
+        }
         let slots = blocks + usize::from(LAST);
         self.hash = isa.only_first(ghash::weigh(isa, &self.key.hash, self.hash, &hashed, slots).fold());
         self.counter = self.counter.wrapping_add(blocks as u32);

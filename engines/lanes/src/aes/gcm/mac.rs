@@ -1,7 +1,5 @@
 //! GMAC, and the hash of long additional data.
 
-use core::array::from_fn;
-
 use super::{GcmKey, Message, counters, ghash, lengths, long, rounds, settle, short};
 use crate::aes::ghash::{BULK_VECTORS, HashKey, Sum};
 use crate::aes::isa::{Blocks, Isa, aes_kernels};
@@ -60,15 +58,8 @@ pub(super) unsafe fn absorb<I: Isa, const FINISH: bool>(
     let mut hash = isa.zero();
     // Runs leave a whole vector, at which the lanes' sums join.
     while len >= long::run_len::<I>() + 16 * I::LEN {
-        let reversed = |v: usize| {
-            // SAFETY: within `len`.
-            unsafe { isa.load(from.add(16 * v * I::LEN)) }.shuffle(ghash::reversal(isa))
-        };
-        let mut sum = Sum::of(reversed(0).xor(hash), key.stride(isa, BULK_VECTORS));
-        for v in 1..BULK_VECTORS {
-            sum = sum.add(reversed(v), key.stride(isa, BULK_VECTORS - v));
-        }
-        hash = sum.reduce(ghash::polynomial(isa));
+        // SAFETY: a run lies within `len`.
+        hash = unsafe { run(isa, key, hash, from) };
         from = from.wrapping_add(long::run_len::<I>());
         len -= long::run_len::<I>();
     }
@@ -116,13 +107,51 @@ unsafe fn chunk<I: Isa, const FINISH: bool, const N: usize>(
     lengths: I::V,
 ) -> I::V {
     let blocks = len.div_ceil(16);
-    let hashed: [I::V; N] = from_fn(|v| {
+    let mut hashed = [isa.zero(); N];
+    for (v, hashed) in hashed.iter_mut().enumerate() {
         let at = 16 * v * I::LEN;
         let part = len.saturating_sub(at).min(16 * I::LEN);
         // SAFETY: the caller's promise; `part` keeps within `len`.
         let block = unsafe { isa.load_partial(from.wrapping_add(at), part) }.shuffle(ghash::reversal(isa));
-        if FINISH { block.xor(lengths.and(ghash::only(isa, blocks, v))) } else { block }
-    });
+        *hashed = if FINISH { block.xor(lengths.and(ghash::only(isa, blocks, v))) } else { block };
+    }
     let slots = blocks + usize::from(FINISH);
     isa.only_first(ghash::weigh(isa, key, hash, &hashed, slots).fold())
+}
+
+/// Hashes a run of whole vectors: a sum for each lane, to be joined with a vector that follows.
+///
+/// # Safety
+/// A run may be read.
+#[inline(always)]
+pub(super) unsafe fn run<I: Isa>(isa: I, key: &HashKey, hash: I::V, from: *const u8) -> I::V {
+    // SAFETY: the caller's promise.
+    let mut sum = unsafe { run_vector(isa, key, hash, from, 0, None) };
+    for v in 1..BULK_VECTORS {
+        // SAFETY: the caller's promise.
+        sum = unsafe { run_vector(isa, key, hash, from, v, Some(sum)) };
+    }
+    sum.reduce(ghash::polynomial(isa))
+}
+
+/// Adds a vector of a run to the run's sum; the first one begins it, with what was hashed before.
+///
+/// # Safety
+/// A run may be read.
+#[inline(always)]
+pub(super) unsafe fn run_vector<I: Isa>(
+    isa: I,
+    key: &HashKey,
+    hash: I::V,
+    from: *const u8,
+    v: usize,
+    sum: Option<Sum<I::V>>,
+) -> Sum<I::V> {
+    // SAFETY: the caller's promise.
+    let block = unsafe { isa.load(from.wrapping_add(16 * v * I::LEN)) }.shuffle(ghash::reversal(isa));
+    let factors = key.stride(isa, BULK_VECTORS - v);
+    match sum {
+        None => Sum::of(block.xor(hash), factors),
+        Some(sum) => sum.add(block, factors),
+    }
 }

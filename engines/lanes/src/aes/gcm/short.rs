@@ -4,8 +4,6 @@
 //! `i + 1`, so that slot 0 masks the tag and slot `i` encrypts block `i - 1` of the data. For the hash, slot 0 has the
 //! additional data, then come the data, then the lengths.
 
-use core::array::from_fn;
-
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
 use crate::aes::isa::{Blocks, Isa};
 
@@ -27,43 +25,42 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
 ) -> bool {
     let blocks = message.len.div_ceil(16);
     let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
-    let mut stream: [I::V; N] = from_fn(|v| white.xor(counters(isa, 1 + v * I::LEN)));
+    let mut stream = [isa.zero(); N];
+    for (v, stream) in stream.iter_mut().enumerate() {
+        *stream = white.xor(counters(isa, 1 + v * I::LEN));
+    }
     rounds::<I, R, N>(isa, &key.schedule, &mut stream);
     let reversal = ghash::reversal(isa);
     let lengths = lengths(isa, message.aad_len, message.len);
-    // SAFETY: the caller's promise; `part` keeps within `len`.
-    unsafe {
-        let aad = isa.load_partial(message.aad, message.aad_len);
-        let mut output = [isa.zero(); N];
-        let hashed: [I::V; N] = from_fn(|v| {
-            let (at, len) = part::<I>(v, message.len);
-            let input = if v == 0 {
-                isa.load_from::<1>(message.input, len)
-            } else {
-                isa.load_partial(message.input.wrapping_add(at), len)
-            };
-            output[v] = stream[v].xor(input);
-            let ciphertext = match (ENCRYPT, v) {
-                (false, _) => input,
-                (true, 0) => output[v].keep_from::<1>(len),
-                (true, _) => output[v].keep_from::<0>(len),
-            };
-            if ENCRYPT {
-                store::<I>(message, v, output[v]);
-            }
-            let ciphertext = if v == 0 { ciphertext.xor(aad) } else { ciphertext };
-            ciphertext.shuffle(reversal).xor(lengths.and(ghash::only(isa, blocks + 1, v)))
-        });
-        let hash = ghash::weigh(isa, &key.hash, isa.zero(), &hashed, blocks + 2);
-        let tag = isa.only_first(hash.shuffle(reversal).fold()).xor(isa.only_first(stream[0].first())).first();
-        let good = settle::<I, ENCRYPT>(isa, tag, message);
-        if !ENCRYPT && good {
-            for (v, output) in output.iter().enumerate() {
-                store::<I>(message, v, *output);
-            }
+    let (mut output, mut hashed) = ([isa.zero(); N], [isa.zero(); N]);
+    for v in 0..N {
+        // SAFETY: the caller's promise.
+        let input = unsafe { load(isa, message, v) };
+        output[v] = stream[v].xor(input);
+        let mut ciphertext = input;
+        if ENCRYPT {
+            // SAFETY: the caller's promise.
+            unsafe { store::<I>(message, v, output[v]) };
+            let (_, len) = part::<I>(v, message.len);
+            ciphertext = if v == 0 { output[v].keep_from::<1>(len) } else { output[v].keep_from::<0>(len) };
         }
-        good
+        if v == 0 {
+            // SAFETY: the caller's promise.
+            ciphertext = ciphertext.xor(unsafe { isa.load_partial(message.aad, message.aad_len) });
+        }
+        hashed[v] = ciphertext.shuffle(reversal).xor(lengths.and(ghash::only(isa, blocks + 1, v)));
     }
+    let hash = ghash::weigh(isa, &key.hash, isa.zero(), &hashed, blocks + 2);
+    let tag = isa.only_first(hash.shuffle(reversal).fold()).xor(isa.only_first(stream[0].first())).first();
+    // SAFETY: the caller's promise.
+    let good = unsafe { settle::<I, ENCRYPT>(isa, tag, message) };
+    if !ENCRYPT && good {
+        for (v, output) in output.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { store::<I>(message, v, *output) };
+        }
+    }
+    good
 }
 
 /// Where the data of a vector start, and how many bytes of them there are.
@@ -76,6 +73,25 @@ fn part<I: Isa>(v: usize, len: usize) -> (usize, usize) {
     (at, len.saturating_sub(at).min(16 * I::LEN))
 }
 
+/// The data of a vector.
+///
+/// # Safety
+/// See [`Message`].
+#[inline(always)]
+unsafe fn load<I: Isa>(isa: I, message: &Message, v: usize) -> I::V {
+    let (at, len) = part::<I>(v, message.len);
+    // SAFETY: the caller's promise; `part` keeps within `len`.
+    unsafe {
+        if v == 0 {
+            isa.load_from::<1>(message.input, len)
+        } else {
+            isa.load_partial(message.input.wrapping_add(at), len)
+        }
+    }
+}
+
+/// Writes the data of a vector.
+///
 /// # Safety
 /// See [`Message`].
 #[inline(always)]
