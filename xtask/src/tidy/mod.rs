@@ -20,6 +20,7 @@ use rules::{Allowance, RustFile};
 /// entry whose crate holds none is a finding.
 const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("core/memory", "locked, guarded and mapped memory"),
+    ("engines/lanes", "vector instructions, and lanes that lie scattered over an arena"),
     ("engines/library", "calls into AWS-LC"),
     ("lab/peers", "calls into OpenSSL and ipsec-mb"),
 ];
