@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint unit doc bench deny clean
+.PHONY: help setup run test lint unit doc bench cases timing deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -53,6 +53,13 @@ doc: ## the documentation of all crates, without warnings
 
 bench: setup ## benchmarks; they take a while, and want a quiet machine
 	cargo bench --workspace --benches --locked
+
+cases: setup ## the named measurements of the lanes engine, against their goals
+	cargo build --release --locked -p ciphermill-cli
+	./target/release/ciphermill lab cases
+
+timing: ## whether running times tell anything about keys and data; takes minutes, and wants a quiet machine
+	cargo test --release --locked -p ciphermill-lanes --test timing -- --ignored --nocapture
 
 deny: ## licences, advisories and sources of the dependencies, with cargo-deny
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

@@ -5,6 +5,7 @@
 //! fault.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 
 use ciphermill_conformance::{Options, check_suite, differential};
 use ciphermill_contract::{Engine, Suite};
@@ -13,6 +14,12 @@ use ciphermill_reference::Reference;
 
 /// Random batches of each engine: several for every suite.
 const BATCHES: usize = 400;
+
+/// Past the test harness, which would keep it to itself: every log of a run shows which kernels were tested.
+fn say(what: &str) {
+    // A log that cannot be written to is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "lanes: {what}");
+}
 
 fn chosen(kernel: &KernelChoice) -> bool {
     let full = format!("{}={}", kernel.family, kernel.name);
@@ -48,7 +55,7 @@ fn every_kernel_keeps_the_contract() {
     for kernel in kernels() {
         let name = format!("{}={}", kernel.family, kernel.name);
         if !kernel.capable {
-            println!("cannot run here: {name}");
+            say(&format!("this processor cannot run {name}"));
             continue;
         }
         if !chosen(&kernel) {
@@ -67,7 +74,7 @@ fn every_kernel_keeps_the_contract() {
                 });
             }
         });
-        println!("ran: {name}, {} suites", suites.len());
+        say(&format!("ran {name}: {} suites", suites.len()));
         ran.push((kernel.family, kernel.name));
     }
     let missed =
