@@ -3,6 +3,8 @@
 use core::any::Any;
 use core::fmt;
 
+use crate::suite::Suite;
+
 /// The name of a key in a key table: slot and generation. Callers hold names, never bytes.
 ///
 /// A destroyed key's slot is used again under a higher generation, so an old name never reaches a new key.
@@ -79,23 +81,78 @@ impl fmt::Debug for KeyMaterial<'_> {
 /// What an engine made of a key: schedules, hash powers, midstates. Opaque to everyone but its engine.
 ///
 /// The state's own `Drop` wipes it.
-pub struct PreparedKey(Box<dyn Any + Send + Sync>);
+pub struct PreparedKey {
+    state: Box<dyn Any + Send + Sync>,
+    /// What the state was made for, as [`SuiteName`]; beside the pointer, so that the check need not follow it.
+    suite: SuiteName,
+}
+
+/// A suite as a number, radix included, for a comparison in one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuiteName(u64);
+
+impl From<Suite> for SuiteName {
+    fn from(suite: Suite) -> SuiteName {
+        let radix = if let Suite::Fpe(ff1) = suite { ff1.radix } else { 0 };
+        // No suite is zero, which stands for none.
+        SuiteName((suite.ordinal() as u64 + 1) << 32 | u64::from(radix))
+    }
+}
 
 impl PreparedKey {
-    /// Wraps an engine's state.
+    /// Wraps an engine's state that knows itself what it was made for.
     pub fn new<T: Any + Send + Sync>(state: T) -> PreparedKey {
-        PreparedKey(Box::new(state))
+        PreparedKey { state: Box::new(state), suite: SuiteName(0) }
+    }
+
+    /// Wraps an engine's state that serves one suite only.
+    pub fn for_suite<T: Any + Send + Sync>(suite: Suite, state: T) -> PreparedKey {
+        PreparedKey { state: Box::new(state), suite: suite.into() }
     }
 
     /// The state, when it is a `T`; anything else was prepared by another engine or for another suite.
     #[inline]
     pub fn state<T: Any>(&self) -> Option<&T> {
-        self.0.downcast_ref()
+        self.state.downcast_ref()
+    }
+
+    /// The state, when it is a `T` that was made for this suite by [`PreparedKey::for_suite`]. The state's own memory is
+    /// not touched.
+    #[inline]
+    pub fn state_for<T: Any>(&self, suite: SuiteName) -> Option<&T> {
+        if self.suite == suite { self.state.downcast_ref() } else { None }
     }
 }
 
 impl fmt::Debug for PreparedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PreparedKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{AesSize, Ff1};
+
+    #[test]
+    fn suites_have_names_of_their_own() {
+        let radices = [2, 10, 65_536].map(|radix| Suite::Fpe(Ff1 { size: AesSize::Aes256, radix }));
+        let mut names: Vec<u64> = Suite::all().chain(radices).map(|suite| SuiteName::from(suite).0).collect();
+        let count = Suite::all().chain(radices).collect::<std::collections::BTreeSet<_>>().len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), names.contains(&0)), (count, false));
+    }
+
+    #[test]
+    fn a_state_is_reached_by_its_own_suite_and_type_only() {
+        let suite = Suite::Fpe(Ff1 { size: AesSize::Aes256, radix: 10 });
+        let other = Suite::Fpe(Ff1 { size: AesSize::Aes256, radix: 11 });
+        let key = PreparedKey::for_suite(suite, 7u32);
+        assert_eq!(key.state_for::<u32>(suite.into()), Some(&7));
+        assert_eq!(key.state_for::<u32>(other.into()), None);
+        assert_eq!(key.state_for::<u64>(suite.into()), None);
+        assert_eq!(PreparedKey::new(7u32).state_for::<u32>(suite.into()), None);
     }
 }

@@ -116,16 +116,11 @@ fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
 }
 
 /// What a key became for one suite.
-pub(crate) struct Prepared<T> {
-    /// The suite that the key was prepared for.
-    pub(crate) suite: Suite,
-    /// The family's own state.
-    pub(crate) state: T,
-}
+pub(crate) struct Prepared;
 
-impl<T: Any + Send + Sync> Prepared<T> {
+impl Prepared {
     /// Wraps a family's state as a prepared key.
-    pub(crate) fn key(suite: Suite, state: T) -> PreparedKey {
-        PreparedKey::new(Prepared { suite, state })
+    pub(crate) fn key<T: Any + Send + Sync>(suite: Suite, state: T) -> PreparedKey {
+        PreparedKey::for_suite(suite, state)
     }
 }

@@ -7,9 +7,7 @@
 use core::any::Any;
 
 pub(crate) use ciphermill_contract::Occupancy;
-use ciphermill_contract::{CheckedBatch, Direction, Op, OpStatus, PreparedKey, Suite};
-
-use crate::engine::Prepared;
+use ciphermill_contract::{CheckedBatch, Direction, Op, OpStatus, PreparedKey, Suite, SuiteName};
 
 /// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
 pub(crate) const WINDOW_OPS: usize = 2048;
@@ -20,6 +18,8 @@ pub(crate) const CLASSES_MAX: usize = 64;
 /// A batch taken apart.
 pub(crate) struct Work<'a> {
     suite: Suite,
+    /// The suite as prepared keys name it.
+    name: SuiteName,
     direction: Direction,
     ops: &'a mut [Op],
     /// The arena's first byte. Every offset in `ops` has been checked against the arena's length.
@@ -83,7 +83,7 @@ impl<'a> Work<'a> {
     pub(crate) fn new<'b: 'a>(batch: &'a mut CheckedBatch<'b>) -> Work<'a> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let (ops, arena, keys) = batch.parts();
-        Work { suite, direction, ops, arena: arena.as_mut_ptr(), keys }
+        Work { suite, name: suite.into(), direction, ops, arena: arena.as_mut_ptr(), keys }
     }
 
     /// What is done to every operation.
@@ -113,8 +113,7 @@ impl<'a> Work<'a> {
     /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`.
     #[inline(always)]
     pub(crate) fn key<T: Any>(&self, index: usize) -> Option<&'a T> {
-        let prepared = self.keys.get(index).copied().flatten()?.state::<Prepared<T>>()?;
-        (prepared.suite == self.suite).then_some(&prepared.state)
+        self.keys.get(index).copied().flatten()?.state_for(self.name)
     }
 
     /// First byte of an operation's input.
