@@ -1,6 +1,6 @@
 //! The search over all S-boxes: climbs from new networks and from the best ones, until time is up.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -11,8 +11,8 @@ use super::start::{Growth, grow};
 use super::tables::{BOXES, OUTPUTS};
 use super::walk::{Pace, Walk};
 
-/// How long one climb lasts before another S-box has its turn.
-const CLIMB: Duration = Duration::from_secs(40);
+/// How often outputs are built anew in one climb, before another S-box has its turn.
+const REBUILDS: usize = 150;
 
 /// How many new networks compete to be the start of a climb.
 const STARTS: usize = 10;
@@ -21,7 +21,7 @@ const STARTS: usize = 10;
 const REGROWN_EXCESS: usize = 2;
 
 /// Steps of the walk that follows.
-const STEPS: usize = 8000;
+const STEPS: usize = 6000;
 
 /// After so many steps of a walk its network is offered, though it is not smaller: it may need fewer NOTs.
 const OFFER: usize = 16;
@@ -38,10 +38,13 @@ const TWO_OUTPUTS: f64 = 0.4;
 /// Steps behind each output of a new network; where outputs are built anew the walk comes afterwards.
 const GROWTH_STEPS: usize = 1000;
 
-fn pace(family: Family) -> Pace {
+/// The pace of a climb; no pace has proved best for all S-boxes, so that two figures are drawn.
+fn pace(family: Family, rng: &mut Rng) -> Pace {
+    let up = [0.01, 0.02, 0.05, 0.1][rng.below(4)];
+    let slack = 1 + rng.below(2);
     match family {
-        Family::Ternary => Pace { two_gates: 0.4, up: 0.02, slack: 1 },
-        Family::Binary => Pace { two_gates: 0.9, up: 0.01, slack: 2 },
+        Family::Ternary => Pace { two_gates: 0.4, up, slack },
+        Family::Binary => Pace { two_gates: 0.9, up, slack },
     }
 }
 
@@ -51,8 +54,8 @@ pub(crate) fn search(shelf: &Shelf, families: &[Family], mut rng: Rng, deadline:
     while Instant::now() < deadline {
         turn = (turn + 1) % (BOXES * families.len());
         let (family, index) = (families[turn / BOXES], turn % BOXES);
-        let climb = Climb { shelf, family, index, pace: pace(family) };
-        climb.run(&mut rng, deadline.min(Instant::now() + CLIMB))?;
+        let climb = Climb { shelf, family, index, pace: pace(family, &mut rng) };
+        climb.run(&mut rng, deadline)?;
     }
     Ok(())
 }
@@ -75,7 +78,10 @@ impl Climb<'_> {
         let Some(mut network) = first else {
             return Ok(());
         };
-        while Instant::now() < deadline {
+        for _ in 0..REBUILDS {
+            if Instant::now() >= deadline {
+                break;
+            }
             let Some(next) = self.rebuilt(&network, rng)? else {
                 continue;
             };
