@@ -64,6 +64,47 @@ impl HashKey {
         key
     }
 
+    /// The powers of POLYVAL's key, for a message that has a key of its own. Whoever asks wipes them.
+    #[inline(always)]
+    pub(crate) fn polyval_on<I: Isa>(isa: I, h: I::V) -> core::mem::ManuallyDrop<HashKey> {
+        let mut key = HashKey { low: [[0; 16]; TABLE], high: [[0; 16]; TABLE] };
+        key.fill(isa, h);
+        core::mem::ManuallyDrop::new(key)
+    }
+
+    /// Forgets the powers, a block at a time.
+    pub(crate) fn wipe(&mut self) {
+        for power in self.low.iter_mut().chain(&mut self.high) {
+            // SAFETY: a place of our own, sixteen bytes aligned to them; volatile writes are not dropped.
+            unsafe { core::ptr::write_volatile(core::ptr::from_mut(power).cast::<__m128i>(), _mm_setzero_si128()) };
+        }
+    }
+
+    /// Writes the powers of `h`, which every block has.
+    #[inline(always)]
+    fn fill<I: Isa>(&mut self, isa: I, h: I::V) {
+        let polynomial = polynomial(isa);
+        let factors = Factors::of(h, polynomial);
+        let mut power = h;
+        for n in 1..=POWERS + 4 * FAR_POWERS {
+            if n > 1 {
+                power = Sum::of(power, factors).reduce(polynomial);
+            }
+            let place = if n <= POWERS {
+                NEAR + POWERS - n
+            } else if n.is_multiple_of(4) {
+                NEAR - (n - POWERS) / 4
+            } else {
+                continue;
+            };
+            // SAFETY: entries have sixteen bytes; SSE2 is part of x86-64.
+            unsafe {
+                _mm_storeu_si128(self.low[place].as_mut_ptr().cast(), half(power, polynomial).first());
+                _mm_storeu_si128(self.high[place].as_mut_ptr().cast(), power.first());
+            }
+        }
+    }
+
     /// The factors of a vector whose first block weighs `H^n`, `H^(n - 1)` the next, and so on; `n` is at most
     /// [`POWERS`]. `vector` counts the vectors of one run.
     #[inline(always)]
@@ -189,33 +230,145 @@ static ONLY: Only = {
     Only(blocks)
 };
 
+/// Bytes of a run of bulk data.
+#[inline(always)]
+pub(crate) const fn run_len<I: Isa>() -> usize {
+    16 * BULK_VECTORS * I::LEN
+}
+
+/// Blocks that a chunk may take: eight vectors of one block, or sixteen blocks.
+#[inline(always)]
+pub(crate) const fn slots_max<I: Isa>() -> usize {
+    if I::LEN == 1 { 8 } else { POWERS }
+}
+
+/// A vector as the hash wants it.
+#[inline(always)]
+fn ordered<I: Isa, const GHASH: bool>(isa: I, vector: I::V) -> I::V {
+    if GHASH { vector.shuffle(reversal(isa)) } else { vector }
+}
+
+/// The hash of `len` bytes, filled up to whole blocks with zeros, and of the block of lengths behind them, if `FINISH`,
+/// after `hash` was hashed before: in POLYVAL's form, in the first block. `GHASH` reverses the bytes of what it reads.
+///
+/// # Safety
+/// `len` bytes may be read.
+#[inline(always)]
+pub(crate) unsafe fn absorb<I: Isa, const GHASH: bool, const FINISH: bool>(
+    isa: I,
+    key: &HashKey,
+    mut hash: I::V,
+    mut from: *const u8,
+    mut len: usize,
+    lengths: I::V,
+) -> I::V {
+    // Runs leave a whole vector, at which the lanes' sums join.
+    while len >= run_len::<I>() + 16 * I::LEN {
+        // SAFETY: a run lies within `len`.
+        hash = unsafe { run::<I, GHASH>(isa, key, hash, from) };
+        from = from.wrapping_add(run_len::<I>());
+        len -= run_len::<I>();
+    }
+    loop {
+        let slots = len.div_ceil(16) + usize::from(FINISH);
+        // SAFETY: `len` bytes remain; each form's limit has been looked at.
+        unsafe {
+            match (I::LEN, slots) {
+                (_, 0) => return hash,
+                (4, ..=4) => return chunk::<I, GHASH, FINISH, 1>(isa, key, hash, from, len, lengths),
+                (4, ..=8) | (2, ..=4) => return chunk::<I, GHASH, FINISH, 2>(isa, key, hash, from, len, lengths),
+                (4, ..=16) | (2, ..=8) | (1, ..=4) => {
+                    return chunk::<I, GHASH, FINISH, 4>(isa, key, hash, from, len, lengths);
+                }
+                (2, ..=16) | (1, ..=8) => return chunk::<I, GHASH, FINISH, 8>(isa, key, hash, from, len, lengths),
+                _ => {}
+            }
+        }
+        let whole = len.min(16 * slots_max::<I>());
+        // SAFETY: `whole` bytes remain; they are as many blocks as a chunk takes, the last perhaps in part.
+        hash = unsafe {
+            if I::LEN == 4 {
+                chunk::<I, GHASH, false, 4>(isa, key, hash, from, whole, lengths)
+            } else {
+                chunk::<I, GHASH, false, 8>(isa, key, hash, from, whole, lengths)
+            }
+        };
+        from = from.wrapping_add(whole);
+        len -= whole;
+    }
+}
+
+/// Hashes `len` bytes, and the lengths behind them, if `FINISH`.
+///
+/// # Safety
+/// `len` bytes may be read. With the lengths they take at most `N` vectors and more than half of them, unless `N` is the
+/// least of `I`.
+#[inline(always)]
+unsafe fn chunk<I: Isa, const GHASH: bool, const FINISH: bool, const N: usize>(
+    isa: I,
+    key: &HashKey,
+    hash: I::V,
+    from: *const u8,
+    len: usize,
+    lengths: I::V,
+) -> I::V {
+    let blocks = len.div_ceil(16);
+    let mut hashed = [isa.zero(); N];
+    for (v, hashed) in hashed.iter_mut().enumerate() {
+        let at = 16 * v * I::LEN;
+        let part = len.saturating_sub(at).min(16 * I::LEN);
+        // SAFETY: the caller's promise; `part` keeps within `len`.
+        let block = ordered::<I, GHASH>(isa, unsafe { isa.load_partial(from.wrapping_add(at), part) });
+        *hashed = if FINISH { block.xor(lengths.and(only(isa, blocks, v))) } else { block };
+    }
+    let slots = blocks + usize::from(FINISH);
+    isa.only_first(weigh(isa, key, hash, &hashed, slots).fold())
+}
+
+/// Hashes a run of whole vectors: a sum for each lane, to be joined with a vector that follows.
+///
+/// # Safety
+/// A run may be read.
+#[inline(always)]
+pub(crate) unsafe fn run<I: Isa, const GHASH: bool>(isa: I, key: &HashKey, hash: I::V, from: *const u8) -> I::V {
+    // SAFETY: the caller's promise.
+    let mut sum = unsafe { run_vector::<I, GHASH>(isa, key, hash, from, 0, None) };
+    for v in 1..BULK_VECTORS {
+        // SAFETY: the caller's promise.
+        sum = unsafe { run_vector::<I, GHASH>(isa, key, hash, from, v, Some(sum)) };
+    }
+    sum.reduce(polynomial(isa))
+}
+
+/// Adds a vector of a run to the run's sum; the first one begins it, with what was hashed before.
+///
+/// # Safety
+/// A run may be read.
+#[inline(always)]
+pub(crate) unsafe fn run_vector<I: Isa, const GHASH: bool>(
+    isa: I,
+    key: &HashKey,
+    hash: I::V,
+    from: *const u8,
+    v: usize,
+    sum: Option<Sum<I::V>>,
+) -> Sum<I::V> {
+    // SAFETY: the caller's promise.
+    let block = ordered::<I, GHASH>(isa, unsafe { isa.load(from.wrapping_add(16 * v * I::LEN)) });
+    let factors = key.stride(isa, BULK_VECTORS - v);
+    match sum {
+        None => Sum::of(block.xor(hash), factors),
+        Some(sum) => sum.add(block, factors),
+    }
+}
+
 aes_kernels! {
     fn fill(h: &[u8; 16], key: &mut HashKey) = fill_on
 }
 
 #[inline(always)]
 fn fill_on<I: Isa>(isa: I, h: &[u8; 16], key: &mut HashKey) {
-    let polynomial = polynomial(isa);
-    let first = isa.splat_bytes(h);
-    let factors = Factors::of(first, polynomial);
-    let mut power = first;
-    for n in 1..=POWERS + 4 * FAR_POWERS {
-        if n > 1 {
-            power = Sum::of(power, factors).reduce(polynomial);
-        }
-        let place = if n <= POWERS {
-            NEAR + POWERS - n
-        } else if n.is_multiple_of(4) {
-            NEAR - (n - POWERS) / 4
-        } else {
-            continue;
-        };
-        // SAFETY: entries have sixteen bytes; SSE2 is part of x86-64.
-        unsafe {
-            _mm_storeu_si128(key.low[place].as_mut_ptr().cast(), half(power, polynomial).first());
-            _mm_storeu_si128(key.high[place].as_mut_ptr().cast(), power.first());
-        }
-    }
+    key.fill(isa, isa.splat_bytes(h));
 }
 
 #[cfg(test)]

@@ -99,6 +99,8 @@ pub(crate) trait Isa: Copy {
     fn splat_bytes(self, block: &[u8; 16]) -> Self::V;
     /// Blocks given one by one; the first `LEN` of `blocks`.
     fn gather(self, blocks: [__m128i; 4]) -> Self::V;
+    /// Block `i` of each of `LEN` rows becomes row `i`; rows from `LEN` on mean nothing.
+    fn transpose(self, rows: [Self::V; 4]) -> [Self::V; 4];
     /// `block` first, all others zero.
     fn only_first(self, block: __m128i) -> Self::V;
     /// The numbers 0, 1, … as the first 32 bits of each block (little-endian), the rest zero.

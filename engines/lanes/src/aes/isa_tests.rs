@@ -104,6 +104,12 @@ fn partial<I: Isa>(isa: I, a: &[u8]) {
     partial_from::<I, 0>(isa, a);
     partial_from::<I, 1>(isa, a);
     partial_from::<I, 2>(isa, a);
+    let rows: [I::V; 4] = core::array::from_fn(|row| isa.pair(row as u64, 0).add32(isa.indices().shl32::<4>()));
+    for (i, column) in isa.transpose(rows).into_iter().take(I::LEN).enumerate() {
+        let own = bytes(column, a.len());
+        let expected: Vec<u8> = (0..I::LEN).map(|row| (row + 16 * i) as u8).collect();
+        assert_eq!(own.iter().step_by(16).copied().collect::<Vec<u8>>(), expected);
+    }
     let pair = isa.pair(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
     assert_eq!(bytes(pair, a.len()), core::array::from_fn::<u8, 16, _>(|i| i as u8).repeat(I::LEN));
     for len in 0..=a.len() {

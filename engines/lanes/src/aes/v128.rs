@@ -76,7 +76,7 @@ pub(super) unsafe fn store_some(block: __m128i, to: *mut u8, len: usize) {
 
 /// One block.
 #[derive(Clone, Copy)]
-pub(crate) struct V128(__m128i);
+pub(crate) struct V128(pub(super) __m128i);
 
 impl AesNi {
     /// The proof, where the processor has every feature that the kernels enable.
@@ -287,6 +287,11 @@ impl Isa for AesNi {
     #[inline(always)]
     fn gather(self, blocks: [__m128i; 4]) -> V128 {
         V128(blocks[0])
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [V128; 4]) -> [V128; 4] {
+        rows
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ static KEEP: [u8; 96] = {
 
 /// Two blocks.
 #[derive(Clone, Copy)]
-pub(crate) struct V256(__m256i);
+pub(crate) struct V256(pub(super) __m256i);
 
 impl Vaes256 {
     /// The proof, where the processor has every feature that the kernels enable.
@@ -262,6 +262,17 @@ impl Isa for Vaes256 {
     fn gather(self, blocks: [__m128i; 4]) -> V256 {
         // SAFETY: `self` is the proof.
         V256(unsafe { _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(blocks[0]), blocks[1]) })
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [V256; 4]) -> [V256; 4] {
+        let [a, b, ..] = rows;
+        // SAFETY: `self` is the proof.
+        unsafe {
+            let low = _mm256_permute2x128_si256::<0x20>(a.0, b.0);
+            let high = _mm256_permute2x128_si256::<0x31>(a.0, b.0);
+            [V256(low), V256(high), rows[2], rows[3]]
+        }
     }
 
     #[inline(always)]

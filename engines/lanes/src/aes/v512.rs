@@ -10,7 +10,7 @@ pub(crate) struct Vaes512(());
 
 /// Four blocks.
 #[derive(Clone, Copy)]
-pub(crate) struct V512(__m512i);
+pub(crate) struct V512(pub(super) __m512i);
 
 impl Vaes512 {
     /// The proof, where the processor has every feature that the kernels enable.
@@ -249,6 +249,24 @@ impl Isa for Vaes512 {
             let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(blocks[0]), blocks[1]);
             let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(blocks[2]), blocks[3]);
             V512(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high))
+        }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [V512; 4]) -> [V512; 4] {
+        let [a, b, c, d] = rows;
+        // SAFETY: `self` is the proof.
+        unsafe {
+            let ab_low = _mm512_shuffle_i64x2::<0b01_00_01_00>(a.0, b.0);
+            let ab_high = _mm512_shuffle_i64x2::<0b11_10_11_10>(a.0, b.0);
+            let cd_low = _mm512_shuffle_i64x2::<0b01_00_01_00>(c.0, d.0);
+            let cd_high = _mm512_shuffle_i64x2::<0b11_10_11_10>(c.0, d.0);
+            [
+                V512(_mm512_shuffle_i64x2::<0b10_00_10_00>(ab_low, cd_low)),
+                V512(_mm512_shuffle_i64x2::<0b11_01_11_01>(ab_low, cd_low)),
+                V512(_mm512_shuffle_i64x2::<0b10_00_10_00>(ab_high, cd_high)),
+                V512(_mm512_shuffle_i64x2::<0b11_01_11_01>(ab_high, cd_high)),
+            ]
         }
     }
 

@@ -5,15 +5,9 @@
 //! of its own under `H^LEN`, so that nothing is added up over a vector before the end. What remains (at least one whole
 //! vector, at which the lanes' sums join) goes in chunks of at most sixteen blocks.
 
-use super::{GcmKey, Message, counters, ghash, lengths, mac, rounds, settle};
+use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
 use crate::aes::ghash::BULK_VECTORS;
 use crate::aes::isa::{Blocks, Isa};
-
-/// Bytes of a run.
-#[inline(always)]
-pub(super) const fn run_len<I: Isa>() -> usize {
-    16 * BULK_VECTORS * I::LEN
-}
 
 /// A message as its chunks see it.
 struct Stream<'k, I: Isa> {
@@ -49,7 +43,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
     let lengths = lengths(isa, message.aad_len, message.len);
     // SAFETY: the caller's promise.
     unsafe {
-        let hash = mac::absorb::<I, false>(isa, &key.hash, message.aad, message.aad_len, lengths);
+        let hash = ghash::absorb::<I, true, false>(isa, &key.hash, isa.zero(), message.aad, message.aad_len, lengths);
         let (input, output, len) = (message.input, message.output, message.len);
         let mut stream = Stream { isa, key, white, counter: 2, input, output, len, hash, lengths };
         if ENCRYPT {
@@ -67,7 +61,7 @@ impl<I: Isa> Stream<'_, I> {
     /// Whether there is another run with a vector behind it.
     #[inline(always)]
     fn has_run(&self) -> bool {
-        self.len >= run_len::<I>() + 16 * I::LEN
+        self.len >= ghash::run_len::<I>() + 16 * I::LEN
     }
 
     /// Encrypts runs, and hashes them.
@@ -84,10 +78,15 @@ impl<I: Isa> Stream<'_, I> {
             let stream = self.stream::<R, false>(self.input);
             self.apply(&stream);
             while self.has_run() {
-                let stream = self.stream::<R, true>(self.output.wrapping_sub(run_len::<I>()));
+                let stream = self.stream::<R, true>(self.output.wrapping_sub(ghash::run_len::<I>()));
                 self.apply(&stream);
             }
-            self.hash = mac::run(self.isa, &self.key.hash, self.hash, self.output.wrapping_sub(run_len::<I>()));
+            self.hash = ghash::run::<I, true>(
+                self.isa,
+                &self.key.hash,
+                self.hash,
+                self.output.wrapping_sub(ghash::run_len::<I>()),
+            );
         }
     }
 
@@ -121,7 +120,9 @@ impl<I: Isa> Stream<'_, I> {
             }
             if HASH && round <= BULK_VECTORS {
                 // SAFETY: the caller's promise.
-                sum = Some(unsafe { mac::run_vector(self.isa, &self.key.hash, self.hash, hashed, round - 1, sum) });
+                sum = Some(unsafe {
+                    ghash::run_vector::<I, true>(self.isa, &self.key.hash, self.hash, hashed, round - 1, sum)
+                });
             }
         }
         let last = self.key.schedule.splat(self.isa, R);
@@ -175,7 +176,7 @@ impl<I: Isa> Stream<'_, I> {
             // SAFETY: the caller's promise.
             unsafe { stream.xor(self.isa.load(self.input.add(at))).store(self.output.add(at)) };
         }
-        self.advance(run_len::<I>());
+        self.advance(ghash::run_len::<I>());
     }
 
     #[inline(always)]

@@ -140,7 +140,7 @@ unsafe fn one<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, key: &GcmKey,
     let slots = message.len.div_ceil(16) + 2;
     // SAFETY: the caller's promise, and each form's limit has been looked at.
     unsafe {
-        if message.aad_len > SHORT_AAD || slots > short::slots_max::<I>() {
+        if message.aad_len > SHORT_AAD || slots > ghash::slots_max::<I>() {
             return long::message::<I, R, ENCRYPT>(isa, key, message);
         }
         match (I::LEN, slots) {

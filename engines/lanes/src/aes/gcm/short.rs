@@ -7,12 +7,6 @@
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
 use crate::aes::isa::{Blocks, Isa};
 
-/// Slots that a message may take: eight vectors of one block, or sixteen blocks.
-#[inline(always)]
-pub(super) const fn slots_max<I: Isa>() -> usize {
-    if I::LEN == 1 { 8 } else { 16 }
-}
-
 /// One message; returns whether its tag is right. Nothing is written when it is not.
 ///
 /// # Safety
