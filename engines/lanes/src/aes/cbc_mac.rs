@@ -14,11 +14,30 @@
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
+use ciphermill_contract::{Direction, OpStatus};
+
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::{ROUND_KEYS_MAX, Schedule};
+use crate::work::{Item, Scratch, Work};
 
 /// Lanes of the widest group.
 pub(super) const LANES_MAX: usize = 16;
+
+/// Blocks of a kernel's vector.
+#[inline]
+pub(super) fn vector_blocks(kernel: AesKernel) -> usize {
+    match kernel {
+        AesKernel::Vaes512(_) => 4,
+        AesKernel::Vaes256(_) => 2,
+        AesKernel::AesNi(_) => 1,
+    }
+}
+
+/// Lanes of a kernel's groups: four or eight vectors.
+#[inline]
+pub(super) fn lanes(kernel: AesKernel) -> usize {
+    LANES_MAX.min(8 * vector_blocks(kernel))
+}
 
 /// Round keys of every lane of a group.
 pub(super) trait RoundKeys<I: Isa>: Copy {
@@ -40,9 +59,31 @@ impl<I: Isa> RoundKeys<I> for Shared<'_> {
 
     #[inline(always)]
     fn key(self, isa: I, round: usize, _vector: usize) -> I::V {
-        self.0.splat(isa, round)
+        round_key(isa, self.0, round)
     }
 }
+
+/// A round key in every block of a vector, without a check in the middle of the rounds.
+#[inline(always)]
+pub(super) fn round_key<I: Isa>(isa: I, schedule: &Schedule, round: usize) -> I::V {
+    debug_assert!(round <= schedule.rounds());
+    // SAFETY: callers go up to the schedule's rounds; keys lie sixteen bytes apart.
+    unsafe { isa.load_splat(schedule.key_ptr(0).add(16 * round)) }
+}
+
+/// Runs `each` for the rounds between the first key and the last: nine, eleven or thirteen, without a loop.
+macro_rules! middle_rounds {
+    ($rounds:expr, |$round:ident| $each:block) => {
+        for $round in 1..10 $each
+        if $rounds > 10 {
+            for $round in 10..12 $each
+        }
+        if $rounds > 12 {
+            for $round in 12..14 $each
+        }
+    };
+}
+pub(super) use middle_rounds;
 
 /// A key for each lane.
 #[derive(Clone, Copy)]
@@ -121,6 +162,8 @@ pub(super) struct Bodies {
     start: [u32; LANES_MAX],
     /// Steps of the longest lane.
     steps: usize,
+    /// Blocks of the shortest lane.
+    least: usize,
     /// The step from which on all lanes work.
     level: usize,
 }
@@ -129,7 +172,8 @@ impl Bodies {
     /// No blocks in any lane.
     #[inline(always)]
     pub(super) fn new() -> Bodies {
-        Bodies { origin: [core::ptr::null(); LANES_MAX], start: [0; LANES_MAX], steps: 0, level: 0 }
+        let (origin, start) = ([core::ptr::null(); LANES_MAX], [0; LANES_MAX]);
+        Bodies { origin, start, steps: 0, least: usize::MAX, level: 0 }
     }
 
     /// Gives a lane its blocks, edges included: the first of them is at `data`. Every lane has to be set, then
@@ -139,20 +183,19 @@ impl Bodies {
         self.origin[lane % LANES_MAX] = data;
         // No message has 2^32 blocks.
         self.start[lane % LANES_MAX] = blocks as u32;
+        self.steps = self.steps.max(blocks);
+        self.least = self.least.min(blocks);
     }
 
     /// Aligns the ends of the first `lanes` lanes.
     #[inline(always)]
     pub(super) fn align(&mut self, lanes: usize) {
-        let (mut most, mut least) = (0, u32::MAX);
-        for blocks in &self.start[..lanes] {
-            most = most.max(*blocks);
-            least = least.min(*blocks);
-        }
-        (self.steps, self.level) = (most as usize, (most - least) as usize);
-        for (origin, start) in self.origin[..lanes].iter_mut().zip(&mut self.start) {
-            *start = most - *start;
-            *origin = origin.wrapping_sub(16 * *start as usize);
+        self.level = self.steps - self.least;
+        if self.level != 0 {
+            for (origin, start) in self.origin[..lanes].iter_mut().zip(&mut self.start) {
+                *start = self.steps as u32 - *start;
+                *origin = origin.wrapping_sub(16 * *start as usize);
+            }
         }
     }
 
@@ -227,11 +270,11 @@ pub(super) fn step<I: Isa, K: RoundKeys<I>, const N: usize>(
         *state = state.xor3(*block, keys.key(isa, 0, vector));
     }
     let rounds = keys.rounds();
-    for round in 1..rounds {
+    middle_rounds!(rounds, |round| {
         for (vector, state) in states.iter_mut().enumerate() {
             *state = state.aes_enc(keys.key(isa, round, vector));
         }
-    }
+    });
     for (vector, state) in states.iter_mut().enumerate() {
         *state = state.aes_enc_last(keys.key(isa, rounds, vector));
     }
@@ -251,32 +294,25 @@ pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES:
     states: &mut [I::V; N],
 ) {
     let body_steps = bodies.steps.saturating_sub(EDGES);
-    let edge_of = |at: usize| &edges[(at + EDGES - bodies.steps) % EDGES];
-    let mut at = 0;
-    while at < bodies.level {
-        let before = *states;
-        if at < body_steps {
+    for at in 0..bodies.steps {
+        let ragged = at < bodies.level;
+        let blocks = if at >= body_steps {
+            edges[(at + EDGES - bodies.steps) % EDGES]
+        } else if ragged {
             // SAFETY: the caller's promise.
-            let blocks = unsafe { bodies.read_ragged(isa, at) };
-            step(isa, keys, states, &blocks);
+            unsafe { bodies.read_ragged(isa, at) }
         } else {
-            step(isa, keys, states, edge_of(at));
-        }
-        let entered: [I::V; N] = bodies.entered(isa, at);
-        for ((state, before), entered) in states.iter_mut().zip(before).zip(entered) {
-            *state = state.and(entered).or(before.and_not(entered));
-        }
-        at += 1;
-    }
-    while at < body_steps {
-        // SAFETY: the caller's promise.
-        let blocks = unsafe { bodies.read(isa, at) };
+            // SAFETY: the caller's promise.
+            unsafe { bodies.read(isa, at) }
+        };
+        let before = *states;
         step(isa, keys, states, &blocks);
-        at += 1;
-    }
-    while at < bodies.steps {
-        step(isa, keys, states, edge_of(at));
-        at += 1;
+        if ragged {
+            let entered: [I::V; N] = bodies.entered(isa, at);
+            for ((state, before), entered) in states.iter_mut().zip(before).zip(entered) {
+                *state = state.and(entered).or(before.and_not(entered));
+            }
+        }
     }
 }
 
@@ -400,16 +436,34 @@ pub(super) struct Results {
 }
 
 impl Results {
+    /// None yet.
+    #[inline(always)]
+    pub(super) fn empty() -> Results {
+        Results { blocks: [[0; 16]; LANES_MAX] }
+    }
+
     /// The results that lanes hold.
     #[inline(always)]
     pub(super) fn new<I: Isa, const N: usize>(states: &[I::V; N]) -> Results {
+        let mut results = Results::empty();
+        results.set::<I, N>(states);
+        results
+    }
+
+    /// Takes what lanes hold.
+    #[inline(always)]
+    pub(super) fn set<I: Isa, const N: usize>(&mut self, states: &[I::V; N]) {
         debug_assert!(N * I::LEN <= LANES_MAX);
-        let mut results = Results { blocks: [[0; 16]; LANES_MAX] };
-        for (states, blocks) in states.iter().zip(results.blocks.chunks_exact_mut(I::LEN)) {
+        for (states, blocks) in states.iter().zip(self.blocks.chunks_exact_mut(I::LEN)) {
             // SAFETY: as many blocks as the vector has.
             unsafe { states.store(blocks.as_mut_ptr().cast()) };
         }
-        results
+    }
+
+    /// The first lane's, as words: two a lane.
+    #[inline(always)]
+    pub(super) fn as_mut_ptr(&mut self) -> *mut u64 {
+        self.blocks.as_mut_ptr().cast()
     }
 
     /// A lane's.
@@ -428,42 +482,57 @@ impl Drop for Results {
     }
 }
 
-/// A tag in the arena compared with the first bytes of an expected one, in constant time.
+/// Ends an operation with its full tag: writes the bytes that it wants when encrypting, compares them in constant time
+/// when decrypting.
 ///
 /// # Safety
-/// `len` bytes from `tag` may be read; `len` is at most 16.
+/// The operation's tag lies within the arena, at most sixteen bytes.
 #[inline(always)]
-pub(super) unsafe fn tag_matches<I: Isa>(isa: I, expected: &[u8; 16], tag: *const u8, len: usize) -> bool {
-    // SAFETY: the caller's promise.
-    let (given, expected) = unsafe {
-        match len {
-            16 => (_mm_loadu_si128(tag.cast()), isa.block(expected)),
-            _ => (load_short(isa, tag, len), load_short(isa, expected.as_ptr(), len)),
-        }
-    };
-    // SAFETY: SSE2 is part of x86-64.
-    let (low, high) = unsafe {
-        let difference = _mm_xor_si128(given, expected);
-        (_mm_cvtsi128_si64(difference), _mm_cvtsi128_si64(_mm_srli_si128::<8>(difference)))
-    };
-    // One number, so that no comparison can end early.
-    core::hint::black_box(low | high) == 0
-}
-
-/// Writes the first `len` bytes of a tag, at most 16.
-///
-/// # Safety
-/// They may be written.
-#[inline(always)]
-pub(super) unsafe fn store_tag(full: &[u8; 16], tag: *mut u8, len: usize) {
+pub(super) unsafe fn settle(work: &mut Work<'_>, index: usize, full: &[u8; 16], output_len: u32) {
+    let (tag, len) = (work.tag(index), usize::from(work.op(index).tag_len).min(16));
+    let full = u128::from_le_bytes(*full);
     // SAFETY: the caller's promise.
     unsafe {
+        if work.direction() == Direction::Encrypt {
+            if len == 16 {
+                tag.cast::<u128>().write_unaligned(full);
+            } else {
+                core::ptr::copy_nonoverlapping(full.to_le_bytes().as_ptr(), tag, len);
+            }
+            return work.done_with(index, output_len);
+        }
+        let mut given = 0u128;
         if len == 16 {
-            tag.cast::<[u8; 16]>().write(*full);
+            given = tag.cast::<u128>().read_unaligned();
         } else {
-            core::ptr::copy_nonoverlapping(full.as_ptr(), tag, len.min(16));
+            core::ptr::copy_nonoverlapping(tag, (&raw mut given).cast(), len);
+        }
+        let wanted = if len == 16 { u128::MAX } else { (1 << (8 * len)) - 1 };
+        let difference = (given ^ full) & wanted;
+        // One number, so that no comparison can end early.
+        if core::hint::black_box(difference as u64 | (difference >> 64) as u64) == 0 {
+            work.done_with(index, output_len);
+        } else {
+            work.fail(index, OpStatus::AuthFailed);
         }
     }
+}
+
+/// Blocks of a message, at least one.
+#[inline(always)]
+pub(super) fn blocks_of(item: &Item) -> usize {
+    item.len.div_ceil(16).max(1) as usize
+}
+
+/// The window's operations, those with the most blocks first; as they came when all have as many.
+#[inline(always)]
+pub(super) fn by_blocks(scratch: &mut Scratch) -> &mut Vec<Item> {
+    let first = scratch.items.first().map_or(0, blocks_of);
+    if scratch.items.iter().all(|item| blocks_of(item) == first) {
+        return &mut scratch.items;
+    }
+    scratch.order_by(blocks_of);
+    &mut scratch.ordered
 }
 
 /// Multiplies by x in GF(2^128), most significant bit first (SP 800-38B, 5.3; RFC 5297, 2.3), without a branch.

@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shared};
@@ -65,28 +65,40 @@ pub(super) struct Job<'k> {
     pub(super) len: usize,
 }
 
-/// The CMACs of 1 to [`LANES_MAX`] messages: `N` vectors of lanes hold them.
-///
-/// # Safety
-/// Each job's bytes may be read.
+aes_kernels! {
+    /// The CMACs of a group of messages, as many as a kernel has lanes at most. Each job's bytes may be read.
+    pub(super) fn group(table: &mut KeyTable, jobs: &[Job<'_>], results: &mut Results) = group_on
+}
+
 #[inline(always)]
-pub(super) unsafe fn group<I: Isa, const N: usize>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>]) -> Results {
-    let job_of = |lane: usize| &jobs[lane.min(jobs.len() - 1)];
-    let first = jobs[0].key;
-    if jobs.iter().all(|job| core::ptr::eq(job.key, first)) {
-        // SAFETY: the caller's promise.
-        unsafe { lanes::<I, _, N>(isa, Shared(&first.schedule), jobs) }
+fn group_on<I: Isa>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>], results: &mut Results) {
+    if jobs.len() <= I::LEN {
+        vectors::<I, 1>(isa, table, jobs, results);
+    } else if I::LEN == 4 {
+        vectors::<I, 4>(isa, table, jobs, results);
     } else {
-        let schedules = core::array::from_fn(|lane| &job_of(lane).key.schedule);
-        // SAFETY: the caller's promise.
-        unsafe { lanes::<I, _, N>(isa, table.fill::<I, N>(isa, &schedules), jobs) }
+        vectors::<I, 8>(isa, table, jobs, results);
+    }
+}
+
+#[inline(always)]
+fn vectors<I: Isa, const N: usize>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>], results: &mut Results) {
+    let first = jobs[0].key;
+    // SAFETY: who makes a job promises that its bytes may be read.
+    unsafe {
+        if jobs.iter().all(|job| core::ptr::eq(job.key, first)) {
+            lanes::<I, _, N>(isa, Shared(&first.schedule), jobs, results);
+        } else {
+            let schedules = core::array::from_fn(|lane| &jobs[lane.min(jobs.len() - 1)].key.schedule);
+            lanes::<I, _, N>(isa, table.fill::<I, N>(isa, &schedules), jobs, results);
+        }
     }
 }
 
 /// # Safety
-/// As for [`group`].
+/// Each job's bytes may be read.
 #[inline(always)]
-unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: &[Job<'_>]) -> Results {
+unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: &[Job<'_>], results: &mut Results) {
     let mut bodies = Bodies::new();
     let mut edges = [[isa.zero(); N]];
     for (vector, edge) in edges[0].iter_mut().enumerate() {
@@ -107,40 +119,26 @@ unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: 
     let mut states = [isa.zero(); N];
     // SAFETY: aligned just now; blocks before the last are whole and the message's own.
     unsafe { cbc_mac::chain(isa, keys, &bodies, &edges, &mut states) };
-    Results::new::<I, N>(&states)
+    results.set::<I, N>(&states);
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
     Ok(Prepared::key(suite, CmacKey::new(kernel, key)?))
 }
 
-aes_kernels! {
-    /// Runs a batch.
-    pub(super) fn run(work: &mut Work<'_>, scratch: &mut Scratch) = run_on
-}
-
-#[inline(always)]
-fn run_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
+/// Runs a batch.
+pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     let mut table = KeyTable::new();
     let mut next = 0;
     while work.collect::<CmacKey>(&mut next, &mut scratch.items) {
-        scratch.order_by(|item| item.len.div_ceil(16) as usize);
-        // As many lanes as sixteen, where eight vectors have them.
-        for items in scratch.ordered.chunks(LANES_MAX.min(8 * I::LEN)) {
-            if items.len() <= I::LEN {
-                some::<I, 1>(isa, work, &mut table, items);
-            } else if I::LEN == 4 {
-                some::<I, 4>(isa, work, &mut table, items);
-            } else {
-                some::<I, 8>(isa, work, &mut table, items);
-            }
+        for items in cbc_mac::by_blocks(scratch).chunks(cbc_mac::lanes(kernel)) {
+            some(kernel, work, &mut table, items);
         }
     }
 }
 
 /// A group of operations.
-#[inline(always)]
-fn some<I: Isa, const N: usize>(isa: I, work: &mut Work<'_>, table: &mut KeyTable, items: &[Item]) {
+fn some(kernel: AesKernel, work: &mut Work<'_>, table: &mut KeyTable, items: &[Item]) {
     let job = |item: &Item| {
         // SAFETY: collected with this type; the batch is still borrowed.
         let key = unsafe { item.key::<CmacKey>() };
@@ -150,20 +148,11 @@ fn some<I: Isa, const N: usize>(isa: I, work: &mut Work<'_>, table: &mut KeyTabl
     for (to, item) in jobs.iter_mut().zip(items) {
         *to = job(item);
     }
-    // SAFETY: the batch's check: each input lies within the arena.
-    let tags = unsafe { group::<I, N>(isa, table, &jobs[..items.len().min(LANES_MAX)]) };
+    let mut tags = Results::empty();
+    group(kernel, table, &jobs[..items.len().min(LANES_MAX)], &mut tags);
     for (lane, item) in items.iter().enumerate() {
-        let index = item.op as usize;
-        let (tag, tag_len) = (work.tag(index), usize::from(work.op(index).tag_len));
-        if work.direction() == Direction::Encrypt {
-            // SAFETY: the batch's check: the tag lies within the arena, and its length is the suite's.
-            unsafe { cbc_mac::store_tag(tags.get(lane), tag, tag_len) };
-            work.done_with(index, 0);
-        // SAFETY: as above.
-        } else if unsafe { cbc_mac::tag_matches(isa, tags.get(lane), tag, tag_len) } {
-            work.done_with(index, 0);
-        } else {
-            work.fail(index, OpStatus::AuthFailed);
-        }
+        // The tag is the only output.
+        // SAFETY: the batch's check: the tag lies within the arena, and its length is the suite's.
+        unsafe { cbc_mac::settle(work, item.op as usize, tags.get(lane), 0) };
     }
 }

@@ -13,14 +13,14 @@ use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Aad, Capability, Cost, Direction, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shared};
 use super::cmac::{self, CmacKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
-use super::streams::{self, Streams};
+use super::streams::Streams;
 use crate::engine::Prepared;
 use crate::work::{Item, Scratch, Work};
 
@@ -47,46 +47,30 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
     Ok(Prepared::key(suite, SivKey { mac, cipher, start: start.to_be_bytes(), without_aad }))
 }
 
-aes_kernels! {
-    /// Runs a batch.
-    pub(super) fn run(work: &mut Work<'_>, scratch: &mut Scratch) = run_on
-}
-
-#[inline(always)]
-fn run_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
-    let mut table = KeyTable::new();
-    let mut streams = Streams::new();
-    let mut sums = Sums { words: core::mem::take(&mut scratch.bytes), jobs_max: 0, slots_at: 0 };
+/// Runs a batch.
+pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
+    let mut run = Run {
+        kernel,
+        table: KeyTable::new(),
+        streams: Streams::new(kernel),
+        memo: Memo::new(core::mem::take(&mut scratch.bytes), work.len()),
+        last: (core::ptr::null(), Aad::default(), [0; 2]),
+    };
+    let lanes = cbc_mac::lanes(kernel);
     let mut next = 0;
     while work.collect::<SivKey>(&mut next, &mut scratch.items) {
-        let first = blocks_of(&scratch.items[0]);
-        let level = scratch.items.iter().all(|item| blocks_of(item) == first);
-        if !level {
-            scratch.order_by(blocks_of);
+        let items = cbc_mac::by_blocks(scratch);
+        let count = items.len();
+        // Idle lanes of the last group do once more what its last operation does.
+        let last = items[count - 1];
+        items.resize(count.next_multiple_of(lanes), last);
+        for (at, items) in items.chunks_exact(lanes).enumerate() {
+            run.group(work, items, lanes.min(count - at * lanes));
         }
-        let items = if level { &scratch.items } else { &scratch.ordered };
-        sums.of_window(isa, work, &mut table, items);
-        // As many lanes as sixteen, where eight vectors have them.
-        let lanes = LANES_MAX.min(8 * I::LEN);
-        for (at, items) in items.chunks(lanes).enumerate() {
-            let window = Window { sums: &sums, from: at * lanes };
-            if items.len() <= I::LEN {
-                window.group::<I, 1>(isa, work, &mut table, &mut streams, items);
-            } else if I::LEN == 4 {
-                window.group::<I, 4>(isa, work, &mut table, &mut streams, items);
-            } else {
-                window.group::<I, 8>(isa, work, &mut table, &mut streams, items);
-            }
-        }
-        streams.finish(isa);
+        run.streams.finish();
     }
-    scratch.bytes = sums.wipe();
-}
-
-/// Blocks that the last CMAC of S2V goes through.
-#[inline(always)]
-fn blocks_of(item: &Item) -> usize {
-    item.len.div_ceil(16).max(1) as usize
+    run.last.2.zeroize();
+    scratch.bytes = run.memo.wipe();
 }
 
 /// The key of an item.
@@ -99,325 +83,321 @@ unsafe fn key_of<'k>(item: &Item) -> &'k SivKey {
     unsafe { item.key::<SivKey>() }
 }
 
-/// Distinct additional data that a window finds again at once; see [`Sums::of_window`].
-const MEMO_LEN: usize = 1024;
+/// Words of a memo's entry: key, place of the additional data, and two of the sum.
+const ENTRY_WORDS: usize = 4;
 
-/// What S2V has summed up behind the additional data, for each item of a window.
-struct Sums {
-    /// Two words a sum, then half a word an item for the number of its sum (0: the key's own, without additional data)
-    /// and half a word a sum for the item that it was computed for.
+/// Entries that a memo has at most.
+const ENTRIES_MAX: usize = 2048;
+
+/// What S2V has summed up behind the additional data, by key and place, so that operations that share both share it.
+struct Memo {
+    /// Entries; those without a key are free.
     words: Vec<u64>,
-    /// The most sums that a window had.
-    jobs_max: usize,
-    /// Where the numbers begin.
-    slots_at: usize,
+    /// Entries, a power of two; zero for batches of a single group, which find nothing again.
+    entries: usize,
+    used: bool,
 }
 
-impl Sums {
-    /// Computes the sums of a window. Items that name the same place under the same key share one.
+impl Memo {
+    /// A memo for a batch of `ops` operations; `words` are zero.
     #[inline(always)]
-    fn of_window<I: Isa>(&mut self, isa: I, work: &Work<'_>, table: &mut KeyTable, items: &[Item]) {
-        self.slots_at = 2 * items.len();
-        if self.words.len() < 3 * items.len() {
-            self.words.resize(3 * items.len(), 0);
+    fn new(mut words: Vec<u64>, ops: usize) -> Memo {
+        let entries = if ops <= LANES_MAX { 0 } else { (2 * ops).next_power_of_two().min(ENTRIES_MAX) };
+        if words.len() < ENTRY_WORDS * entries {
+            words.resize(ENTRY_WORDS * entries, 0);
         }
-        let jobs = self.share(work, items);
-        self.jobs_max = self.jobs_max.max(jobs);
-        let lanes = LANES_MAX.min(8 * I::LEN);
-        let mut at = 0;
-        while at < jobs {
-            let count = lanes.min(jobs - at);
-            if count <= I::LEN {
-                self.some::<I, 1>(isa, work, table, items, at, count);
-            } else if I::LEN == 4 {
-                self.some::<I, 4>(isa, work, table, items, at, count);
-            } else {
-                self.some::<I, 8>(isa, work, table, items, at, count);
-            }
-            at += count;
-        }
+        Memo { words, entries, used: false }
     }
 
-    /// Gives each item the number of its sum. Returns how many sums there are.
+    /// The place of the sum of this key and these additional data, and whether it is there already. `None` when there
+    /// is neither it nor room near it.
     #[inline(always)]
-    fn share(&mut self, work: &Work<'_>, items: &[Item]) -> usize {
-        let mut memo: Option<[u16; MEMO_LEN]> = None;
-        let mut jobs = 0;
-        let mut last = (core::ptr::null(), ciphermill_contract::Aad::default(), 0u32);
-        for (i, item) in items.iter().enumerate() {
-            let aad = work.op(item.op as usize).aad;
-            // SAFETY: collected as such; the batch is still borrowed.
-            let key = core::ptr::from_ref(unsafe { key_of(item) });
-            if aad.len == 0 {
-                self.set_slot(i, 0);
-                continue;
-            }
-            if !(core::ptr::eq(last.0, key) && last.1 == aad) {
-                let hash = (key as usize as u64 >> 4 ^ u64::from(aad.offset) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let memo = memo.get_or_insert([0; MEMO_LEN]);
-                let slot = self.find(work, items, memo, hash, (key, aad));
-                let slot = slot.unwrap_or_else(|place| {
-                    jobs += 1;
-                    self.set_first(jobs - 1, items.len(), i);
-                    memo[place] = jobs as u16;
-                    jobs as u32
-                });
-                last = (key, aad, slot);
-            }
-            self.set_slot(i, last.2);
-        }
-        jobs
-    }
-
-    /// The number of the sum of this key and these additional data, or the place of the memo that is theirs.
-    #[inline(always)]
-    fn find(
-        &self,
-        work: &Work<'_>,
-        items: &[Item],
-        memo: &[u16; MEMO_LEN],
-        hash: u64,
-        wanted: (*const SivKey, ciphermill_contract::Aad),
-    ) -> Result<u32, usize> {
-        let place = |probe: usize| ((hash >> 54) as usize + probe) % MEMO_LEN;
-        for probe in 0..4 {
-            let slot = memo[place(probe)];
-            if slot == 0 {
-                return Err(place(probe));
-            }
-            let item = &items[self.first(usize::from(slot) - 1, items.len())];
-            // SAFETY: collected as such; the batch is still borrowed.
-            let key = core::ptr::from_ref(unsafe { key_of(item) });
-            if core::ptr::eq(key, wanted.0) && work.op(item.op as usize).aad == wanted.1 {
-                return Ok(u32::from(slot));
+    fn find(&mut self, key: *const SivKey, aad: Aad) -> Option<(*mut u64, bool)> {
+        let wanted = [key as usize as u64, u64::from(aad.offset) << 16 | u64::from(aad.len)];
+        let hash = (wanted[0] >> 4 ^ wanted[1] << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        for probe in 0..4.min(self.entries) {
+            let at = ENTRY_WORDS * ((hash as usize + probe) & (self.entries - 1));
+            let entry = &mut self.words[at..at + ENTRY_WORDS];
+            let known = entry[0] == wanted[0] && entry[1] == wanted[1];
+            if known || entry[0] == 0 {
+                entry[..2].copy_from_slice(&wanted);
+                self.used = true;
+                return Some((&raw mut entry[2], known));
             }
         }
-        // Whoever was here is computed anew when it comes again.
-        Err(place(0))
+        None
     }
 
-    /// Computes up to [`LANES_MAX`] sums from number `at` on.
-    #[inline(always)]
-    fn some<I: Isa, const N: usize>(
-        &mut self,
-        isa: I,
-        work: &Work<'_>,
-        table: &mut KeyTable,
-        items: &[Item],
-        at: usize,
-        count: usize,
-    ) {
-        let job = |sum: usize| {
-            let item = &items[self.first(sum, items.len())];
-            let aad = work.aad(item.op as usize);
-            // SAFETY: collected as such; the batch is still borrowed.
-            cmac::Job { key: unsafe { &key_of(item).mac }, data: aad.as_ptr(), len: aad.len() }
-        };
-        let mut all = [job(at); LANES_MAX];
-        for (lane, to) in all.iter_mut().enumerate().take(count) {
-            *to = job(at + lane);
-        }
-        // SAFETY: additional data lie within the arena.
-        let macs = unsafe { cmac::group::<I, N>(isa, table, &all[..count]) };
-        for lane in 0..count {
-            // SAFETY: collected as such; the batch is still borrowed.
-            let start = unsafe { key_of(&items[self.first(at + lane, items.len())]) }.start;
-            let sum = u128::from_ne_bytes(start) ^ u128::from_ne_bytes(*macs.get(lane));
-            self.words[2 * (at + lane)] = sum as u64;
-            self.words[2 * (at + lane) + 1] = (sum >> 64) as u64;
-        }
-    }
-
-    #[inline(always)]
-    fn halves(&self) -> *mut u32 {
-        self.words.as_ptr().wrapping_add(self.slots_at).cast::<u32>().cast_mut()
-    }
-
-    #[inline(always)]
-    fn set_slot(&mut self, item: usize, slot: u32) {
-        debug_assert!(item < self.slots_at / 2);
-        // SAFETY: one word an item follows the sums, the first half of them for this.
-        unsafe { self.halves().add(item).write(slot) };
-    }
-
-    #[inline(always)]
-    fn set_first(&mut self, sum: usize, items: usize, item: usize) {
-        debug_assert!(sum < items && items == self.slots_at / 2);
-        // SAFETY: as above, the second half.
-        unsafe { self.halves().add(items + sum).write(item as u32) };
-    }
-
-    #[inline(always)]
-    fn first(&self, sum: usize, items: usize) -> usize {
-        debug_assert!(sum < items && items == self.slots_at / 2);
-        // SAFETY: as above.
-        unsafe { self.halves().add(items + sum).read() as usize }
-    }
-
-    /// The place of an item's sum.
-    #[inline(always)]
-    fn get(&self, index: usize, key: &SivKey) -> *const u8 {
-        debug_assert!(index < self.slots_at / 2);
-        // SAFETY: as above.
-        let slot = unsafe { self.halves().add(index).read() as usize };
-        if slot == 0 { key.without_aad.as_ptr() } else { self.words.as_ptr().wrapping_add(2 * (slot - 1)).cast() }
-    }
-
-    /// Forgets all sums and gives the memory back.
+    /// Forgets everything and gives the memory back.
     #[inline(always)]
     fn wipe(mut self) -> Vec<u64> {
-        let used = &mut self.words[..2 * self.jobs_max];
-        used.fill(0);
-        zeroize::optimization_barrier(used);
+        if self.used {
+            let used = &mut self.words[..ENTRY_WORDS * self.entries];
+            used.fill(0);
+            zeroize::optimization_barrier(used);
+        }
         self.words
     }
 }
 
-/// A window's sums, from one of its items on.
-#[derive(Clone, Copy)]
-struct Window<'s> {
-    sums: &'s Sums,
-    from: usize,
+/// The sums of a group: where each lane's lies.
+struct Sums {
+    places: [*const u64; LANES_MAX],
+    /// For those that no memo holds, and for those with a nonce.
+    own: Results,
 }
 
-impl Window<'_> {
-    /// Runs 1 to [`LANES_MAX`] operations: `N` vectors of lanes hold them.
-    #[inline(always)]
-    fn group<'k, I: Isa, const N: usize>(
-        self,
-        isa: I,
-        work: &mut Work<'_>,
-        table: &mut KeyTable,
-        streams: &mut Streams<'k>,
-        items: &[Item],
-    ) {
+/// A batch on its way.
+struct Run<'k> {
+    kernel: AesKernel,
+    table: KeyTable,
+    streams: Streams<'k>,
+    memo: Memo,
+    /// The key and the additional data of the last group that shared both, and their sum.
+    last: (*const SivKey, Aad, [u64; 2]),
+}
+
+impl Run<'_> {
+    /// Runs the first `count` operations of `items`, of which there are as many as lanes.
+    #[inline]
+    fn group(&mut self, work: &mut Work<'_>, items: &[Item], count: usize) {
+        let mut tags = Results::empty();
         if work.direction() == Direction::Encrypt {
-            let tags = self.synthetic_ivs::<I, N>(isa, work, table, items);
-            for (lane, item) in items.iter().enumerate() {
-                let tag = tags.get(lane);
-                // SAFETY: the batch's check: sixteen bytes of tag; the message's places; the key's batch is borrowed.
-                unsafe {
-                    work.tag(item.op as usize).cast::<[u8; 16]>().write(*tag);
-                    push(isa, streams, item, isa.block(tag));
-                }
-                work.done(item.op as usize);
+            self.synthetic_ivs(work, items, count, &mut tags);
+            for (lane, item) in items[..count].iter().enumerate() {
+                // SAFETY: sixteen bytes; the batch's check of the message's places; its keys are borrowed.
+                unsafe { push(&mut self.streams, item, tags.get(lane).as_ptr()) };
             }
-            return;
+        } else {
+            for item in &items[..count] {
+                // SAFETY: as above, also of the tag's sixteen bytes.
+                unsafe { push(&mut self.streams, item, work.tag(item.op as usize)) };
+            }
+            self.streams.finish();
+            self.synthetic_ivs(work, items, count, &mut tags);
         }
-        for item in items {
+        // Only now: a tag just written would stand in the way of the reads of its message.
+        for (lane, item) in items[..count].iter().enumerate() {
             // SAFETY: as above.
-            unsafe {
-                let tag = _mm_loadu_si128(work.tag(item.op as usize).cast());
-                push(isa, streams, item, tag);
-            }
-        }
-        streams.finish(isa);
-        let tags = self.synthetic_ivs::<I, N>(isa, work, table, items);
-        for (lane, item) in items.iter().enumerate() {
-            // SAFETY: as above.
-            if unsafe { cbc_mac::tag_matches(isa, tags.get(lane), work.tag(item.op as usize), 16) } {
-                work.done(item.op as usize);
-            } else {
-                work.fail(item.op as usize, OpStatus::AuthFailed);
-            }
+            unsafe { cbc_mac::settle(work, item.op as usize, tags.get(lane), item.len) };
         }
     }
 
     /// S2V of a group (RFC 5297, 2.4).
-    #[inline(always)]
-    fn synthetic_ivs<I: Isa, const N: usize>(
-        self,
-        isa: I,
-        work: &Work<'_>,
-        table: &mut KeyTable,
-        items: &[Item],
-    ) -> Results {
+    #[inline]
+    fn synthetic_ivs(&mut self, work: &Work<'_>, items: &[Item], count: usize, tags: &mut Results) {
         // SAFETY: collected as such; the batch is still borrowed.
-        let key = |lane: usize| unsafe { key_of(&items[lane.min(items.len() - 1)]) };
-        let first = key(0);
-        if items.iter().enumerate().all(|(lane, _)| core::ptr::eq(key(lane), first)) {
-            self.s2v::<I, _, N>(isa, work, Shared(&first.mac.schedule), items)
-        } else {
-            let schedules = core::array::from_fn(|lane| &key(lane).mac.schedule);
-            self.s2v::<I, _, N>(isa, work, table.fill::<I, N>(isa, &schedules), items)
+        let first = unsafe { key_of(&items[0]) };
+        let aad = work.op(items[0].op as usize).aad;
+        let (mut one_key, mut one_aad, mut nonces) = (true, true, false);
+        for item in &items[..count] {
+            let op = work.op(item.op as usize);
+            // SAFETY: as above.
+            one_key &= core::ptr::eq(unsafe { key_of(item) }, first);
+            one_aad &= op.aad == aad;
+            nonces |= op.iv_len != 0;
         }
+        let mut sums = Sums { places: [core::ptr::null(); LANES_MAX], own: Results::empty() };
+        self.sum_up(work, items, count, &mut sums, one_key && one_aad);
+        let group = Group { work, items, count, one_key, nonces };
+        s2v(self.kernel, &group, &mut self.table, &mut sums, tags);
     }
 
+    /// Finds or computes the sums of a group behind their additional data; `same` says that all lanes have one.
     #[inline(always)]
-    fn s2v<I: Isa, K: RoundKeys<I>, const N: usize>(self, isa: I, work: &Work<'_>, keys: K, items: &[Item]) -> Results {
-        let nonces = items.iter().any(|item| work.op(item.op as usize).iv_len != 0);
-        let with_nonces = if nonces { Some(self.nonces::<I, K, N>(isa, work, keys, items)) } else { None };
-        let encrypt = work.direction() == Direction::Encrypt;
-        let mut bodies = Bodies::new();
-        let mut edges = [[isa.zero(); N]; 2];
-        for vector in 0..N {
-            let mut pairs = [[cbc_mac::zero(); 4]; 2];
-            for i in 0..I::LEN {
-                let lane = vector * I::LEN + i;
-                let index = lane.min(items.len() - 1);
-                let item = &items[index];
-                // SAFETY: collected as such; the batch is still borrowed.
-                let key = unsafe { key_of(item) };
-                let sum = match &with_nonces {
-                    Some(sums) => sums.get(index).as_ptr(),
-                    None => self.sums.get(self.from + index, key),
-                };
-                let plain = if encrypt { item.input } else { item.output.cast_const() };
-                bodies.set(lane, plain, blocks_of(item));
-                // SAFETY: the message's own bytes, which the batch's check has found within the arena.
-                let pair = unsafe { edges_of(isa, key, _mm_loadu_si128(sum.cast()), plain, item.len as usize) };
-                (pairs[0][i], pairs[1][i]) = pair;
-            }
-            edges[0][vector] = isa.gather(pairs[0]);
-            edges[1][vector] = isa.gather(pairs[1]);
+    fn sum_up(&mut self, work: &Work<'_>, items: &[Item], count: usize, sums: &mut Sums, same: bool) {
+        if same {
+            return self.sum_up_same(work, items, sums);
         }
-        bodies.align(N * I::LEN);
-        let mut states = [isa.zero(); N];
-        // SAFETY: aligned just now; blocks before the last two are whole and the message's own.
-        unsafe { cbc_mac::chain(isa, keys, &bodies, &edges, &mut states) };
-        Results::new::<I, N>(&states)
-    }
-
-    /// The sums with the nonces added, of those operations that have one.
-    #[inline(always)]
-    fn nonces<I: Isa, K: RoundKeys<I>, const N: usize>(
-        self,
-        isa: I,
-        work: &Work<'_>,
-        keys: K,
-        items: &[Item],
-    ) -> Results {
-        let mut all = [[isa.zero(); N]; 3];
-        for vector in 0..N {
-            let mut lanes = [[cbc_mac::zero(); 4]; 3];
-            for i in 0..I::LEN {
-                let index = (vector * I::LEN + i).min(items.len() - 1);
-                let item = &items[index];
-                // SAFETY: collected as such; the batch is still borrowed.
-                let key = unsafe { key_of(item) };
-                let nonce = work.iv(item.op as usize);
-                // SAFETY: the nonce's own bytes, at most sixteen; sixteen bytes of the sum.
-                unsafe {
-                    let block = cbc_mac::load_last(isa, nonce.as_ptr(), nonce.len(), nonce.len());
-                    let padding = cbc_mac::padding(nonce.len());
-                    lanes[0][i] = cbc_mac::xor(cbc_mac::xor(block, padding), key.mac.subkey(nonce.len()));
-                    lanes[1][i] = _mm_loadu_si128(self.sums.get(self.from + index, key).cast());
+        let own = sums.own.as_mut_ptr();
+        let mut missing: [(usize, *mut u64); LANES_MAX] = [(0, core::ptr::null_mut()); LANES_MAX];
+        let mut missed = 0;
+        for (lane, item) in items[..count].iter().enumerate() {
+            // SAFETY: collected as such; the batch is still borrowed.
+            let key = unsafe { key_of(item) };
+            let aad = work.op(item.op as usize).aad;
+            sums.places[lane] = key.without_aad.as_ptr().cast();
+            if aad.len != 0 {
+                let own = own.wrapping_add(2 * lane);
+                let (place, known) = self.memo.find(key, aad).unwrap_or((own, false));
+                sums.places[lane] = place;
+                if !known {
+                    missing[missed] = (lane, place);
+                    missed += 1;
                 }
-                lanes[2][i] = cbc_mac::mask(isa, !nonce.is_empty());
-            }
-            for (all, lanes) in all.iter_mut().zip(lanes) {
-                all[vector] = isa.gather(lanes);
             }
         }
-        let [blocks, mut sums, present] = all;
-        let mut macs = [isa.zero(); N];
-        cbc_mac::step(isa, keys, &mut macs, &blocks);
-        for ((sum, mac), present) in sums.iter_mut().zip(macs).zip(present) {
-            let added = cbc_mac::double_each(isa, *sum).xor(mac);
-            *sum = added.and(present).or(sum.and_not(present));
+        let last = sums.places[count - 1];
+        sums.places[count..].fill(last);
+        if missed != 0 {
+            self.authenticate(work, items, &missing[..missed]);
         }
-        Results::new::<I, N>(&sums)
     }
+
+    /// [`Run::sum_up`] when one sum is enough.
+    #[inline(always)]
+    fn sum_up_same(&mut self, work: &Work<'_>, items: &[Item], sums: &mut Sums) {
+        // SAFETY: collected as such; the batch is still borrowed.
+        let key = unsafe { key_of(&items[0]) };
+        let aad = work.op(items[0].op as usize).aad;
+        if aad.len == 0 {
+            sums.places = [key.without_aad.as_ptr().cast(); LANES_MAX];
+            return;
+        }
+        let place = self.last.2.as_mut_ptr();
+        if !(core::ptr::eq(self.last.0, key) && self.last.1 == aad) {
+            self.authenticate(work, items, &[(0, place)]);
+            (self.last.0, self.last.1) = (key, aad);
+        }
+        sums.places = [place; LANES_MAX];
+    }
+
+    /// Computes sums behind additional data, of one lane or more.
+    #[inline(always)]
+    fn authenticate(&mut self, work: &Work<'_>, items: &[Item], missing: &[(usize, *mut u64)]) {
+        let job = |lane: usize| {
+            let aad = work.aad(items[lane].op as usize);
+            // SAFETY: collected as such; the batch is still borrowed.
+            cmac::Job { key: unsafe { &key_of(&items[lane]).mac }, data: aad.as_ptr(), len: aad.len() }
+        };
+        let mut jobs = [job(missing[0].0); LANES_MAX];
+        for (to, (lane, _)) in jobs.iter_mut().zip(missing) {
+            *to = job(*lane);
+        }
+        let mut macs = Results::empty();
+        cmac::group(self.kernel, &mut self.table, &jobs[..missing.len().min(LANES_MAX)], &mut macs);
+        for (i, (lane, place)) in missing.iter().enumerate() {
+            // SAFETY: collected as such; the place is an entry of the memo, which is not moved, or the group's own.
+            unsafe {
+                let start = _mm_loadu_si128(key_of(&items[*lane]).start.as_ptr().cast());
+                let sum = cbc_mac::xor(start, _mm_loadu_si128(macs.get(i).as_ptr().cast()));
+                _mm_storeu_si128(place.cast(), sum);
+            }
+        }
+    }
+}
+
+/// A group for the end of S2V.
+struct Group<'g, 'w> {
+    work: &'g Work<'w>,
+    /// As many as lanes.
+    items: &'g [Item],
+    /// Those that are not idle.
+    count: usize,
+    /// Whether all have one key.
+    one_key: bool,
+    /// Whether any has a nonce.
+    nonces: bool,
+}
+
+aes_kernels! {
+    /// The end of S2V: nonces and plaintexts.
+    fn s2v(group: &Group<'_, '_>, table: &mut KeyTable, sums: &mut Sums, tags: &mut Results) = s2v_on
+}
+
+#[inline(always)]
+fn s2v_on<I: Isa>(isa: I, group: &Group<'_, '_>, table: &mut KeyTable, sums: &mut Sums, tags: &mut Results) {
+    if group.count <= I::LEN {
+        s2v_vectors::<I, 1>(isa, group, table, sums, tags);
+    } else if I::LEN == 4 {
+        s2v_vectors::<I, 4>(isa, group, table, sums, tags);
+    } else {
+        s2v_vectors::<I, 8>(isa, group, table, sums, tags);
+    }
+}
+
+#[inline(always)]
+fn s2v_vectors<I: Isa, const N: usize>(
+    isa: I,
+    group: &Group<'_, '_>,
+    table: &mut KeyTable,
+    sums: &mut Sums,
+    tags: &mut Results,
+) {
+    let items = &group.items[..N * I::LEN];
+    // SAFETY: collected as such; the batch is still borrowed.
+    let schedule = |lane: usize| unsafe { &key_of(&items[lane % (N * I::LEN)]).mac.schedule };
+    if group.one_key {
+        s2v_lanes::<I, _, N>(isa, Shared(schedule(0)), group, sums, tags);
+    } else {
+        let keys = table.fill::<I, N>(isa, &core::array::from_fn(schedule));
+        s2v_lanes::<I, _, N>(isa, keys, group, sums, tags);
+    }
+}
+
+#[inline(always)]
+fn s2v_lanes<I: Isa, K: RoundKeys<I>, const N: usize>(
+    isa: I,
+    keys: K,
+    group: &Group<'_, '_>,
+    sums: &mut Sums,
+    tags: &mut Results,
+) {
+    let items = &group.items[..N * I::LEN];
+    if group.nonces {
+        add_nonces::<I, K, N>(isa, keys, group, sums);
+    }
+    let encrypt = group.work.direction() == Direction::Encrypt;
+    let mut bodies = Bodies::new();
+    let mut edges = [[isa.zero(); N]; 2];
+    for vector in 0..N {
+        let mut pairs = [[cbc_mac::zero(); 4]; 2];
+        for i in 0..I::LEN {
+            let lane = vector * I::LEN + i;
+            let item = &items[lane];
+            let plain = if encrypt { item.input } else { item.output.cast_const() };
+            bodies.set(lane, plain, cbc_mac::blocks_of(item));
+            // SAFETY: collected as such; the batch is still borrowed, and its check has found the message's own bytes
+            // within the arena; each sum's place holds sixteen bytes.
+            unsafe {
+                let sum = _mm_loadu_si128(sums.places[lane].cast());
+                (pairs[0][i], pairs[1][i]) = edges_of(isa, key_of(item), sum, plain, item.len as usize);
+            }
+        }
+        edges[0][vector] = isa.gather(pairs[0]);
+        edges[1][vector] = isa.gather(pairs[1]);
+    }
+    bodies.align(N * I::LEN);
+    let mut states = [isa.zero(); N];
+    // SAFETY: aligned just now; blocks before the last two are whole and the message's own.
+    unsafe { cbc_mac::chain(isa, keys, &bodies, &edges, &mut states) };
+    tags.set::<I, N>(&states);
+}
+
+/// Adds the nonces of those operations that have one.
+#[inline(always)]
+fn add_nonces<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, group: &Group<'_, '_>, sums: &mut Sums) {
+    let mut all = [[isa.zero(); N]; 3];
+    for vector in 0..N {
+        let mut lanes = [[cbc_mac::zero(); 4]; 3];
+        for i in 0..I::LEN {
+            let item = &group.items[vector * I::LEN + i];
+            // SAFETY: collected as such; the batch is still borrowed.
+            let key = unsafe { key_of(item) };
+            let nonce = group.work.iv(item.op as usize);
+            // SAFETY: the nonce's own bytes, at most sixteen; sixteen bytes of the sum.
+            unsafe {
+                let block = cbc_mac::load_last(isa, nonce.as_ptr(), nonce.len(), nonce.len());
+                let padding = cbc_mac::padding(nonce.len());
+                lanes[0][i] = cbc_mac::xor(cbc_mac::xor(block, padding), key.mac.subkey(nonce.len()));
+                lanes[1][i] = _mm_loadu_si128(sums.places[vector * I::LEN + i].cast());
+            }
+            lanes[2][i] = cbc_mac::mask(isa, !nonce.is_empty());
+        }
+        for (all, lanes) in all.iter_mut().zip(lanes) {
+            all[vector] = isa.gather(lanes);
+        }
+    }
+    let [blocks, mut before, present] = all;
+    let mut macs = [isa.zero(); N];
+    cbc_mac::step(isa, keys, &mut macs, &blocks);
+    for ((sum, mac), present) in before.iter_mut().zip(macs).zip(present) {
+        let added = cbc_mac::double_each(isa, *sum).xor(mac);
+        *sum = added.and(present).or(sum.and_not(present));
+    }
+    sums.own.set::<I, N>(&before);
+    let own = sums.own.as_mut_ptr();
+    sums.places = core::array::from_fn(|lane| own.wrapping_add(2 * lane).cast_const());
 }
 
 /// The last two blocks of the last CMAC of S2V: the plaintext with the sum added to its end, padded, with the subkey.
@@ -451,14 +431,14 @@ unsafe fn edges_of<I: Isa>(isa: I, key: &SivKey, sum: __m128i, plain: *const u8,
 /// 32 bits is enough.
 ///
 /// # Safety
-/// The item was collected as one of this suite; its batch is borrowed until the streams are finished.
+/// The item was collected as one of this suite; its batch is borrowed until the streams are finished; sixteen bytes may
+/// be read from `iv`.
 #[inline(always)]
-unsafe fn push<'k, I: Isa>(isa: I, streams: &mut Streams<'k>, item: &Item, iv: __m128i) {
+unsafe fn push<'k>(streams: &mut Streams<'k>, item: &Item, iv: *const u8) {
     // SAFETY: the caller's promise, and the batch's check of the message's places; SSE2 is part of x86-64.
     unsafe {
-        let counter = _mm_and_si128(iv, _mm_set_epi32(!0x80, !0x80, !0, !0));
+        let iv = _mm_and_si128(_mm_loadu_si128(iv.cast()), _mm_set_epi32(!0x80, !0x80, !0, !0));
         let key: &'k SivKey = key_of(item);
-        let (counter, len) = (streams::swap_counter(counter), item.len as usize);
-        streams.push(isa, &key.cipher, counter, item.input, item.output, len);
+        streams.push(&key.cipher, iv, item.input, item.output, item.len as usize);
     }
 }
