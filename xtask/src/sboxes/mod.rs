@@ -82,6 +82,9 @@ pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
         Ok(())
     })?;
     shelf.write()?;
+    if !shelf.best.lock().unwrap_or_else(PoisonError::into_inner).is_complete() {
+        bail!("some S-boxes have no network yet: search with --seconds");
+    }
     println!("sboxes: {GENERATED} written");
     Ok(Vec::new())
 }

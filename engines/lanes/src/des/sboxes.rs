@@ -7,13 +7,13 @@
 //!
 //! | gates | S1 | S2 | S3 | S4 | S5 | S6 | S7 | S8 | mean |
 //! |---|---|---|---|---|---|---|---|---|---|
-//! | three inputs | 27 | 24 | 24 | 17 | 26 | 25 | 23 | 23 | 23.62 |
+//! | three inputs | 26 | 23 | 24 | 17 | 26 | 24 | 23 | 23 | 23.25 |
 //! | two inputs | 56 | 44 | 49 | 36 | 53 | 47 | 54 | 48 | 48.38 |
 
 use super::word::{Ternary, Word};
 
 /// Gates of the networks of three inputs, S1 to S8.
-pub(crate) const TERNARY_GATES: [u32; 8] = [27, 24, 24, 17, 26, 25, 23, 23];
+pub(crate) const TERNARY_GATES: [u32; 8] = [26, 23, 24, 17, 26, 24, 23, 23];
 
 /// Gates of the networks of two inputs, NOTs included, S1 to S8.
 pub(crate) const BINARY_GATES: [u32; 8] = [56, 44, 49, 36, 53, 47, 54, 48];
@@ -24,63 +24,61 @@ pub(crate) mod ternary {
 
     #[inline(always)]
     pub(crate) fn s1<W: Ternary>(a1: W, a2: W, a3: W, a4: W, a5: W, a6: W) -> [W; 4] {
-        let g1 = a5.ternary::<0xd2>(a6, a4);
-        let g2 = a6.ternary::<0x94>(g1, a4);
-        let g3 = g2.ternary::<0x96>(a2, a1);
-        let g4 = g3.ternary::<0x96>(a4, a3);
-        let g5 = a1.ternary::<0xf2>(g2, g4);
-        let g6 = a4.ternary::<0x43>(a1, a5);
-        let g7 = g4.ternary::<0x87>(a4, g1);
-        let g8 = g7.ternary::<0x38>(a1, g1);
-        let g9 = a5.ternary::<0x4d>(g8, g6);
-        let g10 = a6.ternary::<0xd6>(g1, a3);
-        let g11 = g3.ternary::<0xd2>(g10, g5);
-        let g12 = a6.ternary::<0x9e>(g11, a4);
-        let g13 = g9.ternary::<0xb4>(g12, g5);
-        let g14 = g11.ternary::<0xe2>(a2, g13);
-        let g15 = g7.ternary::<0x72>(g10, g11);
-        let g16 = g14.ternary::<0xca>(g8, g15);
-        let g17 = g9.ternary::<0x4d>(g12, g16);
-        let g18 = g8.ternary::<0xf8>(g7, g17);
-        let g19 = g6.ternary::<0xc9>(g2, a2);
-        let g20 = g19.ternary::<0xe2>(a3, g18);
-        let g21 = g9.ternary::<0x94>(g1, g20);
-        let g22 = g4.ternary::<0x96>(g21, g13);
-        let g23 = g10.ternary::<0x9c>(g17, g20);
-        let g24 = g23.ternary::<0xd8>(g22, a4);
-        let g25 = g16.ternary::<0x96>(a2, g19);
-        let g26 = g15.ternary::<0xe1>(g19, g18);
-        let g27 = g25.ternary::<0xe2>(a4, g26);
-        [g20, g14, g27, g24]
+        let g1 = a4.ternary::<0xe5>(a1, a1);
+        let g2 = a4.ternary::<0xb3>(g1, a5);
+        let g3 = g2.ternary::<0xcb>(a2, a6);
+        let g4 = a6.ternary::<0x92>(a5, g1);
+        let g5 = a6.ternary::<0x67>(a3, g4);
+        let g6 = a5.ternary::<0xf1>(a1, a4);
+        let g7 = a6.ternary::<0x71>(g1, g6);
+        let g8 = g5.ternary::<0xe5>(g7, g3);
+        let g9 = a6.ternary::<0x36>(a3, g1);
+        let g10 = g7.ternary::<0x87>(g9, a4);
+        let g11 = g4.ternary::<0xb8>(a3, g10);
+        let g12 = g5.ternary::<0x91>(g11, g6);
+        let g13 = g11.ternary::<0x7e>(g9, g12);
+        let g14 = g11.ternary::<0x78>(a2, g13);
+        let g15 = g14.ternary::<0xd1>(g3, a3);
+        let g16 = g12.ternary::<0x96>(g15, g1);
+        let g17 = g16.ternary::<0xe2>(a3, g8);
+        let g18 = g12.ternary::<0xd2>(g10, a1);
+        let g19 = g18.ternary::<0x94>(g16, g2);
+        let g20 = g18.ternary::<0x78>(g9, a3);
+        let g21 = g20.ternary::<0xb4>(a2, g19);
+        let g22 = g17.ternary::<0x2d>(g6, g21);
+        let g23 = g3.ternary::<0x9d>(g22, g12);
+        let g24 = g12.ternary::<0x38>(a2, g13);
+        let g25 = g24.ternary::<0xd1>(g3, g9);
+        let g26 = a5.ternary::<0xac>(g23, g25);
+        [g21, g17, g14, g26]
     }
 
     #[inline(always)]
     pub(crate) fn s2<W: Ternary>(a1: W, a2: W, a3: W, a4: W, a5: W, a6: W) -> [W; 4] {
-        let g1 = a5.ternary::<0xe9>(a6, a1);
-        let g2 = a6.ternary::<0xc1>(a1, a2);
-        let g3 = g2.ternary::<0xc3>(a5, a5);
-        let g4 = g3.ternary::<0x68>(a4, a6);
-        let g5 = a4.ternary::<0x96>(a2, a1);
-        let g6 = g5.ternary::<0xe0>(a2, g4);
-        let g7 = g3.ternary::<0xc9>(g6, a3);
-        let g8 = g5.ternary::<0x16>(g7, g3);
-        let g9 = g8.ternary::<0x61>(a2, a1);
-        let g10 = g3.ternary::<0x63>(a1, a1);
-        let g11 = g3.ternary::<0x69>(g2, a3);
-        let g12 = g11.ternary::<0x63>(g9, g10);
-        let g13 = g12.ternary::<0xe2>(g1, g8);
-        let g14 = g7.ternary::<0xb4>(a3, g1);
-        let g15 = g14.ternary::<0xac>(g10, a2);
-        let g16 = a5.ternary::<0x96>(g15, g13);
-        let g17 = g3.ternary::<0x5c>(a4, g14);
-        let g18 = a6.ternary::<0x36>(g7, g17);
-        let g19 = g18.ternary::<0xe9>(g16, g10);
-        let g20 = a4.ternary::<0xc6>(g5, g11);
-        let g21 = g17.ternary::<0xb4>(g13, g20);
-        let g22 = g21.ternary::<0xe2>(a2, g19);
-        let g23 = g4.ternary::<0xe2>(a3, g20);
-        let g24 = a6.ternary::<0xca>(g23, g16);
-        [g14, g24, g22, g13]
+        let g1 = a5.ternary::<0x38>(a4, a2);
+        let g2 = a6.ternary::<0x94>(a3, a2);
+        let g3 = g2.ternary::<0xe7>(g1, g1);
+        let g4 = g3.ternary::<0x2e>(a5, g1);
+        let g5 = a5.ternary::<0x7e>(a6, g4);
+        let g6 = a1.ternary::<0x8f>(a3, g3);
+        let g7 = a6.ternary::<0xc2>(g4, a2);
+        let g8 = a3.ternary::<0xd2>(g7, g5);
+        let g9 = a5.ternary::<0x56>(g4, g8);
+        let g10 = g5.ternary::<0x64>(g9, g6);
+        let g11 = a6.ternary::<0xdb>(a2, g8);
+        let g12 = g2.ternary::<0xe1>(g6, g11);
+        let g13 = g11.ternary::<0x96>(a4, a1);
+        let g14 = g13.ternary::<0xb8>(a6, g12);
+        let g15 = g3.ternary::<0xb8>(a1, g8);
+        let g16 = g12.ternary::<0xc6>(g13, a2);
+        let g17 = g16.ternary::<0x87>(g1, g7);
+        let g18 = g17.ternary::<0x2d>(g15, g6);
+        let g19 = g18.ternary::<0xb8>(a5, g14);
+        let g20 = g17.ternary::<0xe2>(a5, g13);
+        let g21 = g20.ternary::<0x61>(a4, g19);
+        let g22 = g12.ternary::<0x96>(g21, a1);
+        let g23 = g22.ternary::<0xb8>(a2, g10);
+        [g15, g20, g23, g19]
     }
 
     #[inline(always)]
@@ -167,32 +165,31 @@ pub(crate) mod ternary {
 
     #[inline(always)]
     pub(crate) fn s6<W: Ternary>(a1: W, a2: W, a3: W, a4: W, a5: W, a6: W) -> [W; 4] {
-        let g1 = a5.ternary::<0x0d>(a1, a2);
-        let g2 = a6.ternary::<0x69>(a3, a2);
-        let g3 = a6.ternary::<0x92>(a1, a2);
-        let g4 = g2.ternary::<0xe2>(a1, g3);
-        let g5 = g4.ternary::<0xc1>(a5, a3);
-        let g6 = a2.ternary::<0x18>(a1, g2);
-        let g7 = g1.ternary::<0x62>(g5, g6);
-        let g8 = a3.ternary::<0xa4>(a6, g3);
-        let g9 = a5.ternary::<0xb4>(a1, g8);
-        let g10 = a6.ternary::<0x8b>(g9, g6);
-        let g11 = a3.ternary::<0x74>(g5, a6);
-        let g12 = g3.ternary::<0x32>(g11, g10);
-        let g13 = g10.ternary::<0xda>(g2, g12);
-        let g14 = g13.ternary::<0xb4>(a4, g7);
-        let g15 = g1.ternary::<0xe4>(g14, a6);
-        let g16 = g13.ternary::<0x9c>(g2, a1);
-        let g17 = g9.ternary::<0xb8>(a3, g16);
-        let g18 = g17.ternary::<0xd2>(g15, a4);
-        let g19 = g17.ternary::<0xe5>(g10, g7);
-        let g20 = g3.ternary::<0x49>(a4, a5);
-        let g21 = g19.ternary::<0xd2>(g4, g20);
-        let g22 = g5.ternary::<0xf2>(a5, g8);
-        let g23 = g22.ternary::<0xb8>(a4, g21);
-        let g24 = g22.ternary::<0x96>(g20, g17);
-        let g25 = g10.ternary::<0xc9>(g24, a1);
-        [g14, g23, g25, g18]
+        let g1 = a6.ternary::<0x96>(a2, a1);
+        let g2 = a6.ternary::<0xc8>(g1, a2);
+        let g3 = a3.ternary::<0xa4>(a6, g2);
+        let g4 = a5.ternary::<0xb4>(a1, g3);
+        let g5 = g4.ternary::<0xb4>(a3, a2);
+        let g6 = g1.ternary::<0x78>(a3, a1);
+        let g7 = g5.ternary::<0xb2>(g1, g6);
+        let g8 = g2.ternary::<0x49>(a4, a5);
+        let g9 = a6.ternary::<0x42>(a3, g1);
+        let g10 = a6.ternary::<0x8d>(g9, g4);
+        let g11 = g8.ternary::<0xe1>(a1, g10);
+        let g12 = g6.ternary::<0xc1>(a5, a3);
+        let g13 = g12.ternary::<0xf4>(g3, a5);
+        let g14 = g13.ternary::<0x96>(g7, g11);
+        let g15 = a5.ternary::<0x0d>(a1, a2);
+        let g16 = g6.ternary::<0xe6>(g15, g13);
+        let g17 = g12.ternary::<0x3a>(g16, g9);
+        let g18 = g5.ternary::<0x3d>(a3, g17);
+        let g19 = g18.ternary::<0xc2>(g6, g10);
+        let g20 = g17.ternary::<0xc6>(g19, a4);
+        let g21 = g15.ternary::<0xe4>(g20, a6);
+        let g22 = g7.ternary::<0xd2>(g21, a4);
+        let g23 = g5.ternary::<0x9c>(g16, g10);
+        let g24 = g13.ternary::<0xb8>(a4, g23);
+        [g20, g24, g14, g22]
     }
 
     #[inline(always)]
