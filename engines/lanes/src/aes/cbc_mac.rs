@@ -11,6 +11,10 @@
 //! Floor: a step costs one AES instruction a round and vector, so 10 to 14 rounds of 16 lanes take 40 to 56 cycles with
 //! 512-bit vectors; reading blocks into lanes takes 28 loads and insertions a step besides.
 
+// Adaptors of iterators and arrays are functions of their own, which the compiler does not put into a function that
+// enables more instructions; indices are.
+#![allow(clippy::needless_range_loop)]
+
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
@@ -131,9 +135,14 @@ impl KeyTable {
         self.used = true;
         let rounds = lanes[0].rounds();
         for vector in 0..N {
-            let lanes: [&Schedule; 4] = core::array::from_fn(|i| lanes[(vector * I::LEN + i) % LANES_MAX]);
             for round in 0..=rounds {
-                let keys = isa.gather(lanes.map(|schedule| schedule.key(round)));
+                let mut keys = [zero(); 4];
+                for i in 0..I::LEN {
+                    let schedule = lanes[(vector * I::LEN + i) % LANES_MAX];
+                    // SAFETY: up to the schedule's rounds; keys lie sixteen bytes apart.
+                    keys[i] = unsafe { _mm_loadu_si128(schedule.key_ptr(0).add(16 * round).cast()) };
+                }
+                let keys = isa.gather(keys);
                 let place = self.place(round, vector * I::LEN).cast_mut();
                 debug_assert!((vector + 1) * I::LEN <= LANES_MAX);
                 // SAFETY: within the table, which is ours alone.
@@ -192,9 +201,9 @@ impl Bodies {
     pub(super) fn align(&mut self, lanes: usize) {
         self.level = self.steps - self.least;
         if self.level != 0 {
-            for (origin, start) in self.origin[..lanes].iter_mut().zip(&mut self.start) {
-                *start = self.steps as u32 - *start;
-                *origin = origin.wrapping_sub(16 * *start as usize);
+            for lane in 0..lanes.min(LANES_MAX) {
+                self.start[lane] = self.steps as u32 - self.start[lane];
+                self.origin[lane] = self.origin[lane].wrapping_sub(16 * self.start[lane] as usize);
             }
         }
     }
@@ -206,14 +215,14 @@ impl Bodies {
     #[inline(always)]
     unsafe fn read<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
         let mut blocks = [isa.zero(); N];
-        for (vector, block) in blocks.iter_mut().enumerate() {
+        for vector in 0..N {
             let mut lanes = [zero(); 4];
-            for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
+            for i in 0..I::LEN {
                 let origin = self.origin[(vector * I::LEN + i) % LANES_MAX];
                 // SAFETY: the caller's promise.
-                *lane = unsafe { _mm_loadu_si128(origin.wrapping_add(16 * step).cast()) };
+                lanes[i] = unsafe { _mm_loadu_si128(origin.wrapping_add(16 * step).cast()) };
             }
-            *block = isa.gather(lanes);
+            blocks[vector] = isa.gather(lanes);
         }
         blocks
     }
@@ -225,16 +234,16 @@ impl Bodies {
     #[inline(always)]
     unsafe fn read_ragged<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
         let mut blocks = [isa.zero(); N];
-        for (vector, block) in blocks.iter_mut().enumerate() {
+        for vector in 0..N {
             let mut lanes = [zero(); 4];
-            for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
+            for i in 0..I::LEN {
                 let index = (vector * I::LEN + i) % LANES_MAX;
                 let own = self.origin[index].wrapping_add(16 * step);
                 let place = if step >= self.start[index] as usize { own } else { ENTERED.as_ptr().cast() };
                 // SAFETY: the caller's promise, or sixteen bytes of the constant.
-                *lane = unsafe { _mm_loadu_si128(place.cast()) };
+                lanes[i] = unsafe { _mm_loadu_si128(place.cast()) };
             }
-            *block = isa.gather(lanes);
+            blocks[vector] = isa.gather(lanes);
         }
         blocks
     }
@@ -243,13 +252,13 @@ impl Bodies {
     #[inline(always)]
     fn entered<I: Isa, const N: usize>(&self, isa: I, step: usize) -> [I::V; N] {
         let mut masks = [isa.zero(); N];
-        for (vector, to) in masks.iter_mut().enumerate() {
+        for vector in 0..N {
             let mut lanes = [zero(); 4];
-            for (i, lane) in lanes.iter_mut().enumerate().take(I::LEN) {
+            for i in 0..I::LEN {
                 let start = self.start[(vector * I::LEN + i) % LANES_MAX] as usize;
-                *lane = mask(isa, step >= start);
+                lanes[i] = mask(isa, step >= start);
             }
-            *to = isa.gather(lanes);
+            masks[vector] = isa.gather(lanes);
         }
         masks
     }
@@ -266,18 +275,20 @@ pub(super) fn step<I: Isa, K: RoundKeys<I>, const N: usize>(
     states: &mut [I::V; N],
     blocks: &[I::V; N],
 ) {
-    for (vector, (state, block)) in states.iter_mut().zip(blocks).enumerate() {
-        *state = state.xor3(*block, keys.key(isa, 0, vector));
+    let mut own = *states;
+    for vector in 0..N {
+        own[vector] = own[vector].xor3(blocks[vector], keys.key(isa, 0, vector));
     }
     let rounds = keys.rounds();
     middle_rounds!(rounds, |round| {
-        for (vector, state) in states.iter_mut().enumerate() {
-            *state = state.aes_enc(keys.key(isa, round, vector));
+        for vector in 0..N {
+            own[vector] = own[vector].aes_enc(keys.key(isa, round, vector));
         }
     });
-    for (vector, state) in states.iter_mut().enumerate() {
-        *state = state.aes_enc_last(keys.key(isa, rounds, vector));
+    for vector in 0..N {
+        own[vector] = own[vector].aes_enc_last(keys.key(isa, rounds, vector));
     }
+    *states = own;
 }
 
 /// Goes through all steps of a group. The last blocks of every lane, up to `EDGES`, are given; those before lie at
@@ -309,8 +320,8 @@ pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES:
         step(isa, keys, states, &blocks);
         if ragged {
             let entered: [I::V; N] = bodies.entered(isa, at);
-            for ((state, before), entered) in states.iter_mut().zip(before).zip(entered) {
-                *state = state.and(entered).or(before.and_not(entered));
+            for i in 0..N {
+                states[i] = states[i].and(entered[i]).or(before[i].and_not(entered[i]));
             }
         }
     }
@@ -454,9 +465,10 @@ impl Results {
     #[inline(always)]
     pub(super) fn set<I: Isa, const N: usize>(&mut self, states: &[I::V; N]) {
         debug_assert!(N * I::LEN <= LANES_MAX);
-        for (states, blocks) in states.iter().zip(self.blocks.chunks_exact_mut(I::LEN)) {
-            // SAFETY: as many blocks as the vector has.
-            unsafe { states.store(blocks.as_mut_ptr().cast()) };
+        let first = self.blocks.as_mut_ptr().cast::<u8>();
+        for vector in 0..N {
+            // SAFETY: a group has no more lanes than there are blocks.
+            unsafe { states[vector].store(first.add(16 * I::LEN * vector)) };
         }
     }
 

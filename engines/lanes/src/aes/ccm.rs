@@ -7,6 +7,9 @@
 //! Floor, for n blocks of payload and m of additional data: (1 + m + n + 1) × rounds / LEN AES instructions for MAC and
 //! mask, and rounds for each vector of the cipher.
 
+// As in [`super::cbc_mac`].
+#![allow(clippy::needless_range_loop)]
+
 use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
@@ -52,6 +55,7 @@ struct Group<'k> {
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     let mut table = KeyTable::new();
     let mut streams = Streams::new(kernel);
+    let mut tags = Results::empty();
     let mut heads = core::mem::take(&mut scratch.bytes);
     let mut next = 0;
     while work.collect::<Schedule>(&mut next, &mut scratch.items) {
@@ -60,7 +64,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
             continue;
         }
         for items in cbc_mac::by_blocks(scratch).chunks(cbc_mac::lanes(kernel)) {
-            some(kernel, work, &mut table, &mut streams, &mut heads, items);
+            some((kernel, &mut table, &mut streams, &mut tags), work, &mut heads, items);
         }
         streams.finish();
     }
@@ -91,18 +95,15 @@ unsafe fn key_of<'k>(item: &Item) -> &'k Schedule {
 
 /// A group of operations, as many as there are lanes at most.
 fn some(
-    kernel: AesKernel,
+    (kernel, table, streams, tags): (AesKernel, &mut KeyTable, &mut Streams<'_>, &mut Results),
     work: &mut Work<'_>,
-    table: &mut KeyTable,
-    streams: &mut Streams<'_>,
     heads: &mut Vec<u64>,
     items: &[Item],
 ) {
     // SAFETY: collected with this type; the batch is still borrowed.
     let mut group = unsafe { frame(work, heads, items) };
-    let mut tags = Results::empty();
     if work.direction() == Direction::Encrypt {
-        macs(kernel, &group, table, &mut tags);
+        macs(kernel, &group, table, tags);
         add_streams(streams, &group, items);
     } else {
         add_streams(streams, &group, items);
@@ -110,7 +111,7 @@ fn some(
         for (part, item) in group.parts[1].iter_mut().zip(items) {
             part.data = item.output;
         }
-        macs(kernel, &group, table, &mut tags);
+        macs(kernel, &group, table, tags);
     }
     // Only now: a tag just written would stand in the way of the reads of its message.
     for (lane, item) in items.iter().enumerate() {
@@ -233,7 +234,11 @@ fn macs_on<I: Isa>(isa: I, group: &Group<'_>, table: &mut KeyTable, tags: &mut R
 fn vectors<I: Isa, const N: usize>(isa: I, group: &Group<'_>, table: &mut KeyTable, tags: &mut Results) {
     let first = group.keys[0];
     // Idle lanes have the first one's key.
-    if group.keys.iter().all(|key| core::ptr::eq(*key, first)) {
+    let mut one_key = true;
+    for lane in 1..LANES_MAX {
+        one_key &= core::ptr::eq(group.keys[lane], first);
+    }
+    if one_key {
         lanes::<I, _, N>(isa, Shared(first), group, tags);
     } else {
         lanes::<I, _, N>(isa, table.fill::<I, N>(isa, &group.keys), group, tags);
@@ -265,7 +270,10 @@ fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, group: &Group
     }
     let mut counters = [isa.zero(); N];
     for vector in 0..N {
-        let blocks = core::array::from_fn(|i| isa.block(&group.counters[(vector * I::LEN + i) % LANES_MAX]));
+        let mut blocks = [cbc_mac::zero(); 4];
+        for i in 0..I::LEN {
+            blocks[i] = isa.block(&group.counters[(vector * I::LEN + i) % LANES_MAX]);
+        }
         counters[vector] = isa.gather(blocks);
     }
     cbc_mac::step(isa, keys, &mut counters, &[isa.zero(); N]);

@@ -2,6 +2,9 @@
 //!
 //! Floor: a message of n blocks (at least one) costs n × rounds / LEN AES instructions.
 
+// As in [`super::cbc_mac`].
+#![allow(clippy::needless_range_loop)]
+
 use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
@@ -84,12 +87,17 @@ fn group_on<I: Isa>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>], results: &mu
 #[inline(always)]
 fn vectors<I: Isa, const N: usize>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>], results: &mut Results) {
     let first = jobs[0].key;
+    let mut schedules = [&first.schedule; LANES_MAX];
+    let mut one_key = true;
+    for lane in 0..jobs.len().min(LANES_MAX) {
+        schedules[lane] = &jobs[lane].key.schedule;
+        one_key &= core::ptr::eq(jobs[lane].key, first);
+    }
     // SAFETY: who makes a job promises that its bytes may be read.
     unsafe {
-        if jobs.iter().all(|job| core::ptr::eq(job.key, first)) {
+        if one_key {
             lanes::<I, _, N>(isa, Shared(&first.schedule), jobs, results);
         } else {
-            let schedules = core::array::from_fn(|lane| &jobs[lane.min(jobs.len() - 1)].key.schedule);
             lanes::<I, _, N>(isa, table.fill::<I, N>(isa, &schedules), jobs, results);
         }
     }
@@ -101,9 +109,9 @@ fn vectors<I: Isa, const N: usize>(isa: I, table: &mut KeyTable, jobs: &[Job<'_>
 unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: &[Job<'_>], results: &mut Results) {
     let mut bodies = Bodies::new();
     let mut edges = [[isa.zero(); N]];
-    for (vector, edge) in edges[0].iter_mut().enumerate() {
+    for vector in 0..N {
         let mut blocks = [cbc_mac::zero(); 4];
-        for (i, block) in blocks.iter_mut().enumerate().take(I::LEN) {
+        for i in 0..I::LEN {
             let lane = vector * I::LEN + i;
             let job = &jobs[lane.min(jobs.len() - 1)];
             let count = job.len.div_ceil(16).max(1);
@@ -111,9 +119,9 @@ unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: 
             bodies.set(lane, job.data, count);
             // SAFETY: the caller's promise.
             let last = unsafe { cbc_mac::load_last(isa, job.data, job.len, rest) };
-            *block = cbc_mac::xor(cbc_mac::xor(last, cbc_mac::padding(rest)), job.key.subkey(rest));
+            blocks[i] = cbc_mac::xor(cbc_mac::xor(last, cbc_mac::padding(rest)), job.key.subkey(rest));
         }
-        *edge = isa.gather(blocks);
+        edges[0][vector] = isa.gather(blocks);
     }
     bodies.align(N * I::LEN);
     let mut states = [isa.zero(); N];
@@ -129,16 +137,17 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     let mut table = KeyTable::new();
+    let mut tags = Results::empty();
     let mut next = 0;
     while work.collect::<CmacKey>(&mut next, &mut scratch.items) {
         for items in cbc_mac::by_blocks(scratch).chunks(cbc_mac::lanes(kernel)) {
-            some(kernel, work, &mut table, items);
+            some(kernel, work, &mut table, &mut tags, items);
         }
     }
 }
 
 /// A group of operations.
-fn some(kernel: AesKernel, work: &mut Work<'_>, table: &mut KeyTable, items: &[Item]) {
+fn some(kernel: AesKernel, work: &mut Work<'_>, table: &mut KeyTable, tags: &mut Results, items: &[Item]) {
     let job = |item: &Item| {
         // SAFETY: collected with this type; the batch is still borrowed.
         let key = unsafe { item.key::<CmacKey>() };
@@ -148,8 +157,7 @@ fn some(kernel: AesKernel, work: &mut Work<'_>, table: &mut KeyTable, items: &[I
     for (to, item) in jobs.iter_mut().zip(items) {
         *to = job(item);
     }
-    let mut tags = Results::empty();
-    group(kernel, table, &jobs[..items.len().min(LANES_MAX)], &mut tags);
+    group(kernel, table, &jobs[..items.len().min(LANES_MAX)], tags);
     for (lane, item) in items.iter().enumerate() {
         // The tag is the only output.
         // SAFETY: the batch's check: the tag lies within the arena, and its length is the suite's.

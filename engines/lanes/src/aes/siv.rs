@@ -9,6 +9,9 @@
 //! Floor, for 40 bytes under AES-256 and 512-bit vectors: 3 blocks of MAC at 14 rounds over 4 lanes a vector and 14
 //! rounds of one vector of cipher, 24.5 AES instructions, one a cycle.
 
+// As in [`super::cbc_mac`].
+#![allow(clippy::needless_range_loop)]
+
 use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
@@ -55,6 +58,9 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
         streams: Streams::new(kernel),
         memo: Memo::new(core::mem::take(&mut scratch.bytes), work.len()),
         last: (core::ptr::null(), Aad::default(), [0; 2]),
+        sums: Sums { places: [core::ptr::null(); LANES_MAX], own: Results::empty() },
+        macs: Results::empty(),
+        tags: Results::empty(),
     };
     let lanes = cbc_mac::lanes(kernel);
     let mut next = 0;
@@ -155,37 +161,47 @@ struct Run<'k> {
     memo: Memo,
     /// The key and the additional data of the last group that shared both, and their sum.
     last: (*const SivKey, Aad, [u64; 2]),
+    /// A group's, one after the other, so that they are wiped once.
+    sums: Sums,
+    macs: Results,
+    tags: Results,
 }
 
 impl Run<'_> {
     /// Runs the first `count` operations of `items`, of which there are as many as lanes.
     #[inline]
     fn group(&mut self, work: &mut Work<'_>, items: &[Item], count: usize) {
-        let mut tags = Results::empty();
+        let items_here = &items[..count];
         if work.direction() == Direction::Encrypt {
-            self.synthetic_ivs(work, items, count, &mut tags);
-            for (lane, item) in items[..count].iter().enumerate() {
+            self.synthetic_ivs(work, items, count);
+            for (lane, item) in items_here.iter().enumerate() {
                 // SAFETY: sixteen bytes; the batch's check of the message's places; its keys are borrowed.
-                unsafe { push(&mut self.streams, item, tags.get(lane).as_ptr()) };
+                unsafe { push(&mut self.streams, item, self.tags.get(lane).as_ptr()) };
+            }
+            // Only now: a tag just written would stand in the way of the reads of its message.
+            for (lane, item) in items_here.iter().enumerate() {
+                let index = item.op as usize;
+                // SAFETY: as above, also of the tag's sixteen bytes.
+                unsafe { work.tag(index).cast::<[u8; 16]>().write(*self.tags.get(lane)) };
+                work.done(index);
             }
         } else {
-            for item in &items[..count] {
-                // SAFETY: as above, also of the tag's sixteen bytes.
+            for item in items_here {
+                // SAFETY: as above.
                 unsafe { push(&mut self.streams, item, work.tag(item.op as usize)) };
             }
             self.streams.finish();
-            self.synthetic_ivs(work, items, count, &mut tags);
-        }
-        // Only now: a tag just written would stand in the way of the reads of its message.
-        for (lane, item) in items[..count].iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { cbc_mac::settle(work, item.op as usize, tags.get(lane), item.len) };
+            self.synthetic_ivs(work, items, count);
+            for (lane, item) in items_here.iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { cbc_mac::settle(work, item.op as usize, self.tags.get(lane), item.len) };
+            }
         }
     }
 
     /// S2V of a group (RFC 5297, 2.4).
     #[inline]
-    fn synthetic_ivs(&mut self, work: &Work<'_>, items: &[Item], count: usize, tags: &mut Results) {
+    fn synthetic_ivs(&mut self, work: &Work<'_>, items: &[Item], count: usize) {
         // SAFETY: collected as such; the batch is still borrowed.
         let first = unsafe { key_of(&items[0]) };
         let aad = work.op(items[0].op as usize).aad;
@@ -197,38 +213,38 @@ impl Run<'_> {
             one_aad &= op.aad == aad;
             nonces |= op.iv_len != 0;
         }
-        let mut sums = Sums { places: [core::ptr::null(); LANES_MAX], own: Results::empty() };
-        self.sum_up(work, items, count, &mut sums, one_key && one_aad);
+        if one_key && one_aad {
+            self.sum_up_same(work, items);
+        } else {
+            self.sum_up(work, items, count);
+        }
         let group = Group { work, items, count, one_key, nonces };
-        s2v(self.kernel, &group, &mut self.table, &mut sums, tags);
+        s2v(self.kernel, &group, &mut self.table, &mut self.sums, &mut self.tags);
     }
 
-    /// Finds or computes the sums of a group behind their additional data; `same` says that all lanes have one.
+    /// Finds or computes the sums of a group behind their additional data.
     #[inline(always)]
-    fn sum_up(&mut self, work: &Work<'_>, items: &[Item], count: usize, sums: &mut Sums, same: bool) {
-        if same {
-            return self.sum_up_same(work, items, sums);
-        }
-        let own = sums.own.as_mut_ptr();
+    fn sum_up(&mut self, work: &Work<'_>, items: &[Item], count: usize) {
+        let own = self.sums.own.as_mut_ptr();
         let mut missing: [(usize, *mut u64); LANES_MAX] = [(0, core::ptr::null_mut()); LANES_MAX];
         let mut missed = 0;
         for (lane, item) in items[..count].iter().enumerate() {
             // SAFETY: collected as such; the batch is still borrowed.
             let key = unsafe { key_of(item) };
             let aad = work.op(item.op as usize).aad;
-            sums.places[lane] = key.without_aad.as_ptr().cast();
+            self.sums.places[lane] = key.without_aad.as_ptr().cast();
             if aad.len != 0 {
                 let own = own.wrapping_add(2 * lane);
                 let (place, known) = self.memo.find(key, aad).unwrap_or((own, false));
-                sums.places[lane] = place;
+                self.sums.places[lane] = place;
                 if !known {
                     missing[missed] = (lane, place);
                     missed += 1;
                 }
             }
         }
-        let last = sums.places[count - 1];
-        sums.places[count..].fill(last);
+        let last = self.sums.places[count - 1];
+        self.sums.places[count..].fill(last);
         if missed != 0 {
             self.authenticate(work, items, &missing[..missed]);
         }
@@ -236,12 +252,12 @@ impl Run<'_> {
 
     /// [`Run::sum_up`] when one sum is enough.
     #[inline(always)]
-    fn sum_up_same(&mut self, work: &Work<'_>, items: &[Item], sums: &mut Sums) {
+    fn sum_up_same(&mut self, work: &Work<'_>, items: &[Item]) {
         // SAFETY: collected as such; the batch is still borrowed.
         let key = unsafe { key_of(&items[0]) };
         let aad = work.op(items[0].op as usize).aad;
         if aad.len == 0 {
-            sums.places = [key.without_aad.as_ptr().cast(); LANES_MAX];
+            self.sums.places = [key.without_aad.as_ptr().cast(); LANES_MAX];
             return;
         }
         let place = self.last.2.as_mut_ptr();
@@ -249,7 +265,7 @@ impl Run<'_> {
             self.authenticate(work, items, &[(0, place)]);
             (self.last.0, self.last.1) = (key, aad);
         }
-        sums.places = [place; LANES_MAX];
+        self.sums.places = [place; LANES_MAX];
     }
 
     /// Computes sums behind additional data, of one lane or more.
@@ -264,13 +280,12 @@ impl Run<'_> {
         for (to, (lane, _)) in jobs.iter_mut().zip(missing) {
             *to = job(*lane);
         }
-        let mut macs = Results::empty();
-        cmac::group(self.kernel, &mut self.table, &jobs[..missing.len().min(LANES_MAX)], &mut macs);
+        cmac::group(self.kernel, &mut self.table, &jobs[..missing.len().min(LANES_MAX)], &mut self.macs);
         for (i, (lane, place)) in missing.iter().enumerate() {
             // SAFETY: collected as such; the place is an entry of the memo, which is not moved, or the group's own.
             unsafe {
                 let start = _mm_loadu_si128(key_of(&items[*lane]).start.as_ptr().cast());
-                let sum = cbc_mac::xor(start, _mm_loadu_si128(macs.get(i).as_ptr().cast()));
+                let sum = cbc_mac::xor(start, _mm_loadu_si128(self.macs.get(i).as_ptr().cast()));
                 _mm_storeu_si128(place.cast(), sum);
             }
         }
@@ -316,12 +331,16 @@ fn s2v_vectors<I: Isa, const N: usize>(
 ) {
     let items = &group.items[..N * I::LEN];
     // SAFETY: collected as such; the batch is still borrowed.
-    let schedule = |lane: usize| unsafe { &key_of(&items[lane % (N * I::LEN)]).mac.schedule };
+    let first = unsafe { &key_of(&items[0]).mac.schedule };
     if group.one_key {
-        s2v_lanes::<I, _, N>(isa, Shared(schedule(0)), group, sums, tags);
+        s2v_lanes::<I, _, N>(isa, Shared(first), group, sums, tags);
     } else {
-        let keys = table.fill::<I, N>(isa, &core::array::from_fn(schedule));
-        s2v_lanes::<I, _, N>(isa, keys, group, sums, tags);
+        let mut schedules = [first; LANES_MAX];
+        for lane in 1..(N * I::LEN).min(LANES_MAX) {
+            // SAFETY: as above.
+            schedules[lane] = unsafe { &key_of(&items[lane]).mac.schedule };
+        }
+        s2v_lanes::<I, _, N>(isa, table.fill::<I, N>(isa, &schedules), group, sums, tags);
     }
 }
 
@@ -384,20 +403,22 @@ fn add_nonces<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, group: &
             }
             lanes[2][i] = cbc_mac::mask(isa, !nonce.is_empty());
         }
-        for (all, lanes) in all.iter_mut().zip(lanes) {
-            all[vector] = isa.gather(lanes);
+        for i in 0..3 {
+            all[i][vector] = isa.gather(lanes[i]);
         }
     }
     let [blocks, mut before, present] = all;
     let mut macs = [isa.zero(); N];
     cbc_mac::step(isa, keys, &mut macs, &blocks);
-    for ((sum, mac), present) in before.iter_mut().zip(macs).zip(present) {
-        let added = cbc_mac::double_each(isa, *sum).xor(mac);
-        *sum = added.and(present).or(sum.and_not(present));
+    for i in 0..N {
+        let added = cbc_mac::double_each(isa, before[i]).xor(macs[i]);
+        before[i] = added.and(present[i]).or(before[i].and_not(present[i]));
     }
     sums.own.set::<I, N>(&before);
     let own = sums.own.as_mut_ptr();
-    sums.places = core::array::from_fn(|lane| own.wrapping_add(2 * lane).cast_const());
+    for lane in 0..LANES_MAX {
+        sums.places[lane] = own.wrapping_add(2 * lane);
+    }
 }
 
 /// The last two blocks of the last CMAC of S2V: the plaintext with the sum added to its end, padded, with the subkey.
