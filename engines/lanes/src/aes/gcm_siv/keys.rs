@@ -2,7 +2,7 @@
 
 use super::{LANES, Message};
 use crate::aes::isa::{Blocks, Isa};
-use crate::aes::schedule::ROUND_KEYS_MAX;
+use crate::aes::schedule::{ROUND_KEYS_MAX, Schedule};
 
 /// Round keys and hash keys of `G` vectors of lanes.
 pub(super) struct Group<V, const G: usize> {
@@ -141,19 +141,29 @@ unsafe fn answers<I: Isa, const R: usize, const B: usize, const SAME: bool>(
     // SAFETY: the caller's promise.
     let keys = unsafe { [&*lanes[0].key, &*lanes[1].key, &*lanes[2].key, &*lanes[3].key] };
     debug_assert_eq!(R, keys[0].rounds());
-    for round in 0..=R {
-        let key = if SAME {
-            keys[0].splat(isa, round)
-        } else {
-            isa.gather([keys[0].key(round), keys[1].key(round), keys[2].key(round), keys[3].key(round)])
-        };
+    let first = lane_keys::<I, SAME>(isa, keys, 0);
+    for block in blocks.iter_mut() {
+        *block = block.xor(first);
+    }
+    for round in 1..R {
+        let key = lane_keys::<I, SAME>(isa, keys, round);
         for block in blocks.iter_mut() {
-            *block = match round {
-                0 => block.xor(key),
-                _ if round == R => block.aes_enc_last(key),
-                _ => block.aes_enc(key),
-            };
+            *block = block.aes_enc(key);
         }
+    }
+    let last = lane_keys::<I, SAME>(isa, keys, R);
+    for block in blocks.iter_mut() {
+        *block = block.aes_enc_last(last);
+    }
+}
+
+/// Each lane's round key.
+#[inline(always)]
+fn lane_keys<I: Isa, const SAME: bool>(isa: I, keys: [&Schedule; 4], round: usize) -> I::V {
+    if SAME {
+        keys[0].splat(isa, round)
+    } else {
+        isa.gather([keys[0].key(round), keys[1].key(round), keys[2].key(round), keys[3].key(round)])
     }
 }
 

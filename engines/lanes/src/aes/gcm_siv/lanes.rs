@@ -218,16 +218,22 @@ unsafe fn add_stream<I: Isa, const R: usize, const G: usize>(
                 stream[i] = block;
             }
         }
-        for (g, stream) in stream.iter().enumerate() {
-            let rows = isa.transpose(*stream);
-            for i in 0..I::LEN {
+        // All loads come before all stores: a load that follows a masked store close by waits for it.
+        for (g, rows) in stream.iter_mut().enumerate() {
+            *rows = isa.transpose(*rows);
+            for (i, row) in rows.iter_mut().enumerate().take(I::LEN) {
                 let message = &messages[(g * I::LEN + i) % LANES];
                 let here = part::<I>(tile, message.len);
                 // SAFETY: the caller's promise; `part` keeps within `len`.
-                unsafe {
-                    let input = isa.load_partial(message.input.wrapping_add(16 * tile), here);
-                    rows[i].xor(input).store_partial(message.output.wrapping_add(16 * tile), here);
-                }
+                *row = row.xor(unsafe { isa.load_partial(message.input.wrapping_add(16 * tile), here) });
+            }
+        }
+        for (g, rows) in stream.iter().enumerate() {
+            for (i, row) in rows.iter().enumerate().take(I::LEN) {
+                let message = &messages[(g * I::LEN + i) % LANES];
+                let here = part::<I>(tile, message.len);
+                // SAFETY: the caller's promise; `part` keeps within `len`.
+                unsafe { row.store_partial(message.output.wrapping_add(16 * tile), here) };
             }
         }
         tile += I::LEN;
