@@ -9,9 +9,9 @@
 
 use super::isa::{Isa, ROW_MAX};
 use super::rounds::{PASSES_MAX, cipher};
-use super::slices::{Take, blocks_to_slices, keys_to_slices, slices_to_rows, swap_bits};
+use super::slices::{Take, blocks_to_slices, key_to_slices, keys_to_slices, slices_to_rows, swap_bits};
 use super::tables::KEY_SLICES;
-use super::{DesLane, Job};
+use super::{DesKey, DesLane, Job};
 use crate::work::Occupancy;
 
 /// Lanes of the widest instruction set.
@@ -36,7 +36,8 @@ pub(super) struct Memory<W> {
     blocks: [u32; LANES_MAX],
 }
 
-/// Runs the messages `lanes[order[..]]`, at most `LANES` of them, none empty, the longest first.
+/// Runs the messages `lanes[order[..]]`, at most `LANES` of them, none empty, the longest first. Stops where at most
+/// `few` of them have blocks left, and returns how many blocks of each were done.
 ///
 /// # Safety
 /// Inputs may be read and outputs written as far as they say; an output is its input's place or touches no input or
@@ -47,17 +48,27 @@ pub(super) unsafe fn group<I: Isa>(
     job: Job,
     lanes: &[DesLane<'_>],
     order: &[u32],
+    few: usize,
     memory: *mut Memory<I::W>,
-) -> Occupancy {
+    occupancy: &mut Occupancy,
+) -> usize {
     // SAFETY: the caller's promise.
     let memory = unsafe { &mut *memory };
+    let masks = isa.masks();
     let most = place(memory, lanes, order);
+    let first_key: *const DesKey = lanes[order[0] as usize].key;
+    let one_key = order.iter().all(|index| core::ptr::eq(lanes[*index as usize].key, first_key));
     // SAFETY: rows hold 64 words, which are as many numbers as there are lanes; keys hold the slices of each pass.
     unsafe {
         for pass in 0..job.passes {
+            let first = lanes[order[0] as usize].key.words[pass];
+            if one_key {
+                key_to_slices(isa, first, memory.keys[pass].as_mut_ptr());
+                continue;
+            }
             let words = memory.rows[0].as_mut_ptr();
             fill::<I>(words.cast(), order, |index| lanes[index].key.words[pass]);
-            keys_to_slices(isa, words, memory.keys[pass].as_mut_ptr());
+            keys_to_slices(isa, &masks, words, memory.keys[pass].as_mut_ptr());
         }
     }
     let [left, right] = &mut memory.state;
@@ -70,16 +81,18 @@ pub(super) unsafe fn group<I: Isa>(
             let words = memory.rows[0].as_mut_ptr();
             fill::<I>(words.cast(), order, |index| u64::from_le_bytes(lanes[index].iv));
             let (left, right) = if job.encrypt { (left, right) } else { (last, last.add(32)) };
-            blocks_to_slices(isa, words, left, right, Take::Replace);
+            blocks_to_slices(isa, &masks, words, left, right, Take::Replace);
         }
     }
     let keys = memory.keys.as_ptr().cast::<I::W>();
-    let mut occupancy = Occupancy::default();
     let mut active = order.len();
     let mut first = 0;
     while first < most {
         while memory.blocks[active - 1] as usize <= first {
             active -= 1;
+        }
+        if active <= few {
+            break;
         }
         // SAFETY: the caller's promise about inputs.
         unsafe { deal(isa, memory, first, active) };
@@ -88,9 +101,9 @@ pub(super) unsafe fn group<I: Isa>(
             // SAFETY: the state's halves, the chains, keys and rows are places apart, all of their full size.
             unsafe {
                 if job.cbc && job.encrypt {
-                    blocks_to_slices(isa, rows, left, right, Take::Xor);
+                    blocks_to_slices(isa, &masks, rows, left, right, Take::Xor);
                 } else {
-                    blocks_to_slices(isa, rows, left, right, Take::Replace);
+                    blocks_to_slices(isa, &masks, rows, left, right, Take::Replace);
                 }
                 if job.cbc && !job.encrypt {
                     core::ptr::copy_nonoverlapping(left, this, 32);
@@ -98,8 +111,8 @@ pub(super) unsafe fn group<I: Isa>(
                 }
                 (left, right) = cipher(isa, left, right, keys, job.passes, job.encrypt);
                 let mask = (job.cbc && !job.encrypt).then_some(last.cast_const());
-                slices_to_rows(isa, left, right, mask, rows);
-                swap_bits(isa, rows);
+                slices_to_rows(isa, &masks, left, right, mask, rows);
+                swap_bits(isa, &masks, rows);
             }
             (last, this) = (this, last);
             let busy = memory.blocks[..active].partition_point(|blocks| *blocks as usize > first + step);
@@ -109,7 +122,7 @@ pub(super) unsafe fn group<I: Isa>(
         unsafe { collect(isa, memory, first, active) };
         first += I::ROW;
     }
-    occupancy
+    first.min(most)
 }
 
 /// Notes the lanes' places; lanes without a message have no blocks. Returns the longest message's blocks.

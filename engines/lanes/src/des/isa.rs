@@ -7,6 +7,8 @@
 //! Everything here is `#[inline(always)]`: intrinsics become single instructions only within a function that enables
 //! their features, and the stamped entry points are those functions.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use super::few::Vbmi;
 pub(crate) use super::w64::Words64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use super::w256::Avx2;
@@ -21,6 +23,8 @@ pub(crate) const ROW_MAX: usize = 8;
 pub(crate) trait Isa: Copy {
     /// Its word.
     type W: Word;
+    /// Constants of [`Isa::exchange`]; see [`Isa::masks`].
+    type Masks: Copy;
     /// Blocks of 64 bits in a word; lanes are 64 times as many.
     const ROW: usize;
     /// Bits in a word.
@@ -48,9 +52,12 @@ pub(crate) trait Isa: Copy {
     /// # Safety
     /// They may be written.
     unsafe fn store_row(self, to: *mut u8, word: Self::W, blocks: usize);
+    /// The constants of exchanges, hidden from the compiler where it would take them as leave to use other, slower
+    /// instructions.
+    fn masks(self) -> Self::Masks;
     /// Exchanges the bits of `high` whose index has the bit `SHIFT` (a power of two below 64) clear with those of `low`
     /// that have it set, in each 64-bit part. Six such steps transpose 64 words.
-    fn exchange<const SHIFT: u32>(self, low: Self::W, high: Self::W) -> (Self::W, Self::W);
+    fn exchange<const SHIFT: u32>(self, masks: &Self::Masks, low: Self::W, high: Self::W) -> (Self::W, Self::W);
     /// Transposes `ROW` rows of `ROW` numbers. Rows beyond stay as they are.
     fn transpose_row(self, rows: [Self::W; ROW_MAX]) -> [Self::W; ROW_MAX];
     /// S-box `BOX`, counted from 0; inputs and outputs begin with the most significant.
@@ -60,6 +67,9 @@ pub(crate) trait Isa: Copy {
 /// The kernel that runs DES, with the proof that it can.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DesKernel {
+    /// AVX-512, and VBMI and GFNI for few blocks.
+    #[cfg(target_arch = "x86_64")]
+    Vbmi(Vbmi),
     /// AVX-512: 512 lanes, gates of three inputs.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
@@ -73,7 +83,7 @@ pub(crate) enum DesKernel {
 impl DesKernel {
     /// The kernels' names, the preferred ones first.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) const NAMES: &'static [&'static str] = &["avx512", "avx2", "u64"];
+    pub(crate) const NAMES: &'static [&'static str] = &["avx512-vbmi", "avx512", "avx2", "u64"];
     /// The kernels' names.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) const NAMES: &'static [&'static str] = &["u64"];
@@ -83,6 +93,8 @@ impl DesKernel {
     /// The kernel of this name, when this processor can run it.
     pub(crate) fn detect(name: &str) -> Option<DesKernel> {
         match name {
+            #[cfg(target_arch = "x86_64")]
+            "avx512-vbmi" => Vbmi::detect().map(DesKernel::Vbmi),
             #[cfg(target_arch = "x86_64")]
             "avx512" => Avx512::detect().map(DesKernel::Avx512),
             #[cfg(target_arch = "x86_64")]
@@ -96,6 +108,8 @@ impl DesKernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             #[cfg(target_arch = "x86_64")]
+            DesKernel::Vbmi(_) => "avx512-vbmi",
+            #[cfg(target_arch = "x86_64")]
             DesKernel::Avx512(_) => "avx512",
             #[cfg(target_arch = "x86_64")]
             DesKernel::Avx2(_) => "avx2",
@@ -107,7 +121,7 @@ impl DesKernel {
     pub(crate) fn lanes(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
-            DesKernel::Avx512(_) => Avx512::LANES,
+            DesKernel::Vbmi(_) | DesKernel::Avx512(_) => Avx512::LANES,
             #[cfg(target_arch = "x86_64")]
             DesKernel::Avx2(_) => Avx2::LANES,
             DesKernel::Words64 => Words64::LANES,
@@ -120,17 +134,20 @@ impl DesKernel {
 macro_rules! des_kernels {
     ($(#[$doc:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $generic:path) => {
         $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
         $vis unsafe fn $name(kernel: $crate::des::isa::DesKernel, $($arg: $type),*) {
             use $crate::des::isa::{DesKernel, Words64};
             #[cfg(target_arch = "x86_64")]
-            use $crate::des::isa::{Avx2, Avx512};
+            use $crate::des::isa::{Avx2, Avx512, Vbmi};
             #[cfg(target_arch = "x86_64")]
+            #[allow(clippy::too_many_arguments)]
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
             unsafe fn avx512(isa: Avx512, $($arg: $type),*) {
                 // SAFETY: the caller's promise, unchanged.
                 unsafe { $generic(isa, $($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
+            #[allow(clippy::too_many_arguments)]
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
             unsafe fn avx2(isa: Avx2, $($arg: $type),*) {
                 // SAFETY: the caller's promise, unchanged.
@@ -140,7 +157,7 @@ macro_rules! des_kernels {
                 // SAFETY: an `Avx512` exists only where `Avx512::detect` found these features; the rest is the caller's
                 // promise.
                 #[cfg(target_arch = "x86_64")]
-                DesKernel::Avx512(isa) => unsafe { avx512(isa, $($arg),*) },
+                DesKernel::Vbmi(Vbmi(isa)) | DesKernel::Avx512(isa) => unsafe { avx512(isa, $($arg),*) },
                 // SAFETY: an `Avx2` exists only where `Avx2::detect` found these features; the rest is the caller's
                 // promise.
                 #[cfg(target_arch = "x86_64")]

@@ -2,9 +2,12 @@
 //! blocks as it has bits, each block under its own key, so that a step is gates and nothing is looked up.
 //!
 //! [`isa`] are the instruction sets, [`slices`] transposes blocks, [`rounds`] is the cipher, [`group`] works on many
-//! messages side by side. Whatever is secret is only ever worked on by gates and shuffles: running time depends on lengths
-//! alone.
+//! messages side by side. Whatever can go on independently (ECB, and CBC when deciphering) is cut into as many parts as
+//! fill the lanes. Where messages are too few, [`few`] takes them in another way. Whatever is secret is only ever worked on
+//! by gates and shuffles: running time depends on lengths alone.
 
+#[cfg(target_arch = "x86_64")]
+mod few;
 mod group;
 pub(crate) mod isa;
 mod key;
@@ -35,6 +38,10 @@ const WINDOW_OPS: usize = 16_384;
 
 /// Length classes that are told apart by counting; from the last on, lengths are sorted.
 const CLASSES: usize = 128;
+
+/// Blocks that parts of long messages have at most, unless the message is so long that it had more than [`WINDOW_OPS`]
+/// parts.
+const PART_BLOCKS_MAX: usize = 64;
 
 /// One message for [`cbc_messages`].
 #[derive(Clone, Copy)]
@@ -70,6 +77,8 @@ struct Line([u8; 64]);
 pub(crate) struct DesScratch {
     /// The window's messages. Emptied before a run ends.
     lanes: Vec<DesLane<'static>>,
+    /// Messages that were cut into parts. Emptied before a run ends.
+    parts: Vec<DesLane<'static>>,
     /// Their indices, the longest first.
     order: Vec<u32>,
     /// A group's memory.
@@ -160,43 +169,131 @@ pub(crate) unsafe fn cbc_messages(
 /// # Safety
 /// As in [`cbc_messages`].
 unsafe fn messages(kernel: DesKernel, job: Job, lanes: &[DesLane<'_>], scratch: &mut DesScratch) {
-    order_by_length(lanes, &mut scratch.order);
-    let DesScratch { order, memory, occupancy, .. } = scratch;
-    // SAFETY: the caller's promise.
-    unsafe { groups(kernel, job, lanes, order, memory, occupancy) };
+    let DesScratch { parts, order, memory, occupancy, .. } = scratch;
+    let part = if job.is_serial() { usize::MAX } else { part_blocks(kernel.lanes(), lanes) };
+    let lanes = if lanes.iter().any(|lane| lane.len / 8 > part) {
+        // SAFETY: the caller's promise.
+        unsafe { cut(job, part, lanes, parts) };
+        parts.as_slice()
+    } else {
+        lanes
+    };
+    order_by_length(lanes, order);
+    for order in order.chunks(kernel.lanes()) {
+        // SAFETY: the caller's promise; `order` are indices of messages that are not empty, the longest first.
+        unsafe { side_by_side(kernel, job, lanes, order, memory, occupancy) };
+    }
+    parts.clear();
 }
 
-des_kernels! {
-    /// Runs messages in groups.
-    ///
-    /// # Safety
-    /// As in [`cbc_messages`].
-    unsafe fn groups(
-        job: Job,
-        lanes: &[DesLane<'_>],
-        order: &[u32],
-        memory: &mut Vec<Line>,
-        occupancy: &mut Occupancy,
-    ) = groups_on
-}
-
-#[inline(always)]
-unsafe fn groups_on<I: Isa>(
-    isa: I,
+/// Runs messages that fit the lanes in the way that takes the least time.
+///
+/// # Safety
+/// As in [`group::group`].
+unsafe fn side_by_side(
+    kernel: DesKernel,
     job: Job,
     lanes: &[DesLane<'_>],
     order: &[u32],
     memory: &mut Vec<Line>,
     occupancy: &mut Occupancy,
 ) {
+    #[cfg(target_arch = "x86_64")]
+    if let DesKernel::Vbmi(isa) = kernel {
+        let blocks: usize = order.iter().map(|index| lanes[*index as usize].len / 8).sum();
+        let most = lanes[order[0] as usize].len / 8;
+        if few::is_faster(job, order.len(), blocks, most) {
+            // SAFETY: the caller's promise; a `Vbmi` exists only where the features were found.
+            unsafe { few::few(isa, job, lanes, order) };
+            occupancy.add(blocks, 0);
+            return;
+        }
+        let mut done = 0;
+        let few = if job.is_serial() { few::LANES_MAX } else { 0 };
+        // SAFETY: the caller's promise.
+        unsafe { run_group(kernel, job, lanes, order, few, memory, occupancy, &mut done) };
+        // SAFETY: the caller's promise; the group is through with as many blocks of each message.
+        unsafe { few::go_on(isa, job, lanes, order, done) };
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run_group(kernel, job, lanes, order, 0, memory, occupancy, &mut 0) };
+}
+
+des_kernels! {
+    /// Runs a group.
+    ///
+    /// # Safety
+    /// As in [`group::group`].
+    unsafe fn run_group(
+        job: Job,
+        lanes: &[DesLane<'_>],
+        order: &[u32],
+        few: usize,
+        memory: &mut Vec<Line>,
+        occupancy: &mut Occupancy,
+        done: &mut usize,
+    ) = run_group_on
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn run_group_on<I: Isa>(
+    isa: I,
+    job: Job,
+    lanes: &[DesLane<'_>],
+    order: &[u32],
+    few: usize,
+    memory: &mut Vec<Line>,
+    occupancy: &mut Occupancy,
+    done: &mut usize,
+) {
     let lines = size_of::<Memory<I::W>>().div_ceil(size_of::<Line>());
     if memory.len() < lines {
         memory.resize(lines, Line([0; 64]));
     }
-    for order in order.chunks(I::LANES) {
-        // SAFETY: the caller's promise; lines are initialised, aligned, as many as the memory needs.
-        let got = unsafe { group(isa, job, lanes, order, memory.as_mut_ptr().cast()) };
-        occupancy.add(got.busy as usize, got.idle as usize);
+    // SAFETY: the caller's promise; lines are initialised, aligned, and as many as the memory needs.
+    *done = unsafe { group(isa, job, lanes, order, few, memory.as_mut_ptr().cast(), occupancy) };
+}
+
+/// Blocks of the parts that fill `lanes` lanes with these messages.
+fn part_blocks(lanes: usize, messages: &[DesLane<'_>]) -> usize {
+    let blocks: usize = messages.iter().map(|lane| lane.len / 8).sum();
+    let part = blocks.div_ceil(lanes).clamp(1, PART_BLOCKS_MAX);
+    // Lanes take whole rows.
+    if part > isa::ROW_MAX { part.next_multiple_of(isa::ROW_MAX) } else { part }
+}
+
+/// Cuts messages into parts of `part` blocks that may be worked on in any order: each knows its IV.
+///
+/// # Safety
+/// As in [`cbc_messages`].
+unsafe fn cut(job: Job, part: usize, lanes: &[DesLane<'_>], parts: &mut Vec<DesLane<'static>>) {
+    parts.clear();
+    for lane in lanes {
+        let step = 8 * part.max((lane.len / 8).div_ceil(WINDOW_OPS));
+        for at in (0..lane.len).step_by(step) {
+            let mut iv = lane.iv;
+            if job.cbc && at > 0 {
+                // SAFETY: the message has this block of ciphertext; nothing has been written yet.
+                iv = unsafe { lane.input.add(at - 8).cast::<[u8; 8]>().read() };
+            }
+            parts.push(DesLane {
+                // SAFETY: `parts` are emptied before the keys' borrow ends.
+                key: unsafe { &*core::ptr::from_ref(lane.key) },
+                iv,
+                input: lane.input.wrapping_add(at),
+                output: lane.output.wrapping_add(at),
+                len: step.min(lane.len - at),
+            });
+        }
+    }
+}
+
+impl Job {
+    /// Whether a block waits for the one before it.
+    fn is_serial(self) -> bool {
+        self.cbc && self.encrypt
     }
 }
 
@@ -227,6 +324,7 @@ impl DesScratch {
     /// Wipes what was made of keys and data.
     pub(crate) fn wipe(&mut self) {
         self.lanes.clear();
+        self.parts.clear();
         self.memory.fill(Line([0; 64]));
         core::hint::black_box(self.memory.as_mut_ptr());
     }

@@ -29,20 +29,20 @@ fn place(bit: usize) -> (usize, bool) {
 
 /// Exchanges over the three bits of eight words' numbers.
 #[inline(always)]
-fn exchange8<I: Isa, const A: u32, const B: u32, const C: u32>(isa: I, w: [I::W; 8]) -> [I::W; 8] {
+fn exchange8<I: Isa, const A: u32, const B: u32, const C: u32>(isa: I, masks: &I::Masks, w: [I::W; 8]) -> [I::W; 8] {
     let [w0, w1, w2, w3, w4, w5, w6, w7] = w;
-    let (w0, w1) = isa.exchange::<A>(w0, w1);
-    let (w2, w3) = isa.exchange::<A>(w2, w3);
-    let (w4, w5) = isa.exchange::<A>(w4, w5);
-    let (w6, w7) = isa.exchange::<A>(w6, w7);
-    let (w0, w2) = isa.exchange::<B>(w0, w2);
-    let (w1, w3) = isa.exchange::<B>(w1, w3);
-    let (w4, w6) = isa.exchange::<B>(w4, w6);
-    let (w5, w7) = isa.exchange::<B>(w5, w7);
-    let (w0, w4) = isa.exchange::<C>(w0, w4);
-    let (w1, w5) = isa.exchange::<C>(w1, w5);
-    let (w2, w6) = isa.exchange::<C>(w2, w6);
-    let (w3, w7) = isa.exchange::<C>(w3, w7);
+    let (w0, w1) = isa.exchange::<A>(masks, w0, w1);
+    let (w2, w3) = isa.exchange::<A>(masks, w2, w3);
+    let (w4, w5) = isa.exchange::<A>(masks, w4, w5);
+    let (w6, w7) = isa.exchange::<A>(masks, w6, w7);
+    let (w0, w2) = isa.exchange::<B>(masks, w0, w2);
+    let (w1, w3) = isa.exchange::<B>(masks, w1, w3);
+    let (w4, w6) = isa.exchange::<B>(masks, w4, w6);
+    let (w5, w7) = isa.exchange::<B>(masks, w5, w7);
+    let (w0, w4) = isa.exchange::<C>(masks, w0, w4);
+    let (w1, w5) = isa.exchange::<C>(masks, w1, w5);
+    let (w2, w6) = isa.exchange::<C>(masks, w2, w6);
+    let (w3, w7) = isa.exchange::<C>(masks, w3, w7);
     [w0, w1, w2, w3, w4, w5, w6, w7]
 }
 
@@ -91,12 +91,12 @@ unsafe fn write8<W: Copy, const STEP: usize>(to: *mut W, words: [W; 8]) {
 /// # Safety
 /// 64 words at `rows` may be read and written.
 #[inline(always)]
-pub(crate) unsafe fn swap_bits<I: Isa>(isa: I, rows: *mut I::W) {
+pub(crate) unsafe fn swap_bits<I: Isa>(isa: I, masks: &I::Masks, rows: *mut I::W) {
     for group in 0..8 {
         // SAFETY: words 8·group to 8·group + 7 of 64.
         unsafe {
             let at = rows.add(8 * group);
-            write8::<_, 1>(at, exchange8::<I, 1, 2, 4>(isa, read8::<_, 1>(at)));
+            write8::<_, 1>(at, exchange8::<I, 1, 2, 4>(isa, masks, read8::<_, 1>(at)));
         }
     }
 }
@@ -106,14 +106,21 @@ pub(crate) unsafe fn swap_bits<I: Isa>(isa: I, rows: *mut I::W) {
 /// # Safety
 /// 64 words at `rows`, 32 at `left` and at `right` may be read and written, and none of these places overlap.
 #[inline(always)]
-pub(crate) unsafe fn blocks_to_slices<I: Isa>(isa: I, rows: *mut I::W, left: *mut I::W, right: *mut I::W, take: Take) {
+pub(crate) unsafe fn blocks_to_slices<I: Isa>(
+    isa: I,
+    masks: &I::Masks,
+    rows: *mut I::W,
+    left: *mut I::W,
+    right: *mut I::W,
+    take: Take,
+) {
     // SAFETY: the caller's promise.
-    unsafe { swap_bits(isa, rows) };
+    unsafe { swap_bits(isa, masks, rows) };
     for bit in 0..8 {
         let (first, is_right) = place(bit);
         // SAFETY: words bit, bit + 8, … of 64; eight places of a half that begin with a multiple of 8 below 32.
         unsafe {
-            let [s0, s1, s2, s3, s4, s5, s6, s7] = exchange8::<I, 8, 16, 32>(isa, read8::<_, 8>(rows.add(bit)));
+            let [s0, s1, s2, s3, s4, s5, s6, s7] = exchange8::<I, 8, 16, 32>(isa, masks, read8::<_, 8>(rows.add(bit)));
             let to = if is_right { right } else { left }.add(first);
             let mut slices = [s7, s6, s5, s4, s3, s2, s1, s0];
             if take == Take::Xor {
@@ -132,6 +139,7 @@ pub(crate) unsafe fn blocks_to_slices<I: Isa>(isa: I, rows: *mut I::W, left: *mu
 #[inline(always)]
 pub(crate) unsafe fn slices_to_rows<I: Isa>(
     isa: I,
+    masks: &I::Masks,
     left: *const I::W,
     right: *const I::W,
     mask: Option<*const I::W>,
@@ -147,7 +155,7 @@ pub(crate) unsafe fn slices_to_rows<I: Isa>(
                 slices = xor8(slices, read8::<_, 1>(mask.add(first + if is_right { 32 } else { 0 })));
             }
             let [s7, s6, s5, s4, s3, s2, s1, s0] = slices;
-            write8::<_, 8>(rows.add(bit), exchange8::<I, 8, 16, 32>(isa, [s0, s1, s2, s3, s4, s5, s6, s7]));
+            write8::<_, 8>(rows.add(bit), exchange8::<I, 8, 16, 32>(isa, masks, [s0, s1, s2, s3, s4, s5, s6, s7]));
         }
     }
 }
@@ -157,13 +165,13 @@ pub(crate) unsafe fn slices_to_rows<I: Isa>(
 /// # Safety
 /// 64 words at `rows` and [`super::tables::KEY_SLICES`] at `to` may be read and written, and they do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn keys_to_slices<I: Isa>(isa: I, rows: *mut I::W, to: *mut I::W) {
+pub(crate) unsafe fn keys_to_slices<I: Isa>(isa: I, masks: &I::Masks, rows: *mut I::W, to: *mut I::W) {
     // SAFETY: the caller's promise.
-    unsafe { swap_bits(isa, rows) };
+    unsafe { swap_bits(isa, masks, rows) };
     // Bit 0 of each byte is for parity.
     for bit in 1..8 {
         // SAFETY: words bit, bit + 8, … of 64.
-        let slices = unsafe { exchange8::<I, 8, 16, 32>(isa, read8::<_, 8>(rows.add(bit))) };
+        let slices = unsafe { exchange8::<I, 8, 16, 32>(isa, masks, read8::<_, 8>(rows.add(bit))) };
         for (byte, slice) in slices.into_iter().enumerate() {
             let Some(place) = KEY_PLACE[8 * byte + bit] else { continue };
             // SAFETY: places are those of the first copies in `KEY_SLICES`, with the second 28 further on.

@@ -41,7 +41,7 @@ const P: [u8; 32] = [
 ];
 
 /// How far both halves of the key register are rotated in each round, summed up.
-const ROTATIONS: [u8; 16] = [1, 2, 4, 6, 8, 10, 12, 14, 15, 17, 19, 21, 23, 25, 27, 28];
+pub(crate) const ROTATIONS: [u8; 16] = [1, 2, 4, 6, 8, 10, 12, 14, 15, 17, 19, 21, 23, 25, 27, 28];
 
 /// Rotations by round, the first 16 for encryption, the others for decryption.
 pub(crate) const ROTATIONS_BOTH: [[u8; 16]; 2] = [ROTATIONS, reversed(ROTATIONS)];

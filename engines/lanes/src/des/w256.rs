@@ -68,6 +68,7 @@ fn mask(_isa: Avx2, blocks: usize) -> __m256i {
 
 impl Isa for Avx2 {
     type W = W256;
+    type Masks = ();
     const ROW: usize = 4;
 
     #[inline(always)]
@@ -101,7 +102,10 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn exchange<const SHIFT: u32>(self, low: W256, high: W256) -> (W256, W256) {
+    fn masks(self) {}
+
+    #[inline(always)]
+    fn exchange<const SHIFT: u32>(self, (): &(), low: W256, high: W256) -> (W256, W256) {
         // SAFETY: `self` is the proof of AVX2.
         unsafe {
             if SHIFT == 32 {

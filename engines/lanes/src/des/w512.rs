@@ -71,6 +71,36 @@ impl Ternary for W512 {
     }
 }
 
+/// Constants of exchanges.
+#[derive(Clone, Copy)]
+pub(crate) struct Masks {
+    swap8: __m512i,
+    swap16: __m512i,
+    clear: [__m512i; 3],
+    set8: __mmask64,
+    set16: __mmask64,
+    set32: __mmask16,
+}
+
+impl Avx512 {
+    /// The same 16 bytes four times.
+    #[inline(always)]
+    fn repeat(self, bytes: u128) -> __m512i {
+        // SAFETY: `self` is the proof of AVX-512.
+        unsafe { _mm512_broadcast_i32x4(_mm_set_epi64x((bytes >> 64) as i64, bytes as i64)) }
+    }
+}
+
+/// `low` where `clear` is set, else `up`; `down` where `clear` is set, else `high`.
+///
+/// # Safety
+/// The processor has AVX-512.
+#[inline(always)]
+unsafe fn select(clear: __m512i, low: __m512i, high: __m512i, up: __m512i, down: __m512i) -> (__m512i, __m512i) {
+    // SAFETY: the caller's promise.
+    unsafe { (_mm512_ternarylogic_epi64::<0xca>(clear, low, up), _mm512_ternarylogic_epi64::<0xca>(clear, down, high)) }
+}
+
 /// The first `blocks` of eight numbers.
 #[inline(always)]
 fn mask(blocks: usize) -> __mmask8 {
@@ -80,6 +110,7 @@ fn mask(blocks: usize) -> __mmask8 {
 
 impl Isa for Avx512 {
     type W = W512;
+    type Masks = Masks;
     const ROW: usize = 8;
 
     #[inline(always)]
@@ -112,36 +143,45 @@ impl Isa for Avx512 {
         unsafe { _mm512_mask_storeu_epi64(to.cast(), mask(blocks), word.0) }
     }
 
+    #[inline(always)]
+    fn masks(self) -> Masks {
+        core::hint::black_box(Masks {
+            // Each byte's partner is the one whose index differs in the bit that stands for the exchange.
+            swap8: self.repeat(0x0e0f_0c0d_0a0b_0809_0607_0405_0203_0001),
+            swap16: self.repeat(0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302),
+            clear: [1, 2, 4].map(|shift| self.splat(clear_mask(shift)).0),
+            set8: 0xaaaa_aaaa_aaaa_aaaa,
+            set16: 0xcccc_cccc_cccc_cccc,
+            set32: 0xaaaa,
+        })
+    }
+
     /// Bits within bytes move by shifts (port 0) and selections (ports 0 and 5), bytes by masked shuffles (port 5): both
     /// halves of a transposition together keep both ports busy.
     #[inline(always)]
-    fn exchange<const SHIFT: u32>(self, low: W512, high: W512) -> (W512, W512) {
+    fn exchange<const SHIFT: u32>(self, masks: &Masks, low: W512, high: W512) -> (W512, W512) {
+        let (low, high) = (low.0, high.0);
         // SAFETY: `self` is the proof of AVX-512.
-        unsafe {
-            if SHIFT == 32 {
-                let low_new = _mm512_mask_shuffle_epi32::<0xb1>(low.0, 0xaaaa, high.0);
-                return (W512(low_new), W512(_mm512_mask_shuffle_epi32::<0xb1>(high.0, 0x5555, low.0)));
+        let (low, high) = unsafe {
+            match SHIFT {
+                32 => (
+                    _mm512_mask_shuffle_epi32::<0xb1>(low, masks.set32, high),
+                    _mm512_mask_shuffle_epi32::<0xb1>(high, !masks.set32, low),
+                ),
+                16 => (
+                    _mm512_mask_shuffle_epi8(low, masks.set16, high, masks.swap16),
+                    _mm512_mask_shuffle_epi8(high, !masks.set16, low, masks.swap16),
+                ),
+                8 => (
+                    _mm512_mask_shuffle_epi8(low, masks.set8, high, masks.swap8),
+                    _mm512_mask_shuffle_epi8(high, !masks.set8, low, masks.swap8),
+                ),
+                4 => select(masks.clear[2], low, high, _mm512_slli_epi64::<4>(high), _mm512_srli_epi64::<4>(low)),
+                2 => select(masks.clear[1], low, high, _mm512_slli_epi64::<2>(high), _mm512_srli_epi64::<2>(low)),
+                _ => select(masks.clear[0], low, high, _mm512_slli_epi64::<1>(high), _mm512_srli_epi64::<1>(low)),
             }
-            if SHIFT >= 8 {
-                // Each byte's partner is the one whose index differs in the bit that stands for `SHIFT`.
-                let (swap, set) = match SHIFT {
-                    8 => (0x0e0f_0c0d_0a0b_0809_0607_0405_0203_0001u128, 0xaaaa_aaaa_aaaa_aaaau64),
-                    _ => (0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302u128, 0xcccc_cccc_cccc_ccccu64),
-                };
-                let swap = _mm512_broadcast_i32x4(_mm_set_epi64x((swap >> 64) as i64, swap as i64));
-                let low_new = _mm512_mask_shuffle_epi8(low.0, set, high.0, swap);
-                return (W512(low_new), W512(_mm512_mask_shuffle_epi8(high.0, !set, low.0, swap)));
-            }
-            let clear = _mm512_set1_epi64(clear_mask(SHIFT) as i64);
-            let (up, down) = match SHIFT {
-                1 => (_mm512_slli_epi64::<1>(high.0), _mm512_srli_epi64::<1>(low.0)),
-                2 => (_mm512_slli_epi64::<2>(high.0), _mm512_srli_epi64::<2>(low.0)),
-                _ => (_mm512_slli_epi64::<4>(high.0), _mm512_srli_epi64::<4>(low.0)),
-            };
-            // Where the first is set the second, else the third.
-            let low_new = _mm512_ternarylogic_epi64::<0xca>(clear, low.0, up);
-            (W512(low_new), W512(_mm512_ternarylogic_epi64::<0xca>(clear, down, high.0)))
-        }
+        };
+        (W512(low), W512(high))
     }
 
     #[inline(always)]

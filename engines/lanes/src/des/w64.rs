@@ -20,6 +20,7 @@ pub(crate) const fn clear_mask(shift: u32) -> u64 {
 
 impl Isa for Words64 {
     type W = u64;
+    type Masks = ();
     const ROW: usize = 1;
 
     #[inline(always)]
@@ -54,7 +55,10 @@ impl Isa for Words64 {
     }
 
     #[inline(always)]
-    fn exchange<const SHIFT: u32>(self, low: u64, high: u64) -> (u64, u64) {
+    fn masks(self) {}
+
+    #[inline(always)]
+    fn exchange<const SHIFT: u32>(self, (): &(), low: u64, high: u64) -> (u64, u64) {
         let moved = ((low >> SHIFT) ^ high) & clear_mask(SHIFT);
         (low ^ (moved << SHIFT), high ^ moved)
     }
