@@ -1,25 +1,23 @@
 //! ChaCha20-Poly1305 (RFC 8439, 2.8).
 //!
 //! Short messages give each of their blocks a lane: the first one, whose key stream is the one-time key, and those of
-//! their data. What is to be authenticated (additional data, ciphertext) gathers on a tape of whole blocks, behind the
-//! one-time key. Once all lanes of a message have run, its Poly1305 runs in 64-bit words beside the next pass, whose
-//! vectors leave those units of the processor idle.
+//! their data. What is to be authenticated (additional data, ciphertext, lengths) gathers on a tape of whole blocks,
+//! behind the one-time key. Messages whose lanes have all run are authenticated side by side, one a lane of 64 bits.
 //!
 //! Long messages give their first block and what remains behind whole passes a lane each, so that several messages
 //! share those; then each goes through its whole passes by itself, with Poly1305 over several blocks side by side.
 //!
-//! Floor of a 64-byte message with short additional data: two lanes, an eighth of a pass of 550 cycles; its six blocks
-//! of Poly1305 are some 230 instructions in the shadow of that.
+//! Floor of a 64-byte message with short additional data, 16 lanes and IFMA: an eighth of a pass of 550 cycles, and an
+//! eighth of six steps of Poly1305 of 28 cycles each: 90 cycles.
 
 use ciphermill_contract::suite::lists;
 use ciphermill_contract::{Capability, Cost, OpStatus};
-use zeroize::Zeroize;
 
 use super::ChaChaKey;
-use super::cipher::{self, LANES_MAX, Lane, Long, Side, WAITING_MAX, Waiting, mode};
+use super::cipher::{self, LANES_MAX, Lane, Long, WAITING_MAX, Waiting, mode};
 use super::isa::{ChaChaKernel, Isa, chacha_kernels};
 use super::poly::{Poly, word};
-use super::wide::Wide;
+use super::wide::{TOGETHER_MAX, Together, Wide};
 use crate::work::{Item, Scratch, Work};
 
 pub(super) fn capability(kernel: ChaChaKernel) -> Capability {
@@ -50,7 +48,7 @@ fn open_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
 const SHORT_LEN_MAX: usize = 15 * 64;
 
 /// Bytes of additional data of such a message.
-const SHORT_AAD_MAX: usize = 64;
+const SHORT_AAD_MAX: usize = 48;
 
 /// Bytes of a tape before additional data and ciphertext: the first block of key stream, half of it the one-time key.
 const HEAD_LEN: usize = 64;
@@ -59,7 +57,7 @@ const HEAD_LEN: usize = 64;
 const MACS_MAX: usize = 128;
 
 /// Bytes for the tapes of short messages, used round and round.
-const RING_LEN: usize = 12 * 1024;
+const RING_LEN: usize = 20 * 1024;
 
 /// Long messages that share passes.
 const LONGS_MAX: usize = 16;
@@ -73,10 +71,14 @@ const NOWHERE_LEN: usize = 64;
 /// All of these. Tapes begin on cache lines.
 const MEMORY_LEN: usize = NOWHERE_LEN + RING_LEN + LONGS_MAX * LONG_LEN;
 
-// A tape takes at most 128 bytes a lane. In flight are the lanes that wait, those of the pass before and the first ones
-// of a message that began even earlier; the ring loses less than one tape where it wraps.
-const _: () = assert!((WAITING_MAX + LANES_MAX) * 128 + SHORT_LEN_MAX + 128 <= RING_LEN);
-const _: () = assert!(WAITING_MAX + LANES_MAX <= MACS_MAX);
+// A tape takes at most 128 bytes a lane. In flight are the lanes that wait, those of the pass before, the first ones of a
+// message that began even earlier, and the messages that are left between passes; the ring loses less than one tape
+// where it wraps.
+const _: () = assert!((WAITING_MAX + LANES_MAX) * 128 + (TOGETHER_MAX + 1) * (SHORT_LEN_MAX + 128) <= RING_LEN);
+const _: () = assert!(WAITING_MAX + LANES_MAX + TOGETHER_MAX <= MACS_MAX);
+const _: () = assert!(HEAD_LEN + SHORT_AAD_MAX + 16 <= 128);
+// A group reads this far before a tape whose message is shorter than another.
+const _: () = assert!(SHORT_LEN_MAX + 128 <= LONGS_MAX * LONG_LEN);
 
 /// What the first lane of a message encrypts.
 static ZEROS: [u8; 64] = [0; 64];
@@ -94,15 +96,6 @@ struct Mac {
     end: u64,
 }
 
-/// A message being authenticated.
-#[derive(Clone, Copy)]
-struct Current {
-    poly: Poly,
-    at: *const u8,
-    left: usize,
-    op: usize,
-}
-
 /// Short messages on their way to their tags, first in, first out.
 struct Macs {
     list: [Mac; MACS_MAX],
@@ -115,15 +108,13 @@ struct Macs {
     /// Lanes pushed and lanes run, counted over the batch.
     pushed: u64,
     ran: u64,
-    current: Current,
 }
 
 impl Macs {
     #[inline(always)]
     fn new() -> Macs {
         let none = Mac { tape: core::ptr::null(), op: 0, blocks: 0, end: 0 };
-        let current = Current { poly: Poly::default(), at: core::ptr::null(), left: 0, op: usize::MAX };
-        Macs { list: [none; MACS_MAX], head: 0, ready: 0, tail: 0, pushed: 0, ran: 0, current }
+        Macs { list: [none; MACS_MAX], head: 0, ready: 0, tail: 0, pushed: 0, ran: 0 }
     }
 
     /// Counts lanes that ran, and with them messages.
@@ -136,64 +127,52 @@ impl Macs {
     }
 }
 
-/// Poly1305 of the messages that are ready, as work beside a pass.
-struct Shadow<'s, 'a, const MODE: u8> {
-    work: &'s mut Work<'a>,
-    macs: &'s mut Macs,
-}
-
-/// Blocks of Poly1305 that fit beside a double round.
-const STEP_BLOCKS: usize = 8;
-
-impl<const MODE: u8> Side for Shadow<'_, '_, MODE> {
-    #[inline(always)]
-    fn step(&mut self) {
-        let macs = &mut *self.macs;
-        if macs.current.op == usize::MAX {
-            if macs.head == macs.ready {
-                return;
-            }
-            let mac = macs.list[macs.head % MACS_MAX];
-            macs.head += 1;
-            macs.current = Current {
-                // SAFETY: a tape begins with a one-time key.
-                poly: unsafe { Poly::new(mac.tape) },
-                at: mac.tape.wrapping_add(HEAD_LEN),
-                left: mac.blocks as usize,
-                op: mac.op as usize,
-            };
-        }
-        let now = macs.current.left.min(STEP_BLOCKS);
-        let mut poly = macs.current.poly;
-        // SAFETY: `left` blocks lie at `at`.
-        unsafe { poly.blocks(macs.current.at, now) };
-        if now == macs.current.left {
-            conclude::<MODE>(self.work, macs.current.op, &mut poly);
-            macs.current.op = usize::MAX;
-        } else {
-            macs.current.at = macs.current.at.wrapping_add(16 * now);
-            macs.current.left -= now;
-            macs.current.poly = poly;
-        }
-    }
-}
-
-impl<const MODE: u8> Shadow<'_, '_, MODE> {
-    /// Authenticates all messages that are ready.
-    #[inline(always)]
-    fn drain(&mut self) {
-        while self.macs.current.op != usize::MAX || self.macs.head != self.macs.ready {
-            self.step();
-        }
-    }
-}
-
-/// The last block, the tag, the end of an operation.
+/// Authenticates messages that are ready: in full groups, and if it is the `last` time all of them.
 #[inline(always)]
-fn conclude<const MODE: u8>(work: &mut Work<'_>, index: usize, poly: &mut Poly) {
-    let op = work.op(index);
-    poly.block(u64::from(op.aad.len), u64::from(op.input.len));
-    let tag = poly.tag();
+fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut Macs, last: bool) {
+    let together = <I::Wide as Wide<I>>::TOGETHER;
+    while macs.ready - macs.head >= together || last && macs.ready != macs.head {
+        let count = (macs.ready - macs.head).min(together);
+        let none = core::ptr::null();
+        let mut group = Together { keys: [none; TOGETHER_MAX], ends: [none; TOGETHER_MAX], blocks: [0; TOGETHER_MAX] };
+        let mut ops = [0; TOGETHER_MAX];
+        for i in 0..together {
+            // Places that stay empty repeat the first message.
+            let mac = macs.list[(macs.head + if i < count { i } else { 0 }) % MACS_MAX];
+            let op = work.op(mac.op as usize);
+            // SAFETY: the tape has room for one block more, and all lanes that wrote to it have run.
+            unsafe {
+                let end = mac.tape.add(HEAD_LEN + 16 * mac.blocks as usize);
+                let lens = [u64::from(op.aad.len), u64::from(op.input.len)];
+                end.cast_mut().cast::<[[u8; 8]; 2]>().write(lens.map(u64::to_le_bytes));
+                group.ends[i] = end.add(16);
+            }
+            group.keys[i] = mac.tape;
+            group.blocks[i] = u64::from(mac.blocks) + 1;
+            ops[i] = mac.op as usize;
+        }
+        macs.head += count;
+        if count == 1 {
+            // SAFETY: a tape begins with a one-time key; the blocks lie before their end.
+            unsafe {
+                let mut poly = Poly::new(group.keys[0]);
+                let blocks = group.blocks[0] as usize;
+                poly.blocks(group.ends[0].sub(16 * blocks), blocks);
+                conclude::<MODE>(work, ops[0], poly.tag());
+            }
+            continue;
+        }
+        // SAFETY: as above; blocks before a tape's start are memory of this run, since long tapes lie before the ring.
+        let tags = unsafe { I::Wide::tags(isa, &group) };
+        for (op, tag) in ops[..count].iter().zip(tags) {
+            conclude::<MODE>(work, *op, tag);
+        }
+    }
+}
+
+/// The tag, the end of an operation.
+#[inline(always)]
+fn conclude<const MODE: u8>(work: &mut Work<'_>, index: usize, tag: [u64; 2]) {
     let place = work.tag(index);
     if MODE == mode::SEAL {
         // SAFETY: the batch's check: a tag of 16 bytes lies there.
@@ -246,7 +225,7 @@ impl Memory {
         if self.at + len > RING_LEN {
             self.at = 0;
         }
-        let tape = self.start.wrapping_add(NOWHERE_LEN + self.at);
+        let tape = self.ring().wrapping_add(self.at);
         self.at += len.next_multiple_of(64);
         self.used = self.used.max(self.at);
         tape
@@ -255,7 +234,13 @@ impl Memory {
     /// The tape of a long message.
     #[inline(always)]
     fn long(&self, index: usize) -> *mut u8 {
-        self.start.wrapping_add(NOWHERE_LEN + RING_LEN + index * LONG_LEN)
+        self.start.wrapping_add(NOWHERE_LEN + index * LONG_LEN)
+    }
+
+    /// The ring, behind the long tapes.
+    #[inline(always)]
+    fn ring(&self) -> *mut u8 {
+        self.long(LONGS_MAX)
     }
 }
 
@@ -275,12 +260,18 @@ fn run_on<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, scratch: &mut Scr
             let mut in_group = 0;
             while at < items.len() && waiting.has_room() && in_group < LONGS_MAX {
                 let item = &items[at];
-                if is_short(work, item) {
-                    enqueue_short(isa, work, &mut waiting, &mut macs, &mut memory, item);
-                } else {
-                    enqueue_long(isa, work, &mut waiting, &mut macs, &memory, in_group, item);
-                    group[in_group] = *item;
-                    in_group += 1;
+                // SAFETY: there is room, and a long message has fewer than `LANES_MAX` lanes behind its whole passes.
+                unsafe {
+                    if is_short(work, item) {
+                        enqueue_short(isa, work, &mut waiting, &mut macs, &mut memory, item);
+                    } else {
+                        let head = memory.long(in_group);
+                        let tape = Tape { head, data: head.wrapping_add(HEAD_LEN), nowhere: memory.nowhere() };
+                        let whole = item.len as usize - item.len as usize % (64 * I::LEN);
+                        push_lanes(work, &mut waiting, &mut macs, item, &tape, whole);
+                        group[in_group] = *item;
+                        in_group += 1;
+                    }
                 }
                 at += 1;
             }
@@ -288,19 +279,17 @@ fn run_on<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, scratch: &mut Scr
             let last = at == items.len() || in_group != 0;
             while waiting.count() >= I::LEN || last && waiting.count() != 0 {
                 let before = waiting.count();
-                let mut shadow = Shadow::<MODE> { work, macs: &mut macs };
                 // SAFETY: lanes were pushed with places of operations, which the batch's check found apart, and of
                 // tapes, which do not overlap.
-                unsafe { cipher::next_pass::<I, _, MODE>(isa, &mut waiting, &mut shadow) };
+                unsafe { cipher::next_pass::<I, MODE>(isa, &mut waiting) };
                 let ran = before - waiting.count();
-                // What the pass did not hide.
-                shadow.drain();
                 macs.count_run(ran);
+                authenticate::<I, MODE>(isa, work, &mut macs, false);
                 scratch.occupancy.busy += ran as u64;
                 scratch.occupancy.idle += (I::LEN - ran) as u64;
             }
             if last {
-                Shadow::<MODE> { work, macs: &mut macs }.drain();
+                authenticate::<I, MODE>(isa, work, &mut macs, true);
             }
             for (index, item) in group[..in_group].iter().enumerate() {
                 // SAFETY: the lanes of the message's first and last blocks have run, all others have not.
@@ -308,17 +297,15 @@ fn run_on<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, scratch: &mut Scr
             }
         }
     }
-    wipe(&memory, &mut macs, longs);
+    wipe(&memory, longs);
 }
 
 /// Wipes what one-time keys were derived or used in this run.
 #[inline(always)]
-fn wipe(memory: &Memory, macs: &mut Macs, longs: usize) {
-    macs.current.poly.r.zeroize();
-    macs.current.poly.h.zeroize();
+fn wipe(memory: &Memory, longs: usize) {
     // SAFETY: all within the memory, which outlives the run: its stores are not dropped.
     unsafe {
-        core::ptr::write_bytes(memory.start.add(NOWHERE_LEN), 0, memory.used);
+        core::ptr::write_bytes(memory.ring(), 0, memory.used);
         for index in 0..longs {
             core::ptr::write_bytes(memory.long(index), 0, HEAD_LEN);
         }
@@ -336,9 +323,56 @@ fn first_row(work: &Work<'_>, item: &Item) -> u128 {
     u128::from_le_bytes(work.op(item.op as usize).iv) << 32
 }
 
-/// All lanes of a message, and its place among those to be authenticated.
+/// Places of one message's tape.
+struct Tape {
+    /// For the first block of key stream.
+    head: *mut u8,
+    /// For ciphertext.
+    data: *mut u8,
+    /// For what nobody reads.
+    nowhere: *mut u8,
+}
+
+/// Pushes the lanes of a message's first block, and of its data from byte `from` on, a multiple of 64.
+///
+/// # Safety
+/// There is room for them; the places of `tape` have room for 64 bytes a lane.
 #[inline(always)]
-fn enqueue_short<I: Isa>(
+unsafe fn push_lanes(work: &Work<'_>, waiting: &mut Waiting, macs: &mut Macs, item: &Item, tape: &Tape, from: usize) {
+    // SAFETY: collected with this type; the batch is still borrowed.
+    let key = unsafe { item.key::<ChaChaKey>() }.bytes.as_ptr();
+    let row = first_row(work, item);
+    let (input, output) = (item.input, item.output);
+    let (head, nowhere) = (tape.head, tape.nowhere);
+    // SAFETY: the caller's promise.
+    unsafe {
+        waiting.push(Lane { key, counter_nonce: row, input: ZEROS.as_ptr(), output: head, tape: nowhere, len: 64 });
+        let mut left = item.len as usize - from;
+        let mut at = from;
+        let mut counter_nonce = row + from as u128 / 64;
+        while left != 0 {
+            counter_nonce += 1;
+            waiting.push(Lane {
+                key,
+                counter_nonce,
+                input: input.wrapping_add(at),
+                output: output.wrapping_add(at),
+                tape: tape.data.wrapping_add(at - from),
+                len: left.min(64),
+            });
+            at += 64;
+            left = left.saturating_sub(64);
+        }
+    }
+    macs.pushed += 1 + (item.len as usize - from).div_ceil(64) as u64;
+}
+
+/// All lanes of a message, and its place among those to be authenticated.
+///
+/// # Safety
+/// There is room for them.
+#[inline(always)]
+unsafe fn enqueue_short<I: Isa>(
     isa: I,
     work: &Work<'_>,
     waiting: &mut Waiting,
@@ -346,74 +380,26 @@ fn enqueue_short<I: Isa>(
     memory: &mut Memory,
     item: &Item,
 ) {
-    // SAFETY: collected with this type; the batch is still borrowed.
-    let key = unsafe { item.key::<ChaChaKey>() }.bytes.as_ptr();
-    let row = first_row(work, item);
     let aad = work.aad(item.op as usize);
     let (len, aad_len) = (item.len as usize, aad.len().next_multiple_of(16));
-    let tape = memory.tape(HEAD_LEN + SHORT_AAD_MAX + len.next_multiple_of(64));
-    let data = HEAD_LEN + aad_len;
-    if !aad.is_empty() {
-        // SAFETY: at most 64 bytes of additional data; the tape has room for 64 behind its head.
-        unsafe { isa.store_block(isa.load_partial(aad.as_ptr(), aad.len()), tape.add(HEAD_LEN)) };
+    let tape = memory.tape(HEAD_LEN + SHORT_AAD_MAX + 16 + len.next_multiple_of(64));
+    // SAFETY: at most 48 bytes of additional data; the tape has room for 64 bytes behind its head.
+    unsafe {
+        if !aad.is_empty() {
+            isa.store_block(isa.load_partial(aad.as_ptr(), aad.len()), tape.add(HEAD_LEN));
+        }
+        let data = tape.add(HEAD_LEN + aad_len);
+        push_lanes(work, waiting, macs, item, &Tape { head: tape, data, nowhere: memory.nowhere() }, 0);
     }
-    let nowhere = memory.nowhere();
-    waiting.push(Lane { key, counter_nonce: row, input: ZEROS.as_ptr(), output: tape, tape: nowhere, len: 64 });
-    let mut at = 0;
-    while at < len {
-        waiting.push(Lane {
-            key,
-            counter_nonce: row + (at as u128 / 64 + 1),
-            input: item.input.wrapping_add(at),
-            output: item.output.wrapping_add(at),
-            tape: tape.wrapping_add(data + at),
-            len: (len - at).min(64),
-        });
-        at += 64;
-    }
-    macs.pushed += 1 + len.div_ceil(64) as u64;
     let blocks = (aad_len / 16 + len.div_ceil(16)) as u32;
     macs.list[macs.tail % MACS_MAX] = Mac { tape, op: item.op, blocks, end: macs.pushed };
     macs.tail += 1;
 }
 
-/// The lanes of a long message's first block and of those behind whole passes.
-#[inline(always)]
-fn enqueue_long<I: Isa>(
-    _isa: I,
-    work: &Work<'_>,
-    waiting: &mut Waiting,
-    macs: &mut Macs,
-    memory: &Memory,
-    index: usize,
-    item: &Item,
-) {
-    // SAFETY: collected with this type; the batch is still borrowed.
-    let key = unsafe { item.key::<ChaChaKey>() }.bytes.as_ptr();
-    let row = first_row(work, item);
-    let (tape, nowhere) = (memory.long(index), memory.nowhere());
-    waiting.push(Lane { key, counter_nonce: row, input: ZEROS.as_ptr(), output: tape, tape: nowhere, len: 64 });
-    let len = item.len as usize;
-    let whole = len - len % (64 * I::LEN);
-    let mut at = whole;
-    while at < len {
-        waiting.push(Lane {
-            key,
-            counter_nonce: row + (at as u128 / 64 + 1),
-            input: item.input.wrapping_add(at),
-            output: item.output.wrapping_add(at),
-            tape: tape.wrapping_add(HEAD_LEN + at - whole),
-            len: (len - at).min(64),
-        });
-        at += 64;
-    }
-    macs.pushed += 1 + (len - whole).div_ceil(64) as u64;
-}
-
 /// The whole passes of a long message, its Poly1305 and its end.
 ///
 /// # Safety
-/// `tape` is the message's; the lanes of [`enqueue_long`] have run.
+/// `tape` is the message's; the lanes of its first block and of those behind whole passes have run.
 #[inline(always)]
 unsafe fn finish_long<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, tape: *const u8, item: &Item) {
     // SAFETY: collected with this type; the batch is still borrowed.
@@ -447,6 +433,7 @@ unsafe fn finish_long<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, tape:
             wide.finish(isa, &mut poly);
         }
         poly.blocks(rest.0, rest.1);
-        conclude::<MODE>(work, item.op as usize, &mut poly);
+        poly.block(aad.len() as u64, len as u64);
+        conclude::<MODE>(work, item.op as usize, poly.tag());
     }
 }

@@ -37,20 +37,6 @@ pub(super) mod mode {
     pub(in super::super) const OPEN: u8 = 2;
 }
 
-/// Work that runs between double rounds, on units of the processor that vectors leave idle.
-pub(super) trait Side {
-    /// Does a small piece of it.
-    fn step(&mut self);
-}
-
-/// No such work.
-pub(super) struct Idle;
-
-impl Side for Idle {
-    #[inline(always)]
-    fn step(&mut self) {}
-}
-
 /// One block of one message.
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
@@ -111,23 +97,22 @@ impl Waiting {
 
     /// Adds one.
     ///
-    /// # Panics
-    /// When there is no room: whoever adds runs passes in between.
+    /// # Safety
+    /// There is room: since [`Waiting::has_room`] said so, fewer than `LANES_MAX` were added.
     #[inline(always)]
-    pub(super) fn push(&mut self, lane: Lane) {
-        self.set(self.used, lane);
-        self.used += 1;
-    }
-
-    #[inline(always)]
-    fn set(&mut self, at: usize, lane: Lane) {
-        assert!(at < WAITING_MAX);
-        self.counter_nonce[at].write(lane.counter_nonce.to_le_bytes());
-        self.key[at].write(lane.key);
-        self.input[at].write(lane.input);
-        self.output[at].write(lane.output);
-        self.tape[at].write(lane.tape);
-        self.len[at].write(lane.len as u32);
+    pub(super) unsafe fn push(&mut self, lane: Lane) {
+        let at = self.used;
+        debug_assert!(at < WAITING_MAX);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.counter_nonce.get_unchecked_mut(at).write(lane.counter_nonce.to_le_bytes());
+            self.key.get_unchecked_mut(at).write(lane.key);
+            self.input.get_unchecked_mut(at).write(lane.input);
+            self.output.get_unchecked_mut(at).write(lane.output);
+            self.tape.get_unchecked_mut(at).write(lane.tape);
+            self.len.get_unchecked_mut(at).write(lane.len as u32);
+        }
+        self.used = at + 1;
     }
 
     /// A lane that has been set.
@@ -139,10 +124,10 @@ impl Waiting {
         // SAFETY: the caller's promise; all fields of a lane are set together.
         unsafe {
             (
-                self.input[at].assume_init(),
-                self.output[at].assume_init(),
-                self.tape[at].assume_init(),
-                self.len[at].assume_init() as usize,
+                self.input.get_unchecked(at).assume_init(),
+                self.output.get_unchecked(at).assume_init(),
+                self.tape.get_unchecked(at).assume_init(),
+                self.len.get_unchecked(at).assume_init() as usize,
             )
         }
     }
@@ -226,13 +211,15 @@ fn double_round<V: Words>(x: &mut [V; 16]) {
 
 /// All rounds and the final addition.
 #[inline(always)]
-fn permute<V: Words, S: Side>(start: [V; 16], side: &mut S) -> [V; 16] {
+fn permute<V: Words>(start: [V; 16]) -> [V; 16] {
     let mut x = start;
     for _ in 0..DOUBLE_ROUNDS {
         double_round(&mut x);
-        side.step();
     }
-    core::array::from_fn(|i| x[i].add(start[i]))
+    for i in 0..16 {
+        x[i] = x[i].add(start[i]);
+    }
+    x
 }
 
 /// Adds a block of key stream to a lane's data.
@@ -272,7 +259,7 @@ unsafe fn put<I: Isa, const MODE: u8>(isa: I, lane: (*const u8, *mut u8, *mut u8
 /// At least one lane waits; every waiting lane's places are valid for its length, and no lane writes what another reads
 /// or writes.
 #[inline(always)]
-pub(super) unsafe fn pass<I: Isa, S: Side, const MODE: u8>(isa: I, waiting: &mut Waiting, side: &mut S) {
+pub(super) unsafe fn pass<I: Isa, const MODE: u8>(isa: I, waiting: &mut Waiting) {
     let (first, count) = (waiting.first, waiting.count().min(I::LEN));
     if count < I::LEN {
         waiting.fill_up(I::LEN);
@@ -282,13 +269,16 @@ pub(super) unsafe fn pass<I: Isa, S: Side, const MODE: u8>(isa: I, waiting: &mut
     let start = unsafe {
         let keys = waiting.key.as_ptr().add(first).cast::<*const u8>();
         let rows = waiting.counter_nonce.as_ptr().add(first).cast::<u8>();
-        let low = core::array::from_fn(|j| isa.load_quarters(keys.add(I::QUARTERS * j), 0));
-        let high = core::array::from_fn(|j| isa.load_quarters(keys.add(I::QUARTERS * j), 16));
-        let last = core::array::from_fn(|j| isa.load(rows.add(16 * I::QUARTERS * j)));
-        let (low, high, last) = (isa.transpose(low), isa.transpose(high), isa.transpose(last));
-        state(isa, low, high, last)
+        let zero = isa.splat(0);
+        let (mut low, mut high, mut last) = ([zero; 4], [zero; 4], [zero; 4]);
+        for j in 0..4 {
+            low[j] = isa.load_quarters(keys.add(I::QUARTERS * j), 0);
+            high[j] = isa.load_quarters(keys.add(I::QUARTERS * j), 16);
+            last[j] = isa.load(rows.add(16 * I::QUARTERS * j));
+        }
+        state(isa, isa.transpose(low), isa.transpose(high), isa.transpose(last))
     };
-    let streams = streams(isa, permute(start, side));
+    let streams = streams(isa, permute(start));
     for (j, vector) in streams.iter().enumerate() {
         for (k, stream) in vector.iter().enumerate().take(I::QUARTERS) {
             let lane = I::QUARTERS * j + k;
@@ -306,30 +296,43 @@ pub(super) unsafe fn pass<I: Isa, S: Side, const MODE: u8>(isa: I, waiting: &mut
 /// # Safety
 /// As [`pass`].
 #[inline(always)]
-pub(super) unsafe fn next_pass<I: Isa, S: Side, const MODE: u8>(isa: I, waiting: &mut Waiting, side: &mut S) {
+pub(super) unsafe fn next_pass<I: Isa, const MODE: u8>(isa: I, waiting: &mut Waiting) {
     // SAFETY: the caller's promise.
     unsafe {
         match waiting.count() {
-            count if count > 2 * I::QUARTERS => pass::<I, S, MODE>(isa, waiting, side),
-            count if count > I::QUARTERS => few::<I, S, MODE, 2>(isa, waiting, side),
-            _ => few::<I, S, MODE, 1>(isa, waiting, side),
+            count if count > 2 * I::QUARTERS => pass::<I, MODE>(isa, waiting),
+            count if count > I::QUARTERS => few::<I, MODE, 2>(isa, waiting),
+            _ => few::<I, MODE, 1>(isa, waiting),
         }
     }
 }
 
-/// A state with a vector a word.
+/// A state with a vector a word. No closures here and elsewhere in the kernels: a closure lacks the features that its
+/// intrinsics need to be inlined.
 #[inline(always)]
 fn state<I: Isa>(isa: I, low: [I::V; 4], high: [I::V; 4], last: [I::V; 4]) -> [I::V; 16] {
-    let constants = CONSTANTS.map(|word| isa.splat(word));
-    core::array::from_fn(|i| [constants, low, high, last][i / 4][i % 4])
+    let mut state = [isa.splat(0); 16];
+    for i in 0..4 {
+        state[i] = isa.splat(CONSTANTS[i]);
+        state[4 + i] = low[i];
+        state[8 + i] = high[i];
+        state[12 + i] = last[i];
+    }
+    state
 }
 
 /// The blocks of key stream in a state: entry `[j][k]` is that of lane `QUARTERS · j + k`.
 #[inline(always)]
 fn streams<I: Isa>(isa: I, words: [I::V; 16]) -> [[I::B; 4]; 4] {
-    let rows: [[I::V; 4]; 4] =
-        core::array::from_fn(|g| isa.transpose([words[4 * g], words[4 * g + 1], words[4 * g + 2], words[4 * g + 3]]));
-    core::array::from_fn(|j| isa.blocks([rows[0][j], rows[1][j], rows[2][j], rows[3][j]]))
+    let rows = |g: usize| [words[4 * g], words[4 * g + 1], words[4 * g + 2], words[4 * g + 3]];
+    let rows = [rows(0), rows(1), rows(2), rows(3)];
+    let [a, b, c, d] = [isa.transpose(rows[0]), isa.transpose(rows[1]), isa.transpose(rows[2]), isa.transpose(rows[3])];
+    [
+        isa.blocks([a[0], b[0], c[0], d[0]]),
+        isa.blocks([a[1], b[1], c[1], d[1]]),
+        isa.blocks([a[2], b[2], c[2], d[2]]),
+        isa.blocks([a[3], b[3], c[3], d[3]]),
+    ]
 }
 
 /// Runs the first `GROUPS · QUARTERS` waiting lanes, or all if they are fewer.
@@ -337,22 +340,21 @@ fn streams<I: Isa>(isa: I, words: [I::V; 16]) -> [[I::B; 4]; 4] {
 /// # Safety
 /// As [`pass`].
 #[inline(always)]
-pub(super) unsafe fn few<I: Isa, S: Side, const MODE: u8, const GROUPS: usize>(
-    isa: I,
-    waiting: &mut Waiting,
-    side: &mut S,
-) {
+pub(super) unsafe fn few<I: Isa, const MODE: u8, const GROUPS: usize>(isa: I, waiting: &mut Waiting) {
     let (first, len) = (waiting.first, GROUPS * I::QUARTERS);
     let count = waiting.count().min(len);
     if count < len {
         waiting.fill_up(len);
     }
-    // SAFETY: `len` lanes from `first` have keys, counters and nonces.
-    let start: [[I::V; 4]; GROUPS] = core::array::from_fn(|g| unsafe {
-        let keys = waiting.key.as_ptr().add(first + g * I::QUARTERS).cast::<*const u8>();
-        let rows = waiting.counter_nonce.as_ptr().add(first + g * I::QUARTERS).cast::<u8>();
-        [isa.splat_quarter(&CONSTANTS), isa.load_quarters(keys, 0), isa.load_quarters(keys, 16), isa.load(rows)]
-    });
+    let mut start = [[isa.splat_quarter(&CONSTANTS); 4]; GROUPS];
+    for (g, [_, low, high, last]) in start.iter_mut().enumerate() {
+        // SAFETY: `len` lanes from `first` have keys, counters and nonces.
+        unsafe {
+            let keys = waiting.key.as_ptr().add(first + g * I::QUARTERS).cast::<*const u8>();
+            let rows = waiting.counter_nonce.as_ptr().add(first + g * I::QUARTERS).cast::<u8>();
+            (*low, *high, *last) = (isa.load_quarters(keys, 0), isa.load_quarters(keys, 16), isa.load(rows));
+        }
+    }
     let mut x = start;
     for _ in 0..DOUBLE_ROUNDS {
         for [a, b, c, d] in &mut x {
@@ -363,10 +365,10 @@ pub(super) unsafe fn few<I: Isa, S: Side, const MODE: u8, const GROUPS: usize>(
             quarter_round(a, b, c, d);
             (*b, *c, *d) = (b.turn::<3>(), c.turn::<2>(), d.turn::<1>());
         }
-        side.step();
     }
     for g in 0..GROUPS {
-        let streams = isa.blocks(core::array::from_fn(|i| x[g][i].add(start[g][i])));
+        let ([a, b, c, d], [a0, b0, c0, d0]) = (x[g], start[g]);
+        let streams = isa.blocks([a.add(a0), b.add(b0), c.add(c0), d.add(d0)]);
         for (k, stream) in streams.iter().enumerate().take(I::QUARTERS) {
             let lane = I::QUARTERS * g + k;
             if lane < count {
@@ -391,14 +393,20 @@ impl<V: Words> Long<V> {
     /// 32 bytes may be read at `key`.
     #[inline(always)]
     pub(super) unsafe fn new<I: Isa<V = V>>(isa: I, key: *const u8, counter_nonce: u128) -> Long<V> {
-        let bytes: [[u8; 16]; 16] =
-            core::array::from_fn(|i| counter_nonce.wrapping_add(i as u128 * (i < I::LEN) as u128).to_le_bytes());
-        // SAFETY: the caller's promise; an array of `LEN` rows.
+        let mut rows = [[0; 16]; 16];
+        for (row, number) in rows.iter_mut().zip(0..I::LEN as u128) {
+            *row = counter_nonce.wrapping_add(number).to_le_bytes();
+        }
+        let zero = isa.splat(0);
+        let (mut low, mut high, mut last) = ([zero; 4], [zero; 4], [zero; 4]);
+        // SAFETY: the caller's promise; an array of at least `LEN` rows.
         unsafe {
-            let word = |at: usize| isa.splat(u32::from_le_bytes(key.add(4 * at).cast::<[u8; 4]>().read()));
-            let last = core::array::from_fn(|j| isa.load(bytes.as_ptr().add(I::QUARTERS * j).cast()));
-            let low = core::array::from_fn(word);
-            let high = core::array::from_fn(|i| word(4 + i));
+            let words = key.cast::<[[u8; 4]; 8]>().read();
+            for i in 0..4 {
+                low[i] = isa.splat(u32::from_le_bytes(words[i]));
+                high[i] = isa.splat(u32::from_le_bytes(words[4 + i]));
+                last[i] = isa.load(rows.as_ptr().add(I::QUARTERS * i).cast());
+            }
             Long { start: state(isa, low, high, isa.transpose(last)), step: isa.splat(I::LEN as u32) }
         }
     }
@@ -409,7 +417,7 @@ impl<V: Words> Long<V> {
     /// `64 · LEN` bytes may be read from `input` and written to `output`, which is the same place or apart.
     #[inline(always)]
     pub(super) unsafe fn blocks<I: Isa<V = V>>(&mut self, isa: I, input: *const u8, output: *mut u8) {
-        let streams = streams(isa, permute(self.start, &mut Idle));
+        let streams = streams(isa, permute(self.start));
         self.start[12] = self.start[12].add(self.step);
         for (j, vector) in streams.iter().enumerate() {
             for (k, stream) in vector.iter().enumerate().take(I::QUARTERS) {

@@ -9,7 +9,7 @@
 //! block. Several messages side by side hide the chain.
 
 /// Where the clamp (RFC 8439, 2.5) leaves bits, lower and upper word.
-const CLAMP: [u64; 2] = [0x0fff_fffc_0fff_ffff, 0x0fff_fffc_0fff_fffc];
+pub(super) const CLAMP: [u64; 2] = [0x0fff_fffc_0fff_ffff, 0x0fff_fffc_0fff_fffc];
 
 /// One message's authenticator on its way. Whoever leaves one in memory wipes it.
 #[derive(Clone, Copy, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Poly {
     /// The sum; its top word is at most 7.
     pub(super) h: [u64; 3],
     /// What is added at the end.
-    pad: [u64; 2],
+    pub(super) pad: [u64; 2],
 }
 
 /// A word of a little-endian number.
@@ -53,20 +53,31 @@ impl Poly {
     /// One block of 16 bytes.
     #[inline(always)]
     pub(super) fn block(&mut self, low: u64, high: u64) {
-        let ([r0, r1], [h0, h1, h2]) = (self.r, self.h);
-        let wrapped = r1 + (r1 >> 2);
+        let [h0, h1, h2] = self.h;
         let (h0, carry) = h0.overflowing_add(low);
         let (h1, carry) = h1.carrying_add_stable(high, carry);
-        let h2 = h2 + 1 + u64::from(carry);
+        self.h = [h0, h1, h2 + 1 + u64::from(carry)];
+        self.multiply();
+    }
 
+    /// Multiplies the sum, whose top word is at most 7, by `r`.
+    #[inline(always)]
+    pub(super) fn multiply(&mut self) {
+        let ([r0, r1], [h0, h1, h2]) = (self.r, self.h);
+        let wrapped = r1 + (r1 >> 2);
         let low = product(h0, r0) + product(h1, wrapped);
         let middle = product(h0, r1) + product(h1, r0) + u128::from(h2 * wrapped) + (low >> 64);
-        let top = h2 * r0 + (middle >> 64) as u64;
+        self.h = [low as u64, middle as u64, h2 * r0 + (middle >> 64) as u64];
+        self.fold();
+    }
 
-        // What lies above 2^130 comes back five times: a quarter of `top & !3`, and four quarters more.
+    /// Takes what lies above 2^130 back, five times: a quarter of `top & !3`, and four quarters more.
+    #[inline(always)]
+    pub(super) fn fold(&mut self) {
+        let [h0, h1, top] = self.h;
         let back = (top & !3) + (top >> 2);
-        let (h0, carry) = (low as u64).overflowing_add(back);
-        let (h1, carry) = (middle as u64).overflowing_add(u64::from(carry));
+        let (h0, carry) = h0.overflowing_add(back);
+        let (h1, carry) = h1.overflowing_add(u64::from(carry));
         self.h = [h0, h1, (top & 3) + u64::from(carry)];
     }
 

@@ -2,10 +2,10 @@
 //! begins with the counter.
 
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::{Capability, Cost, OpStatus, Reason};
+use ciphermill_contract::{Capability, Cost, Op, OpStatus, Reason};
 
 use super::ChaChaKey;
-use super::cipher::{self, Idle, Lane, Long, Waiting, mode};
+use super::cipher::{self, Lane, Long, Waiting, mode};
 use super::isa::{ChaChaKernel, Isa, chacha_kernels};
 use crate::work::{Item, Scratch, Work};
 
@@ -35,7 +35,7 @@ fn run_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
                 scratch.occupancy.busy += waiting.count().min(I::LEN) as u64;
                 scratch.occupancy.idle += I::LEN.saturating_sub(waiting.count()) as u64;
                 // SAFETY: lanes were pushed with places of operations, which the batch's check found apart.
-                unsafe { cipher::next_pass::<I, Idle, { mode::STREAM }>(isa, &mut waiting, &mut Idle) };
+                unsafe { cipher::next_pass::<I, { mode::STREAM }>(isa, &mut waiting) };
             }
         }
     }
@@ -48,7 +48,7 @@ fn enqueue<I: Isa>(isa: I, work: &mut Work<'_>, waiting: &mut Waiting, item: &It
     let index = item.op as usize;
     // SAFETY: collected with this type; the batch is still borrowed.
     let key = unsafe { item.key::<ChaChaKey>() }.bytes.as_ptr();
-    let (len, mut row) = (item.len as usize, counter_nonce(work.iv(index)));
+    let (len, mut row) = (item.len as usize, counter_nonce(work.op(index)));
     // RFC 8439 does not say what follows the last of 2^32 blocks.
     if (row & u128::from(u32::MAX)) + len.div_ceil(64) as u128 > 1 << 32 {
         return work.fail(index, OpStatus::BadInput(Reason::InputTooLong));
@@ -77,11 +77,9 @@ fn enqueue<I: Isa>(isa: I, work: &mut Work<'_>, waiting: &mut Waiting, item: &It
     work.done(index);
 }
 
-/// The last row of the state.
+/// The last row of the state: counter and nonce. Bytes of `iv` behind a short one fall out at the top.
 #[inline(always)]
-fn counter_nonce(iv: &[u8]) -> u128 {
-    match iv.first_chunk::<16>() {
-        Some(iv) => u128::from_le_bytes(*iv),
-        None => iv.iter().rev().fold(0, |row, byte| row << 8 | u128::from(*byte)) << 32,
-    }
+fn counter_nonce(op: &Op) -> u128 {
+    let row = u128::from_le_bytes(op.iv);
+    if op.iv_len == 16 { row } else { row << 32 }
 }

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::isa::{Isa, Words};
 use super::portable::copy_short;
-use super::wide::Serial;
+use super::wide::{LongIsa, Longs, Wide26};
 
 /// AVX2 (and BMI1, BMI2, LZCNT, POPCNT), found on this processor.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl Words for V8 {
 impl Isa for Avx2 {
     type V = V8;
     type B = [__m256i; 2];
-    type Wide = Serial;
+    type Wide = Wide26<L4>;
     const QUARTERS: usize = 2;
 
     #[inline(always)]
@@ -177,6 +177,84 @@ impl Isa for Avx2 {
         unsafe {
             self.store_block(block, bytes.as_mut_ptr());
             copy_short(bytes.as_ptr(), to, len.min(64));
+        }
+    }
+}
+
+/// Four 64-bit numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct L4(__m256i);
+
+impl Longs for L4 {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: an `L4` exists only where `Avx2` was detected.
+        L4(unsafe { _mm256_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: as above.
+        L4(unsafe { _mm256_and_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: as above.
+        L4(unsafe { _mm256_or_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        // SAFETY: as above.
+        L4(unsafe { _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)) })
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        // SAFETY: as above.
+        L4(unsafe { _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: as above.
+        L4(unsafe { _mm256_mul_epu32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn to_array(self) -> [u64; 8] {
+        let mut lanes = [0; 8];
+        // SAFETY: as above; four lanes are written.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), self.0) };
+        lanes
+    }
+}
+
+impl LongIsa for Avx2 {
+    type L = L4;
+
+    #[inline(always)]
+    fn longs(self, lanes: &[u64; 8]) -> L4 {
+        // SAFETY: `self` is the proof; four lanes may be read.
+        L4(unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_longs(self, from: *const u8) -> (L4, L4) {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe {
+            let (a, b) = (_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast()));
+            (L4(_mm256_unpacklo_epi64(a, b)), L4(_mm256_unpackhi_epi64(a, b)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_longs_at(self, from: *const *const u8, at: usize) -> (L4, L4) {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe {
+            let (a, b) = (self.load_quarters(from, at), self.load_quarters(from.add(2), at));
+            (L4(_mm256_unpacklo_epi64(a.0, b.0)), L4(_mm256_unpackhi_epi64(a.0, b.0)))
         }
     }
 }

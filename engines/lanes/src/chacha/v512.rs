@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::isa::{Isa, Words};
-use super::wide::Serial;
+use super::wide::{LongIsa, Longs, MulAdd, Wide26, Wide44};
 
 /// AVX-512 (F, BW, VL, DQ), found on this processor.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ fn mask(len: usize) -> u64 {
 impl Isa for Avx512 {
     type V = V16;
     type B = __m512i;
-    type Wide = Serial;
+    type Wide = Wide26<L8>;
     const QUARTERS: usize = 4;
 
     #[inline(always)]
@@ -190,7 +190,7 @@ impl Isa for Avx512 {
 impl Isa for Avx512Ifma {
     type V = V16;
     type B = __m512i;
-    type Wide = Serial;
+    type Wide = Wide44<L8Ifma>;
     const QUARTERS: usize = 4;
 
     #[inline(always)]
@@ -257,5 +257,162 @@ impl Isa for Avx512Ifma {
     unsafe fn store_partial(self, block: __m512i, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.0.store_partial(block, to, len) }
+    }
+}
+
+/// Eight 64-bit numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct L8(__m512i);
+
+/// Eight 64-bit numbers, where there is IFMA.
+#[derive(Clone, Copy)]
+pub(crate) struct L8Ifma(L8);
+
+impl Longs for L8 {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: an `L8` exists only where `Avx512` was detected.
+        L8(unsafe { _mm512_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: as above.
+        L8(unsafe { _mm512_and_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: as above.
+        L8(unsafe { _mm512_or_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        // SAFETY: as above.
+        L8(unsafe { _mm512_sll_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)) })
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        // SAFETY: as above.
+        L8(unsafe { _mm512_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)) })
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: as above.
+        L8(unsafe { _mm512_mul_epu32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn to_array(self) -> [u64; 8] {
+        let mut lanes = [0; 8];
+        // SAFETY: as above; eight lanes are written.
+        unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), self.0) };
+        lanes
+    }
+}
+
+/// All but the products are as without IFMA.
+impl Longs for L8Ifma {
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        L8Ifma(self.0.add(other.0))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        L8Ifma(self.0.and(other.0))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        L8Ifma(self.0.or(other.0))
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        L8Ifma(self.0.shl::<BITS>())
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        L8Ifma(self.0.shr::<BITS>())
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        L8Ifma(self.0.mul(other.0))
+    }
+
+    #[inline(always)]
+    fn to_array(self) -> [u64; 8] {
+        self.0.to_array()
+    }
+}
+
+impl MulAdd for L8Ifma {
+    #[inline(always)]
+    fn add_product_low(self, a: Self, b: Self) -> Self {
+        // SAFETY: an `L8Ifma` exists only where `Avx512Ifma` was detected.
+        L8Ifma(L8(unsafe { _mm512_madd52lo_epu64(self.0.0, a.0.0, b.0.0) }))
+    }
+
+    #[inline(always)]
+    fn add_product_high(self, a: Self, b: Self) -> Self {
+        // SAFETY: as above.
+        L8Ifma(L8(unsafe { _mm512_madd52hi_epu64(self.0.0, a.0.0, b.0.0) }))
+    }
+}
+
+impl LongIsa for Avx512 {
+    type L = L8;
+
+    #[inline(always)]
+    fn longs(self, lanes: &[u64; 8]) -> L8 {
+        // SAFETY: `self` is the proof; eight lanes may be read.
+        L8(unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_longs(self, from: *const u8) -> (L8, L8) {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe {
+            let (a, b) = (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(64).cast()));
+            (L8(_mm512_unpacklo_epi64(a, b)), L8(_mm512_unpackhi_epi64(a, b)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_longs_at(self, from: *const *const u8, at: usize) -> (L8, L8) {
+        // SAFETY: the caller's promise, and `self` is the proof.
+        unsafe {
+            let (a, b) = (self.load_quarters(from, at), self.load_quarters(from.add(4), at));
+            (L8(_mm512_unpacklo_epi64(a.0, b.0)), L8(_mm512_unpackhi_epi64(a.0, b.0)))
+        }
+    }
+}
+
+impl LongIsa for Avx512Ifma {
+    type L = L8Ifma;
+
+    #[inline(always)]
+    fn longs(self, lanes: &[u64; 8]) -> L8Ifma {
+        L8Ifma(self.0.longs(lanes))
+    }
+
+    #[inline(always)]
+    unsafe fn load_longs(self, from: *const u8) -> (L8Ifma, L8Ifma) {
+        // SAFETY: the caller's promise.
+        let (low, high) = unsafe { self.0.load_longs(from) };
+        (L8Ifma(low), L8Ifma(high))
+    }
+
+    #[inline(always)]
+    unsafe fn load_longs_at(self, from: *const *const u8, at: usize) -> (L8Ifma, L8Ifma) {
+        // SAFETY: the caller's promise.
+        let (low, high) = unsafe { self.0.load_longs_at(from, at) };
+        (L8Ifma(low), L8Ifma(high))
     }
 }
