@@ -21,7 +21,7 @@ use super::wide::{TOGETHER_MAX, Together, Wide};
 use crate::work::{Item, Scratch, Work};
 
 pub(super) fn capability(kernel: ChaChaKernel) -> Capability {
-    Capability::new(&lists::CHACHA20_POLY1305, Cost::new(100.0, 35.0, 0.3)).lanes(kernel.lanes())
+    Capability::new(&lists::CHACHA20_POLY1305, Cost::new(220.0, 40.0, 0.31)).lanes(kernel.lanes())
 }
 
 chacha_kernels! {
@@ -136,7 +136,7 @@ fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut 
         let none = core::ptr::null();
         let mut group = Together { keys: [none; TOGETHER_MAX], ends: [none; TOGETHER_MAX], blocks: [0; TOGETHER_MAX] };
         let mut ops = [0; TOGETHER_MAX];
-        for i in 0..together {
+        for (i, index) in ops[..together].iter_mut().enumerate() {
             // Places that stay empty repeat the first message.
             let mac = macs.list[(macs.head + if i < count { i } else { 0 }) % MACS_MAX];
             let op = work.op(mac.op as usize);
@@ -149,7 +149,7 @@ fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut 
             }
             group.keys[i] = mac.tape;
             group.blocks[i] = u64::from(mac.blocks) + 1;
-            ops[i] = mac.op as usize;
+            *index = mac.op as usize;
         }
         macs.head += count;
         if count == 1 {

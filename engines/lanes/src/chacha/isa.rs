@@ -12,6 +12,8 @@
 
 pub(crate) use super::portable::Portable;
 #[cfg(target_arch = "x86_64")]
+pub(crate) use super::v128::Sse2;
+#[cfg(target_arch = "x86_64")]
 pub(crate) use super::v256::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use super::v512::{Avx512, Avx512Ifma};
@@ -101,14 +103,17 @@ pub(crate) enum ChaChaKernel {
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
-    /// Arrays of words, which the compiler turns into the vectors that every processor of the architecture has.
+    /// SSE2.
+    #[cfg(target_arch = "x86_64")]
+    Sse2(Sse2),
+    /// Arrays of words.
     Portable(Portable),
 }
 
 impl ChaChaKernel {
     /// The kernels' names, the preferred ones first.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) const NAMES: &'static [&'static str] = &["avx512-ifma", "avx512", "avx2", "portable"];
+    pub(crate) const NAMES: &'static [&'static str] = &["avx512-ifma", "avx512", "avx2", "sse2", "portable"];
     /// The kernels' names, the preferred ones first.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) const NAMES: &'static [&'static str] = &["portable"];
@@ -124,6 +129,8 @@ impl ChaChaKernel {
             "avx512" => Avx512::detect().map(ChaChaKernel::Avx512),
             #[cfg(target_arch = "x86_64")]
             "avx2" => Avx2::detect().map(ChaChaKernel::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            "sse2" => Some(ChaChaKernel::Sse2(Sse2)),
             "portable" => Some(ChaChaKernel::PORTABLE),
             _ => None,
         }
@@ -138,6 +145,8 @@ impl ChaChaKernel {
             ChaChaKernel::Avx512(_) => "avx512",
             #[cfg(target_arch = "x86_64")]
             ChaChaKernel::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            ChaChaKernel::Sse2(_) => "sse2",
             ChaChaKernel::Portable(_) => "portable",
         }
     }
@@ -149,6 +158,8 @@ impl ChaChaKernel {
             ChaChaKernel::Avx512Ifma(_) | ChaChaKernel::Avx512(_) => 16,
             #[cfg(target_arch = "x86_64")]
             ChaChaKernel::Avx2(_) => 8,
+            #[cfg(target_arch = "x86_64")]
+            ChaChaKernel::Sse2(_) => 4,
             ChaChaKernel::Portable(_) => 4,
         }
     }
@@ -162,7 +173,7 @@ macro_rules! chacha_kernels {
         $vis fn $name(kernel: $crate::chacha::isa::ChaChaKernel, $($arg: $type),*) {
             use $crate::chacha::isa::{ChaChaKernel, Portable};
             #[cfg(target_arch = "x86_64")]
-            use $crate::chacha::isa::{Avx2, Avx512, Avx512Ifma};
+            use $crate::chacha::isa::{Avx2, Avx512, Avx512Ifma, Sse2};
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512ifma,avx2,bmi1,bmi2,lzcnt,popcnt")]
             fn avx512_ifma(isa: Avx512Ifma, $($arg: $type),*) {
@@ -178,6 +189,10 @@ macro_rules! chacha_kernels {
             fn avx2(isa: Avx2, $($arg: $type),*) {
                 $generic(isa, $($arg),*)
             }
+            #[cfg(target_arch = "x86_64")]
+            fn sse2(isa: Sse2, $($arg: $type),*) {
+                $generic(isa, $($arg),*)
+            }
             fn portable(isa: Portable, $($arg: $type),*) {
                 $generic(isa, $($arg),*)
             }
@@ -191,6 +206,8 @@ macro_rules! chacha_kernels {
                 // SAFETY: an `Avx2` exists only where `Avx2::detect` found these features.
                 #[cfg(target_arch = "x86_64")]
                 ChaChaKernel::Avx2(isa) => unsafe { avx2(isa, $($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                ChaChaKernel::Sse2(isa) => sse2(isa, $($arg),*),
                 ChaChaKernel::Portable(isa) => portable(isa, $($arg),*),
             }
         }

@@ -7,6 +7,8 @@ mod poly;
 mod portable;
 mod stream;
 #[cfg(target_arch = "x86_64")]
+mod v128;
+#[cfg(target_arch = "x86_64")]
 mod v256;
 #[cfg(target_arch = "x86_64")]
 mod v512;

@@ -13,7 +13,7 @@ pub(super) const CLAMP: [u64; 2] = [0x0fff_fffc_0fff_ffff, 0x0fff_fffc_0fff_fffc
 
 /// One message's authenticator on its way. Whoever leaves one in memory wipes it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Poly {
+pub(crate) struct Poly {
     /// The clamped multiplier.
     pub(super) r: [u64; 2],
     /// The sum; its top word is at most 7.

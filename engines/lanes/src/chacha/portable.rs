@@ -1,5 +1,5 @@
-//! Plain arrays of four words: one quarter a vector. Every 64-bit processor has vectors that the compiler can put them
-//! into.
+//! Plain arrays of four words: one quarter a vector. Compilers keep them in general registers, so that this is the
+//! kernel of architectures without one of their own.
 
 use super::isa::{Isa, Words};
 use super::wide::Serial;
