@@ -113,7 +113,7 @@ impl<I: Isa> RoundKeys<I> for Own<'_> {
 /// Memory for the round keys of a group, transposed: by round, then by lane.
 #[repr(C, align(64))]
 pub(super) struct KeyTable {
-    keys: [[MaybeUninit<[u8; 16]>; LANES_MAX]; ROUND_KEYS_MAX],
+    keys: MaybeUninit<[[[u8; 16]; LANES_MAX]; ROUND_KEYS_MAX]>,
     used: bool,
 }
 
@@ -121,7 +121,7 @@ impl KeyTable {
     /// A table without keys; its memory stays as it is until they come.
     #[inline(always)]
     pub(super) fn new() -> KeyTable {
-        KeyTable { keys: [[MaybeUninit::uninit(); LANES_MAX]; ROUND_KEYS_MAX], used: false }
+        KeyTable { keys: MaybeUninit::uninit(), used: false }
     }
 
     #[inline(always)]
@@ -157,8 +157,7 @@ impl Drop for KeyTable {
     #[inline(always)]
     fn drop(&mut self) {
         if self.used {
-            self.keys = [[MaybeUninit::new([0; 16]); LANES_MAX]; ROUND_KEYS_MAX];
-            zeroize::optimization_barrier(&self.keys);
+            zeroize::optimization_barrier(self.keys.write([[[0; 16]; LANES_MAX]; ROUND_KEYS_MAX]));
         }
     }
 }
@@ -536,15 +535,26 @@ pub(super) fn blocks_of(item: &Item) -> usize {
     item.len.div_ceil(16).max(1) as usize
 }
 
-/// The window's operations, those with the most blocks first; as they came when all have as many.
+/// The window's operations, those with the most blocks first; as they came when all have as many. Counts the lanes that
+/// their last CBC-MACs leave idle.
 #[inline(always)]
-pub(super) fn by_blocks(scratch: &mut Scratch) -> &mut Vec<Item> {
+pub(super) fn by_blocks(kernel: AesKernel, scratch: &mut Scratch) -> &mut Vec<Item> {
     let first = scratch.items.first().map_or(0, blocks_of);
-    if scratch.items.iter().all(|item| blocks_of(item) == first) {
-        return &mut scratch.items;
+    let level = scratch.items.iter().all(|item| blocks_of(item) == first);
+    if !level {
+        scratch.order_by(blocks_of);
     }
-    scratch.order_by(blocks_of);
-    &mut scratch.ordered
+    let Scratch { items, ordered, occupancy, .. } = scratch;
+    let items = if level { items } else { ordered };
+    for group in items.chunks(lanes(kernel)) {
+        let few = group.len() <= vector_blocks(kernel);
+        let width = if few { vector_blocks(kernel) } else { lanes(kernel) };
+        // The longest comes first.
+        let steps = width * blocks_of(&group[0]);
+        let busy = if level { group.len() * first } else { group.iter().map(blocks_of).sum() };
+        occupancy.add(busy, steps.saturating_sub(busy));
+    }
+    items
 }
 
 /// Multiplies by x in GF(2^128), most significant bit first (SP 800-38B, 5.3; RFC 5297, 2.3), without a branch.

@@ -18,7 +18,7 @@ use super::schedule::Schedule;
 use crate::engine::Prepared;
 use crate::work::{Item, Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::CMAC, Cost::new(80.0, 12.0, 0.25)).lanes(16)];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::CMAC, Cost::new(100.0, 12.0, 0.1)).lanes(16)];
 
 /// A key with its two subkeys.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -140,7 +140,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     let mut tags = Results::empty();
     let mut next = 0;
     while work.collect::<CmacKey>(&mut next, &mut scratch.items) {
-        for items in cbc_mac::by_blocks(scratch).chunks(cbc_mac::lanes(kernel)) {
+        for items in cbc_mac::by_blocks(kernel, scratch).chunks(cbc_mac::lanes(kernel)) {
             some(kernel, work, &mut table, &mut tags, items);
         }
     }

@@ -28,7 +28,7 @@ use crate::engine::Prepared;
 use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_SIV, Cost::new(200.0, 20.0, 0.3)).lanes(16)];
+    &[Capability::new(&lists::AES_SIV, Cost::new(200.0, 24.0, 0.17)).lanes(16)];
 
 /// A key's two halves (RFC 5297, 2.2) and what S2V needs of the first.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -52,9 +52,10 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
+    let mut table = KeyTable::new();
     let mut run = Run {
         kernel,
-        table: KeyTable::new(),
+        table: &mut table,
         streams: Streams::new(kernel),
         memo: Memo::new(core::mem::take(&mut scratch.bytes), work.len()),
         last: (core::ptr::null(), Aad::default(), [0; 2]),
@@ -65,7 +66,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     let lanes = cbc_mac::lanes(kernel);
     let mut next = 0;
     while work.collect::<SivKey>(&mut next, &mut scratch.items) {
-        let items = cbc_mac::by_blocks(scratch);
+        let items = cbc_mac::by_blocks(kernel, scratch);
         let count = items.len();
         // Idle lanes of the last group do once more what its last operation does.
         let last = items[count - 1];
@@ -156,7 +157,7 @@ struct Sums {
 /// A batch on its way.
 struct Run<'k> {
     kernel: AesKernel,
-    table: KeyTable,
+    table: &'k mut KeyTable,
     streams: Streams<'k>,
     memo: Memo,
     /// The key and the additional data of the last group that shared both, and their sum.
@@ -219,7 +220,7 @@ impl Run<'_> {
             self.sum_up(work, items, count);
         }
         let group = Group { work, items, count, one_key, nonces };
-        s2v(self.kernel, &group, &mut self.table, &mut self.sums, &mut self.tags);
+        s2v(self.kernel, &group, self.table, &mut self.sums, &mut self.tags);
     }
 
     /// Finds or computes the sums of a group behind their additional data.
@@ -280,7 +281,7 @@ impl Run<'_> {
         for (to, (lane, _)) in jobs.iter_mut().zip(missing) {
             *to = job(*lane);
         }
-        cmac::group(self.kernel, &mut self.table, &jobs[..missing.len().min(LANES_MAX)], &mut self.macs);
+        cmac::group(self.kernel, self.table, &jobs[..missing.len().min(LANES_MAX)], &mut self.macs);
         for (i, (lane, place)) in missing.iter().enumerate() {
             // SAFETY: collected as such; the place is an entry of the memo, which is not moved, or the group's own.
             unsafe {
