@@ -116,6 +116,19 @@ impl<'a> Work<'a> {
         self.keys.get(index).copied().flatten()?.state_for(self.name)
     }
 
+    /// Fetches an operation's key into the cache, if there is such an operation.
+    #[inline(always)]
+    pub(crate) fn prefetch_key<T: Any>(&self, index: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(prepared) = self.keys.get(index).copied().flatten().and_then(PreparedKey::state::<Prepared<T>>) {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: fetching has no effect but on the cache.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(prepared).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
+    }
+
     /// First byte of an operation's input.
     #[inline(always)]
     pub(crate) fn input(&self, index: usize) -> *const u8 {

@@ -32,11 +32,18 @@ const STEP_CYCLES: usize = 900;
 /// Cycles of a pass in a group, of one step or of transposing a key for it.
 const GROUP_PASS_CYCLES: [usize; 2] = [2500, 700];
 
-/// Whether so many messages, of so many blocks, `most` in the longest, are done sooner here than in a group.
-pub(super) fn is_faster(job: Job, messages: usize, blocks: usize, most: usize) -> bool {
-    let here = blocks * job.passes * PASS_CYCLES[usize::from(messages >= STREAMS)];
+/// Whether messages, the longest first, are done sooner here than in a group.
+pub(super) fn is_faster(job: Job, lanes: &[DesLane<'_>]) -> bool {
+    let most = lanes[0].len / 8;
     let there = job.passes * (GROUP_PASS_CYCLES[1] + most * GROUP_PASS_CYCLES[0]) + (most + 2) * STEP_CYCLES;
-    here < there
+    let pass = job.passes * PASS_CYCLES[usize::from(lanes.len() >= STREAMS)];
+    let mut here = 0;
+    // Most groups are too large at a glance.
+    lanes.len() * pass < there
+        && lanes.iter().all(|lane| {
+            here += lane.len / 8 * pass;
+            here < there
+        })
 }
 
 /// AVX-512 VBMI and GFNI beside what [`Avx512`] needs, found on this processor.
@@ -201,6 +208,8 @@ struct Registers {
     from: __m512i,
     bit: __m512i,
     ones: __m512i,
+    /// [`PAIRS`], hidden from the compiler, which would make instructions of their own of masks that it knows.
+    pairs: [__mmask64; 4],
 }
 
 /// The halves of a block.
@@ -221,6 +230,7 @@ fn registers(_isa: Vbmi) -> Registers {
             from: _mm512_load_si512(ROUND.from.as_ptr().cast()),
             bit: _mm512_load_si512(ROUND.bit.as_ptr().cast()),
             ones: _mm512_set1_epi8(-1),
+            pairs: core::hint::black_box(PAIRS),
         }
     }
 }
@@ -243,10 +253,10 @@ fn feistel(_isa: Vbmi, registers: &Registers, keyed: __m512i) -> __m512i {
     // SAFETY: the token is the proof of AVX-512, VBMI and GFNI.
     unsafe {
         let index = _mm512_permutexvar_epi8(registers.from, keyed);
-        let a = _mm512_maskz_permutexvar_epi8(PAIRS[0], index, registers.boxes[0]);
-        let b = _mm512_maskz_permutexvar_epi8(PAIRS[1], index, registers.boxes[1]);
-        let c = _mm512_maskz_permutexvar_epi8(PAIRS[2], index, registers.boxes[2]);
-        let d = _mm512_maskz_permutexvar_epi8(PAIRS[3], index, registers.boxes[3]);
+        let a = _mm512_maskz_permutexvar_epi8(registers.pairs[0], index, registers.boxes[0]);
+        let b = _mm512_maskz_permutexvar_epi8(registers.pairs[1], index, registers.boxes[1]);
+        let c = _mm512_maskz_permutexvar_epi8(registers.pairs[2], index, registers.boxes[2]);
+        let d = _mm512_maskz_permutexvar_epi8(registers.pairs[3], index, registers.boxes[3]);
         let any = _mm512_ternarylogic_epi64::<0xfe>(a, b, c);
         // (any | d) & bit
         let matrix = _mm512_ternarylogic_epi64::<0xa8>(any, d, registers.bit);
@@ -303,25 +313,23 @@ fn leave(isa: Vbmi, block: Halves) -> [u8; 8] {
     }
 }
 
-/// Runs the messages `lanes[order[..]]`, none empty, the longest first, few at a time.
+/// Runs messages, none empty, the longest first, few at a time.
 ///
 /// # Safety
 /// As in [`super::group::group`]. The processor has AVX-512 (F, BW, VL, DQ, VBMI) and GFNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) unsafe fn few(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], order: &[u32]) {
-    let mut groups = order.chunks_exact(STREAMS);
-    for group in &mut groups {
-        // SAFETY: the caller's promise.
-        unsafe { side_by_side::<STREAMS>(isa, job, lanes, group) };
-    }
-    let rest = groups.remainder();
+pub(super) unsafe fn few(isa: Vbmi, job: Job, lanes: &[DesLane<'_>]) {
+    let (groups, rest) = lanes.as_chunks::<STREAMS>();
     // SAFETY: the caller's promise.
     unsafe {
-        match rest.len() {
-            0 => {}
-            1 => side_by_side::<1>(isa, job, lanes, rest),
-            2 => side_by_side::<2>(isa, job, lanes, rest),
-            _ => side_by_side::<3>(isa, job, lanes, rest),
+        for group in groups {
+            side_by_side(isa, job, group);
+        }
+        match rest {
+            [] => {}
+            [a] => side_by_side(isa, job, &[*a]),
+            [a, b] => side_by_side(isa, job, &[*a, *b]),
+            [a, b, c, ..] => side_by_side(isa, job, &[*a, *b, *c]),
         }
     }
 }
@@ -330,40 +338,38 @@ pub(super) unsafe fn few(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], order: &[u3
 ///
 /// # Safety
 /// As in [`few`]; what was done has been written.
-pub(super) unsafe fn go_on(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], order: &[u32], done: usize) {
-    let left = order.iter().take_while(|index| lanes[**index as usize].len / 8 > done).count();
-    for order in order[..left].chunks(STREAMS) {
-        let mut rest = [lanes[order[0] as usize]; STREAMS];
-        for (rest, index) in rest.iter_mut().zip(order) {
-            let lane = lanes[*index as usize];
-            // SAFETY: at least one block of this message has been done and written, and it has more than that.
+pub(super) unsafe fn go_on(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], done: usize) {
+    let left = lanes.partition_point(|lane| lane.len / 8 > done);
+    for lanes in lanes[..left].chunks(STREAMS) {
+        let mut rest = [lanes[0]; STREAMS];
+        for (rest, lane) in rest.iter_mut().zip(lanes) {
+            // SAFETY: the message has more blocks than have been done and written.
             *rest = unsafe {
                 DesLane {
-                    iv: lane.output.add(8 * done - 8).cast::<[u8; 8]>().read(),
+                    iv: if done == 0 { lane.iv } else { lane.output.add(8 * done - 8).cast::<[u8; 8]>().read() },
                     input: lane.input.add(8 * done),
                     output: lane.output.add(8 * done),
                     len: lane.len - 8 * done,
-                    ..lane
+                    ..*lane
                 }
             };
         }
         // SAFETY: the caller's promise.
-        unsafe { few(isa, job, &rest, &[0, 1, 2, 3][..order.len()]) };
+        unsafe { few(isa, job, &rest[..lanes.len()]) };
     }
 }
 
 /// Runs `N` messages; those that have ended repeat their last block without writing it.
 ///
 /// # Safety
-/// As in [`few`]; `order` has `N` indices.
+/// As in [`few`].
 #[inline(always)]
-unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], order: &[u32]) {
+unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job, lanes: &[DesLane<'_>; N]) {
     // SAFETY: the token is the proof of AVX-512.
     let zero = unsafe { _mm512_setzero_si512() };
     let mut words = [[zero; 3]; N];
     let mut chain = [Halves { left: zero, right: zero }; N];
-    for lane in 0..N {
-        let message = &lanes[order[lane] as usize];
+    for (lane, message) in lanes.iter().enumerate() {
         for pass in 0..job.passes {
             // SAFETY: the token is the proof of AVX-512.
             words[lane][pass] = unsafe { _mm512_castsi128_si512(_mm_cvtsi64_si128(message.key.words[pass] as i64)) };
@@ -372,14 +378,12 @@ unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job, lanes: &[DesLane<'_>
             chain[lane] = enter(isa, message.iv);
         }
     }
-    let most = lanes[order[0] as usize].len / 8;
-    for at in 0..most {
+    for at in 0..lanes[0].len / 8 {
         let mut blocks = [Halves { left: zero, right: zero }; N];
-        for lane in 0..N {
-            let message = &lanes[order[lane] as usize];
+        for (block, message) in blocks.iter_mut().zip(lanes) {
             let at = at.min(message.len / 8 - 1);
             // SAFETY: the message has this block.
-            blocks[lane] = enter(isa, unsafe { message.input.add(8 * at).cast::<[u8; 8]>().read() });
+            *block = enter(isa, unsafe { message.input.add(8 * at).cast::<[u8; 8]>().read() });
         }
         let entered = blocks;
         if job.cbc && job.encrypt {
@@ -394,11 +398,10 @@ unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job, lanes: &[DesLane<'_>
             }
         }
         chain = if job.encrypt { blocks } else { entered };
-        for lane in 0..N {
-            let message = &lanes[order[lane] as usize];
+        for (block, message) in blocks.iter().zip(lanes) {
             if 8 * at < message.len {
                 // SAFETY: the message has this block.
-                unsafe { message.output.add(8 * at).cast::<[u8; 8]>().write(leave(isa, blocks[lane])) };
+                unsafe { message.output.add(8 * at).cast::<[u8; 8]>().write(leave(isa, *block)) };
             }
         }
     }

@@ -16,8 +16,8 @@ pub(crate) use super::w256::Avx2;
 pub(crate) use super::w512::Avx512;
 use super::word::Word;
 
-/// Rows of the widest instruction set: blocks that one of its words holds.
-pub(crate) const ROW_MAX: usize = 8;
+/// Blocks of the longest row.
+pub(crate) const ROW_MAX: usize = 4;
 
 /// An instruction set; a value is the proof that this processor has it.
 pub(crate) trait Isa: Copy {
@@ -25,41 +25,32 @@ pub(crate) trait Isa: Copy {
     type W: Word;
     /// Constants of [`Isa::exchange`]; see [`Isa::masks`].
     type Masks: Copy;
-    /// Blocks of 64 bits in a word; lanes are 64 times as many.
+    /// Numbers of 64 bits in a word.
+    const PARTS: usize;
+    /// Blocks of one message that are read and written at once, at most [`ROW_MAX`].
     const ROW: usize;
     /// Bits in a word.
-    const LANES: usize = 64 * Self::ROW;
+    const LANES: usize = 64 * Self::PARTS;
 
     /// The same number in each of the word's 64-bit parts.
     fn splat(self, value: u64) -> Self::W;
-    /// Reads `ROW` numbers.
+    /// Reads the rows of `PARTS` messages: `row` gives a message's row and how many blocks it has, `ROW` at most. Part `n`
+    /// of the result's word `k` is block `k` of message `n`; what a row does not have is zero.
     ///
     /// # Safety
-    /// They may be read; `from` may lie anywhere.
-    unsafe fn load(self, from: *const u8) -> Self::W;
-    /// Reads `blocks` numbers, at most `ROW`, and no others; the rest is zero.
+    /// The rows' blocks may be read.
+    unsafe fn read_rows(self, row: impl Fn(usize) -> (*const u8, usize)) -> [Self::W; ROW_MAX];
+    /// The way back: writes the blocks that the rows have, and no others.
     ///
     /// # Safety
-    /// They may be read.
-    unsafe fn load_row(self, from: *const u8, blocks: usize) -> Self::W;
-    /// Writes `ROW` numbers.
-    ///
-    /// # Safety
-    /// They may be written; `to` may lie anywhere.
-    unsafe fn store(self, to: *mut u8, word: Self::W);
-    /// Writes `blocks` numbers, at most `ROW`, and no others.
-    ///
-    /// # Safety
-    /// They may be written.
-    unsafe fn store_row(self, to: *mut u8, word: Self::W, blocks: usize);
+    /// The rows' blocks may be written.
+    unsafe fn write_rows(self, words: [Self::W; ROW_MAX], row: impl Fn(usize) -> (*mut u8, usize));
     /// The constants of exchanges, hidden from the compiler where it would take them as leave to use other, slower
     /// instructions.
     fn masks(self) -> Self::Masks;
     /// Exchanges the bits of `high` whose index has the bit `SHIFT` (a power of two below 64) clear with those of `low`
     /// that have it set, in each 64-bit part. Six such steps transpose 64 words.
     fn exchange<const SHIFT: u32>(self, masks: &Self::Masks, low: Self::W, high: Self::W) -> (Self::W, Self::W);
-    /// Transposes `ROW` rows of `ROW` numbers. Rows beyond stay as they are.
-    fn transpose_row(self, rows: [Self::W; ROW_MAX]) -> [Self::W; ROW_MAX];
     /// S-box `BOX`, counted from 0; inputs and outputs begin with the most significant.
     fn substitute<const BOX: usize>(self, a: [Self::W; 6]) -> [Self::W; 4];
 }

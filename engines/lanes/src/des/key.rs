@@ -7,7 +7,6 @@ use super::rounds::PASSES_MAX;
 
 /// A key of DES or triple DES.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-#[repr(align(64))]
 pub(crate) struct DesKey {
     /// The keys of the three passes as little-endian numbers; a single key stands three times, because triple DES under
     /// equal keys is DES.

@@ -32,16 +32,15 @@ use group::{Memory, group};
 use isa::{DesKernel, Isa, des_kernels};
 pub(crate) use key::DesKey;
 
-/// Operations that are ordered and run together. Many more than there are lanes, so that most groups hold messages of
-/// one length and few lanes idle.
-const WINDOW_OPS: usize = 16_384;
+/// Blocks of the longest messages that wait by length for others like them, and of the parts that longer ones are cut
+/// into where they can be.
+const CLASSES: usize = 16;
 
-/// Length classes that are told apart by counting; from the last on, lengths are sorted.
-const CLASSES: usize = 128;
+/// Longer messages that wait for the end of the run at most.
+const LONG_MAX: usize = 16_384;
 
-/// Blocks that parts of long messages have at most, unless the message is so long that it had more than [`WINDOW_OPS`]
-/// parts.
-const PART_BLOCKS_MAX: usize = 64;
+/// How far ahead keys are fetched into the cache, in operations.
+const AHEAD: usize = 12;
 
 /// One message for [`cbc_messages`].
 #[derive(Clone, Copy)]
@@ -75,16 +74,22 @@ struct Line([u8; 64]);
 /// What a queue keeps for this family between batches.
 #[derive(Default)]
 pub(crate) struct DesScratch {
-    /// The window's messages. Emptied before a run ends.
-    lanes: Vec<DesLane<'static>>,
-    /// Messages that were cut into parts. Emptied before a run ends.
-    parts: Vec<DesLane<'static>>,
-    /// Their indices, the longest first.
-    order: Vec<u32>,
+    waiting: Waiting,
     /// A group's memory.
     memory: Vec<Line>,
     /// How the lanes were filled.
     pub(crate) occupancy: Occupancy,
+}
+
+/// Messages that wait for their group. None waits between runs.
+#[derive(Default)]
+struct Waiting {
+    /// By length: those of one block first.
+    classes: [Vec<DesLane<'static>>; CLASSES],
+    /// Longer than the last class.
+    long: Vec<DesLane<'static>>,
+    /// What is left at the end, the longest first.
+    rest: Vec<DesLane<'static>>,
 }
 
 pub(crate) fn capabilities(kernel: DesKernel) -> Vec<Capability> {
@@ -111,38 +116,27 @@ pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
         encrypt: work.direction() == Direction::Encrypt,
         passes: if cipher == BlockCipher::Des { 1 } else { rounds::PASSES_MAX },
     };
-    let scratch_des = &mut scratch.des;
-    let mut lanes = core::mem::take(&mut scratch_des.lanes);
     let mut next = 0;
-    loop {
-        let start = next;
-        lanes.clear();
-        while lanes.len() < WINDOW_OPS {
-            let Some(item) = work.take::<DesKey>(&mut next) else { break };
-            let op = work.op(item.op as usize);
-            lanes.push(DesLane {
-                // SAFETY: taken with this type. The key outlives the run, and `lanes` is emptied before the run ends.
-                key: unsafe { item.key::<DesKey>() },
-                iv: *op.iv.first_chunk().unwrap_or(&[0; 8]),
-                input: item.input,
-                output: item.output,
-                len: item.len as usize,
-            });
-        }
-        if lanes.is_empty() {
-            break;
-        }
-        // SAFETY: the batch's check: each span lies in the arena, outputs are their inputs' places or apart from all else.
-        unsafe { messages(kernel, job, &lanes, scratch_des) };
-        for index in start..next {
-            if work.op(index).status.is_pending() {
-                work.done(index);
-            }
-        }
+    while let Some(item) = work.take::<DesKey>(&mut next) {
+        work.prefetch_key::<DesKey>(next + AHEAD);
+        let lane = DesLane {
+            // SAFETY: taken with this type.
+            key: unsafe { item.key::<DesKey>() },
+            iv: *work.op(item.op as usize).iv.first_chunk().unwrap_or(&[0; 8]),
+            input: item.input,
+            output: item.output,
+            len: item.len as usize,
+        };
+        // SAFETY: the batch's check: each span lies in the arena, outputs are their inputs' places or apart from all else;
+        // arena and keys are borrowed until `finish`.
+        unsafe { scratch.des.add(kernel, job, &lane) };
+        // Nothing can go wrong any more.
+        work.done(item.op as usize);
     }
-    scratch_des.lanes = lanes;
-    scratch_des.wipe();
-    let occupancy = core::mem::take(&mut scratch_des.occupancy);
+    // SAFETY: as above.
+    unsafe { scratch.des.finish(kernel, job) };
+    scratch.des.wipe();
+    let occupancy = core::mem::take(&mut scratch.des.occupancy);
     scratch.occupancy.add(occupancy.busy as usize, occupancy.idle as usize);
 }
 
@@ -160,30 +154,154 @@ pub(crate) unsafe fn cbc_messages(
     // A single key stands for three equal ones, so that it may stand among triple keys.
     let passes = lanes.iter().map(|lane| lane.key.passes).max().unwrap_or(1) as usize;
     let job = Job { cbc: true, encrypt: direction == Direction::Encrypt, passes };
+    for lane in lanes {
+        // SAFETY: the caller's promise; keys are borrowed until `finish`.
+        unsafe { scratch.add(kernel, job, lane) };
+    }
     // SAFETY: the caller's promise.
-    unsafe { messages(kernel, job, lanes, scratch) };
+    unsafe { scratch.finish(kernel, job) };
 }
 
-/// Orders messages by length and runs them group by group.
+impl DesScratch {
+    /// Has a message wait for others of its length, and runs them when they fill the lanes. Messages whose blocks do not
+    /// wait for each other are cut into parts if they are long.
+    ///
+    /// # Safety
+    /// As in [`cbc_messages`], from now until [`DesScratch::finish`], with the same `kernel` and `job`.
+    #[inline(always)]
+    unsafe fn add(&mut self, kernel: DesKernel, job: Job, lane: &DesLane<'_>) {
+        // SAFETY: `finish` forgets the reference, and is called before the borrow ends.
+        let mut part = unsafe { DesLane { key: &*core::ptr::from_ref(lane.key), ..*lane } };
+        prefetch(&part);
+        if part.len <= 8 * CLASSES {
+            // SAFETY: the caller's promise.
+            unsafe { self.add_short(kernel, job, part) };
+            return;
+        }
+        if job.is_serial() {
+            self.waiting.long.push(part);
+            if self.waiting.long.len() == LONG_MAX {
+                // SAFETY: the caller's promise.
+                unsafe { self.finish(kernel, job) };
+            }
+            return;
+        }
+        let mut left = part.len;
+        while left > 0 {
+            part.len = left.min(8 * CLASSES);
+            // Once the part is added, it may be gone.
+            // SAFETY: the message has this block.
+            let last = unsafe { part.input.add(part.len - 8).cast::<[u8; 8]>().read() };
+            // SAFETY: the caller's promise.
+            unsafe { self.add_short(kernel, job, part) };
+            part.iv = last;
+            part.input = part.input.wrapping_add(part.len);
+            part.output = part.output.wrapping_add(part.len);
+            left -= part.len;
+        }
+    }
+
+    /// Adds a message of at most [`CLASSES`] blocks.
+    ///
+    /// # Safety
+    /// As in [`DesScratch::add`].
+    #[inline(always)]
+    unsafe fn add_short(&mut self, kernel: DesKernel, job: Job, lane: DesLane<'static>) {
+        let Some(class) = (lane.len / 8).checked_sub(1) else { return };
+        let class = &mut self.waiting.classes[class];
+        class.push(lane);
+        if class.len() == kernel.lanes() {
+            // SAFETY: the caller's promise; all are of one length.
+            unsafe { side_by_side(kernel, job, class, &mut self.memory, &mut self.occupancy) };
+            class.clear();
+        }
+    }
+
+    /// Runs what is waiting.
+    ///
+    /// # Safety
+    /// As in [`DesScratch::add`].
+    unsafe fn finish(&mut self, kernel: DesKernel, job: Job) {
+        let Waiting { classes, long, rest } = &mut self.waiting;
+        long.sort_unstable_by_key(|lane| core::cmp::Reverse(lane.len));
+        rest.append(long);
+        for class in classes.iter_mut().rev() {
+            rest.append(class);
+        }
+        if !job.is_serial() {
+            // SAFETY: the caller's promise.
+            unsafe { cut_to_fill(kernel.lanes(), rest) };
+        }
+        for lanes in rest.chunks(kernel.lanes()) {
+            // SAFETY: the caller's promise; the longest come first, none is empty.
+            unsafe { side_by_side(kernel, job, lanes, &mut self.memory, &mut self.occupancy) };
+        }
+        rest.clear();
+    }
+}
+
+/// Fetches a short message's places into the cache: operations come in their order in memory, groups go through them in
+/// another.
+#[inline(always)]
+fn prefetch(lane: &DesLane<'_>) {
+    let last = lane.len.saturating_sub(1);
+    prefetch_read(lane.input);
+    prefetch_read(lane.input.wrapping_add(last));
+    prefetch_write(lane.output);
+    prefetch_write(lane.output.wrapping_add(last));
+}
+
+/// Fetches what will be read.
+#[inline(always)]
+fn prefetch_read(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: fetching has no effect but on the cache, whatever the place.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Fetches what will be written.
+#[inline(always)]
+fn prefetch_write(at: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: fetching has no effect but on the cache, whatever the place.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(at.cast::<i8>().cast_const());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Cuts the messages that have more blocks than are needed to fill the lanes with all of them, and orders them by length.
 ///
 /// # Safety
-/// As in [`cbc_messages`].
-unsafe fn messages(kernel: DesKernel, job: Job, lanes: &[DesLane<'_>], scratch: &mut DesScratch) {
-    let DesScratch { parts, order, memory, occupancy, .. } = scratch;
-    let part = if job.is_serial() { usize::MAX } else { part_blocks(kernel.lanes(), lanes) };
-    let lanes = if lanes.iter().any(|lane| lane.len / 8 > part) {
-        // SAFETY: the caller's promise.
-        unsafe { cut(job, part, lanes, parts) };
-        parts.as_slice()
-    } else {
-        lanes
-    };
-    order_by_length(lanes, order);
-    for order in order.chunks(kernel.lanes()) {
-        // SAFETY: the caller's promise; `order` are indices of messages that are not empty, the longest first.
-        unsafe { side_by_side(kernel, job, lanes, order, memory, occupancy) };
+/// As in [`cbc_messages`], for messages whose blocks do not wait for each other.
+unsafe fn cut_to_fill(lanes: usize, messages: &mut Vec<DesLane<'static>>) {
+    let blocks: usize = messages.iter().map(|lane| lane.len / 8).sum();
+    let part_len = 8 * blocks.div_ceil(lanes).max(1);
+    if messages.first().is_none_or(|longest| longest.len <= part_len) {
+        return;
     }
-    parts.clear();
+    for index in 0..messages.len() {
+        let whole = messages[index];
+        for at in (part_len..whole.len).step_by(part_len) {
+            messages.push(DesLane {
+                // SAFETY: the message has this block; nothing of it has been written yet.
+                iv: unsafe { whole.input.add(at - 8).cast::<[u8; 8]>().read() },
+                input: whole.input.wrapping_add(at),
+                output: whole.output.wrapping_add(at),
+                len: part_len.min(whole.len - at),
+                ..whole
+            });
+        }
+        messages[index].len = whole.len.min(part_len);
+    }
+    messages.sort_unstable_by_key(|lane| core::cmp::Reverse(lane.len));
 }
 
 /// Runs messages that fit the lanes in the way that takes the least time.
@@ -194,30 +312,27 @@ unsafe fn side_by_side(
     kernel: DesKernel,
     job: Job,
     lanes: &[DesLane<'_>],
-    order: &[u32],
     memory: &mut Vec<Line>,
     occupancy: &mut Occupancy,
 ) {
     #[cfg(target_arch = "x86_64")]
     if let DesKernel::Vbmi(isa) = kernel {
-        let blocks: usize = order.iter().map(|index| lanes[*index as usize].len / 8).sum();
-        let most = lanes[order[0] as usize].len / 8;
-        if few::is_faster(job, order.len(), blocks, most) {
+        if few::is_faster(job, lanes) {
             // SAFETY: the caller's promise; a `Vbmi` exists only where the features were found.
-            unsafe { few::few(isa, job, lanes, order) };
-            occupancy.add(blocks, 0);
+            unsafe { few::few(isa, job, lanes) };
+            occupancy.add(lanes.iter().map(|lane| lane.len / 8).sum(), 0);
             return;
         }
         let mut done = 0;
         let few = if job.is_serial() { few::LANES_MAX } else { 0 };
         // SAFETY: the caller's promise.
-        unsafe { run_group(kernel, job, lanes, order, few, memory, occupancy, &mut done) };
+        unsafe { run_group(kernel, job, lanes, few, memory, occupancy, &mut done) };
         // SAFETY: the caller's promise; the group is through with as many blocks of each message.
-        unsafe { few::go_on(isa, job, lanes, order, done) };
+        unsafe { few::go_on(isa, job, lanes, done) };
         return;
     }
     // SAFETY: the caller's promise.
-    unsafe { run_group(kernel, job, lanes, order, 0, memory, occupancy, &mut 0) };
+    unsafe { run_group(kernel, job, lanes, 0, memory, occupancy, &mut 0) };
 }
 
 des_kernels! {
@@ -228,7 +343,6 @@ des_kernels! {
     unsafe fn run_group(
         job: Job,
         lanes: &[DesLane<'_>],
-        order: &[u32],
         few: usize,
         memory: &mut Vec<Line>,
         occupancy: &mut Occupancy,
@@ -237,12 +351,10 @@ des_kernels! {
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 unsafe fn run_group_on<I: Isa>(
     isa: I,
     job: Job,
     lanes: &[DesLane<'_>],
-    order: &[u32],
     few: usize,
     memory: &mut Vec<Line>,
     occupancy: &mut Occupancy,
@@ -253,41 +365,7 @@ unsafe fn run_group_on<I: Isa>(
         memory.resize(lines, Line([0; 64]));
     }
     // SAFETY: the caller's promise; lines are initialised, aligned, and as many as the memory needs.
-    *done = unsafe { group(isa, job, lanes, order, few, memory.as_mut_ptr().cast(), occupancy) };
-}
-
-/// Blocks of the parts that fill `lanes` lanes with these messages.
-fn part_blocks(lanes: usize, messages: &[DesLane<'_>]) -> usize {
-    let blocks: usize = messages.iter().map(|lane| lane.len / 8).sum();
-    let part = blocks.div_ceil(lanes).clamp(1, PART_BLOCKS_MAX);
-    // Lanes take whole rows.
-    if part > isa::ROW_MAX { part.next_multiple_of(isa::ROW_MAX) } else { part }
-}
-
-/// Cuts messages into parts of `part` blocks that may be worked on in any order: each knows its IV.
-///
-/// # Safety
-/// As in [`cbc_messages`].
-unsafe fn cut(job: Job, part: usize, lanes: &[DesLane<'_>], parts: &mut Vec<DesLane<'static>>) {
-    parts.clear();
-    for lane in lanes {
-        let step = 8 * part.max((lane.len / 8).div_ceil(WINDOW_OPS));
-        for at in (0..lane.len).step_by(step) {
-            let mut iv = lane.iv;
-            if job.cbc && at > 0 {
-                // SAFETY: the message has this block of ciphertext; nothing has been written yet.
-                iv = unsafe { lane.input.add(at - 8).cast::<[u8; 8]>().read() };
-            }
-            parts.push(DesLane {
-                // SAFETY: `parts` are emptied before the keys' borrow ends.
-                key: unsafe { &*core::ptr::from_ref(lane.key) },
-                iv,
-                input: lane.input.wrapping_add(at),
-                output: lane.output.wrapping_add(at),
-                len: step.min(lane.len - at),
-            });
-        }
-    }
+    *done = unsafe { group(isa, job, lanes, few, memory.as_mut_ptr().cast(), occupancy) };
 }
 
 impl Job {
@@ -297,34 +375,9 @@ impl Job {
     }
 }
 
-/// The indices of messages, the longest first, without those of no blocks.
-fn order_by_length(lanes: &[DesLane<'_>], order: &mut Vec<u32>) {
-    let class = |lane: &DesLane<'_>| CLASSES - 1 - (lane.len / 8).min(CLASSES - 1);
-    let mut starts = [0u32; CLASSES];
-    for lane in lanes {
-        starts[class(lane)] += 1;
-    }
-    let (longest, empty) = (starts[0] as usize, starts[CLASSES - 1] as usize);
-    let mut sum = 0;
-    for start in &mut starts {
-        sum += core::mem::replace(start, sum);
-    }
-    order.resize(lanes.len(), 0);
-    for (index, lane) in lanes.iter().enumerate() {
-        let place = &mut starts[class(lane)];
-        // A batch has fewer operations than 2^32.
-        order[*place as usize] = index as u32;
-        *place += 1;
-    }
-    order.truncate(lanes.len() - empty);
-    order[..longest].sort_unstable_by_key(|index| core::cmp::Reverse(lanes[*index as usize].len));
-}
-
 impl DesScratch {
     /// Wipes what was made of keys and data.
     pub(crate) fn wipe(&mut self) {
-        self.lanes.clear();
-        self.parts.clear();
         self.memory.fill(Line([0; 64]));
         core::hint::black_box(self.memory.as_mut_ptr());
     }

@@ -66,9 +66,60 @@ fn mask(_isa: Avx2, blocks: usize) -> __m256i {
     unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(blocks as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
 }
 
+/// A row.
+///
+/// # Safety
+/// Its blocks may be read.
+#[inline(always)]
+unsafe fn read(isa: Avx2, (from, blocks): (*const u8, usize)) -> W256 {
+    // SAFETY: the caller's promise, the mask keeps to it; the token is the proof of AVX2.
+    W256(unsafe {
+        if blocks == Avx2::ROW {
+            _mm256_loadu_si256(from.cast())
+        } else {
+            _mm256_maskload_epi64(from.cast(), mask(isa, blocks))
+        }
+    })
+}
+
+/// A row to its place.
+///
+/// # Safety
+/// Its blocks may be written.
+#[inline(always)]
+unsafe fn write(isa: Avx2, (to, blocks): (*mut u8, usize), row: W256) {
+    // SAFETY: the caller's promise, the mask keeps to it; the token is the proof of AVX2.
+    unsafe {
+        if blocks == Avx2::ROW {
+            _mm256_storeu_si256(to.cast(), row.0);
+        } else {
+            _mm256_maskstore_epi64(to.cast(), mask(isa, blocks), row.0);
+        }
+    }
+}
+
+/// Transposes four rows of four numbers.
+#[inline(always)]
+fn transpose(_isa: Avx2, rows: [W256; 4]) -> [W256; 4] {
+    // SAFETY: the token is the proof of AVX2.
+    unsafe {
+        let a = _mm256_unpacklo_epi64(rows[0].0, rows[1].0);
+        let b = _mm256_unpackhi_epi64(rows[0].0, rows[1].0);
+        let c = _mm256_unpacklo_epi64(rows[2].0, rows[3].0);
+        let d = _mm256_unpackhi_epi64(rows[2].0, rows[3].0);
+        [
+            W256(_mm256_permute2x128_si256::<0x20>(a, c)),
+            W256(_mm256_permute2x128_si256::<0x20>(b, d)),
+            W256(_mm256_permute2x128_si256::<0x31>(a, c)),
+            W256(_mm256_permute2x128_si256::<0x31>(b, d)),
+        ]
+    }
+}
+
 impl Isa for Avx2 {
     type W = W256;
     type Masks = ();
+    const PARTS: usize = 4;
     const ROW: usize = 4;
 
     #[inline(always)]
@@ -78,27 +129,22 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load(self, from: *const u8) -> W256 {
-        // SAFETY: the caller's promise; `self` is the proof of AVX2.
-        W256(unsafe { _mm256_loadu_si256(from.cast()) })
+    unsafe fn read_rows(self, row: impl Fn(usize) -> (*const u8, usize)) -> [W256; ROW_MAX] {
+        // SAFETY: the caller's promise.
+        let rows = unsafe { [read(self, row(0)), read(self, row(1)), read(self, row(2)), read(self, row(3))] };
+        transpose(self, rows)
     }
 
     #[inline(always)]
-    unsafe fn load_row(self, from: *const u8, blocks: usize) -> W256 {
-        // SAFETY: the caller's promise, the mask keeps to it; `self` is the proof of AVX2.
-        W256(unsafe { _mm256_maskload_epi64(from.cast(), mask(self, blocks)) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8, word: W256) {
-        // SAFETY: the caller's promise; `self` is the proof of AVX2.
-        unsafe { _mm256_storeu_si256(to.cast(), word.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_row(self, to: *mut u8, word: W256, blocks: usize) {
-        // SAFETY: the caller's promise, the mask keeps to it; `self` is the proof of AVX2.
-        unsafe { _mm256_maskstore_epi64(to.cast(), mask(self, blocks), word.0) }
+    unsafe fn write_rows(self, words: [W256; ROW_MAX], row: impl Fn(usize) -> (*mut u8, usize)) {
+        let [a, b, c, d] = transpose(self, words);
+        // SAFETY: the caller's promise.
+        unsafe {
+            write(self, row(0), a);
+            write(self, row(1), b);
+            write(self, row(2), c);
+            write(self, row(3), d);
+        }
     }
 
     #[inline(always)]
@@ -122,23 +168,6 @@ impl Isa for Avx2 {
             let low_new = _mm256_xor_si256(low.0, _mm256_sll_epi64(moved, count));
             (W256(low_new), W256(_mm256_xor_si256(high.0, moved)))
         }
-    }
-
-    #[inline(always)]
-    fn transpose_row(self, rows: [W256; ROW_MAX]) -> [W256; ROW_MAX] {
-        let mut to = rows;
-        // SAFETY: `self` is the proof of AVX2.
-        unsafe {
-            let a = _mm256_unpacklo_epi64(rows[0].0, rows[1].0);
-            let b = _mm256_unpackhi_epi64(rows[0].0, rows[1].0);
-            let c = _mm256_unpacklo_epi64(rows[2].0, rows[3].0);
-            let d = _mm256_unpackhi_epi64(rows[2].0, rows[3].0);
-            to[0] = W256(_mm256_permute2x128_si256::<0x20>(a, c));
-            to[1] = W256(_mm256_permute2x128_si256::<0x20>(b, d));
-            to[2] = W256(_mm256_permute2x128_si256::<0x31>(a, c));
-            to[3] = W256(_mm256_permute2x128_si256::<0x31>(b, d));
-        }
-        to
     }
 
     substitute_by!(binary);

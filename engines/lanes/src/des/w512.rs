@@ -77,9 +77,11 @@ pub(crate) struct Masks {
     swap8: __m512i,
     swap16: __m512i,
     clear: [__m512i; 3],
-    set8: __mmask64,
-    set16: __mmask64,
-    set32: __mmask16,
+    /// Bytes whose index has the exchange's bit set, and those that have not.
+    set8: [__mmask64; 2],
+    set16: [__mmask64; 2],
+    /// The same of 32-bit numbers.
+    set32: [__mmask16; 2],
 }
 
 impl Avx512 {
@@ -101,17 +103,44 @@ unsafe fn select(clear: __m512i, low: __m512i, high: __m512i, up: __m512i, down:
     unsafe { (_mm512_ternarylogic_epi64::<0xca>(clear, low, up), _mm512_ternarylogic_epi64::<0xca>(clear, down, high)) }
 }
 
-/// The first `blocks` of eight numbers.
+/// The first `blocks` of four numbers.
 #[inline(always)]
 fn mask(blocks: usize) -> __mmask8 {
-    // At most eight.
+    // At most four.
     ((1u32 << blocks) - 1) as __mmask8
+}
+
+/// Two rows, one after the other. (A function, because closures are not inlined where intrinsics need it.)
+///
+/// # Safety
+/// The rows' blocks may be read; the processor has AVX-512.
+#[inline(always)]
+unsafe fn read_two(a: (*const u8, usize), b: (*const u8, usize)) -> __m512i {
+    // SAFETY: the caller's promise, the masks keep to it.
+    unsafe {
+        let first = _mm256_maskz_loadu_epi64(mask(a.1), a.0.cast());
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), _mm256_maskz_loadu_epi64(mask(b.1), b.0.cast()))
+    }
+}
+
+/// Two rows to their places.
+///
+/// # Safety
+/// The rows' blocks may be written; the processor has AVX-512.
+#[inline(always)]
+unsafe fn write_two(a: (*mut u8, usize), b: (*mut u8, usize), rows: __m512i) {
+    // SAFETY: the caller's promise, the masks keep to it.
+    unsafe {
+        _mm256_mask_storeu_epi64(a.0.cast(), mask(a.1), _mm512_castsi512_si256(rows));
+        _mm256_mask_storeu_epi64(b.0.cast(), mask(b.1), _mm512_extracti64x4_epi64::<1>(rows));
+    }
 }
 
 impl Isa for Avx512 {
     type W = W512;
     type Masks = Masks;
-    const ROW: usize = 8;
+    const PARTS: usize = 8;
+    const ROW: usize = 4;
 
     #[inline(always)]
     fn splat(self, value: u64) -> W512 {
@@ -119,28 +148,38 @@ impl Isa for Avx512 {
         W512(unsafe { _mm512_set1_epi64(value as i64) })
     }
 
+    /// Two rows lie in a vector; two levels of shuffles deal the blocks of four such vectors out to four steps.
     #[inline(always)]
-    unsafe fn load(self, from: *const u8) -> W512 {
+    unsafe fn read_rows(self, row: impl Fn(usize) -> (*const u8, usize)) -> [W512; ROW_MAX] {
         // SAFETY: the caller's promise; `self` is the proof of AVX-512.
-        W512(unsafe { _mm512_loadu_si512(from.cast()) })
+        unsafe {
+            let (a, b) = (read_two(row(0), row(2)), read_two(row(1), row(3)));
+            let (c, d) = (read_two(row(4), row(6)), read_two(row(5), row(7)));
+            let (low, high) = (_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d));
+            let (odd_low, odd_high) = (_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d));
+            [
+                W512(_mm512_shuffle_i64x2::<0x88>(low, high)),
+                W512(_mm512_shuffle_i64x2::<0x88>(odd_low, odd_high)),
+                W512(_mm512_shuffle_i64x2::<0xdd>(low, high)),
+                W512(_mm512_shuffle_i64x2::<0xdd>(odd_low, odd_high)),
+            ]
+        }
     }
 
     #[inline(always)]
-    unsafe fn load_row(self, from: *const u8, blocks: usize) -> W512 {
-        // SAFETY: the caller's promise, the mask keeps to it; `self` is the proof of AVX-512.
-        W512(unsafe { _mm512_maskz_loadu_epi64(mask(blocks), from.cast()) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8, word: W512) {
+    unsafe fn write_rows(self, words: [W512; ROW_MAX], row: impl Fn(usize) -> (*mut u8, usize)) {
+        let [a, b, c, d] = words;
         // SAFETY: the caller's promise; `self` is the proof of AVX-512.
-        unsafe { _mm512_storeu_si512(to.cast(), word.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_row(self, to: *mut u8, word: W512, blocks: usize) {
-        // SAFETY: the caller's promise, the mask keeps to it; `self` is the proof of AVX-512.
-        unsafe { _mm512_mask_storeu_epi64(to.cast(), mask(blocks), word.0) }
+        unsafe {
+            let (even, odd) = (_mm512_unpacklo_epi64(a.0, b.0), _mm512_unpackhi_epi64(a.0, b.0));
+            let (even_end, odd_end) = (_mm512_unpacklo_epi64(c.0, d.0), _mm512_unpackhi_epi64(c.0, d.0));
+            let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+            let second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+            write_two(row(0), row(2), _mm512_permutex2var_epi64(even, first, even_end));
+            write_two(row(1), row(3), _mm512_permutex2var_epi64(odd, first, odd_end));
+            write_two(row(4), row(6), _mm512_permutex2var_epi64(even, second, even_end));
+            write_two(row(5), row(7), _mm512_permutex2var_epi64(odd, second, odd_end));
+        }
     }
 
     #[inline(always)]
@@ -150,9 +189,9 @@ impl Isa for Avx512 {
             swap8: self.repeat(0x0e0f_0c0d_0a0b_0809_0607_0405_0203_0001),
             swap16: self.repeat(0x0d0c_0f0e_0908_0b0a_0504_0706_0100_0302),
             clear: [1, 2, 4].map(|shift| self.splat(clear_mask(shift)).0),
-            set8: 0xaaaa_aaaa_aaaa_aaaa,
-            set16: 0xcccc_cccc_cccc_cccc,
-            set32: 0xaaaa,
+            set8: [0xaaaa_aaaa_aaaa_aaaa, 0x5555_5555_5555_5555],
+            set16: [0xcccc_cccc_cccc_cccc, 0x3333_3333_3333_3333],
+            set32: [0xaaaa, 0x5555],
         })
     }
 
@@ -165,16 +204,16 @@ impl Isa for Avx512 {
         let (low, high) = unsafe {
             match SHIFT {
                 32 => (
-                    _mm512_mask_shuffle_epi32::<0xb1>(low, masks.set32, high),
-                    _mm512_mask_shuffle_epi32::<0xb1>(high, !masks.set32, low),
+                    _mm512_mask_shuffle_epi32::<0xb1>(low, masks.set32[0], high),
+                    _mm512_mask_shuffle_epi32::<0xb1>(high, masks.set32[1], low),
                 ),
                 16 => (
-                    _mm512_mask_shuffle_epi8(low, masks.set16, high, masks.swap16),
-                    _mm512_mask_shuffle_epi8(high, !masks.set16, low, masks.swap16),
+                    _mm512_mask_shuffle_epi8(low, masks.set16[0], high, masks.swap16),
+                    _mm512_mask_shuffle_epi8(high, masks.set16[1], low, masks.swap16),
                 ),
                 8 => (
-                    _mm512_mask_shuffle_epi8(low, masks.set8, high, masks.swap8),
-                    _mm512_mask_shuffle_epi8(high, !masks.set8, low, masks.swap8),
+                    _mm512_mask_shuffle_epi8(low, masks.set8[0], high, masks.swap8),
+                    _mm512_mask_shuffle_epi8(high, masks.set8[1], low, masks.swap8),
                 ),
                 4 => select(masks.clear[2], low, high, _mm512_slli_epi64::<4>(high), _mm512_srli_epi64::<4>(low)),
                 2 => select(masks.clear[1], low, high, _mm512_slli_epi64::<2>(high), _mm512_srli_epi64::<2>(low)),
@@ -184,48 +223,5 @@ impl Isa for Avx512 {
         (W512(low), W512(high))
     }
 
-    #[inline(always)]
-    fn transpose_row(self, rows: [W512; ROW_MAX]) -> [W512; ROW_MAX] {
-        let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
-        let (q0, q2, q4, q6) =
-            every_other(self, [low(self, r0, r1), low(self, r2, r3), low(self, r4, r5), low(self, r6, r7)]);
-        let (q1, q3, q5, q7) =
-            every_other(self, [high(self, r0, r1), high(self, r2, r3), high(self, r4, r5), high(self, r6, r7)]);
-        [q0, q1, q2, q3, q4, q5, q6, q7]
-    }
-
     substitute_by!(ternary);
-}
-
-/// The lower numbers of each 128 bits of two words, in turn.
-#[inline(always)]
-fn low(_isa: Avx512, a: W512, b: W512) -> W512 {
-    // SAFETY: the token is the proof of AVX-512.
-    W512(unsafe { _mm512_unpacklo_epi64(a.0, b.0) })
-}
-
-/// The upper numbers of each 128 bits of two words, in turn.
-#[inline(always)]
-fn high(_isa: Avx512, a: W512, b: W512) -> W512 {
-    // SAFETY: the token is the proof of AVX-512.
-    W512(unsafe { _mm512_unpackhi_epi64(a.0, b.0) })
-}
-
-/// Transposes four rows of four 128-bit parts.
-#[inline(always)]
-fn every_other(_isa: Avx512, pairs: [W512; 4]) -> (W512, W512, W512, W512) {
-    let [a, b, c, d] = pairs;
-    // SAFETY: the token is the proof of AVX-512.
-    unsafe {
-        let even_low = _mm512_shuffle_i64x2::<0x88>(a.0, b.0);
-        let odd_low = _mm512_shuffle_i64x2::<0xdd>(a.0, b.0);
-        let even_high = _mm512_shuffle_i64x2::<0x88>(c.0, d.0);
-        let odd_high = _mm512_shuffle_i64x2::<0xdd>(c.0, d.0);
-        (
-            W512(_mm512_shuffle_i64x2::<0x88>(even_low, even_high)),
-            W512(_mm512_shuffle_i64x2::<0x88>(odd_low, odd_high)),
-            W512(_mm512_shuffle_i64x2::<0xdd>(even_low, even_high)),
-            W512(_mm512_shuffle_i64x2::<0xdd>(odd_low, odd_high)),
-        )
-    }
 }

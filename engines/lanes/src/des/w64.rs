@@ -21,6 +21,7 @@ pub(crate) const fn clear_mask(shift: u32) -> u64 {
 impl Isa for Words64 {
     type W = u64;
     type Masks = ();
+    const PARTS: usize = 1;
     const ROW: usize = 1;
 
     #[inline(always)]
@@ -29,28 +30,19 @@ impl Isa for Words64 {
     }
 
     #[inline(always)]
-    unsafe fn load(self, from: *const u8) -> u64 {
+    unsafe fn read_rows(self, row: impl Fn(usize) -> (*const u8, usize)) -> [u64; ROW_MAX] {
+        let (from, blocks) = row(0);
         // SAFETY: the caller's promise.
-        u64::from_le(unsafe { from.cast::<u64>().read_unaligned() })
+        let word = if blocks == 0 { 0 } else { u64::from_le(unsafe { from.cast::<u64>().read_unaligned() }) };
+        [word, 0, 0, 0]
     }
 
     #[inline(always)]
-    unsafe fn load_row(self, from: *const u8, blocks: usize) -> u64 {
-        // SAFETY: the caller's promise.
-        if blocks == 0 { 0 } else { unsafe { self.load(from) } }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8, word: u64) {
-        // SAFETY: the caller's promise.
-        unsafe { to.cast::<u64>().write_unaligned(word.to_le()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_row(self, to: *mut u8, word: u64, blocks: usize) {
+    unsafe fn write_rows(self, words: [u64; ROW_MAX], row: impl Fn(usize) -> (*mut u8, usize)) {
+        let (to, blocks) = row(0);
         if blocks > 0 {
             // SAFETY: the caller's promise.
-            unsafe { self.store(to, word) }
+            unsafe { to.cast::<u64>().write_unaligned(words[0].to_le()) }
         }
     }
 
@@ -61,11 +53,6 @@ impl Isa for Words64 {
     fn exchange<const SHIFT: u32>(self, (): &(), low: u64, high: u64) -> (u64, u64) {
         let moved = ((low >> SHIFT) ^ high) & clear_mask(SHIFT);
         (low ^ (moved << SHIFT), high ^ moved)
-    }
-
-    #[inline(always)]
-    fn transpose_row(self, rows: [u64; ROW_MAX]) -> [u64; ROW_MAX] {
-        rows
     }
 
     substitute_by!(binary);
