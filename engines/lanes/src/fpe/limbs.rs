@@ -1,7 +1,5 @@
 //! Long numbers as limbs of 64 bits, the lowest first, in time that depends on their lengths alone.
 
-use super::Memory;
-
 /// Ones where a condition holds, without a branch.
 #[inline(always)]
 fn mask(condition: bool) -> u64 {
@@ -9,31 +7,26 @@ fn mask(condition: bool) -> u64 {
 }
 
 /// Bytes of the largest number of `len` numerals.
-pub(super) fn power_bytes(radix: u32, len: usize, memory: &mut Memory) -> usize {
-    let power = memory.room(power_words(len));
-    power_of(radix, len, power);
+pub(super) fn number_bytes(radix: u32, len: usize) -> usize {
+    // A numeral has sixteen bits at most, and the power itself is one more than the largest number.
+    let mut power = power(radix, len, len / 4 + 1);
     let mut borrow = 1;
-    for limb in power.iter_mut() {
-        let (less, under) = limb.overflowing_sub(borrow);
-        *limb = less;
-        borrow = u64::from(under);
+    for limb in &mut power {
+        (*limb, borrow) = less(*limb, borrow, 0);
     }
-    bits(power).div_ceil(8)
+    bits(&power).div_ceil(8)
 }
 
-/// Limbs that the power of any radix takes.
-pub(super) const fn power_words(exponent: usize) -> usize {
-    // A numeral has sixteen bits, and the power itself is one more than the largest number.
-    exponent / 4 + 1
-}
-
-/// radix^exponent.
-pub(super) fn power_of(radix: u32, exponent: usize, power: &mut [u64]) {
-    power.fill(0);
+/// radix^exponent in as many limbs.
+fn power(radix: u32, exponent: usize, limbs_len: usize) -> Vec<u64> {
+    let mut power = vec![0; limbs_len];
     power[0] = 1;
+    let mut filled = 1;
     for _ in 0..exponent {
-        mul_add(power, radix.into(), 0);
+        filled = (filled + usize::from(power[filled - 1] >> 48 != 0)).min(limbs_len);
+        mul_add(&mut power[..filled], radix.into(), 0);
     }
+    power
 }
 
 /// Bits of a number that is not secret.
@@ -52,21 +45,12 @@ pub(super) fn mul_add(number: &mut [u64], factor: u64, digit: u64) {
     }
 }
 
-/// Adds `other` to `number`, of the same length.
-pub(super) fn add(number: &mut [u64], other: &[u64]) {
-    let mut carry = 0;
-    for (limb, other) in number.iter_mut().zip(other) {
-        let sum = u128::from(*limb) + u128::from(*other) + carry;
-        *limb = sum as u64;
-        carry = sum >> 64;
-    }
-}
-
-/// Subtracts `other` from `number`, of the same length, where `keep` is ones; gives ones when it was greater.
-pub(super) fn subtract(number: &mut [u64], other: &[u64], keep: u64) -> u64 {
+/// Subtracts `other` from `number`, of the same length; gives ones when it was greater.
+#[inline(always)]
+fn subtract(number: &mut [u64], other: &[u64]) -> u64 {
     let mut borrow = 0u64;
     for (limb, other) in number.iter_mut().zip(other) {
-        (*limb, borrow) = less(*limb, *other & keep, borrow);
+        (*limb, borrow) = less(*limb, *other, borrow);
     }
     borrow.wrapping_neg()
 }
@@ -74,34 +58,38 @@ pub(super) fn subtract(number: &mut [u64], other: &[u64], keep: u64) -> u64 {
 /// `a - b - borrow` and the next borrow.
 #[inline(always)]
 fn less(a: u64, b: u64, borrow: u64) -> (u64, u64) {
-    let difference = u128::from(a).wrapping_sub(u128::from(b)).wrapping_sub(u128::from(borrow));
-    (difference as u64, (difference >> 127) as u64)
+    let (difference, under) = a.overflowing_sub(b);
+    let (difference, under_again) = difference.overflowing_sub(borrow);
+    (difference, u64::from(under | under_again))
 }
 
-/// Adds `other` to `number` where `keep` is ones.
+/// Adds `other` to `number`, of the same length, where `keep` is ones.
+#[inline(always)]
 fn add_where(number: &mut [u64], other: &[u64], keep: u64) {
     let mut carry = 0;
     for (limb, other) in number.iter_mut().zip(other) {
-        let sum = u128::from(*limb) + u128::from(*other & keep) + carry;
-        *limb = sum as u64;
-        carry = sum >> 64;
+        let (sum, over) = limb.overflowing_add(*other & keep);
+        let (sum, over_again) = sum.overflowing_add(carry);
+        (*limb, carry) = (sum, u64::from(over | over_again));
     }
 }
 
 /// A modulus with what reductions need.
-pub(super) struct Modulus<'m> {
+#[derive(Clone, Debug)]
+pub(super) struct Modulus {
     /// M, with limbs to spare: four moduli fit.
-    limbs: &'m [u64],
+    limbs: Vec<u64>,
     /// k: bits of M, more than 32.
     bits: usize,
     /// 2^(63 + k) / M, or one less.
     reciprocal: u64,
 }
 
-impl<'m> Modulus<'m> {
-    /// A modulus that is not secret.
-    pub(super) fn new(limbs: &'m [u64]) -> Modulus<'m> {
-        let bits = bits(limbs);
+impl Modulus {
+    /// radix^len in as many limbs.
+    pub(super) fn new(radix: u32, len: usize, limbs_len: usize) -> Modulus {
+        let limbs = power(radix, len, limbs_len);
+        let bits = bits(&limbs);
         // The upper 128 bits of M, one more in the last place: no less than M, by a factor of 1 + 2^-127 at most.
         let at = |bit: usize| limbs[bit / 64] >> (bit % 64) & 1;
         let mut top = 0u128;
@@ -138,7 +126,7 @@ impl<'m> Modulus<'m> {
         let top = number[limb] >> shift | above << 1 << (63 - shift);
         let quotient = (u128::from(top) * u128::from(self.reciprocal) >> 64) as u64;
         let (mut carry, mut borrow) = (0u64, 0);
-        for (limb, modulus) in number.iter_mut().zip(self.limbs) {
+        for (limb, modulus) in number.iter_mut().zip(&self.limbs) {
             let product = u128::from(*modulus) * u128::from(quotient) + u128::from(carry);
             carry = (product >> 64) as u64;
             (*limb, borrow) = less(*limb, product as u64, borrow);
@@ -150,32 +138,35 @@ impl<'m> Modulus<'m> {
 
     /// Subtracts the modulus from a number that is not less.
     fn reduce_once(&self, number: &mut [u64]) {
-        let under = subtract(number, self.limbs, u64::MAX);
-        add_where(number, self.limbs, under);
+        let under = subtract(number, &self.limbs);
+        add_where(number, &self.limbs, under);
     }
 
     /// Adds two numbers below the modulus.
     pub(super) fn add(&self, number: &mut [u64], other: &[u64]) {
-        add(number, other);
+        add_where(number, other, u64::MAX);
         self.reduce_once(number);
     }
 
     /// Subtracts a number below the modulus from another.
     pub(super) fn subtract(&self, number: &mut [u64], other: &[u64]) {
-        let under = subtract(number, other, u64::MAX);
-        add_where(number, self.limbs, under);
+        let under = subtract(number, other);
+        add_where(number, &self.limbs, under);
     }
 }
 
-/// As many numerals as fit a limb, and how to take them off a number.
-#[derive(Clone, Copy)]
+/// The largest chunk of numerals: a quotient by the radix needs no correction up to here.
+const CHUNK_MAX: u64 = 1 << 48;
+
+/// As many numerals as are taken off a number at once.
+#[derive(Clone, Debug)]
 pub(super) struct Chunk {
     radix: u64,
-    /// 2^64 / radix.
+    /// 2^64 / radix, rounded up.
     radix_reciprocal: u64,
     /// Numerals of a chunk.
     pub(super) len: usize,
-    /// radix^len, below 2^63.
+    /// radix^len, at most [`CHUNK_MAX`].
     pub(super) power: u64,
     /// The shift that brings the power's top bit to bit 63.
     shift: u32,
@@ -187,21 +178,20 @@ impl Chunk {
     pub(super) fn new(radix: u32) -> Chunk {
         let radix = u64::from(radix);
         let (mut power, mut len) = (radix, 1);
-        while power <= i64::MAX as u64 / radix {
+        while power <= CHUNK_MAX / radix {
             power *= radix;
             len += 1;
         }
         let shift = power.leading_zeros();
         let reciprocal = (u128::MAX / u128::from(power << shift)) as u64;
-        let radix_reciprocal = ((1u128 << 64) / u128::from(radix)) as u64;
-        Chunk { radix, radix_reciprocal, len, power, shift, reciprocal }
+        Chunk { radix, radix_reciprocal: u64::MAX / radix + 1, len, power, shift, reciprocal }
     }
 
     /// Divides a number by the power and gives the remainder.
     pub(super) fn pop(&self, number: &mut [u64]) -> u64 {
         let divisor = self.power << self.shift;
-        // The number is divided shifted; what it has above its top limb is less than the divisor. The power is below
-        // 2^63, so the shift is at least one.
+        // The number is divided shifted; what it has above its top limb is less than the divisor. The shift is never
+        // zero.
         let mut rest = number.last().map_or(0, |top| top >> (64 - self.shift));
         for index in (0..number.len()).rev() {
             let below = if index == 0 { 0 } else { number[index - 1] >> (64 - self.shift) };
@@ -221,12 +211,84 @@ impl Chunk {
     }
 
     /// Divides a chunk by the radix and gives its last numeral.
+    ///
+    /// With m the reciprocal and r the radix, m · r exceeds 2^64 by less than r. A chunk below 2^48 times that is below
+    /// 2^64, so that the product exceeds the quotient by less than one rth: rounded down it is exact.
+    #[inline(always)]
     pub(super) fn pop_numeral(&self, chunk: &mut u64) -> u16 {
-        // Falls short by one at most: by less than one for the reciprocal's and less than one for its own.
         let quotient = (u128::from(*chunk) * u128::from(self.radix_reciprocal) >> 64) as u64;
         let rest = *chunk - quotient * self.radix;
-        let more = mask(rest >= self.radix);
-        *chunk = quotient.wrapping_sub(more);
-        (rest - (more & self.radix)) as u16
+        *chunk = quotient;
+        rest as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numerals_come_off_a_chunk_exactly() {
+        for radix in 2..=1u32 << 16 {
+            let chunk = Chunk::new(radix);
+            assert!(chunk.power <= CHUNK_MAX && chunk.power > CHUNK_MAX / u64::from(radix));
+            for value in [0, 1, chunk.power - 1, chunk.power / 2, chunk.power - u64::from(radix), u64::from(radix) - 1]
+            {
+                let mut rest = value;
+                let numeral = u64::from(chunk.pop_numeral(&mut rest));
+                assert_eq!((rest, numeral), (value / u64::from(radix), value % u64::from(radix)), "{value} / {radix}");
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_come_off_a_number_exactly() {
+        for radix in [2, 3, 10, 36, 255, 256, 257, 1000, 46_341, 65_535, 65_536] {
+            let chunk = Chunk::new(radix);
+            for top in [0, 1, chunk.power - 1, u64::MAX] {
+                let before = [u64::MAX, 0, 0x9e37_79b9_7f4a_7c15, top];
+                let mut number = before;
+                let rest = chunk.pop(&mut number);
+                assert!(rest < chunk.power);
+                mul_add(&mut number, chunk.power, rest);
+                assert_eq!(number, before, "radix {radix}");
+            }
+        }
+    }
+
+    /// y modulo M for y around multiples of M, against M added up again.
+    #[test]
+    fn reductions_are_exact_around_multiples() {
+        for (radix, len) in [(2, 62), (2, 127), (2, 128), (3, 50), (10, 20), (10, 38), (36, 30), (255, 9), (65_536, 5)]
+        {
+            let bytes = number_bytes(radix, len);
+            let limbs = bytes / 8 + 2;
+            let modulus = Modulus::new(radix, len, limbs);
+            for quotient in [0, 1, 2, 0xffff_ffff, 0x7fff_ffff_ffff_ffff] {
+                for excess in [0u64, 1, u64::MAX] {
+                    let mut number = modulus.limbs.clone();
+                    mul_add(&mut number, quotient, excess);
+                    modulus.reduce(&mut number);
+                    let mut expected = vec![0; limbs];
+                    expected[0] = excess;
+                    // The excess may be more than a small modulus.
+                    while subtract(&mut expected, &modulus.limbs) == 0 {}
+                    add_where(&mut expected, &modulus.limbs, u64::MAX);
+                    assert_eq!(number, expected, "radix {radix}^{len}, quotient {quotient}, excess {excess}");
+                    // One less than a multiple.
+                    let mut number = modulus.limbs.clone();
+                    mul_add(&mut number, quotient, 0);
+                    let mut one = vec![0; limbs];
+                    one[0] = 1;
+                    if quotient != 0 {
+                        subtract(&mut number, &one);
+                        modulus.reduce(&mut number);
+                        let mut expected = modulus.limbs.clone();
+                        subtract(&mut expected, &one);
+                        assert_eq!(number, expected, "radix {radix}^{len}, quotient {quotient}, less one");
+                    }
+                }
+            }
+        }
     }
 }

@@ -91,7 +91,7 @@ pub(crate) fn run(kernel: AesKernel, ff1: Ff1, work: &mut Work<'_>, scratch: &mu
                 Some(shape) if shape.len == len => shape,
                 _ => {
                     prefix.forget();
-                    known.insert(Shape::new(ff1.radix, len, &mut memory))
+                    known.insert(Shape::new(ff1.radix, len))
                 }
             };
             run_len(kernel, shape, work, values, &mut prefix, &mut memory);
@@ -113,15 +113,20 @@ fn run_len(
 ) {
     let blocks_of = |work: &Work<'_>, item: &Item| shape.prefix_blocks(work.op(item.op as usize).aad.len.into());
     let first = blocks_of(work, &values[0]);
-    if values.iter().any(|item| blocks_of(work, item) != first) {
+    let alike = values.iter().all(|item| blocks_of(work, item) == first);
+    if !alike {
         values.sort_unstable_by_key(|item| (blocks_of(work, item), item.op));
     }
     let lanes = if shape.narrow.is_some() { rounds::lanes(kernel) } else { wide::lanes(kernel) };
     let mut rest = &*values;
     while let Some(item) = rest.first() {
         let prefix_blocks = blocks_of(work, item);
-        let most = &rest[..rest.len().min(lanes)];
-        let count = most.iter().take_while(|item| blocks_of(work, item) == prefix_blocks).count();
+        let most = rest.len().min(lanes);
+        let count = if alike {
+            most
+        } else {
+            rest[..most].iter().take_while(|item| blocks_of(work, item) == prefix_blocks).count()
+        };
         let (items, behind) = rest.split_at(count);
         rest = behind;
         let mut group = Group { work: &mut *work, items, shape, prefix_blocks, prefix: &mut *prefix };

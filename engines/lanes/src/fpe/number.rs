@@ -222,7 +222,6 @@ impl<I: NumberIsa> Arithmetic<I> for Large<I::V> {
 mod tests {
     use ciphermill_contract::suite::{AesSize, Ff1};
 
-    use super::super::Memory;
     use super::*;
     use crate::aes::isa::{AesNi, Isa, Vaes256, Vaes512};
 
@@ -267,7 +266,7 @@ mod tests {
     fn check<I: NumberIsa>(isa: I) {
         for radix in (2..=70).chain([99, 100, 255, 256, 257, 1000, 1023, 1024, 4095, 32_768, 46_341, 65_535, 65_536]) {
             for len in 2..=122 {
-                let shape = Shape::new(radix, len, &mut Memory::default());
+                let shape = Shape::new(radix, len);
                 let Some(moduli) = shape.narrow else { continue };
                 if len < (Ff1 { size: AesSize::Aes128, radix }).numerals_min() {
                     continue;

@@ -8,6 +8,7 @@ use super::number::{Arithmetic, mul_high, splat};
 use super::shape::{Modulus, SMALL_MAX, Shape, power};
 use crate::aes::isa::Blocks;
 use crate::aes::numbers::{NumberIsa, Numbers};
+use crate::work::Item;
 
 /// Rows of both halves, each a word of every lane.
 pub(super) struct Rows {
@@ -16,6 +17,20 @@ pub(super) struct Rows {
     lanes: usize,
     left: usize,
     right: usize,
+}
+
+/// See [`Rows::place`].
+struct Place {
+    numeral: usize,
+    shift: u32,
+    keep: u64,
+}
+
+impl Place {
+    #[inline(always)]
+    fn whole(numeral: usize) -> Place {
+        Place { numeral, shift: 0, keep: u64::MAX }
+    }
 }
 
 /// The numerals of a row's word that belong to a half whose count is `len`, when the row is the half's first.
@@ -44,27 +59,46 @@ impl Rows {
         unsafe { self.first.add(row * self.lanes + lane) }
     }
 
-    /// Brings a value's numerals into a lane.
+    /// Where a row's word lies in a value: the numeral it starts with, the zero bits that come before the half's first
+    /// numeral, and whether what is read there belongs to the numerals before it and has to be cleared.
+    #[inline(always)]
+    fn place(&self, shape: &Shape, row: usize) -> Place {
+        let (left, right) = (first_row(shape.left), first_row(shape.right));
+        // Values have eight numerals at least, halves four: the left half's first row is read with numerals behind it,
+        // the right one's with numerals before it.
+        match row {
+            0 => Place { numeral: 0, shift: 64 - 16 * left as u32, keep: u64::MAX },
+            row if row < self.left => Place::whole(left + 4 * (row - 1)),
+            row if row == self.left => {
+                Place { numeral: shape.left + right - 4, shift: 0, keep: u64::MAX << (64 - 16 * right) }
+            }
+            row => Place::whole(shape.left + right + 4 * (row - self.left - 1)),
+        }
+    }
+
+    /// Brings values' numerals into lanes.
     ///
     /// # Safety
-    /// The shape is that of `new`; its numerals may be read from `input`.
+    /// The shape is that of `new`, with as many lanes as items at least; numerals of the shape may be read from each input.
     #[inline(always)]
-    pub(super) unsafe fn fill(&self, shape: &Shape, lane: usize, input: *const u8) {
-        // SAFETY: all reads lie within the value, as each says; words are those of this lane.
-        unsafe {
-            if shape.len < 8 {
-                return self.fill_short(shape, lane, input);
+    pub(super) unsafe fn fill(&self, shape: &Shape, items: &[Item]) {
+        debug_assert!(items.len() <= self.lanes);
+        if shape.len < 8 {
+            for (lane, item) in items.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { self.fill_short(shape, lane, item.input) };
             }
-            let read = |numeral: usize| input.add(2 * numeral).cast::<u64>().read_unaligned();
-            let (left, right) = (first_row(shape.left), first_row(shape.right));
-            // A half has four numerals at least: the first row is read with those behind it, or before it.
-            self.word(0, lane).write(read(0) << (64 - 16 * left));
-            for row in 1..self.left {
-                self.word(row, lane).write(read(left + 4 * (row - 1)));
-            }
-            self.word(self.left, lane).write(read(shape.left + right - 4) & (u64::MAX << (64 - 16 * right)));
-            for row in 1..self.right {
-                self.word(self.left + row, lane).write(read(shape.left + right + 4 * (row - 1)));
+            return;
+        }
+        for row in 0..self.left + self.right {
+            let place = self.place(shape, row);
+            for (lane, item) in items.iter().enumerate() {
+                // SAFETY: within the value, as `place` says. Volatile, so that words are moved one by one: scattered
+                // and gathered they would take longer.
+                unsafe {
+                    let word = item.input.add(2 * place.numeral).cast::<u64>().read_unaligned();
+                    self.word(row, lane).write_volatile((word << place.shift) & place.keep);
+                }
             }
         }
     }
@@ -72,7 +106,7 @@ impl Rows {
     /// The same for values of fewer than eight numerals.
     ///
     /// # Safety
-    /// As for `fill`.
+    /// The value's numerals may be read from `input`.
     #[inline(never)]
     unsafe fn fill_short(&self, shape: &Shape, lane: usize, input: *const u8) {
         for (row, half, from) in [(0, shape.left, 0), (self.left, shape.right, shape.left)] {
@@ -87,28 +121,31 @@ impl Rows {
         }
     }
 
-    /// Writes a lane's numerals as a value.
+    /// Writes lanes' numerals as values.
     ///
     /// # Safety
-    /// The shape is that of `new`; its numerals may be written to `output`.
+    /// The shape is that of `new`, with as many lanes as items at least; numerals of the shape may be written to each output.
     #[inline(always)]
-    pub(super) unsafe fn drain(&self, shape: &Shape, lane: usize, output: *mut u8) {
-        // SAFETY: all writes lie within the value, as each says; words are those of this lane.
-        unsafe {
-            if shape.len < 8 {
-                return self.drain_short(shape, lane, output);
+    pub(super) unsafe fn drain(&self, shape: &Shape, items: &[Item]) {
+        debug_assert!(items.len() <= self.lanes);
+        if shape.len < 8 {
+            for (lane, item) in items.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { self.drain_short(shape, lane, item.output) };
             }
-            let write = |numeral: usize, word: u64| output.add(2 * numeral).cast::<u64>().write_unaligned(word);
-            let (left, right) = (first_row(shape.left), first_row(shape.right));
-            // First rows spill into numerals that the other rows write afterwards: the right one into the end of the
-            // left half, the left one, which has four numerals at least, into its own.
-            write(shape.left + right - 4, self.word(self.left, lane).read());
-            write(0, self.word(0, lane).read() >> (64 - 16 * left));
-            for row in 1..self.left {
-                write(left + 4 * (row - 1), self.word(row, lane).read());
-            }
-            for row in 1..self.right {
-                write(shape.left + right + 4 * (row - 1), self.word(self.left + row, lane).read());
+            return;
+        }
+        // First rows spill into numerals that other rows write afterwards: the right one into the end of the left half,
+        // the left one into what follows in its own.
+        let first = [self.left, 0].into_iter();
+        for row in first.chain(1..self.left).chain(self.left + 1..self.left + self.right) {
+            let place = self.place(shape, row);
+            for (lane, item) in items.iter().enumerate() {
+                // SAFETY: within the value, as `place` says. Volatile for the same reason.
+                unsafe {
+                    let word = self.word(row, lane).read_volatile() >> place.shift;
+                    item.output.add(2 * place.numeral).cast::<u64>().write_unaligned(word);
+                }
             }
         }
     }
@@ -116,7 +153,7 @@ impl Rows {
     /// The same for values of fewer than eight numerals.
     ///
     /// # Safety
-    /// As for `drain`.
+    /// The value's numerals may be written to `output`.
     #[inline(never)]
     unsafe fn drain_short(&self, shape: &Shape, lane: usize, output: *mut u8) {
         for (row, half, to) in [(0, shape.left, 0), (self.left, shape.right, shape.left)] {

@@ -110,10 +110,8 @@ fn values<I: NumberIsa, A: Arithmetic<I>, K: RoundKeys<I>, const N: usize, const
 ) {
     let (shape, encrypt) = (group.shape, group.work.direction() == Direction::Encrypt);
     let Some(moduli) = &shape.narrow else { return };
-    for (lane, item) in group.items.iter().enumerate() {
-        // SAFETY: the batch's check: the input holds as many numerals as the shape says.
-        unsafe { rows.fill(shape, lane, item.input) };
-    }
+    // SAFETY: the batch's check: inputs hold as many numerals as the shape says.
+    unsafe { rows.fill(shape, group.items) };
     let reader = Reader::new(isa, shape);
     let mut numbers = [[isa.zero(); H]; 2];
     let mut excess = [isa.zero(); H];
@@ -152,7 +150,7 @@ fn values<I: NumberIsa, A: Arithmetic<I>, K: RoundKeys<I>, const N: usize, const
     finish::<I, H>(group, rows, &excess);
 }
 
-/// Writes the values out, but those that had a numeral out of range.
+/// Writes the values out; those that had a numeral out of range are zeroed.
 #[inline(always)]
 fn finish<I: NumberIsa, const H: usize>(group: &mut Group<'_, '_>, rows: &Rows, excess: &[I::V; H]) {
     let mut bad = [[0u64; 8]; FULL / 2];
@@ -160,15 +158,15 @@ fn finish<I: NumberIsa, const H: usize>(group: &mut Group<'_, '_>, rows: &Rows, 
         // SAFETY: no vector is longer than eight words.
         unsafe { excess.store(bad[pair].as_mut_ptr().cast()) };
     }
+    // SAFETY: the batch's check: outputs have room for as many numerals as the inputs.
+    unsafe { rows.drain(group.shape, group.items) };
     for (lane, item) in group.items.iter().enumerate() {
         let op = item.op as usize;
         if bad[lane / (2 * I::LEN)][lane % (2 * I::LEN)] != 0 {
             group.work.fail(op, OpStatus::BadInput(Reason::NumeralOutOfRange));
-            continue;
+        } else {
+            group.work.done(op);
         }
-        // SAFETY: the batch's check: the output has room for as many numerals as the input.
-        unsafe { rows.drain(group.shape, lane, item.output) };
-        group.work.done(op);
     }
 }
 

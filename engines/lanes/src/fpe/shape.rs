@@ -1,7 +1,7 @@
 //! What radix and length fix for a value before any key is known (SP 800-38G, algorithm 7, steps 1 to 5). Nothing here
 //! is secret.
 
-use super::{Memory, limbs};
+use super::limbs::{self, Chunk};
 
 /// The largest half that fits a lane: four times it is below 2^63, which is what the reductions of [`super::number`]
 /// need.
@@ -40,6 +40,18 @@ pub(super) struct Shape {
     pub(super) round_len: usize,
     /// The moduli of even and of odd rounds, radix^u and radix^v, where they fit lanes.
     pub(super) narrow: Option<[Modulus; 2]>,
+    /// The same in limbs, where they do not fit lanes.
+    pub(super) wide: Option<Wide>,
+}
+
+/// What halves in limbs are calculated with.
+#[derive(Clone, Debug)]
+pub(super) struct Wide {
+    /// Limbs of a number: four moduli fit, and numbers are read as whole blocks.
+    pub(super) limbs: usize,
+    /// The moduli of even and of odd rounds.
+    pub(super) moduli: [limbs::Modulus; 2],
+    pub(super) chunk: Chunk,
 }
 
 impl Modulus {
@@ -53,9 +65,8 @@ impl Modulus {
 }
 
 impl Shape {
-    /// The shape of values of `len` numerals, two at least, of a valid radix. `memory` is where large numbers are
-    /// worked out.
-    pub(super) fn new(radix: u32, len: usize, memory: &mut Memory) -> Shape {
+    /// The shape of values of `len` numerals, two at least, of a valid radix.
+    pub(super) fn new(radix: u32, len: usize) -> Shape {
         let (left, right) = (len / 2, len - len / 2);
         let narrow = match (power(radix, left), power(radix, right)) {
             (Some(left_power), Some(power)) if power <= NARROW_MAX => {
@@ -66,9 +77,16 @@ impl Shape {
         };
         let number_len = match narrow {
             Some([_, right]) => (u64::BITS - (right.value - 1).leading_zeros()).div_ceil(8) as usize,
-            None => limbs::power_bytes(radix, right, memory),
+            None => limbs::number_bytes(radix, right),
         };
-        Shape { radix, len, left, right, number_len, round_len: 4 * number_len.div_ceil(4) + 4, narrow }
+        let round_len = 4 * number_len.div_ceil(4) + 4;
+        let mut shape = Shape { radix, len, left, right, number_len, round_len, narrow, wide: None };
+        if narrow.is_none() {
+            let limbs = (number_len.div_ceil(8) + 1).max(2 * shape.round_blocks());
+            let moduli = [left, right].map(|half| limbs::Modulus::new(radix, half, limbs));
+            shape.wide = Some(Wide { limbs, moduli, chunk: Chunk::new(radix) });
+        }
+        shape
     }
 
     /// Whether both halves' numbers are calculated in 32 bits.
@@ -116,26 +134,22 @@ mod tests {
     fn number_lengths_are_those_of_the_standards_formula() {
         // SP 800-38G, samples 1 and 3: five numerals of radix 10 take 17 bits, ten of radix 36 take 52.
         for (radix, len, bytes) in [(10, 10, 3), (36, 19, 7), (2, 32, 2), (2, 33, 3), (65_536, 5, 6), (65_536, 4, 4)] {
-            assert_eq!(
-                Shape::new(radix, len, &mut Memory::default()).number_len,
-                bytes,
-                "radix {radix}, {len} numerals"
-            );
+            assert_eq!(Shape::new(radix, len).number_len, bytes, "radix {radix}, {len} numerals");
         }
         // Radix 2: as many bits as numerals; and 10^20 takes 67.
         for (radix, half, bits) in [(2, 62, 62), (2, 128, 128), (2, 129, 129), (256, 2048, 16_384), (10, 20, 67)] {
-            assert_eq!(Shape::new(radix, 2 * half, &mut Memory::default()).number_len, usize::div_ceil(bits, 8));
+            assert_eq!(Shape::new(radix, 2 * half).number_len, usize::div_ceil(bits, 8));
         }
     }
 
     #[test]
     fn tweaks_fill_the_blocks_before_the_rounds_own() {
-        let shape = Shape::new(10, 16, &mut Memory::default());
+        let shape = Shape::new(10, 16);
         assert_eq!((shape.number_len, shape.round_len, shape.lead(), shape.round_blocks()), (4, 8, 11, 1));
         for (tweak_len, blocks) in [(0, 0), (11, 0), (12, 1), (27, 1), (28, 2)] {
             assert_eq!(shape.prefix_blocks(tweak_len), blocks, "{tweak_len}");
         }
-        let long = Shape::new(2, 256, &mut Memory::default());
+        let long = Shape::new(2, 256);
         assert_eq!((long.number_len, long.lead(), long.round_blocks()), (16, 15, 2));
         for (tweak_len, blocks) in [(0, 0), (15, 0), (16, 1)] {
             assert_eq!(long.prefix_blocks(tweak_len), blocks, "{tweak_len}");

@@ -10,7 +10,7 @@ use ciphermill_contract::{Direction, OpStatus, Reason};
 use super::keys::{Own, RoundKeys, Shared, lane_of, one_key};
 use super::limbs::{self, Chunk, Modulus};
 use super::prefix::chaining;
-use super::shape::Shape;
+use super::shape::{Shape, Wide};
 use super::{Group, Memory};
 use crate::aes::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use crate::work::Item;
@@ -42,36 +42,29 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(shape: &Shape) -> Layout {
-        let limbs = (shape.number_len.div_ceil(8) + 1).max(2 * shape.round_blocks());
+    fn of(shape: &Shape, wide: &Wide) -> Layout {
         let output = 1 + 2 * shape.round_len.div_ceil(16);
-        Layout { limbs, output, lane: 3 * limbs + output }
+        Layout { limbs: wide.limbs, output, lane: 3 * wide.limbs + output }
     }
 }
 
 /// Runs a group whose shape is not narrow.
 pub(super) fn run(kernel: AesKernel, group: &mut Group<'_, '_>, memory: &mut Memory) {
-    let layout = Layout::of(group.shape);
+    let Some(wide) = &group.shape.wide else { return };
+    let layout = Layout::of(group.shape, wide);
     let keys = if one_key(group.items) { 0 } else { Own::words(VECTORS, lanes(kernel) / VECTORS) };
-    let power = layout.limbs.max(limbs::power_words(group.shape.right));
-    let room = memory.room(keys + 2 * power + lanes(kernel) * layout.lane);
-    let (keys, room) = room.split_at_mut(keys);
-    let (moduli, values) = room.split_at_mut(2 * power);
-    let (left, right) = moduli.split_at_mut(power);
-    limbs::power_of(group.shape.radix, group.shape.left, left);
-    limbs::power_of(group.shape.radix, group.shape.right, right);
-    let moduli = [Modulus::new(&left[..layout.limbs]), Modulus::new(&right[..layout.limbs])];
-    values.fill(0);
-    let chunk = Chunk::new(group.shape.radix);
+    let room = memory.room(keys + lanes(kernel) * layout.lane);
+    let (keys, values) = room.split_at_mut(keys);
+    values[..group.items.len() * layout.lane].fill(0);
     for (item, lane) in group.items.iter().zip(values.chunks_exact_mut(layout.lane)) {
-        if !read(group.shape, &chunk, item, layout, lane) {
+        if !read(group.shape, &wide.chunk, item, layout, lane) {
             group.work.fail(item.op as usize, OpStatus::BadInput(Reason::NumeralOutOfRange));
         }
     }
-    rounds(kernel, group, Room { keys, values, layout, moduli: &moduli });
+    rounds(kernel, group, Room { keys, values, layout, moduli: &wide.moduli });
     for (item, lane) in group.items.iter().zip(values.chunks_exact_mut(layout.lane)) {
         if group.work.op(item.op as usize).status.is_pending() {
-            write(group.shape, &chunk, item, layout, lane);
+            write(group.shape, &wide.chunk, item, layout, lane);
             group.work.done(item.op as usize);
         }
     }
@@ -137,7 +130,7 @@ struct Room<'m> {
     values: &'m mut [u64],
     layout: Layout,
     /// Of even and of odd rounds.
-    moduli: &'m [Modulus<'m>; 2],
+    moduli: &'m [Modulus; 2],
 }
 
 aes_kernels! {
@@ -165,7 +158,7 @@ fn feistel<I: Isa, K: RoundKeys<I>>(
     chaining: [I::V; VECTORS],
     values: &mut [u64],
     layout: Layout,
-    moduli: &[Modulus<'_>; 2],
+    moduli: &[Modulus; 2],
 ) {
     let encrypt = group.work.direction() == Direction::Encrypt;
     for step in 0..ROUNDS {
@@ -240,7 +233,7 @@ fn pair_of_limbs<I: Isa>(isa: I, limbs: &[u64]) -> __m128i {
 }
 
 /// Adds a round's number to the target half, or subtracts it (steps 6iv to 6vi).
-fn add_round(shape: &Shape, lane: &mut [u64], layout: Layout, target: usize, moduli: &[Modulus<'_>; 2], encrypt: bool) {
+fn add_round(shape: &Shape, lane: &mut [u64], layout: Layout, target: usize, moduli: &[Modulus; 2], encrypt: bool) {
     let (halves, rest) = lane.split_at_mut(2 * layout.limbs);
     let (number, output) = rest.split_at_mut(layout.limbs);
     debug_assert_eq!(output.len(), layout.output);
