@@ -561,7 +561,7 @@ pub(super) fn by_blocks(kernel: AesKernel, scratch: &mut Scratch) -> &mut Vec<It
 #[inline(always)]
 pub(super) fn double(block: u128) -> u128 {
     let carry = block >> 127;
-    block << 1 ^ carry * 0x87
+    (block << 1) ^ (carry * 0x87)
 }
 
 /// The order of bytes of a number whose first byte is the most significant.
