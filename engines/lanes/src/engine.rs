@@ -1,11 +1,9 @@
 //! The engine itself: its name, its queues and the way from a suite to the family that runs it.
 
-use core::any::Any;
-
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, Occupancy, OpStatus, PreparedKey,
-    QueueHint, Result, Suite,
+    Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, Occupancy, OpStatus,
+    PreparedKey, QueueHint, Result, Suite,
 };
 
 use crate::capabilities;
@@ -112,15 +110,5 @@ fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
         }
         #[cfg(not(target_arch = "x86_64"))]
         _ => {}
-    }
-}
-
-/// What a key became for one suite.
-pub(crate) struct Prepared;
-
-impl Prepared {
-    /// Wraps a family's state as a prepared key.
-    pub(crate) fn key<T: Any + Send + Sync>(suite: Suite, state: T) -> PreparedKey {
-        PreparedKey::for_suite(suite, state)
     }
 }

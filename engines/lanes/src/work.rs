@@ -120,10 +120,10 @@ impl<'a> Work<'a> {
     #[inline(always)]
     pub(crate) fn prefetch_key<T: Any>(&self, index: usize) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(prepared) = self.keys.get(index).copied().flatten().and_then(PreparedKey::state::<Prepared<T>>) {
+        if let Some(state) = self.key::<T>(index) {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: fetching has no effect but on the cache.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(prepared).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(state).cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = index;

@@ -20,7 +20,7 @@ use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shar
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::streams::Streams;
-use crate::engine::Prepared;
+
 use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
@@ -30,7 +30,7 @@ pub(super) const CAPABILITIES: &[Capability] =
 const LONG_AAD_LEN: usize = 0xff00;
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Ok(Prepared::key(suite, Schedule::new(kernel, key)?))
+    Ok(PreparedKey::for_suite(suite, Schedule::new(kernel, key)?))
 }
 
 /// Bytes that a lane's MAC goes through, zeros filling up the last block.

@@ -15,7 +15,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shared};
 use super::isa::{AesKernel, Isa, aes_kernels};
 use super::schedule::Schedule;
-use crate::engine::Prepared;
+
 use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::CMAC, Cost::new(100.0, 12.0, 0.1)).lanes(16)];
@@ -131,7 +131,7 @@ unsafe fn lanes<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, jobs: 
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Ok(Prepared::key(suite, CmacKey::new(kernel, key)?))
+    Ok(PreparedKey::for_suite(suite, CmacKey::new(kernel, key)?))
 }
 
 /// Runs a batch.

@@ -20,7 +20,7 @@ pub(crate) use super::message::Lane as CtrLane;
 use super::message::{FromLanes, FromWork, Message, Messages};
 use super::parallel::{Mode, drive};
 use super::schedule::AesKey;
-use crate::engine::Prepared;
+
 use crate::work::{Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
@@ -43,7 +43,7 @@ pub(crate) unsafe fn messages(kernel: AesKernel, lanes: &[CtrLane<'_>], scratch:
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Ok(Prepared::key(suite, AesKey::new(kernel, key)?))
+    Ok(PreparedKey::for_suite(suite, AesKey::new(kernel, key)?))
 }
 
 /// Runs a batch.

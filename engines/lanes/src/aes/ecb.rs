@@ -12,14 +12,14 @@ use super::isa::{AesKernel, Isa, aes_kernels};
 use super::message::{FromWork, Message};
 use super::parallel::{Mode, decipher, drive, encipher};
 use super::schedule::AesKey;
-use crate::engine::Prepared;
+
 use crate::work::{Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_ECB, Cost::new(60.0, 10.0, 0.06)).lanes(16)];
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Ok(Prepared::key(suite, AesKey::new(kernel, key)?))
+    Ok(PreparedKey::for_suite(suite, AesKey::new(kernel, key)?))
 }
 
 /// Runs a batch.

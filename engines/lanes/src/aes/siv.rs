@@ -24,7 +24,7 @@ use super::cmac::{self, CmacKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::streams::Streams;
-use crate::engine::Prepared;
+
 use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
@@ -47,7 +47,7 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
     let cipher = Schedule::new(kernel, cipher)?;
     let start = Zeroizing::new(cbc_mac::double(mac.of_block(kernel, &[0; 16])));
     let without_aad = (*start ^ mac.of_block(kernel, &[])).to_be_bytes();
-    Ok(Prepared::key(suite, SivKey { mac, cipher, start: start.to_be_bytes(), without_aad }))
+    Ok(PreparedKey::for_suite(suite, SivKey { mac, cipher, start: start.to_be_bytes(), without_aad }))
 }
 
 /// Runs a batch.

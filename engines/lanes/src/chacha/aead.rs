@@ -10,6 +10,8 @@
 //! Floor of a 64-byte message with short additional data, 16 lanes and IFMA: an eighth of a pass of 550 cycles, and an
 //! eighth of six steps of Poly1305 of 28 cycles each: 90 cycles.
 
+use core::mem::MaybeUninit;
+
 use ciphermill_contract::suite::lists;
 use ciphermill_contract::{Capability, Cost, OpStatus};
 
@@ -98,7 +100,8 @@ struct Mac {
 
 /// Short messages on their way to their tags, first in, first out.
 struct Macs {
-    list: [Mac; MACS_MAX],
+    /// Set between `head` and `tail`.
+    list: [MaybeUninit<Mac>; MACS_MAX],
     /// The next to be authenticated.
     head: usize,
     /// One past the last whose lanes have run.
@@ -113,15 +116,29 @@ struct Macs {
 impl Macs {
     #[inline(always)]
     fn new() -> Macs {
-        let none = Mac { tape: core::ptr::null(), op: 0, blocks: 0, end: 0 };
-        Macs { list: [none; MACS_MAX], head: 0, ready: 0, tail: 0, pushed: 0, ran: 0 }
+        Macs { list: [MaybeUninit::uninit(); MACS_MAX], head: 0, ready: 0, tail: 0, pushed: 0, ran: 0 }
+    }
+
+    /// The message of a number between `head` and `tail`.
+    #[inline(always)]
+    fn at(&self, number: usize) -> Mac {
+        debug_assert!(self.head <= number && number < self.tail);
+        // SAFETY: `push` has set it, and fewer than `MACS_MAX` came after it, as the assertions above count.
+        unsafe { self.list[number % MACS_MAX].assume_init() }
+    }
+
+    /// Adds a message whose lanes have all been pushed.
+    #[inline(always)]
+    fn push(&mut self, tape: *const u8, op: u32, blocks: u32) {
+        self.list[self.tail % MACS_MAX].write(Mac { tape, op, blocks, end: self.pushed });
+        self.tail += 1;
     }
 
     /// Counts lanes that ran, and with them messages.
     #[inline(always)]
     fn count_run(&mut self, lanes: usize) {
         self.ran += lanes as u64;
-        while self.ready != self.tail && self.list[self.ready % MACS_MAX].end <= self.ran {
+        while self.ready != self.tail && self.at(self.ready).end <= self.ran {
             self.ready += 1;
         }
     }
@@ -138,7 +155,7 @@ fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut 
         let mut ops = [0; TOGETHER_MAX];
         for (i, index) in ops[..together].iter_mut().enumerate() {
             // Places that stay empty repeat the first message.
-            let mac = macs.list[(macs.head + if i < count { i } else { 0 }) % MACS_MAX];
+            let mac = macs.at(macs.head + if i < count { i } else { 0 });
             let op = work.op(mac.op as usize);
             // SAFETY: the tape has room for one block more, and all lanes that wrote to it have run.
             unsafe {
@@ -256,7 +273,7 @@ fn run_on<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, scratch: &mut Scr
         let mut at = 0;
         while at < items.len() {
             waiting.settle();
-            let mut group = [items[0]; LONGS_MAX];
+            let mut group = [0; LONGS_MAX];
             let mut in_group = 0;
             while at < items.len() && waiting.has_room() && in_group < LONGS_MAX {
                 let item = &items[at];
@@ -269,7 +286,7 @@ fn run_on<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, scratch: &mut Scr
                         let tape = Tape { head, data: head.wrapping_add(HEAD_LEN), nowhere: memory.nowhere() };
                         let whole = item.len as usize - item.len as usize % (64 * I::LEN);
                         push_lanes(work, &mut waiting, &mut macs, item, &tape, whole);
-                        group[in_group] = *item;
+                        group[in_group] = at;
                         in_group += 1;
                     }
                 }
@@ -291,9 +308,9 @@ fn run_on<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, scratch: &mut Scr
             if last {
                 authenticate::<I, MODE>(isa, work, &mut macs, true);
             }
-            for (index, item) in group[..in_group].iter().enumerate() {
+            for (index, at) in group[..in_group].iter().enumerate() {
                 // SAFETY: the lanes of the message's first and last blocks have run, all others have not.
-                unsafe { finish_long::<I, MODE>(isa, work, memory.long(index), item) };
+                unsafe { finish_long::<I, MODE>(isa, work, memory.long(index), &items[*at]) };
             }
         }
     }
@@ -392,8 +409,7 @@ unsafe fn enqueue_short<I: Isa>(
         push_lanes(work, waiting, macs, item, &Tape { head: tape, data, nowhere: memory.nowhere() }, 0);
     }
     let blocks = (aad_len / 16 + len.div_ceil(16)) as u32;
-    macs.list[macs.tail % MACS_MAX] = Mac { tape, op: item.op, blocks, end: macs.pushed };
-    macs.tail += 1;
+    macs.push(tape, item.op, blocks);
 }
 
 /// The whole passes of a long message, its Poly1305 and its end.

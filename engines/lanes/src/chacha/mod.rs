@@ -19,7 +19,6 @@ use ciphermill_contract::suite::{Aead, StreamCipher};
 use ciphermill_contract::{Capability, Direction, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::engine::Prepared;
 use crate::work::{Scratch, Work};
 use isa::ChaChaKernel;
 
@@ -38,7 +37,7 @@ pub(crate) fn capabilities(kernel: ChaChaKernel) -> Vec<Capability> {
 /// Prepares a key for one of the suites of [`capabilities`].
 pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
     let bytes = key.try_into().map_err(|_| KeyProblem::Length)?;
-    Ok(Prepared::key(suite, ChaChaKey { bytes }))
+    Ok(PreparedKey::for_suite(suite, ChaChaKey { bytes }))
 }
 
 /// Runs a batch; operations of suites that are not listed stay pending.

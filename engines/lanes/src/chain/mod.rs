@@ -16,7 +16,7 @@ use crate::aes::cbc::{self, CbcLane};
 use crate::aes::ctr;
 use crate::aes::schedule::AesKey;
 use crate::des::{self, DesKey, DesLane};
-use crate::engine::Prepared;
+
 use crate::select::Kernels;
 use crate::work::{Item, Scratch, Work};
 use hmac::{Hash, Hmac};
@@ -91,7 +91,7 @@ pub(crate) fn prepare(kernels: &Kernels, key: &[u8], chain: Chain) -> Result<Pre
         (BlockCipher::Aes(_), Some(kernel)) => CipherKey::Aes(Box::new(AesKey::new(kernel, cipher)?)),
         _ => return Err(KeyProblem::Parameters),
     };
-    Ok(Prepared::key(Suite::Chain(chain), ChainKey { cipher, hmac: Hmac::new(hash, mac) }))
+    Ok(PreparedKey::for_suite(Suite::Chain(chain), ChainKey { cipher, hmac: Hmac::new(hash, mac) }))
 }
 
 /// Runs a batch, group by group.

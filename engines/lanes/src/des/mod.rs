@@ -26,7 +26,6 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode, lists};
 use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 
-use crate::engine::Prepared;
 use crate::work::{Occupancy, Scratch, Work};
 use group::{Memory, group};
 use isa::{DesKernel, Isa, des_kernels};
@@ -105,7 +104,7 @@ pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProble
         Suite::Cipher(BlockCipher::Des, _) => DesKey::single(key)?,
         _ => DesKey::triple(key)?,
     };
-    Ok(Prepared::key(suite, key))
+    Ok(PreparedKey::for_suite(suite, key))
 }
 
 /// Runs a batch.

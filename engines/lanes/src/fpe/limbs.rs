@@ -120,13 +120,15 @@ impl Modulus {
     /// The number's bits from k - 1 on, times the reciprocal, shifted by 64, are a quotient that falls short by at most
     /// one for the bits shifted out, little more than one for the reciprocal's, and less than one for its own: three
     /// conditional subtractions make it right.
+    #[inline(always)]
     pub(super) fn reduce(&self, number: &mut [u64]) {
+        let len = number.len();
         let (limb, shift) = ((self.bits - 1) / 64, (self.bits - 1) % 64);
         let above = number.get(limb + 1).copied().unwrap_or(0);
         let top = number[limb] >> shift | above << 1 << (63 - shift);
         let quotient = (u128::from(top) * u128::from(self.reciprocal) >> 64) as u64;
         let (mut carry, mut borrow) = (0u64, 0);
-        for (limb, modulus) in number.iter_mut().zip(&self.limbs) {
+        for (limb, modulus) in number.iter_mut().zip(&self.limbs[..len]) {
             let product = u128::from(*modulus) * u128::from(quotient) + u128::from(carry);
             carry = (product >> 64) as u64;
             (*limb, borrow) = less(*limb, product as u64, borrow);
@@ -137,21 +139,26 @@ impl Modulus {
     }
 
     /// Subtracts the modulus from a number that is not less.
+    #[inline(always)]
     fn reduce_once(&self, number: &mut [u64]) {
-        let under = subtract(number, &self.limbs);
-        add_where(number, &self.limbs, under);
+        let limbs = &self.limbs[..number.len()];
+        let under = subtract(number, limbs);
+        add_where(number, limbs, under);
     }
 
     /// Adds two numbers below the modulus.
+    #[inline(always)]
     pub(super) fn add(&self, number: &mut [u64], other: &[u64]) {
         add_where(number, other, u64::MAX);
         self.reduce_once(number);
     }
 
     /// Subtracts a number below the modulus from another.
+    #[inline(always)]
     pub(super) fn subtract(&self, number: &mut [u64], other: &[u64]) {
         let under = subtract(number, other);
-        add_where(number, &self.limbs, under);
+        let limbs = &self.limbs[..number.len()];
+        add_where(number, limbs, under);
     }
 }
 

@@ -28,7 +28,7 @@ use zeroize::Zeroize;
 
 use crate::aes::isa::AesKernel;
 use crate::aes::schedule::Schedule;
-use crate::engine::Prepared;
+
 use crate::work::{CLASSES_MAX, Item, Scratch, Work};
 use prefix::Prefix;
 use shape::Shape;
@@ -38,7 +38,7 @@ pub(crate) struct FpeKey {
     schedule: Schedule,
 }
 
-const CAPABILITIES: &[Capability] = &[Capability::new(&lists::FF1, Cost::new(600.0, 20.0, 0.5)).lanes(32)];
+const CAPABILITIES: &[Capability] = &[Capability::new(&lists::FF1, Cost::new(500.0, 20.0, 0.5)).lanes(32)];
 
 /// What this family lists.
 pub(crate) fn capabilities(_kernel: AesKernel) -> Vec<Capability> {
@@ -53,7 +53,7 @@ pub(crate) fn prepare(kernel: AesKernel, key: &[u8], ff1: Ff1) -> Result<Prepare
     if !ff1.radix_is_valid() {
         return Err(KeyProblem::Parameters);
     }
-    Ok(Prepared::key(Suite::Fpe(ff1), FpeKey { schedule: Schedule::new(kernel, key)? }))
+    Ok(PreparedKey::for_suite(Suite::Fpe(ff1), FpeKey { schedule: Schedule::new(kernel, key)? }))
 }
 
 /// Values of one length and with tweaks of as many whole blocks, at most as many as there are lanes.

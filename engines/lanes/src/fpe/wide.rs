@@ -234,6 +234,17 @@ fn pair_of_limbs<I: Isa>(isa: I, limbs: &[u64]) -> __m128i {
 
 /// Adds a round's number to the target half, or subtracts it (steps 6iv to 6vi).
 fn add_round(shape: &Shape, lane: &mut [u64], layout: Layout, target: usize, moduli: &[Modulus; 2], encrypt: bool) {
+    // Loops of a known length have no counters: three limbs hold 128 bits, five 256.
+    match layout.limbs {
+        3 => add_round_of(shape, lane, Layout { limbs: 3, ..layout }, target, moduli, encrypt),
+        4 => add_round_of(shape, lane, Layout { limbs: 4, ..layout }, target, moduli, encrypt),
+        5 => add_round_of(shape, lane, Layout { limbs: 5, ..layout }, target, moduli, encrypt),
+        _ => add_round_of(shape, lane, layout, target, moduli, encrypt),
+    }
+}
+
+#[inline(always)]
+fn add_round_of(shape: &Shape, lane: &mut [u64], layout: Layout, target: usize, moduli: &[Modulus; 2], encrypt: bool) {
     let (halves, rest) = lane.split_at_mut(2 * layout.limbs);
     let (number, output) = rest.split_at_mut(layout.limbs);
     debug_assert_eq!(output.len(), layout.output);

@@ -12,7 +12,7 @@ use super::isa::AesKernel;
 pub(crate) use super::message::Lane as CbcLane;
 use super::message::{FromLanes, FromWork, Message};
 use super::schedule::AesKey;
-use crate::engine::Prepared;
+
 use crate::work::{Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
@@ -46,7 +46,7 @@ pub(crate) unsafe fn messages(
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Ok(Prepared::key(suite, AesKey::new(kernel, key)?))
+    Ok(PreparedKey::for_suite(suite, AesKey::new(kernel, key)?))
 }
 
 /// Runs a batch.

@@ -23,7 +23,7 @@ use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Su
 use super::ghash;
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
-use crate::engine::Prepared;
+
 use crate::work::{Item, Scratch, Work};
 use keys::Group;
 
@@ -60,7 +60,7 @@ struct Message {
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Ok(Prepared::key(suite, SivKey(Schedule::new(kernel, key)?)))
+    Ok(PreparedKey::for_suite(suite, SivKey(Schedule::new(kernel, key)?)))
 }
 
 /// Runs a batch.
