@@ -36,6 +36,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
     isa: I,
     key: &GcmKey,
     message: &Message,
+    given: I::V,
 ) -> bool {
     let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
     let mut mask = [white.xor(counters(isa, 1))];
@@ -53,7 +54,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
         }
         while !stream.rest::<R, ENCRYPT>() {}
         let tag = stream.hash.shuffle(ghash::reversal(isa)).xor(mask[0]).first();
-        settle::<I, ENCRYPT>(isa, tag, message)
+        settle::<I, ENCRYPT>(isa, tag, given, message)
     }
 }
 

@@ -14,6 +14,7 @@ mod mac;
 mod short;
 
 use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, AesSize, Mac, lists};
@@ -23,7 +24,7 @@ use zeroize::Zeroizing;
 use super::ghash::{self, HashKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
-use crate::engine::Prepared;
+
 use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] = &[
@@ -33,6 +34,10 @@ pub(super) const CAPABILITIES: &[Capability] = &[
 
 /// Additional data that fit one block; longer ones are hashed on their own first.
 const SHORT_AAD: usize = 16;
+
+/// How many messages are loaded ahead of the one that is worked on. A masked load waits for any masked store shortly
+/// before it whose vector, bytes left out included, overlaps its own, as those of neighbours do.
+const AHEAD: usize = 8;
 
 /// What a key becomes.
 #[repr(C, align(64))]
@@ -60,7 +65,7 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
     let mut subkey = Zeroizing::new([0; 16]);
     answer_to_zero(kernel, &schedule, &mut subkey);
     let hash = HashKey::ghash(kernel, &subkey);
-    Ok(Prepared::key(suite, GcmKey { schedule, hash }))
+    Ok(PreparedKey::for_suite(suite, GcmKey { schedule, hash }))
 }
 
 aes_kernels! {
@@ -112,20 +117,72 @@ aes_kernels! {
     fn open_256(work: &mut Work<'_>) = run_on::<_, 14, false>
 }
 
+/// A message on its way through [`run_on`].
+struct Ready<'k, V> {
+    key: &'k GcmKey,
+    message: Message,
+    op: usize,
+    /// Blocks with additional data and lengths.
+    slots: usize,
+    /// Of messages of up to eight blocks in vectors of four: what [`short::load`] gives.
+    input: [V; 2],
+    /// The tag that came along.
+    given: V,
+}
+
 #[inline(always)]
 fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'_>) {
-    let mut next = 0;
-    while let Some(item) = work.take::<GcmKey>(&mut next) {
-        let index = item.op as usize;
-        // SAFETY: taken with this type; the batch is still borrowed.
-        let key = unsafe { item.key::<GcmKey>() };
-        let message = Message::new(work, &item);
-        // SAFETY: the batch's check is what a message promises.
-        let good = unsafe { one::<I, R, ENCRYPT>(isa, key, &message) };
+    let mut ring = [const { MaybeUninit::<Ready<'_, I::V>>::uninit() }; AHEAD];
+    let (mut next, mut loaded, mut worked) = (0, 0, 0);
+    loop {
+        if let Some(item) = work.take::<GcmKey>(&mut next) {
+            // SAFETY: taken with this type; the batch is still borrowed, and its check is what a message promises.
+            ring[loaded % AHEAD].write(unsafe { ready::<I, ENCRYPT>(isa, work, &item) });
+            loaded += 1;
+            if loaded < worked + AHEAD {
+                continue;
+            }
+        } else if worked == loaded {
+            break;
+        }
+        // SAFETY: written before, as `worked` is below `loaded`; the batch's check is what a message promises.
+        let (good, op) = unsafe {
+            let ready = ring[worked % AHEAD].assume_init_ref();
+            (one::<I, R, ENCRYPT>(isa, ready), ready.op)
+        };
+        worked += 1;
         if good {
-            work.done(index);
+            work.done(op);
         } else {
-            work.fail(index, OpStatus::AuthFailed);
+            work.fail(op, OpStatus::AuthFailed);
+        }
+    }
+    if ENCRYPT && I::LEN == 4 {
+        for ready in &mut ring[..loaded.min(AHEAD)] {
+            // SAFETY: written before; volatile writes are not dropped.
+            unsafe { core::ptr::write_volatile(&raw mut (*ready.as_mut_ptr()).input, [isa.zero(); 2]) };
+        }
+    }
+}
+
+/// Reads an operation, and its data if they are short.
+///
+/// # Safety
+/// See [`Message`]; the item was taken with [`GcmKey`], and the batch is still borrowed.
+#[inline(always)]
+unsafe fn ready<'k, I: Isa, const ENCRYPT: bool>(isa: I, work: &Work<'_>, item: &Item) -> Ready<'k, I::V> {
+    let message = Message::new(work, item);
+    let slots = message.len.div_ceil(16) + 2;
+    let early = I::LEN == 4 && slots <= 8 && message.aad_len <= SHORT_AAD;
+    // SAFETY: the caller's promise.
+    unsafe {
+        Ready {
+            key: item.key::<GcmKey>(),
+            message,
+            op: item.op as usize,
+            slots,
+            input: if early { short::load::<I, 2>(isa, &message) } else { [isa.zero(); 2] },
+            given: if ENCRYPT { isa.zero() } else { isa.load_partial(message.tag, message.tag_len) },
         }
     }
 }
@@ -135,20 +192,28 @@ fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'
 /// # Safety
 /// See [`Message`].
 #[inline(always)]
-unsafe fn one<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, key: &GcmKey, message: &Message) -> bool {
-    // The additional data, the data and the lengths.
-    let slots = message.len.div_ceil(16) + 2;
+unsafe fn one<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, ready: &Ready<'_, I::V>) -> bool {
+    let Ready { key, message, slots, input, given, .. } = ready;
     // SAFETY: the caller's promise, and each form's limit has been looked at.
     unsafe {
-        if message.aad_len > SHORT_AAD || slots > ghash::slots_max::<I>() {
-            return long::message::<I, R, ENCRYPT>(isa, key, message);
+        if message.aad_len > SHORT_AAD || *slots > ghash::slots_max::<I>() {
+            return long::message::<I, R, ENCRYPT>(isa, key, message, *given);
         }
         match (I::LEN, slots) {
-            (4, ..=4) => short::message::<I, R, ENCRYPT, 1>(isa, key, message),
-            (4, ..=8) => short::message::<I, R, ENCRYPT, 2>(isa, key, message),
-            (2, ..=4) => short::message::<I, R, ENCRYPT, 2>(isa, key, message),
-            (4, _) | (2, ..=8) | (1, ..=4) => short::message::<I, R, ENCRYPT, 4>(isa, key, message),
-            _ => short::message::<I, R, ENCRYPT, 8>(isa, key, message),
+            (4, ..=4) => short::message::<I, R, ENCRYPT, 1>(isa, key, message, &[input[0]], *given),
+            (4, ..=8) => short::message::<I, R, ENCRYPT, 2>(isa, key, message, input, *given),
+            (2, ..=4) => {
+                let input = short::load::<I, 2>(isa, message);
+                short::message::<I, R, ENCRYPT, 2>(isa, key, message, &input, *given)
+            }
+            (4, _) | (2, ..=8) | (1, ..=4) => {
+                let input = short::load::<I, 4>(isa, message);
+                short::message::<I, R, ENCRYPT, 4>(isa, key, message, &input, *given)
+            }
+            _ => {
+                let input = short::load::<I, 8>(isa, message);
+                short::message::<I, R, ENCRYPT, 8>(isa, key, message, &input, *given)
+            }
         }
     }
 }
@@ -198,7 +263,7 @@ fn rounds<I: Isa, const R: usize, const N: usize>(isa: I, schedule: &Schedule, b
 /// # Safety
 /// See [`Message`].
 #[inline(always)]
-unsafe fn settle<I: Isa, const ENCRYPT: bool>(isa: I, tag: __m128i, message: &Message) -> bool {
+unsafe fn settle<I: Isa, const ENCRYPT: bool>(isa: I, tag: __m128i, given: I::V, message: &Message) -> bool {
     let own = isa.only_first(tag);
     // SAFETY: the caller's promise.
     unsafe {
@@ -206,7 +271,7 @@ unsafe fn settle<I: Isa, const ENCRYPT: bool>(isa: I, tag: __m128i, message: &Me
             own.store_partial(message.tag, message.tag_len);
             return true;
         }
-        let difference = own.xor(isa.load_partial(message.tag, message.tag_len)).keep_from::<0>(message.tag_len);
+        let difference = own.xor(given).keep_from::<0>(message.tag_len);
         // Any bits are a `u128`.
         core::mem::transmute::<__m128i, u128>(difference.first()) == 0
     }

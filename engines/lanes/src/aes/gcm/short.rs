@@ -7,7 +7,7 @@
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
 use crate::aes::isa::{Blocks, Isa};
 
-/// One message; returns whether its tag is right. Nothing is written when it is not.
+/// One message, as it was loaded; returns whether its tag is right. Nothing is written when it is not.
 ///
 /// # Safety
 /// See [`Message`]; its slots are at most `N` vectors and more than `N` / 2, or `N` is the least of `I`.
@@ -16,6 +16,8 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
     isa: I,
     key: &GcmKey,
     message: &Message,
+    input: &[I::V; N],
+    given: I::V,
 ) -> bool {
     let blocks = message.len.div_ceil(16);
     let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
@@ -28,26 +30,24 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
     let lengths = lengths(isa, message.aad_len, message.len);
     let (mut output, mut hashed) = ([isa.zero(); N], [isa.zero(); N]);
     for v in 0..N {
-        // SAFETY: the caller's promise.
-        let input = unsafe { load(isa, message, v) };
-        output[v] = stream[v].xor(input);
-        let mut ciphertext = input;
+        output[v] = stream[v].xor(input[v]);
+        let mut ciphertext = input[v];
         if ENCRYPT {
             // SAFETY: the caller's promise.
             unsafe { store::<I>(message, v, output[v]) };
             let (_, len) = part::<I>(v, message.len);
-            ciphertext = if v == 0 { output[v].keep_from::<1>(len) } else { output[v].keep_from::<0>(len) };
-        }
-        if v == 0 {
-            // SAFETY: the caller's promise.
-            ciphertext = ciphertext.xor(unsafe { isa.load_partial(message.aad, message.aad_len) });
+            ciphertext = if v == 0 {
+                output[v].keep_from::<1>(len).xor(input[v].keep_from::<0>(16))
+            } else {
+                output[v].keep_from::<0>(len)
+            };
         }
         hashed[v] = ciphertext.shuffle(reversal).xor(lengths.and(ghash::only(isa, blocks + 1, v)));
     }
     let hash = ghash::weigh(isa, &key.hash, isa.zero(), &hashed, blocks + 2);
     let tag = isa.only_first(hash.shuffle(reversal).fold()).xor(isa.only_first(stream[0].first())).first();
     // SAFETY: the caller's promise.
-    let good = unsafe { settle::<I, ENCRYPT>(isa, tag, message) };
+    let good = unsafe { settle::<I, ENCRYPT>(isa, tag, given, message) };
     if !ENCRYPT && good {
         for (v, output) in output.iter().enumerate() {
             // SAFETY: the caller's promise.
@@ -55,6 +55,27 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
         }
     }
     good
+}
+
+/// The data of a message in the slots behind the first, which has the additional data.
+///
+/// # Safety
+/// See [`Message`]; the additional data fit one block.
+#[inline(always)]
+pub(super) unsafe fn load<I: Isa, const N: usize>(isa: I, message: &Message) -> [I::V; N] {
+    let mut input = [isa.zero(); N];
+    for (v, input) in input.iter_mut().enumerate() {
+        let (at, len) = part::<I>(v, message.len);
+        // SAFETY: the caller's promise; `part` keeps within `len`.
+        *input = unsafe {
+            if v == 0 {
+                isa.load_from::<1>(message.input, len).xor(isa.load_partial(message.aad, message.aad_len))
+            } else {
+                isa.load_partial(message.input.wrapping_add(at), len)
+            }
+        };
+    }
+    input
 }
 
 /// Where the data of a vector start, and how many bytes of them there are.
@@ -65,23 +86,6 @@ fn part<I: Isa>(v: usize, len: usize) -> (usize, usize) {
     }
     let at = 16 * (v * I::LEN - 1);
     (at, len.saturating_sub(at).min(16 * I::LEN))
-}
-
-/// The data of a vector.
-///
-/// # Safety
-/// See [`Message`].
-#[inline(always)]
-unsafe fn load<I: Isa>(isa: I, message: &Message, v: usize) -> I::V {
-    let (at, len) = part::<I>(v, message.len);
-    // SAFETY: the caller's promise; `part` keeps within `len`.
-    unsafe {
-        if v == 0 {
-            isa.load_from::<1>(message.input, len)
-        } else {
-            isa.load_partial(message.input.wrapping_add(at), len)
-        }
-    }
 }
 
 /// Writes the data of a vector.
