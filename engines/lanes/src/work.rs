@@ -116,17 +116,24 @@ impl<'a> Work<'a> {
         self.keys.get(index).copied().flatten()?.state_for(self.name)
     }
 
-    /// Fetches an operation's key into the cache, if there is such an operation.
+    /// Fetches the keys of operations to come into the cache: the state of one operation's key, and of another, further
+    /// on, what leads to the state.
     #[inline(always)]
-    pub(crate) fn prefetch_key<T: Any>(&self, index: usize) {
+    pub(crate) fn prefetch_key<T: Any>(&self, index: usize, further: usize) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(state) = self.key::<T>(index) {
+        {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: fetching has no effect but on the cache.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(state).cast()) };
+            let fetch = |at: *const i8| unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+            if let Some(prepared) = self.keys.get(further).copied().flatten() {
+                fetch(core::ptr::from_ref(prepared).cast());
+            }
+            if let Some(state) = self.key::<T>(index) {
+                fetch(core::ptr::from_ref(state).cast());
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = index;
+        let _ = (index, further);
     }
 
     /// First byte of an operation's input.

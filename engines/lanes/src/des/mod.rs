@@ -24,7 +24,7 @@ mod word;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode, lists};
-use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
 
 use crate::work::{Occupancy, Scratch, Work};
 use group::{Memory, group};
@@ -115,22 +115,22 @@ pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
         encrypt: work.direction() == Direction::Encrypt,
         passes: if cipher == BlockCipher::Des { 1 } else { rounds::PASSES_MAX },
     };
-    let mut next = 0;
-    while let Some(item) = work.take::<DesKey>(&mut next) {
-        work.prefetch_key::<DesKey>(next + AHEAD);
-        let lane = DesLane {
-            // SAFETY: taken with this type.
-            key: unsafe { item.key::<DesKey>() },
-            iv: *work.op(item.op as usize).iv.first_chunk().unwrap_or(&[0; 8]),
-            input: item.input,
-            output: item.output,
-            len: item.len as usize,
+    for index in 0..work.len() {
+        work.prefetch_key::<DesKey>(index + AHEAD, index + 2 * AHEAD);
+        if !work.op(index).status.is_pending() {
+            continue;
+        }
+        let Some(key) = work.key::<DesKey>(index) else {
+            work.fail(index, OpStatus::EngineFault);
+            continue;
         };
+        let iv = *work.op(index).iv.first_chunk().unwrap_or(&[0; 8]);
+        let (input, output, len) = (work.input(index), work.output(index), work.op(index).input.len as usize);
         // SAFETY: the batch's check: each span lies in the arena, outputs are their inputs' places or apart from all else;
         // arena and keys are borrowed until `finish`.
-        unsafe { scratch.des.add(kernel, job, &lane) };
+        unsafe { scratch.des.add(kernel, job, &DesLane { key, iv, input, output, len }) };
         // Nothing can go wrong any more.
-        work.done(item.op as usize);
+        work.done(index);
     }
     // SAFETY: as above.
     unsafe { scratch.des.finish(kernel, job) };
