@@ -88,7 +88,7 @@ pub struct KeyEntry {
     engines: EngineKinds,
     directions: Directions,
     cold: Box<Cold>,
-    first: OnceLock<Node>,
+    first: OnceLock<Form>,
 }
 
 const _: () = assert!(size_of::<KeyEntry>() == 64);
@@ -100,12 +100,19 @@ struct Cold {
     policy: KeyPolicy,
     /// Operations left of the budget.
     operations_left: AtomicU64,
+    /// Prepared forms behind the first.
+    more: OnceLock<Box<Node>>,
 }
 
-/// A prepared form. The list only ever grows at its end, so a reference into it is good as long as the entry is.
-struct Node {
+/// A prepared form and its name.
+struct Form {
     name: PreparedName,
     prepared: PreparedKey,
+}
+
+/// A form of the list. It only ever grows at its end, so a reference into it is good as long as the entry is.
+struct Node {
+    form: Form,
     next: OnceLock<Box<Node>>,
 }
 
@@ -126,6 +133,7 @@ impl KeyEntry {
                 bytes,
                 operations_left: AtomicU64::new(policy.operations_max.unwrap_or(u64::MAX)),
                 policy,
+                more: OnceLock::new(),
             }),
             first: OnceLock::new(),
         }
@@ -271,44 +279,47 @@ impl KeyEntry {
         name: PreparedName,
         make: impl FnOnce(&KeyMaterial<'_>) -> Result<PreparedKey>,
     ) -> Result<&PreparedKey> {
-        let (mut last, mut len) = match self.find(name) {
+        let len = match self.find(name) {
             Ok(prepared) => return Ok(prepared),
-            Err(end) => end,
+            Err(len) => len,
         };
-        let mut ours = Node { name, prepared: make(&self.material())?, next: OnceLock::new() };
-        // Others may append meanwhile, perhaps the same form; then the end is looked for again from there on.
+        if len >= PREPARED_MAX {
+            return Err(Error::exhausted("PREPARED_MAX", PREPARED_MAX, len + 1));
+        }
+        let form = Form { name, prepared: make(&self.material())? };
+        let mut ours = self.first.set(form).err().map(|form| Box::new(Node { form, next: OnceLock::new() }));
+        // Others may append meanwhile, perhaps the same form, which is taken then.
+        let (mut place, mut len) = (&self.cold.more, 1);
         loop {
+            if let Ok(prepared) = self.find(name) {
+                return Ok(prepared);
+            }
+            let Some(node) = ours else { unreachable!("a form that was set is found") };
             if len >= PREPARED_MAX {
                 return Err(Error::exhausted("PREPARED_MAX", PREPARED_MAX, len + 1));
             }
-            let (rejected, there) = match last {
-                None => (self.first.set(ours).err(), self.first.get()),
-                Some(end) => {
-                    let rejected = end.next.set(Box::new(ours)).err().map(|node| *node);
-                    (rejected, end.next.get().map(Box::as_ref))
-                }
-            };
-            let Some(there) = there else { unreachable!("a cell that was set, by whomever, stays set") };
-            match rejected {
-                Some(node) if there.name != name => (ours, last, len) = (node, Some(there), len + 1),
-                _ => return Ok(&there.prepared),
-            }
+            ours = place.set(node).err();
+            let Some(there) = place.get() else { unreachable!("a cell that was set, by whomever, stays set") };
+            (place, len) = (&there.next, len + 1);
         }
     }
 
-    /// The form of that name, or the last node and the number of nodes.
-    fn find(&self, name: PreparedName) -> Result<&PreparedKey, (Option<&Node>, usize)> {
-        let mut last = None;
-        let mut len = 0;
-        let mut next = self.first.get();
-        while let Some(node) = next {
-            if node.name == name {
-                return Ok(&node.prepared);
-            }
-            (last, len) = (Some(node), len + 1);
-            next = node.next.get().map(Box::as_ref);
+    /// The form of that name, or how many there are.
+    fn find(&self, name: PreparedName) -> Result<&PreparedKey, usize> {
+        let Some(first) = self.first.get() else { return Err(0) };
+        if first.name == name {
+            return Ok(&first.prepared);
         }
-        Err((last, len))
+        let mut len = 1;
+        let mut next = self.cold.more.get();
+        while let Some(node) = next {
+            if node.form.name == name {
+                return Ok(&node.form.prepared);
+            }
+            len += 1;
+            next = node.next.get();
+        }
+        Err(len)
     }
 }
 
@@ -465,7 +476,7 @@ mod tests {
             askers.into_iter().map(|asker| asker.join().unwrap()).collect()
         });
         assert!(places.iter().all(|place| *place == places[0]));
-        assert_eq!(entry.find(PreparedName(u64::MAX)).map(|_| ()).map_err(|(_, len)| len), Err(20));
+        assert_eq!(entry.find(PreparedName(u64::MAX)).map(|_| ()).map_err(|len| len), Err(20));
     }
 
     #[test]
