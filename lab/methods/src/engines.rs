@@ -11,6 +11,9 @@ pub fn names() -> Vec<&'static str> {
     ciphermill_engines::NAMES.into_iter().chain(ciphermill_peers::NAMES).collect()
 }
 
+/// An engine, or why there is none.
+pub type Opened = Result<Arc<dyn Engine>, LabError>;
+
 /// The engine that has kernels to choose from.
 const CHOOSABLE: &str = "lanes";
 
@@ -42,7 +45,7 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, LabError> {
 ///
 /// # Errors
 /// As [`open`]; [`LabError::UnknownKernel`] when kernels are asked for and none of the engines has a choice.
-pub fn open_forced(names: &[String], kernels: &[String]) -> Result<Vec<Result<Arc<dyn Engine>, LabError>>, LabError> {
+pub fn open_forced(names: &[String], kernels: &[String]) -> Result<Vec<Opened>, LabError> {
     let has_choice = |name: &str| name == CHOOSABLE || name.starts_with(&format!("{CHOOSABLE}:"));
     if let Some(kernel) = kernels.first().filter(|_| !names.iter().any(|name| has_choice(name))) {
         return Err(unknown_kernel(&names.join(", "), kernel));

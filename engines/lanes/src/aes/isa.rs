@@ -49,8 +49,6 @@ pub(crate) trait Blocks: Copy {
     fn sar32<const BITS: u32>(self) -> Self;
     /// Shifts each block left (towards its last byte) by whole bytes.
     fn shl_bytes<const BYTES: i32>(self) -> Self;
-    /// Shifts each block right (towards its first byte) by whole bytes.
-    fn shr_bytes<const BYTES: i32>(self) -> Self;
     /// Selects 32-bit numbers within each block, as PSHUFD.
     fn shuffle32<const ORDER: i32>(self) -> Self;
     /// Carry-less product of one 64-bit half of each block with one of the other's, as PCLMULQDQ: bit 0 of `HALVES`

@@ -51,16 +51,7 @@ impl LaneKeys {
         unsafe { isa.load(self.rows.as_ptr().cast::<[u8; 16]>().add(round * LANES + vector * I::LEN).cast()) }
     }
 
-    /// Encrypts `N` vectors of blocks, each lane under its own key.
-    #[inline(always)]
-    pub(crate) fn encrypt<I: Isa, const N: usize, const ROUNDS: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
-        for (i, block) in blocks.iter_mut().enumerate() {
-            *block = block.xor(self.load(isa, 0, i));
-        }
-        self.encrypt_whitened::<I, N, ROUNDS>(isa, blocks);
-    }
-
-    /// The same for blocks that the first round key has been added to already.
+    /// Encrypts `N` vectors of blocks, each lane under its own key; the first round key has been added already.
     #[inline(always)]
     pub(crate) fn encrypt_whitened<I: Isa, const N: usize, const ROUNDS: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
         for round in 1..ROUNDS {
@@ -100,7 +91,10 @@ mod tests {
         }
         keys.copy::<10>(1, 3);
         let mut blocks = [isa.splat_bytes(&[0x33; 16]); 4];
-        keys.encrypt::<I, 4, 10>(isa, &mut blocks);
+        for (vector, block) in blocks.iter_mut().enumerate() {
+            *block = block.xor(keys.load(isa, 0, vector));
+        }
+        keys.encrypt_whitened::<I, 4, 10>(isa, &mut blocks);
         for (i, block) in blocks.iter().enumerate() {
             // SAFETY: four vectors have at most sixteen blocks.
             unsafe { block.store(out.as_mut_ptr().add(i * I::LEN).cast()) };

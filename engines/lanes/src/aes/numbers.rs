@@ -277,9 +277,14 @@ mod tests {
 
     #[test]
     fn vectors_calculate_like_numbers() {
-        let kernels = (Vaes512::detect(), Vaes256::detect(), AesNi::detect());
-        kernels.0.map(check);
-        kernels.1.map(check);
-        kernels.2.map(check);
+        if let Some(isa) = Vaes512::detect() {
+            check(isa);
+        }
+        if let Some(isa) = Vaes256::detect() {
+            check(isa);
+        }
+        if let Some(isa) = AesNi::detect() {
+            check(isa);
+        }
     }
 }

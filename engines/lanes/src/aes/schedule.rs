@@ -96,9 +96,10 @@ impl Schedule {
         }
     }
 
-    /// Decrypts `N` vectors of blocks; `self` is an inverse schedule.
+    /// Decrypts `N` vectors of blocks; `self` is an inverse schedule. The modes have loops of their own.
+    #[cfg(test)]
     #[inline(always)]
-    pub(crate) fn decrypt<I: Isa, const N: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
+    fn decrypt<I: Isa, const N: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
         let first = self.splat(isa, 0);
         for block in blocks.iter_mut() {
             *block = block.xor(first);
@@ -159,7 +160,7 @@ fn expand_on<I: Isa>(isa: I, key: &[u8], schedule: &mut Schedule) {
         if i.is_multiple_of(words_in_key) {
             // RotWord on little-endian words rotates right.
             word = sub_word(isa, word).rotate_right(8) ^ constant;
-            constant = constant << 1 ^ (constant >> 7) * 0x11b;
+            constant = (constant << 1) ^ ((constant >> 7) * 0x11b);
         } else if words_in_key == 8 && i % 8 == 4 {
             word = sub_word(isa, word);
         }

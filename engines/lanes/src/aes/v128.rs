@@ -192,12 +192,6 @@ impl Blocks for V128 {
     }
 
     #[inline(always)]
-    fn shr_bytes<const BYTES: i32>(self) -> Self {
-        // SAFETY: a `V128` exists only where `AesNi` was detected.
-        V128(unsafe { _mm_srli_si128::<BYTES>(self.0) })
-    }
-
-    #[inline(always)]
     fn shuffle32<const ORDER: i32>(self) -> Self {
         // SAFETY: a `V128` exists only where `AesNi` was detected.
         V128(unsafe { _mm_shuffle_epi32::<ORDER>(self.0) })

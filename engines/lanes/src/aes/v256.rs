@@ -143,12 +143,6 @@ impl Blocks for V256 {
     }
 
     #[inline(always)]
-    fn shr_bytes<const BYTES: i32>(self) -> Self {
-        // SAFETY: a `V256` exists only where `Vaes256` was detected.
-        V256(unsafe { _mm256_bsrli_epi128::<BYTES>(self.0) })
-    }
-
-    #[inline(always)]
     fn shuffle32<const ORDER: i32>(self) -> Self {
         // SAFETY: a `V256` exists only where `Vaes256` was detected.
         V256(unsafe { _mm256_shuffle_epi32::<ORDER>(self.0) })

@@ -136,12 +136,6 @@ impl Blocks for V512 {
     }
 
     #[inline(always)]
-    fn shr_bytes<const BYTES: i32>(self) -> Self {
-        // SAFETY: a `V512` exists only where `Vaes512` was detected.
-        V512(unsafe { _mm512_bsrli_epi128::<BYTES>(self.0) })
-    }
-
-    #[inline(always)]
     fn shuffle32<const ORDER: i32>(self) -> Self {
         // SAFETY: a `V512` exists only where `Vaes512` was detected.
         V512(unsafe { _mm512_shuffle_epi32::<ORDER>(self.0) })

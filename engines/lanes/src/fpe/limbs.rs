@@ -126,7 +126,7 @@ impl Modulus {
         let (limb, shift) = ((self.bits - 1) / 64, (self.bits - 1) % 64);
         let above = number.get(limb + 1).copied().unwrap_or(0);
         let top = number[limb] >> shift | above << 1 << (63 - shift);
-        let quotient = (u128::from(top) * u128::from(self.reciprocal) >> 64) as u64;
+        let quotient = ((u128::from(top) * u128::from(self.reciprocal)) >> 64) as u64;
         let (mut carry, mut borrow) = (0u64, 0);
         for (limb, modulus) in number.iter_mut().zip(&self.limbs[..len]) {
             let product = u128::from(*modulus) * u128::from(quotient) + u128::from(carry);
@@ -223,7 +223,7 @@ impl Chunk {
     /// 2^64, so that the product exceeds the quotient by less than one rth: rounded down it is exact.
     #[inline(always)]
     pub(super) fn pop_numeral(&self, chunk: &mut u64) -> u16 {
-        let quotient = (u128::from(*chunk) * u128::from(self.radix_reciprocal) >> 64) as u64;
+        let quotient = ((u128::from(*chunk) * u128::from(self.radix_reciprocal)) >> 64) as u64;
         let rest = *chunk - quotient * self.radix;
         *chunk = quotient;
         rest as u16

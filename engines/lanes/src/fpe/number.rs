@@ -281,8 +281,14 @@ mod tests {
 
     #[test]
     fn rounds_numbers_are_reduced_exactly() {
-        Vaes512::detect().map(check);
-        Vaes256::detect().map(check);
-        AesNi::detect().map(check);
+        if let Some(isa) = Vaes512::detect() {
+            check(isa);
+        }
+        if let Some(isa) = Vaes256::detect() {
+            check(isa);
+        }
+        if let Some(isa) = AesNi::detect() {
+            check(isa);
+        }
     }
 }

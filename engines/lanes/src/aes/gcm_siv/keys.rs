@@ -102,7 +102,7 @@ impl<V: Blocks, const G: usize> Group<V, G> {
                 *key = prefixes(*key, word);
                 *place = *key;
             }
-            constant = constant << 1 ^ (constant >> 7) * 0x11b;
+            constant = (constant << 1) ^ ((constant >> 7) * 0x11b);
         }
     }
 

@@ -56,7 +56,6 @@ struct Message {
     aad: *const u8,
     aad_len: usize,
     tag: *mut u8,
-    op: usize,
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
@@ -168,7 +167,6 @@ impl Message {
             aad: aad.as_ptr(),
             aad_len: aad.len(),
             tag: work.tag(index),
-            op: index,
         }
     }
 }
