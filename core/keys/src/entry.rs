@@ -476,7 +476,7 @@ mod tests {
             askers.into_iter().map(|asker| asker.join().unwrap()).collect()
         });
         assert!(places.iter().all(|place| *place == places[0]));
-        assert_eq!(entry.find(PreparedName(u64::MAX)).map(|_| ()).map_err(|len| len), Err(20));
+        assert_eq!(entry.find(PreparedName(u64::MAX)).map(|_| ()), Err(20));
     }
 
     #[test]

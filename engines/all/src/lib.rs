@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn kernels_are_forced_where_there_is_a_choice_and_refused_elsewhere() {
-        let chosen = ciphermill_lanes::kernels().into_iter().filter(|kernel| kernel.capable).next_back();
+        let chosen = ciphermill_lanes::kernels().into_iter().rfind(|kernel| kernel.capable);
         let chosen = chosen.expect("every processor runs some kernel");
         let wanted = format!("{}={}", chosen.family, chosen.name);
         let engine = open_with_kernels("lanes", &[&wanted]).expect("a known name").expect("the processor can");
