@@ -81,8 +81,10 @@ impl EngineQueue for Queue {
     fn run(&mut self, batch: &mut CheckedBatch<'_>) {
         let mut work = Work::new(batch);
         run(&self.kernels, &mut work, &mut self.scratch);
-        // Suites that this engine does not claim end here.
-        batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
+        // Suites that this engine does not claim end here. Whole batches need not be looked through again.
+        if work.settled() < work.len() {
+            batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
+        }
     }
 
     fn occupancy(&self) -> Option<Occupancy> {

@@ -22,10 +22,18 @@ pub(crate) struct Work<'a> {
     name: SuiteName,
     direction: Direction,
     ops: &'a mut [Op],
+    /// Operations that have ended.
+    settled: usize,
     /// The arena's first byte. Every offset in `ops` has been checked against the arena's length.
     arena: *mut u8,
     keys: &'a [Option<&'a PreparedKey>],
 }
+
+/// A key that has been looked up, with its state.
+pub(crate) type KnownKey<'a, T> = Option<(&'a PreparedKey, &'a T)>;
+
+/// Places for keys that have been looked up, in batches that are worth it.
+pub(crate) const KNOWN_KEYS: usize = 64;
 
 /// One pending operation: its places, its key, its index in the batch.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +91,7 @@ impl<'a> Work<'a> {
     pub(crate) fn new<'b: 'a>(batch: &'a mut CheckedBatch<'b>) -> Work<'a> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let (ops, arena, keys) = batch.parts();
-        Work { suite, name: suite.into(), direction, ops, arena: arena.as_mut_ptr(), keys }
+        Work { suite, name: suite.into(), direction, ops, settled: 0, arena: arena.as_mut_ptr(), keys }
     }
 
     /// What is done to every operation.
@@ -96,6 +104,12 @@ impl<'a> Work<'a> {
     #[inline]
     pub(crate) fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// How many operations have ended here, well or badly.
+    #[inline]
+    pub(crate) fn settled(&self) -> usize {
+        self.settled
     }
 
     /// How many operations there are, pending or not.
@@ -134,6 +148,25 @@ impl<'a> Work<'a> {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (index, further);
+    }
+
+    /// As [`Work::key`], with a memory. Looking a key up is a call through its type and two cache lines.
+    #[inline(always)]
+    fn known_key<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
+        let key = self.keys.get(index).copied().flatten()?;
+        // Neighbours in a table of keys have places of their own.
+        let place = core::ptr::from_ref(key) as usize / size_of::<PreparedKey>();
+        let place = place & known.len().wrapping_sub(1);
+        if let Some(Some((known, state))) = known.get(place)
+            && core::ptr::eq(*known, key)
+        {
+            return Some(state);
+        }
+        let state = key.state_for(self.name)?;
+        if let Some(place) = known.get_mut(place) {
+            *place = Some((key, state));
+        }
+        Some(state)
     }
 
     /// First byte of an operation's input.
@@ -179,6 +212,7 @@ impl<'a> Work<'a> {
         let op = &mut self.ops[index];
         op.output_len = op.input.len;
         op.status = OpStatus::Done;
+        self.settled += 1;
     }
 
     /// Ends an operation well whose output has another length than its input.
@@ -187,6 +221,7 @@ impl<'a> Work<'a> {
         let op = &mut self.ops[index];
         op.output_len = output_len;
         op.status = OpStatus::Done;
+        self.settled += 1;
     }
 
     /// Ends an operation badly: its output is zeroed.
@@ -201,19 +236,26 @@ impl<'a> Work<'a> {
         let op = &mut self.ops[index];
         op.output_len = 0;
         op.status = status;
+        self.settled += 1;
     }
 
     /// The next pending operation from index `*next` on, which moves behind it. Operations whose key is not a `T` of
     /// this suite fail here. `None` when there is no other.
     #[inline(always)]
     pub(crate) fn take<T: Any>(&mut self, next: &mut usize) -> Option<Item> {
+        self.take_with::<T>(next, &mut [])
+    }
+
+    /// The same, with a memory of keys that have been looked up: a power of two of places, or none.
+    #[inline(always)]
+    pub(crate) fn take_with<T: Any>(&mut self, next: &mut usize, known: &mut [KnownKey<'a, T>]) -> Option<Item> {
         while let Some(op) = self.ops.get(*next) {
             let index = *next;
             *next += 1;
             if !op.status.is_pending() {
                 continue;
             }
-            let Some(key) = self.key::<T>(index) else {
+            let Some(key) = self.known_key(index, known) else {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };

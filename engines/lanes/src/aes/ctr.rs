@@ -17,8 +17,8 @@ use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 use super::cbc::CbcScratch;
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 pub(crate) use super::message::Lane as CtrLane;
-use super::message::{FromLanes, FromWork, Message, Messages};
-use super::parallel::{Mode, drive};
+use super::message::{Message, Messages, Source};
+use super::parallel::{Mode, Way, drive};
 use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
@@ -38,8 +38,8 @@ const _: () = assert!(INPUT_LEN_MAX as u64 / 16 < u32::MAX as u64);
 /// that one message writes is read or written by another.
 pub(crate) unsafe fn messages(kernel: AesKernel, lanes: &[CtrLane<'_>], scratch: &mut CbcScratch) {
     // SAFETY: the caller's promise.
-    let Some((source, rounds)) = (unsafe { FromLanes::new(lanes) }) else { return };
-    list(kernel, rounds, source, &mut scratch.waiting);
+    let Some((rounds, mut source)) = (unsafe { Source::list(lanes) }) else { return };
+    all(kernel, rounds, &mut source, &mut scratch.waiting);
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
@@ -48,57 +48,27 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
-    let Some(source) = FromWork::new(work) else { return };
-    batch(kernel, source, &mut scratch.cbc.waiting);
+    Source::batch(work, |rounds, source| all(kernel, rounds, source, &mut scratch.cbc.waiting));
 }
 
 aes_kernels! {
-    fn batch(source: FromWork<'_, '_>, waiting: &mut Vec<Message>) = batch_on
-}
-
-aes_kernels! {
-    fn list(rounds: usize, source: FromLanes<'_, '_>, waiting: &mut Vec<Message>) = list_on
+    fn all(rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) = all_on
 }
 
 #[inline(always)]
-fn batch_on<I: Isa>(isa: I, source: FromWork<'_, '_>, waiting: &mut Vec<Message>) {
-    drive::<I, Ctr>(isa, source.rounds(), &mut Counted { source, second: None }, waiting);
-}
-
-#[inline(always)]
-fn list_on<I: Isa>(isa: I, rounds: usize, source: FromLanes<'_, '_>, waiting: &mut Vec<Message>) {
+fn all_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) {
     drive::<I, Ctr>(isa, rounds, &mut Counted { source, second: None }, waiting);
 }
 
 /// A list whose messages' IVs become counters: little-endian numbers whose lower halves do not wrap.
-struct Counted<S> {
-    source: S,
+struct Counted<'s, 'w, 'a> {
+    source: &'s mut Source<'w, 'a>,
     /// The part of a message behind the place where the lower half wraps.
     second: Option<Message>,
 }
 
-/// A list that knows the lengths of its IVs.
-trait Ivs: Messages {
-    /// Bytes of IV of the message that came last.
-    fn last_iv_len(&self) -> usize;
-}
-
-impl Ivs for FromWork<'_, '_> {
-    #[inline(always)]
-    fn last_iv_len(&self) -> usize {
-        self.iv_len()
-    }
-}
-
-impl Ivs for FromLanes<'_, '_> {
-    #[inline(always)]
-    fn last_iv_len(&self) -> usize {
-        16
-    }
-}
-
 // SAFETY: the promise of the list within; the two parts of a message lie within it and apart from each other.
-unsafe impl<S: Ivs> Messages for Counted<S> {
+unsafe impl Messages for Counted<'_, '_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
         if let Some(second) = self.second.take() {
@@ -110,8 +80,8 @@ unsafe impl<S: Ivs> Messages for Counted<S> {
             unsafe { (_mm_cvtsi128_si64(message.iv), _mm_cvtsi128_si64(_mm_unpackhi_epi64(message.iv, message.iv))) };
         let high = (first as u64).swap_bytes();
         let block_low = (last as u64).swap_bytes();
-        let nonce_low = block_low & !0xffff_ffff | 1;
-        let low = if self.source.last_iv_len() == NONCE_LEN { nonce_low } else { block_low };
+        let nonce_low = (block_low & !0xffff_ffff) | 1;
+        let low = if self.source.iv_len() == NONCE_LEN { nonce_low } else { block_low };
         // Blocks before the lower half wraps, but for a counter of zero.
         let room = low.wrapping_neg();
         let counted = Message { iv: number(low, high), ..message };
@@ -127,7 +97,7 @@ unsafe impl<S: Ivs> Messages for Counted<S> {
     }
 }
 
-impl<S> Counted<S> {
+impl Counted<'_, '_, '_> {
     /// Keeps what is behind `len` bytes for later, where the upper half is one higher and the lower one zero.
     #[cold]
     fn split(&mut self, message: Message, len: usize, high: u64) -> Message {
@@ -143,37 +113,24 @@ fn number(low: u64, high: u64) -> __m128i {
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
 }
 
-/// What is chained is the counter, a little-endian number. The data go into the last round key.
+/// What is chained is the counter, a little-endian number. Counters are encrypted, the data added.
 struct Ctr;
+
+impl Way for Ctr {
+    const DECRYPTS: bool = false;
+}
 
 impl Mode for Ctr {
     #[inline(always)]
-    fn run<I: Isa, const N: usize, const ROUNDS: usize>(
-        isa: I,
-        key: &AesKey,
-        iv: __m128i,
-        blocks: &mut [I::V; N],
-    ) -> __m128i {
-        let key = &key.encrypt;
+    fn mix<I: Isa, const N: usize>(isa: I, iv: __m128i, blocks: &mut [I::V; N]) -> ([I::V; N], __m128i) {
         let reversed = isa.splat_bytes(&[15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
         let step = isa.splat(number(I::LEN as u64, 0));
         let mut counter = isa.splat(iv).add64(isa.indices());
-        let first = key.splat(isa, 0);
-        let mut pad = [counter; N];
-        for block in &mut pad {
-            *block = counter.shuffle(reversed).xor(first);
+        let data = *blocks;
+        for block in blocks {
+            *block = counter.shuffle(reversed);
             counter = counter.add64(step);
         }
-        for round in 1..ROUNDS {
-            let round_key = key.splat(isa, round);
-            for block in &mut pad {
-                *block = block.aes_enc(round_key);
-            }
-        }
-        let last = key.splat(isa, ROUNDS);
-        for (block, pad) in blocks.iter_mut().zip(pad) {
-            *block = pad.aes_enc_last(last.xor(*block));
-        }
-        counter.first()
+        (data, counter.first())
     }
 }

@@ -9,8 +9,8 @@ use ciphermill_contract::suite::lists;
 use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 
 use super::isa::{AesKernel, Isa, aes_kernels};
-use super::message::{FromWork, Message};
-use super::parallel::{Mode, decipher, drive, encipher};
+use super::message::{Message, Source};
+use super::parallel::{Mode, Way, drive};
 use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
@@ -25,50 +25,51 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     let direction = work.direction();
-    let Some(mut source) = FromWork::new(work) else { return };
-    batch(kernel, direction, &mut source, &mut scratch.cbc.waiting);
+    Source::batch(work, |rounds, source| all(kernel, direction, rounds, source, &mut scratch.cbc.waiting));
 }
 
 aes_kernels! {
-    fn batch(direction: Direction, source: &mut FromWork<'_, '_>, waiting: &mut Vec<Message>) = batch_on
+    fn all(direction: Direction, rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) = all_on
 }
 
 #[inline(always)]
-fn batch_on<I: Isa>(isa: I, direction: Direction, source: &mut FromWork<'_, '_>, waiting: &mut Vec<Message>) {
+fn all_on<I: Isa>(
+    isa: I,
+    direction: Direction,
+    rounds: usize,
+    source: &mut Source<'_, '_>,
+    waiting: &mut Vec<Message>,
+) {
     match direction {
-        Direction::Encrypt => drive::<I, Encrypt>(isa, source.rounds(), source, waiting),
-        Direction::Decrypt => drive::<I, Decrypt>(isa, source.rounds(), source, waiting),
+        Direction::Encrypt => drive::<I, Encrypt>(isa, rounds, source, waiting),
+        Direction::Decrypt => drive::<I, Decrypt>(isa, rounds, source, waiting),
     }
 }
 
-/// Nothing is chained.
+/// Nothing is chained, nothing is added.
 struct Encrypt;
+
+impl Way for Encrypt {
+    const DECRYPTS: bool = false;
+}
 
 impl Mode for Encrypt {
     #[inline(always)]
-    fn run<I: Isa, const N: usize, const ROUNDS: usize>(
-        isa: I,
-        key: &AesKey,
-        iv: __m128i,
-        blocks: &mut [I::V; N],
-    ) -> __m128i {
-        encipher::<I, N, ROUNDS>(isa, &key.encrypt, blocks);
-        iv
+    fn mix<I: Isa, const N: usize>(isa: I, iv: __m128i, _blocks: &mut [I::V; N]) -> ([I::V; N], __m128i) {
+        ([isa.zero(); N], iv)
     }
 }
 
-/// Nothing is chained.
+/// The same backwards.
 struct Decrypt;
+
+impl Way for Decrypt {
+    const DECRYPTS: bool = true;
+}
 
 impl Mode for Decrypt {
     #[inline(always)]
-    fn run<I: Isa, const N: usize, const ROUNDS: usize>(
-        isa: I,
-        key: &AesKey,
-        iv: __m128i,
-        blocks: &mut [I::V; N],
-    ) -> __m128i {
-        decipher::<I, N, ROUNDS>(isa, &key.decrypt, blocks);
-        iv
+    fn mix<I: Isa, const N: usize>(isa: I, iv: __m128i, _blocks: &mut [I::V; N]) -> ([I::V; N], __m128i) {
+        ([isa.zero(); N], iv)
     }
 }

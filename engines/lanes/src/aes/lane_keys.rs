@@ -29,7 +29,8 @@ impl LaneKeys {
         debug_assert_eq!(ROUNDS, schedule.rounds());
         debug_assert!(lane < LANES);
         let first = self.rows.as_mut_ptr().cast::<[u8; 16]>();
-        for round in 0..=ROUNDS {
+        // An inclusive range would not be unrolled.
+        for round in 0..ROUNDS + 1 {
             // SAFETY: `round` is below the number of rows, and callers' lanes are below `LANES` (masked to be sure).
             unsafe { _mm_store_si128(first.add(round * LANES + lane % LANES).cast(), schedule.key(round)) };
         }

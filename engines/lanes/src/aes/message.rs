@@ -9,7 +9,7 @@ use ciphermill_contract::Suite;
 use ciphermill_contract::suite::BlockCipher;
 
 use super::schedule::AesKey;
-use crate::work::Work;
+use crate::work::{KNOWN_KEYS, KnownKey, Work};
 
 /// One message: its key, its IV or counter block, its places.
 #[derive(Clone, Copy)]
@@ -27,6 +27,16 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    /// No message: a place for one. Its key must not be asked for.
+    pub(crate) const NONE: Message = Message {
+        key: core::ptr::null(),
+        // SAFETY: any bits are a vector.
+        iv: unsafe { core::mem::transmute::<[u8; 16], __m128i>([0; 16]) },
+        input: core::ptr::null(),
+        output: core::ptr::null_mut(),
+        len: 0,
+    };
+
     /// The key.
     ///
     /// # Safety
@@ -62,50 +72,19 @@ pub(crate) unsafe trait Messages {
     fn len(&self) -> usize;
 }
 
-/// The pending operations of a batch under keys that are an [`AesKey`] each.
+/// Where messages under keys that are an [`AesKey`] each come from. One type, so that kernels are built once.
+pub(crate) enum Source<'w, 'a> {
+    /// The pending operations of a batch.
+    Batch(FromWork<'w, 'a>),
+    /// The rest of a list that another family has made.
+    List(&'w [Lane<'a>]),
+}
+
+/// The pending operations of a batch.
 pub(crate) struct FromWork<'w, 'a> {
     work: &'w mut Work<'a>,
     next: usize,
-    rounds: usize,
-}
-
-impl<'w, 'a> FromWork<'w, 'a> {
-    /// All of them. `None` for other suites than AES in a mode without authentication.
-    pub(crate) fn new(work: &'w mut Work<'a>) -> Option<FromWork<'w, 'a>> {
-        let Suite::Cipher(BlockCipher::Aes(size), _) = work.suite() else { return None };
-        Some(FromWork { work, next: 0, rounds: size.key_len() / 4 + 6 })
-    }
-
-    /// Rounds of their keys (FIPS 197, 5).
-    pub(crate) fn rounds(&self) -> usize {
-        self.rounds
-    }
-
-    /// Bytes of IV of the message that came last.
-    #[inline(always)]
-    pub(crate) fn iv_len(&self) -> usize {
-        usize::from(self.work.op(self.next - 1).iv_len)
-    }
-}
-
-// SAFETY: the batch's check promises just that; keys are borrowed with the batch.
-unsafe impl Messages for FromWork<'_, '_> {
-    #[inline(always)]
-    fn next(&mut self) -> Option<Message> {
-        let item = self.work.take::<AesKey>(&mut self.next)?;
-        let op = item.op as usize;
-        // SAFETY: an operation has room for sixteen bytes of IV; SSE2 is part of x86-64.
-        let iv = unsafe { _mm_loadu_si128(self.work.op(op).iv.as_ptr().cast()) };
-        self.work.done(op);
-        // SAFETY: collected with this type.
-        let key = unsafe { core::ptr::from_ref(item.key::<AesKey>()) };
-        Some(Message { key, iv, input: item.input, output: item.output, len: item.len as usize })
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.work.len() - self.next
-    }
+    known: &'w mut [KnownKey<'a, AesKey>],
 }
 
 /// One message of a list that another family has made (a chain's cipher step).
@@ -122,36 +101,69 @@ pub(crate) struct Lane<'k> {
     pub(crate) len: usize,
 }
 
-/// The rest of a caller's list.
-pub(crate) struct FromLanes<'l, 'k> {
-    lanes: &'l [Lane<'k>],
-}
+impl<'w, 'a> Source<'w, 'a> {
+    /// Calls `run` with all operations of a batch and the number of rounds of their keys (FIPS 197, 5); not for other
+    /// suites than AES in a mode without authentication.
+    pub(crate) fn batch(work: &'w mut Work<'a>, run: impl FnOnce(usize, &mut Source<'_, 'a>)) {
+        let Suite::Cipher(BlockCipher::Aes(size), _) = work.suite() else { return };
+        let rounds = size.key_len() / 4 + 6;
+        if work.len() < KNOWN_KEYS {
+            run(rounds, &mut Source::Batch(FromWork { work, next: 0, known: &mut [None; 1] }));
+        } else {
+            run(rounds, &mut Source::Batch(FromWork { work, next: 0, known: &mut [None; KNOWN_KEYS] }));
+        }
+    }
 
-impl<'l, 'k> FromLanes<'l, 'k> {
-    /// All of them, and the number of rounds of their keys.
+    /// All messages of a list, and the number of rounds of their keys. `None` when there are none.
     ///
     /// # Safety
     /// What [`Messages`] promises.
-    pub(crate) unsafe fn new(lanes: &'l [Lane<'k>]) -> Option<(FromLanes<'l, 'k>, usize)> {
+    pub(crate) unsafe fn list(lanes: &'w [Lane<'a>]) -> Option<(usize, Source<'w, 'a>)> {
         let rounds = lanes.first()?.key.encrypt.rounds();
         assert!(lanes.iter().all(|lane| lane.key.encrypt.rounds() == rounds), "keys of one size");
-        Some((FromLanes { lanes }, rounds))
+        Some((rounds, Source::List(lanes)))
+    }
+
+    /// Bytes of IV of the message that came last.
+    #[inline(always)]
+    pub(crate) fn iv_len(&self) -> usize {
+        match self {
+            Source::Batch(batch) => usize::from(batch.work.op(batch.next - 1).iv_len),
+            Source::List(_) => 16,
+        }
     }
 }
 
-// SAFETY: the promise of the caller of `new`.
-unsafe impl Messages for FromLanes<'_, '_> {
+// SAFETY: the batch's check promises just that, keys are borrowed with the batch; or the caller of `list` does.
+unsafe impl Messages for Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
-        let (lane, rest) = self.lanes.split_first()?;
-        self.lanes = rest;
-        // SAFETY: sixteen bytes may be read; SSE2 is part of x86-64.
-        let iv = unsafe { _mm_loadu_si128(lane.iv.as_ptr().cast()) };
-        Some(Message { key: lane.key, iv, input: lane.input, output: lane.output, len: lane.len })
+        match self {
+            Source::Batch(batch) => {
+                let item = batch.work.take_with(&mut batch.next, batch.known)?;
+                let op = item.op as usize;
+                // SAFETY: an operation has room for sixteen bytes of IV; SSE2 is part of x86-64.
+                let iv = unsafe { _mm_loadu_si128(batch.work.op(op).iv.as_ptr().cast()) };
+                batch.work.done(op);
+                // SAFETY: collected with this type.
+                let key = unsafe { core::ptr::from_ref(item.key::<AesKey>()) };
+                Some(Message { key, iv, input: item.input, output: item.output, len: item.len as usize })
+            }
+            Source::List(lanes) => {
+                let (lane, rest) = lanes.split_first()?;
+                *lanes = rest;
+                // SAFETY: sixteen bytes may be read; SSE2 is part of x86-64.
+                let iv = unsafe { _mm_loadu_si128(lane.iv.as_ptr().cast()) };
+                Some(Message { key: lane.key, iv, input: lane.input, output: lane.output, len: lane.len })
+            }
+        }
     }
 
     #[inline(always)]
     fn len(&self) -> usize {
-        self.lanes.len()
+        match self {
+            Source::Batch(batch) => batch.work.len() - batch.next,
+            Source::List(lanes) => lanes.len(),
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! Modes that are parallel within a message: ECB, CBC decryption, CTR, XTS. Blocks of one message fill a vector.
 //!
-//! Every message's first four blocks are done as the message comes, without a branch on its length, so that the
-//! processor overlaps the work on several messages by itself; the rest of what is longer waits in a short list. Long
-//! messages run at once, eight vectors in flight.
+//! Messages are done in groups, each under its own key: the first four blocks of each without a branch on its length;
+//! what is longer comes back in another group. Long messages run alone, eight vectors in flight, but for their ends.
 //!
 //! Floor with 512-bit vectors: one AES instruction a round and vector, one a cycle: 10 to 14 cycles for up to four
 //! blocks. Loads, stores and a mode's own work go to other ports but for a few shifts.
@@ -13,7 +12,7 @@ use super::isa::{Blocks, Isa};
 use super::message::{Message, Messages};
 use super::schedule::{AesKey, Schedule};
 
-/// Bytes of a message that are done as it comes.
+/// Bytes of a message that are done at a time.
 const HEAD: usize = 64;
 
 /// Messages that may wait for the rest of their blocks.
@@ -22,23 +21,22 @@ const WAITING: usize = 64;
 /// Vectors in flight for long messages.
 const FLIGHT: usize = 8;
 
-/// What a mode does with consecutive blocks.
-pub(super) trait Mode {
-    /// Transforms `N` vectors of consecutive blocks. `iv` is what the mode chains: a ciphertext block, a counter, a
-    /// tweak. Returns it for the block behind them.
-    fn run<I: Isa, const N: usize, const ROUNDS: usize>(
-        isa: I,
-        key: &AesKey,
-        iv: __m128i,
-        blocks: &mut [I::V; N],
-    ) -> __m128i;
+/// Which way the cipher runs.
+pub(super) trait Way {
+    /// Whether it runs backwards.
+    const DECRYPTS: bool;
+}
+
+/// What a mode does with consecutive blocks before and after the cipher.
+pub(super) trait Mode: Way {
+    /// Makes consecutive blocks of a message what the cipher takes, and gives what is added to what comes out of it.
+    /// `iv` is what the mode chains: a ciphertext block, a counter, a tweak; it comes back for the block behind.
+    fn mix<I: Isa, const N: usize>(isa: I, iv: __m128i, blocks: &mut [I::V; N]) -> ([I::V; N], __m128i);
 }
 
 /// Runs a mode over all messages of a list whose keys have `rounds` rounds. `waiting` is empty before and afterwards.
 #[inline(always)]
 pub(super) fn drive<I: Isa, M: Mode>(isa: I, rounds: usize, source: &mut impl Messages, waiting: &mut Vec<Message>) {
-    waiting.clear();
-    waiting.reserve(WAITING);
     match rounds {
         10 => drive_sized::<I, M, 10>(isa, source, waiting),
         12 => drive_sized::<I, M, 12>(isa, source, waiting),
@@ -46,144 +44,182 @@ pub(super) fn drive<I: Isa, M: Mode>(isa: I, rounds: usize, source: &mut impl Me
     }
 }
 
+/// Groups as large as the registers hold: eight vectors of state.
 #[inline(always)]
 fn drive_sized<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, source: &mut impl Messages, waiting: &mut Vec<Message>) {
-    while let Some(message) = source.next() {
-        if message.len >= FLIGHT * 16 * I::LEN {
-            // SAFETY: the list of messages is borrowed until the end of this function.
-            unsafe { whole::<I, M, ROUNDS>(isa, message) };
-            continue;
+    waiting.clear();
+    waiting.reserve(WAITING);
+    match I::LEN {
+        4 => drive_grouped::<I, M, 8, 1, ROUNDS>(isa, source, waiting),
+        2 => drive_grouped::<I, M, 4, 2, ROUNDS>(isa, source, waiting),
+        _ => drive_grouped::<I, M, 2, 4, ROUNDS>(isa, source, waiting),
+    }
+}
+
+/// Groups of `G` messages, `N` vectors of each, which are [`HEAD`] bytes. Each kernel is called from one place, so that
+/// it is built once.
+#[inline(always)]
+fn drive_grouped<I: Isa, M: Mode, const G: usize, const N: usize, const ROUNDS: usize>(
+    isa: I,
+    source: &mut impl Messages,
+    waiting: &mut Vec<Message>,
+) {
+    let mut group = [Message::NONE; G];
+    let mut more = true;
+    loop {
+        let mut count = 0;
+        while more && count < G && waiting.len() < WAITING - G {
+            let Some(mut message) = source.next() else {
+                more = false;
+                break;
+            };
+            if message.len >= FLIGHT * 16 * I::LEN {
+                // SAFETY: the list of messages is borrowed until the end of this function.
+                message = unsafe { long::<I, M, ROUNDS>(isa, message) };
+            }
+            group[count] = message;
+            count += 1;
+        }
+        while count < G
+            && let Some(message) = waiting.pop()
+        {
+            group[count] = message;
+            count += 1;
+        }
+        if count < G {
+            // Nothing is left but these.
+            for message in &group[..count] {
+                // SAFETY: as above.
+                unsafe { short::<I, M, N, ROUNDS>(isa, *message) };
+            }
+            return;
         }
         // SAFETY: as above.
-        let next = unsafe { head::<I, M, ROUNDS>(isa, &message, message.len.min(HEAD)) };
-        waiting.push(message.behind(HEAD, next));
-        // Pushed and perhaps taken back: a branch would be mispredicted.
-        let keep = waiting.len() - usize::from(message.len <= HEAD);
-        waiting.truncate(keep);
-        if waiting.len() == WAITING {
-            drain::<I, M, ROUNDS>(isa, waiting);
+        let next = unsafe { some::<I, M, G, N, ROUNDS>(isa, &group) };
+        for (message, next) in group.iter().zip(next) {
+            waiting.push(message.behind(HEAD, next));
+            // Pushed and perhaps taken back: a branch would be mispredicted.
+            let keep = waiting.len() - usize::from(message.len <= HEAD);
+            waiting.truncate(keep);
         }
     }
-    drain::<I, M, ROUNDS>(isa, waiting);
 }
 
-/// Finishes what waits.
-#[inline(always)]
-fn drain<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, waiting: &mut Vec<Message>) {
-    for message in waiting.iter() {
-        let mut rest = *message;
-        while rest.len != 0 {
-            let here = rest.len.min(HEAD);
-            // SAFETY: the messages' list is still borrowed.
-            let next = unsafe { head::<I, M, ROUNDS>(isa, &rest, here) };
-            rest = rest.behind(here, next);
-        }
-    }
-    waiting.clear();
-}
-
-/// A long message from beginning to end.
+/// One message from beginning to end, with few vectors in flight.
 ///
 /// # Safety
 /// The list that it came from is borrowed.
 #[inline(always)]
-unsafe fn whole<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, message: Message) {
+unsafe fn short<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(isa: I, message: Message) {
+    let mut rest = message;
+    loop {
+        // SAFETY: the caller's promise.
+        let [next] = unsafe { some::<I, M, 1, N, ROUNDS>(isa, &[rest]) };
+        if rest.len <= HEAD {
+            return;
+        }
+        rest = rest.behind(HEAD, next);
+    }
+}
+
+/// A long message, [`FLIGHT`] vectors at a time. Returns what is left of it.
+///
+/// # Safety
+/// The list that it came from is borrowed.
+#[inline(always)]
+unsafe fn long<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, message: Message) -> Message {
     let width = 16 * I::LEN;
     let mut rest = message;
+    // SAFETY: the caller's promise.
+    let key = unsafe { schedule::<M>(rest.key()) };
     while rest.len >= FLIGHT * width {
         // SAFETY: within the message, as its list promises; all vectors are read before any is written.
         let next = unsafe {
-            let mut blocks: [I::V; FLIGHT] = core::array::from_fn(|v| isa.load(rest.input.add(v * width)));
-            let next = M::run::<I, FLIGHT, ROUNDS>(isa, message.key(), rest.iv, &mut blocks);
-            for (v, block) in blocks.iter().enumerate() {
+            let mut blocks = [[isa.zero(); FLIGHT]];
+            for (v, block) in blocks[0].iter_mut().enumerate() {
+                *block = isa.load(rest.input.add(v * width));
+            }
+            let (added, next) = M::mix::<I, FLIGHT>(isa, rest.iv, &mut blocks[0]);
+            cipher::<I, M, 1, FLIGHT, ROUNDS>(isa, [key], &mut blocks, &[added]);
+            for (v, block) in blocks[0].iter().enumerate() {
                 block.store(rest.output.add(v * width));
             }
             next
         };
         rest = rest.behind(FLIGHT * width, next);
     }
-    while rest.len != 0 {
-        let here = rest.len.min(HEAD);
-        // SAFETY: the caller's promise.
-        let next = unsafe { head::<I, M, ROUNDS>(isa, &rest, here) };
-        rest = rest.behind(here, next);
-    }
+    rest
 }
 
-/// The first `len` bytes of a message, at most [`HEAD`]. Returns the IV of what is behind [`HEAD`] bytes.
+/// At most [`HEAD`] bytes of each message. Returns the IVs of what is behind that many.
 ///
 /// # Safety
-/// The list that the message came from is borrowed; it has `len` bytes.
+/// The list that the messages came from is borrowed.
 #[inline(always)]
-unsafe fn head<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, message: &Message, len: usize) -> __m128i {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match I::LEN {
-            4 => partial::<I, M, 1, ROUNDS>(isa, message, len),
-            2 => partial::<I, M, 2, ROUNDS>(isa, message, len),
-            _ => partial::<I, M, 4, ROUNDS>(isa, message, len),
-        }
-    }
-}
-
-/// As [`head`], with `N` vectors of [`HEAD`] bytes together.
-///
-/// # Safety
-/// As for [`head`].
-#[inline(always)]
-unsafe fn partial<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(
+unsafe fn some<I: Isa, M: Mode, const G: usize, const N: usize, const ROUNDS: usize>(
     isa: I,
-    message: &Message,
-    len: usize,
-) -> __m128i {
+    group: &[Message; G],
+) -> [__m128i; G] {
     let width = 16 * I::LEN;
-    let here = |v: usize| len.saturating_sub(v * width).min(width);
-    let place = |v: usize| (v * width).min(len);
-    // SAFETY: the caller's promise; all is read before anything is written.
-    unsafe {
-        let mut blocks: [I::V; N] = core::array::from_fn(|v| isa.load_partial(message.input.add(place(v)), here(v)));
-        let next = M::run::<I, N, ROUNDS>(isa, message.key(), message.iv, &mut blocks);
-        for (v, block) in blocks.iter().enumerate() {
-            block.store_partial(message.output.add(place(v)), here(v));
+    let here = |g: usize, v: usize| group[g].len.min(HEAD).saturating_sub(v * width).min(width);
+    let place = |g: usize, v: usize| (v * width).min(group[g].len);
+    // SAFETY: the caller's promise.
+    let keys = group.map(|message| unsafe { schedule::<M>(message.key()) });
+    let mut next = group.map(|message| message.iv);
+    let mut blocks = [[isa.zero(); N]; G];
+    let mut added = blocks;
+    for g in 0..G {
+        for v in 0..N {
+            // SAFETY: within the message. All of a message is read before any of it is written, and no message is
+            // written where another is read.
+            blocks[g][v] = unsafe { isa.load_partial(group[g].input.add(place(g, v)), here(g, v)) };
         }
-        next
+        (added[g], next[g]) = M::mix::<I, N>(isa, group[g].iv, &mut blocks[g]);
     }
+    cipher::<I, M, G, N, ROUNDS>(isa, keys, &mut blocks, &added);
+    for g in 0..G {
+        for v in 0..N {
+            // SAFETY: within the message.
+            unsafe { blocks[g][v].store_partial(group[g].output.add(place(g, v)), here(g, v)) };
+        }
+    }
+    next
 }
 
-/// Encrypts blocks under one key whose rounds are known.
+/// The schedule that a mode's cipher runs with.
 #[inline(always)]
-pub(super) fn encipher<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, key: &Schedule, blocks: &mut [I::V; N]) {
-    let first = key.splat(isa, 0);
-    for block in blocks.iter_mut() {
-        *block = block.xor(first);
-    }
-    for round in 1..ROUNDS {
-        let round_key = key.splat(isa, round);
-        for block in blocks.iter_mut() {
-            *block = block.aes_enc(round_key);
-        }
-    }
-    let last = key.splat(isa, ROUNDS);
-    for block in blocks.iter_mut() {
-        *block = block.aes_enc_last(last);
-    }
+pub(super) fn schedule<W: Way>(key: &AesKey) -> &Schedule {
+    if W::DECRYPTS { &key.decrypt } else { &key.encrypt }
 }
 
-/// Decrypts blocks under one inverse schedule whose rounds are known.
+/// The cipher on `G` groups of `N` vectors, each group under its own key. What is to be added to the output goes into the
+/// last round key.
 #[inline(always)]
-pub(super) fn decipher<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, key: &Schedule, blocks: &mut [I::V; N]) {
-    let first = key.splat(isa, 0);
-    for block in blocks.iter_mut() {
-        *block = block.xor(first);
-    }
-    for round in 1..ROUNDS {
-        let round_key = key.splat(isa, round);
-        for block in blocks.iter_mut() {
-            *block = block.aes_dec(round_key);
+pub(super) fn cipher<I: Isa, W: Way, const G: usize, const N: usize, const ROUNDS: usize>(
+    isa: I,
+    keys: [&Schedule; G],
+    blocks: &mut [[I::V; N]; G],
+    added: &[[I::V; N]; G],
+) {
+    for (key, blocks) in keys.iter().zip(blocks.iter_mut()) {
+        let first = key.splat(isa, 0);
+        for block in blocks {
+            *block = block.xor(first);
         }
     }
-    let last = key.splat(isa, ROUNDS);
-    for block in blocks.iter_mut() {
-        *block = block.aes_dec_last(last);
+    for round in 1..ROUNDS {
+        for (key, blocks) in keys.iter().zip(blocks.iter_mut()) {
+            let round_key = key.splat(isa, round);
+            for block in blocks {
+                *block = if W::DECRYPTS { block.aes_dec(round_key) } else { block.aes_enc(round_key) };
+            }
+        }
+    }
+    for ((key, blocks), added) in keys.iter().zip(blocks.iter_mut()).zip(added) {
+        let last = key.splat(isa, ROUNDS);
+        for (block, added) in blocks.iter_mut().zip(added) {
+            let last = last.xor(*added);
+            *block = if W::DECRYPTS { block.aes_dec_last(last) } else { block.aes_enc_last(last) };
+        }
     }
 }

@@ -96,10 +96,9 @@ impl Schedule {
         }
     }
 
-    /// Decrypts `N` vectors of blocks; `self` is an inverse schedule. The modes have loops of their own.
-    #[cfg(test)]
+    /// Decrypts `N` vectors of blocks; `self` is an inverse schedule.
     #[inline(always)]
-    fn decrypt<I: Isa, const N: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
+    pub(crate) fn decrypt<I: Isa, const N: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
         let first = self.splat(isa, 0);
         for block in blocks.iter_mut() {
             *block = block.xor(first);

@@ -146,7 +146,7 @@ fn deal<S: Messages, const ROUNDS: usize>(kernel: AesKernel, lanes: usize, sourc
         }
     }
     for (class, group) in groups.iter_mut().enumerate().take(CLASSES).rev() {
-        if used >> class & 1 == 1 {
+        if (used >> class) & 1 == 1 {
             waiting.extend((0..group.count).map(|lane| group.message(lane, class + 1)));
             group.count = 0;
             group.keys.wipe(ROUNDS);

@@ -10,7 +10,7 @@ use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 
 use super::isa::AesKernel;
 pub(crate) use super::message::Lane as CbcLane;
-use super::message::{FromLanes, FromWork, Message};
+use super::message::{Message, Source};
 use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
@@ -38,11 +38,8 @@ pub(crate) unsafe fn messages(
     scratch: &mut CbcScratch,
 ) {
     // SAFETY: the caller's promise.
-    let Some((mut source, rounds)) = (unsafe { FromLanes::new(lanes) }) else { return };
-    match direction {
-        Direction::Encrypt => encrypt::all(kernel, rounds, &mut source, scratch),
-        Direction::Decrypt => decrypt::lanes(kernel, rounds, &mut source, &mut scratch.waiting),
-    }
+    let Some((rounds, mut source)) = (unsafe { Source::list(lanes) }) else { return };
+    either(kernel, direction, rounds, &mut source, scratch);
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
@@ -52,10 +49,18 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     let direction = work.direction();
-    let Some(mut source) = FromWork::new(work) else { return };
-    let rounds = source.rounds();
+    Source::batch(work, |rounds, source| either(kernel, direction, rounds, source, &mut scratch.cbc));
+}
+
+fn either(
+    kernel: AesKernel,
+    direction: Direction,
+    rounds: usize,
+    source: &mut Source<'_, '_>,
+    scratch: &mut CbcScratch,
+) {
     match direction {
-        Direction::Encrypt => encrypt::all(kernel, rounds, &mut source, &mut scratch.cbc),
-        Direction::Decrypt => decrypt::batch(kernel, rounds, &mut source, &mut scratch.cbc.waiting),
+        Direction::Encrypt => encrypt::all(kernel, rounds, source, scratch),
+        Direction::Decrypt => decrypt::all(kernel, rounds, source, &mut scratch.waiting),
     }
 }
