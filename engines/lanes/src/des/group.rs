@@ -165,12 +165,14 @@ fn uniform<I: Isa>(lanes: &[DesLane<'_>], first: usize) -> Option<usize> {
 unsafe fn deal<I: Isa>(isa: I, rows: &mut [[I::W; 65]; ROW_MAX], lanes: &[DesLane<'_>], first: usize) {
     let uniform = uniform::<I>(lanes, first);
     for (unit, lanes) in lanes.chunks(I::PARTS).enumerate() {
-        let at = |lane: usize| lanes[lane].input.wrapping_add(8 * first);
+        let full = lanes.len() == I::PARTS;
+        // SAFETY: called for lanes of a full unit, or the first of any.
+        let at = |lane: usize| unsafe { lanes.get_unchecked(lane).input.wrapping_add(8 * first) };
         // SAFETY: each message has these blocks.
         let words = unsafe {
             match uniform {
-                Some(blocks) if blocks == I::ROW && lanes.len() == I::PARTS => isa.read_rows(|lane| (at(lane), I::ROW)),
-                Some(blocks) if lanes.len() == I::PARTS => isa.read_rows(|lane| (at(lane), blocks)),
+                Some(blocks) if full && blocks == I::ROW => isa.read_rows(|lane| (at(lane), I::ROW)),
+                Some(blocks) if full => isa.read_rows(|lane| (at(lane), blocks)),
                 _ => isa.read_rows(|lane| match lanes.get(lane) {
                     Some(message) => (at(lane), row_of::<I>(message, first)),
                     None => (at(0), 0),
@@ -191,15 +193,15 @@ unsafe fn deal<I: Isa>(isa: I, rows: &mut [[I::W; 65]; ROW_MAX], lanes: &[DesLan
 unsafe fn collect<I: Isa>(isa: I, rows: &[[I::W; 65]; ROW_MAX], lanes: &[DesLane<'_>], first: usize) {
     let uniform = uniform::<I>(lanes, first);
     for (unit, lanes) in lanes.chunks(I::PARTS).enumerate() {
-        let at = |lane: usize| lanes[lane].output.wrapping_add(8 * first);
+        let full = lanes.len() == I::PARTS;
+        // SAFETY: called for lanes of a full unit, or the first of any.
+        let at = |lane: usize| unsafe { lanes.get_unchecked(lane).output.wrapping_add(8 * first) };
         let words = [rows[0][unit], rows[1][unit], rows[2][unit], rows[3][unit]];
         // SAFETY: each message has these blocks.
         unsafe {
             match uniform {
-                Some(blocks) if blocks == I::ROW && lanes.len() == I::PARTS => {
-                    isa.write_rows(words, |lane| (at(lane), I::ROW));
-                }
-                Some(blocks) if lanes.len() == I::PARTS => isa.write_rows(words, |lane| (at(lane), blocks)),
+                Some(blocks) if full && blocks == I::ROW => isa.write_rows(words, |lane| (at(lane), I::ROW)),
+                Some(blocks) if full => isa.write_rows(words, |lane| (at(lane), blocks)),
                 _ => isa.write_rows(words, |lane| match lanes.get(lane) {
                     Some(message) => (at(lane), row_of::<I>(message, first)),
                     None => (at(0), 0),
