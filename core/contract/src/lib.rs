@@ -26,7 +26,7 @@ pub use batch::{Batch, CheckedBatch, OpBuffers};
 pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Timing};
 pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
 pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};
-pub use key::{KeyForm, KeyId, KeyMaterial, PreparedKey, SuiteName};
+pub use key::{KEY_WORDS, KeyForm, KeyId, KeyMaterial, PreparedKey, SuiteName};
 pub use op::{Aad, Op, Span};
 pub use owned::{ArenaBuffer, Completed, NotSubmitted, OwnedBatch, Ticket};
 pub use status::{OpStatus, Reason};

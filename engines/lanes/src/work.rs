@@ -5,9 +5,10 @@
 //! nothing that one operation writes is read or written by another.
 
 use core::any::Any;
+use core::cell::Cell;
 
 pub(crate) use ciphermill_contract::Occupancy;
-use ciphermill_contract::{CheckedBatch, Direction, Op, OpStatus, PreparedKey, Suite, SuiteName};
+use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Op, OpStatus, PreparedKey, Suite, SuiteName};
 
 /// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
 pub(crate) const WINDOW_OPS: usize = 2048;
@@ -62,6 +63,64 @@ impl Item {
     }
 }
 
+/// Fetches prepared keys of operations to come into the cache, a few at a time wherever a kernel has time for it:
+/// thousands of distinct keys are lines that no cache holds, and only so many lines can be on their way at once.
+pub(crate) struct KeysAhead<'a> {
+    keys: &'a [Option<&'a PreparedKey>],
+    /// The first operation whose key has not been asked for.
+    next: Cell<usize>,
+    /// How far to go for now.
+    limit: Cell<usize>,
+}
+
+/// How far ahead keys are fetched at most, in operations: further, and they would be gone when they are wanted.
+const AHEAD_MAX: usize = 1024;
+
+/// How far ahead at least.
+const AHEAD_MIN: usize = 32;
+
+impl KeysAhead<'_> {
+    /// Of nothing: where keys are at hand.
+    pub(crate) const fn none() -> KeysAhead<'static> {
+        KeysAhead { keys: &[], next: Cell::new(0), limit: Cell::new(0) }
+    }
+
+    /// The operation at `index` is about to be taken.
+    #[inline(always)]
+    pub(crate) fn reach(&self, index: usize) {
+        self.limit.set((index + AHEAD_MAX).min(self.keys.len()));
+        if self.next.get() < index + AHEAD_MIN {
+            self.fetch(2);
+        }
+    }
+
+    /// Fetches so many keys.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, count: usize) {
+        let next = self.next.get();
+        let end = (next + count).min(self.limit.get());
+        for key in self.keys.get(next..end).unwrap_or_default().iter().flatten() {
+            let key = core::ptr::from_ref(*key).cast::<u8>();
+            prefetch(key);
+            prefetch(key.wrapping_add(size_of::<PreparedKey>() - 1));
+        }
+        self.next.set(end.max(next));
+    }
+}
+
+/// Fetches a line into the second-level cache.
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: fetching has no effect but on the cache, whatever the place.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// What a queue keeps between batches, so that no batch allocates.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -94,6 +153,11 @@ impl<'a> Work<'a> {
         Work { suite, name: suite.into(), direction, ops, settled: 0, arena: arena.as_mut_ptr(), keys }
     }
 
+    /// Fetches this batch's keys.
+    pub(crate) fn keys_ahead(&self) -> KeysAhead<'a> {
+        KeysAhead { keys: self.keys, next: Cell::new(0), limit: Cell::new(0) }
+    }
+
     /// What is done to every operation.
     #[inline]
     pub(crate) fn suite(&self) -> Suite {
@@ -124,33 +188,14 @@ impl<'a> Work<'a> {
         &self.ops[index]
     }
 
-    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`.
+    /// The words of an operation's key, when it was prepared as such by this engine for this suite.
     #[inline(always)]
-    pub(crate) fn key<T: Any>(&self, index: usize) -> Option<&'a T> {
-        self.keys.get(index).copied().flatten()?.state_for(self.name)
+    pub(crate) fn key_words(&self, index: usize) -> Option<&'a [u64; KEY_WORDS]> {
+        self.keys.get(index).copied().flatten()?.words_for(self.name)
     }
 
-    /// Fetches the keys of operations to come into the cache: the state of one operation's key, and of another, further
-    /// on, what leads to the state.
-    #[inline(always)]
-    pub(crate) fn prefetch_key<T: Any>(&self, index: usize, further: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: fetching has no effect but on the cache.
-            let fetch = |at: *const i8| unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
-            if let Some(prepared) = self.keys.get(further).copied().flatten() {
-                fetch(core::ptr::from_ref(prepared).cast());
-            }
-            if let Some(state) = self.key::<T>(index) {
-                fetch(core::ptr::from_ref(state).cast());
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (index, further);
-    }
-
-    /// As [`Work::key`], with a memory. Looking a key up is a call through its type and two cache lines.
+    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`. Looking a key up is
+    /// a call through its type and two cache lines; hence the memory.
     #[inline(always)]
     fn known_key<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
         let key = self.keys.get(index).copied().flatten()?;

@@ -230,7 +230,7 @@ impl Group<'_, '_> {
                 }
                 CipherKey::Des(key) => {
                     let iv = iv.first_chunk().copied().unwrap_or_default();
-                    chain.des.push(DesLane { key, iv, input, output, len });
+                    chain.des.push(DesLane { key: &key.words, iv, input, output, len });
                 }
             }
         }
@@ -239,7 +239,7 @@ impl Group<'_, '_> {
             match (self.chain.mode, self.kernels.aes) {
                 (Mode::Ctr, Some(kernel)) => ctr::messages(kernel, &chain.aes, cbc),
                 (_, Some(kernel)) if !chain.aes.is_empty() => cbc::messages(kernel, direction, &chain.aes, cbc),
-                _ => des::cbc_messages(self.kernels.des, direction, &chain.des, des),
+                _ => des::triple_cbc_messages(self.kernels.des, direction, &chain.des, des),
             }
         }
         chain.aes.clear();

@@ -33,7 +33,7 @@ const STEP_CYCLES: usize = 900;
 const GROUP_PASS_CYCLES: [usize; 2] = [2500, 700];
 
 /// Whether messages, the longest first, are done sooner here than in a group.
-pub(super) fn is_faster(job: Job, lanes: &[DesLane<'_>]) -> bool {
+pub(super) fn is_faster(job: Job<'_>, lanes: &[DesLane<'_>]) -> bool {
     let most = lanes[0].len / 8;
     let there = job.passes * (GROUP_PASS_CYCLES[1] + most * GROUP_PASS_CYCLES[0]) + (most + 2) * STEP_CYCLES;
     let pass = job.passes * PASS_CYCLES[usize::from(lanes.len() >= STREAMS)];
@@ -266,7 +266,7 @@ fn feistel(_isa: Vbmi, registers: &Registers, keyed: __m512i) -> __m512i {
 
 /// The passes of [`super::rounds::cipher`] on `N` blocks, each under its own key.
 #[inline(always)]
-fn cipher<const N: usize>(isa: Vbmi, job: Job, words: &[[__m512i; 3]; N], blocks: &mut [Halves; N]) {
+fn cipher<const N: usize>(isa: Vbmi, job: Job<'_>, words: &[[__m512i; 3]; N], blocks: &mut [Halves; N]) {
     let registers = registers(isa);
     for pass in 0..job.passes {
         let index = if job.encrypt { pass } else { job.passes - 1 - pass };
@@ -318,7 +318,7 @@ fn leave(isa: Vbmi, block: Halves) -> [u8; 8] {
 /// # Safety
 /// As in [`super::group::group`]. The processor has AVX-512 (F, BW, VL, DQ, VBMI) and GFNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) unsafe fn few(isa: Vbmi, job: Job, lanes: &[DesLane<'_>]) {
+pub(super) unsafe fn few(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>]) {
     let (groups, rest) = lanes.as_chunks::<STREAMS>();
     // SAFETY: the caller's promise.
     unsafe {
@@ -338,7 +338,7 @@ pub(super) unsafe fn few(isa: Vbmi, job: Job, lanes: &[DesLane<'_>]) {
 ///
 /// # Safety
 /// As in [`few`]; what was done has been written.
-pub(super) unsafe fn go_on(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], done: usize) {
+pub(super) unsafe fn go_on(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>], done: usize) {
     let left = lanes.partition_point(|lane| lane.len / 8 > done);
     for lanes in lanes[..left].chunks(STREAMS) {
         let mut rest = [lanes[0]; STREAMS];
@@ -364,7 +364,7 @@ pub(super) unsafe fn go_on(isa: Vbmi, job: Job, lanes: &[DesLane<'_>], done: usi
 /// # Safety
 /// As in [`few`].
 #[inline(always)]
-unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job, lanes: &[DesLane<'_>; N]) {
+unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>; N]) {
     // SAFETY: the token is the proof of AVX-512.
     let zero = unsafe { _mm512_setzero_si512() };
     let mut words = [[zero; 3]; N];
@@ -372,7 +372,7 @@ unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job, lanes: &[DesLane<'_>
     for (lane, message) in lanes.iter().enumerate() {
         for pass in 0..job.passes {
             // SAFETY: the token is the proof of AVX-512.
-            words[lane][pass] = unsafe { _mm512_castsi128_si512(_mm_cvtsi64_si128(message.key.words[pass] as i64)) };
+            words[lane][pass] = unsafe { _mm512_castsi128_si512(_mm_cvtsi64_si128(message.key[pass] as i64)) };
         }
         if job.cbc {
             chain[lane] = enter(isa, message.iv);

@@ -38,7 +38,7 @@ pub(super) struct Memory<W> {
 #[inline(always)]
 pub(super) unsafe fn group<I: Isa>(
     isa: I,
-    job: Job,
+    job: Job<'_>,
     lanes: &[DesLane<'_>],
     few: usize,
     memory: *mut Memory<I::W>,
@@ -85,7 +85,7 @@ pub(super) unsafe fn group<I: Isa>(
                     core::ptr::copy_nonoverlapping(left, this, 32);
                     core::ptr::copy_nonoverlapping(right, this.add(32), 32);
                 }
-                (left, right) = cipher(isa, left, right, keys, job.passes, job.encrypt);
+                (left, right) = cipher(isa, job, left, right, keys);
                 let mask = (job.cbc && !job.encrypt).then_some(last.cast_const());
                 slices_to_rows(isa, &masks, left, right, mask, rows);
                 swap_bits(isa, &masks, rows);
@@ -109,7 +109,7 @@ pub(super) unsafe fn group<I: Isa>(
 unsafe fn keys_of_lanes<I: Isa>(
     isa: I,
     masks: &I::Masks,
-    job: Job,
+    job: Job<'_>,
     lanes: &[DesLane<'_>],
     words: *mut I::W,
     keys: &mut [[I::W; KEY_SLICES]; PASSES_MAX],
@@ -120,9 +120,9 @@ unsafe fn keys_of_lanes<I: Isa>(
         // SAFETY: the caller's promise; there are as many slices of a key.
         unsafe {
             if one_key {
-                key_to_slices(isa, first.words[pass], keys.as_mut_ptr());
+                key_to_slices(isa, first[pass], keys.as_mut_ptr());
             } else {
-                fill::<I>(words.cast(), lanes, |lane| lane.key.words[pass]);
+                fill::<I>(words.cast(), lanes, |lane| lane.key[pass]);
                 keys_to_slices(isa, masks, words, keys.as_mut_ptr());
             }
         }

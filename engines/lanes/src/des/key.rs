@@ -11,8 +11,6 @@ pub(crate) struct DesKey {
     /// The keys of the three passes as little-endian numbers; a single key stands three times, because triple DES under
     /// equal keys is DES.
     pub(crate) words: [u64; PASSES_MAX],
-    /// Passes that it takes: 1 or 3.
-    pub(crate) passes: u32,
 }
 
 impl DesKey {
@@ -22,7 +20,7 @@ impl DesKey {
     /// `Length` for any other.
     pub(crate) fn single(key: &[u8]) -> Result<DesKey, KeyProblem> {
         let key = u64::from_le_bytes(key.try_into().map_err(|_| KeyProblem::Length)?);
-        Ok(DesKey { words: [key; PASSES_MAX], passes: 1 })
+        Ok(DesKey { words: [key; PASSES_MAX] })
     }
 
     /// A key of 16 or 24 bytes for triple DES (NIST SP 800-67, 3.2: with two keys the third is the first). Parity and
@@ -37,6 +35,6 @@ impl DesKey {
             ([first, second, third], []) => [first, second, third],
             _ => return Err(KeyProblem::Length),
         };
-        Ok(DesKey { words: parts.map(|part| u64::from_le_bytes(*part)), passes: PASSES_MAX as u32 })
+        Ok(DesKey { words: parts.map(|part| u64::from_le_bytes(*part)) })
     }
 }

@@ -26,10 +26,11 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode, lists};
 use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
 
-use crate::work::{Occupancy, Scratch, Work};
+use crate::work::{KeysAhead, Occupancy, Scratch, Work};
 use group::{Memory, group};
 use isa::{DesKernel, Isa, des_kernels};
 pub(crate) use key::DesKey;
+use rounds::PASSES_MAX;
 
 /// Blocks of the longest messages that wait by length for others like them, and of the parts that longer ones are cut
 /// into where they can be.
@@ -38,14 +39,11 @@ const CLASSES: usize = 16;
 /// Longer messages that wait for the end of the run at most.
 const LONG_MAX: usize = 16_384;
 
-/// How far ahead keys are fetched into the cache, in operations.
-const AHEAD: usize = 32;
-
-/// One message for [`cbc_messages`].
+/// One message for [`triple_cbc_messages`].
 #[derive(Clone, Copy)]
 pub(crate) struct DesLane<'k> {
-    /// Its key.
-    pub(crate) key: &'k DesKey,
+    /// The keys of its passes; see [`DesKey`].
+    pub(crate) key: &'k [u64; PASSES_MAX],
     /// Its IV.
     pub(crate) iv: [u8; 8],
     /// First byte of the input.
@@ -71,11 +69,13 @@ const fn mean_is_at_most(gates: &[u32; 8], limit: u32) -> bool {
 
 /// What is done to all messages of a run.
 #[derive(Clone, Copy)]
-struct Job {
+struct Job<'a> {
     cbc: bool,
     encrypt: bool,
     /// Passes of the cipher: 1 or 3.
     passes: usize,
+    /// Keys to fetch on the way.
+    ahead: &'a KeysAhead<'a>,
 }
 
 /// A cache line of working memory.
@@ -117,23 +117,25 @@ pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProble
         Suite::Cipher(BlockCipher::Des, _) => DesKey::single(key)?,
         _ => DesKey::triple(key)?,
     };
-    Ok(PreparedKey::for_suite(suite, key))
+    Ok(PreparedKey::of_words(suite, key.words))
 }
 
 /// Runs a batch.
 pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     let Suite::Cipher(cipher, mode @ (Mode::Ecb | Mode::Cbc)) = work.suite() else { return };
+    let ahead = &work.keys_ahead();
     let job = Job {
         cbc: mode == Mode::Cbc,
         encrypt: work.direction() == Direction::Encrypt,
-        passes: if cipher == BlockCipher::Des { 1 } else { rounds::PASSES_MAX },
+        passes: if cipher == BlockCipher::Des { 1 } else { PASSES_MAX },
+        ahead,
     };
     for index in 0..work.len() {
-        work.prefetch_key::<DesKey>(index + AHEAD, index + 2 * AHEAD);
+        ahead.reach(index);
         if !work.op(index).status.is_pending() {
             continue;
         }
-        let Some(key) = work.key::<DesKey>(index) else {
+        let Some(key) = work.key_words(index) else {
             work.fail(index, OpStatus::EngineFault);
             continue;
         };
@@ -152,20 +154,19 @@ pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     scratch.occupancy.add(occupancy.busy as usize, occupancy.idle as usize);
 }
 
-/// CBC over many messages, each under its own key, single or triple. Whoever is done calls [`DesScratch::wipe`].
+/// Triple DES in CBC over many messages, each under its own key. Whoever is done calls [`DesScratch::wipe`].
 ///
 /// # Safety
 /// `len` bytes may be read at each input and written at each output. An output is its input's place, or touches neither
 /// input nor output of any message.
-pub(crate) unsafe fn cbc_messages(
+pub(crate) unsafe fn triple_cbc_messages(
     kernel: DesKernel,
     direction: Direction,
     lanes: &[DesLane<'_>],
     scratch: &mut DesScratch,
 ) {
-    // A single key stands for three equal ones, so that it may stand among triple keys.
-    let passes = lanes.iter().map(|lane| lane.key.passes).max().unwrap_or(1) as usize;
-    let job = Job { cbc: true, encrypt: direction == Direction::Encrypt, passes };
+    let ahead = &KeysAhead::none();
+    let job = Job { cbc: true, encrypt: direction == Direction::Encrypt, passes: PASSES_MAX, ahead };
     for lane in lanes {
         // SAFETY: the caller's promise; keys are borrowed until `finish`.
         unsafe { scratch.add(kernel, job, lane) };
@@ -179,9 +180,9 @@ impl DesScratch {
     /// wait for each other are cut into parts if they are long.
     ///
     /// # Safety
-    /// As in [`cbc_messages`], from now until [`DesScratch::finish`], with the same `kernel` and `job`.
+    /// As in [`triple_cbc_messages`], from now until [`DesScratch::finish`], with the same `kernel` and `job`.
     #[inline(always)]
-    unsafe fn add(&mut self, kernel: DesKernel, job: Job, lane: &DesLane<'_>) {
+    unsafe fn add(&mut self, kernel: DesKernel, job: Job<'_>, lane: &DesLane<'_>) {
         // SAFETY: `finish` forgets the reference, and is called before the borrow ends.
         let mut part = unsafe { DesLane { key: &*core::ptr::from_ref(lane.key), ..*lane } };
         prefetch(&part);
@@ -218,7 +219,7 @@ impl DesScratch {
     /// # Safety
     /// As in [`DesScratch::add`].
     #[inline(always)]
-    unsafe fn add_short(&mut self, kernel: DesKernel, job: Job, lane: DesLane<'static>) {
+    unsafe fn add_short(&mut self, kernel: DesKernel, job: Job<'_>, lane: DesLane<'static>) {
         let Some(class) = (lane.len / 8).checked_sub(1) else { return };
         let class = &mut self.waiting.classes[class];
         class.push(lane);
@@ -257,10 +258,12 @@ impl DesScratch {
 #[inline(always)]
 fn prefetch(lane: &DesLane<'_>) {
     let last = lane.len.saturating_sub(1);
-    prefetch_read(lane.input);
-    prefetch_read(lane.input.wrapping_add(last));
     prefetch_write(lane.output);
     prefetch_write(lane.output.wrapping_add(last));
+    if !core::ptr::eq(lane.input, lane.output) {
+        prefetch_read(lane.input);
+        prefetch_read(lane.input.wrapping_add(last));
+    }
 }
 
 /// Fetches what will be read.
@@ -292,7 +295,7 @@ fn prefetch_write(at: *mut u8) {
 /// Cuts the messages that have more blocks than are needed to fill the lanes with all of them, and orders them by length.
 ///
 /// # Safety
-/// As in [`cbc_messages`], for messages whose blocks do not wait for each other.
+/// As in [`triple_cbc_messages`], for messages whose blocks do not wait for each other.
 unsafe fn cut_to_fill(lanes: usize, messages: &mut Vec<DesLane<'static>>) {
     let blocks: usize = messages.iter().map(|lane| lane.len / 8).sum();
     let part_len = 8 * blocks.div_ceil(lanes).max(1);
@@ -322,7 +325,7 @@ unsafe fn cut_to_fill(lanes: usize, messages: &mut Vec<DesLane<'static>>) {
 /// As in [`group::group`].
 unsafe fn side_by_side(
     kernel: DesKernel,
-    job: Job,
+    job: Job<'_>,
     lanes: &[DesLane<'_>],
     memory: &mut Vec<Line>,
     occupancy: &mut Occupancy,
@@ -353,7 +356,7 @@ des_kernels! {
     /// # Safety
     /// As in [`group::group`].
     unsafe fn run_group(
-        job: Job,
+        job: Job<'_>,
         lanes: &[DesLane<'_>],
         few: usize,
         memory: &mut Vec<Line>,
@@ -365,7 +368,7 @@ des_kernels! {
 #[inline(always)]
 unsafe fn run_group_on<I: Isa>(
     isa: I,
-    job: Job,
+    job: Job<'_>,
     lanes: &[DesLane<'_>],
     few: usize,
     memory: &mut Vec<Line>,
@@ -380,7 +383,7 @@ unsafe fn run_group_on<I: Isa>(
     *done = unsafe { group(isa, job, lanes, few, memory.as_mut_ptr().cast(), occupancy) };
 }
 
-impl Job {
+impl Job<'_> {
     /// Whether a block waits for the one before it.
     fn is_serial(self) -> bool {
         self.cbc && self.encrypt
@@ -402,7 +405,7 @@ mod tests {
     /// The central workload: lengths of 8 to 80 bytes, rounded up to blocks.
     #[test]
     fn few_lanes_idle_when_many_short_messages_come() {
-        let keys: Vec<DesKey> = (0..64u8).map(|n| DesKey::single(&[n; 8]).expect("eight bytes")).collect();
+        let keys: Vec<DesKey> = (0..64u8).map(|n| DesKey::triple(&[n; 24]).expect("24 bytes")).collect();
         let mut state = 1u64;
         let mut arena = vec![[0u8; 80]; 50_000];
         let lanes: Vec<DesLane<'_>> = arena
@@ -412,7 +415,7 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let len = (8 + (state >> 33) as usize % 73).next_multiple_of(8);
                 let at = place.as_mut_ptr();
-                DesLane { key: &keys[n % 64], iv: [n as u8; 8], input: at.cast_const(), output: at, len }
+                DesLane { key: &keys[n % 64].words, iv: [n as u8; 8], input: at.cast_const(), output: at, len }
             })
             .collect();
         let blocks: usize = lanes.iter().map(|lane| lane.len / 8).sum();
@@ -420,7 +423,7 @@ mod tests {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
                 let mut scratch = DesScratch::default();
                 // SAFETY: each message has a place of 80 bytes of its own, and goes there and back in place.
-                unsafe { cbc_messages(kernel, direction, &lanes, &mut scratch) };
+                unsafe { triple_cbc_messages(kernel, direction, &lanes, &mut scratch) };
                 let Occupancy { busy, idle } = scratch.occupancy;
                 assert_eq!(busy, blocks as u64, "{}", kernel.name());
                 assert!(idle * 50 < busy, "{}: {idle} of {} lane steps idle", kernel.name(), busy + idle);

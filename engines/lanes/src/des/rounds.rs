@@ -4,6 +4,7 @@
 //! The code of two rounds runs eight times, so that it stays in the first-level cache and no halves are moved. The key
 //! register lies in memory twice over: a round reads it from further on, at distances that are the same in every round.
 
+use super::Job;
 use super::isa::Isa;
 use super::tables::{EXPANSION, KEY_SLICES, PERMUTED, ROTATIONS_BOTH, ROUND_KEY};
 use super::word::Word;
@@ -11,26 +12,26 @@ use super::word::Word;
 /// Passes of triple DES.
 pub(crate) const PASSES_MAX: usize = 3;
 
-/// Enciphers or deciphers in `passes` passes (1 or 3) under the keys at `keys` ([`KEY_SLICES`] each). Returns the halves
-/// as they are before the final permutation: each pass exchanges them.
+/// Enciphers or deciphers in a job's passes under the keys at `keys` ([`KEY_SLICES`] each). Returns the halves as they are
+/// before the final permutation: each pass exchanges them.
 ///
 /// # Safety
-/// 32 words at `left` and at `right` may be read and written, `passes · KEY_SLICES` at `keys` read; no places overlap.
+/// 32 words at `left` and at `right` may be read and written, [`KEY_SLICES`] a pass at `keys` read; no places overlap.
 #[inline(always)]
 pub(crate) unsafe fn cipher<I: Isa>(
     isa: I,
+    job: Job<'_>,
     mut left: *mut I::W,
     mut right: *mut I::W,
     keys: *const I::W,
-    passes: usize,
-    encrypt: bool,
 ) -> (*mut I::W, *mut I::W) {
+    let Job { passes, encrypt, .. } = job;
     for pass in 0..passes {
         let key = if encrypt { pass } else { passes - 1 - pass };
         // Triple DES goes the other way under its second key (NIST SP 800-67, 3).
         let rotations = &ROTATIONS_BOTH[usize::from(encrypt == (pass == 1))];
         // SAFETY: `key` is below `passes`.
-        unsafe { sixteen(isa, left, right, keys.add(key * KEY_SLICES), rotations) };
+        unsafe { sixteen(isa, job, left, right, keys.add(key * KEY_SLICES), rotations) };
         (left, right) = (right, left);
     }
     (left, right)
@@ -41,8 +42,17 @@ pub(crate) unsafe fn cipher<I: Isa>(
 /// # Safety
 /// As in [`cipher`], for one key.
 #[inline(always)]
-unsafe fn sixteen<I: Isa>(isa: I, left: *mut I::W, right: *mut I::W, keys: *const I::W, rotations: &[u8; 16]) {
+unsafe fn sixteen<I: Isa>(
+    isa: I,
+    job: Job<'_>,
+    left: *mut I::W,
+    right: *mut I::W,
+    keys: *const I::W,
+    rotations: &[u8; 16],
+) {
     for pair in rotations.as_chunks::<2>().0 {
+        // A group of short messages has about six steps, and as many keys follow as it has lanes.
+        job.ahead.fetch(I::LANES / (40 * job.passes));
         // SAFETY: rotations reach no further than the register's second copy.
         unsafe {
             round(isa, left, right, keys.add(usize::from(pair[0])));
