@@ -13,6 +13,9 @@ use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Op, OpStatus, Prep
 /// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
 pub(crate) const WINDOW_OPS: usize = 2048;
 
+/// How many are taken at a time as long as they are alike, so that they stay in the first-level cache.
+const COLUMN_OPS: usize = 256;
+
 /// Length classes that an ordering may tell apart.
 pub(crate) const CLASSES_MAX: usize = 64;
 
@@ -323,15 +326,51 @@ impl<'a> Work<'a> {
     /// behind them. Operations whose key is not a `T` of this suite fail here. Returns whether there are any.
     pub(crate) fn collect<T: Any>(&mut self, next: &mut usize, items: &mut Vec<Item>) -> bool {
         items.clear();
-        while items.len() < WINDOW_OPS {
-            let Some(item) = self.take::<T>(next) else { break };
+        self.collect_up_to::<T>(WINDOW_OPS, next, items);
+        !items.is_empty()
+    }
+
+    /// As [`Work::collect`], behind the items that are there, until there are `count`.
+    fn collect_up_to<T: Any>(&mut self, count: usize, next: &mut usize, items: &mut Vec<Item>) {
+        if self.len() - (*next).min(self.len()) < 8 * KNOWN_KEYS {
+            self.collect_with::<T, 1>(count, next, items);
+        } else {
+            self.collect_with::<T, KNOWN_KEYS>(count, next, items);
+        }
+    }
+
+    fn collect_with<T: Any, const KNOWN: usize>(&mut self, count: usize, next: &mut usize, items: &mut Vec<Item>) {
+        let mut known = [None; KNOWN];
+        while items.len() < count {
+            let Some(item) = self.take_with::<T>(next, &mut known) else { return };
             items.push(item);
         }
-        !items.is_empty()
     }
 }
 
 impl Scratch {
+    /// Collects operations as [`Work::collect`] does and puts them in order, as [`Scratch::order_by`] does, into `ordered`.
+    /// As long as they are of one class, as those of a column are, few are taken at a time and need no ordering.
+    #[inline(always)]
+    pub(crate) fn collect_by<T: Any>(
+        &mut self,
+        work: &mut Work<'_>,
+        next: &mut usize,
+        class: impl Fn(&Item) -> usize + Copy,
+    ) -> bool {
+        self.items.clear();
+        work.collect_up_to::<T>(COLUMN_OPS, next, &mut self.items);
+        let Some(first) = self.items.first() else { return false };
+        let (len, class_of_first) = (first.len, class(first));
+        if self.items.iter().all(|item| item.len == len || class(item) == class_of_first) {
+            core::mem::swap(&mut self.items, &mut self.ordered);
+        } else {
+            work.collect_up_to::<T>(WINDOW_OPS, next, &mut self.items);
+            self.order_by(class);
+        }
+        true
+    }
+
     /// Orders `items` by class, the highest class first, into `ordered`; the order within a class is kept. Classes from
     /// [`CLASSES_MAX`] - 1 on count as one.
     #[inline(always)]

@@ -535,26 +535,18 @@ pub(super) fn blocks_of(item: &Item) -> usize {
     item.len.div_ceil(16).max(1) as usize
 }
 
-/// The window's operations, those with the most blocks first; as they came when all have as many. Counts the lanes that
-/// their last CBC-MACs leave idle.
-#[inline(always)]
-pub(super) fn by_blocks(kernel: AesKernel, scratch: &mut Scratch) -> &mut Vec<Item> {
-    let first = scratch.items.first().map_or(0, blocks_of);
-    let level = scratch.items.iter().all(|item| blocks_of(item) == first);
-    if !level {
-        scratch.order_by(blocks_of);
-    }
-    let Scratch { items, ordered, occupancy, .. } = scratch;
-    let items = if level { items } else { ordered };
-    for group in items.chunks(lanes(kernel)) {
+/// Counts the busy and the idle lanes of the operations that were collected by [`blocks_of`], the longest first.
+pub(super) fn count_lanes(kernel: AesKernel, scratch: &mut Scratch) {
+    for group in scratch.ordered.chunks(lanes(kernel)) {
         let few = group.len() <= vector_blocks(kernel);
         let width = if few { vector_blocks(kernel) } else { lanes(kernel) };
-        // The longest comes first.
-        let steps = width * blocks_of(&group[0]);
-        let busy = if level { group.len() * first } else { group.iter().map(blocks_of).sum() };
-        occupancy.add(busy, steps.saturating_sub(busy));
+        let (mut busy, mut longest) = (0, 0);
+        for item in group {
+            busy += blocks_of(item);
+            longest = longest.max(blocks_of(item));
+        }
+        scratch.occupancy.add(busy, (width * longest).saturating_sub(busy));
     }
-    items
 }
 
 /// Multiplies by x in GF(2^128), most significant bit first (SP 800-38B, 5.3; RFC 5297, 2.3), without a branch.

@@ -58,12 +58,10 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     let mut tags = Results::empty();
     let mut heads = core::mem::take(&mut scratch.bytes);
     let mut next = 0;
-    while work.collect::<Schedule>(&mut next, &mut scratch.items) {
-        scratch.items.retain(|item| fits(work, item));
-        if scratch.items.is_empty() {
-            continue;
-        }
-        for items in cbc_mac::by_blocks(kernel, scratch).chunks(cbc_mac::lanes(kernel)) {
+    while scratch.collect_by::<Schedule>(work, &mut next, cbc_mac::blocks_of) {
+        scratch.ordered.retain(|item| fits(work, item));
+        cbc_mac::count_lanes(kernel, scratch);
+        for items in scratch.ordered.chunks(cbc_mac::lanes(kernel)) {
             some((kernel, &mut table, &mut streams, &mut tags), work, &mut heads, items);
         }
         streams.finish();

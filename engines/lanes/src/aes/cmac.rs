@@ -139,8 +139,9 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     let mut table = KeyTable::new();
     let mut tags = Results::empty();
     let mut next = 0;
-    while work.collect::<CmacKey>(&mut next, &mut scratch.items) {
-        for items in cbc_mac::by_blocks(kernel, scratch).chunks(cbc_mac::lanes(kernel)) {
+    while scratch.collect_by::<CmacKey>(work, &mut next, cbc_mac::blocks_of) {
+        cbc_mac::count_lanes(kernel, scratch);
+        for items in scratch.ordered.chunks(cbc_mac::lanes(kernel)) {
             some(kernel, work, &mut table, &mut tags, items);
         }
     }

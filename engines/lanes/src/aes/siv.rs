@@ -65,8 +65,9 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     };
     let lanes = cbc_mac::lanes(kernel);
     let mut next = 0;
-    while work.collect::<SivKey>(&mut next, &mut scratch.items) {
-        let items = cbc_mac::by_blocks(kernel, scratch);
+    while scratch.collect_by::<SivKey>(work, &mut next, cbc_mac::blocks_of) {
+        cbc_mac::count_lanes(kernel, scratch);
+        let items = &mut scratch.ordered;
         let count = items.len();
         // Idle lanes of the last group do once more what its last operation does.
         let last = items[count - 1];

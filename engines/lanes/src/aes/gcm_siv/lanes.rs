@@ -113,7 +113,8 @@ unsafe fn tags<I: Isa, const R: usize, const ENCRYPT: bool, const G: usize>(
     }
     let mut aads = [(core::ptr::null(), 0); LANES];
     let mut data = [(core::ptr::null(), 0); LANES];
-    for (lane, message) in messages.iter().enumerate() {
+    for lane in 0..LANES.min(G * I::LEN) {
+        let message = &messages[lane];
         aads[lane] = (message.aad, message.aad_len);
         data[lane] = (if ENCRYPT { message.input } else { message.output.cast_const() }, message.len);
     }

@@ -109,16 +109,11 @@ fn groups<I: Isa, const R: usize, const B: usize, const ENCRYPT: bool, const G: 
     scratch: &mut Scratch,
 ) {
     let mut group = Group::<I::V, G>::new(isa);
+    let mut messages = [Message::NONE; LANES];
     let mut next = 0;
-    while work.collect::<SivKey>(&mut next, &mut scratch.items) {
-        let ordered = if scratch.items.iter().all(|item| class(item) == class(&scratch.items[0])) {
-            &scratch.items
-        } else {
-            scratch.order_by(class);
-            &scratch.ordered
-        };
-        for items in ordered.chunks(G * I::LEN) {
-            let messages = Message::lanes(work, items);
+    while scratch.collect_by::<SivKey>(work, &mut next, class) {
+        for items in scratch.ordered.chunks(G * I::LEN) {
+            Message::read(&mut messages, G * I::LEN, work, items);
             // SAFETY: what a message promises follows from the batch's check.
             let good = unsafe { lanes::group::<I, R, B, ENCRYPT, G>(isa, &messages, items.len(), &mut group) };
             for (lane, item) in items.iter().enumerate() {
@@ -140,15 +135,29 @@ fn class(item: &Item) -> usize {
 }
 
 impl Message {
-    /// The messages of a group. Lanes without one have the first one's key and nonce, and no data.
+    /// No message: a place for one.
+    const NONE: Message = Message {
+        key: core::ptr::null(),
+        // SAFETY: any bits are a vector.
+        iv: unsafe { core::mem::transmute::<[u8; 16], __m128i>([0; 16]) },
+        input: core::ptr::null(),
+        output: core::ptr::null_mut(),
+        len: 0,
+        aad: core::ptr::null(),
+        aad_len: 0,
+        tag: core::ptr::null_mut(),
+    };
+
+    /// Reads the messages of a group of `lanes`. Lanes without one have the first one's key and nonce, and no data.
     #[inline(always)]
-    fn lanes(work: &Work<'_>, items: &[Item]) -> [Message; LANES] {
-        let first = Message::new(work, &items[0]);
-        let mut messages = [Message { len: 0, aad_len: 0, ..first }; LANES];
+    fn read(messages: &mut [Message; LANES], lanes: usize, work: &Work<'_>, items: &[Item]) {
         for (message, item) in messages.iter_mut().zip(items) {
             *message = Message::new(work, item);
         }
-        messages
+        let none = Message { len: 0, aad_len: 0, ..messages[0] };
+        for lane in items.len()..lanes.min(LANES) {
+            messages[lane] = none;
+        }
     }
 
     #[inline(always)]
