@@ -107,14 +107,13 @@ pub struct Kernel {
 }
 
 impl EngineInfo {
-    /// The name of the kernel that runs `suite`: the one of the longest matching family, else the engine's only one,
-    /// else `default`.
+    /// The name of the kernel that runs `suite`: that of its family ([`Suite::kernel_family`]), else the engine's only
+    /// one, else `default`.
     pub fn kernel_for(&self, suite: Suite) -> &str {
-        let name = suite.to_string();
+        let family = suite.kernel_family();
         self.kernels
             .iter()
-            .filter(|kernel| name.contains(kernel.family))
-            .max_by_key(|kernel| kernel.family.len())
+            .find(|kernel| kernel.family == family)
             .or_else(|| self.kernels.first().filter(|_| self.kernels.len() == 1))
             .map_or("default", |kernel| kernel.name.as_str())
     }

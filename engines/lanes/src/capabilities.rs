@@ -9,6 +9,7 @@ pub(crate) fn of(kernels: &Kernels) -> Vec<Capability> {
     let mut all = Vec::new();
     all.extend(crate::des::capabilities(kernels.des));
     all.extend(crate::chacha::capabilities(kernels.chacha));
+    all.extend(crate::hash::capabilities(kernels.hash));
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(aes) = kernels.aes {

@@ -94,12 +94,13 @@ impl EngineQueue for Queue {
 
 /// The way from a suite to its family.
 fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
-    use ciphermill_contract::suite::{Aead, BlockCipher, StreamCipher};
+    use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
     match work.suite() {
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => crate::des::run(kernels.des, work, scratch),
         Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) => {
             crate::chacha::run(kernels.chacha, work, scratch);
         }
+        Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => crate::hash::run(kernels.hash, work, scratch),
         #[cfg(target_arch = "x86_64")]
         Suite::Chain(chain) => crate::chain::run(kernels, chain, work, scratch),
         #[cfg(target_arch = "x86_64")]

@@ -18,6 +18,7 @@ mod des;
 mod engine;
 #[cfg(target_arch = "x86_64")]
 mod fpe;
+mod hash;
 mod prepare;
 mod select;
 mod work;

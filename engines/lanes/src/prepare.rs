@@ -1,7 +1,7 @@
 //! Keys on their way in: what every suite asks of a key's bytes. The states that come of them are each family's own.
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Aead, BlockCipher, StreamCipher};
+use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
 use ciphermill_contract::{
     Capability, Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability,
 };
@@ -39,6 +39,7 @@ pub(crate) fn prepare(
         Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) => {
             crate::chacha::prepare(key.bytes, suite).map_err(problem)
         }
+        Suite::Mac(Mac::Hmac(_)) => crate::hash::prepare(key.bytes, suite).map_err(problem),
         #[cfg(target_arch = "x86_64")]
         Suite::Chain(chain) => crate::chain::prepare(kernels, key.bytes, chain).map_err(problem),
         #[cfg(target_arch = "x86_64")]

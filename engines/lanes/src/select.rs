@@ -6,6 +6,7 @@ use ciphermill_contract::{Error, Refusal, Result};
 use crate::aes::isa::AesKernel;
 use crate::chacha::isa::ChaChaKernel;
 use crate::des::isa::DesKernel;
+use crate::hash::HashKernel;
 
 /// The chosen kernels, one a family. A value is proof that this processor can run them.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +18,14 @@ pub(crate) struct Kernels {
     pub(crate) des: DesKernel,
     /// ChaCha20 and Poly1305.
     pub(crate) chacha: ChaChaKernel,
+    /// Digests and HMAC.
+    pub(crate) hash: HashKernel,
 }
 
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des` or `chacha20`.
+    /// The family: `aes`, `des`, `chacha20` or `hash`.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -37,6 +40,7 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("aes", AesKernel::NAMES, |name| AesKernel::detect(name).is_some()));
     all.extend(choices("des", DesKernel::NAMES, |name| DesKernel::detect(name).is_some()));
     all.extend(choices("chacha20", ChaChaKernel::NAMES, |name| ChaChaKernel::detect(name).is_some()));
+    all.extend(choices("hash", HashKernel::NAMES, |name| HashKernel::detect(name).is_some()));
     all
 }
 
@@ -73,12 +77,13 @@ impl Kernels {
             chacha: pick("chacha20")
                 .and_then(|choice| ChaChaKernel::detect(choice.name))
                 .unwrap_or(ChaChaKernel::PORTABLE),
+            hash: pick("hash").and_then(|choice| HashKernel::detect(choice.name)).unwrap_or(HashKernel::Portable),
         })
     }
 
     /// Family and kernel, as they are listed and logged.
     pub(crate) fn names(&self) -> Vec<(&'static str, &'static str)> {
-        let mut names = vec![("des", self.des.name()), ("chacha20", self.chacha.name())];
+        let mut names = vec![("des", self.des.name()), ("chacha20", self.chacha.name()), ("hash", self.hash.name())];
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
             names.insert(0, ("aes", aes.name()));
@@ -103,7 +108,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash"]));
     }
 
     #[test]

@@ -33,6 +33,11 @@ pub(crate) struct Work<'a> {
     keys: &'a [Option<&'a PreparedKey>],
 }
 
+/// The key of suites that have none.
+pub(crate) struct NoKey;
+
+static NO_KEY: NoKey = NoKey;
+
 /// A key that has been looked up, with its state.
 pub(crate) type KnownKey<'a, T> = Option<(&'a PreparedKey, &'a T)>;
 
@@ -63,6 +68,12 @@ impl Item {
     pub(crate) unsafe fn key<'k, T>(&self) -> &'k T {
         // SAFETY: the caller's promise; the pointer came from a reference in `Work::collect`.
         unsafe { &*self.key.cast::<T>() }
+    }
+
+    /// Where that state lies.
+    #[inline(always)]
+    pub(crate) fn key_place(&self) -> *const u8 {
+        self.key.cast()
     }
 }
 
@@ -201,6 +212,9 @@ impl<'a> Work<'a> {
     /// a call through its type and two cache lines; hence the memory.
     #[inline(always)]
     fn known_key<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
+        if let Some(none) = (&NO_KEY as &dyn Any).downcast_ref::<T>() {
+            return Some(none);
+        }
         let key = self.keys.get(index).copied().flatten()?;
         // Neighbours in a table of keys have places of their own.
         let place = core::ptr::from_ref(key) as usize / size_of::<PreparedKey>();

@@ -36,16 +36,9 @@ fn forced(kernel: &KernelChoice) -> (Lanes, Vec<Suite>) {
     let engine = Lanes::with_kernels(&[&format!("{}={}", kernel.family, kernel.name)]).expect("this processor can");
     let claimed: BTreeSet<Suite> =
         engine.capabilities().iter().flat_map(|capability| capability.suites).copied().collect();
-    let own = |suite: &Suite| engine.info().kernel_for(*suite) == kernel.name && runs(&engine, kernel, *suite);
+    let own = |suite: &Suite| engine.info().kernel_for(*suite) == kernel.name && suite.kernel_family() == kernel.family;
     let suites = claimed.into_iter().filter(own).collect();
     (engine, suites)
-}
-
-/// Whether the suite's family is this kernel's and not one of another family with a kernel of the same name.
-fn runs(engine: &Lanes, kernel: &KernelChoice, suite: Suite) -> bool {
-    let name = suite.to_string();
-    let families = engine.info().kernels.iter().filter(|known| name.contains(known.family));
-    families.max_by_key(|known| known.family.len()).is_some_and(|known| known.family == kernel.family)
 }
 
 #[test]

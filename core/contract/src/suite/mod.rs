@@ -307,6 +307,26 @@ pub enum MlDsaSet {
 }
 
 impl Suite {
+    /// The family of kernels that does the suite's work, by which kernels are named and forced; a chain's is its
+    /// cipher's.
+    pub const fn kernel_family(self) -> &'static str {
+        match self {
+            Suite::Cipher(cipher, _) | Suite::Chain(Chain { cipher, .. }) => match cipher {
+                BlockCipher::Aes(_) => "aes",
+                BlockCipher::Des | BlockCipher::TripleDes => "des",
+                BlockCipher::Blowfish | BlockCipher::Khufu | BlockCipher::Khafre => "legacy",
+            },
+            Suite::Stream(StreamCipher::Rc4 | StreamCipher::Seal3) => "legacy",
+            Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
+                "chacha20"
+            }
+            Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
+            Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => "hash",
+            Suite::Random => "random",
+            _ => "public",
+        }
+    }
+
     /// Whether the suite is kept for old data and comparison only: broken or undersized by today's measure, or
     /// variable-time by construction. Policies refuse these unless they say `legacy = true`.
     pub const fn is_legacy(self) -> bool {

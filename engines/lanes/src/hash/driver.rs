@@ -1,0 +1,661 @@
+//! Messages of any lengths over the lanes of a digest: each lane takes the next message when its own has ended.
+//!
+//! Whole blocks are read where they lie and transposed. At a message's end a lane's row is read up to its last byte, and
+//! the padding is put in: a byte behind the message, its length in the block's last words. Digests leave by the way that
+//! blocks came. For HMAC they wait until there are as many as lanes, and then all take their outer block at once.
+//!
+//! What an operation costs besides its blocks: some 10 instructions to take it, 15 at its end, and its share of
+//! transposing states and digests, 8 to 16 a lane.
+
+use core::mem::MaybeUninit;
+
+use zeroize::Zeroize;
+
+use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
+use super::portable::Scalar;
+use super::source::{DIGEST_MAX, Digest, Message, Source};
+use super::vector::{Isa, LANES_MAX, Words};
+
+/// Bytes from HMAC's inner midstate to its outer one.
+pub(super) const fn midstate_len<A: Algorithm>() -> usize {
+    (A::WORD * A::STATE).next_multiple_of(32)
+}
+
+/// What idle lanes read.
+static NOTHING: [u8; 256] = [0; 256];
+
+/// A message in a lane.
+#[derive(Clone, Copy)]
+struct Lane {
+    /// Bytes left where it is read; -1 when the byte behind them has been put, but not yet the length.
+    left: isize,
+    /// What is read behind that, if anything.
+    then: *const u8,
+    then_left: isize,
+    /// Of the whole message.
+    bits: u64,
+    midstates: *const u8,
+    name: u32,
+}
+
+impl Lane {
+    const IDLE: Lane = Lane {
+        left: isize::MAX,
+        then: core::ptr::null(),
+        then_left: 0,
+        bits: 0,
+        midstates: core::ptr::null(),
+        name: 0,
+    };
+}
+
+/// An inner digest that waits for its outer block.
+#[derive(Clone, Copy)]
+struct Inner {
+    words: Digest,
+    midstates: *const u8,
+    name: u32,
+}
+
+/// What a block is.
+enum Step {
+    /// Whole in every lane.
+    Whole,
+    /// The end of some lanes' messages.
+    Edge,
+    /// HMAC's outer one.
+    Outer,
+}
+
+/// The lanes of a digest.
+struct Lanes<I: Isa, A: Algorithm> {
+    isa: I,
+    hmac: bool,
+    state: State<A::W<I>>,
+    /// What is read next, and how far that moves: nothing in an idle lane.
+    from: [*const u8; LANES_MAX],
+    strides: [usize; LANES_MAX],
+    lanes: [Lane; LANES_MAX],
+    active: u32,
+    /// Lanes whose messages end with the block at hand.
+    ended: u32,
+    /// Whole blocks that every lane still has.
+    blocks: usize,
+    more: bool,
+    /// Whether any lane reads elsewhere later.
+    has_heads: bool,
+    staged: [MaybeUninit<[u8; 8 * BLOCK_MAX]>; LANES_MAX],
+    /// Fewer than lanes wait before a step, and as many more may come with it.
+    inner: [MaybeUninit<Inner>; 2 * LANES_MAX],
+    waiting: usize,
+}
+
+/// Digests all messages of a source, HMACs when they have midstates. The last few messages, where fewer than `few` lanes
+/// would be busy, are finished one after the other.
+///
+/// # Safety
+/// What [`Message`] promises; messages have midstates if `hmac`.
+#[inline(always)]
+pub(super) unsafe fn digest_all<I: Isa, A: Algorithm>(isa: I, source: &mut Source<'_, '_>, hmac: bool, few: u32) {
+    let mut lanes = Lanes::<I, A>::new(isa, hmac);
+    // SAFETY: the caller's promise.
+    unsafe {
+        while let Some(step) = lanes.next_step(source, few) {
+            lanes.step(&step, source);
+        }
+    }
+    lanes.wipe();
+}
+
+/// Finishes a message that a lane has begun.
+///
+/// # Safety
+/// As in [`digest_all`].
+#[inline(never)]
+unsafe fn finish<A: Algorithm>(
+    lane: &Lane,
+    from: *const u8,
+    state: &State<A::W<Scalar>>,
+    hmac: bool,
+    source: &mut Source<'_, '_>,
+) {
+    let mut one = Lanes::<Scalar, A>::new(Scalar, hmac);
+    one.lanes[0] = *lane;
+    (one.from[0], one.strides[0], one.state) = (from, A::BLOCK, *state);
+    (one.active, one.more, one.has_heads) = (1, false, !lane.then.is_null());
+    // SAFETY: the caller's promise.
+    unsafe {
+        while let Some(step) = one.next_step(source, 0) {
+            one.step(&step, source);
+        }
+    }
+    one.wipe();
+}
+
+/// HMAC's midstates of a key of any length (RFC 2104, 2), as [`Message`] wants them.
+pub(super) fn midstates<A: Algorithm>(key: &[u8], to: &mut [u64]) {
+    let mut block = [0u8; 8 * BLOCK_MAX];
+    if key.len() <= A::BLOCK {
+        block[..key.len()].copy_from_slice(key);
+    } else {
+        let none = core::ptr::null();
+        let message = Message { head: none, head_len: 0, data: key.as_ptr(), len: key.len(), midstates: none, name: 0 };
+        let mut digests = [[0; DIGEST_MAX]];
+        // SAFETY: the key's bytes may be read.
+        unsafe {
+            let mut source = Source::List { messages: &[message], digests: &mut digests };
+            digest_all::<_, A>(Scalar, &mut source, false, 0);
+        }
+        let len = A::WORD * A::DIGEST;
+        block[..len].copy_from_slice(&digests[0][..len]);
+        digests.zeroize();
+    }
+    let to = to.as_mut_ptr().cast::<u8>();
+    for (at, pad) in [0x36, 0x5c].into_iter().enumerate() {
+        let mut padded = block.map(|byte| byte ^ pad);
+        let mut lanes = Lanes::<Scalar, A>::new(Scalar, false);
+        // SAFETY: a padded block lies there; there is room for both midstates, which is asserted where keys are defined.
+        unsafe {
+            lanes.from[0] = padded.as_ptr();
+            lanes.start(1);
+            let words = lanes.whole_block();
+            A::compress(Scalar, &mut lanes.state, &words);
+            for word in 0..A::STATE {
+                lanes.state[word].store(to.add(at * midstate_len::<A>() + A::WORD * word));
+            }
+        }
+        lanes.wipe();
+        padded.zeroize();
+    }
+    block.zeroize();
+}
+
+impl<I: Isa, A: Algorithm> Lanes<I, A> {
+    const LEN: usize = A::W::<I>::LEN;
+    const BYTES: usize = A::W::<I>::BYTES;
+
+    #[inline(always)]
+    fn new(isa: I, hmac: bool) -> Self {
+        Lanes {
+            isa,
+            hmac,
+            state: [Self::splat(isa, 0); STATE_MAX],
+            from: [NOTHING.as_ptr(); LANES_MAX],
+            strides: [0; LANES_MAX],
+            lanes: [Lane::IDLE; LANES_MAX],
+            active: 0,
+            ended: 0,
+            blocks: 0,
+            more: true,
+            has_heads: false,
+            staged: [MaybeUninit::uninit(); LANES_MAX],
+            inner: [MaybeUninit::uninit(); 2 * LANES_MAX],
+            waiting: 0,
+        }
+    }
+
+    /// What comes next, if anything does: idle lanes are given messages.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn next_step(&mut self, source: &mut Source<'_, '_>, few: u32) -> Option<Step> {
+        loop {
+            if self.waiting >= Self::LEN {
+                return Some(Step::Outer);
+            }
+            if self.blocks != 0 {
+                return Some(Step::Whole);
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                if self.more {
+                    self.refill(source);
+                }
+                if !self.more && self.active.count_ones() < few {
+                    self.hand_over(source);
+                }
+            }
+            if self.active == 0 {
+                return (self.waiting != 0).then_some(Step::Outer);
+            }
+            if self.has_heads {
+                self.leave_heads();
+            }
+            let mut least = isize::MAX;
+            for lane in &self.lanes[..Self::LEN] {
+                least = least.min(lane.left);
+            }
+            self.blocks = least.max(0) as usize / A::BLOCK;
+            if self.blocks == 0 {
+                return Some(Step::Edge);
+            }
+            for at in 0..Self::LEN {
+                self.lanes[at].left -= (self.blocks * self.strides[at]) as isize;
+            }
+        }
+    }
+
+    /// Takes in a block.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn step(&mut self, step: &Step, source: &mut Source<'_, '_>) {
+        let mut other = self.state;
+        // SAFETY: the caller's promise.
+        let block = unsafe {
+            match step {
+                Step::Whole => self.whole_block(),
+                Step::Edge => self.edge_block(),
+                Step::Outer => self.outer_block(&mut other),
+            }
+        };
+        A::compress(self.isa, &mut other, &block);
+        match step {
+            Step::Whole => {
+                self.state = other;
+                self.blocks -= 1;
+                self.move_on();
+            }
+            Step::Edge => {
+                self.state = other;
+                self.move_on();
+                if self.ended != 0 {
+                    self.end(source);
+                }
+            }
+            Step::Outer => {
+                let mut digests = [MaybeUninit::uninit(); LANES_MAX];
+                Self::digests(&other, true, &mut digests);
+                let first = self.waiting.saturating_sub(Self::LEN);
+                for at in first..core::mem::replace(&mut self.waiting, first) {
+                    // SAFETY: as many as waited have been written, and a digest for each lane.
+                    unsafe {
+                        source.deliver(self.inner[at].assume_init_ref().name, digests[at - first].assume_init_ref());
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn move_on(&mut self) {
+        for at in 0..Self::LEN {
+            self.from[at] = self.from[at].wrapping_add(self.strides[at]);
+        }
+    }
+
+    /// Gives idle lanes messages.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn refill(&mut self, source: &mut Source<'_, '_>) {
+        let mut fresh = 0u32;
+        for at in 0..Self::LEN {
+            if self.active >> at & 1 == 1 {
+                continue;
+            }
+            let Some(message) = source.next(A::BLOCK) else {
+                self.more = false;
+                break;
+            };
+            // SAFETY: the caller's promise.
+            unsafe { self.set(at, &message) };
+            fresh |= 1 << at;
+        }
+        if fresh != 0 {
+            self.active |= fresh;
+            // SAFETY: the caller's promise.
+            unsafe { self.start(fresh) };
+        }
+    }
+
+    /// Puts a message into a lane.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn set(&mut self, at: usize, message: &Message) {
+        let before = if self.hmac { A::BLOCK } else { 0 };
+        let mut lane = Lane {
+            left: message.len as isize,
+            bits: 8 * (before + message.head_len + message.len) as u64,
+            midstates: message.midstates,
+            name: message.name,
+            ..Lane::IDLE
+        };
+        let mut from = message.data;
+        if message.head_len != 0 {
+            let taken = message.len.min(A::BLOCK - message.head_len);
+            let staged = self.staged[at].as_mut_ptr().cast::<u8>();
+            // SAFETY: head and the data behind it fill a block at most, which fits.
+            unsafe {
+                core::ptr::copy_nonoverlapping(message.head, staged, message.head_len);
+                core::ptr::copy_nonoverlapping(message.data, staged.add(message.head_len), taken);
+            }
+            from = staged;
+            lane.left = (message.head_len + taken) as isize;
+            if lane.left == A::BLOCK as isize {
+                lane.then = message.data.wrapping_add(taken);
+                lane.then_left = (message.len - taken) as isize;
+                self.has_heads = true;
+            }
+        }
+        self.lanes[at] = lane;
+        (self.from[at], self.strides[at]) = (from, A::BLOCK);
+    }
+
+    /// Starts lanes.
+    ///
+    /// # Safety
+    /// Their midstates may be read.
+    #[inline(always)]
+    unsafe fn start(&mut self, fresh: u32) {
+        let mut first = self.state;
+        if self.hmac {
+            let mut from = [NOTHING.as_ptr(); LANES_MAX];
+            for at in 0..Self::LEN {
+                if self.active >> at & 1 == 1 {
+                    from[at] = self.lanes[at].midstates;
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.states_at(&from, &mut first) };
+        } else {
+            for word in 0..A::STATE {
+                first[word] = Self::splat(self.isa, A::START[word]);
+            }
+        }
+        for word in 0..A::STATE {
+            self.state[word] = A::W::<I>::select(self.isa, fresh, first[word], self.state[word]);
+        }
+    }
+
+    /// The same word in every lane.
+    #[inline(always)]
+    fn splat(isa: I, word: u64) -> A::W<I> {
+        let bytes = [word.to_le(); 8];
+        let words = [(word as u32).to_le(); 16];
+        let from = if A::WORD == 8 { bytes.as_ptr().cast() } else { words.as_ptr().cast() };
+        // SAFETY: both are as long as the longest vector.
+        unsafe { A::W::<I>::load(isa, from) }
+    }
+
+    /// Reads a chaining value for each lane.
+    ///
+    /// # Safety
+    /// They may be read.
+    #[inline(always)]
+    unsafe fn states_at(&self, from: &[*const u8; LANES_MAX], state: &mut State<A::W<I>>) {
+        let len = A::WORD * A::STATE;
+        for chunk in 0..A::STATE.div_ceil(Self::LEN) {
+            let mut rows = [self.state[0]; LANES_MAX];
+            let at = chunk * Self::BYTES;
+            for lane in 0..Self::LEN {
+                // SAFETY: the caller's promise.
+                rows[lane] = unsafe {
+                    A::W::<I>::load_partial(self.isa, from[lane].wrapping_add(at), (len - at).min(Self::BYTES))
+                };
+            }
+            A::W::<I>::transpose(&mut rows);
+            for word in 0..Self::LEN.min(A::STATE - chunk * Self::LEN) {
+                state[chunk * Self::LEN + word] = rows[word];
+            }
+        }
+    }
+
+    /// Every lane's next block.
+    ///
+    /// # Safety
+    /// They all have one.
+    #[inline(always)]
+    unsafe fn whole_block(&self) -> [A::W<I>; BLOCK_MAX] {
+        let mut block = [self.state[0]; BLOCK_MAX];
+        for chunk in 0..A::BLOCK.div_ceil(Self::BYTES) {
+            let at = chunk * Self::BYTES;
+            let mut rows = [self.state[0]; LANES_MAX];
+            for lane in 0..Self::LEN {
+                let from = self.from[lane].wrapping_add(at);
+                // SAFETY: the caller's promise.
+                rows[lane] = unsafe {
+                    if at + Self::BYTES <= A::BLOCK {
+                        A::W::<I>::load(self.isa, from)
+                    } else {
+                        A::W::<I>::load_partial(self.isa, from, A::BLOCK - at)
+                    }
+                };
+            }
+            Self::place(chunk, &mut rows, &mut block);
+        }
+        block
+    }
+
+    /// Rows of a chunk to words of a block.
+    #[inline(always)]
+    fn place(chunk: usize, rows: &mut [A::W<I>; LANES_MAX], block: &mut [A::W<I>; BLOCK_MAX]) {
+        A::W::<I>::transpose(rows);
+        for word in 0..Self::LEN.min(A::BLOCK / A::WORD - chunk * Self::LEN) {
+            block[chunk * Self::LEN + word] = if A::BIG_ENDIAN { rows[word].swap_bytes() } else { rows[word] };
+        }
+    }
+
+    /// Moves lanes that are through with their head to what is behind it.
+    #[inline(always)]
+    fn leave_heads(&mut self) {
+        self.has_heads = false;
+        for at in 0..Self::LEN {
+            let lane = &mut self.lanes[at];
+            if lane.then.is_null() {
+                continue;
+            }
+            if lane.left == 0 {
+                (self.from[at], lane.left) = (lane.then, lane.then_left);
+                lane.then = core::ptr::null();
+            } else {
+                self.has_heads = true;
+            }
+        }
+    }
+
+    /// Every lane's next block, in some of which messages end.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn edge_block(&mut self) -> [A::W<I>; BLOCK_MAX] {
+        let mut have = [0usize; LANES_MAX];
+        let mut pad_at = [usize::MAX; LANES_MAX];
+        // Lengths, as words of the block; or a sponge's last bit.
+        let (mut low, mut high) = ([0u64; 8], [0u64; 8]);
+        self.ended = 0;
+        for at in 0..Self::LEN {
+            let lane = &mut self.lanes[at];
+            let left = lane.left;
+            have[at] = left.clamp(0, A::BLOCK as isize) as usize;
+            if left >= A::BLOCK as isize {
+                lane.left -= self.strides[at] as isize;
+                continue;
+            }
+            // Minus one is no place.
+            pad_at[at] = left as usize;
+            lane.left = -1;
+            if left < (A::BLOCK - A::LENGTH) as isize {
+                self.ended |= 1 << at;
+                let bits = if A::LENGTH == 0 { 1 << 63 } else { lane.bits };
+                set_word::<A>(&mut low, at, bits);
+                set_word::<A>(&mut high, at, if A::WORD == 8 { 0 } else { bits >> 32 });
+            }
+        }
+        let mut block = [self.state[0]; BLOCK_MAX];
+        for chunk in 0..A::BLOCK.div_ceil(Self::BYTES) {
+            let at = chunk * Self::BYTES;
+            let room = Self::BYTES.min(A::BLOCK - at);
+            let mut rows = [self.state[0]; LANES_MAX];
+            for lane in 0..Self::LEN {
+                let here = have[lane].saturating_sub(at).min(room);
+                // SAFETY: the lane has these bytes.
+                let row = unsafe { A::W::<I>::load_partial(self.isa, self.from[lane].wrapping_add(at), here) };
+                rows[lane] = row.with_byte(pad_at[lane].wrapping_sub(at), A::PAD);
+            }
+            Self::place(chunk, &mut rows, &mut block);
+        }
+        // SAFETY: both are as long as the longest vector.
+        let (low, high) = unsafe {
+            (A::W::<I>::load(self.isa, low.as_ptr().cast()), A::W::<I>::load(self.isa, high.as_ptr().cast()))
+        };
+        Self::add_length(&mut block, low, high);
+        block
+    }
+
+    /// Adds lengths, or the last bits of sponges, to a block.
+    #[inline(always)]
+    fn add_length(block: &mut [A::W<I>; BLOCK_MAX], low: A::W<I>, high: A::W<I>) {
+        let last = A::BLOCK / A::WORD - 1;
+        if A::LENGTH == 0 {
+            block[last] = block[last].xor(low);
+        } else if A::BIG_ENDIAN {
+            block[last] = block[last].xor(low);
+            block[last - 1] = block[last - 1].xor(high);
+        } else {
+            block[last - 1] = block[last - 1].xor(low);
+            block[last] = block[last].xor(high);
+        }
+    }
+
+    /// Hands out the digests of lanes whose messages have ended, or has them wait for their outer block.
+    #[inline(always)]
+    fn end(&mut self, source: &mut Source<'_, '_>) {
+        let mut digests = [MaybeUninit::uninit(); LANES_MAX];
+        Self::digests(&self.state, !self.hmac, &mut digests);
+        self.active &= !self.ended;
+        let mut left = core::mem::take(&mut self.ended);
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % LANES_MAX;
+            left &= left - 1;
+            let Lane { midstates, name, .. } = core::mem::replace(&mut self.lanes[at], Lane::IDLE);
+            (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
+            // SAFETY: every lane's digest has been written.
+            let digest = unsafe { digests[at].assume_init_ref() };
+            if self.hmac {
+                self.inner[self.waiting % (2 * LANES_MAX)].write(Inner { words: *digest, midstates, name });
+                self.waiting += 1;
+            } else {
+                source.deliver(name, digest);
+            }
+        }
+    }
+
+    /// Each lane's digest, as bytes or as words in the processor's order.
+    #[inline(always)]
+    fn digests(state: &State<A::W<I>>, as_bytes: bool, digests: &mut [MaybeUninit<Digest>; LANES_MAX]) {
+        let chunks = A::DIGEST.div_ceil(Self::LEN);
+        if chunks * Self::BYTES < DIGEST_MAX {
+            for digest in &mut digests[..Self::LEN] {
+                digest.write([0; DIGEST_MAX]);
+            }
+        }
+        for chunk in 0..chunks {
+            let mut rows = [state[0]; LANES_MAX];
+            for word in 0..Self::LEN.min(A::DIGEST - chunk * Self::LEN) {
+                let own = state[chunk * Self::LEN + word];
+                rows[word] = if A::BIG_ENDIAN && as_bytes { own.swap_bytes() } else { own };
+            }
+            A::W::<I>::transpose(&mut rows);
+            for lane in 0..Self::LEN {
+                let to = digests[lane].as_mut_ptr().cast::<u8>();
+                // SAFETY: the chunks of the longest digest end where its room does.
+                unsafe { rows[lane].store(to.add(chunk * Self::BYTES)) };
+            }
+        }
+    }
+
+    /// The outer blocks (RFC 2104, 2) of the last inner digests that wait, as many as lanes; `state` becomes what they start from.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn outer_block(&mut self, state: &mut State<A::W<I>>) -> [A::W<I>; BLOCK_MAX] {
+        let mut block = [Self::splat(self.isa, 0); BLOCK_MAX];
+        let mut inner = [core::ptr::null::<Inner>(); LANES_MAX];
+        let mut from = [NOTHING.as_ptr(); LANES_MAX];
+        let first = self.waiting.saturating_sub(Self::LEN);
+        for at in 0..Self::LEN {
+            // Lanes without one repeat the first.
+            inner[at] = self.inner[if first + at < self.waiting { first + at } else { first }].as_ptr();
+            // SAFETY: as many as wait have been written, and one does.
+            from[at] = unsafe { (*inner[at]).midstates }.wrapping_add(midstate_len::<A>());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.states_at(&from, state) };
+        for chunk in 0..A::DIGEST.div_ceil(Self::LEN) {
+            let mut rows = [self.state[0]; LANES_MAX];
+            for at in 0..Self::LEN {
+                // SAFETY: as above; a chunk of a digest is within its room.
+                rows[at] = unsafe {
+                    let words = (&raw const (*inner[at]).words).cast::<u8>();
+                    A::W::<I>::load(self.isa, words.add(chunk * Self::BYTES))
+                };
+            }
+            A::W::<I>::transpose(&mut rows);
+            for word in 0..Self::LEN.min(A::DIGEST - chunk * Self::LEN) {
+                block[chunk * Self::LEN + word] = rows[word];
+            }
+        }
+        let pad = if A::BIG_ENDIAN { u64::from(A::PAD) << (8 * (A::WORD - 1)) } else { u64::from(A::PAD) };
+        block[A::DIGEST] = Self::splat(self.isa, pad);
+        let bits = if A::LENGTH == 0 { 1 << 63 } else { 8 * (A::BLOCK + A::WORD * A::DIGEST) as u64 };
+        Self::add_length(&mut block, Self::splat(self.isa, bits), Self::splat(self.isa, 0));
+        block
+    }
+
+    /// Finishes the few messages that are left one after the other: idle lanes cost as much as busy ones.
+    ///
+    /// # Safety
+    /// As in [`digest_all`].
+    #[inline(always)]
+    unsafe fn hand_over(&mut self, source: &mut Source<'_, '_>) {
+        while self.active != 0 {
+            let at = self.active.trailing_zeros() as usize % LANES_MAX;
+            self.active &= self.active - 1;
+            let mut state = Lanes::<Scalar, A>::new(Scalar, false).state;
+            for word in 0..A::STATE {
+                let mut words = [0u8; 64];
+                // SAFETY: the longest vector's bytes; a word of the lane. The lane's message is the caller's promise.
+                unsafe {
+                    self.state[word].store(words.as_mut_ptr());
+                    state[word] = A::W::<Scalar>::load(Scalar, words.as_ptr().add(A::WORD * (at % Self::LEN)));
+                }
+            }
+            let lane = core::mem::replace(&mut self.lanes[at], Lane::IDLE);
+            // SAFETY: the caller's promise.
+            unsafe { finish::<A>(&lane, self.from[at], &state, self.hmac, source) };
+            (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
+        }
+    }
+
+    /// Forgets chaining values and inner digests.
+    #[inline(always)]
+    fn wipe(&mut self) {
+        // SAFETY: zero is what any vector may be, and any number or place.
+        unsafe {
+            core::ptr::write_bytes(self.state.as_mut_ptr(), 0, A::STATE);
+            if self.hmac {
+                core::ptr::write_bytes(self.inner.as_mut_ptr(), 0, 2 * Self::LEN);
+            }
+        }
+        core::hint::black_box((&raw mut self.state, &raw mut self.inner));
+    }
+}
+
+/// Sets a lane's word.
+#[inline(always)]
+fn set_word<A: Algorithm>(words: &mut [u64; 8], lane: usize, value: u64) {
+    if A::WORD == 8 {
+        words[lane % 8] = value.to_le();
+    } else {
+        let other = words[lane / 2 % 8].to_le();
+        words[lane / 2 % 8] = (other | (value & 0xffff_ffff) << (32 * (lane % 2))).to_le();
+    }
+}

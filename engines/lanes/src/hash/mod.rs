@@ -1,0 +1,269 @@
+//! Digests and HMAC (RFC 2104) over many messages side by side: MD5, SHA-1, SHA-2, SHA-3.
+//!
+//! [`vector`] are the instruction sets, [`algorithms`] the compression functions, [`driver`] has messages of any lengths
+//! share the lanes. An HMAC key is imported as the chaining values behind its two padded blocks, so that a short message
+//! costs two blocks. Few messages are digested one after the other.
+
+mod algorithms;
+mod constants;
+mod driver;
+mod portable;
+mod source;
+#[cfg(target_arch = "x86_64")]
+mod v256;
+#[cfg(target_arch = "x86_64")]
+mod v512;
+mod vector;
+
+use core::any::Any;
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Digest, Mac, lists};
+use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::work::{Item, NoKey, Scratch, Work};
+use algorithms::{Algorithm, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512};
+use driver::midstate_len;
+use portable::{Portable, Scalar};
+use source::Source;
+pub(crate) use source::{Digest as Tag, Message};
+#[cfg(target_arch = "x86_64")]
+use {v256::Avx2, v512::Avx512};
+
+/// The kernel that runs digests, with the proof that it can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HashKernel {
+    /// AVX-512: 16 messages, 8 of those with words of 64 bits.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+    /// AVX2: 8 and 4.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// Arrays: 4 and 2.
+    Portable,
+}
+
+impl HashKernel {
+    /// The kernels' names, the preferred ones first.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const NAMES: &'static [&'static str] = &["avx512", "avx2", "portable"];
+    /// The kernels' names.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) const NAMES: &'static [&'static str] = &["portable"];
+
+    /// The kernel of this name, when this processor can run it.
+    pub(crate) fn detect(name: &str) -> Option<HashKernel> {
+        match name {
+            #[cfg(target_arch = "x86_64")]
+            "avx512" => Avx512::detect().map(HashKernel::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" => Avx2::detect().map(HashKernel::Avx2),
+            "portable" => Some(HashKernel::Portable),
+            _ => None,
+        }
+    }
+
+    /// The kernel's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx2(_) => "avx2",
+            HashKernel::Portable => "portable",
+        }
+    }
+
+    /// Messages side by side, with words of 32 bits.
+    fn lanes(self) -> u16 {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx512(_) => 16,
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx2(_) => 8,
+            HashKernel::Portable => 4,
+        }
+    }
+}
+
+/// HMAC's two midstates, `N` words of 64 bits.
+#[derive(Zeroize, ZeroizeOnDrop)]
+#[repr(C, align(64))]
+struct HmacKey<const N: usize>([u64; N]);
+
+const SHORT: usize = 8;
+const MIDDLE: usize = 16;
+const LONG: usize = 56;
+
+const _: () = assert!(
+    2 * midstate_len::<Md5>() <= 8 * SHORT
+        && 2 * midstate_len::<Sha256>() <= 8 * SHORT
+        && 2 * midstate_len::<Sha512>() <= 8 * MIDDLE
+        && 2 * midstate_len::<Sha3_256>() <= 8 * LONG
+);
+
+/// Digests that lanes run: all but BLAKE3, which stands last.
+const DIGESTS: usize = 8;
+
+const _: () = assert!(matches!(lists::DIGESTS[DIGESTS], Suite::Digest(Digest::Blake3)));
+
+/// The same expression for whichever algorithm a digest names.
+macro_rules! each {
+    ($digest:expr, $A:ident => $work:expr) => {
+        match $digest {
+            Digest::Md5 => {
+                type $A = Md5;
+                $work
+            }
+            Digest::Sha1 => {
+                type $A = Sha1;
+                $work
+            }
+            Digest::Sha224 => {
+                type $A = Sha224;
+                $work
+            }
+            Digest::Sha256 => {
+                type $A = Sha256;
+                $work
+            }
+            Digest::Sha384 => {
+                type $A = Sha384;
+                $work
+            }
+            Digest::Sha512 => {
+                type $A = Sha512;
+                $work
+            }
+            Digest::Sha3_256 => {
+                type $A = Sha3_256;
+                $work
+            }
+            Digest::Sha3_512 => {
+                type $A = Sha3_512;
+                $work
+            }
+            Digest::Blake3 => unreachable!("no capability names it"),
+        }
+    };
+}
+
+pub(crate) fn capabilities(kernel: HashKernel) -> Vec<Capability> {
+    const PLAIN: &[Suite] = lists::DIGESTS.split_at(DIGESTS).0;
+    const HMACS: &[Suite] = lists::HMAC.split_at(DIGESTS).0;
+    let lanes = kernel.lanes();
+    vec![
+        Capability::new(PLAIN, Cost::new(100.0, 30.0, 0.5)).lanes(lanes),
+        Capability::new(HMACS, Cost::new(100.0, 60.0, 0.5)).lanes(lanes),
+    ]
+}
+
+/// Prepares an HMAC key.
+pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    let Suite::Mac(Mac::Hmac(digest)) = suite else { return Err(KeyProblem::Parameters) };
+    Ok(match digest {
+        Digest::Md5 | Digest::Sha1 | Digest::Sha224 | Digest::Sha256 => {
+            PreparedKey::for_suite(suite, hmac_key::<SHORT>(digest, key))
+        }
+        Digest::Sha384 | Digest::Sha512 => PreparedKey::for_suite(suite, hmac_key::<MIDDLE>(digest, key)),
+        Digest::Sha3_256 | Digest::Sha3_512 => PreparedKey::for_suite(suite, hmac_key::<LONG>(digest, key)),
+        Digest::Blake3 => return Err(KeyProblem::Parameters),
+    })
+}
+
+fn hmac_key<const N: usize>(digest: Digest, key: &[u8]) -> HmacKey<N> {
+    let mut midstates = HmacKey([0; N]);
+    each!(digest, A => driver::midstates::<A>(key, &mut midstates.0));
+    midstates
+}
+
+/// Runs a batch.
+pub(crate) fn run(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
+    match work.suite() {
+        Suite::Digest(digest) => each!(digest, A => run_with::<A, NoKey>(kernel, work, scratch, false)),
+        Suite::Mac(Mac::Hmac(digest)) => match digest {
+            Digest::Md5 | Digest::Sha1 | Digest::Sha224 | Digest::Sha256 => {
+                each!(digest, A => run_with::<A, HmacKey<SHORT>>(kernel, work, scratch, true));
+            }
+            Digest::Sha384 | Digest::Sha512 => {
+                each!(digest, A => run_with::<A, HmacKey<MIDDLE>>(kernel, work, scratch, true));
+            }
+            _ => each!(digest, A => run_with::<A, HmacKey<LONG>>(kernel, work, scratch, true)),
+        },
+        _ => {}
+    }
+}
+
+/// Runs a batch whose keys are `K`.
+fn run_with<A: Algorithm, K: Any>(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch, hmac: bool) {
+    let blocks = |item: &Item| (item.len as usize + A::LENGTH) / A::BLOCK;
+    let mut next = 0;
+    while scratch.collect_by::<K>(work, &mut next, blocks) {
+        let count = scratch.ordered.len();
+        let mut source = Source::Batch { work, items: &scratch.ordered, midstates: hmac };
+        // SAFETY: messages of a batch have no heads; HMAC's items have been collected with their midstates.
+        unsafe { digest_with::<A>(kernel, &mut source, hmac, count) };
+    }
+}
+
+/// HMAC over messages of a chain; the digest of message `n` goes to `digests[n]`, where `n` is its name.
+///
+/// # Safety
+/// What [`Message`] promises, for `digest`, of which there are SHA-1 and SHA-256.
+pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Message], digests: &mut [Tag]) {
+    let count = messages.len();
+    let mut source = Source::List { messages, digests };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match digest {
+            Digest::Sha1 => digest_with::<Sha1>(kernel, &mut source, true, count),
+            _ => digest_with::<Sha256>(kernel, &mut source, true, count),
+        }
+    }
+}
+
+/// Digests `count` messages of a source.
+///
+/// # Safety
+/// As in [`driver::digest_all`].
+unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, '_>, hmac: bool, count: usize) {
+    let few = match kernel {
+        #[cfg(target_arch = "x86_64")]
+        HashKernel::Avx512(_) => A::WORTH.avx512,
+        #[cfg(target_arch = "x86_64")]
+        HashKernel::Avx2(_) => A::WORTH.avx2,
+        HashKernel::Portable => A::WORTH.portable,
+    };
+    // SAFETY: the caller's promise; an `Avx512` or `Avx2` exists only where it was detected.
+    unsafe {
+        if count < few as usize {
+            return driver::digest_all::<_, A>(Scalar, source, hmac, 0);
+        }
+        match kernel {
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx512(isa) => on_avx512::<A>(isa, source, hmac, few),
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx2(isa) => on_avx2::<A>(isa, source, hmac, few),
+            HashKernel::Portable => driver::digest_all::<_, A>(Portable, source, hmac, few),
+        }
+    }
+}
+
+/// # Safety
+/// As in [`driver::digest_all`]; the processor has these features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac: bool, few: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+}
+
+/// # Safety
+/// As in [`driver::digest_all`]; the processor has these features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, hmac: bool, few: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+}
