@@ -27,13 +27,14 @@ pub(super) struct State(pub(super) [u32; 8]);
 
 /// HMAC under one key.
 #[derive(Zeroize, ZeroizeOnDrop)]
+#[repr(C, align(64))]
 pub(super) struct Hmac {
-    #[zeroize(skip)]
-    pub(super) hash: Hash,
     /// After the block of key and inner pad.
     pub(super) inner: State,
     /// After the block of key and outer pad.
     pub(super) outer: State,
+    #[zeroize(skip)]
+    pub(super) hash: Hash,
 }
 
 impl Hash {
@@ -90,6 +91,12 @@ impl State {
 }
 
 impl Hmac {
+    /// Both midstates, one behind the other.
+    pub(super) fn midstates(&self) -> *const u8 {
+        const { assert!(core::mem::offset_of!(Hmac, outer) == 32) };
+        core::ptr::from_ref(self).cast()
+    }
+
     /// The midstates of a key of any length; one longer than a block is digested first (RFC 2104, section 2).
     pub(super) fn new(hash: Hash, key: &[u8]) -> Hmac {
         let mut block = [0u8; BLOCK];

@@ -1,8 +1,9 @@
 //! Chains of a cipher and an HMAC in one pass: AES-CBC and AES-CTR with HMAC-SHA-1 and HMAC-SHA-256, 3DES-CBC with
 //! HMAC-SHA-1, as ESP (RFC 4303), TLS (RFC 5246, RFC 7366) and SSH (`-etm`) use them.
 //!
-//! A group of operations goes through the cipher's lanes and then, while it is in the cache, through the MAC; there are
-//! not two sweeps over the batch. The MAC is one message after the other for now.
+//! A group of operations goes through the cipher's lanes and then, while it is in the cache, through the MAC's; there are
+//! not two sweeps over the batch. Only the MACs of records that are opened are computed one after the other, in a time
+//! that does not tell how long the plaintext is.
 
 mod hmac;
 mod record;
@@ -16,6 +17,7 @@ use crate::aes::cbc::{self, CbcLane};
 use crate::aes::ctr;
 use crate::aes::schedule::AesKey;
 use crate::des::{self, DesKey, DesLane};
+use crate::hash::{self, Message, Tag};
 
 use crate::select::Kernels;
 use crate::work::{Item, Scratch, Work};
@@ -23,6 +25,9 @@ use hmac::{Hash, Hmac};
 
 /// Bytes of input after which a group is worked on: well within the second-level cache.
 const GROUP_BYTES: usize = 128 << 10;
+
+/// The same for triple DES, whose 512 lanes want as many messages.
+const DES_GROUP_BYTES: usize = 768 << 10;
 
 /// Operations of a group at most: enough to fill the widest lanes several times over.
 const GROUP_OPS: usize = 2048;
@@ -43,7 +48,14 @@ enum CipherKey {
 pub(crate) struct ChainScratch {
     aes: Vec<CbcLane<'static>>,
     des: Vec<DesLane<'static>>,
+    messages: Vec<Message>,
+    tags: Vec<Tag>,
+    /// What records authenticate besides.
+    headers: Vec<[u8; record::HEADER]>,
 }
+
+// SAFETY: messages hold pointers into a batch only while `run` works on it; between batches they are gone.
+unsafe impl Send for ChainScratch {}
 
 /// AES in two modes and three sizes with two digests.
 const fn aes(order: ChainOrder) -> [Suite; 12] {
@@ -97,11 +109,12 @@ pub(crate) fn prepare(kernels: &Kernels, key: &[u8], chain: Chain) -> Result<Pre
 /// Runs a batch, group by group.
 pub(crate) fn run(kernels: &Kernels, chain: Chain, work: &mut Work<'_>, scratch: &mut Scratch) {
     let mut items = core::mem::take(&mut scratch.items);
+    let group_bytes = if chain.cipher == BlockCipher::TripleDes { DES_GROUP_BYTES } else { GROUP_BYTES };
     let mut next = 0;
     loop {
         items.clear();
         let mut bytes = 0;
-        while items.len() < GROUP_OPS && bytes < GROUP_BYTES {
+        while items.len() < GROUP_OPS && bytes < group_bytes {
             let Some(item) = work.take::<ChainKey>(&mut next) else { break };
             bytes += item.len as usize;
             items.push(item);
@@ -109,12 +122,17 @@ pub(crate) fn run(kernels: &Kernels, chain: Chain, work: &mut Work<'_>, scratch:
         if items.is_empty() {
             break;
         }
+        let count = items.len();
         let mut group = Group { kernels, chain, work, scratch };
         match (chain.order, group.work.direction()) {
             (ChainOrder::EncryptThenMac, Direction::Encrypt) => group.seal(&items),
             (ChainOrder::EncryptThenMac, Direction::Decrypt) => group.open(&mut items),
             (ChainOrder::MacThenEncrypt, Direction::Encrypt) => group.seal_records(&items),
             (ChainOrder::MacThenEncrypt, Direction::Decrypt) => group.open_records(&items),
+        }
+        // Tags of messages that were not what they should be are nobody's business.
+        if let Some(tags) = scratch.chain.tags.get_mut(..count) {
+            tags.fill([0; hash::DIGEST_MAX]);
         }
     }
     scratch.items = items;
@@ -132,13 +150,11 @@ struct Group<'g, 'w> {
 impl Group<'_, '_> {
     fn seal(&mut self, items: &[Item]) {
         self.cipher(Direction::Encrypt, items, |item| (item.input, item.len as usize));
-        for item in items {
+        // SAFETY: the outputs' spans lie in the arena, and nothing else writes them.
+        unsafe { self.tags(items, |item| item.output.cast_const()) };
+        for (number, item) in items.iter().enumerate() {
             let index = item.op as usize;
-            let tag = {
-                // SAFETY: the output's span lies in the arena, and nothing else writes it.
-                let data = unsafe { core::slice::from_raw_parts(item.output, item.len as usize) };
-                key(item).hmac.tag(self.work.aad(index), data)
-            };
+            let tag = &self.scratch.chain.tags[number];
             let len = usize::from(self.work.op(index).tag_len).min(tag.len());
             // SAFETY: the tag's span lies in the arena, apart from what is read here.
             unsafe { core::ptr::copy_nonoverlapping(tag.as_ptr(), self.work.tag(index), len) };
@@ -148,17 +164,16 @@ impl Group<'_, '_> {
 
     /// Verifies before anything is decrypted.
     fn open(&mut self, items: &mut Vec<Item>) {
+        // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
+        unsafe { self.tags(items, |item| item.input) };
+        let mut number = 0;
         items.retain(|item| {
             let index = item.op as usize;
+            let expected = &self.scratch.chain.tags[number];
+            number += 1;
             let tag_len = usize::from(self.work.op(index).tag_len);
-            // SAFETY: both spans lie in the arena; nothing writes them meanwhile.
-            let (data, tag) = unsafe {
-                (
-                    core::slice::from_raw_parts(item.input, item.len as usize),
-                    core::slice::from_raw_parts(self.work.tag(index), tag_len),
-                )
-            };
-            let expected = key(item).hmac.tag(self.work.aad(index), data);
+            // SAFETY: the tag's span lies in the arena; nothing writes it.
+            let tag = unsafe { core::slice::from_raw_parts(self.work.tag(index), tag_len) };
             let right = expected.get(..tag_len).is_some_and(|expected| bool::from(expected.ct_eq(tag)));
             if !right {
                 self.work.fail(index, OpStatus::AuthFailed);
@@ -171,11 +186,49 @@ impl Group<'_, '_> {
         }
     }
 
+    /// The tag of each operation, of its additional data (of records: their headers) and as many bytes from `place` on as
+    /// its input has.
+    ///
+    /// # Safety
+    /// Those bytes may be read.
+    unsafe fn tags(&mut self, items: &[Item], place: impl Fn(&Item) -> *const u8) {
+        let ChainScratch { messages, tags, headers, .. } = &mut self.scratch.chain;
+        messages.clear();
+        tags.resize(tags.len().max(items.len()), [0; hash::DIGEST_MAX]);
+        for (number, item) in items.iter().enumerate() {
+            let head = match headers.get(number) {
+                Some(header) => header.as_slice(),
+                None => self.work.aad(item.op as usize),
+            };
+            let (hmac, data, len) = (&key(item).hmac, place(item), item.len as usize);
+            if head.len() < hmac::BLOCK {
+                let midstates = hmac.midstates();
+                let (head, head_len) = (head.as_ptr(), head.len());
+                messages.push(Message { head, head_len, data, len, midstates, name: number as u32 });
+            } else {
+                // SAFETY: the caller's promise.
+                let data = unsafe { core::slice::from_raw_parts(data, len) };
+                tags[number][..hmac::TAG_LEN_MAX].copy_from_slice(&hmac.tag(head, data));
+            }
+        }
+        // SAFETY: heads are shorter than a block; whatever messages point at outlives the call.
+        unsafe { hash::hmacs(self.kernels.hash, self.chain.digest, messages, tags) };
+        messages.clear();
+    }
+
     /// Appends MAC and padding to each plaintext, then encrypts where they lie (RFC 5246, 6.2.3.1 and 6.2.3.2).
     fn seal_records(&mut self, items: &[Item]) {
         let suite = self.work.suite();
         let record_len = |item: &Item| suite.output_len(Direction::Encrypt, item.len as usize, 0);
         for item in items {
+            // The check lets no other length of additional data pass.
+            let header = record::header(self.work.aad(item.op as usize), u64::from(item.len)).unwrap_or_default();
+            self.scratch.chain.headers.push(header);
+        }
+        // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
+        unsafe { self.tags(items, |item| item.input) };
+        self.scratch.chain.headers.clear();
+        for (number, item) in items.iter().enumerate() {
             let len = item.len as usize;
             if item.input != item.output.cast_const() {
                 // SAFETY: places that are not the same are apart; the output has room for more than the input.
@@ -183,13 +236,9 @@ impl Group<'_, '_> {
             }
             // SAFETY: the output's span lies in the arena, written by this operation alone.
             let data = unsafe { core::slice::from_raw_parts_mut(item.output, record_len(item)) };
-            let (plaintext, rest) = data.split_at_mut(len);
-            let hmac = &key(item).hmac;
-            // The check lets no other length of additional data pass.
-            let Some(header) = record::header(self.work.aad(item.op as usize), len as u64) else { continue };
-            let tag = hmac.tag(&header, plaintext);
-            let (place, padding) = rest.split_at_mut(hmac.hash.len());
-            place.copy_from_slice(&tag[..hmac.hash.len()]);
+            let tag = &self.scratch.chain.tags[number][..key(item).hmac.hash.len()];
+            let (place, padding) = data[len..].split_at_mut(tag.len());
+            place.copy_from_slice(tag);
             // Every byte of the padding, its length byte included, is the number of those before that byte.
             padding.fill(padding.len().saturating_sub(1) as u8);
         }

@@ -27,7 +27,7 @@ use algorithms::{Algorithm, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha38
 use driver::midstate_len;
 use portable::{Portable, Scalar};
 use source::Source;
-pub(crate) use source::{Digest as Tag, Message};
+pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message};
 #[cfg(target_arch = "x86_64")]
 use {v256::Avx2, v512::Avx512};
 

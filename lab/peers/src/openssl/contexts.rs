@@ -302,14 +302,14 @@ impl DigestContext {
 
     /// The digest of a message, written to `out`, which is as long as the digest.
     #[inline]
-    pub(super) fn digest(&mut self, digest: Fetched<sys::EVP_MD>, data: &[u8], out: &mut [u8]) -> bool {
+    pub(super) fn digest(&mut self, digest: *const sys::EVP_MD, data: &[u8], out: &mut [u8]) -> bool {
         let context = self.raw.as_ptr();
         let mut full = [0; 64];
         let mut len = 0;
         // SAFETY: the digest lives as long as the process, the message is only read, and no digest is longer than 64
         // bytes (EVP_MAX_MD_SIZE).
         let ok = unsafe {
-            sys::EVP_DigestInit_ex(context, digest.as_ptr(), ptr::null_mut()) == 1
+            sys::EVP_DigestInit_ex(context, digest, ptr::null_mut()) == 1
                 && sys::EVP_DigestUpdate(context, data.as_ptr().cast(), data.len()) == 1
                 && sys::EVP_DigestFinal_ex(context, full.as_mut_ptr(), &mut len) == 1
         };

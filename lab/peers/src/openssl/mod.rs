@@ -28,7 +28,7 @@ use crate::token::{Cells, QUEUES_MAX, Token};
 /// What is kept between operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keying {
-    /// Nothing of the key: every operation sets it (peer `openssl`).
+    /// Nothing of the key: every operation sets it (peer `openssl`). Digests take one call each, as `EVP_Digest`.
     PerOperation,
     /// A context for each key: an operation sets the IV (peer `openssl-context`).
     Kept,
@@ -78,7 +78,7 @@ impl OpenSsl {
         let library = Library::open()?;
         let mut plans: Vec<Option<Plan>> = (0..SUITE_ORDINALS_MAX).map(|_| None).collect();
         for &suite in CAPABILITIES.iter().flat_map(|capability| capability.suites) {
-            plans[suite.ordinal()] = Some(Plan::new(library, suite)?);
+            plans[suite.ordinal()] = Some(Plan::new(library, suite, keying)?);
         }
         let info = EngineInfo {
             name: keying.name(),

@@ -7,12 +7,15 @@ use ciphermill_contract::{Direction, OpStatus, Reason, Suite};
 use openssl_sys as sys;
 use subtle::ConstantTimeEq;
 
+use super::Keying;
 use super::contexts::{CipherContext, DigestContext, HmacContext, MacContext};
 use super::library::{Fetched, Library};
 use crate::ops::RawOp;
 
 type Cipher = Fetched<sys::EVP_CIPHER>;
 type Md = Fetched<sys::EVP_MD>;
+/// What gives a digest that has not been fetched.
+type Algorithm = unsafe extern "C" fn() -> *const sys::EVP_MD;
 
 /// The algorithms that a suite runs on, fetched.
 pub(super) enum Plan {
@@ -30,7 +33,10 @@ pub(super) enum Plan {
     Siv(Cipher),
     /// GCM without a plaintext.
     Gmac(Cipher),
+    /// A digest in a context that is kept.
     Digest(Md),
+    /// A digest as `EVP_Digest` computes it: one call for each message, which makes a context and looks the algorithm up.
+    OneCall(Algorithm),
     Hmac(Md),
     Cmac(Fetched<sys::EVP_MAC>, &'static CStr),
     Poly1305(Fetched<sys::EVP_MAC>),
@@ -84,8 +90,8 @@ impl<'k> Key<'k> {
 }
 
 impl Plan {
-    /// Fetches what `suite` needs.
-    pub(super) fn new(library: &Library, suite: Suite) -> Result<Plan, String> {
+    /// Fetches what `suite` needs, where anything is kept.
+    pub(super) fn new(library: &Library, suite: Suite, keying: Keying) -> Result<Plan, String> {
         Ok(match suite {
             Suite::Cipher(cipher, mode) => Plan::Cipher {
                 cipher: library.cipher(cipher_name(cipher, mode)?)?,
@@ -97,6 +103,7 @@ impl Plan {
             }
             Suite::Stream(StreamCipher::Rc4) => Plan::Rc4(library.cipher(c"RC4")?),
             Suite::Aead(aead) => aead_plan(library, aead)?,
+            Suite::Digest(digest) if keying == Keying::PerOperation => Plan::OneCall(algorithm(digest)?),
             Suite::Digest(digest) => Plan::Digest(library.digest(digest_name(digest)?)?),
             Suite::Mac(Mac::Hmac(digest)) => Plan::Hmac(library.digest(digest_name(digest)?)?),
             Suite::Mac(Mac::Cmac(size)) => Plan::Cmac(library.mac(c"CMAC")?, AES_CBC[size as usize]),
@@ -109,7 +116,7 @@ impl Plan {
 
     /// Whether operations come with a key.
     pub(super) fn needs_key(&self) -> bool {
-        !matches!(self, Plan::Digest(_))
+        !matches!(self, Plan::Digest(_) | Plan::OneCall(_))
     }
 
     /// Contexts without a key.
@@ -125,6 +132,7 @@ impl Plan {
             }
             Plan::Gmac(cipher) => contexts.cipher = Some(CipherContext::new(cipher, Direction::Encrypt)?),
             Plan::Digest(_) => contexts.digest = Some(DigestContext::new()?),
+            Plan::OneCall(_) => {}
             Plan::Hmac(_) => contexts.hmac = Some(HmacContext::new()?),
             Plan::Cmac(mac, cipher) => contexts.mac = Some(MacContext::new(mac, Some(cipher))?),
             Plan::Poly1305(mac) => contexts.mac = Some(MacContext::new(mac, None)?),
@@ -188,7 +196,13 @@ impl Plan {
                 let data = op.input().as_ptr();
                 // SAFETY: the tag, which is written, is apart from the input (`Batch::check`).
                 let data = unsafe { std::slice::from_raw_parts(data, op.len) };
-                contexts.digest.as_mut()?.digest(*digest, data, op.tag).then_some(OpStatus::Done)
+                contexts.digest.as_mut()?.digest(digest.as_ptr(), data, op.tag).then_some(OpStatus::Done)
+            }
+            Plan::OneCall(algorithm) => {
+                let data = op.input().as_ptr();
+                // SAFETY: as above; the function only returns a static object.
+                let (data, algorithm) = unsafe { (std::slice::from_raw_parts(data, op.len), algorithm()) };
+                DigestContext::new()?.digest(algorithm, data, op.tag).then_some(OpStatus::Done)
             }
             Plan::Hmac(digest) => {
                 let hmac = contexts.hmac.as_mut()?;
@@ -448,6 +462,20 @@ fn cipher_name(cipher: BlockCipher, mode: Mode) -> Result<&'static CStr, String>
         (BlockCipher::Aes(AesSize::Aes128), Mode::Xts) => c"AES-128-XTS",
         (BlockCipher::Aes(AesSize::Aes256), Mode::Xts) => c"AES-256-XTS",
         _ => return Err(format!("OpenSSL has no {cipher}-{mode}")),
+    })
+}
+
+fn algorithm(digest: Digest) -> Result<Algorithm, String> {
+    Ok(match digest {
+        Digest::Md5 => sys::EVP_md5,
+        Digest::Sha1 => sys::EVP_sha1,
+        Digest::Sha224 => sys::EVP_sha224,
+        Digest::Sha256 => sys::EVP_sha256,
+        Digest::Sha384 => sys::EVP_sha384,
+        Digest::Sha512 => sys::EVP_sha512,
+        Digest::Sha3_256 => sys::EVP_sha3_256,
+        Digest::Sha3_512 => sys::EVP_sha3_512,
+        Digest::Blake3 => return Err("OpenSSL has no BLAKE3".to_owned()),
     })
 }
 
