@@ -124,7 +124,7 @@ impl KeysAhead<'_> {
 
 /// Fetches a line into the second-level cache.
 #[inline(always)]
-fn prefetch(at: *const u8) {
+pub(crate) fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: fetching has no effect but on the cache, whatever the place.
     unsafe {
@@ -357,19 +357,23 @@ impl<'a> Work<'a> {
         let mut known = [None; KNOWN];
         while items.len() < count {
             let Some(item) = self.take_with::<T>(next, &mut known) else { return };
+            // In another order than they come, operations' data are no stream that the processor sees.
+            prefetch(item.input);
             items.push(item);
         }
     }
 }
 
 impl Scratch {
-    /// Collects operations as [`Work::collect`] does and puts them in order, as [`Scratch::order_by`] does, into `ordered`.
+    /// Collects `window` operations, as [`Work::collect`] does, and puts them in order, as [`Scratch::order_by`] does, into
+    /// `ordered`.
     /// As long as they are of one class, as those of a column are, few are taken at a time and need no ordering.
     #[inline(always)]
     pub(crate) fn collect_by<T: Any>(
         &mut self,
         work: &mut Work<'_>,
         next: &mut usize,
+        window: usize,
         class: impl Fn(&Item) -> usize + Copy,
     ) -> bool {
         self.items.clear();
@@ -379,7 +383,7 @@ impl Scratch {
         if self.items.iter().all(|item| item.len == len || class(item) == class_of_first) {
             core::mem::swap(&mut self.items, &mut self.ordered);
         } else {
-            work.collect_up_to::<T>(WINDOW_OPS, next, &mut self.items);
+            work.collect_up_to::<T>(window, next, &mut self.items);
             self.order_by(class);
         }
         true

@@ -21,7 +21,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::streams::Streams;
 
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_CCM, Cost::new(180.0, 45.0, 0.15)).lanes(16)];
@@ -58,7 +58,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     let mut tags = Results::empty();
     let mut heads = core::mem::take(&mut scratch.bytes);
     let mut next = 0;
-    while scratch.collect_by::<Schedule>(work, &mut next, cbc_mac::blocks_of) {
+    while scratch.collect_by::<Schedule>(work, &mut next, WINDOW_OPS, cbc_mac::blocks_of) {
         scratch.ordered.retain(|item| fits(work, item));
         cbc_mac::count_lanes(kernel, scratch);
         for items in scratch.ordered.chunks(cbc_mac::lanes(kernel)) {

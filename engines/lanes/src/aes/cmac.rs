@@ -16,7 +16,7 @@ use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shar
 use super::isa::{AesKernel, Isa, aes_kernels};
 use super::schedule::Schedule;
 
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
 pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::CMAC, Cost::new(100.0, 12.0, 0.1)).lanes(16)];
 
@@ -139,7 +139,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     let mut table = KeyTable::new();
     let mut tags = Results::empty();
     let mut next = 0;
-    while scratch.collect_by::<CmacKey>(work, &mut next, cbc_mac::blocks_of) {
+    while scratch.collect_by::<CmacKey>(work, &mut next, WINDOW_OPS, cbc_mac::blocks_of) {
         cbc_mac::count_lanes(kernel, scratch);
         for items in scratch.ordered.chunks(cbc_mac::lanes(kernel)) {
             some(kernel, work, &mut table, &mut tags, items);

@@ -21,6 +21,9 @@ const WAITING: usize = 64;
 /// Vectors in flight for long messages.
 const FLIGHT: usize = 8;
 
+/// Bytes from which on a message runs alone: more than half of what is in flight then with the widest vectors.
+const LONG: usize = 288;
+
 /// Which way the cipher runs.
 pub(super) trait Way {
     /// Whether it runs backwards.
@@ -73,7 +76,7 @@ fn drive_grouped<I: Isa, M: Mode, const G: usize, const N: usize, const ROUNDS: 
                 more = false;
                 break;
             };
-            if message.len >= FLIGHT * 16 * I::LEN {
+            if message.len >= LONG.min(FLIGHT * 16 * I::LEN) {
                 // SAFETY: the list of messages is borrowed until the end of this function.
                 message = unsafe { long::<I, M, ROUNDS>(isa, message) };
             }
@@ -122,33 +125,57 @@ unsafe fn short<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(isa: I, me
     }
 }
 
-/// A long message, [`FLIGHT`] vectors at a time. Returns what is left of it.
+/// A long message, [`FLIGHT`] vectors at a time. Returns what is left of it, if that is little.
 ///
 /// # Safety
 /// The list that it came from is borrowed.
 #[inline(always)]
 unsafe fn long<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, message: Message) -> Message {
-    let width = 16 * I::LEN;
+    let flight = 16 * I::LEN * FLIGHT;
     let mut rest = message;
     // SAFETY: the caller's promise.
-    let key = unsafe { schedule::<M>(rest.key()) };
-    while rest.len >= FLIGHT * width {
-        // SAFETY: within the message, as its list promises; all vectors are read before any is written.
-        let next = unsafe {
-            let mut blocks = [[isa.zero(); FLIGHT]];
-            for (v, block) in blocks[0].iter_mut().enumerate() {
-                *block = isa.load(rest.input.add(v * width));
-            }
-            let (added, next) = M::mix::<I, FLIGHT>(isa, rest.iv, &mut blocks[0]);
-            cipher::<I, M, 1, FLIGHT, ROUNDS>(isa, [key], &mut blocks, &[added]);
-            for (v, block) in blocks[0].iter().enumerate() {
-                block.store(rest.output.add(v * width));
-            }
-            next
-        };
-        rest = rest.behind(FLIGHT * width, next);
+    unsafe {
+        let key = schedule::<M>(rest.key());
+        while rest.len >= flight {
+            let next = in_flight::<I, M, ROUNDS, true>(isa, key, &rest);
+            rest = rest.behind(flight, next);
+        }
+        if rest.len >= LONG {
+            in_flight::<I, M, ROUNDS, false>(isa, key, &rest);
+            rest.len = 0;
+        }
     }
     rest
+}
+
+/// [`FLIGHT`] vectors of a message, or, unless `WHOLE`, what it has of them. Returns the IV of what is behind them.
+///
+/// # Safety
+/// The list that it came from is borrowed.
+#[inline(always)]
+unsafe fn in_flight<I: Isa, M: Mode, const ROUNDS: usize, const WHOLE: bool>(
+    isa: I,
+    key: &Schedule,
+    message: &Message,
+) -> __m128i {
+    let width = 16 * I::LEN;
+    let place = |v: usize| if WHOLE { v * width } else { (v * width).min(message.len) };
+    let here = |v: usize| if WHOLE { width } else { message.len.saturating_sub(v * width).min(width) };
+    let mut blocks = [[isa.zero(); FLIGHT]];
+    // SAFETY: within the message, as its list promises; all vectors are read before any is written.
+    unsafe {
+        for v in 0..FLIGHT {
+            let from = message.input.add(place(v));
+            blocks[0][v] = if WHOLE { isa.load(from) } else { isa.load_partial(from, here(v)) };
+        }
+        let (added, next) = M::mix::<I, FLIGHT>(isa, message.iv, &mut blocks[0]);
+        cipher::<I, M, 1, FLIGHT, ROUNDS>(isa, [key], &mut blocks, &[added]);
+        for v in 0..FLIGHT {
+            let to = message.output.add(place(v));
+            if WHOLE { blocks[0][v].store(to) } else { blocks[0][v].store_partial(to, here(v)) }
+        }
+        next
+    }
 }
 
 /// At most [`HEAD`] bytes of each message. Returns the IVs of what is behind that many.

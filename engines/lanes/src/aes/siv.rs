@@ -25,7 +25,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::streams::Streams;
 
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_SIV, Cost::new(200.0, 24.0, 0.17)).lanes(16)];
@@ -65,7 +65,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     };
     let lanes = cbc_mac::lanes(kernel);
     let mut next = 0;
-    while scratch.collect_by::<SivKey>(work, &mut next, cbc_mac::blocks_of) {
+    while scratch.collect_by::<SivKey>(work, &mut next, WINDOW_OPS, cbc_mac::blocks_of) {
         cbc_mac::count_lanes(kernel, scratch);
         let items = &mut scratch.ordered;
         let count = items.len();

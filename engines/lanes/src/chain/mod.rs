@@ -11,7 +11,6 @@ mod record;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{AesSize, BlockCipher, Chain, ChainOrder, Digest, Mode};
 use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
-use subtle::ConstantTimeEq;
 
 use crate::aes::cbc::{self, CbcLane};
 use crate::aes::ctr;
@@ -23,11 +22,8 @@ use crate::select::Kernels;
 use crate::work::{Item, Scratch, Work};
 use hmac::{Hash, Hmac};
 
-/// Bytes of input after which a group is worked on: well within the second-level cache.
+/// Bytes of input after which a group is worked on, as soon as it fills the lanes: well within the second-level cache.
 const GROUP_BYTES: usize = 128 << 10;
-
-/// The same for triple DES, whose 512 lanes want as many messages.
-const DES_GROUP_BYTES: usize = 768 << 10;
 
 /// Operations of a group at most: enough to fill the widest lanes several times over.
 const GROUP_OPS: usize = 2048;
@@ -109,12 +105,13 @@ pub(crate) fn prepare(kernels: &Kernels, key: &[u8], chain: Chain) -> Result<Pre
 /// Runs a batch, group by group.
 pub(crate) fn run(kernels: &Kernels, chain: Chain, work: &mut Work<'_>, scratch: &mut Scratch) {
     let mut items = core::mem::take(&mut scratch.items);
-    let group_bytes = if chain.cipher == BlockCipher::TripleDes { DES_GROUP_BYTES } else { GROUP_BYTES };
+    // Triple DES is slower than any memory, and wants its lanes full.
+    let lanes = if chain.cipher == BlockCipher::TripleDes { 512 } else { 16 };
     let mut next = 0;
     loop {
         items.clear();
         let mut bytes = 0;
-        while items.len() < GROUP_OPS && bytes < group_bytes {
+        while items.len() < GROUP_OPS && (bytes < GROUP_BYTES || !items.len().is_multiple_of(lanes)) {
             let Some(item) = work.take::<ChainKey>(&mut next) else { break };
             bytes += item.len as usize;
             items.push(item);
@@ -171,10 +168,8 @@ impl Group<'_, '_> {
             let index = item.op as usize;
             let expected = &self.scratch.chain.tags[number];
             number += 1;
-            let tag_len = usize::from(self.work.op(index).tag_len);
             // SAFETY: the tag's span lies in the arena; nothing writes it.
-            let tag = unsafe { core::slice::from_raw_parts(self.work.tag(index), tag_len) };
-            let right = expected.get(..tag_len).is_some_and(|expected| bool::from(expected.ct_eq(tag)));
+            let right = unsafe { hash::is_tag(expected, self.work.tag(index), self.work.op(index).tag_len.into()) };
             if !right {
                 self.work.fail(index, OpStatus::AuthFailed);
             }

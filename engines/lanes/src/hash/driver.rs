@@ -11,6 +11,8 @@ use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
+use crate::work::prefetch;
+
 use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
 use super::portable::Scalar;
 use super::source::{DIGEST_MAX, Digest, Message, Source};
@@ -20,6 +22,12 @@ use super::vector::{Isa, LANES_MAX, Words};
 pub(super) const fn midstate_len<A: Algorithm>() -> usize {
     (A::WORD * A::STATE).next_multiple_of(32)
 }
+
+/// Bytes of a block and a vector.
+const STAGED: usize = 8 * BLOCK_MAX + 64;
+
+/// How far ahead messages are fetched.
+const AHEAD: usize = 256;
 
 /// What idle lanes read.
 static NOTHING: [u8; 256] = [0; 256];
@@ -84,7 +92,8 @@ struct Lanes<I: Isa, A: Algorithm> {
     more: bool,
     /// Whether any lane reads elsewhere later.
     has_heads: bool,
-    staged: [MaybeUninit<[u8; 8 * BLOCK_MAX]>; LANES_MAX],
+    /// A head, what is behind it, and room for the rest of a vector.
+    staged: [MaybeUninit<[u8; STAGED]>; LANES_MAX],
     /// Fewer than lanes wait before a step, and as many more may come with it.
     inner: [MaybeUninit<Inner>; 2 * LANES_MAX],
     waiting: usize,
@@ -332,8 +341,8 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             let staged = self.staged[at].as_mut_ptr().cast::<u8>();
             // SAFETY: head and the data behind it fill a block at most, which fits.
             unsafe {
-                core::ptr::copy_nonoverlapping(message.head, staged, message.head_len);
-                core::ptr::copy_nonoverlapping(message.data, staged.add(message.head_len), taken);
+                self.copy(message.head, message.head_len, staged);
+                self.copy(message.data, taken, staged.add(message.head_len));
             }
             from = staged;
             lane.left = (message.head_len + taken) as isize;
@@ -345,6 +354,22 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
         self.lanes[at] = lane;
         (self.from[at], self.strides[at]) = (from, A::BLOCK);
+    }
+
+    /// Copies less than a block; more may be written behind it. Short lengths that vary are what `memcpy` is slow at.
+    ///
+    /// # Safety
+    /// So many bytes may be read, and as many as whole vectors have written.
+    #[inline(always)]
+    unsafe fn copy(&self, from: *const u8, len: usize, to: *mut u8) {
+        let mut at = 0;
+        while at < len {
+            // SAFETY: the caller's promise.
+            unsafe {
+                A::W::<I>::load_partial(self.isa, from.add(at), (len - at).min(Self::BYTES)).store(to.add(at));
+            }
+            at += Self::BYTES;
+        }
     }
 
     /// Starts lanes.
@@ -418,6 +443,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             let mut rows = [self.state[0]; LANES_MAX];
             for lane in 0..Self::LEN {
                 let from = self.from[lane].wrapping_add(at);
+                prefetch(from.wrapping_add(AHEAD));
                 // SAFETY: the caller's promise.
                 rows[lane] = unsafe {
                     if at + Self::BYTES <= A::BLOCK {

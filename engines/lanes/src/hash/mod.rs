@@ -27,7 +27,7 @@ use algorithms::{Algorithm, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha38
 use driver::midstate_len;
 use portable::{Portable, Scalar};
 use source::Source;
-pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message};
+pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message, is_tag};
 #[cfg(target_arch = "x86_64")]
 use {v256::Avx2, v512::Avx512};
 
@@ -86,6 +86,9 @@ impl HashKernel {
         }
     }
 }
+
+/// Operations that are ordered at a time: a few times as many as lanes, so that they stay in the first-level cache.
+const WINDOW: usize = 512;
 
 /// HMAC's two midstates, `N` words of 64 bits.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -199,7 +202,7 @@ pub(crate) fn run(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch
 fn run_with<A: Algorithm, K: Any>(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch, hmac: bool) {
     let blocks = |item: &Item| (item.len as usize + A::LENGTH) / A::BLOCK;
     let mut next = 0;
-    while scratch.collect_by::<K>(work, &mut next, blocks) {
+    while scratch.collect_by::<K>(work, &mut next, WINDOW, blocks) {
         let count = scratch.ordered.len();
         let mut source = Source::Batch { work, items: &scratch.ordered, midstates: hmac };
         // SAFETY: messages of a batch have no heads; HMAC's items have been collected with their midstates.

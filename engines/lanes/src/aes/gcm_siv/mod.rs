@@ -24,7 +24,7 @@ use super::ghash;
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 use keys::Group;
 
 pub(super) const CAPABILITIES: &[Capability] =
@@ -111,7 +111,7 @@ fn groups<I: Isa, const R: usize, const B: usize, const ENCRYPT: bool, const G: 
     let mut group = Group::<I::V, G>::new(isa);
     let mut messages = [Message::NONE; LANES];
     let mut next = 0;
-    while scratch.collect_by::<SivKey>(work, &mut next, class) {
+    while scratch.collect_by::<SivKey>(work, &mut next, WINDOW_OPS, class) {
         for items in scratch.ordered.chunks(G * I::LEN) {
             Message::read(&mut messages, G * I::LEN, work, items);
             // SAFETY: what a message promises follows from the batch's check.
