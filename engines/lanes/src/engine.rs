@@ -97,7 +97,7 @@ fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
     match work.suite() {
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => crate::des::run(kernels.des, work, scratch),
-        Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) => {
+        Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
             crate::chacha::run(kernels.chacha, work, scratch);
         }
         Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => crate::hash::run(kernels.hash, work, scratch),

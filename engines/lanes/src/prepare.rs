@@ -36,7 +36,7 @@ pub(crate) fn prepare(
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => {
             crate::des::prepare(key.bytes, suite).map_err(problem)
         }
-        Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) => {
+        Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
             crate::chacha::prepare(key.bytes, suite).map_err(problem)
         }
         Suite::Mac(Mac::Hmac(_)) => crate::hash::prepare(key.bytes, suite).map_err(problem),

@@ -1,8 +1,9 @@
-//! ChaCha20 and ChaCha20-Poly1305 (RFC 8439). Kernels are generic over the instruction set ([`isa`]).
+//! ChaCha20, Poly1305 and both together (RFC 8439). Kernels are generic over the instruction set ([`isa`]).
 
 mod aead;
 mod cipher;
 pub(crate) mod isa;
+mod mac;
 mod poly;
 mod portable;
 mod stream;
@@ -15,7 +16,7 @@ mod v512;
 mod wide;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Aead, StreamCipher};
+use ciphermill_contract::suite::{Aead, Mac, StreamCipher};
 use ciphermill_contract::{Capability, Direction, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -31,7 +32,7 @@ struct ChaChaKey {
 
 /// What the family lists.
 pub(crate) fn capabilities(kernel: ChaChaKernel) -> Vec<Capability> {
-    vec![stream::capability(kernel), aead::capability(kernel)]
+    vec![stream::capability(kernel), aead::capability(kernel), mac::capability(kernel)]
 }
 
 /// Prepares a key for one of the suites of [`capabilities`].
@@ -46,6 +47,7 @@ pub(crate) fn run(kernel: ChaChaKernel, work: &mut Work<'_>, scratch: &mut Scrat
         (Suite::Stream(StreamCipher::ChaCha20), _) => stream::run(kernel, work, scratch),
         (Suite::Aead(Aead::ChaCha20Poly1305), Direction::Encrypt) => aead::seal(kernel, work, scratch),
         (Suite::Aead(Aead::ChaCha20Poly1305), Direction::Decrypt) => aead::open(kernel, work, scratch),
+        (Suite::Mac(Mac::Poly1305), _) => mac::run(kernel, work, scratch),
         _ => {}
     }
 }

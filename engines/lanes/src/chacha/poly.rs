@@ -60,6 +60,16 @@ impl Poly {
         self.multiply();
     }
 
+    /// The end of a message that is not whole blocks: less than a block, and a one behind it.
+    #[inline(always)]
+    pub(super) fn last(&mut self, end: u128) {
+        let [h0, h1, h2] = self.h;
+        let (h0, carry) = h0.overflowing_add(end as u64);
+        let (h1, carry) = h1.carrying_add_stable((end >> 64) as u64, carry);
+        self.h = [h0, h1, h2 + u64::from(carry)];
+        self.multiply();
+    }
+
     /// Multiplies the sum, whose top word is at most 7, by `r`.
     #[inline(always)]
     pub(super) fn multiply(&mut self) {
