@@ -95,8 +95,14 @@ const RULES: &[Rule] = &[
         why: "a door translates to the mill; which engines there are is the application's choice",
     },
     Rule {
+        who: "lab/principles",
+        may: &[],
+        tests_may: &["core/contract", "vectors"],
+        why: "an experiment on plain code, which needs nothing of ours",
+    },
+    Rule {
         who: "lab/methods",
-        may: &["core/*", "engines/all", "lab/peers"],
+        may: &["core/*", "engines/all", "lab/peers", "lab/principles"],
         tests_may: &["vectors"],
         why: "the measuring methods drive a mill and the peers",
     },
@@ -116,6 +122,12 @@ const EXCEPTIONS: &[Exception] = &[
         to: "engines/reference",
         kind: Need::Test,
         reason: "differential tests compare an engine with the reference",
+    },
+    Exception {
+        from: "lab/principles",
+        to: "engines/reference",
+        kind: Need::Test,
+        reason: "differential tests compare a variant with the reference",
     },
     Exception {
         from: "lab/peers",

@@ -23,6 +23,7 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("engines/lanes", "vector instructions, and lanes that lie scattered over an arena"),
     ("engines/library", "calls into AWS-LC"),
     ("lab/peers", "calls into OpenSSL and ipsec-mb"),
+    ("lab/principles", "the calls of MD5's lanes that are compiled for an instruction set"),
 ];
 
 /// Crates that are tests through and through: they may panic, and only tests depend on them.
