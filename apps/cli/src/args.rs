@@ -292,6 +292,37 @@ pub(crate) enum LabCommand {
     Short(ShortArgs),
     /// Named measurements of the lanes engine, each with a goal and something to compare with in the same loop.
     Cases(CasesArgs),
+    /// The optimisation principles of a network processor's paper on this machine, beside its figures.
+    Principles(PrinciplesArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Algorithms: blowfish, khufu, khafre, rc4, seal, md5. Each is written in the paper's variants (unoptimised,
+computation oriented, latency hiding, thread parallel M1 and M2, helper thread) and with many messages in one
+thread (lanes). The variants take turns, and must agree before they are timed. Paper: Tan et al.,
+Optimization and Benchmark of Cryptographic Algorithms on Network Processors (Intel IXP1200).
+
+Examples:
+  ciphermill lab principles
+  ciphermill lab principles --algorithm rc4 --algorithm md5 --len 64
+  ciphermill lab principles --time 1000 --json")]
+pub(crate) struct PrinciplesArgs {
+    /// An algorithm; may be given many times [default: all].
+    #[arg(long = "algorithm", value_name = "NAME")]
+    pub algorithms: Vec<String>,
+    /// Bytes of each message.
+    #[arg(long, default_value_t = 1024, value_name = "BYTES")]
+    pub len: usize,
+    /// Where keys and messages start.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Milliseconds of measuring for each variant of an algorithm.
+    #[arg(long, default_value_t = 300, value_name = "MS")]
+    pub time: u64,
+    /// Write the record as JSON to this file; `-`, or no file, for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod cases;
+mod clock;
 mod contest;
+mod counters;
 pub mod engines;
 pub mod machine;
+pub mod principles;
 pub mod random;
 pub mod short;
 pub mod timing;
@@ -51,6 +54,17 @@ pub enum LabError {
     /// A file of definitions breaks its own rules.
     #[error("the definitions of the cases are wrong: {0}")]
     Definitions(String),
+    /// A variant of an algorithm computes something else than the others; nothing was timed.
+    #[error("{algorithm}, {variant}: the output differs from the unoptimised variant's; not timed")]
+    Disagrees {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The variant.
+        variant: &'static str,
+    },
+    /// The user asked for an end.
+    #[error("interrupted")]
+    Interrupted,
     /// The parameters make no workload.
     #[error("{0}")]
     Parameters(String),

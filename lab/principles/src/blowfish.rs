@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use crate::family::{Family, Style, load, shortest, store};
+use crate::family::{Family, Style, keep_rolled, load, shortest, store};
 use crate::pi;
 use crate::word::Word;
 
@@ -60,6 +60,7 @@ impl Blowfish {
         // The number of rounds is hidden from the compiler, which would unroll the loop.
         for p in &self.p[..std::hint::black_box(ROUNDS)] {
             W::iteration();
+            keep_rolled();
             left = left.xor(W::fetch(p));
             let [a, b, c, d] = &self.s;
             let sum = W::read(a, left.byte(3)).add(W::read(b, left.byte(2)));
@@ -123,7 +124,7 @@ fn unrolled<W: Word, const N: usize>(s: [&SBoxes; N], p: [&[W; P_LEN]; N], block
 }
 
 impl Family for Blowfish {
-    const LANES: usize = 4;
+    const LANES: usize = 8;
 
     #[inline(always)]
     fn message<W: Word>(&self, style: Style, _number: u32, data: &mut [u8]) {

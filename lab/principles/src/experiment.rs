@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::blowfish::Blowfish;
-use crate::family::{Keyed, Message, Style, Subject, Work};
+use crate::family::{Keyed, Message, SCALAR_WIDTH, Style, Subject, Work};
 use crate::khufu::{Khafre, Khufu, OCTET, ROUNDS_MAX};
 use crate::md5::Md5;
 use crate::md5_lanes::Kernel;
@@ -109,14 +109,14 @@ impl Algorithm {
         }
     }
 
-    /// What a round is, in words.
-    pub fn round_is(self) -> &'static str {
+    /// How many rounds how many bytes take.
+    pub fn round_rate(self) -> &'static str {
         match self {
-            Algorithm::Blowfish => "16 a block of 8 bytes",
-            Algorithm::Khufu | Algorithm::Khafre => "32 a block of 8 bytes",
-            Algorithm::Rc4 => "one a byte",
-            Algorithm::Seal => "one for 16 bytes",
-            Algorithm::Md5 => "64 a block of 64 bytes",
+            Algorithm::Blowfish => "16 in 8 bytes",
+            Algorithm::Khufu | Algorithm::Khafre => "32 in 8 bytes",
+            Algorithm::Rc4 => "1 in 1 byte",
+            Algorithm::Seal => "1 in 16 bytes",
+            Algorithm::Md5 => "64 in 64 bytes",
         }
     }
 
@@ -198,18 +198,21 @@ impl Variant {
 pub struct Cost {
     /// What was counted.
     pub counts: Counts,
-    /// Cycles of a core that begins as many instructions in each as it is taken to be able to.
+    /// Cycles of a core that begins as many instructions in each as it is taken to be able to: [`SCALAR_WIDTH`] of all
+    /// kinds together, and fewer of those that compute with vectors.
     pub floor_cycles: f64,
 }
 
 impl From<Vec<Work>> for Cost {
     fn from(works: Vec<Work>) -> Cost {
-        let mut cost = Cost { counts: Counts::default(), floor_cycles: 0.0 };
+        let mut counts = Counts::default();
+        let mut floor_cycles = 0.0f64;
         for work in works {
-            cost.counts += work.counts;
-            cost.floor_cycles += work.counts.instructions / work.width;
+            counts += work.counts;
+            let computing = work.counts.instructions - work.counts.accesses();
+            floor_cycles = floor_cycles.max(computing / work.width);
         }
-        cost
+        Cost { counts, floor_cycles: floor_cycles.max(counts.instructions / SCALAR_WIDTH) }
     }
 }
 

@@ -64,14 +64,14 @@ pub(crate) trait Subject: Sync {
     fn lanes_name(&self) -> String;
 }
 
-/// Instructions of one kind, and how many of them a core can begin in a cycle.
+/// Instructions of one kind, and how many that compute (and do not access memory) a core can begin in a cycle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) counts: Counts,
     pub(crate) width: f64,
 }
 
-/// Scalar instructions that a core is taken to begin in a cycle: what the widest of today's begin (Golden Cove, Zen 4).
+/// Instructions that a core is taken to begin in a cycle: what the wide ones of today begin (Golden Cove, Zen 4).
 pub const SCALAR_WIDTH: f64 = 6.0;
 
 /// A cipher with as many keys as there are.
@@ -99,6 +99,29 @@ impl<F: Family> Keyed<F> {
         self.one_by_one(Style::Hiding, rest);
     }
 
+    // Functions of their own, so that the compiler gives each style the registers to itself.
+    #[inline(never)]
+    fn straight(&self, messages: &mut [Message]) {
+        self.in_style(Style::Straight, messages);
+    }
+
+    #[inline(never)]
+    fn unrolled(&self, messages: &mut [Message]) {
+        self.in_style(Style::Unrolled, messages);
+    }
+
+    #[inline(never)]
+    fn hiding(&self, messages: &mut [Message]) {
+        self.in_style(Style::Hiding, messages);
+    }
+
+    #[inline(always)]
+    fn in_style(&self, style: Style, messages: &mut [Message]) {
+        for message in messages {
+            self.key(message.number).message::<u32>(style, message.number, &mut message.data);
+        }
+    }
+
     fn count_side_by_side<const L: usize>(&self, len: usize) -> Counts {
         let mut data = [(); L].map(|()| vec![0; len]);
         let numbers = std::array::from_fn(|number| number as u32);
@@ -110,8 +133,10 @@ impl<F: Family> Keyed<F> {
 
 impl<F: Family> Subject for Keyed<F> {
     fn one_by_one(&self, style: Style, messages: &mut [Message]) {
-        for message in messages {
-            self.key(message.number).message::<u32>(style, message.number, &mut message.data);
+        match style {
+            Style::Straight => self.straight(messages),
+            Style::Unrolled => self.unrolled(messages),
+            Style::Hiding => self.hiding(messages),
         }
     }
 
@@ -143,6 +168,12 @@ impl<F: Family> Subject for Keyed<F> {
     fn lanes_name(&self) -> String {
         F::LANES.to_string()
     }
+}
+
+/// Keeps the compiler from unrolling the loop that it stands in. It costs no instruction.
+#[inline(always)]
+pub(crate) fn keep_rolled() {
+    std::hint::black_box(());
 }
 
 /// The two halves of a block of 64 bits, highest byte first.

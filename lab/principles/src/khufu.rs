@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::family::{Family, Style, load, shortest, store};
+use crate::family::{Family, Style, keep_rolled, load, shortest, store};
 use crate::word::Word;
 
 /// 256 entries of four byte columns; each column is a permutation.
@@ -189,6 +189,7 @@ impl<const KHAFRE: bool> Merkle<KHAFRE> {
         for (done, sbox) in self.sboxes.iter().enumerate() {
             for turn in turns {
                 W::iteration();
+                keep_rolled();
                 let [left, right] = halves;
                 halves = [right.xor(W::read(sbox, left.byte(0))), left.rotate_left_by(turn)];
             }

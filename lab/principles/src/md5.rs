@@ -6,7 +6,7 @@
 //! of the message) is added up ahead, and round 2 is split so that half of it need not wait. In lanes, see
 //! [`crate::md5_lanes`], many messages take each step together.
 
-use crate::family::{Message, SCALAR_WIDTH, Style, Subject, Work};
+use crate::family::{Message, SCALAR_WIDTH, Style, Subject, Work, keep_rolled};
 use crate::md5_lanes::{self, Kernel};
 use crate::ring::{Reader, Ring, Writer};
 use crate::word::{Counted, Scalar, Word, counted};
@@ -112,6 +112,7 @@ fn straight<W: Word>(state: &mut [W; 4], x: &[u32; 16]) {
     for round in 0..4 {
         for j in 16 * round..16 * round + steps {
             W::iteration();
+            keep_rolled();
             let word = W::read(x, W::fetch(&Z[j % STEPS]));
             let t = a.add(as_written(round, b, c, d)).add(word).add(W::fetch(&Y[j % STEPS]));
             (a, b, c, d) = (d, b.add(t.rotate_left_by(&S[j % STEPS])), b, c);
@@ -264,6 +265,22 @@ fn message<W: Word>(style: Style, data: &[u8]) -> [W; 4] {
     state
 }
 
+// Functions of their own, so that the compiler gives each style the registers to itself.
+#[inline(never)]
+fn digest_straight(data: &[u8]) -> [u8; 16] {
+    digest(message(Style::Straight, data))
+}
+
+#[inline(never)]
+fn digest_unrolled(data: &[u8]) -> [u8; 16] {
+    digest(message(Style::Unrolled, data))
+}
+
+#[inline(never)]
+fn digest_hiding(data: &[u8]) -> [u8; 16] {
+    digest(message(Style::Hiding, data))
+}
+
 /// MD5, which has no key, with the lanes of a kernel.
 pub(crate) struct Md5 {
     kernel: Kernel,
@@ -277,8 +294,13 @@ impl Md5 {
 
 impl Subject for Md5 {
     fn one_by_one(&self, style: Style, messages: &mut [Message]) {
-        for Message { data, digest: place, .. } in messages {
-            *place = digest(message(style, data));
+        let digest_of: fn(&[u8]) -> [u8; 16] = match style {
+            Style::Straight => digest_straight,
+            Style::Unrolled => digest_unrolled,
+            Style::Hiding => digest_hiding,
+        };
+        for Message { data, digest, .. } in messages {
+            *digest = digest_of(data);
         }
     }
 

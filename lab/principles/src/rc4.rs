@@ -5,7 +5,7 @@
 //! `S[i]` of the next byte is read before this byte's swap, and put right where the swap has just changed it. The helper
 //! does the last two lines of the paper's loop, see [`helped`].
 
-use crate::family::{Family, Keyed, Message, Style};
+use crate::family::{Family, Keyed, Message, Style, keep_rolled};
 use crate::ring::{Reader, Ring, Writer};
 use crate::word::Word;
 
@@ -32,6 +32,7 @@ impl Rc4 {
 }
 
 /// The state of a message.
+#[repr(align(64))]
 struct State<W> {
     table: Table,
     j: W,
@@ -84,6 +85,7 @@ fn straight<W: Word>(key: &Rc4, data: &mut [u8]) {
     let mut i = W::new(0);
     for byte in data {
         W::iteration();
+        keep_rolled();
         i = i.add(W::new(1)).byte(0);
         let pad = state.step(i.index() & 0xff);
         W::load_byte(byte).xor(pad).store_byte(byte);
@@ -178,16 +180,15 @@ impl Family for Rc4 {
     }
 }
 
-/// One step as the helper needs it, packed: where the swap was, and both of its values.
-#[inline(always)]
-fn parcel(j: u32, here: u32, there: u32) -> u64 {
-    u64::from(j | here << 8 | there << 16)
-}
+/// Steps whose swaps go in one slot of the ring.
+const SWAPS: usize = 8;
 
-/// The paper's helper thread: this thread does the first four lines of the loop, the swap; the other does the last two.
+/// The paper's helper thread: this thread does the serial lines of the loop, the indices and swaps; the other does the last
+/// two, with the message.
 ///
 /// The paper's threads share one memory. Here the last lines would read a table that has changed since, so that the helper
-/// keeps a table of its own and repeats the swaps, two writes without any read. Two steps go in one slot of the ring.
+/// keeps a table of its own and repeats the swaps, for which it needs `j` alone. It does not wait for one `j` to find the
+/// next, and a cache line brings it 64 of them.
 fn helped(keys: &Keyed<Rc4>, messages: &mut [Message], passes: usize) {
     let jobs: Vec<(u32, usize)> = messages.iter().map(|message| (message.number, message.data.len())).collect();
     let mut ring = Ring::new();
@@ -212,20 +213,16 @@ fn helped(keys: &Keyed<Rc4>, messages: &mut [Message], passes: usize) {
 fn swap(key: &Rc4, writer: &mut Writer<'_>, len: usize) {
     let mut table = key.start;
     let mut j = 0;
-    let mut step = |i: usize| {
-        let here = table[i & 0xff];
-        j = (j + here) & 0xff;
-        let there = table[j as usize];
-        table[j as usize] = here;
-        table[i & 0xff] = there;
-        parcel(j, here, there)
-    };
-    for pair in 0..len / 2 {
-        let first = step(2 * pair + 1);
-        writer.push(first | step(2 * pair + 2) << 32);
-    }
-    if len % 2 == 1 {
-        writer.push(step(len));
+    for first in (0..len).step_by(SWAPS) {
+        let mut slot = [0; SWAPS];
+        for (i, place) in (first + 1..=len).zip(&mut slot) {
+            let here = table[i % 256];
+            j = (j + here) & 0xff;
+            table[i % 256] = table[j as usize];
+            table[j as usize] = here;
+            *place = j as u8;
+        }
+        writer.push(u64::from_le_bytes(slot));
     }
     writer.publish();
 }
@@ -233,20 +230,13 @@ fn swap(key: &Rc4, writer: &mut Writer<'_>, len: usize) {
 /// The other half: the key stream's byte, and the message.
 fn finish(key: &Rc4, reader: &mut Reader<'_>, data: &mut [u8]) {
     let mut table = key.start;
-    let mut step = |i: usize, parcel: u32, byte: &mut u8| {
-        let (j, here, there) = (parcel & 0xff, parcel >> 8 & 0xff, parcel >> 16);
-        table[j as usize] = here;
-        table[i & 0xff] = there;
-        *byte ^= table[((here + there) & 0xff) as usize] as u8;
-    };
-    let (pairs, rest) = data.as_chunks_mut::<2>();
-    let whole = 2 * pairs.len();
-    for (pair, [first, second]) in pairs.iter_mut().enumerate() {
-        let both = reader.pop();
-        step(2 * pair + 1, both as u32, first);
-        step(2 * pair + 2, (both >> 32) as u32, second);
-    }
-    for byte in rest {
-        step(whole + 1, reader.pop() as u32, byte);
+    for (slot, bytes) in data.chunks_mut(SWAPS).enumerate() {
+        let places = reader.pop().to_le_bytes();
+        for ((i, byte), j) in (SWAPS * slot + 1..).zip(bytes).zip(places) {
+            let (here, there) = (table[i % 256], table[usize::from(j)]);
+            table[usize::from(j)] = here;
+            table[i % 256] = there;
+            *byte ^= table[((here + there) & 0xff) as usize] as u8;
+        }
     }
 }

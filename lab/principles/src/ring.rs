@@ -3,19 +3,21 @@
 //! Counters of slots written and slots read only ever grow. Each end keeps its own counter to itself and tells the other
 //! every [`BURST`] slots, so that a cache line moves between the cores once a burst and not once a slot.
 
-use std::hint::spin_loop;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Slots of the ring: 8 KiB, which stay in both cores' caches.
-pub(crate) const SLOTS_MAX: usize = 1024;
+/// Slots of the ring: 8 KiB, which stay in both cores' caches. A model has few, so that it can be looked at in full.
+const SLOTS_MAX: usize = if cfg!(loom) { 2 } else { 1024 };
 
 /// Slots that are told of at once.
-pub(crate) const BURST: usize = 32;
+const BURST: usize = if cfg!(loom) { 1 } else { 32 };
 
 /// Looks at the other end's counter before the processor is offered to other threads.
 const SPINS_MAX: u32 = 2000;
 
-const _: () = assert!(SLOTS_MAX.is_power_of_two() && SLOTS_MAX.is_multiple_of(BURST) && SLOTS_MAX >= 4 * BURST);
+const _: () = assert!(SLOTS_MAX.is_power_of_two() && SLOTS_MAX.is_multiple_of(BURST) && SLOTS_MAX >= 2 * BURST);
 
 /// A counter in two cache lines of its own, since processors fetch them in pairs.
 #[repr(align(128))]
@@ -48,14 +50,14 @@ pub(crate) struct Reader<'r> {
 impl Ring {
     /// An empty ring.
     pub(crate) fn new() -> Ring {
-        let slots = Box::new([const { AtomicU64::new(0) }; SLOTS_MAX]);
+        let slots = Box::new(std::array::from_fn(|_| AtomicU64::new(0)));
         Ring { slots, written: Counter::default(), read: Counter::default() }
     }
 
     /// Both ends of the ring, which is empty again. They borrow it, so that there is one of each.
     pub(crate) fn ends(&mut self) -> (Writer<'_>, Reader<'_>) {
-        *self.written.0.get_mut() = 0;
-        *self.read.0.get_mut() = 0;
+        self.written = Counter::default();
+        self.read = Counter::default();
         let ring = &*self;
         (Writer { ring, at: 0, free_until: SLOTS_MAX }, Reader { ring, at: 0, full_until: 0 })
     }
@@ -64,18 +66,29 @@ impl Ring {
 /// Waits until `counter` is not `known` any more, and returns it.
 #[cold]
 fn wait(counter: &Counter, known: usize) -> usize {
-    for looks in 0.. {
+    let mut looks = 0;
+    loop {
         let value = counter.0.load(Ordering::Acquire);
         if value != known {
             return value;
         }
-        if looks < SPINS_MAX {
-            spin_loop();
-        } else {
-            std::thread::yield_now();
-        }
+        looks += 1;
+        pause(looks > SPINS_MAX);
     }
-    known
+}
+
+#[cfg(not(loom))]
+fn pause(long: bool) {
+    if long {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(loom)]
+fn pause(_long: bool) {
+    loom::thread::yield_now();
 }
 
 impl Writer<'_> {
@@ -115,7 +128,33 @@ impl Reader<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    #[test]
+    fn every_ordering_brings_every_slot() {
+        let mut model = loom::model::Builder::new();
+        // Both ends wait in loops, whose every number of turns would be an ordering of its own.
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            // The ends outlive this closure's borrow in the model's threads.
+            let (mut writer, mut reader) = Box::leak(Box::new(Ring::new())).ends();
+            let thread = loom::thread::spawn(move || {
+                for value in 1..=SLOTS_MAX as u64 + 1 {
+                    writer.push(value);
+                }
+                writer.publish();
+            });
+            for value in 1..=SLOTS_MAX as u64 + 1 {
+                assert_eq!(reader.pop(), value);
+            }
+            thread.join().expect("a writer");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@
 //! Straight, it is the paper's loop. Unrolled, two steps stand in a row, so that the words that they feed back are known.
 //! Hiding, what does not hang on the chain (the message, S) is read and joined before it. In lanes, several chains run.
 
-use crate::family::{Family, Style, shortest};
+use crate::family::{Family, Style, keep_rolled, shortest};
 use crate::word::Word;
 
 /// Bytes of a step's key stream.
@@ -228,6 +228,7 @@ fn straight<W: Word>(key: &Seal, registers: &mut Registers<W, 1>, data: &mut [u8
     let whole = parts.len();
     for (j, part) in parts.iter_mut().enumerate() {
         W::iteration();
+        keep_rolled();
         registers.step([key]);
         add_pad(registers.output(0, &key.s[j % STEPS]), part);
         // The paper's N[2 * (j & 1)]: which words are fed back is worked out, and their place is memory.
@@ -286,7 +287,7 @@ fn one_step<W: Word>(
 }
 
 impl Family for Seal {
-    const LANES: usize = 4;
+    const LANES: usize = 8;
 
     #[inline(always)]
     fn message<W: Word>(&self, style: Style, number: u32, data: &mut [u8]) {

@@ -55,7 +55,7 @@ pub(crate) fn cases(args: &CasesArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes a record where `--json` says. Returns whether that was standard output, which then carries nothing else.
-fn write_json<T: serde::Serialize>(path: Option<&Path>, record: &T) -> anyhow::Result<bool> {
+pub(crate) fn write_json<T: serde::Serialize>(path: Option<&Path>, record: &T) -> anyhow::Result<bool> {
     match path {
         Some(path) if path == Path::new("-") => output::json(record).map(|()| true),
         Some(path) => {

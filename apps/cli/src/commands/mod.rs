@@ -6,5 +6,6 @@ pub(crate) mod engines;
 pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod manual;
+pub(crate) mod principles;
 pub(crate) mod protect;
 pub(crate) mod selftest;

@@ -76,3 +76,37 @@ fn every_symmetric_suite_can_be_measured() {
         assert!(rows.iter().any(|row| row["suite"] == name && row["engine"] == "reference"), "{name}");
     }
 }
+
+#[test]
+fn principles_are_printed_beside_the_papers_figures() {
+    let place = Place::new();
+    let quick = ["lab", "principles", "--time", "1", "--len", "64"];
+    let said = place.ok([&quick[..], &["--algorithm", "rc4", "--algorithm", "blowfish"]].concat());
+    for words in ["Table 1", "Table 2", "219.06", "545.2", "thread parallel M2", "cycles/byte"] {
+        assert!(said.contains(words), "`{words}` is missing in: {said}");
+    }
+    let widest = said.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(130), "{widest:?}: {said}");
+
+    let record = json(&place.ok([&quick[..], &["--algorithm", "md5", "--json"]].concat()));
+    assert!(record["utilisation"]["by"].is_string());
+    let variants = record["algorithms"][0]["variants"].as_array().expect("variants");
+    assert_eq!(variants.len(), 7);
+    for variant in variants {
+        for name in ["mbps", "gain", "utilisation", "cycles_per_byte", "instructions_per_round", "accesses_per_round"] {
+            assert!(variant[name].as_f64().is_some_and(|number| number > 0.0), "{name} in {variant}");
+        }
+    }
+    assert_eq!(variants[5]["paper"]["mbps"], 171.2);
+    assert!(variants[6]["paper"].is_null());
+    place.fails(
+        1,
+        &["`abacus`", "blowfish, khufu, khafre, rc4, seal, md5"],
+        [&quick[..], &["--algorithm", "abacus"]].concat(),
+    );
+    place.fails(
+        1,
+        &["khufu takes no messages of 12 bytes", "multiple of 8"],
+        ["lab", "principles", "--len", "12", "--algorithm", "khufu"],
+    );
+}
