@@ -10,7 +10,7 @@
 //! vector helps with: 32 instructions a block and message, about as much as the steps themselves take on AVX-512.
 
 use crate::family::{Message, SCALAR_WIDTH, Style, Subject, Work};
-use crate::md5::{BLOCK_LEN, Md5, SINES, START, STEPS, TURNS, digest, in_short, padded, place};
+use crate::md5::{BLOCK_LEN, Md5, SINES, START, TURNS, digest, in_short, padded, place};
 use crate::word::{Avx512, Costs, Counted, Counts, PlainVector, Word, counted};
 
 /// Messages side by side.
@@ -198,14 +198,14 @@ pub(crate) fn count(kernel: Kernel, blocks: usize) -> Vec<Work> {
 /// The vector instructions of a block: each step with its reads of four registers and a word, and its write.
 fn count_block<C: Costs>() {
     let mut column = 0;
-    for j in 0..STEPS {
+    for (j, sine) in SINES.into_iter().enumerate() {
         let read = || Counted::<C>::fetch(&0);
         let (a, rest, x) = (read(), [read(), read(), read()], read());
         let a = match j / 16 {
-            0 => lane::<_, 0, 7>(a, rest, x, SINES[j]),
-            1 => lane::<_, 1, 5>(a, rest, x, SINES[j]),
-            2 => lane::<_, 2, 4>(a, rest, x, SINES[j]),
-            _ => lane::<_, 3, 6>(a, rest, x, SINES[j]),
+            0 => lane::<_, 0, 7>(a, rest, x, sine),
+            1 => lane::<_, 1, 5>(a, rest, x, sine),
+            2 => lane::<_, 2, 4>(a, rest, x, sine),
+            _ => lane::<_, 3, 6>(a, rest, x, sine),
         };
         Counted::put(&mut column, a);
     }

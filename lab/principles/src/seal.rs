@@ -96,8 +96,8 @@ impl<W: Word, const N: usize> Registers<W, N> {
         let mut x = [[W::new(0); N]; 4];
         let mut fed = [[W::new(0); N]; 4];
         for n in 0..N {
-            for i in 0..4 {
-                x[i][n] = W::new(numbers[n]).rotate_left(32 - 8 * i as u32).xor(W::fetch(&keys[n].r[setting][i]));
+            for (i, (register, start)) in x.iter_mut().zip(&keys[n].r[setting]).enumerate() {
+                register[n] = W::new(numbers[n]).rotate_right(8 * i as u32).xor(W::fetch(start));
             }
         }
         for round in 0..3 {
