@@ -19,6 +19,7 @@ mod engine;
 #[cfg(target_arch = "x86_64")]
 mod fpe;
 mod hash;
+mod legacy;
 mod prepare;
 mod select;
 mod work;

@@ -20,17 +20,7 @@ pub(crate) fn prepare(
     key: &KeyMaterial<'_>,
     suite: Suite,
 ) -> Result<PreparedKey> {
-    let both = [Direction::Encrypt, Direction::Decrypt];
-    let unavailable = || Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()));
-    if !both.into_iter().any(|direction| capability::find(capabilities, suite, direction).is_some()) {
-        return Err(unavailable());
-    }
-    if !suite.needs_key() || key.form != KeyForm::Secret {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(Error::key(suite, KeyProblem::Length));
-    }
+    check(capabilities, key, suite)?;
     let problem = |problem| Error::key(suite, problem);
     match suite {
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => {
@@ -40,6 +30,7 @@ pub(crate) fn prepare(
             crate::chacha::prepare(key.bytes, suite).map_err(problem)
         }
         Suite::Mac(Mac::Hmac(_)) => crate::hash::prepare(key.bytes, suite).map_err(problem),
+        suite if crate::legacy::runs(suite) => crate::legacy::prepare(key.bytes, suite).map_err(problem),
         #[cfg(target_arch = "x86_64")]
         Suite::Chain(chain) => crate::chain::prepare(kernels, key.bytes, chain).map_err(problem),
         #[cfg(target_arch = "x86_64")]
@@ -58,4 +49,44 @@ pub(crate) fn prepare(
             Err(unavailable())
         }
     }
+}
+
+/// Prepares several keys for a suite, side by side where a family can.
+pub(crate) fn prepare_many(
+    kernels: &Kernels,
+    capabilities: &[Capability],
+    keys: &[KeyMaterial<'_>],
+    suite: Suite,
+) -> Vec<Result<PreparedKey>> {
+    if !crate::legacy::runs(suite) {
+        return keys.iter().map(|key| prepare(kernels, capabilities, key, suite)).collect();
+    }
+    let checks: Vec<Result<()>> = keys.iter().map(|key| check(capabilities, key, suite)).collect();
+    let good: Vec<&[u8]> =
+        keys.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(key, _)| key.bytes).collect();
+    let mut prepared = crate::legacy::prepare_many(&good, suite).into_iter();
+    let outcome = |check: Result<()>| {
+        check?;
+        prepared.next().unwrap_or(Err(KeyProblem::Parameters)).map_err(|problem| Error::key(suite, problem))
+    };
+    checks.into_iter().map(outcome).collect()
+}
+
+/// What every suite asks of a key.
+fn check(capabilities: &[Capability], key: &KeyMaterial<'_>, suite: Suite) -> Result<()> {
+    let both = [Direction::Encrypt, Direction::Decrypt];
+    if !both.into_iter().any(|direction| capability::find(capabilities, suite, direction).is_some()) {
+        return Err(unavailable());
+    }
+    if !suite.needs_key() || key.form != KeyForm::Secret {
+        return Err(Error::key(suite, KeyProblem::Form));
+    }
+    if !suite.key_len().contains(key.bytes.len()) {
+        return Err(Error::key(suite, KeyProblem::Length));
+    }
+    Ok(())
+}
+
+fn unavailable() -> Error {
+    Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()))
 }

@@ -7,6 +7,7 @@ use crate::aes::isa::AesKernel;
 use crate::chacha::isa::ChaChaKernel;
 use crate::des::isa::DesKernel;
 use crate::hash::HashKernel;
+use crate::legacy::LegacyKernel;
 
 /// The chosen kernels, one a family. A value is proof that this processor can run them.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub(crate) struct Kernels {
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des`, `chacha20` or `hash`.
+    /// The family: `aes`, `des`, `chacha20`, `hash`, `blowfish` and so on.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -41,6 +42,9 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("des", DesKernel::NAMES, |name| DesKernel::detect(name).is_some()));
     all.extend(choices("chacha20", ChaChaKernel::NAMES, |name| ChaChaKernel::detect(name).is_some()));
     all.extend(choices("hash", HashKernel::NAMES, |name| HashKernel::detect(name).is_some()));
+    for family in LegacyKernel::FAMILIES {
+        all.extend(choices(family, LegacyKernel::NAMES, |_| true));
+    }
     all
 }
 
@@ -84,6 +88,7 @@ impl Kernels {
     /// Family and kernel, as they are listed and logged.
     pub(crate) fn names(&self) -> Vec<(&'static str, &'static str)> {
         let mut names = vec![("des", self.des.name()), ("chacha20", self.chacha.name()), ("hash", self.hash.name())];
+        names.extend(LegacyKernel::FAMILIES.map(|family| (family, LegacyKernel::NAMES[0])));
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
             names.insert(0, ("aes", aes.name()));
@@ -108,7 +113,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20", "hash"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash", "blowfish", "khufu", "khafre", "rc4", "seal"]));
     }
 
     #[test]
