@@ -35,58 +35,73 @@ pub(super) trait Cipher: Any + Send + Sync {
     fn decrypt<const N: usize>(tables: &[&Self::Tables; N], blocks: &mut [u64; N]);
 }
 
-/// What is left of a message, or of a part of one.
-struct Stream<T> {
-    tables: *const T,
+/// A message, or a part of one.
+struct Part<'k, T> {
+    tables: &'k T,
     input: *const u8,
     output: *mut u8,
     /// Bytes.
-    left: usize,
+    len: usize,
     /// The block before, or the counter.
     chain: u64,
 }
 
-impl<T> Clone for Stream<T> {
-    fn clone(&self) -> Stream<T> {
+impl<T> Clone for Part<'_, T> {
+    fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Stream<T> {}
+impl<T> Copy for Part<'_, T> {}
 
-impl<T> Stream<T> {
-    const NONE: Stream<T> = Stream {
-        tables: core::ptr::null(),
-        input: core::ptr::null(),
-        output: core::ptr::null_mut(),
-        left: 0,
-        chain: 0,
-    };
+/// What each lane works on.
+struct Lanes<'k, T> {
+    tables: [&'k T; LANES],
+    /// The block before, or the counter.
+    chain: [u64; LANES],
+    /// The next byte of input.
+    input: [*const u8; LANES],
+    /// Where the input ends; a lane that has come there is idle.
+    end: [*const u8; LANES],
+    /// From a byte of input to its place in the output.
+    shift: [isize; LANES],
+}
 
-    /// # Safety
-    /// A block of input is left.
-    #[inline(always)]
-    unsafe fn load(&self) -> u64 {
-        // SAFETY: the caller's promise.
-        u64::from_be_bytes(unsafe { self.input.cast::<[u8; BLOCK]>().read() })
-    }
-
-    /// Writes a block and moves on.
-    ///
-    /// # Safety
-    /// A block is left.
-    #[inline(always)]
-    unsafe fn store(&mut self, block: u64) {
-        // SAFETY: the caller's promise.
-        unsafe { self.output.cast::<[u8; BLOCK]>().write(block.to_be_bytes()) };
-        self.advance(BLOCK);
+impl<'k, T> Lanes<'k, T> {
+    /// Idle lanes; `tables` are any.
+    fn idle(tables: &'k T) -> Lanes<'k, T> {
+        let nowhere = [core::ptr::null(); LANES];
+        Lanes { tables: [tables; LANES], chain: [0; LANES], input: nowhere, end: nowhere, shift: [0; LANES] }
     }
 
     #[inline(always)]
-    fn advance(&mut self, len: usize) {
-        self.input = self.input.wrapping_add(len);
-        self.output = self.output.wrapping_add(len);
-        self.left -= len;
+    fn start(&mut self, lane: usize, part: &Part<'k, T>) {
+        self.tables[lane] = part.tables;
+        self.chain[lane] = part.chain;
+        self.input[lane] = part.input;
+        self.end[lane] = part.input.wrapping_add(part.len);
+        self.shift[lane] = (part.output as isize).wrapping_sub(part.input as isize);
+    }
+
+    #[inline(always)]
+    fn is_idle(&self, lane: usize) -> bool {
+        self.input[lane] == self.end[lane]
+    }
+
+    /// Moves the lanes that are busy to the front and returns how many there are.
+    fn compact(&mut self, count: usize) -> usize {
+        let mut kept = 0;
+        for lane in 0..count {
+            if !self.is_idle(lane) {
+                self.tables[kept] = self.tables[lane];
+                self.chain[kept] = self.chain[lane];
+                self.input[kept] = self.input[lane];
+                self.end[kept] = self.end[lane];
+                self.shift[kept] = self.shift[lane];
+                kept += 1;
+            }
+        }
+        kept
     }
 }
 
@@ -96,27 +111,17 @@ trait Chaining {
     const SERIAL: bool;
     /// Which way the cipher runs.
     const ENCRYPTS: bool;
+    /// Whether the input goes into the cipher, so that there are whole blocks of it only.
+    const WHOLE: bool;
 
     /// What goes into the cipher.
-    ///
-    /// # Safety
-    /// The stream has bytes left, whole blocks but in CTR, and its places are valid for them.
-    unsafe fn before<T>(stream: &mut Stream<T>) -> u64;
+    fn before(chain: u64, input: u64) -> u64;
 
-    /// Writes what becomes of the cipher's output, and moves on.
-    ///
-    /// # Safety
-    /// As in [`Chaining::before`].
-    unsafe fn after<T>(stream: &mut Stream<T>, block: u64);
+    /// What comes of the cipher's output, and the chain behind it.
+    fn after(chain: u64, input: u64, block: u64) -> (u64, u64);
 
-    /// The chain behind the next `len` bytes, whole blocks.
-    ///
-    /// # Safety
-    /// As in [`Chaining::before`]; they are left and nothing of them has been written.
-    unsafe fn chain_after<T>(stream: &Stream<T>, len: usize) -> u64 {
-        let _ = len;
-        stream.chain
-    }
+    /// The chain behind some blocks of a message, of which `last` is the last.
+    fn chain_after(chain: u64, blocks: usize, last: u64) -> u64;
 }
 
 struct Ecb<const ENCRYPTS: bool>;
@@ -127,93 +132,84 @@ struct Ctr;
 impl<const ENCRYPTS: bool> Chaining for Ecb<ENCRYPTS> {
     const SERIAL: bool = false;
     const ENCRYPTS: bool = ENCRYPTS;
+    const WHOLE: bool = true;
 
     #[inline(always)]
-    unsafe fn before<T>(stream: &mut Stream<T>) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { stream.load() }
+    fn before(_: u64, input: u64) -> u64 {
+        input
     }
 
     #[inline(always)]
-    unsafe fn after<T>(stream: &mut Stream<T>, block: u64) {
-        // SAFETY: the caller's promise.
-        unsafe { stream.store(block) };
+    fn after(chain: u64, _: u64, block: u64) -> (u64, u64) {
+        (block, chain)
+    }
+
+    #[inline(always)]
+    fn chain_after(chain: u64, _: usize, _: u64) -> u64 {
+        chain
     }
 }
 
 impl Chaining for CbcEncrypt {
     const SERIAL: bool = true;
     const ENCRYPTS: bool = true;
+    const WHOLE: bool = true;
 
     #[inline(always)]
-    unsafe fn before<T>(stream: &mut Stream<T>) -> u64 {
-        // SAFETY: the caller's promise.
-        stream.chain ^ unsafe { stream.load() }
+    fn before(chain: u64, input: u64) -> u64 {
+        chain ^ input
     }
 
     #[inline(always)]
-    unsafe fn after<T>(stream: &mut Stream<T>, block: u64) {
-        stream.chain = block;
-        // SAFETY: the caller's promise.
-        unsafe { stream.store(block) };
+    fn after(_: u64, _: u64, block: u64) -> (u64, u64) {
+        (block, block)
+    }
+
+    #[inline(always)]
+    fn chain_after(chain: u64, _: usize, _: u64) -> u64 {
+        chain
     }
 }
 
 impl Chaining for CbcDecrypt {
     const SERIAL: bool = false;
     const ENCRYPTS: bool = false;
+    const WHOLE: bool = true;
 
     #[inline(always)]
-    unsafe fn before<T>(stream: &mut Stream<T>) -> u64 {
-        // SAFETY: the caller's promise.
-        unsafe { stream.load() }
+    fn before(_: u64, input: u64) -> u64 {
+        input
     }
 
     #[inline(always)]
-    unsafe fn after<T>(stream: &mut Stream<T>, block: u64) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let ciphertext = stream.load();
-            stream.store(block ^ stream.chain);
-            stream.chain = ciphertext;
-        }
+    fn after(chain: u64, input: u64, block: u64) -> (u64, u64) {
+        (block ^ chain, input)
     }
 
     #[inline(always)]
-    unsafe fn chain_after<T>(stream: &Stream<T>, len: usize) -> u64 {
-        // SAFETY: the caller's promise.
-        u64::from_be_bytes(unsafe { stream.input.add(len - BLOCK).cast::<[u8; BLOCK]>().read() })
+    fn chain_after(_: u64, _: usize, last: u64) -> u64 {
+        last
     }
 }
 
 impl Chaining for Ctr {
     const SERIAL: bool = false;
     const ENCRYPTS: bool = true;
+    const WHOLE: bool = false;
 
     #[inline(always)]
-    unsafe fn before<T>(stream: &mut Stream<T>) -> u64 {
-        let counter = stream.chain;
-        stream.chain = counter.wrapping_add(1);
-        counter
+    fn before(chain: u64, _: u64) -> u64 {
+        chain
     }
 
     #[inline(always)]
-    unsafe fn after<T>(stream: &mut Stream<T>, block: u64) {
-        if stream.left >= BLOCK {
-            // SAFETY: a block is left.
-            unsafe { stream.store(stream.load() ^ block) };
-            return;
-        }
-        for byte in block.to_be_bytes().into_iter().take(stream.left) {
-            // SAFETY: the stream has this byte.
-            unsafe { stream.output.write(stream.input.read() ^ byte) };
-            stream.advance(1);
-        }
+    fn after(chain: u64, input: u64, block: u64) -> (u64, u64) {
+        (block ^ input, chain.wrapping_add(1))
     }
 
     #[inline(always)]
-    unsafe fn chain_after<T>(stream: &Stream<T>, len: usize) -> u64 {
-        stream.chain.wrapping_add((len / BLOCK) as u64)
+    fn chain_after(chain: u64, blocks: usize, _: u64) -> u64 {
+        chain.wrapping_add(blocks as u64)
     }
 }
 
@@ -250,29 +246,34 @@ struct Parts<'w, 'a, C: Cipher> {
     feed: Feed<'w, 'a, C>,
     first_chain: fn(&[u8]) -> u64,
     /// What has not been handed out of the message taken last.
-    rest: Stream<C::Tables>,
+    rest: Option<Part<'a, C::Tables>>,
     part_len: usize,
 }
 
-impl<C: Cipher> Parts<'_, '_, C> {
+impl<'a, C: Cipher> Parts<'_, 'a, C> {
     #[inline(always)]
-    fn next<M: Chaining>(&mut self) -> Option<Stream<C::Tables>> {
-        if self.rest.left == 0 {
-            let item = self.feed.next()?;
-            // SAFETY: collected with this type; the batch is still borrowed.
-            let tables = unsafe { item.key::<C>() }.tables();
-            let chain = (self.first_chain)(self.feed.work.iv(item.op as usize));
-            self.rest = Stream { tables, input: item.input, output: item.output, left: item.len as usize, chain };
+    fn next<M: Chaining>(&mut self) -> Option<Part<'a, C::Tables>> {
+        let mut part = match self.rest.take() {
+            Some(rest) => rest,
+            None => {
+                let item = self.feed.next()?;
+                // SAFETY: collected with this type; the batch's keys are borrowed for 'a.
+                let tables = unsafe { item.key::<C>() }.tables();
+                let chain = (self.first_chain)(self.feed.work.iv(item.op as usize));
+                Part { tables, input: item.input, output: item.output, len: item.len as usize, chain }
+            }
+        };
+        if !M::SERIAL && part.len > self.part_len {
+            let (len, mut rest) = (self.part_len, part);
+            rest.input = part.input.wrapping_add(len);
+            rest.output = part.output.wrapping_add(len);
+            rest.len -= len;
+            // SAFETY: the message has more than these blocks; lanes have been given what lies before them only.
+            let last = unsafe { load(rest.input.wrapping_sub(BLOCK)) };
+            rest.chain = M::chain_after(part.chain, len / BLOCK, last);
+            self.rest = Some(rest);
+            part.len = len;
         }
-        let mut part = self.rest;
-        if M::SERIAL || part.left <= self.part_len {
-            self.rest.left = 0;
-            return Some(part);
-        }
-        part.left = self.part_len;
-        // SAFETY: the batch's check; lanes have been given what lies before only.
-        self.rest.chain = unsafe { M::chain_after(&self.rest, part.left) };
-        self.rest.advance(part.left);
         Some(part)
     }
 }
@@ -280,97 +281,122 @@ impl<C: Cipher> Parts<'_, '_, C> {
 fn run_mode<C: Cipher, M: Chaining>(work: &mut Work<'_>, scratch: &mut Scratch, first_chain: fn(&[u8]) -> u64) {
     let part_len = if work.len() > LANES * LANES { PART_LEN } else { SMALL_PART_LEN };
     let feed = Feed::<C>::new(work, scratch, by_key::<C>);
-    let mut parts = Parts { feed, first_chain, rest: Stream::NONE, part_len };
-    let mut streams = [Stream::<C::Tables>::NONE; LANES];
-    let mut count = 0;
-    while let Some(part) = parts.next::<M>() {
-        streams[count] = part;
+    let mut parts = Parts { feed, first_chain, rest: None, part_len };
+    let Some(first) = parts.next::<M>() else { return };
+    let mut lanes = Lanes::idle(first.tables);
+    lanes.start(0, &first);
+    let mut count = 1;
+    while count < LANES
+        && let Some(part) = parts.next::<M>()
+    {
+        lanes.start(count, &part);
         count += 1;
-        if count == LANES {
-            let steps = full_steps::<C, M>(&mut parts, &mut streams);
-            parts.feed.scratch.occupancy.add(LANES * steps, 0);
-            count = compact(&mut streams, count);
-        }
     }
-    let (mut busy, mut idle) = (0, 0);
+    if count == LANES {
+        full_steps::<C, M>(&mut parts, &mut lanes);
+        count = lanes.compact(LANES);
+    }
     while count > 0 {
-        // SAFETY: the first `count` streams have bytes left, at places that the batch's check found valid and apart.
+        // SAFETY: the first `count` lanes are busy, at places that the batch's check found valid and apart.
         let width = unsafe {
             match count {
-                1 => step::<C, M, 1>(&mut streams, count),
-                2 => step::<C, M, 2>(&mut streams, count),
-                3..=4 => step::<C, M, 4>(&mut streams, count),
-                _ => step::<C, M, LANES>(&mut streams, count),
+                1 => step::<C, M, 1>(&mut lanes, count, |_, _| ()),
+                2 => step::<C, M, 2>(&mut lanes, count, |_, _| ()),
+                3..=4 => step::<C, M, 4>(&mut lanes, count, |_, _| ()),
+                _ => step::<C, M, LANES>(&mut lanes, count, |_, _| ()),
             }
         };
-        busy += count;
-        idle += width - count;
-        count = compact(&mut streams, count);
+        parts.feed.scratch.occupancy.add(count, width - count);
+        count = lanes.compact(count);
     }
-    parts.feed.scratch.occupancy.add(busy, idle);
-    for stream in &mut streams {
-        // The last plaintext, or the counter behind the last key stream.
-        stream.chain.zeroize();
-    }
+    // The last plaintext, or the counter behind the last key stream.
+    lanes.chain.zeroize();
 }
 
-/// Steps with every lane busy until there is no next part. Returns how many there were.
+/// Steps with every lane busy until there is no next part.
 #[inline(never)]
-fn full_steps<C: Cipher, M: Chaining>(parts: &mut Parts<'_, '_, C>, streams: &mut [Stream<C::Tables>; LANES]) -> usize {
+fn full_steps<'a, C: Cipher, M: Chaining>(parts: &mut Parts<'_, 'a, C>, lanes: &mut Lanes<'a, C::Tables>) {
     let (mut steps, mut dry) = (0, false);
     while !dry {
-        // SAFETY: every stream has bytes left, at places that the batch's check found valid and apart.
-        unsafe { step::<C, M, LANES>(streams, LANES) };
-        steps += 1;
-        for stream in &mut *streams {
-            if stream.left == 0 {
-                match parts.next::<M>() {
-                    Some(part) => *stream = part,
-                    None => dry = true,
-                }
-            }
+        // SAFETY: every lane is busy, at places that the batch's check found valid and apart.
+        unsafe {
+            step::<C, M, LANES>(lanes, LANES, |lanes, lane| match parts.next::<M>() {
+                Some(part) => lanes.start(lane, &part),
+                None => dry = true,
+            });
         }
+        steps += LANES;
     }
-    steps
+    parts.feed.scratch.occupancy.add(steps, 0);
 }
 
-/// Moves the streams that have bytes left to the front and returns how many there are.
-fn compact<T>(streams: &mut [Stream<T>; LANES], count: usize) -> usize {
-    let mut kept = 0;
-    for n in 0..count {
-        if streams[n].left > 0 {
-            streams[kept] = streams[n];
-            kept += 1;
-        }
-    }
-    kept
+/// # Safety
+/// A block may be read there.
+#[inline(always)]
+unsafe fn load(at: *const u8) -> u64 {
+    // SAFETY: the caller's promise.
+    u64::from_be_bytes(unsafe { at.cast::<[u8; BLOCK]>().read() })
 }
 
-/// A block of each of the first `count` streams, `N` at most; the cipher works on `N` blocks. Returns `N`.
+/// A block of each of the first `count` lanes, `N` at most; the cipher works on `N` blocks. `ended` is called for each
+/// lane that is idle behind it. Returns `N`.
 ///
 /// # Safety
-/// These streams have bytes left, whole blocks but in CTR, and their places are valid for them.
+/// These lanes are busy, with whole blocks but in CTR, and their places are valid for them.
 #[inline(always)]
-unsafe fn step<C: Cipher, M: Chaining, const N: usize>(
-    streams: &mut [Stream<C::Tables>; LANES],
+unsafe fn step<'k, C: Cipher, M: Chaining, const N: usize>(
+    lanes: &mut Lanes<'k, C::Tables>,
     count: usize,
+    mut ended: impl FnMut(&mut Lanes<'k, C::Tables>, usize),
 ) -> usize {
-    let count = count.clamp(1, N);
-    // SAFETY: streams that have bytes left have tables, which live as long as the batch's keys.
-    let tables: [&C::Tables; N] = core::array::from_fn(|n| unsafe { &*streams[n.min(count - 1)].tables });
+    let count = count.min(N);
     let mut blocks = [0; N];
     for n in 0..count {
         // SAFETY: the caller's promise.
-        blocks[n] = unsafe { M::before(&mut streams[n]) };
+        let input = if M::WHOLE { unsafe { load(lanes.input[n]) } } else { 0 };
+        blocks[n] = M::before(lanes.chain[n], input);
     }
-    if M::ENCRYPTS {
-        C::encrypt(&tables, &mut blocks);
-    } else {
-        C::decrypt(&tables, &mut blocks);
+    if let Some(tables) = lanes.tables.first_chunk() {
+        if M::ENCRYPTS {
+            C::encrypt(tables, &mut blocks);
+        } else {
+            C::decrypt(tables, &mut blocks);
+        }
     }
     for n in 0..count {
-        // SAFETY: the caller's promise.
-        unsafe { M::after(&mut streams[n], blocks[n]) };
+        let input = lanes.input[n];
+        let output = input.cast_mut().wrapping_offset(lanes.shift[n]);
+        let left = lanes.end[n] as usize - input as usize;
+        if M::WHOLE || left >= BLOCK {
+            // SAFETY: the caller's promise; a block is left.
+            let block = unsafe {
+                let (block, chain) = M::after(lanes.chain[n], load(input), blocks[n]);
+                lanes.chain[n] = chain;
+                block
+            };
+            // SAFETY: as above; the output's place is where the input's is, shifted.
+            unsafe { output.cast::<[u8; BLOCK]>().write(block.to_be_bytes()) };
+            lanes.input[n] = input.wrapping_add(BLOCK);
+        } else {
+            // SAFETY: the caller's promise; so many bytes are left.
+            unsafe { add_bytes(input, output, left, blocks[n]) };
+            lanes.input[n] = lanes.end[n];
+        }
+        if lanes.is_idle(n) {
+            ended(lanes, n);
+        }
     }
     N
+}
+
+/// Adds the first bytes of a block of key stream to data.
+///
+/// # Safety
+/// `len` bytes, less than a block, may be read at `input` and written at `output`.
+#[inline(always)]
+unsafe fn add_bytes(input: *const u8, output: *mut u8, len: usize, block: u64) {
+    for (at, pad) in block.to_be_bytes().into_iter().enumerate().take(len) {
+        // SAFETY: the caller's promise.
+        unsafe { output.add(at).write(input.add(at).read() ^ pad) };
+    }
 }

@@ -274,7 +274,7 @@ fn join(left: u32, right: u32) -> u64 {
 }
 
 /// Enciphers a block under each of `N` keys.
-#[inline(never)]
+#[inline(always)]
 fn encrypt<T: Octets, const N: usize>(tables: &[&T; N], blocks: &mut [u64; N]) {
     for octet in 0..OCTETS {
         for n in 0..N {
@@ -288,7 +288,7 @@ fn encrypt<T: Octets, const N: usize>(tables: &[&T; N], blocks: &mut [u64; N]) {
 }
 
 /// Deciphers a block under each of `N` keys.
-#[inline(never)]
+#[inline(always)]
 fn decrypt<T: Octets, const N: usize>(tables: &[&T; N], blocks: &mut [u64; N]) {
     for octet in (0..OCTETS).rev() {
         for n in 0..N {
