@@ -17,7 +17,7 @@ use super::{Feed, Prepared, by_length};
 use crate::work::{Item, Scratch, Work};
 
 /// Messages side by side.
-pub(super) const LANES: usize = 8;
+pub(super) const LANES: usize = 3;
 
 /// Bytes that are made before they are added to the data.
 const GROUP: usize = 8;
@@ -154,12 +154,10 @@ fn compact(lanes: &mut [Lane; LANES]) -> usize {
 /// Each lane has bytes left in every group, and its places are valid for them.
 unsafe fn advance_all(lanes: &mut [Lane], groups: usize) {
     let (all, lanes) = lanes.as_chunks_mut::<LANES>();
-    let (fours, lanes) = lanes.as_chunks_mut::<4>();
     let (twos, lanes) = lanes.as_chunks_mut::<2>();
     // SAFETY: the caller's promise.
     unsafe {
         all.iter_mut().for_each(|lanes| advance(lanes, groups));
-        fours.iter_mut().for_each(|lanes| advance(lanes, groups));
         twos.iter_mut().for_each(|lanes| advance(lanes, groups));
         lanes.iter_mut().for_each(|lane| advance(array::from_mut(lane), groups));
     }
