@@ -23,16 +23,16 @@ const BLOCK: usize = 8;
 const PART_LEN: usize = 16 * BLOCK;
 const SMALL_PART_LEN: usize = BLOCK;
 
-/// A key of a block cipher of 64 bits. Blocks are numbers, their first byte the highest.
+/// A key of a block cipher of 64 bits, whose blocks are worked on as halves, the first byte of each the highest.
 pub(super) trait Cipher: Any + Send + Sync {
     /// What a block is enciphered with.
     type Tables;
     /// The key's tables.
     fn tables(&self) -> &Self::Tables;
     /// Enciphers a block under each of `N` keys.
-    fn encrypt<const N: usize>(tables: &[&Self::Tables; N], blocks: &mut [u64; N]);
+    fn encrypt<const N: usize>(tables: &[&Self::Tables; N], left: &mut [u32; N], right: &mut [u32; N]);
     /// Deciphers a block under each of `N` keys.
-    fn decrypt<const N: usize>(tables: &[&Self::Tables; N], blocks: &mut [u64; N]);
+    fn decrypt<const N: usize>(tables: &[&Self::Tables; N], left: &mut [u32; N], right: &mut [u32; N]);
 }
 
 /// A message, or a part of one.
@@ -65,13 +65,24 @@ struct Lanes<'k, T> {
     end: [*const u8; LANES],
     /// From a byte of input to its place in the output.
     shift: [isize; LANES],
+    /// The halves of the blocks in the cipher.
+    left: [u32; LANES],
+    right: [u32; LANES],
 }
 
 impl<'k, T> Lanes<'k, T> {
     /// Idle lanes; `tables` are any.
     fn idle(tables: &'k T) -> Lanes<'k, T> {
         let nowhere = [core::ptr::null(); LANES];
-        Lanes { tables: [tables; LANES], chain: [0; LANES], input: nowhere, end: nowhere, shift: [0; LANES] }
+        Lanes {
+            tables: [tables; LANES],
+            chain: [0; LANES],
+            input: nowhere,
+            end: nowhere,
+            shift: [0; LANES],
+            left: [0; LANES],
+            right: [0; LANES],
+        }
     }
 
     #[inline(always)]
@@ -309,8 +320,10 @@ fn run_mode<C: Cipher, M: Chaining>(work: &mut Work<'_>, scratch: &mut Scratch, 
         parts.feed.scratch.occupancy.add(count, width - count);
         count = lanes.compact(count);
     }
-    // The last plaintext, or the counter behind the last key stream.
+    // The last plaintext, the counter behind the last key stream, and that.
     lanes.chain.zeroize();
+    lanes.left.zeroize();
+    lanes.right.zeroize();
 }
 
 /// Steps with every lane busy until there is no next part.
@@ -350,36 +363,38 @@ unsafe fn step<'k, C: Cipher, M: Chaining, const N: usize>(
     mut ended: impl FnMut(&mut Lanes<'k, C::Tables>, usize),
 ) -> usize {
     let count = count.min(N);
-    let mut blocks = [0; N];
     for n in 0..count {
         // SAFETY: the caller's promise.
         let input = if M::WHOLE { unsafe { load(lanes.input[n]) } } else { 0 };
-        blocks[n] = M::before(lanes.chain[n], input);
+        let block = M::before(lanes.chain[n], input);
+        lanes.left[n] = (block >> 32) as u32;
+        lanes.right[n] = block as u32;
     }
-    if let Some(tables) = lanes.tables.first_chunk() {
+    let Lanes { tables, left, right, .. } = lanes;
+    if let (Some(tables), Some(left), Some(right)) =
+        (tables.first_chunk::<N>(), left.first_chunk_mut(), right.first_chunk_mut())
+    {
         if M::ENCRYPTS {
-            C::encrypt(tables, &mut blocks);
+            C::encrypt(tables, left, right);
         } else {
-            C::decrypt(tables, &mut blocks);
+            C::decrypt(tables, left, right);
         }
     }
     for n in 0..count {
         let input = lanes.input[n];
         let output = input.cast_mut().wrapping_offset(lanes.shift[n]);
-        let left = lanes.end[n] as usize - input as usize;
-        if M::WHOLE || left >= BLOCK {
+        let rest = lanes.end[n] as usize - input as usize;
+        let block = u64::from(lanes.left[n]) << 32 | u64::from(lanes.right[n]);
+        if M::WHOLE || rest >= BLOCK {
             // SAFETY: the caller's promise; a block is left.
-            let block = unsafe {
-                let (block, chain) = M::after(lanes.chain[n], load(input), blocks[n]);
-                lanes.chain[n] = chain;
-                block
-            };
+            let (block, chain) = M::after(lanes.chain[n], unsafe { load(input) }, block);
+            lanes.chain[n] = chain;
             // SAFETY: as above; the output's place is where the input's is, shifted.
             unsafe { output.cast::<[u8; BLOCK]>().write(block.to_be_bytes()) };
             lanes.input[n] = input.wrapping_add(BLOCK);
         } else {
             // SAFETY: the caller's promise; so many bytes are left.
-            unsafe { add_bytes(input, output, left, blocks[n]) };
+            unsafe { add_bytes(input, output, rest, block) };
             lanes.input[n] = lanes.end[n];
         }
         if lanes.is_idle(n) {

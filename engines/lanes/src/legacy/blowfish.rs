@@ -48,13 +48,13 @@ impl Cipher for Key {
     }
 
     #[inline(always)]
-    fn encrypt<const N: usize>(tables: &[&Tables; N], blocks: &mut [u64; N]) {
-        rounds::<N, true>(tables, blocks);
+    fn encrypt<const N: usize>(tables: &[&Tables; N], left: &mut [u32; N], right: &mut [u32; N]) {
+        rounds::<N, true>(tables, left, right);
     }
 
     #[inline(always)]
-    fn decrypt<const N: usize>(tables: &[&Tables; N], blocks: &mut [u64; N]) {
-        rounds::<N, false>(tables, blocks);
+    fn decrypt<const N: usize>(tables: &[&Tables; N], left: &mut [u32; N], right: &mut [u32; N]) {
+        rounds::<N, false>(tables, left, right);
     }
 }
 
@@ -91,23 +91,23 @@ fn set_up<const N: usize>(tables: &mut [Box<Tables>; N], keys: &[&[u8]; N]) {
             *word ^= bytes.by_ref().take(4).fold(0, |word, byte| word << 8 | u32::from(*byte));
         }
     }
-    let mut blocks = [0; N];
-    let next = |tables: &[Box<Tables>; N], blocks: &mut [u64; N]| {
-        rounds::<N, true>(&array::from_fn(|n| &*tables[n]), blocks);
+    let (mut left, mut right) = ([0; N], [0; N]);
+    let next = |tables: &[Box<Tables>; N], left: &mut [u32; N], right: &mut [u32; N]| {
+        rounds::<N, true>(&array::from_fn(|n| &*tables[n]), left, right);
     };
     for at in 0..ROUND_KEYS / 2 {
-        next(tables, &mut blocks);
+        next(tables, &mut left, &mut right);
         for n in 0..N {
-            tables[n].keys[2 * at] = (blocks[n] >> 32) as u32;
-            tables[n].keys[2 * at + 1] = blocks[n] as u32;
+            tables[n].keys[2 * at] = left[n];
+            tables[n].keys[2 * at + 1] = right[n];
         }
     }
     for sbox in 0..4 {
         for at in 0..128 {
-            next(tables, &mut blocks);
+            next(tables, &mut left, &mut right);
             for n in 0..N {
-                tables[n].sboxes[sbox][2 * at] = (blocks[n] >> 32) as u32;
-                tables[n].sboxes[sbox][2 * at + 1] = blocks[n] as u32;
+                tables[n].sboxes[sbox][2 * at] = left[n];
+                tables[n].sboxes[sbox][2 * at + 1] = right[n];
             }
         }
     }
@@ -115,7 +115,8 @@ fn set_up<const N: usize>(tables: &mut [Box<Tables>; N], keys: &[&[u8]; N]) {
         tables.reversed = tables.keys;
         tables.reversed.reverse();
     }
-    blocks.zeroize();
+    left.zeroize();
+    right.zeroize();
 }
 
 /// The function of a half.
@@ -129,12 +130,10 @@ fn f(sboxes: &[[u32; 256]; 4], half: u32) -> u32 {
 
 /// All rounds of `N` blocks, in turns.
 #[inline(always)]
-fn rounds<const N: usize, const ENCRYPTS: bool>(tables: &[&Tables; N], blocks: &mut [u64; N]) {
+fn rounds<const N: usize, const ENCRYPTS: bool>(tables: &[&Tables; N], left: &mut [u32; N], right: &mut [u32; N]) {
     let keys = |n: usize| if ENCRYPTS { &tables[n].keys } else { &tables[n].reversed };
-    let (mut left, mut right) = ([0; N], [0; N]);
     for n in 0..N {
-        left[n] = (blocks[n] >> 32) as u32 ^ keys(n)[0];
-        right[n] = blocks[n] as u32;
+        left[n] ^= keys(n)[0];
     }
     for turn in 0..ROUNDS / TURN {
         for n in 0..N {
@@ -151,6 +150,6 @@ fn rounds<const N: usize, const ENCRYPTS: bool>(tables: &[&Tables; N], blocks: &
     }
     for n in 0..N {
         // The last exchange of halves is none.
-        blocks[n] = u64::from(right[n] ^ keys(n)[ROUNDS + 1]) << 32 | u64::from(left[n]);
+        (left[n], right[n]) = (right[n] ^ keys(n)[ROUNDS + 1], left[n]);
     }
 }

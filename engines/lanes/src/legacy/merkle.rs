@@ -50,7 +50,7 @@ static STANDARD: LazyLock<[SBox; OCTETS]> = LazyLock::new(|| {
 /// What a block is enciphered with.
 trait Octets {
     /// What is added to a block before, between and after the octets.
-    fn whitening(&self) -> &[u64; OCTETS + 1];
+    fn whitening(&self) -> &[[u32; 2]; OCTETS + 1];
     /// The S-box of each octet.
     fn sboxes(&self) -> &[SBox; OCTETS];
 }
@@ -60,13 +60,13 @@ trait Octets {
 #[repr(C, align(64))]
 pub(super) struct KhufuTables {
     sboxes: [SBox; OCTETS],
-    whitening: [u64; OCTETS + 1],
+    whitening: [[u32; 2]; OCTETS + 1],
 }
 
 /// Khafre's key.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(super) struct KhafreKey {
-    whitening: [u64; OCTETS + 1],
+    whitening: [[u32; 2]; OCTETS + 1],
     #[zeroize(skip)]
     sboxes: &'static [SBox; OCTETS],
 }
@@ -76,7 +76,7 @@ pub(super) struct KhufuKey(Box<KhufuTables>);
 
 impl Octets for KhufuTables {
     #[inline(always)]
-    fn whitening(&self) -> &[u64; OCTETS + 1] {
+    fn whitening(&self) -> &[[u32; 2]; OCTETS + 1] {
         &self.whitening
     }
 
@@ -88,7 +88,7 @@ impl Octets for KhufuTables {
 
 impl Octets for KhafreKey {
     #[inline(always)]
-    fn whitening(&self) -> &[u64; OCTETS + 1] {
+    fn whitening(&self) -> &[[u32; 2]; OCTETS + 1] {
         &self.whitening
     }
 
@@ -107,13 +107,13 @@ impl Cipher for KhufuKey {
     }
 
     #[inline(always)]
-    fn encrypt<const N: usize>(tables: &[&KhufuTables; N], blocks: &mut [u64; N]) {
-        encrypt(tables, blocks);
+    fn encrypt<const N: usize>(tables: &[&KhufuTables; N], left: &mut [u32; N], right: &mut [u32; N]) {
+        encrypt(tables, left, right);
     }
 
     #[inline(always)]
-    fn decrypt<const N: usize>(tables: &[&KhufuTables; N], blocks: &mut [u64; N]) {
-        decrypt(tables, blocks);
+    fn decrypt<const N: usize>(tables: &[&KhufuTables; N], left: &mut [u32; N], right: &mut [u32; N]) {
+        decrypt(tables, left, right);
     }
 }
 
@@ -126,13 +126,13 @@ impl Cipher for KhafreKey {
     }
 
     #[inline(always)]
-    fn encrypt<const N: usize>(tables: &[&KhafreKey; N], blocks: &mut [u64; N]) {
-        encrypt(tables, blocks);
+    fn encrypt<const N: usize>(tables: &[&KhafreKey; N], left: &mut [u32; N], right: &mut [u32; N]) {
+        encrypt(tables, left, right);
     }
 
     #[inline(always)]
-    fn decrypt<const N: usize>(tables: &[&KhafreKey; N], blocks: &mut [u64; N]) {
-        decrypt(tables, blocks);
+    fn decrypt<const N: usize>(tables: &[&KhafreKey; N], left: &mut [u32; N], right: &mut [u32; N]) {
+        decrypt(tables, left, right);
     }
 }
 
@@ -143,10 +143,9 @@ pub(super) fn prepare_khafre(key: &[u8], suite: Suite) -> Prepared {
     if !matches!(parts.len(), 1 | 3) {
         return Err(KeyProblem::Length);
     }
-    let mut state = KhafreKey { whitening: [0; OCTETS + 1], sboxes: &STANDARD };
-    for (turn, (word, part)) in (0..).zip(state.whitening.iter_mut().zip(parts.iter().cycle())) {
-        let both = u64::from_be_bytes(*part);
-        *word = join(((both >> 32) as u32).rotate_right(turn), (both as u32).rotate_right(turn));
+    let mut state = KhafreKey { whitening: [[0; 2]; OCTETS + 1], sboxes: &STANDARD };
+    for (turn, (words, part)) in (0..).zip(state.whitening.iter_mut().zip(parts.iter().cycle())) {
+        *words = halves(u64::from_be_bytes(*part)).map(|half| half.rotate_right(turn));
     }
     Ok(PreparedKey::for_suite(suite, state))
 }
@@ -166,7 +165,7 @@ pub(super) fn prepare_khufu(keys: &[&[u8]], suite: Suite) -> Vec<Prepared> {
 
 impl KhufuTables {
     fn start() -> KhufuTables {
-        KhufuTables { sboxes: [INITIAL; OCTETS], whitening: [0; OCTETS + 1] }
+        KhufuTables { sboxes: [INITIAL; OCTETS], whitening: [[0; 2]; OCTETS + 1] }
     }
 }
 
@@ -186,7 +185,7 @@ fn set_up<const N: usize>(tables: &mut [Box<KhufuTables>; N], keys: &[&[u8]; N])
         stir(&mut states);
     }
     for (tables, state) in tables.iter_mut().zip(&states) {
-        tables.whitening = [state[0], 0, state[1]];
+        tables.whitening = [halves(state[0]), [0; 2], halves(state[1])];
     }
     let mut shuffles = [Shuffle::START; N];
     // The auxiliary keys have used up two words.
@@ -218,7 +217,8 @@ fn stir<const N: usize>(states: &mut [[u64; STATE_LEN / 8]; N]) {
         }
         for _ in 0..OCTETS {
             for chain in &mut chains {
-                *chain = encrypt_octet(&INITIAL, *chain);
+                let [left, right] = encrypt_octet(&INITIAL, halves(*chain));
+                *chain = u64::from(left) << 32 | u64::from(right);
             }
         }
         for n in 0..N {
@@ -269,57 +269,57 @@ impl Shuffle {
 }
 
 #[inline(always)]
-fn join(left: u32, right: u32) -> u64 {
-    u64::from(left) << 32 | u64::from(right)
+fn halves(block: u64) -> [u32; 2] {
+    [(block >> 32) as u32, block as u32]
 }
 
 /// Enciphers a block under each of `N` keys.
 #[inline(always)]
-fn encrypt<T: Octets, const N: usize>(tables: &[&T; N], blocks: &mut [u64; N]) {
+fn encrypt<T: Octets, const N: usize>(tables: &[&T; N], left: &mut [u32; N], right: &mut [u32; N]) {
     for octet in 0..OCTETS {
         for n in 0..N {
-            let whitened = blocks[n] ^ tables[n].whitening()[octet];
-            blocks[n] = encrypt_octet(&tables[n].sboxes()[octet], whitened);
+            let [l, r] = tables[n].whitening()[octet];
+            [left[n], right[n]] = encrypt_octet(&tables[n].sboxes()[octet], [left[n] ^ l, right[n] ^ r]);
         }
     }
     for n in 0..N {
-        blocks[n] ^= tables[n].whitening()[OCTETS];
+        let [l, r] = tables[n].whitening()[OCTETS];
+        (left[n], right[n]) = (left[n] ^ l, right[n] ^ r);
     }
 }
 
 /// Deciphers a block under each of `N` keys.
 #[inline(always)]
-fn decrypt<T: Octets, const N: usize>(tables: &[&T; N], blocks: &mut [u64; N]) {
+fn decrypt<T: Octets, const N: usize>(tables: &[&T; N], left: &mut [u32; N], right: &mut [u32; N]) {
     for octet in (0..OCTETS).rev() {
         for n in 0..N {
-            let whitened = blocks[n] ^ tables[n].whitening()[octet + 1];
-            blocks[n] = decrypt_octet(&tables[n].sboxes()[octet], whitened);
+            let [l, r] = tables[n].whitening()[octet + 1];
+            [left[n], right[n]] = decrypt_octet(&tables[n].sboxes()[octet], [left[n] ^ l, right[n] ^ r]);
         }
     }
     for n in 0..N {
-        blocks[n] ^= tables[n].whitening()[0];
+        let [l, r] = tables[n].whitening()[0];
+        (left[n], right[n]) = (left[n] ^ l, right[n] ^ r);
     }
 }
 
 /// Eight rounds.
 #[inline(always)]
-fn encrypt_octet(sbox: &SBox, block: u64) -> u64 {
-    let (mut left, mut right) = ((block >> 32) as u32, block as u32);
+fn encrypt_octet(sbox: &SBox, [mut left, mut right]: [u32; 2]) -> [u32; 2] {
     for rotation in ROTATIONS {
         (left, right) = (right ^ sbox[usize::from(left as u8)], left.rotate_right(rotation));
     }
-    join(left, right)
+    [left, right]
 }
 
 /// Takes [`encrypt_octet`] back.
 #[inline(always)]
-fn decrypt_octet(sbox: &SBox, block: u64) -> u64 {
-    let (mut left, mut right) = ((block >> 32) as u32, block as u32);
+fn decrypt_octet(sbox: &SBox, [mut left, mut right]: [u32; 2]) -> [u32; 2] {
     for rotation in ROTATIONS.into_iter().rev() {
         let turned = right.rotate_left(rotation);
         (left, right) = (turned, left ^ sbox[usize::from(turned as u8)]);
     }
-    join(left, right)
+    [left, right]
 }
 
 /// Exchanges the bytes of two rows in one column; column 0 is the highest byte.

@@ -41,9 +41,9 @@ impl LegacyKernel {
 pub(crate) fn capabilities() -> [Capability; 3] {
     let of = |suites, cost, lanes: usize| Capability::new(suites, cost).lanes(lanes as u16).variable_time();
     [
-        of(&lists::BLOWFISH, Cost::new(200.0, 15.0, 1.9), blocks::LANES),
-        of(&lists::KHUFU_KHAFRE, Cost::new(200.0, 15.0, 1.0), blocks::LANES),
-        of(&lists::LEGACY_STREAMS, Cost::new(200.0, 60.0, 0.9), rc4::LANES),
+        of(&lists::BLOWFISH, Cost::new(300.0, 27.0, 2.4), blocks::LANES),
+        of(&lists::KHUFU_KHAFRE, Cost::new(300.0, 24.0, 0.95), blocks::LANES),
+        of(&lists::LEGACY_STREAMS, Cost::new(300.0, 35.0, 1.1), rc4::LANES),
     ]
 }
 
@@ -125,8 +125,11 @@ impl<'w, 'a, T: Any> Feed<'w, 'a, T> {
     fn fetch_ahead(&self) {
         if let Some(item) = self.scratch.ordered.get(self.at + AHEAD) {
             prefetch(core::ptr::from_ref(self.work.op(item.op as usize)).cast());
-            prefetch(item.input);
-            prefetch(item.output);
+            let last = item.len.saturating_sub(1) as usize;
+            for place in [item.input, item.output.cast_const()] {
+                prefetch(place);
+                prefetch(place.wrapping_add(last));
+            }
         }
     }
 
