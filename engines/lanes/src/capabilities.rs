@@ -10,7 +10,7 @@ pub(crate) fn of(kernels: &Kernels) -> Vec<Capability> {
     all.extend(crate::des::capabilities(kernels.des));
     all.extend(crate::chacha::capabilities(kernels.chacha));
     all.extend(crate::hash::capabilities(kernels.hash));
-    all.extend(crate::legacy::capabilities());
+    all.extend(crate::legacy::capabilities(kernels.legacy));
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(aes) = kernels.aes {

@@ -107,7 +107,7 @@ fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
             crate::chacha::run(kernels.chacha, work, scratch);
         }
         Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => crate::hash::run(kernels.hash, work, scratch),
-        suite if crate::legacy::runs(suite) => crate::legacy::run(work, scratch),
+        suite if crate::legacy::runs(suite) => crate::legacy::run(kernels.legacy, work, scratch),
         #[cfg(target_arch = "x86_64")]
         Suite::Chain(chain) => crate::chain::run(kernels, chain, work, scratch),
         #[cfg(target_arch = "x86_64")]

@@ -21,12 +21,14 @@ pub(crate) struct Kernels {
     pub(crate) chacha: ChaChaKernel,
     /// Digests and HMAC.
     pub(crate) hash: HashKernel,
+    /// Blowfish, Khufu, Khafre, RC4, SEAL.
+    pub(crate) legacy: LegacyKernel,
 }
 
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des`, `chacha20`, `hash`, `blowfish` and so on.
+    /// The family: `aes`, `des`, `chacha20`, `hash` or `legacy`.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -42,9 +44,7 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("des", DesKernel::NAMES, |name| DesKernel::detect(name).is_some()));
     all.extend(choices("chacha20", ChaChaKernel::NAMES, |name| ChaChaKernel::detect(name).is_some()));
     all.extend(choices("hash", HashKernel::NAMES, |name| HashKernel::detect(name).is_some()));
-    for family in LegacyKernel::FAMILIES {
-        all.extend(choices(family, LegacyKernel::NAMES, |_| true));
-    }
+    all.extend(choices("legacy", LegacyKernel::NAMES, |name| LegacyKernel::detect(name).is_some()));
     all
 }
 
@@ -82,13 +82,20 @@ impl Kernels {
                 .and_then(|choice| ChaChaKernel::detect(choice.name))
                 .unwrap_or(ChaChaKernel::PORTABLE),
             hash: pick("hash").and_then(|choice| HashKernel::detect(choice.name)).unwrap_or(HashKernel::Portable),
+            legacy: pick("legacy")
+                .and_then(|choice| LegacyKernel::detect(choice.name))
+                .unwrap_or(LegacyKernel::Interleaved),
         })
     }
 
     /// Family and kernel, as they are listed and logged.
     pub(crate) fn names(&self) -> Vec<(&'static str, &'static str)> {
-        let mut names = vec![("des", self.des.name()), ("chacha20", self.chacha.name()), ("hash", self.hash.name())];
-        names.extend(LegacyKernel::FAMILIES.map(|family| (family, LegacyKernel::NAMES[0])));
+        let mut names = vec![
+            ("des", self.des.name()),
+            ("chacha20", self.chacha.name()),
+            ("hash", self.hash.name()),
+            ("legacy", self.legacy.name()),
+        ];
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
             names.insert(0, ("aes", aes.name()));
@@ -113,7 +120,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20", "hash", "blowfish", "khufu", "khafre", "rc4", "seal"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy"]));
     }
 
     #[test]

@@ -22,23 +22,35 @@ use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 
 use crate::work::{CLASSES_MAX, Item, Scratch, Work};
 
-/// The kernel of these families: there is one, and every processor runs it.
+/// The kernels of these ciphers: there is one, and every processor runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LegacyKernel;
+pub(crate) enum LegacyKernel {
+    /// Several messages in turns.
+    Interleaved,
+}
 
 /// A key's preparation.
 pub(crate) type Prepared = Result<PreparedKey, KeyProblem>;
 
 impl LegacyKernel {
-    /// The kernel's name in each family.
+    /// The preferred ones first.
     pub(crate) const NAMES: &'static [&'static str] = &["interleaved"];
 
-    /// The families, by what their suites' names contain.
-    pub(crate) const FAMILIES: [&'static str; 5] = ["blowfish", "khufu", "khafre", "rc4", "seal"];
+    /// The kernel of this name, if there is one.
+    pub(crate) fn detect(name: &str) -> Option<LegacyKernel> {
+        (name == LegacyKernel::Interleaved.name()).then_some(LegacyKernel::Interleaved)
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LegacyKernel::Interleaved => "interleaved",
+        }
+    }
 }
 
-/// What the families list.
-pub(crate) fn capabilities() -> [Capability; 3] {
+/// What the family lists.
+pub(crate) fn capabilities(LegacyKernel::Interleaved: LegacyKernel) -> [Capability; 3] {
     let of = |suites, cost, lanes: usize| Capability::new(suites, cost).lanes(lanes as u16).variable_time();
     [
         of(&lists::BLOWFISH, Cost::new(300.0, 27.0, 2.4), blocks::LANES),
@@ -74,7 +86,7 @@ pub(crate) fn prepare_many(keys: &[&[u8]], suite: Suite) -> Vec<Prepared> {
 }
 
 /// Runs a batch; operations of suites that are not listed stay pending.
-pub(crate) fn run(work: &mut Work<'_>, scratch: &mut Scratch) {
+pub(crate) fn run(LegacyKernel::Interleaved: LegacyKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
         Suite::Cipher(BlockCipher::Blowfish, mode) => blocks::run::<blowfish::Key>(mode, work, scratch),
         Suite::Cipher(BlockCipher::Khufu, mode) => blocks::run::<merkle::KhufuKey>(mode, work, scratch),
