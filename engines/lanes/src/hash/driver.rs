@@ -251,7 +251,11 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     /// As in [`digest_all`].
     #[inline(always)]
     unsafe fn step(&mut self, step: &Step, source: &mut Source<'_, '_>) {
-        let mut other = self.state;
+        // The words that count, one by one: all of them together would be a call, and more than a block of MD5 takes.
+        let mut other = [Self::splat(self.isa, 0); STATE_MAX];
+        for word in 0..A::STATE {
+            other[word] = self.state[word];
+        }
         // SAFETY: the caller's promise.
         let block = unsafe {
             match step {
@@ -263,12 +267,12 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         A::compress(self.isa, &mut other, &block);
         match step {
             Step::Whole => {
-                self.state = other;
+                self.keep(&other);
                 self.blocks -= 1;
                 self.move_on();
             }
             Step::Edge => {
-                self.state = other;
+                self.keep(&other);
                 self.move_on();
                 if self.ended != 0 {
                     self.end(source);
@@ -285,6 +289,13 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
                     }
                 }
             }
+        }
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, state: &State<A::W<I>>) {
+        for word in 0..A::STATE {
+            self.state[word] = state[word];
         }
     }
 
@@ -378,7 +389,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     /// Their midstates may be read.
     #[inline(always)]
     unsafe fn start(&mut self, fresh: u32) {
-        let mut first = self.state;
+        let mut first = [Self::splat(self.isa, 0); STATE_MAX];
         if self.hmac {
             let mut from = [NOTHING.as_ptr(); LANES_MAX];
             for at in 0..Self::LEN {
