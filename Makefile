@@ -46,6 +46,7 @@ unit: ## unit, property, vector and end-to-end tests; the model checks of concur
 	cargo test --workspace --locked
 	$(call heading,models)
 	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-memory --lib
+	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-principles --lib ring
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

@@ -253,6 +253,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     unsafe fn step(&mut self, step: &Step, source: &mut Source<'_, '_>) {
         // The words that count, one by one: all of them together would be a call, and more than a block of MD5 takes.
         let mut other = [Self::splat(self.isa, 0); STATE_MAX];
+        #[expect(clippy::manual_memcpy, reason = "words stay in registers")]
         for word in 0..A::STATE {
             other[word] = self.state[word];
         }
@@ -294,6 +295,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
 
     #[inline(always)]
     fn keep(&mut self, state: &State<A::W<I>>) {
+        #[expect(clippy::manual_memcpy, reason = "words stay in registers")]
         for word in 0..A::STATE {
             self.state[word] = state[word];
         }
