@@ -75,6 +75,17 @@ fn every_kernel_keeps_the_contract() {
     assert!(!kernels().iter().any(missed), "a kernel that this processor can run was not run");
 }
 
+/// Nothing that the engine claims is left out by the test above: each suite is some kernel's own.
+#[test]
+fn every_claimed_suite_is_a_kernels_own() {
+    let own: BTreeSet<Suite> =
+        kernels().iter().filter(|kernel| kernel.capable).flat_map(|kernel| forced(kernel).1).collect();
+    let engine = Lanes::new().expect("opens everywhere");
+    let claimed: BTreeSet<Suite> =
+        engine.capabilities().iter().flat_map(|capability| capability.suites).copied().collect();
+    assert_eq!(claimed.difference(&own).collect::<Vec<_>>(), Vec::<&Suite>::new());
+}
+
 #[test]
 fn every_kernel_agrees_with_the_reference_on_random_batches() {
     let reference = Reference::new();
