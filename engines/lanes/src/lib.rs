@@ -21,6 +21,7 @@ mod fpe;
 mod hash;
 mod legacy;
 mod prepare;
+mod processor;
 mod select;
 mod work;
 

@@ -10,6 +10,8 @@ use core::cell::Cell;
 pub(crate) use ciphermill_contract::Occupancy;
 use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Op, OpStatus, PreparedKey, Suite, SuiteName};
 
+use crate::processor::{For, prefetch};
+
 /// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
 pub(crate) const WINDOW_OPS: usize = 2048;
 
@@ -83,7 +85,7 @@ pub(crate) struct KeysAhead<'a> {
     keys: &'a [Option<&'a PreparedKey>],
     /// The first operation whose key has not been asked for.
     next: Cell<usize>,
-    /// How far to go for now.
+    /// The operation behind the last whose key may be asked for already.
     limit: Cell<usize>,
 }
 
@@ -115,24 +117,11 @@ impl KeysAhead<'_> {
         let end = (next + count).min(self.limit.get());
         for key in self.keys.get(next..end).unwrap_or_default().iter().flatten() {
             let key = core::ptr::from_ref(*key).cast::<u8>();
-            prefetch(key);
-            prefetch(key.wrapping_add(size_of::<PreparedKey>() - 1));
+            prefetch(key, For::Later);
+            prefetch(key.wrapping_add(size_of::<PreparedKey>() - 1), For::Later);
         }
         self.next.set(end.max(next));
     }
-}
-
-/// Fetches a line into the second-level cache.
-#[inline(always)]
-pub(crate) fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: fetching has no effect but on the cache, whatever the place.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// What a queue keeps between batches, so that no batch allocates.
@@ -358,7 +347,7 @@ impl<'a> Work<'a> {
         while items.len() < count {
             let Some(item) = self.take_with::<T>(next, &mut known) else { return };
             // In another order than they come, operations' data are no stream that the processor sees.
-            prefetch(item.input);
+            prefetch(item.input, For::Later);
             items.push(item);
         }
     }

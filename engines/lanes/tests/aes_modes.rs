@@ -1,35 +1,18 @@
 //! AES in the modes that work on whole batches (ECB, CBC, CTR, XTS, OCB) against the reference, where the conformance
 //! suite does not look: many keys in one batch, batches of any size, long messages among short ones, counters that wrap.
 
+mod common;
+
 use ciphermill_contract::suite::lists;
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite, capability,
 };
 use ciphermill_lanes::{Lanes, kernels};
 use ciphermill_reference::Reference;
+use common::Random;
 
 /// Room for every operation of a batch, in and out of place.
 const ARENA: usize = 1 << 20;
-
-/// xorshift64: reproducible and good enough for places and lengths.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// Every AES kernel that this processor can run.
 fn engines() -> impl Iterator<Item = (String, Lanes)> {

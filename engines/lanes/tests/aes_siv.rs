@@ -1,32 +1,15 @@
 //! CMAC, SIV and CCM in batches of all sizes against the reference: random lengths, many keys, additional data of its
 //! own or shared, nonces, in place and apart, and damaged tags among good ones.
 
+mod common;
+
 use ciphermill_contract::suite::{Aead, AesSize, Mac};
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
 };
 use ciphermill_lanes::{Lanes, kernels};
 use ciphermill_reference::Reference;
-
-/// A generator of test data (Marsaglia's xorshift64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
+use common::Random;
 
 /// How a batch looks.
 #[derive(Clone, Copy)]

@@ -1,32 +1,15 @@
 //! DES and triple DES against the reference where the conformance suite does not look: batches of all sizes with many
 //! keys, long messages among short ones, every kernel.
 
+mod common;
+
 use ciphermill_contract::suite::{BlockCipher, Mode};
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
 };
 use ciphermill_lanes::{Lanes, kernels};
 use ciphermill_reference::Reference;
-
-/// Numbers that look random and are the same in every run (xorshift, Marsaglia 2003).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 32) as u8).collect()
-    }
-}
+use common::Random;
 
 /// One batch: the blocks of each message, the keys and which message has which.
 struct Case {
@@ -41,7 +24,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(numbers: &mut Numbers, suite: Suite, direction: Direction, blocks: Vec<usize>, keys: usize) -> Case {
+    fn new(numbers: &mut Random, suite: Suite, direction: Direction, blocks: Vec<usize>, keys: usize) -> Case {
         let in_place = numbers.below(2) == 0;
         let lens = suite.key_len();
         let key_len = |n: usize| if n.is_multiple_of(2) { lens.min } else { lens.max };
@@ -103,10 +86,10 @@ fn suites() -> impl Iterator<Item = (Suite, Direction)> {
     all.flat_map(|suite| [Direction::Encrypt, Direction::Decrypt].map(|direction| (suite, direction)))
 }
 
-fn each_kernel(check: impl Fn(&Lanes, &str, &mut Numbers)) {
+fn each_kernel(check: impl Fn(&Lanes, &str, &mut Random)) {
     for kernel in kernels().into_iter().filter(|kernel| kernel.family == "des" && kernel.capable) {
         let engine = Lanes::with_kernels(&[&format!("des={}", kernel.name)]).expect("this processor can");
-        check(&engine, kernel.name, &mut Numbers(0x9e37_79b9_7f4a_7c15));
+        check(&engine, kernel.name, &mut Random(0x9e37_79b9_7f4a_7c15));
     }
 }
 

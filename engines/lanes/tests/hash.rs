@@ -2,32 +2,15 @@
 //! batch, so that lanes end and are refilled at different times; batches of any size; every length around the blocks'
 //! ends; keys longer than a block; truncated tags; damaged tags among good ones.
 
+mod common;
+
 use ciphermill_contract::suite::lists;
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite, capability,
 };
 use ciphermill_lanes::{Lanes, kernels};
 use ciphermill_reference::Reference;
-
-/// xorshift64: reproducible and good enough for places and lengths.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 24) as u8).collect()
-    }
-}
+use common::Random;
 
 /// Every hash kernel that this processor can run.
 fn engines() -> impl Iterator<Item = (String, Lanes)> {

@@ -2,6 +2,8 @@
 //! operations of mixed lengths under many keys against the reference, keys that are prepared side by side, and what the
 //! engine says of these suites.
 
+mod common;
+
 use ciphermill_contract::capability::Timing;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::lists;
@@ -10,32 +12,13 @@ use ciphermill_contract::{
 };
 use ciphermill_lanes::{Lanes, kernels};
 use ciphermill_reference::Reference;
+use common::Random;
 
-/// Numbers that look random and are the same in every run (xorshift, Marsaglia 2003).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        ((self.next() >> 16) % bound as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 32) as u8).collect()
-    }
-
-    /// A key of any length that the suite takes.
-    fn key(&mut self, suite: Suite) -> Vec<u8> {
-        let lens = suite.key_len();
-        let len = lens.min + lens.step * self.below((lens.max - lens.min) / lens.step + 1);
-        self.bytes(len)
-    }
+/// A key of any length that the suite takes.
+fn key_for(numbers: &mut Random, suite: Suite) -> Vec<u8> {
+    let lens = suite.key_len();
+    let len = lens.min + lens.step * numbers.below((lens.max - lens.min) / lens.step + 1);
+    numbers.bytes(len)
 }
 
 /// A batch and the keys of its operations.
@@ -50,8 +33,8 @@ struct Case {
 
 impl Case {
     /// Messages of these lengths, rounded up to what the suite takes, in place and not, with gaps between them.
-    fn new(numbers: &mut Numbers, suite: Suite, direction: Direction, lens: &[usize], keys: usize) -> Case {
-        let keys: Vec<Vec<u8>> = (0..keys).map(|_| numbers.key(suite)).collect();
+    fn new(numbers: &mut Random, suite: Suite, direction: Direction, lens: &[usize], keys: usize) -> Case {
+        let keys: Vec<Vec<u8>> = (0..keys).map(|_| key_for(numbers, suite)).collect();
         let (mut at, mut ops) = (0, Vec::new());
         for len in lens {
             at += numbers.below(4) as u32;
@@ -113,9 +96,9 @@ fn suites() -> impl Iterator<Item = (Suite, Direction)> {
     suites.flat_map(|suite| [Direction::Encrypt, Direction::Decrypt].map(|direction| (suite, direction)))
 }
 
-fn each_suite(check: impl Fn(&Lanes, &Reference, Suite, Direction, &mut Numbers)) {
+fn each_suite(check: impl Fn(&Lanes, &Reference, Suite, Direction, &mut Random)) {
     let (engine, reference) = (Lanes::new().expect("opens everywhere"), Reference::new());
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Random(0x9e37_79b9_7f4a_7c15);
     for (suite, direction) in suites() {
         check(&engine, &reference, suite, direction, &mut numbers);
     }

@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::processor::has_avx512;
+
 use super::isa::{Blocks, Isa};
 
 /// VAES, VPCLMULQDQ and AVX-512 (F, BW, VL, DQ), found on this processor.
@@ -15,19 +17,11 @@ pub(crate) struct V512(pub(super) __m512i);
 impl Vaes512 {
     /// The proof, where the processor has every feature that the kernels enable.
     pub(crate) fn detect() -> Option<Vaes512> {
-        let found = std::is_x86_feature_detected!("avx512f")
-            && std::is_x86_feature_detected!("avx512bw")
-            && std::is_x86_feature_detected!("avx512vl")
-            && std::is_x86_feature_detected!("avx512dq")
-            && std::is_x86_feature_detected!("avx2")
+        let found = has_avx512()
             && std::is_x86_feature_detected!("vaes")
             && std::is_x86_feature_detected!("vpclmulqdq")
             && std::is_x86_feature_detected!("aes")
-            && std::is_x86_feature_detected!("pclmulqdq")
-            && std::is_x86_feature_detected!("bmi1")
-            && std::is_x86_feature_detected!("bmi2")
-            && std::is_x86_feature_detected!("lzcnt")
-            && std::is_x86_feature_detected!("popcnt");
+            && std::is_x86_feature_detected!("pclmulqdq");
         found.then_some(Vaes512(()))
     }
 }

@@ -50,9 +50,6 @@ pub(crate) struct ChainScratch {
     headers: Vec<[u8; record::HEADER]>,
 }
 
-// SAFETY: messages hold pointers into a batch only while `run` works on it; between batches they are gone.
-unsafe impl Send for ChainScratch {}
-
 /// AES in two modes and three sizes with two digests.
 const fn aes(order: ChainOrder) -> [Suite; 12] {
     let sizes = [AesSize::Aes128, AesSize::Aes192, AesSize::Aes256];

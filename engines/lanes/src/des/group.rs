@@ -13,6 +13,7 @@ use super::rounds::{PASSES_MAX, cipher};
 use super::slices::{Take, blocks_to_slices, key_to_slices, keys_to_slices, slices_to_rows, swap_bits};
 use super::tables::KEY_SLICES;
 use super::{DesLane, Job};
+use crate::processor::{For, prefetch};
 use crate::work::Occupancy;
 
 /// What a group works on. All zeros are a valid value.
@@ -72,7 +73,7 @@ pub(super) unsafe fn group<I: Isa>(
         }
         // Short ones have been fetched.
         if most > super::CLASSES {
-            prefetch::<I>(active, first);
+            prefetch_rows(active, first);
         }
         // SAFETY: the caller's promise about inputs.
         unsafe { deal(isa, rows, active, first) };
@@ -213,9 +214,9 @@ unsafe fn collect<I: Isa>(isa: I, rows: &[[I::W; 65]; ROW_MAX], lanes: &[DesLane
 
 /// Fetches the lines of long messages that the row after the next will want.
 #[inline(always)]
-fn prefetch<I: Isa>(lanes: &[DesLane<'_>], first: usize) {
+fn prefetch_rows(lanes: &[DesLane<'_>], first: usize) {
     for lane in lanes {
-        super::prefetch_read(lane.input.wrapping_add(8 * first + 64));
-        super::prefetch_write(lane.output.wrapping_add(8 * first + 64));
+        prefetch(lane.input.wrapping_add(8 * first + 64), For::Reading);
+        prefetch(lane.output.wrapping_add(8 * first + 64), For::Writing);
     }
 }

@@ -26,6 +26,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode, lists};
 use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
 
+use crate::processor::{For, prefetch};
 use crate::work::{KeysAhead, Occupancy, Scratch, Work};
 use group::{Memory, group};
 use isa::{DesKernel, Isa, des_kernels};
@@ -185,7 +186,7 @@ impl DesScratch {
     unsafe fn add(&mut self, kernel: DesKernel, job: Job<'_>, lane: &DesLane<'_>) {
         // SAFETY: `finish` forgets the reference, and is called before the borrow ends.
         let mut part = unsafe { DesLane { key: &*core::ptr::from_ref(lane.key), ..*lane } };
-        prefetch(&part);
+        prefetch_places(&part);
         if part.len <= 8 * CLASSES {
             // SAFETY: the caller's promise.
             unsafe { self.add_short(kernel, job, part) };
@@ -256,40 +257,14 @@ impl DesScratch {
 /// Fetches a short message's places into the cache: operations come in their order in memory, groups go through them in
 /// another.
 #[inline(always)]
-fn prefetch(lane: &DesLane<'_>) {
+fn prefetch_places(lane: &DesLane<'_>) {
     let last = lane.len.saturating_sub(1);
-    prefetch_write(lane.output);
-    prefetch_write(lane.output.wrapping_add(last));
+    prefetch(lane.output, For::Writing);
+    prefetch(lane.output.wrapping_add(last), For::Writing);
     if !core::ptr::eq(lane.input, lane.output) {
-        prefetch_read(lane.input);
-        prefetch_read(lane.input.wrapping_add(last));
+        prefetch(lane.input, For::Reading);
+        prefetch(lane.input.wrapping_add(last), For::Reading);
     }
-}
-
-/// Fetches what will be read.
-#[inline(always)]
-fn prefetch_read(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: fetching has no effect but on the cache, whatever the place.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
-/// Fetches what will be written.
-#[inline(always)]
-fn prefetch_write(at: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: fetching has no effect but on the cache, whatever the place.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(at.cast::<i8>().cast_const());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// Cuts the messages that have more blocks than are needed to fill the lanes with all of them, and orders them by length.

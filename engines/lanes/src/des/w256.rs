@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::processor::has_avx2;
+
 use super::isa::{Isa, ROW_MAX, substitute_by};
 use super::w64::clear_mask;
 use super::word::Word;
@@ -18,12 +20,7 @@ pub(crate) struct W256(__m256i);
 impl Avx2 {
     /// The proof, where the processor has every feature that the kernels enable.
     pub(crate) fn detect() -> Option<Avx2> {
-        let found = std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("bmi1")
-            && std::is_x86_feature_detected!("bmi2")
-            && std::is_x86_feature_detected!("lzcnt")
-            && std::is_x86_feature_detected!("popcnt");
-        found.then_some(Avx2(()))
+        has_avx2().then_some(Avx2(()))
     }
 }
 

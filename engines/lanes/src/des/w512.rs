@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::processor::has_avx512;
+
 use super::isa::{Isa, ROW_MAX, substitute_by};
 use super::w64::clear_mask;
 use super::word::{Ternary, Word};
@@ -18,16 +20,7 @@ pub(crate) struct W512(__m512i);
 impl Avx512 {
     /// The proof, where the processor has every feature that the kernels enable.
     pub(crate) fn detect() -> Option<Avx512> {
-        let found = std::is_x86_feature_detected!("avx512f")
-            && std::is_x86_feature_detected!("avx512bw")
-            && std::is_x86_feature_detected!("avx512vl")
-            && std::is_x86_feature_detected!("avx512dq")
-            && std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("bmi1")
-            && std::is_x86_feature_detected!("bmi2")
-            && std::is_x86_feature_detected!("lzcnt")
-            && std::is_x86_feature_detected!("popcnt");
-        found.then_some(Avx512(()))
+        has_avx512().then_some(Avx512(()))
     }
 }
 

@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
-use crate::work::prefetch;
+use crate::processor::{For, prefetch};
 
 use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
 use super::portable::Scalar;
@@ -456,7 +456,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             let mut rows = [self.state[0]; LANES_MAX];
             for lane in 0..Self::LEN {
                 let from = self.from[lane].wrapping_add(at);
-                prefetch(from.wrapping_add(AHEAD));
+                prefetch(from.wrapping_add(AHEAD), For::Later);
                 // SAFETY: the caller's promise.
                 rows[lane] = unsafe {
                     if at + Self::BYTES <= A::BLOCK {

@@ -2,6 +2,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::processor::has_avx512;
+
 use super::vector::{Isa, LANES_MAX, Words};
 
 /// AVX-512 (F, BW, VL, DQ), found on this processor.
@@ -21,16 +23,7 @@ pub(crate) struct V8x64(__m512i);
 impl Avx512 {
     /// The proof, where the processor has every feature that the kernels enable.
     pub(crate) fn detect() -> Option<Avx512> {
-        let found = std::is_x86_feature_detected!("avx512f")
-            && std::is_x86_feature_detected!("avx512bw")
-            && std::is_x86_feature_detected!("avx512vl")
-            && std::is_x86_feature_detected!("avx512dq")
-            && std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("bmi1")
-            && std::is_x86_feature_detected!("bmi2")
-            && std::is_x86_feature_detected!("lzcnt")
-            && std::is_x86_feature_detected!("popcnt");
-        found.then_some(Avx512(()))
+        has_avx512().then_some(Avx512(()))
     }
 }
 

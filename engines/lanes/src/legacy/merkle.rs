@@ -35,7 +35,7 @@ const SET_UP_LANES: usize = 8;
 
 /// The first 61 lines of "A Million Random Digits with 100,000 Normal Deviates" (RAND Corporation, 1955), which are
 /// more than the procedure uses up.
-const RAND_DIGITS: &[u8] = include_bytes!("rand_digits.txt");
+const RAND_DIGITS: &[u8] = include_bytes!("../../../reference/src/legacy/rand_digits.txt");
 
 /// The S-box that all others are made from.
 static INITIAL: SBox = initial_sbox();

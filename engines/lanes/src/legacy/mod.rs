@@ -20,6 +20,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, StreamCipher, lists};
 use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 
+use crate::processor::{For, prefetch};
 use crate::work::{CLASSES_MAX, Item, Scratch, Work};
 
 /// The kernels of these ciphers: there is one, and every processor runs it.
@@ -136,11 +137,11 @@ impl<'w, 'a, T: Any> Feed<'w, 'a, T> {
     #[inline(always)]
     fn fetch_ahead(&self) {
         if let Some(item) = self.scratch.ordered.get(self.at + AHEAD) {
-            prefetch(core::ptr::from_ref(self.work.op(item.op as usize)).cast());
+            prefetch(core::ptr::from_ref(self.work.op(item.op as usize)).cast(), For::Reading);
             let last = item.len.saturating_sub(1) as usize;
             for place in [item.input, item.output.cast_const()] {
-                prefetch(place);
-                prefetch(place.wrapping_add(last));
+                prefetch(place, For::Reading);
+                prefetch(place.wrapping_add(last), For::Reading);
             }
         }
     }
@@ -159,19 +160,6 @@ impl<'w, 'a, T: Any> Feed<'w, 'a, T> {
 
 /// Messages between one that is taken and one that is fetched.
 const AHEAD: usize = 8;
-
-/// Fetches a line into the first-level cache.
-#[inline(always)]
-fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: fetching has no effect but on the cache, whatever the place.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
 
 /// Messages that are ordered by length rather than by key: their tables would have to be fetched anyhow.
 const LONG: u32 = 1024;
