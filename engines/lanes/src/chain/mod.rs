@@ -121,7 +121,7 @@ pub(crate) fn run(kernels: &Kernels, chain: Chain, work: &mut Work<'_>, scratch:
         match (chain.order, group.work.direction()) {
             (ChainOrder::EncryptThenMac, Direction::Encrypt) => group.seal(&items),
             (ChainOrder::EncryptThenMac, Direction::Decrypt) => group.open(&mut items),
-            (ChainOrder::MacThenEncrypt, Direction::Encrypt) => group.seal_records(&items),
+            (ChainOrder::MacThenEncrypt, Direction::Encrypt) => group.seal_records(&mut items),
             (ChainOrder::MacThenEncrypt, Direction::Decrypt) => group.open_records(&items),
         }
         // Tags of messages that were not what they should be are nobody's business.
@@ -209,14 +209,19 @@ impl Group<'_, '_> {
     }
 
     /// Appends MAC and padding to each plaintext, then encrypts where they lie (RFC 5246, 6.2.3.1 and 6.2.3.2).
-    fn seal_records(&mut self, items: &[Item]) {
+    fn seal_records(&mut self, items: &mut Vec<Item>) {
         let suite = self.work.suite();
         let record_len = |item: &Item| suite.output_len(Direction::Encrypt, item.len as usize, 0);
-        for item in items {
+        items.retain(|item| {
+            let index = item.op as usize;
             // The check lets no other length of additional data pass.
-            let header = record::header(self.work.aad(item.op as usize), u64::from(item.len)).unwrap_or_default();
+            let Some(header) = record::header(self.work.aad(index), u64::from(item.len)) else {
+                self.work.fail(index, OpStatus::EngineFault);
+                return false;
+            };
             self.scratch.chain.headers.push(header);
-        }
+            true
+        });
         // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
         unsafe { self.tags(items, |item| item.input) };
         self.scratch.chain.headers.clear();
@@ -235,7 +240,7 @@ impl Group<'_, '_> {
             padding.fill(padding.len().saturating_sub(1) as u8);
         }
         self.cipher(Direction::Encrypt, items, |item| (item.output.cast_const(), record_len(item)));
-        for item in items {
+        for item in items.iter() {
             // A record has at most 2^14 bytes and a little.
             self.work.done_with(item.op as usize, record_len(item) as u32);
         }

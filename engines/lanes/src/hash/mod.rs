@@ -19,7 +19,7 @@ use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Digest, Mac, lists};
-use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Directions, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::work::{Item, NoKey, Scratch, Work};
@@ -157,7 +157,7 @@ pub(crate) fn capabilities(kernel: HashKernel) -> Vec<Capability> {
     const HMACS: &[Suite] = lists::HMAC.split_at(DIGESTS).0;
     let lanes = kernel.lanes();
     vec![
-        Capability::new(PLAIN, Cost::new(100.0, 30.0, 0.5)).lanes(lanes),
+        Capability::new(PLAIN, Cost::new(100.0, 30.0, 0.5)).lanes(lanes).directions(Directions::ENCRYPT),
         Capability::new(HMACS, Cost::new(100.0, 60.0, 0.5)).lanes(lanes),
     ]
 }
