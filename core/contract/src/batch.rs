@@ -423,6 +423,12 @@ impl<'a> CheckedBatch<'a> {
         self.ops
     }
 
+    /// What the operations' inputs and outputs lie in, to be read.
+    #[inline]
+    pub fn arena(&self) -> &[u8] {
+        self.arena
+    }
+
     /// Each operation's prepared key, in the operations' order; empty when the suite has no keys.
     #[inline]
     pub fn keys(&self) -> &'a [Option<&'a PreparedKey>] {
@@ -445,6 +451,18 @@ impl<'a> CheckedBatch<'a> {
             keys,
             input_bytes: self.input_bytes,
         })
+    }
+
+    /// A part of a checked batch, with operations whose offsets count from the start of its own stretch of the arena.
+    pub(crate) fn of_part(
+        suite: Suite,
+        direction: Direction,
+        ops: &'a mut [Op],
+        arena: &'a mut [u8],
+        keys: &'a [Option<&'a PreparedKey>],
+    ) -> CheckedBatch<'a> {
+        let input_bytes = ops.iter().map(|op| u64::from(op.input.len)).sum();
+        CheckedBatch { suite, direction, ops, arena, keys, input_bytes }
     }
 
     /// Sets the status of an operation; the rest of an operation cannot be changed any more.

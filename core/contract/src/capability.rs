@@ -132,6 +132,13 @@ impl Cost {
         Cost { batch_ns, op_ns, byte_ns }
     }
 
+    /// The cost of an engine that takes `factor` times as long.
+    #[inline]
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Cost {
+        Cost { batch_ns: self.batch_ns * factor, op_ns: self.op_ns * factor, byte_ns: self.byte_ns * factor }
+    }
+
     /// The predicted nanoseconds for `ops` operations with `bytes` bytes of input together.
     #[inline]
     pub fn predict_ns(&self, ops: u64, bytes: u64) -> f64 {
@@ -173,6 +180,15 @@ impl EngineKind {
         EngineKind::Peer,
         EngineKind::Fault,
     ];
+}
+
+impl EngineKind {
+    /// Whether engines of this kind can fail by themselves: devices and other processes, which die, hang or lie. Those on
+    /// this processor share the fate of the program.
+    #[inline]
+    pub const fn can_fail(self) -> bool {
+        matches!(self, EngineKind::Gpu | EngineKind::Token | EngineKind::Service | EngineKind::Fault)
+    }
 }
 
 impl fmt::Display for EngineKind {

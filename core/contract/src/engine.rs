@@ -25,6 +25,12 @@ pub trait Engine: Send + Sync {
     /// `Refused` with `KeyUnsuitable` when the bytes do not suit the suite; `EngineFault` when the engine fails.
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey>;
 
+    /// Prepares several keys for one suite; each has an outcome of its own, in the keys' order. Engines that can work on
+    /// several keys side by side have a version of their own.
+    fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
+        keys.iter().map(|key| self.prepare(key, suite)).collect()
+    }
+
     /// Opens a queue: one per core or stream, so that it needs no locks.
     ///
     /// # Errors

@@ -58,6 +58,8 @@ pub enum Refusal {
     KeyPolicy(Reason),
     /// A wrapped key did not unwrap: wrong wrapping key or damaged bytes.
     UnwrapFailed,
+    /// The batch was cancelled before it was begun.
+    Cancelled,
     /// A suite's known-answer test failed on this engine, so the engine may not run it.
     SelfTestFailed(Suite),
 }
@@ -109,6 +111,10 @@ pub enum FaultKind {
     Unfinished,
     /// The engine's answer was wrong.
     WrongResult,
+    /// The engine did not answer in time.
+    Stalled,
+    /// The engine panicked.
+    Panicked,
     /// The operating system gave no random bytes.
     Entropy,
 }
@@ -177,6 +183,7 @@ impl fmt::Display for Refusal {
             Refusal::KeyUnsuitable { suite, problem } => write!(f, "the key does not suit {suite}: {problem}"),
             Refusal::KeyUnknown => f.write_str(Reason::KeyUnknown.text()),
             Refusal::KeyPolicy(reason) => write!(f, "{reason}"),
+            Refusal::Cancelled => f.write_str("the batch was cancelled before it was begun"),
             Refusal::UnwrapFailed => {
                 f.write_str("the wrapped key does not unwrap: wrong wrapping key or damaged bytes")
             }
@@ -204,6 +211,8 @@ impl fmt::Display for FaultKind {
             FaultKind::Call(code) => write!(f, "a call failed with code {code}"),
             FaultKind::Unfinished => f.write_str("returned operations that it had not ended"),
             FaultKind::WrongResult => f.write_str("gave a wrong result"),
+            FaultKind::Stalled => f.write_str("did not answer in time"),
+            FaultKind::Panicked => f.write_str("panicked"),
             FaultKind::Entropy => f.write_str("the operating system gave no random bytes"),
         }
     }

@@ -19,6 +19,7 @@ pub mod limits;
 pub mod op;
 mod overlap;
 pub mod owned;
+mod parts;
 pub mod status;
 pub mod suite;
 

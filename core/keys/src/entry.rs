@@ -253,6 +253,36 @@ impl KeyEntry {
         }
     }
 
+    /// What was made of the key under that name, if it has been made.
+    #[inline]
+    pub fn prepared_before(&self, name: PreparedName) -> Option<&PreparedKey> {
+        match self.first.get() {
+            Some(form) if form.name == name => Some(&form.prepared),
+            _ => self.find(name).ok(),
+        }
+    }
+
+    /// Makes the form of that name of all these keys that lack it, in one go: `make_many` gets each such key's bytes
+    /// once, in any order of the entries, and returns as many outcomes. Failures are not kept, nor reported: who asks for
+    /// one of those keys by [`KeyEntry::prepared_as`] hears why.
+    pub fn prepare_all(
+        entries: &[&KeyEntry],
+        name: PreparedName,
+        make_many: impl FnOnce(&[KeyMaterial<'_>]) -> Vec<Result<PreparedKey>>,
+    ) {
+        let mut lacking: Vec<&KeyEntry> =
+            entries.iter().copied().filter(|entry| entry.prepared_before(name).is_none()).collect();
+        lacking.sort_unstable_by_key(|entry| core::ptr::from_ref(*entry));
+        lacking.dedup_by_key(|entry| core::ptr::from_ref(*entry));
+        let materials: Vec<KeyMaterial<'_>> = lacking.iter().map(|entry| entry.material()).collect();
+        for (entry, prepared) in lacking.iter().zip(make_many(&materials)) {
+            if let Ok(prepared) = prepared {
+                // A form too many is not kept either.
+                let _ = entry.prepared_as(name, |_| Ok(prepared));
+            }
+        }
+    }
+
     pub(crate) fn material(&self) -> KeyMaterial<'_> {
         KeyMaterial { form: self.cold.form, bytes: &self.cold.bytes }
     }
@@ -426,6 +456,27 @@ mod tests {
             }
         }
         assert_eq!(made.load(Ordering::Relaxed), 12);
+    }
+
+    #[test]
+    fn keys_that_lack_a_form_are_made_in_one_go_and_once() {
+        let keys: Vec<KeyEntry> = (0..5).map(|_| entry(KeyPolicy::default())).collect();
+        let name = PreparedName::new(2, suite("blowfish-cbc"));
+        assert!(keys[1].prepared_as(name, |_| Ok(PreparedKey::new(100u32))).is_ok());
+        let asked: Vec<&KeyEntry> = [0, 3, 1, 3, 4, 0].map(|index| &keys[index]).to_vec();
+        let mut made = 0;
+        KeyEntry::prepare_all(&asked, name, |materials| {
+            assert!(materials.iter().all(|material| material.bytes == [7; 16]));
+            made = materials.len() as u32;
+            let failure = Error::Refused(ciphermill_contract::Refusal::KeyUnknown);
+            (0..made).map(|n| if n == 1 { Err(failure.clone()) } else { Ok(PreparedKey::new(n)) }).collect()
+        });
+        assert_eq!(made, 3, "each key without the form once");
+        let value = |key: &KeyEntry| key.prepared_before(name).map(|form| *form.state::<u32>().expect("a number"));
+        assert_eq!((value(&keys[1]), value(&keys[2])), (Some(100), None));
+        let mut values: Vec<_> = [0, 3, 4].map(|index| value(&keys[index])).to_vec();
+        values.sort_unstable();
+        assert_eq!(values, [None, Some(0), Some(2)], "the one that failed is not kept");
     }
 
     #[test]

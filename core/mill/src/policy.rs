@@ -1,5 +1,7 @@
 //! What a mill allows, and what a single run asks for.
 
+use std::time::Duration;
+
 use ciphermill_contract::EngineKinds;
 
 /// What a mill allows.
@@ -11,11 +13,18 @@ pub struct Policy {
     pub engines: EngineKinds,
     /// When engines have to pass their known-answer tests.
     pub self_test: SelfTest,
+    /// How far engines are believed afterwards.
+    pub trust: TrustPolicy,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy { legacy: false, engines: EngineKinds::ALL, self_test: SelfTest::OnFirstUse }
+        Policy {
+            legacy: false,
+            engines: EngineKinds::ALL,
+            self_test: SelfTest::OnFirstUse,
+            trust: TrustPolicy::default(),
+        }
     }
 }
 
@@ -30,6 +39,36 @@ pub enum SelfTest {
     Never,
 }
 
+/// How far engines are believed once they have passed their known-answer tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrustPolicy {
+    /// One of so many batches is recomputed on another engine and compared; zero for none.
+    pub witness_every: u32,
+    /// Operations of such a batch that are recomputed at most.
+    pub witness_ops_max: u32,
+    /// An engine that can fail stalls when it has not answered within so many times the predicted time …
+    pub stall_factor: u32,
+    /// … and within this time at least.
+    pub stall_min: Duration,
+    /// The length of an engine's first quarantine; each further one is twice as long …
+    pub quarantine_min: Duration,
+    /// … up to this.
+    pub quarantine_max: Duration,
+}
+
+impl Default for TrustPolicy {
+    fn default() -> TrustPolicy {
+        TrustPolicy {
+            witness_every: 4096,
+            witness_ops_max: 256,
+            stall_factor: 10,
+            stall_min: Duration::from_millis(100),
+            quarantine_min: Duration::from_millis(100),
+            quarantine_max: Duration::from_secs(600),
+        }
+    }
+}
+
 /// What one run asks for beyond the mill's policy.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
@@ -37,10 +76,13 @@ pub struct RunOptions<'a> {
     pub engine: Option<&'a str>,
     /// Kinds of engines that may run this batch.
     pub kinds: EngineKinds,
+    /// The time from now in which the batch should be done. A batch that has not been begun by then is not begun at
+    /// all; one that is late while it runs is finished.
+    pub deadline: Option<Duration>,
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        RunOptions { engine: None, kinds: EngineKinds::ALL }
+        RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None }
     }
 }

@@ -1,7 +1,9 @@
 //! `decide`: from a batch's shape and the candidates' costs to a [`Route`] with its reason.
 //!
-//! The cost model is `C1 + C2 · ops + C3 · bytes + backlog` (Lindemann and Smith 2001, section 4.1). Break-even sizes
-//! follow from it; there are no thresholds.
+//! The cost model is `C1 + C2 · ops + C3 · bytes + wake-up + backlog` (Lindemann and Smith 2001, section 4.1).
+//! Break-even sizes follow from it; there are no thresholds. It is linear in operations and bytes, so of a batch's
+//! lengths only their sum and the longest matter here; how far an engine is off for short or long ones is learnt live
+//! ([`crate::learn`]).
 
 use core::fmt;
 
@@ -20,6 +22,8 @@ pub struct Request {
     pub kinds: EngineKinds,
     /// The engine that the caller insists on, as an index into the mill's engines.
     pub pinned: Option<usize>,
+    /// Nanoseconds from now in which the batch should be done.
+    pub deadline_ns: Option<f64>,
 }
 
 /// An engine that can run the suite in the direction asked for.
@@ -31,8 +35,10 @@ pub struct Candidate {
     pub name: &'static str,
     /// Its kind.
     pub kind: EngineKind,
-    /// What a batch costs on it.
+    /// What a batch costs on it, corrected by what was measured of late.
     pub cost: Cost,
+    /// Nanoseconds until a thread or device that sleeps begins; zero for engines on the caller's own thread.
+    pub wakeup_ns: f64,
     /// Nanoseconds of work that it still has to do first.
     pub backlog_ns: f64,
     /// The longest input in bytes that it takes.
@@ -68,6 +74,10 @@ pub enum RouteReason {
         /// What that one would probably take, in nanoseconds.
         runner_up_ns: f64,
     },
+    /// No engine is predicted to meet the deadline; this one is the least late.
+    LeastLate,
+    /// It was slower than its own figures of late and is tried again, to see whether it still is.
+    Probe,
 }
 
 /// Why there is no route: each candidate was ruled out.
@@ -93,33 +103,34 @@ pub enum Verdict {
 ///
 /// # Errors
 /// [`NoRoute`] when every candidate is ruled out; [`explain`] says why.
-pub fn decide(request: &Request, candidates: &[Candidate]) -> Result<Route, NoRoute> {
-    let mut best: Option<(&Candidate, f64)> = None;
-    let mut second: Option<(&Candidate, f64)> = None;
+pub fn decide(request: &Request, candidates: impl IntoIterator<Item = Candidate>) -> Result<Route, NoRoute> {
+    let mut best: Option<(Candidate, f64)> = None;
+    let mut second: Option<(&'static str, f64)> = None;
     for candidate in candidates {
-        let Verdict::Predicted(predicted_ns) = judge(request, candidate) else { continue };
+        let Verdict::Predicted(predicted_ns) = judge(request, &candidate) else { continue };
         if best.is_none_or(|(_, best_ns)| predicted_ns < best_ns) {
-            second = best;
+            second = best.map(|(candidate, ns)| (candidate.name, ns));
             best = Some((candidate, predicted_ns));
         } else if second.is_none_or(|(_, second_ns)| predicted_ns < second_ns) {
-            second = Some((candidate, predicted_ns));
+            second = Some((candidate.name, predicted_ns));
         }
     }
     let (chosen, predicted_ns) = best.ok_or(NoRoute)?;
     let reason = match (request.pinned, second) {
         (Some(_), _) => RouteReason::Pinned,
-        (None, Some((other, runner_up_ns))) => RouteReason::Fastest { runner_up: other.name, runner_up_ns },
+        _ if request.deadline_ns.is_some_and(|deadline_ns| predicted_ns > deadline_ns) => RouteReason::LeastLate,
+        (None, Some((runner_up, runner_up_ns))) => RouteReason::Fastest { runner_up, runner_up_ns },
         (None, None) => RouteReason::Only,
     };
     Ok(Route { engine: chosen.engine, name: chosen.name, predicted_ns, reason })
 }
 
 /// What [`decide`] thinks of each candidate, in their order.
-pub fn explain<'c>(
-    request: &'c Request,
-    candidates: &'c [Candidate],
-) -> impl Iterator<Item = (&'c Candidate, Verdict)> + 'c {
-    candidates.iter().map(|candidate| (candidate, judge(request, candidate)))
+pub fn explain(
+    request: &Request,
+    candidates: impl IntoIterator<Item = Candidate>,
+) -> impl Iterator<Item = (Candidate, Verdict)> {
+    candidates.into_iter().map(|candidate| (candidate, judge(request, &candidate)))
 }
 
 fn judge(request: &Request, candidate: &Candidate) -> Verdict {
@@ -132,7 +143,8 @@ fn judge(request: &Request, candidate: &Candidate) -> Verdict {
     } else if !candidate.trusted {
         Verdict::NotTrusted
     } else {
-        Verdict::Predicted(candidate.cost.predict_ns(request.ops, request.bytes) + candidate.backlog_ns)
+        let work_ns = candidate.cost.predict_ns(request.ops, request.bytes);
+        Verdict::Predicted(work_ns + candidate.wakeup_ns + candidate.backlog_ns)
     }
 }
 
@@ -144,6 +156,8 @@ impl fmt::Display for RouteReason {
             RouteReason::Fastest { runner_up, runner_up_ns } => {
                 write!(f, "predicted fastest; {runner_up} would take {:.1} µs", runner_up_ns / 1000.0)
             }
+            RouteReason::LeastLate => f.write_str("no engine is predicted to meet the deadline; the least late"),
+            RouteReason::Probe => f.write_str("was slow of late and is tried again"),
         }
     }
 }
@@ -161,7 +175,7 @@ impl fmt::Display for Verdict {
             Verdict::NotPinned => f.write_str("another engine is pinned"),
             Verdict::KindForbidden => f.write_str("its kind is forbidden by policy or key"),
             Verdict::InputTooLong => f.write_str("an input is longer than it takes"),
-            Verdict::NotTrusted => f.write_str("failed its known-answer test"),
+            Verdict::NotTrusted => f.write_str("failed its known-answer test or is in quarantine"),
         }
     }
 }
@@ -180,6 +194,7 @@ mod tests {
                 name: "",
                 kind: EngineKind::ALL[kind],
                 cost: Cost::new(batch_ns, op_ns, byte_ns),
+                wakeup_ns: backlog_ns / 7.0,
                 backlog_ns,
                 input_len_max,
                 trusted,
@@ -205,6 +220,7 @@ mod tests {
                 input_len_max,
                 kinds: EngineKinds::from_bits(kinds),
                 pinned,
+                deadline_ns: (bytes % 3 == 0).then_some(ops as f64 * 20.0),
             },
         )
     }
@@ -212,13 +228,13 @@ mod tests {
     proptest! {
         #[test]
         fn the_choice_is_allowed_and_none_is_faster(request in request(), candidates in candidates()) {
-            let predicted: Vec<(usize, f64)> = explain(&request, &candidates)
+            let predicted: Vec<(usize, f64)> = explain(&request, candidates.clone())
                 .filter_map(|(candidate, verdict)| match verdict {
                     Verdict::Predicted(ns) => Some((candidate.engine, ns)),
                     _ => None,
                 })
                 .collect();
-            match decide(&request, &candidates) {
+            match decide(&request, candidates.clone()) {
                 Err(NoRoute) => prop_assert!(predicted.is_empty()),
                 Ok(route) => {
                     let chosen = candidates[route.engine];
@@ -229,18 +245,21 @@ mod tests {
                     if let RouteReason::Fastest { runner_up_ns, .. } = route.reason {
                         prop_assert!(runner_up_ns >= route.predicted_ns && predicted.len() > 1);
                     }
-                    prop_assert_eq!(route.reason == RouteReason::Only, request.pinned.is_none() && predicted.len() == 1);
+                    let late = request.deadline_ns.is_some_and(|deadline_ns| route.predicted_ns > deadline_ns);
+                    let free = request.pinned.is_none();
+                    prop_assert_eq!(route.reason == RouteReason::LeastLate, free && late);
+                    prop_assert_eq!(route.reason == RouteReason::Only, free && !late && predicted.len() == 1);
                 }
             }
         }
 
         #[test]
         fn more_backlog_never_attracts_work(request in request(), candidates in candidates(), more in 1.0..1e6f64) {
-            let Ok(before) = decide(&request, &candidates) else { return Ok(()) };
+            let Ok(before) = decide(&request, candidates.clone()) else { return Ok(()) };
             for index in (0..candidates.len()).filter(|index| *index != before.engine) {
                 let mut busier = candidates.clone();
                 busier[index].backlog_ns += more;
-                let after = decide(&request, &busier).expect("nothing was ruled out");
+                let after = decide(&request, busier).expect("nothing was ruled out");
                 prop_assert_eq!(after.engine, before.engine);
             }
         }

@@ -51,12 +51,6 @@ impl Lanes {
         };
         Ok(Lanes { info, capabilities: capabilities::of(&kernels), kernels })
     }
-
-    /// Prepares several keys for a suite, side by side where that takes less time than one after the other: ciphers whose
-    /// key set-up is a long chain of lookups. Each key has an outcome of its own, in the keys' order.
-    pub fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
-        prepare::prepare_many(&self.kernels, &self.capabilities, keys, suite)
-    }
 }
 
 impl Engine for Lanes {
@@ -70,6 +64,12 @@ impl Engine for Lanes {
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
         prepare::prepare(&self.kernels, &self.capabilities, key, suite)
+    }
+
+    /// Side by side where that takes less time than one after the other: ciphers whose key set-up is a long chain of
+    /// lookups.
+    fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
+        prepare::prepare_many(&self.kernels, &self.capabilities, keys, suite)
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

@@ -1,0 +1,129 @@
+//! The engines of a mill: what is known of each, and which of them run a suite. Engines join and leave while it is open.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
+use ciphermill_contract::{Direction, Engine, EngineKinds, Suite};
+use ciphermill_router::{Candidate, Correction, SIZE_CLASSES, Sample};
+
+use crate::costs::Costs;
+use crate::health::Health;
+use crate::isolate::Drivers;
+use crate::trust::Trust;
+
+/// An engine within a mill. It outlives its removal for as long as batches run on it.
+pub(crate) struct EngineSlot {
+    /// Given once; an engine that joins later never gets the number of one that left, so no key prepared for one is
+    /// handed to the other.
+    pub(crate) number: u16,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) trust: Trust,
+    pub(crate) health: Health,
+    pub(crate) learned: Learned,
+    /// Threads that run it, when it is of a kind that can fail.
+    pub(crate) drivers: Drivers,
+}
+
+impl EngineSlot {
+    pub(crate) fn new(number: u16, engine: Arc<dyn Engine>) -> Arc<EngineSlot> {
+        let info = engine.info();
+        tracing::info!(engine = info.name, version = %info.version, kernels = ?info.kernels, "engine joins");
+        let drivers = Drivers::new(info.parallelism);
+        let (trust, health, learned) = (Trust::new(), Health::new(), Learned::new());
+        Arc::new(EngineSlot { number, engine, trust, health, learned, drivers })
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.engine.info().name
+    }
+
+    /// Whether it is run on a thread of its own, from copies.
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.engine.info().kind.can_fail()
+    }
+}
+
+/// The engines at one moment, and for each suite and direction those that run it.
+pub(crate) struct EngineSet {
+    pub(crate) slots: Vec<Arc<EngineSlot>>,
+    /// By `2 · ordinal + direction`; `engine` is an index into `slots`.
+    plans: Vec<Vec<Candidate>>,
+}
+
+impl EngineSet {
+    /// The set of these engines, with what `costs` knows of them.
+    pub(crate) fn new(slots: Vec<Arc<EngineSlot>>, kinds: EngineKinds, costs: &Costs) -> EngineSet {
+        let mut plans = vec![Vec::new(); 2 * SUITE_ORDINALS_MAX];
+        for (index, slot) in slots.iter().enumerate() {
+            let info = slot.engine.info();
+            if !kinds.contains(info.kind) {
+                continue;
+            }
+            for capability in slot.engine.capabilities() {
+                for (suite, direction) in pairs(capability.suites) {
+                    let plan = &mut plans[place(suite, direction)];
+                    let known = plan.iter().any(|candidate: &Candidate| candidate.engine == index);
+                    if known || !capability.covers(suite, direction) {
+                        continue;
+                    }
+                    let measured = costs.find(info, suite, direction);
+                    plan.push(Candidate {
+                        engine: index,
+                        name: info.name,
+                        kind: info.kind,
+                        cost: measured.unwrap_or(capability.prior),
+                        wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
+                        backlog_ns: 0.0,
+                        input_len_max: capability.input_len_max as u64,
+                        trusted: true,
+                    });
+                }
+            }
+        }
+        EngineSet { slots, plans }
+    }
+
+    pub(crate) fn plan(&self, suite: Suite, direction: Direction) -> &[Candidate] {
+        &self.plans[place(suite, direction)]
+    }
+
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.name() == name)
+    }
+}
+
+fn pairs(suites: &'static [Suite]) -> impl Iterator<Item = (Suite, Direction)> {
+    suites.iter().flat_map(|suite| [(*suite, Direction::Encrypt), (*suite, Direction::Decrypt)])
+}
+
+/// Where a suite and direction stand in tables that are indexed by both.
+#[inline]
+pub(crate) fn place(suite: Suite, direction: Direction) -> usize {
+    2 * suite.ordinal() + direction as usize
+}
+
+/// How far an engine is off its figures, for each suite, direction and class of sizes.
+pub(crate) struct Learned {
+    corrections: Box<[OnceLock<Box<[AtomicU64; SIZE_CLASSES]>>]>,
+}
+
+impl Learned {
+    fn new() -> Learned {
+        Learned { corrections: (0..2 * SUITE_ORDINALS_MAX).map(|_| OnceLock::new()).collect() }
+    }
+
+    #[inline]
+    pub(crate) fn correction(&self, place: usize, class: usize) -> Correction {
+        let known = self.corrections[place].get();
+        known.map_or_else(Correction::default, |all| Correction::from_bits(all[class].load(Ordering::Relaxed)))
+    }
+
+    /// Threads that measure at the same moment may lose a measurement to each other; there are more.
+    pub(crate) fn observe(&self, place: usize, class: usize, predicted_ns: f64, actual_ns: f64, sample: Sample) {
+        let all = self.corrections[place].get_or_init(|| Box::new([const { AtomicU64::new(0) }; SIZE_CLASSES]));
+        let before = Correction::from_bits(all[class].load(Ordering::Relaxed));
+        let after = before.observe(predicted_ns, actual_ns, sample);
+        all[class].store(after.to_bits(), Ordering::Relaxed);
+    }
+}
