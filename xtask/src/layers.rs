@@ -77,6 +77,12 @@ const RULES: &[Rule] = &[
         why: "the one place that knows every engine, and nothing above them",
     },
     Rule {
+        who: "engines/fault",
+        may: &["core/contract"],
+        tests_may: &["engines/conformance", "vectors"],
+        why: "the test double gets the engine that it wraps by value",
+    },
+    Rule {
         who: "engines/*",
         may: &["core/contract", "core/memory"],
         tests_may: &["engines/conformance", "vectors"],
@@ -281,6 +287,7 @@ mod tests {
             ("engines/library", "engines/conformance", Need::Test),
             ("engines/library", "vectors", Need::Test),
             ("engines/all", "engines/library", Need::Normal),
+            ("engines/fault", "engines/conformance", Need::Test),
             ("lab/peers", "core/contract", Need::Build),
             ("doors/table", "core/mill", Need::Normal),
             ("doors/table", "engines/all", Need::Test),
@@ -306,6 +313,7 @@ mod tests {
             ("engines/library", "engines/reference", Need::Normal),
             ("engines/library", "engines/conformance", Need::Normal),
             ("engines/reference", "vectors", Need::Build),
+            ("engines/fault", "core/memory", Need::Normal),
             ("vectors", "core/memory", Need::Normal),
             ("doors/table", "engines/all", Need::Normal),
             ("doors/table", "lab/methods", Need::Normal),
