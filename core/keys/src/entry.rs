@@ -60,14 +60,9 @@ impl fmt::Debug for KeyCheckValue {
 pub struct PreparedName(u64);
 
 impl PreparedName {
-    /// The form that the engine at index `engine` of its mill makes for `suite`.
-    ///
-    /// # Panics
-    ///
-    /// For an index of [`ENGINES_MAX`] or more; no mill has so many.
+    /// The form that the engine with number `engine` in its mill makes for `suite`.
     #[inline]
-    pub const fn new(engine: usize, suite: Suite) -> PreparedName {
-        assert!(engine < ENGINES_MAX);
+    pub const fn new(engine: u16, suite: Suite) -> PreparedName {
         let radix = match suite {
             Suite::Fpe(ff1) => ff1.radix,
             _ => 0,
@@ -224,7 +219,7 @@ impl KeyEntry {
         KeyCheckValue::of(&self.cold.bytes)
     }
 
-    /// What the engine at index `engine` made of the key for `suite`; `make` makes it the first time. Lock-free from
+    /// What the engine with number `engine` made of the key for `suite`; `make` makes it the first time. Lock-free from
     /// then on. Threads that ask at the same moment may each make it; the first stays.
     ///
     /// # Errors
@@ -233,7 +228,7 @@ impl KeyEntry {
     #[inline]
     pub fn prepared(
         &self,
-        engine: usize,
+        engine: u16,
         suite: Suite,
         make: impl FnOnce(&KeyMaterial<'_>) -> Result<PreparedKey>,
     ) -> Result<&PreparedKey> {
@@ -439,14 +434,14 @@ mod tests {
     fn a_form_is_made_once_for_each_engine_and_suite() {
         let entry = entry(KeyPolicy::default());
         let made = AtomicUsize::new(0);
-        let ask = |engine: usize, name: &str| {
+        let ask = |engine: u16, name: &str| {
             let value = (engine, name.to_owned());
             let prepared = entry.prepared(engine, suite(name), |key| {
                 assert_eq!(key.bytes, [7; 16]);
                 made.fetch_add(1, Ordering::Relaxed);
                 Ok(PreparedKey::new(value.clone()))
             });
-            assert_eq!(prepared.unwrap().state::<(usize, String)>(), Some(&value));
+            assert_eq!(prepared.unwrap().state::<(u16, String)>(), Some(&value));
         };
         for _ in 0..3 {
             for engine in 0..3 {

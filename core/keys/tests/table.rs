@@ -236,7 +236,7 @@ fn readers_never_see_a_wrong_or_dead_key() {
                         at = (at * 5 + 7) % KEYS;
                         let (key, value) = *names[at].lock().unwrap();
                         let Some(entry) = lease.entry(key) else { continue };
-                        let made = entry.prepared(reader, suite("aes-128-cbc"), |material| {
+                        let made = entry.prepared(reader as u16, suite("aes-128-cbc"), |material| {
                             Ok(PreparedKey::new(material.bytes.to_vec()))
                         });
                         assert_eq!(made.unwrap().state::<Vec<u8>>().unwrap(), &key_bytes(value));

@@ -32,7 +32,15 @@ impl Costs {
     }
 
     /// Takes in what `suite` costs in `direction` on an engine with this version and kernel.
-    pub fn insert(&mut self, engine: &str, version: &str, kernel: &str, suite: Suite, direction: Direction, cost: Cost) {
+    pub fn insert(
+        &mut self,
+        engine: &str,
+        version: &str,
+        kernel: &str,
+        suite: Suite,
+        direction: Direction,
+        cost: Cost,
+    ) {
         let made = Made { version: version.to_owned(), kernel: kernel.to_owned() };
         self.measured.insert((engine.to_owned(), place(suite, direction)), (made, cost));
     }

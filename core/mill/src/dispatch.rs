@@ -1,25 +1,43 @@
-//! The way of a batch through the mill: check, lease, route, prepare, run, account.
+//! The way of a batch through the mill: check, lease, route, prepare, run, account; and again elsewhere for what an
+//! engine failed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{
-    Batch, CheckedBatch, EngineKinds, Error, KeyMaterial, OpStatus, PreparedKey, Reason, Result, Suite,
-};
+use ciphermill_contract::{Batch, CheckedBatch, EngineKinds, Error, OpStatus, PreparedKey, Reason, Result};
 use ciphermill_keys::{KeyEntry, KeyLease, PreparedName};
-use ciphermill_router::{Candidate, Request, Route, decide};
+use ciphermill_router::Route;
 use smallvec::SmallVec;
 
+use crate::engines::{EngineSet, EngineSlot};
+use crate::execute::prepare_lacking;
 use crate::mill::Shared;
-use crate::policy::{RunOptions, SelfTest};
+use crate::policy::RunOptions;
+use crate::queues::{Open, Queues};
 use crate::report::Report;
-use crate::session::Queues;
 
 /// Operations whose keys fit on the stack; larger batches take one allocation each for entries and prepared keys.
 const INLINE_OPS: usize = 32;
 
-type Entries<'l> = SmallVec<[Option<&'l KeyEntry>; INLINE_OPS]>;
-type Prepared<'l> = SmallVec<[Option<&'l PreparedKey>; INLINE_OPS]>;
+pub(crate) type Entries<'l> = SmallVec<[Option<&'l KeyEntry>; INLINE_OPS]>;
+pub(crate) type Prepared<'l> = SmallVec<[Option<&'l PreparedKey>; INLINE_OPS]>;
+
+/// One batch on its way.
+pub(crate) struct Way<'w> {
+    pub(crate) shared: &'w Shared,
+    pub(crate) set: &'w EngineSet,
+    pub(crate) open: &'w mut Open,
+    /// Counts the batches of these queues.
+    pub(crate) tick: u32,
+    pub(crate) pinned: Option<usize>,
+    pub(crate) deadline_ns: Option<f64>,
+    /// Engines that have failed this batch, a bit for each index.
+    pub(crate) excluded: u32,
+    /// What the last of them failed with.
+    pub(crate) fault: Option<Error>,
+    /// Where operations of this batch were last run.
+    pub(crate) last: Option<Route>,
+}
 
 impl Queues {
     /// Runs a batch; [`crate::Session::run`] documents it.
@@ -29,58 +47,72 @@ impl Queues {
         if suite.is_legacy() && !shared.policy.legacy {
             return Err(Error::Refused(Refusal::LegacyDisabled(suite)));
         }
+        let (set, open, tick) = self.begin(shared);
         let pinned = match options.engine {
             None => None,
-            Some(name) => Some(
-                shared.engine_index(name).ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))?,
-            ),
+            Some(name) => {
+                Some(set.index_of(name).ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))?)
+            }
         };
-        let plan = shared.plan(suite, batch.direction());
-        let plan_kinds = kinds_of(plan, options.kinds, pinned);
+        let deadline_ns = options.deadline.map(|deadline| deadline.as_nanos() as f64);
+        Way { pinned, deadline_ns, ..Way::new(shared, set, open, tick) }.run(&mut batch, options.kinds)
+    }
+}
+
+impl<'w> Way<'w> {
+    /// The way of a batch with no wishes.
+    pub(crate) fn new(shared: &'w Shared, set: &'w EngineSet, open: &'w mut Open, tick: u32) -> Way<'w> {
+        Way { shared, set, open, tick, pinned: None, deadline_ns: None, excluded: 0, fault: None, last: None }
+    }
+
+    fn run(&mut self, batch: &mut CheckedBatch<'_>, kinds: EngineKinds) -> Result<Report> {
+        let plan_kinds = self.kinds_of_plan(batch, kinds);
         if plan_kinds.is_empty() {
-            return Err(Error::Refused(Refusal::NoEngine(suite, batch.direction())));
+            return Err(Error::Refused(Refusal::NoEngine(batch.suite(), batch.direction())));
         }
-        if !suite.needs_key() {
-            let route = self.run_round(shared, &mut batch, &[], plan_kinds, pinned)?;
-            return Ok(account(&mut batch, route));
+        if !batch.suite().needs_key() {
+            let route = self.run_keyless(batch, plan_kinds)?;
+            return Ok(account(batch, route));
         }
+        let shared = self.shared;
         let lease = shared.keys.lease();
-        if let Some(route) = self.run_unrestricted(shared, &mut batch, &lease, plan_kinds, pinned)? {
-            return Ok(account(&mut batch, route));
+        if let Some(route) = self.run_unrestricted(batch, &lease, plan_kinds)? {
+            return Ok(account(batch, route));
         }
         let mut entries = Entries::with_capacity(batch.len());
-        let kinds = lease_keys(shared, &mut batch, &lease, plan_kinds, &mut entries);
+        let kinds = self.lease_keys(batch, &lease, plan_kinds, &mut entries);
         let route = match kinds {
-            Some(kinds) => self.run_round(shared, &mut batch, &entries, kinds, pinned),
-            None => self.run_rounds(shared, &mut batch, &entries, plan_kinds, pinned),
+            Some(kinds) => self.run_round(batch, &lease, &entries, kinds),
+            None => self.run_rounds(batch, &lease, &entries, plan_kinds),
         };
         match route {
-            Ok(route) => Ok(account(&mut batch, route)),
+            Ok(route) => Ok(account(batch, route)),
             Err(error) => {
-                put_back(&batch, &entries);
+                put_back(batch, &entries);
                 Err(error)
             }
         }
     }
 
-    /// The usual case: every key is there, may be held by any of the engines, has no budget, and is prepared in one go.
-    /// `None` when that is not so; nothing has happened then.
+    /// The usual case: every key is there, may be held by any of the engines, has no budget, and is prepared in one go
+    /// for an engine on this processor. `None` when that is not so; nothing has happened then.
     fn run_unrestricted(
         &mut self,
-        shared: &Shared,
         batch: &mut CheckedBatch<'_>,
         lease: &KeyLease<'_>,
         plan_kinds: EngineKinds,
-        pinned: Option<usize>,
     ) -> Result<Option<Route>> {
-        let route = choose(shared, batch, plan_kinds, pinned)?;
-        let slot = &shared.engines[route.engine];
+        let choice = self.choose(batch, plan_kinds)?;
+        let slot = &self.set.slots[choice.route.engine];
+        if slot.is_isolated() {
+            return Ok(None);
+        }
         let (suite, direction) = (batch.suite(), batch.direction());
-        let now_unix_s = if shared.keys.any_expiry() { now_unix_s() } else { 0 };
-        let name = PreparedName::new(route.engine, suite);
-        let prepare = |material: &KeyMaterial<'_>| slot.engine.prepare(material, suite);
+        let now_unix_s = if self.shared.keys.any_expiry() { now_unix_s() } else { 0 };
+        let name = PreparedName::new(slot.number, suite);
         let mut prepared = Prepared::from_elem(None, batch.len());
-        for (op, place) in batch.ops().iter().zip(prepared.iter_mut()) {
+        let mut lacking: Vec<(usize, &KeyEntry)> = Vec::new();
+        for (index, (op, place)) in batch.ops().iter().zip(prepared.iter_mut()).enumerate() {
             let Some(entry) = lease.entry(op.key) else { return Ok(None) };
             if !entry.is_free() {
                 let Ok(own_kinds) = entry.check(suite, direction, now_unix_s) else { return Ok(None) };
@@ -88,43 +120,63 @@ impl Queues {
                     return Ok(None);
                 }
             }
-            let Ok(key) = entry.prepared_as(name, prepare) else { return Ok(None) };
-            *place = Some(key);
+            *place = entry.prepared_before(name);
+            if place.is_none() {
+                lacking.push((index, entry));
+            }
         }
-        let queue = self.on(route.engine, slot)?;
-        queue.run(&mut batch.attach_keys(&prepared)?);
-        Ok(Some(route))
+        if !lacking.is_empty() {
+            prepare_lacking(slot, name, suite, lacking.iter().map(|(_, entry)| *entry));
+            for (index, entry) in lacking {
+                prepared[index] = entry.prepared_before(name);
+                if prepared[index].is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        if self.run_once(batch, &choice, Some(lease), &prepared, plan_kinds)? == 0 {
+            return Ok(Some(choice.route));
+        }
+        let entries: Entries<'_> = batch.ops().iter().map(|op| lease.entry(op.key)).collect();
+        self.run_round(batch, lease, &entries, plan_kinds).map(Some)
     }
 
-    /// Runs the pending operations on one engine.
+    /// Runs the pending operations, all on one engine unless that fails some of them.
     fn run_round(
         &mut self,
-        shared: &Shared,
         batch: &mut CheckedBatch<'_>,
+        lease: &KeyLease<'_>,
         entries: &[Option<&KeyEntry>],
         kinds: EngineKinds,
-        pinned: Option<usize>,
     ) -> Result<Route> {
-        let route = choose(shared, batch, kinds, pinned)?;
-        let slot = &shared.engines[route.engine];
-        let queue = self.on(route.engine, slot)?;
-        let mut prepared = Prepared::with_capacity(entries.len());
-        let suite = batch.suite();
-        let name = PreparedName::new(route.engine, suite);
-        let prepare = |material: &KeyMaterial<'_>| slot.engine.prepare(material, suite);
-        for (index, entry) in entries.iter().enumerate() {
-            let key = entry.map(|entry| entry.prepared_as(name, prepare));
-            prepared.push(match key {
-                None => None,
-                Some(Ok(key)) => Some(key),
-                Some(Err(error)) => {
-                    refuse(batch, index, &error);
-                    None
-                }
-            });
+        loop {
+            let choice = match self.choose(batch, kinds) {
+                Ok(choice) => choice,
+                Err(error) => return self.nobody_left(batch, error),
+            };
+            let slot = &self.set.slots[choice.route.engine];
+            let prepared = if slot.is_isolated() { Prepared::new() } else { prepare(slot, batch, entries) };
+            match self.run_once(batch, &choice, Some(lease), &prepared, kinds) {
+                Ok(0) => return Ok(choice.route),
+                Ok(_) => {}
+                Err(error) => self.exclude(choice.route.engine, error),
+            }
         }
-        queue.run(&mut batch.attach_keys(&prepared)?);
-        Ok(route)
+    }
+
+    /// The same for suites without keys.
+    fn run_keyless(&mut self, batch: &mut CheckedBatch<'_>, kinds: EngineKinds) -> Result<Route> {
+        loop {
+            let choice = match self.choose(batch, kinds) {
+                Ok(choice) => choice,
+                Err(error) => return self.nobody_left(batch, error),
+            };
+            match self.run_once(batch, &choice, None, &[], kinds) {
+                Ok(0) => return Ok(choice.route),
+                Ok(_) => {}
+                Err(error) => self.exclude(choice.route.engine, error),
+            }
+        }
     }
 
     /// Runs a batch whose keys may not all be held by the same kinds of engines: round by round, in each those
@@ -132,11 +184,10 @@ impl Queues {
     #[cold]
     fn run_rounds(
         &mut self,
-        shared: &Shared,
         batch: &mut CheckedBatch<'_>,
+        lease: &KeyLease<'_>,
         entries: &[Option<&KeyEntry>],
         plan_kinds: EngineKinds,
-        pinned: Option<usize>,
     ) -> Result<Route> {
         loop {
             let mut kinds = plan_kinds;
@@ -151,97 +202,91 @@ impl Queues {
                     kinds = joint;
                 }
             }
-            let route = self.run_round(shared, batch, entries, kinds, pinned);
+            let route = self.run_round(batch, lease, entries, kinds);
             held.iter().for_each(|index| batch.set_status(*index, OpStatus::Pending));
             if held.is_empty() || route.is_err() {
                 return route;
             }
         }
     }
+
+    /// Notes that an engine has failed this batch and with what.
+    pub(crate) fn exclude(&mut self, index: usize, fault: Error) {
+        self.excluded |= 1 << index;
+        self.fault = Some(fault);
+    }
+
+    /// What becomes of a batch that no engine (any more) may run. Operations that an engine began are its fault.
+    #[cold]
+    fn nobody_left(&mut self, batch: &mut CheckedBatch<'_>, error: Error) -> Result<Route> {
+        let fault = self.fault.take().unwrap_or(error);
+        let Some(route) = self.last.take() else { return Err(fault) };
+        batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
+        if batch.ops().iter().any(|op| op.status.is_done()) { Ok(route) } else { Err(fault) }
+    }
+
+    /// Finds every operation's key and asks its policy. Operations that may not run get their status here.
+    ///
+    /// Returns the kinds of engines that all keys agree on, `None` when they do not.
+    fn lease_keys<'l>(
+        &self,
+        batch: &mut CheckedBatch<'_>,
+        lease: &'l KeyLease<'_>,
+        plan_kinds: EngineKinds,
+        entries: &mut Entries<'l>,
+    ) -> Option<EngineKinds> {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let now_unix_s = if self.shared.keys.any_expiry() { now_unix_s() } else { 0 };
+        let mut kinds = Some(plan_kinds);
+        for index in 0..batch.len() {
+            let found = match lease.entry(batch.ops()[index].key) {
+                None => Err(Reason::KeyUnknown),
+                Some(entry) => entry.check(suite, direction, now_unix_s).map(|own_kinds| (entry, own_kinds)),
+            };
+            let found = found.and_then(|(entry, own_kinds)| {
+                if own_kinds.intersect(plan_kinds).is_empty() {
+                    Err(Reason::KeyEngine)
+                } else if entry.has_budget() && entry.spend(1) == 0 {
+                    Err(Reason::KeyBudget)
+                } else {
+                    Ok((entry, own_kinds))
+                }
+            });
+            match found {
+                Ok((entry, own_kinds)) => {
+                    kinds = kinds.map(|kinds| kinds.intersect(own_kinds)).filter(|kinds| !kinds.is_empty());
+                    entries.push(Some(entry));
+                }
+                Err(reason) => {
+                    batch.set_status(index, OpStatus::Refused(reason));
+                    entries.push(None);
+                }
+            }
+        }
+        kinds
+    }
 }
 
-/// Kinds of engines among the candidates.
-fn kinds_of(plan: &[Candidate], allowed: EngineKinds, pinned: Option<usize>) -> EngineKinds {
-    plan.iter()
-        .filter(|candidate| pinned.is_none_or(|pinned| pinned == candidate.engine))
-        .fold(EngineKinds::NONE, |kinds, candidate| kinds.with(candidate.kind))
-        .intersect(allowed)
-}
-
-/// Finds every operation's key and asks its policy. Operations that may not run get their status here.
-///
-/// Returns the kinds of engines that all keys agree on, `None` when they do not.
-fn lease_keys<'l>(
-    shared: &Shared,
-    batch: &mut CheckedBatch<'_>,
-    lease: &'l KeyLease<'_>,
-    plan_kinds: EngineKinds,
-    entries: &mut Entries<'l>,
-) -> Option<EngineKinds> {
-    let (suite, direction) = (batch.suite(), batch.direction());
-    let now_unix_s = if shared.keys.any_expiry() { now_unix_s() } else { 0 };
-    let mut kinds = Some(plan_kinds);
-    for index in 0..batch.len() {
-        let found = match lease.entry(batch.ops()[index].key) {
-            None => Err(Reason::KeyUnknown),
-            Some(entry) => entry.check(suite, direction, now_unix_s).map(|own_kinds| (entry, own_kinds)),
-        };
-        let found = found.and_then(|(entry, own_kinds)| {
-            if own_kinds.intersect(plan_kinds).is_empty() {
-                Err(Reason::KeyEngine)
-            } else if entry.has_budget() && entry.spend(1) == 0 {
-                Err(Reason::KeyBudget)
-            } else {
-                Ok((entry, own_kinds))
+/// Every pending operation's key, prepared for the engine. Operations whose key it refuses get their status here.
+fn prepare<'l>(slot: &EngineSlot, batch: &mut CheckedBatch<'_>, entries: &[Option<&'l KeyEntry>]) -> Prepared<'l> {
+    let suite = batch.suite();
+    let name = PreparedName::new(slot.number, suite);
+    prepare_lacking(slot, name, suite, entries.iter().flatten().copied());
+    let mut prepared = Prepared::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        let key = entry.map(|entry| entry.prepared_as(name, |material| slot.engine.prepare(material, suite)));
+        prepared.push(match key {
+            None => None,
+            Some(Ok(key)) => Some(key),
+            Some(Err(error)) => {
+                if batch.ops()[index].status.is_pending() {
+                    batch.set_status(index, refusal(&error));
+                }
+                None
             }
         });
-        match found {
-            Ok((entry, own_kinds)) => {
-                kinds = kinds.map(|kinds| kinds.intersect(own_kinds)).filter(|kinds| !kinds.is_empty());
-                entries.push(Some(entry));
-            }
-            Err(reason) => {
-                batch.set_status(index, OpStatus::Refused(reason));
-                entries.push(None);
-            }
-        }
     }
-    kinds
-}
-
-/// Asks the router, and again when the engine that it names fails its known-answer test.
-fn choose(shared: &Shared, batch: &CheckedBatch<'_>, kinds: EngineKinds, pinned: Option<usize>) -> Result<Route> {
-    let (suite, direction) = (batch.suite(), batch.direction());
-    let plan = shared.plan(suite, direction);
-    let bytes = batch.input_bytes();
-    let unlimited = plan.iter().all(|candidate| candidate.input_len_max >= bytes);
-    let input_len_max = if unlimited { 0 } else { longest_input(batch) };
-    let request = Request { ops: batch.len() as u64, bytes, input_len_max, kinds, pinned };
-    loop {
-        let trusted = plan.iter().all(|candidate| shared.engines[candidate.engine].trust.allows(suite));
-        let route = if trusted {
-            decide(&request, plan)
-        } else {
-            let allowed = |candidate: &Candidate| shared.engines[candidate.engine].trust.allows(suite);
-            let plan: Vec<Candidate> =
-                plan.iter().map(|candidate| Candidate { trusted: allowed(candidate), ..*candidate }).collect();
-            decide(&request, &plan)
-        };
-        let route = route.map_err(|_| no_route(suite, batch, trusted))?;
-        let slot = &shared.engines[route.engine];
-        if shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
-            return Ok(route);
-        }
-        slot.trust.test(slot.engine.as_ref(), suite);
-    }
-}
-
-fn no_route(suite: Suite, batch: &CheckedBatch<'_>, trusted: bool) -> Error {
-    Error::Refused(if trusted { Refusal::NoEngine(suite, batch.direction()) } else { Refusal::SelfTestFailed(suite) })
-}
-
-fn longest_input(batch: &CheckedBatch<'_>) -> u64 {
-    batch.ops().iter().map(|op| u64::from(op.input.len)).max().unwrap_or(0)
+    prepared
 }
 
 /// Gives the operations that were never begun back to their keys' budgets.
@@ -254,15 +299,13 @@ fn put_back(batch: &CheckedBatch<'_>, entries: &[Option<&KeyEntry>]) {
     }
 }
 
-/// Gives an operation the status that a key which could not be prepared earns it.
+/// The status that a key which could not be prepared earns its operation.
 #[cold]
-fn refuse(batch: &mut CheckedBatch<'_>, index: usize, error: &Error) {
-    let status = match error {
-        Error::EngineFault(_) | Error::Exhausted(_) => OpStatus::EngineFault,
+pub(crate) fn refusal(error: &Error) -> OpStatus {
+    match error {
         Error::Misuse(_) | Error::Refused(_) => OpStatus::Refused(Reason::KeyUnsuitable),
         _ => OpStatus::EngineFault,
-    };
-    batch.set_status(index, status);
+    }
 }
 
 /// Counts outcomes. An operation that an engine left pending is that engine's fault.
@@ -275,6 +318,6 @@ fn account(batch: &mut CheckedBatch<'_>, route: Route) -> Report {
     Report { route, done, failed }
 }
 
-fn now_unix_s() -> u64 {
+pub(crate) fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

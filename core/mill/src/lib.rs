@@ -21,18 +21,29 @@
 //! prepared for that engine (once in a key's life), runs it and accounts for every operation.
 #![forbid(unsafe_code)]
 
+mod choose;
+mod copies;
+mod costs;
 mod dispatch;
+mod engines;
+mod execute;
+mod health;
+mod isolate;
 mod mill;
 pub mod null;
 mod policy;
+mod queues;
 mod report;
 mod session;
 mod trust;
+mod witness;
 
 pub use ciphermill_contract as contract;
 pub use ciphermill_keys::{KeyPolicy, KeyTable};
 pub use ciphermill_router::{Route, RouteReason, Verdict};
+pub use costs::Costs;
+pub use health::Trouble;
 pub use mill::{Mill, MillBuilder};
-pub use policy::{Policy, RunOptions, SelfTest};
+pub use policy::{Policy, RunOptions, SelfTest, TrustPolicy};
 pub use report::{EngineReport, Report, SelfTestState, SuiteReport};
 pub use session::Session;

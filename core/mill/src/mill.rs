@@ -1,17 +1,22 @@
 //! The mill and how it is opened.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::limits::{ENGINES_MAX, SUITE_ORDINALS_MAX};
-use ciphermill_contract::{Batch, Direction, Engine, EngineKinds, Error, Result, Suite};
-use ciphermill_keys::KeyTable;
-use ciphermill_router::{Candidate, Request, Verdict, explain};
+use ciphermill_contract::limits::ENGINES_MAX;
+use ciphermill_contract::{Batch, Direction, Engine, Error, KeyId, Result, Suite};
+use ciphermill_keys::{KeyTable, PreparedName};
+use ciphermill_router::{Request, Verdict, explain, size_class};
 
-use crate::policy::{Policy, RunOptions, SelfTest};
+use crate::costs::Costs;
+use crate::dispatch::Way;
+use crate::engines::{EngineSet, EngineSlot, place};
+use crate::execute::prepare_lacking;
+use crate::policy::{Policy, RunOptions, SelfTest, TrustPolicy};
+use crate::queues::Queues;
 use crate::report::{EngineReport, Report, SelfTestState, SuiteReport};
-use crate::session::{Queues, Session};
-use crate::trust::Trust;
+use crate::session::Session;
 
 /// Idle sessions that a mill keeps for callers of [`Mill::run`].
 const IDLE_SESSIONS_MAX: usize = 64;
@@ -23,17 +28,15 @@ pub struct Mill {
 }
 
 pub(crate) struct Shared {
-    pub(crate) engines: Vec<EngineSlot>,
+    engines: RwLock<Arc<EngineSet>>,
+    /// Counts the changes of `engines`.
+    pub(crate) epoch: AtomicU64,
+    /// Engines that ever joined.
+    joined: AtomicU64,
     pub(crate) keys: KeyTable,
     pub(crate) policy: Policy,
-    /// Candidates for each suite and direction, by `2 · ordinal + direction`.
-    plans: Vec<Vec<Candidate>>,
+    costs: Costs,
     idle: Mutex<Vec<Queues>>,
-}
-
-pub(crate) struct EngineSlot {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) trust: Trust,
 }
 
 /// Collects what a mill is opened with.
@@ -42,6 +45,7 @@ pub struct MillBuilder {
     engines: Vec<Arc<dyn Engine>>,
     keys: Option<KeyTable>,
     policy: Policy,
+    costs: Costs,
 }
 
 impl MillBuilder {
@@ -80,6 +84,20 @@ impl MillBuilder {
         self
     }
 
+    /// Sets what batches cost on this machine's engines, as measured before.
+    #[must_use]
+    pub fn costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    /// Sets how far engines are believed.
+    #[must_use]
+    pub fn trust(mut self, trust: TrustPolicy) -> Self {
+        self.policy.trust = trust;
+        self
+    }
+
     /// Sets when known-answer tests run.
     #[must_use]
     pub fn self_test(mut self, self_test: SelfTest) -> Self {
@@ -92,24 +110,16 @@ impl MillBuilder {
     /// # Errors
     /// `Exhausted` for more than [`ENGINES_MAX`] engines; `Refused` when two engines have the same name.
     pub fn open(self) -> Result<Mill> {
-        if self.engines.len() > ENGINES_MAX {
-            return Err(Error::exhausted("ENGINES_MAX", ENGINES_MAX, self.engines.len()));
-        }
-        for (index, engine) in self.engines.iter().enumerate() {
-            let name = engine.info().name;
-            if self.engines[..index].iter().any(|other| other.info().name == name) {
-                return Err(Error::Refused(Refusal::EngineUnavailable(format!("{name}, given twice"))));
-            }
-        }
-        let engines: Vec<EngineSlot> =
-            self.engines.into_iter().map(|engine| EngineSlot { engine, trust: Trust::new() }).collect();
-        for slot in &engines {
-            let info = slot.engine.info();
-            tracing::info!(engine = info.name, version = %info.version, kernels = ?info.kernels, "engine opened");
-        }
-        let plans = plans(&engines, self.policy.engines);
-        let keys = self.keys.unwrap_or_default();
-        let shared = Shared { engines, keys, policy: self.policy, plans, idle: Mutex::default() };
+        let shared = Shared {
+            engines: RwLock::new(Arc::new(EngineSet::new(Vec::new(), self.policy.engines, &self.costs))),
+            epoch: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
+            keys: self.keys.unwrap_or_default(),
+            policy: self.policy,
+            costs: self.costs,
+            idle: Mutex::default(),
+        };
+        shared.change(self.engines, None)?;
         let mill = Mill { shared: Arc::new(shared) };
         if self.policy.self_test == SelfTest::AtOpen {
             mill.self_test(|_, _, _| {});
@@ -118,52 +128,39 @@ impl MillBuilder {
     }
 }
 
-/// Which engines run each suite in each direction.
-fn plans(engines: &[EngineSlot], kinds: EngineKinds) -> Vec<Vec<Candidate>> {
-    let mut plans = vec![Vec::new(); 2 * SUITE_ORDINALS_MAX];
-    for (index, slot) in engines.iter().enumerate() {
-        let info = slot.engine.info();
-        if !kinds.contains(info.kind) {
-            continue;
-        }
-        for capability in slot.engine.capabilities() {
-            for (suite, direction) in pairs(capability.suites) {
-                let plan = &mut plans[place(suite, direction)];
-                let known = plan.iter().any(|candidate: &Candidate| candidate.engine == index);
-                if known || !capability.covers(suite, direction) {
-                    continue;
-                }
-                plan.push(Candidate {
-                    engine: index,
-                    name: info.name,
-                    kind: info.kind,
-                    cost: capability.prior,
-                    backlog_ns: 0.0,
-                    input_len_max: capability.input_len_max as u64,
-                    trusted: true,
-                });
-            }
-        }
-    }
-    plans
-}
-
-fn pairs(suites: &'static [Suite]) -> impl Iterator<Item = (Suite, Direction)> {
-    suites.iter().flat_map(|suite| [(*suite, Direction::Encrypt), (*suite, Direction::Decrypt)])
-}
-
-#[inline]
-fn place(suite: Suite, direction: Direction) -> usize {
-    2 * suite.ordinal() + direction as usize
-}
-
 impl Shared {
-    pub(crate) fn plan(&self, suite: Suite, direction: Direction) -> &[Candidate] {
-        &self.plans[place(suite, direction)]
+    /// The engines as they are now.
+    pub(crate) fn engines(&self) -> Arc<EngineSet> {
+        // Nothing in there can be half done.
+        Arc::clone(&self.engines.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn engine_index(&self, name: &str) -> Option<usize> {
-        self.engines.iter().position(|slot| slot.engine.info().name == name)
+    /// Lets engines join and one leave.
+    fn change(&self, joining: Vec<Arc<dyn Engine>>, leaving: Option<&str>) -> Result<()> {
+        let mut engines = self.engines.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slots: Vec<Arc<EngineSlot>> = engines.slots.clone();
+        if let Some(name) = leaving {
+            let index = engines.index_of(name);
+            let index = index.ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))?;
+            tracing::info!(engine = name, "engine leaves");
+            slots.remove(index);
+        }
+        if slots.len() + joining.len() > ENGINES_MAX {
+            return Err(Error::exhausted("ENGINES_MAX", ENGINES_MAX, slots.len() + joining.len()));
+        }
+        for engine in joining {
+            let name = engine.info().name;
+            if slots.iter().any(|slot| slot.name() == name) {
+                return Err(Error::Refused(Refusal::EngineUnavailable(format!("{name}, given twice"))));
+            }
+            let number = self.joined.fetch_add(1, Ordering::Relaxed);
+            let number = u16::try_from(number)
+                .map_err(|_| Error::exhausted("engines that ever joined", u16::MAX.into(), number as usize))?;
+            slots.push(EngineSlot::new(number, engine));
+        }
+        *engines = Arc::new(EngineSet::new(slots, self.policy.engines, &self.costs));
+        self.epoch.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<Queues>> {
@@ -218,9 +215,15 @@ impl Mill {
     /// What the router thinks of each engine for `ops` operations of `len` bytes.
     pub fn explain(&self, suite: Suite, direction: Direction, ops: u64, len: u64) -> Vec<(&'static str, Verdict)> {
         let kinds = self.shared.policy.engines;
-        let request = Request { ops, bytes: ops * len, input_len_max: len, kinds, pinned: None };
-        let plan = self.shared.plan(suite, direction);
-        explain(&request, plan).map(|(candidate, verdict)| (candidate.name, verdict)).collect()
+        let bytes = ops.saturating_mul(len);
+        let request = Request { ops, bytes, input_len_max: len, kinds, pinned: None, deadline_ns: None };
+        let mut queues = Queues::default();
+        let (set, open, tick) = queues.begin(&self.shared);
+        let way = Way::new(&self.shared, set, open, tick);
+        let (place, class) = (place(suite, direction), size_class(ops, bytes));
+        let plan = set.plan(suite, direction);
+        let candidates = plan.iter().map(|candidate| way.as_of_now(candidate, place, class));
+        explain(&request, candidates).map(|(candidate, verdict)| (candidate.name, verdict)).collect()
     }
 
     /// Runs the known-answer test of every suite on every engine. `progress` hears of each result.
@@ -228,9 +231,9 @@ impl Mill {
     /// Returns how many tests failed.
     pub fn self_test(&self, mut progress: impl FnMut(&'static str, Suite, SelfTestState)) -> usize {
         let mut failed = 0;
-        for slot in &self.shared.engines {
+        for slot in &self.shared.engines().slots {
             for suite in suites_of(slot.engine.as_ref()) {
-                let state = slot.trust.test(slot.engine.as_ref(), suite);
+                let state = slot.test(suite, &self.shared.policy.trust);
                 failed += usize::from(state == SelfTestState::Failed);
                 progress(slot.engine.info().name, suite, state);
             }
@@ -240,7 +243,49 @@ impl Mill {
 
     /// The mill's engines, what they run and how their self-tests ended.
     pub fn engines(&self) -> Vec<EngineReport> {
-        self.shared.engines.iter().map(describe).collect()
+        self.shared.engines().slots.iter().map(|slot| describe(slot)).collect()
+    }
+
+    /// Lets an engine join. Sessions see it with their next batch.
+    ///
+    /// # Errors
+    /// `Exhausted` beyond [`ENGINES_MAX`] engines; `Refused` when there is one of that name.
+    pub fn add_engine(&self, engine: Arc<dyn Engine>) -> Result<()> {
+        self.shared.change(vec![engine], None)
+    }
+
+    /// Lets an engine leave. Batches that are on it finish there, or elsewhere if it fails them; no batch that begins
+    /// later goes to it.
+    ///
+    /// # Errors
+    /// `Refused` when there is no engine of that name.
+    pub fn remove_engine(&self, name: &str) -> Result<()> {
+        self.shared.change(Vec::new(), Some(name))
+    }
+
+    /// Has keys prepared for a suite by every engine of this mill that may hold them and runs it, side by side where an
+    /// engine can; otherwise the first batch that uses a key does that. Returns how many forms there are then.
+    ///
+    /// Keys that are unknown, that policy keeps from an engine, or that an engine refuses are passed over: the
+    /// operations that use them say why.
+    pub fn prepare(&self, suite: Suite, keys: &[KeyId]) -> usize {
+        let lease = self.shared.keys.lease();
+        let engines = self.shared.engines();
+        let directions = [Direction::Encrypt, Direction::Decrypt];
+        let runs = |engine: usize| {
+            let of = |direction| engines.plan(suite, direction).iter().any(|candidate| candidate.engine == engine);
+            directions.into_iter().any(of)
+        };
+        let mut forms = 0;
+        for (_, slot) in engines.slots.iter().enumerate().filter(|(index, slot)| runs(*index) && !slot.is_isolated()) {
+            let kind = slot.engine.info().kind;
+            let held: Vec<_> =
+                keys.iter().filter_map(|key| lease.entry(*key)).filter(|key| key.engines().contains(kind)).collect();
+            let name = PreparedName::new(slot.number, suite);
+            prepare_lacking(slot, name, suite, held.iter().copied());
+            forms += held.iter().filter(|key| key.prepared_before(name).is_some()).count();
+        }
+        forms
     }
 }
 

@@ -22,7 +22,7 @@ impl NullEngine {
         Arc::new(NullEngine {
             info: EngineInfo {
                 name: "null",
-                kind: EngineKind::Fault,
+                kind: EngineKind::Peer,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 parallelism: 1,
                 kernels: Vec::new(),

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::{Batch, Completed, EngineQueue, Error, OwnedBatch, QueueHint, Result, Ticket};
+use ciphermill_contract::{Batch, Completed, Error, OwnedBatch, Result, Ticket};
 
-use crate::mill::{EngineSlot, Shared};
+use crate::mill::Shared;
 use crate::policy::RunOptions;
+use crate::queues::Queues;
 use crate::report::Report;
 
 /// Batches that a session keeps until they are polled.
@@ -17,27 +18,6 @@ pub struct Session {
     queues: Queues,
     next_ticket: u64,
     completed: Vec<Completed>,
-}
-
-/// One queue on each engine, opened when first needed.
-#[derive(Default)]
-pub(crate) struct Queues {
-    queues: Vec<Option<Box<dyn EngineQueue>>>,
-}
-
-impl Queues {
-    /// The queue on the engine at `index`.
-    pub(crate) fn on(&mut self, index: usize, slot: &EngineSlot) -> Result<&mut dyn EngineQueue> {
-        if self.queues.len() <= index {
-            self.queues.resize_with(index + 1, || None);
-        }
-        let place = &mut self.queues[index];
-        let queue = match place.take() {
-            Some(queue) => queue,
-            None => slot.engine.queue(QueueHint::default())?,
-        };
-        Ok(place.insert(queue).as_mut())
-    }
 }
 
 impl Session {

@@ -11,7 +11,7 @@ use crate::{CBC, import, mill, op, suite};
 fn a_batch_goes_where_it_is_predicted_to_be_fastest() {
     let mill = mill([mark("library", 1), bulk("gpu", 2)]);
     let key = import(&mill, KeyPolicy::default());
-    for (count, winner) in [(1, 1u8), (100, 1), (2_000, 2)] {
+    for (count, winner) in [(1, 1u8), (100, 1), (2_000, 1), (20_000, 2)] {
         let mut ops: Vec<_> = (0..count).map(|index| op(key, index)).collect();
         let mut arena = vec![0u8; 16 * count];
         let report = mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");

@@ -1,0 +1,119 @@
+//! From a batch to the engine that runs it: what the router is told, and what is asked of an engine before it is believed.
+
+use ciphermill_contract::error::Refusal;
+use ciphermill_contract::{CheckedBatch, Cost, EngineKinds, Error, Result};
+use ciphermill_router::{Candidate, Request, Route, RouteReason, Sample, decide, size_class};
+
+use crate::dispatch::Way;
+use crate::engines::place;
+use crate::policy::SelfTest;
+
+/// One of so many batches goes to an engine that was slow of late and would be the fastest by its own figures.
+const PROBE_EVERY: u32 = 128;
+
+/// A probe may take so many times as long as the best route …
+const PROBE_FACTOR_MAX: f64 = 16.0;
+
+/// … and this long.
+const PROBE_NS_MAX: f64 = 5e6;
+
+/// A route and what it takes to learn from it.
+pub(crate) struct Choice {
+    pub(crate) route: Route,
+    /// The engine's own figures.
+    pub(crate) cost: Cost,
+    /// Where its correction stands.
+    pub(crate) place: usize,
+    pub(crate) class: usize,
+}
+
+impl Choice {
+    pub(crate) fn sample(&self) -> Sample {
+        if self.route.reason == RouteReason::Probe { Sample::Probe } else { Sample::Routed }
+    }
+}
+
+impl Way<'_> {
+    /// Kinds of engines that could run the batch.
+    pub(crate) fn kinds_of_plan(&self, batch: &CheckedBatch<'_>, allowed: EngineKinds) -> EngineKinds {
+        self.set
+            .plan(batch.suite(), batch.direction())
+            .iter()
+            .filter(|candidate| self.pinned.is_none_or(|pinned| pinned == candidate.engine))
+            .fold(EngineKinds::NONE, |kinds, candidate| kinds.with(candidate.kind))
+            .intersect(allowed)
+    }
+
+    /// The candidate with its cost as learnt, its backlog and its standing.
+    #[inline]
+    pub(crate) fn as_of_now(&self, candidate: &Candidate, place: usize, class: usize) -> Candidate {
+        let slot = &self.set.slots[candidate.engine];
+        let suite_allowed = slot.trust.allows_place(place);
+        Candidate {
+            cost: candidate.cost.scaled(slot.learned.correction(place, class).factor()),
+            backlog_ns: slot.drivers.backlog_ns(),
+            trusted: suite_allowed && slot.health.allows() && self.excluded & 1 << candidate.engine == 0,
+            ..*candidate
+        }
+    }
+
+    /// Asks the router, and again when the engine that it names fails its known-answer test.
+    pub(crate) fn choose(&self, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> Result<Choice> {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let plan = self.set.plan(suite, direction);
+        let (ops, bytes) = (batch.len() as u64, batch.input_bytes());
+        let unlimited = plan.iter().all(|candidate| candidate.input_len_max >= bytes);
+        let input_len_max = if unlimited { 0 } else { longest_input(batch) };
+        let (pinned, deadline_ns) = (self.pinned, self.deadline_ns);
+        let request = Request { ops, bytes, input_len_max, kinds, pinned, deadline_ns };
+        let (place, class) = (place(suite, direction), size_class(ops, bytes));
+        loop {
+            let now = |candidate: &Candidate| self.as_of_now(candidate, place, class);
+            let route = decide(&request, plan.iter().map(now)).map_err(|_| self.no_route(batch))?;
+            let route = self.probe(&request, route, plan, place, class).unwrap_or(route);
+            let slot = &self.set.slots[route.engine];
+            if slot.health.readmits() {
+                slot.trust.forget();
+            }
+            if self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
+                let figures = plan.iter().find(|candidate| candidate.engine == route.engine);
+                let cost = figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| candidate.cost);
+                return Ok(Choice { route, cost, place, class });
+            }
+            slot.test(suite, &self.shared.policy.trust);
+        }
+    }
+
+    /// Now and then, an engine that is taken to be slow although its figures say that it would be the fastest.
+    #[inline]
+    fn probe(&self, request: &Request, best: Route, plan: &[Candidate], place: usize, class: usize) -> Option<Route> {
+        if self.tick % PROBE_EVERY != PROBE_EVERY / 2 || plan.len() < 2 || best.reason == RouteReason::Pinned {
+            return None;
+        }
+        let limit_ns = (best.predicted_ns * PROBE_FACTOR_MAX).min(PROBE_NS_MAX);
+        plan.iter().find_map(|figures| {
+            let slot = &self.set.slots[figures.engine];
+            let now = self.as_of_now(figures, place, class);
+            let hoped_ns = figures.cost.predict_ns(request.ops, request.bytes) + now.wakeup_ns + now.backlog_ns;
+            let feared = decide(request, [now]).ok()?;
+            let worth = slot.learned.correction(place, class).is_slow()
+                && figures.engine != best.engine
+                && hoped_ns < best.predicted_ns
+                && feared.predicted_ns <= limit_ns;
+            worth.then_some(Route { reason: RouteReason::Probe, ..feared })
+        })
+    }
+
+    fn no_route(&self, batch: &CheckedBatch<'_>) -> Error {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let distrusted = self.set.plan(suite, direction).iter().any(|candidate| {
+            let slot = &self.set.slots[candidate.engine];
+            !slot.trust.allows(suite) || !slot.health.allows()
+        });
+        Error::Refused(if distrusted { Refusal::SelfTestFailed(suite) } else { Refusal::NoEngine(suite, direction) })
+    }
+}
+
+fn longest_input(batch: &CheckedBatch<'_>) -> u64 {
+    batch.ops().iter().map(|op| u64::from(op.input.len)).max().unwrap_or(0)
+}

@@ -1,0 +1,65 @@
+//! A thread's queues on a mill's engines.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ciphermill_contract::{EngineQueue, QueueHint, Result};
+
+use crate::engines::{EngineSet, EngineSlot};
+use crate::mill::Shared;
+
+/// One queue on each engine, opened when first needed, and the engines as they were when this thread last looked.
+#[derive(Default)]
+pub(crate) struct Queues {
+    set: Option<Arc<EngineSet>>,
+    epoch: u64,
+    open: Open,
+    tick: u32,
+}
+
+/// Open queues, each with its engine's number.
+#[derive(Default)]
+pub(crate) struct Open(Vec<(u16, Box<dyn EngineQueue>)>);
+
+impl Queues {
+    /// The engines as they are now, the queues on them, and the number of this batch. Queues on engines that have left
+    /// are closed here.
+    #[inline]
+    pub(crate) fn begin(&mut self, shared: &Shared) -> (&EngineSet, &mut Open, u32) {
+        self.tick = self.tick.wrapping_add(1);
+        let epoch = shared.epoch.load(Ordering::Acquire);
+        if self.epoch != epoch || self.set.is_none() {
+            self.follow(shared, epoch);
+        }
+        let set = self.set.get_or_insert_with(|| shared.engines());
+        (set, &mut self.open, self.tick)
+    }
+
+    #[cold]
+    fn follow(&mut self, shared: &Shared, epoch: u64) {
+        let set = shared.engines();
+        self.open.0.retain(|(number, _)| set.slots.iter().any(|slot| slot.number == *number));
+        self.set = Some(set);
+        self.epoch = epoch;
+    }
+}
+
+impl Open {
+    /// The queue on this engine.
+    #[inline]
+    pub(crate) fn on(&mut self, slot: &EngineSlot) -> Result<&mut dyn EngineQueue> {
+        let place = match self.0.iter().position(|(number, _)| *number == slot.number) {
+            Some(place) => place,
+            None => {
+                self.0.push((slot.number, slot.engine.queue(QueueHint::default())?));
+                self.0.len() - 1
+            }
+        };
+        Ok(self.0[place].1.as_mut())
+    }
+
+    /// Closes the queue on this engine, if one is open: whatever state it was left in.
+    pub(crate) fn close(&mut self, slot: &EngineSlot) {
+        self.0.retain(|(number, _)| *number != slot.number);
+    }
+}

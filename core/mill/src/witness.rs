@@ -1,0 +1,150 @@
+//! Witnesses: now and then what an engine answered is computed again on another and compared.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::{CheckedBatch, EngineKinds, Error, OpStatus, Result};
+use ciphermill_keys::{KeyLease, PreparedName};
+
+use crate::choose::Choice;
+use crate::copies::Copied;
+use crate::dispatch::{Prepared, Way};
+use crate::engines::{EngineSlot, place};
+use crate::execute::prepare_lacking;
+use crate::health::Trouble;
+use crate::report::SelfTestState;
+
+impl Way<'_> {
+    /// Whether this batch is one of those that are recomputed. Directions that never give the same answer twice are not.
+    #[inline]
+    pub(crate) fn witness_is_due(&self, batch: &CheckedBatch<'_>) -> bool {
+        let every = self.shared.policy.trust.witness_every;
+        every != 0 && self.tick.is_multiple_of(every) && !batch.suite().is_randomized(batch.direction())
+    }
+
+    /// Compares what an engine answered with what another makes of the same `inputs`. When the engine was wrong, all
+    /// its work on this batch is undone and it goes into quarantine.
+    ///
+    /// Returns how many operations are to be run elsewhere; `left` when the answers agree or nobody could be asked.
+    #[cold]
+    pub(crate) fn compare(
+        &mut self,
+        batch: &mut CheckedBatch<'_>,
+        mut inputs: Copied,
+        choice: &Choice,
+        lease: Option<&KeyLease<'_>>,
+        kinds: EngineKinds,
+        left: usize,
+    ) -> Result<usize> {
+        let accused = choice.route.engine;
+        let Some(witness) = self.other_engine(batch, kinds, &[accused]) else { return Ok(left) };
+        let policy = self.shared.policy.trust;
+        let stride = inputs.batch.ops.len().div_ceil(policy.witness_ops_max.max(1) as usize).max(1);
+        let phase = (self.tick / policy.witness_every.max(1)) as usize % stride;
+        let Some(answer) = self.recompute(&mut inputs, |index| index % stride == phase, witness, lease)? else {
+            return Ok(left);
+        };
+        let Some(op) = answer.differs_from(batch) else { return Ok(left) };
+        let (slot, witness_slot) = (&self.set.slots[accused], &self.set.slots[witness]);
+        tracing::error!(
+            engine = slot.name(), witness = witness_slot.name(), suite = %batch.suite(), op, "answers differ"
+        );
+        if !self.is_wrong(batch, &mut inputs, op, (accused, witness), lease, kinds)? {
+            witness_slot.health.quarantine(witness_slot.name(), Trouble::WrongResult, &policy);
+            return Ok(left);
+        }
+        slot.health.quarantine(slot.name(), Trouble::WrongResult, &policy);
+        self.exclude(accused, Error::fault(slot.name(), FaultKind::WrongResult));
+        inputs.restore(batch);
+        Ok(inputs.from.len())
+    }
+
+    /// Whether the first of two engines that disagree over an operation is the wrong one: by their known-answer tests,
+    /// else by a third engine's answer, else by their kinds; the reference is believed most.
+    fn is_wrong(
+        &mut self,
+        batch: &CheckedBatch<'_>,
+        inputs: &mut Copied,
+        op: usize,
+        (accused, witness): (usize, usize),
+        lease: Option<&KeyLease<'_>>,
+        kinds: EngineKinds,
+    ) -> Result<bool> {
+        let failed = |index: usize| {
+            self.set.slots[index].test(batch.suite(), &self.shared.policy.trust) == SelfTestState::Failed
+        };
+        let (accused_failed, witness_failed) = (failed(accused), failed(witness));
+        if accused_failed != witness_failed {
+            return Ok(accused_failed);
+        }
+        if let Some(third) = self.other_engine(batch, kinds, &[accused, witness]) {
+            let at = inputs.from.iter().position(|index| *index as usize == op);
+            if let Some(answer) = self.recompute(inputs, |index| Some(index) == at, third, lease)?
+                && answer.batch.ops.iter().all(|op| !matches!(op.status, OpStatus::Pending | OpStatus::EngineFault))
+            {
+                return Ok(answer.differs_from(batch).is_some());
+            }
+        }
+        let kind = |index: usize| self.set.slots[index].engine.info().kind as u8;
+        Ok(kind(accused) >= kind(witness))
+    }
+
+    /// The fastest engine on this processor beside `but` that may run the batch.
+    fn other_engine(&self, batch: &CheckedBatch<'_>, kinds: EngineKinds, but: &[usize]) -> Option<usize> {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let bytes = batch.input_bytes();
+        let ns = |engine: &usize| {
+            let plan = self.set.plan(suite, direction);
+            let figures = plan.iter().find(|candidate| candidate.engine == *engine);
+            figures.map_or(f64::MAX, |candidate| candidate.cost.predict_ns(batch.len() as u64, bytes))
+        };
+        self.set
+            .plan(suite, direction)
+            .iter()
+            .map(|candidate| self.as_of_now(candidate, place(suite, direction), 0))
+            .filter(|candidate| {
+                candidate.trusted
+                    && kinds.contains(candidate.kind)
+                    && !candidate.kind.can_fail()
+                    && candidate.input_len_max >= bytes
+                    && !but.contains(&candidate.engine)
+            })
+            .map(|candidate| candidate.engine)
+            .min_by(|a, b| ns(a).total_cmp(&ns(b)))
+    }
+
+    /// What an engine on this processor makes of those `inputs` that `wanted` takes; `None` when it cannot be used.
+    fn recompute(
+        &mut self,
+        inputs: &mut Copied,
+        wanted: impl Fn(usize) -> bool,
+        engine: usize,
+        lease: Option<&KeyLease<'_>>,
+    ) -> Result<Option<Copied>> {
+        let slot: &EngineSlot = &self.set.slots[engine];
+        let mut selected = inputs.select(wanted)?;
+        let mut batch = selected.batch.as_batch().check()?;
+        let suite = batch.suite();
+        let mut prepared = Prepared::new();
+        if let Some(lease) = lease {
+            let name = PreparedName::new(slot.number, suite);
+            let entries: Vec<_> = batch.ops().iter().map(|op| lease.entry(op.key)).collect();
+            prepare_lacking(slot, name, suite, entries.iter().flatten().copied());
+            for (index, entry) in entries.into_iter().enumerate() {
+                let key = entry.and_then(|entry| entry.prepared_before(name));
+                if key.is_none() {
+                    batch.set_status(index, OpStatus::EngineFault);
+                }
+                prepared.push(key);
+            }
+        }
+        let Ok(queue) = self.open.on(slot) else { return Ok(None) };
+        let mut with_keys = batch.attach_keys(&prepared)?;
+        if catch_unwind(AssertUnwindSafe(|| queue.run(&mut with_keys))).is_err() {
+            self.open.close(slot);
+            slot.health.quarantine(slot.name(), Trouble::Panic, &self.shared.policy.trust);
+            return Ok(None);
+        }
+        Ok(Some(selected))
+    }
+}
