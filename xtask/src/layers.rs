@@ -55,7 +55,7 @@ const RULES: &[Rule] = &[
     Rule {
         who: "core/mill",
         may: &["core/contract", "core/memory", "core/keys", "core/router", "vectors"],
-        tests_may: &[],
+        tests_may: &["engines/fault"],
         why: "the mill gets its engines by value, names none, and believes none before the vectors are answered",
     },
     Rule {
@@ -128,6 +128,12 @@ const EXCEPTIONS: &[Exception] = &[
         to: "engines/reference",
         kind: Need::Test,
         reason: "differential tests compare an engine with the reference",
+    },
+    Exception {
+        from: "core/mill",
+        to: "engines/reference",
+        kind: Need::Test,
+        reason: "schedules of faults are run around an engine that computes, and compared with it",
     },
     Exception {
         from: "lab/principles",

@@ -35,13 +35,13 @@ impl Choice {
 
 impl Way<'_> {
     /// Kinds of engines that could run the batch.
-    pub(crate) fn kinds_of_plan(&self, batch: &CheckedBatch<'_>, allowed: EngineKinds) -> EngineKinds {
+    pub(crate) fn kinds_of_plan(&self, batch: &CheckedBatch<'_>) -> EngineKinds {
         self.set
             .plan(batch.suite(), batch.direction())
             .iter()
             .filter(|candidate| self.pinned.is_none_or(|pinned| pinned == candidate.engine))
             .fold(EngineKinds::NONE, |kinds, candidate| kinds.with(candidate.kind))
-            .intersect(allowed)
+            .intersect(self.allowed)
     }
 
     /// The candidate with its cost as learnt, its backlog and its standing.

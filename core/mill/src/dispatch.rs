@@ -29,6 +29,8 @@ pub(crate) struct Way<'w> {
     pub(crate) open: &'w mut Open,
     /// Counts the batches of these queues.
     pub(crate) tick: u32,
+    /// Kinds of engines that the caller allows.
+    pub(crate) allowed: EngineKinds,
     pub(crate) pinned: Option<usize>,
     pub(crate) deadline_ns: Option<f64>,
     /// Engines that have failed this batch, a bit for each index.
@@ -55,18 +57,20 @@ impl Queues {
             }
         };
         let deadline_ns = options.deadline.map(|deadline| deadline.as_nanos() as f64);
-        Way { pinned, deadline_ns, ..Way::new(shared, set, open, tick) }.run(&mut batch, options.kinds)
+        let allowed = options.kinds;
+        Way { allowed, pinned, deadline_ns, ..Way::new(shared, set, open, tick) }.run(&mut batch)
     }
 }
 
 impl<'w> Way<'w> {
     /// The way of a batch with no wishes.
     pub(crate) fn new(shared: &'w Shared, set: &'w EngineSet, open: &'w mut Open, tick: u32) -> Way<'w> {
-        Way { shared, set, open, tick, pinned: None, deadline_ns: None, excluded: 0, fault: None, last: None }
+        let allowed = EngineKinds::ALL;
+        Way { shared, set, open, tick, allowed, pinned: None, deadline_ns: None, excluded: 0, fault: None, last: None }
     }
 
-    fn run(&mut self, batch: &mut CheckedBatch<'_>, kinds: EngineKinds) -> Result<Report> {
-        let plan_kinds = self.kinds_of_plan(batch, kinds);
+    fn run(&mut self, batch: &mut CheckedBatch<'_>) -> Result<Report> {
+        let plan_kinds = self.kinds_of_plan(batch);
         if plan_kinds.is_empty() {
             return Err(Error::Refused(Refusal::NoEngine(batch.suite(), batch.direction())));
         }
@@ -134,7 +138,7 @@ impl<'w> Way<'w> {
                 }
             }
         }
-        if self.run_once(batch, &choice, Some(lease), &prepared, plan_kinds)? == 0 {
+        if self.run_once(batch, &choice, Some(lease), &prepared)? == 0 {
             return Ok(Some(choice.route));
         }
         let entries: Entries<'_> = batch.ops().iter().map(|op| lease.entry(op.key)).collect();
@@ -156,7 +160,7 @@ impl<'w> Way<'w> {
             };
             let slot = &self.set.slots[choice.route.engine];
             let prepared = if slot.is_isolated() { Prepared::new() } else { prepare(slot, batch, entries) };
-            match self.run_once(batch, &choice, Some(lease), &prepared, kinds) {
+            match self.run_once(batch, &choice, Some(lease), &prepared) {
                 Ok(0) => return Ok(choice.route),
                 Ok(_) => {}
                 Err(error) => self.exclude(choice.route.engine, error),
@@ -171,7 +175,7 @@ impl<'w> Way<'w> {
                 Ok(choice) => choice,
                 Err(error) => return self.nobody_left(batch, error),
             };
-            match self.run_once(batch, &choice, None, &[], kinds) {
+            match self.run_once(batch, &choice, None, &[]) {
                 Ok(0) => return Ok(choice.route),
                 Ok(_) => {}
                 Err(error) => self.exclude(choice.route.engine, error),

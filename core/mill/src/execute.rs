@@ -3,13 +3,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
-    CheckedBatch, EngineKinds, EngineQueue, Error, KeyMaterial, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite,
+    CheckedBatch, EngineQueue, Error, KeyMaterial, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite,
 };
 use ciphermill_keys::{KeyEntry, KeyLease, OwnedKeyLease, PreparedName};
+use ciphermill_router::split::PARTS_MAX;
+use ciphermill_router::{Line, Split, size_class, split};
 
 use crate::choose::Choice;
 use crate::copies::{Copied, copy_pending};
@@ -22,6 +25,9 @@ use crate::isolate::{DriverQueue, Lost};
 /// what they cost.
 const TIMED_FROM_NS: f64 = 2_000.0;
 const TIMED_EVERY: u32 = 16;
+
+/// Batches that take fewer times the waking of a worker are not looked at for being split.
+const SPLIT_FROM_WAKEUPS: f64 = 2.0;
 
 /// The longest that a caller waits for an engine that can fail.
 const STALL_MAX: Duration = Duration::from_secs(600);
@@ -38,7 +44,6 @@ impl Way<'_> {
         choice: &Choice,
         lease: Option<&KeyLease<'_>>,
         prepared: &[Option<&PreparedKey>],
-        kinds: EngineKinds,
     ) -> Result<usize> {
         let slot = &self.set.slots[choice.route.engine];
         let inputs = if self.witness_is_due(batch) { Some(copy_pending(batch, |_| true)?) } else { None };
@@ -48,7 +53,7 @@ impl Way<'_> {
             self.run_here(batch, choice, slot, prepared)?
         };
         if let Some(inputs) = inputs {
-            left = self.compare(batch, inputs, choice, lease, kinds, left)?;
+            left = self.compare(batch, inputs, choice, lease, left)?;
         }
         if left == 0 {
             slot.health.good();
@@ -64,6 +69,16 @@ impl Way<'_> {
         slot: &EngineSlot,
         prepared: &[Option<&PreparedKey>],
     ) -> Result<usize> {
+        if choice.route.predicted_ns >= SPLIT_FROM_WAKEUPS * self.shared.costs.wakeup_ns()
+            && let Some(split) = self.split(batch, choice)
+            && let Some(is_well) = self.run_parts(batch, choice, slot, prepared, &split)?
+        {
+            return Ok(if is_well {
+                self.after_run(batch, choice, slot)
+            } else {
+                self.after_panic(batch, choice, slot)
+            });
+        }
         let queue = self.open.on(slot)?;
         let is_timed = choice.route.predicted_ns >= TIMED_FROM_NS || self.tick.is_multiple_of(TIMED_EVERY);
         let start = is_timed.then(Instant::now);
@@ -72,16 +87,89 @@ impl Way<'_> {
         if let Some(start) = start {
             self.learn(choice, slot, batch, start.elapsed());
         }
-        if ran.is_err() {
-            self.open.close(slot);
-            slot.health.quarantine(slot.name(), Trouble::Panic, &self.shared.policy.trust);
-            self.exclude(choice.route.engine, Error::fault(slot.name(), FaultKind::Panicked));
-            return Ok(replayable(batch));
+        Ok(if ran.is_ok() { self.after_run(batch, choice, slot) } else { self.after_panic(batch, choice, slot) })
+    }
+
+    #[inline]
+    fn after_run(&mut self, batch: &mut CheckedBatch<'_>, choice: &Choice, slot: &EngineSlot) -> usize {
+        if batch.ops().iter().all(|op| op.status.is_done()) { 0 } else { self.after_faults(batch, choice, slot) }
+    }
+
+    #[cold]
+    fn after_panic(&mut self, batch: &mut CheckedBatch<'_>, choice: &Choice, slot: &EngineSlot) -> usize {
+        self.open.close(slot);
+        slot.health.quarantine(slot.name(), Trouble::Panic, &self.shared.policy.trust);
+        self.exclude(choice.route.engine, Error::fault(slot.name(), FaultKind::Panicked));
+        replayable(batch)
+    }
+
+    /// How a large batch is shared out over the cores that have nothing to do.
+    fn split(&self, batch: &CheckedBatch<'_>, choice: &Choice) -> Option<Split> {
+        let idle = self.shared.pool.idle_workers();
+        if idle == 0 || batch.len() < 2 {
+            return None;
         }
-        if batch.ops().iter().all(|op| op.status.is_done()) {
-            return Ok(0);
+        let engine = choice.route.engine;
+        let correction = self.set.slots[engine].learned.correction(choice.place, choice.class);
+        let cost = choice.cost.scaled(correction.factor());
+        let wakeup_ns = self.shared.costs.wakeup_ns();
+        let mut lines = vec![Line { engine, cost, start_ns: wakeup_ns }; idle.min(PARTS_MAX - 1) + 1];
+        lines[0].start_ns = 0.0;
+        split(batch.len() as u64, batch.input_bytes(), &lines, wakeup_ns / 2.0)
+    }
+
+    /// Runs a batch in parts, the first on this thread. `None` when its operations lie so that it cannot be cut; else
+    /// whether no part panicked.
+    fn run_parts(
+        &mut self,
+        batch: &mut CheckedBatch<'_>,
+        choice: &Choice,
+        slot: &EngineSlot,
+        prepared: &[Option<&PreparedKey>],
+        split: &Split,
+    ) -> Result<Option<bool>> {
+        let counts: Vec<usize> = split.parts.iter().map(|part| part.ops as usize).collect();
+        let (shared, own) = (self.shared, self.open.on(slot)?);
+        let mut with_keys = batch.attach_keys(prepared)?;
+        let is_well = AtomicBool::new(true);
+        let run = |queue: &mut dyn EngineQueue, part: &mut CheckedBatch<'_>| {
+            if catch_unwind(AssertUnwindSafe(|| queue.run(part))).is_err() {
+                is_well.store(false, Ordering::Relaxed);
+            }
+        };
+        let first_part_took = with_keys.in_parts(&counts, |parts| {
+            let mut parts = parts.into_iter();
+            let mut first = parts.next();
+            let mut took = None;
+            let others = parts.map(|mut part| {
+                let run = &run;
+                move || {
+                    let mut queues = shared.idle().pop().unwrap_or_default();
+                    let (_, open, _) = queues.begin(shared);
+                    // Without a queue the part's operations stay pending: the engine's fault, as everywhere.
+                    let is_open = open.on(slot).map(|queue| run(queue, &mut part)).is_ok();
+                    if is_open {
+                        shared.give_back(queues);
+                    }
+                }
+            });
+            let here = || {
+                let start = Instant::now();
+                if let Some(part) = &mut first {
+                    run(own, part);
+                    took = Some((part.len() as u64, part.input_bytes(), start.elapsed()));
+                }
+            };
+            shared.pool.run_side_by_side(here, others.collect());
+            took
+        });
+        let Some(took) = first_part_took else { return Ok(None) };
+        if let Some((ops, bytes, took)) = took {
+            let predicted_ns = choice.cost.predict_ns(ops, bytes);
+            let class = size_class(ops, bytes);
+            slot.learned.observe(choice.place, class, predicted_ns, took.as_nanos() as f64, choice.sample());
         }
-        Ok(self.after_faults(batch, choice, slot))
+        Ok(Some(is_well.load(Ordering::Relaxed)))
     }
 
     /// Looks for operations that the engine did not end or that it failed, and makes those pending whose input is still

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::available_parallelism;
 
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::limits::ENGINES_MAX;
-use ciphermill_contract::{Batch, Direction, Engine, Error, KeyId, Result, Suite};
+use ciphermill_contract::{Batch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
 use ciphermill_keys::{KeyTable, PreparedName};
 use ciphermill_router::{Request, Verdict, explain, size_class};
 
@@ -13,7 +14,10 @@ use crate::costs::Costs;
 use crate::dispatch::Way;
 use crate::engines::{EngineSet, EngineSlot, place};
 use crate::execute::prepare_lacking;
-use crate::policy::{Policy, RunOptions, SelfTest, TrustPolicy};
+use crate::future::{BatchFuture, Promise};
+use crate::job::{Job, Reply, Wishes};
+use crate::policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
+use crate::pool::{Pool, QUEUED_MAX};
 use crate::queues::Queues;
 use crate::report::{EngineReport, Report, SelfTestState, SuiteReport};
 use crate::session::Session;
@@ -35,7 +39,8 @@ pub(crate) struct Shared {
     joined: AtomicU64,
     pub(crate) keys: KeyTable,
     pub(crate) policy: Policy,
-    costs: Costs,
+    pub(crate) costs: Costs,
+    pub(crate) pool: Pool,
     idle: Mutex<Vec<Queues>>,
 }
 
@@ -46,6 +51,7 @@ pub struct MillBuilder {
     keys: Option<KeyTable>,
     policy: Policy,
     costs: Costs,
+    workers: Option<usize>,
 }
 
 impl MillBuilder {
@@ -91,6 +97,14 @@ impl MillBuilder {
         self
     }
 
+    /// Sets how many threads work on what is handed over; one a core without this. With none, callers do the work in
+    /// [`Session::poll`] and [`Session::wait`].
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
     /// Sets how far engines are believed.
     #[must_use]
     pub fn trust(mut self, trust: TrustPolicy) -> Self {
@@ -117,6 +131,7 @@ impl MillBuilder {
             keys: self.keys.unwrap_or_default(),
             policy: self.policy,
             costs: self.costs,
+            pool: Pool::new(self.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))),
             idle: Mutex::default(),
         };
         shared.change(self.engines, None)?;
@@ -163,6 +178,14 @@ impl Shared {
         Ok(())
     }
 
+    /// Keeps queues for the next thread that needs some.
+    pub(crate) fn give_back(&self, queues: Queues) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_SESSIONS_MAX {
+            idle.push(queues);
+        }
+    }
+
     pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<Queues>> {
         // A panic while the lock was held left at worst one set of queues behind.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
@@ -205,11 +228,87 @@ impl Mill {
     pub fn run_with(&self, batch: Batch<'_>, options: &RunOptions<'_>) -> Result<Report> {
         let mut queues = self.shared.idle().pop().unwrap_or_default();
         let result = queues.run(&self.shared, batch, options);
-        let mut idle = self.shared.idle();
-        if idle.len() < IDLE_SESSIONS_MAX {
-            idle.push(queues);
-        }
+        self.shared.give_back(queues);
         result
+    }
+
+    /// Hands a batch over as a future, for any executor. A batch that takes less time than waking a worker is run when
+    /// the future is first polled; any other by the mill's threads.
+    ///
+    /// # Errors
+    /// As [`Session::submit_with`].
+    pub fn submit(
+        &self,
+        batch: OwnedBatch,
+        options: &SubmitOptions<'_>,
+    ) -> core::result::Result<BatchFuture, Box<(OwnedBatch, Error)>> {
+        let promise = Arc::new(Promise::default());
+        let job = self.job(batch, options, Reply::Future(Arc::clone(&promise)))?;
+        let is_small = (job.predicted_ns as f64) < self.shared.costs.wakeup_ns() && !job.batch.suite.is_public_key();
+        if is_small || !self.shared.pool.has_workers() {
+            return Ok(BatchFuture::own(promise, Arc::clone(&self.shared), job));
+        }
+        self.hand_over(job, options.on_full)?;
+        Ok(BatchFuture::handed_over(promise))
+    }
+
+    /// Hands a batch over and has `callback` called with it when it is done, on one of the mill's threads, or on this one
+    /// when the mill has none.
+    ///
+    /// # Errors
+    /// As [`Session::submit_with`]; the callback is not called then.
+    pub fn submit_with_callback(
+        &self,
+        batch: OwnedBatch,
+        options: &SubmitOptions<'_>,
+        callback: impl FnOnce(Completed) + Send + 'static,
+    ) -> core::result::Result<(), Box<(OwnedBatch, Error)>> {
+        let job = self.job(batch, options, Reply::Callback(Box::new(callback)))?;
+        if self.shared.pool.has_workers() {
+            return self.hand_over(job, options.on_full);
+        }
+        let mut queues = self.shared.idle().pop().unwrap_or_default();
+        job.run(&self.shared, &mut queues);
+        self.shared.give_back(queues);
+        Ok(())
+    }
+
+    fn job(
+        &self,
+        batch: OwnedBatch,
+        options: &SubmitOptions<'_>,
+        reply: Reply,
+    ) -> core::result::Result<Job, Box<(OwnedBatch, Error)>> {
+        let wishes = match Wishes::new(&self.shared, &options.run) {
+            Ok(wishes) => wishes,
+            Err(error) => return Err(Box::new((batch, error))),
+        };
+        let mut queues = self.shared.idle().pop().unwrap_or_default();
+        let predicted_ns = queues.predict(&self.shared, &batch);
+        self.shared.give_back(queues);
+        Ok(Job { batch, wishes, predicted_ns, reply })
+    }
+
+    /// Puts a job where workers find it.
+    fn hand_over(&self, mut job: Job, on_full: OnFull) -> core::result::Result<(), Box<(OwnedBatch, Error)>> {
+        let pool = &self.shared.pool;
+        let home = pool.home();
+        while let Err(back) = pool.push(home, job) {
+            if on_full == OnFull::Refuse {
+                let error = Error::exhausted("QUEUED_MAX", QUEUED_MAX, QUEUED_MAX + 1);
+                return Err(Box::new((back.batch, error)));
+            }
+            job = back;
+            pool.wake(&self.shared, home, true);
+            std::thread::yield_now();
+        }
+        pool.wake(&self.shared, home, true);
+        Ok(())
+    }
+
+    /// Batches that wait for a thread.
+    pub fn queued(&self) -> usize {
+        self.shared.pool.queued()
     }
 
     /// What the router thinks of each engine for `ops` operations of `len` bytes.

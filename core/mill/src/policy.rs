@@ -86,3 +86,22 @@ impl Default for RunOptions<'_> {
         RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None }
     }
 }
+
+/// What is done with a batch that finds the queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    /// It is given back.
+    #[default]
+    Refuse,
+    /// The caller works on what waits until there is room.
+    Wait,
+}
+
+/// What a submission asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubmitOptions<'a> {
+    /// What is asked for the run itself.
+    pub run: RunOptions<'a>,
+    /// What is done when the queue is full.
+    pub on_full: OnFull,
+}

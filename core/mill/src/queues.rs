@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ciphermill_contract::{EngineQueue, QueueHint, Result};
+use ciphermill_contract::{EngineQueue, OwnedBatch, QueueHint, Result};
+use ciphermill_router::size_class;
 
-use crate::engines::{EngineSet, EngineSlot};
+use crate::dispatch::Way;
+use crate::engines::{EngineSet, EngineSlot, place};
 use crate::mill::Shared;
 
 /// One queue on each engine, opened when first needed, and the engines as they were when this thread last looked.
@@ -33,6 +35,18 @@ impl Queues {
         }
         let set = self.set.get_or_insert_with(|| shared.engines());
         (set, &mut self.open, self.tick)
+    }
+
+    /// What an owned batch will probably take, in nanoseconds, on the engine that is fastest for it. Its bytes are taken
+    /// to be its arena's.
+    pub(crate) fn predict(&mut self, shared: &Shared, batch: &OwnedBatch) -> u64 {
+        let (ops, bytes) = (batch.ops.len() as u64, batch.arena.bytes().len() as u64);
+        let (place, class) = (place(batch.suite, batch.direction), size_class(ops, bytes));
+        let (set, open, tick) = self.begin(shared);
+        let way = Way::new(shared, set, open, tick);
+        let plan = set.plan(batch.suite, batch.direction);
+        let ns = plan.iter().map(|candidate| way.as_of_now(candidate, place, class)).filter(|now| now.trusted);
+        ns.map(|now| now.cost.predict_ns(ops, bytes)).fold(f64::MAX, f64::min).min(1e15) as u64
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{CheckedBatch, EngineKinds, Error, OpStatus, Result};
+use ciphermill_contract::{CheckedBatch, Error, OpStatus, Result};
 use ciphermill_keys::{KeyLease, PreparedName};
 
 use crate::choose::Choice;
@@ -33,11 +33,10 @@ impl Way<'_> {
         mut inputs: Copied,
         choice: &Choice,
         lease: Option<&KeyLease<'_>>,
-        kinds: EngineKinds,
         left: usize,
     ) -> Result<usize> {
         let accused = choice.route.engine;
-        let Some(witness) = self.other_engine(batch, kinds, &[accused]) else { return Ok(left) };
+        let Some(witness) = self.other_engine(batch, &[accused]) else { return Ok(left) };
         let policy = self.shared.policy.trust;
         let stride = inputs.batch.ops.len().div_ceil(policy.witness_ops_max.max(1) as usize).max(1);
         let phase = (self.tick / policy.witness_every.max(1)) as usize % stride;
@@ -49,7 +48,7 @@ impl Way<'_> {
         tracing::error!(
             engine = slot.name(), witness = witness_slot.name(), suite = %batch.suite(), op, "answers differ"
         );
-        if !self.is_wrong(batch, &mut inputs, op, (accused, witness), lease, kinds)? {
+        if !self.is_wrong(batch, &mut inputs, op, (accused, witness), lease)? {
             witness_slot.health.quarantine(witness_slot.name(), Trouble::WrongResult, &policy);
             return Ok(left);
         }
@@ -68,7 +67,6 @@ impl Way<'_> {
         op: usize,
         (accused, witness): (usize, usize),
         lease: Option<&KeyLease<'_>>,
-        kinds: EngineKinds,
     ) -> Result<bool> {
         let failed = |index: usize| {
             self.set.slots[index].test(batch.suite(), &self.shared.policy.trust) == SelfTestState::Failed
@@ -77,7 +75,7 @@ impl Way<'_> {
         if accused_failed != witness_failed {
             return Ok(accused_failed);
         }
-        if let Some(third) = self.other_engine(batch, kinds, &[accused, witness]) {
+        if let Some(third) = self.other_engine(batch, &[accused, witness]) {
             let at = inputs.from.iter().position(|index| *index as usize == op);
             if let Some(answer) = self.recompute(inputs, |index| Some(index) == at, third, lease)?
                 && answer.batch.ops.iter().all(|op| !matches!(op.status, OpStatus::Pending | OpStatus::EngineFault))
@@ -89,8 +87,8 @@ impl Way<'_> {
         Ok(kind(accused) >= kind(witness))
     }
 
-    /// The fastest engine on this processor beside `but` that may run the batch.
-    fn other_engine(&self, batch: &CheckedBatch<'_>, kinds: EngineKinds, but: &[usize]) -> Option<usize> {
+    /// The fastest engine on this processor beside `but` that may run the batch; a pin does not bind witnesses.
+    fn other_engine(&self, batch: &CheckedBatch<'_>, but: &[usize]) -> Option<usize> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let bytes = batch.input_bytes();
         let ns = |engine: &usize| {
@@ -104,7 +102,7 @@ impl Way<'_> {
             .map(|candidate| self.as_of_now(candidate, place(suite, direction), 0))
             .filter(|candidate| {
                 candidate.trusted
-                    && kinds.contains(candidate.kind)
+                    && self.allowed.contains(candidate.kind)
                     && !candidate.kind.can_fail()
                     && candidate.input_len_max >= bytes
                     && !but.contains(&candidate.engine)
@@ -128,7 +126,10 @@ impl Way<'_> {
         let mut prepared = Prepared::new();
         if let Some(lease) = lease {
             let name = PreparedName::new(slot.number, suite);
-            let entries: Vec<_> = batch.ops().iter().map(|op| lease.entry(op.key)).collect();
+            // Keys that this kind of engine may not hold are left out.
+            let kind = slot.engine.info().kind;
+            let held = |key| lease.entry(key).filter(|entry| entry.engines().contains(kind));
+            let entries: Vec<_> = batch.ops().iter().map(|op| held(op.key)).collect();
             prepare_lacking(slot, name, suite, entries.iter().flatten().copied());
             for (index, entry) in entries.into_iter().enumerate() {
                 let key = entry.and_then(|entry| entry.prepared_before(name));

@@ -53,7 +53,7 @@ fn an_empty_batch_is_fine() {
 fn a_session_hands_batches_back_in_order() {
     let mill = mill([engines::mark("library", 5)]);
     let key = import(&mill, ciphermill::KeyPolicy::default());
-    let mut session = mill.session();
+    let mut session = mill.session().in_order();
     let owned = |count: usize| ciphermill_contract::OwnedBatch {
         suite: suite(CBC),
         direction: Direction::Encrypt,
@@ -62,7 +62,7 @@ fn a_session_hands_batches_back_in_order() {
     };
     let tickets: Vec<_> = (1..4).map(|count| session.submit(owned(count)).expect("room")).collect();
     let mut done = Vec::new();
-    assert_eq!(session.poll(&mut done), 3);
+    assert_eq!(session.wait_all(&mut done), 3);
     assert_eq!(session.poll(&mut done), 0);
     assert_eq!(done.iter().map(|completed| completed.ticket).collect::<Vec<_>>(), tickets);
     for completed in &done {
@@ -86,5 +86,5 @@ fn a_session_holds_no_more_than_its_limit() {
         session.submit(empty()).expect("room");
     }
     let refused = session.submit(empty()).expect_err("full");
-    assert_eq!(refused.1, Error::exhausted("COMPLETED_MAX", 1024, 1025));
+    assert_eq!(refused.1, Error::exhausted("IN_FLIGHT_MAX", 1024, 1025));
 }

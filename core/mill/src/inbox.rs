@@ -1,0 +1,136 @@
+//! Where a session's batches come back to.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, Thread};
+
+use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::{Completed, Error, Result, Ticket};
+use crossbeam_queue::SegQueue;
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Completed batches of one session, and who waits for them.
+pub(crate) struct Inbox {
+    done: SegQueue<Completed>,
+    /// The session's thread, when it is about to sleep.
+    sleeper: Mutex<Option<Thread>>,
+    is_sleeping: AtomicBool,
+    event: OnceLock<OwnedFd>,
+    cancelled: Mutex<HashSet<Ticket>>,
+    /// Tickets in `cancelled`, so that nobody locks for nothing.
+    cancellations: AtomicUsize,
+    /// The session is gone.
+    is_abandoned: AtomicBool,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Inbox {
+        Inbox {
+            done: SegQueue::new(),
+            sleeper: Mutex::default(),
+            is_sleeping: AtomicBool::new(false),
+            event: OnceLock::new(),
+            cancelled: Mutex::default(),
+            cancellations: AtomicUsize::new(0),
+            is_abandoned: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a batch in and tells whoever waits.
+    pub(crate) fn deliver(&self, completed: Completed) {
+        self.done.push(completed);
+        if let Some(event) = self.event.get() {
+            // The counter cannot overflow: it is read before 2^64 batches are in flight.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+        // Pairs with the fence in `sleep`: either the sleeper sees the batch, or this sees the sleeper.
+        fence(Ordering::SeqCst);
+        if self.is_sleeping.load(Ordering::Relaxed)
+            && let Some(sleeper) = lock(&self.sleeper).as_ref()
+        {
+            sleeper.unpark();
+        }
+    }
+
+    /// The next batch that has come back.
+    pub(crate) fn take(&self) -> Option<Completed> {
+        self.done.pop()
+    }
+
+    /// Sleeps until a batch comes back, or for no reason.
+    pub(crate) fn sleep(&self) {
+        *lock(&self.sleeper) = Some(thread::current());
+        self.is_sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.done.is_empty() {
+            thread::park();
+        }
+        self.is_sleeping.store(false, Ordering::Relaxed);
+    }
+
+    /// The event descriptor that becomes readable when batches come back.
+    ///
+    /// # Errors
+    /// `EngineFault` with the system's error number when there is none to be had.
+    pub(crate) fn event(&self) -> Result<BorrowedFd<'_>> {
+        if self.event.get().is_none() {
+            let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+                .map_err(|error| Error::fault("mill", FaultKind::Call(error.raw_os_error().into())))?;
+            // Another thread cannot have been first: the session has one owner.
+            let _ = self.event.set(made);
+        }
+        self.event.get().map(AsFd::as_fd).ok_or_else(|| Error::fault("mill", FaultKind::Unavailable))
+    }
+
+    /// Whether the session waits by its event descriptor.
+    pub(crate) fn has_event(&self) -> bool {
+        self.event.get().is_some()
+    }
+
+    /// Sets the event descriptor back.
+    pub(crate) fn clear_event(&self) {
+        if let Some(event) = self.event.get() {
+            // Nothing to read means that it is clear.
+            let _ = rustix::io::read(event, &mut [0u8; 8]);
+        }
+    }
+
+    /// Asks that a batch be not begun.
+    pub(crate) fn cancel(&self, ticket: Ticket) {
+        if lock(&self.cancelled).insert(ticket) {
+            self.cancellations.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether a batch that is about to be begun was cancelled.
+    pub(crate) fn is_cancelled(&self, ticket: Ticket) -> bool {
+        if self.is_abandoned.load(Ordering::Acquire) {
+            return true;
+        }
+        if self.cancellations.load(Ordering::Acquire) == 0 || !lock(&self.cancelled).remove(&ticket) {
+            return false;
+        }
+        self.cancellations.fetch_sub(1, Ordering::Release);
+        true
+    }
+
+    /// Nobody takes batches out any more, so none need be begun.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+    }
+
+    /// Forgets cancellations that came too late; nothing is in flight.
+    pub(crate) fn forget_cancellations(&self) {
+        if self.cancellations.load(Ordering::Acquire) != 0 {
+            lock(&self.cancelled).clear();
+            self.cancellations.store(0, Ordering::Release);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing in there can be half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
