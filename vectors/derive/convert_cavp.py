@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Converts a selection of published test vectors into vectors/data/nist and vectors/data/rfc.
+"""Converts a selection of published test vectors into vectors/data/nist, vectors/data/rfc and, where outputs had to be
+made longer, vectors/data/made/shake.json.
 
 Source: the wheel `cryptography_vectors` (PyPI), which carries NIST's CAVP response files and vectors of RFCs as
 they were published. Unpack it and run, with the standard library only:
@@ -10,6 +11,7 @@ Every suite and key size is kept, of long runs of alike vectors every n-th. The 
 so that running it again changes nothing.
 """
 
+import hashlib
 import json
 import pathlib
 import sys
@@ -202,6 +204,32 @@ def digests(root):
     write("rfc/md5.json", "RFC 1321, A.5", out)
 
 
+def extendable_outputs(root):
+    """SHAKE at the suites' lengths. Outputs of other lengths share prefixes: longer ones are cut; shorter ones are
+    those of CPython's hashlib, which must begin with what was published."""
+    published, completed = [], []
+    for bits, rate, length in ((128, 168, 32), (256, 136, 64)):
+        suite, path = f"shake{bits}", root / "hashes/SHAKE"
+        long_enough = [r for _, r in records(path / f"SHAKE{bits}VariableOut.rsp", {"count"})
+                       if int(r["outputlen"]) >= 8 * length]
+        for r in long_enough[::16]:
+            ident = f"SHAKE{bits}VariableOut {r['count']}, {r['outputlen']} bits"
+            published.append(case(ident, suite, input=r["msg"], tag=r["output"][:2 * length]))
+        for kind in ("ShortMsg", "LongMsg"):
+            for at, (_, r) in enumerate(records(path / f"SHAKE{bits}{kind}.rsp", {"len"})):
+                size = int(r["len"]) // 8
+                at_edge = size % rate in (0, 1, rate - 2, rate - 1)
+                if size > 2500 or (at % 4 and not at_edge):
+                    continue
+                message = bytes.fromhex(r["msg"])[:size]
+                tag = getattr(hashlib, f"shake_{bits}")(message).hexdigest(length)
+                assert tag.startswith(r["output"])
+                completed.append(case(f"SHAKE{bits}{kind} {8 * size}", suite, input=message.hex(), tag=tag))
+    write("nist/shake.json", "NIST CAVP, SHA3VS response files, the first 32 or 64 bytes of each output", published)
+    write("made/shake.json", "NIST CAVP, SHA3VS response files, the rest of each output computed with CPython hashlib",
+          completed)
+
+
 def macs(root):
     out = []
     for file, suite in [("rfc-2202-md5", "md5"), ("rfc-2202-sha1", "sha1"), ("rfc-4231-sha224", "sha224"),
@@ -319,7 +347,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
-    for convert in (aes_modes, triple_des, xts, gcm, ccm, digests, macs, other_aeads, streams, public_keys):
+    for convert in (aes_modes, triple_des, xts, gcm, ccm, digests, extendable_outputs, macs, other_aeads, streams, public_keys):
         convert(root)
 
 

@@ -14,7 +14,7 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, digest: Digest, context: &Owned<
     if let Some(function) = one_shot(digest) {
         batch.process(|op| write(op, digest, |input, out| direct(function, input, out)));
     } else if let Some(md) = table(digest) {
-        batch.process(|op| write(op, digest, |input, out| through_context(context, md, input, out)));
+        batch.process(|op| write(op, digest, |input, out| through_context(context, md, digest.is_xof(), input, out)));
     }
 }
 
@@ -37,16 +37,26 @@ fn direct(function: OneShot, input: &[u8], out: &mut [u8]) -> bool {
     !unsafe { function(input.as_ptr(), input.len(), out.as_mut_ptr()) }.is_null()
 }
 
-fn through_context(context: &Owned<sys::EVP_MD_CTX>, md: *const sys::EVP_MD, input: &[u8], out: &mut [u8]) -> bool {
+fn through_context(
+    context: &Owned<sys::EVP_MD_CTX>,
+    md: *const sys::EVP_MD,
+    is_xof: bool,
+    input: &[u8],
+    out: &mut [u8],
+) -> bool {
     let context = context.as_ptr();
-    let mut written = 0;
-    // SAFETY: the context belongs to this queue alone, `md` is a static table, pointer and length are the slice's, and
-    // `out` is as long as the digest (`write`), which the function writes whole.
-    let ok = unsafe {
+    // SAFETY: the context belongs to this queue alone, `md` is a static table, pointer and length are the slice's.
+    let absorbed = unsafe {
         sys::EVP_DigestInit_ex(context, md, core::ptr::null_mut()) == 1
             && sys::EVP_DigestUpdate(context, input.as_ptr().cast(), input.len()) == 1
-            && sys::EVP_DigestFinal_ex(context, out.as_mut_ptr(), &mut written) == 1
     };
+    if is_xof {
+        // SAFETY: as above; the function writes as much as it is asked for.
+        return absorbed && unsafe { sys::EVP_DigestFinalXOF(context, out.as_mut_ptr(), out.len()) } == 1;
+    }
+    let mut written = 0;
+    // SAFETY: as above; `out` is as long as the digest (`write`), which the function writes whole.
+    let ok = absorbed && unsafe { sys::EVP_DigestFinal_ex(context, out.as_mut_ptr(), &mut written) } == 1;
     ok && written as usize == out.len()
 }
 
@@ -58,7 +68,7 @@ fn one_shot(digest: Digest) -> Option<OneShot> {
         Digest::Sha256 => sys::SHA256,
         Digest::Sha384 => sys::SHA384,
         Digest::Sha512 => sys::SHA512,
-        Digest::Sha3_256 | Digest::Sha3_512 | Digest::Blake3 => return None,
+        Digest::Sha3_256 | Digest::Sha3_512 | Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return None,
     })
 }
 
@@ -75,6 +85,8 @@ pub(crate) fn table(digest: Digest) -> Option<*const sys::EVP_MD> {
             Digest::Sha512 => sys::EVP_sha512(),
             Digest::Sha3_256 => sys::EVP_sha3_256(),
             Digest::Sha3_512 => sys::EVP_sha3_512(),
+            Digest::Shake128 => sys::EVP_shake128(),
+            Digest::Shake256 => sys::EVP_shake256(),
             Digest::Blake3 => return None,
         }
     })

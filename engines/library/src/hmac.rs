@@ -162,7 +162,7 @@ impl HmacKey {
             Digest::Sha384 => Kind::Sha384(Midstates::new(key)?),
             Digest::Sha512 => Kind::Sha512(Midstates::new(key)?),
             Digest::Sha3_256 | Digest::Sha3_512 => Kind::Sha3(Sha3Key::new(crate::digest::table(digest)?, key)?),
-            Digest::Blake3 => return None,
+            Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return None,
         };
         Some(HmacKey(kind))
     }

@@ -217,6 +217,16 @@ fn digests_of_abc() {
     }
 }
 
+/// NIST's examples SHAKE128_Msg0 and SHAKE256_Msg0, their first bytes.
+#[test]
+fn extendable_outputs_of_nothing() {
+    let shake128 = "7f9c2ba4e88f827d616045507605853ed73b8093f6efbc88eb1a6eacfa66ef26";
+    check("shake128", job("", "", ""), "", shake128);
+    let shake256 = "46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762fd75dc4ddd8c0f200cb05019d67b592f6\
+                    fc821c49479ab48640292eacb3b7c4be";
+    check("shake256", job("", "", ""), "", shake256);
+}
+
 /// RFC 2202 (MD5, SHA-1) and RFC 4231 (SHA-2), test case 2; test case 6 has a key longer than the block.
 #[test]
 fn hmac() {

@@ -3,11 +3,12 @@
 use blake3::Hasher as Blake3;
 use ciphermill_contract::suite::Digest;
 use ciphermill_contract::{Direction, OpBuffers, OpStatus};
-use digest::Digest as _;
+use digest::{Digest as _, ExtendableOutput, XofReader};
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use sha3::{Sha3_256, Sha3_512};
+use shake::{Shake128, Shake256};
 use zeroize::Zeroizing;
 
 use crate::tag::{self, Output};
@@ -24,6 +25,8 @@ pub(crate) enum Hasher {
     Sha3_256(Sha3_256),
     Sha3_512(Sha3_512),
     Blake3(Box<Zeroizing<Blake3>>),
+    Shake128(Shake128),
+    Shake256(Shake256),
 }
 
 /// The same expression for whichever hasher there is.
@@ -40,6 +43,14 @@ macro_rules! each {
             Hasher::Sha3_512($name) => $work,
             Hasher::Blake3(hasher) => {
                 let $name = Wrapped(hasher);
+                $work
+            }
+            Hasher::Shake128(hasher) => {
+                let $name = Fixed(hasher);
+                $work
+            }
+            Hasher::Shake256(hasher) => {
+                let $name = Fixed(hasher);
                 $work
             }
         }
@@ -61,6 +72,33 @@ impl Wrapped<Box<Zeroizing<Blake3>>> {
     }
 }
 
+/// Gives extendable-output functions the same, with outputs as long as their suites'.
+struct Fixed<H>(H);
+
+impl<H: digest::Update> Fixed<&mut H> {
+    fn update(self, bytes: &[u8]) {
+        digest::Update::update(self.0, bytes);
+    }
+}
+
+impl Fixed<Shake128> {
+    fn finalize(self) -> [u8; 32] {
+        squeeze(self.0)
+    }
+}
+
+impl Fixed<Shake256> {
+    fn finalize(self) -> [u8; 64] {
+        squeeze(self.0)
+    }
+}
+
+fn squeeze<const N: usize>(hasher: impl ExtendableOutput) -> [u8; N] {
+    let mut output = [0; N];
+    hasher.finalize_xof().read(&mut output);
+    output
+}
+
 impl Hasher {
     /// A digest of nothing yet.
     pub(crate) fn new(digest: Digest) -> Hasher {
@@ -74,6 +112,8 @@ impl Hasher {
             Digest::Sha3_256 => Hasher::Sha3_256(Sha3_256::new()),
             Digest::Sha3_512 => Hasher::Sha3_512(Sha3_512::new()),
             Digest::Blake3 => Hasher::Blake3(Box::new(Zeroizing::new(Blake3::new()))),
+            Digest::Shake128 => Hasher::Shake128(Shake128::default()),
+            Digest::Shake256 => Hasher::Shake256(Shake256::default()),
         }
     }
 

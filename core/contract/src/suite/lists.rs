@@ -74,10 +74,10 @@ pub const AES_OCB: [Suite; 3] = [
 /// ChaCha20-Poly1305.
 pub const CHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::ChaCha20Poly1305)];
 
-const fn digests() -> [Suite; 9] {
-    let mut out = [Suite::Random; 9];
+const fn digests() -> [Suite; 11] {
+    let mut out = [Suite::Random; 11];
     let mut i = 0;
-    while i < 9 {
+    while i < out.len() {
         out[i] = Suite::Digest(Digest::ALL[i]);
         i += 1;
     }
@@ -86,17 +86,21 @@ const fn digests() -> [Suite; 9] {
 
 const fn hmacs() -> [Suite; 9] {
     let mut out = [Suite::Random; 9];
-    let mut i = 0;
-    while i < 9 {
-        out[i] = Suite::Mac(Mac::Hmac(Digest::ALL[i]));
-        i += 1;
+    let (mut from, mut to) = (0, 0);
+    while from < Digest::ALL.len() {
+        if !Digest::ALL[from].is_xof() {
+            out[to] = Suite::Mac(Mac::Hmac(Digest::ALL[from]));
+            to += 1;
+        }
+        from += 1;
     }
+    assert!(to == out.len());
     out
 }
 
 /// Digests.
-pub const DIGESTS: [Suite; 9] = digests();
-/// HMAC over every digest.
+pub const DIGESTS: [Suite; 11] = digests();
+/// HMAC over every digest but the extendable-output functions.
 pub const HMAC: [Suite; 9] = hmacs();
 /// AES-CMAC.
 pub const CMAC: [Suite; 3] = [
@@ -315,6 +319,30 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 233);
+        assert_eq!(Suite::all().count(), 235);
+    }
+
+    #[test]
+    fn extendable_outputs_are_digests_and_nothing_else() {
+        let listed: Vec<usize> = Suite::all().map(Suite::ordinal).collect();
+        for digest in [Digest::Shake128, Digest::Shake256] {
+            assert!(DIGESTS.contains(&Suite::Digest(digest)));
+            let mut others = vec![Suite::Mac(Mac::Hmac(digest))];
+            for size in RsaSize::ALL {
+                others.push(Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, digest)));
+                for padding in [SignPadding::Pkcs1, SignPadding::Pss] {
+                    others.push(Suite::Sign(Signature::Rsa(size, padding, digest)));
+                }
+            }
+            for (cipher, mode) in CHAIN_CIPHERS {
+                for order in [ChainOrder::EncryptThenMac, ChainOrder::MacThenEncrypt] {
+                    others.push(Suite::Chain(Chain { cipher, mode, digest, order }));
+                }
+            }
+            for other in others {
+                assert!(!listed.contains(&other.ordinal()), "{other} has the ordinal of a listed suite");
+                assert!(other.to_string().parse::<Suite>().is_err(), "{other}");
+            }
+        }
     }
 }

@@ -143,6 +143,12 @@ pub enum Digest {
     Sha3_512 = 7,
     /// BLAKE3, 32 bytes.
     Blake3 = 8,
+    /// SHAKE128 (FIPS 202), 32 bytes: twice the security strength, so that collisions cost as much as it promises
+    /// (appendix A.1, table 4). An operation has no output length of its own, so that longer outputs are not offered;
+    /// shorter ones are prefixes (A.2). There is no HMAC over it.
+    Shake128 = 9,
+    /// SHAKE256 (FIPS 202), 64 bytes; as [`Digest::Shake128`] otherwise.
+    Shake256 = 10,
 }
 
 /// Message authentication codes.
@@ -409,8 +415,8 @@ impl AesSize {
 }
 
 impl Digest {
-    /// All digests.
-    pub const ALL: [Digest; 9] = [
+    /// All digests. BLAKE3, which few libraries have, is the last.
+    pub const ALL: [Digest; 11] = [
         Digest::Md5,
         Digest::Sha1,
         Digest::Sha224,
@@ -419,6 +425,8 @@ impl Digest {
         Digest::Sha512,
         Digest::Sha3_256,
         Digest::Sha3_512,
+        Digest::Shake128,
+        Digest::Shake256,
         Digest::Blake3,
     ];
 
@@ -428,9 +436,9 @@ impl Digest {
             Digest::Md5 => 16,
             Digest::Sha1 => 20,
             Digest::Sha224 => 28,
-            Digest::Sha256 | Digest::Sha3_256 | Digest::Blake3 => 32,
+            Digest::Sha256 | Digest::Sha3_256 | Digest::Shake128 | Digest::Blake3 => 32,
             Digest::Sha384 => 48,
-            Digest::Sha512 | Digest::Sha3_512 => 64,
+            Digest::Sha512 | Digest::Sha3_512 | Digest::Shake256 => 64,
         }
     }
 
@@ -439,12 +447,19 @@ impl Digest {
         false
     }
 
-    /// Bytes of the block that HMAC pads its key to (FIPS 198-1; SHA-3: FIPS 202 table 3).
+    /// Whether this is an extendable-output function (FIPS 202, 6.2), over which there is no HMAC, chain or signature.
+    pub const fn is_xof(self) -> bool {
+        matches!(self, Digest::Shake128 | Digest::Shake256)
+    }
+
+    /// Bytes of the block that HMAC pads its key to (FIPS 198-1; SHA-3: FIPS 202 table 3); of an extendable-output
+    /// function, its rate.
     pub const fn block_len(self) -> usize {
         match self {
             Digest::Sha384 | Digest::Sha512 => 128,
-            Digest::Sha3_256 => 136,
+            Digest::Sha3_256 | Digest::Shake256 => 136,
             Digest::Sha3_512 => 72,
+            Digest::Shake128 => 168,
             _ => 64,
         }
     }

@@ -1,6 +1,6 @@
 //! How suites and directions are spelled: on the command line, in JSON, configuration, policies and metrics alike.
 //!
-//! `aes-128-cbc`, `3des-cbc`, `aes-256-gcm-siv`, `hmac-sha1`, `sha3-256`, `ff1-aes-256` (radix 10) and
+//! `aes-128-cbc`, `3des-cbc`, `aes-256-gcm-siv`, `hmac-sha1`, `sha3-256`, `shake128`, `ff1-aes-256` (radix 10) and
 //! `ff1-aes-256-radix-36`, `ecdsa-p256`, `rsa-2048-sign-pss-sha256`, `rsa-2048-encrypt-oaep-sha256`, `dh-ffdhe2048`,
 //! `ml-kem-768`. A chain names its parts in the order in which they run: `aes-128-cbc+hmac-sha1` encrypts, then MACs;
 //! `hmac-sha1+aes-128-cbc` MACs, then encrypts.
@@ -76,6 +76,8 @@ impl fmt::Display for Digest {
             Digest::Sha3_256 => "sha3-256",
             Digest::Sha3_512 => "sha3-512",
             Digest::Blake3 => "blake3",
+            Digest::Shake128 => "shake128",
+            Digest::Shake256 => "shake256",
         })
     }
 }

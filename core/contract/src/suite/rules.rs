@@ -236,7 +236,7 @@ impl Suite {
             Suite::Sign(signature) => 112 + signature_ordinal(signature),
             Suite::PublicEncrypt(encryption) => match encryption {
                 PublicEncryption::RsaPkcs1(size) => 208 + size as usize,
-                PublicEncryption::RsaOaep(size, digest) => 212 + size as usize * 10 + digest as usize,
+                PublicEncryption::RsaOaep(size, digest) => 212 + size as usize * 10 + part_ordinal(digest),
             },
             Suite::Agree(agreement) => match agreement {
                 Agreement::Dh(group) => 252 + group as usize,
@@ -244,7 +244,7 @@ impl Suite {
                 Agreement::Ecdh(curve) => 256 + curve as usize,
             },
             Suite::Chain(chain) => {
-                272 + (chain_cipher_ordinal(chain.cipher, chain.mode) * 10 + chain.digest as usize) * 2
+                272 + (chain_cipher_ordinal(chain.cipher, chain.mode) * 10 + part_ordinal(chain.digest)) * 2
                     + chain.order as usize
             }
         };
@@ -284,9 +284,15 @@ const fn chain_cipher_ordinal(cipher: BlockCipher, mode: Mode) -> usize {
     cipher * 2 + matches!(mode, Mode::Ctr) as usize
 }
 
+/// The digest's number within chains and RSA, which have room for ten: the extendable-output functions, which no list
+/// holds with either, share the last.
+const fn part_ordinal(digest: Digest) -> usize {
+    if digest.is_xof() { 9 } else { digest as usize }
+}
+
 const fn signature_ordinal(signature: Signature) -> usize {
     match signature {
-        Signature::Rsa(size, padding, digest) => (size as usize * 2 + padding as usize) * 10 + digest as usize,
+        Signature::Rsa(size, padding, digest) => (size as usize * 2 + padding as usize) * 10 + part_ordinal(digest),
         Signature::Ecdsa(curve) => 80 + curve as usize,
         Signature::Ed25519 => 88,
         Signature::MlDsa(set) => 89 + set as usize,

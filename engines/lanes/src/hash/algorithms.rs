@@ -1,12 +1,13 @@
-//! The digests' compression functions, a message a lane: MD5 (RFC 1321), SHA-1 and SHA-2 (FIPS 180-4), SHA-3 (FIPS 202).
+//! The digests' compression functions, a message a lane: MD5 (RFC 1321), SHA-1 and SHA-2 (FIPS 180-4), SHA-3
+//! and SHAKE (FIPS 202).
 //!
-//! Floors with AVX-512, instructions for sixteen blocks of 64 bytes (MD5, SHA-1, SHA-256) or eight of 128 (SHA-512) or 136
-//! (SHA3-256), on two ports; reading and transposing blocks adds 112 to 128:
+//! Floors with AVX-512, instructions for sixteen blocks of 64 bytes (MD5, SHA-1, SHA-256) or eight of 128 (SHA-512), 136
+//! (SHA3-256, SHAKE256) or 168 (SHAKE128), on two ports; reading and transposing blocks adds 112 to 128:
 //! - MD5: 64 steps of 7 and fewer: 430, 13 cycles a block with the rest;
 //! - SHA-1: 80 steps of 8 and 64 words of 2: 770, 28 cycles;
 //! - SHA-256: 64 rounds of 17 and 48 words of 11: 1620, 54 cycles;
 //! - SHA-512: 80 rounds of 17 and 64 words of 11: 2060, 136 cycles;
-//! - SHA-3: 24 rounds of 94: 2260, 150 cycles.
+//! - SHA-3, SHAKE: 24 rounds of 94: 2260, 150 cycles.
 
 use super::constants::{CUBE_ROOTS, IOTA, SINES, SQUARE_ROOTS};
 use super::vector::{Isa, Words};
@@ -14,8 +15,8 @@ use super::vector::{Isa, Words};
 /// Words of the longest chaining value, SHA-3's.
 pub(super) const STATE_MAX: usize = 25;
 
-/// Words of the longest block, SHA3-256's.
-pub(super) const BLOCK_MAX: usize = 17;
+/// Words of the longest block, SHAKE128's.
+pub(super) const BLOCK_MAX: usize = 21;
 
 /// Chaining values, a lane each.
 pub(super) type State<W> = [W; STATE_MAX];
@@ -80,6 +81,8 @@ pub(super) struct Sha384;
 pub(super) struct Sha512;
 pub(super) struct Sha3_256;
 pub(super) struct Sha3_512;
+pub(super) struct Shake128;
+pub(super) struct Shake256;
 
 /// A chaining value's start, behind which nothing counts.
 const fn start<const N: usize>(words: [u64; N]) -> [u64; STATE_MAX] {
@@ -313,7 +316,7 @@ sha2_algorithm!(Sha384, W64, compress_512, 8, 6, square_roots(8, 0, u64::MAX));
 sha2_algorithm!(Sha512, W64, compress_512, 8, 8, square_roots(0, 0, u64::MAX));
 
 macro_rules! sha3_algorithm {
-    ($name:ident, $rate:literal, $digest:literal) => {
+    ($name:ident, $rate:literal, $digest:literal, $pad:literal) => {
         impl Algorithm for $name {
             type W<I: Isa> = I::W64;
             const WORD: usize = 8;
@@ -322,7 +325,7 @@ macro_rules! sha3_algorithm {
             const DIGEST: usize = $digest;
             const BIG_ENDIAN: bool = false;
             const LENGTH: usize = 0;
-            const PAD: u8 = 0x06;
+            const PAD: u8 = $pad;
             const START: [u64; STATE_MAX] = [0; STATE_MAX];
             const WORTH: Worth = Worth { avx512: 2, avx2: 3, portable: 3 };
 
@@ -337,8 +340,11 @@ macro_rules! sha3_algorithm {
     };
 }
 
-sha3_algorithm!(Sha3_256, 136, 4);
-sha3_algorithm!(Sha3_512, 72, 8);
+// The bits behind a message, and the first of the padding (FIPS 202, 6.1, 6.2, B.2): 01 and 1, 1111 and 1.
+sha3_algorithm!(Sha3_256, 136, 4, 0x06);
+sha3_algorithm!(Sha3_512, 72, 8, 0x06);
+sha3_algorithm!(Shake128, 168, 4, 0x1f);
+sha3_algorithm!(Shake256, 136, 8, 0x1f);
 
 /// Keccak-f (FIPS 202, 3.3). Word `x + 5 · y` of the state is the standard's lane (x, y).
 #[inline(always)]

@@ -1,4 +1,5 @@
-//! Digests and HMAC (RFC 2104) over many messages side by side: MD5, SHA-1, SHA-2, SHA-3.
+//! Digests and HMAC (RFC 2104) over many messages side by side: MD5, SHA-1, SHA-2, SHA-3; SHAKE without
+//! HMAC.
 //!
 //! [`vector`] are the instruction sets, [`algorithms`] the compression functions, [`driver`] has messages of any lengths
 //! share the lanes. An HMAC key is imported as the chaining values behind its two padded blocks, so that a short message
@@ -23,7 +24,7 @@ use ciphermill_contract::{Capability, Cost, Directions, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::work::{Item, NoKey, Scratch, Work};
-use algorithms::{Algorithm, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512};
+use algorithms::{Algorithm, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512, Shake128, Shake256};
 use driver::midstate_len;
 use portable::{Portable, Scalar};
 use source::Source;
@@ -107,9 +108,14 @@ const _: () = assert!(
 );
 
 /// Digests that lanes run: all but BLAKE3, which stands last.
-const DIGESTS: usize = 8;
+const DIGESTS: usize = 10;
+/// HMACs that lanes run: the same.
+const HMACS: usize = 8;
 
-const _: () = assert!(matches!(lists::DIGESTS[DIGESTS], Suite::Digest(Digest::Blake3)));
+const _: () = assert!(
+    matches!(lists::DIGESTS[DIGESTS], Suite::Digest(Digest::Blake3))
+        && matches!(lists::HMAC[HMACS], Suite::Mac(Mac::Hmac(Digest::Blake3)))
+);
 
 /// The same expression for whichever algorithm a digest names.
 macro_rules! each {
@@ -147,6 +153,14 @@ macro_rules! each {
                 type $A = Sha3_512;
                 $work
             }
+            Digest::Shake128 => {
+                type $A = Shake128;
+                $work
+            }
+            Digest::Shake256 => {
+                type $A = Shake256;
+                $work
+            }
             Digest::Blake3 => unreachable!("no capability names it"),
         }
     };
@@ -154,11 +168,11 @@ macro_rules! each {
 
 pub(crate) fn capabilities(kernel: HashKernel) -> Vec<Capability> {
     const PLAIN: &[Suite] = lists::DIGESTS.split_at(DIGESTS).0;
-    const HMACS: &[Suite] = lists::HMAC.split_at(DIGESTS).0;
+    const KEYED: &[Suite] = lists::HMAC.split_at(HMACS).0;
     let lanes = kernel.lanes();
     vec![
         Capability::new(PLAIN, Cost::new(100.0, 30.0, 0.5)).lanes(lanes).directions(Directions::ENCRYPT),
-        Capability::new(HMACS, Cost::new(100.0, 60.0, 0.5)).lanes(lanes),
+        Capability::new(KEYED, Cost::new(100.0, 60.0, 0.5)).lanes(lanes),
     ]
 }
 
@@ -171,7 +185,7 @@ pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProble
         }
         Digest::Sha384 | Digest::Sha512 => PreparedKey::for_suite(suite, hmac_key::<MIDDLE>(digest, key)),
         Digest::Sha3_256 | Digest::Sha3_512 => PreparedKey::for_suite(suite, hmac_key::<LONG>(digest, key)),
-        Digest::Blake3 => return Err(KeyProblem::Parameters),
+        Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return Err(KeyProblem::Parameters),
     })
 }
 

@@ -1,4 +1,4 @@
-//! HMAC (RFC 2104, FIPS 198-1) over every digest.
+//! HMAC (RFC 2104, FIPS 198-1) over every digest but the extendable-output functions.
 
 use ciphermill_contract::suite::Digest;
 use zeroize::Zeroizing;

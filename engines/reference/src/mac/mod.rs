@@ -33,9 +33,11 @@ impl MacKey {
     /// Subkeys or midstates of `mac` for `bytes`.
     ///
     /// # Errors
-    /// `Length` when the MAC has no keys of that length.
+    /// `Length` when the MAC has no keys of that length; `Parameters` for HMAC over an extendable-output function.
     pub(crate) fn new(mac: Mac, bytes: &[u8]) -> Result<MacKey, KeyProblem> {
         Ok(MacKey(match mac {
+            // NIST approves HMAC over the hash functions of FIPS 202 only (section 7).
+            Mac::Hmac(digest) if digest.is_xof() => return Err(KeyProblem::Parameters),
             Mac::Hmac(digest) => Box::new(Hmac::new(digest, bytes)),
             Mac::Cmac(size) => Box::new(Cmac::new(block::aes(size, bytes)?)),
             Mac::Gmac(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),

@@ -139,6 +139,8 @@ fn schedules_and_midstates_are_of_types_that_wipe_themselves() {
     wipes::<sha2::Sha512>();
     wipes::<sha3::Sha3_256>();
     wipes::<sha3::Sha3_512>();
+    wipes::<shake::Shake128>();
+    wipes::<shake::Shake256>();
     fn can_be_wiped<T: zeroize::Zeroize>() {}
     can_be_wiped::<blake3::Hasher>();
 }

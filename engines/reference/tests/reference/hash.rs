@@ -1,6 +1,8 @@
 //! Digests and message authentication codes.
 
-use ciphermill_contract::{Direction, OpStatus};
+use ciphermill_contract::suite::{Digest, Mac};
+use ciphermill_contract::{Direction, Engine, KeyMaterial, OpStatus, Suite};
+use ciphermill_reference::Reference;
 
 use crate::run::{Parts, agrees, bytes, hex, run, suite};
 
@@ -8,7 +10,8 @@ fn mac(name: &str, key: &[u8], input: &[u8], tag: &str) {
     agrees(suite(name), &Parts { key: key.to_vec(), input: input.to_vec(), ..Parts::default() }, &[], &hex(tag));
 }
 
-/// "abc": RFC 1321 A.5, FIPS 180-4 and FIPS 202 example values, the test vectors of BLAKE3's authors.
+/// "abc": RFC 1321 A.5, FIPS 180-4 and FIPS 202 example values, the test vectors of BLAKE3's authors. Nothing: NIST's
+/// examples SHAKE128_Msg0 and SHAKE256_Msg0.
 #[test]
 fn digests_of_abc_are_the_published_ones() {
     let digests = [
@@ -33,7 +36,18 @@ fn digests_of_abc_are_the_published_ones() {
     for (name, digest) in digests {
         mac(name, &[], b"abc", digest);
     }
+    mac("shake128", &[], b"", "7f9c2ba4e88f827d616045507605853ed73b8093f6efbc88eb1a6eacfa66ef26");
+    let shake256 = "46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f
+                    d75dc4ddd8c0f200cb05019d67b592f6fc821c49479ab48640292eacb3b7c4be";
+    mac("shake256", &[], b"", shake256);
     mac("blake3", &[], b"", "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262");
+}
+
+#[test]
+fn there_is_no_hmac_over_an_extendable_output() {
+    for digest in [Digest::Shake128, Digest::Shake256] {
+        assert!(Reference::new().prepare(&KeyMaterial::secret(&[7; 32]), Suite::Mac(Mac::Hmac(digest))).is_err());
+    }
 }
 
 /// RFC 2202, cases 1, 2 and 6.

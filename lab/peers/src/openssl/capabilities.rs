@@ -11,8 +11,8 @@ const BLOWFISH: [Suite; 2] =
 const RC4: [Suite; 1] = [Suite::Stream(StreamCipher::Rc4)];
 
 /// The digests without the last, BLAKE3.
-const DIGESTS: [Suite; 8] = {
-    let mut out = [Suite::Random; 8];
+const DIGESTS: [Suite; 10] = {
+    let mut out = [Suite::Random; 10];
     let mut i = 0;
     while i < out.len() {
         out[i] = Suite::Digest(Digest::ALL[i]);
@@ -20,6 +20,7 @@ const DIGESTS: [Suite; 8] = {
     }
     out
 };
+/// HMAC over those of them that come before the extendable-output functions.
 const HMAC: [Suite; 8] = {
     let mut out = [Suite::Random; 8];
     let mut i = 0;

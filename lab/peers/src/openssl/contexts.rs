@@ -300,19 +300,24 @@ impl DigestContext {
         NonNull::new(unsafe { sys::EVP_MD_CTX_new() }).map(|raw| DigestContext { raw, key_len: 0 })
     }
 
-    /// The digest of a message, written to `out`, which is as long as the digest.
+    /// The digest of a message, written to `out`, which is as long as the digest; of an extendable-output function, as
+    /// much as `out` holds.
     #[inline]
-    pub(super) fn digest(&mut self, digest: *const sys::EVP_MD, data: &[u8], out: &mut [u8]) -> bool {
+    pub(super) fn digest(&mut self, digest: *const sys::EVP_MD, is_xof: bool, data: &[u8], out: &mut [u8]) -> bool {
         let context = self.raw.as_ptr();
-        let mut full = [0; 64];
-        let mut len = 0;
-        // SAFETY: the digest lives as long as the process, the message is only read, and no digest is longer than 64
-        // bytes (EVP_MAX_MD_SIZE).
-        let ok = unsafe {
+        // SAFETY: the digest lives as long as the process, and the message is only read.
+        let absorbed = unsafe {
             sys::EVP_DigestInit_ex(context, digest, ptr::null_mut()) == 1
                 && sys::EVP_DigestUpdate(context, data.as_ptr().cast(), data.len()) == 1
-                && sys::EVP_DigestFinal_ex(context, full.as_mut_ptr(), &mut len) == 1
         };
+        if is_xof {
+            // SAFETY: OpenSSL is told how long the output is.
+            return absorbed && unsafe { sys::EVP_DigestFinalXOF(context, out.as_mut_ptr(), out.len()) } == 1;
+        }
+        let mut full = [0; 64];
+        let mut len = 0;
+        // SAFETY: no digest is longer than 64 bytes (EVP_MAX_MD_SIZE).
+        let ok = absorbed && unsafe { sys::EVP_DigestFinal_ex(context, full.as_mut_ptr(), &mut len) } == 1;
         match full.get(..out.len()) {
             Some(full) if ok => {
                 out.copy_from_slice(full);

@@ -33,10 +33,16 @@ pub(super) enum Plan {
     Siv(Cipher),
     /// GCM without a plaintext.
     Gmac(Cipher),
-    /// A digest in a context that is kept.
-    Digest(Md),
+    /// A digest in a context that is kept; `is_xof` for those whose length must be told.
+    Digest {
+        digest: Md,
+        is_xof: bool,
+    },
     /// A digest as `EVP_Digest` computes it: one call for each message, which makes a context and looks the algorithm up.
-    OneCall(Algorithm),
+    OneCall {
+        algorithm: Algorithm,
+        is_xof: bool,
+    },
     Hmac(Md),
     Cmac(Fetched<sys::EVP_MAC>, &'static CStr),
     Poly1305(Fetched<sys::EVP_MAC>),
@@ -103,8 +109,12 @@ impl Plan {
             }
             Suite::Stream(StreamCipher::Rc4) => Plan::Rc4(library.cipher(c"RC4")?),
             Suite::Aead(aead) => aead_plan(library, aead)?,
-            Suite::Digest(digest) if keying == Keying::PerOperation => Plan::OneCall(algorithm(digest)?),
-            Suite::Digest(digest) => Plan::Digest(library.digest(digest_name(digest)?)?),
+            Suite::Digest(digest) if keying == Keying::PerOperation => {
+                Plan::OneCall { algorithm: algorithm(digest)?, is_xof: digest.is_xof() }
+            }
+            Suite::Digest(digest) => {
+                Plan::Digest { digest: library.digest(digest_name(digest)?)?, is_xof: digest.is_xof() }
+            }
             Suite::Mac(Mac::Hmac(digest)) => Plan::Hmac(library.digest(digest_name(digest)?)?),
             Suite::Mac(Mac::Cmac(size)) => Plan::Cmac(library.mac(c"CMAC")?, AES_CBC[size as usize]),
             Suite::Mac(Mac::Gmac(size)) => Plan::Gmac(library.cipher(AES_GCM[size as usize])?),
@@ -116,7 +126,7 @@ impl Plan {
 
     /// Whether operations come with a key.
     pub(super) fn needs_key(&self) -> bool {
-        !matches!(self, Plan::Digest(_) | Plan::OneCall(_))
+        !matches!(self, Plan::Digest { .. } | Plan::OneCall { .. })
     }
 
     /// Contexts without a key.
@@ -131,8 +141,8 @@ impl Plan {
                 contexts.copy = Some(CipherContext::new(cipher, direction)?);
             }
             Plan::Gmac(cipher) => contexts.cipher = Some(CipherContext::new(cipher, Direction::Encrypt)?),
-            Plan::Digest(_) => contexts.digest = Some(DigestContext::new()?),
-            Plan::OneCall(_) => {}
+            Plan::Digest { .. } => contexts.digest = Some(DigestContext::new()?),
+            Plan::OneCall { .. } => {}
             Plan::Hmac(_) => contexts.hmac = Some(HmacContext::new()?),
             Plan::Cmac(mac, cipher) => contexts.mac = Some(MacContext::new(mac, Some(cipher))?),
             Plan::Poly1305(mac) => contexts.mac = Some(MacContext::new(mac, None)?),
@@ -192,17 +202,17 @@ impl Plan {
             Plan::Ccm(_) => ccm(contexts, key, op, direction),
             Plan::Siv(_) => siv(contexts, key, op, direction),
             Plan::Gmac(_) => gmac(contexts, key, op, direction),
-            Plan::Digest(digest) => {
+            Plan::Digest { digest, is_xof } => {
                 let data = op.input().as_ptr();
                 // SAFETY: the tag, which is written, is apart from the input (`Batch::check`).
                 let data = unsafe { std::slice::from_raw_parts(data, op.len) };
-                contexts.digest.as_mut()?.digest(digest.as_ptr(), data, op.tag).then_some(OpStatus::Done)
+                contexts.digest.as_mut()?.digest(digest.as_ptr(), *is_xof, data, op.tag).then_some(OpStatus::Done)
             }
-            Plan::OneCall(algorithm) => {
+            Plan::OneCall { algorithm, is_xof } => {
                 let data = op.input().as_ptr();
                 // SAFETY: as above; the function only returns a static object.
                 let (data, algorithm) = unsafe { (std::slice::from_raw_parts(data, op.len), algorithm()) };
-                DigestContext::new()?.digest(algorithm, data, op.tag).then_some(OpStatus::Done)
+                DigestContext::new()?.digest(algorithm, *is_xof, data, op.tag).then_some(OpStatus::Done)
             }
             Plan::Hmac(digest) => {
                 let hmac = contexts.hmac.as_mut()?;
@@ -475,6 +485,8 @@ fn algorithm(digest: Digest) -> Result<Algorithm, String> {
         Digest::Sha512 => sys::EVP_sha512,
         Digest::Sha3_256 => sys::EVP_sha3_256,
         Digest::Sha3_512 => sys::EVP_sha3_512,
+        Digest::Shake128 => sys::EVP_shake128,
+        Digest::Shake256 => sys::EVP_shake256,
         Digest::Blake3 => return Err("OpenSSL has no BLAKE3".to_owned()),
     })
 }
@@ -489,6 +501,8 @@ fn digest_name(digest: Digest) -> Result<&'static CStr, String> {
         Digest::Sha512 => c"SHA512",
         Digest::Sha3_256 => c"SHA3-256",
         Digest::Sha3_512 => c"SHA3-512",
+        Digest::Shake128 => c"SHAKE128",
+        Digest::Shake256 => c"SHAKE256",
         Digest::Blake3 => return Err("OpenSSL has no BLAKE3".to_owned()),
     })
 }
