@@ -38,6 +38,29 @@ macro_rules! unrolled {
     };
 }
 
+/// The processor's own instructions for a digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Instructions {
+    /// Those for SHA-1.
+    Sha1,
+    /// Those for SHA-224 and SHA-256.
+    Sha256,
+}
+
+impl Instructions {
+    /// From how many messages on vectors are faster, measured on a Xeon of the fourth generation with digests and HMACs of
+    /// 1 to 32 messages of 16 to 1024 bytes. SHA-1: five messages take 0.89 to 1.34 of the pairs' time in sixteen lanes,
+    /// six 0.79 to 1.02, sixteen 0.32 to 0.54; six take 0.90 to 1.25 in eight lanes, seven 0.72 to 1.04, eight 0.62 to
+    /// 0.97. SHA-256: eight take 1.03 to 1.23 in sixteen, nine 0.93 to 1.10, ten 0.86 to 1.09, sixteen 0.59 to 0.71; full
+    /// vectors of eight 1.35 to 1.5: they are never faster, and run only where that kernel was asked for.
+    pub(super) const fn worth(self) -> Worth {
+        match self {
+            Instructions::Sha1 => Worth { avx512: 6, avx2: 7, portable: 5 },
+            Instructions::Sha256 => Worth { avx512: 9, avx2: 8, portable: 5 },
+        }
+    }
+}
+
 /// How many messages cost as much one after the other as a vector of them, by kernel.
 pub(super) struct Worth {
     pub(super) avx512: u32,
@@ -66,8 +89,11 @@ pub(super) trait Algorithm {
     /// Where it starts.
     const START: [u64; STATE_MAX];
 
-    /// How many messages cost as much one after the other as a vector of them.
+    /// How many messages cost as much one after the other as a vector of them, without [`Instructions`] of their own.
     const WORTH: Worth;
+
+    /// What some processors have for it.
+    const INSTRUCTIONS: Option<Instructions> = None;
 
     /// Takes in a block.
     fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: &[Self::W<I>; BLOCK_MAX]);
@@ -156,7 +182,9 @@ impl Algorithm for Sha1 {
     const BIG_ENDIAN: bool = true;
     const LENGTH: usize = 8;
     const START: [u64; STATE_MAX] = start([0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0]);
-    const WORTH: Worth = Worth { avx512: 5, avx2: 7, portable: 5 };
+    // A block alone takes 93 ns in plain words, a vector of 16 and one of 8 take 250.
+    const WORTH: Worth = Worth { avx512: 3, avx2: 3, portable: 5 };
+    const INSTRUCTIONS: Option<Instructions> = Some(Instructions::Sha1);
 
     #[inline(always)]
     fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: &[I::W32; BLOCK_MAX]) {
@@ -297,10 +325,12 @@ macro_rules! sha2_algorithm {
             const LENGTH: usize = 2 * $word;
             const START: [u64; STATE_MAX] = $start;
             const WORTH: Worth = if $word == 4 {
-                Worth { avx512: 7, avx2: 9, portable: 5 }
+                // A block alone takes 206 ns in plain words, a vector of 16 takes 450, one of 8 560.
+                Worth { avx512: 3, avx2: 3, portable: 5 }
             } else {
                 Worth { avx512: 2, avx2: 2, portable: 2 }
             };
+            const INSTRUCTIONS: Option<Instructions> = if $word == 4 { Some(Instructions::Sha256) } else { None };
 
             #[inline(always)]
             fn compress<I: Isa>(isa: I, state: &mut State<I::$words>, block: &[I::$words; BLOCK_MAX]) {

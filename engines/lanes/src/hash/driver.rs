@@ -14,7 +14,11 @@ use zeroize::Zeroize;
 use crate::processor::{For, prefetch};
 
 use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
+#[cfg(target_arch = "x86_64")]
+use super::pairs::{self, Begun, Left, Piece};
 use super::portable::Scalar;
+#[cfg(target_arch = "x86_64")]
+use super::sha_ni::ShaNi;
 use super::source::{DIGEST_MAX, Digest, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
 
@@ -99,13 +103,32 @@ struct Lanes<I: Isa, A: Algorithm> {
     waiting: usize,
 }
 
-/// Digests all messages of a source, HMACs when they have midstates. The last few messages, where fewer than `few` lanes
-/// would be busy, are finished one after the other.
+/// When lanes leave messages to another way: idle ones cost as much as busy ones.
+#[derive(Clone, Copy)]
+pub(super) struct Few {
+    /// With fewer messages than this.
+    pub(super) below: u32,
+    /// By these instructions, two at a time, if the digest has any; else one after the other.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) pairs: Option<ShaNi>,
+}
+
+impl Few {
+    /// Lanes keep all messages.
+    pub(super) const NEVER: Few = Few {
+        below: 0,
+        #[cfg(target_arch = "x86_64")]
+        pairs: None,
+    };
+}
+
+/// Digests all messages of a source, HMACs when they have midstates. The last messages are left to another way when there
+/// are few.
 ///
 /// # Safety
 /// What [`Message`] promises; messages have midstates if `hmac`.
 #[inline(always)]
-pub(super) unsafe fn digest_all<I: Isa, A: Algorithm>(isa: I, source: &mut Source<'_, '_>, hmac: bool, few: u32) {
+pub(super) unsafe fn digest_all<I: Isa, A: Algorithm>(isa: I, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
     let mut lanes = Lanes::<I, A>::new(isa, hmac);
     // SAFETY: the caller's promise.
     unsafe {
@@ -134,7 +157,7 @@ unsafe fn finish<A: Algorithm>(
     (one.active, one.more, one.has_heads) = (1, false, !lane.then.is_null());
     // SAFETY: the caller's promise.
     unsafe {
-        while let Some(step) = one.next_step(source, 0) {
+        while let Some(step) = one.next_step(source, Few::NEVER) {
             one.step(&step, source);
         }
     }
@@ -153,7 +176,7 @@ pub(super) fn midstates<A: Algorithm>(key: &[u8], to: &mut [u64]) {
         // SAFETY: the key's bytes may be read.
         unsafe {
             let mut source = Source::List { messages: &[message], digests: &mut digests };
-            digest_all::<_, A>(Scalar, &mut source, false, 0);
+            digest_all::<_, A>(Scalar, &mut source, false, Few::NEVER);
         }
         let len = A::WORD * A::DIGEST;
         block[..len].copy_from_slice(&digests[0][..len]);
@@ -208,7 +231,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn next_step(&mut self, source: &mut Source<'_, '_>, few: u32) -> Option<Step> {
+    unsafe fn next_step(&mut self, source: &mut Source<'_, '_>, few: Few) -> Option<Step> {
         loop {
             if self.waiting >= Self::LEN {
                 return Some(Step::Outer);
@@ -221,8 +244,9 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
                 if self.more {
                     self.refill(source);
                 }
-                if !self.more && self.active.count_ones() < few {
-                    self.hand_over(source);
+                let busy = self.active.count_ones() as usize + self.waiting;
+                if !self.more && self.active.count_ones() < few.below && busy != 0 {
+                    self.hand_over(source, few);
                 }
             }
             if self.active == 0 {
@@ -649,12 +673,18 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         block
     }
 
-    /// Finishes the few messages that are left one after the other: idle lanes cost as much as busy ones.
+    /// Finishes the few messages that are left.
     ///
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn hand_over(&mut self, source: &mut Source<'_, '_>) {
+    unsafe fn hand_over(&mut self, source: &mut Source<'_, '_>, few: Few) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(sha), Some(_)) = (few.pairs, A::INSTRUCTIONS) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.hand_over_to_pairs(sha, source, few.below) };
+        }
+        let _ = few;
         while self.active != 0 {
             let at = self.active.trailing_zeros() as usize % LANES_MAX;
             self.active &= self.active - 1;
@@ -672,6 +702,56 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             unsafe { finish::<A>(&lane, self.from[at], &state, self.hmac, source) };
             (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
         }
+    }
+
+    /// Finishes all messages two at a time, those that wait for their outer block as well when they are few.
+    ///
+    /// # Safety
+    /// As in [`digest_all`]; words have 32 bits.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn hand_over_to_pairs(&mut self, sha: ShaNi, source: &mut Source<'_, '_>, below: u32) {
+        let mut all = [const { MaybeUninit::<Begun>::uninit() }; 2 * LANES_MAX];
+        let mut count = 0;
+        let waiting = if self.waiting < below as usize { core::mem::take(&mut self.waiting) } else { 0 };
+        for inner in &self.inner[..waiting] {
+            // SAFETY: as many as wait have been written.
+            let Inner { words, midstates, name } = unsafe { inner.assume_init_ref() };
+            let mut begun = Begun { words: [0; 8], left: Left::Outer, bits: 0, midstates: *midstates, name: *name };
+            for (word, bytes) in begun.words.iter_mut().zip(words.as_chunks::<4>().0) {
+                *word = u32::from_ne_bytes(*bytes);
+            }
+            all[count].write(begun);
+            count += 1;
+        }
+        let mut words = [[0u32; LANES_MAX]; 8];
+        for word in 0..A::STATE.min(8) {
+            // SAFETY: the longest vector's bytes.
+            unsafe { self.state[word].store(words[word].as_mut_ptr().cast()) };
+        }
+        while self.active != 0 {
+            let at = self.active.trailing_zeros() as usize % LANES_MAX;
+            self.active &= self.active - 1;
+            let Lane { left, then, then_left, bits, midstates, name } =
+                core::mem::replace(&mut self.lanes[at], Lane::IDLE);
+            let left = match usize::try_from(left) {
+                Ok(len) => {
+                    let then = (!then.is_null()).then_some(Piece { from: then, len: then_left as usize });
+                    Left::Data(Piece { from: self.from[at], len }, then)
+                }
+                Err(_) => Left::Length,
+            };
+            all[count].write(Begun { words: words.map(|words| words[at]), left, bits, midstates, name });
+            count += 1;
+            (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
+        }
+        // SAFETY: so many have been written; the caller's promise.
+        unsafe {
+            let begun = core::slice::from_raw_parts(all.as_ptr().cast::<Begun>(), count);
+            pairs::digest::<A>(sha, begun, source, self.hmac);
+            core::ptr::write_bytes(all.as_mut_ptr(), 0, count);
+        }
+        core::hint::black_box(&raw mut all);
     }
 
     /// Forgets chaining values and inner digests.

@@ -3,12 +3,17 @@
 //!
 //! [`vector`] are the instruction sets, [`algorithms`] the compression functions, [`driver`] has messages of any lengths
 //! share the lanes. An HMAC key is imported as the chaining values behind its two padded blocks, so that a short message
-//! costs two blocks. Few messages are digested one after the other.
+//! costs two blocks. Few messages go by the processor's SHA instructions, two at a time ([`pairs`], [`sha_ni`]), or one
+//! after the other.
 
 mod algorithms;
 mod constants;
 mod driver;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod sha_ni;
 mod source;
 #[cfg(target_arch = "x86_64")]
 mod v256;
@@ -24,23 +29,28 @@ use ciphermill_contract::{Capability, Cost, Directions, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::work::{Item, NoKey, Scratch, Work};
-use algorithms::{Algorithm, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512, Shake128, Shake256};
-use driver::midstate_len;
+use algorithms::{
+    Algorithm, Instructions, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512, Shake128, Shake256,
+};
+use driver::{Few, midstate_len};
 use portable::{Portable, Scalar};
 use source::Source;
 pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message, is_tag};
 #[cfg(target_arch = "x86_64")]
-use {v256::Avx2, v512::Avx512};
+use {sha_ni::ShaNi, v256::Avx2, v512::Avx512};
 
 /// The kernel that runs digests, with the proof that it can.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HashKernel {
-    /// AVX-512: 16 messages, 8 of those with words of 64 bits.
+    /// AVX-512: 16 messages, 8 of those with words of 64 bits. Few go by the SHA instructions where there are any.
     #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-    /// AVX2: 8 and 4.
+    Avx512(Avx512, Option<ShaNi>),
+    /// The SHA instructions, two messages, where those are faster than AVX2; else as AVX2, where there is that.
     #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
+    ShaNi(ShaNi, Option<Avx2>),
+    /// AVX2: 8 and 4. Few as above.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2, Option<ShaNi>),
     /// Arrays: 4 and 2.
     Portable,
 }
@@ -48,7 +58,7 @@ pub(crate) enum HashKernel {
 impl HashKernel {
     /// The kernels' names, the preferred ones first.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) const NAMES: &'static [&'static str] = &["avx512", "avx2", "portable"];
+    pub(crate) const NAMES: &'static [&'static str] = &["avx512", "sha-ni", "avx2", "portable"];
     /// The kernels' names.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) const NAMES: &'static [&'static str] = &["portable"];
@@ -57,9 +67,11 @@ impl HashKernel {
     pub(crate) fn detect(name: &str) -> Option<HashKernel> {
         match name {
             #[cfg(target_arch = "x86_64")]
-            "avx512" => Avx512::detect().map(HashKernel::Avx512),
+            "avx512" => Avx512::detect().map(|isa| HashKernel::Avx512(isa, ShaNi::detect())),
             #[cfg(target_arch = "x86_64")]
-            "avx2" => Avx2::detect().map(HashKernel::Avx2),
+            "sha-ni" => ShaNi::detect().map(|sha| HashKernel::ShaNi(sha, Avx2::detect())),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" => Avx2::detect().map(|isa| HashKernel::Avx2(isa, ShaNi::detect())),
             "portable" => Some(HashKernel::Portable),
             _ => None,
         }
@@ -69,21 +81,65 @@ impl HashKernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx512(_) => "avx512",
+            HashKernel::Avx512(..) => "avx512",
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx2(_) => "avx2",
+            HashKernel::ShaNi(..) => "sha-ni",
+            #[cfg(target_arch = "x86_64")]
+            HashKernel::Avx2(..) => "avx2",
             HashKernel::Portable => "portable",
         }
+    }
+
+    /// When lanes leave messages to another way.
+    fn few<A: Algorithm>(self) -> Few {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (worth, pairs) = match (self.sha(), A::INSTRUCTIONS) {
+                (Some(sha), Some(instructions)) => (instructions.worth(), Some(sha)),
+                _ => (A::WORTH, None),
+            };
+            let below = match self {
+                HashKernel::Avx512(..) => worth.avx512,
+                HashKernel::ShaNi(_, Some(_)) | HashKernel::Avx2(..) => worth.avx2,
+                _ => worth.portable,
+            };
+            Few { below, pairs }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Few { below: A::WORTH.portable }
+    }
+
+    /// The SHA instructions, where this kernel has them.
+    #[cfg(target_arch = "x86_64")]
+    fn sha(self) -> Option<ShaNi> {
+        match self {
+            HashKernel::Avx512(_, sha) | HashKernel::Avx2(_, sha) => sha,
+            HashKernel::ShaNi(sha, _) => Some(sha),
+            HashKernel::Portable => None,
+        }
+    }
+
+    /// The SHA instructions, where so many messages go by them. Pairs take two thirds of the time of eight lanes for
+    /// SHA-256, and one and a quarter to one and a half for SHA-1 (82 and 131 ns for 64 bytes, 112 and 88).
+    #[cfg(target_arch = "x86_64")]
+    fn pairs<A: Algorithm>(self, count: usize) -> Option<ShaNi> {
+        let few = self.few::<A>();
+        let always = match self {
+            HashKernel::ShaNi(_, None) => true,
+            HashKernel::ShaNi(..) => A::INSTRUCTIONS == Some(Instructions::Sha256),
+            _ => false,
+        };
+        few.pairs.filter(|_| always || count < few.below as usize)
     }
 
     /// Messages side by side, with words of 32 bits.
     fn lanes(self) -> u16 {
         match self {
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx512(_) => 16,
+            HashKernel::Avx512(..) => 16,
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx2(_) => 8,
-            HashKernel::Portable => 4,
+            HashKernel::ShaNi(_, Some(_)) | HashKernel::Avx2(..) => 8,
+            _ => 4,
         }
     }
 }
@@ -245,24 +301,23 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
 /// # Safety
 /// As in [`driver::digest_all`].
 unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, '_>, hmac: bool, count: usize) {
-    let few = match kernel {
-        #[cfg(target_arch = "x86_64")]
-        HashKernel::Avx512(_) => A::WORTH.avx512,
-        #[cfg(target_arch = "x86_64")]
-        HashKernel::Avx2(_) => A::WORTH.avx2,
-        HashKernel::Portable => A::WORTH.portable,
-    };
+    #[cfg(target_arch = "x86_64")]
+    if let Some(sha) = kernel.pairs::<A>(count) {
+        // SAFETY: the caller's promise.
+        return unsafe { pairs::digest::<A>(sha, &[], source, hmac) };
+    }
+    let few = kernel.few::<A>();
     // SAFETY: the caller's promise; an `Avx512` or `Avx2` exists only where it was detected.
     unsafe {
-        if count < few as usize {
-            return driver::digest_all::<_, A>(Scalar, source, hmac, 0);
+        if count < few.below as usize {
+            return driver::digest_all::<_, A>(Scalar, source, hmac, Few::NEVER);
         }
         match kernel {
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx512(isa) => on_avx512::<A>(isa, source, hmac, few),
+            HashKernel::Avx512(isa, _) => on_avx512::<A>(isa, source, hmac, few),
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx2(isa) => on_avx2::<A>(isa, source, hmac, few),
-            HashKernel::Portable => driver::digest_all::<_, A>(Portable, source, hmac, few),
+            HashKernel::ShaNi(_, Some(isa)) | HashKernel::Avx2(isa, _) => on_avx2::<A>(isa, source, hmac, few),
+            _ => driver::digest_all::<_, A>(Portable, source, hmac, few),
         }
     }
 }
@@ -271,7 +326,7 @@ unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, 
 /// As in [`driver::digest_all`]; the processor has these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac: bool, few: u32) {
+unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
     // SAFETY: the caller's promise.
     unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
 }
@@ -280,7 +335,43 @@ unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac
 /// As in [`driver::digest_all`]; the processor has these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, hmac: bool, few: u32) {
+unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
     // SAFETY: the caller's promise.
     unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// How many messages go by the SHA instructions, if not all, by kernel.
+    #[test]
+    fn the_sha_instructions_run_few_messages_and_what_they_are_faster_at() {
+        let by = |name: &str, count| {
+            let kernel = HashKernel::detect(name)?;
+            kernel.sha()?;
+            Some([
+                kernel.pairs::<Sha1>(count).is_some(),
+                kernel.pairs::<Sha224>(count).is_some(),
+                kernel.pairs::<Sha256>(count).is_some(),
+                kernel.pairs::<Sha512>(count).is_some() || kernel.pairs::<Md5>(count).is_some(),
+            ])
+        };
+        let is = |name, count, expected| assert!(by(name, count).is_none_or(|by| by == expected), "{name} {count}");
+        for name in ["avx512", "sha-ni", "avx2"] {
+            is(name, 1, [true, true, true, false]);
+            is(name, 5, [true, true, true, false]);
+        }
+        is("avx512", 6, [false, true, true, false]);
+        is("avx512", 9, [false; 4]);
+        is("avx2", 8, [false; 4]);
+        if Avx2::detect().is_some() {
+            is("sha-ni", 100, [false, true, true, false]);
+        }
+        assert!(by("portable", 1).is_none());
+        if let Some(sha) = ShaNi::detect() {
+            let alone = HashKernel::ShaNi(sha, None);
+            assert!(alone.pairs::<Sha1>(100).is_some() && alone.pairs::<Sha512>(100).is_none());
+        }
+    }
 }

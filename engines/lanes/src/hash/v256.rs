@@ -37,7 +37,7 @@ impl Isa for Avx2 {
 /// # Safety
 /// They may be read.
 #[inline(always)]
-unsafe fn partial(from: *const u8, len: usize) -> u128 {
+pub(super) unsafe fn partial(from: *const u8, len: usize) -> u128 {
     // SAFETY: the caller's promise; both reads of a pair are within `len` bytes, the second ends where they end.
     unsafe {
         match len {
