@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod choose;
+mod coalesce;
 mod copies;
 mod costs;
 mod dispatch;
@@ -45,6 +46,7 @@ mod witness;
 pub use ciphermill_contract as contract;
 pub use ciphermill_keys::{KeyPolicy, KeyTable};
 pub use ciphermill_router::{Route, RouteReason, Verdict};
+pub use coalesce::{One, OneDone, OneFuture, ROUND_OPS_MAX};
 pub use costs::Costs;
 pub use future::BatchFuture;
 pub use health::Trouble;

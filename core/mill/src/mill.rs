@@ -1,15 +1,16 @@
 //! The mill and how it is opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::available_parallelism;
 
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::limits::ENGINES_MAX;
+use ciphermill_contract::limits::{ENGINES_MAX, SUITE_ORDINALS_MAX};
 use ciphermill_contract::{Batch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
 use ciphermill_keys::{KeyTable, PreparedName};
 use ciphermill_router::{Request, Verdict, explain, size_class};
 
+use crate::coalesce::Gate;
 use crate::costs::Costs;
 use crate::dispatch::Way;
 use crate::engines::{EngineSet, EngineSlot, place};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) costs: Costs,
     pub(crate) pool: Pool,
+    /// Where single operations share batches, by suite and direction.
+    gates: Box<[OnceLock<Gate>]>,
     idle: Mutex<Vec<Queues>>,
 }
 
@@ -132,6 +135,7 @@ impl MillBuilder {
             policy: self.policy,
             costs: self.costs,
             pool: Pool::new(self.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))),
+            gates: (0..2 * SUITE_ORDINALS_MAX).map(|_| OnceLock::new()).collect(),
             idle: Mutex::default(),
         };
         shared.change(self.engines, None)?;
@@ -178,6 +182,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Where single operations of this suite and direction share batches.
+    pub(crate) fn gate(&self, suite: Suite, direction: Direction) -> &Gate {
+        self.gates[place(suite, direction)].get_or_init(Gate::default)
+    }
+
     /// Keeps queues for the next thread that needs some.
     pub(crate) fn give_back(&self, queues: Queues) {
         let mut idle = self.idle();
@@ -211,6 +220,10 @@ impl Mill {
     /// A session: queues of its own on every engine, for one thread at a time.
     pub fn session(&self) -> Session {
         Session::new(Arc::clone(&self.shared))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Runs a batch on the engine that the router chooses, on the caller's thread.

@@ -1,5 +1,7 @@
 //! Batches that are handed over: every way in which they come back, and what stops them.
 
+mod singles;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::mpsc::channel;
