@@ -292,8 +292,28 @@ pub(crate) enum LabCommand {
     Short(ShortArgs),
     /// Named measurements of the lanes engine, each with a goal and something to compare with in the same loop.
     Cases(CasesArgs),
+    /// What the mill costs around an engine, and whether its router does what it promises.
+    Router(RouterArgs),
     /// The optimisation principles of a network processor's paper on this machine, beside its figures.
     Principles(PrinciplesArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Measured: the mill's asynchronous path against its engine called directly; a stream of batches over two cores; single
+operations of many tasks and of one; how fast routes follow an engine that becomes slower; what is left to another
+program. Method: Keromytis, Wright and de Raadt, The Design of the OpenBSD Cryptographic Framework.
+
+Examples:
+  ciphermill lab router
+  ciphermill lab router --time 1000 --json -")]
+pub(crate) struct RouterArgs {
+    /// Milliseconds of measuring for each side of a comparison.
+    #[arg(long, default_value_t = 400, value_name = "MS")]
+    pub time: u64,
+    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -41,6 +41,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
         Command::Lab(LabCommand::Short(args)) => commands::lab::short(&args),
         Command::Lab(LabCommand::Cases(args)) => commands::lab::cases(&args),
+        Command::Lab(LabCommand::Router(args)) => commands::router::run(&args),
         Command::Lab(LabCommand::Principles(args)) => commands::principles::run(&args),
         Command::Config => commands::config::run(&config()?),
         Command::Demo(args) => commands::demo::run(&args),

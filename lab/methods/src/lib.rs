@@ -9,6 +9,7 @@ pub mod engines;
 pub mod machine;
 pub mod principles;
 pub mod random;
+pub mod router;
 pub mod short;
 pub mod timing;
 pub mod workload;

@@ -6,7 +6,10 @@
 
 use ciphermill_contract::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
 use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
-use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
+use ciphermill::{KeyPolicy, KeyTable};
+use ciphermill_contract::{
+    Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
+};
 use zeroize::Zeroizing;
 
 use crate::LabError;
@@ -264,6 +267,23 @@ impl Workload {
         let keys: &[_] = if self.suite.needs_key() { &self.keys } else { &[] };
         let prepare = |key: &Zeroizing<Vec<u8>>| engine.prepare(&KeyMaterial::secret(key), self.suite);
         keys.iter().map(prepare).collect::<Result<_, _>>().map_err(|source| failed(engine, source))
+    }
+
+    /// The workload as a batch for a mill, whose key table takes the workload's keys in.
+    ///
+    /// # Errors
+    /// What [`KeyTable::import`] says.
+    pub fn owned(&self, keys: &KeyTable) -> ciphermill_contract::Result<OwnedBatch> {
+        let import = |key: &Zeroizing<Vec<u8>>| keys.import(KeyMaterial::secret(key), KeyPolicy::default());
+        let names: Vec<KeyId> = match self.suite.needs_key() {
+            true => self.keys.iter().map(import).collect::<Result<_, _>>()?,
+            false => Vec::new(),
+        };
+        let mut ops = self.ops.clone();
+        for (op, key) in ops.iter_mut().zip(&self.key_of) {
+            op.key = names.get(*key).copied().unwrap_or(KeyId::NONE);
+        }
+        Ok(OwnedBatch { suite: self.suite, direction: self.direction, ops, arena: Box::new(self.arena.clone()) })
     }
 
     /// Each operation's key out of `prepared`.

@@ -8,4 +8,5 @@ pub(crate) mod lab;
 pub(crate) mod manual;
 pub(crate) mod principles;
 pub(crate) mod protect;
+pub(crate) mod router;
 pub(crate) mod selftest;

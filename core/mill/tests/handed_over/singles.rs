@@ -120,16 +120,16 @@ fn an_operation_that_breaks_a_rule_fails_nobody_else() {
             let mut data = [number as u8; 8];
             let mut tag = [0u8; 16];
             // Every seventh has a nonce of a wrong length, every eleventh no key, every thirteenth too long an input.
-            let iv = if number % 7 == 0 { &[1u8; 11][..] } else { &[1u8; 12] };
-            let key = if number % 11 == 0 { KeyId::NONE } else { key };
-            let input_len = if number % 13 == 0 { 9 } else { 8 };
+            let iv = if number.is_multiple_of(7) { &[1u8; 11][..] } else { &[1u8; 12] };
+            let key = if number.is_multiple_of(11) { KeyId::NONE } else { key };
+            let input_len = if number.is_multiple_of(13) { 9 } else { 8 };
             let one = One { key, iv, aad: &[], input_len, data: &mut data, tag: &mut tag };
             let done = mill_ref.submit_one(gcm(), Direction::Encrypt, one).await.expect("the batch is run");
-            let expected = if number % 13 == 0 {
+            let expected = if number.is_multiple_of(13) {
                 OpStatus::BadInput(Reason::InputPastEnd)
-            } else if number % 11 == 0 {
+            } else if number.is_multiple_of(11) {
                 OpStatus::BadInput(Reason::KeyMissing)
-            } else if number % 7 == 0 {
+            } else if number.is_multiple_of(7) {
                 OpStatus::BadInput(Reason::IvLength)
             } else {
                 OpStatus::Done

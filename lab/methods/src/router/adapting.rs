@@ -1,0 +1,190 @@
+//! How routes follow an engine's speed, and what is left to other programs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ciphermill::{Mill, Session};
+use ciphermill_contract::{
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineQueue, KeyMaterial, OpStatus, OwnedBatch, PreparedKey,
+    QueueHint, Result, Suite,
+};
+
+use super::{Figure, Goal, mill, opened};
+use crate::LabError;
+use crate::engines::open;
+use crate::timing::Budget;
+use crate::workload::Parameters;
+
+/// What is run while an engine changes its speed: the lanes are about twice as fast as the library, so that with a
+/// quarter of their speed the library is.
+const SUITE: &str = "sha256";
+const LEN: usize = 2048;
+const OPS: usize = 64;
+
+/// Batches in a row on the same engine after which a route has changed.
+const SETTLED: usize = 10;
+
+/// Batches after which waiting for a change is given up.
+const BATCHES_MAX: usize = 5_000;
+
+/// Repetitions; the worst counts.
+const TURNS: usize = 5;
+
+/// An engine that takes so many times as long as the one inside.
+struct Slowed {
+    inner: Arc<dyn Engine>,
+    factor: Arc<AtomicU32>,
+}
+
+impl Engine for Slowed {
+    fn info(&self) -> &EngineInfo {
+        self.inner.info()
+    }
+
+    fn capabilities(&self) -> &[Capability] {
+        self.inner.capabilities()
+    }
+
+    fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+        self.inner.prepare(key, suite)
+    }
+
+    fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
+        Ok(Box::new(SlowedQueue { inner: self.inner.queue(hint)?, factor: Arc::clone(&self.factor) }))
+    }
+}
+
+struct SlowedQueue {
+    inner: Box<dyn EngineQueue>,
+    factor: Arc<AtomicU32>,
+}
+
+impl EngineQueue for SlowedQueue {
+    fn run(&mut self, batch: &mut CheckedBatch<'_>) {
+        let start = Instant::now();
+        self.inner.run(batch);
+        let wanted = start.elapsed() * self.factor.load(Ordering::Relaxed);
+        while start.elapsed() < wanted {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn lab_error(source: ciphermill_contract::Error) -> LabError {
+    LabError::Engine { engine: "mill".to_owned(), source }
+}
+
+/// Batches until so many in a row went to `engine`, counted to the first of them.
+fn batches_until(session: &mut Session, batch: &mut OwnedBatch, engine: &str) -> Result<usize, LabError> {
+    let mut in_a_row = 0;
+    for count in 0..BATCHES_MAX {
+        batch.ops.iter_mut().for_each(|op| op.status = OpStatus::Pending);
+        let report = session.run(batch.as_batch()).map_err(lab_error)?;
+        in_a_row = if report.route.name == engine { in_a_row + 1 } else { 0 };
+        if in_a_row == SETTLED {
+            return Ok(count + 1 - SETTLED);
+        }
+    }
+    Ok(BATCHES_MAX)
+}
+
+/// How many batches it takes until routes leave an engine that has become four times slower, and until they go back.
+pub(super) fn following() -> Result<Vec<Figure>, LabError> {
+    let Ok(suite) = SUITE.parse::<Suite>() else { unreachable!("the name above is a suite") };
+    let factor = Arc::new(AtomicU32::new(1));
+    let slowed = Slowed { inner: open("lanes")?, factor: Arc::clone(&factor) };
+    let mill = Mill::builder().engine(Arc::new(slowed)).engine(open("library")?).legacy(true).workers(0);
+    let mill = opened(mill)?;
+    let parameters = Parameters { ops: OPS, keys: 1, len_min: LEN, len_max: LEN, ..Parameters::default() };
+    let workload = parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())?;
+    let mut batch = workload.owned(mill.keys()).map_err(lab_error)?;
+    let mut session = mill.session();
+    let (mut away, mut back) = (Vec::new(), Vec::new());
+    batches_until(&mut session, &mut batch, "lanes")?;
+    for _ in 0..TURNS {
+        factor.store(4, Ordering::Relaxed);
+        away.push(batches_until(&mut session, &mut batch, "library")?);
+        factor.store(1, Ordering::Relaxed);
+        back.push(batches_until(&mut session, &mut batch, "lanes")?);
+    }
+    let figure = |name: &str, counts: &[usize], goal| Figure {
+        name: name.to_owned(),
+        of: format!("{SUITE}, {OPS} × {LEN} B, lanes and library"),
+        value: counts.iter().copied().max().unwrap_or(BATCHES_MAX) as f64,
+        unit: "batches",
+        goal: Goal::AtMost(goal),
+        detail: format!("the most of {counts:?}"),
+        spread: 0.0,
+    };
+    Ok(vec![
+        figure("until routes leave an engine 4 × slower", &away, 100.0),
+        figure("until they go back", &back, 1000.0),
+    ])
+}
+
+/// Counts for so long, on every core; the sum.
+fn count(for_time: Duration) -> u64 {
+    let stop = AtomicBool::new(false);
+    let counted = AtomicU64::new(0);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                let mut own = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    for _ in 0..1000 {
+                        own = std::hint::black_box(own + 1);
+                    }
+                }
+                counted.fetch_add(own, Ordering::Relaxed);
+            });
+        }
+        thread::sleep(for_time);
+        stop.store(true, Ordering::Relaxed);
+    });
+    counted.into_inner()
+}
+
+/// What is left to a program that counts on every core while the mill is given more than it can do.
+pub(super) fn fair_share(budget: Budget) -> Result<Figure, LabError> {
+    let Ok(suite) = "3des-cbc".parse::<Suite>() else { unreachable!("the name above is a suite") };
+    let for_time = budget.time.max(Duration::from_millis(300)) * 2;
+    let mill = opened(mill()?)?;
+    let parameters = Parameters { ops: 1000, keys: 64, len_min: 64, len_max: 64, ..Parameters::default() };
+    let workload = parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())?;
+    let batches: Vec<OwnedBatch> =
+        (0..16).map(|_| workload.owned(mill.keys())).collect::<Result<_>>().map_err(lab_error)?;
+    let alone = count(for_time);
+    let stop = AtomicBool::new(false);
+    let done = AtomicU64::new(0);
+    let beside = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut session = mill.session();
+            // Whatever is refused is missing from what is in flight; there is room for all.
+            batches.into_iter().for_each(|batch| drop(session.submit(batch)));
+            while !stop.load(Ordering::Relaxed)
+                && let Some(completed) = session.wait()
+            {
+                done.fetch_add(completed.batch.ops.len() as u64, Ordering::Relaxed);
+                let mut batch = completed.batch;
+                batch.ops.iter_mut().for_each(|op| op.status = OpStatus::Pending);
+                drop(session.submit(batch));
+            }
+        });
+        let beside = count(for_time);
+        stop.store(true, Ordering::Relaxed);
+        beside
+    });
+    let rate = done.into_inner() as f64 / for_time.as_secs_f64() / 1e6;
+    Ok(Figure {
+        name: "left to a counting program".to_owned(),
+        of: "a thread a core beside a saturated mill".to_owned(),
+        value: 100.0 * beside as f64 / alone as f64,
+        unit: "%",
+        goal: Goal::AtLeast(40.0),
+        detail: format!("its fair share is half or less; the mill did {rate:.2} M operations (3DES, 64 B) a second"),
+        spread: 0.0,
+    })
+}

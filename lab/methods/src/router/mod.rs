@@ -1,0 +1,164 @@
+//! `lab router`: what the mill costs around an engine, and whether its router does what it promises.
+//!
+//! Method of the OpenBSD paper (Keromytis, Wright and de Raadt 2003): the framework against the bare device, and the
+//! share of the processor that is left to an unrelated program. Both sides of a comparison take turns in one thread.
+
+mod adapting;
+mod single;
+mod stream;
+
+use std::time::Duration;
+
+use ciphermill::{Mill, MillBuilder};
+use ciphermill_contract::{Cost, EngineKind, EngineKinds};
+use ciphermill_router::{Candidate, Request, decide};
+use serde::Serialize;
+
+use crate::LabError;
+use crate::engines::open;
+use crate::machine::Machine;
+use crate::timing::{Budget, Contestant, Samples, interleave};
+
+/// The engines of the mills that are measured.
+const ENGINES: [&str; 3] = ["lanes", "library", "reference"];
+
+/// A measured promise.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// The operations or other circumstances.
+    pub of: String,
+    /// The measured value.
+    pub value: f64,
+    /// Its unit: `×`, `ns`, `batches` or `%`.
+    pub unit: &'static str,
+    /// The goal.
+    pub goal: Goal,
+    /// What stands behind the value, in words.
+    pub detail: String,
+    /// The larger spread of what was compared, as a share.
+    pub spread: f64,
+}
+
+/// What a value should be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// At least this.
+    AtLeast(f64),
+    /// At most this.
+    AtMost(f64),
+    /// Shown for comparison.
+    None,
+}
+
+impl Figure {
+    /// Whether the goal is reached; `None` without one.
+    pub fn is_reached(&self) -> Option<bool> {
+        match self.goal {
+            Goal::AtLeast(goal) => Some(self.value >= goal),
+            Goal::AtMost(goal) => Some(self.value <= goal),
+            Goal::None => None,
+        }
+    }
+}
+
+/// A record of the promises.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    /// The machine.
+    pub machine: Machine,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+}
+
+/// Measures all promises. `progress` hears what is being measured.
+///
+/// # Errors
+/// [`LabError`] when an engine cannot be opened or answers wrongly.
+pub fn run(budget: Budget, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+    let mut figures = Vec::new();
+    progress("decide");
+    figures.push(deciding(budget));
+    progress("the mill against the bare engine");
+    figures.extend(stream::against_the_engine(budget)?);
+    progress("two cores against one");
+    figures.extend(stream::two_cores(budget)?);
+    progress("single operations of many tasks");
+    figures.extend(single::tasks(budget)?);
+    progress("a single operation alone");
+    figures.extend(single::alone(budget)?);
+    progress("an engine that becomes slower");
+    figures.extend(adapting::following()?);
+    progress("another program on the same cores");
+    figures.push(adapting::fair_share(budget)?);
+    Ok(Record { machine: Machine::here(), figures })
+}
+
+/// A mill over the engines of this machine, without the threads that cargo's tests or other runs may want.
+fn mill() -> Result<MillBuilder, LabError> {
+    let mut builder = Mill::builder().legacy(true);
+    for name in ENGINES {
+        builder = builder.engine(open(name)?);
+    }
+    Ok(builder)
+}
+
+fn opened(builder: MillBuilder) -> Result<Mill, LabError> {
+    builder.open().map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })
+}
+
+/// Times two contestants in turns; the second's time by the first's, and the larger spread.
+fn compare(first: &mut dyn Contestant, second: &mut dyn Contestant, budget: Budget) -> (Samples, Samples, f64) {
+    let mut samples = interleave(&mut [first, second], budget).into_iter();
+    let (first, second) = (samples.next().unwrap_or_default(), samples.next().unwrap_or_default());
+    let spread = first.spread().max(second.spread());
+    (first, second, spread)
+}
+
+/// What one decision between three engines costs.
+fn deciding(budget: Budget) -> Figure {
+    const DECISIONS: u32 = 10_000;
+    struct Deciding(u64);
+    impl Contestant for Deciding {
+        fn reset(&mut self) {}
+        fn run(&mut self) {
+            let costs = [(400.0, 10.0, 0.2), (30.0, 90.0, 0.1), (20.0, 400.0, 3.0)];
+            for n in 0..u64::from(DECISIONS) {
+                let request = Request {
+                    ops: 1 + n % 300,
+                    bytes: 64 * (1 + n % 300),
+                    input_len_max: 64,
+                    kinds: EngineKinds::ALL,
+                    pinned: None,
+                    deadline_ns: None,
+                };
+                let candidates = costs.iter().enumerate().map(|(engine, (batch_ns, op_ns, byte_ns))| Candidate {
+                    engine,
+                    name: ENGINES[engine],
+                    kind: EngineKind::Lanes,
+                    cost: Cost::new(*batch_ns, *op_ns, *byte_ns),
+                    wakeup_ns: 0.0,
+                    backlog_ns: n as f64,
+                    input_len_max: 1 << 20,
+                    trusted: true,
+                });
+                let route = decide(std::hint::black_box(&request), candidates);
+                self.0 += route.map_or(0, |route| route.engine as u64);
+            }
+            std::hint::black_box(self.0);
+        }
+    }
+    let budget = Budget { time: budget.time.min(Duration::from_millis(100)), ..budget };
+    let samples = interleave(&mut [&mut Deciding(0)], budget).pop().unwrap_or_default();
+    Figure {
+        name: "decide".to_owned(),
+        of: "three engines".to_owned(),
+        value: samples.median_ns() / f64::from(DECISIONS),
+        unit: "ns",
+        goal: Goal::AtMost(500.0),
+        detail: "one decision with its reason".to_owned(),
+        spread: samples.spread(),
+    }
+}

@@ -1,0 +1,271 @@
+//! Single operations: of many tasks at a time, and one alone.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use ciphermill::{KeyPolicy, Mill, One};
+use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
+
+use super::{Figure, Goal, compare, mill, opened};
+use crate::LabError;
+use crate::engines::open;
+use crate::timing::{Budget, Contestant};
+use crate::workload::failed;
+
+const TASKS: usize = 64;
+
+/// Operations that each task submits in one timing.
+const EACH: usize = 16;
+
+/// Bytes of an operation.
+const LEN: usize = 64;
+
+/// Suites, and how much faster tasks that share batches must be than each calling the library.
+const SUITES: [(&str, f64); 2] = [("3des-cbc", 5.0), ("aes-128-gcm", 1.5)];
+
+type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
+
+/// Tasks in turns on one thread, in the order in which they were woken.
+fn run_tasks(tasks: &mut [Option<Task<'_>>], wakers: &[Waker], ready: &Mutex<VecDeque<usize>>) {
+    let lock = || ready.lock().unwrap_or_else(PoisonError::into_inner);
+    lock().extend(0..tasks.len());
+    loop {
+        let Some(next) = lock().pop_front() else { return };
+        let Some(task) = &mut tasks[next] else { continue };
+        if task.as_mut().poll(&mut Context::from_waker(&wakers[next])).is_ready() {
+            tasks[next] = None;
+        }
+    }
+}
+
+struct Turn(usize, Arc<Mutex<VecDeque<usize>>>);
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.0);
+    }
+}
+
+/// Single operations of one suite under keys of a task each.
+struct Messages {
+    suite: Suite,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Messages {
+    fn new(name: &str) -> Messages {
+        let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
+        let key = |task: usize| (0..suite.default_key_len()).map(|n| (task * 31 + n * 7 + 1) as u8).collect();
+        Messages { suite, keys: (0..TASKS).map(key).collect() }
+    }
+
+    fn iv(&self, n: usize) -> [u8; 16] {
+        [n as u8; 16].map(|byte| byte.wrapping_mul(29))
+    }
+}
+
+/// Each operation by itself on a bare engine.
+struct Bare<'m> {
+    messages: &'m Messages,
+    queue: Box<dyn ciphermill_contract::EngineQueue>,
+    prepared: Vec<PreparedKey>,
+    failed: usize,
+}
+
+impl<'m> Bare<'m> {
+    fn new(messages: &'m Messages, engine: &str) -> Result<Bare<'m>, LabError> {
+        let engine = open(engine)?;
+        let refused = |source| failed(engine.as_ref(), source);
+        let prepare = |key: &Vec<u8>| engine.prepare(&KeyMaterial::secret(key), messages.suite);
+        let prepared = messages.keys.iter().map(prepare).collect::<Result<_, _>>().map_err(refused)?;
+        let queue = engine.queue(Default::default()).map_err(refused)?;
+        Ok(Bare { messages, queue, prepared, failed: 0 })
+    }
+
+    fn call(&mut self, n: usize) -> ([u8; LEN], [u8; 16]) {
+        let suite = self.messages.suite;
+        let mut arena = [0u8; LEN + 16];
+        let iv = self.messages.iv(n);
+        // The engine looks at prepared keys only.
+        let name = KeyId { slot: 1, generation: 1 };
+        let tag_len = suite.default_tag_len() as u16;
+        let op = Op::in_place(name, Span::new(0, LEN as u32)).with_iv(&iv[..suite.default_iv_len()]);
+        let mut ops = [if tag_len == 0 { op } else { op.with_tag(LEN as u32, tag_len) }];
+        let keys = [self.prepared.get(n % TASKS)];
+        let ran = Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena)
+            .check()
+            .and_then(|mut batch| batch.attach_keys(&keys).map(|mut batch| self.queue.run(&mut batch)));
+        self.failed += usize::from(ran.is_err() || ops[0].status != OpStatus::Done);
+        let (mut data, mut tag) = ([0; LEN], [0; 16]);
+        data.copy_from_slice(&arena[..LEN]);
+        tag.copy_from_slice(&arena[LEN..]);
+        (data, tag)
+    }
+}
+
+impl Contestant for Bare<'_> {
+    fn reset(&mut self) {}
+
+    fn run(&mut self) {
+        for n in 0..TASKS * EACH {
+            std::hint::black_box(self.call(n));
+        }
+    }
+}
+
+/// The same operations, each submitted by a task of its own.
+struct Shared<'m> {
+    messages: &'m Messages,
+    mill: Mill,
+    keys: Vec<KeyId>,
+    wakers: Vec<Waker>,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+    failed: RefCell<usize>,
+    tasks: usize,
+}
+
+impl<'m> Shared<'m> {
+    fn new(messages: &'m Messages, tasks: usize) -> Result<Shared<'m>, LabError> {
+        let mill = opened(mill()?.workers(0))?;
+        let import = |key: &Vec<u8>| mill.keys().import(KeyMaterial::secret(key), KeyPolicy::default());
+        let keys = messages.keys.iter().map(import).collect::<Result<_, _>>();
+        let keys = keys.map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })?;
+        let ready = Arc::new(Mutex::new(VecDeque::new()));
+        let wakers = (0..tasks).map(|task| Waker::from(Arc::new(Turn(task, Arc::clone(&ready))))).collect();
+        Ok(Shared { messages, mill, keys, wakers, ready, failed: RefCell::new(0), tasks })
+    }
+
+    fn one<'d>(&self, n: usize, iv: &'d [u8], data: &'d mut [u8], tag: &'d mut [u8]) -> One<'d> {
+        One { key: self.keys[n % TASKS], iv, aad: &[], data, input_len: LEN, tag }
+    }
+
+    async fn task(&self, first: usize, step: usize, count: usize) {
+        let suite = self.messages.suite;
+        for n in (0..count).map(|round| first + round * step) {
+            let (mut data, mut tag, iv) = ([0u8; LEN], [0u8; 16], self.messages.iv(n));
+            let (iv, tag) = (&iv[..suite.default_iv_len()], &mut tag[..suite.default_tag_len()]);
+            let done = self.mill.submit_one(suite, Direction::Encrypt, self.one(n, iv, &mut data, tag)).await;
+            *self.failed.borrow_mut() += usize::from(!done.is_ok_and(|done| done.status.is_done()));
+            std::hint::black_box(&data);
+        }
+    }
+
+    /// Whether every operation's outcome is the bare engine's.
+    fn agrees_with(&self, bare: &mut Bare<'_>) -> Result<(), LabError> {
+        let suite = self.messages.suite;
+        for n in 0..TASKS {
+            let (mut data, mut tag, iv) = ([0u8; LEN], [0u8; 16], self.messages.iv(n));
+            let (iv, used) = (&iv[..suite.default_iv_len()], &mut tag[..suite.default_tag_len()]);
+            let done = self.mill.run_one(suite, Direction::Encrypt, self.one(n, iv, &mut data, used));
+            if !done.is_ok_and(|done| done.status.is_done()) || (data, tag) != bare.call(n) {
+                let (engine, direction) = ("mill".to_owned(), Direction::Encrypt);
+                return Err(LabError::WrongResult { engine, suite, direction, op: n });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Contestant for Shared<'_> {
+    fn reset(&mut self) {}
+
+    fn run(&mut self) {
+        let this = &*self;
+        let step = this.tasks;
+        let task = |first| -> Option<Task<'_>> { Some(Box::pin(this.task(first, step, TASKS * EACH / step))) };
+        let mut tasks: Vec<_> = (0..this.tasks).map(task).collect();
+        run_tasks(&mut tasks, &this.wakers, &this.ready);
+    }
+}
+
+/// One operation after the other through [`Mill::run_one`].
+struct Alone<'s, 'm>(&'s Shared<'m>);
+
+impl Contestant for Alone<'_, '_> {
+    fn reset(&mut self) {}
+
+    fn run(&mut self) {
+        let suite = self.0.messages.suite;
+        for n in 0..TASKS * EACH {
+            let (mut data, mut tag, iv) = ([0u8; LEN], [0u8; 16], self.0.messages.iv(n));
+            let (iv, tag) = (&iv[..suite.default_iv_len()], &mut tag[..suite.default_tag_len()]);
+            let done = self.0.mill.run_one(suite, Direction::Encrypt, self.0.one(n, iv, &mut data, tag));
+            *self.0.failed.borrow_mut() += usize::from(!done.is_ok_and(|done| done.status.is_done()));
+            std::hint::black_box(&data);
+        }
+    }
+}
+
+fn none_failed(shared: &Shared<'_>, bare: &Bare<'_>) -> Result<(), LabError> {
+    match *shared.failed.borrow() + bare.failed {
+        0 => Ok(()),
+        failed => Err(LabError::Parameters(format!("{failed} single operations failed"))),
+    }
+}
+
+/// Many tasks that submit one operation at a time, against each calling the library.
+pub(super) fn tasks(budget: Budget) -> Result<Vec<Figure>, LabError> {
+    let mut figures = Vec::new();
+    for (name, must) in SUITES {
+        let messages = Messages::new(name);
+        let mut bare = Bare::new(&messages, "library")?;
+        let mut shared = Shared::new(&messages, TASKS)?;
+        shared.agrees_with(&mut bare)?;
+        let (bare_ns, shared_ns, spread) = compare(&mut bare, &mut shared, budget);
+        none_failed(&shared, &bare)?;
+        let each = |ns: f64| ns / (TASKS * EACH) as f64;
+        let (bare_each, shared_each) = (each(bare_ns.median_ns()), each(shared_ns.median_ns()));
+        figures.push(Figure {
+            name: format!("{TASKS} tasks, one operation at a time"),
+            of: format!("{name}, {LEN} B"),
+            value: bare_each / shared_each,
+            unit: "×",
+            goal: Goal::AtLeast(must),
+            detail: format!("{bare_each:.0} ns an operation by the library, {shared_each:.0} by tasks that share batches"),
+            spread,
+        });
+    }
+    Ok(figures)
+}
+
+/// What a lone operation takes through the mill, against the engine that the mill chooses called directly.
+pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
+    let mut figures = Vec::new();
+    for (name, _) in SUITES {
+        let messages = Messages::new(name);
+        let mut shared = Shared::new(&messages, 1)?;
+        let verdicts = shared.mill.explain(messages.suite, Direction::Encrypt, 1, LEN as u64);
+        let fastest = verdicts
+            .iter()
+            .filter_map(|(engine, verdict)| match verdict {
+                ciphermill::Verdict::Predicted(ns) => Some((*engine, *ns)),
+                _ => None,
+            })
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let engine = fastest.map_or("library", |(engine, _)| engine);
+        let mut bare = Bare::new(&messages, engine)?;
+        shared.agrees_with(&mut bare)?;
+        let each = |ns: f64| ns / (TASKS * EACH) as f64;
+        let mut figure = |what: &str, mill_ns: f64, bare_ns: f64, spread| {
+            figures.push(Figure {
+                name: format!("an operation alone, {what}"),
+                of: format!("{name}, {LEN} B"),
+                value: mill_ns / bare_ns,
+                unit: "×",
+                goal: Goal::AtMost(1.1),
+                detail: format!("{:.0} ns by {engine}, {:.0} through the mill", each(bare_ns), each(mill_ns)),
+                spread,
+            });
+        };
+        let (bare_ns, called_ns, spread) = compare(&mut bare, &mut Alone(&shared), budget);
+        figure("called", called_ns.median_ns(), bare_ns.median_ns(), spread);
+        let (bare_ns, task_ns, spread) = compare(&mut bare, &mut shared, budget);
+        figure("as a task", task_ns.median_ns(), bare_ns.median_ns(), spread);
+        none_failed(&shared, &bare)?;
+    }
+    Ok(figures)
+}
