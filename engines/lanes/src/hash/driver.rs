@@ -533,23 +533,21 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         // Lengths, as words of the block; or a sponge's last bit.
         let (mut low, mut high) = ([0u64; 8], [0u64; 8]);
         self.ended = 0;
+        // No branches: which lane ends is anybody's guess.
         for at in 0..Self::LEN {
             let lane = &mut self.lanes[at];
             let left = lane.left;
+            let whole = left >= A::BLOCK as isize;
+            let ends = left < (A::BLOCK - A::LENGTH) as isize;
             have[at] = left.clamp(0, A::BLOCK as isize) as usize;
-            if left >= A::BLOCK as isize {
-                lane.left -= self.strides[at] as isize;
-                continue;
-            }
             // Minus one is no place.
-            pad_at[at] = left as usize;
-            lane.left = -1;
-            if left < (A::BLOCK - A::LENGTH) as isize {
-                self.ended |= 1 << at;
-                let bits = if A::LENGTH == 0 { 1 << 63 } else { lane.bits };
-                set_word::<A>(&mut low, at, bits);
-                set_word::<A>(&mut high, at, if A::WORD == 8 { 0 } else { bits >> 32 });
-            }
+            pad_at[at] = if whole { usize::MAX } else { left as usize };
+            lane.left = if whole { left - self.strides[at] as isize } else { -1 };
+            self.ended |= u32::from(ends) << at;
+            let bits = if A::LENGTH == 0 { 1 << 63 } else { lane.bits };
+            let bits = if ends { bits } else { 0 };
+            set_word::<A>(&mut low, at, bits);
+            set_word::<A>(&mut high, at, if A::WORD == 8 { 0 } else { bits >> 32 });
         }
         let mut block = [self.state[0]; BLOCK_MAX];
         for chunk in 0..A::BLOCK.div_ceil(Self::BYTES) {
@@ -774,7 +772,7 @@ fn set_word<A: Algorithm>(words: &mut [u64; 8], lane: usize, value: u64) {
     if A::WORD == 8 {
         words[lane % 8] = value.to_le();
     } else {
-        let other = words[lane / 2 % 8].to_le();
-        words[lane / 2 % 8] = (other | (value & 0xffff_ffff) << (32 * (lane % 2))).to_le();
+        // SAFETY: sixteen words of 32 bits.
+        unsafe { words.as_mut_ptr().cast::<u32>().add(lane % 16).write((value as u32).to_le()) }
     }
 }

@@ -2,7 +2,10 @@
 
 use ciphermill_contract::{Direction, OpStatus};
 
+use crate::processor::{For, prefetch};
 use crate::work::{Item, Work};
+
+use super::vector::LANES_MAX;
 
 /// Bytes of the longest digest.
 pub(crate) const DIGEST_MAX: usize = 64;
@@ -43,6 +46,11 @@ impl Source<'_, '_> {
             Source::Batch { items, midstates, .. } => {
                 let (item, rest) = items.split_first()?;
                 *items = rest;
+                // Lines that are on their way to the second-level cache at best: as many messages ahead as lanes.
+                if let Some(later) = rest.get(LANES_MAX) {
+                    prefetch(later.input, For::Reading);
+                    prefetch(later.input.wrapping_add(later.len.min(64) as usize), For::Reading);
+                }
                 Some(Message {
                     head: core::ptr::null(),
                     head_len: 0,
