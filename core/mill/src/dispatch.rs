@@ -76,12 +76,12 @@ impl<'w> Way<'w> {
         }
         if !batch.suite().needs_key() {
             let route = self.run_keyless(batch, plan_kinds)?;
-            return Ok(account(batch, route));
+            return Ok(self.account(batch, route));
         }
         let shared = self.shared;
         let lease = shared.keys.lease();
         if let Some(route) = self.run_unrestricted(batch, &lease, plan_kinds)? {
-            return Ok(account(batch, route));
+            return Ok(self.account(batch, route));
         }
         let mut entries = Entries::with_capacity(batch.len());
         let kinds = self.lease_keys(batch, &lease, plan_kinds, &mut entries);
@@ -90,12 +90,23 @@ impl<'w> Way<'w> {
             None => self.run_rounds(batch, &lease, &entries, plan_kinds),
         };
         match route {
-            Ok(route) => Ok(account(batch, route)),
+            Ok(route) => Ok(self.account(batch, route)),
             Err(error) => {
                 put_back(batch, &entries);
                 Err(error)
             }
         }
+    }
+
+    /// Counts outcomes. An operation that an engine left pending is that engine's fault.
+    fn account(&mut self, batch: &mut CheckedBatch<'_>, route: Route) -> Report {
+        let done = batch.ops().iter().filter(|op| op.status.is_done()).count();
+        let failed = batch.len() - done;
+        if failed != 0 {
+            batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
+            self.record_refused(batch, &route);
+        }
+        Report { route, done, failed }
     }
 
     /// The usual case: every key is there, may be held by any of the engines, has no budget, and is prepared in one go
@@ -310,16 +321,6 @@ pub(crate) fn refusal(error: &Error) -> OpStatus {
         Error::Misuse(_) | Error::Refused(_) => OpStatus::Refused(Reason::KeyUnsuitable),
         _ => OpStatus::EngineFault,
     }
-}
-
-/// Counts outcomes. An operation that an engine left pending is that engine's fault.
-fn account(batch: &mut CheckedBatch<'_>, route: Route) -> Report {
-    let done = batch.ops().iter().filter(|op| op.status.is_done()).count();
-    let failed = batch.len() - done;
-    if failed != 0 {
-        batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
-    }
-    Report { route, done, failed }
 }
 
 pub(crate) fn now_unix_s() -> u64 {

@@ -20,10 +20,11 @@ use crate::dispatch::{Prepared, Way, refusal};
 use crate::engines::EngineSlot;
 use crate::health::Trouble;
 use crate::isolate::{DriverQueue, Lost};
+use crate::metrics::{span_around, span_leave};
 
 /// Batches that are predicted to take less are timed once in [`TIMED_EVERY`] only: reading the clock twice is a tenth of
 /// what they cost.
-const TIMED_FROM_NS: f64 = 2_000.0;
+pub(crate) const TIMED_FROM_NS: f64 = 2_000.0;
 const TIMED_EVERY: u32 = 16;
 
 /// Batches that take fewer times the waking of a worker are not looked at for being split.
@@ -46,18 +47,24 @@ impl Way<'_> {
         prepared: &[Option<&PreparedKey>],
     ) -> Result<usize> {
         let slot = &self.set.slots[choice.route.engine];
+        let before = self.begin_record(batch);
         let inputs = if self.witness_is_due(batch) { Some(copy_pending(batch, |_| true)?) } else { None };
+        let span = span_around(batch, &choice.route);
         let mut left = if slot.is_isolated() {
             self.run_isolated(batch, choice, slot)?
         } else {
             self.run_here(batch, choice, slot, prepared)?
         };
+        if let Some(span) = span {
+            span_leave(span);
+        }
         if let Some(inputs) = inputs {
             left = self.compare(batch, inputs, choice, lease, left)?;
         }
         if left == 0 {
             slot.health.good();
         }
+        self.record(batch, choice, before, left);
         self.last = Some(choice.route);
         Ok(left)
     }
@@ -92,7 +99,11 @@ impl Way<'_> {
 
     #[inline]
     fn after_run(&mut self, batch: &mut CheckedBatch<'_>, choice: &Choice, slot: &EngineSlot) -> usize {
-        if batch.ops().iter().all(|op| op.status.is_done()) { 0 } else { self.after_faults(batch, choice, slot) }
+        if batch.ops().iter().all(|op| op.status.is_done()) {
+            self.open.recorder.all_done();
+            return 0;
+        }
+        self.after_faults(batch, choice, slot)
     }
 
     #[cold]
@@ -137,6 +148,7 @@ impl Way<'_> {
                 is_well.store(false, Ordering::Relaxed);
             }
         };
+        let start = Instant::now();
         let first_part_took = with_keys.in_parts(&counts, |parts| {
             let mut parts = parts.into_iter();
             let mut first = parts.next();
@@ -164,6 +176,7 @@ impl Way<'_> {
             took
         });
         let Some(took) = first_part_took else { return Ok(None) };
+        self.open.recorder.took_in_parts(start.elapsed(), split.predicted_ns);
         if let Some((ops, bytes, took)) = took {
             let predicted_ns = choice.cost.predict_ns(ops, bytes);
             let class = size_class(ops, bytes);
@@ -184,7 +197,8 @@ impl Way<'_> {
         replayable(batch)
     }
 
-    fn learn(&self, choice: &Choice, slot: &EngineSlot, batch: &CheckedBatch<'_>, took: Duration) {
+    fn learn(&mut self, choice: &Choice, slot: &EngineSlot, batch: &CheckedBatch<'_>, took: Duration) {
+        self.open.recorder.took(took);
         let predicted_ns = choice.cost.predict_ns(batch.len() as u64, batch.input_bytes());
         slot.learned.observe(choice.place, choice.class, predicted_ns, took.as_nanos() as f64, choice.sample());
     }

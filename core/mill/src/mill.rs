@@ -17,6 +17,7 @@ use crate::engines::{EngineSet, EngineSlot, place};
 use crate::execute::prepare_lacking;
 use crate::future::{BatchFuture, Promise};
 use crate::job::{Job, Reply, Wishes};
+use crate::metrics::{Books, Snapshot};
 use crate::policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 use crate::pool::{Pool, QUEUED_MAX};
 use crate::queues::Queues;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     joined: AtomicU64,
     pub(crate) keys: KeyTable,
     pub(crate) policy: Policy,
+    pub(crate) metrics: Books,
     pub(crate) costs: Costs,
     pub(crate) pool: Pool,
     /// Where single operations share batches, by suite and direction.
@@ -133,6 +135,7 @@ impl MillBuilder {
             joined: AtomicU64::new(0),
             keys: self.keys.unwrap_or_default(),
             policy: self.policy,
+            metrics: Books::default(),
             costs: self.costs,
             pool: Pool::new(self.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from))),
             gates: (0..2 * SUITE_ORDINALS_MAX).map(|_| OnceLock::new()).collect(),
@@ -356,6 +359,16 @@ impl Mill {
     /// The mill's engines, what they run and how their self-tests ended.
     pub fn engines(&self) -> Vec<EngineReport> {
         self.shared.engines().slots.iter().map(|slot| describe(slot)).collect()
+    }
+
+    /// What the mill has counted since it was opened.
+    pub fn metrics(&self) -> Snapshot {
+        let shared = &self.shared;
+        Snapshot {
+            queued_batches: shared.pool.queued() as u64,
+            busy_workers: shared.pool.busy_workers() as u64,
+            ..Snapshot::new(&shared.engines(), shared.metrics.sums())
+        }
     }
 
     /// Lets an engine join. Sessions see it with their next batch.

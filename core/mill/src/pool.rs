@@ -149,6 +149,11 @@ impl Pool {
             .as_ref()
     }
 
+    /// Workers that are taking from the queues, and parts of split batches that are being run.
+    pub(crate) fn busy_workers(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
+    }
+
     /// Workers that have nothing to do.
     pub(crate) fn idle_workers(&self) -> usize {
         self.workers.saturating_sub(self.busy.load(Ordering::Relaxed))

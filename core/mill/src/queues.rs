@@ -8,6 +8,7 @@ use ciphermill_router::size_class;
 
 use crate::dispatch::Way;
 use crate::engines::{EngineSet, EngineSlot, place};
+use crate::metrics::Recorder;
 use crate::mill::Shared;
 
 /// One queue on each engine, opened when first needed, and the engines as they were when this thread last looked.
@@ -21,7 +22,11 @@ pub(crate) struct Queues {
 
 /// Open queues, each with its engine's number.
 #[derive(Default)]
-pub(crate) struct Open(Vec<(u16, Box<dyn EngineQueue>)>);
+pub(crate) struct Open {
+    queues: Vec<(u16, Box<dyn EngineQueue>)>,
+    /// What this thread counts of the engines.
+    pub(crate) recorder: Recorder,
+}
 
 impl Queues {
     /// The engines as they are now, the queues on them, and the number of this batch. Queues on engines that have left
@@ -52,7 +57,9 @@ impl Queues {
     #[cold]
     fn follow(&mut self, shared: &Shared, epoch: u64) {
         let set = shared.engines();
-        self.open.0.retain(|(number, _)| set.slots.iter().any(|slot| slot.number == *number));
+        let stays = |number: u16| set.slots.iter().any(|slot| slot.number == number);
+        self.open.queues.retain(|(number, _)| stays(*number));
+        self.open.recorder.retain(stays);
         self.set = Some(set);
         self.epoch = epoch;
     }
@@ -62,18 +69,18 @@ impl Open {
     /// The queue on this engine.
     #[inline]
     pub(crate) fn on(&mut self, slot: &EngineSlot) -> Result<&mut dyn EngineQueue> {
-        let place = match self.0.iter().position(|(number, _)| *number == slot.number) {
+        let place = match self.queues.iter().position(|(number, _)| *number == slot.number) {
             Some(place) => place,
             None => {
-                self.0.push((slot.number, slot.engine.queue(QueueHint::default())?));
-                self.0.len() - 1
+                self.queues.push((slot.number, slot.engine.queue(QueueHint::default())?));
+                self.queues.len() - 1
             }
         };
-        Ok(self.0[place].1.as_mut())
+        Ok(self.queues[place].1.as_mut())
     }
 
     /// Closes the queue on this engine, if one is open: whatever state it was left in.
     pub(crate) fn close(&mut self, slot: &EngineSlot) {
-        self.0.retain(|(number, _)| *number != slot.number);
+        self.queues.retain(|(number, _)| *number != slot.number);
     }
 }

@@ -43,7 +43,9 @@ impl Way<'_> {
         let Some(answer) = self.recompute(&mut inputs, |index| index % stride == phase, witness, lease)? else {
             return Ok(left);
         };
-        let Some(op) = answer.differs_from(batch) else { return Ok(left) };
+        let differs = answer.differs_from(batch);
+        self.record_witness(batch, accused, differs.is_none());
+        let Some(op) = differs else { return Ok(left) };
         let (slot, witness_slot) = (&self.set.slots[accused], &self.set.slots[witness]);
         tracing::error!(
             engine = slot.name(), witness = witness_slot.name(), suite = %batch.suite(), op, "answers differ"

@@ -2,6 +2,7 @@
 
 mod engines;
 mod keys;
+mod metrics;
 mod routing;
 mod trust;
 

@@ -1,0 +1,14 @@
+//! What the mill counts while it works: outcomes, bytes, times, predictions and reasons, for each engine, suite and
+//! direction.
+//!
+//! Each thread's queues write into blocks of their own ([`record`]), so counting shares no cache line with other
+//! threads; who wants to know adds the blocks up into a [`Snapshot`].
+
+mod prometheus;
+mod record;
+mod snapshot;
+mod spans;
+
+pub(crate) use record::{Books, Recorder};
+pub use snapshot::{Distribution, EngineMetrics, Outcomes, Routes, Snapshot, SuiteMetrics};
+pub(crate) use spans::{around as span_around, leave as span_leave};
