@@ -62,6 +62,8 @@ pub enum Refusal {
     Cancelled,
     /// A suite's known-answer test failed on this engine, so the engine may not run it.
     SelfTestFailed(Suite),
+    /// Every engine that could run the suite is in quarantine for earlier faults.
+    InQuarantine(Suite),
 }
 
 /// What is wrong with a key's bytes.
@@ -187,6 +189,7 @@ impl fmt::Display for Refusal {
             Refusal::UnwrapFailed => {
                 f.write_str("the wrapped key does not unwrap: wrong wrapping key or damaged bytes")
             }
+            Refusal::InQuarantine(suite) => write!(f, "every engine that could run {suite} is in quarantine"),
             Refusal::SelfTestFailed(suite) => write!(f, "the known-answer test of {suite} failed"),
         }
     }

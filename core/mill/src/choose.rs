@@ -5,7 +5,7 @@ use ciphermill_contract::{CheckedBatch, Cost, EngineKinds, Error, Result};
 use ciphermill_router::{Candidate, Request, Route, RouteReason, Sample, decide, size_class};
 
 use crate::dispatch::Way;
-use crate::engines::place;
+use crate::engines::{EngineSlot, place};
 use crate::policy::SelfTest;
 
 /// One of so many batches goes to an engine that was slow of late and would be the fastest by its own figures.
@@ -106,11 +106,16 @@ impl Way<'_> {
 
     fn no_route(&self, batch: &CheckedBatch<'_>) -> Error {
         let (suite, direction) = (batch.suite(), batch.direction());
-        let distrusted = self.set.plan(suite, direction).iter().any(|candidate| {
-            let slot = &self.set.slots[candidate.engine];
-            !slot.trust.allows(suite) || !slot.health.allows()
-        });
-        Error::Refused(if distrusted { Refusal::SelfTestFailed(suite) } else { Refusal::NoEngine(suite, direction) })
+        let any = |is: &dyn Fn(&EngineSlot) -> bool| {
+            self.set.plan(suite, direction).iter().any(|candidate| is(&self.set.slots[candidate.engine]))
+        };
+        Error::Refused(if any(&|slot| !slot.health.allows()) {
+            Refusal::InQuarantine(suite)
+        } else if any(&|slot| !slot.trust.allows(suite)) {
+            Refusal::SelfTestFailed(suite)
+        } else {
+            Refusal::NoEngine(suite, direction)
+        })
     }
 }
 
