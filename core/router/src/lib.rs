@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod decide;
+pub mod fit;
 pub mod learn;
 pub mod split;
 
 pub use decide::{Candidate, NoRoute, Request, Route, RouteReason, Verdict, decide, explain};
+pub use fit::{Fit, Point, break_even, break_even_len, class_factors, fit};
 pub use learn::{Correction, SIZE_CLASSES, Sample, size_class};
 pub use split::{Line, Part, Split, split};
