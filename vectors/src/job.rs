@@ -79,7 +79,7 @@ pub fn key_of(case: &Case, direction: Direction) -> Option<KeyMaterial<'_>> {
 }
 
 /// Operations laid out one behind the other, out of place, and their arena.
-pub(crate) fn pack(suite: Suite, direction: Direction, jobs: &[Job]) -> (Vec<u8>, Vec<Op>) {
+pub fn pack(suite: Suite, direction: Direction, jobs: &[Job]) -> (Vec<u8>, Vec<Op>) {
     let mut arena = Vec::new();
     let mut put = |bytes: &[u8]| {
         let at = u32::try_from(arena.len()).unwrap_or(u32::MAX);

@@ -44,13 +44,19 @@ impl Way<'_> {
             .intersect(self.allowed)
     }
 
+    /// The candidate's own figures for this class of sizes, before anything was learnt.
+    #[inline]
+    pub(crate) fn figures(&self, candidate: &Candidate, place: usize, class: usize) -> Cost {
+        self.set.slots[candidate.engine].learned.of_class(candidate.cost, place, class)
+    }
+
     /// The candidate with its cost as learnt, its backlog and its standing.
     #[inline]
     pub(crate) fn as_of_now(&self, candidate: &Candidate, place: usize, class: usize) -> Candidate {
         let slot = &self.set.slots[candidate.engine];
         let suite_allowed = slot.trust.allows_place(place);
         Candidate {
-            cost: candidate.cost.scaled(slot.learned.correction(place, class).factor()),
+            cost: self.figures(candidate, place, class).scaled(slot.learned.correction(place, class).factor()),
             backlog_ns: slot.drivers.backlog_ns(),
             trusted: suite_allowed && slot.health.allows() && self.excluded & 1 << candidate.engine == 0,
             ..*candidate
@@ -77,7 +83,7 @@ impl Way<'_> {
             }
             if self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
                 let figures = plan.iter().find(|candidate| candidate.engine == route.engine);
-                let cost = figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| candidate.cost);
+                let cost = figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, place, class));
                 return Ok(Choice { route, cost, place, class });
             }
             slot.test(suite, &self.shared.policy.trust);
@@ -94,7 +100,8 @@ impl Way<'_> {
         plan.iter().find_map(|figures| {
             let slot = &self.set.slots[figures.engine];
             let now = self.as_of_now(figures, place, class);
-            let hoped_ns = figures.cost.predict_ns(request.ops, request.bytes) + now.wakeup_ns + now.backlog_ns;
+            let own = self.figures(figures, place, class);
+            let hoped_ns = own.predict_ns(request.ops, request.bytes) + now.wakeup_ns + now.backlog_ns;
             let feared = decide(request, [now]).ok()?;
             let worth = slot.learned.correction(place, class).is_slow()
                 && figures.engine != best.engine

@@ -15,9 +15,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::{Aad, Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Result, Span, Suite};
+use ciphermill_router::{Candidate, size_class};
 use smallvec::SmallVec;
 use zeroize::Zeroize;
 
+use crate::engines::place;
 use crate::mill::{Mill, Shared};
 use crate::policy::RunOptions;
 
@@ -342,7 +344,11 @@ impl GateState {
         *self.pays[class].get_or_insert_with(|| {
             let engines = shared.engines();
             let ns = |ops: u64| {
-                let figures = engines.plan(suite, direction).iter().map(|candidate| candidate.cost);
+                let (place, class) = (place(suite, direction), size_class(ops, ops * len as u64));
+                let known = |candidate: &Candidate| {
+                    engines.slots[candidate.engine].learned.of_class(candidate.cost, place, class)
+                };
+                let figures = engines.plan(suite, direction).iter().map(known);
                 figures.map(|cost| cost.predict_ns(ops, ops * len as u64) / ops as f64).fold(f64::MAX, f64::min)
             };
             let lone_ns = ns(1) + LONE_PATH_NS;

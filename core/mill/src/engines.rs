@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
-use ciphermill_contract::{Direction, Engine, EngineKinds, Suite};
+use ciphermill_contract::{Cost, Direction, Engine, EngineKinds, Suite};
 use ciphermill_router::{Candidate, Correction, SIZE_CLASSES, Sample};
 
 use crate::costs::Costs;
@@ -68,11 +68,14 @@ impl EngineSet {
                         continue;
                     }
                     let measured = costs.find(info, suite, direction);
+                    if let Some(measured) = measured {
+                        slot.learned.know(place(suite, direction), &measured.factors);
+                    }
                     plan.push(Candidate {
                         engine: index,
                         name: info.name,
                         kind: info.kind,
-                        cost: measured.unwrap_or(capability.prior),
+                        cost: measured.map_or(capability.prior, |measured| measured.cost),
                         wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
                         backlog_ns: 0.0,
                         input_len_max: capability.input_len_max as u64,
@@ -106,11 +109,28 @@ pub(crate) fn place(suite: Suite, direction: Direction) -> usize {
 /// How far an engine is off its figures, for each suite, direction and class of sizes.
 pub(crate) struct Learned {
     corrections: Box<[OnceLock<Box<[AtomicU64; SIZE_CLASSES]>>]>,
+    /// What was measured before: how a class of sizes differs from the cost's straight line.
+    factors: Box<[OnceLock<Box<[f64; SIZE_CLASSES]>>]>,
 }
 
 impl Learned {
     fn new() -> Learned {
-        Learned { corrections: (0..2 * SUITE_ORDINALS_MAX).map(|_| OnceLock::new()).collect() }
+        let places = 0..2 * SUITE_ORDINALS_MAX;
+        Learned {
+            corrections: places.clone().map(|_| OnceLock::new()).collect(),
+            factors: places.map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// Takes in how classes of sizes differ from the straight line; the mill's costs never change, so once is enough.
+    fn know(&self, place: usize, factors: &[f64; SIZE_CLASSES]) {
+        self.factors[place].get_or_init(|| Box::new(*factors));
+    }
+
+    /// `cost`, that of a candidate, as it was measured for a class of sizes.
+    #[inline]
+    pub(crate) fn of_class(&self, cost: Cost, place: usize, class: usize) -> Cost {
+        self.factors[place].get().map_or(cost, |factors| cost.scaled(factors[class]))
     }
 
     #[inline]

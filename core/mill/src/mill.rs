@@ -8,11 +8,9 @@ use ciphermill_contract::error::Refusal;
 use ciphermill_contract::limits::{ENGINES_MAX, SUITE_ORDINALS_MAX};
 use ciphermill_contract::{Batch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
 use ciphermill_keys::{KeyTable, PreparedName};
-use ciphermill_router::{Request, Verdict, explain, size_class};
 
 use crate::coalesce::Gate;
 use crate::costs::Costs;
-use crate::dispatch::Way;
 use crate::engines::{EngineSet, EngineSlot, place};
 use crate::execute::prepare_lacking;
 use crate::future::{BatchFuture, Promise};
@@ -30,7 +28,7 @@ const IDLE_SESSIONS_MAX: usize = 64;
 /// Engines, key table and router, opened. Cheap to clone; clones are the same mill.
 #[derive(Clone)]
 pub struct Mill {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
@@ -325,20 +323,6 @@ impl Mill {
     /// Batches that wait for a thread.
     pub fn queued(&self) -> usize {
         self.shared.pool.queued()
-    }
-
-    /// What the router thinks of each engine for `ops` operations of `len` bytes.
-    pub fn explain(&self, suite: Suite, direction: Direction, ops: u64, len: u64) -> Vec<(&'static str, Verdict)> {
-        let kinds = self.shared.policy.engines;
-        let bytes = ops.saturating_mul(len);
-        let request = Request { ops, bytes, input_len_max: len, kinds, pinned: None, deadline_ns: None };
-        let mut queues = Queues::default();
-        let (set, open, tick) = queues.begin(&self.shared);
-        let way = Way::new(&self.shared, set, open, tick);
-        let (place, class) = (place(suite, direction), size_class(ops, bytes));
-        let plan = set.plan(suite, direction);
-        let candidates = plan.iter().map(|candidate| way.as_of_now(candidate, place, class));
-        explain(&request, candidates).map(|(candidate, verdict)| (candidate.name, verdict)).collect()
     }
 
     /// Runs the known-answer test of every suite on every engine. `progress` hears of each result.

@@ -86,6 +86,12 @@ impl Correction {
 /// Classes of batches that are corrected apart.
 pub const SIZE_CLASSES: usize = 15;
 
+/// The fewest operations of each class of sizes.
+pub const OPS_CLASSES: [u64; 5] = [1, 2, 16, 128, 1024];
+
+/// The least mean length in bytes of each.
+pub const LEN_CLASSES: [u64; 3] = [0, 129, 2049];
+
 /// The class of a batch: by its operations (1, up to 15, 127, 1,023, more) and by their mean length (up to 128 bytes, 2 KB,
 /// more).
 #[inline]
@@ -106,7 +112,7 @@ pub fn size_class(ops: u64, bytes: u64) -> usize {
     by_ops * 3 + by_len
 }
 
-const _: () = assert!(SIZE_CLASSES == 5 * 3);
+const _: () = assert!(SIZE_CLASSES == OPS_CLASSES.len() * LEN_CLASSES.len());
 
 #[cfg(test)]
 mod tests {
@@ -154,6 +160,17 @@ mod tests {
             let noise = if n % 2 == 0 { 1.1 } else { 0.92 };
             correction = correction.observe(1000.0, 1600.0 * noise, Sample::Routed);
             assert_eq!(correction.factor(), settled.factor());
+        }
+    }
+
+    #[test]
+    fn classes_begin_where_they_are_said_to() {
+        for (by_ops, ops) in OPS_CLASSES.into_iter().enumerate() {
+            for (by_len, len) in LEN_CLASSES.into_iter().enumerate() {
+                assert_eq!(size_class(ops, ops * len), by_ops * 3 + by_len);
+                assert!(by_ops == 0 || size_class(ops - 1, (ops - 1) * len) == (by_ops - 1) * 3 + by_len);
+                assert!(by_len == 0 || size_class(ops, ops * (len - 1)) == by_ops * 3 + by_len - 1);
+            }
         }
     }
 

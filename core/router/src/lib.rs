@@ -9,5 +9,5 @@ pub mod split;
 
 pub use decide::{Candidate, NoRoute, Request, Route, RouteReason, Verdict, decide, explain};
 pub use fit::{Fit, Point, break_even, break_even_len, class_factors, fit};
-pub use learn::{Correction, SIZE_CLASSES, Sample, size_class};
+pub use learn::{Correction, LEN_CLASSES, OPS_CLASSES, SIZE_CLASSES, Sample, size_class};
 pub use split::{Line, Part, Split, split};

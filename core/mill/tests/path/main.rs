@@ -5,6 +5,7 @@ mod keys;
 mod metrics;
 mod routing;
 mod trust;
+mod tuning;
 
 use std::sync::Arc;
 

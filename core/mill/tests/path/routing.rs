@@ -100,7 +100,16 @@ fn digests_run_without_keys() {
 #[test]
 fn the_router_explains_itself() {
     let mill = mill([mark("library", 1), bulk("gpu", 2)]);
-    let verdicts = mill.explain(suite(CBC), Direction::Encrypt, 1000, 48);
-    assert_eq!(verdicts.len(), 2);
-    assert!(verdicts.iter().all(|(_, verdict)| matches!(verdict, ciphermill::Verdict::Predicted(_))));
+    let options = ciphermill::RunOptions::default();
+    let explained = mill.explain(suite(CBC), Direction::Encrypt, 1000, 48, &options).expect("explains");
+    assert_eq!(explained.candidates.len(), 2);
+    for candidate in &explained.candidates {
+        assert!(matches!(candidate.verdict, ciphermill::Verdict::Predicted(_)));
+        assert_eq!((candidate.spread, candidate.class_factor, candidate.correction), (None, 1.0, 1.0));
+    }
+    let pinned = ciphermill::RunOptions { engine: Some("library"), ..options };
+    let explained = mill.explain(suite(CBC), Direction::Encrypt, 1000, 48, &pinned).expect("explains");
+    assert_eq!(explained.route.map(|route| (route.name, route.reason)), Some(("library", RouteReason::Pinned)));
+    let nobody = ciphermill::RunOptions { engine: Some("abacus"), ..options };
+    assert!(mill.explain(suite(CBC), Direction::Encrypt, 1, 48, &nobody).is_err());
 }

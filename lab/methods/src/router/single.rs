@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
-use ciphermill::{KeyPolicy, Mill, One};
+use ciphermill::{KeyPolicy, Mill, One, RunOptions};
 use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
 
 use super::{Figure, Goal, compare, mill, opened};
@@ -238,15 +238,9 @@ pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
     for (name, _) in SUITES {
         let messages = Messages::new(name);
         let mut shared = Shared::new(&messages, 1)?;
-        let verdicts = shared.mill.explain(messages.suite, Direction::Encrypt, 1, LEN as u64);
-        let fastest = verdicts
-            .iter()
-            .filter_map(|(engine, verdict)| match verdict {
-                ciphermill::Verdict::Predicted(ns) => Some((*engine, *ns)),
-                _ => None,
-            })
-            .min_by(|a, b| a.1.total_cmp(&b.1));
-        let engine = fastest.map_or("library", |(engine, _)| engine);
+        let options = RunOptions::default();
+        let explained = shared.mill.explain(messages.suite, Direction::Encrypt, 1, LEN as u64, &options);
+        let engine = explained.ok().and_then(|explained| explained.route).map_or("library", |route| route.name);
         let mut bare = Bare::new(&messages, engine)?;
         shared.agrees_with(&mut bare)?;
         let each = |ns: f64| ns / (TASKS * EACH) as f64;

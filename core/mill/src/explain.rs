@@ -1,0 +1,99 @@
+//! What the router would do with a batch, and with which figures.
+
+use ciphermill_contract::error::Refusal;
+use ciphermill_contract::{Cost, Direction, Error, Result, Suite};
+use ciphermill_router::{Candidate, Request, Route, Verdict, decide, explain, size_class};
+
+use crate::dispatch::Way;
+use crate::engines::place;
+use crate::mill::Mill;
+use crate::policy::RunOptions;
+use crate::queues::Queues;
+
+/// What the router thinks of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Every engine that runs the suite in this direction.
+    pub candidates: Vec<Considered>,
+    /// Where the batch would go; `None` when every engine is ruled out. A mill now and then tries an engine that was
+    /// slow again; that is left out here.
+    pub route: Option<Route>,
+}
+
+/// What the router thinks of one engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Considered {
+    /// The engine's name.
+    pub engine: &'static str,
+    /// Its kernel for the suite.
+    pub kernel: String,
+    /// Its cost, before anything was learnt.
+    pub cost: Cost,
+    /// How well that describes what was measured before; `None` when the cost is the engine's own estimate.
+    pub spread: Option<f64>,
+    /// How much longer batches of this class of sizes were measured to take than that; one for estimates.
+    pub class_factor: f64,
+    /// How much longer they took of late than they should.
+    pub correction: f64,
+    /// Nanoseconds until it begins when it sleeps.
+    pub wakeup_ns: f64,
+    /// Nanoseconds of work that it still has to do.
+    pub backlog_ns: f64,
+    /// Its predicted time, or what rules it out.
+    pub verdict: Verdict,
+}
+
+impl Mill {
+    /// What the router thinks of each engine for `ops` operations of `len` bytes, and what it would choose.
+    ///
+    /// # Errors
+    /// `Refused` when the engine that `options` name is not there.
+    pub fn explain(
+        &self,
+        suite: Suite,
+        direction: Direction,
+        ops: u64,
+        len: u64,
+        options: &RunOptions<'_>,
+    ) -> Result<Explanation> {
+        let shared = &self.shared;
+        let mut queues = Queues::default();
+        let (set, open, tick) = queues.begin(shared);
+        let unavailable = |name: &str| Error::Refused(Refusal::EngineUnavailable(name.to_owned()));
+        let pinned = match options.engine {
+            None => None,
+            Some(name) => Some(set.index_of(name).ok_or_else(|| unavailable(name))?),
+        };
+        let way = Way::new(shared, set, open, tick);
+        let bytes = ops.saturating_mul(len);
+        let request = Request {
+            ops,
+            bytes,
+            input_len_max: len,
+            kinds: shared.policy.engines.intersect(options.kinds),
+            pinned,
+            deadline_ns: options.deadline.map(|deadline| deadline.as_nanos() as f64),
+        };
+        let (place, class) = (place(suite, direction), size_class(ops, bytes));
+        let plan = set.plan(suite, direction);
+        let now = || plan.iter().map(|candidate| way.as_of_now(candidate, place, class));
+        let consider = |(figures, (now, verdict)): (&Candidate, (Candidate, Verdict))| {
+            let slot = &set.slots[figures.engine];
+            let info = slot.engine.info();
+            let measured = shared.costs.find(info, suite, direction);
+            Considered {
+                engine: info.name,
+                kernel: info.kernel_for(suite.canonical()).to_owned(),
+                cost: figures.cost,
+                spread: measured.map(|measured| measured.spread),
+                class_factor: measured.map_or(1.0, |measured| measured.factors[class]),
+                correction: slot.learned.correction(place, class).factor(),
+                wakeup_ns: now.wakeup_ns,
+                backlog_ns: now.backlog_ns,
+                verdict,
+            }
+        };
+        let candidates = plan.iter().zip(explain(&request, now())).map(consider).collect();
+        Ok(Explanation { candidates, route: decide(&request, now()).ok() })
+    }
+}

@@ -1,0 +1,237 @@
+//! What is measured with: keys, and batches of operations that can be run again and again.
+
+use std::sync::Arc;
+
+use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
+use ciphermill_contract::{
+    Batch, Direction, Engine, EngineQueue, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
+    capability,
+};
+use ciphermill_vectors::job::{Job, key_of, pack};
+use ciphermill_vectors::known_answer;
+
+use super::shapes::Shape;
+
+/// Keys that operations of symmetric suites draw from.
+const KEYS: usize = 64;
+
+/// Bytes of additional data of suites that take any number of them.
+const AAD_LEN: usize = 12;
+
+/// Bytes of random output that are asked for.
+const RANDOM_LEN: u32 = 64;
+
+/// Operations over an arena, inputs and outputs apart, so that a run changes nothing that the next one reads.
+pub(super) struct Load {
+    suite: Suite,
+    direction: Direction,
+    fresh: Vec<Op>,
+    ops: Vec<Op>,
+    arena: Vec<u8>,
+    /// Index of each operation's key.
+    pub(super) key_of: Vec<usize>,
+    /// Bytes of input of all of them.
+    pub(super) bytes: u64,
+}
+
+/// Keys of a suite, and where its operations come from.
+pub(super) struct Material {
+    suite: Suite,
+    direction: Direction,
+    /// Who encrypts what is to be decrypted, with its keys.
+    maker: Option<(Arc<dyn Engine>, Vec<PreparedKey>)>,
+    /// The measured engine's keys.
+    pub(super) prepared: Vec<PreparedKey>,
+}
+
+impl Material {
+    /// Has `engine` prepare keys, and for symmetric suites backwards also the first of `makers` that encrypts.
+    pub(super) fn new<'e>(
+        engine: &'e Arc<dyn Engine>,
+        suite: Suite,
+        direction: Direction,
+        makers: impl Iterator<Item = &'e Arc<dyn Engine>>,
+    ) -> Result<Material, String> {
+        let prepared = prepare(engine.as_ref(), suite, direction)?;
+        let mut maker = None;
+        if direction == Direction::Decrypt && !suite.is_public_key() {
+            let encrypts = |engine: &&Arc<dyn Engine>| {
+                capability::find(engine.capabilities(), suite, Direction::Encrypt).is_some()
+            };
+            let found = std::iter::once(engine).chain(makers).find(encrypts);
+            let found = found.ok_or("no engine encrypts what it would decrypt")?;
+            maker = Some((Arc::clone(found), prepare(found.as_ref(), suite, Direction::Encrypt)?));
+        }
+        Ok(Material { suite, direction, maker, prepared })
+    }
+
+    /// A batch of this shape.
+    pub(super) fn load(&self, shape: Shape) -> Result<Load, String> {
+        if self.suite.is_public_key() {
+            return public_key(self.suite, self.direction, shape.ops);
+        }
+        let mut forward = Load::forward(self.suite, shape);
+        match &self.maker {
+            None => Ok(forward),
+            Some((maker, keys)) => {
+                let mut queue = maker.queue(QueueHint::default()).map_err(|error| error.to_string())?;
+                let keys = forward.keys(keys);
+                forward.run(queue.as_mut(), &keys, || (), |()| ()).map_err(|why| format!("encrypting: {why}"))?;
+                Ok(forward.back())
+            }
+        }
+    }
+}
+
+fn prepare(engine: &dyn Engine, suite: Suite, direction: Direction) -> Result<Vec<PreparedKey>, String> {
+    if !suite.needs_key() {
+        return Ok(Vec::new());
+    }
+    let prepared = if suite.is_public_key() {
+        let case = known_answer(suite).ok_or("there is no known answer to take a key from")?;
+        let key = key_of(case, direction).ok_or("the known answer has no such key")?;
+        engine.prepare_many(&[key], suite)
+    } else {
+        let mut bytes = vec![0u8; suite.default_key_len() * KEYS];
+        fill(&mut bytes, suite.ordinal() as u64);
+        let keys: Vec<KeyMaterial<'_>> = bytes.chunks(suite.default_key_len()).map(KeyMaterial::secret).collect();
+        engine.prepare_many(&keys, suite)
+    };
+    prepared.into_iter().collect::<Result<_, _>>().map_err(|error| format!("a key was refused: {error}"))
+}
+
+/// Copies of a suite's known answer, under its key.
+fn public_key(suite: Suite, direction: Direction, ops: usize) -> Result<Load, String> {
+    let case = known_answer(suite).ok_or("there is no known answer to take operations from")?;
+    let (mut job, _) = Job::of(case, direction);
+    if direction == Direction::Encrypt {
+        job.tag = vec![0; suite.default_tag_len()];
+    }
+    let (arena, fresh) = pack(suite, direction, &vec![job; ops]);
+    Ok(Load::of(suite, direction, fresh, arena, vec![0; ops]))
+}
+
+impl Load {
+    fn of(suite: Suite, direction: Direction, fresh: Vec<Op>, arena: Vec<u8>, key_of: Vec<usize>) -> Load {
+        let bytes = fresh.iter().map(|op| u64::from(op.input.len)).sum();
+        Load { suite, direction, ops: fresh.clone(), fresh, arena, key_of, bytes }
+    }
+
+    /// A batch of a symmetric suite, forward.
+    fn forward(suite: Suite, shape: Shape) -> Load {
+        let aad_len = match suite.aad_len() {
+            Lengths { min: TLS_AAD_LEN, max: TLS_AAD_LEN, .. } => TLS_AAD_LEN,
+            Lengths { max: 0, .. } => 0,
+            _ => AAD_LEN,
+        };
+        let lengths = vec![shape.len; shape.ops];
+        let (mut fresh, mut arena) = layout(suite, Direction::Encrypt, &lengths, aad_len);
+        let inputs = fresh.last().map_or(0, |op| op.input.end() as usize);
+        fill(&mut arena[..inputs], shape.len as u64);
+        let mut ivs = vec![0u8; suite.default_iv_len() * shape.ops];
+        fill(&mut ivs, shape.ops as u64);
+        for (index, op) in fresh.iter_mut().enumerate() {
+            *op = op.with_iv(&ivs[index * suite.default_iv_len()..][..suite.default_iv_len()]);
+            if suite == Suite::Random {
+                op.output_len = RANDOM_LEN;
+            }
+            if let Suite::Fpe(ff1) = suite {
+                for numeral in arena[op.input.range()].chunks_exact_mut(2) {
+                    let drawn = u32::from(u16::from_le_bytes([numeral[0], numeral[1]])) % ff1.radix;
+                    numeral.copy_from_slice(&(drawn as u16).to_le_bytes());
+                }
+            }
+        }
+        // An odd stride meets every key once before one comes again, in no order that a prefetcher would know.
+        let key_of = (0..shape.ops).map(|index| index * 27 % KEYS).collect();
+        Load::of(suite, Direction::Encrypt, fresh, arena, key_of)
+    }
+
+    /// What undoes this batch, which has been run.
+    fn back(self) -> Load {
+        let transforms = self.suite.transforms();
+        let input = |op: &Op| if transforms { Span::new(op.output, op.output_len) } else { op.input };
+        let lengths: Vec<usize> = self.ops.iter().map(|op| input(op).len as usize).collect();
+        let aad_len = self.ops.first().map_or(0, |op| usize::from(op.aad.len));
+        let (mut fresh, mut arena) = layout(self.suite, Direction::Decrypt, &lengths, aad_len);
+        for (op, from) in fresh.iter_mut().zip(&self.ops) {
+            *op = op.with_iv(&from.iv[..usize::from(from.iv_len)]);
+            arena[op.input.range()].copy_from_slice(&self.arena[input(from).range()]);
+            arena[op.aad.span().range()].copy_from_slice(&self.arena[from.aad.span().range()]);
+            arena[op.tag_span().range()].copy_from_slice(&self.arena[from.tag_span().range()]);
+        }
+        Load::of(self.suite, Direction::Decrypt, fresh, arena, self.key_of)
+    }
+
+    /// Each operation's key out of `prepared`.
+    pub(super) fn keys<'k>(&self, prepared: &'k [PreparedKey]) -> Vec<Option<&'k PreparedKey>> {
+        if prepared.is_empty() {
+            return Vec::new();
+        }
+        self.key_of.iter().map(|index| prepared.get(*index)).collect()
+    }
+
+    /// Runs the batch from the start; `before` and `after` are called directly before and after the engine works.
+    ///
+    /// Fails unless every operation ended done.
+    pub(super) fn run<T, R>(
+        &mut self,
+        queue: &mut dyn EngineQueue,
+        keys: &[Option<&PreparedKey>],
+        before: impl FnOnce() -> T,
+        after: impl FnOnce(T) -> R,
+    ) -> Result<R, String> {
+        self.ops.copy_from_slice(&self.fresh);
+        let batch = Batch::new(self.suite, self.direction, &mut self.ops, &mut self.arena);
+        let mut checked = batch.check().map_err(|error| error.to_string())?;
+        let begun = before();
+        let mut with_keys = checked.attach_keys(keys).map_err(|error| error.to_string())?;
+        queue.run(&mut with_keys);
+        let result = after(begun);
+        match self.ops.iter().find(|op| op.status != OpStatus::Done) {
+            Some(op) => Err(format!("an operation ended as: {}", op.status)),
+            None => Ok(result),
+        }
+    }
+}
+
+/// Places additional data, inputs, outputs and tags of operations with these input lengths, each kind together.
+fn layout(suite: Suite, direction: Direction, lengths: &[usize], aad_len: usize) -> (Vec<Op>, Vec<u8>) {
+    let (tag_len, asked) = (suite.default_tag_len(), RANDOM_LEN as usize);
+    let room = |len: &usize| suite.output_len(direction, *len, asked);
+    let (inputs, outputs) = (lengths.iter().sum::<usize>(), lengths.iter().map(room).sum::<usize>());
+    let (mut aad, mut input) = (0, aad_len * lengths.len());
+    let mut output = input + inputs;
+    let mut tag = output + outputs;
+    let arena = vec![0u8; tag + tag_len * lengths.len()];
+    let key = if suite.needs_key() { KeyId { slot: 0, generation: 1 } } else { KeyId::NONE };
+    let mut ops = Vec::with_capacity(lengths.len());
+    for len in lengths {
+        // Arenas of the design's shapes are far below four gigabytes.
+        let mut op = Op::in_place(key, Span::new(input as u32, *len as u32)).with_output(output as u32);
+        if aad_len > 0 {
+            op = op.with_aad(aad as u32, aad_len as u16);
+        }
+        if tag_len > 0 {
+            op = op.with_tag(tag as u32, tag_len as u16);
+        }
+        ops.push(op);
+        aad += aad_len;
+        input += len;
+        output += room(len);
+        tag += tag_len;
+    }
+    (ops, arena)
+}
+
+/// Bytes that look random (xorshift64*, Vigna 2016): no engine may be quicker for zeros, and two halves of a key differ.
+fn fill(bytes: &mut [u8], seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for chunk in bytes.chunks_mut(8) {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+}
