@@ -1,9 +1,12 @@
 //! The command line: what can be said, with examples.
 
+mod placement;
+
 use std::path::PathBuf;
 
 use ciphermill_contract::{Direction, Suite};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+pub(crate) use placement::{ExplainArgs, TuneArgs};
 
 /// Runs cryptographic operations in batches, on whichever engine of this machine does them best.
 #[derive(Debug, Parser)]
@@ -14,6 +17,7 @@ Examples:
   ciphermill protect customers.parquet safe.parquet --column c_name=deterministic --column c_phone=ff1
   ciphermill unprotect safe.parquet customers-again.parquet
   ciphermill engines
+  ciphermill tune
   ciphermill lab short --suite aes-128-cbc --engine library --engine openssl --engine ipsec-mb
 
 Settings come from ciphermill.toml (see `ciphermill help config`).")]
@@ -43,6 +47,10 @@ pub(crate) enum Command {
     Keys(KeysCommand),
     /// Run the known-answer test of every suite on every engine.
     Selftest(SelftestArgs),
+    /// Measure what batches cost on each engine, for all commands to go by.
+    Tune(TuneArgs),
+    /// Show which engine a batch would run on, and why.
+    Explain(ExplainArgs),
     /// Measure engines and peers.
     #[command(subcommand)]
     Lab(LabCommand),

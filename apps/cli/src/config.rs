@@ -95,7 +95,7 @@ impl PolicySection {
 }
 
 /// This program's folder below an XDG base folder.
-fn user_folder(variable: &str, fallback: &str) -> Option<PathBuf> {
+pub(crate) fn user_folder(variable: &str, fallback: &str) -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set(variable).or_else(|| set("HOME").map(|home| home.join(fallback)))?;
     Some(base.join("ciphermill"))

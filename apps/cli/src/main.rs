@@ -4,7 +4,9 @@
 mod args;
 mod commands;
 mod config;
+mod costs;
 mod interrupt;
+mod mills;
 mod output;
 mod secret;
 
@@ -39,6 +41,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Engines(args) => commands::engines::run(&args, &config()?),
         Command::Keys(command) => commands::keys::run(command, &config()?),
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
+        Command::Tune(args) => commands::tune::run(&args),
+        Command::Explain(args) => commands::explain::run(&args, &config()?),
         Command::Lab(LabCommand::Short(args)) => commands::lab::short(&args),
         Command::Lab(LabCommand::Cases(args)) => commands::lab::cases(&args),
         Command::Lab(LabCommand::Router(args)) => commands::router::run(&args),

@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use ciphermill::contract::engine::Kernel;
-use ciphermill::{EngineReport, Mill, SelfTestState};
+use ciphermill::{EngineReport, SelfTestState};
 use serde::Serialize;
 
 use crate::args::EnginesArgs;
 use crate::config::Config;
+use crate::costs;
+use crate::mills;
 use crate::output::{self, say};
 
 #[derive(Serialize)]
@@ -59,7 +61,7 @@ struct UnavailableJson {
 /// Lists engines; fails when a known-answer test failed.
 pub(crate) fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let found = ciphermill_engines::probe();
-    let mill = Mill::builder().engines(found.engines).policy(config.policy()?).open()?;
+    let mill = mills::builder(found.engines, config)?.open()?;
     let failed = if args.test { mill.self_test(|_, _, _| {}) } else { 0 };
     let engines = mill.engines();
     let unavailable: Vec<UnavailableJson> =
@@ -137,6 +139,9 @@ fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool
         say(format!("{} is not available: {}", missing.name, missing.why))?;
     }
     say(choices())?;
+    if let Some(note) = costs::note() {
+        say(note)?;
+    }
     if suites {
         for engine in engines {
             print_suites(engine)?;

@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod engines;
+pub(crate) mod explain;
 pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod manual;
@@ -10,3 +11,4 @@ pub(crate) mod principles;
 pub(crate) mod protect;
 pub(crate) mod router;
 pub(crate) mod selftest;
+pub(crate) mod tune;

@@ -1,11 +1,9 @@
 //! `ciphermill protect` and `ciphermill unprotect`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use ciphermill::{Mill, MillBuilder};
-use ciphermill_contract::Engine;
+use ciphermill::Mill;
 use ciphermill_keys::keystore::Keystore;
 use ciphermill_table::{
     ColumnSpec, Format, Manifest, Position, ProtectJob, RootKey, Summary, UnprotectJob, manifest_path,
@@ -16,7 +14,7 @@ use serde::Serialize;
 use crate::args::{FormatArg, ProtectArgs, TableArgs, UnprotectArgs};
 use crate::config::Config;
 use crate::output::{self, say, short};
-use crate::{interrupt, secret};
+use crate::{interrupt, mills, secret};
 
 /// The key that is used when none is named anywhere.
 const KEY_NAME: &str = "default";
@@ -33,7 +31,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     let name = args.key.as_deref().or(config.keystore.key.as_deref()).unwrap_or(KEY_NAME);
     let keystore = secret::open(&args.keystore, config)?;
     let version = keystore.current(name)?.version;
-    let mill = open_mill(args.common.engine.as_deref(), config)?;
+    let mill = mills::open(args.common.engine.as_deref(), config)?;
     let root = load_root(&keystore, &mill, name, version)?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
@@ -58,7 +56,7 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     let path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
     let manifest = Manifest::read(&path)?;
     let keystore = secret::open(&args.keystore, config)?;
-    let mill = open_mill(args.common.engine.as_deref(), config)?;
+    let mill = mills::open(args.common.engine.as_deref(), config)?;
     let root = load_root(&keystore, &mill, &manifest.root_key.name, manifest.root_key.version)
         .with_context(|| format!("the key that {} names", path.display()))?;
     drop(keystore);
@@ -67,19 +65,6 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     let summary = ciphermill_table::unprotect(&job, &mill, &root, &|position: &Position| show(&bar, position));
     bar.finish_and_clear();
     report("unprotect", &summary?, &root, &args.common)
-}
-
-/// A mill with the engines of this machine, or with the one named.
-pub(crate) fn open_mill(engine: Option<&str>, config: &Config) -> anyhow::Result<Mill> {
-    let engines: Vec<Arc<dyn Engine>> = match engine {
-        None => ciphermill_engines::all(),
-        Some(name) => match ciphermill_engines::open(name) {
-            Some(opened) => vec![opened?],
-            None => bail!("no engine is called `{name}`; there are {}", ciphermill_engines::NAMES.join(", ")),
-        },
-    };
-    let builder: MillBuilder = Mill::builder().engines(engines).policy(config.policy()?);
-    Ok(builder.open()?)
 }
 
 /// Brings a version of a key into the mill, for deriving column keys and nothing else.

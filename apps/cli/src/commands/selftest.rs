@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use ciphermill::{Mill, SelfTestState};
+use ciphermill::SelfTestState;
 use serde::Serialize;
 
 use crate::args::SelftestArgs;
 use crate::commands::engines::word;
 use crate::config::Config;
+use crate::mills;
 use crate::output::{self, say};
 
 #[derive(Serialize)]
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCo
     }
     let wanted = |name: &str| args.engines.is_empty() || args.engines.iter().any(|engine| engine == name);
     let engines = found.engines.into_iter().filter(|engine| wanted(engine.info().name));
-    let mill = Mill::builder().engines(engines).policy(config.policy()?).open()?;
+    let mill = mills::builder(engines, config)?.open()?;
     let total: usize = mill.engines().iter().map(|engine| engine.suites.len()).sum();
     let bar = output::bar(Some(total as u64), "tests", args.json).with_message("self-test");
     let mut results = Vec::new();

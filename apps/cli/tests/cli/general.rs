@@ -8,7 +8,7 @@ use crate::{Place, json};
 fn help_teaches_by_example() {
     let place = Place::new();
     assert!(place.ok(["--help"]).contains("Examples:"));
-    for command in ["protect", "unprotect", "keys generate", "lab short", "completions"] {
+    for command in ["protect", "unprotect", "keys generate", "lab short", "tune", "explain", "completions"] {
         let args = command.split(' ').chain(["--help"]);
         assert!(place.ok(args).contains("Examples:"), "{command}");
     }

@@ -3,6 +3,7 @@
 mod general;
 mod keystore;
 mod lab;
+mod placement;
 mod tables;
 
 use std::ffi::OsStr;
@@ -49,7 +50,14 @@ impl Place {
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ciphermill"));
         command.args(args).current_dir(self.folder.path()).env("HOME", self.folder.path());
-        for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "CIPHERMILL_CONFIG", "CIPHERMILL_KEYSTORE", "RUST_LOG"] {
+        for name in [
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "CIPHERMILL_CONFIG",
+            "CIPHERMILL_KEYSTORE",
+            "RUST_LOG",
+        ] {
             command.env_remove(name);
         }
         command.env("CIPHERMILL_PASSPHRASE", "correct horse battery staple");

@@ -16,10 +16,10 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::args::DemoArgs;
-use crate::commands::protect::{load_root, open_mill};
+use crate::commands::protect::load_root;
 use crate::config::Config;
-use crate::interrupt;
 use crate::output::{self, say, short};
+use crate::{interrupt, mills};
 use peers::Comparison;
 
 /// What is done with which column of the customer table.
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         started.elapsed().as_secs_f64()
     ))?;
 
-    let mill = open_mill(None, &Config::default())?;
+    let mill = mills::open(None, &Config::default())?;
     let root = demo_key(&args.dir, &mill)?;
     let cancel = interrupt::watch()?;
     let mut protect = ProtectJob::new(&original, &safe);
