@@ -2,7 +2,7 @@
 //!
 //! A pair of engine and suite runs a small design of batch sizes and lengths, shape after shape and round after round, so
 //! that a disturbance meets all shapes alike. The lowest tenth of each shape's times goes into a fit
-//! ([`ciphermill_router::fit`]). One pair is measured at a time, on the caller's thread: two at once would share caches
+//! ([`mod@ciphermill_router::fit`]). One pair is measured at a time, on the caller's thread: two at once would share caches
 //! and clock frequency, and say less about the engine.
 
 mod bench;
