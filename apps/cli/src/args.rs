@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Config,
     /// Protect a generated customer table, bring it back, compare, and report speed.
     Demo(DemoArgs),
+    /// Watch a program that was started with --metrics-socket: rates, times and predictions, live.
+    Top(TopArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "\
 Examples:
@@ -178,6 +180,16 @@ pub(crate) struct TableArgs {
     /// No progress bar and no summary.
     #[arg(short, long)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+}
+
+/// For commands that run for long.
+#[derive(Debug, Args)]
+pub(crate) struct MetricsArgs {
+    /// Serve what is counted while this runs on a Unix socket at this path, for `ciphermill top` and Prometheus.
+    #[arg(long, value_name = "PATH", env = "CIPHERMILL_METRICS_SOCKET", value_hint = ValueHint::FilePath)]
+    pub metrics_socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -450,6 +462,39 @@ pub(crate) struct DemoArgs {
     /// Print JSON instead of the table.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+On a terminal it redraws in place until `q` or Ctrl-C; elsewhere it prints one table after the other.
+
+Examples:
+  ciphermill demo --scale 10 --metrics-socket mill.sock &
+  ciphermill top --socket mill.sock
+  ciphermill top --socket mill.sock --once --json
+  curl --unix-socket mill.sock http://localhost/metrics")]
+pub(crate) struct TopArgs {
+    /// The socket that a program serves its metrics on.
+    #[arg(long, value_name = "PATH", env = "CIPHERMILL_METRICS_SOCKET", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
+    pub interval: f64,
+    /// Print one table, with the rates of one interval, and end.
+    #[arg(long)]
+    pub once: bool,
+    /// Print JSON, one line for each interval.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.05 to 3600".to_owned()),
+    }
 }
 
 fn parse_delimiter(text: &str) -> Result<u8, String> {

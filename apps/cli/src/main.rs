@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod costs;
 mod interrupt;
+mod metrics_socket;
 mod mills;
 mod output;
 mod secret;
@@ -49,6 +50,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Lab(LabCommand::Principles(args)) => commands::principles::run(&args),
         Command::Config => commands::config::run(&config()?),
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Top(args) => commands::top::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { out } => commands::manual::man(out.as_deref()),
     }

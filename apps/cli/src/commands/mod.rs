@@ -11,4 +11,5 @@ pub(crate) mod principles;
 pub(crate) mod protect;
 pub(crate) mod router;
 pub(crate) mod selftest;
+pub(crate) mod top;
 pub(crate) mod tune;

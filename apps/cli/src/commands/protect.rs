@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::{FormatArg, ProtectArgs, TableArgs, UnprotectArgs};
 use crate::config::Config;
 use crate::output::{self, say, short};
-use crate::{interrupt, mills, secret};
+use crate::{interrupt, metrics_socket, mills, secret};
 
 /// The key that is used when none is named anywhere.
 const KEY_NAME: &str = "default";
@@ -35,6 +35,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     let root = load_root(&keystore, &mill, name, version)?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
+    let _served = metrics_socket::serve(args.common.metrics.metrics_socket.as_deref(), &mill)?;
     let bar = output::bar(Some(0), "rows", args.common.quiet || args.common.json).with_message("protect");
     let summary = ciphermill_table::protect(&job, &mill, &root, &|position: &Position| show(&bar, position));
     bar.finish_and_clear();
@@ -61,6 +62,7 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
         .with_context(|| format!("the key that {} names", path.display()))?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
+    let _served = metrics_socket::serve(args.common.metrics.metrics_socket.as_deref(), &mill)?;
     let bar = output::bar(Some(manifest.rows), "rows", args.common.quiet || args.common.json).with_message("unprotect");
     let summary = ciphermill_table::unprotect(&job, &mill, &root, &|position: &Position| show(&bar, position));
     bar.finish_and_clear();

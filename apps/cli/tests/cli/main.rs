@@ -5,6 +5,7 @@ mod keystore;
 mod lab;
 mod placement;
 mod tables;
+mod top;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,7 @@ impl Place {
             "XDG_DATA_HOME",
             "CIPHERMILL_CONFIG",
             "CIPHERMILL_KEYSTORE",
+            "CIPHERMILL_METRICS_SOCKET",
             "RUST_LOG",
         ] {
             command.env_remove(name);

@@ -74,14 +74,17 @@ impl Snapshot {
         ];
         for (name, help, unit, values) in SUMMARIES {
             text.head(name, "summary", help);
-            for (engine, suite) in self.suites().filter(|(_, suite)| values(suite).count() != 0) {
-                let values = values(suite);
-                for quantile in QUANTILES {
-                    let value = values.quantile(quantile) as f64 / unit;
-                    text.labelled(name, engine, suite, Some(("quantile", &quantile.to_string())), value);
-                }
-                text.labelled(&format!("{name}_sum"), engine, suite, None, values.sum() as f64 / unit);
-                text.labelled(&format!("{name}_count"), engine, suite, None, values.count());
+            for (engine, suite) in self.suites() {
+                let (suite_name, direction) = (suite.suite.to_string(), suite.direction.to_string());
+                let labels = [("engine", engine.engine), ("suite", &suite_name), ("direction", &direction)];
+                text.summary(name, &labels, values(suite), unit);
+            }
+            let name = name.replacen("ciphermill_", "ciphermill_engine_", 1);
+            text.head(&name, "summary", &format!("{help} All suites."));
+            for engine in &self.engines {
+                let mut sum = Distribution::default();
+                engine.suites.iter().for_each(|suite| sum.add(values(suite)));
+                text.summary(&name, &[("engine", engine.engine)], &sum, unit);
             }
         }
     }
@@ -111,6 +114,20 @@ impl Text {
         let labels = [("engine", engine.engine), ("suite", &suite), ("direction", &direction)];
         let labels: Vec<(&str, &str)> = labels.into_iter().chain(more).collect();
         self.sample(name, &labels, value);
+    }
+
+    /// A summary's quantiles, sum and count; nothing when nothing was seen. Values are divided by `unit`.
+    fn summary(&mut self, name: &str, labels: &[(&str, &str)], values: &Distribution, unit: f64) {
+        if values.count() == 0 {
+            return;
+        }
+        for quantile in QUANTILES {
+            let text = quantile.to_string();
+            let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("quantile", text.as_str())]).collect();
+            self.sample(name, &labels, values.quantile(quantile) as f64 / unit);
+        }
+        self.sample(&format!("{name}_sum"), labels, values.sum() as f64 / unit);
+        self.sample(&format!("{name}_count"), labels, values.count());
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {

@@ -19,7 +19,7 @@ use crate::args::DemoArgs;
 use crate::commands::protect::load_root;
 use crate::config::Config;
 use crate::output::{self, say, short};
-use crate::{interrupt, mills};
+use crate::{interrupt, metrics_socket, mills};
 use peers::Comparison;
 
 /// What is done with which column of the customer table.
@@ -72,6 +72,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mill = mills::open(None, &Config::default())?;
     let root = demo_key(&args.dir, &mill)?;
     let cancel = interrupt::watch()?;
+    let _served = metrics_socket::serve(args.metrics.metrics_socket.as_deref(), &mill)?;
     let mut protect = ProtectJob::new(&original, &safe);
     for column in COLUMNS {
         protect = protect.column(ColumnSpec::parse(column)?);
