@@ -2,6 +2,7 @@
 //!
 //! `FAULT_SCHEDULES` says how many (10,000 without it), `FAULT_SEED` runs a single one.
 
+mod quarantine;
 mod work;
 
 use std::sync::atomic::{AtomicU64, Ordering};

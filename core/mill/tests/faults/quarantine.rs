@@ -1,0 +1,153 @@
+//! What becomes of an engine that fails, step by step.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ciphermill::{Costs, Mill, SelfTest, TrustPolicy};
+use ciphermill_contract::{Cost, EngineKind, Error, OpStatus, OwnedBatch, Refusal, Result};
+use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
+
+use crate::reference;
+use crate::work::{Piece, Random};
+
+const QUARANTINE: Duration = Duration::from_millis(300);
+
+/// A mill over a faulty engine that is preferred and, if `has_other`, the reference.
+fn mill(script: Script, kind: EngineKind, has_other: bool, witness_every: u32) -> (Mill, FaultHandle) {
+    let engine = FaultEngine::new("faulty", reference(), script).with_kind(kind).with_prior(Cost::new(0.0, 1.0, 0.01));
+    let handle = engine.handle();
+    let mut costs = Costs::new();
+    costs.set_wakeup_ns(0.0);
+    let trust = TrustPolicy {
+        witness_every,
+        stall_min: Duration::from_millis(50),
+        quarantine_min: QUARANTINE,
+        ..TrustPolicy::default()
+    };
+    let mut builder = Mill::builder().engine(Arc::new(engine)).costs(costs).trust(trust).legacy(true).workers(0);
+    if has_other {
+        builder = builder.engine(reference());
+    }
+    (builder.self_test(SelfTest::Never).open().expect("opens"), handle)
+}
+
+/// Runs a piece; says where it went last. Outcomes are compared.
+fn run(mill: &Mill, seed: u64) -> Result<&'static str> {
+    let piece = Piece::new(&mut Random::new(seed), mill.keys());
+    let mut owned: OwnedBatch = piece.owned();
+    let report = mill.run(owned.as_batch())?;
+    (0..owned.ops.len()).for_each(|index| piece.check(index, &owned));
+    Ok(report.route.name)
+}
+
+fn quarantines(mill: &Mill) -> (u64, bool) {
+    let metrics = mill.metrics();
+    let faulty = metrics.engines.iter().find(|engine| engine.engine == "faulty").expect("it is there");
+    (faulty.quarantines, faulty.quarantined)
+}
+
+#[test]
+fn a_stalled_engine_is_left_and_comes_back_after_its_quarantine() {
+    let (mill, handle) = mill(Script::at(0, Fault::Stall), EngineKind::Gpu, true, 0);
+    let start = Instant::now();
+    assert_eq!(run(&mill, 1), Ok("reference"));
+    assert!(start.elapsed() >= Duration::from_millis(50), "it was waited for");
+    assert_eq!((quarantines(&mill), handle.stalled()), ((1, true), 1));
+    let start = Instant::now();
+    assert_eq!(run(&mill, 2), Ok("reference"));
+    assert!(start.elapsed() < Duration::from_millis(50), "nobody waits again");
+    // The late answer reaches nobody; the first batch after the quarantine is on another thread of that engine.
+    handle.release();
+    thread::sleep(QUARANTINE);
+    assert_eq!(run(&mill, 3), Ok("faulty"));
+    assert_eq!((quarantines(&mill), handle.batches()), ((1, false), 2));
+}
+
+#[test]
+fn a_wrong_bit_is_found_by_a_witness() {
+    for kind in [EngineKind::Gpu, EngineKind::Library] {
+        let (mill, handle) = mill(Script::always(Fault::WrongBit { op: 3, bit: 5 }), kind, true, 1);
+        assert_eq!(run(&mill, 4), Ok("reference"), "{kind}");
+        assert_eq!(quarantines(&mill), (1, true));
+        let batches = handle.batches();
+        assert_eq!(run(&mill, 5), Ok("reference"));
+        assert_eq!(handle.batches(), batches, "it is not asked again");
+        let metrics = mill.metrics();
+        let sums = metrics.engines.iter().flat_map(|engine| &engine.suites);
+        assert_eq!(sums.map(|suite| suite.disagreements).sum::<u64>(), 1);
+    }
+}
+
+#[test]
+fn an_engine_that_comes_back_answers_its_known_answers_first() {
+    let engine = FaultEngine::new("faulty", reference(), Script::healthy())
+        .with_kind(EngineKind::Token)
+        .with_prior(Cost::new(0.0, 1.0, 0.01));
+    let handle = engine.handle();
+    let mut costs = Costs::new();
+    costs.set_wakeup_ns(0.0);
+    let trust = TrustPolicy { quarantine_min: QUARANTINE, witness_every: 0, ..TrustPolicy::default() };
+    let mill = Mill::builder().engine(Arc::new(engine)).engine(reference()).costs(costs).trust(trust).legacy(true);
+    let mill = mill.workers(0).open().expect("opens");
+    assert_eq!(run(&mill, 6), Ok("faulty"));
+    assert!(handle.batches() > 1, "known answers and the batch");
+    handle.set_script(Script::always(Fault::Errors));
+    handle.kill();
+    assert_eq!(run(&mill, 6), Ok("reference"));
+    handle.revive();
+    let before = handle.batches();
+    thread::sleep(QUARANTINE);
+    assert_eq!(run(&mill, 6), Ok("reference"), "it fails its test");
+    assert_eq!(quarantines(&mill), (2, true));
+    assert!(handle.batches() > before, "it was asked");
+    handle.set_script(Script::healthy());
+    thread::sleep(QUARANTINE);
+    assert_eq!(run(&mill, 6), Ok("reference"), "the second quarantine is twice as long");
+    thread::sleep(QUARANTINE);
+    assert_eq!(run(&mill, 6), Ok("faulty"));
+    assert_eq!(quarantines(&mill), (2, false));
+}
+
+#[test]
+fn without_another_engine_the_error_is_clear() {
+    let (mill, handle) = mill(Script::healthy(), EngineKind::Gpu, false, 0);
+    assert_eq!(run(&mill, 7), Ok("faulty"));
+    handle.kill();
+    assert!(matches!(run(&mill, 7), Err(Error::EngineFault(fault)) if fault.engine == "faulty"));
+    assert!(matches!(run(&mill, 7), Err(Error::Refused(Refusal::InQuarantine(_)))));
+}
+
+#[test]
+fn a_panic_on_this_thread_costs_what_was_in_place_only() {
+    let (mill, _) = mill(Script::at(0, Fault::Panic), EngineKind::Library, true, 0);
+    let piece = Piece::new(&mut Random::new(11), mill.keys());
+    let mut owned = piece.owned();
+    mill.run(owned.as_batch()).expect("some operations end");
+    let mut lost = 0;
+    for (index, op) in owned.ops.iter().enumerate() {
+        if op.status == OpStatus::EngineFault {
+            assert!(owned.suite.transforms() && op.output == op.input.offset, "its input is there");
+            lost += 1;
+        } else {
+            piece.check(index, &owned);
+        }
+    }
+    assert!(lost > 0 && lost < owned.ops.len(), "{lost} of {piece:?}");
+    assert_eq!(quarantines(&mill), (1, true));
+}
+
+#[test]
+fn faults_now_and_then_are_made_up_for_and_faults_in_a_row_are_not() {
+    let now_and_then = Script::cycle(vec![Fault::ErrorAt(1), Fault::None, Fault::None, Fault::None, Fault::None]);
+    let (one, _) = mill(now_and_then, EngineKind::Gpu, true, 0);
+    for seed in 20..60 {
+        run(&one, seed).expect("the reference makes up for it");
+    }
+    assert_eq!(quarantines(&one), (0, false));
+    let (other, _) = mill(Script::always(Fault::ErrorAt(0)), EngineKind::Gpu, true, 0);
+    for seed in 20..23 {
+        assert_eq!(run(&other, seed), Ok("reference"));
+    }
+    assert_eq!(quarantines(&other), (1, true));
+}
