@@ -326,8 +326,11 @@ program. Method: Keromytis, Wright and de Raadt, The Design of the OpenBSD Crypt
 
 Examples:
   ciphermill lab router
-  ciphermill lab router --time 1000 --json -")]
+  ciphermill lab router tasks alone --time 1000 --json -")]
 pub(crate) struct RouterArgs {
+    /// What is measured: decide, engine, cores, tasks, alone, following, share [default: all].
+    #[arg(value_name = "WHAT")]
+    pub names: Vec<String>,
     /// Milliseconds of measuring for each side of a comparison.
     #[arg(long, default_value_t = 400, value_name = "MS")]
     pub time: u64,

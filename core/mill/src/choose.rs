@@ -54,6 +54,10 @@ impl Way<'_> {
     #[inline]
     pub(crate) fn as_of_now(&self, candidate: &Candidate, place: usize, class: usize) -> Candidate {
         let slot = &self.set.slots[candidate.engine];
+        if slot.health.readmits() {
+            // What it failed before it went into quarantine says nothing of it now.
+            slot.trust.forget();
+        }
         let suite_allowed = slot.trust.allows_place(place);
         Candidate {
             cost: self.figures(candidate, place, class).scaled(slot.learned.correction(place, class).factor()),
@@ -78,9 +82,6 @@ impl Way<'_> {
             let route = decide(&request, plan.iter().map(now)).map_err(|_| self.no_route(batch))?;
             let route = self.probe(&request, route, plan, place, class).unwrap_or(route);
             let slot = &self.set.slots[route.engine];
-            if slot.health.readmits() {
-                slot.trust.forget();
-            }
             if self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
                 let figures = plan.iter().find(|candidate| candidate.engine == route.engine);
                 let cost = figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, place, class));

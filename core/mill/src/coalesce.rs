@@ -10,14 +10,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::{Aad, Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Result, Span, Suite};
+use ciphermill_memory::wipe;
 use ciphermill_router::{Candidate, size_class};
 use smallvec::SmallVec;
-use zeroize::Zeroize;
 
 use crate::engines::place;
 use crate::mill::{Mill, Shared};
@@ -76,9 +76,9 @@ pub(crate) struct Gate(Mutex<GateState>);
 
 #[derive(Default)]
 struct GateState {
-    gathering: Option<Arc<Round>>,
-    /// A round whose buffers can be used again.
-    spare: Option<Arc<Round>>,
+    gathering: Option<Gathering>,
+    /// Operations of the last round, and bytes: as many are expected of the next.
+    last: (usize, usize),
     lonely_rounds: u32,
     alone_for: u32,
     /// Whether waiting pays, by class of lengths, with the engines of this epoch.
@@ -86,41 +86,62 @@ struct GateState {
     epoch: u64,
 }
 
-/// A batch that is being gathered, run, or read by those who took part.
+/// Bytes that are wiped when they are dropped.
 #[derive(Default)]
-struct Round(Mutex<RoundState>);
+struct WipedVec(Vec<u8>);
 
-#[derive(Default)]
-struct RoundState {
-    ops: Vec<Op>,
-    arena: Vec<u8>,
-    wakers: Vec<Waker>,
-    stage: Stage,
-    /// The leader is gone; whoever looks next leads.
-    is_orphaned: bool,
-    begun: Option<Instant>,
-    /// Operations whose tasks have read their outcome or have gone.
-    left: usize,
-    suite: Option<Suite>,
+impl WipedVec {
+    /// Makes room for `len` bytes and more, and wipes where they were before.
+    fn grow(&mut self, len: usize) {
+        let mut wider = Vec::with_capacity(2 * len);
+        wider.extend_from_slice(&self.0);
+        wipe(&mut self.0);
+        self.0 = wider;
+    }
 }
 
-#[derive(Clone, Default, PartialEq)]
-enum Stage {
-    #[default]
-    Gathering,
-    Running,
-    Done(Result<()>),
+impl Drop for WipedVec {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+/// A batch that is being gathered.
+struct Gathering {
+    /// Where its outcome will be.
+    round: Arc<Round>,
+    suite: Suite,
+    ops: Vec<Op>,
+    arena: WipedVec,
+    wakers: Vec<Waker>,
+    begun: Instant,
+    /// The leader is gone; whoever looks next leads.
+    is_orphaned: bool,
+}
+
+/// What becomes of a batch; everybody who took part holds it until they have read their own.
+#[derive(Default)]
+struct Round {
+    done: OnceLock<Done>,
+    /// Of those who looked again while it was run.
+    late: Mutex<Vec<Waker>>,
+}
+
+struct Done {
+    result: Result<()>,
+    ops: Vec<Op>,
+    arena: WipedVec,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic within leaves at worst a round that nobody leads; its tasks see it orphaned.
+    // Nothing in there can be half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One operation on its way; resolves to what became of it. Dropped, its outcome is lost, others' are not.
 #[must_use = "futures do nothing unless polled"]
 pub struct OneFuture<'d> {
-    shared: Arc<Shared>,
+    shared: &'d Shared,
     suite: Suite,
     direction: Direction,
     one: One<'d>,
@@ -147,8 +168,8 @@ impl Mill {
 
     /// One operation as a future, for any executor; it shares a batch with those of other tasks that are ready at the
     /// same time.
-    pub fn submit_one<'d>(&self, suite: Suite, direction: Direction, one: One<'d>) -> OneFuture<'d> {
-        OneFuture { shared: Arc::clone(self.shared()), suite, direction, one, part: None }
+    pub fn submit_one<'d>(&'d self, suite: Suite, direction: Direction, one: One<'d>) -> OneFuture<'d> {
+        OneFuture { shared: self.shared(), suite, direction, one, part: None }
     }
 }
 
@@ -220,7 +241,7 @@ fn run_alone(shared: &Shared, suite: Suite, direction: Direction, one: &mut One<
         Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
         Err(error) => Err(error),
     };
-    arena.zeroize();
+    wipe(&mut arena);
     done
 }
 
@@ -238,96 +259,74 @@ impl OneFuture<'_> {
     fn join(&self, context: &Context<'_>) -> Option<Part> {
         let mut locked = lock(&self.gate().0);
         let gate = &mut *locked;
-        if !gate.pays(&self.shared, self.suite, self.direction, self.one.input_len) {
+        if !gate.pays(self.shared, self.suite, self.direction, self.one.input_len) {
             return None;
         }
         if gate.alone_for != 0 {
             gate.alone_for -= 1;
             return None;
         }
-        let round = Arc::clone(gate.gathering.get_or_insert_with(|| gate.spare.take().unwrap_or_default()));
-        let mut state = lock(&round.0);
-        if *state.suite.get_or_insert(self.suite) != self.suite {
-            // FF1 in another radix.
-            return None;
+        if gate.gathering.is_none() {
+            gate.gathering = Some(Gathering::new(self.suite, gate.last));
         }
-        let start = state.arena.len().next_multiple_of(16);
+        // FF1 in another radix has the same gate and another suite. A full round is about to be run.
+        let gathering = gate
+            .gathering
+            .as_mut()
+            .filter(|gathering| gathering.suite == self.suite && gathering.ops.len() < ROUND_OPS_MAX)?;
+        let start = gathering.arena.0.len().next_multiple_of(16);
         // Buffers that break a rule are told so on the way of a lone operation.
         let (op, end) = lay_out(&self.one, self.suite, self.direction, start).ok()?;
-        let index = state.ops.len();
-        state.arena.resize(end, 0);
-        copy_in(&self.one, &op, &mut state.arena);
-        state.ops.push(op);
-        let is_full = index + 1 == ROUND_OPS_MAX;
-        let is_late = || state.begun.is_some_and(|begun| begun.elapsed() >= WAIT_MAX);
-        let leads = index == 0 || is_full || state.is_orphaned || is_late();
-        if index == 0 {
-            state.begun = Some(Instant::now());
+        let index = gathering.ops.len();
+        if end > gathering.arena.0.capacity() {
+            gathering.arena.grow(end);
         }
+        gathering.arena.0.resize(end, 0);
+        copy_in(&self.one, &op, &mut gathering.arena.0);
+        gathering.ops.push(op);
+        let leads = index == 0 || gathering.is_orphaned;
         if leads {
-            state.is_orphaned = false;
+            gathering.is_orphaned = false;
         } else {
-            state.wakers.push(context.waker().clone());
+            gathering.wakers.push(context.waker().clone());
         }
-        if is_full {
-            gate.gathering = None;
-        }
-        drop(state);
-        Some(Part { round, index, leads })
+        Some(Part { round: Arc::clone(&gathering.round), index, leads })
     }
 
-    /// Runs the round, unless somebody does or has done so.
-    fn lead(&self, round: &Arc<Round>) {
+    /// Runs the round if it is still being gathered and `wanted` says so.
+    fn lead(&self, round: &Arc<Round>, wanted: impl FnOnce(&Gathering) -> bool) {
         let mut gate = lock(&self.gate().0);
-        if gate.gathering.as_ref().is_some_and(|gathering| Arc::ptr_eq(gathering, round)) {
-            gate.gathering = None;
-        }
-        let mut state = lock(&round.0);
-        if state.stage != Stage::Gathering {
-            return;
-        }
-        state.stage = Stage::Running;
-        let (mut ops, mut arena) = (std::mem::take(&mut state.ops), std::mem::take(&mut state.arena));
-        drop(state);
-        gate.note(ops.len());
+        let is_ours = |gathering: &mut Gathering| Arc::ptr_eq(&gathering.round, round) && wanted(gathering);
+        let Some(gathering) = gate.gathering.take_if(is_ours) else { return };
+        let Gathering { mut ops, mut arena, wakers, .. } = gathering;
+        gate.note(ops.len(), arena.0.len());
         drop(gate);
-        let result = run_round(&self.shared, self.suite, self.direction, &mut ops, &mut arena);
-        let mut state = lock(&round.0);
-        (state.ops, state.arena, state.stage) = (ops, arena, Stage::Done(result));
-        let wakers = std::mem::take(&mut state.wakers);
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        let result = run_round(self.shared, self.suite, self.direction, &mut ops, &mut arena.0);
+        // Nobody else sets it: the batch was taken once.
+        let _ = round.done.set(Done { result, ops, arena });
+        let late = std::mem::take(&mut *lock(&round.late));
+        wakers.into_iter().chain(late).for_each(Waker::wake);
     }
 
     /// The outcome, when the round is done.
     fn outcome(&mut self, part: &Part) -> Option<Result<OneDone>> {
-        let mut state = lock(&part.round.0);
-        let Stage::Done(result) = &state.stage else { return None };
-        let outcome = result.clone().map(|()| {
-            let op = state.ops[part.index];
-            copy_out(&mut self.one, self.direction, self.suite, &op, &state.arena)
-        });
-        self.leave(&mut state, &part.round);
-        Some(outcome)
+        let Done { result, ops, arena } = part.round.done.get()?;
+        let op = &ops[part.index];
+        Some(result.clone().map(|()| copy_out(&mut self.one, self.direction, self.suite, op, &arena.0)))
     }
+}
 
-    /// Counts this operation out; the last one makes the round ready to be used again.
-    fn leave(&self, state: &mut RoundState, round: &Arc<Round>) {
-        state.left += 1;
-        if state.left == state.ops.len() && matches!(state.stage, Stage::Done(_)) {
-            state.arena.zeroize();
-            state.ops.clear();
-            state.wakers.clear();
-            *state = RoundState {
-                ops: std::mem::take(&mut state.ops),
-                arena: std::mem::take(&mut state.arena),
-                wakers: std::mem::take(&mut state.wakers),
-                ..RoundState::default()
-            };
-            // Locks are taken gate first everywhere else; nobody else holds a round that is not being gathered.
-            if let Ok(mut gate) = self.gate().0.try_lock() {
-                gate.spare = Some(Arc::clone(round));
-            }
+impl Gathering {
+    /// A batch without operations, with room for as many as the last one had.
+    fn new(suite: Suite, (ops, bytes): (usize, usize)) -> Gathering {
+        Gathering {
+            round: Arc::default(),
+            suite,
+            ops: Vec::with_capacity(ops),
+            arena: WipedVec(Vec::with_capacity(bytes)),
+            wakers: Vec::with_capacity(ops),
+            begun: Instant::now(),
+            is_orphaned: false,
         }
     }
 }
@@ -356,8 +355,9 @@ impl GateState {
         })
     }
 
-    /// Learns from a round of so many operations whether waiting is worth it.
-    fn note(&mut self, ops: usize) {
+    /// Learns from a round of so many operations and bytes whether waiting is worth it.
+    fn note(&mut self, ops: usize, bytes: usize) {
+        self.last = (ops, bytes);
         self.lonely_rounds = if ops == 1 { self.lonely_rounds + 1 } else { 0 };
         if self.lonely_rounds >= LONELY_ROUNDS {
             (self.lonely_rounds, self.alone_for) = (LONELY_ROUNDS - 1, ALONE_FOR);
@@ -390,7 +390,7 @@ impl Future for OneFuture<'_> {
         let this = &mut *self;
         let Some(part) = this.part.take() else {
             let Some(part) = this.join(context) else {
-                return Poll::Ready(run_alone(&this.shared, this.suite, this.direction, &mut this.one));
+                return Poll::Ready(run_alone(this.shared, this.suite, this.direction, &mut this.one));
             };
             if part.leads {
                 context.waker().wake_by_ref();
@@ -398,24 +398,18 @@ impl Future for OneFuture<'_> {
             this.part = Some(part);
             return Poll::Pending;
         };
-        let must_lead = part.leads || {
-            let state = lock(&part.round.0);
-            let is_late = || state.begun.is_some_and(|begun| begun.elapsed() >= WAIT_MAX);
-            state.stage == Stage::Gathering && (state.is_orphaned || is_late())
-        };
-        if must_lead {
-            this.lead(&part.round);
+        if part.leads {
+            this.lead(&part.round, |_| true);
         }
         if let Some(outcome) = this.outcome(&part) {
             return Poll::Ready(outcome);
         }
-        let mut state = lock(&part.round.0);
-        if matches!(state.stage, Stage::Done(_)) {
-            drop(state);
-            context.waker().wake_by_ref();
-        } else {
-            state.wakers.push(context.waker().clone());
-            drop(state);
+        // Looked at without having been told to: the leader may be gone, or late.
+        this.lead(&part.round, |gathering| gathering.is_orphaned || gathering.begun.elapsed() >= WAIT_MAX);
+        lock(&part.round.late).push(context.waker().clone());
+        // It may have been done before the line above.
+        if let Some(outcome) = this.outcome(&part) {
+            return Poll::Ready(outcome);
         }
         this.part = Some(part);
         Poll::Pending
@@ -425,15 +419,13 @@ impl Future for OneFuture<'_> {
 impl Drop for OneFuture<'_> {
     fn drop(&mut self) {
         let Some(part) = self.part.take() else { return };
-        let mut state = lock(&part.round.0);
-        let waker = if part.leads && state.stage == Stage::Gathering {
-            state.is_orphaned = true;
-            state.wakers.pop()
-        } else {
-            None
-        };
-        self.leave(&mut state, &part.round);
-        drop(state);
+        let mut gate = lock(&self.gate().0);
+        let ours = gate.gathering.as_mut().filter(|gathering| Arc::ptr_eq(&gathering.round, &part.round));
+        let waker = ours.filter(|_| part.leads).and_then(|gathering| {
+            gathering.is_orphaned = true;
+            gathering.wakers.pop()
+        });
+        drop(gate);
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -108,9 +108,9 @@ impl Pool {
         if !self.has_workers() || !urgent && backlog_ns < wakeup_ns {
             return;
         }
-        // One worker is kept free where the caller is going to help; and no more are woken than the backlog is worth.
-        let most = if urgent { self.workers } else { (self.workers - 1).max(1) };
-        let wanted = if urgent { most } else { most.min((1.0 + backlog_ns / (2.0 * wakeup_ns)) as usize).max(1) };
+        // No more are woken than the backlog is worth.
+        let worth = (1.0 + backlog_ns / (2.0 * wakeup_ns)).min(self.workers as f64) as usize;
+        let wanted = if urgent { self.workers } else { worth.max(1) };
         let busy = self.busy.load(Ordering::Relaxed);
         if busy < wanted {
             self.start_worker(shared, home, busy);

@@ -103,26 +103,27 @@ pub enum Verdict {
 ///
 /// # Errors
 /// [`NoRoute`] when every candidate is ruled out; [`explain`] says why.
+#[inline]
 pub fn decide(request: &Request, candidates: impl IntoIterator<Item = Candidate>) -> Result<Route, NoRoute> {
-    let mut best: Option<(Candidate, f64)> = None;
+    let mut best: Option<(usize, &'static str, f64)> = None;
     let mut second: Option<(&'static str, f64)> = None;
     for candidate in candidates {
         let Verdict::Predicted(predicted_ns) = judge(request, &candidate) else { continue };
-        if best.is_none_or(|(_, best_ns)| predicted_ns < best_ns) {
-            second = best.map(|(candidate, ns)| (candidate.name, ns));
-            best = Some((candidate, predicted_ns));
+        if best.is_none_or(|(_, _, best_ns)| predicted_ns < best_ns) {
+            second = best.map(|(_, name, ns)| (name, ns));
+            best = Some((candidate.engine, candidate.name, predicted_ns));
         } else if second.is_none_or(|(_, second_ns)| predicted_ns < second_ns) {
             second = Some((candidate.name, predicted_ns));
         }
     }
-    let (chosen, predicted_ns) = best.ok_or(NoRoute)?;
+    let (engine, name, predicted_ns) = best.ok_or(NoRoute)?;
     let reason = match (request.pinned, second) {
         (Some(_), _) => RouteReason::Pinned,
         _ if request.deadline_ns.is_some_and(|deadline_ns| predicted_ns > deadline_ns) => RouteReason::LeastLate,
         (None, Some((runner_up, runner_up_ns))) => RouteReason::Fastest { runner_up, runner_up_ns },
         (None, None) => RouteReason::Only,
     };
-    Ok(Route { engine: chosen.engine, name: chosen.name, predicted_ns, reason })
+    Ok(Route { engine, name, predicted_ns, reason })
 }
 
 /// What [`decide`] thinks of each candidate, in their order.
@@ -133,6 +134,7 @@ pub fn explain(
     candidates.into_iter().map(|candidate| (candidate, judge(request, &candidate)))
 }
 
+#[inline]
 fn judge(request: &Request, candidate: &Candidate) -> Verdict {
     if request.pinned.is_some_and(|pinned| pinned != candidate.engine) {
         Verdict::NotPinned

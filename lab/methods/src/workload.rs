@@ -4,9 +4,9 @@
 //! central workload is that of Lindemann and Smith (2001): short operations, each with its own IV, keys drawn at random
 //! from a few.
 
+use ciphermill::{KeyPolicy, KeyTable};
 use ciphermill_contract::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
 use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
-use ciphermill::{KeyPolicy, KeyTable};
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
 };

@@ -15,7 +15,7 @@ use crate::output::{self, say};
 pub(crate) fn run(args: &RouterArgs) -> anyhow::Result<ExitCode> {
     let bar = output::bar(None, "", args.json.is_some());
     let budget = Budget { time: Duration::from_millis(args.time), ..Budget::default() };
-    let record = router::run(budget, |what| bar.set_message(what.to_owned()))?;
+    let record = router::run(&args.names, budget, |what| bar.set_message(what.to_owned()))?;
     bar.finish_and_clear();
     if !write_json(args.json.as_deref(), &record)? {
         print(&record)?;

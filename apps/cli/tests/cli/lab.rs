@@ -110,3 +110,19 @@ fn principles_are_printed_beside_the_papers_figures() {
         ["lab", "principles", "--len", "12", "--algorithm", "khufu"],
     );
 }
+
+#[test]
+fn the_routers_promises_are_measured_one_by_one() {
+    let place = Place::new();
+    let record = json(&place.ok(["lab", "router", "decide", "tasks", "--time", "1", "--json", "-"]));
+    let figures = record["figures"].as_array().expect("figures");
+    let values = |name: &str| {
+        let of = |figure: &&serde_json::Value| figure["name"].as_str().is_some_and(|own| own.contains(name));
+        figures.iter().filter(of).map(|figure| figure["value"].as_f64().expect("a number")).collect::<Vec<_>>()
+    };
+    assert_eq!((values("decide").len(), values("64 tasks").len()), (1, 2));
+    assert!(figures.iter().all(|figure| figure["value"].as_f64().is_some_and(|value| value > 0.0)));
+    let table = place.ok(["lab", "router", "decide", "--time", "1"]);
+    assert!(table.contains("three engines"), "{table}");
+    place.fails(1, &["`decisions`", "decide, engine, cores"], ["lab", "router", "decisions"]);
+}

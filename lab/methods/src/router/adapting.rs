@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
 use ciphermill_contract::{
-    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineQueue, KeyMaterial, OpStatus, OwnedBatch, PreparedKey,
-    QueueHint, Result, Suite,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineQueue, KeyMaterial, OpStatus, OwnedBatch,
+    PreparedKey, QueueHint, Result, Suite,
 };
 
 use super::{Figure, Goal, mill, opened};

@@ -73,26 +73,35 @@ pub struct Record {
     pub figures: Vec<Figure>,
 }
 
-/// Measures all promises. `progress` hears what is being measured.
+type Experiment = fn(Budget) -> Result<Vec<Figure>, LabError>;
+
+/// What is measured: a name to ask for it by, what it is in words, and how.
+const EXPERIMENTS: [(&str, &str, Experiment); 7] = [
+    ("decide", "one decision", |budget| Ok(vec![deciding(budget)])),
+    ("engine", "the mill against the bare engine", stream::against_the_engine),
+    ("cores", "two cores against one", stream::two_cores),
+    ("tasks", "single operations of many tasks", single::tasks),
+    ("alone", "a single operation alone", single::alone),
+    ("following", "an engine that becomes slower", |_| adapting::following()),
+    ("share", "another program on the same cores", |budget| Ok(vec![adapting::fair_share(budget)?])),
+];
+
+/// Measures the promises of these names, all when there are none. `progress` hears what is being measured.
 ///
 /// # Errors
-/// [`LabError`] when an engine cannot be opened or answers wrongly.
-pub fn run(budget: Budget, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+/// [`LabError::Parameters`] for a name that there is not; others when an engine cannot be opened or answers wrongly.
+pub fn run(names: &[String], budget: Budget, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+    if let Some(name) = names.iter().find(|name| !EXPERIMENTS.iter().any(|(known, ..)| known == name)) {
+        let known = EXPERIMENTS.map(|(name, ..)| name).join(", ");
+        return Err(LabError::Parameters(format!("nothing that is measured is called `{name}`; there are {known}")));
+    }
     let mut figures = Vec::new();
-    progress("decide");
-    figures.push(deciding(budget));
-    progress("the mill against the bare engine");
-    figures.extend(stream::against_the_engine(budget)?);
-    progress("two cores against one");
-    figures.extend(stream::two_cores(budget)?);
-    progress("single operations of many tasks");
-    figures.extend(single::tasks(budget)?);
-    progress("a single operation alone");
-    figures.extend(single::alone(budget)?);
-    progress("an engine that becomes slower");
-    figures.extend(adapting::following()?);
-    progress("another program on the same cores");
-    figures.push(adapting::fair_share(budget)?);
+    for (name, what, experiment) in EXPERIMENTS {
+        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+            progress(what);
+            figures.extend(experiment(budget)?);
+        }
+    }
     Ok(Record { machine: Machine::here(), figures })
 }
 

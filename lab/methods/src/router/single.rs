@@ -33,11 +33,17 @@ type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 fn run_tasks(tasks: &mut [Option<Task<'_>>], wakers: &[Waker], ready: &Mutex<VecDeque<usize>>) {
     let lock = || ready.lock().unwrap_or_else(PoisonError::into_inner);
     lock().extend(0..tasks.len());
+    let mut turns = VecDeque::new();
     loop {
-        let Some(next) = lock().pop_front() else { return };
-        let Some(task) = &mut tasks[next] else { continue };
-        if task.as_mut().poll(&mut Context::from_waker(&wakers[next])).is_ready() {
-            tasks[next] = None;
+        std::mem::swap(&mut turns, &mut *lock());
+        if turns.is_empty() {
+            return;
+        }
+        for next in turns.drain(..) {
+            let Some(task) = &mut tasks[next] else { continue };
+            if task.as_mut().poll(&mut Context::from_waker(&wakers[next])).is_ready() {
+                tasks[next] = None;
+            }
         }
     }
 }
@@ -225,7 +231,9 @@ pub(super) fn tasks(budget: Budget) -> Result<Vec<Figure>, LabError> {
             value: bare_each / shared_each,
             unit: "×",
             goal: Goal::AtLeast(must),
-            detail: format!("{bare_each:.0} ns an operation by the library, {shared_each:.0} by tasks that share batches"),
+            detail: format!(
+                "{bare_each:.0} ns an operation by the library, {shared_each:.0} by tasks that share batches"
+            ),
             spread,
         });
     }
