@@ -50,6 +50,14 @@ impl Way<'_> {
         self.set.slots[candidate.engine].learned.of_class(candidate.cost, place, class)
     }
 
+    /// An engine's own figures for a class of sizes.
+    pub(crate) fn cost_on(&self, batch: &CheckedBatch<'_>, engine: usize, class: usize) -> Cost {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let figures = self.set.plan(suite, direction).iter().find(|candidate| candidate.engine == engine);
+        let place = place(suite, direction);
+        figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, place, class))
+    }
+
     /// The candidate with its cost as learnt, its backlog and its standing.
     #[inline]
     pub(crate) fn as_of_now(&self, candidate: &Candidate, place: usize, class: usize) -> Candidate {
@@ -83,8 +91,7 @@ impl Way<'_> {
             let route = self.probe(&request, route, plan, place, class).unwrap_or(route);
             let slot = &self.set.slots[route.engine];
             if self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
-                let figures = plan.iter().find(|candidate| candidate.engine == route.engine);
-                let cost = figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, place, class));
+                let cost = self.cost_on(batch, route.engine, class);
                 return Ok(Choice { route, cost, place, class });
             }
             slot.test(suite, &self.shared.policy.trust);

@@ -178,8 +178,8 @@ impl Way<'_> {
         let Some(took) = first_part_took else { return Ok(None) };
         self.open.recorder.took_in_parts(start.elapsed(), split.predicted_ns);
         if let Some((ops, bytes, took)) = took {
-            let predicted_ns = choice.cost.predict_ns(ops, bytes);
             let class = size_class(ops, bytes);
+            let predicted_ns = self.cost_on(batch, choice.route.engine, class).predict_ns(ops, bytes);
             slot.learned.observe(choice.place, class, predicted_ns, took.as_nanos() as f64, choice.sample());
         }
         Ok(Some(is_well.load(Ordering::Relaxed)))

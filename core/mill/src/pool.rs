@@ -5,7 +5,7 @@
 //! than most batches take. So a batch wakes somebody only when what waits is worth that; until then it waits for the
 //! caller's own `poll` or `wait`.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,10 @@ pub(crate) struct Pool {
     queues: Box<[Queue]>,
     threads: OnceLock<Option<ThreadPool>>,
     workers: usize,
-    /// Workers that are taking from the queues, and parts of split batches that are being run.
+    /// Workers that are taking from the queues.
     busy: AtomicUsize,
+    /// Parts of split batches that are being run; who runs one looks at no queue meanwhile.
+    parts: AtomicUsize,
     /// Sessions and submitters that were given a home queue.
     homes: AtomicUsize,
 }
@@ -49,6 +51,7 @@ impl Pool {
             threads: OnceLock::new(),
             workers,
             busy: AtomicUsize::new(0),
+            parts: AtomicUsize::new(0),
             homes: AtomicUsize::new(0),
         }
     }
@@ -60,7 +63,7 @@ impl Pool {
 
     /// Whether there are threads to hand work to.
     pub(crate) fn has_workers(&self) -> bool {
-        self.workers != 0
+        self.threads().is_some()
     }
 
     /// Batches that wait.
@@ -105,12 +108,15 @@ impl Pool {
     pub(crate) fn wake(&self, shared: &Arc<Shared>, home: usize, urgent: bool) {
         let backlog_ns = self.queues[home].backlog_ns.load(Ordering::Relaxed) as f64;
         let wakeup_ns = shared.costs.wakeup_ns();
-        if !self.has_workers() || !urgent && backlog_ns < wakeup_ns {
+        if self.workers == 0 || !urgent && backlog_ns < wakeup_ns {
             return;
         }
         // No more are woken than the backlog is worth.
         let worth = (1.0 + backlog_ns / (2.0 * wakeup_ns)).min(self.workers as f64) as usize;
         let wanted = if urgent { self.workers } else { worth.max(1) };
+        // Pairs with the fence in `work`: either a worker that is about to end sees what was put into the queue, or this
+        // sees that it has ended.
+        fence(Ordering::SeqCst);
         let busy = self.busy.load(Ordering::Relaxed);
         if busy < wanted {
             self.start_worker(shared, home, busy);
@@ -151,12 +157,12 @@ impl Pool {
 
     /// Workers that are taking from the queues, and parts of split batches that are being run.
     pub(crate) fn busy_workers(&self) -> usize {
-        self.busy.load(Ordering::Relaxed)
+        self.busy.load(Ordering::Relaxed) + self.parts.load(Ordering::Relaxed)
     }
 
     /// Workers that have nothing to do.
     pub(crate) fn idle_workers(&self) -> usize {
-        self.workers.saturating_sub(self.busy.load(Ordering::Relaxed))
+        self.workers.saturating_sub(self.busy_workers())
     }
 
     /// Runs `first` on this thread and each of `others` on a worker, and returns when all have ended. Without workers
@@ -169,10 +175,10 @@ impl Pool {
         };
         threads.in_place_scope(|scope| {
             for part in others {
-                self.busy.fetch_add(1, Ordering::Relaxed);
+                self.parts.fetch_add(1, Ordering::Relaxed);
                 scope.spawn(|_| {
                     part();
-                    self.busy.fetch_sub(1, Ordering::Relaxed);
+                    self.parts.fetch_sub(1, Ordering::Relaxed);
                 });
             }
             first();
@@ -198,6 +204,7 @@ fn work(shared: &Arc<Shared>, home: usize) {
         }
         if pool.is_empty() {
             pool.busy.fetch_sub(1, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
             // A job may have come between the last look and the line above; whoever brought it saw this worker busy.
             let busy = pool.busy.load(Ordering::Acquire);
             let is_needed = !pool.is_empty() && busy < pool.workers;

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{CheckedBatch, Error, OpStatus, Result};
 use ciphermill_keys::{KeyLease, PreparedName};
+use ciphermill_router::size_class;
 
 use crate::choose::Choice;
 use crate::copies::Copied;
@@ -93,15 +94,12 @@ impl Way<'_> {
     fn other_engine(&self, batch: &CheckedBatch<'_>, but: &[usize]) -> Option<usize> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let bytes = batch.input_bytes();
-        let ns = |engine: &usize| {
-            let plan = self.set.plan(suite, direction);
-            let figures = plan.iter().find(|candidate| candidate.engine == *engine);
-            figures.map_or(f64::MAX, |candidate| candidate.cost.predict_ns(batch.len() as u64, bytes))
-        };
+        let (ops, class) = (batch.len() as u64, size_class(batch.len() as u64, bytes));
+        let ns = |engine: &usize| self.cost_on(batch, *engine, class).predict_ns(ops, bytes);
         self.set
             .plan(suite, direction)
             .iter()
-            .map(|candidate| self.as_of_now(candidate, place(suite, direction), 0))
+            .map(|candidate| self.as_of_now(candidate, place(suite, direction), class))
             .filter(|candidate| {
                 candidate.trusted
                     && self.allowed.contains(candidate.kind)
