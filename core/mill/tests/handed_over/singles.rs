@@ -257,6 +257,22 @@ fn run_until_done<'f>(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) 
 }
 
 #[test]
+fn random_bytes_fill_the_buffer() {
+    let mill = Mill::builder().engine(reference()).workers(0).open().expect("opens");
+    let random: Suite = "random".parse().expect("a suite");
+    let draw = || {
+        let mut data = [0u8; 64];
+        let one = One { key: KeyId::NONE, iv: &[], aad: &[], input_len: 0, data: &mut data, tag: &mut [] };
+        let done = mill.run_one(random, Direction::Encrypt, one).expect("runs");
+        assert_eq!((done.status, done.output_len), (OpStatus::Done, 64));
+        data
+    };
+    let (first, second) = (draw(), draw());
+    assert_ne!(first, second);
+    assert!(first[..32] != [0; 32] && first[32..] != [0; 32], "both halves were written");
+}
+
+#[test]
 fn what_policy_refuses_is_an_error() {
     let (mill, _, key) = mill();
     let (mut data, mut tag) = ([0; 8], [0; 0]);
