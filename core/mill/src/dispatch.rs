@@ -149,8 +149,10 @@ impl<'w> Way<'w> {
                 }
             }
         }
-        if self.run_once(batch, &choice, Some(lease), &prepared)? == 0 {
-            return Ok(Some(choice.route));
+        match self.run_once(batch, &choice, Some(lease), &prepared) {
+            Ok(0) => return Ok(Some(choice.route)),
+            Ok(_) => {}
+            Err(error) => self.exclude(choice.route.engine, error),
         }
         let entries: Entries<'_> = batch.ops().iter().map(|op| lease.entry(op.key)).collect();
         self.run_round(batch, lease, &entries, plan_kinds).map(Some)

@@ -48,7 +48,7 @@ impl Way<'_> {
     ) -> Result<usize> {
         let slot = &self.set.slots[choice.route.engine];
         let before = self.begin_record(batch);
-        let inputs = if self.witness_is_due(batch) { Some(copy_pending(batch, |_| true)?) } else { None };
+        let inputs = if self.witness_is_due(batch) { self.inputs_for_witness(batch) } else { None };
         let span = span_around(batch, &choice.route);
         let mut left = if slot.is_isolated() {
             self.run_isolated(batch, choice, slot)?

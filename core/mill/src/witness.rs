@@ -8,7 +8,7 @@ use ciphermill_keys::{KeyLease, PreparedName};
 use ciphermill_router::size_class;
 
 use crate::choose::Choice;
-use crate::copies::Copied;
+use crate::copies::{Copied, copy_pending};
 use crate::dispatch::{Prepared, Way};
 use crate::engines::{EngineSlot, place};
 use crate::execute::prepare_lacking;
@@ -21,6 +21,16 @@ impl Way<'_> {
     pub(crate) fn witness_is_due(&self, batch: &CheckedBatch<'_>) -> bool {
         let every = self.shared.policy.trust.witness_every;
         every != 0 && self.tick.is_multiple_of(every) && !batch.suite().is_randomized(batch.direction())
+    }
+
+    /// A copy of all that is about to be run, from which it could be run again. `None` when there is no room for one, in
+    /// memory or in a single copy (64 MiB): such a batch is run without a witness rather than not at all.
+    #[cold]
+    pub(crate) fn inputs_for_witness(&self, batch: &CheckedBatch<'_>) -> Option<Copied> {
+        let pending = batch.ops().iter().filter(|op| op.status.is_pending()).count();
+        let copied = copy_pending(batch, |_| true);
+        let copied = copied.inspect_err(|error| tracing::warn!(%error, "a batch goes without its witness")).ok()?;
+        (copied.from.len() == pending).then_some(copied)
     }
 
     /// Compares what an engine answered with what another makes of the same `inputs`. When the engine was wrong, all

@@ -2,9 +2,9 @@
 
 use ciphermill::{KeyPolicy, Mill, SelfTest, SelfTestState};
 use ciphermill_contract::error::{FaultKind, Refusal};
-use ciphermill_contract::{Batch, Direction, Error, KeyMaterial, OpStatus};
+use ciphermill_contract::{Batch, Direction, EngineKind, Error, KeyMaterial, OpStatus};
 
-use crate::engines::{Fault, faulty, mark};
+use crate::engines::{Fault, faulty, mark, slow};
 use crate::{CBC, import, mill, op, suite};
 
 #[test]
@@ -48,6 +48,15 @@ fn an_engine_that_cannot_be_opened_says_so() {
     let key = import(&mill, KeyPolicy::default());
     let run = mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut [op(key, 0)], &mut [0; 16]));
     assert_eq!(run, Err(Error::fault("library", FaultKind::Unavailable)));
+}
+
+#[test]
+fn an_engine_that_cannot_be_opened_leaves_its_batches_to_the_others() {
+    let mill = mill([faulty("library", Fault::NoQueue), slow("reference", EngineKind::Reference, 7)]);
+    let key = import(&mill, KeyPolicy::default());
+    let mut arena = [0u8; 16];
+    let report = mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut [op(key, 0)], &mut arena)).expect("runs");
+    assert_eq!((report.route.name, report.done, arena), ("reference", 1, [7; 16]));
 }
 
 #[test]
