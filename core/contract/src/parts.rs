@@ -20,15 +20,23 @@ impl CheckedBatch<'_> {
             let len = suite.output_len(direction, op.input.len as usize, op.output_len as usize);
             Span::new(op.output, u32::try_from(len).unwrap_or(u32::MAX))
         };
-        let mut shifted: Vec<(Vec<Op>, Span)> = Vec::with_capacity(counts.len());
+        // Looked at as a whole first: most batches that cannot be cut are found out before anything is copied.
+        let mut stretches: Vec<Span> = Vec::with_capacity(counts.len());
         let mut rest = self.ops();
         for count in counts {
             let (part, behind) = rest.split_at(*count);
             rest = behind;
             let stretch = stretch(part, output)?;
-            if shifted.last().is_some_and(|(_, before)| before.end() > u64::from(stretch.offset)) {
+            if stretches.last().is_some_and(|before| before.end() > u64::from(stretch.offset)) {
                 return None;
             }
+            stretches.push(stretch);
+        }
+        let mut rest = self.ops();
+        let mut shifted: Vec<(Vec<Op>, Span)> = Vec::with_capacity(counts.len());
+        for (count, stretch) in counts.iter().zip(stretches) {
+            let (part, behind) = rest.split_at(*count);
+            rest = behind;
             shifted.push((part.iter().map(|op| shift(op, output(op).len, stretch.offset)).collect(), stretch));
         }
         let keys = self.keys();

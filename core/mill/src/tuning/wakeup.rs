@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// Times that a thread is woken.
 const ROUNDS: usize = 61;
 
-/// Long enough for the thread to have gone to sleep.
-const NAP: Duration = Duration::from_micros(300);
+/// Long enough for the thread to have gone to sleep, and its core with it: workers sleep for longer than a moment.
+const NAP: Duration = Duration::from_millis(2);
 
 /// The median time in nanoseconds from unparking a sleeping thread to its running.
 pub fn wakeup_ns() -> f64 {
