@@ -38,6 +38,9 @@ macro_rules! unrolled {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use unrolled;
+
 /// The processor's own instructions for a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instructions {

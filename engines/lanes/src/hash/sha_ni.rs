@@ -11,6 +11,7 @@
 
 use core::arch::x86_64::*;
 
+use super::algorithms::unrolled;
 use super::constants::CUBE_ROOTS;
 
 /// SHA instructions, found on this processor.
@@ -69,16 +70,6 @@ static CONSTANTS: [Four; 16] = {
     }
     all
 };
-
-/// A body for each index, which is a constant in it.
-macro_rules! unrolled {
-    ($i:ident in [$($n:literal)*] $body:block) => {
-        $({
-            const $i: usize = $n;
-            $body
-        })*
-    };
-}
 
 impl Rounds for Sha256Rounds {
     #[inline(always)]
