@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use ciphermill::{Costs, MeasuredCost, SIZE_CLASSES};
 use ciphermill_contract::Cost;
-use ciphermill_lab::machine::Machine;
+use ciphermill_report::Machine;
 use serde::{Deserialize, Serialize};
 
 use crate::config::user_folder;

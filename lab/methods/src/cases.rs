@@ -3,13 +3,13 @@
 //! The cases are data (`lab/methods/definitions`); [`all`] reads and checks them.
 
 use ciphermill_contract::{Direction, Suite, capability};
+use ciphermill_report::{Machine, SPREAD_QUOTABLE_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 use crate::contest::{self, Entrant};
 use crate::engines::open;
-use crate::machine::Machine;
-use crate::short::{Row, SPREAD_QUOTABLE_MAX, Skipped, pin, row};
+use crate::short::{Row, Skipped, pin, row};
 use crate::timing::Budget;
 use crate::workload::Parameters;
 

@@ -6,7 +6,7 @@ mod clock;
 mod contest;
 mod counters;
 pub mod engines;
-pub mod machine;
+pub mod method;
 pub mod principles;
 pub mod random;
 pub mod router;

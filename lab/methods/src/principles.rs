@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ciphermill_principles::{Algorithm, Experiment, Message, SCALAR_WIDTH, Variant, paper};
+use ciphermill_report::Machine;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::clock::Clock;
 use crate::counters::{Counters, Reading};
-use crate::machine::Machine;
 use crate::timing::{Budget, Contestant, Samples, interleave};
 
 /// Messages of a run. With 1 KB each they fill the first-level cache of one core and leave the second nearly empty.

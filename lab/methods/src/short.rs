@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use ciphermill_contract::capability;
 use ciphermill_contract::{Direction, Engine, Suite};
+use ciphermill_report::Machine;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::contest::{self, Entrant, Timed};
 use crate::engines::{open, open_forced};
-use crate::machine::Machine;
 use crate::timing::Budget;
 use crate::workload::{Parameters, Workload};
 
@@ -83,9 +83,6 @@ pub struct Skipped {
     /// Why.
     pub why: String,
 }
-
-/// A spread above which a figure should not be quoted.
-pub const SPREAD_QUOTABLE_MAX: f64 = 0.05;
 
 impl Short {
     /// Runs the measurement. `progress` hears what is being done.

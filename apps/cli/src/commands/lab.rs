@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_lab::cases::{self, Case, Figure, Outcome, Verdict};
-use ciphermill_lab::machine::Machine;
-use ciphermill_lab::short::{Record, Row, SPREAD_QUOTABLE_MAX, Short, Skipped};
+use ciphermill_lab::short::{Record, Row, Short, Skipped};
 use ciphermill_lab::timing::Budget;
 use ciphermill_lab::workload::Parameters;
+use ciphermill_report::{Machine, SPREAD_QUOTABLE_MAX};
 
 use crate::args::{CasesArgs, ShortArgs};
 use crate::output::{self, say};

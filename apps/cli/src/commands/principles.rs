@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ciphermill_lab::principles::{self, AlgorithmRecord, Options, Record, Utilisation, VariantRecord};
-use ciphermill_lab::short::SPREAD_QUOTABLE_MAX;
 use ciphermill_lab::timing::Budget;
+use ciphermill_report::SPREAD_QUOTABLE_MAX;
 
 use super::lab::write_json;
 use crate::args::PrinciplesArgs;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ciphermill_lab::router::{self, Figure, Goal, Record};
-use ciphermill_lab::short::SPREAD_QUOTABLE_MAX;
 use ciphermill_lab::timing::Budget;
+use ciphermill_report::SPREAD_QUOTABLE_MAX;
 
 use super::lab::write_json;
 use crate::args::RouterArgs;

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use ciphermill::{Mill, MillBuilder};
 use ciphermill_contract::{Cost, EngineKind, EngineKinds};
+use ciphermill_report::Machine;
 use ciphermill_router::{Candidate, Request, decide};
 use serde::Serialize;
 
 use crate::LabError;
 use crate::engines::open;
-use crate::machine::Machine;
 use crate::timing::{Budget, Contestant, Samples, interleave};
 
 /// The engines of the mills that are measured.

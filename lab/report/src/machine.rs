@@ -1,9 +1,10 @@
 //! What machine a record was made on.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine, in words that a reader of a record needs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Machine {
     /// The processor's own name.
     pub cpu: String,

@@ -1,0 +1,40 @@
+//! The methods of the lab in one frame: each takes the same options and returns a section of a record.
+
+use ciphermill_contract::Suite;
+use ciphermill_report::Section;
+
+use crate::LabError;
+use crate::timing::Budget;
+
+/// What a method is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Fewer sizes and shorter measuring: to see what comes, not to quote.
+    pub quick: bool,
+    /// The core that single-threaded measuring is pinned to.
+    pub core: Option<usize>,
+    /// Where random workloads start.
+    pub seed: u64,
+    /// Engines and peers by name, as [`crate::engines::open`] takes them; empty for the method's own choice.
+    pub engines: Vec<String>,
+    /// Suites; empty for the method's own choice.
+    pub suites: Vec<Suite>,
+    /// Time for each contestant.
+    pub budget: Budget,
+}
+
+/// Hears what is being measured. An error ends the measuring: the user asked for an end.
+pub type Progress<'a> = &'a mut dyn FnMut(&str) -> Result<(), LabError>;
+
+/// A method of the lab.
+pub struct Method {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures, in a line.
+    pub about: &'static str,
+    /// Measures.
+    pub run: fn(&Options, Progress<'_>) -> Result<Section, LabError>,
+}
+
+/// Every method, in the order in which `ciphermill lab all` runs them.
+pub const METHODS: &[Method] = &[];

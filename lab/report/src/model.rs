@@ -1,0 +1,161 @@
+//! Records, sections and measurements.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::plot::Plot;
+use crate::table::Table;
+
+/// The version of the records' format; readers refuse others.
+pub const RECORD_FORMAT: u32 = 1;
+
+/// A spread above which a figure should not be quoted.
+pub const SPREAD_QUOTABLE_MAX: f64 = 0.05;
+
+/// One run of the lab on one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// [`RECORD_FORMAT`] of the program that wrote it.
+    pub format: u32,
+    /// When it was made: RFC 3339, UTC.
+    pub made: String,
+    /// The command line that makes it again.
+    pub command: String,
+    /// The machine.
+    pub machine: Machine,
+    /// What the machine did meanwhile.
+    pub environment: Environment,
+    /// What was measured, in the order of measuring.
+    pub sections: Vec<Section>,
+}
+
+/// What could have disturbed the measuring.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Environment {
+    /// The smallest step of the clock that was used, nanoseconds.
+    pub timer_resolution_ns: f64,
+    /// What reading that clock costs, nanoseconds.
+    pub timer_cost_ns: f64,
+    /// The core's clock rate by a chain of dependent instructions, lowest and highest seen, gigahertz.
+    pub ghz: Option<[f64; 2]>,
+    /// The share of the time that a hypervisor gave to others, where the system counts it.
+    pub steal: Option<f64>,
+    /// How often this thread lost its core to another against its will.
+    pub preemptions: Option<u64>,
+    /// The core that the measuring thread was pinned to.
+    pub core: Option<usize>,
+    /// What forbids quoting the record, in words, each with what to try; empty when nothing does.
+    pub warnings: Vec<String>,
+}
+
+/// What one method measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// The method's name on the command line: `ladder`.
+    pub method: String,
+    /// Its title.
+    pub title: String,
+    /// What is measured and why so, in a paragraph or two that teach somebody who has not read the paper.
+    pub lesson: Vec<String>,
+    /// Where the method comes from: authors, title, section.
+    pub source: String,
+    /// What the data say, in sentences that the program computed from them.
+    pub conclusions: Vec<String>,
+    /// The plots.
+    pub plots: Vec<Plot>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// The numbers, each under a name that stays the same from record to record.
+    pub measurements: Vec<Measurement>,
+    /// What was asked for and not measured.
+    pub missing: Vec<Missing>,
+}
+
+/// A number that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measurement {
+    /// What it is: path-like, from general to special, unique in its section: `aes-128-cbc/encrypt/lanes/64`.
+    pub name: String,
+    /// The median.
+    pub value: f64,
+    /// Its unit: `ns/op`, `op/s`, `Mb/s`, `×`, `%`.
+    pub unit: String,
+    /// The interquartile range as a share of the median; zero for what is counted rather than timed.
+    pub spread: f64,
+    /// Which way is better.
+    pub better: Better,
+}
+
+/// Which way a number is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Rates.
+    More,
+    /// Times.
+    Less,
+    /// Neither: a crossing point, a share that only describes.
+    Neither,
+}
+
+/// Something that was asked for and not measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Missing {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Section {
+    /// An empty section.
+    pub fn new(method: &str, title: &str, source: &str) -> Section {
+        Section { method: method.to_owned(), title: title.to_owned(), source: source.to_owned(), ..Section::default() }
+    }
+
+    /// Adds a number.
+    pub fn measured(&mut self, name: impl Into<String>, value: f64, unit: &str, spread: f64, better: Better) {
+        self.measurements.push(Measurement { name: name.into(), value, unit: unit.to_owned(), spread, better });
+    }
+
+    /// Adds what could not be measured, once.
+    pub fn lacks(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        let missing = Missing { what: what.into(), why: why.into() };
+        if !self.missing.contains(&missing) {
+            self.missing.push(missing);
+        }
+    }
+
+    /// How many of the numbers are too noisy to be quoted.
+    pub fn noisy(&self) -> usize {
+        self.measurements.iter().filter(|measurement| measurement.is_noisy()).count()
+    }
+}
+
+impl Measurement {
+    /// Whether the spread forbids quoting it.
+    pub fn is_noisy(&self) -> bool {
+        self.spread > SPREAD_QUOTABLE_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_once() {
+        let mut section = Section::new("peaks", "Peaks", "nobody");
+        section.lacks("ipsec-mb", "not installed");
+        section.lacks("ipsec-mb", "not installed");
+        assert_eq!(section.missing.len(), 1);
+        section.measured("a", 1.0, "ns/op", 0.06, Better::Less);
+        section.measured("b", 1.0, "ns/op", 0.05, Better::Less);
+        assert_eq!(section.noisy(), 1);
+    }
+}
