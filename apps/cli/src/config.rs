@@ -1,9 +1,10 @@
 //! `ciphermill.toml`: policy and places.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ciphermill::Policy;
+use ciphermill::{Policy, TrustPolicy};
 use ciphermill_contract::{EngineKind, EngineKinds};
 use serde::Deserialize;
 
@@ -15,6 +16,7 @@ pub(crate) const FILE_NAME: &str = "ciphermill.toml";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub policy: PolicySection,
+    pub trust: TrustSection,
     pub keystore: KeystoreSection,
     /// Where this came from; `None` when there is no file.
     #[serde(skip)]
@@ -28,6 +30,24 @@ pub(crate) struct PolicySection {
     pub legacy: bool,
     /// Kinds of engines that may be used; all when absent.
     pub engines: Option<Vec<String>>,
+}
+
+/// How far engines are believed; what is absent is as the mill has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TrustSection {
+    /// One of so many batches is recomputed on another engine; 0 for none.
+    pub witness_every: Option<u32>,
+    /// Operations of such a batch that are recomputed at most.
+    pub witness_ops_max: Option<u32>,
+    /// An engine that can fail stalls when it takes so many times the predicted time …
+    pub stall_factor: Option<u32>,
+    /// … and at least so many milliseconds.
+    pub stall_min_ms: Option<u64>,
+    /// The first quarantine in milliseconds; each further one is twice as long …
+    pub quarantine_min_ms: Option<u64>,
+    /// … up to so many milliseconds.
+    pub quarantine_max_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -58,14 +78,15 @@ impl Config {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut config: Config =
             toml::from_str(&text).with_context(|| format!("{} is not a valid configuration", path.display()))?;
-        config.policy.kinds().with_context(|| format!("in {}", path.display()))?;
+        config.policy().with_context(|| format!("in {}", path.display()))?;
         config.path = Some(path.to_owned());
         Ok(config)
     }
 
     /// The mill's policy.
     pub(crate) fn policy(&self) -> Result<Policy> {
-        Ok(Policy { legacy: self.policy.legacy, engines: self.policy.kinds()?, ..Policy::default() })
+        let (legacy, engines, trust) = (self.policy.legacy, self.policy.kinds()?, self.trust.policy()?);
+        Ok(Policy { legacy, engines, trust, ..Policy::default() })
     }
 
     /// The keystore file when none is named on the command line.
@@ -94,6 +115,31 @@ impl PolicySection {
     }
 }
 
+impl TrustSection {
+    fn policy(&self) -> Result<TrustPolicy> {
+        let default = TrustPolicy::default();
+        let time = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
+        let trust = TrustPolicy {
+            witness_every: self.witness_every.unwrap_or(default.witness_every),
+            witness_ops_max: self.witness_ops_max.unwrap_or(default.witness_ops_max),
+            stall_factor: self.stall_factor.unwrap_or(default.stall_factor),
+            stall_min: time(self.stall_min_ms, default.stall_min),
+            quarantine_min: time(self.quarantine_min_ms, default.quarantine_min),
+            quarantine_max: time(self.quarantine_max_ms, default.quarantine_max),
+        };
+        if trust.stall_factor == 0 {
+            bail!("trust.stall_factor: must be at least 1; the router would leave every engine at once");
+        }
+        if trust.witness_every != 0 && trust.witness_ops_max == 0 {
+            bail!("trust.witness_ops_max: must be at least 1; for no witnesses set witness_every = 0");
+        }
+        if trust.quarantine_min > trust.quarantine_max {
+            bail!("trust.quarantine_min_ms: must not be above quarantine_max_ms");
+        }
+        Ok(trust)
+    }
+}
+
 /// This program's folder below an XDG base folder.
 pub(crate) fn user_folder(variable: &str, fallback: &str) -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -119,6 +165,20 @@ mod tests {
     fn misspelt_rules_are_errors() {
         assert!(parse("[policy]\nlegaci = true").is_err());
         assert!(parse("[policy]\nengines = [\"libary\"]").unwrap().policy().is_err());
+    }
+
+    #[test]
+    fn trust_is_read_and_checked() {
+        let trust = |text: &str| parse(&format!("[trust]\n{text}")).unwrap().policy().map(|policy| policy.trust);
+        assert_eq!(trust("").unwrap(), TrustPolicy::default());
+        let read = trust("witness_every = 64\nstall_factor = 3\nquarantine_max_ms = 5000").unwrap();
+        assert_eq!((read.witness_every, read.stall_factor), (64, 3));
+        assert_eq!(read.quarantine_max, Duration::from_secs(5));
+        assert!(trust("stall_factor = 0").is_err());
+        assert!(trust("witness_ops_max = 0").is_err());
+        assert!(trust("witness_ops_max = 0\nwitness_every = 0").is_ok());
+        assert!(trust("quarantine_min_ms = 10\nquarantine_max_ms = 5").is_err());
+        assert!(parse("[trust]\nwitnes_every = 1").is_err());
     }
 
     #[test]

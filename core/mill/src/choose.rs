@@ -2,7 +2,7 @@
 
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{CheckedBatch, Cost, EngineKinds, Error, Result};
-use ciphermill_router::{Candidate, Request, Route, RouteReason, Sample, decide, size_class};
+use ciphermill_router::{Candidate, Request, Route, RouteReason, SKEW_BYTES_MIN, Sample, decide, shape_class};
 
 use crate::dispatch::Way;
 use crate::engines::{EngineSlot, place};
@@ -79,16 +79,17 @@ impl Way<'_> {
     pub(crate) fn choose(&self, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> Result<Choice> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let plan = self.set.plan(suite, direction);
-        let (ops, bytes) = (batch.len() as u64, batch.input_bytes());
-        let unlimited = plan.iter().all(|candidate| candidate.input_len_max >= bytes);
-        let input_len_max = if unlimited { 0 } else { longest_input(batch) };
-        let (pinned, deadline_ns) = (self.pinned, self.deadline_ns);
-        let request = Request { ops, bytes, input_len_max, kinds, pinned, deadline_ns };
-        let (place, class) = (place(suite, direction), size_class(ops, bytes));
+        let (request, place, class) = self.request(batch, kinds);
         loop {
-            let now = |candidate: &Candidate| self.as_of_now(candidate, place, class);
-            let route = decide(&request, plan.iter().map(now)).map_err(|_| self.no_route(batch))?;
-            let route = self.probe(&request, route, plan, place, class).unwrap_or(route);
+            let now = || plan.iter().map(|candidate| self.as_of_now(candidate, place, class));
+            let shared = self.preferred.and_then(|engine| decide_for(&request, engine, now()));
+            let route = match shared {
+                Some(route) => route,
+                None => {
+                    let route = decide(&request, now()).map_err(|_| self.no_route(batch))?;
+                    self.probe(&request, route, plan, place, class).unwrap_or(route)
+                }
+            };
             let slot = &self.set.slots[route.engine];
             if self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
                 let cost = self.cost_on(batch, route.engine, class);
@@ -96,6 +97,20 @@ impl Way<'_> {
             }
             slot.test(suite, &self.shared.policy.trust);
         }
+    }
+
+    /// What the router is asked about a batch, where its suite and direction stand, and its class of sizes.
+    #[inline]
+    pub(crate) fn request(&self, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> (Request, usize, usize) {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let (ops, bytes) = (batch.len() as u64, batch.input_bytes());
+        let plan = self.set.plan(suite, direction);
+        let unlimited = plan.iter().all(|candidate| candidate.input_len_max >= bytes);
+        let is_even = ops < 2 || bytes <= SKEW_BYTES_MIN;
+        let input_len_max = if unlimited && is_even { 0 } else { longest_input(batch) };
+        let (pinned, deadline_ns) = (self.pinned, self.deadline_ns);
+        let request = Request { ops, bytes, input_len_max, kinds, pinned, deadline_ns };
+        (request, place(suite, direction), shape_class(ops, bytes, input_len_max))
     }
 
     /// Now and then, an engine that is taken to be slow although its figures say that it would be the fastest.
@@ -132,6 +147,12 @@ impl Way<'_> {
             Refusal::NoEngine(suite, direction)
         })
     }
+}
+
+/// The route of a share, on the engine that it was given to if that may run it.
+fn decide_for(request: &Request, engine: usize, candidates: impl Iterator<Item = Candidate>) -> Option<Route> {
+    let route = decide(&Request { pinned: Some(engine), ..*request }, candidates).ok()?;
+    Some(Route { reason: RouteReason::Share, ..route })
 }
 
 fn longest_input(batch: &CheckedBatch<'_>) -> u64 {

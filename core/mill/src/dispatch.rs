@@ -33,6 +33,10 @@ pub(crate) struct Way<'w> {
     pub(crate) allowed: EngineKinds,
     pub(crate) pinned: Option<usize>,
     pub(crate) deadline_ns: Option<f64>,
+    /// The engine that the batch goes to unless it may not or cannot run it.
+    pub(crate) preferred: Option<usize>,
+    /// Whether it is a share of a larger batch, and so not shared out again.
+    pub(crate) is_share: bool,
     /// Engines that have failed this batch, a bit for each index.
     pub(crate) excluded: u32,
     /// What the last of them failed with.
@@ -66,13 +70,21 @@ impl<'w> Way<'w> {
     /// The way of a batch with no wishes.
     pub(crate) fn new(shared: &'w Shared, set: &'w EngineSet, open: &'w mut Open, tick: u32) -> Way<'w> {
         let allowed = EngineKinds::ALL;
-        Way { shared, set, open, tick, allowed, pinned: None, deadline_ns: None, excluded: 0, fault: None, last: None }
+        let (pinned, deadline_ns, preferred, is_share) = (None, None, None, false);
+        let (excluded, fault, last) = (0, None, None);
+        Way { shared, set, open, tick, allowed, pinned, deadline_ns, preferred, is_share, excluded, fault, last }
     }
 
-    fn run(&mut self, batch: &mut CheckedBatch<'_>) -> Result<Report> {
+    pub(crate) fn run(&mut self, batch: &mut CheckedBatch<'_>) -> Result<Report> {
         let plan_kinds = self.kinds_of_plan(batch);
         if plan_kinds.is_empty() {
             return Err(Error::Refused(Refusal::NoEngine(batch.suite(), batch.direction())));
+        }
+        if !self.is_share && self.set.may_share(batch.suite(), batch.direction()) && self.pinned.is_none() {
+            // Far from every batch on this processor alone.
+            if let Some(shared) = self.run_shares(batch, plan_kinds) {
+                return shared;
+            }
         }
         if !batch.suite().needs_key() {
             let route = self.run_keyless(batch, plan_kinds)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
 use ciphermill_contract::{Cost, Direction, Engine, EngineKinds, Suite};
-use ciphermill_router::{Candidate, Correction, SIZE_CLASSES, Sample};
+use ciphermill_router::{Candidate, Correction, SHAPE_CLASSES, SIZE_CLASSES, Sample};
 
 use crate::costs::Costs;
 use crate::health::Health;
@@ -49,6 +49,8 @@ pub(crate) struct EngineSet {
     pub(crate) slots: Vec<Arc<EngineSlot>>,
     /// By `2 · ordinal + direction`; `engine` is an index into `slots`.
     plans: Vec<Vec<Candidate>>,
+    /// For each plan whether several engines may work on one batch at the same time.
+    sharing: Vec<bool>,
 }
 
 impl EngineSet {
@@ -84,11 +86,20 @@ impl EngineSet {
                 }
             }
         }
-        EngineSet { slots, plans }
+        // Engines on this processor would only take its cores from each other.
+        let shares = |plan: &Vec<Candidate>| plan.len() > 1 && plan.iter().any(|candidate| candidate.kind.can_fail());
+        let sharing = plans.iter().map(shares).collect();
+        EngineSet { slots, plans, sharing }
     }
 
     pub(crate) fn plan(&self, suite: Suite, direction: Direction) -> &[Candidate] {
         &self.plans[place(suite, direction)]
+    }
+
+    /// Whether batches of this suite and direction may be worked on by several engines at the same time.
+    #[inline]
+    pub(crate) fn may_share(&self, suite: Suite, direction: Direction) -> bool {
+        self.sharing[place(suite, direction)]
     }
 
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
@@ -106,9 +117,9 @@ pub(crate) fn place(suite: Suite, direction: Direction) -> usize {
     2 * suite.ordinal() + direction as usize
 }
 
-/// How far an engine is off its figures, for each suite, direction and class of sizes.
+/// How far an engine is off its figures, for each suite, direction and class of shapes.
 pub(crate) struct Learned {
-    corrections: Box<[OnceLock<Box<[AtomicU64; SIZE_CLASSES]>>]>,
+    corrections: Box<[OnceLock<Box<[AtomicU64; SHAPE_CLASSES]>>]>,
     /// What was measured before: how a class of sizes differs from the cost's straight line.
     factors: Box<[OnceLock<Box<[f64; SIZE_CLASSES]>>]>,
 }
@@ -130,7 +141,7 @@ impl Learned {
     /// `cost`, that of a candidate, as it was measured for a class of sizes.
     #[inline]
     pub(crate) fn of_class(&self, cost: Cost, place: usize, class: usize) -> Cost {
-        self.factors[place].get().map_or(cost, |factors| cost.scaled(factors[class]))
+        self.factors[place].get().map_or(cost, |factors| cost.scaled(factors[class % SIZE_CLASSES]))
     }
 
     #[inline]
@@ -141,7 +152,7 @@ impl Learned {
 
     /// Threads that measure at the same moment may lose a measurement to each other; there are more.
     pub(crate) fn observe(&self, place: usize, class: usize, predicted_ns: f64, actual_ns: f64, sample: Sample) {
-        let all = self.corrections[place].get_or_init(|| Box::new([const { AtomicU64::new(0) }; SIZE_CLASSES]));
+        let all = self.corrections[place].get_or_init(|| Box::new([const { AtomicU64::new(0) }; SHAPE_CLASSES]));
         let before = Correction::from_bits(all[class].load(Ordering::Relaxed));
         let after = before.observe(predicted_ns, actual_ns, sample);
         all[class].store(after.to_bits(), Ordering::Relaxed);

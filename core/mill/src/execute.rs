@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
-    CheckedBatch, EngineQueue, Error, KeyMaterial, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite,
+    CheckedBatch, Cost, EngineQueue, Error, KeyMaterial, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite,
 };
 use ciphermill_keys::{KeyEntry, KeyLease, OwnedKeyLease, PreparedName};
 use ciphermill_router::split::PARTS_MAX;
@@ -21,14 +21,12 @@ use crate::engines::EngineSlot;
 use crate::health::Trouble;
 use crate::isolate::{DriverQueue, Lost};
 use crate::metrics::{span_around, span_leave};
+use crate::shares::SHARED_FROM_WAKEUPS;
 
 /// Batches that are predicted to take less are timed once in [`TIMED_EVERY`] only: reading the clock twice is a tenth of
 /// what they cost.
 pub(crate) const TIMED_FROM_NS: f64 = 2_000.0;
 const TIMED_EVERY: u32 = 16;
-
-/// Batches that take fewer times the waking of a worker are not looked at for being split.
-const SPLIT_FROM_WAKEUPS: f64 = 2.0;
 
 /// The longest that a caller waits for an engine that can fail.
 const STALL_MAX: Duration = Duration::from_secs(600);
@@ -58,8 +56,10 @@ impl Way<'_> {
         if let Some(span) = span {
             span_leave(span);
         }
-        if let Some(inputs) = inputs {
+        if let Some((inputs, copying)) = inputs {
+            let start = Instant::now();
             left = self.compare(batch, inputs, choice, lease, left)?;
+            self.record_witness_time(batch, choice.route.engine, copying + start.elapsed());
         }
         if left == 0 {
             slot.health.good();
@@ -76,7 +76,7 @@ impl Way<'_> {
         slot: &EngineSlot,
         prepared: &[Option<&PreparedKey>],
     ) -> Result<usize> {
-        if choice.route.predicted_ns >= SPLIT_FROM_WAKEUPS * self.shared.costs.wakeup_ns()
+        if choice.route.predicted_ns >= SHARED_FROM_WAKEUPS * self.shared.costs.wakeup_ns()
             && let Some(split) = self.split(batch, choice)
             && let Some(is_well) = self.run_parts(batch, choice, slot, prepared, &split)?
         {
@@ -116,17 +116,20 @@ impl Way<'_> {
 
     /// How a large batch is shared out over the cores that have nothing to do.
     fn split(&self, batch: &CheckedBatch<'_>, choice: &Choice) -> Option<Split> {
+        let correction = self.set.slots[choice.route.engine].learned.correction(choice.place, choice.class);
+        self.split_over_cores((batch.len() as u64, batch.input_bytes()), choice.cost.scaled(correction.factor()))
+    }
+
+    /// The same for operations and bytes whose engine has this cost, if that pays.
+    pub(crate) fn split_over_cores(&self, (ops, bytes): (u64, u64), cost: Cost) -> Option<Split> {
         let idle = self.shared.pool.idle_workers();
-        if idle == 0 || batch.len() < 2 {
+        let wakeup_ns = self.shared.costs.wakeup_ns();
+        if idle == 0 || ops < 2 || cost.predict_ns(ops, bytes) < SHARED_FROM_WAKEUPS * wakeup_ns {
             return None;
         }
-        let engine = choice.route.engine;
-        let correction = self.set.slots[engine].learned.correction(choice.place, choice.class);
-        let cost = choice.cost.scaled(correction.factor());
-        let wakeup_ns = self.shared.costs.wakeup_ns();
-        let mut lines = vec![Line { engine, cost, start_ns: wakeup_ns }; idle.min(PARTS_MAX - 1) + 1];
+        let mut lines = vec![Line { engine: 0, cost, start_ns: wakeup_ns }; idle.min(PARTS_MAX - 1) + 1];
         lines[0].start_ns = 0.0;
-        split(batch.len() as u64, batch.input_bytes(), &lines, wakeup_ns / 2.0)
+        split(ops, bytes, &lines, wakeup_ns / 2.0)
     }
 
     /// Runs a batch in parts, the first on this thread. `None` when its operations lie so that it cannot be cut; else

@@ -2,7 +2,7 @@
 
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{Cost, Direction, Error, Result, Suite};
-use ciphermill_router::{Candidate, Request, Route, Verdict, decide, explain, size_class};
+use ciphermill_router::{Candidate, Request, Route, Share, Shares, Verdict, decide, explain, size_class};
 
 use crate::dispatch::Way;
 use crate::engines::place;
@@ -18,6 +18,8 @@ pub struct Explanation {
     /// Where the batch would go; `None` when every engine is ruled out. A mill now and then tries an engine that was
     /// slow again; that is left out here.
     pub route: Option<Route>,
+    /// Who would work on it at the same time, with what is idle now; `None` when one engine on one thread would.
+    pub shares: Option<Shares>,
 }
 
 /// What the router thinks of one engine.
@@ -41,6 +43,19 @@ pub struct Considered {
     pub backlog_ns: f64,
     /// Its predicted time, or what rules it out.
     pub verdict: Verdict,
+}
+
+/// The cores that would work on a batch on the engine of `route`, if several would.
+fn over_cores(
+    way: &Way<'_>,
+    request: &Request,
+    route: Route,
+    mut candidates: impl Iterator<Item = Candidate>,
+) -> Option<Shares> {
+    let chosen = candidates.find(|candidate| candidate.engine == route.engine && !candidate.kind.can_fail())?;
+    let split = way.split_over_cores((request.ops, request.bytes), chosen.cost)?;
+    let share = Share { engine: route.engine, name: route.name, ops: request.ops, cores: split.parts.len() };
+    Some(Shares { shares: [share].into_iter().collect(), predicted_ns: split.predicted_ns })
 }
 
 impl Mill {
@@ -94,6 +109,9 @@ impl Mill {
             }
         };
         let candidates = plan.iter().zip(explain(&request, now())).map(consider).collect();
-        Ok(Explanation { candidates, route: decide(&request, now()).ok() })
+        let route = decide(&request, now()).ok();
+        let shares = if set.may_share(suite, direction) { way.share_out(&request, now) } else { None };
+        let shares = shares.or_else(|| over_cores(&way, &request, route?, now()));
+        Ok(Explanation { candidates, route, shares })
     }
 }

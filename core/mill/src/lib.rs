@@ -42,13 +42,14 @@ mod pool;
 mod queues;
 mod report;
 mod session;
+mod shares;
 mod trust;
 pub mod tuning;
 mod witness;
 
 pub use ciphermill_contract as contract;
 pub use ciphermill_keys::{KeyPolicy, KeyTable};
-pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Verdict, size_class};
+pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Share, Shares, Verdict, size_class};
 pub use coalesce::{One, OneDone, OneFuture, ROUND_OPS_MAX};
 pub use costs::{Costs, MeasuredCost};
 pub use explain::{Considered, Explanation};

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use ciphermill_router::BEYOND_MAX;
 use crossbeam_queue::ArrayQueue;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -21,10 +22,15 @@ pub const QUEUED_MAX: usize = 1024;
 /// How long a worker that finds nothing to do looks again before it goes to sleep.
 const LINGER: Duration = Duration::from_micros(20);
 
+/// Threads that wait for engines beyond this processor: as many as one batch is shared out to.
+const WAITERS: usize = BEYOND_MAX;
+
 /// Queues and the threads that work on them; those start when they are first needed.
 pub(crate) struct Pool {
     queues: Box<[Queue]>,
     threads: OnceLock<Option<ThreadPool>>,
+    /// Threads that wait for engines beyond this processor.
+    waiters: OnceLock<Option<ThreadPool>>,
     workers: usize,
     /// Workers that are taking from the queues.
     busy: AtomicUsize,
@@ -49,6 +55,7 @@ impl Pool {
         Pool {
             queues: (0..workers.max(1)).map(queue).collect(),
             threads: OnceLock::new(),
+            waiters: OnceLock::new(),
             workers,
             busy: AtomicUsize::new(0),
             parts: AtomicUsize::new(0),
@@ -181,6 +188,24 @@ impl Pool {
                     self.parts.fetch_sub(1, Ordering::Relaxed);
                 });
             }
+            first();
+        });
+    }
+
+    /// Runs `first` on this thread and each of `others` on a thread that may block, and returns when all have ended.
+    pub(crate) fn run_while_waiting<'s>(&self, first: impl FnOnce() + Send, others: Vec<impl FnOnce() + Send + 's>) {
+        let waiters = self.waiters.get_or_init(|| {
+            let named =
+                ThreadPoolBuilder::new().num_threads(WAITERS).thread_name(|index| format!("mill-waits-{index}"));
+            named.build().inspect_err(|error| tracing::warn!(%error, "no threads that wait; shares run in turn")).ok()
+        });
+        let Some(waiters) = waiters else {
+            first();
+            others.into_iter().for_each(|share| share());
+            return;
+        };
+        waiters.in_place_scope(|scope| {
+            others.into_iter().for_each(|share| scope.spawn(|_| share()));
             first();
         });
     }

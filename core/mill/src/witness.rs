@@ -1,6 +1,7 @@
 //! Witnesses: now and then what an engine answered is computed again on another and compared.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{CheckedBatch, Error, OpStatus, Result};
@@ -23,14 +24,15 @@ impl Way<'_> {
         every != 0 && self.tick.is_multiple_of(every) && !batch.suite().is_randomized(batch.direction())
     }
 
-    /// A copy of all that is about to be run, from which it could be run again. `None` when there is no room for one, in
+    /// A copy of all that is about to be run, from which it could be run again, and the time that took. `None` when there is no room for one, in
     /// memory or in a single copy (64 MiB): such a batch is run without a witness rather than not at all.
     #[cold]
-    pub(crate) fn inputs_for_witness(&self, batch: &CheckedBatch<'_>) -> Option<Copied> {
+    pub(crate) fn inputs_for_witness(&self, batch: &CheckedBatch<'_>) -> Option<(Copied, Duration)> {
+        let start = Instant::now();
         let pending = batch.ops().iter().filter(|op| op.status.is_pending()).count();
         let copied = copy_pending(batch, |_| true);
         let copied = copied.inspect_err(|error| tracing::warn!(%error, "a batch goes without its witness")).ok()?;
-        (copied.from.len() == pending).then_some(copied)
+        (copied.from.len() == pending).then(|| (copied, start.elapsed()))
     }
 
     /// Compares what an engine answered with what another makes of the same `inputs`. When the engine was wrong, all

@@ -2,8 +2,8 @@
 //!
 //! The cost model is `C1 + C2 · ops + C3 · bytes + wake-up + backlog` (Lindemann and Smith 2001, section 4.1).
 //! Break-even sizes follow from it; there are no thresholds. It is linear in operations and bytes, so of a batch's
-//! lengths only their sum and the longest matter here; how far an engine is off for short or long ones is learnt live
-//! ([`crate::learn`]).
+//! lengths only their sum and the longest matter here; how far an engine is off for short or long ones, or for one long
+//! one among many short ones, is measured and learnt live ([`crate::shape_class`]) and is part of a candidate's cost.
 
 use core::fmt;
 
@@ -78,6 +78,8 @@ pub enum RouteReason {
     LeastLate,
     /// It was slower than its own figures of late and is tried again, to see whether it still is.
     Probe,
+    /// It works on its share of a batch that several engines work on ([`crate::share`]).
+    Share,
 }
 
 /// Why there is no route: each candidate was ruled out.
@@ -135,7 +137,7 @@ pub fn explain(
 }
 
 #[inline]
-fn judge(request: &Request, candidate: &Candidate) -> Verdict {
+pub(crate) fn judge(request: &Request, candidate: &Candidate) -> Verdict {
     if request.pinned.is_some_and(|pinned| pinned != candidate.engine) {
         Verdict::NotPinned
     } else if !request.kinds.contains(candidate.kind) {
@@ -160,6 +162,7 @@ impl fmt::Display for RouteReason {
             }
             RouteReason::LeastLate => f.write_str("no engine is predicted to meet the deadline; the least late"),
             RouteReason::Probe => f.write_str("was slow of late and is tried again"),
+            RouteReason::Share => f.write_str("its share of a batch that several engines work on"),
         }
     }
 }

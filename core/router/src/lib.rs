@@ -5,9 +5,13 @@
 pub mod decide;
 pub mod fit;
 pub mod learn;
+pub mod share;
 pub mod split;
 
 pub use decide::{Candidate, NoRoute, Request, Route, RouteReason, Verdict, decide, explain};
 pub use fit::{Fit, Point, break_even, break_even_len, class_factors, fit};
-pub use learn::{Correction, LEN_CLASSES, OPS_CLASSES, SIZE_CLASSES, Sample, size_class};
+pub use learn::{
+    Correction, LEN_CLASSES, OPS_CLASSES, SHAPE_CLASSES, SIZE_CLASSES, SKEW_BYTES_MIN, Sample, shape_class, size_class,
+};
+pub use share::{BEYOND_MAX, Hands, Share, Shares, share};
 pub use split::{Line, Part, Split, split};

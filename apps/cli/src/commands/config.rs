@@ -22,6 +22,17 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     say(format!("legacy = {}", policy.legacy))?;
     say("# Kinds of engines that may be used.")?;
     say(format!("engines = [{}]", kinds.join(", ")))?;
+    let trust = policy.trust;
+    say("\n[trust]")?;
+    say(
+        "# One of so many batches is recomputed on another engine and compared, and at most so many of its operations.",
+    )?;
+    say(format!("witness_every = {}\nwitness_ops_max = {}", trust.witness_every, trust.witness_ops_max))?;
+    say("# A device is left when it takes so many times the predicted time, and at least so many milliseconds.")?;
+    say(format!("stall_factor = {}\nstall_min_ms = {}", trust.stall_factor, trust.stall_min.as_millis()))?;
+    say("# The first quarantine of an engine that failed, and the longest; each is twice as long as the one before.")?;
+    say(format!("quarantine_min_ms = {}", trust.quarantine_min.as_millis()))?;
+    say(format!("quarantine_max_ms = {}", trust.quarantine_max.as_millis()))?;
     say("\n[keystore]")?;
     say("# Where keys are kept, wrapped under a master key.")?;
     say(format!("path = {:?}", config.keystore_path()?))?;

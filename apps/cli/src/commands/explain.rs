@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use ciphermill::{Considered, Explanation, RunOptions, Verdict};
+use ciphermill::{Considered, Explanation, RunOptions, Share, Verdict};
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
@@ -19,6 +19,7 @@ struct ExplanationJson {
     len: u64,
     candidates: Vec<CandidateJson>,
     choice: Option<ChoiceJson>,
+    together: Option<TogetherJson>,
 }
 
 #[derive(Serialize)]
@@ -43,6 +44,20 @@ struct ChoiceJson {
     engine: &'static str,
     predicted_ns: f64,
     reason: String,
+}
+
+/// Who would work on the batch at the same time.
+#[derive(Serialize)]
+struct TogetherJson {
+    predicted_ns: f64,
+    shares: Vec<ShareJson>,
+}
+
+#[derive(Serialize)]
+struct ShareJson {
+    engine: &'static str,
+    ops: u64,
+    cores: usize,
 }
 
 /// Explains; fails when no engine may run the batch.
@@ -111,7 +126,15 @@ fn to_json(args: &ExplainArgs, explanation: &Explanation) -> ExplanationJson {
             predicted_ns: route.predicted_ns,
             reason: route.reason.to_string(),
         }),
+        together: explanation.shares.as_ref().map(|shares| TogetherJson {
+            predicted_ns: shares.predicted_ns,
+            shares: shares.shares.iter().map(share_json).collect(),
+        }),
     }
+}
+
+fn share_json(share: &Share) -> ShareJson {
+    ShareJson { engine: share.name, ops: share.ops, cores: share.cores }
 }
 
 fn figures(considered: &Considered) -> &'static str {
@@ -141,6 +164,14 @@ fn print(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> anyh
         Some(route) => say(format!("\n{route}"))?,
         None if explanation.candidates.is_empty() => say("\nno engine runs it")?,
         None => say("\nno engine may run it")?,
+    }
+    if let Some(shares) = &explanation.shares {
+        let words = shares.shares.iter().map(|share| match share.cores {
+            1 => format!("{} operations on {}", share.ops, share.name),
+            cores => format!("{} operations on {} over {cores} cores", share.ops, share.name),
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        say(format!("while all are idle: {words}; {:.1} µs", shares.predicted_ns / 1000.0))?;
     }
     if args.suite.is_legacy() && !config.policy()?.legacy {
         say("The suite is legacy: a mill refuses it unless `legacy = true` stands under [policy].")?;

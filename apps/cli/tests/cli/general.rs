@@ -70,7 +70,8 @@ fn every_known_answer_is_given() {
 #[test]
 fn configuration_is_found_shown_and_checked() {
     let place = Place::new();
-    assert!(place.ok(["config"]).contains("legacy = false"));
+    let defaults = place.ok(["config"]);
+    assert!(defaults.contains("legacy = false") && defaults.contains("witness_every = 4096"));
     place.write("ciphermill.toml", "[policy]\nlegacy = true\nengines = [\"reference\"]\n");
     let shown = place.ok(["config"]);
     assert!(shown.contains("legacy = true") && shown.contains("engines = [\"reference\"]"), "{shown}");

@@ -31,7 +31,7 @@ impl Snapshot {
 
     fn counters(&self, text: &mut Text) {
         type Counter = (&'static str, &'static str, fn(&SuiteMetrics) -> u64);
-        const COUNTERS: [Counter; 5] = [
+        const COUNTERS: [Counter; 6] = [
             ("ciphermill_batches_total", "Runs of batches.", |suite| suite.batches),
             ("ciphermill_input_bytes_total", "Bytes of input of the operations run.", |suite| suite.input_bytes),
             (
@@ -42,6 +42,7 @@ impl Snapshot {
             ("ciphermill_witnessed_total", "Runs whose answer was compared with another engine's.", |suite| {
                 suite.witnessed
             }),
+            ("ciphermill_witness_nanoseconds_total", "Time spent on those comparisons.", |suite| suite.witness_ns),
             ("ciphermill_disagreements_total", "Compared runs where the answers differed.", |suite| {
                 suite.disagreements
             }),

@@ -56,6 +56,7 @@ struct Entry {
     input_bytes: Count,
     replayed: Count,
     witnessed: Count,
+    witness_ns: Count,
     disagreements: Count,
     /// In the order of [`REASONS`].
     routes: [Count; REASONS.len()],
@@ -86,6 +87,7 @@ impl Entry {
             input_bytes: Count::default(),
             replayed: Count::default(),
             witnessed: Count::default(),
+            witness_ns: Count::default(),
             disagreements: Count::default(),
             routes: Default::default(),
             untimed: Count::default(),
@@ -117,9 +119,10 @@ impl Entry {
         sum.input_bytes += self.input_bytes.read();
         sum.replayed += self.replayed.read();
         sum.witnessed += self.witnessed.read();
+        sum.witness_ns += self.witness_ns.read();
         sum.disagreements += self.disagreements.read();
-        let [pinned, only, fastest, least_late, probe] = self.routes.each_ref().map(Count::read);
-        sum.routes.add(&Routes { fastest, only, pinned, least_late, probe });
+        let [pinned, only, fastest, least_late, probe, share] = self.routes.each_ref().map(Count::read);
+        sum.routes.add(&Routes { fastest, only, pinned, least_late, probe, share });
         let times = lock(&self.times);
         sum.latency_ns.add(&times.latency_ns);
         sum.ratio_thousandths.add(&times.ratio);
@@ -132,7 +135,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The router's reasons in one or two words.
-const REASONS: [&str; 5] = ["pinned", "only", "fastest", "least-late", "probe"];
+const REASONS: [&str; 6] = ["pinned", "only", "fastest", "least-late", "probe", "share"];
 
 /// A reason in one or two words.
 pub(super) fn reason_word(reason: &RouteReason) -> &'static str {
@@ -147,6 +150,7 @@ fn reason_index(reason: &RouteReason) -> usize {
         RouteReason::Fastest { .. } => 2,
         RouteReason::LeastLate => 3,
         RouteReason::Probe => 4,
+        RouteReason::Share => 5,
     }
 }
 
@@ -354,6 +358,12 @@ impl Way<'_> {
         let entry = self.entry(engine, batch);
         entry.witnessed.add(1);
         entry.disagreements.add(u64::from(!agrees));
+    }
+
+    /// Counts what a comparison took, copies included.
+    #[cold]
+    pub(crate) fn record_witness_time(&mut self, batch: &CheckedBatch<'_>, engine: usize, took: Duration) {
+        self.entry(engine, batch).witness_ns.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Counts operations that policy or the key table refused, once the batch is through. They are the engine's that

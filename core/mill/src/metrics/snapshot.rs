@@ -52,6 +52,8 @@ pub struct SuiteMetrics {
     pub replayed: u64,
     /// Runs whose answer was compared with another engine's …
     pub witnessed: u64,
+    /// … what those comparisons took in nanoseconds, copies included …
+    pub witness_ns: u64,
     /// … and those where the answers differed, whichever was right.
     pub disagreements: u64,
     /// Why the runs went to this engine.
@@ -91,6 +93,8 @@ pub struct Routes {
     pub least_late: u64,
     /// Tried again after it had been slow.
     pub probe: u64,
+    /// Its share of a batch that several engines worked on.
+    pub share: u64,
 }
 
 impl Outcomes {
@@ -108,13 +112,14 @@ impl Outcomes {
 
 impl Routes {
     /// Names and counts.
-    pub fn named(&self) -> [(&'static str, u64); 5] {
+    pub fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("fastest", self.fastest),
             ("only", self.only),
             ("pinned", self.pinned),
             ("least-late", self.least_late),
             ("probe", self.probe),
+            ("share", self.share),
         ]
     }
 
@@ -124,6 +129,7 @@ impl Routes {
         self.pinned += more.pinned;
         self.least_late += more.least_late;
         self.probe += more.probe;
+        self.share += more.share;
     }
 }
 
@@ -184,6 +190,7 @@ impl SuiteMetrics {
             input_bytes: 0,
             replayed: 0,
             witnessed: 0,
+            witness_ns: 0,
             disagreements: 0,
             routes: Routes::default(),
             latency_ns: Distribution::default(),

@@ -4,6 +4,7 @@ mod engines;
 mod keys;
 mod metrics;
 mod routing;
+mod sharing;
 mod trust;
 mod tuning;
 

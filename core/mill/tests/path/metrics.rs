@@ -148,6 +148,7 @@ fn witnesses_and_quarantines_are_counted() {
         let snapshot = mill.metrics();
         let witnessed = find(&snapshot, "library", Direction::Encrypt);
         assert_eq!((witnessed.witnessed, witnessed.disagreements), (1, disagreements));
+        assert!(witnessed.witness_ns > 0);
         let quarantines: u64 = snapshot.engines.iter().map(|engine| engine.quarantines).sum();
         let quarantined = snapshot.engines.iter().filter(|engine| engine.quarantined).count();
         assert_eq!((quarantines, quarantined), (disagreements, disagreements as usize));
