@@ -5,7 +5,7 @@
 //! runs the round, on its own thread, without a timer or another thread. Tasks that keep finding themselves alone stop
 //! waiting and only try again now and then.
 //!
-//! Threads that block do not share batches: to wake a sleeping thread takes longer than nearly every operation.
+//! Threads that block share the same rounds ([`crate::threads`]), where that is worth a change of threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,12 +22,13 @@ use smallvec::SmallVec;
 use crate::engines::place;
 use crate::mill::{Mill, Shared};
 use crate::policy::RunOptions;
+use crate::threads::Threads;
 
 /// Operations that share a batch at most.
 pub const ROUND_OPS_MAX: usize = 1024;
 
 /// How long an operation waits at most before whoever looks next runs the round.
-const WAIT_MAX: Duration = Duration::from_micros(20);
+pub(crate) const WAIT_MAX: Duration = Duration::from_micros(20);
 
 /// Rounds of one operation in a row after which nobody waits any more …
 const LONELY_ROUNDS: u32 = 2;
@@ -39,8 +40,8 @@ const ALONE_FOR: u32 = 32;
 const WORTH: f64 = 0.1;
 
 /// The mill's own path for a lone operation and for one of a shared batch, in nanoseconds (`benches/path.rs`).
-const LONE_PATH_NS: f64 = 200.0;
-const SHARED_PATH_NS: f64 = 100.0;
+pub(crate) const LONE_PATH_NS: f64 = 200.0;
+pub(crate) const SHARED_PATH_NS: f64 = 100.0;
 
 /// One operation and its buffers.
 #[derive(Debug)]
@@ -72,7 +73,17 @@ pub struct OneDone {
 
 /// The rounds of one suite and direction.
 #[derive(Default)]
-pub(crate) struct Gate(Mutex<GateState>);
+pub(crate) struct Gate {
+    state: Mutex<GateState>,
+    threads: Threads,
+}
+
+impl Gate {
+    /// What threads that block know of it.
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.threads
+    }
+}
 
 #[derive(Default)]
 struct GateState {
@@ -82,7 +93,7 @@ struct GateState {
     lonely_rounds: u32,
     alone_for: u32,
     /// Whether waiting pays, by class of lengths, with the engines of this epoch.
-    pays: [Option<bool>; 3],
+    pays: [Option<bool>; LEN_CLASSES],
     epoch: u64,
 }
 
@@ -156,16 +167,6 @@ struct Part {
 }
 
 impl Mill {
-    /// Runs one operation on the caller's thread.
-    ///
-    /// An operation that breaks a rule of its suite ends with [`OpStatus::BadInput`].
-    ///
-    /// # Errors
-    /// `Refused` and `EngineFault` as [`crate::Session::run`].
-    pub fn run_one(&self, suite: Suite, direction: Direction, mut one: One<'_>) -> Result<OneDone> {
-        run_alone(self.shared(), suite, direction, &mut one)
-    }
-
     /// One operation as a future, for any executor; it shares a batch with those of other tasks that are ready at the
     /// same time.
     pub fn submit_one<'d>(&'d self, suite: Suite, direction: Direction, one: One<'d>) -> OneFuture<'d> {
@@ -227,7 +228,7 @@ fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op: &Op, aren
 }
 
 /// Runs one operation in a batch of its own.
-fn run_alone(shared: &Shared, suite: Suite, direction: Direction, one: &mut One<'_>) -> Result<OneDone> {
+pub(crate) fn run_alone(shared: &Shared, suite: Suite, direction: Direction, one: &mut One<'_>) -> Result<OneDone> {
     let (op, end) = match lay_out(one, suite, direction, 0) {
         Ok(place) => place,
         Err(reason) => return Ok(bad_input(reason)),
@@ -259,7 +260,7 @@ impl OneFuture<'_> {
 
     /// Joins the round that is being gathered, or begins one. `None` when it is better not to wait.
     fn join(&self, context: &Context<'_>) -> Option<Part> {
-        let mut locked = lock(&self.gate().0);
+        let mut locked = lock(&self.gate().state);
         let gate = &mut *locked;
         if !gate.pays(self.shared, self.suite, self.direction, self.one.input_len) {
             return None;
@@ -297,7 +298,7 @@ impl OneFuture<'_> {
 
     /// Runs the round if it is still being gathered and `wanted` says so.
     fn lead(&self, round: &Arc<Round>, wanted: impl FnOnce(&Gathering) -> bool) {
-        let mut gate = lock(&self.gate().0);
+        let mut gate = lock(&self.gate().state);
         let is_ours = |gathering: &mut Gathering| Arc::ptr_eq(&gathering.round, round) && wanted(gathering);
         let Some(gathering) = gate.gathering.take_if(is_ours) else { return };
         let Gathering { mut ops, mut arena, wakers, .. } = gathering;
@@ -339,19 +340,10 @@ impl GateState {
     fn pays(&mut self, shared: &Shared, suite: Suite, direction: Direction, len: usize) -> bool {
         let epoch = shared.epoch.load(Ordering::Relaxed);
         if self.epoch != epoch {
-            (self.epoch, self.pays) = (epoch, [None; 3]);
+            (self.epoch, self.pays) = (epoch, [None; LEN_CLASSES]);
         }
-        let class = usize::from(len > 128) + usize::from(len > 2048);
-        *self.pays[class].get_or_insert_with(|| {
-            let engines = shared.engines();
-            let ns = |ops: u64| {
-                let (place, class) = (place(suite, direction), size_class(ops, ops * len as u64));
-                let known = |candidate: &Candidate| {
-                    engines.slots[candidate.engine].learned.of_class(candidate.cost, place, class)
-                };
-                let figures = engines.plan(suite, direction).iter().map(known);
-                figures.map(|cost| cost.predict_ns(ops, ops * len as u64) / ops as f64).fold(f64::MAX, f64::min)
-            };
+        *self.pays[len_class(len)].get_or_insert_with(|| {
+            let ns = |ops| lowest_ns(shared, suite, direction, len, ops);
             let lone_ns = ns(1) + LONE_PATH_NS;
             lone_ns - (ns(64) + SHARED_PATH_NS) >= WORTH * lone_ns
         })
@@ -365,6 +357,24 @@ impl GateState {
             (self.lonely_rounds, self.alone_for) = (LONELY_ROUNDS - 1, ALONE_FOR);
         }
     }
+}
+
+/// Classes of lengths that waiting may or may not pay for.
+pub(crate) const LEN_CLASSES: usize = 3;
+
+/// The class of a length in bytes.
+#[inline]
+pub(crate) fn len_class(len: usize) -> usize {
+    usize::from(len > 128) + usize::from(len > 2048)
+}
+
+/// What an operation of this length takes on the best engine in a batch of `ops`, in nanoseconds.
+pub(crate) fn lowest_ns(shared: &Shared, suite: Suite, direction: Direction, len: usize, ops: u64) -> f64 {
+    let engines = shared.engines();
+    let (place, class) = (place(suite, direction), size_class(ops, ops * len as u64));
+    let known = |candidate: &Candidate| engines.slots[candidate.engine].learned.of_class(candidate.cost, place, class);
+    let figures = engines.plan(suite, direction).iter().map(known);
+    figures.map(|cost| cost.predict_ns(ops, ops * len as u64) / ops as f64).fold(f64::MAX, f64::min)
 }
 
 /// Runs a round. A batch that breaks a rule somewhere is run operation by operation, so that it fails nobody else.
@@ -421,7 +431,7 @@ impl Future for OneFuture<'_> {
 impl Drop for OneFuture<'_> {
     fn drop(&mut self) {
         let Some(part) = self.part.take() else { return };
-        let mut gate = lock(&self.gate().0);
+        let mut gate = lock(&self.gate().state);
         let ours = gate.gathering.as_mut().filter(|gathering| Arc::ptr_eq(&gathering.round, &part.round));
         let waker = ours.filter(|_| part.leads).and_then(|gathering| {
             gathering.is_orphaned = true;

@@ -43,6 +43,7 @@ mod queues;
 mod report;
 mod session;
 mod shares;
+mod threads;
 mod trust;
 pub mod tuning;
 mod witness;

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use ciphermill::{KeyPolicy, Mill, One, OneDone, SelfTest};
 use ciphermill_contract::{Cost, Direction, EngineKind, Error, KeyId, KeyMaterial, OpStatus, Reason, Result, Suite};
-use ciphermill_fault::{FaultEngine, FaultHandle, Script};
+use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
 
 use crate::reference;
 
@@ -279,4 +280,71 @@ fn what_policy_refuses_is_an_error() {
     let one = One { key, iv: &[1; 8], aad: &[], input_len: 8, data: &mut data, tag: &mut tag };
     let suite: Suite = "des-cbc".parse().expect("a suite");
     assert!(matches!(mill.run_one(suite, Direction::Encrypt, one), Err(Error::Refused(_))));
+}
+
+#[test]
+fn threads_that_block_share_rounds_and_get_their_own_outcomes() {
+    // Each batch takes long enough for the other threads to come along.
+    let script = Script::always(Fault::Delay(Duration::from_micros(300)));
+    let engine = FaultEngine::new("slow", reference(), script).with_kind(EngineKind::Library);
+    let engine = engine.with_prior(Cost::new(300_000.0, 10.0, 0.1));
+    let handle = engine.handle();
+    let mill = Mill::builder().engine(Arc::new(engine)).self_test(SelfTest::Never).workers(0).open().expect("opens");
+    let (threads, each) = (16usize, 20usize);
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let mill = &mill;
+            scope.spawn(move || {
+                let key = [number as u8 + 1; 16];
+                let key = mill.keys().import(KeyMaterial::secret(&key), KeyPolicy::default()).expect("room");
+                for round in 0..each {
+                    // Every fifth breaks a rule, which is nobody else's business.
+                    let iv = if round % 5 == 4 { &[1u8; 11][..] } else { &[round as u8; 12] };
+                    let (mut data, mut tag) = ([number as u8; 24], [0; 16]);
+                    let one = One { key, iv, aad: &[], input_len: 24, data: &mut data, tag: &mut tag };
+                    let sealed = mill.run_one(gcm(), Direction::Encrypt, one).expect("runs");
+                    if round % 5 == 4 {
+                        assert_eq!(sealed.status, OpStatus::BadInput(Reason::IvLength));
+                        continue;
+                    }
+                    assert!(sealed.status.is_done() && data != [number as u8; 24]);
+                    let one = One { key, iv, aad: &[], input_len: 24, data: &mut data, tag: &mut tag };
+                    assert!(mill.run_one(gcm(), Direction::Decrypt, one).expect("runs").status.is_done());
+                    assert_eq!(data, [number as u8; 24]);
+                }
+            });
+        }
+    });
+    let ran = threads * each * 2 - threads * each / 5;
+    assert!(handle.batches() < ran as u64 / 2, "{} batches for {ran} operations", handle.batches());
+}
+
+#[test]
+fn a_thread_alone_and_operations_not_worth_it_wait_for_nobody() {
+    let (mill, handle, key) = mill();
+    let seal = |len: usize| {
+        let (mut data, mut tag) = (vec![0; len], [0; 16]);
+        let one = One { key, iv: &[1; 12], aad: &[], input_len: len, data: &mut data, tag: &mut tag };
+        assert!(mill.run_one(gcm(), Direction::Encrypt, one).expect("runs").status.is_done());
+    };
+    (0..100).for_each(|_| seal(16));
+    assert_eq!(handle.batches(), 100);
+    // An engine for which sharing saves less than a change of threads.
+    let engine = FaultEngine::new("even", reference(), Script::healthy()).with_kind(EngineKind::Library);
+    let engine = engine.with_prior(Cost::new(900.0, 10.0, 0.1));
+    let handle = engine.handle();
+    let mill = Mill::builder().engine(Arc::new(engine)).self_test(SelfTest::Never).workers(0).open().expect("opens");
+    let key = mill.keys().import(KeyMaterial::secret(&[7; 16]), KeyPolicy::default()).expect("room");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let (mut data, mut tag) = ([0; 16], [0; 16]);
+                    let one = One { key, iv: &[1; 12], aad: &[], input_len: 16, data: &mut data, tag: &mut tag };
+                    assert!(mill.run_one(gcm(), Direction::Encrypt, one).expect("runs").status.is_done());
+                }
+            });
+        }
+    });
+    assert_eq!(handle.batches(), 400);
 }

@@ -6,6 +6,7 @@
 mod adapting;
 mod single;
 mod stream;
+mod threads;
 
 use std::time::Duration;
 
@@ -76,11 +77,12 @@ pub struct Record {
 type Experiment = fn(Budget) -> Result<Vec<Figure>, LabError>;
 
 /// What is measured: a name to ask for it by, what it is in words, and how.
-const EXPERIMENTS: [(&str, &str, Experiment); 7] = [
+const EXPERIMENTS: [(&str, &str, Experiment); 8] = [
     ("decide", "one decision", |budget| Ok(vec![deciding(budget)])),
     ("engine", "the mill against the bare engine", stream::against_the_engine),
     ("cores", "two cores against one", stream::two_cores),
     ("tasks", "single operations of many tasks", single::tasks),
+    ("threads", "single operations of threads that block", threads::threads),
     ("alone", "a single operation alone", single::alone),
     ("following", "an engine that becomes slower", |_| adapting::following()),
     ("share", "another program on the same cores", |budget| Ok(vec![adapting::fair_share(budget)?])),
