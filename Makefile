@@ -47,6 +47,7 @@ unit: ## unit, property, vector and end-to-end tests; the model checks of concur
 	$(call heading,models)
 	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-memory --lib
 	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-principles --lib ring
+	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-shifts --lib
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

@@ -47,6 +47,12 @@ const RULES: &[Rule] = &[
         why: "the key table knows neither engines nor the router",
     },
     Rule {
+        who: "core/shifts",
+        may: &[],
+        tests_may: &[],
+        why: "counting workers needs nothing of ours, and loom builds it alone",
+    },
+    Rule {
         who: "core/router",
         may: &["core/contract"],
         tests_may: &[],
@@ -54,7 +60,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         who: "core/mill",
-        may: &["core/contract", "core/memory", "core/keys", "core/router", "vectors"],
+        may: &["core/contract", "core/memory", "core/keys", "core/router", "core/shifts", "vectors"],
         tests_may: &["engines/fault"],
         why: "the mill gets its engines by value, names none, and believes none before the vectors are answered",
     },

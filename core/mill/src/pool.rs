@@ -5,11 +5,12 @@
 //! than most batches take. So a batch wakes somebody only when what waits is worth that; until then it waits for the
 //! caller's own `poll` or `wait`.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ciphermill_router::BEYOND_MAX;
+use ciphermill_shifts::Shifts;
 use crossbeam_queue::ArrayQueue;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -31,9 +32,7 @@ pub(crate) struct Pool {
     threads: OnceLock<Option<ThreadPool>>,
     /// Threads that wait for engines beyond this processor.
     waiters: OnceLock<Option<ThreadPool>>,
-    workers: usize,
-    /// Workers that are taking from the queues.
-    busy: AtomicUsize,
+    shifts: Shifts,
     /// Parts of split batches that are being run; who runs one looks at no queue meanwhile.
     parts: AtomicUsize,
     /// Sessions and submitters that were given a home queue.
@@ -56,8 +55,7 @@ impl Pool {
             queues: (0..workers.max(1)).map(queue).collect(),
             threads: OnceLock::new(),
             waiters: OnceLock::new(),
-            workers,
-            busy: AtomicUsize::new(0),
+            shifts: Shifts::new(workers),
             parts: AtomicUsize::new(0),
             homes: AtomicUsize::new(0),
         }
@@ -115,25 +113,16 @@ impl Pool {
     pub(crate) fn wake(&self, shared: &Arc<Shared>, home: usize, urgent: bool) {
         let backlog_ns = self.queues[home].backlog_ns.load(Ordering::Relaxed) as f64;
         let wakeup_ns = shared.costs.wakeup_ns();
-        if self.workers == 0 || !urgent && backlog_ns < wakeup_ns {
+        let workers = self.shifts.workers();
+        if workers == 0 || !urgent && backlog_ns < wakeup_ns {
             return;
         }
         // No more are woken than the backlog is worth.
-        let worth = (1.0 + backlog_ns / (2.0 * wakeup_ns)).min(self.workers as f64) as usize;
-        let wanted = if urgent { self.workers } else { worth.max(1) };
-        // Pairs with the fence in `work`: either a worker that is about to end sees what was put into the queue, or this
-        // sees that it has ended.
-        fence(Ordering::SeqCst);
-        let busy = self.busy.load(Ordering::Relaxed);
-        if busy < wanted {
-            self.start_worker(shared, home, busy);
-        }
-    }
-
-    /// Has one more worker take from the queues, unless another caller has just done so.
-    fn start_worker(&self, shared: &Arc<Shared>, home: usize, busy: usize) {
+        let worth = (1.0 + backlog_ns / (2.0 * wakeup_ns)).min(workers as f64) as usize;
+        let wanted = if urgent { workers } else { worth.max(1) };
+        // Without threads there is nobody to be counted.
         let Some(threads) = self.threads() else { return };
-        if self.busy.compare_exchange(busy, busy + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if self.shifts.begins(wanted) {
             let shared = Arc::clone(shared);
             threads.spawn(move || work(&shared, home));
         }
@@ -143,12 +132,12 @@ impl Pool {
     fn threads(&self) -> Option<&ThreadPool> {
         self.threads
             .get_or_init(|| {
-                if self.workers == 0 {
+                if self.shifts.workers() == 0 {
                     return None;
                 }
                 let cores = core_affinity::get_core_ids().unwrap_or_default();
                 let built = ThreadPoolBuilder::new()
-                    .num_threads(self.workers)
+                    .num_threads(self.shifts.workers())
                     .thread_name(|index| format!("mill-{index}"))
                     .start_handler(move |index| {
                         if let Some(core) = cores.get(index % cores.len().max(1)) {
@@ -164,12 +153,12 @@ impl Pool {
 
     /// Workers that are taking from the queues, and parts of split batches that are being run.
     pub(crate) fn busy_workers(&self) -> usize {
-        self.busy.load(Ordering::Relaxed) + self.parts.load(Ordering::Relaxed)
+        self.shifts.busy() + self.parts.load(Ordering::Relaxed)
     }
 
     /// Workers that have nothing to do.
     pub(crate) fn idle_workers(&self) -> usize {
-        self.workers.saturating_sub(self.busy_workers())
+        self.shifts.workers().saturating_sub(self.busy_workers())
     }
 
     /// Runs `first` on this thread and each of `others` on a worker, and returns when all have ended. Without workers
@@ -227,17 +216,8 @@ fn work(shared: &Arc<Shared>, home: usize) {
                 std::hint::spin_loop();
             }
         }
-        if pool.is_empty() {
-            pool.busy.fetch_sub(1, Ordering::AcqRel);
-            fence(Ordering::SeqCst);
-            // A job may have come between the last look and the line above; whoever brought it saw this worker busy.
-            let busy = pool.busy.load(Ordering::Acquire);
-            let is_needed = !pool.is_empty() && busy < pool.workers;
-            let goes_on =
-                is_needed && pool.busy.compare_exchange(busy, busy + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            if !goes_on {
-                break;
-            }
+        if pool.is_empty() && !pool.shifts.goes_on(|| pool.is_empty()) {
+            break;
         }
     }
     shared.give_back(queues);
