@@ -78,7 +78,7 @@ mod tests {
     }
 }
 
-/// Every interleaving of small programs: `RUSTFLAGS="--cfg loom" cargo test -p ciphermill-shifts`.
+/// The interleavings of small programs: `RUSTFLAGS="--cfg loom" cargo test -p ciphermill-shifts`.
 #[cfg(all(loom, test))]
 mod model {
     use loom::sync::Arc;
@@ -120,7 +120,11 @@ mod model {
     }
 
     fn check(workers: usize) {
-        loom::model(move || {
+        // All interleavings with so many changes of threads that no thread asked for; without a bound two workers take
+        // minutes.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
             let (waiting, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let there = Arc::new(Work { shifts: Shifts::new(workers), waiting, done });
             let other = Arc::clone(&there);
