@@ -2,15 +2,20 @@
 //!
 //! A method of the lab returns a [`Section`]: numbers under names that stay the same from record to record
 //! ([`Measurement`]), and what a reader gets to see: a lesson, tables, plots, conclusions. A [`Record`] is the sections of
-//! one run on one machine. Nothing in this crate measures.
+//! one run on one machine: read and written as JSON ([`Record::read`], [`Record::to_json`]), shown as a page ([`html`]) or
+//! in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
 #![forbid(unsafe_code)]
 
 mod machine;
 mod model;
 mod plot;
+mod read;
+#[cfg(test)]
+mod sample;
 mod table;
 
 pub use machine::Machine;
 pub use model::{Better, Environment, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section};
 pub use plot::{Axis, Crossing, Look, Plot, Scale, Series};
+pub use read::RecordError;
 pub use table::{Align, Cell, Column, Mood, Table};
