@@ -6,16 +6,24 @@
 //! in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
 #![forbid(unsafe_code)]
 
+mod facts;
+mod html;
+mod inks;
 mod machine;
 mod model;
 mod plot;
 mod read;
 #[cfg(test)]
 mod sample;
+mod scale;
+mod svg;
 mod table;
+mod words;
 
+pub use html::html;
 pub use machine::Machine;
 pub use model::{Better, Environment, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section};
 pub use plot::{Axis, Crossing, Look, Plot, Scale, Series};
 pub use read::RecordError;
+pub use svg::svg;
 pub use table::{Align, Cell, Column, Mood, Table};
