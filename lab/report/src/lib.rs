@@ -18,6 +18,7 @@ mod sample;
 mod scale;
 mod svg;
 mod table;
+mod terminal;
 mod words;
 
 pub use html::html;
@@ -27,3 +28,4 @@ pub use plot::{Axis, Crossing, Look, Plot, Scale, Series};
 pub use read::RecordError;
 pub use svg::svg;
 pub use table::{Align, Cell, Column, Mood, Table};
+pub use terminal::{terminal, terminal_head};

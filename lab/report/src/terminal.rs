@@ -1,0 +1,247 @@
+//! Sections as text, for a terminal.
+
+mod canvas;
+mod plots;
+
+use comfy_table::{CellAlignment, Color, ContentArrangement, LineStyle, Table as Grid, TableStyle};
+use textwrap::Options as Wrapping;
+use unicode_width::UnicodeWidthStr;
+
+use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
+use crate::table::{Align, Mood, Table};
+use crate::words::{count, date, figure, one_line, percent, whole_percent};
+
+/// Running text is not set wider than this, however wide the terminal.
+const TEXT_WIDTH_MAX: usize = 100;
+/// Narrower terminals get lines that they break themselves.
+const WIDTH_MIN: usize = 40;
+
+/// How to write.
+#[derive(Clone, Copy)]
+struct Pen {
+    width: usize,
+    colours: bool,
+}
+
+/// The section as text for a terminal of so many columns: its lesson, conclusions, plots and tables, and what is missing.
+/// With `colours`, ANSI escape sequences colour lines and cells; without, the text has none.
+pub fn terminal(section: &Section, width: usize, colours: bool) -> String {
+    let pen = Pen { width: width.max(WIDTH_MIN), colours };
+    let mut out = String::new();
+    pen.heading(&mut out, section);
+    for paragraph in &section.lesson {
+        pen.paragraph(&mut out, paragraph);
+    }
+    pen.conclusions(&mut out, section);
+    for plot in &section.plots {
+        plots::draw(pen, &mut out, plot);
+    }
+    for table in &section.tables {
+        pen.table(&mut out, table);
+    }
+    if section.tables.is_empty() && !section.measurements.is_empty() {
+        pen.table(&mut out, &raw(section));
+    }
+    if !section.missing.is_empty() {
+        pen.subheading(&mut out, "Not measured");
+        for missing in &section.missing {
+            pen.item(&mut out, "•", &format!("{}: {}", missing.what, missing.why));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The record's head as text for a terminal: the machine, and what forbids quoting the record.
+pub fn terminal_head(record: &Record, width: usize, colours: bool) -> String {
+    let pen = Pen { width: width.max(WIDTH_MIN), colours };
+    let mut out = String::new();
+    for (name, fact) in
+        [("Made", date(&record.made)), ("Command", record.command.clone())].into_iter().chain(record.facts())
+    {
+        pen.item(&mut out, &format!("{name:<27}"), &fact);
+    }
+    let warnings = record.warnings();
+    if !warnings.is_empty() {
+        out.push('\n');
+        out.push_str(&pen.styled("1;33", "NOISY: DO NOT QUOTE"));
+        out.push('\n');
+        for warning in &warnings {
+            pen.item(&mut out, "!", warning);
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// The numbers of a section that has no table.
+fn raw(section: &Section) -> Table {
+    let mut table = Table::new("Measurements", &["name", "value", "unit", "spread"], 1);
+    table.columns[2].align = Align::Left;
+    for measurement in &section.measurements {
+        let mood = if measurement.is_noisy() { Mood::Doubtful } else { Mood::Plain };
+        let cells = [figure(measurement.value), measurement.unit.clone(), percent(measurement.spread)];
+        let name = crate::table::Cell::from(measurement.name.clone());
+        table.row([name].into_iter().chain(cells.map(|text| crate::table::Cell::from(text).mood(mood))));
+    }
+    table
+}
+
+impl Pen {
+    /// The text in a style of ANSI's `SGR`, where there are colours.
+    fn styled(self, style: &str, text: &str) -> String {
+        if self.colours { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn text_width(self) -> usize {
+        self.width.min(TEXT_WIDTH_MAX)
+    }
+
+    fn heading(self, out: &mut String, section: &Section) {
+        let rule = "━".repeat(self.text_width());
+        let title = format!("{} · {}", one_line(&section.method), one_line(&section.title));
+        out.push_str(&format!("{}\n", self.styled("2", &rule)));
+        for line in textwrap::wrap(&title, self.text_width()) {
+            out.push_str(&format!("{}\n", self.styled("1", &line)));
+        }
+        if !section.source.is_empty() {
+            for line in textwrap::wrap(&format!("after {}", one_line(&section.source)), self.text_width()) {
+                out.push_str(&format!("{}\n", self.styled("2", &line)));
+            }
+        }
+        out.push('\n');
+    }
+
+    fn subheading(self, out: &mut String, text: &str) {
+        for line in textwrap::wrap(&one_line(text), self.text_width()) {
+            out.push_str(&format!("{}\n", self.styled("1", &line)));
+        }
+    }
+
+    fn paragraph(self, out: &mut String, text: &str) {
+        out.push_str(&textwrap::fill(&one_line(text), self.text_width()));
+        out.push_str("\n\n");
+    }
+
+    /// A text behind a mark, its further lines indented as far.
+    fn item(self, out: &mut String, mark: &str, text: &str) {
+        let first = format!("  {mark} ");
+        let indent = " ".repeat(first.width());
+        let wrapping = Wrapping::new(self.text_width()).initial_indent(&first).subsequent_indent(&indent);
+        out.push_str(&textwrap::fill(&one_line(text), wrapping));
+        out.push('\n');
+    }
+
+    fn conclusions(self, out: &mut String, section: &Section) {
+        if !section.conclusions.is_empty() {
+            self.subheading(out, "What the data say");
+            for conclusion in &section.conclusions {
+                self.item(out, "•", conclusion);
+            }
+            out.push('\n');
+        }
+        let noisy = section.noisy();
+        if noisy > 0 {
+            let noisy = format!(
+                "Noisy: {noisy} of {} with a spread above {}. Do not quote those.",
+                count(section.measurements.len(), "figure", "figures"),
+                whole_percent(SPREAD_QUOTABLE_MAX)
+            );
+            for line in textwrap::wrap(&noisy, self.text_width()) {
+                out.push_str(&format!("{}\n", self.styled("33", &line)));
+            }
+            out.push('\n');
+        }
+    }
+
+    fn table(self, out: &mut String, table: &Table) {
+        const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+        self.subheading(out, &table.title);
+        let mut grid = Grid::new();
+        grid.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
+        grid.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
+        grid.force_no_tty();
+        if self.colours {
+            grid.enforce_styling();
+        }
+        grid.set_header(table.columns.iter().map(|column| one_line(&column.name)));
+        for row in &table.rows {
+            grid.add_row(row.iter().map(|cell| {
+                let text = one_line(&cell.text);
+                // Without colours a mark says what is not to be quoted.
+                let doubtful = cell.mood == Mood::Doubtful && !self.colours && !text.starts_with('~');
+                let shown = comfy_table::Cell::new(if doubtful { format!("~{text}") } else { text });
+                match (self.colours, cell.mood) {
+                    (true, Mood::Good) => shown.fg(Color::Green),
+                    (true, Mood::Bad) => shown.fg(Color::Red),
+                    (true, Mood::Doubtful) => shown.fg(Color::DarkYellow),
+                    _ => shown,
+                }
+            }));
+        }
+        for (index, column) in table.columns.iter().enumerate() {
+            if let (Some(shown), Align::Right) = (grid.column_mut(index), column.align) {
+                shown.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        for line in grid.lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        if !table.note.is_empty() {
+            out.push_str(&textwrap::fill(&one_line(&table.note), self.text_width()));
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn nothing_is_wider_than_the_terminal() {
+        for section in &sample::record().sections {
+            for width in [60, 80, 132] {
+                let text = terminal(section, width, false);
+                assert!(!text.contains('\u{1b}'), "no escape sequence without colours, none from a text");
+                // A name without a blank can be longer than a line.
+                for line in text.lines() {
+                    assert!(line.width() <= width, "{width}: {} columns: {line}", line.width());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn everything_of_a_section_is_there() {
+        let record = sample::record();
+        let section = &record.sections[0];
+        let text = terminal(section, 80, false);
+        for part in
+            ["What the data say", "Noisy: 4 of 10 figures", "Not measured", "(fitted)", "(cited)", "operations a batch"]
+        {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        for rung in 1..=10 {
+            assert!(text.contains(&format!("rung {rung} with a name")));
+        }
+        assert!(text.contains("~1882353"), "what is not to be quoted is marked without colours too");
+        let coloured = terminal(section, 80, true);
+        assert!(coloured.contains("\u{1b}[38;5;33m") && coloured.contains("\u{1b}[0m"));
+    }
+
+    #[test]
+    fn a_section_without_tables_shows_its_measurements() {
+        let text = terminal(&sample::record().sections[1], 80, false);
+        assert!(text.contains("crossing/library/lanes"), "{text}");
+    }
+
+    #[test]
+    fn the_head_says_what_forbids_quoting() {
+        let text = terminal_head(&sample::record(), 80, false);
+        assert!(text.contains("NOISY: DO NOT QUOTE") && text.contains("Example Processor 9000"), "{text}");
+    }
+}
