@@ -6,6 +6,7 @@
 //! in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod facts;
 mod html;
 mod inks;
@@ -21,6 +22,7 @@ mod table;
 mod terminal;
 mod words;
 
+pub use compare::{Change, Comparison, Verdict, compare};
 pub use html::html;
 pub use machine::Machine;
 pub use model::{Better, Environment, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section};
