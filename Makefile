@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint unit doc bench cases timing deny clean
+.PHONY: help setup setup-tests run test lint unit doc bench cases timing deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -22,13 +22,16 @@ help: ## this list
 setup: ## install the system packages that are missing (Debian, Ubuntu)
 	@./xtask/setup.sh
 
+setup-tests:
+	@./xtask/setup.sh tests
+
 run: setup ## build the release and run the main job on generated data
 	$(call heading,build)
 	cargo build --release --locked -p ciphermill-cli
 	$(call heading,demo)
 	./target/release/ciphermill demo
 
-test: setup lint unit doc ## formatting, floors, tidiness, clippy, all tests, the documentation
+test: setup-tests lint unit doc ## formatting, floors, tidiness, clippy, all tests, the documentation
 	$(call heading,everything passed)
 
 lint: ## formatting, floors, tidiness, clippy

@@ -2,8 +2,11 @@
 # Finds out what this machine lacks for building Ciphermill, and installs it on Debian and its relatives.
 #
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
-# has everything needs neither apt nor root. Called by the Makefile before anything is built.
+# has everything needs neither apt nor root. Called by the Makefile before anything is built; with the
+# argument `tests` it also gets what only some tests need, where that can be had.
 set -eu
+
+asked=${1:-}
 
 rust_minimum=95 # of 1.x, as rust-toolchain.toml and rust-version in Cargo.toml ask
 
@@ -81,6 +84,37 @@ if [ -n "$missing" ]; then
         echo "setup: installing failed. As root, run:" >&2
         echo "    apt-get update && apt-get install -y --no-install-recommends $*" >&2
         exit 1
+    fi
+fi
+
+has_browser() {
+    # The names that lab/report/tests/chromium.rs tries.
+    for browser in "${CIPHERMILL_CHROMIUM:-chromium}" chromium chromium-browser google-chrome-stable google-chrome; do
+        if command -v "$browser" >/dev/null 2>&1; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Optional: one test looks at the lab's reports in a browser. Without it that test says that it was not run.
+if [ "$asked" = tests ] && ! has_browser; then
+    without="the test of the lab's reports in a browser will not run (install chromium)"
+    if [ "$(id -u)" = 0 ]; then
+        as_root="env"
+    elif command -v sudo >/dev/null 2>&1; then
+        as_root="sudo env"
+    else
+        as_root=""
+    fi
+    if ! command -v apt-get >/dev/null 2>&1 || [ -z "$as_root" ]; then
+        echo "setup: there is no Chromium and no way to install it: $without" >&2
+    else
+        echo "setup: installing chromium, for one test"
+        if ! $as_root apt-get update -q ||
+            ! $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; then
+            echo "setup: installing chromium failed: $without" >&2
+        fi
     fi
 fi
 
