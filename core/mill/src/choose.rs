@@ -6,6 +6,7 @@ use ciphermill_router::{Candidate, Request, Route, RouteReason, SKEW_BYTES_MIN, 
 
 use crate::dispatch::Way;
 use crate::engines::{EngineSlot, place};
+use crate::execute::TIMED_FROM_NS;
 use crate::policy::SelfTest;
 
 /// One of so many batches goes to an engine that was slow of late and would be the fastest by its own figures.
@@ -17,7 +18,20 @@ const PROBE_FACTOR_MAX: f64 = 16.0;
 /// … and this long.
 const PROBE_NS_MAX: f64 = 5e6;
 
+/// The route of a batch that took less than [`TIMED_FROM_NS`] stands for so many that follow with the same shape: deciding
+/// anew takes a tenth of what a lone operation does.
+const REMEMBERED_FOR: u32 = 16;
+
+/// What was decided for a short batch.
+pub(crate) struct Remembered {
+    place: usize,
+    request: Request,
+    choice: Choice,
+    tick: u32,
+}
+
 /// A route and what it takes to learn from it.
+#[derive(Clone, Copy)]
 pub(crate) struct Choice {
     pub(crate) route: Route,
     /// The engine's own figures.
@@ -76,10 +90,13 @@ impl Way<'_> {
     }
 
     /// Asks the router, and again when the engine that it names fails its known-answer test.
-    pub(crate) fn choose(&self, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> Result<Choice> {
+    pub(crate) fn choose(&mut self, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> Result<Choice> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let plan = self.set.plan(suite, direction);
         let (request, place, class) = self.request(batch, kinds);
+        if let Some(choice) = self.remembered(place, &request) {
+            return Ok(choice);
+        }
         loop {
             let now = || plan.iter().map(|candidate| self.as_of_now(candidate, place, class));
             let shared = self.preferred.and_then(|engine| decide_for(&request, engine, now()));
@@ -93,10 +110,37 @@ impl Way<'_> {
             let slot = &self.set.slots[route.engine];
             if self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite) {
                 let cost = self.cost_on(batch, route.engine, class);
-                return Ok(Choice { route, cost, place, class });
+                let choice = Choice { route, cost, place, class };
+                self.remember(place, request, choice);
+                return Ok(choice);
             }
             slot.test(suite, &self.shared.policy.trust);
         }
+    }
+
+    /// What was decided for a batch of this shape a moment ago, unless its engine may not run it any more.
+    #[inline]
+    fn remembered(&self, place: usize, request: &Request) -> Option<Choice> {
+        let before = self.open.remembered.as_ref()?;
+        let is_same = before.place == place && before.request == *request;
+        let is_fresh = self.tick.wrapping_sub(before.tick) < REMEMBERED_FOR && !self.is_probe_due();
+        let slot = &self.set.slots[before.choice.route.engine];
+        let is_free = self.excluded == 0 && self.preferred.is_none();
+        (is_same && is_fresh && is_free && slot.health.is_well() && slot.trust.allows_place(place))
+            .then_some(before.choice)
+    }
+
+    /// Remembers the choice for a short batch that every engine could run at once.
+    #[inline]
+    fn remember(&mut self, place: usize, request: Request, choice: Choice) {
+        let is_usual = self.excluded == 0 && self.preferred.is_none() && choice.route.reason != RouteReason::Probe;
+        if is_usual && choice.route.predicted_ns < TIMED_FROM_NS && !self.set.slots[choice.route.engine].is_isolated() {
+            self.open.remembered = Some(Remembered { place, request, choice, tick: self.tick });
+        }
+    }
+
+    fn is_probe_due(&self) -> bool {
+        self.tick % PROBE_EVERY == PROBE_EVERY / 2
     }
 
     /// What the router is asked about a batch, where its suite and direction stand, and its class of sizes.
@@ -116,7 +160,7 @@ impl Way<'_> {
     /// Now and then, an engine that is taken to be slow although its figures say that it would be the fastest.
     #[inline]
     fn probe(&self, request: &Request, best: Route, plan: &[Candidate], place: usize, class: usize) -> Option<Route> {
-        if self.tick % PROBE_EVERY != PROBE_EVERY / 2 || plan.len() < 2 || best.reason == RouteReason::Pinned {
+        if !self.is_probe_due() || plan.len() < 2 || best.reason == RouteReason::Pinned {
             return None;
         }
         let limit_ns = (best.predicted_ns * PROBE_FACTOR_MAX).min(PROBE_NS_MAX);

@@ -61,6 +61,12 @@ impl Health {
         until_ns == 0 || now_ns() >= until_ns
     }
 
+    /// Whether the engine is in no quarantine and comes from none that nobody has ended so far.
+    #[inline]
+    pub(crate) fn is_well(&self) -> bool {
+        self.until_ns.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether a quarantine is over that nobody has ended so far. One caller only hears yes, and has the engine tested
     /// again.
     pub(crate) fn readmits(&self) -> bool {

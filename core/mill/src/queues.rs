@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use ciphermill_contract::{EngineQueue, OwnedBatch, QueueHint, Result};
 use ciphermill_router::size_class;
 
+use crate::choose::Remembered;
 use crate::dispatch::Way;
 use crate::engines::{EngineSet, EngineSlot, place};
 use crate::metrics::Recorder;
@@ -24,6 +25,8 @@ pub(crate) struct Queues {
 #[derive(Default)]
 pub(crate) struct Open {
     queues: Vec<(u16, Box<dyn EngineQueue>)>,
+    /// The last short batch's route.
+    pub(crate) remembered: Option<Remembered>,
     /// What this thread counts of the engines.
     pub(crate) recorder: Recorder,
 }
@@ -59,6 +62,7 @@ impl Queues {
         let set = shared.engines();
         let stays = |number: u16| set.slots.iter().any(|slot| slot.number == number);
         self.open.queues.retain(|(number, _)| stays(*number));
+        self.open.remembered = None;
         self.open.recorder.retain(stays);
         self.set = Some(set);
         self.epoch = epoch;
