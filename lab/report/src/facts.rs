@@ -58,8 +58,11 @@ fn meanwhile(environment: &Environment) -> Vec<(&'static str, String)> {
     vec![
         ("Clock rate seen", clock),
         ("Timer", timer),
-        ("Time stolen by the host", environment.steal.map_or_else(unknown, percent)),
-        ("Times pushed off the core", environment.preemptions.map_or_else(unknown, |times| times.to_string())),
+        ("Taken by the host", environment.steal.map_or_else(unknown, percent)),
+        (
+            "Pushed off the core",
+            environment.preemptions.map_or_else(unknown, |times| count(times as usize, "time", "times")),
+        ),
         ("Pinned to core", environment.core.map_or_else(|| "no: free to move".to_owned(), |core| core.to_string())),
     ]
 }

@@ -40,20 +40,23 @@ pub fn html(record: &Record) -> String {
                 }
                 nav aria-labelledby="contents" {
                     h2 id="contents" { "Contents" }
+                    p class="unnumbered" { a href="#machine" { "The machine" } }
                     ol {
                         @for (section, anchor) in record.sections.iter().zip(&anchors) {
-                            li { a href=(format!("#{anchor}")) { (section.title) } }
+                            li {
+                                a href=(format!("#{anchor}")) { (section.title) }
+                                @if let Some(first) = section.conclusions.first() { p class="glance" { (first) } }
+                            }
                         }
-                        li class="unnumbered" { a href="#machine" { "The machine" } }
                     }
                 }
                 main id="content" {
                     (parts::warnings(record))
+                    (parts::machine(record))
                     @for (index, (section, anchor)) in record.sections.iter().zip(&anchors).enumerate() {
                         (section_markup(section, index + 1, anchor, &mut numbers))
                     }
                     @if record.sections.is_empty() { p { "This record holds no measurements." } }
-                    (parts::machine(record))
                 }
                 footer {
                     p { "Made by ciphermill " (record.machine.ciphermill) ". To measure again: " code { (record.command) } }
@@ -116,6 +119,28 @@ fn section_markup(section: &Section, number: usize, anchor: &str, numbers: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coloured_texts_stand_out_from_what_lies_behind_them() {
+        use crate::svg::sight::{colours, contrast};
+        let behind = [(svg::STYLE, "paper"), (STYLE, "panel"), (STYLE, "warnbg")];
+        let texts = [
+            (STYLE, "good"),
+            (STYLE, "bad"),
+            (STYLE, "doubt"),
+            (STYLE, "link"),
+            (svg::STYLE, "ink"),
+            (svg::STYLE, "soft"),
+        ];
+        for (style, name) in texts {
+            for (ground, ground_name) in behind {
+                for (one, other) in colours(style, name).into_iter().zip(colours(ground, ground_name)) {
+                    let contrast = contrast(one, other);
+                    assert!(contrast >= 4.5, "{name} on {ground_name}: {contrast:.2}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn anchors_are_unique_and_fit_for_links() {

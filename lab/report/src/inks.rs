@@ -74,6 +74,38 @@ fn carries(name: &str, other: &str) -> bool {
     !other.is_empty() && (begins || ends)
 }
 
+/// Names for labels with little room. Where one is longer than `characters_max`, the words that all begin or end with are
+/// left out, as `…`, since what tells names apart lies between them; what is too long then loses its end.
+pub(crate) fn short_names(names: &[&str], characters_max: usize) -> Vec<String> {
+    let too_long = names.iter().any(|name| name.chars().count() > characters_max);
+    let (mut begin, mut end) = (0, 0);
+    if let (true, [first, rest @ ..]) = (too_long && names.len() > 1, names) {
+        let common = |length: usize, other: &str| {
+            first.bytes().take(length).zip(other.bytes()).take_while(|(a, b)| a == b).count()
+        };
+        let shared = rest.iter().fold(first.len(), |length, other| common(length, other));
+        begin = word_end(first, shared);
+        let tails: Vec<String> = names.iter().map(|name| name[begin..].chars().rev().collect()).collect();
+        let shared = tails[1..].iter().fold(tails[0].len(), |length, other| {
+            tails[0].as_bytes()[..length].iter().zip(other.as_bytes()).take_while(|(a, b)| a == b).count()
+        });
+        end = word_end(&tails[0], shared);
+    }
+    let short = |name: &&str| {
+        let middle = &name[begin..name.len() - end];
+        let mark = |cut: usize| if cut > 0 { "…" } else { "" };
+        crate::words::shortened(&format!("{}{middle}{}", mark(begin), mark(end)), characters_max)
+    };
+    names.iter().map(short).collect()
+}
+
+/// The end of the last whole word and its separator within the first `length` bytes.
+fn word_end(text: &str, length: usize) -> usize {
+    let within = text.char_indices().take_while(|(at, c)| at + c.len_utf8() <= length);
+    // Not hyphens: they hold names like aes-128-cbc together.
+    within.filter(|(_, c)| matches!(c, ' ' | '/' | ',' | ':')).map(|(at, c)| at + c.len_utf8()).last().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +130,17 @@ mod tests {
         let names: Vec<&str> = families[0].1.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["lanes", "lanes, fitted", "paper: lanes"]);
         assert_eq!(families.iter().map(|(group, _)| *group).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn short_names_keep_what_tells_them_apart() {
+        let names = ["aes-128-cbc encrypt/lanes one by one", "aes-128-cbc encrypt/library one by one"];
+        assert_eq!(short_names(&names, 26), ["…lanes…", "…library…"]);
+        assert_eq!(short_names(&["a b", "a c"], 26), ["a b", "a c"], "where there is room nothing is left out");
+        assert_eq!(short_names(&["same long name here", "same long name here"], 10), ["…here", "…here"]);
+        assert_eq!(short_names(&["abcdefghijkl"], 5), ["abcd…"]);
+        assert_eq!(short_names(&["ä ö ü lang", "ä ö x lang"], 4), ["…ü…", "…x…"]);
+        assert_eq!(short_names(&["", "abcdefgh"], 4), ["", "abc…"]);
+        assert!(short_names(&[], 4).is_empty());
     }
 }

@@ -39,8 +39,9 @@ enum Large {
 pub(crate) fn spans(plot: &Plot) -> Option<(Span, Span)> {
     let shown = || plot.series.iter().flat_map(|series| drawable(plot, &series.points));
     let crossings = plot.crossings.iter().map(|crossing| crossing.x).filter(|x| usable(plot.x.scale, *x));
-    let x = Span::of(plot.x.scale, shown().map(|point| point[0]).chain(crossings))?;
-    let y = Span::of(plot.y.scale, shown().map(|point| point[1]))?;
+    // Across, an even axis ends near its last value; upwards it ends at a labelled one.
+    let x = Span::of(plot.x.scale, shown().map(|point| point[0]).chain(crossings), 40.0)?;
+    let y = Span::of(plot.y.scale, shown().map(|point| point[1]), 5.0)?;
     Some((x, y))
 }
 
@@ -69,8 +70,9 @@ fn round_step(value: f64) -> f64 {
 }
 
 impl Span {
-    /// The span that shows all these values; nothing if there are none.
-    pub(crate) fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Span> {
+    /// The span that shows all these values; nothing if there are none. An even one ends at a multiple of a round step, of
+    /// which it has about `steps`.
+    fn of(scale: Scale, values: impl Iterator<Item = f64>, steps: f64) -> Option<Span> {
         let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
         let values = values.filter(|value| usable(scale, *value)).map(|value| power(scale, value));
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
@@ -80,7 +82,7 @@ impl Span {
         if scale == Scale::Linear {
             let (low, high) = (low.min(0.0), high.max(0.0));
             let high = if high - low < 1e-290 { low + 1.0 } else { high };
-            let step = round_step((high - low) / 5.0);
+            let step = round_step((high - low) / steps);
             return Some(Span { scale, low: (low / step).floor() * step, high: (high / step).ceil() * step });
         }
         // A little air, so that lines do not lie on the frame; more where there is but one value.
@@ -197,7 +199,7 @@ mod tests {
     use crate::plot::{Axis, Look, Series};
 
     fn labels(scale: Scale, values: &[f64], labels_max: usize) -> Vec<String> {
-        let span = Span::of(scale, values.iter().copied()).expect("there are values");
+        let span = Span::of(scale, values.iter().copied(), 5.0).expect("there are values");
         let ticks = span.ticks(labels_max);
         assert!(ticks.windows(2).all(|pair| pair[0].at < pair[1].at), "{ticks:?}");
         ticks.into_iter().filter_map(|tick| tick.label).map(|label| label.replace('\u{a0}', " ")).collect()
@@ -209,6 +211,8 @@ mod tests {
         assert_eq!(labels(Scale::Linear, &[0.13], 5), ["0.00", "0.05", "0.10", "0.15"]);
         assert_eq!(labels(Scale::Linear, &[-4.0, 4.0], 5), ["-4", "-2", "0", "2", "4"]);
         assert_eq!(labels(Scale::Linear, &[2.5e6], 6), ["0", "500 k", "1 M", "1.5 M", "2 M", "2.5 M"]);
+        let across = Span::of(Scale::Linear, [0.0, 4096.0].into_iter(), 40.0).expect("there are values");
+        assert_eq!((across.low, across.high), (0.0, 4200.0));
         assert_eq!(labels(Scale::Linear, &[0.0], 5), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
     }
 
@@ -229,8 +233,8 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_left_out() {
-        assert_eq!(Span::of(Scale::Log10, [0.0, -1.0, f64::NAN].into_iter()), None);
-        let span = Span::of(Scale::Log10, [0.0, 1.0, 100.0].into_iter()).expect("two have a place");
+        assert_eq!(Span::of(Scale::Log10, [0.0, -1.0, f64::NAN].into_iter(), 5.0), None);
+        let span = Span::of(Scale::Log10, [0.0, 1.0, 100.0].into_iter(), 5.0).expect("two have a place");
         assert_eq!(span.place(0.0), None);
         assert_eq!(span.place(f64::INFINITY), None);
         assert!((span.place(10.0).expect("in the middle") - 0.5).abs() < 1e-9);

@@ -10,7 +10,7 @@ use maud::{Markup, PreEscaped, html};
 use crate::inks::{self, look_word};
 use crate::plot::{Look, Plot, Series};
 use crate::scale::{self, Span, Tick};
-use crate::words::{figure, is_printable, shortened};
+use crate::words::{figure, is_printable};
 
 /// Colours that lines take in turn; the style sheet has as many.
 pub(crate) const COLOURS: usize = 8;
@@ -20,6 +20,8 @@ pub(crate) const STYLE: &str = include_str!("svg/plot.css");
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 430.0;
+/// The height of a plot that has nothing to show.
+const HEIGHT_EMPTY: f64 = 110.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 186.0;
 const TOP: f64 = 46.0;
@@ -70,24 +72,26 @@ pub fn svg(plot: &Plot) -> String {
     text.chars().map(|character| if is_printable(character) { character } else { '\u{fffd}' }).collect()
 }
 
-/// The plot as an `svg` element whose identifiers begin with `id`.
+/// The plot as an `svg` element whose identifiers begin with `id`; one without a point to show is but a low box.
 pub(crate) fn drawing(plot: &Plot, id: &str, first: Option<Markup>) -> Markup {
     let (title, about) = (format!("{id}-title"), format!("{id}-about"));
     let labelled_by = format!("{title} {about}");
     let namespace = first.is_some().then_some("http://www.w3.org/2000/svg");
+    let spans = scale::spans(plot);
+    let (class, height) = if spans.is_some() { ("plot", HEIGHT) } else { ("plot empty", HEIGHT_EMPTY) };
     html! {
-        svg class="plot" xmlns=[namespace] viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="xMinYMid slice"
+        svg class=(class) xmlns=[namespace] viewBox=(format!("0 0 {WIDTH} {height}")) preserveAspectRatio="xMinYMid slice"
             role="img" aria-labelledby=(labelled_by) {
             title id=(title) { (plot.title) }
             desc id=(about) { (description(plot)) }
             @if let Some(first) = first { (first) }
-            @match scale::spans(plot) {
-                Some((x, y)) => (contents(plot, &Frame { x, y })),
-                None => {
-                    rect class="frame" x=(px(LEFT)) y=(px(TOP)) width=(px(WIDTH - LEFT - RIGHT))
-                        height=(px(HEIGHT - TOP - BOTTOM)) {}
-                    text class="nothing" x=(px(at_x(0.5))) y=(px(at_y(0.5))) { "nothing to show: no point has a place here" }
-                },
+            @if let Some((x, y)) = spans {
+                (contents(plot, &Frame { x, y }))
+            } @else {
+                rect class="frame" x=(px(LEFT)) y="1" width=(px(WIDTH - LEFT - RIGHT)) height=(px(HEIGHT_EMPTY - 2.0)) {}
+                text class="nothing" x=(px(at_x(0.5))) y=(px(HEIGHT_EMPTY / 2.0 + 4.0)) {
+                    "Nothing to show: no point has a place on these axes."
+                }
             }
         }
     }
@@ -273,14 +277,16 @@ fn direct_labels(lines: &[Line<'_>]) -> Markup {
     named.truncate(room);
     named.sort_by(|a, b| end_of(a).1.total_cmp(&end_of(b).1));
     let wanted: Vec<f64> = named.iter().map(|line| end_of(line).1).collect();
+    let names: Vec<&str> = named.iter().map(|line| line.series.name.as_str()).collect();
+    let names = inks::short_names(&names, LABEL_CHARACTERS_MAX);
     let x = at_x(1.0) + 16.0;
     html! {
         g class="direct" aria-hidden="true" {
-            @for (line, y) in named.iter().zip(pushed_apart(&wanted, at_y(1.0), at_y(0.0))) {
+            @for ((line, name), y) in named.iter().zip(&names).zip(pushed_apart(&wanted, at_y(1.0), at_y(0.0))) {
                 @let (end_x, end_y) = end_of(line);
                 g class=(format!("ink{}", line.group % COLOURS)) {
                     path class="leader" d=(format!("M{} {}L{} {}", px(end_x + 6.0), px(end_y), px(x - 3.0), px(y))) {}
-                    text x=(px(x)) y=(px(y + 4.0)) { (shortened(&line.series.name, LABEL_CHARACTERS_MAX)) }
+                    text x=(px(x)) y=(px(y + 4.0)) { (name) }
                 }
             }
         }
@@ -310,41 +316,38 @@ fn pushed_apart(wanted: &[f64], first: f64, last: f64) -> Vec<f64> {
 }
 
 #[cfg(test)]
+pub(crate) mod sight;
+
+#[cfg(test)]
 mod tests {
+    use super::sight::{apart, colours, contrast};
     use super::*;
     use crate::plot::{Axis, Scale};
     use crate::sample;
 
-    /// The style sheet's value of a variable, in light and dark.
-    fn colours(variable: &str) -> [[f64; 3]; 2] {
-        let name = format!("--{variable}: #");
-        let mut found = STYLE.match_indices(&name).map(|(at, name)| {
-            let hex = &STYLE[at + name.len()..at + name.len() + 6];
-            [0, 2, 4]
-                .map(|place| f64::from(u8::from_str_radix(&hex[place..place + 2], 16).expect("six digits")) / 255.0)
-        });
-        [found.next().expect("a light colour"), found.next().expect("a dark colour")]
-    }
-
-    /// WCAG 2.2, "contrast ratio".
-    fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
-        let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
-        let light = |[r, g, b]: [f64; 3]| 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) + 0.05;
-        let (one, other) = (light(one), light(other));
-        one.max(other) / one.min(other)
-    }
-
     #[test]
     fn texts_and_lines_stand_out_from_the_page() {
-        let paper = colours("paper");
+        let paper = colours(STYLE, "paper");
         let inks = (0..COLOURS).map(|index| format!("ink{index}"));
         for name in inks.chain(["ink".to_owned(), "soft".to_owned()]) {
-            for (mode, colour) in colours(&name).into_iter().enumerate() {
+            for (mode, colour) in colours(STYLE, &name).into_iter().enumerate() {
                 let contrast = contrast(colour, paper[mode]);
                 assert!(contrast >= 4.5, "{name} in {}: {contrast:.2}", ["light", "dark"][mode]);
             }
         }
-        assert!((contrast([0.0; 3], [1.0; 3]) - 21.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn lines_can_be_told_apart_without_red_or_green_sight() {
+        let inks: Vec<_> = (0..COLOURS).map(|index| colours(STYLE, &format!("ink{index}"))).collect();
+        for (index, one) in inks.iter().enumerate() {
+            for (other_index, other) in inks.iter().enumerate().skip(index + 1) {
+                for mode in 0..2 {
+                    let apart = apart(one[mode], other[mode]);
+                    assert!(apart >= 18.0, "inks {index} and {other_index} in mode {mode}: {apart:.1}");
+                }
+            }
+        }
     }
 
     #[test]

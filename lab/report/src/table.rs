@@ -82,6 +82,12 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Cell {
+    /// What it says, with a mark before what is not to be quoted: colours are not the only carrier of that.
+    pub(crate) fn marked(&self) -> String {
+        let mark = if self.mood == Mood::Doubtful && !self.text.starts_with('~') { "~" } else { "" };
+        format!("{mark}{}", self.text)
+    }
+
     /// The cell in another mood.
     pub fn mood(self, mood: Mood) -> Cell {
         Cell { mood, ..self }

@@ -3,7 +3,9 @@
 mod canvas;
 mod plots;
 
-use comfy_table::{CellAlignment, Color, ContentArrangement, LineStyle, Table as Grid, TableStyle};
+use comfy_table::{
+    CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle, Width,
+};
 use textwrap::Options as Wrapping;
 use unicode_width::UnicodeWidthStr;
 
@@ -59,7 +61,7 @@ pub fn terminal_head(record: &Record, width: usize, colours: bool) -> String {
     for (name, fact) in
         [("Made", date(&record.made)), ("Command", record.command.clone())].into_iter().chain(record.facts())
     {
-        pen.item(&mut out, &format!("{name:<27}"), &fact);
+        pen.item(&mut out, &format!("{name:<20}"), &fact);
     }
     let warnings = record.warnings();
     if !warnings.is_empty() {
@@ -85,6 +87,14 @@ fn raw(section: &Section) -> Table {
         table.row([name].into_iter().chain(cells.map(|text| crate::table::Cell::from(text).mood(mood))));
     }
     table
+}
+
+/// The width that keeps a column's numbers in one piece, with the blanks around them; none if it asks for too much of the
+/// terminal's, which such columns would have to share.
+fn number_width(table: &Table, index: usize, width: usize) -> Option<u16> {
+    let cells = table.rows.iter().filter_map(|row| row.get(index));
+    let widest = cells.map(|cell| one_line(&cell.marked()).width()).max()? + 2;
+    (widest * table.columns.len() <= width + width / 2).then(|| u16::try_from(widest).ok()).flatten()
 }
 
 impl Pen {
@@ -167,10 +177,7 @@ impl Pen {
         grid.set_header(table.columns.iter().map(|column| one_line(&column.name)));
         for row in &table.rows {
             grid.add_row(row.iter().map(|cell| {
-                let text = one_line(&cell.text);
-                // Without colours a mark says what is not to be quoted.
-                let doubtful = cell.mood == Mood::Doubtful && !self.colours && !text.starts_with('~');
-                let shown = comfy_table::Cell::new(if doubtful { format!("~{text}") } else { text });
+                let shown = comfy_table::Cell::new(one_line(&cell.marked()));
                 match (self.colours, cell.mood) {
                     (true, Mood::Good) => shown.fg(Color::Green),
                     (true, Mood::Bad) => shown.fg(Color::Red),
@@ -182,6 +189,9 @@ impl Pen {
         for (index, column) in table.columns.iter().enumerate() {
             if let (Some(shown), Align::Right) = (grid.column_mut(index), column.align) {
                 shown.set_cell_alignment(CellAlignment::Right);
+                if let Some(width) = number_width(table, index, self.width) {
+                    shown.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+                }
             }
         }
         for line in grid.lines() {
@@ -220,9 +230,14 @@ mod tests {
         let record = sample::record();
         let section = &record.sections[0];
         let text = terminal(section, 80, false);
-        for part in
-            ["What the data say", "Noisy: 4 of 10 figures", "Not measured", "(fitted)", "(cited)", "operations a batch"]
-        {
+        for part in [
+            "What the data say",
+            "Noisy: 4 of 10 figures",
+            "Not measured",
+            "⠂⠂⠂ fitted",
+            "(cited)",
+            "operations a batch",
+        ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
         for rung in 1..=10 {

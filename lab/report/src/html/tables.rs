@@ -26,8 +26,8 @@ pub(super) fn table(table: &Table, numbers: &mut Numbers) -> Markup {
                             @for (index, cell) in row.iter().enumerate() {
                                 @let class = format!("{}{}", align(index).unwrap_or("left"), mood_class(cell.mood));
                                 // The first column says what a row is about.
-                                @if index == 0 { th scope="row" class=(class) { (cell.text) } }
-                                @else { td class=(class) { (cell.text) } }
+                                @if index == 0 { th scope="row" class=(class) { (cell.marked()) } }
+                                @else { td class=(class) { (cell.marked()) } }
                             }
                         }
                     }

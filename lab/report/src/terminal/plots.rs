@@ -163,9 +163,12 @@ fn legend(pen: Pen, out: &mut String, plot: &Plot) {
                 Look::Cited => format!("⠒{}⠂", letter(group, series.look)),
             };
             let (name, look) = inks::legend_text(series, index, true);
-            let words = [one_line(name), if look.is_empty() { String::new() } else { format!("({look})") }];
-            let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            text.push_str(&format!("{}{sign} {}", if index == 0 { "" } else { "  " }, words.join(" ")));
+            let words = match (one_line(name), look) {
+                (name, "") => name,
+                (name, look) if name.is_empty() => look.to_owned(),
+                (name, look) => format!("{name} ({look})"),
+            };
+            text.push_str(&format!("{}{sign} {}", if index == 0 { "" } else { "  " }, words));
         }
         let wrapping = Wrapping::new(pen.text_width()).initial_indent("  ").subsequent_indent("      ");
         for line in textwrap::wrap(&text, wrapping) {
