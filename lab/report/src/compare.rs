@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Better, Environment, Measurement, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section};
+use crate::machine::Machine;
+use crate::model::{Better, Environment, Measurement, Record, SPREAD_QUOTABLE_MAX, Section};
 use crate::table::{Cell, Mood, Table};
 use crate::words::{count, date, figure, percent, whole_percent};
 
@@ -21,6 +22,8 @@ pub struct Comparison {
     pub only_before: Vec<(String, String)>,
     /// Figures that only the second has: section and name.
     pub only_after: Vec<(String, String)>,
+    /// What forbids quoting either record, in words.
+    pub warnings: Vec<String>,
     /// The second record without its sections, for showing the comparison as a record.
     frame: Record,
 }
@@ -86,6 +89,9 @@ pub fn compare(before: &Record, after: &Record) -> Comparison {
         let missing = here.keys().filter(|key| !there.contains_key(*key));
         missing.map(|(method, name)| ((*method).to_owned(), (*name).to_owned())).collect()
     };
+    let warn = |which: &str, record: &Record| -> Vec<String> {
+        record.warnings().iter().map(|warning| format!("{which} record: {warning}")).collect()
+    };
     let origin = |record: &Record| Origin { made: record.made.clone(), cpu: record.machine.cpu.clone() };
     Comparison {
         before: origin(before),
@@ -94,6 +100,7 @@ pub fn compare(before: &Record, after: &Record) -> Comparison {
         changes,
         only_before: alone(&first, &then),
         only_after: alone(&then, &first),
+        warnings: [warn("First", before), warn("Second", after)].concat(),
         frame: Record { sections: Vec::new(), ..after.clone() },
     }
 }
@@ -229,25 +236,25 @@ impl Comparison {
         if !quiet.is_empty() {
             section.tables.push(table("Within the noise", &quiet));
         }
-        for (method, name) in &self.only_before {
-            section.lacks(format!("{method}: {name}"), "only in the first record");
+        let mut alone = Table::new("In one record alone", &["figure", "only in"], 2);
+        for (figures, record) in [(&self.only_before, "the first"), (&self.only_after, "the second")] {
+            figures.iter().for_each(|(method, name)| alone.row([format!("{method}: {name}").into(), record.into()]));
         }
-        for (method, name) in &self.only_after {
-            section.lacks(format!("{method}: {name}"), "only in the second record");
+        if !alone.rows.is_empty() {
+            section.tables.push(alone);
         }
         section
     }
 
-    /// The comparison as a record, for [`crate::html`]: the second record's machine, the warnings of both in words.
+    /// The comparison as a record, for [`crate::html`]: the second record's machine, the warnings of both.
     pub fn record(&self, command: &str) -> Record {
-        let warnings = self.differences.iter().map(|difference| format!("{difference} Compare with care."));
+        // The build is spoken of in the warnings already.
+        let machine = Machine { optimised: true, ..self.frame.machine.clone() };
+        let environment = Environment { warnings: self.warnings.clone(), ..self.frame.environment.clone() };
         Record {
-            format: RECORD_FORMAT,
             command: command.to_owned(),
-            environment: Environment {
-                warnings: warnings.chain(self.frame.warnings()).collect(),
-                ..self.frame.environment.clone()
-            },
+            machine,
+            environment,
             sections: vec![self.section()],
             ..self.frame.clone()
         }
@@ -312,9 +319,8 @@ impl Comparison {
 }
 
 fn table(title: &str, changes: &[&Change]) -> Table {
-    let mut table =
-        Table::new(title, &["section", "figure", "before", "after", "unit", "change", "noise", "verdict"], 2);
-    for index in [4, 7] {
+    let mut table = Table::new(title, &["figure", "before", "after", "unit", "change", "noise", "verdict"], 1);
+    for index in [3, 6] {
         table.columns[index].align = crate::table::Align::Left;
     }
     for change in changes {
@@ -329,8 +335,7 @@ fn table(title: &str, changes: &[&Change]) -> Table {
             format!("{} → {}", change.before.unit, change.after.unit)
         };
         table.row([
-            change.method.clone().into(),
-            change.name.clone().into(),
+            format!("{}: {}", change.method, change.name).into(),
             value(&change.before),
             value(&change.after),
             unit.into(),
@@ -423,8 +428,10 @@ mod tests {
         let section = comparison.section();
         section.check().expect("a comparison keeps the rules of sections");
         assert_eq!(section.tables[0].rows.len(), 3);
-        assert_eq!(section.tables[0].rows[0][5].text, "-50 %");
+        assert_eq!(section.tables[0].rows[0][4].text, "-50 %");
         assert_eq!(section.tables[1].rows.len(), 1);
+        let alone: Vec<&str> = section.tables[2].rows.iter().map(|row| row[0].text.as_str()).collect();
+        assert_eq!(alone, ["ladder: gone", "ladder: new"]);
         let said = section.conclusions.join("\n");
         assert!(said.contains("Of 4 figures in both records, 1 became better and 1 worse; 1 stayed"), "{said}");
         assert!(said.contains("The largest gain: large of ladder, from 100 to 50 ns (-50 %)."), "{said}");
