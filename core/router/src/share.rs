@@ -61,7 +61,8 @@ pub fn share(
         Verdict::Predicted(ns) => Some(ns),
         _ => None,
     };
-    let (mut here, mut beyond): (Option<(Candidate, f64)>, SmallVec<[(Candidate, f64); 4]>) = Default::default();
+    let mut here: Option<(Candidate, f64)> = None;
+    let mut beyond: SmallVec<[(Candidate, f64); 4]> = SmallVec::new();
     for candidate in candidates {
         let Some(ns) = alone_ns(&candidate) else { continue };
         if is_beyond(candidate.kind) {
