@@ -164,7 +164,9 @@ impl Change {
         match (self.before.value, share.abs()) {
             (0.0, _) => "none".to_owned(),
             (_, size) if size > 4.0 => format!("× {}", figure(self.after.value / self.before.value)),
-            _ => format!("{}{}", if share > 0.0 { "+" } else { "" }, percent(share)),
+            (_, size) if size < 0.0005 => percent(0.0),
+            // A minus sign as wide as the plus.
+            _ => format!("{}{}", if share > 0.0 { "+" } else { "−" }, percent(share.abs())),
         }
     }
 
@@ -216,8 +218,7 @@ impl Comparison {
     /// The comparison as a section that can be shown like any other.
     pub fn section(&self) -> Section {
         let (before, after) = (&self.before, &self.after);
-        let title = format!("What changed from {} to {}", date(&before.made), date(&after.made));
-        let mut section = Section::new("compare", &title, "");
+        let mut section = Section::new("compare", "What changed between two records", "");
         section.lesson.push(format!(
             "Figures of the same name in two records, the first made {} on {}, the second {} on {}. A change counts when it \
              is larger than the spreads of both figures together, and than {}; anything less is within the noise.",
@@ -391,12 +392,13 @@ mod tests {
     #[test]
     fn changes_are_said_in_words() {
         let words = |before, after| one((before, 0.0), (after, 0.0), Better::More).in_words();
-        assert_eq!(words(100.0, 150.0), "+50 %");
-        assert_eq!(words(150.0, 100.0), "-33 %");
+        assert_eq!(words(100.0, 150.0), "+50\u{a0}%");
+        assert_eq!(words(150.0, 100.0), "−33\u{a0}%");
         assert_eq!(words(100.0, 1200.0), "× 12");
         assert_eq!(words(0.0, 12.0), "from zero");
         assert_eq!(words(12.0, 0.0), "to zero or across it");
         assert_eq!(words(0.0, 0.0), "none");
+        assert_eq!(words(100.0, 99.99), "0.0\u{a0}%");
     }
 
     #[test]
@@ -428,14 +430,14 @@ mod tests {
         let section = comparison.section();
         section.check().expect("a comparison keeps the rules of sections");
         assert_eq!(section.tables[0].rows.len(), 3);
-        assert_eq!(section.tables[0].rows[0][4].text, "-50 %");
+        assert_eq!(section.tables[0].rows[0][4].text, "−50\u{a0}%");
         assert_eq!(section.tables[1].rows.len(), 1);
         let alone: Vec<&str> = section.tables[2].rows.iter().map(|row| row[0].text.as_str()).collect();
         assert_eq!(alone, ["ladder: gone", "ladder: new"]);
         let said = section.conclusions.join("\n");
         assert!(said.contains("Of 4 figures in both records, 1 became better and 1 worse; 1 stayed"), "{said}");
-        assert!(said.contains("The largest gain: large of ladder, from 100 to 50 ns (-50 %)."), "{said}");
-        assert!(said.contains("The largest loss: small of ladder, from 100 to 110 ns (+10 %)."), "{said}");
+        assert!(said.contains("The largest gain: large of ladder, from 100 to 50 ns (−50\u{a0}%)."), "{said}");
+        assert!(said.contains("The largest loss: small of ladder, from 100 to 110 ns (+10\u{a0}%)."), "{said}");
         assert!(crate::terminal(&section, 80, false).contains("large"));
     }
 

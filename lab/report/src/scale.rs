@@ -1,7 +1,7 @@
 //! Where values lie on an axis, and which round values it is labelled with.
 
 use crate::plot::{Plot, Scale};
-use crate::words::grouped;
+use crate::words::{count, grouped};
 
 /// Values beyond this are left out: differences of larger ones would not be numbers.
 const VALUE_MAX: f64 = 1e300;
@@ -38,9 +38,8 @@ enum Large {
 /// The spans of both axes, and nothing if no point can be shown.
 pub(crate) fn spans(plot: &Plot) -> Option<(Span, Span)> {
     let shown = || plot.series.iter().flat_map(|series| drawable(plot, &series.points));
-    let crossings = plot.crossings.iter().map(|crossing| crossing.x).filter(|x| usable(plot.x.scale, *x));
     // Across, an even axis ends near its last value; upwards it ends at a labelled one.
-    let x = Span::of(plot.x.scale, shown().map(|point| point[0]).chain(crossings), 40.0)?;
+    let x = Span::of(plot.x.scale, shown().map(|point| point[0]), 40.0)?;
     let y = Span::of(plot.y.scale, shown().map(|point| point[1]), 5.0)?;
     Some((x, y))
 }
@@ -48,6 +47,24 @@ pub(crate) fn spans(plot: &Plot) -> Option<(Span, Span)> {
 /// The points that can be shown on the plot's axes.
 pub(crate) fn drawable<'a>(plot: &'a Plot, points: &'a [[f64; 2]]) -> impl Iterator<Item = [f64; 2]> + 'a {
     points.iter().copied().filter(|[x, y]| usable(plot.x.scale, *x) && usable(plot.y.scale, *y))
+}
+
+/// Why not all of a line is seen: what a legend adds to its name.
+pub(crate) fn left_out(plot: &Plot, points: &[[f64; 2]]) -> Option<String> {
+    let out = points.len() - drawable(plot, points).count();
+    match (out, points.len()) {
+        (_, 0) => Some("no points".to_owned()),
+        (0, _) => None,
+        (out, all) => Some(format!("{out} of {} left out: no place on these axes", count(all, "point", "points"))),
+    }
+}
+
+/// What is added to the label of a crossing that the plot does not show.
+pub(crate) fn beyond(plot: &Plot, x: f64) -> &'static str {
+    match spans(plot) {
+        Some((span, _)) if span.place(x).is_none() => " (beyond the plot)",
+        _ => "",
+    }
 }
 
 /// Whether the value has a place on such an axis.
@@ -242,5 +259,19 @@ mod tests {
         let mut plot = Plot::new("t", Axis::new("x", Scale::Log2), Axis::new("y", Scale::Linear));
         plot.series.push(Series::new("s", Look::Measured, vec![[0.0, 1.0], [2.0, f64::NAN], [4.0, 3.0]]));
         assert_eq!(drawable(&plot, &plot.series[0].points).collect::<Vec<_>>(), [[4.0, 3.0]]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let mut plot = Plot::new("t", Axis::new("x", Scale::Log2), Axis::new("y", Scale::Linear));
+        plot.series.push(Series::new("s", Look::Measured, vec![[0.0, 1.0], [2.0, 5.0], [4.0, 3.0]]));
+        let left = left_out(&plot, &plot.series[0].points).expect("one has no place");
+        assert_eq!(left, "1 of 3 points left out: no place on these axes");
+        assert_eq!(left_out(&plot, &[[1.0, 1.0]]), None);
+        assert_eq!(left_out(&plot, &[]).as_deref(), Some("no points"));
+        assert_eq!(
+            (beyond(&plot, 3.0), beyond(&plot, 1e9), beyond(&plot, -1.0)),
+            ("", " (beyond the plot)", " (beyond the plot)")
+        );
     }
 }

@@ -23,12 +23,12 @@ const HEIGHT: f64 = 430.0;
 /// The height of a plot that has nothing to show.
 const HEIGHT_EMPTY: f64 = 110.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 186.0;
+const RIGHT: f64 = 200.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 58.0;
 /// Labels beside lines stand at least this far apart.
 const LABEL_STEP: f64 = 14.5;
-const LABEL_CHARACTERS_MAX: usize = 26;
+const LABEL_CHARACTERS_MAX: usize = 25;
 /// Lines with more points get markers on some of them only.
 const MARKERS_MAX: usize = 40;
 const X_LABELS_MAX: usize = 9;

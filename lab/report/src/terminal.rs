@@ -10,13 +10,16 @@ use textwrap::Options as Wrapping;
 use unicode_width::UnicodeWidthStr;
 
 use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
-use crate::table::{Align, Mood, Table};
+use crate::table::{Align, Cell, Mood, Table};
 use crate::words::{count, date, figure, one_line, percent, whole_percent};
 
 /// Running text is not set wider than this, however wide the terminal.
 const TEXT_WIDTH_MAX: usize = 100;
 /// Narrower terminals get lines that they break themselves.
 const WIDTH_MIN: usize = 40;
+
+/// Rows that take more lines on average are set as paragraphs.
+const ROW_LINES_MAX: usize = 4;
 
 /// How to write.
 #[derive(Clone, Copy)]
@@ -83,18 +86,31 @@ fn raw(section: &Section) -> Table {
     for measurement in &section.measurements {
         let mood = if measurement.is_noisy() { Mood::Doubtful } else { Mood::Plain };
         let cells = [figure(measurement.value), measurement.unit.clone(), percent(measurement.spread)];
-        let name = crate::table::Cell::from(measurement.name.clone());
-        table.row([name].into_iter().chain(cells.map(|text| crate::table::Cell::from(text).mood(mood))));
+        let name = Cell::from(measurement.name.clone());
+        table.row([name].into_iter().chain(cells.map(|text| Cell::from(text).mood(mood))));
     }
     table
 }
 
-/// The width that keeps a column's numbers in one piece, with the blanks around them; none if it asks for too much of the
-/// terminal's, which such columns would have to share.
-fn number_width(table: &Table, index: usize, width: usize) -> Option<u16> {
-    let cells = table.rows.iter().filter_map(|row| row.get(index));
-    let widest = cells.map(|cell| one_line(&cell.marked()).width()).max()? + 2;
-    (widest * table.columns.len() <= width + width / 2).then(|| u16::try_from(widest).ok()).flatten()
+/// For each column the width that keeps its numbers in one piece, with the blanks around them. Where those of all columns
+/// would not leave the others enough, the widest go without.
+fn number_widths(table: &Table, width: usize) -> Vec<Option<usize>> {
+    /// What a column needs that may be broken anywhere.
+    const OTHER_WIDTH: usize = 10;
+    let widest = |index: usize| {
+        let cells = table.rows.iter().filter_map(move |row| row.get(index));
+        cells.map(|cell| one_line(&cell.marked()).width() + 2).max()
+    };
+    let columns = table.columns.iter().enumerate();
+    let mut widths: Vec<Option<usize>> =
+        columns.map(|(index, column)| widest(index).filter(|_| column.align == Align::Right)).collect();
+    while widths.iter().map(|width| width.unwrap_or(OTHER_WIDTH)).sum::<usize>() > width {
+        match widths.iter_mut().max() {
+            Some(most @ Some(_)) => *most = None,
+            _ => break,
+        }
+    }
+    widths
 }
 
 impl Pen {
@@ -165,8 +181,28 @@ impl Pen {
     }
 
     fn table(self, out: &mut String, table: &Table) {
-        const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
         self.subheading(out, &table.title);
+        let grid: Vec<String> = self.grid(table).lines().collect();
+        // Columns of a few letters are no table: where rows become towers, each row is a paragraph instead.
+        if grid.len() > (table.rows.len() + 1) * ROW_LINES_MAX {
+            for row in &table.rows {
+                self.row(out, table, row);
+            }
+        } else {
+            for line in grid {
+                out.push_str(line.trim_end());
+                out.push('\n');
+            }
+        }
+        if !table.note.is_empty() {
+            out.push_str(&textwrap::fill(&one_line(&table.note), self.text_width()));
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+
+    fn grid(self, table: &Table) -> Grid {
+        const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
         let mut grid = Grid::new();
         grid.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
         grid.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
@@ -186,23 +222,30 @@ impl Pen {
                 }
             }));
         }
+        let widths = number_widths(table, self.width);
         for (index, column) in table.columns.iter().enumerate() {
             if let (Some(shown), Align::Right) = (grid.column_mut(index), column.align) {
                 shown.set_cell_alignment(CellAlignment::Right);
-                if let Some(width) = number_width(table, index, self.width) {
-                    shown.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+                if let Some(width) = widths[index] {
+                    let width = Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX));
+                    shown.set_constraint(ColumnConstraint::LowerBoundary(width));
                 }
             }
         }
-        for line in grid.lines() {
-            out.push_str(line.trim_end());
-            out.push('\n');
+        grid
+    }
+
+    /// A row as a paragraph: its first cell, then each other behind the name of its column.
+    fn row(self, out: &mut String, table: &Table, row: &[Cell]) {
+        let mut cells = row.iter().zip(&table.columns);
+        if let Some((first, _)) = cells.next() {
+            self.item(out, "•", &first.marked());
         }
-        if !table.note.is_empty() {
-            out.push_str(&textwrap::fill(&one_line(&table.note), self.text_width()));
-            out.push('\n');
+        let named = cells.filter(|(cell, _)| !cell.text.is_empty());
+        let named: Vec<String> = named.map(|(cell, column)| format!("{}: {}", column.name, cell.marked())).collect();
+        if !named.is_empty() {
+            self.item(out, " ", &named.join("; "));
         }
-        out.push('\n');
     }
 }
 
@@ -223,6 +266,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn numbers_stay_in_one_piece_where_there_is_room() {
+        let mut section = Section::new("m", "t", "s");
+        let heads = ["name", "a", "b", "c", "d", "e", "f", "g", "h"];
+        let mut table = Table::new("Many columns", &heads, 1);
+        let number = "12,345,678";
+        table.row(
+            ["a name of several words that can be broken"; 1]
+                .into_iter()
+                .chain([number; 4])
+                .chain(["1"; 4])
+                .map(Into::into),
+        );
+        section.tables.push(table);
+        let shown = terminal(&section, 80, false);
+        assert_eq!(shown.matches(number).count(), 4, "{shown}");
+        for row in &mut section.tables[0].rows {
+            row.iter_mut().for_each(|cell| cell.text = "1234567890".repeat(3));
+        }
+        let shown = terminal(&section, 80, false);
+        assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_become_paragraphs() {
+        let mut section = Section::new("m", "t", "s");
+        let mut table =
+            Table::new("Many columns", &["name", "what", "rate", "paper", "step", "of it", "at", "share", "less"], 2);
+        let words = "words that tell at length what it is, and why it is so, and what else it could have been";
+        table.row(["rung 1", words, "12 KB/s", words, "", "7", "8", "9", "10"].map(Into::into));
+        section.tables.push(table);
+        let shown = terminal(&section, 80, false);
+        assert!(shown.contains("  • rung 1\n") && shown.contains("rate: 12 KB/s; paper: words that"), "{shown}");
+        assert!(!shown.contains("step:"), "an empty cell has nothing to say");
+        assert!(terminal(&section, 200, false).contains("───"), "a wide terminal shows the table");
     }
 
     #[test]

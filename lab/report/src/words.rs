@@ -36,21 +36,21 @@ pub(crate) fn grouped(number: &str) -> String {
     out
 }
 
-/// A share as a percentage: `4.2 %`.
+/// A share as a percentage: `4.2 %`, with a blank that does not break.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if !value.is_finite() {
         "—".to_owned()
     } else if value.abs() < 9.95 {
-        format!("{value:.1} %")
+        format!("{value:.1}\u{a0}%")
     } else {
-        format!("{} %", grouped(&format!("{value:.0}")))
+        format!("{}\u{a0}%", grouped(&format!("{value:.0}")))
     }
 }
 
 /// A share that was chosen, not measured, as a percentage: `5 %`.
 pub(crate) fn whole_percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+    format!("{:.0}\u{a0}%", share * 100.0)
 }
 
 /// `1 figure`, `2 figures`.
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn percentages_dates_and_counts() {
-        assert_eq!(percent(0.0421), "4.2 %");
-        assert_eq!(percent(0.25), "25 %");
-        assert_eq!(percent(-12.0), "-1,200 %");
+        assert_eq!(percent(0.0421), "4.2\u{a0}%");
+        assert_eq!(percent(0.25), "25\u{a0}%");
+        assert_eq!(percent(-12.0), "-1,200\u{a0}%");
         assert_eq!(date("2026-11-22T00:42:15Z"), "2026-11-22 00:42 UTC");
         assert_eq!(date("2026-11-22T00:42:15+01:00"), "2026-11-22T00:42:15+01:00");
         assert_eq!(date("yesterday, I think"), "yesterday, I think");

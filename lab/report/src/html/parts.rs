@@ -6,7 +6,7 @@ use super::{Numbers, tables};
 use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
 use crate::plot::{Look, Plot};
 use crate::words::{count, date, figure as number, whole_percent};
-use crate::{inks, svg};
+use crate::{inks, scale, svg};
 
 /// A date, for people and programs.
 pub(super) fn time(made: &str) -> Markup {
@@ -91,7 +91,9 @@ fn legend(plot: &Plot) -> Markup {
                             span class="line" {
                                 (svg::swatch(series.look, group)) " " (name)
                                 @if !look.is_empty() { " " span class="look" { (look) } }
-                                @if series.points.is_empty() { " " span class="look" { "no points" } }
+                                @if let Some(left_out) = scale::left_out(plot, &series.points) {
+                                    " " span class="look" { "(" (left_out) ")" }
+                                }
                             }
                             " "
                         }
@@ -107,7 +109,7 @@ fn crossings(plot: &Plot) -> Markup {
         @if !plot.crossings.is_empty() {
             ol class="crossings" aria-label="Marked places" {
                 @for crossing in &plot.crossings {
-                    li { "at " (number(crossing.x)) ": " (crossing.label) }
+                    li { "at " (number(crossing.x)) (scale::beyond(plot, crossing.x)) ": " (crossing.label) }
                 }
             }
         }

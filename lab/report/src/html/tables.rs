@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::Numbers;
 use crate::model::{Better, Section};
-use crate::plot::Plot;
+use crate::plot::{Look, Plot, Series};
 use crate::table::{Align, Mood, Table};
 use crate::words::{count, figure, percent};
 
@@ -54,12 +54,14 @@ fn mood_class(mood: Mood) -> &'static str {
     }
 }
 
-/// A plot's points, for those who cannot see it or want the numbers: a row a place, a column a line.
+/// A plot's points, for those who cannot see it or want the numbers: a row a place, a column a line. Models are left out:
+/// their points are chosen for drawing.
 pub(super) fn points(plot: &Plot) -> Markup {
     let mut rows: BTreeMap<Place, Vec<String>> = BTreeMap::new();
-    for (index, series) in plot.series.iter().enumerate() {
+    let listed: Vec<&Series> = plot.series.iter().filter(|series| series.look != Look::Fitted).collect();
+    for (index, series) in listed.iter().enumerate() {
         for [x, y] in &series.points {
-            let row = rows.entry(Place(*x)).or_insert_with(|| vec![String::new(); plot.series.len()]);
+            let row = rows.entry(Place(*x)).or_insert_with(|| vec![String::new(); listed.len()]);
             row[index] = figure(*y);
         }
     }
@@ -73,7 +75,7 @@ pub(super) fn points(plot: &Plot) -> Markup {
                         thead {
                             tr {
                                 th scope="col" class="right" { (plot.x.label) }
-                                @for series in &plot.series { th scope="col" class="right" { (series.name) } }
+                                @for series in &listed { th scope="col" class="right" { (series.name) } }
                             }
                         }
                         tbody {

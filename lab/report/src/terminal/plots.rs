@@ -27,7 +27,11 @@ pub(super) fn draw(pen: Pen, out: &mut String, plot: &Plot) {
     }
     legend(pen, out, plot);
     for (index, crossing) in plot.crossings.iter().enumerate() {
-        pen.item(out, &format!("{}", index + 1), &format!("at {}: {}", figure(crossing.x), crossing.label));
+        pen.item(
+            out,
+            &format!("{}", index + 1),
+            &format!("at {}{}: {}", figure(crossing.x), scale::beyond(plot, crossing.x), crossing.label),
+        );
     }
     if !plot.caption.is_empty() {
         out.push_str(&textwrap::fill(&one_line(&plot.caption), pen.text_width()));
@@ -168,6 +172,8 @@ fn legend(pen: Pen, out: &mut String, plot: &Plot) {
                 (name, look) if name.is_empty() => look.to_owned(),
                 (name, look) => format!("{name} ({look})"),
             };
+            let left_out = scale::left_out(plot, &series.points).map(|words| format!(" ({words})"));
+            let words = words + &left_out.unwrap_or_default();
             text.push_str(&format!("{}{sign} {}", if index == 0 { "" } else { "  " }, words));
         }
         let wrapping = Wrapping::new(pen.text_width()).initial_indent("  ").subsequent_indent("      ");
