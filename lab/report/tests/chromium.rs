@@ -13,6 +13,8 @@ use ciphermill_report::{
     Axis, Better, Cell, Crossing, Environment, Look, Machine, Mood, Plot, RECORD_FORMAT, Record, Scale, Section,
     Series, Table, html,
 };
+use zune_png::PngDecoder;
+use zune_png::zune_core::bytestream::ZCursor;
 
 #[path = "../src/sample.rs"]
 mod sample;
@@ -130,16 +132,16 @@ fn pages_load_in_silence_and_every_plot_has_a_size() {
 }
 
 /// A picture's size, the number of its colours, and its mean brightness from 0 to 255.
-fn look(path: &Path) -> ((u32, u32), BTreeSet<[u8; 3]>, f64) {
-    let file = std::io::BufReader::new(std::fs::File::open(path).expect("the browser wrote a picture"));
-    let mut reader = png::Decoder::new(file).read_info().expect("it is a PNG");
-    let mut bytes = vec![0; reader.output_buffer_size().expect("it fits into memory")];
-    let info = reader.next_frame(&mut bytes).expect("it is complete");
-    let samples = info.color_type.samples();
+fn look(path: &Path) -> ((usize, usize), BTreeSet<[u8; 3]>, f64) {
+    let file = std::fs::read(path).expect("the browser wrote a picture");
+    let mut decoder = PngDecoder::new(ZCursor::new(file));
+    let bytes = decoder.decode().expect("it is a whole PNG").u8().expect("with bytes as samples");
+    let (width, height) = decoder.dimensions().expect("it has a size");
+    let samples = decoder.colorspace().expect("it has colours").num_components();
     assert!(samples >= 3, "in colour");
-    let pixels: Vec<[u8; 3]> = bytes[..info.buffer_size()].chunks(samples).map(|p| [p[0], p[1], p[2]]).collect();
+    let pixels: Vec<[u8; 3]> = bytes.chunks(samples).map(|p| [p[0], p[1], p[2]]).collect();
     let sum: f64 = pixels.iter().map(|pixel| pixel.iter().map(|byte| f64::from(*byte)).sum::<f64>() / 3.0).sum();
-    ((info.width, info.height), pixels.iter().copied().collect(), sum / pixels.len() as f64)
+    ((width, height), pixels.iter().copied().collect(), sum / pixels.len() as f64)
 }
 
 #[test]
