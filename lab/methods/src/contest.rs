@@ -8,8 +8,11 @@ use crate::LabError;
 use crate::timing::{Budget, Contestant, Samples, interleave};
 use crate::workload::{Workload, failed};
 
-/// Batches smaller than this are run again and again within one timing, so that reading the clock does not count.
+/// Batches smaller than this are run again and again within one timing, so that reading the clock does not count …
 const TIMED_OPS_MIN: usize = 1024;
+
+/// … unless they have as many bytes as this, which take long enough by themselves.
+const TIMED_BYTES_MIN: u64 = 256 * 1024;
 
 /// An engine and the workload that it is timed on. Its answers have been found right.
 pub(crate) struct Entrant {
@@ -42,21 +45,32 @@ impl Entrant {
         let prepared = workload.prepare(engine.as_ref())?;
         let mut own = workload.clone();
         own.run_once(engine.as_ref(), &prepared)?;
-        if let Some(op) = own.first_difference(expected) {
-            return Err(LabError::WrongResult {
-                engine: engine.info().name.to_owned(),
-                suite: workload.suite,
-                direction: workload.direction,
+        let mut entrant = Entrant { engine: Arc::clone(engine), workload: own, prepared };
+        entrant.agrees(expected)?;
+        entrant.workload.reset();
+        Ok(entrant)
+    }
+
+    /// Compares what the last run answered with `expected`.
+    ///
+    /// # Errors
+    /// [`LabError::WrongResult`] for the first answer that differs.
+    pub(crate) fn agrees(&self, expected: &Workload) -> Result<(), LabError> {
+        match self.workload.first_difference(expected) {
+            None => Ok(()),
+            Some(op) => Err(LabError::WrongResult {
+                engine: self.engine.info().name.to_owned(),
+                suite: self.workload.suite,
+                direction: self.workload.direction,
                 op,
-            });
+            }),
         }
-        own.reset();
-        Ok(Entrant { engine: Arc::clone(engine), workload: own, prepared })
     }
 
     /// How often a timing runs the workload.
     pub(crate) fn repeats(&self) -> usize {
-        TIMED_OPS_MIN.div_ceil(self.workload.ops.len().max(1))
+        let by_bytes = TIMED_BYTES_MIN.div_ceil(self.workload.bytes.max(1));
+        TIMED_OPS_MIN.div_ceil(self.workload.ops.len().max(1)).min(usize::try_from(by_bytes).unwrap_or(usize::MAX))
     }
 }
 

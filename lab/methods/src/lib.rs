@@ -6,6 +6,7 @@ mod clock;
 mod contest;
 mod counters;
 pub mod engines;
+mod lineup;
 pub mod method;
 pub mod principles;
 pub mod random;

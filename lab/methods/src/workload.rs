@@ -8,8 +8,10 @@ use ciphermill::{KeyPolicy, KeyTable};
 use ciphermill_contract::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
 use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
 use ciphermill_contract::{
-    Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
+    Batch, Direction, Engine, KeyForm, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
 };
+use ciphermill_vectors::job::{Job, key_of, pack};
+use ciphermill_vectors::known_answer;
 use zeroize::Zeroizing;
 
 use crate::LabError;
@@ -54,6 +56,7 @@ pub struct Workload {
     pub bytes: u64,
     keys: Vec<Zeroizing<Vec<u8>>>,
     key_of: Vec<usize>,
+    form: KeyForm,
 }
 
 impl Parameters {
@@ -174,6 +177,47 @@ impl Workload {
         Ok(workload)
     }
 
+    /// A public-key workload: `ops` copies of the suite's known answer, under its key.
+    ///
+    /// # Errors
+    /// [`LabError::Parameters`] when the vectors have no such answer or key.
+    pub fn of_known_answer(suite: Suite, direction: Direction, ops: usize) -> Result<Workload, LabError> {
+        let lacking = || LabError::Parameters(format!("there is no known answer to take {suite} {direction} from"));
+        let case = known_answer(suite).ok_or_else(lacking)?;
+        let (mut job, _) = Job::of(case, direction);
+        if direction == Direction::Encrypt {
+            job.tag = vec![0; suite.default_tag_len()];
+        }
+        Workload::of_jobs(suite, direction, &vec![job; ops])
+    }
+
+    /// Operations of a public-key suite under the key of its known answer.
+    fn of_jobs(suite: Suite, direction: Direction, jobs: &[Job]) -> Result<Workload, LabError> {
+        let lacking = || LabError::Parameters(format!("there is no key for {suite} {direction} in the vectors"));
+        let key = known_answer(suite).and_then(|case| key_of(case, direction)).ok_or_else(lacking)?;
+        let (arena, ops) = pack(suite, direction, jobs);
+        let bytes = ops.iter().map(|op| u64::from(op.input.len)).sum();
+        let keys = vec![Zeroizing::new(key.bytes.to_vec())];
+        Ok(Workload { suite, direction, key_of: vec![0; ops.len()], ops, arena, bytes, keys, form: key.form })
+    }
+
+    /// What verifies the signatures that a run of this workload made; `None` when it made none.
+    ///
+    /// # Errors
+    /// [`LabError::Parameters`] when the vectors have no public key.
+    pub fn verification(&self) -> Result<Option<Workload>, LabError> {
+        if !matches!(self.suite, Suite::Sign(_)) || self.direction != Direction::Encrypt {
+            return Ok(None);
+        }
+        let job = |op: &Op| Job {
+            input: self.arena[op.input.range()].to_vec(),
+            tag: self.arena[op.tag_span().range()].to_vec(),
+            ..Job::default()
+        };
+        let jobs: Vec<Job> = self.ops.iter().map(job).collect();
+        Workload::of_jobs(self.suite, Direction::Decrypt, &jobs).map(Some)
+    }
+
     /// Places inputs, outputs, tags and additional data of operations with these input lengths.
     fn layout(
         suite: Suite,
@@ -212,7 +256,8 @@ impl Workload {
             tag += tag_len as u32;
         }
         let arena = vec![0u8; total];
-        Ok(Workload { suite, direction, ops, arena, bytes: inputs as u64, keys, key_of: Vec::new() })
+        let (bytes, key_of, form) = (inputs as u64, Vec::new(), KeyForm::Secret);
+        Ok(Workload { suite, direction, ops, arena, bytes, keys, key_of, form })
     }
 
     /// Fills inputs and additional data; FF1's numerals are drawn below the radix.
@@ -265,7 +310,8 @@ impl Workload {
     /// [`LabError::Engine`] when it refuses one.
     pub fn prepare(&self, engine: &dyn Engine) -> Result<Vec<PreparedKey>, LabError> {
         let keys: &[_] = if self.suite.needs_key() { &self.keys } else { &[] };
-        let prepare = |key: &Zeroizing<Vec<u8>>| engine.prepare(&KeyMaterial::secret(key), self.suite);
+        let prepare =
+            |key: &Zeroizing<Vec<u8>>| engine.prepare(&KeyMaterial { form: self.form, bytes: key }, self.suite);
         keys.iter().map(prepare).collect::<Result<_, _>>().map_err(|source| failed(engine, source))
     }
 
@@ -274,7 +320,8 @@ impl Workload {
     /// # Errors
     /// What [`KeyTable::import`] says.
     pub fn owned(&self, keys: &KeyTable) -> ciphermill_contract::Result<OwnedBatch> {
-        let import = |key: &Zeroizing<Vec<u8>>| keys.import(KeyMaterial::secret(key), KeyPolicy::default());
+        let import =
+            |key: &Zeroizing<Vec<u8>>| keys.import(KeyMaterial { form: self.form, bytes: key }, KeyPolicy::default());
         let names: Vec<KeyId> = match self.suite.needs_key() {
             true => self.keys.iter().map(import).collect::<Result<_, _>>()?,
             false => Vec::new(),
@@ -313,20 +360,30 @@ impl Workload {
         for op in &mut self.ops {
             op.status = OpStatus::Pending;
             op.output_len = 0;
+            if self.suite.is_public_key() && self.direction == Direction::Encrypt {
+                // What was written may be shorter than the room for it.
+                op.tag_len = self.suite.default_tag_len() as u16;
+            }
         }
     }
 
     /// The first operation whose outcome differs from that in `expected`, a run of the same workload.
     pub fn first_difference(&self, expected: &Workload) -> Option<usize> {
+        expected.first_difference_in(&self.ops, &self.arena)
+    }
+
+    /// The first operation of another run of this workload, these operations over this arena, whose outcome differs from
+    /// that in here.
+    pub fn first_difference_in(&self, ops: &[Op], arena: &[u8]) -> Option<usize> {
         let differs = |index: &usize| {
-            let (own, theirs) = (&self.ops[*index], &expected.ops[*index]);
+            let (Some(own), theirs) = (ops.get(*index), &self.ops[*index]) else { return true };
             let output = Span::new(theirs.output, theirs.output_len).range();
             let tag = theirs.tag_span().range();
             !own.status.is_done()
                 || !theirs.status.is_done()
                 || own.output_len != theirs.output_len
-                || self.arena[output.clone()] != expected.arena[output]
-                || self.arena[tag.clone()] != expected.arena[tag]
+                || arena[output.clone()] != self.arena[output]
+                || arena[tag.clone()] != self.arena[tag]
         };
         (0..self.ops.len()).find(differs)
     }
@@ -342,6 +399,7 @@ impl Clone for Workload {
             bytes: self.bytes,
             keys: self.keys.clone(),
             key_of: self.key_of.clone(),
+            form: self.form,
         }
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn following() -> Result<Vec<Figure>, LabError> {
 }
 
 /// Counts for so long, on every core; the sum.
-fn count(for_time: Duration) -> u64 {
+pub(crate) fn count(for_time: Duration) -> u64 {
     let stop = AtomicBool::new(false);
     let counted = AtomicU64::new(0);
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -147,37 +147,53 @@ fn count(for_time: Duration) -> u64 {
     counted.into_inner()
 }
 
-/// What is left to a program that counts on every core while the mill is given more than it can do.
-pub(super) fn fair_share(budget: Budget) -> Result<Figure, LabError> {
-    let Ok(suite) = "3des-cbc".parse::<Suite>() else { unreachable!("the name above is a suite") };
-    let for_time = budget.time.max(Duration::from_millis(300)) * 2;
-    let mill = opened(mill()?)?;
-    let parameters = Parameters { ops: 1000, keys: 64, len_min: 64, len_max: 64, ..Parameters::default() };
-    let workload = parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())?;
-    let batches: Vec<OwnedBatch> =
-        (0..16).map(|_| workload.owned(mill.keys())).collect::<Result<_>>().map_err(lab_error)?;
-    let alone = count(for_time);
+/// Counts for so long while `rival` works until it is told to stop; what was counted, and what the rival says of itself.
+pub(crate) fn count_beside<R: Send>(for_time: Duration, rival: impl FnOnce(&AtomicBool) -> R + Send) -> (u64, R) {
     let stop = AtomicBool::new(false);
-    let done = AtomicU64::new(0);
-    let beside = thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut session = mill.session();
-            // Whatever is refused is missing from what is in flight; there is room for all.
-            batches.into_iter().for_each(|batch| drop(session.submit(batch)));
-            while !stop.load(Ordering::Relaxed)
-                && let Some(completed) = session.wait()
-            {
-                done.fetch_add(completed.batch.ops.len() as u64, Ordering::Relaxed);
-                let mut batch = completed.batch;
-                batch.ops.iter_mut().for_each(|op| op.status = OpStatus::Pending);
-                drop(session.submit(batch));
-            }
-        });
+    thread::scope(|scope| {
+        let working = scope.spawn(|| rival(&stop));
         let beside = count(for_time);
         stop.store(true, Ordering::Relaxed);
-        beside
-    });
-    let rate = done.into_inner() as f64 / for_time.as_secs_f64() / 1e6;
+        match working.join() {
+            Ok(said) => (beside, said),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Keeps a mill busy with these batches until it is told to stop; the operations that ended well meanwhile.
+pub(crate) fn saturate(mill: &Mill, batches: Vec<OwnedBatch>, stop: &AtomicBool) -> u64 {
+    let mut session = mill.session();
+    let mut done = 0;
+    // Whatever is refused is missing from what is in flight; there is room for all.
+    batches.into_iter().for_each(|batch| drop(session.submit(batch)));
+    while !stop.load(Ordering::Relaxed)
+        && let Some(completed) = session.wait()
+    {
+        let mut batch = completed.batch;
+        done += batch.ops.iter().filter(|op| op.status.is_done()).count() as u64;
+        batch.ops.iter_mut().for_each(|op| op.status = OpStatus::Pending);
+        drop(session.submit(batch));
+    }
+    done
+}
+
+/// Batches that keep a mill busy: 3DES, 64 bytes, as many as a saturated program has in flight.
+pub(crate) fn rival_batches(mill: &Mill) -> Result<Vec<OwnedBatch>, LabError> {
+    let Ok(suite) = "3des-cbc".parse::<Suite>() else { unreachable!("the name above is a suite") };
+    let parameters = Parameters { ops: 1000, keys: 64, len_min: 64, len_max: 64, ..Parameters::default() };
+    let workload = parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())?;
+    (0..16).map(|_| workload.owned(mill.keys())).collect::<Result<_>>().map_err(lab_error)
+}
+
+/// What is left to a program that counts on every core while the mill is given more than it can do.
+pub(super) fn fair_share(budget: Budget) -> Result<Figure, LabError> {
+    let for_time = budget.time.max(Duration::from_millis(300)) * 2;
+    let mill = opened(mill()?)?;
+    let batches = rival_batches(&mill)?;
+    let alone = count(for_time);
+    let (beside, done) = count_beside(for_time, |stop| saturate(&mill, batches, stop));
+    let rate = done as f64 / for_time.as_secs_f64() / 1e6;
     Ok(Figure {
         name: "left to a counting program".to_owned(),
         of: "a thread a core beside a saturated mill".to_owned(),

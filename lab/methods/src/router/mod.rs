@@ -3,9 +3,9 @@
 //! Method of the OpenBSD paper (Keromytis, Wright and de Raadt 2003): the framework against the bare device, and the
 //! share of the processor that is left to an unrelated program. Both sides of a comparison take turns in one thread.
 
-mod adapting;
+pub(crate) mod adapting;
 mod single;
-mod stream;
+pub(crate) mod stream;
 mod threads;
 
 use std::time::Duration;
@@ -108,7 +108,7 @@ pub fn run(names: &[String], budget: Budget, mut progress: impl FnMut(&str)) -> 
 }
 
 /// A mill over the engines of this machine, without the threads that cargo's tests or other runs may want.
-fn mill() -> Result<MillBuilder, LabError> {
+pub(crate) fn mill() -> Result<MillBuilder, LabError> {
     let mut builder = Mill::builder().legacy(true);
     for name in ENGINES {
         builder = builder.engine(open(name)?);
@@ -116,12 +116,16 @@ fn mill() -> Result<MillBuilder, LabError> {
     Ok(builder)
 }
 
-fn opened(builder: MillBuilder) -> Result<Mill, LabError> {
+pub(crate) fn opened(builder: MillBuilder) -> Result<Mill, LabError> {
     builder.open().map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })
 }
 
 /// Times two contestants in turns; the second's time by the first's, and the larger spread.
-fn compare(first: &mut dyn Contestant, second: &mut dyn Contestant, budget: Budget) -> (Samples, Samples, f64) {
+pub(crate) fn compare(
+    first: &mut dyn Contestant,
+    second: &mut dyn Contestant,
+    budget: Budget,
+) -> (Samples, Samples, f64) {
     let mut samples = interleave(&mut [first, second], budget).into_iter();
     let (first, second) = (samples.next().unwrap_or_default(), samples.next().unwrap_or_default());
     let spread = first.spread().max(second.spread());

@@ -7,6 +7,7 @@ use ciphermill_contract::{Batch, Direction, Engine, EngineQueue, OpStatus, Owned
 
 use super::{Figure, Goal, compare, mill, opened};
 use crate::LabError;
+use crate::contest::expected;
 use crate::engines::open;
 use crate::timing::{Budget, Contestant};
 use crate::workload::{Parameters, Workload, failed};
@@ -28,31 +29,94 @@ const OPS: usize = 256;
 const IN_FLIGHT: usize = 8;
 const BATCHES: usize = 32;
 
-fn workload(suite: Suite, len: usize, seed: u64) -> Result<Workload, LabError> {
-    let parameters = Parameters { ops: OPS, keys: 64, len_min: len, len_max: len, seed, ..Parameters::default() };
-    parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())
+/// A stream of batches of one suite, all of the same shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    pub(crate) suite: Suite,
+    /// Bytes of an operation.
+    pub(crate) len: usize,
+    /// Operations of a batch.
+    pub(crate) ops: usize,
+    /// Batches in flight.
+    pub(crate) in_flight: usize,
+    /// Batches of one timing.
+    pub(crate) batches: usize,
 }
 
-fn pend(batch: &mut OwnedBatch) {
+impl Stream {
+    /// The stream of the promises.
+    fn of(suite: Suite, len: usize) -> Stream {
+        Stream { suite, len, ops: OPS, in_flight: IN_FLIGHT, batches: BATCHES }
+    }
+
+    /// Operations of one timing.
+    pub(crate) fn timed_ops(&self) -> usize {
+        self.ops * self.batches
+    }
+
+    /// The batches in flight, pending, as the reference's answers.
+    pub(crate) fn workloads(&self, reference: &dyn Engine) -> Result<Vec<Workload>, LabError> {
+        let (keys, len_min, len_max) = (self.ops.min(64), self.len, self.len);
+        let parameters = Parameters { ops: self.ops, keys, len_min, len_max, ..Parameters::default() };
+        let of = |seed| Parameters { seed, ..parameters.clone() }.workload(self.suite, Direction::Encrypt, reference);
+        (0..self.in_flight as u64).map(of).collect()
+    }
+}
+
+pub(crate) fn pend(batch: &mut OwnedBatch) {
     for op in &mut batch.ops {
         (op.status, op.output_len) = (OpStatus::Pending, 0);
     }
 }
 
 /// The engine by itself: the check that it relies on, and the run.
-struct Bare {
+pub(crate) struct Bare {
     queue: Box<dyn EngineQueue>,
     prepared: Vec<Vec<PreparedKey>>,
-    workloads: Vec<Workload>,
+    pub(crate) workloads: Vec<Workload>,
+    batches: usize,
+    name: &'static str,
 }
 
 impl Bare {
-    fn new(engine: &Arc<dyn Engine>, suite: Suite, len: usize) -> Result<Bare, LabError> {
-        let workloads: Vec<Workload> =
-            (0..IN_FLIGHT as u64).map(|seed| workload(suite, len, seed)).collect::<Result<_, _>>()?;
+    /// An engine that runs so many `batches` in one timing, the workloads in turns.
+    ///
+    /// # Errors
+    /// [`LabError::Engine`] when it refuses a key or has no queue.
+    pub(crate) fn new(engine: &Arc<dyn Engine>, workloads: Vec<Workload>, batches: usize) -> Result<Bare, LabError> {
         let prepared = workloads.iter().map(|work| work.prepare(engine.as_ref())).collect::<Result<_, _>>()?;
         let queue = engine.queue(Default::default()).map_err(|source| failed(engine.as_ref(), source))?;
-        Ok(Bare { queue, prepared, workloads })
+        Ok(Bare { queue, prepared, workloads, batches, name: engine.info().name })
+    }
+
+    /// Runs workload `n`.
+    fn run_one(&mut self, n: usize) {
+        let work = &mut self.workloads[n];
+        work.reset();
+        let keys = work.keys_of(&self.prepared[n]);
+        let batch = Batch::new(work.suite, work.direction, &mut work.ops, &mut work.arena);
+        let Ok(mut batch) = batch.check() else { unreachable!("workloads are right") };
+        let Ok(mut batch) = batch.attach_keys(&keys) else { unreachable!("a key an operation") };
+        self.queue.run(&mut batch);
+    }
+
+    /// Runs every workload once.
+    pub(crate) fn run_each(&mut self) {
+        (0..self.workloads.len()).for_each(|n| self.run_one(n));
+    }
+
+    /// Compares what the last runs answered with the reference's answers to the same workloads.
+    ///
+    /// # Errors
+    /// [`LabError::WrongResult`] for the first that differs.
+    pub(crate) fn agrees(&self, expected: &[Workload]) -> Result<(), LabError> {
+        for (own, expected) in self.workloads.iter().zip(expected) {
+            if let Some(op) = own.first_difference(expected) {
+                let (suite, direction) = (own.suite, own.direction);
+                return Err(LabError::WrongResult { engine: self.name.to_owned(), suite, direction, op });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -60,36 +124,43 @@ impl Contestant for Bare {
     fn reset(&mut self) {}
 
     fn run(&mut self) {
-        for n in 0..BATCHES {
-            let work = &mut self.workloads[n % IN_FLIGHT];
-            work.reset();
-            let keys = work.keys_of(&self.prepared[n % IN_FLIGHT]);
-            let batch = Batch::new(work.suite, work.direction, &mut work.ops, &mut work.arena);
-            let Ok(mut batch) = batch.check() else { unreachable!("workloads are right") };
-            let Ok(mut batch) = batch.attach_keys(&keys) else { unreachable!("a key an operation") };
-            self.queue.run(&mut batch);
+        for n in 0..self.batches {
+            self.run_one(n % self.workloads.len());
         }
     }
 }
 
 /// The same batches through a session, so many in flight.
-struct Handed {
+pub(crate) struct Handed {
     session: Session,
+    /// Those that are not in flight; the first operation's cookie is the place of the workload.
     batches: Vec<OwnedBatch>,
+    total: usize,
     options: SubmitOptions<'static>,
     failed: usize,
 }
 
 impl Handed {
-    fn new(mill: &Mill, engine: Option<&'static str>, suite: Suite, len: usize) -> Result<Handed, LabError> {
-        let import = |seed: u64| {
-            let work = workload(suite, len, seed)?;
-            work.owned(mill.keys()).map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })
+    /// The workloads as batches of a session of `mill`.
+    ///
+    /// # Errors
+    /// [`LabError::Engine`] when the mill does not take the keys.
+    pub(crate) fn new(
+        mill: &Mill,
+        engine: Option<&'static str>,
+        workloads: &[Workload],
+        total: usize,
+    ) -> Result<Handed, LabError> {
+        let import = |(place, work): (usize, &Workload)| {
+            let mut owned = work.owned(mill.keys())?;
+            owned.ops.iter_mut().for_each(|op| op.cookie = place as u64);
+            Ok(owned)
         };
-        let batches = (0..IN_FLIGHT as u64).map(import).collect::<Result<_, _>>()?;
+        let batches = workloads.iter().enumerate().map(import).collect::<ciphermill_contract::Result<_>>();
+        let batches = batches.map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })?;
         let run = RunOptions { engine, ..RunOptions::default() };
         let options = SubmitOptions { run, ..SubmitOptions::default() };
-        Ok(Handed { session: mill.session(), batches, options, failed: 0 })
+        Ok(Handed { session: mill.session(), batches, total, options, failed: 0 })
     }
 
     fn submit(&mut self, mut batch: OwnedBatch) {
@@ -99,13 +170,32 @@ impl Handed {
             self.batches.push(refused.0);
         }
     }
+
+    /// Compares what the last runs answered with the reference's answers.
+    ///
+    /// # Errors
+    /// [`LabError::WrongResult`] for the first that differs; [`LabError::Parameters`] when a batch as such failed.
+    pub(crate) fn agrees(&self, expected: &[Workload]) -> Result<(), LabError> {
+        if self.failed > 0 || self.batches.len() != expected.len() {
+            return Err(LabError::Parameters(format!("{} batches failed in the mill", self.failed)));
+        }
+        for batch in &self.batches {
+            let place = batch.ops.first().map_or(0, |op| op.cookie as usize);
+            let expected = &expected[place];
+            if let Some(op) = expected.first_difference_in(&batch.ops, batch.arena.bytes()) {
+                let (suite, direction) = (batch.suite, batch.direction);
+                return Err(LabError::WrongResult { engine: "mill".to_owned(), suite, direction, op });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Contestant for Handed {
     fn reset(&mut self) {}
 
     fn run(&mut self) {
-        let mut left = BATCHES - self.batches.len();
+        let mut left = self.total.saturating_sub(self.batches.len());
         for batch in std::mem::take(&mut self.batches) {
             self.submit(batch);
         }
@@ -121,13 +211,12 @@ impl Contestant for Handed {
     }
 }
 
-/// An error when anything went wrong while it was timed.
-fn all_well(handed: &Handed) -> Result<(), LabError> {
-    let done = |batch: &OwnedBatch| batch.ops.iter().all(|op| op.status.is_done());
-    if handed.failed == 0 && handed.batches.iter().all(done) {
-        return Ok(());
-    }
-    Err(LabError::Parameters(format!("{} batches failed in the mill", handed.failed)))
+/// The workloads of a stream, and the reference's answers to them.
+pub(crate) fn answered(stream: &Stream) -> Result<(Vec<Workload>, Vec<Workload>), LabError> {
+    let reference = open("reference")?;
+    let workloads = stream.workloads(reference.as_ref())?;
+    let answers = workloads.iter().map(|work| expected(work, reference.as_ref())).collect::<Result<_, _>>()?;
+    Ok((workloads, answers))
 }
 
 /// The mill's asynchronous path on one core against its engine called directly.
@@ -138,10 +227,13 @@ pub(super) fn against_the_engine(budget: Budget) -> Result<Vec<Figure>, LabError
         let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
         // The caller's own core does everything, as the bare engine does.
         let mill = opened(mill()?.workers(0))?;
-        let mut bare = Bare::new(&engine, suite, len)?;
-        let mut handed = Handed::new(&mill, Some("lanes"), suite, len)?;
+        let stream = Stream::of(suite, len);
+        let (workloads, answers) = answered(&stream)?;
+        let mut handed = Handed::new(&mill, Some("lanes"), &workloads, stream.batches)?;
+        let mut bare = Bare::new(&engine, workloads, stream.batches)?;
         let (bare_ns, mill_ns, spread) = compare(&mut bare, &mut handed, budget);
-        all_well(&handed)?;
+        bare.agrees(&answers)?;
+        handed.agrees(&answers)?;
         let each = |ns: f64| ns / (BATCHES * OPS) as f64;
         let (bare_each, mill_each) = (each(bare_ns.median_ns()), each(mill_ns.median_ns()));
         let of = format!("{name}, {OPS} × {len} B");
@@ -173,11 +265,13 @@ pub(super) fn two_cores(budget: Budget) -> Result<Vec<Figure>, LabError> {
     for (name, len) in SUITES {
         let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
         let (one, two) = (opened(mill()?.workers(0))?, opened(mill()?.workers(2))?);
-        let mut on_one = Handed::new(&one, Some("lanes"), suite, len)?;
-        let mut on_two = Handed::new(&two, Some("lanes"), suite, len)?;
+        let stream = Stream::of(suite, len);
+        let (workloads, answers) = answered(&stream)?;
+        let mut on_one = Handed::new(&one, Some("lanes"), &workloads, stream.batches)?;
+        let mut on_two = Handed::new(&two, Some("lanes"), &workloads, stream.batches)?;
         let (one_ns, two_ns, spread) = compare(&mut on_one, &mut on_two, budget);
-        all_well(&on_one)?;
-        all_well(&on_two)?;
+        on_one.agrees(&answers)?;
+        on_two.agrees(&answers)?;
         let batch_us = one_ns.median_ns() / BATCHES as f64 / 1000.0;
         figures.push(Figure {
             name: "two cores by one".to_owned(),
