@@ -5,6 +5,7 @@ pub mod cases;
 mod clock;
 mod contest;
 mod counters;
+pub mod driver;
 pub mod engines;
 mod lineup;
 pub mod method;

@@ -37,4 +37,10 @@ pub struct Method {
 }
 
 /// Every method, in the order in which `ciphermill lab all` runs them.
-pub const METHODS: &[Method] = &[];
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "driver",
+        about: "how the way of driving an engine moves what is measured of it",
+        run: crate::driver::run,
+    },
+];
