@@ -43,4 +43,5 @@ pub const METHODS: &[Method] = &[
         about: "how the way of driving an engine moves what is measured of it",
         run: crate::driver::run,
     },
+    Method { name: "breakeven", about: "from which size on one engine overtakes another", run: crate::breakeven::run },
 ];
