@@ -44,4 +44,5 @@ pub const METHODS: &[Method] = &[
         run: crate::driver::run,
     },
     Method { name: "breakeven", about: "from which size on one engine overtakes another", run: crate::breakeven::run },
+    Method { name: "peaks", about: "what each algorithm reaches on one thread and on all", run: crate::peaks::run },
 ];

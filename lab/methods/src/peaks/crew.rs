@@ -1,0 +1,124 @@
+//! Threads that run the same work side by side, each with a queue and an arena of its own.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ciphermill_contract::{Batch, Engine, OpStatus, PreparedKey};
+
+use crate::LabError;
+use crate::timing::Contestant;
+use crate::workload::{Workload, failed};
+
+/// Repetitions of one timing at most, should a run take no time at all.
+const REPEATS_MAX: usize = 1 << 20;
+
+/// So many threads on one engine.
+pub(super) struct Crew {
+    members: Vec<Member>,
+    repeats: usize,
+}
+
+struct Member {
+    /// How often to run.
+    go: Sender<usize>,
+    done: Receiver<()>,
+    thread: JoinHandle<Result<Workload, LabError>>,
+}
+
+impl Crew {
+    /// Starts the threads, each on a core of its own where the system allows, and has each run once.
+    pub(super) fn start(
+        engine: &Arc<dyn Engine>,
+        workload: &Workload,
+        prepared: &Arc<Vec<PreparedKey>>,
+        threads: usize,
+        run: Duration,
+    ) -> Crew {
+        let member = |core: usize| {
+            let (go, orders) = channel();
+            let (report, done) = channel();
+            let (engine, work, prepared) = (Arc::clone(engine), workload.clone(), Arc::clone(prepared));
+            let thread = thread::spawn(move || serve(&engine, work, &prepared, core, &orders, &report));
+            Member { go, done, thread }
+        };
+        let mut crew = Crew { members: (0..threads).map(member).collect(), repeats: 1 };
+        crew.run();
+        let start = Instant::now();
+        crew.run();
+        let once = start.elapsed().max(Duration::from_nanos(1));
+        crew.repeats = (run.as_nanos().div_ceil(once.as_nanos()) as usize).clamp(1, REPEATS_MAX);
+        crew
+    }
+
+    /// How often a timing runs the work on all threads together.
+    pub(super) fn runs(&self) -> usize {
+        self.repeats * self.members.len()
+    }
+
+    /// Ends the threads; the work of each as its last run left it.
+    ///
+    /// # Errors
+    /// [`LabError::Engine`] when the engine refused it.
+    pub(super) fn end(self) -> Result<Vec<Workload>, LabError> {
+        let end = |member: Member| {
+            let Member { go, thread, .. } = member;
+            drop(go);
+            thread.join().map_err(|_| LabError::Parameters("a measuring thread panicked".to_owned()))?
+        };
+        self.members.into_iter().map(end).collect()
+    }
+}
+
+/// A member's life: the work, as often as it is told to, until nobody tells it any more.
+fn serve(
+    engine: &Arc<dyn Engine>,
+    mut work: Workload,
+    prepared: &[PreparedKey],
+    core: usize,
+    orders: &Receiver<usize>,
+    report: &Sender<()>,
+) -> Result<Workload, LabError> {
+    // A core that cannot be had is chosen by the system instead.
+    core_affinity::set_for_current(core_affinity::CoreId { id: core });
+    let refused = |source| failed(engine.as_ref(), source);
+    let mut queue = engine.queue(Default::default()).map_err(refused)?;
+    let is_public = work.suite.is_public_key();
+    while let Ok(repeats) = orders.recv() {
+        let mut left = repeats;
+        while left > 0 {
+            work.reset();
+            let keys = work.keys_of(prepared);
+            let batch = Batch::new(work.suite, work.direction, &mut work.ops, &mut work.arena);
+            let mut checked = batch.check().map_err(refused)?;
+            let mut batch = checked.attach_keys(&keys).map_err(refused)?;
+            // Signing changes lengths that the check looks at; nothing else has to be checked again.
+            let turns = if is_public { 1 } else { left };
+            for turn in 0..turns {
+                if turn > 0 {
+                    batch.replace_status(|_| true, OpStatus::Pending);
+                }
+                queue.run(&mut batch);
+            }
+            left -= turns;
+        }
+        // Nobody listens when the measuring was ended early.
+        let _ = report.send(());
+    }
+    Ok(work)
+}
+
+impl Contestant for Crew {
+    fn reset(&mut self) {}
+
+    fn run(&mut self) {
+        // A member that is gone has failed; `end` says why.
+        for member in &self.members {
+            let _ = member.go.send(self.repeats);
+        }
+        for member in &self.members {
+            let _ = member.done.recv();
+        }
+    }
+}

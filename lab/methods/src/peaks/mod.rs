@@ -1,0 +1,273 @@
+//! `lab peaks`: what each algorithm reaches at best, on one thread and on all.
+//!
+//! Method of the Niagara slides (Schuba and others), "Peak Crypto T2 Accelerator Performance": bulk rates in Gb/s and
+//! public-key operations a second, of a whole chip.
+
+mod crew;
+mod plan;
+mod show;
+
+use std::sync::Arc;
+
+use ciphermill_contract::Engine;
+use ciphermill_report::{Machine, Section};
+
+use crate::contest;
+use crate::engines::{names, open};
+use crate::method::{Options, Progress};
+use crate::timing::{Contestant, interleave};
+use crate::workload::{Parameters, Workload};
+use crate::{LabError, lineup};
+use crew::Crew;
+use plan::{Algorithm, Plan, Shape};
+use show::{Peak, What};
+
+/// Keys that symmetric operations draw from.
+const KEYS: usize = 64;
+
+/// Measures peaks. Threads are pinned to cores of their own, whatever core the options name.
+///
+/// # Errors
+/// [`LabError`]: definitions that are wrong, an engine whose output is wrong.
+pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
+    let mut section = show::section();
+    let engines = lineup::engines(options, &names(), &mut section)?;
+    // Not those that this thread may use: it may be pinned to one.
+    let plan = Plan::read(options, Machine::here().cores)?;
+    measure(&plan, &engines, section, progress)
+}
+
+fn measure(
+    plan: &Plan,
+    engines: &[Arc<dyn Engine>],
+    mut section: Section,
+    progress: Progress<'_>,
+) -> Result<Section, LabError> {
+    let reference = open("reference")?;
+    let mut peaks = Vec::new();
+    for algorithm in &plan.algorithms {
+        let Algorithm { suite, direction, .. } = algorithm;
+        progress(&format!("{suite} {direction}"))?;
+        let (bulk, short) = match suite.is_public_key() {
+            true => (Vec::new(), Shape { ops: plan.public, len: 0 }),
+            false => (plan.bulk.clone(), plan.short),
+        };
+        let longest = bulk.iter().map(|shape| shape.len).max().unwrap_or_default();
+        let able: Vec<&Arc<dyn Engine>> = engines
+            .iter()
+            .filter(|engine| lineup::runs(engine.as_ref(), *suite, *direction, longest, &mut section))
+            .collect();
+        if able.is_empty() {
+            section.lacks(format!("{suite} {direction}"), "no engine of those that take part runs it");
+            continue;
+        }
+        let bench = Bench { plan, algorithm, engines: &able, reference: reference.as_ref() };
+        if !bulk.is_empty() {
+            let shapes = bench.best_shapes(&bulk)?;
+            peaks.extend(bench.by_thread(&shapes, What::Bulk)?);
+        }
+        peaks.extend(bench.by_thread(&vec![short; able.len()], What::Operations)?);
+    }
+    show::fill(&mut section, plan, &peaks);
+    Ok(section)
+}
+
+/// What one algorithm is measured with.
+struct Bench<'b> {
+    plan: &'b Plan,
+    algorithm: &'b Algorithm,
+    engines: &'b [&'b Arc<dyn Engine>],
+    reference: &'b dyn Engine,
+}
+
+/// An engine with its crew, and what it has to answer.
+struct Entry {
+    engine: usize,
+    shape: Shape,
+    threads: usize,
+    bytes: u64,
+    expected: Arc<Workload>,
+    crew: Crew,
+}
+
+impl Bench<'_> {
+    /// The work of a shape, and the reference's answers to it.
+    fn work(&self, shape: Shape) -> Result<(Workload, Arc<Workload>), LabError> {
+        let Algorithm { suite, direction, .. } = *self.algorithm;
+        let workload = match suite.is_public_key() {
+            true => Workload::of_known_answer(suite, direction, shape.ops)?,
+            false => Parameters {
+                ops: shape.ops,
+                keys: KEYS.min(shape.ops),
+                len_min: shape.len,
+                len_max: shape.len,
+                seed: self.plan.seed,
+                ..Parameters::default()
+            }
+            .workload(suite, direction, self.reference)?,
+        };
+        let expected = contest::expected(&workload, self.reference)?;
+        Ok((workload, Arc::new(expected)))
+    }
+
+    /// Compares a run's answers with the reference's; signatures may differ and are verified by it.
+    fn agrees(&self, engine: &dyn Engine, ran: &Workload, expected: &Workload) -> Result<(), LabError> {
+        let wrong = match ran.verification()? {
+            None => ran.first_difference(expected),
+            Some(mut signed) => match ran.ops.iter().position(|op| !op.status.is_done()) {
+                Some(op) => Some(op),
+                None => {
+                    let prepared = signed.prepare(self.reference)?;
+                    signed.run_once(self.reference, &prepared)?;
+                    signed.ops.iter().position(|op| !op.status.is_done())
+                }
+            },
+        };
+        let (suite, direction) = (ran.suite, ran.direction);
+        match wrong {
+            None => Ok(()),
+            Some(op) => Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op }),
+        }
+    }
+
+    /// Verifies an engine on a shape and starts crews of these many threads.
+    fn entries(&self, engine: usize, shape: Shape, threads: &[usize]) -> Result<Vec<Entry>, LabError> {
+        let (workload, expected) = self.work(shape)?;
+        let own = self.engines[engine];
+        let prepared = Arc::new(workload.prepare(own.as_ref())?);
+        let mut ran = workload.clone();
+        ran.run_once(own.as_ref(), &prepared)?;
+        self.agrees(own.as_ref(), &ran, &expected)?;
+        let entry = |threads: &usize| Entry {
+            engine,
+            shape,
+            threads: *threads,
+            bytes: workload.bytes,
+            expected: Arc::clone(&expected),
+            crew: Crew::start(own, &workload, &prepared, *threads, self.plan.run),
+        };
+        Ok(threads.iter().map(entry).collect())
+    }
+
+    /// Times entries in turns, and compares what the last run of each thread answered.
+    fn time(&self, mut entries: Vec<Entry>, what: What) -> Result<Vec<(Shape, Peak)>, LabError> {
+        let crews = entries.iter_mut().map(|entry| &mut entry.crew as &mut dyn Contestant);
+        let samples = interleave(&mut crews.collect::<Vec<_>>(), self.plan.budget);
+        let mut peaks = Vec::new();
+        for (entry, samples) in entries.into_iter().zip(&samples) {
+            let engine = self.engines[entry.engine];
+            let runs = entry.crew.runs() as f64;
+            for ran in entry.crew.end()? {
+                self.agrees(engine.as_ref(), &ran, &entry.expected)?;
+            }
+            let ns = samples.median_ns().max(1.0);
+            let rate = match what {
+                What::Bulk => runs * entry.bytes as f64 * 8.0 / ns,
+                What::Operations => runs * entry.shape.ops as f64 * 1e9 / ns,
+            };
+            let Algorithm { suite, direction, .. } = *self.algorithm;
+            let (engine, threads, spread) = (engine.info().name, entry.threads, samples.spread());
+            peaks.push((entry.shape, Peak { suite, direction, engine, threads, what, rate, spread }));
+        }
+        Ok(peaks)
+    }
+
+    /// The shape with the highest rate on one thread, for each engine.
+    fn best_shapes(&self, shapes: &[Shape]) -> Result<Vec<Shape>, LabError> {
+        let mut best = vec![shapes[0]; self.engines.len()];
+        if shapes.len() == 1 {
+            return Ok(best);
+        }
+        for (engine, best) in best.iter_mut().enumerate() {
+            let mut entries = Vec::new();
+            for shape in shapes {
+                entries.extend(self.entries(engine, *shape, &[1])?);
+            }
+            let timed = self.time(entries, What::Bulk)?;
+            if let Some((shape, _)) = timed.iter().max_by(|a, b| a.1.rate.total_cmp(&b.1.rate)) {
+                *best = *shape;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Every engine on every number of threads, in turns.
+    fn by_thread(&self, shapes: &[Shape], what: What) -> Result<Vec<Peak>, LabError> {
+        let mut entries = Vec::new();
+        for (engine, shape) in shapes.iter().enumerate() {
+            entries.extend(self.entries(engine, *shape, &self.plan.threads)?);
+        }
+        Ok(self.time(entries, what)?.into_iter().map(|(_, peak)| peak).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_contract::Direction;
+    use ciphermill_fault::{Fault, FaultEngine, Script};
+
+    use super::*;
+
+    fn tiny(suites: &[&str]) -> Plan {
+        let suites = suites.iter().map(|name| name.parse().expect("a suite")).collect();
+        let budget = crate::timing::Budget { time: std::time::Duration::ZERO, rounds_min: 1, rounds_max: 1 };
+        let options = Options { quick: true, suites, budget, ..Options::default() };
+        let mut plan = Plan::read(&options, 2).expect("the definitions are right");
+        plan.algorithms.retain(|algorithm| algorithm.direction == Direction::Encrypt);
+        plan.bulk = vec![Shape { ops: 4, len: 256 }, Shape { ops: 2, len: 512 }];
+        plan.short = Shape { ops: 8, len: 64 };
+        plan.run = std::time::Duration::from_micros(50);
+        plan
+    }
+
+    #[test]
+    fn a_small_run_has_every_figure() {
+        let engines = ["lanes", "library"].map(|name| open(name).expect("opens"));
+        let plan = tiny(&["aes-128-cbc", "x25519", "ecdsa-p256"]);
+        let section = measure(&plan, &engines, show::section(), &mut |_: &str| Ok(())).expect("measured");
+        for name in [
+            "aes-128-cbc/encrypt/lanes/bulk/t1",
+            "aes-128-cbc/encrypt/library/bulk/t2",
+            "aes-128-cbc/encrypt/lanes/ops/t2",
+            "x25519/encrypt/library/ops/t1",
+            "ecdsa-p256/encrypt/library/ops/t2",
+        ] {
+            let found: Vec<_> = section.measurements.iter().filter(|number| number.name == name).collect();
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(found[0].unit, if name.contains("bulk") { "Gb/s" } else { "op/s" });
+        }
+        assert!(section.measurements.iter().all(|number| number.value.is_finite() && number.value > 0.0));
+        assert_eq!(section.tables.len(), 3);
+        assert!(section.missing.iter().any(|missing| missing.what.starts_with("lanes, x25519")));
+        assert!(section.conclusions.iter().any(|words| words.contains("UltraSPARC T2")), "{:?}", section.conclusions);
+    }
+
+    #[test]
+    fn an_engine_that_computes_wrongly_is_refused() {
+        for (suite, op) in [("sha256", 1), ("ecdsa-p256", 0)] {
+            let script = Script::at(0, Fault::WrongBit { op, bit: 9 });
+            let liar: Arc<dyn Engine> = Arc::new(FaultEngine::new("liar", open("library").expect("opens"), script));
+            let result = measure(&tiny(&[suite]), &[liar], show::section(), &mut |_: &str| Ok(()));
+            assert!(matches!(result, Err(LabError::WrongResult { .. })), "{suite}: {:?}", result.err());
+        }
+    }
+
+    #[test]
+    fn one_thread_that_answers_wrongly_in_the_end_is_found() {
+        let engine = open("library").expect("opens");
+        let plan = tiny(&["sha256"]);
+        let reference = open("reference").expect("opens");
+        let engines = [&engine];
+        let bench =
+            Bench { plan: &plan, algorithm: &plan.algorithms[0], engines: &engines, reference: reference.as_ref() };
+        let (workload, expected) = bench.work(plan.short).expect("work");
+        let prepared = Arc::new(workload.prepare(engine.as_ref()).expect("no keys"));
+        let crew = Crew::start(&engine, &workload, &prepared, 2, plan.run);
+        let mut ran = crew.end().expect("ran");
+        assert!(ran.iter().all(|ran| bench.agrees(engine.as_ref(), ran, &expected).is_ok()));
+        let at = ran[1].ops[3].tag_span().range().start;
+        ran[1].arena[at] ^= 1;
+        let result = bench.agrees(engine.as_ref(), &ran[1], &expected);
+        assert!(matches!(result, Err(LabError::WrongResult { op: 3, .. })));
+    }
+}
