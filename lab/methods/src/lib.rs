@@ -10,6 +10,7 @@ pub mod driver;
 pub mod engines;
 mod lineup;
 pub mod method;
+pub mod overhead;
 pub mod peaks;
 pub mod principles;
 pub mod random;
