@@ -20,6 +20,7 @@ use ciphermill_report::Section;
 use crate::LabError;
 use crate::lineup;
 use crate::method::{Options, Progress};
+use crate::random::Random;
 use crate::short::pin;
 use crate::timing::{Contestant, Samples, interleave};
 use drive::{Checking, Completion, Dispatch, Drive, Way};
@@ -203,6 +204,14 @@ impl Bench {
                     }
                 }
             }
+        }
+        // What a contestant finds in the caches, and whether a thread still sleeps, depends on the one before it. In a
+        // random order that falls on all levels alike.
+        let mut random = Random::new(plan.seed);
+        for place in (1..drives.len()).rev() {
+            let other = random.below(place as u64 + 1) as usize;
+            drives.swap(place, other);
+            levels.swap(place, other);
         }
         let mut contestants: Vec<&mut dyn Contestant> =
             drives.iter_mut().map(|drive| drive as &mut dyn Contestant).collect();

@@ -223,18 +223,14 @@ fn dispatch_words(points: &[Point], paper: &Paper) -> Vec<String> {
         let matters = points.iter().rposition(|point| point.factor() >= NO_MATTER);
         text += &match matters {
             None => "; at no size does it matter by a tenth or more.".to_owned(),
-            Some(at) if at + 1 == points.len() => {
-                "; unlike in the article, no size makes the styles equal: a batch also fills the engine's lanes, which one \
-                 chunk cannot."
-                    .to_owned()
-            }
+            Some(at) if at + 1 == points.len() => "; unlike in the article, no size makes the styles equal.".to_owned(),
             Some(at) => format!("; from {} B on the difference is below a tenth.", points[at + 1].len),
         };
         words.push(text);
     }
     if let (Some(point), Some([len, factor])) = (points.iter().find(|point| point.len >= 64), paper.factor.first()) {
         words.push(format!(
-            "{} names a factor of about {factor} at small sizes ({len:.0} B here); this machine has {:.1} with {} at {} B.",
+            "{}: a factor of about {factor} at small sizes (drawn at {len:.0} B); this machine has {:.1} with {} at {} B.",
             paper.name,
             point.factor(),
             point.name(),
