@@ -116,21 +116,25 @@ impl Swept {
         }
     }
 
-    /// Who is fastest along the axis: each from its first point on.
+    /// Who is fastest along the axis: each from its first point on. Whoever leads keeps its place until another is faster
+    /// by more than the spread of either.
     fn winners(&self, held: Held) -> Vec<(f64, &'static str)> {
         let engines = self.engines();
-        let lines: Vec<Vec<[f64; 2]>> = engines.iter().map(|engine| self.line(engine, held)).collect();
-        let mut places: Vec<f64> = lines.iter().flatten().map(|[x, _]| *x).collect();
+        let mut places: Vec<f64> = engines.iter().flat_map(|engine| self.line(engine, held)).map(|[x, _]| x).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
+        let at = |x: f64, engine: &str| match held {
+            Held::Len(len) => self.shape(engine, len, x as usize),
+            Held::Ops(ops) => self.shape(engine, x as usize, ops),
+        };
         let mut winners: Vec<(f64, &'static str)> = Vec::new();
         for x in places {
-            let at = |line: &Vec<[f64; 2]>| line.iter().find(|[place, _]| *place == x).map(|[_, ns]| *ns);
-            let times = engines.iter().zip(&lines).filter_map(|(engine, line)| Some((*engine, at(line)?)));
-            if let Some((engine, _)) = times.min_by(|a, b| a.1.total_cmp(&b.1))
-                && winners.last().is_none_or(|(_, last)| *last != engine)
-            {
-                winners.push((x, engine));
+            let shapes = engines.iter().filter_map(|engine| at(x, engine));
+            let Some(best) = shapes.min_by(|a, b| a.ns.total_cmp(&b.ns)) else { continue };
+            let leader = winners.last().and_then(|(_, leader)| at(x, leader));
+            let is_clear = |leader: &Shape| leader.ns > best.ns * (1.0 + leader.spread.max(best.spread));
+            if leader.is_none_or(is_clear) {
+                winners.push((x, best.engine));
             }
         }
         winners
@@ -457,6 +461,17 @@ mod tests {
         let plot = batch_plot(&swept, 64);
         assert_eq!((plot.series.len(), plot.crossings.len()), (4, 1));
         assert!(plot.crossings[0].x > 4.0 && plot.crossings[0].x < 16.0);
+    }
+
+    #[test]
+    fn a_lead_within_the_spread_is_none() {
+        let mut swept = swept(&[("a", Cost::new(0.0, 100.0, 0.0)), ("b", Cost::new(0.0, 102.0, 0.0))]);
+        for shape in swept.shapes.iter_mut().filter(|shape| shape.engine == "b" && shape.ops > 4) {
+            shape.ns *= 0.95;
+        }
+        assert_eq!(swept.winners(Held::Len(64)), [(1.0, "a"), (16.0, "b")]);
+        swept.shapes.iter_mut().for_each(|shape| shape.spread = 0.2);
+        assert_eq!(swept.winners(Held::Len(64)), [(1.0, "a")]);
     }
 
     #[test]
