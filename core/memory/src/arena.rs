@@ -103,29 +103,7 @@ impl Arena {
     ///
     /// [`MemoryError::TooLarge`] beyond [`ARENA_MAX`]; [`MemoryError::BadName`]; [`MemoryError::Os`].
     pub fn memfd(name: &str, len: usize) -> Result<Self, MemoryError> {
-        check_len(len)?;
-        let bad_name = MemoryError::BadName { limit: NAME_MAX };
-        if name.len() > NAME_MAX {
-            return Err(bad_name);
-        }
-        let name = CString::new(name).map_err(|_| bad_name)?;
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name is a live C string.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
-        if fd < 0 {
-            return Err(MemoryError::last_os("memfd_create"));
-        }
-        // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        // `len` is at most 32 bits wide, so it fits a file offset.
-        // SAFETY: ftruncate takes no pointer.
-        if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
-            return Err(MemoryError::last_os("ftruncate"));
-        }
-        // SAFETY: F_ADD_SEALS takes an integer.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SIZE_SEALS | libc::F_SEAL_SEAL) } != 0 {
-            return Err(MemoryError::last_os("fcntl(F_ADD_SEALS)"));
-        }
+        let file = sealed_file(name, len)?;
         Self::map_file(file, len)
     }
 
@@ -145,17 +123,7 @@ impl Arena {
     pub unsafe fn from_fd(file: OwnedFd, len: usize) -> Result<Self, MemoryError> {
         check_len(len)?;
         // Seals first: once they are set the size that is read afterwards cannot change any more.
-        // SAFETY: F_GET_SEALS takes no argument.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals < 0 {
-            return match MemoryError::last_os("fcntl(F_GET_SEALS)") {
-                MemoryError::Os { errno: libc::EINVAL, .. } => Err(MemoryError::NotSealed { seals: 0 }),
-                other => Err(other),
-            };
-        }
-        if seals & SIZE_SEALS != SIZE_SEALS {
-            return Err(MemoryError::NotSealed { seals });
-        }
+        check_sealed(&file)?;
         let found = file_len(&file)?;
         if found != len as u64 {
             return Err(MemoryError::WrongSize { expected: len as u64, found });
@@ -344,6 +312,50 @@ impl<'a> ArenaWriter<'a> {
     }
 }
 
+/// An anonymous memory file of `len` zero bytes, whose size and set of seals are sealed.
+pub(crate) fn sealed_file(name: &str, len: usize) -> Result<OwnedFd, MemoryError> {
+    check_len(len)?;
+    let bad_name = MemoryError::BadName { limit: NAME_MAX };
+    if name.len() > NAME_MAX {
+        return Err(bad_name);
+    }
+    let name = CString::new(name).map_err(|_| bad_name)?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a live C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if fd < 0 {
+        return Err(MemoryError::last_os("memfd_create"));
+    }
+    // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // `len` is at most 32 bits wide, so it fits a file offset.
+    // SAFETY: ftruncate takes no pointer.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
+        return Err(MemoryError::last_os("ftruncate"));
+    }
+    // SAFETY: F_ADD_SEALS takes an integer.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SIZE_SEALS | libc::F_SEAL_SEAL) } != 0 {
+        return Err(MemoryError::last_os("fcntl(F_ADD_SEALS)"));
+    }
+    Ok(file)
+}
+
+/// Refuses a file whose size its owner could still change.
+pub(crate) fn check_sealed(file: &OwnedFd) -> Result<(), MemoryError> {
+    // SAFETY: F_GET_SEALS takes no argument.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 {
+        return match MemoryError::last_os("fcntl(F_GET_SEALS)") {
+            MemoryError::Os { errno: libc::EINVAL, .. } => Err(MemoryError::NotSealed { seals: 0 }),
+            other => Err(other),
+        };
+    }
+    if seals & SIZE_SEALS != SIZE_SEALS {
+        return Err(MemoryError::NotSealed { seals });
+    }
+    Ok(())
+}
+
 fn check_len(len: usize) -> Result<(), MemoryError> {
     if len <= ARENA_MAX {
         return Ok(());
@@ -351,7 +363,7 @@ fn check_len(len: usize) -> Result<(), MemoryError> {
     Err(MemoryError::TooLarge { what: "arena", limit_name: "ARENA_MAX", limit: ARENA_MAX as u64, asked: len as u64 })
 }
 
-fn file_len(file: &OwnedFd) -> Result<u64, MemoryError> {
+pub(crate) fn file_len(file: &OwnedFd) -> Result<u64, MemoryError> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the pointer is to room for one `stat`, which the call fills.
     if unsafe { libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()) } != 0 {

@@ -63,6 +63,11 @@ pub enum MemoryError {
         /// Bytes found.
         found: u64,
     },
+    /// Shared cells that cannot be joined or cut.
+    NotJoinable {
+        /// The rule that is broken.
+        rule: &'static str,
+    },
 }
 
 impl MemoryError {
@@ -96,6 +101,7 @@ impl fmt::Display for MemoryError {
             Self::WrongSize { expected, found } => {
                 write!(f, "memory file: {expected} bytes announced, {found} found")
             }
+            Self::NotJoinable { rule } => write!(f, "shared cells: {rule}"),
         }
     }
 }
