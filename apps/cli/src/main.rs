@@ -19,6 +19,9 @@ use config::Config;
 
 /// Exit codes: 0 success, 1 failure, 2 wrong usage (clap), 130 interrupted.
 fn main() -> ExitCode {
+    if let Some(code) = ciphermill_lab::ladder::serve_if_child() {
+        return code;
+    }
     let cli = Cli::parse();
     output::init_log(cli.verbose);
     if let Err(error) = ciphermill_memory::protect_process() {

@@ -8,6 +8,7 @@ mod contest;
 mod counters;
 pub mod driver;
 pub mod engines;
+pub mod ladder;
 mod lineup;
 pub mod method;
 pub mod overhead;
@@ -68,6 +69,9 @@ pub enum LabError {
         /// The variant.
         variant: &'static str,
     },
+    /// The ladder's child process ended, was late, refused or answered wrongly.
+    #[error("the ladder: {0}")]
+    Service(String),
     /// The user asked for an end.
     #[error("interrupted")]
     Interrupted,

@@ -43,6 +43,11 @@ pub const METHODS: &[Method] = &[
         about: "how the way of driving an engine moves what is measured of it",
         run: crate::driver::run,
     },
+    Method {
+        name: "ladder",
+        about: "what each overhead of short operations costs, removed one by one",
+        run: crate::ladder::run,
+    },
     Method { name: "breakeven", about: "from which size on one engine overtakes another", run: crate::breakeven::run },
     Method { name: "peaks", about: "what each algorithm reaches on one thread and on all", run: crate::peaks::run },
     Method {

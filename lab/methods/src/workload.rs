@@ -304,6 +304,11 @@ impl Workload {
         Ok(back)
     }
 
+    /// The keys, which operations name by slot.
+    pub(crate) fn keys(&self) -> &[Zeroizing<Vec<u8>>] {
+        &self.keys
+    }
+
     /// Has an engine prepare the workload's keys.
     ///
     /// # Errors
