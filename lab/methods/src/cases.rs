@@ -328,6 +328,7 @@ mod tests {
             bytes: 1,
             ns_per_op,
             mb_per_s: 1000.0 / ns_per_op,
+            cycles_per_byte: 0.0,
             spread: 0.0,
             idle_lanes: None,
         };

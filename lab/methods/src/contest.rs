@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ciphermill_contract::{Batch, CheckedBatch, Engine, EngineQueue, OpStatus, PreparedKey};
 
 use crate::LabError;
+use crate::rules::{cycles, ghz};
 use crate::timing::{Budget, Contestant, Samples, interleave};
 use crate::workload::{Workload, failed};
 
@@ -79,6 +80,8 @@ pub(crate) struct Timed {
     pub(crate) samples: Samples,
     /// The share of lane steps that ran empty, where the engine counts them.
     pub(crate) idle: Option<f64>,
+    /// Cycles of a run; [`crate::rules::cycles_by`] says how they were found.
+    pub(crate) cycles: f64,
 }
 
 /// One engine with its checked batch, ready to be run again and again.
@@ -125,6 +128,14 @@ pub(crate) fn time(entrants: &mut [Entrant], budget: Budget) -> Result<Vec<Timed
     let mut contestants: Vec<&mut dyn Contestant> =
         runners.iter_mut().map(|runner| runner as &mut dyn Contestant).collect();
     let samples = interleave(&mut contestants, budget);
-    let idle = |runner: &Runner<'_>| runner.queue.occupancy().and_then(|occupancy| occupancy.idle_share());
-    Ok(samples.into_iter().zip(&runners).map(|(samples, runner)| Timed { samples, idle: idle(runner) }).collect())
+    let clock_ghz = ghz();
+    let timed = |(samples, runner): (Samples, &mut Runner<'_>)| {
+        let idle = runner.queue.occupancy().and_then(|occupancy| occupancy.idle_share());
+        let cycles = cycles(samples.median_ns(), clock_ghz, || {
+            runner.reset();
+            runner.run();
+        });
+        Timed { samples, idle, cycles }
+    };
+    Ok(samples.into_iter().zip(&mut runners).map(timed).collect())
 }

@@ -17,6 +17,10 @@ pub type Opened = Result<Arc<dyn Engine>, LabError>;
 /// The engine that has kernels to choose from.
 const CHOOSABLE: &str = "lanes";
 
+/// An engine that no machine has, for tests of what is said of missing ones.
+#[cfg(test)]
+pub(crate) const ABSENT: &str = "absent";
+
 /// Opens the engine or peer called `name`; `lanes:des=avx2,aes=aesni` forces kernels.
 ///
 /// # Errors
@@ -31,6 +35,10 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, LabError> {
             Error::Refused(Refusal::KernelUnavailable(kernel)) => unknown_kernel(name, &kernel),
             other => unavailable(other.to_string()),
         });
+    }
+    #[cfg(test)]
+    if name == ABSENT {
+        return Err(unavailable("a test has taken it away".to_owned()));
     }
     if !ciphermill_peers::NAMES.contains(&name) {
         return Err(LabError::UnknownEngine { name: name.to_owned(), known: names().join(", ") });

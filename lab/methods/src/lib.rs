@@ -16,6 +16,8 @@ pub mod peaks;
 pub mod principles;
 pub mod random;
 pub mod router;
+pub mod rules;
+mod sections;
 pub mod short;
 pub mod timing;
 pub mod workload;
@@ -72,6 +74,12 @@ pub enum LabError {
     /// The ladder's child process ended, was late, refused or answered wrongly.
     #[error("the ladder: {0}")]
     Service(String),
+    /// A method panicked, which it never should.
+    #[error("a defect in the method `{method}` ended it; what it said stands on standard error")]
+    Defect {
+        /// The method.
+        method: String,
+    },
     /// The user asked for an end.
     #[error("interrupted")]
     Interrupted,

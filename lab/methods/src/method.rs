@@ -27,6 +27,7 @@ pub struct Options {
 pub type Progress<'a> = &'a mut dyn FnMut(&str) -> Result<(), LabError>;
 
 /// A method of the lab.
+#[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// Its name on the command line.
     pub name: &'static str,
@@ -54,5 +55,15 @@ pub const METHODS: &[Method] = &[
         name: "overhead",
         about: "what the mill costs around an engine and leaves to others",
         run: crate::overhead::run,
+    },
+    Method {
+        name: "short",
+        about: "short operations, each with its own key and IV; engines and peers in the same loop",
+        run: crate::sections::short::run,
+    },
+    Method {
+        name: "principles",
+        about: "the optimisation principles of a network processor's paper, beside its figures",
+        run: crate::sections::principles::run,
     },
 ];

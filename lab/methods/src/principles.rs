@@ -7,9 +7,12 @@ use ciphermill_principles::{Algorithm, Experiment, Message, SCALAR_WIDTH, Varian
 use ciphermill_report::Machine;
 use serde::Serialize;
 
+pub use crate::sections::principles::section;
+
 use crate::LabError;
 use crate::clock::Clock;
 use crate::counters::{Counters, Reading};
+use crate::method::Progress;
 use crate::timing::{Budget, Contestant, Samples, interleave};
 
 /// Messages of a run. With 1 KB each they fill the first-level cache of one core and leave the second nearly empty.
@@ -163,7 +166,7 @@ pub fn named(names: &[String]) -> Result<Vec<Algorithm>, LabError> {
 /// # Errors
 /// [`LabError::Parameters`] for a length that an algorithm does not take, [`LabError::Disagrees`] when a variant computes
 /// something else than the others, [`LabError::Interrupted`] when [`Options::stop`] was set.
-pub fn run(options: &Options<'_>, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+pub fn run(options: &Options<'_>, progress: Progress<'_>) -> Result<Record, LabError> {
     check_len(options)?;
     let issue_width = SCALAR_WIDTH;
     let utilisation = match Counters::open() {
@@ -180,7 +183,7 @@ pub fn run(options: &Options<'_>, mut progress: impl FnMut(&str)) -> Result<Reco
         algorithms: Vec::new(),
     };
     for algorithm in &options.algorithms {
-        progress(algorithm.name());
+        progress(algorithm.name())?;
         let experiment = Experiment::random(*algorithm, KEYS, options.seed);
         verify(&experiment, options)?;
         record.algorithms.push(measure(&experiment, options)?);
@@ -340,7 +343,7 @@ mod tests {
     #[test]
     fn a_record_has_every_variant_and_the_papers_figures() {
         let stop = AtomicBool::new(false);
-        let record = run(&options(&stop), |_| ()).expect("a record");
+        let record = run(&options(&stop), &mut |_| Ok(())).expect("a record");
         let [rc4] = &record.algorithms[..] else { panic!("{record:?}") };
         assert_eq!(rc4.variants.len(), Variant::ALL.len());
         assert_eq!(rc4.paper.accesses_per_round, 7);
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn an_interrupt_ends_the_measurement() {
         let stop = AtomicBool::new(true);
-        assert!(matches!(run(&options(&stop), |_| ()), Err(LabError::Interrupted)));
+        assert!(matches!(run(&options(&stop), &mut |_| Ok(())), Err(LabError::Interrupted)));
     }
 
     #[test]
@@ -368,7 +371,7 @@ mod tests {
             (Algorithm::Md5, 0, "1 to"),
         ] {
             let options = Options { algorithms: vec![algorithm], len, ..options(&stop) };
-            let error = run(&options, |_| ()).expect_err("refused").to_string();
+            let error = run(&options, &mut |_| Ok(())).expect_err("refused").to_string();
             assert!(error.contains(rule), "{error}");
         }
     }

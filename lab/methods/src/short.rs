@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::LabError;
 use crate::contest::{self, Entrant, Timed};
 use crate::engines::{open, open_forced};
+use crate::method::Progress;
 use crate::timing::Budget;
 use crate::workload::{Parameters, Workload};
 
@@ -65,6 +66,8 @@ pub struct Row {
     pub ns_per_op: f64,
     /// Megabytes (10^6 bytes) of input a second.
     pub mb_per_s: f64,
+    /// Cycles that pass for a byte of input.
+    pub cycles_per_byte: f64,
     /// Interquartile range of the runs as a share of the median.
     pub spread: f64,
     /// The share of lane steps that ran empty, for engines that count them.
@@ -88,8 +91,8 @@ impl Short {
     /// Runs the measurement. `progress` hears what is being done.
     ///
     /// # Errors
-    /// [`LabError`]: unknown names, impossible parameters, an engine whose output is wrong.
-    pub fn run(&self, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+    /// [`LabError`]: unknown names, impossible parameters, an engine whose output is wrong, an error of `progress`.
+    pub fn run(&self, progress: Progress<'_>) -> Result<Record, LabError> {
         pin(self.core)?;
         let reference = open("reference")?;
         let mut skipped = Vec::new();
@@ -106,7 +109,7 @@ impl Short {
         let mut rows = Vec::new();
         for suite in &self.suites {
             for direction in self.directions.iter().filter(|direction| suite.has_direction(**direction)) {
-                progress(&format!("{suite} {direction}"));
+                progress(&format!("{suite} {direction}"))?;
                 let workload = self.parameters.workload(*suite, *direction, reference.as_ref())?;
                 rows.extend(measure(&workload, &engines, reference.as_ref(), self.budget, &mut skipped)?);
             }
@@ -158,6 +161,7 @@ pub(crate) fn row(entrant: &Entrant, timed: &Timed) -> Row {
         bytes: workload.bytes,
         ns_per_op,
         mb_per_s: workload.bytes as f64 * 1000.0 / (ns_per_op * workload.ops.len() as f64),
+        cycles_per_byte: timed.cycles / (workload.bytes.max(1) * entrant.repeats() as u64) as f64,
         spread: samples.spread(),
         idle_lanes: timed.idle,
     }

@@ -1,0 +1,34 @@
+//! Methods with records of their own, as sections of the common one.
+
+pub(crate) mod principles;
+pub(crate) mod short;
+
+use ciphermill_report::{Cell, Mood, SPREAD_QUOTABLE_MAX};
+
+/// A spread, marked in words and mood when it forbids quoting.
+fn spread_cell(spread: f64) -> Cell {
+    let percent = format!("{:.1} %", spread * 100.0);
+    if spread > SPREAD_QUOTABLE_MAX {
+        Cell::from(format!("{percent} noisy")).mood(Mood::Doubtful)
+    } else {
+        percent.into()
+    }
+}
+
+/// A name as a part of a measurement's path.
+fn path_part(name: &str) -> String {
+    name.replace(' ', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noisy_spreads_are_marked() {
+        assert_eq!(spread_cell(0.05), Cell::from("5.0 %"));
+        let noisy = spread_cell(0.051);
+        assert_eq!((noisy.text.as_str(), noisy.mood), ("5.1 % noisy", Mood::Doubtful));
+        assert_eq!(path_part("thread parallel M1"), "thread-parallel-M1");
+    }
+}
