@@ -1,11 +1,16 @@
 //! The command line: what can be said, with examples.
 
+mod lab;
 mod placement;
 
 use std::path::PathBuf;
 
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::Suite;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+pub(crate) use lab::{
+    AllArgs, CasesArgs, CompareArgs, LabCommand, MethodCommand, OutputArgs, PrinciplesArgs, ReadmeArgs, RouterArgs,
+    ShortArgs, ShowArgs,
+};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 
 /// Runs cryptographic operations in batches, on whichever engine of this machine does them best.
@@ -18,6 +23,7 @@ Examples:
   ciphermill unprotect safe.parquet customers-again.parquet
   ciphermill engines
   ciphermill tune
+  ciphermill lab all --quick
   ciphermill lab short --suite aes-128-cbc --engine library --engine openssl --engine ipsec-mb
 
 Settings come from ciphermill.toml (see `ciphermill help config`).")]
@@ -304,154 +310,6 @@ Examples:
         #[command(flatten)]
         keystore: KeystoreArgs,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum LabCommand {
-    /// Short operations, each with its own key and IV; engines and peers in the same loop.
-    Short(ShortArgs),
-    /// Named measurements of the lanes engine, each with a goal and something to compare with in the same loop.
-    Cases(CasesArgs),
-    /// What the mill costs around an engine, and whether its router does what it promises.
-    Router(RouterArgs),
-    /// The optimisation principles of a network processor's paper on this machine, beside its figures.
-    Principles(PrinciplesArgs),
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Measured: the mill's asynchronous path against its engine called directly; a stream of batches over two cores; single
-operations of many tasks and of one; how fast routes follow an engine that becomes slower; what is left to another
-program. Method: Keromytis, Wright and de Raadt, The Design of the OpenBSD Cryptographic Framework.
-
-Examples:
-  ciphermill lab router
-  ciphermill lab router tasks alone --time 1000 --json -")]
-pub(crate) struct RouterArgs {
-    /// What is measured: decide, engine, cores, tasks, threads, alone, following, share [default: all].
-    #[arg(value_name = "WHAT")]
-    pub names: Vec<String>,
-    /// Milliseconds of measuring for each side of a comparison.
-    #[arg(long, default_value_t = 400, value_name = "MS")]
-    pub time: u64,
-    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Algorithms: blowfish, khufu, khafre, rc4, seal, md5. Each is written in the paper's variants (unoptimised,
-computation oriented, latency hiding, thread parallel M1 and M2, helper thread) and with many messages in one
-thread (lanes). The variants take turns, and must agree before they are timed. Paper: Tan et al.,
-Optimization and Benchmark of Cryptographic Algorithms on Network Processors (Intel IXP1200).
-
-Examples:
-  ciphermill lab principles
-  ciphermill lab principles --algorithm rc4 --algorithm md5 --len 64
-  ciphermill lab principles --time 1000 --json")]
-pub(crate) struct PrinciplesArgs {
-    /// An algorithm; may be given many times [default: all].
-    #[arg(long = "algorithm", value_name = "NAME")]
-    pub algorithms: Vec<String>,
-    /// Bytes of each message.
-    #[arg(long, default_value_t = 1024, value_name = "BYTES")]
-    pub len: usize,
-    /// Where keys and messages start.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// Milliseconds of measuring for each variant of an algorithm.
-    #[arg(long, default_value_t = 300, value_name = "MS")]
-    pub time: u64,
-    /// Write the record as JSON to this file; `-`, or no file, for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  ciphermill lab cases --list
-  ciphermill lab cases
-  ciphermill lab cases 3des-cbc-short ff1-column --core 1
-  ciphermill lab cases aes-128-cbc-short-encrypt --kernel aes=vaes256 --json -")]
-pub(crate) struct CasesArgs {
-    /// The cases' names [default: all].
-    #[arg(value_name = "CASE")]
-    pub names: Vec<String>,
-    /// List the cases instead of measuring them.
-    #[arg(long, conflicts_with_all = ["kernel", "core", "time"])]
-    pub list: bool,
-    /// A kernel that the lanes engine must run: `avx2` in every family that has it, `des=avx2` in one; may be given many
-    /// times.
-    #[arg(long, value_name = "KERNEL")]
-    pub kernel: Vec<String>,
-    /// Pin the measuring thread to this core.
-    #[arg(long, value_name = "CORE")]
-    pub core: Option<usize>,
-    /// Where the random operations start.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// Milliseconds of measuring for each side of a case.
-    #[arg(long, default_value_t = 600, value_name = "MS")]
-    pub time: u64,
-    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every
-operation), openssl-context (a context kept for every key), ipsec-mb (bursts), rustcrypto (aes-siv and
-fpe). Every output is compared with the reference before it is timed.
-
-Examples:
-  ciphermill lab short
-  ciphermill lab short --suite 3des-cbc --suite aes-128-gcm --len 16..64 --json -
-  ciphermill lab short --suite 3des-cbc --engine lanes --engine lanes:des=avx2 --engine ipsec-mb
-  ciphermill lab short --suite hmac-sha1 --engine library --engine ipsec-mb --keys 1000 --core 1")]
-pub(crate) struct ShortArgs {
-    /// A suite; may be given many times [default: des-cbc, 3des-cbc, aes-128-cbc].
-    #[arg(long = "suite", value_name = "SUITE")]
-    pub suites: Vec<Suite>,
-    /// A direction; may be given many times [default: both].
-    #[arg(long = "direction", value_name = "DIRECTION")]
-    pub directions: Vec<Direction>,
-    /// An engine or peer; may be given many times [default: all].
-    #[arg(long = "engine", value_name = "ENGINE")]
-    pub engines: Vec<String>,
-    /// A kernel that engines with a choice must run: `avx2` in every family that has it, `des=avx2` in one; may be given
-    /// many times.
-    #[arg(long, value_name = "KERNEL")]
-    pub kernel: Vec<String>,
-    /// Operations in a run.
-    #[arg(long, default_value_t = 50_000, value_name = "N")]
-    pub ops: usize,
-    /// Keys that operations draw from.
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    pub keys: usize,
-    /// Input lengths in bytes, uniform between both, rounded up to whole blocks.
-    #[arg(long, default_value = "8..80", value_name = "MIN..MAX", value_parser = parse_range)]
-    pub len: (usize, usize),
-    /// Bytes of additional data where a suite takes any number.
-    #[arg(long, default_value_t = 12, value_name = "BYTES")]
-    pub aad: usize,
-    /// All operations share one place of additional data, as a column's values share its name.
-    #[arg(long)]
-    pub shared_aad: bool,
-    /// Pin the measuring thread to this core.
-    #[arg(long, value_name = "CORE")]
-    pub core: Option<usize>,
-    /// Where the random workload starts.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// Milliseconds of measuring for each engine and suite.
-    #[arg(long, default_value_t = 600, value_name = "MS")]
-    pub time: u64,
-    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

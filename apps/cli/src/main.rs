@@ -9,6 +9,7 @@ mod interrupt;
 mod metrics_socket;
 mod mills;
 mod output;
+mod records;
 mod secret;
 
 use std::process::ExitCode;
@@ -47,14 +48,25 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Explain(args) => commands::explain::run(&args, &config()?),
-        Command::Lab(LabCommand::Short(args)) => commands::lab::short(&args),
-        Command::Lab(LabCommand::Cases(args)) => commands::lab::cases(&args),
-        Command::Lab(LabCommand::Router(args)) => commands::router::run(&args),
-        Command::Lab(LabCommand::Principles(args)) => commands::principles::run(&args),
+        Command::Lab(command) => lab(command),
         Command::Config => commands::config::run(&config()?),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { out } => commands::manual::man(out.as_deref()),
+    }
+}
+
+fn lab(command: LabCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LabCommand::Method(command) => commands::lab::method(&command),
+        LabCommand::Short(args) => commands::lab::short(&args),
+        LabCommand::Principles(args) => commands::lab::principles(&args),
+        LabCommand::All(args) => commands::lab::all(&args),
+        LabCommand::Show(args) => commands::lab::show(&args),
+        LabCommand::Compare(args) => commands::lab::compare(&args),
+        LabCommand::Readme(args) => commands::readme::run(&args),
+        LabCommand::Cases(args) => commands::cases::run(&args),
+        LabCommand::Router(args) => commands::router::run(&args),
     }
 }

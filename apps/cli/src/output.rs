@@ -87,6 +87,19 @@ pub(crate) fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
     bar
 }
 
+/// A bar over a number of steps whose messages say what goes on; hidden where there is no terminal.
+pub(crate) fn steps(total: usize, quiet: bool) -> ProgressBar {
+    if quiet || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(total as u64);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} [{bar:20}] {pos}/{len} {elapsed} {wide_msg}") {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
 /// A rate or count in three or four digits: `3.41 M`.
 pub(crate) fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {

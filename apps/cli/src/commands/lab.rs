@@ -1,216 +1,287 @@
-//! `ciphermill lab`: measuring.
+//! `ciphermill lab`: methods of the registry, alone or all, and what is done with their records.
 
-use std::path::Path;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
-use ciphermill_contract::{Direction, Suite};
-use ciphermill_lab::cases::{self, Case, Figure, Outcome, Verdict};
-use ciphermill_lab::short::{Record, Row, Short, Skipped};
-use ciphermill_lab::timing::Budget;
+use ciphermill_contract::Suite;
+use ciphermill_lab::LabError;
+use ciphermill_lab::method::{METHODS, Options};
+use ciphermill_lab::principles;
+use ciphermill_lab::rules::{Listener, Recorded, Work, record};
+use ciphermill_lab::short::Short;
 use ciphermill_lab::workload::Parameters;
-use ciphermill_report::{Machine, SPREAD_QUOTABLE_MAX};
+use ciphermill_report::{Machine, Record, Section, compare as differences, html, terminal, terminal_head};
+use indicatif::ProgressBar;
 
-use crate::args::{CasesArgs, ShortArgs};
+use crate::args::{AllArgs, CompareArgs, MethodCommand, OutputArgs, PrinciplesArgs, ShortArgs, ShowArgs};
 use crate::output::{self, say};
+use crate::{interrupt, records};
 
-/// The suites that are measured when none is named: those of the central workload.
-const SUITES: [&str; 3] = ["des-cbc", "3des-cbc", "aes-128-cbc"];
+/// Milliseconds for each thing that is compared when nothing else is said.
+const TIME_MS: u64 = 600;
+
+/// The same for the variants of `lab principles`, of which there are many.
+const PRINCIPLES_TIME_MS: u64 = 300;
+
+/// Columns of what is printed where there is no terminal to ask.
+const WIDTH: usize = 120;
+
+/// A method of the registry.
+pub(crate) fn method(command: &MethodCommand) -> anyhow::Result<ExitCode> {
+    let args = &command.args;
+    let options = args.measure.options(TIME_MS, &args.engines, &args.suites);
+    measure(vec![Work::of(command.method, &options)], &options, &args.output, interrupt::watch()?)
+}
+
+/// `ciphermill lab all`.
+pub(crate) fn all(args: &AllArgs) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let options = common.measure.options(TIME_MS, &common.engines, &common.suites);
+    let chosen = |name: &str| args.methods.is_empty() || args.methods.iter().any(|method| method.name == name);
+    let works = METHODS.iter().filter(|method| chosen(method.name)).map(|method| Work::of(method, &options)).collect();
+    measure(works, &options, &common.output, interrupt::watch()?)
+}
 
 /// `ciphermill lab short`.
 pub(crate) fn short(args: &ShortArgs) -> anyhow::Result<ExitCode> {
-    let method = method(args)?;
-    let bar = output::bar(None, "", args.json.is_some());
-    let record = method.run(|what| bar.set_message(what.to_owned()))?;
-    bar.finish_and_clear();
-    if !write_json(args.json.as_deref(), &record)? {
-        print(&record, args)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `ciphermill lab cases`.
-pub(crate) fn cases(args: &CasesArgs) -> anyhow::Result<ExitCode> {
-    let chosen = cases::named(&args.names)?;
-    if args.list {
-        if !write_json(args.json.as_deref(), &chosen)? {
-            list(&chosen)?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let options = cases::Options {
-        kernels: args.kernel.clone(),
-        seed: args.seed,
-        core: args.core,
-        budget: Budget { time: Duration::from_millis(args.time), ..Budget::default() },
-    };
-    let bar = output::bar(None, "", args.json.is_some());
-    let record = cases::run(&chosen, &options, |what| bar.set_message(what.to_owned()))?;
-    bar.finish_and_clear();
-    if !write_json(args.json.as_deref(), &record)? {
-        print_cases(&record)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a record where `--json` says. Returns whether that was standard output, which then carries nothing else.
-pub(crate) fn write_json<T: serde::Serialize>(path: Option<&Path>, record: &T) -> anyhow::Result<bool> {
-    match path {
-        Some(path) if path == Path::new("-") => output::json(record).map(|()| true),
-        Some(path) => {
-            let text = serde_json::to_string_pretty(record)? + "\n";
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(false)
-        }
-        None => Ok(false),
-    }
-}
-
-fn list(chosen: &[Case]) -> anyhow::Result<()> {
-    let mut table = output::table(&["case", "suite", "compared", "must", "aim", "what"], 6);
-    for case in chosen {
-        let goal = |value: f64| match case.figure {
-            Figure::Rate => format!("≥ {value} ×"),
-            Figure::Latency => format!("≤ {value} ×"),
-        };
-        table.add_row([
-            case.name.clone(),
-            case.suite()?.to_string(),
-            case.comparison(),
-            goal(case.must),
-            goal(case.aim),
-            case.about.clone(),
-        ]);
-    }
-    say(table)
-}
-
-fn print_cases(record: &cases::Record) -> anyhow::Result<()> {
-    say(format!("{}, {} cores, {}", record.machine.cpu, record.machine.cores, record.machine.os))?;
-    say("One core; both sides in turns; every output compared with the reference before it is timed.\n")?;
-    let head = [
-        "case",
-        "direction",
-        "kernel",
-        "ns/op",
-        "MB/s",
-        "idle lanes",
-        "compared with",
-        "ns/op",
-        "MB/s",
-        "figure",
-        "must",
-        "aim",
-        "verdict",
-    ];
-    let mut table = output::table(&head, 3);
-    for outcome in &record.outcomes {
-        let other = match outcome.other.engine == outcome.own.engine {
-            true => format!("itself, {} operations", outcome.other.ops),
-            false => outcome.other.engine.clone(),
-        };
-        table.add_row([
-            outcome.case.clone(),
-            outcome.own.direction.clone(),
-            outcome.own.kernel.clone(),
-            format!("{:.1}", outcome.own.ns_per_op),
-            format!("{:.0}", outcome.own.mb_per_s),
-            idle_lanes(&outcome.own),
-            other,
-            format!("{:.1}", outcome.other.ns_per_op),
-            format!("{:.0}", outcome.other.mb_per_s),
-            format!("{:.2} ×", outcome.ratio),
-            format!("{}", outcome.must),
-            format!("{}", outcome.aim),
-            verdict(outcome),
-        ]);
-    }
-    say(table)?;
-    footnotes(&record.machine, &record.skipped, record.outcomes.iter().any(Outcome::is_noisy))
-}
-
-/// The share of idle lanes, where an engine counts them.
-fn idle_lanes(row: &Row) -> String {
-    row.idle_lanes.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
-}
-
-fn verdict(outcome: &Outcome) -> String {
-    let word = match outcome.verdict {
-        Verdict::Aim => "aim reached",
-        Verdict::Must => "reached",
-        Verdict::Missed => "missed",
-    };
-    format!("{word}{}", if outcome.is_noisy() { ", noisy" } else { "" })
-}
-
-/// What a reader of a table has to know: what is missing, what is noisy, what kind of build it was.
-fn footnotes(machine: &Machine, skipped: &[Skipped], noisy: bool) -> anyhow::Result<()> {
-    for skipped in skipped {
-        say(format!("not measured: {} {} on {}: {}", skipped.suite, skipped.direction, skipped.engine, skipped.why))?;
-    }
-    if noisy {
-        say("Rows marked noisy should not be quoted: give a longer --time, a --core, a quieter machine.")?;
-    }
-    if !machine.optimised {
-        say("This is a debug build; its figures mean nothing.")?;
-    }
-    Ok(())
-}
-
-fn method(args: &ShortArgs) -> anyhow::Result<Short> {
-    let suites = if args.suites.is_empty() {
-        SUITES.iter().map(|name| name.parse::<Suite>()).collect::<Result<_, _>>()?
-    } else {
-        args.suites.clone()
-    };
-    let directions = match args.directions.is_empty() {
-        true => vec![Direction::Encrypt, Direction::Decrypt],
-        false => args.directions.clone(),
-    };
-    let engines = match args.engines.is_empty() {
-        true => ciphermill_lab::engines::names().into_iter().map(str::to_owned).collect(),
-        false => args.engines.clone(),
-    };
+    let options = args.measure.options(TIME_MS, &args.engines, &args.suites);
+    let usual = Parameters::default();
     let parameters = Parameters {
-        ops: args.ops,
+        ops: args.ops.unwrap_or(if options.quick { Short::QUICK_OPS } else { usual.ops }),
         keys: args.keys,
         len_min: args.len.0,
         len_max: args.len.1,
         aad_len: args.aad,
         shared_aad: args.shared_aad,
-        seed: args.seed,
+        seed: options.seed,
     };
-    let budget = Budget { time: Duration::from_millis(args.time), ..Budget::default() };
-    Ok(Short { suites, directions, engines, kernels: args.kernel.clone(), parameters, core: args.core, budget })
+    let short = Short {
+        suites: args.suites.clone(),
+        directions: args.directions.clone(),
+        engines: args.engines.clone(),
+        kernels: args.kernel.clone(),
+        parameters,
+        core: options.core,
+        budget: options.budget,
+    };
+    let work = Work { name: "short", run: Box::new(|progress| short.section(progress)) };
+    measure(vec![work], &options, &args.output, interrupt::watch()?)
 }
 
-fn print(record: &Record, args: &ShortArgs) -> anyhow::Result<()> {
-    let machine = &record.machine;
-    say(format!("{}, {} cores, {}", machine.cpu, machine.cores, machine.os))?;
-    say(format!(
-        "{} operations of {}..{} bytes, {} keys, a fresh IV each; one core; outputs verified\n",
-        args.ops, args.len.0, args.len.1, args.keys
-    ))?;
-    let head = ["suite", "direction", "engine", "kernel", "ns/op", "MB/s", "against slowest", "idle lanes", "spread"];
-    let mut table = output::table(&head, 4);
-    for row in &record.rows {
-        let same = |other: &&Row| other.suite == row.suite && other.direction == row.direction;
-        let slowest = record.rows.iter().filter(same).map(|other| other.ns_per_op).fold(row.ns_per_op, f64::max);
-        let noisy = if row.spread > SPREAD_QUOTABLE_MAX { " noisy" } else { "" };
-        table.add_row([
-            row.suite.clone(),
-            row.direction.clone(),
-            row.engine.clone(),
-            row.kernel.clone(),
-            format!("{:.1}", row.ns_per_op),
-            format!("{:.0}", row.mb_per_s),
-            format!("{:.1} ×", slowest / row.ns_per_op),
-            idle_lanes(row),
-            format!("{:.1} %{noisy}", row.spread * 100.0),
-        ]);
+/// `ciphermill lab principles`.
+pub(crate) fn principles(args: &PrinciplesArgs) -> anyhow::Result<ExitCode> {
+    let none: &[Suite] = &[];
+    let options = args.measure.options(PRINCIPLES_TIME_MS, &[], none);
+    let stop = interrupt::watch()?;
+    let own = principles::Options {
+        algorithms: principles::named(&args.algorithms)?,
+        len: args.len,
+        seed: options.seed,
+        budget: options.budget,
+        stop: &stop,
+    };
+    let core = options.core;
+    let work = Work { name: "principles", run: Box::new(|progress| principles::section(&own, core, progress)) };
+    measure(vec![work], &options, &args.output, Arc::clone(&stop))
+}
+
+/// `ciphermill lab show`.
+pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    let record = records::read(&args.record)?;
+    let report = args.html.as_deref();
+    if let Some(path) = report {
+        records::write(path, &html(&record))?;
     }
-    say(table)?;
-    let noisy = record.rows.iter().any(|row| row.spread > SPREAD_QUOTABLE_MAX);
-    footnotes(machine, &record.skipped, noisy)
+    if !report.is_some_and(records::is_stdout) {
+        say(format!("{}\n", head(&record)))?;
+        record.sections.iter().try_for_each(|section| say(shown(section)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `ciphermill lab compare`.
+pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let (before, after) = (records::read(&args.before)?, records::read(&args.after)?);
+    let record = differences(&before, &after).record(&command_line());
+    let outputs = Outputs { json: args.json.clone(), html: args.html.clone(), save: None };
+    outputs.write(&record)?;
+    if !outputs.takes_stdout() {
+        record.sections.iter().try_for_each(|section| say(shown(section)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the work and does with the record what was asked.
+fn measure(
+    works: Vec<Work<'_>>,
+    options: &Options,
+    output: &OutputArgs,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<ExitCode> {
+    let outputs = Outputs { json: output.json.clone(), html: output.html.clone(), save: output.save.clone() };
+    outputs.probe()?;
+    let alone = works.len() == 1;
+    let quiet = outputs.takes_stdout();
+    let bar = output::steps(works.len(), quiet);
+    if !quiet {
+        say(format!("{}\n", heading(&Machine::here())))?;
+    }
+    let mut screen = Screen { bar, stop, quiet, alone, error: None };
+    let recorded = record(works, options, command_line(), &mut screen);
+    screen.bar.finish_and_clear();
+    if let Some(error) = screen.error.take() {
+        outputs.write(&recorded.record)?;
+        return Err(error);
+    }
+    conclude(recorded, &outputs, alone)
+}
+
+/// Shows the end, writes the record, and finds the exit code.
+fn conclude(recorded: Recorded, outputs: &Outputs, alone: bool) -> anyhow::Result<ExitCode> {
+    let Recorded { record, mut failed, interrupted } = recorded;
+    if alone && !failed.is_empty() {
+        return Err(failed.remove(0).1.into());
+    }
+    if interrupted && record.sections.iter().all(|section| section.measurements.is_empty()) {
+        anyhow::bail!("interrupted before anything was measured; nothing is written");
+    }
+    if !outputs.takes_stdout() {
+        say(head(&record))?;
+    }
+    outputs.write(&record)?;
+    for (name, error) in &failed {
+        eprintln!("ciphermill: {name}: {error}");
+    }
+    if interrupted {
+        let kept = if outputs.any() { "what was measured until then is written" } else { "nothing was to be written" };
+        anyhow::bail!("interrupted; {kept}");
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What goes on while methods measure: a bar on the terminal, and each section as soon as it is there.
+struct Screen {
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+    quiet: bool,
+    /// The only method that runs; its failure is told once, at the end.
+    alone: bool,
+    /// Why nothing can be printed any more.
+    error: Option<anyhow::Error>,
+}
+
+impl Listener for Screen {
+    fn measuring(&mut self, method: &str, what: &str) -> Result<(), LabError> {
+        self.bar.set_message(format!("{method}: {what}"));
+        if self.stop.load(Ordering::Relaxed) || self.error.is_some() { Err(LabError::Interrupted) } else { Ok(()) }
+    }
+
+    fn ended(&mut self, section: &Section) {
+        self.bar.inc(1);
+        let told = self.quiet || (self.alone && section.measurements.is_empty());
+        if !told && self.error.is_none() {
+            self.error = self.bar.suspend(|| say(shown(section))).err();
+        }
+    }
+}
+
+/// Where a record goes besides the terminal.
+struct Outputs {
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+    save: Option<PathBuf>,
+}
+
+impl Outputs {
+    fn any(&self) -> bool {
+        self.json.is_some() || self.html.is_some() || self.save.is_some()
+    }
+
+    /// Whether standard output carries a file, and therefore nothing else.
+    fn takes_stdout(&self) -> bool {
+        [&self.json, &self.html].into_iter().flatten().any(|path| records::is_stdout(path))
+    }
+
+    /// Finds out that everything can be written before anything is measured.
+    fn probe(&self) -> anyhow::Result<()> {
+        let both = [&self.json, &self.html].into_iter().flatten().filter(|path| records::is_stdout(path)).count();
+        anyhow::ensure!(both < 2, "--json and --html cannot both go to standard output");
+        for path in [&self.json, &self.html].into_iter().flatten() {
+            records::probe(path)?;
+        }
+        if let Some(folder) = &self.save {
+            records::probe(&records::machine_folder(folder, &Machine::here())?.join("record"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the record. When one of the files fails the others are written all the same.
+    fn write(&self, record: &Record) -> anyhow::Result<()> {
+        let text = record.to_json()?;
+        let kept = self.save.as_ref().map(|folder| records::save(folder, record, &text));
+        let json = self.json.as_ref().map(|path| records::write(path, &text));
+        let report = self.html.as_ref().map(|path| records::write(path, &html(record)));
+        let written = [json, report].into_iter().flatten().collect::<anyhow::Result<Vec<()>>>();
+        if let Some(path) = kept.transpose()? {
+            eprintln!("kept in {}", path.display());
+        }
+        written.map(drop)
+    }
+}
+
+/// The machine, in a line.
+fn heading(machine: &Machine) -> String {
+    format!("{}, {} cores, {}; ciphermill {}", machine.cpu, machine.cores, machine.os, machine.ciphermill)
+}
+
+/// A section for this terminal.
+fn shown(section: &Section) -> String {
+    let (width, colours) = paper();
+    terminal(section, width, colours)
+}
+
+/// The record's head for this terminal: the machine, what happened to it, and whether the figures may be quoted.
+fn head(record: &Record) -> String {
+    let (width, colours) = paper();
+    terminal_head(record, width, colours).trim_end().to_owned()
+}
+
+/// Columns of standard output, and whether it shows colours.
+fn paper() -> (usize, bool) {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    match io::stdout().is_terminal() {
+        true => (crossterm::terminal::size().map_or(WIDTH, |(columns, _)| usize::from(columns)), !plain),
+        false => (WIDTH, false),
+    }
+}
+
+/// The command line that this program was started with.
+fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    std::iter::once("ciphermill".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("--suite=aes-128-cbc+hmac-sha1"), "--suite=aes-128-cbc+hmac-sha1");
+        assert_eq!(quoted("my file"), "'my file'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

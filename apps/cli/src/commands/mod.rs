@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub(crate) mod cases;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod engines;
@@ -7,8 +8,8 @@ pub(crate) mod explain;
 pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod manual;
-pub(crate) mod principles;
 pub(crate) mod protect;
+pub(crate) mod readme;
 pub(crate) mod router;
 pub(crate) mod selftest;
 pub(crate) mod top;

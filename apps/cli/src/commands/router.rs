@@ -7,7 +7,7 @@ use ciphermill_lab::router::{self, Figure, Goal, Record};
 use ciphermill_lab::timing::Budget;
 use ciphermill_report::SPREAD_QUOTABLE_MAX;
 
-use super::lab::write_json;
+use super::cases::write_json;
 use crate::args::RouterArgs;
 use crate::output::{self, say};
 

@@ -8,7 +8,9 @@ use crate::{Place, json};
 fn help_teaches_by_example() {
     let place = Place::new();
     assert!(place.ok(["--help"]).contains("Examples:"));
-    for command in ["protect", "unprotect", "keys generate", "lab short", "tune", "explain", "completions"] {
+    let lab = ["lab all", "lab short", "lab show", "lab compare", "lab readme"];
+    let commands = ["protect", "unprotect", "keys generate", "tune", "explain", "completions"];
+    for command in commands.into_iter().chain(lab) {
         let args = command.split(' ').chain(["--help"]);
         assert!(place.ok(args).contains("Examples:"), "{command}");
     }
@@ -34,7 +36,7 @@ fn completions_and_manual_pages_are_written() {
     place.ok(["man", "--out", "pages"]);
     assert!(place.has("pages/ciphermill.1"));
     assert!(place.has("pages/ciphermill-protect.1"));
-    assert!(place.has("pages/ciphermill-lab-short.1"));
+    assert!(place.has("pages/ciphermill-lab-short.1") && place.has("pages/ciphermill-lab-all.1"));
 }
 
 #[test]

@@ -1,0 +1,401 @@
+//! What can be said to `lab`: every method of the registry, and what is done with their records.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ciphermill_contract::{Direction, Suite};
+use ciphermill_lab::method::{METHODS, Method, Options};
+use ciphermill_lab::timing::Budget;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
+
+use super::parse_range;
+
+/// Methods with arguments of their own.
+const OWN_ARGUMENTS: [&str; 2] = ["short", "principles"];
+
+/// What is told below the options of a method: the source, what the options mean to it, examples.
+const HELP: &[(&str, &str)] = &[
+    (
+        "driver",
+        "\
+Measured: chunks handed over one at a time (the next when the last is done) against all at once; polled
+against woken; the same chunk again and again against unique ones; one key or many; checking off, after the
+timer, or inside it. Says which of these moves the result, and by what factor. Source: Understanding Crypto
+Performance in Embedded Systems (Freescale), part 2.",
+    ),
+    (
+        "ladder",
+        "\
+Measured: the paper's eight experiments, each a real configuration: from one request an operation across a
+process boundary to batches in shared memory, then lanes and a ring. Throughput against operations a batch,
+beside the paper's points, with the overhead of each rung as C1, C2 and C3. Source: Lindemann and Smith,
+Improving DES Coprocessor Throughput for Short Operations, experiments 1 to 8.",
+    ),
+    (
+        "breakeven",
+        "\
+Measured: every engine over sizes of blocks and batches; where one overtakes another; a table in the style of
+`openssl speed`. Source: Schuba, Transparent Multi-core Cryptographic Support on Niagara CMT Processors.",
+    ),
+    (
+        "peaks",
+        "\
+Measured: the highest rate of every algorithm on one and on all threads, beside the paper's table and beside
+the peers. Source: Schuba, Transparent Multi-core Cryptographic Support on Niagara CMT Processors.",
+    ),
+    (
+        "overhead",
+        "\
+Measured: the mill against its engine called directly; many applications at once; what is left to an unrelated
+program. Source: Keromytis, Wright and de Raadt, The Design of the OpenBSD Cryptographic Framework.",
+    ),
+];
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    #[command(flatten)]
+    Method(MethodCommand),
+    /// Short operations, each with its own key and IV; engines and peers in the same loop.
+    Short(ShortArgs),
+    /// The optimisation principles of a network processor's paper on this machine, beside its figures.
+    Principles(PrinciplesArgs),
+    /// Every method, one after the other, as one record.
+    All(AllArgs),
+    /// Show a record.
+    Show(ShowArgs),
+    /// What changed from one record to another.
+    Compare(CompareArgs),
+    /// Write the performance section of a README from a record.
+    Readme(ReadmeArgs),
+    /// Named measurements of the lanes engine, each with a goal and something to compare with in the same loop.
+    Cases(CasesArgs),
+    /// What the mill costs around an engine, and whether its router does what it promises.
+    Router(RouterArgs),
+}
+
+/// A method of the registry that has no arguments of its own.
+#[derive(Debug)]
+pub(crate) struct MethodCommand {
+    pub method: &'static Method,
+    pub args: MethodArgs,
+}
+
+fn methods() -> impl Iterator<Item = &'static Method> {
+    METHODS.iter().filter(|method| !OWN_ARGUMENTS.contains(&method.name))
+}
+
+impl MethodCommand {
+    fn command(method: &Method) -> Command {
+        let about = HELP.iter().find(|(name, _)| *name == method.name).map_or("", |(_, text)| text);
+        let gap = if about.is_empty() { "" } else { "\n\n" };
+        let name = method.name;
+        let examples = format!(
+            "{about}{gap}\
+Examples:
+  ciphermill lab {name} --quick
+  ciphermill lab {name} --core 1 --html {name}.html
+  ciphermill lab {name} --engine lanes --engine openssl-context --time 1000 --json -"
+        );
+        MethodArgs::augment_args(Command::new(name).about(method.about).after_help(examples))
+    }
+}
+
+impl FromArgMatches for MethodCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<MethodCommand, clap::Error> {
+        let unknown = || clap::Error::raw(ErrorKind::InvalidSubcommand, "no such method of the lab\n");
+        let (name, own) = matches.subcommand().ok_or_else(unknown)?;
+        let method = methods().find(|method| method.name == name).ok_or_else(unknown)?;
+        Ok(MethodCommand { method, args: MethodArgs::from_arg_matches(own)? })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = MethodCommand::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for MethodCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        methods().fold(command, |command, method| command.subcommand(MethodCommand::command(method)))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        MethodCommand::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        methods().any(|method| method.name == name)
+    }
+}
+
+/// How to measure, for every method.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    /// Fewer sizes and shorter timings: to see what comes, not to quote.
+    #[arg(long)]
+    pub quick: bool,
+    /// Pin the measuring thread to this core.
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<usize>,
+    /// Where the random workload starts.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Milliseconds of measuring for each thing that is compared [default: the method's own, with --quick a tenth].
+    #[arg(long, value_name = "MS")]
+    pub time: Option<u64>,
+}
+
+/// Where the record goes besides the terminal.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Write the record as JSON to this file; `-`, or no file, for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Write a report to look at to this file: plots, tables, conclusions.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Keep the record in this folder, as MACHINE/DATE.json [without a folder: lab/records].
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "lab/records", value_hint = ValueHint::DirPath)]
+    pub save: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MethodArgs {
+    /// An engine or peer, as `lab short` knows them; may be given many times [default: the method's own choice].
+    #[arg(long = "engine", value_name = "ENGINE")]
+    pub engines: Vec<String>,
+    /// A suite; may be given many times [default: the method's own choice].
+    #[arg(long = "suite", value_name = "SUITE")]
+    pub suites: Vec<Suite>,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A method that fails does not take the others' results with it: the record says what failed, and the exit code
+is 1. Ctrl-C ends the measuring; what was measured until then is shown, written and kept all the same.
+
+Examples:
+  ciphermill lab all --quick
+  ciphermill lab all --core 1 --save --html report.html
+  ciphermill lab all --method short --method principles --json before.json")]
+pub(crate) struct AllArgs {
+    /// Only this method; may be given many times [default: all].
+    #[arg(long = "method", value_name = "METHOD", value_parser = parse_method)]
+    pub methods: Vec<&'static Method>,
+    #[command(flatten)]
+    pub common: MethodArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ciphermill lab show record.json
+  ciphermill lab show record.json --html report.html")]
+pub(crate) struct ShowArgs {
+    /// The record, as --json or --save wrote it.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub record: PathBuf,
+    /// Write a report to look at to this file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Differences within the spread of either figure are no differences. Figures of different machines are
+compared too, and it is said that the machines differ.
+
+Examples:
+  ciphermill lab all --method short --json before.json
+  ciphermill lab all --method short --json after.json
+  ciphermill lab compare before.json after.json --html changes.html")]
+pub(crate) struct CompareArgs {
+    /// The record before.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+    /// The record after.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
+    /// Write the comparison as JSON to this file; `-`, or no file, for standard output.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+    /// Write the comparison as a report to look at to this file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Replaces what stands between the lines `<!-- performance: begin -->` and `<!-- performance: end -->`.
+
+Examples:
+  ciphermill lab all --core 1 --save
+  ciphermill lab readme lab/records/my-machine/2026-01-31.json
+  ciphermill lab readme lab/records/my-machine/2026-01-31.json --check")]
+pub(crate) struct ReadmeArgs {
+    /// The record, as --save wrote it. Its path is named in the section as it is given here.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub record: PathBuf,
+    /// The file that has the section.
+    #[arg(long, default_value = "README.md", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Write nothing; fail when the section is not what the record makes.
+    #[arg(long)]
+    pub check: bool,
+}
+
+impl MeasureArgs {
+    /// What methods are asked; `usual_ms` is the time for each thing that is compared when none is given.
+    pub(crate) fn options(&self, usual_ms: u64, engines: &[String], suites: &[Suite]) -> Options {
+        Options {
+            quick: self.quick,
+            core: self.core,
+            seed: self.seed,
+            engines: engines.to_vec(),
+            suites: suites.to_vec(),
+            budget: self.budget(usual_ms),
+        }
+    }
+
+    /// The time for each thing that is compared.
+    pub(crate) fn budget(&self, usual_ms: u64) -> Budget {
+        let usual = Budget::default();
+        let (default_ms, rounds_min) = if self.quick { (usual_ms / 10, 5) } else { (usual_ms, usual.rounds_min) };
+        Budget { time: Duration::from_millis(self.time.unwrap_or(default_ms)), rounds_min, ..usual }
+    }
+}
+
+fn parse_method(name: &str) -> Result<&'static Method, String> {
+    METHODS.iter().find(|method| method.name == name).ok_or_else(|| {
+        let known: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
+        format!("there are {}", known.join(", "))
+    })
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Measured: the mill's asynchronous path against its engine called directly; a stream of batches over two cores; single
+operations of many tasks and of one; how fast routes follow an engine that becomes slower; what is left to another
+program. Method: Keromytis, Wright and de Raadt, The Design of the OpenBSD Cryptographic Framework.
+
+Examples:
+  ciphermill lab router
+  ciphermill lab router tasks alone --time 1000 --json -")]
+pub(crate) struct RouterArgs {
+    /// What is measured: decide, engine, cores, tasks, threads, alone, following, share [default: all].
+    #[arg(value_name = "WHAT")]
+    pub names: Vec<String>,
+    /// Milliseconds of measuring for each side of a comparison.
+    #[arg(long, default_value_t = 400, value_name = "MS")]
+    pub time: u64,
+    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Algorithms: blowfish, khufu, khafre, rc4, seal, md5. Each is written in the paper's variants (unoptimised,
+computation oriented, latency hiding, thread parallel M1 and M2, helper thread) and with many messages in one
+thread (lanes). The variants take turns, and must agree before they are timed. Paper: Tan et al.,
+Optimization and Benchmark of Cryptographic Algorithms on Network Processors (Intel IXP1200).
+
+Examples:
+  ciphermill lab principles
+  ciphermill lab principles --algorithm rc4 --algorithm md5 --len 64
+  ciphermill lab principles --time 1000 --json")]
+pub(crate) struct PrinciplesArgs {
+    /// An algorithm; may be given many times [default: all].
+    #[arg(long = "algorithm", value_name = "NAME")]
+    pub algorithms: Vec<String>,
+    /// Bytes of each message.
+    #[arg(long, default_value_t = 1024, value_name = "BYTES")]
+    pub len: usize,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ciphermill lab cases --list
+  ciphermill lab cases
+  ciphermill lab cases 3des-cbc-short ff1-column --core 1
+  ciphermill lab cases aes-128-cbc-short-encrypt --kernel aes=vaes256 --json -")]
+pub(crate) struct CasesArgs {
+    /// The cases' names [default: all].
+    #[arg(value_name = "CASE")]
+    pub names: Vec<String>,
+    /// List the cases instead of measuring them.
+    #[arg(long, conflicts_with_all = ["kernel", "core", "time"])]
+    pub list: bool,
+    /// A kernel that the lanes engine must run: `avx2` in every family that has it, `des=avx2` in one; may be given many
+    /// times.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Vec<String>,
+    /// Pin the measuring thread to this core.
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<usize>,
+    /// Where the random operations start.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Milliseconds of measuring for each side of a case.
+    #[arg(long, default_value_t = 600, value_name = "MS")]
+    pub time: u64,
+    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every
+operation), openssl-context (a context kept for every key), ipsec-mb (bursts), rustcrypto (aes-siv and
+fpe). Every output is compared with the reference before it is timed.
+
+Examples:
+  ciphermill lab short
+  ciphermill lab short --suite 3des-cbc --suite aes-128-gcm --len 16..64 --json -
+  ciphermill lab short --suite 3des-cbc --engine lanes --engine lanes:des=avx2 --engine ipsec-mb
+  ciphermill lab short --suite hmac-sha1 --engine library --engine ipsec-mb --keys 1000 --core 1")]
+pub(crate) struct ShortArgs {
+    /// A suite; may be given many times [default: des-cbc, 3des-cbc, aes-128-cbc].
+    #[arg(long = "suite", value_name = "SUITE")]
+    pub suites: Vec<Suite>,
+    /// A direction; may be given many times [default: both].
+    #[arg(long = "direction", value_name = "DIRECTION")]
+    pub directions: Vec<Direction>,
+    /// An engine or peer; may be given many times [default: all].
+    #[arg(long = "engine", value_name = "ENGINE")]
+    pub engines: Vec<String>,
+    /// A kernel that engines with a choice must run: `avx2` in every family that has it, `des=avx2` in one; may be given
+    /// many times.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Vec<String>,
+    /// Operations in a run [default: 50000, with --quick 10000].
+    #[arg(long, value_name = "N")]
+    pub ops: Option<usize>,
+    /// Keys that operations draw from.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub keys: usize,
+    /// Input lengths in bytes, uniform between both, rounded up to whole blocks.
+    #[arg(long, default_value = "8..80", value_name = "MIN..MAX", value_parser = parse_range)]
+    pub len: (usize, usize),
+    /// Bytes of additional data where a suite takes any number.
+    #[arg(long, default_value_t = 12, value_name = "BYTES")]
+    pub aad: usize,
+    /// All operations share one place of additional data, as a column's values share its name.
+    #[arg(long)]
+    pub shared_aad: bool,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
