@@ -2,11 +2,12 @@
 //!
 //! `layers` compares the dependencies of the workspace with the floors, `tidy` reads every source file for the
 //! habits that a compiler does not enforce, `docs` follows the paths and links that the documents name,
-//! `sboxes` searches for the networks of the DES S-boxes.
+//! `sboxes` searches for the networks of the DES S-boxes, `kernels` generates constants and networks for the device.
 #![forbid(unsafe_code)]
 
 mod docs;
 mod files;
+mod kernels;
 mod layers;
 mod sboxes;
 mod tidy;
@@ -21,7 +22,8 @@ usage: cargo xtask COMMAND
   tidy [--update]   sizes, leftovers, unsafe code, dead files; --update lowers the ratchet, never raises it
   docs              paths in ARCHITECTURE.md and links between the documents resolve
   sboxes [--seconds N] [--seed N] [--threads N] [--family ternary|binary]
-                    search for smaller networks of the DES S-boxes (build with --release), write the generated file";
+                    search for smaller networks of the DES S-boxes (build with --release), write the generated file
+  kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         ["tidy", "--update"] => tidy::run(tidy::Ratcheting::Lower),
         ["docs"] => docs::run(),
         ["sboxes", options @ ..] => sboxes::run(options),
+        ["kernels"] => kernels::run(false),
+        ["kernels", "--check"] => kernels::run(true),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -20,6 +20,7 @@ use rules::{Allowance, RustFile};
 /// entry whose crate holds none is a finding.
 const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("core/memory", "locked, guarded and mapped memory"),
+    ("engines/gpu", "calls into OpenCL and CUDA"),
     ("engines/lanes", "vector instructions, and lanes that lie scattered over an arena"),
     ("engines/library", "calls into AWS-LC"),
     ("lab/peers", "calls into OpenSSL and ipsec-mb"),
@@ -33,7 +34,7 @@ const TEST_CRATES: &[&str] = &["engines/conformance"];
 const SILENT_DEPENDENCIES: &[(&str, &str, &str)] = &[];
 
 /// Kinds of text files, besides Rust, whose white space is checked; vector data stay as their source has them.
-const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".h", ".sh", ".py", "Makefile", ".ci/run"];
+const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".h", ".cl", ".sh", ".py", "Makefile", ".ci/run"];
 
 /// What to do with a ratchet that stands higher than the code needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
