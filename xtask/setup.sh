@@ -118,6 +118,33 @@ if [ "$asked" = tests ] && ! has_browser; then
     fi
 fi
 
+has_pocl() {
+    # OpenCL finds its devices' libraries in this folder; PoCL is the one that runs kernels on the processor.
+    ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1
+}
+
+# Optional: the GPU engine's kernels are tested on the processor. Without PoCL those tests say that they were not run.
+if [ "$asked" = tests ] && ! has_pocl; then
+    without="the GPU engine's kernels will not be tested (install pocl-opencl-icd and ocl-icd-libopencl1)"
+    if [ "$(id -u)" = 0 ]; then
+        as_root="env"
+    elif command -v sudo >/dev/null 2>&1; then
+        as_root="sudo env"
+    else
+        as_root=""
+    fi
+    if ! command -v apt-get >/dev/null 2>&1 || [ -z "$as_root" ]; then
+        echo "setup: there is no PoCL and no way to install it: $without" >&2
+    else
+        echo "setup: installing PoCL, for the tests of the GPU engine"
+        if ! $as_root apt-get update -q ||
+            ! $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+                pocl-opencl-icd ocl-icd-libopencl1; then
+            echo "setup: installing PoCL failed: $without" >&2
+        fi
+    fi
+fi
+
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: there is no cargo. Install a Rust toolchain, for example by" >&2
     echo "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2

@@ -1,0 +1,100 @@
+//! What a runtime has to offer: a device, and streams on it. The engine knows nothing else of OpenCL and CUDA.
+
+use core::ops::Range;
+
+use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::{Error, Exhausted};
+
+use crate::engine::NAME;
+use crate::program::Program;
+
+/// Work items of a group, on every device: the DES kernels lay out local memory for as many.
+pub(crate) const GROUP: usize = 64;
+
+/// Bytes of prepared keys that a device holds.
+pub(crate) const KEYS_LEN_MAX: usize = 64 << 20;
+
+/// Why a device did not do what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A call failed with the runtime's own code: the device is lost, out of memory, or does not take the kernels.
+    Call(i64),
+    /// There is no such runtime or device here.
+    Absent,
+    /// The keys' memory is full.
+    KeysFull,
+}
+
+pub(crate) type Result<T> = core::result::Result<T, Trouble>;
+
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::Call(code) => Error::fault(NAME, FaultKind::Call(code)),
+            Trouble::Absent => Error::fault(NAME, FaultKind::Unavailable),
+            Trouble::KeysFull => Error::Exhausted(Exhausted {
+                limit: "KEYS_LEN_MAX",
+                value: KEYS_LEN_MAX as u64,
+                asked: KEYS_LEN_MAX as u64 + 1,
+            }),
+        }
+    }
+}
+
+/// What is known of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Description {
+    /// `opencl` or `cuda`.
+    pub(crate) runtime: &'static str,
+    /// Device, driver and their versions in words.
+    pub(crate) words: String,
+}
+
+/// One kernel launch over a packed batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The program that the kernel is part of.
+    pub(crate) program: Program,
+    /// The kernel's name within it.
+    pub(crate) kernel: &'static str,
+    /// Groups of [`GROUP`] work items.
+    pub(crate) groups: usize,
+    /// Bytes of the staging buffer that are copied in, from its start.
+    pub(crate) input_len: usize,
+    /// Bytes of it that are copied out.
+    pub(crate) output: Range<usize>,
+}
+
+/// A device whose programs have been built, with its memory for prepared keys.
+pub(crate) trait Device: Send + Sync {
+    /// What it is.
+    fn description(&self) -> &Description;
+
+    /// Opens a stream.
+    fn stream(&self) -> Result<Box<dyn Stream>>;
+
+    /// Writes a prepared key, or several that lie one behind the other; they are there on return.
+    fn write_keys(&self, at: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Overwrites prepared keys with zeros; they are gone on return.
+    fn wipe_keys(&self, at: usize, len: usize) -> Result<()>;
+}
+
+/// A line of work on a device: copy in, compute, copy out, wipe, in this order. One launch at a time; several streams
+/// overlap.
+pub(crate) trait Stream: Send {
+    /// The staging buffer with room for `len` bytes. What is in there is zero or of no meaning. Nothing may be under way.
+    fn staging(&mut self, len: usize) -> Result<&mut [u8]>;
+
+    /// Sets off a launch and returns at once. What is on the device is wiped behind it.
+    fn start(&mut self, launch: &Launch) -> Result<()>;
+
+    /// Whether the launch has ended, well or not. True when nothing is under way.
+    fn is_done(&mut self) -> bool;
+
+    /// Waits for the launch and gives the staging buffer with its output.
+    fn finish(&mut self) -> Result<&[u8]>;
+
+    /// Wipes the staging buffer, as far as it was used.
+    fn wipe(&mut self);
+}

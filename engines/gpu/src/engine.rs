@@ -1,0 +1,93 @@
+//! The engine itself: its name, how it is opened, its queues.
+
+use std::sync::Arc;
+
+use ciphermill_contract::engine::Kernel;
+use ciphermill_contract::{
+    Capability, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, PreparedKey, QueueHint, Refusal,
+    Result, Suite,
+};
+
+use crate::device::Device;
+use crate::keys::KeyTable;
+use crate::pipeline::{Queue, SLOTS_MAX};
+use crate::{CAPABILITIES, opencl, prepare};
+
+/// The name under which mills, policies and records know this engine.
+pub(crate) const NAME: &str = "gpu";
+
+/// The GPU engine on one device. Prepared keys may be used by any number of its queues at the same time; a queue keeps
+/// several shares of a batch in flight.
+pub struct Gpu {
+    info: EngineInfo,
+    device: Arc<dyn Device>,
+    table: Arc<KeyTable>,
+}
+
+impl Gpu {
+    /// Opens the best device of this machine that is not software.
+    ///
+    /// # Errors
+    /// `EngineFault`: `Unavailable` where there is none, `Call` when the runtime fails.
+    pub fn new() -> Result<Gpu> {
+        Gpu::on(opencl::open(opencl::Wanted::Hardware)?)
+    }
+
+    /// Opens a device by name: `opencl` for the first that is not software, `pocl` for the processor itself through
+    /// PoCL, which is for tests.
+    ///
+    /// # Errors
+    /// As [`Gpu::new`]; `Refused` with `EngineUnavailable` for another name.
+    pub fn open(name: &str) -> Result<Gpu> {
+        match name {
+            "opencl" => Gpu::on(opencl::open(opencl::Wanted::Hardware)?),
+            "pocl" => Gpu::on(opencl::open(opencl::Wanted::Software)?),
+            _ => Err(Error::Refused(Refusal::EngineUnavailable(format!("{NAME}:{name}")))),
+        }
+    }
+
+    fn on(device: Arc<dyn Device>) -> Result<Gpu> {
+        let description = device.description();
+        tracing::debug!(runtime = description.runtime, device = %description.words, "gpu: device opened");
+        let kernel = |family| Kernel { family, name: description.runtime.to_owned() };
+        let info = EngineInfo {
+            name: NAME,
+            kind: EngineKind::Gpu,
+            version: description.words.clone(),
+            parallelism: SLOTS_MAX,
+            kernels: ["aes", "des", "hash"].map(kernel).into(),
+        };
+        let table = Arc::new(KeyTable::new(Arc::clone(&device)));
+        Ok(Gpu { info, device, table })
+    }
+}
+
+impl core::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Gpu").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Engine for Gpu {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn capabilities(&self) -> &[Capability] {
+        CAPABILITIES
+    }
+
+    fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+        let unavailable = || Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
+        self.prepare_many(&[*key], suite).pop().unwrap_or_else(unavailable)
+    }
+
+    /// Keys are put on the device together, in one copy.
+    fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
+        prepare::prepare_many(&self.table, keys, suite)
+    }
+
+    fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
+        Ok(Box::new(Queue::new(Arc::clone(&self.device))))
+    }
+}

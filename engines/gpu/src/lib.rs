@@ -1,0 +1,26 @@
+//! The GPU engine: a look-aside accelerator. It sits across a bus, far away and fast, and is worth it only in batches.
+//!
+//! One kernel source (`kernels/`) runs through two runtimes, OpenCL and CUDA, both loaded when the engine is opened:
+//! nothing is needed to build it, and a machine without a device gets an error instead of an engine. A batch is packed
+//! into a staging buffer ([`pack`]), copied in, worked on and copied out, several pieces of it in flight at a time
+//! ([`pipeline`]). Prepared keys are resident on the device and wiped there when they are dropped ([`keys`]).
+//!
+//! Software devices, such as PoCL on the processor, run the same kernels for tests. They are opened by name only.
+
+mod aes;
+mod capabilities;
+mod des;
+mod device;
+mod engine;
+mod hash;
+mod keys;
+mod opencl;
+mod pack;
+mod pipeline;
+mod prepare;
+mod program;
+mod select;
+
+pub use capabilities::CAPABILITIES;
+pub use engine::Gpu;
+pub use program::{PROGRAMS, Program};

@@ -1,0 +1,238 @@
+//! A batch taken apart into messages, and messages packed as the kernels read them (`kernels/batch.h`).
+
+use ciphermill_contract::key::SuiteName;
+use ciphermill_contract::{CheckedBatch, OpStatus};
+
+use crate::device::GROUP;
+use crate::device::Launch;
+use crate::keys::Prepared;
+use crate::select::{Parts, Plan};
+
+/// Words before the first array; must agree with `HEAD_WORDS`.
+const HEAD_WORDS: usize = 32;
+
+/// Where a digest's initial state begins in the head; must agree with `HEAD_STATE`.
+const HEAD_STATE: usize = 16;
+
+/// Bytes of a part of a long message.
+const PART_LEN: usize = 1024;
+
+/// One message for the device: an operation, or a part of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// The operation's index in the batch.
+    pub(crate) op: u32,
+    /// Where in the operation's input it begins.
+    from: u32,
+    pub(crate) len: u32,
+    /// Where its key lies on the device, in words.
+    key: u32,
+    iv: [u8; 16],
+}
+
+/// How a run of pieces lies in the staging buffer; offsets and lengths in bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Bytes from one piece's data to the next when all are alike; else there is an index.
+    stride: Option<usize>,
+    keys_at: usize,
+    ivs_at: usize,
+    data_at: usize,
+    tags_at: usize,
+    /// Bytes in all.
+    pub(crate) len: usize,
+}
+
+/// Takes the pending operations of a batch apart. Operations without a key of this engine are settled as failed, those
+/// without anything to do as done; the pieces come longest first, so that neighbours are of like lengths.
+pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan) -> Vec<Piece> {
+    let suite = batch.suite();
+    let (name, keyed) = (SuiteName::from(suite), suite.needs_key());
+    let keys = batch.keys();
+    let mut pieces = Vec::with_capacity(batch.len());
+    let mut without_key = Vec::new();
+    for (index, op) in batch.ops().iter().enumerate() {
+        if !op.status.is_pending() {
+            continue;
+        }
+        let prepared = keys.get(index).copied().flatten().and_then(|key| key.state_for::<Prepared>(name));
+        if keyed && prepared.is_none() {
+            without_key.push(index);
+            continue;
+        }
+        let mut iv = op.iv;
+        if usize::from(op.iv_len) < plan.iv_len && plan.parts == Parts::Counted {
+            // RFC 3686: a counter of 32 bits behind the nonce starts at one.
+            iv[15] = 1;
+        }
+        let key = prepared.map_or(0, |prepared| prepared.0.word());
+        let whole = Piece { op: index as u32, from: 0, len: op.input.len, key, iv };
+        let input = &batch.arena()[op.input.range()];
+        split(plan, whole, input, &mut pieces);
+    }
+    for index in without_key {
+        settle(batch, index, OpStatus::EngineFault);
+    }
+    // Stable, so that neighbours in the arena stay neighbours.
+    if pieces.windows(2).any(|pair| pair[0].len != pair[1].len) {
+        pieces.sort_by_key(|piece| core::cmp::Reverse(piece.len));
+    }
+    pieces
+}
+
+/// Takes a long message apart where its mode allows it.
+fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
+    if plan.parts == Parts::Whole || input.len() <= 2 * PART_LEN {
+        return pieces.push(whole);
+    }
+    for from in (0..input.len()).step_by(PART_LEN) {
+        let len = PART_LEN.min(input.len() - from) as u32;
+        let mut iv = whole.iv;
+        match plan.parts {
+            Parts::Chained if from > 0 => iv[..plan.iv_len].copy_from_slice(&input[from - plan.iv_len..from]),
+            Parts::Counted => {
+                let counter = u128::from_be_bytes(whole.iv).wrapping_add((from / plan.grain) as u128);
+                iv = counter.to_be_bytes();
+            }
+            _ => {}
+        }
+        pieces.push(Piece { from: from as u32, len, iv, ..whole });
+    }
+}
+
+/// Settles an operation that was not carried out, by the contract's rules, or one that is done.
+pub(crate) fn settle(batch: &mut CheckedBatch<'_>, index: usize, status: OpStatus) {
+    let (suite, direction) = (batch.suite(), batch.direction());
+    let (ops, arena, _) = batch.parts();
+    let op = &mut ops[index];
+    let output_len = suite.output_len(direction, op.input.len as usize, 0);
+    op.output_len = if status.is_done() { output_len as u32 } else { 0 };
+    if !status.is_done() {
+        arena[op.output as usize..op.output as usize + output_len].fill(0);
+    }
+    op.status = status;
+}
+
+impl Plan {
+    /// Bytes that a piece takes among the data.
+    #[inline]
+    fn room(&self, len: u32) -> usize {
+        (len as usize).next_multiple_of(self.grain)
+    }
+
+    /// How many of the pieces fit `len_max` bytes of staging; at least one.
+    pub(crate) fn fitting(&self, pieces: &[Piece], len_max: usize) -> usize {
+        let around = 16 + self.iv_len + self.tag_len;
+        let mut len = 0;
+        let past = |piece: &Piece| {
+            len += around + self.room(piece.len);
+            len > len_max
+        };
+        pieces.iter().position(past).unwrap_or(pieces.len()).max(1).min(pieces.len())
+    }
+
+    /// How pieces lie in the staging buffer.
+    pub(crate) fn layout(&self, pieces: &[Piece], keyed: bool) -> Layout {
+        let count = pieces.len();
+        let first_len = pieces.first().map_or(0, |piece| piece.len);
+        let alike = pieces.iter().all(|piece| piece.len == first_len);
+        // A stride of zero would mean an index.
+        let stride = alike.then(|| self.room(first_len).max(self.grain));
+        let keys_at = 4 * HEAD_WORDS + if alike { 0 } else { 12 * count };
+        let ivs_at = keys_at + if keyed { 4 * count } else { 0 };
+        let data_at = (ivs_at + self.iv_len * count).next_multiple_of(16);
+        let data_len = match stride {
+            Some(stride) => stride * count,
+            None => pieces.iter().map(|piece| self.room(piece.len)).sum(),
+        };
+        let tags_at = data_at + data_len;
+        Layout { stride, keys_at, ivs_at, data_at, tags_at, len: tags_at + self.tag_len * count }
+    }
+
+    /// The launch for a packed layout.
+    pub(crate) fn launch(&self, layout: &Layout, count: usize) -> Launch {
+        let output_at = if self.transforms { layout.data_at } else { layout.tags_at };
+        Launch {
+            program: self.program,
+            kernel: self.kernel,
+            groups: count.div_ceil(self.per_item * GROUP),
+            input_len: layout.tags_at,
+            output: output_at..layout.len,
+        }
+    }
+}
+
+fn put(staging: &mut [u8], at: usize, word: usize) {
+    // Everything that is put fits the staging buffer, whose length is 32 bits wide.
+    staging[at..at + 4].copy_from_slice(&(word as u32).to_le_bytes());
+}
+
+/// Packs pieces into a staging buffer of the layout's length.
+pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
+    let keyed = layout.ivs_at > layout.keys_at;
+    let head = [
+        pieces.len(),
+        HEAD_WORDS,
+        layout.keys_at / 4,
+        layout.ivs_at / 4,
+        layout.data_at / 4,
+        layout.tags_at / 4,
+        layout.stride.unwrap_or(0) / 4,
+        pieces.first().map_or(0, |piece| piece.len as usize),
+        plan.iv_len / 4,
+        plan.tag_len / 4,
+        0,
+        plan.rounds as usize,
+    ];
+    staging[..4 * HEAD_WORDS].fill(0);
+    head.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * at, word));
+    plan.state.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * (HEAD_STATE + at), word as usize));
+    let mut data_at = layout.data_at;
+    for (number, piece) in pieces.iter().enumerate() {
+        if layout.stride.is_none() {
+            let entry = 4 * HEAD_WORDS + 12 * number;
+            put(staging, entry, data_at / 4);
+            put(staging, entry + 4, piece.len as usize);
+            put(staging, entry + 8, 0);
+        }
+        if keyed {
+            put(staging, layout.keys_at + 4 * number, piece.key as usize);
+        }
+        let iv_at = layout.ivs_at + plan.iv_len * number;
+        staging[iv_at..iv_at + plan.iv_len].copy_from_slice(&piece.iv[..plan.iv_len]);
+        let room = layout.stride.unwrap_or_else(|| plan.room(piece.len));
+        let input = batch.ops()[piece.op as usize].input.offset as usize + piece.from as usize;
+        let len = piece.len as usize;
+        staging[data_at..data_at + len].copy_from_slice(&batch.arena()[input..input + len]);
+        staging[data_at + len..data_at + room].fill(0);
+        data_at += room;
+    }
+}
+
+/// Takes the results out of a staging buffer; operations stay pending until all their pieces are there, except those
+/// whose tags do not verify.
+pub(crate) fn unpack(batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &[u8]) {
+    let verifies = batch.direction() == ciphermill_contract::Direction::Decrypt && plan.tag_len > 0;
+    let (ops, arena, _) = batch.parts();
+    let mut data_at = layout.data_at;
+    for (number, piece) in pieces.iter().enumerate() {
+        let op = &mut ops[piece.op as usize];
+        if plan.transforms {
+            let len = piece.len as usize;
+            let output = op.output as usize + piece.from as usize;
+            arena[output..output + len].copy_from_slice(&staging[data_at..data_at + len]);
+            data_at += layout.stride.unwrap_or_else(|| plan.room(piece.len));
+        }
+        if plan.tag_len == 0 {
+            continue;
+        }
+        let tag = &mut arena[op.tag_span().range()];
+        let own = &staging[layout.tags_at + plan.tag_len * number..][..tag.len()];
+        if !verifies {
+            tag.copy_from_slice(own);
+        } else if !bool::from(subtle::ConstantTimeEq::ct_eq(&*tag, own)) {
+            op.status = OpStatus::AuthFailed;
+            op.output_len = 0;
+        }
+    }
+}

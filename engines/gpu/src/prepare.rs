@@ -1,0 +1,64 @@
+//! Keys on their way in: what every suite asks of a key's bytes, and the form that its kernel reads.
+
+use std::sync::Arc;
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{BlockCipher, Mac};
+use ciphermill_contract::{Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
+use zeroize::Zeroizing;
+
+use crate::CAPABILITIES;
+use crate::engine::NAME;
+use crate::keys::{KeyTable, prepared};
+
+/// A key as the kernels read it: words in memory order.
+pub(crate) type Form = Zeroizing<Vec<u8>>;
+
+/// Prepares keys for a suite and puts them on the device together.
+pub(crate) fn prepare_many(table: &Arc<KeyTable>, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
+    let forms: Vec<Result<Form>> = keys.iter().map(|key| form(key, suite)).collect();
+    let good: Vec<&[u8]> = forms.iter().filter_map(|form| form.as_ref().ok()).map(|form| form.as_slice()).collect();
+    match table.insert(&good) {
+        Ok(resident) => {
+            let mut resident = resident.into_iter();
+            let unavailable = || Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()));
+            let outcome = |form: Result<Form>| {
+                form?;
+                resident.next().map(|key| prepared(suite, key)).ok_or_else(unavailable)
+            };
+            forms.into_iter().map(outcome).collect()
+        }
+        Err(trouble) => forms.into_iter().map(|form| form.and(Err(trouble.into()))).collect(),
+    }
+}
+
+/// Checks a key and works out its form.
+fn form(key: &KeyMaterial<'_>, suite: Suite) -> Result<Form> {
+    let both = [Direction::Encrypt, Direction::Decrypt];
+    if !both.into_iter().any(|direction| capability::find(CAPABILITIES, suite, direction).is_some()) {
+        return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
+    }
+    if !suite.needs_key() || key.form != KeyForm::Secret {
+        return Err(Error::key(suite, KeyProblem::Form));
+    }
+    if !suite.key_len().contains(key.bytes.len()) {
+        return Err(Error::key(suite, KeyProblem::Length));
+    }
+    let form = match suite {
+        Suite::Cipher(BlockCipher::Aes(_), _) => crate::aes::prepare(key.bytes),
+        Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => crate::des::prepare(key.bytes),
+        Suite::Mac(Mac::Hmac(digest)) => crate::hash::prepare(digest, key.bytes),
+        _ => Err(KeyProblem::Parameters),
+    };
+    form.map_err(|problem| Error::key(suite, problem))
+}
+
+/// Words as they lie in the device's memory.
+pub(crate) fn words(words: &[u32]) -> Form {
+    // Room for all of them at once, so that no copy is left behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(4 * words.len()));
+    for word in words {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}

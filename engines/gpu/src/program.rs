@@ -1,0 +1,70 @@
+//! The kernels' sources, which are part of the engine, put together to programs.
+
+/// A program: what is compiled at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// MD5 and HMAC-MD5.
+    Md5,
+    /// SHA-1 and HMAC-SHA-1.
+    Sha1,
+    /// SHA-224, SHA-256 and HMAC over them.
+    Sha256,
+    /// SHA-384, SHA-512 and HMAC over them.
+    Sha512,
+    /// AES modes.
+    Aes,
+    /// DES and triple DES.
+    Des,
+}
+
+/// All programs.
+pub const PROGRAMS: [Program; 6] =
+    [Program::Md5, Program::Sha1, Program::Sha256, Program::Sha512, Program::Aes, Program::Des];
+
+macro_rules! source {
+    ($path:literal) => {
+        include_str!(concat!("../../../kernels/", $path))
+    };
+}
+
+const DIALECT: &str = source!("dialect.h");
+const BATCH: &str = source!("batch.h");
+const DIGESTS: &str = source!("generated/digests.h");
+const PADDING: &str = source!("hash/padding.h");
+const DRIVER_32: &str = source!("hash/driver_32.h");
+
+impl Program {
+    /// The program's name, for logs and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Md5 => "md5",
+            Program::Sha1 => "sha1",
+            Program::Sha256 => "sha256",
+            Program::Sha512 => "sha512",
+            Program::Aes => "aes",
+            Program::Des => "des",
+        }
+    }
+
+    /// The kernels in it.
+    pub fn kernels(self) -> &'static [&'static str] {
+        match self {
+            Program::Md5 | Program::Sha1 | Program::Sha256 | Program::Sha512 => &["digest", "hmac"],
+            Program::Aes => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt", "ctr"],
+            Program::Des => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt"],
+        }
+    }
+
+    /// Its source, in both languages at once.
+    pub fn source(self) -> String {
+        let parts: &[&str] = match self {
+            Program::Md5 => &[DIGESTS, PADDING, source!("hash/md5.cl"), DRIVER_32],
+            Program::Sha1 => &[DIGESTS, PADDING, source!("hash/sha1.cl"), DRIVER_32],
+            Program::Sha256 => &[DIGESTS, PADDING, source!("hash/sha256.cl"), DRIVER_32],
+            Program::Sha512 => &[DIGESTS, PADDING, source!("hash/sha512.cl")],
+            Program::Aes => &[source!("generated/aes.h"), source!("aes/aes.cl")],
+            Program::Des => &[source!("des/layout.h"), source!("generated/des.h"), source!("des/des.cl")],
+        };
+        [&[DIALECT, BATCH], parts].concat().concat()
+    }
+}
