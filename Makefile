@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests run test lint unit doc bench cases timing deny clean
+.PHONY: help setup setup-tests run test lint unit doc bench cases timing gpu-kernels deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -17,7 +17,7 @@ help: ## this list
 	@echo 'make run    set up, build, and protect a table of 150,000 customers'
 	@echo 'make test   set up, then every check and every test'
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
 
 setup: ## install the system packages that are missing (Debian, Ubuntu)
 	@./xtask/setup.sh
@@ -65,6 +65,20 @@ cases: setup ## the named measurements of the lanes engine, against their goals
 
 timing: ## whether running times tell anything about keys and data; takes minutes, and wants a quiet machine
 	cargo test --release --locked -p ciphermill-lanes --test timing -- --ignored --nocapture
+
+nvrtc_version = 12.9.86
+nvrtc = target/nvrtc-$(nvrtc_version)
+
+$(nvrtc)/done:
+	$(call heading,NVRTC $(nvrtc_version) from PyPI)
+	rm -rf $(nvrtc) && mkdir -p $(nvrtc)
+	python3 -m pip download -q --no-deps --dest $(nvrtc) nvidia-cuda-nvrtc-cu12==$(nvrtc_version)
+	python3 -m zipfile -e $(nvrtc)/*.whl $(nvrtc)
+	touch $@
+
+gpu-kernels: $(nvrtc)/done ## compile every GPU kernel for CUDA, without a GPU, and hold it to its counts; downloads NVRTC
+	LD_LIBRARY_PATH=$(CURDIR)/$(nvrtc)/nvidia/cuda_nvrtc/lib \
+		cargo test --locked -p ciphermill-gpu --test nvrtc -- --nocapture
 
 deny: ## licences, advisories and sources of the dependencies, with cargo-deny
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

@@ -8,10 +8,10 @@ use ciphermill_contract::{
     Result, Suite,
 };
 
-use crate::device::Device;
+use crate::device::{Device, Trouble};
 use crate::keys::KeyTable;
 use crate::pipeline::{Queue, SLOTS_MAX};
-use crate::{CAPABILITIES, opencl, prepare};
+use crate::{CAPABILITIES, cuda, opencl, prepare};
 
 /// The name under which mills, policies and records know this engine.
 pub(crate) const NAME: &str = "gpu";
@@ -30,16 +30,20 @@ impl Gpu {
     /// # Errors
     /// `EngineFault`: `Unavailable` where there is none, `Call` when the runtime fails.
     pub fn new() -> Result<Gpu> {
-        Gpu::on(opencl::open(opencl::Wanted::Hardware)?)
+        match cuda::open() {
+            Err(Trouble::Absent) => Gpu::on(opencl::open(opencl::Wanted::Hardware)?),
+            opened => Gpu::on(opened?),
+        }
     }
 
-    /// Opens a device by name: `opencl` for the first that is not software, `pocl` for the processor itself through
+    /// Opens a device by name: `cuda` and `opencl` for the first of a runtime that is not software, `pocl` for the processor itself through
     /// PoCL, which is for tests.
     ///
     /// # Errors
     /// As [`Gpu::new`]; `Refused` with `EngineUnavailable` for another name.
     pub fn open(name: &str) -> Result<Gpu> {
         match name {
+            "cuda" => Gpu::on(cuda::open()?),
             "opencl" => Gpu::on(opencl::open(opencl::Wanted::Hardware)?),
             "pocl" => Gpu::on(opencl::open(opencl::Wanted::Software)?),
             _ => Err(Error::Refused(Refusal::EngineUnavailable(format!("{NAME}:{name}")))),

@@ -9,6 +9,7 @@
 
 mod aes;
 mod capabilities;
+mod cuda;
 mod des;
 mod device;
 mod engine;
@@ -23,4 +24,4 @@ mod select;
 
 pub use capabilities::CAPABILITIES;
 pub use engine::Gpu;
-pub use program::{PROGRAMS, Program};
+pub use program::{Compiled, PROGRAMS, Program};
