@@ -66,7 +66,7 @@ fn lab(command: LabCommand) -> anyhow::Result<ExitCode> {
         LabCommand::Show(args) => commands::lab::show(&args),
         LabCommand::Compare(args) => commands::lab::compare(&args),
         LabCommand::Readme(args) => commands::readme::run(&args),
-        LabCommand::Cases(args) => commands::cases::run(&args),
-        LabCommand::Router(args) => commands::router::run(&args),
+        LabCommand::Cases(args) => commands::lab::cases(&args),
+        LabCommand::Router(args) => commands::lab::router(&args),
     }
 }

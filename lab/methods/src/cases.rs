@@ -3,12 +3,13 @@
 //! The cases are data (`lab/methods/definitions`); [`all`] reads and checks them.
 
 use ciphermill_contract::{Direction, Suite, capability};
-use ciphermill_report::{Machine, SPREAD_QUOTABLE_MAX};
+use ciphermill_report::{Machine, SPREAD_QUOTABLE_MAX, Section};
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 use crate::contest::{self, Entrant};
 use crate::engines::open;
+use crate::method::Progress;
 use crate::short::{Row, Skipped, pin, row};
 use crate::timing::Budget;
 use crate::workload::Parameters;
@@ -284,14 +285,22 @@ pub struct Options {
 ///
 /// # Errors
 /// [`LabError`]: an engine whose output is wrong, kernels that do not exist, a core that cannot be had.
-pub fn run(cases: &[Case], options: &Options, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
+pub fn run(cases: &[Case], options: &Options, progress: Progress<'_>) -> Result<Record, LabError> {
     pin(options.core)?;
     let mut record = Record { machine: Machine::here(), outcomes: Vec::new(), skipped: Vec::new() };
     for case in cases {
-        progress(&case.name);
+        progress(&case.name)?;
         case.run(&options.kernels, options.seed, options.budget, &mut record)?;
     }
     Ok(record)
+}
+
+/// Measures cases and tells how they went as a section of a record.
+///
+/// # Errors
+/// As [`run`].
+pub fn section(cases: &[Case], options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
+    Ok(crate::sections::cases::section(cases, &run(cases, options, progress)?))
 }
 
 #[cfg(test)]

@@ -57,6 +57,16 @@ pub const METHODS: &[Method] = &[
         run: crate::overhead::run,
     },
     Method {
+        name: "router",
+        about: "what the mill costs around an engine, and whether its router does what it promises",
+        run: crate::sections::router::run,
+    },
+    Method {
+        name: "cases",
+        about: "the goals of the lanes engine, each with something to compare with in the same loop",
+        run: crate::sections::cases::run,
+    },
+    Method {
         name: "short",
         about: "short operations, each with its own key and IV; engines and peers in the same loop",
         run: crate::sections::short::run,

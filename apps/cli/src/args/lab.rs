@@ -12,7 +12,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
 use super::parse_range;
 
 /// Methods with arguments of their own.
-const OWN_ARGUMENTS: [&str; 2] = ["short", "principles"];
+const OWN_ARGUMENTS: [&str; 4] = ["router", "cases", "short", "principles"];
 
 /// What is told below the options of a method: the source, what the options mean to it, examples.
 const HELP: &[(&str, &str)] = &[
@@ -290,12 +290,10 @@ pub(crate) struct RouterArgs {
     /// What is measured: decide, engine, cores, tasks, threads, alone, following, share [default: all].
     #[arg(value_name = "WHAT")]
     pub names: Vec<String>,
-    /// Milliseconds of measuring for each side of a comparison.
-    #[arg(long, default_value_t = 400, value_name = "MS")]
-    pub time: u64,
-    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -334,24 +332,16 @@ pub(crate) struct CasesArgs {
     #[arg(value_name = "CASE")]
     pub names: Vec<String>,
     /// List the cases instead of measuring them.
-    #[arg(long, conflicts_with_all = ["kernel", "core", "time"])]
+    #[arg(long, conflicts_with_all = ["kernel", "core", "time", "quick", "html", "save"])]
     pub list: bool,
     /// A kernel that the lanes engine must run: `avx2` in every family that has it, `des=avx2` in one; may be given many
     /// times.
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Vec<String>,
-    /// Pin the measuring thread to this core.
-    #[arg(long, value_name = "CORE")]
-    pub core: Option<usize>,
-    /// Where the random operations start.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// Milliseconds of measuring for each side of a case.
-    #[arg(long, default_value_t = 600, value_name = "MS")]
-    pub time: u64,
-    /// Write the record as JSON to this file; `-` for standard output, which then carries nothing else.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

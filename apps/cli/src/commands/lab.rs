@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ciphermill_contract::Suite;
 use ciphermill_lab::LabError;
-use ciphermill_lab::method::{METHODS, Options};
-use ciphermill_lab::principles;
+use ciphermill_lab::cases;
+use ciphermill_lab::method::{METHODS, Options, Progress};
 use ciphermill_lab::rules::{Listener, Recorded, Work, record};
 use ciphermill_lab::short::Short;
 use ciphermill_lab::workload::Parameters;
+use ciphermill_lab::{principles, router};
 use ciphermill_report::{Machine, Record, Section, compare as differences, html, terminal, terminal_head};
 use indicatif::ProgressBar;
 
-use crate::args::{AllArgs, CompareArgs, MethodCommand, OutputArgs, PrinciplesArgs, ShortArgs, ShowArgs};
+use crate::args::{
+    AllArgs, CasesArgs, CompareArgs, MethodCommand, OutputArgs, PrinciplesArgs, RouterArgs, ShortArgs, ShowArgs,
+};
 use crate::output::{self, say};
 use crate::{interrupt, records};
 
@@ -86,6 +89,29 @@ pub(crate) fn principles(args: &PrinciplesArgs) -> anyhow::Result<ExitCode> {
     let core = options.core;
     let work = Work { name: "principles", run: Box::new(|progress| principles::section(&own, core, progress)) };
     measure(vec![work], &options, &args.output, Arc::clone(&stop))
+}
+
+/// `ciphermill lab router`.
+pub(crate) fn router(args: &RouterArgs) -> anyhow::Result<ExitCode> {
+    let none: &[Suite] = &[];
+    let options = args.measure.options(TIME_MS, &[], none);
+    router::check(&args.names)?;
+    let run = |progress: Progress<'_>| router::section(&args.names, options.budget, progress);
+    measure(vec![Work { name: "router", run: Box::new(run) }], &options, &args.output, interrupt::watch()?)
+}
+
+/// `ciphermill lab cases`.
+pub(crate) fn cases(args: &CasesArgs) -> anyhow::Result<ExitCode> {
+    let chosen = cases::named(&args.names)?;
+    if args.list {
+        return super::cases::list(&chosen, args.output.json.as_deref()).map(|()| ExitCode::SUCCESS);
+    }
+    let none: &[Suite] = &[];
+    let options = args.measure.options(TIME_MS, &[], none);
+    let kernels = args.kernel.clone();
+    let own = cases::Options { kernels, seed: options.seed, core: options.core, budget: options.budget };
+    let run = |progress: Progress<'_>| cases::section(&chosen, &own, progress);
+    measure(vec![Work { name: "cases", run: Box::new(run) }], &options, &args.output, interrupt::watch()?)
 }
 
 /// `ciphermill lab show`.

@@ -10,7 +10,6 @@ pub(crate) mod lab;
 pub(crate) mod manual;
 pub(crate) mod protect;
 pub(crate) mod readme;
-pub(crate) mod router;
 pub(crate) mod selftest;
 pub(crate) mod top;
 pub(crate) mod tune;

@@ -132,7 +132,7 @@ fn principles_are_printed_beside_the_papers_figures() {
 fn the_routers_promises_are_measured_one_by_one() {
     let place = Place::new();
     let record = json(&place.ok(["lab", "router", "decide", "tasks", "--time", "1", "--json", "-"]));
-    let figures = record["figures"].as_array().expect("figures");
+    let figures = record["sections"][0]["measurements"].as_array().expect("figures");
     let values = |name: &str| {
         let of = |figure: &&serde_json::Value| figure["name"].as_str().is_some_and(|own| own.contains(name));
         figures.iter().filter(of).map(|figure| figure["value"].as_f64().expect("a number")).collect::<Vec<_>>()

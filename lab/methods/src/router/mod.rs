@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use ciphermill::{Mill, MillBuilder};
 use ciphermill_contract::{Cost, EngineKind, EngineKinds};
-use ciphermill_report::Machine;
+use ciphermill_report::{Machine, Section};
 use ciphermill_router::{Candidate, Request, decide};
 use serde::Serialize;
 
 use crate::LabError;
 use crate::engines::open;
+use crate::method::Progress;
 use crate::timing::{Budget, Contestant, Samples, interleave};
 
 /// The engines of the mills that are measured.
@@ -88,23 +89,39 @@ const EXPERIMENTS: [(&str, &str, Experiment); 8] = [
     ("share", "another program on the same cores", |budget| Ok(vec![adapting::fair_share(budget)?])),
 ];
 
+/// Whether promises of these names can be measured.
+///
+/// # Errors
+/// [`LabError::Parameters`] for a name that there is not.
+pub fn check(names: &[String]) -> Result<(), LabError> {
+    let unknown = |name: &&String| !EXPERIMENTS.iter().any(|(known, ..)| known == name);
+    let Some(name) = names.iter().find(unknown) else { return Ok(()) };
+    let known = EXPERIMENTS.map(|(name, ..)| name).join(", ");
+    Err(LabError::Parameters(format!("nothing that is measured is called `{name}`; there are {known}")))
+}
+
 /// Measures the promises of these names, all when there are none. `progress` hears what is being measured.
 ///
 /// # Errors
 /// [`LabError::Parameters`] for a name that there is not; others when an engine cannot be opened or answers wrongly.
-pub fn run(names: &[String], budget: Budget, mut progress: impl FnMut(&str)) -> Result<Record, LabError> {
-    if let Some(name) = names.iter().find(|name| !EXPERIMENTS.iter().any(|(known, ..)| known == name)) {
-        let known = EXPERIMENTS.map(|(name, ..)| name).join(", ");
-        return Err(LabError::Parameters(format!("nothing that is measured is called `{name}`; there are {known}")));
-    }
+pub fn run(names: &[String], budget: Budget, progress: Progress<'_>) -> Result<Record, LabError> {
+    check(names)?;
     let mut figures = Vec::new();
     for (name, what, experiment) in EXPERIMENTS {
         if names.is_empty() || names.iter().any(|wanted| wanted == name) {
-            progress(what);
+            progress(what)?;
             figures.extend(experiment(budget)?);
         }
     }
     Ok(Record { machine: Machine::here(), figures })
+}
+
+/// Measures promises and tells how they are kept as a section of a record.
+///
+/// # Errors
+/// As [`run`].
+pub fn section(names: &[String], budget: Budget, progress: Progress<'_>) -> Result<Section, LabError> {
+    Ok(crate::sections::router::section(&run(names, budget, progress)?))
 }
 
 /// A mill over the engines of this machine, without the threads that cargo's tests or other runs may want.

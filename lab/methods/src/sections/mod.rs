@@ -1,6 +1,8 @@
 //! Methods with records of their own, as sections of the common one.
 
+pub(crate) mod cases;
 pub(crate) mod principles;
+pub(crate) mod router;
 pub(crate) mod short;
 
 use ciphermill_report::{Cell, Mood, SPREAD_QUOTABLE_MAX};
@@ -13,6 +15,16 @@ fn spread_cell(spread: f64) -> Cell {
     } else {
         percent.into()
     }
+}
+
+/// A figure beside a goal.
+fn goal_cell(text: String, is_noisy: bool) -> Cell {
+    if is_noisy { Cell::from(text).mood(Mood::Doubtful) } else { text.into() }
+}
+
+/// Whether a goal is reached, in a word.
+fn verdict_cell(is_reached: bool) -> Cell {
+    if is_reached { Cell::from("reached").mood(Mood::Good) } else { Cell::from("missed").mood(Mood::Bad) }
 }
 
 /// A name as a part of a measurement's path.

@@ -1,0 +1,161 @@
+//! `lab cases` as a section.
+
+use ciphermill_report::{Better, Cell, Mood, Section, Table};
+
+use super::{goal_cell, verdict_cell};
+use crate::LabError;
+use crate::cases::{self, Case, Figure, Outcome, Record, Verdict};
+use crate::method::{Options, Progress};
+
+/// The method in the lab's common frame. Engines that are asked for choose kernels only; suites choose cases.
+///
+/// # Errors
+/// [`LabError`]: an engine whose output is wrong, a user who asked for an end.
+pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
+    let mut chosen = Vec::new();
+    for case in cases::all()? {
+        let suite = case.suite()?;
+        if options.suites.is_empty() || options.suites.contains(&suite) {
+            chosen.push(case);
+        }
+    }
+    let kernels = Vec::new();
+    let own = cases::Options { kernels, seed: options.seed, core: options.core, budget: options.budget };
+    cases::section(&chosen, &own, progress)
+}
+
+/// What was measured, as a section.
+pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
+    let mut section = Section::new("cases", "What the lanes engine has to reach", "");
+    section.lesson = vec![
+        "A claim of speed is a ratio against somebody, measured in the same loop: times drift with the machine, ratios hold. \
+         Each case names operations, whom our vector kernels are compared with on one core (a peer, or themselves on \
+         other operations), what has to be reached and what is hoped for. The cases are data, written down before the \
+         kernels were."
+            .to_owned(),
+    ];
+    let of = |wanted: Verdict| record.outcomes.iter().filter(|outcome| outcome.verdict == wanted).count();
+    let (aim, must, missed) = (of(Verdict::Aim), of(Verdict::Must), of(Verdict::Missed));
+    section.conclusions.push(format!(
+        "Of {} goals {} are reached, {aim} of them with what was hoped for; {missed} are missed.",
+        record.outcomes.len(),
+        aim + must
+    ));
+    section.conclusions.extend(farthest(record));
+    section.tables.push(table(record));
+    for outcome in &record.outcomes {
+        let case = chosen.iter().find(|case| case.name == outcome.case);
+        let better = match case.map(|case| case.figure) {
+            Some(Figure::Latency) => Better::Less,
+            _ => Better::More,
+        };
+        let name = format!("{}/{}", outcome.case, outcome.own.direction);
+        section.measured(name, outcome.ratio, "×", outcome.own.spread.max(outcome.other.spread), better);
+    }
+    for skipped in &record.skipped {
+        section.lacks(format!("{} {} on {}", skipped.suite, skipped.direction, skipped.engine), skipped.why.clone());
+    }
+    section
+}
+
+/// The goal that is missed by most.
+fn farthest(record: &Record) -> Option<String> {
+    let distance = |outcome: &Outcome| (outcome.ratio / outcome.must).ln().abs();
+    let missed = record.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Missed);
+    let worst = missed.max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    Some(format!(
+        "The farthest from its goal is {} {}: {:.2} × where {} has to be reached.",
+        worst.case, worst.own.direction, worst.ratio, worst.must
+    ))
+}
+
+fn table(record: &Record) -> Table {
+    let heads =
+        ["case", "direction", "kernel", "compared with", "ns/op", "its ns/op", "figure", "must", "aim", "verdict"];
+    let mut table = Table::new("Cases and goals", &heads, 4);
+    for outcome in &record.outcomes {
+        let (own, other) = (&outcome.own, &outcome.other);
+        let whom = if other.engine == own.engine { format!("itself, {} ops", other.ops) } else { other.engine.clone() };
+        let is_latency = outcome.aim < outcome.must;
+        let sign = if is_latency { "≤" } else { "≥" };
+        table.row([
+            outcome.case.clone().into(),
+            own.direction.clone().into(),
+            own.kernel.clone().into(),
+            whom.into(),
+            format!("{:.1}", own.ns_per_op).into(),
+            format!("{:.1}", other.ns_per_op).into(),
+            goal_cell(format!("{:.2} ×", outcome.ratio), outcome.is_noisy()),
+            format!("{sign} {}", outcome.must).into(),
+            format!("{}", outcome.aim).into(),
+            verdict(outcome),
+        ]);
+    }
+    table.note = "The figure is our rate in bytes by the other's, or, where the goal is an upper one, our time by the \
+                  other's."
+        .to_owned();
+    table
+}
+
+fn verdict(outcome: &Outcome) -> Cell {
+    match outcome.verdict {
+        Verdict::Aim => Cell::from("aim reached").mood(Mood::Good),
+        verdict => verdict_cell(verdict == Verdict::Must),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::short::Row;
+    use ciphermill_report::Machine;
+
+    fn row(engine: &str, ns_per_op: f64) -> Row {
+        Row {
+            suite: "des-cbc".to_owned(),
+            direction: "encrypt".to_owned(),
+            engine: engine.to_owned(),
+            kernel: "avx512".to_owned(),
+            ops: 10,
+            bytes: 640,
+            ns_per_op,
+            mb_per_s: 64_000.0 / ns_per_op,
+            cycles_per_byte: 1.0,
+            spread: 0.01,
+            idle_lanes: None,
+        }
+    }
+
+    #[test]
+    fn verdicts_and_the_farthest_goal_come_from_the_figures() {
+        let all = cases::all().expect("the definitions parse");
+        let case = all.iter().find(|case| case.figure == Figure::Rate).expect("a rate");
+        let outcome = |ratio: f64| Outcome {
+            case: case.name.clone(),
+            own: row("lanes", 10.0),
+            other: row("ipsec-mb", 10.0 * ratio),
+            ratio,
+            must: 4.0,
+            aim: 8.0,
+            verdict: if ratio >= 8.0 {
+                Verdict::Aim
+            } else if ratio >= 4.0 {
+                Verdict::Must
+            } else {
+                Verdict::Missed
+            },
+        };
+        let mut decrypting = outcome(2.0);
+        decrypting.own.direction = "decrypt".to_owned();
+        let record = Record { machine: Machine::here(), outcomes: vec![outcome(9.0), decrypting], skipped: Vec::new() };
+        let section = section(&all, &record);
+        assert_eq!(
+            section.conclusions[0],
+            "Of 2 goals 1 are reached, 1 of them with what was hoped for; 1 are missed."
+        );
+        assert!(section.conclusions[1].contains("decrypt: 2.00 × where 4"), "{:?}", section.conclusions);
+        let moods: Vec<Mood> = section.tables[0].rows.iter().map(|row| row[9].mood).collect();
+        assert_eq!(moods, [Mood::Good, Mood::Bad]);
+        section.check().expect("sound");
+    }
+}
