@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests run test lint unit doc bench cases timing gpu-kernels deny clean
+.PHONY: help setup setup-tests run test lint unit doc bench cases timing gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -79,6 +79,9 @@ $(nvrtc)/done:
 gpu-kernels: $(nvrtc)/done ## compile every GPU kernel for CUDA, without a GPU, and hold it to its counts; downloads NVRTC
 	LD_LIBRARY_PATH=$(CURDIR)/$(nvrtc)/nvidia/cuda_nvrtc/lib \
 		cargo test --locked -p ciphermill-gpu --test nvrtc -- --nocapture
+
+gpu-check: ## on a machine with a GPU: build, verify and measure the GPU engine, and write a record
+	@./xtask/gpu-check.sh
 
 deny: ## licences, advisories and sources of the dependencies, with cargo-deny
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

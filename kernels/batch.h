@@ -8,7 +8,7 @@
 #define HEAD_WORDS 32
 
 #define HEAD_COUNT 0     /* messages */
-#define HEAD_INDEX_AT 1  /* three words a message: where its data lie, their bytes, bytes of additional data */
+#define HEAD_INDEX_AT 1  /* four words a message: where its data lie, their bytes, where its additional data lie, theirs */
 #define HEAD_KEYS_AT 2   /* a word a message */
 #define HEAD_IVS_AT 3
 #define HEAD_DATA_AT 4
@@ -17,14 +17,17 @@
 #define HEAD_LEN 7       /* bytes of each message's data, where there is no index */
 #define HEAD_IV_WORDS 8  /* words of an IV */
 #define HEAD_TAG_WORDS 9 /* words of a tag */
-#define HEAD_AAD_LEN 10  /* bytes of each message's additional data, where there is no index */
-#define HEAD_ROUNDS 11   /* a cipher's rounds or passes */
+#define HEAD_ROUNDS 10   /* a cipher's rounds or passes */
+#define HEAD_AAD_AT 11   /* where the first message's additional data lie, where there is no index */
+#define HEAD_AAD_STRIDE 12 /* words from one message's to the next; zero when all share them */
+#define HEAD_AAD_LEN 13  /* bytes of each message's */
 #define HEAD_STATE 16    /* a digest's initial state, sixteen words */
 
-/* One message: where its data begin, additional data first, each part padded to whole blocks of 16 bytes. */
+/* One message. Data and additional data are padded with zeros to whole blocks of the cipher. */
 typedef struct {
     u32 at;
     u32 len;
+    u32 aad_at;
     u32 aad_len;
 } Message;
 
@@ -35,12 +38,14 @@ DEVICE Message message_of(GLOBAL const u32 *buffer, u32 number)
     if (stride != 0) {
         message.at = buffer[HEAD_DATA_AT] + number * stride;
         message.len = buffer[HEAD_LEN];
+        message.aad_at = buffer[HEAD_AAD_AT] + number * buffer[HEAD_AAD_STRIDE];
         message.aad_len = buffer[HEAD_AAD_LEN];
     } else {
-        GLOBAL const u32 *entry = buffer + buffer[HEAD_INDEX_AT] + 3 * number;
+        GLOBAL const u32 *entry = buffer + buffer[HEAD_INDEX_AT] + 4 * number;
         message.at = entry[0];
         message.len = entry[1];
-        message.aad_len = entry[2];
+        message.aad_at = entry[2];
+        message.aad_len = entry[3];
     }
     return message;
 }
@@ -59,4 +64,11 @@ DEVICE GLOBAL const u32 *iv_of(GLOBAL const u32 *buffer, u32 number)
 DEVICE GLOBAL u32 *tag_of(GLOBAL u32 *buffer, u32 number)
 {
     return buffer + buffer[HEAD_TAGS_AT] + number * buffer[HEAD_TAG_WORDS];
+}
+
+/* The first `len` bytes of a word of memory that lies `at` bytes from where `len` is counted; zeros behind them. */
+DEVICE u32 bytes_below(u32 word, u32 at, u32 len)
+{
+    u32 there = at < len ? len - at : 0;
+    return there >= 4 ? word : word & ((1u << (8 * (there & 3))) - 1);
 }

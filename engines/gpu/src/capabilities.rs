@@ -1,13 +1,16 @@
 //! What the engine runs. The priors are estimates of a device across a bus: dear for a batch as such, cheap for each
 //! operation in it; the router corrects them by measuring.
 
-use ciphermill_contract::capability::Cost;
+use ciphermill_contract::capability::{Cost, Directions};
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::suite::{Digest, Mac};
+use ciphermill_contract::suite::{Digest, Mac, StreamCipher};
 use ciphermill_contract::{Capability, Suite};
 
-/// Bytes of input of one operation at most: what is longer is better off where it is.
+/// Bytes of input of one operation at most, where a long one is worked on in parts side by side.
 pub(crate) const INPUT_LEN_MAX: usize = 16 << 20;
+
+/// The same where one work item goes through all of it: alone it is slower than a core by far.
+const SERIAL_LEN_MAX: usize = 4 << 10;
 
 /// Digests whose kernels there are.
 const DIGESTS: [Suite; 6] = [
@@ -29,22 +32,42 @@ const HMACS: [Suite; 6] = [
     Suite::Mac(Mac::Hmac(Digest::Sha512)),
 ];
 
-/// Nanoseconds for a launch with its two copies; an operation with its share of packing on one core; a byte on the link.
-const fn prior(op_ns: f64, byte_ns: f64) -> Cost {
-    Cost::new(60_000.0, op_ns, byte_ns)
+/// The table-driven ciphers, for legacy use.
+const RC4: [Suite; 1] = [Suite::Stream(StreamCipher::Rc4)];
+
+/// What a batch costs: a launch with its two copies and the time that one item takes through a few blocks, however few
+/// there are; an operation with its share of packing on one core; a byte on the link and in packing.
+const fn prior(batch_us: f64, op_ns: f64) -> Cost {
+    Cost::new(1000.0 * batch_us, op_ns, 0.1)
 }
 
-const fn group(suites: &'static [Suite], prior: Cost) -> Capability {
+/// Suites whose messages are taken apart.
+const fn parallel(suites: &'static [Suite], prior: Cost) -> Capability {
     Capability::new(suites, prior).lanes(u16::MAX).input_len_max(INPUT_LEN_MAX)
+}
+
+/// Suites whose messages are not.
+const fn serial(suites: &'static [Suite], prior: Cost) -> Capability {
+    parallel(suites, prior).input_len_max(SERIAL_LEN_MAX)
 }
 
 /// Everything that the engine runs, on every device alike.
 pub const CAPABILITIES: &[Capability] = &[
-    group(&lists::AES_ECB, prior(12.0, 0.08)),
-    group(&lists::AES_CBC, prior(12.0, 0.08)),
-    group(&lists::AES_CTR, prior(12.0, 0.08)),
-    group(&lists::DES, prior(12.0, 0.08)),
-    group(&lists::TRIPLE_DES, prior(12.0, 0.1)),
-    group(&DIGESTS, prior(12.0, 0.05)),
-    group(&HMACS, prior(14.0, 0.05)),
+    parallel(&lists::AES_ECB, prior(120.0, 12.0)),
+    parallel(&lists::AES_CTR, prior(120.0, 12.0)),
+    serial(&lists::AES_CBC, prior(150.0, 12.0)).directions(Directions::ENCRYPT),
+    parallel(&lists::AES_CBC, prior(150.0, 12.0)).directions(Directions::DECRYPT),
+    serial(&lists::DES, prior(250.0, 12.0)).directions(Directions::ENCRYPT),
+    parallel(&lists::DES, prior(250.0, 12.0)).directions(Directions::DECRYPT),
+    serial(&lists::TRIPLE_DES, prior(600.0, 12.0)).directions(Directions::ENCRYPT),
+    parallel(&lists::TRIPLE_DES, prior(600.0, 12.0)).directions(Directions::DECRYPT),
+    serial(&lists::AES_GCM, prior(250.0, 14.0)),
+    serial(&lists::GMAC, prior(250.0, 14.0)),
+    parallel(&lists::CHACHA20, prior(80.0, 12.0)),
+    serial(&lists::CHACHA20_POLY1305, prior(100.0, 14.0)),
+    serial(&lists::POLY1305, prior(80.0, 14.0)),
+    // The lookups of RC4 go where its key says.
+    serial(&RC4, prior(300.0, 12.0)).variable_time(),
+    serial(&DIGESTS, prior(80.0, 12.0)),
+    serial(&HMACS, prior(100.0, 14.0)),
 ];

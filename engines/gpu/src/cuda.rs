@@ -10,6 +10,7 @@ use cudarc::driver::{DriverError, result, sys};
 use cudarc::nvrtc::result as nvrtc;
 use cudarc::nvrtc::sys as nvrtc_sys;
 
+use crate::cache;
 use crate::device::{Description, Device, GROUP, KEYS_LEN_MAX, Launch, Result, Stream, Trouble};
 use crate::program::{PROGRAMS, Program};
 
@@ -191,14 +192,25 @@ impl Drop for Shared {
     }
 }
 
-/// Compiles every program, side by side.
+/// Every program's code, compiled side by side unless it is kept from an earlier run.
 fn compile_all(architecture: &str) -> Result<Vec<(Program, Vec<u8>)>> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: both are writable.
+    unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result()?;
+    let version = format!("NVRTC {major}.{minor}");
+    let folder = cache::folder();
+    let code_of = |program: Program| {
+        let source = program.source();
+        let parts = [architecture, version.as_str(), source.as_str()];
+        cache::kept(folder.as_deref(), &parts, || compile(program, architecture).map(|(code, _)| code))
+    };
     std::thread::scope(|scope| {
-        let compilers: Vec<_> = PROGRAMS
-            .iter()
-            .map(|program| scope.spawn(move || compile(*program, architecture).map(|(code, _)| (*program, code))))
-            .collect();
-        compilers.into_iter().map(|compiler| compiler.join().unwrap_or(Err(Trouble::Absent))).collect()
+        let code_of = &code_of;
+        let compilers: Vec<_> =
+            PROGRAMS.iter().map(|program| (program, scope.spawn(move || code_of(*program)))).collect();
+        let joined =
+            |thread: std::thread::ScopedJoinHandle<'_, Result<Vec<u8>>>| thread.join().unwrap_or(Err(Trouble::Absent));
+        compilers.into_iter().map(|(program, thread)| joined(thread).map(|code| (*program, code))).collect()
     })
 }
 

@@ -40,13 +40,13 @@ impl Gpu {
     /// PoCL, which is for tests.
     ///
     /// # Errors
-    /// As [`Gpu::new`]; `Refused` with `EngineUnavailable` for another name.
+    /// As [`Gpu::new`]; `Refused` with `KernelUnavailable` for another name.
     pub fn open(name: &str) -> Result<Gpu> {
         match name {
             "cuda" => Gpu::on(cuda::open()?),
             "opencl" => Gpu::on(opencl::open(opencl::Wanted::Hardware)?),
             "pocl" => Gpu::on(opencl::open(opencl::Wanted::Software)?),
-            _ => Err(Error::Refused(Refusal::EngineUnavailable(format!("{NAME}:{name}")))),
+            _ => Err(Error::Refused(Refusal::KernelUnavailable(name.to_owned()))),
         }
     }
 
@@ -59,7 +59,7 @@ impl Gpu {
             kind: EngineKind::Gpu,
             version: description.words.clone(),
             parallelism: SLOTS_MAX,
-            kernels: ["aes", "des", "hash"].map(kernel).into(),
+            kernels: ["aes", "chacha20", "des", "hash", "legacy"].map(kernel).into(),
         };
         let table = Arc::new(KeyTable::new(Arc::clone(&device)));
         Ok(Gpu { info, device, table })

@@ -8,6 +8,7 @@
 //! Software devices, such as PoCL on the processor, run the same kernels for tests. They are opened by name only.
 
 mod aes;
+mod cache;
 mod capabilities;
 mod cuda;
 mod des;
@@ -15,6 +16,7 @@ mod device;
 mod engine;
 mod hash;
 mod keys;
+mod legacy;
 mod opencl;
 mod pack;
 mod pipeline;

@@ -1,12 +1,12 @@
 //! A batch taken apart into messages, and messages packed as the kernels read them (`kernels/batch.h`).
 
 use ciphermill_contract::key::SuiteName;
-use ciphermill_contract::{CheckedBatch, OpStatus};
+use ciphermill_contract::{Aad, CheckedBatch, OpStatus, Reason};
 
 use crate::device::GROUP;
 use crate::device::Launch;
 use crate::keys::Prepared;
-use crate::select::{Parts, Plan};
+use crate::select::{Iv, Parts, Plan};
 
 /// Words before the first array; must agree with `HEAD_WORDS`.
 const HEAD_WORDS: usize = 32;
@@ -28,6 +28,8 @@ pub(crate) struct Piece {
     /// Where its key lies on the device, in words.
     key: u32,
     iv: [u8; 16],
+    /// Its additional data in the batch's arena.
+    aad: Aad,
 }
 
 /// How a run of pieces lies in the staging buffer; offsets and lengths in bytes.
@@ -37,47 +39,67 @@ pub(crate) struct Layout {
     stride: Option<usize>,
     keys_at: usize,
     ivs_at: usize,
+    aads_at: usize,
+    /// Bytes from one piece's additional data to the next, where there is no index; zero when all share them.
+    aad_stride: usize,
     data_at: usize,
     tags_at: usize,
     /// Bytes in all.
     pub(crate) len: usize,
 }
 
-/// Takes the pending operations of a batch apart. Operations without a key of this engine are settled as failed, those
-/// without anything to do as done; the pieces come longest first, so that neighbours are of like lengths.
+/// Takes the pending operations of a batch apart. Operations that cannot be carried out, for example without a key of this
+/// engine, are settled; the pieces come longest first, so that neighbours are of like lengths.
 pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan) -> Vec<Piece> {
     let suite = batch.suite();
     let (name, keyed) = (SuiteName::from(suite), suite.needs_key());
     let keys = batch.keys();
     let mut pieces = Vec::with_capacity(batch.len());
-    let mut without_key = Vec::new();
+    let mut unfit = Vec::new();
     for (index, op) in batch.ops().iter().enumerate() {
         if !op.status.is_pending() {
             continue;
         }
         let prepared = keys.get(index).copied().flatten().and_then(|key| key.state_for::<Prepared>(name));
         if keyed && prepared.is_none() {
-            without_key.push(index);
+            unfit.push((index, OpStatus::EngineFault));
             continue;
         }
-        let mut iv = op.iv;
-        if usize::from(op.iv_len) < plan.iv_len && plan.parts == Parts::Counted {
-            // RFC 3686: a counter of 32 bits behind the nonce starts at one.
-            iv[15] = 1;
+        let iv = device_iv(plan.iv, &op.iv[..usize::from(op.iv_len).min(16)]);
+        if plan.parts == Parts::CountedFirst && !counter_lasts(&iv, op.input.len) {
+            unfit.push((index, OpStatus::BadInput(Reason::InputTooLong)));
+            continue;
         }
         let key = prepared.map_or(0, |prepared| prepared.0.word());
-        let whole = Piece { op: index as u32, from: 0, len: op.input.len, key, iv };
+        let whole = Piece { op: index as u32, from: 0, len: op.input.len, key, iv, aad: op.aad };
         let input = &batch.arena()[op.input.range()];
         split(plan, whole, input, &mut pieces);
     }
-    for index in without_key {
-        settle(batch, index, OpStatus::EngineFault);
+    for (index, status) in unfit {
+        settle(batch, index, status);
     }
     // Stable, so that neighbours in the arena stay neighbours.
     if pieces.windows(2).any(|pair| pair[0].len != pair[1].len) {
         pieces.sort_by_key(|piece| core::cmp::Reverse(piece.len));
     }
     pieces
+}
+
+/// An operation's IV as the kernels want it.
+fn device_iv(kind: Iv, iv: &[u8]) -> [u8; 16] {
+    let mut out = [0; 16];
+    let at = if kind == Iv::CounterBefore { 16 - iv.len() } else { 0 };
+    out[at..at + iv.len()].copy_from_slice(iv);
+    if kind == Iv::CounterBehind && iv.len() == 12 {
+        out[15] = 1;
+    }
+    out
+}
+
+/// Whether ChaCha20's counter has as many blocks left: RFC 8439 does not say what follows the last of 2^32.
+fn counter_lasts(iv: &[u8; 16], len: u32) -> bool {
+    let [a, b, c, d, ..] = *iv;
+    u64::from(u32::from_le_bytes([a, b, c, d])) + u64::from(len.div_ceil(64)) <= 1 << 32
 }
 
 /// Takes a long message apart where its mode allows it.
@@ -93,6 +115,10 @@ fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
             Parts::Counted => {
                 let counter = u128::from_be_bytes(whole.iv).wrapping_add((from / plan.grain) as u128);
                 iv = counter.to_be_bytes();
+            }
+            Parts::CountedFirst => {
+                // Counter and nonce are one little-endian number; the counter was found to last. A block has 64 bytes.
+                iv = u128::from_le_bytes(whole.iv).wrapping_add((from / 64) as u128).to_le_bytes();
             }
             _ => {}
         }
@@ -114,6 +140,12 @@ pub(crate) fn settle(batch: &mut CheckedBatch<'_>, index: usize, status: OpStatu
 }
 
 impl Plan {
+    /// Bytes that a piece's additional data take.
+    #[inline]
+    fn aad_room(&self, piece: &Piece) -> usize {
+        usize::from(piece.aad.len).next_multiple_of(16)
+    }
+
     /// Bytes that a piece takes among the data.
     #[inline]
     fn room(&self, len: u32) -> usize {
@@ -122,10 +154,10 @@ impl Plan {
 
     /// How many of the pieces fit `len_max` bytes of staging; at least one.
     pub(crate) fn fitting(&self, pieces: &[Piece], len_max: usize) -> usize {
-        let around = 16 + self.iv_len + self.tag_len;
+        let around = 20 + self.iv_len + self.tag_len;
         let mut len = 0;
         let past = |piece: &Piece| {
-            len += around + self.room(piece.len);
+            len += around + self.room(piece.len) + self.aad_room(piece);
             len > len_max
         };
         pieces.iter().position(past).unwrap_or(pieces.len()).max(1).min(pieces.len())
@@ -134,19 +166,27 @@ impl Plan {
     /// How pieces lie in the staging buffer.
     pub(crate) fn layout(&self, pieces: &[Piece], keyed: bool) -> Layout {
         let count = pieces.len();
-        let first_len = pieces.first().map_or(0, |piece| piece.len);
-        let alike = pieces.iter().all(|piece| piece.len == first_len);
+        let (first_len, first_aad) = pieces.first().map_or((0, Aad::default()), |piece| (piece.len, piece.aad));
+        let shared = pieces.iter().all(|piece| piece.aad == first_aad);
+        let alike = pieces.iter().all(|piece| piece.len == first_len && piece.aad.len == first_aad.len);
         // A stride of zero would mean an index.
         let stride = alike.then(|| self.room(first_len).max(self.grain));
-        let keys_at = 4 * HEAD_WORDS + if alike { 0 } else { 12 * count };
+        let keys_at = 4 * HEAD_WORDS + if alike { 0 } else { 16 * count };
         let ivs_at = keys_at + if keyed { 4 * count } else { 0 };
-        let data_at = (ivs_at + self.iv_len * count).next_multiple_of(16);
+        let aads_at = (ivs_at + self.iv_len * count).next_multiple_of(16);
+        let aads_len: usize = match pieces.first() {
+            Some(first) if shared => self.aad_room(first),
+            _ => pieces.iter().map(|piece| self.aad_room(piece)).sum(),
+        };
+        let aad_stride = if shared { 0 } else { usize::from(first_aad.len).next_multiple_of(16) };
+        let data_at = aads_at + aads_len;
         let data_len = match stride {
             Some(stride) => stride * count,
             None => pieces.iter().map(|piece| self.room(piece.len)).sum(),
         };
         let tags_at = data_at + data_len;
-        Layout { stride, keys_at, ivs_at, data_at, tags_at, len: tags_at + self.tag_len * count }
+        let len = tags_at + self.tag_len * count;
+        Layout { stride, keys_at, ivs_at, aads_at, aad_stride, data_at, tags_at, len }
     }
 
     /// The launch for a packed layout.
@@ -167,9 +207,9 @@ fn put(staging: &mut [u8], at: usize, word: usize) {
     staging[at..at + 4].copy_from_slice(&(word as u32).to_le_bytes());
 }
 
-/// Packs pieces into a staging buffer of the layout's length.
-pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
-    let keyed = layout.ivs_at > layout.keys_at;
+/// The head of a packed batch, in the order of `kernels/batch.h`.
+fn pack_head(plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
+    let first = pieces.first();
     let head = [
         pieces.len(),
         HEAD_WORDS,
@@ -178,22 +218,48 @@ pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layo
         layout.data_at / 4,
         layout.tags_at / 4,
         layout.stride.unwrap_or(0) / 4,
-        pieces.first().map_or(0, |piece| piece.len as usize),
+        first.map_or(0, |piece| piece.len as usize),
         plan.iv_len / 4,
         plan.tag_len / 4,
-        0,
         plan.rounds as usize,
+        layout.aads_at / 4,
+        layout.aad_stride / 4,
+        first.map_or(0, |piece| usize::from(piece.aad.len)),
     ];
     staging[..4 * HEAD_WORDS].fill(0);
     head.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * at, word));
     plan.state.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * (HEAD_STATE + at), word as usize));
-    let mut data_at = layout.data_at;
+}
+
+/// Copies bytes and fills up with zeros.
+fn put_padded(staging: &mut [u8], at: usize, bytes: &[u8], room: usize) {
+    let place = &mut staging[at..at + room];
+    place[..bytes.len()].copy_from_slice(bytes);
+    place[bytes.len()..].fill(0);
+}
+
+/// Packs pieces into a staging buffer of the layout's length.
+pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
+    pack_head(plan, pieces, layout, staging);
+    let keyed = layout.ivs_at > layout.keys_at;
+    let (mut data_at, mut aads_end) = (layout.data_at, layout.aads_at);
+    // The additional data that were put last, there and here: neighbours often share them.
+    let mut last_aad: Option<(Aad, usize)> = None;
     for (number, piece) in pieces.iter().enumerate() {
+        // Without an index every piece has additional data of its own, or all have the same.
+        let reused =
+            last_aad.filter(|(aad, _)| *aad == piece.aad && (layout.stride.is_none() || layout.aad_stride == 0));
+        let aad_at = reused.map_or(aads_end, |(_, at)| at);
+        if reused.is_none() {
+            let aad = &batch.arena()[piece.aad.span().range()];
+            put_padded(staging, aads_end, aad, plan.aad_room(piece));
+            aads_end += plan.aad_room(piece);
+            last_aad = Some((piece.aad, aad_at));
+        }
         if layout.stride.is_none() {
-            let entry = 4 * HEAD_WORDS + 12 * number;
-            put(staging, entry, data_at / 4);
-            put(staging, entry + 4, piece.len as usize);
-            put(staging, entry + 8, 0);
+            let entry = [data_at / 4, piece.len as usize, aad_at / 4, usize::from(piece.aad.len)];
+            let at = 4 * HEAD_WORDS + 16 * number;
+            entry.into_iter().enumerate().for_each(|(word, value)| put(staging, at + 4 * word, value));
         }
         if keyed {
             put(staging, layout.keys_at + 4 * number, piece.key as usize);
@@ -202,9 +268,7 @@ pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layo
         staging[iv_at..iv_at + plan.iv_len].copy_from_slice(&piece.iv[..plan.iv_len]);
         let room = layout.stride.unwrap_or_else(|| plan.room(piece.len));
         let input = batch.ops()[piece.op as usize].input.offset as usize + piece.from as usize;
-        let len = piece.len as usize;
-        staging[data_at..data_at + len].copy_from_slice(&batch.arena()[input..input + len]);
-        staging[data_at + len..data_at + room].fill(0);
+        put_padded(staging, data_at, &batch.arena()[input..input + piece.len as usize], room);
         data_at += room;
     }
 }
@@ -217,22 +281,26 @@ pub(crate) fn unpack(batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece]
     let mut data_at = layout.data_at;
     for (number, piece) in pieces.iter().enumerate() {
         let op = &mut ops[piece.op as usize];
+        let len = piece.len as usize;
+        let (output, data) = (op.output as usize + piece.from as usize, data_at);
+        data_at += layout.stride.unwrap_or_else(|| plan.room(piece.len));
+        if plan.tag_len > 0 {
+            let tag = &mut arena[op.tag_span().range()];
+            let own = &staging[layout.tags_at + plan.tag_len * number..][..tag.len()];
+            if !verifies {
+                tag.copy_from_slice(own);
+            } else if !bool::from(subtle::ConstantTimeEq::ct_eq(&*tag, own)) {
+                // Authentication comes before plaintext: none of it leaves the staging buffer.
+                op.status = OpStatus::AuthFailed;
+                op.output_len = 0;
+                if plan.transforms {
+                    arena[output..output + len].fill(0);
+                }
+                continue;
+            }
+        }
         if plan.transforms {
-            let len = piece.len as usize;
-            let output = op.output as usize + piece.from as usize;
-            arena[output..output + len].copy_from_slice(&staging[data_at..data_at + len]);
-            data_at += layout.stride.unwrap_or_else(|| plan.room(piece.len));
-        }
-        if plan.tag_len == 0 {
-            continue;
-        }
-        let tag = &mut arena[op.tag_span().range()];
-        let own = &staging[layout.tags_at + plan.tag_len * number..][..tag.len()];
-        if !verifies {
-            tag.copy_from_slice(own);
-        } else if !bool::from(subtle::ConstantTimeEq::ct_eq(&*tag, own)) {
-            op.status = OpStatus::AuthFailed;
-            op.output_len = 0;
+            arena[output..output + len].copy_from_slice(&staging[data..data + len]);
         }
     }
 }

@@ -102,11 +102,10 @@ impl Queue {
             let Some(flight) = flights.pop_front() else { break };
             let end = flight.pieces.end;
             match self.land(batch, plan, pieces, flight) {
-                Ok(()) if trouble.is_none() || landed < end => landed = end.max(landed),
-                Ok(()) => {}
+                Ok(()) => landed = end,
                 Err(error) => {
                     trouble = Some(error);
-                    // Later shares may still land, but theirs count no more than this one's.
+                    // What is in flight behind it is waited for and forgotten.
                     flights.clear();
                 }
             }
@@ -220,5 +219,216 @@ impl EngineQueue for Queue {
             done.push(Completed { ticket, batch, result });
         }
         done.len() - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use ciphermill_contract::suite::{BlockCipher, Digest, Mode};
+    use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
+
+    use super::*;
+    use crate::device::{Description, Launch};
+    use crate::keys::KeyTable;
+
+    /// What a device does at its n-th launch.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fails {
+        Never,
+        /// No stream can be had.
+        Stream,
+        /// The n-th launch is refused.
+        Start(usize),
+        /// The n-th launch ends badly.
+        Finish(usize),
+    }
+
+    /// A device whose kernels do nothing: data come back as they went in.
+    struct Idle {
+        description: Description,
+        fails: Mutex<Fails>,
+        counts: Arc<Counts>,
+    }
+
+    #[derive(Default)]
+    struct Counts {
+        starts: AtomicUsize,
+        wipes: AtomicUsize,
+        /// Streams that are open, and the most that had something under way at a time.
+        under_way: AtomicUsize,
+        most: AtomicUsize,
+        /// Places and lengths of keys that were wiped.
+        wiped_keys: Mutex<Vec<(usize, usize)>>,
+    }
+
+    struct IdleStream {
+        fails: Fails,
+        number: usize,
+        busy: bool,
+        staging: Vec<u8>,
+        counts: Arc<Counts>,
+    }
+
+    impl Device for Idle {
+        fn description(&self) -> &Description {
+            &self.description
+        }
+        fn stream(&self) -> Result<Box<dyn Stream>> {
+            let fails = *self.fails.lock().expect("not poisoned");
+            if fails == Fails::Stream {
+                return Err(Trouble::Call(-1));
+            }
+            let counts = Arc::clone(&self.counts);
+            Ok(Box::new(IdleStream { fails, number: 0, busy: false, staging: Vec::new(), counts }))
+        }
+        fn write_keys(&self, _at: usize, _bytes: &[u8]) -> Result<()> {
+            Ok(())
+        }
+        fn wipe_keys(&self, at: usize, len: usize) -> Result<()> {
+            self.counts.wiped_keys.lock().expect("not poisoned").push((at, len));
+            Ok(())
+        }
+    }
+
+    impl Stream for IdleStream {
+        fn staging(&mut self, len: usize) -> Result<&mut [u8]> {
+            self.staging.resize(len.max(self.staging.len()), 0);
+            Ok(&mut self.staging[..len])
+        }
+        fn start(&mut self, launch: &Launch) -> Result<()> {
+            assert!(!self.busy && launch.output.end <= self.staging.len() && launch.input_len <= self.staging.len());
+            self.number = self.counts.starts.fetch_add(1, Ordering::SeqCst);
+            if self.fails == Fails::Start(self.number) {
+                return Err(Trouble::Call(-2));
+            }
+            self.busy = true;
+            let now = self.counts.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+            self.counts.most.fetch_max(now, Ordering::SeqCst);
+            Ok(())
+        }
+        fn is_done(&mut self) -> bool {
+            true
+        }
+        fn finish(&mut self) -> Result<&[u8]> {
+            if std::mem::take(&mut self.busy) {
+                self.counts.under_way.fetch_sub(1, Ordering::SeqCst);
+            }
+            if self.fails == Fails::Finish(self.number) { Err(Trouble::Call(-3)) } else { Ok(&self.staging) }
+        }
+        fn wipe(&mut self) {
+            self.counts.wipes.fetch_add(1, Ordering::SeqCst);
+            self.staging.fill(0);
+        }
+    }
+
+    impl Drop for IdleStream {
+        fn drop(&mut self) {
+            if self.busy {
+                self.counts.under_way.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn device(fails: Fails) -> (Arc<Idle>, Queue) {
+        let description = Description { runtime: "none", words: "a device for tests".to_owned() };
+        let device = Arc::new(Idle { description, fails: Mutex::new(fails), counts: Arc::default() });
+        (Arc::clone(&device), Queue::new(device))
+    }
+
+    const AES: Suite = Suite::Cipher(BlockCipher::Aes(ciphermill_contract::suite::AesSize::Aes128), Mode::Cbc);
+
+    /// Messages of half a megabyte: more shares than slots.
+    const COUNT: usize = 14;
+    const LEN: usize = 512 << 10;
+
+    fn run(device: &Arc<Idle>, queue: &mut Queue) -> (Vec<Op>, Vec<u8>) {
+        let table = Arc::new(KeyTable::new(Arc::clone(device) as Arc<dyn Device>));
+        let key = crate::prepare::prepare_many(&table, &[KeyMaterial::secret(&[7; 16])], AES).pop();
+        let key = key.expect("one key, one outcome").expect("a good key");
+        let keys = vec![Some(&key); COUNT];
+        let name = KeyId { slot: 0, generation: 1 };
+        let op = |at: usize| Op::in_place(name, Span::new((at * LEN) as u32, LEN as u32)).with_iv(&[0; 16]);
+        let mut ops: Vec<Op> = (0..COUNT).map(op).collect();
+        let mut arena = vec![0x5a; COUNT * LEN];
+        let mut batch = Batch::new(AES, Direction::Encrypt, &mut ops, &mut arena).check().expect("a good batch");
+        queue.run(&mut batch.attach_keys(&keys).expect("as many keys as operations"));
+        (ops, arena)
+    }
+
+    #[test]
+    fn shares_overlap_and_every_operation_ends() {
+        let (device, mut queue) = device(Fails::Never);
+        let (ops, arena) = run(&device, &mut queue);
+        assert!(ops.iter().all(|op| op.status.is_done() && op.output_len as usize == LEN));
+        assert!(arena.iter().all(|byte| *byte == 0x5a), "what came back is what went in");
+        let counts = &device.counts;
+        assert_eq!(counts.most.load(Ordering::SeqCst), SLOTS_MAX);
+        assert!(counts.starts.load(Ordering::SeqCst) > SLOTS_MAX);
+        assert_eq!(counts.wipes.load(Ordering::SeqCst), counts.starts.load(Ordering::SeqCst), "each share is wiped");
+        assert_eq!(counts.wiped_keys.lock().expect("not poisoned").len(), 1, "the key was wiped when it was dropped");
+    }
+
+    #[test]
+    fn a_failing_device_fails_operations_and_nothing_else() {
+        for fails in [Fails::Stream, Fails::Start(0), Fails::Start(5), Fails::Finish(0), Fails::Finish(3)] {
+            let (device, mut queue) = device(fails);
+            let (ops, arena) = run(&device, &mut queue);
+            let failed = ops.iter().filter(|op| op.status == OpStatus::EngineFault).count();
+            let done = ops.iter().filter(|op| op.status.is_done()).count();
+            assert_eq!(failed + done, COUNT, "{fails:?}: nothing stays pending");
+            assert!(failed > 0, "{fails:?}");
+            for (op, output) in ops.iter().zip(arena.chunks(LEN)) {
+                let expected = if op.status.is_done() { 0x5a } else { 0 };
+                assert!(output.iter().all(|byte| *byte == expected), "{fails:?}: the output of a failed one is zeroed");
+            }
+            assert_eq!(device.counts.under_way.load(Ordering::SeqCst), 0, "{fails:?}: nothing is left under way");
+            // A device that has recovered is used again.
+            *device.fails.lock().expect("not poisoned") = Fails::Never;
+            queue.idle.clear();
+            let (ops, _) = run(&device, &mut queue);
+            assert!(ops.iter().all(|op| op.status.is_done()), "{fails:?}: and then it works");
+        }
+    }
+
+    #[test]
+    fn batches_are_taken_up_to_the_slots_and_come_back() {
+        let (_device, mut queue) = device(Fails::Never);
+        let digests = |suite| OwnedBatch {
+            suite,
+            direction: Direction::Encrypt,
+            ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 8)).with_tag(8, 32)],
+            arena: Box::new(vec![1u8; 40]),
+        };
+        let sha256 = Suite::Digest(Digest::Sha256);
+        for number in 0..SLOTS_MAX {
+            assert_eq!(queue.submit(digests(sha256)).expect("a free slot"), Ticket(number as u64));
+        }
+        assert!(queue.submit(digests(sha256)).expect_err("no slot is free").full);
+        let mut done = Vec::new();
+        assert_eq!(queue.poll(&mut done), SLOTS_MAX);
+        assert!(done.iter().all(|one| one.result.is_ok() && one.batch.ops[0].status.is_done()));
+        assert_eq!(queue.poll(&mut done), 0);
+        // Batches with keys come through `run`.
+        let keyed = OwnedBatch { suite: AES, ..digests(sha256) };
+        assert!(!queue.submit(keyed).expect_err("not taken").full);
+    }
+
+    #[test]
+    fn a_batch_that_breaks_the_contract_comes_back_as_it_was() {
+        let (_device, mut queue) = device(Fails::Never);
+        let batch = OwnedBatch {
+            suite: Suite::Digest(Digest::Sha256),
+            direction: Direction::Encrypt,
+            ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 8)).with_tag(8, 31)],
+            arena: Box::new(vec![1u8; 40]),
+        };
+        queue.submit(batch).expect("taken");
+        let mut done = Vec::new();
+        assert_eq!(queue.poll(&mut done), 1);
+        assert!(matches!(done[0].result, Err(ciphermill_contract::Error::Misuse(_))));
+        assert!(done[0].batch.ops[0].status.is_pending());
     }
 }

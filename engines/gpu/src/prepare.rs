@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{BlockCipher, Mac};
+use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
 use ciphermill_contract::{Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 use zeroize::Zeroizing;
 
@@ -47,6 +47,12 @@ fn form(key: &KeyMaterial<'_>, suite: Suite) -> Result<Form> {
     let form = match suite {
         Suite::Cipher(BlockCipher::Aes(_), _) => crate::aes::prepare(key.bytes),
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => crate::des::prepare(key.bytes),
+        Suite::Aead(Aead::AesGcm(_)) | Suite::Mac(Mac::Gmac(_)) => crate::aes::prepare_gcm(key.bytes),
+        Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
+            // The eight words as they are.
+            Ok(Zeroizing::new(key.bytes.to_vec()))
+        }
+        Suite::Stream(StreamCipher::Rc4) => Ok(crate::legacy::prepare_rc4(key.bytes)),
         Suite::Mac(Mac::Hmac(digest)) => crate::hash::prepare(digest, key.bytes),
         _ => Err(KeyProblem::Parameters),
     };

@@ -15,13 +15,31 @@ pub enum Program {
     Sha512,
     /// AES modes.
     Aes,
-    /// DES and triple DES.
-    Des,
+    /// AES-GCM and GMAC.
+    AesGcm,
+    /// Encryption with DES and triple DES.
+    DesEncrypt,
+    /// Decryption with them.
+    DesDecrypt,
+    /// ChaCha20, Poly1305 and both together.
+    ChaCha,
+    /// RC4.
+    Rc4,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 6] =
-    [Program::Md5, Program::Sha1, Program::Sha256, Program::Sha512, Program::Aes, Program::Des];
+pub const PROGRAMS: [Program; 10] = [
+    Program::Md5,
+    Program::Sha1,
+    Program::Sha256,
+    Program::Sha512,
+    Program::Aes,
+    Program::AesGcm,
+    Program::DesEncrypt,
+    Program::DesDecrypt,
+    Program::ChaCha,
+    Program::Rc4,
+];
 
 macro_rules! source {
     ($path:literal) => {
@@ -34,6 +52,11 @@ const BATCH: &str = source!("batch.h");
 const DIGESTS: &str = source!("generated/digests.h");
 const PADDING: &str = source!("hash/padding.h");
 const DRIVER_32: &str = source!("hash/driver_32.h");
+const AES_SBOX: &str = source!("generated/aes.h");
+const AES_BLOCKS: &str = source!("aes/aes.h");
+const DES_LAYOUT: &str = source!("des/layout.h");
+const DES_WIRING: &str = source!("generated/des.h");
+const DES_BLOCKS: &str = source!("des/des.h");
 
 impl Program {
     /// The program's name, for logs and records.
@@ -44,7 +67,11 @@ impl Program {
             Program::Sha256 => "sha256",
             Program::Sha512 => "sha512",
             Program::Aes => "aes",
-            Program::Des => "des",
+            Program::AesGcm => "aes-gcm",
+            Program::DesEncrypt => "des-encrypt",
+            Program::DesDecrypt => "des-decrypt",
+            Program::ChaCha => "chacha",
+            Program::Rc4 => "rc4",
         }
     }
 
@@ -53,7 +80,11 @@ impl Program {
         match self {
             Program::Md5 | Program::Sha1 | Program::Sha256 | Program::Sha512 => &["digest", "hmac"],
             Program::Aes => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt", "ctr"],
-            Program::Des => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt"],
+            Program::AesGcm => &["gcm_seal", "gcm_open", "gmac"],
+            Program::DesEncrypt => &["ecb_encrypt", "cbc_encrypt"],
+            Program::DesDecrypt => &["ecb_decrypt", "cbc_decrypt"],
+            Program::ChaCha => &["stream", "aead_seal", "aead_open", "poly1305"],
+            Program::Rc4 => &["stream"],
         }
     }
 
@@ -64,8 +95,12 @@ impl Program {
             Program::Sha1 => &[DIGESTS, PADDING, source!("hash/sha1.cl"), DRIVER_32],
             Program::Sha256 => &[DIGESTS, PADDING, source!("hash/sha256.cl"), DRIVER_32],
             Program::Sha512 => &[DIGESTS, PADDING, source!("hash/sha512.cl")],
-            Program::Aes => &[source!("generated/aes.h"), source!("aes/aes.cl")],
-            Program::Des => &[source!("des/layout.h"), source!("generated/des.h"), source!("des/des.cl")],
+            Program::Aes => &[AES_SBOX, AES_BLOCKS, source!("aes/modes.cl")],
+            Program::AesGcm => &[AES_SBOX, AES_BLOCKS, source!("aes/gcm.cl")],
+            Program::DesEncrypt => &[DES_LAYOUT, DES_WIRING, DES_BLOCKS, source!("des/encrypt.cl")],
+            Program::DesDecrypt => &[DES_LAYOUT, DES_WIRING, DES_BLOCKS, source!("des/decrypt.cl")],
+            Program::ChaCha => &[source!("chacha/poly1305.h"), source!("chacha/chacha.cl")],
+            Program::Rc4 => &[source!("legacy/rc4.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

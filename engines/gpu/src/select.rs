@@ -1,6 +1,6 @@
 //! The way from a suite to the kernel that runs it, and what that kernel wants.
 
-use ciphermill_contract::suite::{BlockCipher, Digest, Mac, Mode};
+use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
 use ciphermill_contract::{Direction, Suite};
 
 use crate::program::Program;
@@ -18,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     /// Bytes of IV on the device.
     pub(crate) iv_len: usize,
+    /// What an operation's IV becomes there.
+    pub(crate) iv: Iv,
     /// Bytes of tag on the device; zero for suites without one.
     pub(crate) tag_len: usize,
     /// Whether what comes back is data worked on in place; otherwise tags alone do.
@@ -39,6 +41,19 @@ pub(crate) enum Parts {
     Chained,
     /// A part's IV is the counter block, moved on by the blocks before.
     Counted,
+    /// The same with ChaCha20's counter, which comes first, and its blocks.
+    CountedFirst,
+}
+
+/// What an operation's IV becomes on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Iv {
+    /// The same bytes.
+    Plain,
+    /// Twelve bytes get a counter behind them that starts at one (RFC 3686, and GCM's first counter block).
+    CounterBehind,
+    /// Twelve bytes get a counter before them that starts at zero (RFC 8439).
+    CounterBefore,
 }
 
 /// The plan of a suite and direction; `None` for what this engine does not run.
@@ -46,8 +61,54 @@ pub(crate) fn plan(suite: Suite, direction: Direction) -> Option<Plan> {
     match suite {
         Suite::Digest(digest) => hash(digest, false),
         Suite::Mac(Mac::Hmac(digest)) => hash(digest, true),
+        Suite::Mac(Mac::Poly1305) => Some(Plan { tag_len: 16, ..chacha("poly1305", Parts::Whole, false) }),
         Suite::Cipher(cipher, mode) => block(cipher, mode, direction),
+        Suite::Stream(StreamCipher::ChaCha20) => Some(chacha("stream", Parts::CountedFirst, true)),
+        Suite::Stream(StreamCipher::Rc4) => Some(rc4()),
+        Suite::Aead(Aead::ChaCha20Poly1305) => {
+            let kernel = if direction == Direction::Encrypt { "aead_seal" } else { "aead_open" };
+            Some(Plan { tag_len: 16, ..chacha(kernel, Parts::Whole, true) })
+        }
+        Suite::Aead(Aead::AesGcm(size)) => Some(gcm(size, direction)),
+        Suite::Mac(Mac::Gmac(size)) => Some(Plan { kernel: "gmac", transforms: false, ..gcm(size, direction) }),
         _ => None,
+    }
+}
+
+fn chacha(kernel: &'static str, parts: Parts, transforms: bool) -> Plan {
+    Plan {
+        program: Program::ChaCha,
+        kernel,
+        per_item: 1,
+        grain: 16,
+        rounds: 0,
+        iv_len: if transforms { 16 } else { 0 },
+        iv: Iv::CounterBefore,
+        tag_len: 0,
+        transforms,
+        state: [0; 16],
+        parts,
+    }
+}
+
+fn rc4() -> Plan {
+    let plain = chacha("stream", Parts::Whole, true);
+    Plan { program: Program::Rc4, grain: 4, iv_len: 0, iv: Iv::Plain, ..plain }
+}
+
+fn gcm(size: AesSize, direction: Direction) -> Plan {
+    Plan {
+        program: Program::AesGcm,
+        kernel: if direction == Direction::Encrypt { "gcm_seal" } else { "gcm_open" },
+        per_item: 2,
+        grain: 16,
+        rounds: crate::aes::rounds(size) as u32,
+        iv_len: 16,
+        iv: Iv::CounterBehind,
+        tag_len: 16,
+        transforms: true,
+        state: [0; 16],
+        parts: Parts::Whole,
     }
 }
 
@@ -60,6 +121,7 @@ fn hash(digest: Digest, keyed: bool) -> Option<Plan> {
         grain: 4,
         rounds: 0,
         iv_len: 0,
+        iv: Iv::Plain,
         tag_len: digest.len(),
         transforms: false,
         state: if keyed { [0; 16] } else { crate::hash::initial_state(digest)? },
@@ -68,10 +130,11 @@ fn hash(digest: Digest, keyed: bool) -> Option<Plan> {
 }
 
 fn block(cipher: BlockCipher, mode: Mode, direction: Direction) -> Option<Plan> {
+    let des = if direction == Direction::Encrypt { Program::DesEncrypt } else { Program::DesDecrypt };
     let (program, per_item, rounds, len) = match cipher {
         BlockCipher::Aes(size) => (Program::Aes, 2, crate::aes::rounds(size) as u32, 16),
-        BlockCipher::Des => (Program::Des, 32, 1, 8),
-        BlockCipher::TripleDes => (Program::Des, 32, 3, 8),
+        BlockCipher::Des => (des, 32, 1, 8),
+        BlockCipher::TripleDes => (des, 32, 3, 8),
         BlockCipher::Blowfish | BlockCipher::Khufu | BlockCipher::Khafre => return None,
     };
     let (kernel, parts) = match (mode, direction) {
@@ -89,6 +152,7 @@ fn block(cipher: BlockCipher, mode: Mode, direction: Direction) -> Option<Plan> 
         grain: len,
         rounds,
         iv_len: if mode == Mode::Ecb { 0 } else { len },
+        iv: if mode == Mode::Ctr { Iv::CounterBehind } else { Iv::Plain },
         tag_len: 0,
         transforms: true,
         state: [0; 16],

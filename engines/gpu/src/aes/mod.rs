@@ -20,10 +20,35 @@ pub(crate) const fn rounds(size: AesSize) -> usize {
 /// # Errors
 /// `Length` for any other.
 pub(crate) fn prepare(key: &[u8]) -> Result<Form, KeyProblem> {
-    let size = AesSize::ALL.into_iter().find(|size| size.key_len() == key.len()).ok_or(KeyProblem::Length)?;
-    let expanded = expand(key, rounds(size));
-    let mut sliced = Zeroizing::new([0u32; 8 * (ROUNDS_MAX + 1)]);
-    for (round, bytes) in expanded.chunks_exact(16).take(rounds(size) + 1).enumerate() {
+    let rounds = rounds_of(key)?;
+    let expanded = expand(key, rounds);
+    let sliced = slice(&expanded[..], rounds);
+    Ok(words(&sliced[..8 * (rounds + 1)]))
+}
+
+/// The same with GHASH's key behind it: the encryption of zeros, as four big-endian numbers (NIST SP 800-38D, 7.1).
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn prepare_gcm(key: &[u8]) -> Result<Form, KeyProblem> {
+    let rounds = rounds_of(key)?;
+    let expanded = expand(key, rounds);
+    let mut sliced = slice(&expanded[..], rounds);
+    let hash_key = Zeroizing::new(encrypt_zeros(&expanded[..], rounds));
+    for (at, four) in hash_key.as_chunks::<4>().0.iter().enumerate() {
+        sliced[8 * (rounds + 1) + at] = u32::from_be_bytes(*four);
+    }
+    Ok(words(&sliced[..8 * (rounds + 1) + 4]))
+}
+
+fn rounds_of(key: &[u8]) -> Result<usize, KeyProblem> {
+    AesSize::ALL.into_iter().find(|size| size.key_len() == key.len()).map(rounds).ok_or(KeyProblem::Length)
+}
+
+/// Round keys in the places of a work item's first message; room for four more words behind them.
+fn slice(expanded: &[u8], rounds: usize) -> Zeroizing<[u32; 8 * (ROUNDS_MAX + 1) + 4]> {
+    let mut sliced = Zeroizing::new([0u32; 8 * (ROUNDS_MAX + 1) + 4]);
+    for (round, bytes) in expanded.chunks_exact(16).take(rounds + 1).enumerate() {
         for (at, byte) in bytes.iter().enumerate() {
             let (row, column) = (at % 4, at / 4);
             for bit in 0..8 {
@@ -31,7 +56,27 @@ pub(crate) fn prepare(key: &[u8]) -> Result<Form, KeyProblem> {
             }
         }
     }
-    Ok(words(&sliced[..8 * (rounds(size) + 1)]))
+    sliced
+}
+
+/// Encrypts a block of zeros (FIPS 197, 5.1), slowly and in constant time: once in a key's life.
+fn encrypt_zeros(expanded: &[u8], rounds: usize) -> [u8; 16] {
+    let mut state = [0u8; 16];
+    for round in 0..=rounds {
+        if round > 0 {
+            // SubBytes and ShiftRows: row r comes from r columns further on.
+            state = std::array::from_fn(|at| sub_byte(state[(at + 4 * (at % 4)) % 16]));
+        }
+        if round > 0 && round < rounds {
+            state = std::array::from_fn(|at| {
+                let column = at / 4 * 4;
+                let row = |down: usize| state[column + (at + down) % 4];
+                double(row(0)) ^ double(row(1)) ^ row(1) ^ row(2) ^ row(3)
+            });
+        }
+        state.iter_mut().zip(&expanded[16 * round..]).for_each(|(byte, key)| *byte ^= key);
+    }
+    state
 }
 
 fn expand(key: &[u8], rounds: usize) -> Zeroizing<[u8; 16 * (ROUNDS_MAX + 1)]> {
@@ -89,6 +134,13 @@ mod tests {
         assert_eq!(expand(&key, 10)[172..176], [0xb6, 0x63, 0x0c, 0xa6]);
         // FIPS 197, 5.1.1.
         assert_eq!([0x00, 0x53, 0xff].map(sub_byte), [0x63, 0xed, 0x16]);
+    }
+
+    #[test]
+    fn a_block_of_zeros_is_encrypted() {
+        // The hash key of the GCM specification's test case 2: AES-128 under a key of zeros.
+        let expected = [0x66, 0xe9, 0x4b, 0xd4, 0xef, 0x8a, 0x2c, 0x3b, 0x88, 0x4c, 0xfa, 0x59, 0xca, 0x34, 0x2b, 0x2e];
+        assert_eq!(encrypt_zeros(&expand(&[0; 16], 10)[..], 10), expected);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The device that the tests run on: the processor, through PoCL.
+//! The device that the tests run on: the processor, through PoCL, unless `GPU_TEST_DEVICE` names another (`cuda`,
+//! `opencl`).
 
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -13,20 +14,22 @@ pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "gpu: {what}");
 }
 
-/// The engine on PoCL, opened once a process. Where there is no PoCL the tests say so, and fail in CI, which has to have it.
-pub(crate) fn pocl() -> Option<&'static Gpu> {
+/// The engine on that device, opened once a process. Where there is none the tests say so, and fail in CI, which has to
+/// have PoCL.
+pub(crate) fn device() -> Option<&'static Gpu> {
     static GPU: OnceLock<Option<Gpu>> = OnceLock::new();
-    let gpu = GPU.get_or_init(|| match Gpu::open("pocl") {
-        Ok(gpu) => Some(gpu),
-        Err(Error::EngineFault(Fault { kind: FaultKind::Unavailable, .. })) => None,
-        Err(error) => panic!("PoCL is there and does not open: {error}"),
+    let gpu = GPU.get_or_init(|| {
+        let name = std::env::var("GPU_TEST_DEVICE").unwrap_or_else(|_| "pocl".to_owned());
+        match Gpu::open(&name) {
+            Ok(gpu) => Some(gpu),
+            Err(Error::EngineFault(Fault { kind: FaultKind::Unavailable, .. })) => {
+                let missing = format!("there is no {name} here (PoCL: install pocl-opencl-icd and ocl-icd-libopencl1)");
+                assert!(std::env::var("CI").as_deref() != Ok("true"), "{missing}");
+                say(&format!("NOT RUN: no kernel was tested, {missing}"));
+                None
+            }
+            Err(error) => panic!("{name} is there and does not open: {error}"),
+        }
     });
-    if gpu.is_none() {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "CI has to have PoCL (pocl-opencl-icd, ocl-icd-libopencl1)"
-        );
-        say("NOT RUN: there is no PoCL here, so no kernel was tested (install pocl-opencl-icd and ocl-icd-libopencl1)");
-    }
     gpu.as_ref()
 }

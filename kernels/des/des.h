@@ -146,96 +146,13 @@ DEVICE void des_passes(u32 *left, u32 *right, LOCAL_POINTER const u32 *column, u
     }
 }
 
+/* How every kernel begins. Items without messages end here; the others load their keys. */
 #define DES_COLUMN                                                                                                    \
     LOCAL u32 columns[DES_PASSES_MAX * DES_KEY_WORDS * DES_GROUP_MAX];                                                \
     LOCAL_POINTER u32 *column = columns + ITEM_IN_GROUP;                                                              \
+    if (des_message(0) >= buffer[HEAD_COUNT]) {                                                                       \
+        return;                                                                                                       \
+    }                                                                                                                 \
     u32 passes = buffer[HEAD_ROUNDS];                                                                                 \
     u32 blocks = des_blocks_max(buffer);                                                                              \
     des_load_keys(column, buffer, keys, passes);
-
-KERNEL ecb_encrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    DES_COLUMN
-    ROLLED
-    for (u32 block = 0; block < blocks; block++) {
-        u32 left[32], right[32], x[32];
-        UNROLL
-        for (int i = 0; i < 32; i++) {
-            left[i] = 0;
-            right[i] = 0;
-        }
-        des_load(x, buffer, block, 0);
-        des_initial_low(left, right, x);
-        des_load(x, buffer, block, 1);
-        des_initial_high(left, right, x);
-        des_passes(left, right, column, passes, false);
-        des_final_low(x, left, right);
-        des_store(x, buffer, block, 0, false);
-        des_final_high(x, left, right);
-        des_store(x, buffer, block, 1, false);
-    }
-}
-
-/* Decrypts from the last block to the first, so that the block before is still there when it is to be added. */
-DEVICE void des_decrypt_all(GLOBAL u32 *buffer, LOCAL_POINTER const u32 *column, u32 blocks, u32 passes, bool chained)
-{
-    ROLLED
-    for (u32 left_over = blocks; left_over > 0; left_over--) {
-        u32 block = left_over - 1;
-        u32 left[32], right[32], x[32];
-        UNROLL
-        for (int i = 0; i < 32; i++) {
-            left[i] = 0;
-            right[i] = 0;
-        }
-        des_load(x, buffer, block, 0);
-        des_initial_low(left, right, x);
-        des_load(x, buffer, block, 1);
-        des_initial_high(left, right, x);
-        des_passes(left, right, column, passes, true);
-        des_final_low(x, left, right);
-        des_store(x, buffer, block, 0, chained);
-        des_final_high(x, left, right);
-        des_store(x, buffer, block, 1, chained);
-    }
-}
-
-KERNEL ecb_decrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    DES_COLUMN
-    des_decrypt_all(buffer, column, blocks, passes, false);
-}
-
-KERNEL cbc_decrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    DES_COLUMN
-    des_decrypt_all(buffer, column, blocks, passes, true);
-}
-
-/* The chain stays in bit-sliced form: what comes out of one block's passes is what the next block is added to. */
-KERNEL cbc_encrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    DES_COLUMN
-    u32 left[32], right[32], x[32];
-    UNROLL
-    for (int i = 0; i < 32; i++) {
-        left[i] = 0;
-        right[i] = 0;
-    }
-    des_load_iv(x, buffer, 0);
-    des_initial_low(left, right, x);
-    des_load_iv(x, buffer, 1);
-    des_initial_high(left, right, x);
-    ROLLED
-    for (u32 block = 0; block < blocks; block++) {
-        des_load(x, buffer, block, 0);
-        des_initial_low(left, right, x);
-        des_load(x, buffer, block, 1);
-        des_initial_high(left, right, x);
-        des_passes(left, right, column, passes, false);
-        des_final_low(x, left, right);
-        des_store(x, buffer, block, 0, false);
-        des_final_high(x, left, right);
-        des_store(x, buffer, block, 1, false);
-    }
-}

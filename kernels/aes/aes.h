@@ -1,5 +1,5 @@
 /*
- * AES (FIPS 197) in ECB, CBC and CTR, bit-sliced: no table, no branch and no address depends on a key or on data.
+ * AES (FIPS 197), bit-sliced: no table, no branch and no address depends on a key or on data.
  *
  * A work item takes two messages side by side, each with its own key, through one block of each at a time. The two blocks
  * lie in eight words. Word i holds bit i of all their bytes: that of the byte in row r and column c of message m (0 or
@@ -150,6 +150,7 @@ typedef struct {
     GLOBAL u32 *data[2];
     GLOBAL const u32 *key[2];
     GLOBAL const u32 *iv[2];
+    u32 len[2];
     u32 blocks[2];
     u32 blocks_max;
 } Pair;
@@ -167,7 +168,8 @@ DEVICE Pair pair_of(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
         pair.data[m] = buffer + message.at;
         pair.key[m] = key_of(buffer, keys, number);
         pair.iv[m] = iv_of(buffer, number);
-        pair.blocks[m] = there ? (message.len + 15) / 16 : 0;
+        pair.len[m] = there ? message.len : 0;
+        pair.blocks[m] = (pair.len[m] + 15) / 16;
         pair.blocks_max = pair.blocks[m] > pair.blocks_max ? pair.blocks[m] : pair.blocks_max;
     }
     return pair;
@@ -209,75 +211,6 @@ DEVICE void load_ivs(u32 *x, const Pair *pair)
     }
 }
 
-KERNEL ecb_encrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    Pair pair = pair_of(buffer, keys);
-    u32 rounds = buffer[HEAD_ROUNDS];
-    ROLLED
-    for (u32 block = 0; block < pair.blocks_max; block++) {
-        u32 x[8];
-        load_blocks(x, &pair, block);
-        aes_encrypt(x, pair.key[0], pair.key[1], rounds);
-        store_blocks(x, &pair, block);
-    }
-}
-
-KERNEL ecb_decrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    Pair pair = pair_of(buffer, keys);
-    u32 rounds = buffer[HEAD_ROUNDS];
-    ROLLED
-    for (u32 block = 0; block < pair.blocks_max; block++) {
-        u32 x[8];
-        load_blocks(x, &pair, block);
-        aes_decrypt(x, pair.key[0], pair.key[1], rounds);
-        store_blocks(x, &pair, block);
-    }
-}
-
-KERNEL cbc_encrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    Pair pair = pair_of(buffer, keys);
-    u32 rounds = buffer[HEAD_ROUNDS];
-    u32 chain[8];
-    load_ivs(chain, &pair);
-    ROLLED
-    for (u32 block = 0; block < pair.blocks_max; block++) {
-        u32 x[8];
-        load_blocks(x, &pair, block);
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            chain[i] ^= x[i];
-        }
-        aes_encrypt(chain, pair.key[0], pair.key[1], rounds);
-        store_blocks(chain, &pair, block);
-    }
-}
-
-KERNEL cbc_decrypt(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    Pair pair = pair_of(buffer, keys);
-    u32 rounds = buffer[HEAD_ROUNDS];
-    u32 chain[8];
-    load_ivs(chain, &pair);
-    ROLLED
-    for (u32 block = 0; block < pair.blocks_max; block++) {
-        u32 x[8], next[8];
-        load_blocks(x, &pair, block);
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            next[i] = x[i];
-        }
-        aes_decrypt(x, pair.key[0], pair.key[1], rounds);
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            x[i] ^= chain[i];
-            chain[i] = next[i];
-        }
-        store_blocks(x, &pair, block);
-    }
-}
-
 /* The counter block as one big-endian number, moved on by one. */
 DEVICE void count_on(u32 *counter)
 {
@@ -290,29 +223,5 @@ DEVICE void count_on(u32 *counter)
             carry = carry & (sum == 0);
             counter[2 * c + m] = swap_32(sum);
         }
-    }
-}
-
-KERNEL ctr(GLOBAL u32 *buffer, GLOBAL const u32 *keys)
-{
-    Pair pair = pair_of(buffer, keys);
-    u32 rounds = buffer[HEAD_ROUNDS];
-    u32 counter[8];
-    load_ivs(counter, &pair);
-    ROLLED
-    for (u32 block = 0; block < pair.blocks_max; block++) {
-        u32 x[8], stream[8];
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            stream[i] = counter[i];
-        }
-        aes_encrypt(stream, pair.key[0], pair.key[1], rounds);
-        load_blocks(x, &pair, block);
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            x[i] ^= stream[i];
-        }
-        store_blocks(x, &pair, block);
-        count_on(counter);
     }
 }

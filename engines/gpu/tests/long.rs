@@ -1,0 +1,125 @@
+//! What the conformance suite does not reach: batches of several shares, long messages in parts, batches handed over,
+//! and several queues at work under the same keys.
+
+mod common;
+
+use ciphermill_contract::suite::{AesSize, BlockCipher, Digest, Mode, StreamCipher};
+use ciphermill_contract::{
+    Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, QueueHint, Span, Suite,
+};
+use ciphermill_gpu::Gpu;
+use ciphermill_reference::Reference;
+
+/// Bytes that repeat nowhere near a block's length.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Runs messages of these lengths, one behind the other and in place, and gives the arena.
+fn run(engine: &dyn Engine, suite: Suite, direction: Direction, lens: &[usize], iv: &[u8], data: &[u8]) -> Vec<u8> {
+    let (material, key_len) = (noise(64), suite.default_key_len());
+    let keys = [&material[..key_len], &material[32..32 + key_len]];
+    let prepared = keys.map(|key| engine.prepare(&KeyMaterial::secret(key), suite).expect("a good key"));
+    let mut at = 0;
+    let mut ops = Vec::new();
+    for (index, len) in lens.iter().enumerate() {
+        let name = KeyId { slot: index as u32 % 2, generation: 1 };
+        ops.push(Op::in_place(name, Span::new(at as u32, *len as u32)).with_iv(iv));
+        at += len;
+    }
+    let mut arena = data[..at].to_vec();
+    let own: Vec<_> = (0..ops.len()).map(|index| Some(&prepared[index % 2])).collect();
+    let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+    let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check().expect("a good batch");
+    queue.run(&mut batch.attach_keys(&own).expect("as many keys as operations"));
+    assert!(ops.iter().all(|op| op.status == OpStatus::Done), "{suite} {direction}");
+    arena
+}
+
+fn agrees(gpu: &Gpu, suite: Suite, lens: &[usize], iv: &[u8]) {
+    let data = noise(lens.iter().sum());
+    let oracle = Reference::new();
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        let got = run(gpu, suite, direction, lens, iv, &data);
+        assert!(
+            got == run(&oracle, suite, direction, lens, iv, &data),
+            "{suite} {direction} differs from the reference"
+        );
+    }
+}
+
+#[test]
+fn long_messages_in_parts_agree_with_the_reference() {
+    let Some(gpu) = common::device() else { return };
+    let aes = |mode| Suite::Cipher(BlockCipher::Aes(AesSize::Aes128), mode);
+    // Parts have 1,024 bytes: whole ones, a last one that is short, and messages too short for parts between them.
+    let lens = [70_000, 2048, 2064, 16, 3072 + 16, 0, 40_000];
+    agrees(gpu, aes(Mode::Cbc), &lens, &[3; 16]);
+    agrees(gpu, aes(Mode::Ecb), &lens, &[]);
+    // A counter that goes round within a message.
+    let lens = [70_001, 2049, 5, 4097];
+    agrees(gpu, aes(Mode::Ctr), &lens, &[0xff; 16]);
+    agrees(gpu, aes(Mode::Ctr), &lens, &[9; 12]);
+    agrees(gpu, Suite::Stream(StreamCipher::ChaCha20), &lens, &[9; 12]);
+    let mut iv = [7; 16];
+    iv[..4].copy_from_slice(&0x00ff_fff0u32.to_le_bytes());
+    agrees(gpu, Suite::Stream(StreamCipher::ChaCha20), &lens, &iv);
+    agrees(gpu, Suite::Cipher(BlockCipher::Des, Mode::Cbc), &[9_000 - 8, 64], &[5; 8]);
+}
+
+#[test]
+fn batches_of_several_shares_agree_with_the_reference() {
+    let Some(gpu) = common::device() else { return };
+    // Six megabytes, in shares of one.
+    let lens: Vec<usize> = (0..6000).map(|index| 16 * (index % 128)).collect();
+    agrees(gpu, Suite::Cipher(BlockCipher::Aes(AesSize::Aes256), Mode::Cbc), &lens, &[1; 16]);
+}
+
+#[test]
+fn batches_handed_over_come_back_with_their_digests() {
+    let Some(gpu) = common::device() else { return };
+    let mut queue = gpu.queue(QueueHint::default()).expect("a queue");
+    let suite = Suite::Digest(Digest::Sha256);
+    let batch = |first: u8| OwnedBatch {
+        suite,
+        direction: Direction::Encrypt,
+        ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 100)).with_tag(100, 32)],
+        arena: Box::new([vec![first; 100], vec![0; 32]].concat()),
+    };
+    let tickets: Vec<_> = (0..4).map(|first| queue.submit(batch(first)).expect("a free slot")).collect();
+    let mut done = Vec::new();
+    while done.len() < tickets.len() {
+        queue.poll(&mut done);
+        std::thread::yield_now();
+    }
+    let oracle = Reference::new();
+    for one in done {
+        assert_eq!((one.result.clone(), one.batch.ops[0].status), (Ok(()), OpStatus::Done));
+        let first = tickets.iter().position(|ticket| *ticket == one.ticket).expect("one of ours");
+        let mut expected = batch(first as u8);
+        let mut checked = expected.as_batch().check().expect("a good batch");
+        oracle.queue(QueueHint::default()).expect("a queue").run(&mut checked);
+        assert_eq!(one.batch.arena.bytes(), expected.arena.bytes());
+    }
+}
+
+#[test]
+fn queues_share_keys_while_others_come_and_go() {
+    let Some(gpu) = common::device() else { return };
+    let suite = Suite::Cipher(BlockCipher::Aes(AesSize::Aes128), Mode::Cbc);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                // Each call prepares its keys and drops them: their places are wiped and taken again meanwhile.
+                for turn in 0..4 {
+                    agrees(gpu, suite, &[16 * (turn + 1), 160, 32], &[2; 16]);
+                }
+            });
+        }
+    });
+}
