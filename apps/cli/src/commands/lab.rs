@@ -284,10 +284,26 @@ fn paper() -> (usize, bool) {
     }
 }
 
-/// The command line that this program was started with.
+/// The command line that measures the same again.
 fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    let words = without_places(std::env::args().skip(1)).into_iter().map(|word| quoted(&word));
     std::iter::once("ciphermill".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The words without the places that one user's record went to.
+fn without_places(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words = words.peekable();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        let is_place = |option: &str| word == option || word.starts_with(&format!("{option}="));
+        if !["--html", "--json", "--save"].into_iter().any(is_place) {
+            kept.push(word);
+        } else if !word.contains('=') {
+            // What follows is the place, unless it is an option itself.
+            words.next_if(|next| next == "-" || !next.starts_with('-'));
+        }
+    }
+    kept
 }
 
 /// A word as a shell takes it.
@@ -302,6 +318,14 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_left_out_of_a_command_line() {
+        let of = |line: &str| without_places(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(of("lab all --html a/b.html --core 1 --save"), "lab all --core 1");
+        assert_eq!(of("lab all --save lab/records --quick --json -"), "lab all --quick");
+        assert_eq!(of("lab all --json=x --time 300"), "lab all --time 300");
+    }
 
     #[test]
     fn words_are_quoted_for_a_shell() {

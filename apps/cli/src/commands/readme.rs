@@ -21,10 +21,10 @@ const END: &str = "<!-- performance: end -->";
 const PLOT_WIDTH: usize = 96;
 
 /// Tables with more rows are left to the full report.
-const ROWS_MAX: usize = 48;
+const ROWS_MAX: usize = 64;
 
-/// Tables with more rows are folded away.
-const ROWS_OPEN: usize = 12;
+/// Conclusions, and things that are missing, of one method; the full report has the others.
+const SAID_MAX: usize = 4;
 
 /// Methods whose first table is not the one to show.
 const TABLES: [(&str, usize); 1] = [("principles", 1)];
@@ -85,7 +85,11 @@ fn method(out: &mut String, section: &Section) {
     if !section.source.is_empty() {
         let _ = writeln!(out, "After {}\n", plain(&section.source));
     }
-    section.conclusions.iter().for_each(|conclusion| out.push_str(&format!("- {}\n", plain(conclusion))));
+    let said = section.conclusions.iter().take(SAID_MAX);
+    said.for_each(|conclusion| out.push_str(&format!("- {}\n", plain(conclusion))));
+    if let Some(more) = section.conclusions.len().checked_sub(SAID_MAX + 1) {
+        let _ = writeln!(out, "- … and {} more in the report.", more + 1);
+    }
     if section.noisy() > 0 {
         let _ = writeln!(
             out,
@@ -94,7 +98,7 @@ fn method(out: &mut String, section: &Section) {
             section.measurements.len()
         );
     }
-    out.push('\n');
+    out.push_str("\n<details><summary>Plot and table</summary>\n\n");
     if let Some(plot) = section.plots.first() {
         let alone = Section { plots: vec![plot.clone()], ..Section::default() };
         // What stands before the plot is the heading of an empty section.
@@ -111,18 +115,19 @@ fn method(out: &mut String, section: &Section) {
         table(out, shown);
     }
     if !section.missing.is_empty() {
-        let missing =
-            section.missing.iter().map(|missing| format!("{} ({})", plain(&missing.what), plain(&missing.why)));
-        let _ = writeln!(out, "Not measured: {}.\n", missing.collect::<Vec<_>>().join("; "));
+        let missing = section.missing.iter().take(SAID_MAX);
+        let missing = missing.map(|missing| format!("{} ({})", plain(&missing.what), plain(&missing.why)));
+        let more = match section.missing.len().checked_sub(SAID_MAX + 1) {
+            Some(more) => format!("; and {} more", more + 1),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "Not measured: {}{more}.\n", missing.collect::<Vec<_>>().join("; "));
     }
+    out.push_str("</details>\n\n");
 }
 
 fn table(out: &mut String, table: &Table) {
-    let folded = table.rows.len() > ROWS_OPEN;
-    let _ = match folded {
-        true => writeln!(out, "<details><summary>{}</summary>\n", plain(&table.title)),
-        false => writeln!(out, "{}\n", plain(&table.title)),
-    };
+    let _ = writeln!(out, "{}\n", plain(&table.title));
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     out.push_str(&line(table.columns.iter().map(|column| plain(&column.name)).collect()));
     let rule = |align: Align| if align == Align::Right { "---:" } else { "---" };
@@ -134,9 +139,6 @@ fn table(out: &mut String, table: &Table) {
     out.push('\n');
     if !table.note.is_empty() {
         let _ = writeln!(out, "{}\n", plain(&table.note));
-    }
-    if folded {
-        out.push_str("</details>\n\n");
     }
 }
 
