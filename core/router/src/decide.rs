@@ -78,7 +78,7 @@ pub enum RouteReason {
     LeastLate,
     /// It was slower than its own figures of late and is tried again, to see whether it still is.
     Probe,
-    /// It works on its share of a batch that several engines work on ([`crate::share`]).
+    /// It works on its share of a batch that several engines work on ([`crate::share()`]).
     Share,
 }
 

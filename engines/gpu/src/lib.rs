@@ -2,8 +2,8 @@
 //!
 //! One kernel source (`kernels/`) runs through two runtimes, OpenCL and CUDA, both loaded when the engine is opened:
 //! nothing is needed to build it, and a machine without a device gets an error instead of an engine. A batch is packed
-//! into a staging buffer ([`pack`]), copied in, worked on and copied out, several pieces of it in flight at a time
-//! ([`pipeline`]). Prepared keys are resident on the device and wiped there when they are dropped ([`keys`]).
+//! into a staging buffer (`pack`), copied in, worked on and copied out, several pieces of it in flight at a time
+//! (`pipeline`). Prepared keys are resident on the device and wiped there when they are dropped (`keys`).
 //!
 //! Software devices, such as PoCL on the processor, run the same kernels for tests. They are opened by name only.
 
