@@ -36,8 +36,8 @@ impl Gpu {
         }
     }
 
-    /// Opens a device by name: `cuda` and `opencl` for the first of a runtime that is not software, `pocl` for the processor itself through
-    /// PoCL, which is for tests.
+    /// Opens a device by name: `cuda` and `opencl` for the first of a runtime that is not software, `pocl` for the
+    /// processor itself through PoCL, which is for tests.
     ///
     /// # Errors
     /// As [`Gpu::new`]; `Refused` with `KernelUnavailable` for another name.

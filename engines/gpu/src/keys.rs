@@ -46,7 +46,9 @@ impl KeyTable {
             let at = self.lock().take(len).ok_or(Trouble::KeysFull)?;
             keys.push(ResidentKey { table: Arc::clone(self), at, len });
         }
-        let mut run = zeroize::Zeroizing::new(Vec::new());
+        // Room for all of them at once: a vector that grows leaves what it held behind, unwiped.
+        let room = keys.iter().map(|key| key.len).sum();
+        let mut run = zeroize::Zeroizing::new(Vec::with_capacity(room));
         let mut run_at = 0;
         for (key, form) in keys.iter().zip(forms) {
             if run_at + run.len() != key.at {
