@@ -1,7 +1,7 @@
 //! From a batch to the engine that runs it: what the router is told, and what is asked of an engine before it is believed.
 
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{CheckedBatch, Cost, EngineKinds, Error, Result};
+use ciphermill_contract::{CheckedBatch, Cost, EngineKinds, Error, Result, Suite};
 use ciphermill_router::{Candidate, Request, Route, RouteReason, SKEW_BYTES_MIN, Sample, decide, shape_class};
 
 use crate::dispatch::Way;
@@ -94,7 +94,7 @@ impl Way<'_> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let plan = self.set.plan(suite, direction);
         let (request, place, class) = self.request(batch, kinds);
-        if let Some(choice) = self.remembered(place, &request) {
+        if let Some(choice) = self.remembered(suite, place, &request) {
             return Ok(choice);
         }
         loop {
@@ -120,14 +120,16 @@ impl Way<'_> {
 
     /// What was decided for a batch of this shape a moment ago, unless its engine may not run it any more.
     #[inline]
-    fn remembered(&self, place: usize, request: &Request) -> Option<Choice> {
+    fn remembered(&self, suite: Suite, place: usize, request: &Request) -> Option<Choice> {
         let before = self.open.remembered.as_ref()?;
         let is_same = before.place == place && before.request == *request;
         let is_fresh = self.tick.wrapping_sub(before.tick) < REMEMBERED_FOR && !self.is_probe_due();
         let slot = &self.set.slots[before.choice.route.engine];
         let is_free = self.excluded == 0 && self.preferred.is_none();
-        (is_same && is_fresh && is_free && slot.health.is_well() && slot.trust.allows_place(place))
-            .then_some(before.choice)
+        // An engine that came back from quarantine meanwhile has its known-answer test before it.
+        let is_tested = self.shared.policy.self_test == SelfTest::Never || !slot.trust.is_untested(suite);
+        let is_trusted = slot.health.is_well() && is_tested && slot.trust.allows_place(place);
+        (is_same && is_fresh && is_free && is_trusted).then_some(before.choice)
     }
 
     /// Remembers the choice for a short batch that every engine could run at once.

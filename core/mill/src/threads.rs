@@ -27,7 +27,7 @@ const CHANGE_NS: f64 = 3_000.0;
 /// Operations that a round of threads is taken to have.
 const ROUND_OPS: u64 = 16;
 
-/// How often a thread's time alone must hold what sharing saves.
+/// What sharing saves, the change of threads deducted, has to be this share of a lone operation's time.
 const WORTH: f64 = 0.25;
 
 /// How long a thread gives others its core before it sleeps until it is woken.
@@ -84,8 +84,8 @@ impl Threads {
 struct Inside<'t>(&'t AtomicUsize);
 
 impl<'t> Inside<'t> {
-    /// Enters; `None` when nobody else is there.
-    fn with_others(threads: &'t Threads) -> (Inside<'t>, bool) {
+    /// Enters; also whether somebody else is there.
+    fn enter(threads: &'t Threads) -> (Inside<'t>, bool) {
         let others = threads.inside.fetch_add(1, Ordering::Relaxed);
         (Inside(&threads.inside), others != 0)
     }
@@ -128,7 +128,7 @@ impl Mill {
         if !threads.pays(shared, suite, direction, one.input_len) {
             return run_alone(shared, suite, direction, &mut one);
         }
-        let (_inside, has_others) = Inside::with_others(threads);
+        let (_inside, has_others) = Inside::enter(threads);
         if !has_others {
             return run_alone(shared, suite, direction, &mut one);
         }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ciphermill::{Costs, Mill, SelfTest, TrustPolicy};
-use ciphermill_contract::{Cost, EngineKind, Error, OpStatus, OwnedBatch, Refusal, Result};
+use ciphermill::{Costs, Mill, SelfTest, Session, TrustPolicy};
+use ciphermill_contract::{
+    Batch, Cost, Direction, EngineKind, Error, KeyId, Op, OpStatus, OwnedBatch, Refusal, Result, Span, Suite,
+};
 use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
 
 use crate::reference;
@@ -150,4 +152,39 @@ fn faults_now_and_then_are_made_up_for_and_faults_in_a_row_are_not() {
         assert_eq!(run(&other, seed), Ok("reference"));
     }
     assert_eq!(quarantines(&other), (1, true));
+}
+
+/// Runs one digest; says on which engine.
+fn digest(session: &mut Session, suite: &str) -> &'static str {
+    let suite: Suite = suite.parse().expect("a suite");
+    let len = suite.default_tag_len();
+    let mut arena = vec![7u8; 3 + len];
+    let mut ops = [Op::in_place(KeyId::NONE, Span::new(0, 3)).with_tag(3, len as u16)];
+    let report = session.run(Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+    assert_eq!(report.done, 1);
+    report.route.name
+}
+
+#[test]
+fn a_session_that_knows_the_way_waits_for_the_known_answers_too() {
+    let engine = FaultEngine::new("faulty", reference(), Script::healthy())
+        .with_kind(EngineKind::Library)
+        .with_prior(Cost::new(0.0, 1.0, 0.01));
+    let handle = engine.handle();
+    let trust = TrustPolicy { quarantine_min: QUARANTINE, witness_every: 0, ..TrustPolicy::default() };
+    let builder = Mill::builder().engine(Arc::new(engine)).engine(reference()).trust(trust).workers(0);
+    let mill = builder.open().expect("opens");
+    let (mut knows, mut other) = (mill.session(), mill.session());
+    assert_eq!(digest(&mut knows, "sha256"), "faulty");
+    assert_eq!(digest(&mut other, "sha512"), "faulty");
+    handle.set_script(Script::always(Fault::Errors));
+    (0..3).for_each(|_| assert_eq!(digest(&mut other, "sha512"), "reference"));
+    assert_eq!(quarantines(&mill), (1, true));
+    handle.set_script(Script::healthy());
+    thread::sleep(QUARANTINE);
+    // The other session lets the engine in again, after the known answer of its own suite.
+    assert_eq!(digest(&mut other, "sha512"), "faulty");
+    let before = handle.batches();
+    assert_eq!(digest(&mut knows, "sha256"), "faulty");
+    assert!(handle.batches() > before + 1, "the known answer of this suite, and the batch");
 }
