@@ -4,7 +4,18 @@
  * Every kernel is compiled as OpenCL C 1.2 and as CUDA C++ (through NVRTC). The words below are all that differs; nothing
  * else in the kernels asks which of the two it is. The sources of a program are put one behind the other, this one
  * first, so that no compiler has to look for a file.
+ *
+ * Tests of the CUDA runtime compile its branch for the processor, with DIALECT_ON_HOST defined: everything in there that
+ * is PTX has a plain form beside it.
  */
+
+/* A gate of three inputs as a sum of its minterms; compilers make two or three operations of it. */
+#define GATE_3_PLAIN(table, a, b, c)                                                                                  \
+    ((((table) & 0x01) ? ~(a) & ~(b) & ~(c) : 0u) | (((table) & 0x02) ? ~(a) & ~(b) & (c) : 0u) |                     \
+     (((table) & 0x04) ? ~(a) & (b) & ~(c) : 0u) | (((table) & 0x08) ? ~(a) & (b) & (c) : 0u) |                       \
+     (((table) & 0x10) ? (a) & ~(b) & ~(c) : 0u) | (((table) & 0x20) ? (a) & ~(b) & (c) : 0u) |                       \
+     (((table) & 0x40) ? (a) & (b) & ~(c) : 0u) | (((table) & 0x80) ? (a) & (b) & (c) : 0u))
+
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 
 typedef unsigned char u8;
@@ -28,7 +39,10 @@ typedef unsigned long long u64;
 #define ROTATE_LEFT_64(word, by) (((word) << (by)) | ((word) >> (64 - (by))))
 #define HIGH_32(a, b) __umulhi((a), (b))
 
-/* A gate of three inputs, its truth table as LOP3 wants it. */
+#if defined(DIALECT_ON_HOST)
+#define GATE_3 GATE_3_PLAIN
+#else
+/* The same gate, its truth table as LOP3 wants it. */
 #define GATE_3(table, a, b, c) dialect_gate_3<table>((a), (b), (c))
 template <int table> DEVICE u32 dialect_gate_3(u32 a, u32 b, u32 c)
 {
@@ -36,6 +50,7 @@ template <int table> DEVICE u32 dialect_gate_3(u32 a, u32 b, u32 c)
     asm("lop3.b32 %0, %1, %2, %3, %4;" : "=r"(result) : "r"(a), "r"(b), "r"(c), "n"(table));
     return result;
 }
+#endif
 
 #else
 
@@ -59,12 +74,7 @@ typedef ulong u64;
 #define ROTATE_LEFT_64(word, by) rotate((word), (u64)(by))
 #define HIGH_32(a, b) mul_hi((a), (b))
 
-/* The same gate as a sum of its minterms; compilers make two or three operations of it. */
-#define GATE_3(table, a, b, c)                                                                                        \
-    ((((table) & 0x01) ? ~(a) & ~(b) & ~(c) : 0u) | (((table) & 0x02) ? ~(a) & ~(b) & (c) : 0u) |                     \
-     (((table) & 0x04) ? ~(a) & (b) & ~(c) : 0u) | (((table) & 0x08) ? ~(a) & (b) & (c) : 0u) |                       \
-     (((table) & 0x10) ? (a) & ~(b) & ~(c) : 0u) | (((table) & 0x20) ? (a) & ~(b) & (c) : 0u) |                       \
-     (((table) & 0x40) ? (a) & (b) & ~(c) : 0u) | (((table) & 0x80) ? (a) & (b) & (c) : 0u))
+#define GATE_3 GATE_3_PLAIN
 
 #endif
 
