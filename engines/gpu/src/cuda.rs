@@ -1,7 +1,6 @@
 //! The CUDA runtime: the driver's interface, and NVRTC, which compiles the kernels for the device that is there. Both
 //! libraries are opened at run time; whether they are there is asked first, because the bindings panic when they are not.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +11,9 @@ use cudarc::nvrtc::sys as nvrtc_sys;
 
 use crate::cache;
 use crate::device::{Description, Device, GROUP, KEYS_LEN_MAX, Launch, Result, Stream, Trouble};
-use crate::program::{PROGRAMS, Program};
+use crate::lazy::Lazy;
+use crate::probe;
+use crate::program::Program;
 
 impl From<DriverError> for Trouble {
     fn from(error: DriverError) -> Trouble {
@@ -29,6 +30,9 @@ impl From<nvrtc::NvrtcError> for Trouble {
 
 /// Opens the first device.
 pub(crate) fn open() -> Result<Arc<dyn Device>> {
+    if !probe::has_cuda(&probe::root()) {
+        return Err(Trouble::Absent);
+    }
     // SAFETY: both only try to open a library by its usual names.
     if !unsafe { sys::is_culib_present() && nvrtc_sys::is_culib_present() } {
         return Err(Trouble::Absent);
@@ -99,12 +103,20 @@ struct Cuda {
 struct Shared {
     description: Description,
     context: sys::CUcontext,
-    modules: Vec<sys::CUmodule>,
-    kernels: HashMap<(Program, &'static str), sys::CUfunction>,
+    /// What kernels are compiled for, and by what.
+    architecture: String,
+    compiler: String,
+    programs: Lazy<Loaded>,
     /// The prepared keys.
     keys: sys::CUdeviceptr,
     /// Whoever writes keys.
     writing: Mutex<()>,
+}
+
+/// A program on the device.
+struct Loaded {
+    module: sys::CUmodule,
+    kernels: Vec<(&'static str, sys::CUfunction)>,
 }
 
 // SAFETY: contexts, modules and functions may be used from any thread that has made the context current, which every
@@ -124,43 +136,59 @@ impl Shared {
         let minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let architecture = format!("sm_{major}{minor}");
         let words = format!("{}, {architecture}", result::device::get_name(device)?.trim());
-        let codes = compile_all(&architecture)?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both are writable.
+        unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result()?;
         let mut context = std::ptr::null_mut();
         // SAFETY: `context` is writable, and the device is one that the driver named. Waiting threads give up the core.
         unsafe {
             sys::cuCtxCreate_v2(&raw mut context, sys::CUctx_flags::CU_CTX_SCHED_BLOCKING_SYNC as u32, device)
                 .result()?;
         }
-        let description = Description { runtime: "cuda", words };
         let mut shared = Shared {
-            description,
+            description: Description { runtime: "cuda", words },
             context,
-            modules: Vec::new(),
-            kernels: HashMap::new(),
+            architecture,
+            compiler: format!("NVRTC {major}.{minor}"),
+            programs: Lazy::new(),
             keys: 0,
             writing: Mutex::default(),
         };
-        shared.load(&codes)?;
+        // What is there when something fails goes with the value.
+        shared.enter()?;
+        // SAFETY: the context is current.
+        shared.keys = unsafe { result::malloc_sync(KEYS_LEN_MAX)? };
         Ok(shared)
     }
 
-    /// Loads the programs and takes the memory for keys; what is there when something fails goes with the value.
-    fn load(&mut self, codes: &[(Program, Vec<u8>)]) -> Result<()> {
+    /// A kernel of a program, which is compiled and loaded if nobody has used it before. Machine code that is kept from an
+    /// earlier run is not compiled.
+    fn kernel(&self, program: Program, name: &'static str) -> Result<sys::CUfunction> {
+        let loaded = self.programs.get_or_build(program, || {
+            let source = program.source();
+            let parts = [self.architecture.as_str(), self.compiler.as_str(), source.as_str()];
+            let make = || compile(program, &self.architecture).map(|(code, _)| code);
+            self.load(program, &cache::kept(cache::folder().as_deref(), &parts, make)?)
+        })?;
+        loaded.kernels.iter().find(|(own, _)| *own == name).map(|(_, kernel)| *kernel).ok_or(Trouble::Absent)
+    }
+
+    /// Loads a program's machine code.
+    fn load(&self, program: Program, code: &[u8]) -> Result<Loaded> {
         self.enter()?;
-        for (program, code) in codes {
-            // SAFETY: the code is a whole image of NVRTC's; the driver copies it.
-            let module = unsafe { result::module::load_data(code.as_ptr().cast())? };
-            self.modules.push(module);
-            for name in program.kernels() {
-                let c_name = CString::new(*name).map_err(|_| Trouble::Absent)?;
-                // SAFETY: the module was just loaded, and lives as long as this value.
-                let function = unsafe { result::module::get_function(module, c_name)? };
-                self.kernels.insert((*program, name), function);
-            }
+        // SAFETY: the code is a whole image of NVRTC's; the driver copies it.
+        let module = unsafe { result::module::load_data(code.as_ptr().cast())? };
+        let kernel = |name: &&'static str| {
+            let c_name = CString::new(*name).map_err(|_| Trouble::Absent)?;
+            // SAFETY: the module was just loaded, and lives as long as this value unless a kernel is missing in it.
+            Ok((*name, unsafe { result::module::get_function(module, c_name)? }))
+        };
+        let kernels: Result<Vec<_>> = program.kernels().iter().map(kernel).collect();
+        if kernels.is_err() {
+            // SAFETY: nothing that was taken from the module is kept.
+            let _ = unsafe { result::module::unload(module) };
         }
-        // SAFETY: the context is current.
-        self.keys = unsafe { result::malloc_sync(KEYS_LEN_MAX)? };
-        Ok(())
+        Ok(Loaded { module, kernels: kernels? })
     }
 
     /// Makes the context current on this thread.
@@ -184,34 +212,12 @@ impl Drop for Shared {
                 let _ = result::memset_d8_sync(self.keys, 0, KEYS_LEN_MAX);
                 let _ = result::free_sync(self.keys);
             }
-            for module in self.modules.drain(..) {
-                let _ = result::module::unload(module);
+            for loaded in self.programs.drain() {
+                let _ = result::module::unload(loaded.module);
             }
             let _ = sys::cuCtxDestroy_v2(self.context).result();
         }
     }
-}
-
-/// Every program's code, compiled side by side unless it is kept from an earlier run.
-fn compile_all(architecture: &str) -> Result<Vec<(Program, Vec<u8>)>> {
-    let (mut major, mut minor) = (0, 0);
-    // SAFETY: both are writable.
-    unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result()?;
-    let version = format!("NVRTC {major}.{minor}");
-    let folder = cache::folder();
-    let code_of = |program: Program| {
-        let source = program.source();
-        let parts = [architecture, version.as_str(), source.as_str()];
-        cache::kept(folder.as_deref(), &parts, || compile(program, architecture).map(|(code, _)| code))
-    };
-    std::thread::scope(|scope| {
-        let code_of = &code_of;
-        let compilers: Vec<_> =
-            PROGRAMS.iter().map(|program| (program, scope.spawn(move || code_of(*program)))).collect();
-        let joined =
-            |thread: std::thread::ScopedJoinHandle<'_, Result<Vec<u8>>>| thread.join().unwrap_or(Err(Trouble::Absent));
-        compilers.into_iter().map(|(program, thread)| joined(thread).map(|code| (*program, code))).collect()
-    })
 }
 
 impl Device for Cuda {
@@ -362,7 +368,7 @@ impl Stream for CudaStream {
 
     fn start(&mut self, launch: &Launch) -> Result<()> {
         self.wait()?;
-        let function = self.shared.kernels.get(&(launch.program, launch.kernel)).copied().ok_or(Trouble::Absent)?;
+        let function = self.shared.kernel(launch.program, launch.kernel)?;
         self.enqueue(launch, function)
     }
 

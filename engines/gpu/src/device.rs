@@ -65,7 +65,7 @@ pub(crate) struct Launch {
     pub(crate) output: Range<usize>,
 }
 
-/// A device whose programs have been built, with its memory for prepared keys.
+/// A device with its memory for prepared keys. A program is built when a launch first needs it.
 pub(crate) trait Device: Send + Sync {
     /// What it is.
     fn description(&self) -> &Description;

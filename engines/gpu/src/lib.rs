@@ -16,11 +16,13 @@ mod device;
 mod engine;
 mod hash;
 mod keys;
+mod lazy;
 mod legacy;
 mod opencl;
 mod pack;
 mod pipeline;
 mod prepare;
+mod probe;
 mod program;
 mod select;
 

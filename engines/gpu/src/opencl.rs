@@ -18,7 +18,9 @@ use opencl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_mem};
 use zeroize::Zeroize;
 
 use crate::device::{Description, Device, GROUP, KEYS_LEN_MAX, Launch, Result, Stream, Trouble};
-use crate::program::{PROGRAMS, Program};
+use crate::lazy::Lazy;
+use crate::probe;
+use crate::program::Program;
 
 /// What kind of device is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,9 @@ impl From<ClError> for Trouble {
 
 /// Opens the first device of the wanted kind that can compile kernels.
 pub(crate) fn open(wanted: Wanted) -> Result<Arc<dyn Device>> {
+    if wanted == Wanted::Hardware && !probe::has_opencl(&probe::root()) {
+        return Err(Trouble::Absent);
+    }
     // No loader and no platform look alike from here, and mean the same.
     let platforms = get_platforms().map_err(|_| Trouble::Absent)?;
     for platform in platforms {
@@ -61,7 +66,7 @@ struct OpenCl {
 /// What all streams of a device share. Dropped after the last of them.
 struct Shared {
     description: Description,
-    programs: HashMap<Program, Built>,
+    programs: Lazy<Built>,
     /// The prepared keys, and the queue that writes them.
     keys: Mutex<(Buffer<u8>, CommandQueue)>,
     /// The same buffer as kernels are told of it.
@@ -93,15 +98,16 @@ impl Shared {
         let keys_handle = KeysHandle(buffer.get());
         Ok(Shared {
             description: Description { runtime: "opencl", words },
-            programs: build_all(&context)?,
+            programs: Lazy::new(),
             keys: Mutex::new((buffer, queue)),
             keys_handle,
             context,
         })
     }
 
+    /// A kernel of a program, which is built if nobody has used it before.
     fn kernel(&self, program: Program, name: &str) -> Result<Kernel> {
-        let built = self.programs.get(&program).ok_or(Trouble::Absent)?;
+        let built = self.programs.get_or_build(program, || build(&self.context, program))?;
         Ok(Kernel::create(&built.0, name)?)
     }
 }
@@ -114,21 +120,14 @@ unsafe impl Send for Built {}
 // SAFETY: as above; taking kernels from a program at the same time is among what any thread may do.
 unsafe impl Sync for Built {}
 
-/// Builds every program, side by side.
-fn build_all(context: &Context) -> Result<HashMap<Program, Built>> {
-    let build = |program: Program| {
-        let mut built = ClProgram::create_from_source(context, &program.source())?;
-        if let Err(error) = built.build(context.devices(), "") {
-            let log = built.get_build_log(context.default_device()).unwrap_or_default();
-            tracing::error!(program = program.name(), "gpu: the kernels do not build: {log}");
-            return Err(Trouble::from(error));
-        }
-        Ok((program, Built(built)))
-    };
-    std::thread::scope(|scope| {
-        let builders: Vec<_> = PROGRAMS.iter().map(|program| scope.spawn(move || build(*program))).collect();
-        builders.into_iter().map(|builder| builder.join().unwrap_or(Err(Trouble::Absent))).collect()
-    })
+fn build(context: &Context, program: Program) -> Result<Built> {
+    let mut built = ClProgram::create_from_source(context, &program.source())?;
+    if let Err(error) = built.build(context.devices(), "") {
+        let log = built.get_build_log(context.default_device()).unwrap_or_default();
+        tracing::error!(program = program.name(), "gpu: the kernels do not build: {log}");
+        return Err(Trouble::from(error));
+    }
+    Ok(Built(built))
 }
 
 /// A queue that works in order.
