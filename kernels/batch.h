@@ -21,6 +21,8 @@
 #define HEAD_AAD_AT 11   /* where the first message's additional data lie, where there is no index */
 #define HEAD_AAD_STRIDE 12 /* words from one message's to the next; zero when all share them */
 #define HEAD_AAD_LEN 13  /* bytes of each message's */
+#define HEAD_SCRATCH_AT 14 /* where the memory that work items have to themselves begins, behind the staging buffer's part */
+#define HEAD_SCRATCH_WORDS 15 /* words of it a work item */
 #define HEAD_STATE 16    /* a digest's initial state, sixteen words */
 
 /* One message. Data and additional data are padded with zeros to whole blocks of the cipher. */
@@ -64,6 +66,17 @@ DEVICE GLOBAL const u32 *iv_of(GLOBAL const u32 *buffer, u32 number)
 DEVICE GLOBAL u32 *tag_of(GLOBAL u32 *buffer, u32 number)
 {
     return buffer + buffer[HEAD_TAGS_AT] + number * buffer[HEAD_TAG_WORDS];
+}
+
+/*
+ * Memory that a work item has to itself. Its word number w is at w * SCRATCH_STRIDE: the items of a group lie side by side,
+ * so that they read and write whole lines together. What is in there at first is of no meaning.
+ */
+#define SCRATCH_STRIDE 64
+
+DEVICE GLOBAL u32 *scratch_of(GLOBAL u32 *buffer)
+{
+    return buffer + buffer[HEAD_SCRATCH_AT] + (GROUP * buffer[HEAD_SCRATCH_WORDS]) * SCRATCH_STRIDE + ITEM_IN_GROUP;
 }
 
 /* The first `len` bytes of a word of memory that lies `at` bytes from where `len` is counted; zeros behind them. */

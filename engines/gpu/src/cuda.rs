@@ -341,7 +341,7 @@ impl CudaStream {
             let out = std::slice::from_raw_parts_mut(staging.add(output.start), output.len());
             result::memcpy_dtoh_async(out, memory + output.start as u64, self.stream)?;
             result::event::record(self.end, self.stream)?;
-            let len = launch.input_len.max(output.end);
+            let len = launch.memory_len.max(launch.input_len).max(output.end);
             result::memset_d8_async(memory, 0, len, self.stream)?;
         }
         Ok(())
@@ -368,6 +368,14 @@ impl Stream for CudaStream {
 
     fn start(&mut self, launch: &Launch) -> Result<()> {
         self.wait()?;
+        if self.memory.is_none_or(|(_, room)| room < launch.memory_len) {
+            if let Some((start, _)) = self.memory.take() {
+                // SAFETY: the driver gave it, nothing is under way, and every launch has wiped it behind itself.
+                unsafe { result::free_sync(start)? };
+            }
+            // SAFETY: the context is current.
+            self.memory = Some((unsafe { result::malloc_sync(launch.memory_len)? }, launch.memory_len));
+        }
         let function = self.shared.kernel(launch.program, launch.kernel)?;
         self.enqueue(launch, function)
     }

@@ -63,6 +63,9 @@ pub(crate) struct Launch {
     pub(crate) input_len: usize,
     /// Bytes of it that are copied out.
     pub(crate) output: Range<usize>,
+    /// Bytes of the device's memory that the kernel works on, from the same start: what is copied in and out, and what
+    /// work items have to themselves behind it. All of it is wiped behind the launch.
+    pub(crate) memory_len: usize,
 }
 
 /// A device with its memory for prepared keys. A program is built when a launch first needs it.

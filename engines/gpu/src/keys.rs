@@ -97,6 +97,9 @@ impl ResidentKey {
 
 impl Drop for ResidentKey {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         match self.table.device.wipe_keys(self.at, self.len) {
             Ok(()) => self.table.lock().free.entry(self.len).or_default().push(self.at),
             // A place that could not be wiped is not given out again. The memory itself goes with the device's context.
@@ -106,9 +109,23 @@ impl Drop for ResidentKey {
 }
 
 /// What a key became for one suite. Its own type, so that no other engine's state is taken for it.
-pub(crate) struct Prepared(pub(crate) ResidentKey);
+pub(crate) struct Prepared {
+    pub(crate) resident: ResidentKey,
+    /// What the host needs of it, for the suites of which it does a part (`public`).
+    pub(crate) host: Option<HostKey>,
+}
 
-/// Wraps a resident key for the contract.
-pub(crate) fn prepared(suite: Suite, key: ResidentKey) -> ciphermill_contract::PreparedKey {
-    ciphermill_contract::PreparedKey::for_suite(suite, Prepared(key))
+/// The host's half of a key; wipes itself when it is dropped.
+pub(crate) type HostKey = Box<dyn std::any::Any + Send + Sync>;
+
+/// A key on its way in.
+pub(crate) struct Halves {
+    /// As the kernels read it: words in memory order. Empty where the device needs nothing of it.
+    pub(crate) device: zeroize::Zeroizing<Vec<u8>>,
+    pub(crate) host: Option<HostKey>,
+}
+
+/// Wraps a resident key and the host's half for the contract.
+pub(crate) fn prepared(suite: Suite, resident: ResidentKey, host: Option<HostKey>) -> ciphermill_contract::PreparedKey {
+    ciphermill_contract::PreparedKey::for_suite(suite, Prepared { resident, host })
 }

@@ -5,6 +5,8 @@
 //! into a staging buffer (`pack`), copied in, worked on and copied out, several pieces of it in flight at a time
 //! (`pipeline`). Prepared keys are resident on the device and wiped there when they are dropped (`keys`).
 //!
+//! Public-key suites are shared between the host and the device (`public`).
+//!
 //! Software devices, such as PoCL on the processor, run the same kernels for tests. They are opened by name only.
 
 mod aes;
@@ -24,6 +26,7 @@ mod pipeline;
 mod prepare;
 mod probe;
 mod program;
+mod public;
 mod select;
 
 pub use capabilities::CAPABILITIES;

@@ -190,6 +190,19 @@ struct ClStream {
 unsafe impl Send for ClStream {}
 
 impl ClStream {
+    /// Sees to it that there are `len` bytes on the device; nothing may be under way.
+    fn reserve(&mut self, len: usize) -> Result<()> {
+        if self.memory.as_ref().is_none_or(|(_, room)| *room < len) {
+            // The old one goes first, so that both need not fit.
+            self.memory = None;
+            let context = &self.shared.context;
+            // SAFETY: no host pointer is given; the buffer's memory is the runtime's own.
+            let buffer = unsafe { Buffer::<u8>::create(context, CL_MEM_READ_WRITE, len, ptr::null_mut())? };
+            self.memory = Some((buffer, len));
+        }
+        Ok(())
+    }
+
     /// Waits until nothing is under way.
     fn wait(&mut self) -> Result<()> {
         match self.under_way.take() {
@@ -214,21 +227,14 @@ impl Stream for ClStream {
             self.staging.zeroize();
             self.staging = vec![0; len.next_power_of_two()];
         }
-        if self.memory.as_ref().is_none_or(|(_, room)| *room < self.staging.len()) {
-            let room = self.staging.len();
-            // The old one goes first, so that both need not fit.
-            self.memory = None;
-            let context = &self.shared.context;
-            // SAFETY: no host pointer is given; the buffer's memory is the runtime's own.
-            let buffer = unsafe { Buffer::<u8>::create(context, CL_MEM_READ_WRITE, room, ptr::null_mut())? };
-            self.memory = Some((buffer, room));
-        }
+        self.reserve(self.staging.len())?;
         self.used = self.used.max(len);
         Ok(&mut self.staging[..len])
     }
 
     fn start(&mut self, launch: &Launch) -> Result<()> {
         self.wait()?;
+        self.reserve(launch.memory_len)?;
         let kernel = match self.kernels.entry((launch.program, launch.kernel)) {
             Entry::Occupied(kernel) => kernel.into_mut(),
             Entry::Vacant(place) => place.insert(self.shared.kernel(launch.program, launch.kernel)?),
@@ -257,7 +263,7 @@ impl Stream for ClStream {
             self.queue.enqueue_read_buffer(buffer, CL_NON_BLOCKING, output.start, staging, &[])?
         };
         self.under_way = Some(event);
-        let len = launch.output.end.max(launch.input_len);
+        let len = launch.memory_len.max(launch.output.end).max(launch.input_len);
         // SAFETY: the pattern is copied by the call; the range is the buffer's, behind the copy out in the same queue.
         unsafe { self.queue.enqueue_fill_buffer(buffer, &[0u8], 0, len, &[])? };
         Ok(self.queue.flush()?)

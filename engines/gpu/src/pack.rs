@@ -9,7 +9,7 @@ use crate::keys::Prepared;
 use crate::select::{Iv, Parts, Plan};
 
 /// Words before the first array; must agree with `HEAD_WORDS`.
-const HEAD_WORDS: usize = 32;
+pub(crate) const HEAD_WORDS: usize = 32;
 
 /// Where a digest's initial state begins in the head; must agree with `HEAD_STATE`.
 const HEAD_STATE: usize = 16;
@@ -70,7 +70,7 @@ pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan) -> Vec<Piece> {
             unfit.push((index, OpStatus::BadInput(Reason::InputTooLong)));
             continue;
         }
-        let key = prepared.map_or(0, |prepared| prepared.0.word());
+        let key = prepared.map_or(0, |prepared| prepared.resident.word());
         let whole = Piece { op: index as u32, from: 0, len: op.input.len, key, iv, aad: op.aad };
         let input = &batch.arena()[op.input.range()];
         split(plan, whole, input, &mut pieces);
@@ -198,6 +198,7 @@ impl Plan {
             groups: count.div_ceil(self.per_item * GROUP),
             input_len: layout.tags_at,
             output: output_at..layout.len,
+            memory_len: layout.len,
         }
     }
 }

@@ -9,6 +9,7 @@ use ciphermill_contract::{CheckedBatch, Completed, EngineQueue, NotSubmitted, Op
 use crate::capabilities::INPUT_LEN_MAX;
 use crate::device::{Device, Result, Stream, Trouble};
 use crate::pack::{self, Layout, Piece};
+use crate::public;
 use crate::select::{Plan, plan};
 
 /// Shares and submitted batches in flight at most.
@@ -52,6 +53,19 @@ impl Queue {
         Queue { device, idle: Vec::new(), submitted: VecDeque::new(), next_ticket: 0 }
     }
 
+    /// A stream with nothing under way.
+    pub(crate) fn take_stream(&mut self) -> Result<Box<dyn Stream>> {
+        match self.idle.pop() {
+            Some(stream) => Ok(stream),
+            None => self.device.stream(),
+        }
+    }
+
+    /// Takes a stream back, wiped.
+    pub(crate) fn give_stream(&mut self, stream: Box<dyn Stream>) {
+        self.idle.push(stream);
+    }
+
     /// Packs a share and sets it off.
     fn set_off(
         &mut self,
@@ -62,10 +76,7 @@ impl Queue {
     ) -> Result<Flight> {
         let own = &pieces[range.clone()];
         let layout = plan.layout(own, batch.suite().needs_key());
-        let mut stream = match self.idle.pop() {
-            Some(stream) => stream,
-            None => self.device.stream()?,
-        };
+        let mut stream = self.take_stream()?;
         pack::pack(batch, plan, own, &layout, stream.staging(layout.len)?);
         stream.start(&plan.launch(&layout, own.len()))?;
         Ok(Flight { stream, pieces: range, layout })
@@ -77,7 +88,7 @@ impl Queue {
         let outcome = stream.finish().map(|staging| pack::unpack(batch, plan, &pieces[range], &layout, staging));
         stream.wipe();
         if outcome.is_ok() {
-            self.idle.push(stream);
+            self.give_stream(stream);
         }
         outcome
     }
@@ -151,6 +162,7 @@ impl EngineQueue for Queue {
             };
             settle_all(batch, &pieces, landed);
         }
+        public::run(self, batch);
         // Suites that this engine does not claim end here.
         for index in 0..batch.len() {
             if batch.ops()[index].status.is_pending() {
@@ -300,6 +312,7 @@ mod tests {
         }
         fn start(&mut self, launch: &Launch) -> Result<()> {
             assert!(!self.busy && launch.output.end <= self.staging.len() && launch.input_len <= self.staging.len());
+            assert!(launch.memory_len >= launch.output.end.max(launch.input_len));
             self.number = self.counts.starts.fetch_add(1, Ordering::SeqCst);
             if self.fails == Fails::Start(self.number) {
                 return Err(Trouble::Call(-2));

@@ -9,22 +9,23 @@ use zeroize::Zeroizing;
 
 use crate::CAPABILITIES;
 use crate::engine::NAME;
-use crate::keys::{KeyTable, prepared};
+use crate::keys::{Halves, KeyTable, prepared};
+use crate::public;
 
 /// A key as the kernels read it: words in memory order.
 pub(crate) type Form = Zeroizing<Vec<u8>>;
 
 /// Prepares keys for a suite and puts them on the device together.
 pub(crate) fn prepare_many(table: &Arc<KeyTable>, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
-    let forms: Vec<Result<Form>> = keys.iter().map(|key| form(key, suite)).collect();
-    let good: Vec<&[u8]> = forms.iter().filter_map(|form| form.as_ref().ok()).map(|form| form.as_slice()).collect();
+    let forms: Vec<Result<Halves>> = keys.iter().map(|key| halves(key, suite)).collect();
+    let good: Vec<&[u8]> = forms.iter().flatten().map(|halves| halves.device.as_slice()).collect();
     match table.insert(&good) {
         Ok(resident) => {
             let mut resident = resident.into_iter();
             let unavailable = || Error::Refused(Refusal::EngineUnavailable(NAME.to_owned()));
-            let outcome = |form: Result<Form>| {
-                form?;
-                resident.next().map(|key| prepared(suite, key)).ok_or_else(unavailable)
+            let outcome = |halves: Result<Halves>| {
+                let Halves { host, .. } = halves?;
+                resident.next().map(|key| prepared(suite, key, host)).ok_or_else(unavailable)
             };
             forms.into_iter().map(outcome).collect()
         }
@@ -32,11 +33,14 @@ pub(crate) fn prepare_many(table: &Arc<KeyTable>, keys: &[KeyMaterial<'_>], suit
     }
 }
 
-/// Checks a key and works out its form.
-fn form(key: &KeyMaterial<'_>, suite: Suite) -> Result<Form> {
+/// Checks a key and works out its halves.
+fn halves(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves> {
     let both = [Direction::Encrypt, Direction::Decrypt];
     if !both.into_iter().any(|direction| capability::find(CAPABILITIES, suite, direction).is_some()) {
         return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
+    }
+    if public::takes(suite) {
+        return public::prepare(key, suite).map_err(|problem| Error::key(suite, problem));
     }
     if !suite.needs_key() || key.form != KeyForm::Secret {
         return Err(Error::key(suite, KeyProblem::Form));
@@ -56,7 +60,8 @@ fn form(key: &KeyMaterial<'_>, suite: Suite) -> Result<Form> {
         Suite::Mac(Mac::Hmac(digest)) => crate::hash::prepare(digest, key.bytes),
         _ => Err(KeyProblem::Parameters),
     };
-    form.map_err(|problem| Error::key(suite, problem))
+    let device = form.map_err(|problem| Error::key(suite, problem))?;
+    Ok(Halves { device, host: None })
 }
 
 /// Words as they lie in the device's memory.
