@@ -55,6 +55,7 @@ const fn serial(suites: &'static [Suite], prior: Cost) -> Capability {
 pub const CAPABILITIES: &[Capability] = &[
     parallel(&lists::AES_ECB, prior(120.0, 12.0)),
     parallel(&lists::AES_CTR, prior(120.0, 12.0)),
+    parallel(&lists::AES_XTS, prior(140.0, 13.0)),
     serial(&lists::AES_CBC, prior(150.0, 12.0)).directions(Directions::ENCRYPT),
     parallel(&lists::AES_CBC, prior(150.0, 12.0)).directions(Directions::DECRYPT),
     serial(&lists::DES, prior(250.0, 12.0)).directions(Directions::ENCRYPT),

@@ -107,8 +107,12 @@ fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
     if plan.parts == Parts::Whole || input.len() <= 2 * PART_LEN {
         return pieces.push(whole);
     }
-    for from in (0..input.len()).step_by(PART_LEN) {
-        let len = PART_LEN.min(input.len() - from) as u32;
+    let placed = plan.parts == Parts::Placed;
+    let mut from = 0;
+    while from < input.len() {
+        let left = input.len() - from;
+        let alone = placed && left < PART_LEN + plan.grain;
+        let len = if alone { left } else { PART_LEN.min(left) };
         let mut iv = whole.iv;
         match plan.parts {
             Parts::Chained if from > 0 => iv[..plan.iv_len].copy_from_slice(&input[from - plan.iv_len..from]),
@@ -122,7 +126,8 @@ fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
             }
             _ => {}
         }
-        pieces.push(Piece { from: from as u32, len, iv, ..whole });
+        pieces.push(Piece { from: from as u32, len: len as u32, iv, ..whole });
+        from += len;
     }
 }
 
@@ -266,7 +271,11 @@ pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layo
             put(staging, layout.keys_at + 4 * number, piece.key as usize);
         }
         let iv_at = layout.ivs_at + plan.iv_len * number;
-        staging[iv_at..iv_at + plan.iv_len].copy_from_slice(&piece.iv[..plan.iv_len]);
+        let iv_len = plan.iv_len.min(piece.iv.len());
+        staging[iv_at..iv_at + iv_len].copy_from_slice(&piece.iv[..iv_len]);
+        if plan.parts == Parts::Placed {
+            put(staging, iv_at + iv_len, piece.from as usize / plan.grain);
+        }
         let room = layout.stride.unwrap_or_else(|| plan.room(piece.len));
         let input = batch.ops()[piece.op as usize].input.offset as usize + piece.from as usize;
         put_padded(staging, data_at, &batch.arena()[input..input + piece.len as usize], room);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
+use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Mode, StreamCipher};
 use ciphermill_contract::{Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 use zeroize::Zeroizing;
 
@@ -49,6 +49,7 @@ fn halves(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves> {
         return Err(Error::key(suite, KeyProblem::Length));
     }
     let form = match suite {
+        Suite::Cipher(BlockCipher::Aes(_), Mode::Xts) => crate::aes::prepare_xts(key.bytes),
         Suite::Cipher(BlockCipher::Aes(_), _) => crate::aes::prepare(key.bytes),
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => crate::des::prepare(key.bytes),
         Suite::Aead(Aead::AesGcm(_)) | Suite::Mac(Mac::Gmac(_)) => crate::aes::prepare_gcm(key.bytes),

@@ -17,6 +17,8 @@ pub enum Program {
     Aes,
     /// AES-GCM and GMAC.
     AesGcm,
+    /// AES-XTS.
+    AesXts,
     /// Encryption with DES and triple DES.
     DesEncrypt,
     /// Decryption with them.
@@ -28,13 +30,14 @@ pub enum Program {
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 10] = [
+pub const PROGRAMS: [Program; 11] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
     Program::Sha512,
     Program::Aes,
     Program::AesGcm,
+    Program::AesXts,
     Program::DesEncrypt,
     Program::DesDecrypt,
     Program::ChaCha,
@@ -68,6 +71,7 @@ impl Program {
             Program::Sha512 => "sha512",
             Program::Aes => "aes",
             Program::AesGcm => "aes-gcm",
+            Program::AesXts => "aes-xts",
             Program::DesEncrypt => "des-encrypt",
             Program::DesDecrypt => "des-decrypt",
             Program::ChaCha => "chacha",
@@ -81,6 +85,7 @@ impl Program {
             Program::Md5 | Program::Sha1 | Program::Sha256 | Program::Sha512 => &["digest", "hmac"],
             Program::Aes => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt", "ctr"],
             Program::AesGcm => &["gcm_seal", "gcm_open", "gmac"],
+            Program::AesXts => &["xts_encrypt", "xts_decrypt"],
             Program::DesEncrypt => &["ecb_encrypt", "cbc_encrypt"],
             Program::DesDecrypt => &["ecb_decrypt", "cbc_decrypt"],
             Program::ChaCha => &["stream", "aead_seal", "aead_open", "poly1305"],
@@ -97,6 +102,7 @@ impl Program {
             Program::Sha512 => &[DIGESTS, PADDING, source!("hash/sha512.cl")],
             Program::Aes => &[AES_SBOX, AES_BLOCKS, source!("aes/modes.cl")],
             Program::AesGcm => &[AES_SBOX, AES_BLOCKS, source!("aes/gcm.cl")],
+            Program::AesXts => &[AES_SBOX, AES_BLOCKS, source!("aes/xts.cl")],
             Program::DesEncrypt => &[DES_LAYOUT, DES_WIRING, DES_BLOCKS, source!("des/encrypt.cl")],
             Program::DesDecrypt => &[DES_LAYOUT, DES_WIRING, DES_BLOCKS, source!("des/decrypt.cl")],
             Program::ChaCha => &[source!("chacha/poly1305.h"), source!("chacha/chacha.cl")],

@@ -43,6 +43,9 @@ pub(crate) enum Parts {
     Counted,
     /// The same with ChaCha20's counter, which comes first, and its blocks.
     CountedFirst,
+    /// Every part has the message's IV, and behind it the number of its first block. A rest of a block stays with the
+    /// block before it.
+    Placed,
 }
 
 /// What an operation's IV becomes on the device.
@@ -62,6 +65,7 @@ pub(crate) fn plan(suite: Suite, direction: Direction) -> Option<Plan> {
         Suite::Digest(digest) => hash(digest, false),
         Suite::Mac(Mac::Hmac(digest)) => hash(digest, true),
         Suite::Mac(Mac::Poly1305) => Some(Plan { tag_len: 16, ..chacha("poly1305", Parts::Whole, false) }),
+        Suite::Cipher(BlockCipher::Aes(size), Mode::Xts) => Some(xts(size, direction)),
         Suite::Cipher(cipher, mode) => block(cipher, mode, direction),
         Suite::Stream(StreamCipher::ChaCha20) => Some(chacha("stream", Parts::CountedFirst, true)),
         Suite::Stream(StreamCipher::Rc4) => Some(rc4()),
@@ -109,6 +113,18 @@ fn gcm(size: AesSize, direction: Direction) -> Plan {
         transforms: true,
         state: [0; 16],
         parts: Parts::Whole,
+    }
+}
+
+fn xts(size: AesSize, direction: Direction) -> Plan {
+    Plan {
+        program: Program::AesXts,
+        kernel: if direction == Direction::Encrypt { "xts_encrypt" } else { "xts_decrypt" },
+        iv_len: 16 + 4,
+        iv: Iv::Plain,
+        tag_len: 0,
+        parts: Parts::Placed,
+        ..gcm(size, direction)
     }
 }
 

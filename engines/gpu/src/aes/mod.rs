@@ -3,6 +3,7 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::AesSize;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::prepare::{Form, words};
@@ -39,6 +40,23 @@ pub(crate) fn prepare_gcm(key: &[u8]) -> Result<Form, KeyProblem> {
         sliced[8 * (rounds + 1) + at] = u32::from_be_bytes(*four);
     }
     Ok(words(&sliced[..8 * (rounds + 1) + 4]))
+}
+
+/// Both keys of XTS, the data's first (IEEE 1619, 5.1). Halves that are equal make no key.
+///
+/// # Errors
+/// `Weak` for equal halves; else as [`prepare`].
+pub(crate) fn prepare_xts(key: &[u8]) -> Result<Form, KeyProblem> {
+    let (data, tweak) = key.split_at(key.len() / 2);
+    if bool::from(data.ct_eq(tweak)) {
+        return Err(KeyProblem::Weak);
+    }
+    let rounds = rounds_of(data)?;
+    let mut form = Form::new(Vec::with_capacity(2 * 32 * (rounds + 1)));
+    for half in [data, tweak] {
+        form.extend_from_slice(&prepare(half)?);
+    }
+    Ok(form)
 }
 
 fn rounds_of(key: &[u8]) -> Result<usize, KeyProblem> {
