@@ -142,6 +142,18 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "differential tests compare an engine with the reference",
     },
     Exception {
+        from: "engines/gpu",
+        to: "core/mill",
+        kind: Need::Test,
+        reason: "what a mill makes of a device, its faults and its shares is tested with the device",
+    },
+    Exception {
+        from: "engines/gpu",
+        to: "engines/fault",
+        kind: Need::Test,
+        reason: "the same: a device that fails on command",
+    },
+    Exception {
         from: "core/mill",
         to: "engines/reference",
         kind: Need::Test,

@@ -30,6 +30,9 @@ pub(crate) fn open(engine: Option<&str>, config: &Config) -> anyhow::Result<Mill
 pub(crate) fn engine_named(name: &str) -> anyhow::Result<Arc<dyn Engine>> {
     match ciphermill_engines::open(name) {
         Some(opened) => Ok(opened?),
-        None => bail!("no engine is called `{name}`; there are {}", ciphermill_engines::NAMES.join(", ")),
+        None => {
+            let known: Vec<&str> = ciphermill_engines::names().collect();
+            bail!("no engine is called `{name}`; there are {}", known.join(", "))
+        }
     }
 }

@@ -5,13 +5,23 @@
 use std::sync::Arc;
 
 use ciphermill_contract::{Engine, Error, Refusal};
+use ciphermill_gpu::Gpu;
 use ciphermill_lanes::Lanes;
 pub use ciphermill_lanes::{KernelChoice, kernels};
 use ciphermill_library::Library;
 use ciphermill_reference::Reference;
 
-/// The names of the engines that a mill can be opened with, in the order of preference.
+/// The names of the engines that every machine has, in the order of preference.
 pub const NAMES: [&str; 3] = ["lanes", "library", "reference"];
+
+/// The names of the engines that need a device. `gpu` is the best one that is not software; `gpu:cuda` and `gpu:opencl`
+/// say through what, and `gpu:pocl` is the processor itself, slowly, for tests.
+pub const DEVICES: [&str; 1] = ["gpu"];
+
+/// Every name that [`open`] takes, but for the ways to a device.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain(DEVICES)
+}
 
 /// What the machine offers.
 pub struct Found {
@@ -21,10 +31,11 @@ pub struct Found {
     pub unavailable: Vec<(&'static str, Error)>,
 }
 
-/// Opens every engine that this machine can run.
+/// Opens every engine that this machine can run. Devices that are software are not among them: whoever wants one names
+/// it.
 pub fn probe() -> Found {
     let mut found = Found { engines: Vec::new(), unavailable: Vec::new() };
-    for name in NAMES {
+    for name in names() {
         match open(name) {
             Some(Ok(engine)) => found.engines.push(engine),
             Some(Err(error)) => found.unavailable.push((name, error)),
@@ -36,10 +47,14 @@ pub fn probe() -> Found {
 
 /// Opens the engine called `name`; `None` when there is no such engine.
 pub fn open(name: &str) -> Option<Result<Arc<dyn Engine>, Error>> {
-    open_with_kernels(name, &[])
+    match name.split_once(':') {
+        Some((device, way)) if DEVICES.contains(&device) => open_with_kernels(device, &[way]),
+        _ => open_with_kernels(name, &[]),
+    }
 }
 
-/// The same, with kernels forced by name. An engine that has none to choose from takes no names.
+/// The same, with kernels forced by name; for a device, the way to it. An engine that has none to choose from takes no
+/// names.
 ///
 /// # Errors
 /// Within the option: what opening the engine says; `Refused` with `KernelUnavailable` for a kernel that it does not
@@ -55,8 +70,19 @@ pub fn open_with_kernels(name: &str, kernels: &[&str]) -> Option<Result<Arc<dyn 
         "lanes" => Some(Lanes::with_kernels(kernels).map(|engine| Arc::new(engine) as Arc<dyn Engine>)),
         "library" => Some(Library::new().map(|engine| Arc::new(engine) as Arc<dyn Engine>)),
         "reference" => Some(Ok(Arc::new(Reference::new()))),
+        "gpu" => Some(open_gpu(kernels)),
         _ => None,
     }
+}
+
+/// The GPU engine, through what is named if anything is.
+fn open_gpu(ways: &[&str]) -> Result<Arc<dyn Engine>, Error> {
+    let opened = match ways {
+        [] => Gpu::new(),
+        [way] => Gpu::open(way),
+        [_, other, ..] => Err(Error::Refused(Refusal::KernelUnavailable((*other).to_owned()))),
+    };
+    opened.map(|engine| Arc::new(engine) as Arc<dyn Engine>)
 }
 
 /// Every engine that opens on this machine.
@@ -66,6 +92,8 @@ pub fn all() -> Vec<Arc<dyn Engine>> {
 
 #[cfg(test)]
 mod tests {
+    use ciphermill_contract::EngineKind;
+
     use super::*;
 
     #[test]
@@ -75,6 +103,20 @@ mod tests {
             assert_eq!(engine.info().name, name);
         }
         assert!(open("lanes of tomorrow").is_none());
+    }
+
+    #[test]
+    fn a_device_is_there_or_said_to_be_missing_and_never_software_by_itself() {
+        let found = probe();
+        let missing = found.unavailable.iter().any(|(name, _)| *name == "gpu");
+        let device = found.engines.iter().find(|engine| engine.info().kind == EngineKind::Gpu);
+        assert_eq!(missing, device.is_none());
+        if let (Some(device), Some(Ok(software))) = (device, open("gpu:pocl")) {
+            assert_ne!(device.info().version, software.info().version, "PoCL is opened by name only");
+        }
+        let unknown = open("gpu:abacus").expect("a known name").err();
+        assert_eq!(unknown, Some(Error::Refused(Refusal::KernelUnavailable("abacus".to_owned()))));
+        assert!(open("gpus").is_none());
     }
 
     #[test]

@@ -17,12 +17,12 @@ fn every_suite_keeps_the_contract() {
     let Some(gpu) = common::device() else { return };
     let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
     let options = Options { only, symmetric_cases_max: 200, ..Options::default() };
-    check_engine(gpu, Some(&Reference::new()), &options).assert_clean();
+    check_engine(gpu.as_ref(), Some(&Reference::new()), &options).assert_clean();
     common::say(&format!("ran every suite on {}", gpu.info().version));
 }
 
 #[test]
 fn random_batches_agree_with_the_reference() {
     let Some(gpu) = common::device() else { return };
-    differential(gpu, &Reference::new(), 0x6b70_5eed, BATCHES).assert_clean();
+    differential(gpu.as_ref(), &Reference::new(), 0x6b70_5eed, BATCHES).assert_clean();
 }

@@ -8,7 +8,7 @@ use crate::LabError;
 
 /// Every name that `--engine` takes: our engines, then the peers.
 pub fn names() -> Vec<&'static str> {
-    ciphermill_engines::NAMES.into_iter().chain(ciphermill_peers::NAMES).collect()
+    ciphermill_engines::names().chain(ciphermill_peers::NAMES).collect()
 }
 
 /// An engine, or why there is none.

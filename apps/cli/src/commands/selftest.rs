@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use ciphermill::SelfTestState;
 use serde::Serialize;
 
@@ -21,13 +20,10 @@ struct TestJson {
 
 /// Runs the tests; fails when one failed.
 pub(crate) fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCode> {
-    let found = ciphermill_engines::probe();
-    let names: Vec<&str> = found.engines.iter().map(|engine| engine.info().name).collect();
-    if let Some(unknown) = args.engines.iter().find(|name| !names.contains(&name.as_str())) {
-        bail!("no engine is called `{unknown}`; there are {}", names.join(", "));
-    }
-    let wanted = |name: &str| args.engines.is_empty() || args.engines.iter().any(|engine| engine == name);
-    let engines = found.engines.into_iter().filter(|engine| wanted(engine.info().name));
+    let engines = match args.engines.as_slice() {
+        [] => ciphermill_engines::all(),
+        names => names.iter().map(|name| mills::engine_named(name)).collect::<anyhow::Result<_>>()?,
+    };
     let mill = mills::builder(engines, config)?.open()?;
     let total: usize = mill.engines().iter().map(|engine| engine.suites.len()).sum();
     let bar = output::bar(Some(total as u64), "tests", args.json).with_message("self-test");
