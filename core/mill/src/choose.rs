@@ -114,7 +114,31 @@ impl Way<'_> {
                 self.remember(place, request, choice);
                 return Ok(choice);
             }
-            slot.test(suite, &self.shared.policy.trust);
+            self.test(&request, batch, route.engine, place, class);
+        }
+    }
+
+    /// Has an engine answer the suite's known-answer test. One that may take its time over it, since it has a device to
+    /// open or a kernel to build, is left out of this batch as soon as it has had the time of a stalled one, if another
+    /// engine can do.
+    fn test(&mut self, request: &Request, batch: &CheckedBatch<'_>, engine: usize, place: usize, class: usize) {
+        let (suite, plan) = (batch.suite(), self.set.plan(batch.suite(), batch.direction()));
+        let (slot, policy) = (&self.set.slots[engine], &self.shared.policy.trust);
+        let before = self.excluded;
+        if slot.is_isolated() {
+            self.excluded |= 1 << engine;
+            let others = plan.iter().map(|candidate| self.as_of_now(candidate, place, class));
+            if decide(request, others).is_ok() {
+                slot.test_aside(suite, policy);
+            } else {
+                slot.test(suite, policy);
+            }
+        } else {
+            slot.test(suite, policy);
+        }
+        // An engine that has not answered is not asked again for this batch.
+        if !slot.trust.is_untested(suite) {
+            self.excluded = before;
         }
     }
 

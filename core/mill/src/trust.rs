@@ -1,9 +1,12 @@
 //! No engine is believed: each passes a suite's known-answer test before it runs that suite, and again when it comes back
 //! from quarantine.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
 use ciphermill_contract::{Engine, Suite};
@@ -11,7 +14,6 @@ use ciphermill_vectors::known_answers;
 
 use crate::engines::EngineSlot;
 use crate::health::Trouble;
-use crate::isolate::Lost;
 use crate::policy::TrustPolicy;
 use crate::report::SelfTestState;
 
@@ -19,18 +21,31 @@ const UNTESTED: u8 = 0;
 const PASSED: u8 = 1;
 const FAILED: u8 = 2;
 const NO_ANSWER: u8 = 3;
+const UNDER_WAY: u8 = 4;
 
 /// An isolated engine has at least this long for a known-answer test: keys are prepared in it, perhaps a device opened.
 const TEST_TIME_MIN: Duration = Duration::from_secs(2);
 
+/// The same for a test that nobody waits for: a device's compiler may have a kernel to build first.
+const TEST_TIME_ASIDE: Duration = Duration::from_secs(60);
+
 /// The state of an engine's known-answer tests, one a suite.
 pub(crate) struct Trust {
     states: Box<[AtomicU8]>,
+    /// Tests that have not come back, by the suite's ordinal.
+    under_way: Mutex<HashMap<usize, UnderWay>>,
+}
+
+/// A known-answer test on a thread of its own.
+struct UnderWay {
+    since: Instant,
+    answer: Receiver<u8>,
 }
 
 impl Trust {
     pub(crate) fn new() -> Trust {
-        Trust { states: (0..SUITE_ORDINALS_MAX).map(|_| AtomicU8::new(UNTESTED)).collect() }
+        let states = (0..SUITE_ORDINALS_MAX).map(|_| AtomicU8::new(UNTESTED)).collect();
+        Trust { states, under_way: Mutex::default() }
     }
 
     pub(crate) fn state(&self, suite: Suite) -> SelfTestState {
@@ -54,36 +69,55 @@ impl Trust {
         self.states[place / 2].load(Ordering::Relaxed) != FAILED
     }
 
-    /// Whether the test still has to be run.
+    /// Whether the test still has to be run, or to come back.
     #[inline]
     pub(crate) fn is_untested(&self, suite: Suite) -> bool {
-        self.states[suite.ordinal()].load(Ordering::Acquire) == UNTESTED
+        matches!(self.states[suite.ordinal()].load(Ordering::Acquire), UNTESTED | UNDER_WAY)
     }
 
-    /// Forgets all results: the engine comes back from quarantine.
+    /// Forgets all results, those that are still to come too: the engine comes back from quarantine.
     pub(crate) fn forget(&self) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.clear();
         self.states.iter().for_each(|state| state.store(UNTESTED, Ordering::Release));
     }
 }
 
 impl EngineSlot {
-    /// Runs the suite's known-answer test, even if it has been run before. Two threads may run it at once; both come
-    /// to the same result. An engine that stalls or panics over it goes into quarantine, and the suite stays untested.
+    /// Runs the suite's known-answer test, even if it has been run before, and waits for it. Two threads may run it at
+    /// once; both come to the same result. An engine that stalls or panics over it goes into quarantine, and the suite
+    /// stays untested.
     pub(crate) fn test(self: &Arc<EngineSlot>, suite: Suite, policy: &TrustPolicy) -> SelfTestState {
+        let time = policy.stall_min.max(TEST_TIME_MIN);
+        self.test_within(suite, policy, time, time)
+    }
+
+    /// The same, but waits no longer than for a stalled engine: a suite that is still untested then has its test under
+    /// way, and whoever asks again later learns how it ended.
+    pub(crate) fn test_aside(self: &Arc<EngineSlot>, suite: Suite, policy: &TrustPolicy) -> SelfTestState {
+        self.test_within(suite, policy, policy.stall_min, policy.stall_min.max(TEST_TIME_ASIDE))
+    }
+
+    /// Waits for a test as long as `patience`; from `time` on the engine counts as stalled.
+    fn test_within(
+        self: &Arc<EngineSlot>,
+        suite: Suite,
+        policy: &TrustPolicy,
+        patience: Duration,
+        time: Duration,
+    ) -> SelfTestState {
         let suite = suite.canonical();
         let state = if known_answers::known_answer(suite).is_none() {
             NO_ANSWER
         } else if !self.is_isolated() {
             answer(self.engine.as_ref(), suite)
         } else {
-            let timeout = policy.stall_min.max(TEST_TIME_MIN);
-            match self.drivers.call(self, 0.0, timeout, move |slot, _| answer(slot.engine.as_ref(), suite)) {
+            match self.isolated_answer(suite, patience, time) {
                 Ok(state) => state,
-                Err(Lost::Trouble(trouble)) => {
+                Err(trouble) => {
                     self.health.quarantine(self.name(), trouble, policy);
                     UNTESTED
                 }
-                Err(Lost::Busy) => UNTESTED,
             }
         };
         if state == FAILED && self.health.quarantines() != 0 {
@@ -92,6 +126,52 @@ impl EngineSlot {
         }
         self.trust.states[suite.ordinal()].store(state, Ordering::Release);
         self.trust.state(suite)
+    }
+
+    /// The state that a test on a thread of its own leads to; it is begun if it is not under way. The engine's drivers go
+    /// on with batches of other suites meanwhile.
+    fn isolated_answer(
+        self: &Arc<EngineSlot>,
+        suite: Suite,
+        patience: Duration,
+        time: Duration,
+    ) -> core::result::Result<u8, Trouble> {
+        let mut under_way = match self.trust.under_way.try_lock() {
+            Ok(under_way) => under_way,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody waits for a test. Whoever has less patience comes again.
+            Err(TryLockError::WouldBlock) if patience < time => return Ok(UNDER_WAY),
+            Err(TryLockError::WouldBlock) => self.trust.under_way.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let test = match under_way.remove(&suite.ordinal()) {
+            Some(test) => test,
+            None => match self.begin_test(suite) {
+                Ok(test) => test,
+                // The system gives no thread now; the engine is not to blame.
+                Err(_) => return Ok(UNTESTED),
+            },
+        };
+        let left = time.saturating_sub(test.since.elapsed());
+        match test.answer.recv_timeout(patience.min(left)) {
+            Ok(state) => Ok(state),
+            Err(RecvTimeoutError::Disconnected) => Err(Trouble::Panic),
+            Err(RecvTimeoutError::Timeout) if test.since.elapsed() >= time => Err(Trouble::Stall),
+            Err(RecvTimeoutError::Timeout) => {
+                under_way.insert(suite.ordinal(), test);
+                Ok(UNDER_WAY)
+            }
+        }
+    }
+
+    fn begin_test(self: &Arc<EngineSlot>, suite: Suite) -> std::io::Result<UnderWay> {
+        let (sender, receiver) = sync_channel(1);
+        let slot = Arc::clone(self);
+        let test = move || {
+            // Nobody may want to know any more.
+            let _ = sender.send(answer(slot.engine.as_ref(), suite));
+        };
+        thread::Builder::new().name(format!("test-{}", self.name())).spawn(test)?;
+        Ok(UnderWay { since: Instant::now(), answer: receiver })
     }
 }
 

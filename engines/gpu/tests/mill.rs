@@ -66,7 +66,7 @@ impl Work {
             ops.push(if tag_len > 0 { op.with_tag(at as u32, tag_len as u16) } else { op });
             at += tag_len;
         }
-        let arena = (0..at).map(|at| (at * at >> 3) as u8).collect();
+        let arena = (0..at).map(|at| ((at * at) >> 3) as u8).collect();
         Work { suite, ops, arena }
     }
 
@@ -153,7 +153,8 @@ fn legacy_suites_wait_for_the_policy() {
     let legacy = |suite: &Suite| suite.is_legacy();
     let suites = gpu.capabilities().iter().flat_map(|capability| capability.suites.iter().copied()).filter(legacy);
     // Keys of public-key suites are not made of any bytes.
-    let is_symmetric = |suite: &Suite| matches!(suite, Suite::Cipher(..) | Suite::Stream(_) | Suite::Digest(_) | Suite::Mac(_));
+    let is_symmetric =
+        |suite: &Suite| matches!(suite, Suite::Cipher(..) | Suite::Stream(_) | Suite::Digest(_) | Suite::Mac(_));
     let suites: Vec<Suite> = suites.filter(is_symmetric).collect();
     assert!(suites.contains(&suite("rc4")) && suites.contains(&suite("des-cbc")));
     let strict = builder().engine(fast(gpu, Script::healthy()).0).open().expect("opens");

@@ -188,3 +188,51 @@ fn a_session_that_knows_the_way_waits_for_the_known_answers_too() {
     assert_eq!(digest(&mut knows, "sha256"), "faulty");
     assert!(handle.batches() > before + 1, "the known answer of this suite, and the batch");
 }
+
+/// A mill over a fast device that takes its time over its first batch, and perhaps the reference beside it.
+fn slow_to_begin(script: Script, has_other: bool) -> (Mill, FaultHandle) {
+    let engine = FaultEngine::new("faulty", reference(), script).with_kind(EngineKind::Gpu);
+    let engine = engine.with_prior(Cost::new(0.0, 1.0, 0.0));
+    let handle = engine.handle();
+    let mut costs = Costs::new();
+    costs.set_wakeup_ns(0.0);
+    let trust = TrustPolicy { stall_min: Duration::from_millis(20), witness_every: 0, ..TrustPolicy::default() };
+    let mut builder = Mill::builder().engine(Arc::new(engine)).trust(trust).costs(costs).workers(0);
+    if has_other {
+        builder = builder.engine(reference());
+    }
+    (builder.open().expect("opens"), handle)
+}
+
+#[test]
+fn nobody_waits_for_a_device_that_is_slow_to_begin_unless_it_is_the_only_one() {
+    let late = Duration::from_millis(400);
+    let (mill, handle) = slow_to_begin(Script::sequence(vec![Fault::Delay(late)]), true);
+    let mut session = mill.session();
+    let begun = Instant::now();
+    assert_eq!(digest(&mut session, "sha256"), "reference");
+    assert_eq!(digest(&mut session, "sha256"), "reference", "the test is under way, and there is one of them");
+    assert!(begun.elapsed() < late && handle.batches() == 1);
+    // Other suites are tested and run meanwhile.
+    assert_eq!(digest(&mut session, "sha512"), "faulty");
+    assert!(begun.elapsed() < late, "{:?}", begun.elapsed());
+    while digest(&mut session, "sha256") == "reference" {
+        assert!(begun.elapsed() < 20 * late, "the device never joined");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(quarantines(&mill), (0, false), "it was slow, not broken");
+
+    let (mill, _) = slow_to_begin(Script::sequence(vec![Fault::Delay(late)]), false);
+    assert_eq!(digest(&mut mill.session(), "sha256"), "faulty", "there is no other, so it is waited for");
+}
+
+#[test]
+fn a_device_that_fails_its_test_behind_the_callers_back_runs_nothing() {
+    for (fault, expected) in [(Fault::Errors, (0, false)), (Fault::Panic, (1, true))] {
+        let (mill, handle) = slow_to_begin(Script::always(fault), true);
+        for _ in 0..3 {
+            assert_eq!(digest(&mut mill.session(), "sha256"), "reference", "{fault:?}");
+        }
+        assert_eq!((handle.injected() > 0, quarantines(&mill)), (true, expected), "{fault:?}");
+    }
+}

@@ -4,8 +4,8 @@
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
-use ciphermill_contract::{Engine, Error};
 use ciphermill_contract::error::{Fault, FaultKind};
+use ciphermill_contract::{Engine, Error};
 use ciphermill_gpu::Gpu;
 
 /// Past the test harness, which would keep it to itself.
