@@ -6,6 +6,7 @@
 mod common;
 
 use ciphermill_conformance::{Options, check_engine, differential};
+use ciphermill_contract::Engine;
 use ciphermill_reference::Reference;
 
 /// Random batches: several for every suite.

@@ -10,6 +10,7 @@ use ciphermill_contract::{
     Batch, Cost, Direction, Engine, EngineKind, Error, KeyId, KeyMaterial, Op, OpStatus, Reason, Refusal, Span, Suite,
 };
 use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
+use ciphermill_gpu::Gpu;
 use ciphermill_reference::Reference;
 
 /// Keys that the operations of a batch take in turn.
@@ -20,8 +21,8 @@ fn suite(name: &str) -> Suite {
 }
 
 /// The device, said to be fast, so that batches of a test's size go there.
-fn fast(gpu: &Arc<dyn Engine>, script: Script) -> (Arc<dyn Engine>, FaultHandle) {
-    let engine = FaultEngine::new("gpu", Arc::clone(gpu), script).with_kind(EngineKind::Gpu);
+fn fast(gpu: &Arc<Gpu>, script: Script) -> (Arc<dyn Engine>, FaultHandle) {
+    let engine = FaultEngine::new("gpu", Arc::clone(gpu) as Arc<dyn Engine>, script).with_kind(EngineKind::Gpu);
     let engine = engine.with_prior(Cost::new(0.0, 1.0, 0.001));
     let handle = engine.handle();
     (Arc::new(engine), handle)
@@ -100,12 +101,12 @@ fn batches_of_every_family_go_there_and_come_back_right() {
 #[test]
 fn the_processor_and_the_device_share_a_batch() {
     let Some(gpu) = common::device() else { return };
-    let alike = |name, engine, kind| {
+    let alike = |name, engine: Arc<dyn Engine>, kind| {
         let engine = FaultEngine::new(name, engine, Script::healthy()).with_kind(kind);
         Arc::new(engine.with_prior(Cost::new(0.0, 2000.0, 0.0)))
     };
     let here = alike("here", Arc::new(Reference::new()), EngineKind::Library);
-    let device = alike("gpu", Arc::clone(gpu), EngineKind::Gpu);
+    let device = alike("gpu", Arc::clone(gpu) as Arc<dyn Engine>, EngineKind::Gpu);
     let mill = empty().engine(here).engine(device).workers(1).open().expect("opens");
     let mut work = Work::new(&mill, suite("aes-128-cbc"), 2000, |_| 64);
     let report = mill.run(work.batch()).expect("runs");

@@ -4,8 +4,8 @@
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
+use ciphermill_contract::Error;
 use ciphermill_contract::error::{Fault, FaultKind};
-use ciphermill_contract::{Engine, Error};
 use ciphermill_gpu::Gpu;
 
 /// Past the test harness, which would keep it to itself.
@@ -16,12 +16,12 @@ pub(crate) fn say(what: &str) {
 
 /// The engine on that device, opened once a process. Where there is none the tests say so, and fail in CI, which has to
 /// have PoCL.
-pub(crate) fn device() -> Option<&'static Arc<dyn Engine>> {
-    static GPU: OnceLock<Option<Arc<dyn Engine>>> = OnceLock::new();
+pub(crate) fn device() -> Option<&'static Arc<Gpu>> {
+    static GPU: OnceLock<Option<Arc<Gpu>>> = OnceLock::new();
     let gpu = GPU.get_or_init(|| {
         let name = std::env::var("GPU_TEST_DEVICE").unwrap_or_else(|_| "pocl".to_owned());
         match Gpu::open(&name) {
-            Ok(gpu) => Some(Arc::new(gpu) as Arc<dyn Engine>),
+            Ok(gpu) => Some(Arc::new(gpu)),
             Err(Error::EngineFault(Fault { kind: FaultKind::Unavailable, .. })) => {
                 let missing = format!("there is no {name} here (PoCL: install pocl-opencl-icd and ocl-icd-libopencl1)");
                 assert!(std::env::var("CI").as_deref() != Ok("true"), "{missing}");
