@@ -16,6 +16,9 @@
      (((table) & 0x10) ? (a) & ~(b) & ~(c) : 0u) | (((table) & 0x20) ? (a) & ~(b) & (c) : 0u) |                       \
      (((table) & 0x40) ? (a) & (b) & ~(c) : 0u) | (((table) & 0x80) ? (a) & (b) & (c) : 0u))
 
+/* All of a product of two words. */
+#define PRODUCT_64_PLAIN(a, b) ((u64)(a) * (b))
+
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 
 typedef unsigned char u8;
@@ -41,7 +44,17 @@ typedef unsigned long long u64;
 
 #if defined(DIALECT_ON_HOST)
 #define GATE_3 GATE_3_PLAIN
+#define PRODUCT_64 PRODUCT_64_PLAIN
 #else
+/* Left to itself, the compiler multiplies 64 bits where one factor is the same in a loop. */
+#define PRODUCT_64(a, b) dialect_product_64((a), (b))
+DEVICE u64 dialect_product_64(u32 a, u32 b)
+{
+    u64 result;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(result) : "r"(a), "r"(b));
+    return result;
+}
+
 /* The same gate, its truth table as LOP3 wants it. */
 #define GATE_3(table, a, b, c) dialect_gate_3<table>((a), (b), (c))
 template <int table> DEVICE u32 dialect_gate_3(u32 a, u32 b, u32 c)
@@ -75,6 +88,7 @@ typedef ulong u64;
 #define HIGH_32(a, b) mul_hi((a), (b))
 
 #define GATE_3 GATE_3_PLAIN
+#define PRODUCT_64 PRODUCT_64_PLAIN
 
 #endif
 
@@ -82,6 +96,18 @@ typedef ulong u64;
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #define ITEM (GROUP * GROUP_SIZE + ITEM_IN_GROUP)
+
+/* A sum of three words. */
+DEVICE u32 xor_3(u32 a, u32 b, u32 c)
+{
+    return GATE_3(0x96, a, b, c);
+}
+
+/* The bits of one word where a mask has ones, of the other where it has zeros. */
+DEVICE u32 choose_32(u32 mask, u32 ones, u32 zeros)
+{
+    return GATE_3(0xca, mask, ones, zeros);
+}
 
 /* The bytes of a word the other way round. Memory is little-endian on every device that is driven. */
 DEVICE u32 swap_32(u32 word)

@@ -1,83 +1,60 @@
 /*
- * AES-GCM and GMAC (NIST SP 800-38D) on the same pairs of messages, with GHASH in constant time: a product is a sum over the bits
- * of one factor, each taken by a mask, never by a branch or an address.
+ * AES-GCM and GMAC (NIST SP 800-38D) on the same pairs of messages, or parts of long ones.
  *
- * Behind a prepared key's rounds lies the hash key H, as four numbers, the first of which holds the first bytes. An IV
- * is the whole first counter block.
+ * Behind a prepared key's rounds lies the hash key H, divided by x (field.h), as four numbers, the first of which holds
+ * the first bytes. An IV is the whole first counter block; behind it lie the number of the part's first block within its
+ * message and the bytes of the whole message. What a part gives for a tag is its share: the sum of all shares is the
+ * message's tag. A share is GHASH of the part alone, times H to the power of the message's blocks behind it; lengths and
+ * the first counter block's key stream belong to the first part, as do additional data.
  */
 
-/* y = y times H in GF(2^128); bit 0 is the highest of the first number (NIST SP 800-38D, 6.3). */
-DEVICE void ghash_multiply(u32 *y, const u32 *h)
-{
-    u32 v[4], z[4];
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        v[i] = h[i];
-        z[i] = 0;
-    }
-    UNROLL
-    for (int word = 0; word < 4; word++) {
-        u32 bits = y[word];
-        ROLLED
-        for (int bit = 0; bit < 32; bit++) {
-            u32 taken = 0u - (bits >> 31);
-            u32 reduced = (0u - (v[3] & 1)) & 0xe1000000u;
-            bits <<= 1;
-            UNROLL
-            for (int i = 0; i < 4; i++) {
-                z[i] ^= v[i] & taken;
-            }
-            v[3] = (v[3] >> 1) | (v[2] << 31);
-            v[2] = (v[2] >> 1) | (v[1] << 31);
-            v[1] = (v[1] >> 1) | (v[0] << 31);
-            v[0] = (v[0] >> 1) ^ reduced;
-        }
-    }
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        y[i] = z[i];
-    }
-}
+/* A message's place behind the IV. */
+#define FIRST_BLOCK 4
+#define WHOLE_LEN 5
 
-DEVICE void ghash_block(u32 *y, const u32 *h, u32 w0, u32 w1, u32 w2, u32 w3)
+/* GHASH of a part, the lengths included, so far that nothing but the first counter block's key stream is missing. */
+DEVICE void gcm_hash(u32 *y, GLOBAL const u32 *buffer, GLOBAL const u32 *hash_key, GLOBAL const u32 *iv,
+                     const Message *part, bool data_alone)
 {
-    y[0] ^= w0;
-    y[1] ^= w1;
-    y[2] ^= w2;
-    y[3] ^= w3;
-    ghash_multiply(y, h);
-}
-
-/* Whole blocks of memory, the last one padded with zeros. */
-DEVICE void ghash_padded(u32 *y, const u32 *h, GLOBAL const u32 *data, u32 len)
-{
-    ROLLED
-    for (u32 block = 0; block < (len + 15) / 16; block++) {
-        GLOBAL const u32 *own = data + 4 * block;
-        ghash_block(y, h, swap_32(own[0]), swap_32(own[1]), swap_32(own[2]), swap_32(own[3]));
-    }
-}
-
-/*
- * One message's tag: GHASH of additional data, ciphertext and both lengths, and the first counter block's key stream. What
- * lies at `aad_at` and `at` is padded with zeros.
- */
-DEVICE void gcm_tag(GLOBAL u32 *buffer, GLOBAL const u32 *hash_key, u32 number, const Message *message,
-                    const u32 *mask, int m)
-{
-    u32 h[4], y[4];
+    u32 h[4], power[4];
+    u32 aad_blocks = data_alone ? 0 : (part->aad_len + 15) / 16;
+    u32 blocks = aad_blocks + (part->len + 15) / 16;
+    u32 whole_len = iv[WHOLE_LEN];
+    u32 behind = (whole_len + 15) / 16 - iv[FIRST_BLOCK] - (part->len + 15) / 16;
+    u32 bits_len = iv[FIRST_BLOCK] == 0 ? whole_len : 0;
+    u32 aad_len = data_alone ? bits_len : part->aad_len;
+    bits_len = data_alone ? 0 : bits_len;
     UNROLL
     for (int i = 0; i < 4; i++) {
         h[i] = hash_key[i];
         y[i] = 0;
     }
-    ghash_padded(y, h, buffer + message->aad_at, message->aad_len);
-    ghash_padded(y, h, buffer + message->at, message->len);
-    ghash_block(y, h, message->aad_len >> 29, message->aad_len << 3, message->len >> 29, message->len << 3);
-    GLOBAL u32 *tag = tag_of(buffer, number);
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        tag[i] = swap_32(y[i]) ^ mask[2 * i + m];
+    if (behind != 0) {
+        field_power(power, h, behind);
+    }
+    ROLLED
+    for (u32 block = 0; block < blocks + 2; block++) {
+        bool last = block == blocks + 1;
+        if (block == blocks && behind == 0) {
+            continue;
+        }
+        if (block < blocks) {
+            u32 at = block < aad_blocks ? part->aad_at + 4 * block : part->at + 4 * (block - aad_blocks);
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                y[i] ^= swap_32(buffer[at + i]);
+            }
+        }
+        y[0] ^= last ? aad_len >> 29 : 0;
+        y[1] ^= last ? aad_len << 3 : 0;
+        y[2] ^= last ? bits_len >> 29 : 0;
+        y[3] ^= last ? bits_len << 3 : 0;
+        u32 factor[4];
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            factor[i] = block == blocks ? power[i] : h[i];
+        }
+        field_multiply(y, factor);
     }
 }
 
@@ -87,17 +64,21 @@ DEVICE void gcm_tags(GLOBAL u32 *buffer, const Pair *pair, u32 rounds, bool data
     u32 mask[8];
     load_ivs(mask, pair);
     aes_encrypt(mask, pair->key[0], pair->key[1], rounds);
-    UNROLL
-    for (int m = 0; m < 2; m++) {
+    ROLLED
+    for (u32 m = 0; m < 2; m++) {
         u32 number = 2 * ITEM + m;
         if (number < buffer[HEAD_COUNT]) {
-            Message message = message_of(buffer, number);
-            if (data_alone) {
-                message.aad_at = message.at;
-                message.aad_len = message.len;
-                message.len = 0;
+            Message part = message_of(buffer, number);
+            GLOBAL const u32 *iv = m == 0 ? pair->iv[0] : pair->iv[1];
+            GLOBAL const u32 *key = m == 0 ? pair->key[0] : pair->key[1];
+            GLOBAL u32 *tag = tag_of(buffer, number);
+            u32 y[4];
+            gcm_hash(y, buffer, key + 8 * (rounds + 1), iv, &part, data_alone);
+            u32 masked = iv[FIRST_BLOCK] == 0 ? 0xffffffffu : 0;
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                tag[i] = swap_32(y[i]) ^ ((m == 0 ? mask[2 * i] : mask[2 * i + 1]) & masked);
             }
-            gcm_tag(buffer, pair->key[m] + 8 * (rounds + 1), number, &message, mask, m);
         }
     }
 }
@@ -107,6 +88,11 @@ DEVICE void gcm_apply(GLOBAL u32 *buffer, const Pair *pair, u32 rounds)
 {
     u32 counter[8];
     load_ivs(counter, pair);
+    UNROLL
+    for (int m = 0; m < 2; m++) {
+        /* It starts at one, and no message is so long that it would go round. */
+        counter[6 + m] = swap_32(swap_32(counter[6 + m]) + pair->iv[m][FIRST_BLOCK]);
+    }
     ROLLED
     for (u32 block = 0; block < pair->blocks_max; block++) {
         u32 x[8], stream[8];

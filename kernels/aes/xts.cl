@@ -16,15 +16,6 @@ DEVICE void xts_double(u32 *tweak)
     tweak[0] = (tweak[0] << 1) ^ (over & 0x87u);
 }
 
-/* The lower sixteen bits with a zero behind each: squaring in a field of characteristic two. */
-DEVICE u32 xts_spread(u32 low)
-{
-    low = (low | (low << 8)) & 0x00ff00ffu;
-    low = (low | (low << 4)) & 0x0f0f0f0fu;
-    low = (low | (low << 2)) & 0x33333333u;
-    return (low | (low << 1)) & 0x55555555u;
-}
-
 /* Alpha to a power below 2^20. How far a part is into its unit is no secret; what follows from it alone is none either. */
 DEVICE void xts_power(u32 *power, u32 exponent)
 {
@@ -35,8 +26,8 @@ DEVICE void xts_power(u32 *power, u32 exponent)
         u32 square[8];
         UNROLL
         for (int i = 0; i < 4; i++) {
-            square[2 * i] = xts_spread(power[i] & 0xffffu);
-            square[2 * i + 1] = xts_spread(power[i] >> 16);
+            square[2 * i] = field_spread(power[i] & 0xffffu);
+            square[2 * i + 1] = field_spread(power[i] >> 16);
         }
         /* What is above comes back times 0x87; the highest word, whose upper bits come back twice, goes first. */
         UNROLL

@@ -3,6 +3,8 @@
 use ciphermill_contract::key::SuiteName;
 use ciphermill_contract::{Aad, CheckedBatch, OpStatus, Reason};
 
+use zeroize::Zeroizing;
+
 use crate::device::GROUP;
 use crate::device::Launch;
 use crate::keys::Prepared;
@@ -13,6 +15,9 @@ pub(crate) const HEAD_WORDS: usize = 32;
 
 /// Where a digest's initial state begins in the head; must agree with `HEAD_STATE`.
 const HEAD_STATE: usize = 16;
+
+/// Bytes of the longest tag: SHA-512.
+const TAG_LEN_MAX: usize = 64;
 
 /// Bytes of a part of a long message.
 const PART_LEN: usize = 1024;
@@ -78,9 +83,11 @@ pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan) -> Vec<Piece> {
     for (index, status) in unfit {
         settle(batch, index, status);
     }
-    // Stable, so that neighbours in the arena stay neighbours.
-    if pieces.windows(2).any(|pair| pair[0].len != pair[1].len) {
-        pieces.sort_by_key(|piece| core::cmp::Reverse(piece.len));
+    // Stable, so that neighbours in the arena stay neighbours. Shares of a tag stay together.
+    let ops = batch.ops();
+    let len_of = |piece: &Piece| if plan.parts == Parts::Hashed { ops[piece.op as usize].input.len } else { piece.len };
+    if pieces.windows(2).any(|pair| len_of(&pair[0]) != len_of(&pair[1])) {
+        pieces.sort_by_key(|piece| core::cmp::Reverse(len_of(piece)));
     }
     pieces
 }
@@ -126,7 +133,8 @@ fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
             }
             _ => {}
         }
-        pieces.push(Piece { from: from as u32, len: len as u32, iv, ..whole });
+        let aad = if from == 0 { whole.aad } else { Aad::default() };
+        pieces.push(Piece { from: from as u32, len: len as u32, iv, aad, ..whole });
         from += len;
     }
 }
@@ -157,7 +165,8 @@ impl Plan {
         (len as usize).next_multiple_of(self.grain)
     }
 
-    /// How many of the pieces fit `len_max` bytes of staging; at least one.
+    /// How many of the pieces fit `len_max` bytes of staging; at least one, or one message's where they have to stay
+    /// together.
     pub(crate) fn fitting(&self, pieces: &[Piece], len_max: usize) -> usize {
         let around = 20 + self.iv_len + self.tag_len;
         let mut len = 0;
@@ -165,7 +174,13 @@ impl Plan {
             len += around + self.room(piece.len) + self.aad_room(piece);
             len > len_max
         };
-        pieces.iter().position(past).unwrap_or(pieces.len()).max(1).min(pieces.len())
+        let fitting = pieces.iter().position(past).unwrap_or(pieces.len()).max(1).min(pieces.len());
+        if self.parts != Parts::Hashed {
+            return fitting;
+        }
+        // All of a message or nothing: it leaves the staging buffer when its tag has been verified.
+        let whole = |end: &usize| *end == pieces.len() || pieces[*end].op != pieces[*end - 1].op;
+        (1..=fitting).rev().find(whole).or_else(|| (fitting..=pieces.len()).find(whole)).unwrap_or(pieces.len())
     }
 
     /// How pieces lie in the staging buffer.
@@ -273,8 +288,9 @@ pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layo
         let iv_at = layout.ivs_at + plan.iv_len * number;
         let iv_len = plan.iv_len.min(piece.iv.len());
         staging[iv_at..iv_at + iv_len].copy_from_slice(&piece.iv[..iv_len]);
-        if plan.parts == Parts::Placed {
-            put(staging, iv_at + iv_len, piece.from as usize / plan.grain);
+        let place = [piece.from as usize / plan.grain, batch.ops()[piece.op as usize].input.len as usize];
+        for (word, value) in place.into_iter().take((plan.iv_len - iv_len) / 4).enumerate() {
+            put(staging, iv_at + iv_len + 4 * word, value);
         }
         let room = layout.stride.unwrap_or_else(|| plan.room(piece.len));
         let input = batch.ops()[piece.op as usize].input.offset as usize + piece.from as usize;
@@ -289,28 +305,44 @@ pub(crate) fn unpack(batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece]
     let verifies = batch.direction() == ciphermill_contract::Direction::Decrypt && plan.tag_len > 0;
     let (ops, arena, _) = batch.parts();
     let mut data_at = layout.data_at;
-    for (number, piece) in pieces.iter().enumerate() {
-        let op = &mut ops[piece.op as usize];
-        let len = piece.len as usize;
-        let (output, data) = (op.output as usize + piece.from as usize, data_at);
-        data_at += layout.stride.unwrap_or_else(|| plan.room(piece.len));
+    let mut tags = &staging[layout.tags_at..layout.len];
+    // Where tags are, the parts of a message lie one behind the other.
+    for parts in pieces.chunk_by(|one, next| one.op == next.op) {
+        let op = &mut ops[parts[0].op as usize];
+        let mut good = true;
         if plan.tag_len > 0 {
+            let (shares, others) = tags.split_at(plan.tag_len * parts.len());
+            tags = others;
+            let own = sum(shares, plan.tag_len);
             let tag = &mut arena[op.tag_span().range()];
-            let own = &staging[layout.tags_at + plan.tag_len * number..][..tag.len()];
-            if !verifies {
-                tag.copy_from_slice(own);
-            } else if !bool::from(subtle::ConstantTimeEq::ct_eq(&*tag, own)) {
-                // Authentication comes before plaintext: none of it leaves the staging buffer.
-                op.status = OpStatus::AuthFailed;
-                op.output_len = 0;
-                if plan.transforms {
-                    arena[output..output + len].fill(0);
-                }
-                continue;
+            if verifies {
+                good = subtle::ConstantTimeEq::ct_eq(&*tag, &own[..tag.len()]).into();
+            } else {
+                tag.copy_from_slice(&own[..tag.len()]);
             }
         }
-        if plan.transforms {
-            arena[output..output + len].copy_from_slice(&staging[data..data + len]);
+        if !good {
+            // Authentication comes before plaintext: none of it leaves the staging buffer.
+            op.status = OpStatus::AuthFailed;
+            op.output_len = 0;
+        }
+        for piece in parts {
+            let (output, len) = (op.output as usize + piece.from as usize, piece.len as usize);
+            if plan.transforms && good {
+                arena[output..output + len].copy_from_slice(&staging[data_at..data_at + len]);
+            } else if plan.transforms {
+                arena[output..output + len].fill(0);
+            }
+            data_at += layout.stride.unwrap_or_else(|| plan.room(piece.len));
         }
     }
+}
+
+/// The sum of shares of a tag, of `len` bytes each: what is to come may be a tag that nobody has seen, so that it is wiped.
+fn sum(shares: &[u8], len: usize) -> Zeroizing<[u8; TAG_LEN_MAX]> {
+    let mut sum = Zeroizing::new([0; TAG_LEN_MAX]);
+    for share in shares.chunks_exact(len) {
+        sum.iter_mut().zip(share).for_each(|(byte, other)| *byte ^= other);
+    }
+    sum
 }

@@ -46,6 +46,9 @@ pub(crate) enum Parts {
     /// Every part has the message's IV, and behind it the number of its first block. A rest of a block stays with the
     /// block before it.
     Placed,
+    /// As placed parts, with the bytes of the whole message behind that number. Each gives a share of the tag, and the
+    /// sum of the shares is the message's. Additional data belong to the first.
+    Hashed,
 }
 
 /// What an operation's IV becomes on the device.
@@ -107,12 +110,12 @@ fn gcm(size: AesSize, direction: Direction) -> Plan {
         per_item: 2,
         grain: 16,
         rounds: crate::aes::rounds(size) as u32,
-        iv_len: 16,
+        iv_len: 16 + 8,
         iv: Iv::CounterBehind,
         tag_len: 16,
         transforms: true,
         state: [0; 16],
-        parts: Parts::Whole,
+        parts: Parts::Hashed,
     }
 }
 

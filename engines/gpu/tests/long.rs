@@ -3,7 +3,7 @@
 
 mod common;
 
-use ciphermill_contract::suite::{AesSize, BlockCipher, Digest, Mode, StreamCipher};
+use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, QueueHint, Span, Suite,
 };
@@ -72,6 +72,58 @@ fn long_messages_in_parts_agree_with_the_reference() {
     iv[..4].copy_from_slice(&0x00ff_fff0u32.to_le_bytes());
     agrees(gpu, Suite::Stream(StreamCipher::ChaCha20), &lens, &iv);
     agrees(gpu, Suite::Cipher(BlockCipher::Des, Mode::Cbc), &[9_000 - 8, 64], &[5; 8]);
+}
+
+/// Long messages with additional data and tags, one behind the other: the operations, and the arena.
+fn authenticated(engine: &dyn Engine, suite: Suite, direction: Direction, lens: &[usize], arena: &mut [u8]) -> Vec<Op> {
+    let key = noise(suite.default_key_len());
+    let key = engine.prepare(&KeyMaterial::secret(&key), suite).expect("a good key");
+    let name = KeyId { slot: 0, generation: 1 };
+    // The additional data of all of them are at the arena's start, of lengths that differ.
+    let mut at = AAD_LEN;
+    let mut ops = Vec::new();
+    for (index, len) in lens.iter().enumerate() {
+        let op = Op::in_place(name, Span::new(at as u32, *len as u32)).with_iv(&[index as u8; 12]);
+        let aad_len = if suite.aad_len().contains(AAD_LEN) { AAD_LEN - 7 * index } else { 0 };
+        ops.push(op.with_tag((at + len) as u32, 16).with_aad(0, aad_len as u16));
+        at += len + 16;
+    }
+    let own = vec![Some(&key); ops.len()];
+    let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+    let mut batch = Batch::new(suite, direction, &mut ops, arena).check().expect("a good batch");
+    queue.run(&mut batch.attach_keys(&own).expect("as many keys as operations"));
+    ops
+}
+
+const AAD_LEN: usize = 100;
+
+#[test]
+fn long_messages_are_authenticated_in_parts() {
+    let Some(gpu) = common::device() else { return };
+    let gcm = Suite::Aead(Aead::AesGcm(AesSize::Aes128));
+    // Whole parts, short last ones, and messages of one part; more than a share, which has a megabyte at least.
+    let lens = [70_001, 40, 2049, 0, 700_000, 4096, 3072 + 16, 450_000];
+    let plain = noise(AAD_LEN + lens.iter().sum::<usize>() + 16 * lens.len());
+    for suite in [gcm, Suite::Mac(Mac::Gmac(AesSize::Aes256))] {
+        let (mut sealed, mut expected) = (plain.clone(), plain.clone());
+        let done = authenticated(gpu, suite, Direction::Encrypt, &lens, &mut sealed);
+        assert!(done.iter().all(|op| op.status == OpStatus::Done), "{suite}");
+        authenticated(&Reference::new(), suite, Direction::Encrypt, &lens, &mut expected);
+        assert!(sealed == expected, "{suite} differs from the reference");
+        let mut opened = sealed.clone();
+        let done = authenticated(gpu, suite, Direction::Decrypt, &lens, &mut opened);
+        assert!(done.iter().all(|op| op.status == OpStatus::Done), "{suite}");
+        let first = done[0].input.range();
+        assert!(suite != gcm || opened[first.clone()] == plain[first.clone()]);
+        // One bit of one part, and nothing comes out of any of the message's; the others are not concerned.
+        let mut tampered = sealed.clone();
+        tampered[first.start + 69_000] ^= 1;
+        let done = authenticated(gpu, suite, Direction::Decrypt, &lens, &mut tampered);
+        assert_eq!(done[0].status, OpStatus::AuthFailed, "{suite}");
+        assert!(done[1..].iter().all(|op| op.status == OpStatus::Done), "{suite}");
+        assert!(suite != gcm || tampered[first.clone()].iter().all(|byte| *byte == 0));
+        assert!(tampered[first.end..] == opened[first.end..], "{suite}");
+    }
 }
 
 #[test]

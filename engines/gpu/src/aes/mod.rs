@@ -27,7 +27,8 @@ pub(crate) fn prepare(key: &[u8]) -> Result<Form, KeyProblem> {
     Ok(words(&sliced[..8 * (rounds + 1)]))
 }
 
-/// The same with GHASH's key behind it: the encryption of zeros, as four big-endian numbers (NIST SP 800-38D, 7.1).
+/// The same with GHASH's key behind it: the encryption of zeros (NIST SP 800-38D, 7.1), divided by x as
+/// `kernels/aes/field.h` wants it, as four numbers, the first of which holds the first bytes.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -35,11 +36,19 @@ pub(crate) fn prepare_gcm(key: &[u8]) -> Result<Form, KeyProblem> {
     let rounds = rounds_of(key)?;
     let expanded = expand(key, rounds);
     let mut sliced = slice(&expanded[..], rounds);
-    let hash_key = Zeroizing::new(encrypt_zeros(&expanded[..], rounds));
-    for (at, four) in hash_key.as_chunks::<4>().0.iter().enumerate() {
-        sliced[8 * (rounds + 1) + at] = u32::from_be_bytes(*four);
+    let hash_key = Zeroizing::new(u128::from_be_bytes(encrypt_zeros(&expanded[..], rounds)));
+    let divided = Zeroizing::new(divided_by_x(*hash_key));
+    for at in 0..4 {
+        sliced[8 * (rounds + 1) + at] = (*divided >> (96 - 32 * at)) as u32;
     }
     Ok(words(&sliced[..8 * (rounds + 1) + 4]))
+}
+
+/// A number of GHASH's field, its highest bit the coefficient of x^0 (NIST SP 800-38D, 6.3), divided by x; in constant
+/// time. What leaves at the top comes back as the inverse of x: x^127 + x^6 + x + 1.
+fn divided_by_x(number: u128) -> u128 {
+    const INVERSE: u128 = 0xc2 << 120 | 1;
+    (number << 1) ^ (INVERSE & 0u128.wrapping_sub(number >> 127))
 }
 
 /// Both keys of XTS, the data's first (IEEE 1619, 5.1). Halves that are equal make no key.
