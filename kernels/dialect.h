@@ -33,6 +33,9 @@ typedef unsigned long long u64;
 #define CONSTANT static __constant__ const
 #define LITERAL_64(number) number##ULL
 
+/* All items of a group come here before any goes on, and see what the others wrote to local memory. */
+#define BARRIER __syncthreads()
+
 /* This work item's place in its group, its group's number, and the items of a group. */
 #define ITEM_IN_GROUP (threadIdx.x)
 #define GROUP (blockIdx.x)
@@ -78,6 +81,8 @@ typedef ulong u64;
 #define LOCAL_POINTER __local
 #define CONSTANT __constant
 #define LITERAL_64(number) number##UL
+
+#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
 #define ITEM_IN_GROUP ((u32)get_local_id(0))
 #define GROUP ((u32)get_group_id(0))

@@ -71,4 +71,5 @@ pub const CAPABILITIES: &[Capability] = &[
     serial(&RC4, prior(300.0, 12.0)).variable_time(),
     serial(&DIGESTS, prior(80.0, 12.0)),
     serial(&HMACS, prior(100.0, 14.0)),
+    parallel(&lists::ML_KEM, prior(200.0, 1000.0)),
 ];

@@ -59,7 +59,7 @@ impl Gpu {
             kind: EngineKind::Gpu,
             version: description.words.clone(),
             parallelism: SLOTS_MAX,
-            kernels: ["aes", "chacha20", "des", "hash", "legacy"].map(kernel).into(),
+            kernels: ["aes", "chacha20", "des", "hash", "lattice", "legacy"].map(kernel).into(),
         };
         let table = Arc::new(KeyTable::new(Arc::clone(&device)));
         Ok(Gpu { info, device, table })

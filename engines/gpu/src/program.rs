@@ -27,10 +27,12 @@ pub enum Program {
     ChaCha,
     /// RC4.
     Rc4,
+    /// ML-KEM.
+    MlKem,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 11] = [
+pub const PROGRAMS: [Program; 12] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
@@ -42,6 +44,7 @@ pub const PROGRAMS: [Program; 11] = [
     Program::DesDecrypt,
     Program::ChaCha,
     Program::Rc4,
+    Program::MlKem,
 ];
 
 macro_rules! source {
@@ -61,6 +64,8 @@ const AES_FIELD: &str = source!("aes/field.h");
 const DES_LAYOUT: &str = source!("des/layout.h");
 const DES_WIRING: &str = source!("generated/des.h");
 const DES_BLOCKS: &str = source!("des/des.h");
+const LATTICE: &str = source!("generated/lattice.h");
+const KECCAK: &str = source!("lattice/keccak.h");
 
 impl Program {
     /// The program's name, for logs and records.
@@ -77,6 +82,7 @@ impl Program {
             Program::DesDecrypt => "des-decrypt",
             Program::ChaCha => "chacha",
             Program::Rc4 => "rc4",
+            Program::MlKem => "ml-kem",
         }
     }
 
@@ -91,6 +97,7 @@ impl Program {
             Program::DesDecrypt => &["ecb_decrypt", "cbc_decrypt"],
             Program::ChaCha => &["stream", "aead_seal", "aead_open", "poly1305"],
             Program::Rc4 => &["stream"],
+            Program::MlKem => &["encapsulate", "decapsulate"],
         }
     }
 
@@ -108,6 +115,7 @@ impl Program {
             Program::DesDecrypt => &[DES_LAYOUT, DES_WIRING, DES_BLOCKS, source!("des/decrypt.cl")],
             Program::ChaCha => &[source!("chacha/poly1305.h"), source!("chacha/chacha.cl")],
             Program::Rc4 => &[source!("legacy/rc4.cl")],
+            Program::MlKem => &[LATTICE, KECCAK, source!("lattice/ml_kem.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

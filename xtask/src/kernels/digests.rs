@@ -17,7 +17,8 @@ pub(crate) fn render() -> String {
     text
 }
 
-fn table(text: &mut String, name: &str, values: Vec<String>) {
+/// A table of constants, four in a line.
+pub(super) fn table(text: &mut String, name: &str, values: Vec<String>) {
     let _ = write!(text, "\nCONSTANT {name} = {{\n");
     for line in values.chunks(4) {
         let _ = writeln!(text, "    {},", line.join(", "));

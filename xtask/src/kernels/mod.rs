@@ -4,6 +4,7 @@
 mod aes;
 mod des;
 mod digests;
+mod lattice;
 
 use anyhow::{Context, Result};
 
@@ -29,11 +30,12 @@ pub(crate) fn run(check: bool) -> Result<Vec<String>> {
 }
 
 /// Every generated file, by path.
-fn rendered() -> Result<[(&'static str, String); 3]> {
+fn rendered() -> Result<[(&'static str, String); 4]> {
     Ok([
         ("kernels/generated/digests.h", digests::render()),
         ("kernels/generated/aes.h", aes::render()?),
         ("kernels/generated/des.h", des::render()?),
+        ("kernels/generated/lattice.h", lattice::render()),
     ])
 }
 

@@ -5,6 +5,7 @@
 #![allow(dead_code, clippy::match_single_binding)]
 
 mod flight;
+mod lattice;
 #[cfg(test)]
 mod tests;
 
@@ -84,9 +85,11 @@ pub(crate) trait Around: Sync {
 }
 
 /// Runs a batch if its suite and direction are of those here. Operations that the device failed at are settled.
-pub(crate) fn run(_queue: &mut Queue, batch: &mut CheckedBatch<'_>) {
+pub(crate) fn run(queue: &mut Queue, batch: &mut CheckedBatch<'_>) {
     match (batch.suite(), batch.direction()) {
         // One line a family: `=> flight::fly(queue, batch, &ecdsa::Sign)`.
+        (Suite::Kem(kem), Direction::Encrypt) => flight::fly(queue, batch, &lattice::Encapsulate(kem)),
+        (Suite::Kem(kem), Direction::Decrypt) => flight::fly(queue, batch, &lattice::Decapsulate(kem)),
         _ => {}
     }
 }
@@ -107,6 +110,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves, Key
     }
     match suite {
         // One line a family.
+        Suite::Kem(kem) => lattice::prepare_ml_kem(key, kem),
         _ => Err(KeyProblem::Parameters),
     }
 }
