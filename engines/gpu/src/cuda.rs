@@ -1,16 +1,20 @@
 //! The CUDA runtime: the driver's interface, and NVRTC, which compiles the kernels for the device that is there. Both
 //! libraries are opened at run time; whether they are there is asked first, because the bindings panic when they are not.
 
-use std::ffi::{CStr, CString, c_void};
+mod stream;
+
+use std::ffi::{CStr, CString};
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ciphermill_contract::ArenaBuffer;
 use cudarc::driver::{DriverError, result, sys};
 use cudarc::nvrtc::result as nvrtc;
 use cudarc::nvrtc::sys as nvrtc_sys;
 
+use self::stream::CudaLink;
 use crate::cache;
-use crate::device::{Description, Device, GROUP, KEYS_LEN_MAX, Launch, Result, Stream, Trouble};
+use crate::device::{Description, Device, KEYS_LEN_MAX, Link, Result, Trouble};
 use crate::lazy::Lazy;
 use crate::probe;
 use crate::program::Program;
@@ -225,20 +229,12 @@ impl Device for Cuda {
         &self.shared.description
     }
 
-    fn stream(&self) -> Result<Box<dyn Stream>> {
-        self.shared.enter()?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
-        let mut opened = CudaStream {
-            shared: Arc::clone(&self.shared),
-            stream,
-            end: std::ptr::null_mut(),
-            memory: None,
-            staging: None,
-            used: 0,
-            under_way: false,
-        };
-        opened.end = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-        Ok(Box::new(opened))
+    fn link(&self) -> Result<Box<dyn Link>> {
+        Ok(Box::new(CudaLink::open(&self.shared)?))
+    }
+
+    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+        Ok(Box::new(Pinned::new(&self.shared, len)?))
     }
 
     fn write_keys(&self, at: usize, bytes: &[u8]) -> Result<()> {
@@ -265,156 +261,54 @@ fn check(at: usize, len: usize) -> Result<()> {
     if at.saturating_add(len) <= KEYS_LEN_MAX { Ok(()) } else { Err(Trouble::KeysFull) }
 }
 
-/// A stream with a buffer on the device and a pinned one here.
-struct CudaStream {
+/// Memory of this process that the device reaches: copies to and from it need nobody's help, and kernels can work in it.
+struct Pinned {
     shared: Arc<Shared>,
-    stream: sys::CUstream,
-    end: sys::CUevent,
-    memory: Option<(sys::CUdeviceptr, usize)>,
-    staging: Option<(*mut u8, usize)>,
-    /// Bytes of the staging buffer that are not zero.
-    used: usize,
-    /// Whether the staging buffer belongs to the device.
-    under_way: bool,
+    start: *mut u8,
+    /// Where kernels find it.
+    device: sys::CUdeviceptr,
+    len: usize,
 }
 
-// SAFETY: the buffers belong to this value alone, and the driver's objects may be used from any thread.
-unsafe impl Send for CudaStream {}
+// SAFETY: the memory belongs to this value alone.
+unsafe impl Send for Pinned {}
 
-impl CudaStream {
-    fn wait(&mut self) -> Result<()> {
-        self.shared.enter()?;
-        if self.under_way {
-            // SAFETY: the stream is this value's own. On failure the staging buffer stays the device's.
-            unsafe { result::stream::synchronize(self.stream)? };
-            self.under_way = false;
-        }
-        Ok(())
-    }
-
-    /// The staging buffer; only while nothing is under way.
-    fn bytes(&mut self) -> &mut [u8] {
-        match self.staging {
-            // SAFETY: the driver gave as many bytes, which `staging` zeroed and nobody else has.
-            Some((start, len)) => unsafe { std::slice::from_raw_parts_mut(start, len) },
-            None => &mut [],
-        }
-    }
-
-    /// Frees both buffers, wiped; nothing may be under way.
-    fn free(&mut self) -> Result<()> {
-        let used = self.used;
-        ciphermill_memory::wipe(&mut self.bytes()[..used]);
-        self.used = 0;
-        if let Some((start, _)) = self.staging.take() {
-            // SAFETY: the driver gave it, and nothing is under way.
-            unsafe { result::free_host(start.cast())? };
-        }
-        if let Some((start, _)) = self.memory.take() {
-            // SAFETY: as above; every launch has wiped it behind itself.
-            unsafe { result::free_sync(start)? };
-        }
-        Ok(())
-    }
-
-    /// Everything of a launch, one behind the other in the stream.
-    fn enqueue(&mut self, launch: &Launch, function: sys::CUfunction) -> Result<()> {
-        let (Some((mut memory, room)), Some((staging, len))) = (self.memory, self.staging) else {
-            return Err(Trouble::Absent);
+impl Pinned {
+    /// Zeroed memory of `len` bytes.
+    fn new(shared: &Arc<Shared>, len: usize) -> Result<Pinned> {
+        shared.enter()?;
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
+        // SAFETY: the context is current; the memory is zeroed before anybody reads it.
+        let start = unsafe {
+            let start = result::malloc_host(len, flags)?.cast::<u8>();
+            start.write_bytes(0, len);
+            start
         };
-        let output = launch.output.clone();
-        if launch.input_len.max(output.end) > room.min(len) || output.start > output.end {
-            return Err(Trouble::Call(sys::CUresult::CUDA_ERROR_INVALID_VALUE as i64));
-        }
-        let groups = u32::try_from(launch.groups).map_err(|_| Trouble::Absent)?;
-        let mut keys = self.shared.keys;
-        let mut arguments: [*mut c_void; 2] = [(&raw mut memory).cast(), (&raw mut keys).cast()];
-        self.under_way = true;
-        // SAFETY: both arguments are device pointers, as every kernel has them, and are read before the call returns.
-        // The copies lie within both buffers, as was just checked. The staging buffer is neither freed nor touched until
-        // `wait` has seen the stream end: every method begins with it, and so does `drop`.
-        unsafe {
-            let input = std::slice::from_raw_parts(staging, launch.input_len);
-            result::memcpy_htod_async(memory, input, self.stream)?;
-            let grid = (groups, 1, 1);
-            result::launch_kernel(function, grid, (GROUP as u32, 1, 1), 0, self.stream, &mut arguments)?;
-            let out = std::slice::from_raw_parts_mut(staging.add(output.start), output.len());
-            result::memcpy_dtoh_async(out, memory + output.start as u64, self.stream)?;
-            result::event::record(self.end, self.stream)?;
-            let len = launch.memory_len.max(launch.input_len).max(output.end);
-            result::memset_d8_async(memory, 0, len, self.stream)?;
-        }
-        Ok(())
+        let mut pinned = Pinned { shared: Arc::clone(shared), start, device: 0, len };
+        // SAFETY: the memory was just given out for devices to map, and `device` is writable.
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut pinned.device, start.cast(), 0) }.result()?;
+        Ok(pinned)
     }
 }
 
-impl Stream for CudaStream {
-    fn staging(&mut self, len: usize) -> Result<&mut [u8]> {
-        self.wait()?;
-        if self.staging.is_none_or(|(_, room)| room < len) {
-            self.free()?;
-            let room = len.next_power_of_two();
-            // SAFETY: the context is current; the memory is zeroed before anybody reads it.
-            unsafe {
-                let start = result::malloc_host(room, 0)?.cast::<u8>();
-                start.write_bytes(0, room);
-                self.staging = Some((start, room));
-                self.memory = Some((result::malloc_sync(room)?, room));
-            }
-        }
-        self.used = self.used.max(len);
-        Ok(&mut self.bytes()[..len])
+impl ArenaBuffer for Pinned {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the driver gave as many bytes, which `new` zeroed; while the device writes to them their owner does not ask
+        // for them.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 
-    fn start(&mut self, launch: &Launch) -> Result<()> {
-        self.wait()?;
-        if self.memory.is_none_or(|(_, room)| room < launch.memory_len) {
-            if let Some((start, _)) = self.memory.take() {
-                // SAFETY: the driver gave it, nothing is under way, and every launch has wiped it behind itself.
-                unsafe { result::free_sync(start)? };
-            }
-            // SAFETY: the context is current.
-            self.memory = Some((unsafe { result::malloc_sync(launch.memory_len)? }, launch.memory_len));
-        }
-        let function = self.shared.kernel(launch.program, launch.kernel)?;
-        self.enqueue(launch, function)
-    }
-
-    fn is_done(&mut self) -> bool {
-        if !self.under_way || self.shared.enter().is_err() {
-            return true;
-        }
-        // SAFETY: the event is this value's own and was recorded.
-        let status = unsafe { result::event::query(self.end) };
-        !matches!(status, Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)))
-    }
-
-    fn finish(&mut self) -> Result<&[u8]> {
-        self.wait()?;
-        Ok(self.bytes())
-    }
-
-    fn wipe(&mut self) {
-        if self.wait().is_ok() {
-            let used = self.used;
-            ciphermill_memory::wipe(&mut self.bytes()[..used]);
-            self.used = 0;
-        }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has them.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
-impl Drop for CudaStream {
+impl Drop for Pinned {
     fn drop(&mut self) {
-        // When the stream cannot be waited for, the device may still write: the buffers are left to the context.
-        if self.wait().is_ok() && self.free().is_err() {
-            tracing::error!("gpu: a stream's memory could not be freed");
-        }
-        // SAFETY: both were made by `stream` and are not used any more; the event may be missing.
-        unsafe {
-            if !self.end.is_null() {
-                let _ = result::event::destroy(self.end);
-            }
-            let _ = result::stream::destroy(self.stream);
+        // SAFETY: the driver gave it, and its owners have seen to it that nothing is under way.
+        if self.shared.enter().is_err() || unsafe { result::free_host(self.start.cast()) }.is_err() {
+            tracing::error!("gpu: pinned memory could not be freed");
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What a runtime has to offer: a device, and streams on it. The engine knows nothing else of OpenCL and CUDA.
+//! What a runtime has to offer: a device, links to it, and streams over them. The engine knows nothing else of OpenCL and CUDA.
 
 use core::ops::Range;
 
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{Error, Exhausted};
+use ciphermill_contract::{ArenaBuffer, Error, Exhausted};
 
+use crate::arena::Hold;
 use crate::engine::NAME;
 use crate::program::Program;
 
@@ -68,13 +69,54 @@ pub(crate) struct Launch {
     pub(crate) memory_len: usize,
 }
 
+/// Bytes of a caller's arena that go between it and the device as they lie, beside what goes through the staging buffer.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    /// The memory that they lie in, which stays where it is as long as this is held.
+    pub(crate) hold: Hold,
+    /// Where they begin in it.
+    pub(crate) input: usize,
+    /// Where what comes back begins in it, if anything does.
+    pub(crate) output: Option<usize>,
+    /// How many there are, in both directions.
+    pub(crate) len: usize,
+    /// Where they lie in the device's memory, behind everything that is copied in.
+    pub(crate) at: usize,
+}
+
+/// The same as addresses, which lie in the memory that is held.
+pub(crate) struct Moved {
+    pub(crate) input: *const u8,
+    pub(crate) output: Option<*mut u8>,
+    pub(crate) len: usize,
+    pub(crate) at: usize,
+}
+
+impl Direct {
+    /// The addresses, if all bytes lie where they should: in the held memory, and on the device behind what is copied in
+    /// and within what the launch works on.
+    pub(crate) fn checked(&self, launch: &Launch) -> Option<Moved> {
+        let end = self.at.checked_add(self.len)?;
+        let fits = (launch.input_len..=launch.memory_len).contains(&self.at) && end <= launch.memory_len;
+        let output = match self.output {
+            Some(output) => Some(self.hold.address(output, self.len)?),
+            None => None,
+        };
+        let input = self.hold.address(self.input, self.len)?;
+        fits.then_some(Moved { input, output, len: self.len, at: self.at })
+    }
+}
+
 /// A device with its memory for prepared keys. A program is built when a launch first needs it.
 pub(crate) trait Device: Send + Sync {
     /// What it is.
     fn description(&self) -> &Description;
 
-    /// Opens a stream.
-    fn stream(&self) -> Result<Box<dyn Stream>>;
+    /// Opens a link to the device: one for each queue.
+    fn link(&self) -> Result<Box<dyn Link>>;
+
+    /// Zeroed memory of this process that the device copies from and to by itself.
+    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>>;
 
     /// Writes a prepared key, or several that lie one behind the other; they are there on return.
     fn write_keys(&self, at: usize, bytes: &[u8]) -> Result<()>;
@@ -83,14 +125,27 @@ pub(crate) trait Device: Send + Sync {
     fn wipe_keys(&self, at: usize, len: usize) -> Result<()>;
 }
 
-/// A line of work on a device: copy in, compute, copy out, wipe, in this order. One launch at a time; several streams
-/// overlap.
+/// What the streams of one queue share: a line for copies to the device and one for copies from it, so that a share goes
+/// in while another comes out. Kernels run in a line of their stream's own, because one share seldom fills a device.
+pub(crate) trait Link: Send {
+    /// Opens a stream.
+    fn stream(&self) -> Result<Box<dyn Stream>>;
+}
+
+/// One slot of a queue: copy in, compute, copy out, wipe, in this order. One launch at a time; several streams overlap.
 pub(crate) trait Stream: Send {
     /// The staging buffer with room for `len` bytes. What is in there is zero or of no meaning. Nothing may be under way.
     fn staging(&mut self, len: usize) -> Result<&mut [u8]>;
 
     /// Sets off a launch and returns at once. What is on the device is wiped behind it.
     fn start(&mut self, launch: &Launch) -> Result<()>;
+
+    /// The same, with bytes that do not go through the staging buffer. They belong to the device until `finish`.
+    fn start_direct(&mut self, launch: &Launch, direct: Direct) -> Result<()>;
+
+    /// Sets off a launch whose kernel works on the staging buffer itself, across the link: nothing is copied. The buffer
+    /// must have room for all of the launch's memory.
+    fn start_mapped(&mut self, launch: &Launch) -> Result<()>;
 
     /// Whether the launch has ended, well or not. True when nothing is under way.
     fn is_done(&mut self) -> bool;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, PreparedKey, QueueHint, Refusal,
-    Result, Suite,
+    ArenaBuffer, Capability, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, PreparedKey, QueueHint,
+    Refusal, Result, Suite,
 };
 
+use crate::arena::Arenas;
 use crate::device::{Device, Trouble};
 use crate::keys::KeyTable;
 use crate::pipeline::{Queue, SLOTS_MAX};
@@ -22,6 +23,7 @@ pub struct Gpu {
     info: EngineInfo,
     device: Arc<dyn Device>,
     table: Arc<KeyTable>,
+    arenas: Arc<Arenas>,
 }
 
 impl Gpu {
@@ -50,6 +52,16 @@ impl Gpu {
         }
     }
 
+    /// A zeroed arena that the device copies from and to by itself. Uniform batches whose data lie in it one behind the
+    /// other, inputs and outputs, are not packed: the device fetches them and brings them back as they lie. It is wiped when
+    /// it is dropped, and kept for the next who asks.
+    ///
+    /// # Errors
+    /// `EngineFault` when the device has no such memory to give.
+    pub fn pinned_arena(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+        Ok(self.arenas.take(len)?)
+    }
+
     fn on(device: Arc<dyn Device>) -> Result<Gpu> {
         let description = device.description();
         tracing::debug!(runtime = description.runtime, device = %description.words, "gpu: device opened");
@@ -62,7 +74,8 @@ impl Gpu {
             kernels: ["aes", "chacha20", "des", "hash", "lattice", "legacy"].map(kernel).into(),
         };
         let table = Arc::new(KeyTable::new(Arc::clone(&device)));
-        Ok(Gpu { info, device, table })
+        let arenas = Arc::new(Arenas::new(Arc::clone(&device)));
+        Ok(Gpu { info, device, table, arenas })
     }
 }
 
@@ -92,6 +105,6 @@ impl Engine for Gpu {
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
-        Ok(Box::new(Queue::new(Arc::clone(&self.device))))
+        Ok(Box::new(Queue::new(Arc::clone(&self.device), Arc::clone(&self.arenas))))
     }
 }

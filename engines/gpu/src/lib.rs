@@ -10,6 +10,7 @@
 //! Software devices, such as PoCL on the processor, run the same kernels for tests. They are opened by name only.
 
 mod aes;
+mod arena;
 mod cache;
 mod capabilities;
 mod cuda;

@@ -1,23 +1,24 @@
 //! The OpenCL runtime. The loader's library is opened at run time; a machine without one has no platforms.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+mod stream;
+
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ciphermill_contract::ArenaBuffer;
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, Device as ClDevice};
 use opencl3::error_codes::ClError;
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
-use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::memory::{Buffer, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
 use opencl3::platform::get_platforms;
 use opencl3::program::Program as ClProgram;
-use opencl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_mem};
-use zeroize::Zeroize;
+use opencl3::types::{CL_BLOCKING, cl_bool, cl_mem};
 
-use crate::device::{Description, Device, GROUP, KEYS_LEN_MAX, Launch, Result, Stream, Trouble};
+use self::stream::ClLink;
+use crate::device::{Description, Device, KEYS_LEN_MAX, Link, Result, Trouble};
 use crate::lazy::Lazy;
 use crate::probe;
 use crate::program::Program;
@@ -71,6 +72,8 @@ struct Shared {
     keys: Mutex<(Buffer<u8>, CommandQueue)>,
     /// The same buffer as kernels are told of it.
     keys_handle: KeysHandle,
+    /// A queue for what belongs to no stream.
+    errands: CommandQueue,
     context: Context,
 }
 
@@ -92,7 +95,7 @@ impl Shared {
     fn new(device: &ClDevice) -> Result<Shared> {
         let words = format!("{}, {}", device.name()?.trim(), device.driver_version()?.trim());
         let context = Context::from_device(device)?;
-        let queue = queue(&context)?;
+        let (errands, queue) = (queue(&context)?, queue(&context)?);
         // SAFETY: no host pointer is given; the buffer's memory is the runtime's own.
         let buffer = unsafe { Buffer::<u8>::create(&context, CL_MEM_READ_WRITE, KEYS_LEN_MAX, ptr::null_mut())? };
         let keys_handle = KeysHandle(buffer.get());
@@ -101,6 +104,7 @@ impl Shared {
             programs: Lazy::new(),
             keys: Mutex::new((buffer, queue)),
             keys_handle,
+            errands,
             context,
         })
     }
@@ -143,16 +147,12 @@ impl Device for OpenCl {
         &self.shared.description
     }
 
-    fn stream(&self) -> Result<Box<dyn Stream>> {
-        Ok(Box::new(ClStream {
-            queue: queue(&self.shared.context)?,
-            shared: Arc::clone(&self.shared),
-            memory: None,
-            kernels: HashMap::new(),
-            staging: Vec::new(),
-            used: 0,
-            under_way: None,
-        }))
+    fn link(&self) -> Result<Box<dyn Link>> {
+        Ok(Box::new(ClLink::open(&self.shared)?))
+    }
+
+    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+        Ok(Box::new(Pinned::new(&self.shared, len)?))
     }
 
     fn write_keys(&self, at: usize, bytes: &[u8]) -> Result<()> {
@@ -172,130 +172,87 @@ impl Device for OpenCl {
     }
 }
 
-/// A stream: an in-order queue with a buffer on the device and one here.
-struct ClStream {
-    queue: CommandQueue,
-    memory: Option<(Buffer<u8>, usize)>,
-    kernels: HashMap<(Program, &'static str), Kernel>,
-    staging: Vec<u8>,
-    /// Bytes of the staging buffer that are not zero.
-    used: usize,
-    /// The copy out of what was set off; while it is here the staging buffer belongs to the runtime.
-    under_way: Option<Event>,
+/// Memory of this process that the device reaches: a buffer of the runtime's, seen by the host while it is mapped.
+struct Pinned {
+    buffer: Buffer<u8>,
+    /// Null while a kernel works in the buffer.
+    start: *mut u8,
+    len: usize,
     shared: Arc<Shared>,
 }
 
-// SAFETY: OpenCL calls may come from any thread (OpenCL 1.2, A.2), except that one kernel object may not be used by two at
-// a time; the kernels here are this stream's own, and every method takes it exclusively.
-unsafe impl Send for ClStream {}
+// SAFETY: the memory belongs to this value alone; OpenCL calls may come from any thread (OpenCL 1.2, A.2).
+unsafe impl Send for Pinned {}
 
-impl ClStream {
-    /// Sees to it that there are `len` bytes on the device; nothing may be under way.
-    fn reserve(&mut self, len: usize) -> Result<()> {
-        if self.memory.as_ref().is_none_or(|(_, room)| *room < len) {
-            // The old one goes first, so that both need not fit.
-            self.memory = None;
-            let context = &self.shared.context;
-            // SAFETY: no host pointer is given; the buffer's memory is the runtime's own.
-            let buffer = unsafe { Buffer::<u8>::create(context, CL_MEM_READ_WRITE, len, ptr::null_mut())? };
-            self.memory = Some((buffer, len));
-        }
+impl Pinned {
+    /// Zeroed memory of `len` bytes, mapped.
+    fn new(shared: &Arc<Shared>, len: usize) -> Result<Pinned> {
+        let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
+        // SAFETY: no host pointer is given; the buffer's memory is the runtime's own.
+        let buffer = unsafe { Buffer::<u8>::create(&shared.context, flags, len, ptr::null_mut())? };
+        let mut pinned = Pinned { buffer, start: ptr::null_mut(), len, shared: Arc::clone(shared) };
+        pinned.map(&shared.errands, CL_BLOCKING)?;
+        // SAFETY: as many bytes were mapped to be written.
+        unsafe { pinned.start.write_bytes(0, len) };
+        Ok(pinned)
+    }
+
+    /// Maps the buffer in a queue. Its bytes may be touched once the event has passed.
+    fn map(&mut self, queue: &CommandQueue, blocking: cl_bool) -> Result<Event> {
+        let mut start: cl_mem = ptr::null_mut();
+        let (flags, len) = (CL_MAP_READ | CL_MAP_WRITE, self.len);
+        // SAFETY: the range is the buffer's, and `start` is writable.
+        let event = unsafe { queue.enqueue_map_buffer(&self.buffer, blocking, flags, 0, len, &mut start, &[])? };
+        self.start = start.cast();
+        Ok(event)
+    }
+
+    /// Forgets where the buffer was mapped: nobody can tell whether it is.
+    fn lose(&mut self) {
+        self.start = ptr::null_mut();
+    }
+
+    /// Gives the buffer to the device until it is mapped anew.
+    fn unmap(&mut self, queue: &CommandQueue) -> Result<()> {
+        let start = std::mem::replace(&mut self.start, ptr::null_mut());
+        // SAFETY: the buffer is mapped there; nobody has its bytes any more.
+        unsafe { queue.enqueue_unmap_mem_object(self.buffer.get(), start.cast(), &[])? };
         Ok(())
     }
+}
 
-    /// Waits until nothing is under way.
-    fn wait(&mut self) -> Result<()> {
-        match self.under_way.take() {
-            Some(event) => {
-                let outcome = event.wait();
-                if outcome.is_err() {
-                    // The event has failed, but the runtime may still write: only an empty queue says that it does not.
-                    self.queue.finish()?;
-                }
-                Ok(outcome?)
-            }
-            None => Ok(()),
+impl ArenaBuffer for Pinned {
+    fn bytes(&self) -> &[u8] {
+        if self.start.is_null() {
+            return &[];
         }
+        // SAFETY: as many bytes are mapped there, which `new` zeroed; while the device writes to them their owner does not
+        // ask for them.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.start.is_null() {
+            return &mut [];
+        }
+        // SAFETY: as above, and nobody else has them.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
-impl Stream for ClStream {
-    fn staging(&mut self, len: usize) -> Result<&mut [u8]> {
-        self.wait()?;
-        if self.staging.len() < len {
-            // A longer buffer is a new one; the old one must not be left behind with what was in it.
-            self.staging.zeroize();
-            self.staging = vec![0; len.next_power_of_two()];
-        }
-        self.reserve(self.staging.len())?;
-        self.used = self.used.max(len);
-        Ok(&mut self.staging[..len])
-    }
-
-    fn start(&mut self, launch: &Launch) -> Result<()> {
-        self.wait()?;
-        self.reserve(launch.memory_len)?;
-        let kernel = match self.kernels.entry((launch.program, launch.kernel)) {
-            Entry::Occupied(kernel) => kernel.into_mut(),
-            Entry::Vacant(place) => place.insert(self.shared.kernel(launch.program, launch.kernel)?),
-        };
-        let Some((buffer, room)) = &mut self.memory else { return Err(Trouble::Absent) };
-        if launch.input_len.max(launch.output.end) > self.staging.len().min(*room) {
-            return Err(Trouble::Call(i64::from(opencl3::error_codes::CL_INVALID_VALUE)));
-        }
-        let items = [launch.groups * GROUP];
-        let group = [GROUP];
-        let output = launch.output.clone();
-        // SAFETY: both arguments are buffers, as every kernel has them. The copies lie within the staging buffer and the
-        // device's, as was just checked. The staging buffer is neither moved, freed nor touched until `wait` has seen the
-        // last copy end: every method begins with it, and so does `drop`.
-        let event = unsafe {
-            kernel.set_arg(0, &buffer.get())?;
-            kernel.set_arg(1, &self.shared.keys_handle.0)?;
-            let copied =
-                self.queue.enqueue_write_buffer(buffer, CL_NON_BLOCKING, 0, &self.staging[..launch.input_len], &[])?;
-            self.under_way = Some(copied);
-            let offsets = ptr::null();
-            let ran =
-                self.queue.enqueue_nd_range_kernel(kernel.get(), 1, offsets, items.as_ptr(), group.as_ptr(), &[])?;
-            self.under_way = Some(ran);
-            let staging = &mut self.staging[output.clone()];
-            self.queue.enqueue_read_buffer(buffer, CL_NON_BLOCKING, output.start, staging, &[])?
-        };
-        self.under_way = Some(event);
-        let len = launch.memory_len.max(launch.output.end).max(launch.input_len);
-        // SAFETY: the pattern is copied by the call; the range is the buffer's, behind the copy out in the same queue.
-        unsafe { self.queue.enqueue_fill_buffer(buffer, &[0u8], 0, len, &[])? };
-        Ok(self.queue.flush()?)
-    }
-
-    fn is_done(&mut self) -> bool {
-        let status = self.under_way.as_ref().map(Event::command_execution_status);
-        // Zero is complete, below it are failures; a status that cannot be had will not come either.
-        status.is_none_or(|status| status.map_or(true, |status| status.0 <= 0))
-    }
-
-    fn finish(&mut self) -> Result<&[u8]> {
-        self.wait()?;
-        Ok(&self.staging)
-    }
-
-    fn wipe(&mut self) {
-        if self.wait().is_ok() {
-            ciphermill_memory::wipe(&mut self.staging[..self.used]);
-            self.used = 0;
-        }
-    }
-}
-
-impl Drop for ClStream {
+impl Drop for Pinned {
     fn drop(&mut self) {
-        self.under_way = None;
-        if self.queue.finish().is_ok() {
-            ciphermill_memory::wipe(&mut self.staging[..self.used]);
+        let queue = &self.shared.errands;
+        let outcome = if self.start.is_null() {
+            // A launch in the buffer failed; what it left cannot be seen from here.
+            // SAFETY: the pattern is copied by the call, and the range is the buffer's.
+            unsafe { queue.enqueue_fill_buffer(&mut self.buffer, &[0u8], 0, self.len, &[]) }.map(|_| ())
         } else {
-            // The runtime may still write there: what is never freed cannot be written to by mistake.
-            std::mem::forget(std::mem::take(&mut self.staging));
+            // SAFETY: the buffer is mapped there; its owners have seen to it that nothing is under way.
+            unsafe { queue.enqueue_unmap_mem_object(self.buffer.get(), self.start.cast(), &[]) }.map(|_| ())
+        };
+        if outcome.is_err() || queue.finish().is_err() {
+            tracing::error!("gpu: pinned memory could not be given back");
         }
     }
 }

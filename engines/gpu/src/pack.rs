@@ -1,7 +1,7 @@
 //! A batch taken apart into messages, and messages packed as the kernels read them (`kernels/batch.h`).
 
 use ciphermill_contract::key::SuiteName;
-use ciphermill_contract::{Aad, CheckedBatch, OpStatus, Reason};
+use ciphermill_contract::{Aad, CheckedBatch, Direction, OpStatus, Reason};
 
 use zeroize::Zeroizing;
 
@@ -30,6 +30,9 @@ pub(crate) struct Piece {
     /// Where in the operation's input it begins.
     from: u32,
     pub(crate) len: u32,
+    /// Where its input and its output begin in the batch's arena.
+    input: u32,
+    output: u32,
     /// Where its key lies on the device, in words.
     key: u32,
     iv: [u8; 16],
@@ -47,9 +50,21 @@ pub(crate) struct Layout {
     aads_at: usize,
     /// Bytes from one piece's additional data to the next, where there is no index; zero when all share them.
     aad_stride: usize,
-    data_at: usize,
+    pub(crate) data_at: usize,
     tags_at: usize,
-    /// Bytes in all.
+    /// Whether the data lie behind all else, and are copied without the staging buffer.
+    direct: bool,
+    /// Bytes in the staging buffer, and on the device.
+    pub(crate) staging_len: usize,
+    pub(crate) len: usize,
+}
+
+/// Data of pieces that lie one behind the other, as kernels want them; in bytes of the batch's arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) input: usize,
+    /// Where the output begins, for suites that transform.
+    pub(crate) output: Option<usize>,
     pub(crate) len: usize,
 }
 
@@ -76,7 +91,8 @@ pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan) -> Vec<Piece> {
             continue;
         }
         let key = prepared.map_or(0, |prepared| prepared.resident.word());
-        let whole = Piece { op: index as u32, from: 0, len: op.input.len, key, iv, aad: op.aad };
+        let (input, output) = (op.input.offset, op.output);
+        let whole = Piece { op: index as u32, from: 0, len: op.input.len, input, output, key, iv, aad: op.aad };
         let input = &batch.arena()[op.input.range()];
         split(plan, whole, input, &mut pieces);
     }
@@ -133,8 +149,9 @@ fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
             }
             _ => {}
         }
+        let (input, output) = (whole.input + from as u32, whole.output + from as u32);
         let aad = if from == 0 { whole.aad } else { Aad::default() };
-        pieces.push(Piece { from: from as u32, len: len as u32, iv, aad, ..whole });
+        pieces.push(Piece { from: from as u32, len: len as u32, input, output, iv, aad, ..whole });
         from += len;
     }
 }
@@ -183,8 +200,31 @@ impl Plan {
         (1..=fitting).rev().find(whole).or_else(|| (fitting..=pieces.len()).find(whole)).unwrap_or(pieces.len())
     }
 
-    /// How pieces lie in the staging buffer.
-    pub(crate) fn layout(&self, pieces: &[Piece], keyed: bool) -> Layout {
+    /// The pieces' data, if they can be copied as they lie: all of one length, which needs no padding, each where the one
+    /// before ends, in the input and in the output. Not where tags are verified: no plaintext leaves the staging buffer
+    /// before they are.
+    pub(crate) fn run(&self, direction: Direction, pieces: &[Piece]) -> Option<Run> {
+        let first = pieces.first()?;
+        let verifies = direction == Direction::Decrypt && self.tag_len > 0;
+        if verifies || first.len == 0 || self.room(first.len) != first.len as usize {
+            return None;
+        }
+        let follows = |pair: &[Piece]| {
+            let (one, next) = (&pair[0], &pair[1]);
+            next.len == one.len
+                && next.aad.len == one.aad.len
+                && next.input == one.input + one.len
+                && (!self.transforms || next.output == one.output + one.len)
+        };
+        pieces.windows(2).all(follows).then(|| Run {
+            input: first.input as usize,
+            output: self.transforms.then_some(first.output as usize),
+            len: pieces.len() * first.len as usize,
+        })
+    }
+
+    /// How pieces lie in the staging buffer; `direct` puts the data behind it.
+    pub(crate) fn layout(&self, pieces: &[Piece], keyed: bool, direct: bool) -> Layout {
         let count = pieces.len();
         let (first_len, first_aad) = pieces.first().map_or((0, Aad::default()), |piece| (piece.len, piece.aad));
         let shared = pieces.iter().all(|piece| piece.aad == first_aad);
@@ -199,25 +239,30 @@ impl Plan {
             _ => pieces.iter().map(|piece| self.aad_room(piece)).sum(),
         };
         let aad_stride = if shared { 0 } else { usize::from(first_aad.len).next_multiple_of(16) };
-        let data_at = aads_at + aads_len;
+        let aads_end = aads_at + aads_len;
+        let tags_len = self.tag_len * count;
         let data_len = match stride {
             Some(stride) => stride * count,
             None => pieces.iter().map(|piece| self.room(piece.len)).sum(),
         };
-        let tags_at = data_at + data_len;
-        let len = tags_at + self.tag_len * count;
-        Layout { stride, keys_at, ivs_at, aads_at, aad_stride, data_at, tags_at, len }
+        let (data_at, tags_at) = match direct {
+            false => (aads_end, aads_end + data_len),
+            true => ((aads_end + tags_len).next_multiple_of(16), aads_end),
+        };
+        let staging_len = tags_at + tags_len;
+        let len = staging_len.max(data_at + data_len);
+        Layout { stride, keys_at, ivs_at, aads_at, aad_stride, data_at, tags_at, direct, staging_len, len }
     }
 
     /// The launch for a packed layout.
     pub(crate) fn launch(&self, layout: &Layout, count: usize) -> Launch {
-        let output_at = if self.transforms { layout.data_at } else { layout.tags_at };
+        let output_at = if self.transforms && !layout.direct { layout.data_at } else { layout.tags_at };
         Launch {
             program: self.program,
             kernel: self.kernel,
             groups: count.div_ceil(self.per_item * GROUP),
             input_len: layout.tags_at,
-            output: output_at..layout.len,
+            output: output_at..layout.staging_len,
             memory_len: layout.len,
         }
     }
@@ -262,39 +307,90 @@ fn put_padded(staging: &mut [u8], at: usize, bytes: &[u8], room: usize) {
 /// Packs pieces into a staging buffer of the layout's length.
 pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
     pack_head(plan, pieces, layout, staging);
-    let keyed = layout.ivs_at > layout.keys_at;
+    if layout.ivs_at > layout.keys_at {
+        let places = staging[layout.keys_at..layout.ivs_at].chunks_exact_mut(4);
+        for (place, piece) in places.zip(pieces) {
+            place.copy_from_slice(&piece.key.to_le_bytes());
+        }
+    }
+    pack_ivs(batch, plan, pieces, &mut staging[layout.ivs_at..]);
+    match layout.stride {
+        Some(stride) => pack_alike(batch, plan, pieces, layout, stride, staging),
+        None => pack_mixed(batch, plan, pieces, layout, staging),
+    }
+}
+
+/// IVs, and behind them what parts of some suites want to know of their message: the number of their first block, and
+/// the message's bytes.
+fn pack_ivs(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], staging: &mut [u8]) {
+    if plan.iv_len == 0 {
+        return;
+    }
+    let iv_len = plan.iv_len.min(16);
+    for (place, piece) in staging.chunks_exact_mut(plan.iv_len).zip(pieces) {
+        let (iv, behind) = place.split_at_mut(iv_len);
+        iv.copy_from_slice(&piece.iv[..iv_len]);
+        if !behind.is_empty() {
+            let words = [piece.from as usize / plan.grain, batch.ops()[piece.op as usize].input.len as usize];
+            words.into_iter().take(behind.len() / 4).enumerate().for_each(|(at, word)| put(behind, 4 * at, word));
+        }
+    }
+}
+
+/// Additional data and data of pieces that are alike: no index, and nothing to decide for each of them.
+fn pack_alike(
+    batch: &CheckedBatch<'_>,
+    plan: &Plan,
+    pieces: &[Piece],
+    layout: &Layout,
+    stride: usize,
+    staging: &mut [u8],
+) {
+    let arena = batch.arena();
+    // When all share them they lie there once, with a stride of zero.
+    let own = if layout.aad_stride == 0 { 1 } else { pieces.len() };
+    for (number, piece) in pieces.iter().take(own).enumerate() {
+        let aad = &arena[piece.aad.span().range()];
+        put_padded(staging, layout.aads_at + number * layout.aad_stride, aad, plan.aad_room(piece));
+    }
+    if layout.direct {
+        return;
+    }
+    let len = pieces.first().map_or(0, |piece| piece.len as usize);
+    let places = staging[layout.data_at..].chunks_exact_mut(stride);
+    if len == stride {
+        for (place, piece) in places.zip(pieces) {
+            place.copy_from_slice(&arena[piece.input as usize..piece.input as usize + len]);
+        }
+    } else {
+        for (place, piece) in places.zip(pieces) {
+            let (data, padding) = place.split_at_mut(len);
+            data.copy_from_slice(&arena[piece.input as usize..piece.input as usize + len]);
+            padding.fill(0);
+        }
+    }
+}
+
+/// The index, additional data and data of pieces of several lengths.
+fn pack_mixed(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
+    let arena = batch.arena();
     let (mut data_at, mut aads_end) = (layout.data_at, layout.aads_at);
     // The additional data that were put last, there and here: neighbours often share them.
     let mut last_aad: Option<(Aad, usize)> = None;
     for (number, piece) in pieces.iter().enumerate() {
-        // Without an index every piece has additional data of its own, or all have the same.
-        let reused =
-            last_aad.filter(|(aad, _)| *aad == piece.aad && (layout.stride.is_none() || layout.aad_stride == 0));
+        let reused = last_aad.filter(|(aad, _)| *aad == piece.aad);
         let aad_at = reused.map_or(aads_end, |(_, at)| at);
         if reused.is_none() {
-            let aad = &batch.arena()[piece.aad.span().range()];
-            put_padded(staging, aads_end, aad, plan.aad_room(piece));
+            put_padded(staging, aads_end, &arena[piece.aad.span().range()], plan.aad_room(piece));
             aads_end += plan.aad_room(piece);
             last_aad = Some((piece.aad, aad_at));
         }
-        if layout.stride.is_none() {
-            let entry = [data_at / 4, piece.len as usize, aad_at / 4, usize::from(piece.aad.len)];
-            let at = 4 * HEAD_WORDS + 16 * number;
-            entry.into_iter().enumerate().for_each(|(word, value)| put(staging, at + 4 * word, value));
-        }
-        if keyed {
-            put(staging, layout.keys_at + 4 * number, piece.key as usize);
-        }
-        let iv_at = layout.ivs_at + plan.iv_len * number;
-        let iv_len = plan.iv_len.min(piece.iv.len());
-        staging[iv_at..iv_at + iv_len].copy_from_slice(&piece.iv[..iv_len]);
-        let place = [piece.from as usize / plan.grain, batch.ops()[piece.op as usize].input.len as usize];
-        for (word, value) in place.into_iter().take((plan.iv_len - iv_len) / 4).enumerate() {
-            put(staging, iv_at + iv_len + 4 * word, value);
-        }
-        let room = layout.stride.unwrap_or_else(|| plan.room(piece.len));
-        let input = batch.ops()[piece.op as usize].input.offset as usize + piece.from as usize;
-        put_padded(staging, data_at, &batch.arena()[input..input + piece.len as usize], room);
+        let entry = [data_at / 4, piece.len as usize, aad_at / 4, usize::from(piece.aad.len)];
+        let at = 4 * HEAD_WORDS + 16 * number;
+        entry.into_iter().enumerate().for_each(|(word, value)| put(staging, at + 4 * word, value));
+        let input = piece.input as usize..piece.input as usize + piece.len as usize;
+        let room = plan.room(piece.len);
+        put_padded(staging, data_at, &arena[input], room);
         data_at += room;
     }
 }
@@ -302,24 +398,40 @@ pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layo
 /// Takes the results out of a staging buffer; operations stay pending until all their pieces are there, except those
 /// whose tags do not verify.
 pub(crate) fn unpack(batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &[u8]) {
-    let verifies = batch.direction() == ciphermill_contract::Direction::Decrypt && plan.tag_len > 0;
+    if plan.tag_len > 0 {
+        return unpack_tagged(batch, plan, pieces, layout, staging);
+    }
+    if layout.direct {
+        return;
+    }
+    let (_, arena, _) = batch.parts();
+    let mut data = staging.get(layout.data_at..).unwrap_or_default();
+    for piece in pieces {
+        let len = piece.len as usize;
+        let (own, behind) = data.split_at(layout.stride.unwrap_or_else(|| plan.room(piece.len)));
+        arena[piece.output as usize..piece.output as usize + len].copy_from_slice(&own[..len]);
+        data = behind;
+    }
+}
+
+/// The same for suites with tags. The parts of a message lie one behind the other.
+fn unpack_tagged(batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &[u8]) {
+    let verifies = batch.direction() == Direction::Decrypt;
+    let copies = plan.transforms && !layout.direct;
     let (ops, arena, _) = batch.parts();
     let mut data_at = layout.data_at;
-    let mut tags = &staging[layout.tags_at..layout.len];
-    // Where tags are, the parts of a message lie one behind the other.
+    let mut tags = staging.get(layout.tags_at..).unwrap_or_default();
     for parts in pieces.chunk_by(|one, next| one.op == next.op) {
         let op = &mut ops[parts[0].op as usize];
+        let (shares, others) = tags.split_at(plan.tag_len * parts.len());
+        tags = others;
+        let own = sum(shares, plan.tag_len);
+        let tag = &mut arena[op.tag_span().range()];
         let mut good = true;
-        if plan.tag_len > 0 {
-            let (shares, others) = tags.split_at(plan.tag_len * parts.len());
-            tags = others;
-            let own = sum(shares, plan.tag_len);
-            let tag = &mut arena[op.tag_span().range()];
-            if verifies {
-                good = subtle::ConstantTimeEq::ct_eq(&*tag, &own[..tag.len()]).into();
-            } else {
-                tag.copy_from_slice(&own[..tag.len()]);
-            }
+        if verifies {
+            good = subtle::ConstantTimeEq::ct_eq(&*tag, &own[..tag.len()]).into();
+        } else {
+            tag.copy_from_slice(&own[..tag.len()]);
         }
         if !good {
             // Authentication comes before plaintext: none of it leaves the staging buffer.
@@ -327,11 +439,11 @@ pub(crate) fn unpack(batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece]
             op.output_len = 0;
         }
         for piece in parts {
-            let (output, len) = (op.output as usize + piece.from as usize, piece.len as usize);
-            if plan.transforms && good {
-                arena[output..output + len].copy_from_slice(&staging[data_at..data_at + len]);
-            } else if plan.transforms {
+            let (output, len) = (piece.output as usize, piece.len as usize);
+            if plan.transforms && !good {
                 arena[output..output + len].fill(0);
+            } else if copies {
+                arena[output..output + len].copy_from_slice(&staging[data_at..data_at + len]);
             }
             data_at += layout.stride.unwrap_or_else(|| plan.room(piece.len));
         }

@@ -106,19 +106,19 @@ fn long_messages_are_authenticated_in_parts() {
     let plain = noise(AAD_LEN + lens.iter().sum::<usize>() + 16 * lens.len());
     for suite in [gcm, Suite::Mac(Mac::Gmac(AesSize::Aes256))] {
         let (mut sealed, mut expected) = (plain.clone(), plain.clone());
-        let done = authenticated(gpu, suite, Direction::Encrypt, &lens, &mut sealed);
+        let done = authenticated(gpu.as_ref(), suite, Direction::Encrypt, &lens, &mut sealed);
         assert!(done.iter().all(|op| op.status == OpStatus::Done), "{suite}");
         authenticated(&Reference::new(), suite, Direction::Encrypt, &lens, &mut expected);
         assert!(sealed == expected, "{suite} differs from the reference");
         let mut opened = sealed.clone();
-        let done = authenticated(gpu, suite, Direction::Decrypt, &lens, &mut opened);
+        let done = authenticated(gpu.as_ref(), suite, Direction::Decrypt, &lens, &mut opened);
         assert!(done.iter().all(|op| op.status == OpStatus::Done), "{suite}");
         let first = done[0].input.range();
         assert!(suite != gcm || opened[first.clone()] == plain[first.clone()]);
         // One bit of one part, and nothing comes out of any of the message's; the others are not concerned.
         let mut tampered = sealed.clone();
         tampered[first.start + 69_000] ^= 1;
-        let done = authenticated(gpu, suite, Direction::Decrypt, &lens, &mut tampered);
+        let done = authenticated(gpu.as_ref(), suite, Direction::Decrypt, &lens, &mut tampered);
         assert_eq!(done[0].status, OpStatus::AuthFailed, "{suite}");
         assert!(done[1..].iter().all(|op| op.status == OpStatus::Done), "{suite}");
         assert!(suite != gcm || tampered[first.clone()].iter().all(|byte| *byte == 0));

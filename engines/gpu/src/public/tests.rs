@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use ciphermill_contract::suite::{PublicEncryption, RsaSize, SignPadding, Signature};
-use ciphermill_contract::{Batch, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Span, Suite};
+use ciphermill_contract::{ArenaBuffer, Batch, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Span, Suite};
 use zeroize::Zeroizing;
 
 use super::flight::fly;
 use super::{Around, Out, Shape, View};
-use crate::device::{Description, Device, Launch, Result, Stream, Trouble};
+use crate::arena::Arenas;
+use crate::device::{Description, Device, Direct, Launch, Link, Result, Stream, Trouble};
 use crate::keys::{self, KeyTable};
 use crate::pipeline::Queue;
 use crate::program::Program;
@@ -19,6 +20,11 @@ pub(super) type Kernel = dyn Fn(&Launch, &mut [u8]) -> Result<()> + Send + Sync;
 /// A device that runs a function, and keeps what it was asked for.
 pub(super) struct Fake {
     description: Description,
+    kernel: Arc<Kernel>,
+    launches: Arc<Mutex<Vec<Launch>>>,
+}
+
+struct FakeLink {
     kernel: Arc<Kernel>,
     launches: Arc<Mutex<Vec<Launch>>>,
 }
@@ -41,9 +47,11 @@ impl Device for Fake {
     fn description(&self) -> &Description {
         &self.description
     }
-    fn stream(&self) -> Result<Box<dyn Stream>> {
-        let (kernel, launches) = (Arc::clone(&self.kernel), Arc::clone(&self.launches));
-        Ok(Box::new(FakeStream { kernel, launches, staging: Vec::new(), outcome: Ok(()) }))
+    fn link(&self) -> Result<Box<dyn Link>> {
+        Ok(Box::new(FakeLink { kernel: Arc::clone(&self.kernel), launches: Arc::clone(&self.launches) }))
+    }
+    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+        Ok(Box::new(vec![0; len]))
     }
     fn write_keys(&self, _at: usize, _bytes: &[u8]) -> Result<()> {
         Ok(())
@@ -53,7 +61,20 @@ impl Device for Fake {
     }
 }
 
+impl Link for FakeLink {
+    fn stream(&self) -> Result<Box<dyn Stream>> {
+        let (kernel, launches) = (Arc::clone(&self.kernel), Arc::clone(&self.launches));
+        Ok(Box::new(FakeStream { kernel, launches, staging: Vec::new(), outcome: Ok(()) }))
+    }
+}
+
 impl Stream for FakeStream {
+    fn start_direct(&mut self, _launch: &Launch, _direct: Direct) -> Result<()> {
+        unreachable!("data of public-key suites are packed")
+    }
+    fn start_mapped(&mut self, launch: &Launch) -> Result<()> {
+        self.start(launch)
+    }
     fn staging(&mut self, len: usize) -> Result<&mut [u8]> {
         self.staging = vec![0xee; len];
         Ok(&mut self.staging)
@@ -76,6 +97,11 @@ impl Stream for FakeStream {
     fn wipe(&mut self) {
         self.staging.fill(0);
     }
+}
+
+/// A queue on the device.
+pub(super) fn queue(device: Arc<Fake>) -> Queue {
+    Queue::new(device.clone(), Arc::new(Arenas::new(device)))
 }
 
 /// The word at an index of a launch's memory.
@@ -171,7 +197,7 @@ fn run(device: &Arc<Fake>, suite: Suite, direction: Direction, messages: &[(u8, 
         let op = Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(at as u32, 128));
         ops.push(if suite == SIGN { op.with_output(0).with_tag(at as u32 + 128, 128) } else { op });
     }
-    let mut queue = Queue::new(Arc::clone(device) as Arc<dyn Device>);
+    let mut queue = queue(Arc::clone(device));
     let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check().expect("a good batch");
     fly(&mut queue, &mut batch.attach_keys(&own).expect("as many keys"), &Toy);
     (ops, arena.to_vec())
@@ -226,7 +252,7 @@ fn what_never_ends_fails() {
     let key = toy_key(&device, OPEN, 1);
     let mut ops = [Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(0, 128))];
     let mut arena = [0x77; 128];
-    let mut queue = Queue::new(Arc::clone(&device) as Arc<dyn Device>);
+    let mut queue = queue(Arc::clone(&device));
     let mut batch = Batch::new(OPEN, Direction::Decrypt, &mut ops, &mut arena).check().expect("a good batch");
     fly(&mut queue, &mut batch.attach_keys(&[Some(&key)]).expect("one key"), &Endless);
     assert_eq!((ops[0].status, ops[0].output_len), (OpStatus::EngineFault, 0));
@@ -245,7 +271,7 @@ fn a_failing_device_fails_operations_and_nothing_else() {
     let key = PreparedKey::for_suite(OPEN, 7u32);
     let mut ops = [Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(0, 128))];
     let mut arena = [0x77; 128];
-    let mut queue = Queue::new(Fake::new(add_one) as Arc<dyn Device>);
+    let mut queue = queue(Fake::new(add_one));
     let mut batch = Batch::new(OPEN, Direction::Decrypt, &mut ops, &mut arena).check().expect("a good batch");
     fly(&mut queue, &mut batch.attach_keys(&[Some(&key)]).expect("one key"), &Toy);
     assert_eq!(ops[0].status, OpStatus::EngineFault);

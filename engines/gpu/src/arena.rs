@@ -1,0 +1,204 @@
+//! Arenas that the device copies from and to by itself. Pinning memory takes a driver about as long as copying it several
+//! times, so arenas that come back are wiped and kept for the next.
+//!
+//! Batches are recognised by their arena's address. What is copied without the staging buffer holds the memory: an arena
+//! that is dropped meanwhile is not freed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ciphermill_contract::ArenaBuffer;
+
+use crate::device::{Device, Result};
+
+/// Below this many bytes packing costs less than it takes to look after an arena.
+const ARENA_LEN_MIN: usize = 64 << 10;
+
+/// Bytes of idle arenas that are kept at most: pinned memory is taken from everybody else.
+const IDLE_LEN_MAX: usize = 256 << 20;
+
+/// Arenas that are asked for and not there yet, at most.
+const WANTED_MAX: usize = 8;
+
+/// The arenas of a device.
+pub(crate) struct Arenas {
+    device: Arc<dyn Device>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that are out, by the address of their first byte.
+    lent: BTreeMap<usize, Lent>,
+    /// Zeroed ones that nobody has.
+    idle: Vec<Box<dyn ArenaBuffer>>,
+    /// Lengths that were asked for when nothing was at hand.
+    wanted: Vec<usize>,
+}
+
+struct Lent {
+    len: usize,
+    /// Launches that copy from or to it.
+    holds: usize,
+}
+
+/// An arena in somebody's hands.
+struct Pinned {
+    memory: Option<Box<dyn ArenaBuffer>>,
+    start: usize,
+    len: usize,
+    arenas: Arc<Arenas>,
+}
+
+/// Memory of an arena that stays where it is as long as this value is there.
+pub(crate) struct Hold {
+    arenas: Arc<Arenas>,
+    start: usize,
+    len: usize,
+}
+
+impl Arenas {
+    pub(crate) fn new(device: Arc<dyn Device>) -> Arenas {
+        Arenas { device, state: Mutex::default() }
+    }
+
+    /// A zeroed arena, if one is at hand that is long enough and not much longer. Otherwise one will be made by the next
+    /// [`Arenas::make_wanted`]. Asks nothing of the device.
+    #[allow(dead_code)] // The engine hands them out once the contract asks for them.
+    pub(crate) fn at_hand(self: &Arc<Self>, len: usize) -> Option<Box<dyn ArenaBuffer>> {
+        if !(ARENA_LEN_MIN..=IDLE_LEN_MAX).contains(&len) {
+            return None;
+        }
+        let room = len.next_power_of_two();
+        let mut state = self.lock();
+        match state.idle.iter().position(|memory| memory.bytes().len() == room) {
+            Some(at) => {
+                let memory = state.idle.swap_remove(at);
+                drop(state);
+                Some(self.lend(memory, len))
+            }
+            None => {
+                if state.wanted.len() < WANTED_MAX {
+                    state.wanted.push(room);
+                }
+                None
+            }
+        }
+    }
+
+    /// A zeroed arena; asks the device for it when none is at hand.
+    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+        let room = len.max(ARENA_LEN_MIN).next_power_of_two();
+        let idle = {
+            let mut state = self.lock();
+            let at = state.idle.iter().position(|memory| memory.bytes().len() == room);
+            at.map(|at| state.idle.swap_remove(at))
+        };
+        let memory = match idle {
+            Some(memory) => memory,
+            None => self.device.pinned(room)?,
+        };
+        Ok(self.lend(memory, len))
+    }
+
+    /// Makes what was asked for and not at hand. For threads that may wait for the device.
+    pub(crate) fn make_wanted(&self) {
+        loop {
+            let Some(len) = self.lock().wanted.pop() else { return };
+            match self.device.pinned(len) {
+                Ok(memory) => self.keep(memory),
+                Err(trouble) => return tracing::debug!(?trouble, len, "gpu: no pinned memory"),
+            }
+        }
+    }
+
+    /// The memory around these bytes, if it is an arena's, and where in it they begin.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: &[u8]) -> Option<(Hold, usize)> {
+        let address = bytes.as_ptr().addr();
+        let mut state = self.lock();
+        let (start, lent) = state.lent.range_mut(..=address).next_back()?;
+        let inside = address - start;
+        if inside + bytes.len() > lent.len {
+            return None;
+        }
+        lent.holds += 1;
+        Some((Hold { arenas: Arc::clone(self), start: *start, len: lent.len }, inside))
+    }
+
+    fn lend(self: &Arc<Self>, mut memory: Box<dyn ArenaBuffer>, len: usize) -> Box<dyn ArenaBuffer> {
+        // The runtimes copy from and to it by this address.
+        let start = memory.bytes_mut().as_mut_ptr().expose_provenance();
+        self.lock().lent.insert(start, Lent { len, holds: 0 });
+        Box::new(Pinned { memory: Some(memory), start, len, arenas: Arc::clone(self) })
+    }
+
+    fn keep(&self, memory: Box<dyn ArenaBuffer>) {
+        let mut state = self.lock();
+        let kept: usize = state.idle.iter().map(|memory| memory.bytes().len()).sum();
+        if kept + memory.bytes().len() <= IDLE_LEN_MAX {
+            state.idle.push(memory);
+        } else {
+            // Freeing asks the driver, for which nobody else should wait.
+            drop(state);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is one step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ArenaBuffer for Pinned {
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_ref().map_or(&[], |memory| &memory.bytes()[..self.len])
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Some(memory) => &mut memory.bytes_mut()[..self.len],
+            None => &mut [],
+        }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let Some(mut memory) = self.memory.take() else { return };
+        let lent = self.arenas.lock().lent.remove(&self.start);
+        if lent.is_none_or(|lent| lent.holds > 0) {
+            tracing::error!("gpu: an arena was dropped while the device may copy from it; its memory is given up");
+            std::mem::forget(memory);
+            return;
+        }
+        ciphermill_memory::wipe(&mut memory.bytes_mut()[..self.len]);
+        self.arenas.keep(memory);
+    }
+}
+
+impl Hold {
+    /// The address of `len` bytes from `at` on; `None` when they are not all in the memory.
+    pub(crate) fn address(&self, at: usize, len: usize) -> Option<*mut u8> {
+        (at.checked_add(len)? <= self.len).then(|| std::ptr::with_exposed_provenance_mut(self.start + at))
+    }
+
+    /// Keeps the memory for good: the device may still copy from or to it, and nobody can tell when it ends.
+    pub(crate) fn forever(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl core::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Hold({} bytes)", self.len)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // An arena that was dropped meanwhile is not there any more.
+        if let Some(lent) = self.arenas.lock().lent.get_mut(&self.start) {
+            lent.holds -= 1;
+        }
+    }
+}
