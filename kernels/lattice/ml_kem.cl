@@ -2,9 +2,9 @@
  * ML-KEM (FIPS 203), an operation a group of 64 work items.
  *
  * Polynomials lie in local memory as words below q; an item has four coefficients of each in its hands, so that a
- * transform takes two of its layers between two barriers. SHAKE streams are an item's each. A work item for an operation
- * would keep every lane of the hash busy, but needs ten thousand operations before a device is, and its polynomials
- * would go through the device's memory; a group has them at hand and fills a device with a thousand.
+ * transform takes two of its layers between two barriers. SHAKE streams are an item's each. A work item for each
+ * operation would keep every lane of the hash busy, but takes ten thousand operations before a device is, and its
+ * polynomials would go through the device's memory; a group has them at hand and fills a device with a thousand.
  *
  * The matrix is part of the resident key: it depends on the public key alone, and working it out anew would be most of
  * the hashing. So nothing here samples by rejection: every loop and every address depends on the parameter set alone.
@@ -146,7 +146,8 @@ DEVICE void kem_transform(LOCAL_POINTER u32 *polys, u32 count, LOCAL_POINTER con
     }
 }
 
-/* The way back, of products with a key's polynomials. An item's own four coefficients must be there; on return everything may be read. */
+/* The way back, of products with a key's polynomials. An item's own four coefficients must be there; on return
+ * everything may be read. */
 DEVICE void kem_transform_back(LOCAL_POINTER u32 *polys, u32 count, LOCAL_POINTER const u32 *zetas)
 {
     u32 item = ITEM_IN_GROUP;
@@ -402,7 +403,8 @@ DEVICE void kem_leave(LOCAL_POINTER KemSpace *space)
     }
 }
 
-/* ML-KEM.Encaps_internal (FIPS 203, algorithm 17): the random message becomes the secret and, behind it, the ciphertext. */
+/* ML-KEM.Encaps_internal (FIPS 203, algorithm 17): the random message becomes the secret and, behind it, the
+ * ciphertext. */
 DEVICE void kem_encapsulate(LOCAL_POINTER KemSpace *space, GLOBAL const u32 *key, GLOBAL const u32 *message,
                             GLOBAL u32 *output)
 {

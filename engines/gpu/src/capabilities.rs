@@ -72,4 +72,6 @@ pub const CAPABILITIES: &[Capability] = &[
     serial(&DIGESTS, prior(80.0, 12.0)),
     serial(&HMACS, prior(100.0, 14.0)),
     parallel(&lists::ML_KEM, prior(200.0, 1000.0)),
+    parallel(&lists::ML_DSA, prior(1500.0, 4000.0)).directions(Directions::ENCRYPT),
+    parallel(&lists::ML_DSA, prior(250.0, 3000.0)).directions(Directions::DECRYPT),
 ];

@@ -29,10 +29,12 @@ pub enum Program {
     Rc4,
     /// ML-KEM.
     MlKem,
+    /// ML-DSA.
+    MlDsa,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 12] = [
+pub const PROGRAMS: [Program; 13] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
@@ -45,6 +47,7 @@ pub const PROGRAMS: [Program; 12] = [
     Program::ChaCha,
     Program::Rc4,
     Program::MlKem,
+    Program::MlDsa,
 ];
 
 macro_rules! source {
@@ -83,6 +86,7 @@ impl Program {
             Program::ChaCha => "chacha",
             Program::Rc4 => "rc4",
             Program::MlKem => "ml-kem",
+            Program::MlDsa => "ml-dsa",
         }
     }
 
@@ -98,6 +102,7 @@ impl Program {
             Program::ChaCha => &["stream", "aead_seal", "aead_open", "poly1305"],
             Program::Rc4 => &["stream"],
             Program::MlKem => &["encapsulate", "decapsulate"],
+            Program::MlDsa => &["dsa_sign", "dsa_verify"],
         }
     }
 
@@ -116,6 +121,7 @@ impl Program {
             Program::ChaCha => &[source!("chacha/poly1305.h"), source!("chacha/chacha.cl")],
             Program::Rc4 => &[source!("legacy/rc4.cl")],
             Program::MlKem => &[LATTICE, KECCAK, source!("lattice/ml_kem.cl")],
+            Program::MlDsa => &[LATTICE, KECCAK, source!("lattice/ml_dsa.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

@@ -12,6 +12,7 @@ mod tests;
 use std::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::Signature;
 use ciphermill_contract::{CheckedBatch, Direction, KeyForm, KeyMaterial, OpStatus, Suite};
 
 use crate::keys::Halves;
@@ -88,6 +89,8 @@ pub(crate) trait Around: Sync {
 pub(crate) fn run(queue: &mut Queue, batch: &mut CheckedBatch<'_>) {
     match (batch.suite(), batch.direction()) {
         // One line a family: `=> flight::fly(queue, batch, &ecdsa::Sign)`.
+        (Suite::Sign(Signature::MlDsa(set)), Direction::Encrypt) => flight::fly(queue, batch, &lattice::Sign(set)),
+        (Suite::Sign(Signature::MlDsa(set)), Direction::Decrypt) => flight::fly(queue, batch, &lattice::Verify(set)),
         (Suite::Kem(kem), Direction::Encrypt) => flight::fly(queue, batch, &lattice::Encapsulate(kem)),
         (Suite::Kem(kem), Direction::Decrypt) => flight::fly(queue, batch, &lattice::Decapsulate(kem)),
         _ => {}
@@ -110,6 +113,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves, Key
     }
     match suite {
         // One line a family.
+        Suite::Sign(Signature::MlDsa(set)) => lattice::prepare_ml_dsa(key, set),
         Suite::Kem(kem) => lattice::prepare_ml_kem(key, kem),
         _ => Err(KeyProblem::Parameters),
     }
