@@ -195,6 +195,15 @@ impl Shared {
         Ok(Loaded { module, kernels: kernels? })
     }
 
+    /// Waits for what was put into the null stream, that is for keys: a copy from memory that is not pinned may return when
+    /// its source has been read, and setting memory returns at once (CUDA driver API, "API synchronization behavior").
+    /// The launches' streams neither wait for the null stream nor are waited for.
+    fn settle(&self) -> Result<()> {
+        // SAFETY: the null stream is always there; the context is current.
+        unsafe { result::stream::synchronize(result::stream::null())? };
+        Ok(())
+    }
+
     /// Makes the context current on this thread.
     fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as this value.
@@ -205,19 +214,22 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.enter().is_err() {
-            // A lost context takes everything in it along.
-            return;
-        }
         // SAFETY: no stream is left, so nothing uses what is freed here; each was made by the call that its end belongs
-        // to. Failures leave memory to the context's end, which comes right behind.
+        // to. Failures leave memory to the context's end, which comes right behind. Of a context that is lost nothing is
+        // left but to end it: it would hold its memory, on the device and pinned here, until the process ends.
         unsafe {
-            if self.keys != 0 {
-                let _ = result::memset_d8_sync(self.keys, 0, KEYS_LEN_MAX);
-                let _ = result::free_sync(self.keys);
-            }
-            for loaded in self.programs.drain() {
-                let _ = result::module::unload(loaded.module);
+            if self.enter().is_ok() {
+                if self.keys != 0 {
+                    let _ = result::memset_d8_sync(self.keys, 0, KEYS_LEN_MAX);
+                }
+                // Whoever could not wait for the wiping of his memory has left it to here.
+                let _ = result::ctx::synchronize();
+                if self.keys != 0 {
+                    let _ = result::free_sync(self.keys);
+                }
+                for loaded in self.programs.drain() {
+                    let _ = result::module::unload(loaded.module);
+                }
             }
             let _ = sys::cuCtxDestroy_v2(self.context).result();
         }
@@ -241,18 +253,18 @@ impl Device for Cuda {
         check(at, bytes.len())?;
         let _writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.enter()?;
-        // SAFETY: the range was checked; the copy is over on return.
+        // SAFETY: the range was checked; `bytes` have been read on return.
         unsafe { result::memcpy_htod_sync(self.shared.keys + at as u64, bytes)? };
-        Ok(())
+        self.shared.settle()
     }
 
     fn wipe_keys(&self, at: usize, len: usize) -> Result<()> {
         check(at, len)?;
         let _writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.enter()?;
-        // SAFETY: the range was checked, and no launch reads it any more. Setting memory may return before it is set.
+        // SAFETY: the range was checked, and no launch reads it any more.
         unsafe { result::memset_d8_sync(self.shared.keys + at as u64, 0, len)? };
-        Ok(result::ctx::synchronize()?)
+        self.shared.settle()
     }
 }
 
@@ -268,6 +280,8 @@ struct Pinned {
     /// Where kernels find it.
     device: sys::CUdeviceptr,
     len: usize,
+    /// Whether the context frees it when it ends, because the device may write to it until then.
+    abandoned: bool,
 }
 
 // SAFETY: the memory belongs to this value alone.
@@ -284,10 +298,20 @@ impl Pinned {
             start.write_bytes(0, len);
             start
         };
-        let mut pinned = Pinned { shared: Arc::clone(shared), start, device: 0, len };
+        let mut pinned = Pinned { shared: Arc::clone(shared), start, device: 0, len, abandoned: false };
         // SAFETY: the memory was just given out for devices to map, and `device` is writable.
         unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut pinned.device, start.cast(), 0) }.result()?;
         Ok(pinned)
+    }
+
+    /// Leaves the memory to the context when nobody can tell whether the device still writes to it. The first `used` bytes
+    /// are wiped all the same: what the device has not overwritten by then must not be found there.
+    fn abandon(mut self, used: usize) {
+        for at in 0..used.min(self.len) {
+            // SAFETY: the memory is there as long as the context, and no reference to it is left.
+            unsafe { self.start.add(at).write_volatile(0) };
+        }
+        self.abandoned = true;
     }
 }
 
@@ -306,6 +330,9 @@ impl ArenaBuffer for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        if self.abandoned {
+            return;
+        }
         // SAFETY: the driver gave it, and its owners have seen to it that nothing is under way.
         if self.shared.enter().is_err() || unsafe { result::free_host(self.start.cast()) }.is_err() {
             tracing::error!("gpu: pinned memory could not be freed");

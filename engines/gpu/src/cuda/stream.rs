@@ -338,8 +338,9 @@ impl Drop for CudaStream {
                 tracing::error!("gpu: a stream's memory could not be freed");
             }
         } else {
-            // The device may still write: what it writes to is not freed. Its own memory goes with the context.
-            std::mem::forget(self.staging.take());
+            // The device may still write: what it writes to is not freed before the context, as its own memory is.
+            let used = self.used;
+            self.staging.take().into_iter().for_each(|staging| staging.abandon(used));
             self.hold.take().into_iter().for_each(Hold::forever);
         }
         // SAFETY: all of them were made by `stream` and are not used any more; those that are null were not made.
