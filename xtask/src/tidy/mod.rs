@@ -34,7 +34,7 @@ const TEST_CRATES: &[&str] = &["engines/conformance"];
 const SILENT_DEPENDENCIES: &[(&str, &str, &str)] = &[];
 
 /// Kinds of text files, besides Rust, whose white space is checked; vector data stay as their source has them.
-const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".h", ".cl", ".sh", ".py", "Makefile", ".ci/run"];
+const TEXT_ENDINGS: &[&str] = &[".toml", ".md", ".c", ".cpp", ".h", ".cl", ".sh", ".py", "Makefile", ".ci/run"];
 
 /// What to do with a ratchet that stands higher than the code needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

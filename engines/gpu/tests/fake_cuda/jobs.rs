@@ -1,0 +1,154 @@
+//! Work for the engine that has something in flight most of the time, and what became of it.
+
+use ciphermill_contract::suite::{AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
+use ciphermill_contract::{
+    Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, QueueHint, Span, Suite,
+};
+use ciphermill_reference::Reference;
+
+/// What became of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Done, with the reference's results.
+    pub(crate) done: usize,
+    /// Faults of the engine, with outputs of zeros, and calls that said so.
+    pub(crate) faults: usize,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.done += other.done;
+        self.faults += other.faults;
+    }
+
+    pub(crate) fn assert_done(&self) {
+        assert!(self.faults == 0 && self.done > 0, "{self:?}");
+    }
+}
+
+/// Bytes that repeat nowhere near a block's length.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// All kinds of work, one behind the other.
+pub(crate) fn run_all(engine: &dyn Engine, seed: u64) -> Outcome {
+    let mut outcome = Outcome::default();
+    // Three megabytes, in shares of one.
+    let long: Vec<usize> = (0..12).map(|index| (200 << 10) + 1000 * index).collect();
+    outcome.add(keyed(engine, Suite::Stream(StreamCipher::Rc4), seed, &vec![4 << 10; 700], 0));
+    outcome.add(keyed(engine, Suite::Stream(StreamCipher::ChaCha20), seed, &long, 12));
+    outcome.add(small(engine, seed));
+    outcome.add(handed_over(engine, seed));
+    outcome
+}
+
+/// Batches of one share and less, one behind the other in one queue.
+pub(crate) fn small(engine: &dyn Engine, seed: u64) -> Outcome {
+    let mut outcome = Outcome::default();
+    let aes = Suite::Cipher(BlockCipher::Aes(AesSize::Aes128), Mode::Cbc);
+    for turn in 0..3 {
+        outcome.add(keyed(engine, aes, seed + turn, &[16, 160, 5008, 32], 16));
+        outcome.add(keyed(engine, Suite::Mac(Mac::Hmac(Digest::Sha256)), seed + turn, &[100, 7, 0], 0));
+    }
+    outcome
+}
+
+/// Messages of these lengths under two keys, one behind the other and in place.
+fn keyed(engine: &dyn Engine, suite: Suite, seed: u64, lens: &[usize], iv_len: usize) -> Outcome {
+    let tag_len = if matches!(suite, Suite::Mac(_)) { 32 } else { 0 };
+    let key_len = suite.default_key_len();
+    let keys = [noise(seed, key_len), noise(seed + 1, key_len)];
+    let iv = noise(seed + 2, iv_len);
+    let mut arena = noise(seed + 3, lens.iter().map(|len| len + tag_len).sum());
+    let mut expected = arena.clone();
+    let mut ops = Vec::new();
+    let mut at = 0;
+    for (index, len) in lens.iter().enumerate() {
+        let name = KeyId { slot: index as u32 % 2, generation: 1 };
+        let op = Op::in_place(name, Span::new(at as u32, *len as u32)).with_iv(&iv);
+        ops.push(if tag_len == 0 { op } else { op.with_tag((at + len) as u32, tag_len as u16) });
+        at += len + tag_len;
+    }
+    let mut oracle_ops = ops.clone();
+    run(&Reference::new(), suite, &keys, &mut oracle_ops, &mut expected).expect("the reference runs everything");
+    match run(engine, suite, &keys, &mut ops, &mut arena) {
+        Err(error) => {
+            assert!(matches!(error, Error::EngineFault(_)), "{suite}: {error}");
+            Outcome { done: 0, faults: 1 }
+        }
+        Ok(()) => judge(suite, &ops, &arena, &expected, tag_len),
+    }
+}
+
+fn run(engine: &dyn Engine, suite: Suite, keys: &[Vec<u8>], ops: &mut [Op], arena: &mut [u8]) -> Result<(), Error> {
+    let material: Vec<KeyMaterial<'_>> = keys.iter().map(|key| KeyMaterial::secret(key)).collect();
+    let prepared = engine.prepare_many(&material, suite).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let own: Vec<_> = (0..ops.len()).map(|index| Some(&prepared[index % 2])).collect();
+    let mut queue = engine.queue(QueueHint::default())?;
+    let mut batch = Batch::new(suite, Direction::Encrypt, ops, arena).check().expect("a good batch");
+    queue.run(&mut batch.attach_keys(&own).expect("as many keys as operations"));
+    Ok(())
+}
+
+/// Every operation is done with the right result, or a fault with its output zeroed; nothing stays pending.
+fn judge(suite: Suite, ops: &[Op], arena: &[u8], expected: &[u8], tag_len: usize) -> Outcome {
+    let mut outcome = Outcome::default();
+    for op in ops {
+        let own = if tag_len == 0 { op.input.range() } else { op.tag_span().range() };
+        match op.status {
+            OpStatus::Done => {
+                assert!(arena[own.clone()] == expected[own], "{suite}: an operation that is done is wrong");
+                outcome.done += 1;
+            }
+            OpStatus::EngineFault => {
+                let zeroed = tag_len != 0 || arena[own].iter().all(|byte| *byte == 0);
+                assert!(zeroed, "{suite}: the output of a fault is left behind");
+                outcome.faults += 1;
+            }
+            other => panic!("{suite}: an operation ended as {other:?}"),
+        }
+    }
+    outcome
+}
+
+/// Batches of digests that are handed over, several at a time.
+pub(crate) fn handed_over(engine: &dyn Engine, seed: u64) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut queue = match engine.queue(QueueHint::default()) {
+        Ok(queue) => queue,
+        Err(_) => return Outcome { done: 0, faults: 1 },
+    };
+    let suite = Suite::Digest(Digest::Sha256);
+    let batch = |first: u64| OwnedBatch {
+        suite,
+        direction: Direction::Encrypt,
+        ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 100)).with_tag(100, 32)],
+        arena: Box::new([noise(seed + first, 100), vec![0; 32]].concat()),
+    };
+    let tickets: Vec<_> = (0..4).map(|first| queue.submit(batch(first)).expect("a free slot")).collect();
+    let mut done = Vec::new();
+    for _ in 0..100_000 {
+        queue.poll(&mut done);
+        if done.len() == tickets.len() {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!(done.len(), tickets.len(), "everything comes back");
+    for mut one in done {
+        let first = tickets.iter().position(|ticket| *ticket == one.ticket).expect("one of ours");
+        let mut expected = batch(first as u64);
+        let mut checked = expected.as_batch().check().expect("a good batch");
+        Reference::new().queue(QueueHint::default()).expect("a queue").run(&mut checked);
+        let own = judge(suite, &one.batch.ops, one.batch.arena.bytes_mut(), expected.arena.bytes(), 32);
+        assert_eq!(one.result.is_ok(), own.faults == 0, "what is said of a batch is so of its operations");
+        outcome.add(own);
+    }
+    outcome
+}
