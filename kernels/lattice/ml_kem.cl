@@ -304,11 +304,10 @@ DEVICE void kem_noise_stream(LOCAL_POINTER KemSpace *space, u32 number, u32 eta1
     state[4] = number | SHAKE_SUFFIX << 8;
     state[SHAKE256_RATE - 1] = KECCAK_LAST;
     LOCAL_POINTER u32 *to = space->noise + KEM_NOISE_WORDS * number;
-    keccak_permute(state);
-    keccak_squeeze(to, state, SHAKE256_RATE);
-    if (eta1 == 3) {
+    ROLLED
+    for (u32 from = 0; from < 8 * eta1; from += SHAKE256_RATE) {
         keccak_permute(state);
-        keccak_squeeze(to + 2 * SHAKE256_RATE, state, 7);
+        keccak_squeeze(to + 2 * from, state, (int)(KEM_NOISE_WORDS / 2 - from));
     }
 }
 
