@@ -7,7 +7,7 @@ use crate::batch::CheckedBatch;
 use crate::capability::{Capability, EngineKind};
 use crate::error::Result;
 use crate::key::{KeyMaterial, PreparedKey};
-use crate::owned::{Completed, NotSubmitted, OwnedBatch, Ticket};
+use crate::owned::{ArenaBuffer, Completed, NotSubmitted, OwnedBatch, Ticket};
 use crate::suite::Suite;
 
 /// An engine: says what it can do, prepares keys, opens queues.
@@ -29,6 +29,14 @@ pub trait Engine: Send + Sync {
     /// several keys side by side have a version of their own.
     fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
         keys.iter().map(|key| self.prepare(key, suite)).collect()
+    }
+
+    /// Zeroed memory of `len` bytes that the engine's device reaches by itself, if there is some at hand: it can leave
+    /// out a copy of a batch whose arena lies there. Never waits for a device; an engine that has none at hand makes
+    /// some when it next runs a batch. Wiped when it is dropped. Engines without such memory keep this default.
+    fn arena(&self, len: usize) -> Option<Box<dyn ArenaBuffer>> {
+        let _ = len;
+        None
     }
 
     /// Opens a queue: one per core or stream, so that it needs no locks.

@@ -35,57 +35,79 @@ fn output_span(suite: Suite, direction: Direction, op: &Op) -> Span {
     Span::new(op.output, u32::try_from(len).unwrap_or(u32::MAX))
 }
 
-/// Copies those pending operations whose index `wanted` takes, as many as fit.
+/// Takes room behind what was taken. Every place is checked against the arena's limit at the end, all at once.
+fn place(taken: &mut u64, len: u64) -> u32 {
+    let at = *taken;
+    *taken += len;
+    at as u32
+}
+
+/// Copies those pending operations whose index `wanted` takes, as many as fit, to memory that `arena` has for them, else to
+/// the heap. Inputs lie one behind the other, without gaps; everything else lies behind them, for devices that take
+/// what lies so as it is.
 ///
 /// # Errors
 /// `Exhausted` when there is no memory.
-pub(crate) fn copy_pending(batch: &CheckedBatch<'_>, wanted: impl Fn(usize) -> bool) -> Result<Copied> {
-    let (suite, direction) = (batch.suite(), batch.direction());
+pub(crate) fn copy_pending(
+    batch: &CheckedBatch<'_>,
+    wanted: impl Fn(usize) -> bool,
+    arena: impl FnOnce(usize) -> Option<Box<dyn ArenaBuffer>>,
+) -> Result<Copied> {
+    let (suite, direction, transforms) = (batch.suite(), batch.direction(), batch.suite().transforms());
     let mut from = Vec::with_capacity(batch.len());
     let mut ops: Vec<Op> = Vec::with_capacity(batch.len());
     // The last operation's additional data, there and here: columns and streams share them.
     let mut aad: Option<(Aad, u32)> = None;
-    let mut len = 0u64;
+    let (mut inputs_len, mut rest_len) = (0u64, 0u64);
     for (index, op) in batch.ops().iter().enumerate() {
         if !op.status.is_pending() || !wanted(index) {
             continue;
         }
         let shared = aad.is_some_and(|(there, _)| there == op.aad);
-        let data_len = u64::from(op.input.len.max(output_span(suite, direction, op).len));
-        let apart = if suite.transforms() { 0 } else { u64::from(op.input.len) };
+        let output_len = u64::from(output_span(suite, direction, op).len);
+        let input_len = u64::from(op.input.len);
+        // An output in its input's place may be the longer of the two.
+        let (data_len, apart) = if transforms { (input_len.max(output_len), 0) } else { (input_len, output_len) };
         let own = data_len + apart + u64::from(op.tag_len) + if shared { 0 } else { u64::from(op.aad.len) };
-        if !ops.is_empty() && len + own > COPY_LEN_MAX {
+        if !ops.is_empty() && inputs_len + rest_len + own > COPY_LEN_MAX {
             break;
         }
-        // Each place is checked against the arena's limit at the end, all at once.
-        let mut place = |bytes: u64| {
-            let at = len;
-            len += bytes;
-            at as u32
-        };
         let mut copy = *op;
+        copy.input.offset = place(&mut inputs_len, data_len);
         if !shared {
-            aad = Some((op.aad, place(u64::from(op.aad.len))));
+            aad = Some((op.aad, place(&mut rest_len, u64::from(op.aad.len))));
         }
         copy.aad.offset = aad.map_or(0, |(_, here)| here);
-        copy.input.offset = place(if suite.transforms() { data_len } else { u64::from(op.input.len) });
-        copy.output = if suite.transforms() { copy.input.offset } else { place(data_len) };
-        copy.tag = place(u64::from(op.tag_len));
+        copy.output = if transforms { copy.input.offset } else { place(&mut rest_len, apart) };
+        copy.tag = place(&mut rest_len, u64::from(op.tag_len));
         ops.push(copy);
         from.push(index as u32);
     }
+    let len = inputs_len + rest_len;
     if len > ARENA_LEN_MAX as u64 {
         return Err(Error::exhausted("ARENA_LEN_MAX", ARENA_LEN_MAX, usize::try_from(len).unwrap_or(usize::MAX)));
     }
-    let mut arena = Arena::heap(len as usize).map_err(|_| Error::exhausted("memory for copies", 0, len as usize))?;
+    for copy in &mut ops {
+        copy.aad.offset += inputs_len as u32;
+        copy.tag += inputs_len as u32;
+        copy.output += if transforms { 0 } else { inputs_len as u32 };
+    }
+    let mut arena = match arena(len as usize).filter(|arena| arena.bytes().len() == len as usize) {
+        Some(arena) => arena,
+        None => {
+            let heap = Arena::heap(len as usize);
+            Box::new(Wiped(heap.map_err(|_| Error::exhausted("memory for copies", 0, len as usize))?))
+        }
+    };
+    let bytes = arena.bytes_mut();
     for (copy, index) in ops.iter().zip(&from) {
         let op = &batch.ops()[*index as usize];
         for (to, source) in [(copy.input.offset, op.input), (copy.aad.offset, op.aad.span()), (copy.tag, op.tag_span())]
         {
-            arena[Span::new(to, source.len).range()].copy_from_slice(&batch.arena()[source.range()]);
+            bytes[Span::new(to, source.len).range()].copy_from_slice(&batch.arena()[source.range()]);
         }
     }
-    let batch = OwnedBatch { suite, direction, ops, arena: Box::new(Wiped(arena)) };
+    let batch = OwnedBatch { suite, direction, ops, arena };
     Ok(Copied { batch, from })
 }
 
@@ -135,7 +157,7 @@ impl Copied {
     /// As [`copy_pending`].
     pub(crate) fn select(&mut self, wanted: impl Fn(usize) -> bool) -> Result<Copied> {
         let batch = self.batch.as_batch().check()?;
-        let mut selected = copy_pending(&batch, wanted)?;
+        let mut selected = copy_pending(&batch, wanted, |_| None)?;
         selected.from.iter_mut().for_each(|index| *index = self.from[*index as usize]);
         Ok(selected)
     }
@@ -163,5 +185,64 @@ impl Copied {
                             || bytes[own_tag.range()] == other.arena()[op.tag_span().range()]));
             (!same).then_some(index)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_contract::suite::{Aead, AesSize, Digest};
+    use ciphermill_contract::{Batch, KeyId};
+
+    use super::*;
+
+    const COUNT: usize = 5;
+
+    /// Messages of 64 bytes, with gaps between them and tags behind each.
+    fn copied(suite: Suite, arena: impl FnOnce(usize) -> Option<Box<dyn ArenaBuffer>>) -> Copied {
+        let mut bytes: Vec<u8> = (0..COUNT * 128).map(|at| at as u8).collect();
+        let key = if suite.needs_key() { KeyId { slot: 0, generation: 1 } } else { KeyId::NONE };
+        let tag_len = suite.tag_len(Direction::Encrypt).max as u16;
+        let op = |index: usize| {
+            let at = 128 * index as u32;
+            let op = Op::in_place(key, Span::new(at, 64)).with_tag(at + 64, tag_len);
+            if suite.needs_key() { op.with_iv(&[0; 12]).with_aad(at + 100, 8) } else { op }
+        };
+        let mut ops: Vec<Op> = (0..COUNT).map(op).collect();
+        let batch = Batch::new(suite, Direction::Encrypt, &mut ops, &mut bytes).check().expect("a good batch");
+        let copied = copy_pending(&batch, |_| true, arena).expect("room");
+        for (copy, op) in copied.batch.ops.iter().zip(batch.ops()) {
+            for (here, there) in
+                [(copy.input, op.input), (copy.aad.span(), op.aad.span()), (copy.tag_span(), op.tag_span())]
+            {
+                assert_eq!(copied.batch.arena.bytes()[here.range()], batch.arena()[there.range()]);
+            }
+        }
+        copied
+    }
+
+    #[test]
+    fn inputs_lie_one_behind_the_other_and_the_copy_keeps_the_contract() {
+        for suite in [Suite::Digest(Digest::Sha256), Suite::Aead(Aead::AesGcm(AesSize::Aes128))] {
+            let mut copied = copied(suite, |_| None);
+            for (index, op) in copied.batch.ops.iter().enumerate() {
+                assert_eq!(op.input.offset as usize, 64 * index, "{suite}");
+            }
+            copied.batch.as_batch().check().expect("a good batch");
+        }
+    }
+
+    #[test]
+    fn an_engines_memory_is_used_if_it_is_as_long_as_it_should_be() {
+        let suite = Suite::Digest(Digest::Sha256);
+        let given = |more: usize| {
+            let mut start = 0;
+            let copied = copied(suite, |len| {
+                let memory = vec![0u8; len + more];
+                start = memory.as_ptr().addr();
+                Some(Box::new(memory))
+            });
+            copied.batch.arena.bytes().as_ptr().addr() == start
+        };
+        assert!(given(0) && !given(1));
     }
 }

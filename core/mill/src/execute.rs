@@ -208,7 +208,7 @@ impl Way<'_> {
 
     fn run_isolated(&mut self, batch: &mut CheckedBatch<'_>, choice: &Choice, slot: &Arc<EngineSlot>) -> Result<usize> {
         let policy = &self.shared.policy.trust;
-        let mut copied = copy_pending(batch, |_| true)?;
+        let mut copied = copy_pending(batch, |_| true, |len| slot.engine.arena(len))?;
         let lease = self.shared.keys.lease_owned();
         let predicted_ns = choice.route.predicted_ns;
         let allowed_ns = predicted_ns * f64::from(policy.stall_factor);

@@ -30,7 +30,7 @@ impl Way<'_> {
     pub(crate) fn inputs_for_witness(&self, batch: &CheckedBatch<'_>) -> Option<(Copied, Duration)> {
         let start = Instant::now();
         let pending = batch.ops().iter().filter(|op| op.status.is_pending()).count();
-        let copied = copy_pending(batch, |_| true);
+        let copied = copy_pending(batch, |_| true, |_| None);
         let copied = copied.inspect_err(|error| tracing::warn!(%error, "a batch goes without its witness")).ok()?;
         (copied.from.len() == pending).then(|| (copied, start.elapsed()))
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Cost, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, Occupancy,
-    PreparedKey, QueueHint, Result, Suite,
+    ArenaBuffer, Capability, CheckedBatch, Cost, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial,
+    Occupancy, PreparedKey, QueueHint, Result, Suite,
 };
 
 use crate::control::{Control, FaultHandle, Owner, Turn};
@@ -86,6 +86,10 @@ impl Engine for FaultEngine {
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
         self.alive()?;
         self.inner.prepare(key, suite)
+    }
+
+    fn arena(&self, len: usize) -> Option<Box<dyn ArenaBuffer>> {
+        self.inner.arena(len)
     }
 
     fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

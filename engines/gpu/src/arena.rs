@@ -64,7 +64,6 @@ impl Arenas {
 
     /// A zeroed arena, if one is at hand that is long enough and not much longer. Otherwise one will be made by the next
     /// [`Arenas::make_wanted`]. Asks nothing of the device.
-    #[allow(dead_code)] // The engine hands them out once the contract asks for them.
     pub(crate) fn at_hand(self: &Arc<Self>, len: usize) -> Option<Box<dyn ArenaBuffer>> {
         if !(ARENA_LEN_MIN..=IDLE_LEN_MAX).contains(&len) {
             return None;
@@ -73,7 +72,7 @@ impl Arenas {
         let mut state = self.lock();
         match state.idle.iter().position(|memory| memory.bytes().len() == room) {
             Some(at) => {
-                let memory = state.idle.swap_remove(at);
+                let memory = state.idle.remove(at);
                 drop(state);
                 Some(self.lend(memory, len))
             }
@@ -92,7 +91,7 @@ impl Arenas {
         let idle = {
             let mut state = self.lock();
             let at = state.idle.iter().position(|memory| memory.bytes().len() == room);
-            at.map(|at| state.idle.swap_remove(at))
+            at.map(|at| state.idle.remove(at))
         };
         let memory = match idle {
             Some(memory) => memory,
@@ -101,8 +100,10 @@ impl Arenas {
         Ok(self.lend(memory, len))
     }
 
-    /// Makes what was asked for and not at hand. For threads that may wait for the device.
+    /// Makes what was asked for and not at hand, and frees what is too much. For threads that may wait for the device.
     pub(crate) fn make_wanted(&self) {
+        let surplus = self.surplus();
+        drop(surplus);
         loop {
             let Some(len) = self.lock().wanted.pop() else { return };
             match self.device.pinned(len) {
@@ -132,15 +133,23 @@ impl Arenas {
         Box::new(Pinned { memory: Some(memory), start, len, arenas: Arc::clone(self) })
     }
 
+    /// Freeing asks the driver: that is left to those who may wait for it.
     fn keep(&self, memory: Box<dyn ArenaBuffer>) {
+        self.lock().idle.push(memory);
+    }
+
+    /// Takes out those that have been idle the longest, as far as there are too many.
+    fn surplus(&self) -> Vec<Box<dyn ArenaBuffer>> {
         let mut state = self.lock();
-        let kept: usize = state.idle.iter().map(|memory| memory.bytes().len()).sum();
-        if kept + memory.bytes().len() <= IDLE_LEN_MAX {
-            state.idle.push(memory);
-        } else {
-            // Freeing asks the driver, for which nobody else should wait.
-            drop(state);
-        }
+        let mut kept = 0;
+        let lens = state.idle.iter().rev().map(|memory| memory.bytes().len());
+        let mut fits = |len: usize| {
+            kept += len;
+            kept <= IDLE_LEN_MAX
+        };
+        let keeps = lens.take_while(|len| fits(*len)).count();
+        let from = state.idle.len() - keeps;
+        state.idle.drain(..from).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

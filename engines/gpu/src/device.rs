@@ -1,6 +1,7 @@
 //! What a runtime has to offer: a device, links to it, and streams over them. The engine knows nothing else of OpenCL and CUDA.
 
 use core::ops::Range;
+use std::time::Duration;
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{ArenaBuffer, Error, Exhausted};
@@ -130,6 +131,28 @@ pub(crate) trait Device: Send + Sync {
 pub(crate) trait Link: Send {
     /// Opens a stream.
     fn stream(&self) -> Result<Box<dyn Stream>>;
+
+    /// Times turns of `copies` copies between pinned memory and the device, `len` bytes each, the ways that are asked for at
+    /// the same time. Nothing else of the queue's may be under way.
+    fn time_copies(&self, ways: Ways, len: usize, copies: usize, turns: usize) -> Result<Vec<Duration>>;
+}
+
+/// Which ways copies go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ways {
+    In,
+    Out,
+    Both,
+}
+
+impl Ways {
+    pub(crate) fn has_in(self) -> bool {
+        self != Ways::Out
+    }
+
+    pub(crate) fn has_out(self) -> bool {
+        self != Ways::In
+    }
 }
 
 /// One slot of a queue: copy in, compute, copy out, wipe, in this order. One launch at a time; several streams overlap.

@@ -11,6 +11,7 @@ use ciphermill_contract::{
 use crate::arena::Arenas;
 use crate::device::{Device, Trouble};
 use crate::keys::KeyTable;
+use crate::link::{self, LinkRate};
 use crate::pipeline::{Queue, SLOTS_MAX};
 use crate::{CAPABILITIES, cuda, opencl, prepare};
 
@@ -62,6 +63,15 @@ impl Gpu {
         Ok(self.arenas.take(len)?)
     }
 
+    /// Measures what the link to the device carries, which takes about a second. Other work on the device makes it less; on
+    /// the processor it is the speed of copies in memory.
+    ///
+    /// # Errors
+    /// `EngineFault` when the device fails.
+    pub fn link_rates(&self) -> Result<Vec<LinkRate>> {
+        Ok(link::measure(self.device.as_ref())?)
+    }
+
     fn on(device: Arc<dyn Device>) -> Result<Gpu> {
         let description = device.description();
         tracing::debug!(runtime = description.runtime, device = %description.words, "gpu: device opened");
@@ -102,6 +112,11 @@ impl Engine for Gpu {
     /// Keys are put on the device together, in one copy.
     fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
         prepare::prepare_many(&self.table, keys, suite)
+    }
+
+    /// Only what is pinned already: pinning more would wait for the driver, which [`Gpu::pinned_arena`] does.
+    fn arena(&self, len: usize) -> Option<Box<dyn ArenaBuffer>> {
+        self.arenas.at_hand(len)
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

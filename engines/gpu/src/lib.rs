@@ -21,6 +21,7 @@ mod hash;
 mod keys;
 mod lazy;
 mod legacy;
+mod link;
 mod opencl;
 mod pack;
 mod pipeline;
@@ -32,4 +33,5 @@ mod select;
 
 pub use capabilities::CAPABILITIES;
 pub use engine::Gpu;
+pub use link::LinkRate;
 pub use program::{Compiled, PROGRAMS, Program};

@@ -126,3 +126,17 @@ fn a_batch_handed_over_in_such_an_arena_comes_back_with_its_digests() {
     run(&Reference::new(), suite, Direction::Encrypt, &mut ops, &mut expected);
     assert!(one.batch.arena.bytes() == expected);
 }
+
+#[test]
+fn the_link_is_measured() {
+    let Some(gpu) = common::device() else { return };
+    let rates = gpu.link_rates().expect("copies");
+    assert!(rates.len() > 1);
+    for rate in rates {
+        common::say(&format!("{rate:?}"));
+        // Slower than this no link is, nor faster.
+        for bytes_per_second in [rate.to_device, rate.from_device, rate.both_ways] {
+            assert!((1e6..1e13).contains(&bytes_per_second), "{rate:?}");
+        }
+    }
+}

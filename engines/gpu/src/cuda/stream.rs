@@ -4,13 +4,14 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ciphermill_contract::ArenaBuffer as _;
 use cudarc::driver::{DriverError, result, sys};
 
 use super::{Pinned, Shared};
 use crate::arena::Hold;
-use crate::device::{Direct, GROUP, Launch, Link, Result, Stream, Trouble};
+use crate::device::{Direct, GROUP, Launch, Link, Result, Stream, Trouble, Ways};
 
 /// The two lines that the slots of a queue share.
 struct Lanes {
@@ -88,6 +89,55 @@ impl Link for CudaLink {
         slot.computed = event(awaited)?;
         slot.copied_out = event(awaited)?;
         Ok(Box::new(slot))
+    }
+
+    fn time_copies(&self, ways: Ways, len: usize, copies: usize, turns: usize) -> Result<Vec<Duration>> {
+        let Lanes { shared, copy_in, copy_out } = &*self.0;
+        shared.enter()?;
+        let (outgoing, mut incoming) = (Pinned::new(shared, len)?, Pinned::new(shared, len)?);
+        let (to, from) = (Memory::new(len)?, Memory::new(len)?);
+        let turn = |_| {
+            let begun = Instant::now();
+            // SAFETY: all memory has `len` bytes and outlives both lines' work, which is waited for below.
+            unsafe {
+                for _ in 0..copies {
+                    if ways.has_in() {
+                        result::memcpy_htod_async(to.0, outgoing.bytes(), *copy_in)?;
+                    }
+                    if ways.has_out() {
+                        result::memcpy_dtoh_async(incoming.bytes_mut(), from.0, *copy_out)?;
+                    }
+                }
+                result::stream::synchronize(*copy_in)?;
+                result::stream::synchronize(*copy_out)?;
+            }
+            Ok(begun.elapsed())
+        };
+        let times = (0..turns).map(turn).collect();
+        // After a failure only empty lines say that nothing is copied any more.
+        // SAFETY: the streams live as long as this value.
+        unsafe {
+            result::stream::synchronize(*copy_in)?;
+            result::stream::synchronize(*copy_out)?;
+        }
+        times
+    }
+}
+
+/// Memory on the device that holds nothing secret.
+struct Memory(sys::CUdeviceptr);
+
+impl Memory {
+    fn new(len: usize) -> Result<Memory> {
+        // SAFETY: whoever measures has made the context current.
+        Ok(Memory(unsafe { result::malloc_sync(len)? }))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the driver gave it; freeing waits for what uses it.
+        let _ = unsafe { result::free_sync(self.0) };
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ptr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ciphermill_contract::ArenaBuffer as _;
 use opencl3::command_queue::CommandQueue;
@@ -15,7 +16,7 @@ use opencl3::types::{CL_NON_BLOCKING, cl_mem};
 
 use super::{Pinned, Shared, queue};
 use crate::arena::Hold;
-use crate::device::{Direct, GROUP, Launch, Link, Moved, Result, Stream, Trouble};
+use crate::device::{Direct, GROUP, Launch, Link, Moved, Result, Stream, Trouble, Ways};
 use crate::program::Program;
 
 /// The two lines that the slots of a queue share.
@@ -49,6 +50,38 @@ impl Link for ClLink {
             hold: None,
             lanes: Arc::clone(&self.0),
         }))
+    }
+
+    fn time_copies(&self, ways: Ways, len: usize, copies: usize, turns: usize) -> Result<Vec<Duration>> {
+        let Lanes { copy_in, copy_out, shared } = &*self.0;
+        let (outgoing, mut incoming) = (Pinned::new(shared, len)?, Pinned::new(shared, len)?);
+        // SAFETY: no host pointer is given; the buffers' memory is the runtime's own.
+        let buffer = || unsafe { Buffer::<u8>::create(&shared.context, CL_MEM_READ_WRITE, len, ptr::null_mut()) };
+        let (mut to, from) = (buffer()?, buffer()?);
+        let mut turn = |_| -> Result<Duration> {
+            let begun = Instant::now();
+            for _ in 0..copies {
+                // SAFETY: all memory has `len` bytes and outlives both lines' work, which is waited for below.
+                unsafe {
+                    if ways.has_in() {
+                        copy_in.enqueue_write_buffer(&mut to, CL_NON_BLOCKING, 0, outgoing.bytes(), &[])?;
+                    }
+                    if ways.has_out() {
+                        copy_out.enqueue_read_buffer(&from, CL_NON_BLOCKING, 0, incoming.bytes_mut(), &[])?;
+                    }
+                }
+            }
+            copy_in.flush()?;
+            copy_out.flush()?;
+            copy_in.finish()?;
+            copy_out.finish()?;
+            Ok(begun.elapsed())
+        };
+        let times = (0..turns).map(&mut turn).collect();
+        // After a failure only empty lines say that nothing is copied any more.
+        copy_in.finish()?;
+        copy_out.finish()?;
+        times
     }
 }
 

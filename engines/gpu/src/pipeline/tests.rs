@@ -2,13 +2,14 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ciphermill_contract::suite::{BlockCipher, Digest, Mode};
 use ciphermill_contract::{ArenaBuffer, Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
 
 use super::*;
 use crate::arena::Hold;
-use crate::device::{Description, Launch};
+use crate::device::{Description, Launch, Ways};
 use crate::keys::KeyTable;
 
 /// What a device does at its n-th launch.
@@ -97,6 +98,9 @@ impl Link for IdleLink {
         }
         let state = Arc::clone(&self.0);
         Ok(Box::new(IdleStream { number: 0, busy: false, staging: Vec::new(), hold: None, state }))
+    }
+    fn time_copies(&self, _ways: Ways, _len: usize, _copies: usize, turns: usize) -> Result<Vec<Duration>> {
+        Ok(vec![Duration::from_millis(1); turns])
     }
 }
 
@@ -354,4 +358,57 @@ fn memory_that_is_held_is_not_given_to_others() {
     drop(arena);
     assert!(queue.arenas.at_hand(1 << 20).is_none(), "the device may still write to it");
     drop(hold);
+}
+
+/// What one core packs: a figure to look at, not to hold to (`cargo test --release -- --ignored --nocapture packing`).
+#[test]
+#[ignore = "a measurement"]
+fn packing_costs_a_core() {
+    use std::io::Write as _;
+    use std::time::Instant;
+
+    const OPS: usize = 1 << 20;
+    let (device, mut queue) = device(Fails::Never);
+    let plan = plan(AES, Direction::Encrypt).expect("a plan");
+    let table = Arc::new(KeyTable::new(Arc::clone(&device) as Arc<dyn Device>));
+    let key = crate::prepare::prepare_many(&table, &[KeyMaterial::secret(&[7; 16])], AES).pop();
+    let key = key.expect("one key, one outcome").expect("a good key");
+    let keys = vec![Some(&key); OPS];
+    let name = KeyId { slot: 0, generation: 1 };
+    let op = |at: usize| Op::in_place(name, Span::new((at * 64) as u32, 64)).with_iv(&[0; 16]);
+    let fresh: Vec<Op> = (0..OPS).map(op).collect();
+    let (mut ops, mut arena) = (fresh.clone(), vec![0x5a; OPS * 64]);
+    let mut staging = vec![0u8; OPS * 100];
+    for turn in 0..4 {
+        ops.copy_from_slice(&fresh);
+        let mut batch = Batch::new(AES, Direction::Encrypt, &mut ops, &mut arena).check().expect("a good batch");
+        let mut batch = batch.attach_keys(&keys).expect("as many keys as operations");
+        let mut lines = Vec::new();
+        let mut line = |what: &str, begun: Instant| {
+            lines.push(format!("{what} {:.1}", begun.elapsed().as_nanos() as f64 / OPS as f64));
+        };
+        let begun = Instant::now();
+        let pieces = pack::pieces(&mut batch, &plan);
+        line("pieces", begun);
+        let begun = Instant::now();
+        let layout = plan.layout(&pieces, true, false);
+        line("layout", begun);
+        let begun = Instant::now();
+        pack::pack(&batch, &plan, &pieces, &layout, &mut staging);
+        line("pack", begun);
+        let begun = Instant::now();
+        pack::unpack(&mut batch, &plan, &pieces, &layout, &staging);
+        line("unpack", begun);
+        let begun = Instant::now();
+        settle_all(&mut batch, &pieces, pieces.len());
+        line("settle", begun);
+        ops.copy_from_slice(&fresh);
+        let mut batch = Batch::new(AES, Direction::Encrypt, &mut ops, &mut arena).check().expect("a good batch");
+        let begun = Instant::now();
+        queue.run(&mut batch.attach_keys(&keys).expect("as many keys as operations"));
+        line("all", begun);
+        if turn > 0 {
+            let _ = writeln!(std::io::stderr(), "ns an operation of 64 bytes: {}", lines.join(", "));
+        }
+    }
 }
