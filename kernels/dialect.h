@@ -24,6 +24,8 @@
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
 
 #define KERNEL extern "C" __global__ void
 #define DEVICE static __device__ __forceinline__
@@ -31,6 +33,7 @@ typedef unsigned long long u64;
 #define LOCAL __shared__
 #define LOCAL_POINTER
 #define CONSTANT static __constant__ const
+#define CONSTANT_POINTER const
 #define LITERAL_64(number) number##ULL
 
 /* All items of a group come here before any goes on, and see what the others wrote to local memory. */
@@ -48,6 +51,7 @@ typedef unsigned long long u64;
 #if defined(DIALECT_ON_HOST)
 #define GATE_3 GATE_3_PLAIN
 #define PRODUCT_64 PRODUCT_64_PLAIN
+#define OPAQUE(number) (number)
 #else
 /* Left to itself, the compiler multiplies 64 bits where one factor is the same in a loop. */
 #define PRODUCT_64(a, b) dialect_product_64((a), (b))
@@ -55,6 +59,15 @@ DEVICE u64 dialect_product_64(u32 a, u32 b)
 {
     u64 result;
     asm("mul.wide.u32 %0, %1, %2;" : "=l"(result) : "r"(a), "r"(b));
+    return result;
+}
+
+/* A number that the compiler knows nothing of: products with it stay products, which add to 64 bits in one instruction. */
+#define OPAQUE(number) dialect_opaque(number)
+DEVICE u32 dialect_opaque(u32 number)
+{
+    u32 result;
+    asm("mov.b32 %0, %1;" : "=r"(result) : "r"(number));
     return result;
 }
 
@@ -73,6 +86,8 @@ template <int table> DEVICE u32 dialect_gate_3(u32 a, u32 b, u32 c)
 typedef uchar u8;
 typedef uint u32;
 typedef ulong u64;
+typedef int s32;
+typedef long s64;
 
 #define KERNEL __kernel void
 #define DEVICE static inline
@@ -80,6 +95,7 @@ typedef ulong u64;
 #define LOCAL __local
 #define LOCAL_POINTER __local
 #define CONSTANT __constant
+#define CONSTANT_POINTER __constant const
 #define LITERAL_64(number) number##UL
 
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
@@ -91,6 +107,7 @@ typedef ulong u64;
 #define ROTATE_LEFT_32(word, by) rotate((word), (u32)(by))
 #define ROTATE_LEFT_64(word, by) rotate((word), (u64)(by))
 #define HIGH_32(a, b) mul_hi((a), (b))
+#define OPAQUE(number) (number)
 
 #define GATE_3 GATE_3_PLAIN
 #define PRODUCT_64 PRODUCT_64_PLAIN

@@ -5,6 +5,7 @@ mod aes;
 mod des;
 mod digests;
 mod lattice;
+mod p256;
 
 use anyhow::{Context, Result};
 
@@ -30,12 +31,13 @@ pub(crate) fn run(check: bool) -> Result<Vec<String>> {
 }
 
 /// Every generated file, by path.
-fn rendered() -> Result<[(&'static str, String); 4]> {
+fn rendered() -> Result<[(&'static str, String); 5]> {
     Ok([
         ("kernels/generated/digests.h", digests::render()),
         ("kernels/generated/aes.h", aes::render()?),
         ("kernels/generated/des.h", des::render()?),
         ("kernels/generated/lattice.h", lattice::render()),
+        ("kernels/generated/p256.h", p256::render()?),
     ])
 }
 
