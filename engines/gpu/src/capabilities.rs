@@ -3,7 +3,7 @@
 
 use ciphermill_contract::capability::{Cost, Directions};
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::suite::{Digest, Mac, StreamCipher};
+use ciphermill_contract::suite::{Agreement, Curve, Digest, Mac, Signature, StreamCipher};
 use ciphermill_contract::{Capability, Suite};
 
 /// Bytes of input of one operation at most, where a long one is worked on in parts side by side.
@@ -34,6 +34,10 @@ const HMACS: [Suite; 6] = [
 
 /// The table-driven ciphers, for legacy use.
 const RC4: [Suite; 1] = [Suite::Stream(StreamCipher::Rc4)];
+
+/// P-256: the one prime curve whose kernels there are.
+const ECDSA: [Suite; 1] = [Suite::Sign(Signature::Ecdsa(Curve::P256))];
+const ECDH: [Suite; 1] = [Suite::Agree(Agreement::Ecdh(Curve::P256))];
 
 /// What a batch costs: a launch with its two copies and the time that one item takes through a few blocks, however few
 /// there are; an operation with its share of packing on one core; a byte on the link and in packing.
@@ -74,4 +78,8 @@ pub const CAPABILITIES: &[Capability] = &[
     parallel(&lists::ML_KEM, prior(200.0, 1000.0)),
     parallel(&lists::ML_DSA, prior(1500.0, 4000.0)).directions(Directions::ENCRYPT),
     parallel(&lists::ML_DSA, prior(250.0, 3000.0)).directions(Directions::DECRYPT),
+    // A work item takes a millisecond or two through its multiplication. The host has the rest: nonces, inverses, checks.
+    parallel(&ECDSA, prior(2000.0, 2000.0)),
+    parallel(&ECDH, prior(2000.0, 400.0)).directions(Directions::ENCRYPT),
+    parallel(&lists::X25519, prior(1500.0, 200.0)).directions(Directions::ENCRYPT),
 ];

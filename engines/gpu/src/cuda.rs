@@ -62,8 +62,20 @@ pub(crate) fn compile_alone(program: Program, architecture: &str) -> Result<(Vec
     compile(program, architecture)
 }
 
+/// Bytes of stack that the compiler gets: it recurses along the kernels' expressions, and the longest of them overflow the
+/// stack that a thread has by default.
+const COMPILER_STACK_LEN: usize = 256 << 20;
+
 /// Compiles a program to machine code for an architecture such as `sm_90`. Gives the code and the compiler's log.
 fn compile(program: Program, architecture: &str) -> Result<(Vec<u8>, String)> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(COMPILER_STACK_LEN);
+        let compiler = builder.spawn_scoped(scope, || compile_here(program, architecture));
+        compiler.ok().and_then(|compiler| compiler.join().ok()).unwrap_or(Err(Trouble::Absent))
+    })
+}
+
+fn compile_here(program: Program, architecture: &str) -> Result<(Vec<u8>, String)> {
     let source = CString::new(program.source()).map_err(|_| Trouble::Absent)?;
     let name = CString::new(program.name()).map_err(|_| Trouble::Absent)?;
     let handle = nvrtc::create_program(&source, Some(&name))?;

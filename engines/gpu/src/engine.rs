@@ -81,7 +81,7 @@ impl Gpu {
             kind: EngineKind::Gpu,
             version: description.words.clone(),
             parallelism: SLOTS_MAX,
-            kernels: ["aes", "chacha20", "des", "hash", "lattice", "legacy"].map(kernel).into(),
+            kernels: ["aes", "chacha20", "des", "hash", "lattice", "legacy", "public"].map(kernel).into(),
         };
         let table = Arc::new(KeyTable::new(Arc::clone(&device)));
         let arenas = Arc::new(Arenas::new(Arc::clone(&device)));

@@ -31,10 +31,16 @@ pub enum Program {
     MlKem,
     /// ML-DSA.
     MlDsa,
+    /// ECDH and signing with ECDSA over P-256.
+    P256,
+    /// Verifying ECDSA over P-256.
+    P256Verify,
+    /// X25519.
+    X25519,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 13] = [
+pub const PROGRAMS: [Program; 16] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
@@ -48,6 +54,9 @@ pub const PROGRAMS: [Program; 13] = [
     Program::Rc4,
     Program::MlKem,
     Program::MlDsa,
+    Program::P256,
+    Program::P256Verify,
+    Program::X25519,
 ];
 
 macro_rules! source {
@@ -69,6 +78,11 @@ const DES_WIRING: &str = source!("generated/des.h");
 const DES_BLOCKS: &str = source!("des/des.h");
 const LATTICE: &str = source!("generated/lattice.h");
 const KECCAK: &str = source!("lattice/keccak.h");
+const LIMBS: &str = source!("ec/limbs.h");
+const P256_NUMBERS: &str = source!("generated/p256.h");
+const P256_FIELD: &str = source!("ec/p256.h");
+const P256_LADDER: &str = source!("ec/ladder.h");
+const P256_COMB: &str = source!("ec/comb.h");
 
 impl Program {
     /// The program's name, for logs and records.
@@ -87,6 +101,9 @@ impl Program {
             Program::Rc4 => "rc4",
             Program::MlKem => "ml-kem",
             Program::MlDsa => "ml-dsa",
+            Program::P256 => "p256",
+            Program::P256Verify => "p256-verify",
+            Program::X25519 => "x25519",
         }
     }
 
@@ -103,6 +120,9 @@ impl Program {
             Program::Rc4 => &["stream"],
             Program::MlKem => &["encapsulate", "decapsulate"],
             Program::MlDsa => &["dsa_sign", "dsa_verify"],
+            Program::P256 => &["agree", "base"],
+            Program::P256Verify => &["verify"],
+            Program::X25519 => &["agree"],
         }
     }
 
@@ -122,6 +142,9 @@ impl Program {
             Program::Rc4 => &[source!("legacy/rc4.cl")],
             Program::MlKem => &[LATTICE, KECCAK, source!("lattice/ml_kem.cl")],
             Program::MlDsa => &[LATTICE, KECCAK, source!("lattice/ml_dsa.cl")],
+            Program::P256 => &[LIMBS, P256_NUMBERS, P256_FIELD, P256_LADDER, P256_COMB, source!("ec/p256.cl")],
+            Program::P256Verify => &[LIMBS, P256_NUMBERS, P256_FIELD, P256_LADDER, P256_COMB, source!("ec/verify.cl")],
+            Program::X25519 => &[LIMBS, source!("ec/x25519.h"), source!("ec/x25519.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

@@ -1,9 +1,7 @@
 //! Public-key suites: the host turns an operation into numbers of fixed length, the device works on them, and the host
 //! turns the result into the operation's output, tag and status. A suite says how in an [`Around`]; `flight` does the rest.
 
-// The first suites follow; until then nothing but the tests runs this.
-#![allow(dead_code, clippy::match_single_binding)]
-
+mod ec;
 mod flight;
 mod lattice;
 #[cfg(test)]
@@ -12,7 +10,7 @@ mod tests;
 use std::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::Signature;
+use ciphermill_contract::suite::{Agreement, Curve, Signature};
 use ciphermill_contract::{CheckedBatch, Direction, KeyForm, KeyMaterial, OpStatus, Suite};
 
 use crate::keys::Halves;
@@ -39,6 +37,8 @@ pub(crate) struct Shape {
 /// What an operation brings along, to be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'b> {
+    // Curves do not ask for it.
+    #[allow(dead_code)]
     pub(crate) direction: Direction,
     pub(crate) input: &'b [u8],
     /// What is to be verified or opened; of no meaning where the operation writes its tag.
@@ -93,6 +93,10 @@ pub(crate) fn run(queue: &mut Queue, batch: &mut CheckedBatch<'_>) {
         (Suite::Sign(Signature::MlDsa(set)), Direction::Decrypt) => flight::fly(queue, batch, &lattice::Verify(set)),
         (Suite::Kem(kem), Direction::Encrypt) => flight::fly(queue, batch, &lattice::Encapsulate(kem)),
         (Suite::Kem(kem), Direction::Decrypt) => flight::fly(queue, batch, &lattice::Decapsulate(kem)),
+        (Suite::Sign(Signature::Ecdsa(Curve::P256)), Direction::Encrypt) => flight::fly(queue, batch, &ec::Sign),
+        (Suite::Sign(Signature::Ecdsa(Curve::P256)), Direction::Decrypt) => flight::fly(queue, batch, &ec::Verify),
+        (Suite::Agree(Agreement::Ecdh(Curve::P256)), Direction::Encrypt) => flight::fly(queue, batch, &ec::Ecdh),
+        (Suite::Agree(Agreement::X25519), Direction::Encrypt) => flight::fly(queue, batch, &ec::X25519),
         _ => {}
     }
 }
@@ -115,6 +119,9 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves, Key
         // One line a family.
         Suite::Sign(Signature::MlDsa(set)) => lattice::prepare_ml_dsa(key, set),
         Suite::Kem(kem) => lattice::prepare_ml_kem(key, kem),
+        Suite::Sign(Signature::Ecdsa(Curve::P256)) => ec::prepare_ecdsa(key),
+        Suite::Agree(Agreement::Ecdh(Curve::P256)) => ec::prepare_ecdh(key),
+        Suite::Agree(Agreement::X25519) => ec::prepare_x25519(key),
         _ => Err(KeyProblem::Parameters),
     }
 }
