@@ -55,6 +55,15 @@ const fn serial(suites: &'static [Suite], prior: Cost) -> Capability {
     parallel(suites, prior).input_len_max(SERIAL_LEN_MAX)
 }
 
+/// Microseconds that a work item takes through an RSA exponentiation, and nanoseconds of the host's work around it on one of
+/// several cores, by modulus size.
+const RSA: [(f64, f64); 4] = [(1_500.0, 3_000.0), (10_000.0, 8_000.0), (30_000.0, 20_000.0), (70_000.0, 40_000.0)];
+
+/// `len` suites of an RSA list from the one at `from` on, whose moduli have a size of that number: private operations.
+const fn rsa(suites: &'static [Suite], from: usize, len: usize, size: usize, directions: Directions) -> Capability {
+    serial(suites.split_at(from).1.split_at(len).0, prior(RSA[size].0, RSA[size].1)).directions(directions)
+}
+
 /// Everything that the engine runs, on every device alike.
 pub const CAPABILITIES: &[Capability] = &[
     parallel(&lists::AES_ECB, prior(120.0, 12.0)),
@@ -82,4 +91,20 @@ pub const CAPABILITIES: &[Capability] = &[
     parallel(&ECDSA, prior(2000.0, 2000.0)),
     parallel(&ECDH, prior(2000.0, 400.0)).directions(Directions::ENCRYPT),
     parallel(&lists::X25519, prior(1500.0, 200.0)).directions(Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, 0, 4, 0, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, 4, 4, 1, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, 8, 4, 2, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, 12, 4, 3, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, 0, 3, 0, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, 3, 4, 1, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, 7, 4, 2, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, 11, 4, 3, Directions::ENCRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 0, 1, 0, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 1, 1, 1, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 2, 1, 2, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, 3, 1, 3, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 0, 2, 0, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 2, 2, 1, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 4, 2, 2, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, 6, 2, 3, Directions::DECRYPT),
 ];

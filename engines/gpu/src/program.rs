@@ -37,10 +37,18 @@ pub enum Program {
     P256Verify,
     /// X25519.
     X25519,
+    /// RSA private operations with a modulus of 1,024 bits.
+    Rsa1024,
+    /// The same with 2,048 bits.
+    Rsa2048,
+    /// The same with 3,072 bits.
+    Rsa3072,
+    /// The same with 4,096 bits.
+    Rsa4096,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 16] = [
+pub const PROGRAMS: [Program; 20] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
@@ -57,6 +65,10 @@ pub const PROGRAMS: [Program; 16] = [
     Program::P256,
     Program::P256Verify,
     Program::X25519,
+    Program::Rsa1024,
+    Program::Rsa2048,
+    Program::Rsa3072,
+    Program::Rsa4096,
 ];
 
 macro_rules! source {
@@ -84,6 +96,8 @@ const P256_FIELD: &str = source!("ec/p256.h");
 const P256_LADDER: &str = source!("ec/ladder.h");
 const P256_COMB: &str = source!("ec/comb.h");
 
+const RSA: &str = source!("public/rsa.cl");
+
 impl Program {
     /// The program's name, for logs and records.
     pub fn name(self) -> &'static str {
@@ -104,6 +118,10 @@ impl Program {
             Program::P256 => "p256",
             Program::P256Verify => "p256-verify",
             Program::X25519 => "x25519",
+            Program::Rsa1024 => "rsa-1024",
+            Program::Rsa2048 => "rsa-2048",
+            Program::Rsa3072 => "rsa-3072",
+            Program::Rsa4096 => "rsa-4096",
         }
     }
 
@@ -123,6 +141,7 @@ impl Program {
             Program::P256 => &["agree", "base"],
             Program::P256Verify => &["verify"],
             Program::X25519 => &["agree"],
+            Program::Rsa1024 | Program::Rsa2048 | Program::Rsa3072 | Program::Rsa4096 => &["private_operation"],
         }
     }
 
@@ -145,6 +164,10 @@ impl Program {
             Program::P256 => &[LIMBS, P256_NUMBERS, P256_FIELD, P256_LADDER, P256_COMB, source!("ec/p256.cl")],
             Program::P256Verify => &[LIMBS, P256_NUMBERS, P256_FIELD, P256_LADDER, P256_COMB, source!("ec/verify.cl")],
             Program::X25519 => &[LIMBS, source!("ec/x25519.h"), source!("ec/x25519.cl")],
+            Program::Rsa1024 => &["#define LIMBS 19\n#define PRIME_WORDS 16\n#define PRIME_IN_MEMORY 0\n", RSA],
+            Program::Rsa2048 => &["#define LIMBS 37\n#define PRIME_WORDS 32\n#define PRIME_IN_MEMORY 0\n", RSA],
+            Program::Rsa3072 => &["#define LIMBS 55\n#define PRIME_WORDS 48\n#define PRIME_IN_MEMORY 0\n", RSA],
+            Program::Rsa4096 => &["#define LIMBS 74\n#define PRIME_WORDS 64\n#define PRIME_IN_MEMORY 1\n", RSA],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

@@ -4,6 +4,7 @@
 mod ec;
 mod flight;
 mod lattice;
+mod rsa;
 #[cfg(test)]
 mod tests;
 
@@ -37,8 +38,7 @@ pub(crate) struct Shape {
 /// What an operation brings along, to be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'b> {
-    // Curves do not ask for it.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "the suites know it by their type; tests ask")]
     pub(crate) direction: Direction,
     pub(crate) input: &'b [u8],
     /// What is to be verified or opened; of no meaning where the operation writes its tag.
@@ -88,7 +88,7 @@ pub(crate) trait Around: Sync {
 /// Runs a batch if its suite and direction are of those here. Operations that the device failed at are settled.
 pub(crate) fn run(queue: &mut Queue, batch: &mut CheckedBatch<'_>) {
     match (batch.suite(), batch.direction()) {
-        // One line a family: `=> flight::fly(queue, batch, &ecdsa::Sign)`.
+        (Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_), _) => rsa::run(queue, batch),
         (Suite::Sign(Signature::MlDsa(set)), Direction::Encrypt) => flight::fly(queue, batch, &lattice::Sign(set)),
         (Suite::Sign(Signature::MlDsa(set)), Direction::Decrypt) => flight::fly(queue, batch, &lattice::Verify(set)),
         (Suite::Kem(kem), Direction::Encrypt) => flight::fly(queue, batch, &lattice::Encapsulate(kem)),
@@ -116,12 +116,13 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves, Key
         return Err(KeyProblem::Length);
     }
     match suite {
-        // One line a family.
         Suite::Sign(Signature::MlDsa(set)) => lattice::prepare_ml_dsa(key, set),
         Suite::Kem(kem) => lattice::prepare_ml_kem(key, kem),
         Suite::Sign(Signature::Ecdsa(Curve::P256)) => ec::prepare_ecdsa(key),
         Suite::Agree(Agreement::Ecdh(Curve::P256)) => ec::prepare_ecdh(key),
         Suite::Agree(Agreement::X25519) => ec::prepare_x25519(key),
+        Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, size),
+        Suite::PublicEncrypt(encryption) => rsa::prepare(key, encryption.size()),
         _ => Err(KeyProblem::Parameters),
     }
 }
