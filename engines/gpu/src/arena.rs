@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill_contract::ArenaBuffer;
 
-use crate::device::{Device, Result};
+use crate::device::{Device, PinnedMemory, Result};
 
 /// Below this many bytes packing costs less than it takes to look after an arena.
 const ARENA_LEN_MIN: usize = 64 << 10;
@@ -31,7 +31,7 @@ struct State {
     /// Those that are out, by the address of their first byte.
     lent: BTreeMap<usize, Lent>,
     /// Zeroed ones that nobody has.
-    idle: Vec<Box<dyn ArenaBuffer>>,
+    idle: Vec<Box<dyn PinnedMemory>>,
     /// Lengths that were asked for when nothing was at hand.
     wanted: Vec<usize>,
 }
@@ -44,7 +44,7 @@ struct Lent {
 
 /// An arena in somebody's hands.
 struct Pinned {
-    memory: Option<Box<dyn ArenaBuffer>>,
+    memory: Option<Box<dyn PinnedMemory>>,
     start: usize,
     len: usize,
     arenas: Arc<Arenas>,
@@ -126,7 +126,7 @@ impl Arenas {
         Some((Hold { arenas: Arc::clone(self), start: *start, len: lent.len }, inside))
     }
 
-    fn lend(self: &Arc<Self>, mut memory: Box<dyn ArenaBuffer>, len: usize) -> Box<dyn ArenaBuffer> {
+    fn lend(self: &Arc<Self>, mut memory: Box<dyn PinnedMemory>, len: usize) -> Box<dyn ArenaBuffer> {
         // The runtimes copy from and to it by this address.
         let start = memory.bytes_mut().as_mut_ptr().expose_provenance();
         self.lock().lent.insert(start, Lent { len, holds: 0 });
@@ -134,12 +134,12 @@ impl Arenas {
     }
 
     /// Freeing asks the driver: that is left to those who may wait for it.
-    fn keep(&self, memory: Box<dyn ArenaBuffer>) {
+    fn keep(&self, memory: Box<dyn PinnedMemory>) {
         self.lock().idle.push(memory);
     }
 
     /// Takes out those that have been idle the longest, as far as there are too many.
-    fn surplus(&self) -> Vec<Box<dyn ArenaBuffer>> {
+    fn surplus(&self) -> Vec<Box<dyn PinnedMemory>> {
         let mut state = self.lock();
         let mut kept = 0;
         let lens = state.idle.iter().rev().map(|memory| memory.bytes().len());
@@ -177,7 +177,7 @@ impl Drop for Pinned {
         let lent = self.arenas.lock().lent.remove(&self.start);
         if lent.is_none_or(|lent| lent.holds > 0) {
             tracing::error!("gpu: an arena was dropped while the device may copy from it; its memory is given up");
-            std::mem::forget(memory);
+            memory.abandon(self.len);
             return;
         }
         ciphermill_memory::wipe(&mut memory.bytes_mut()[..self.len]);
@@ -193,7 +193,10 @@ impl Hold {
 
     /// Keeps the memory for good: the device may still copy from or to it, and nobody can tell when it ends.
     pub(crate) fn forever(self) {
-        std::mem::forget(self);
+        // One more than will be let go of. The arenas themselves are not kept: they would keep a lost device open.
+        if let Some(lent) = self.arenas.lock().lent.get_mut(&self.start) {
+            lent.holds += 1;
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use cudarc::nvrtc::sys as nvrtc_sys;
 
 use self::stream::CudaLink;
 use crate::cache;
-use crate::device::{Description, Device, KEYS_LEN_MAX, Link, Result, Trouble};
+use crate::device::{Description, Device, KEYS_LEN_MAX, Link, PinnedMemory, Result, Trouble};
 use crate::lazy::Lazy;
 use crate::probe;
 use crate::program::Program;
@@ -125,9 +125,13 @@ struct Shared {
     programs: Lazy<Loaded>,
     /// The prepared keys.
     keys: sys::CUdeviceptr,
-    /// Whoever writes keys.
-    writing: Mutex<()>,
+    /// Pinned memory that keys go through, of [`KEY_STAGING_LEN`] bytes, and whoever writes or wipes keys. From other memory
+    /// the driver copies by way of a buffer of its own, which nobody wipes. Null until it is there.
+    writing: Mutex<*mut u8>,
 }
+
+/// Bytes of keys that are copied at a time.
+const KEY_STAGING_LEN: usize = 64 << 10;
 
 /// A program on the device.
 struct Loaded {
@@ -168,12 +172,16 @@ impl Shared {
             compiler: format!("NVRTC {major}.{minor}"),
             programs: Lazy::new(),
             keys: 0,
-            writing: Mutex::default(),
+            writing: Mutex::new(std::ptr::null_mut()),
         };
         // What is there when something fails goes with the value.
         shared.enter()?;
         // SAFETY: the context is current.
-        shared.keys = unsafe { result::malloc_sync(KEYS_LEN_MAX)? };
+        unsafe {
+            shared.keys = result::malloc_sync(KEYS_LEN_MAX)?;
+            let staging = result::malloc_host(KEY_STAGING_LEN, 0)?.cast();
+            shared.writing = Mutex::new(staging);
+        }
         Ok(shared)
     }
 
@@ -207,9 +215,8 @@ impl Shared {
         Ok(Loaded { module, kernels: kernels? })
     }
 
-    /// Waits for what was put into the null stream, that is for keys: a copy from memory that is not pinned may return when
-    /// its source has been read, and setting memory returns at once (CUDA driver API, "API synchronization behavior").
-    /// The launches' streams neither wait for the null stream nor are waited for.
+    /// Waits for what was put into the null stream, that is for keys: setting memory returns at once (CUDA driver API, "API
+    /// synchronization behavior"). The launches' streams neither wait for the null stream nor are waited for.
     fn settle(&self) -> Result<()> {
         // SAFETY: the null stream is always there; the context is current.
         unsafe { result::stream::synchronize(result::stream::null())? };
@@ -239,6 +246,10 @@ impl Drop for Shared {
                 if self.keys != 0 {
                     let _ = result::free_sync(self.keys);
                 }
+                let staging = *self.writing.get_mut().unwrap_or_else(PoisonError::into_inner);
+                if !staging.is_null() {
+                    let _ = result::free_host(staging.cast());
+                }
                 for loaded in self.programs.drain() {
                     let _ = result::module::unload(loaded.module);
                 }
@@ -257,17 +268,27 @@ impl Device for Cuda {
         Ok(Box::new(CudaLink::open(&self.shared)?))
     }
 
-    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+    fn pinned(&self, len: usize) -> Result<Box<dyn PinnedMemory>> {
         Ok(Box::new(Pinned::new(&self.shared, len)?))
     }
 
     fn write_keys(&self, at: usize, bytes: &[u8]) -> Result<()> {
         check(at, bytes.len())?;
-        let _writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.enter()?;
-        // SAFETY: the range was checked; `bytes` have been read on return.
-        unsafe { result::memcpy_htod_sync(self.shared.keys + at as u64, bytes)? };
-        self.shared.settle()
+        // SAFETY: `open` made the buffer of as many bytes, and whoever holds the lock has it alone.
+        let staging = unsafe { std::slice::from_raw_parts_mut(*writing, KEY_STAGING_LEN) };
+        let mut to = self.shared.keys + at as u64;
+        for part in bytes.chunks(KEY_STAGING_LEN) {
+            let staging = &mut staging[..part.len()];
+            staging.copy_from_slice(part);
+            // SAFETY: the range was checked; copies from pinned memory are over on return.
+            let copied = unsafe { result::memcpy_htod_sync(to, staging) };
+            ciphermill_memory::wipe(staging);
+            copied?;
+            to += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn wipe_keys(&self, at: usize, len: usize) -> Result<()> {
@@ -315,10 +336,10 @@ impl Pinned {
         unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut pinned.device, start.cast(), 0) }.result()?;
         Ok(pinned)
     }
+}
 
-    /// Leaves the memory to the context when nobody can tell whether the device still writes to it. The first `used` bytes
-    /// are wiped all the same: what the device has not overwritten by then must not be found there.
-    fn abandon(mut self, used: usize) {
+impl PinnedMemory for Pinned {
+    fn abandon(mut self: Box<Self>, used: usize) {
         for at in 0..used.min(self.len) {
             // SAFETY: the memory is there as long as the context, and no reference to it is left.
             unsafe { self.start.add(at).write_volatile(0) };

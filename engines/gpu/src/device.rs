@@ -108,6 +108,20 @@ impl Direct {
     }
 }
 
+/// Memory of this process that a device copies from and to by itself.
+pub(crate) trait PinnedMemory: ArenaBuffer {
+    /// Leaves the memory to the device when nobody can tell whether it still copies from or to it: it is not freed before the
+    /// device is closed. The first `used` bytes are wiped all the same, since nobody will come back for them.
+    fn abandon(self: Box<Self>, used: usize);
+}
+
+#[cfg(test)]
+impl PinnedMemory for Vec<u8> {
+    fn abandon(self: Box<Self>, _used: usize) {
+        std::mem::forget(self);
+    }
+}
+
 /// A device with its memory for prepared keys. A program is built when a launch first needs it.
 pub(crate) trait Device: Send + Sync {
     /// What it is.
@@ -117,7 +131,7 @@ pub(crate) trait Device: Send + Sync {
     fn link(&self) -> Result<Box<dyn Link>>;
 
     /// Zeroed memory of this process that the device copies from and to by itself.
-    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>>;
+    fn pinned(&self, len: usize) -> Result<Box<dyn PinnedMemory>>;
 
     /// Writes a prepared key, or several that lie one behind the other; they are there on return.
     fn write_keys(&self, at: usize, bytes: &[u8]) -> Result<()>;

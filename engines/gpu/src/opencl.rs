@@ -18,7 +18,7 @@ use opencl3::program::Program as ClProgram;
 use opencl3::types::{CL_BLOCKING, cl_bool, cl_mem};
 
 use self::stream::ClLink;
-use crate::device::{Description, Device, KEYS_LEN_MAX, Link, Result, Trouble};
+use crate::device::{Description, Device, KEYS_LEN_MAX, Link, PinnedMemory, Result, Trouble};
 use crate::lazy::Lazy;
 use crate::probe;
 use crate::program::Program;
@@ -151,7 +151,7 @@ impl Device for OpenCl {
         Ok(Box::new(ClLink::open(&self.shared)?))
     }
 
-    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+    fn pinned(&self, len: usize) -> Result<Box<dyn PinnedMemory>> {
         Ok(Box::new(Pinned::new(&self.shared, len)?))
     }
 
@@ -237,6 +237,19 @@ impl ArenaBuffer for Pinned {
         }
         // SAFETY: as above, and nobody else has them.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+impl PinnedMemory for Pinned {
+    fn abandon(self: Box<Self>, used: usize) {
+        if !self.start.is_null() {
+            for at in 0..used.min(self.len) {
+                // SAFETY: as many bytes are mapped there for good, and no reference to them is left.
+                unsafe { self.start.add(at).write_volatile(0) };
+            }
+        }
+        // The runtime frees buffers that work is left on when it pleases; this one it keeps.
+        std::mem::forget(self);
     }
 }
 

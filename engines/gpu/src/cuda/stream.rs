@@ -11,7 +11,7 @@ use cudarc::driver::{DriverError, result, sys};
 
 use super::{Pinned, Shared};
 use crate::arena::Hold;
-use crate::device::{Direct, GROUP, Launch, Link, Result, Stream, Trouble, Ways};
+use crate::device::{Direct, GROUP, Launch, Link, PinnedMemory as _, Result, Stream, Trouble, Ways};
 
 /// The two lines that the slots of a queue share.
 struct Lanes {
@@ -390,7 +390,7 @@ impl Drop for CudaStream {
         } else {
             // The device may still write: what it writes to is not freed before the context, as its own memory is.
             let used = self.used;
-            self.staging.take().into_iter().for_each(|staging| staging.abandon(used));
+            self.staging.take().into_iter().for_each(|staging| Box::new(staging).abandon(used));
             self.hold.take().into_iter().for_each(Hold::forever);
         }
         // SAFETY: all of them were made by `stream` and are not used any more; those that are null were not made.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ciphermill_contract::suite::{BlockCipher, Digest, Mode};
-use ciphermill_contract::{ArenaBuffer, Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
+use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
 
 use super::*;
 use crate::arena::Hold;
-use crate::device::{Description, Launch, Ways};
+use crate::device::{Description, Launch, PinnedMemory, Ways};
 use crate::keys::KeyTable;
 
 /// What a device does at its n-th launch.
@@ -79,7 +79,7 @@ impl Device for Idle {
             Ok(Box::new(IdleLink(self.state.clone())))
         }
     }
-    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+    fn pinned(&self, len: usize) -> Result<Box<dyn PinnedMemory>> {
         if self.state.fails() == Fails::Pinned { Err(Trouble::Call(-5)) } else { Ok(Box::new(vec![0; len])) }
     }
     fn write_keys(&self, _at: usize, _bytes: &[u8]) -> Result<()> {

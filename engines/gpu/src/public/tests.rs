@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ciphermill_contract::suite::{PublicEncryption, RsaSize, SignPadding, Signature};
-use ciphermill_contract::{ArenaBuffer, Batch, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Span, Suite};
+use ciphermill_contract::{Batch, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Span, Suite};
 use zeroize::Zeroizing;
 
 use super::flight::fly;
 use super::{Around, Out, Shape, View};
 use crate::arena::Arenas;
-use crate::device::{Description, Device, Direct, Launch, Link, Result, Stream, Trouble, Ways};
+use crate::device::{Description, Device, Direct, Launch, Link, PinnedMemory, Result, Stream, Trouble, Ways};
 use crate::keys::{self, KeyTable};
 use crate::pipeline::Queue;
 use crate::program::Program;
@@ -51,7 +51,7 @@ impl Device for Fake {
     fn link(&self) -> Result<Box<dyn Link>> {
         Ok(Box::new(FakeLink { kernel: Arc::clone(&self.kernel), launches: Arc::clone(&self.launches) }))
     }
-    fn pinned(&self, len: usize) -> Result<Box<dyn ArenaBuffer>> {
+    fn pinned(&self, len: usize) -> Result<Box<dyn PinnedMemory>> {
         Ok(Box::new(vec![0; len]))
     }
     fn write_keys(&self, _at: usize, _bytes: &[u8]) -> Result<()> {

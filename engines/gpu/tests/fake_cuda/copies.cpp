@@ -151,6 +151,7 @@ EXPORT int cuMemcpyHtoD_v2(Pointer to, const void *from, size_t len)
     Made made = to_device(to, from, len, call);
     bool pinned = made.work.from != nullptr;
     if (!pinned && made.code == SUCCESS) {
+        violation("cuMemcpyHtoD_v2: the host's memory is not pinned: the driver keeps a copy of what is in it");
         made.work.kept.assign(made.work.from_bytes, made.work.from_bytes + len);
     }
     return at_once(std::move(made), pinned, call);

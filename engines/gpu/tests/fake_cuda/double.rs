@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 const INSIDE: &str = "FAKE_CUDA_INSIDE";
 
 /// What a test may take at most: one that hangs fails.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_cuda");
 

@@ -2,8 +2,9 @@
 
 use ciphermill_contract::suite::{AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
 use ciphermill_contract::{
-    Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, QueueHint, Span, Suite,
+    ArenaBuffer, Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, QueueHint, Span, Suite,
 };
+use ciphermill_gpu::Gpu;
 use ciphermill_reference::Reference;
 
 /// What became of operations.
@@ -16,7 +17,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn add(&mut self, other: Outcome) {
+    pub(crate) fn add(&mut self, other: Outcome) {
         self.done += other.done;
         self.faults += other.faults;
     }
@@ -37,36 +38,61 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// All kinds of work, one behind the other.
-pub(crate) fn run_all(engine: &dyn Engine, seed: u64) -> Outcome {
+pub(crate) fn run_all(gpu: &Gpu, seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     // Three megabytes, in shares of one.
     let long: Vec<usize> = (0..12).map(|index| (200 << 10) + 1000 * index).collect();
-    outcome.add(keyed(engine, Suite::Stream(StreamCipher::Rc4), seed, &vec![4 << 10; 700], 0));
-    outcome.add(keyed(engine, Suite::Stream(StreamCipher::ChaCha20), seed, &long, 12));
-    outcome.add(small(engine, seed));
-    outcome.add(handed_over(engine, seed));
+    outcome.add(keyed(gpu, Suite::Stream(StreamCipher::Rc4), seed, &vec![4 << 10; 700], 0));
+    outcome.add(keyed(gpu, Suite::Stream(StreamCipher::ChaCha20), seed, &long, 12));
+    outcome.add(lying(gpu, seed, 20_000));
+    outcome.add(small(gpu, seed));
+    outcome.add(handed_over(gpu, seed));
     outcome
 }
 
 /// Batches of one share and less, one behind the other in one queue.
-pub(crate) fn small(engine: &dyn Engine, seed: u64) -> Outcome {
+pub(crate) fn small(gpu: &Gpu, seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let aes = Suite::Cipher(BlockCipher::Aes(AesSize::Aes128), Mode::Cbc);
     for turn in 0..3 {
-        outcome.add(keyed(engine, aes, seed + turn, &[16, 160, 5008, 32], 16));
-        outcome.add(keyed(engine, Suite::Mac(Mac::Hmac(Digest::Sha256)), seed + turn, &[100, 7, 0], 0));
+        outcome.add(keyed(gpu, aes, seed + turn, &[16, 160, 5008, 32], 16));
+        outcome.add(keyed(gpu, Suite::Mac(Mac::Hmac(Digest::Sha256)), seed + turn, &[100, 7, 0], 0));
     }
     outcome
 }
 
+/// As many messages of 64 bytes in an arena of the device's, which it copies from and to by itself.
+pub(crate) fn lying(gpu: &Gpu, seed: u64, count: usize) -> Outcome {
+    match gpu.pinned_arena(64 * count) {
+        Ok(arena) => keyed_in(arena, gpu, Suite::Stream(StreamCipher::ChaCha20), seed, &vec![64; count], 12),
+        Err(error) => {
+            assert!(matches!(error, Error::EngineFault(_)), "{error}");
+            Outcome { done: 0, faults: 1 }
+        }
+    }
+}
+
 /// Messages of these lengths under two keys, one behind the other and in place.
-fn keyed(engine: &dyn Engine, suite: Suite, seed: u64, lens: &[usize], iv_len: usize) -> Outcome {
+fn keyed(gpu: &Gpu, suite: Suite, seed: u64, lens: &[usize], iv_len: usize) -> Outcome {
+    let tag_len = if matches!(suite, Suite::Mac(_)) { 32 } else { 0 };
+    let arena = vec![0; lens.iter().map(|len| len + tag_len).sum()];
+    keyed_in(Box::new(arena), gpu, suite, seed, lens, iv_len)
+}
+
+fn keyed_in(
+    mut arena: Box<dyn ArenaBuffer>,
+    engine: &dyn Engine,
+    suite: Suite,
+    seed: u64,
+    lens: &[usize],
+    iv_len: usize,
+) -> Outcome {
     let tag_len = if matches!(suite, Suite::Mac(_)) { 32 } else { 0 };
     let key_len = suite.default_key_len();
     let keys = [noise(seed, key_len), noise(seed + 1, key_len)];
     let iv = noise(seed + 2, iv_len);
-    let mut arena = noise(seed + 3, lens.iter().map(|len| len + tag_len).sum());
-    let mut expected = arena.clone();
+    let mut expected = noise(seed + 3, lens.iter().map(|len| len + tag_len).sum());
+    arena.bytes_mut().copy_from_slice(&expected);
     let mut ops = Vec::new();
     let mut at = 0;
     for (index, len) in lens.iter().enumerate() {
@@ -77,12 +103,12 @@ fn keyed(engine: &dyn Engine, suite: Suite, seed: u64, lens: &[usize], iv_len: u
     }
     let mut oracle_ops = ops.clone();
     run(&Reference::new(), suite, &keys, &mut oracle_ops, &mut expected).expect("the reference runs everything");
-    match run(engine, suite, &keys, &mut ops, &mut arena) {
+    match run(engine, suite, &keys, &mut ops, arena.bytes_mut()) {
         Err(error) => {
             assert!(matches!(error, Error::EngineFault(_)), "{suite}: {error}");
             Outcome { done: 0, faults: 1 }
         }
-        Ok(()) => judge(suite, &ops, &arena, &expected, tag_len),
+        Ok(()) => judge(suite, &ops, arena.bytes(), &expected, tag_len),
     }
 }
 
@@ -118,9 +144,9 @@ fn judge(suite: Suite, ops: &[Op], arena: &[u8], expected: &[u8], tag_len: usize
 }
 
 /// Batches of digests that are handed over, several at a time.
-pub(crate) fn handed_over(engine: &dyn Engine, seed: u64) -> Outcome {
+pub(crate) fn handed_over(gpu: &Gpu, seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut queue = match engine.queue(QueueHint::default()) {
+    let mut queue = match gpu.queue(QueueHint::default()) {
         Ok(queue) => queue,
         Err(_) => return Outcome { done: 0, faults: 1 },
     };

@@ -108,6 +108,10 @@ fn broken_rules_are_noticed() {
             assert!(result::memcpy_htod_async(place.device, &[1u8; 16], place.stream).is_err());
         });
         // SAFETY: as above.
+        notices(double, "the driver keeps a copy", |place| unsafe {
+            result::memcpy_htod_sync(place.device, &[1u8; 16]).expect("put in line");
+        });
+        // SAFETY: as above.
         notices(double, "goes beyond its memory", |place| unsafe {
             assert!(result::memset_d8_async(place.device + 1, 0, LEN, place.stream).is_err());
         });
@@ -146,6 +150,25 @@ fn broken_orders_are_noticed() {
             result::memset_d8_async(place.device, 0, LEN, place.stream).expect("put in line");
             let _ = sys::cuCtxDestroy_v2(place.context);
         });
+    });
+}
+
+/// What the host must not touch, it cannot touch: a process that reads too early does not live on.
+#[test]
+fn pinned_memory_in_flight_is_out_of_reach() {
+    const TOUCHES: &str = "FAKE_CUDA_TOUCHES";
+    inside("rules::pinned_memory_in_flight_is_out_of_reach", |double| {
+        double.reset(3, Pace::Late);
+        if std::env::var_os(TOUCHES).is_some() {
+            let place = Place::new();
+            // SAFETY: the copy is not waited for, which is what is tried.
+            unsafe { result::memcpy_dtoh_async(place.host(), place.device, place.stream).expect("put in line") };
+            panic!("the host has read {}", place.host()[0]);
+        }
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program"));
+        let child = child.args(std::env::args().skip(1)).env(TOUCHES, "1").output().expect("a process");
+        let said = String::from_utf8_lossy(&child.stderr).into_owned();
+        assert!(!child.status.success() && said.contains("pinned memory that the device has not"), "{said}");
     });
 }
 
