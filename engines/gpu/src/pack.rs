@@ -1,7 +1,7 @@
 //! A batch taken apart into messages, and messages packed as the kernels read them (`kernels/batch.h`).
 
 use ciphermill_contract::key::SuiteName;
-use ciphermill_contract::{Aad, CheckedBatch, Direction, OpStatus, Reason};
+use ciphermill_contract::{Aad, CheckedBatch, Direction, OpStatus, PreparedKey, Reason};
 
 use zeroize::Zeroizing;
 
@@ -70,31 +70,47 @@ pub(crate) struct Run {
 
 /// Takes the pending operations of a batch apart. Operations that cannot be carried out, for example without a key of this
 /// engine, are settled; the pieces come longest first, so that neighbours are of like lengths.
-pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan) -> Vec<Piece> {
+/// `pieces` is a vector that is not needed any more: fresh memory costs more than what is put there.
+pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan, mut pieces: Vec<Piece>) -> Vec<Piece> {
     let suite = batch.suite();
     let (name, keyed) = (SuiteName::from(suite), suite.needs_key());
     let keys = batch.keys();
-    let mut pieces = Vec::with_capacity(batch.len());
+    pieces.clear();
+    pieces.reserve(batch.len());
     let mut unfit = Vec::new();
+    let mut last_key: Option<(&PreparedKey, u32)> = None;
     for (index, op) in batch.ops().iter().enumerate() {
         if !op.status.is_pending() {
             continue;
         }
-        let prepared = keys.get(index).copied().flatten().and_then(|key| key.state_for::<Prepared>(name));
-        if keyed && prepared.is_none() {
-            unfit.push((index, OpStatus::EngineFault));
-            continue;
-        }
+        let key = match (keyed, keys.get(index).copied().flatten()) {
+            (false, _) => 0,
+            // Neighbours often have the same key.
+            (true, Some(key)) if last_key.is_some_and(|(last, _)| core::ptr::eq(last, key)) => {
+                last_key.map_or(0, |(_, word)| word)
+            }
+            (true, key) => {
+                let Some((key, prepared)) = key.and_then(|key| Some((key, key.state_for::<Prepared>(name)?))) else {
+                    unfit.push((index, OpStatus::EngineFault));
+                    continue;
+                };
+                let word = prepared.resident.word();
+                last_key = Some((key, word));
+                word
+            }
+        };
         let iv = device_iv(plan.iv, &op.iv[..usize::from(op.iv_len).min(16)]);
         if plan.parts == Parts::CountedFirst && !counter_lasts(&iv, op.input.len) {
             unfit.push((index, OpStatus::BadInput(Reason::InputTooLong)));
             continue;
         }
-        let key = prepared.map_or(0, |prepared| prepared.resident.word());
         let (input, output) = (op.input.offset, op.output);
         let whole = Piece { op: index as u32, from: 0, len: op.input.len, input, output, key, iv, aad: op.aad };
-        let input = &batch.arena()[op.input.range()];
-        split(plan, whole, input, &mut pieces);
+        if plan.parts == Parts::Whole || op.input.len as usize <= 2 * PART_LEN {
+            pieces.push(whole);
+        } else {
+            split(plan, whole, &batch.arena()[op.input.range()], &mut pieces);
+        }
     }
     for (index, status) in unfit {
         settle(batch, index, status);
@@ -125,11 +141,8 @@ fn counter_lasts(iv: &[u8; 16], len: u32) -> bool {
     u64::from(u32::from_le_bytes([a, b, c, d])) + u64::from(len.div_ceil(64)) <= 1 << 32
 }
 
-/// Takes a long message apart where its mode allows it.
+/// Takes a message apart.
 fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
-    if plan.parts == Parts::Whole || input.len() <= 2 * PART_LEN {
-        return pieces.push(whole);
-    }
     let placed = plan.parts == Parts::Placed;
     let mut from = 0;
     while from < input.len() {
@@ -227,8 +240,11 @@ impl Plan {
     pub(crate) fn layout(&self, pieces: &[Piece], keyed: bool, direct: bool) -> Layout {
         let count = pieces.len();
         let (first_len, first_aad) = pieces.first().map_or((0, Aad::default()), |piece| (piece.len, piece.aad));
-        let shared = pieces.iter().all(|piece| piece.aad == first_aad);
-        let alike = pieces.iter().all(|piece| piece.len == first_len && piece.aad.len == first_aad.len);
+        let (mut shared, mut alike) = (true, true);
+        for piece in pieces {
+            shared &= piece.aad == first_aad;
+            alike &= (piece.len == first_len) & (piece.aad.len == first_aad.len);
+        }
         // A stride of zero would mean an index.
         let stride = alike.then(|| self.room(first_len).max(self.grain));
         let keys_at = 4 * HEAD_WORDS + if alike { 0 } else { 16 * count };

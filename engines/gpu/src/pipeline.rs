@@ -37,6 +37,9 @@ const DIRECT_LEN_MIN: usize = 64 << 10;
 /// Arenas' data begin at multiples of as many bytes where they are copied as they lie: links move whole words.
 const DIRECT_ALIGN: usize = 4;
 
+/// Pieces for which a queue keeps memory between batches: the most operations of a batch that is not extraordinary.
+const PIECES_KEPT_MAX: usize = 1 << 20;
+
 const _: () = assert!(SHARE_LEN_MAX + INPUT_LEN_MAX < u32::MAX as usize);
 
 /// A queue on a device.
@@ -46,6 +49,8 @@ pub(crate) struct Queue {
     /// The way to the device; opened when first needed, and anew after trouble.
     link: Option<Box<dyn Link>>,
     idle: Vec<Box<dyn Stream>>,
+    /// Memory for pieces, kept between batches.
+    pieces: Vec<Piece>,
     submitted: VecDeque<Submitted>,
     next_ticket: u64,
 }
@@ -73,7 +78,15 @@ struct Submitted {
 impl Queue {
     /// A queue that knows its engine's arenas.
     pub(crate) fn new(device: Arc<dyn Device>, arenas: Arc<Arenas>) -> Queue {
-        Queue { device, arenas, link: None, idle: Vec::new(), submitted: VecDeque::new(), next_ticket: 0 }
+        Queue {
+            device,
+            arenas,
+            link: None,
+            idle: Vec::new(),
+            pieces: Vec::new(),
+            submitted: VecDeque::new(),
+            next_ticket: 0,
+        }
     }
 
     /// A stream with nothing under way.
@@ -193,10 +206,20 @@ fn settle_all(batch: &mut CheckedBatch<'_>, pieces: &[Piece], landed: usize) {
             pack::settle(batch, index, OpStatus::EngineFault);
         }
     }
+    let (suite, direction) = (batch.suite(), batch.direction());
+    let (ops, _, _) = batch.parts();
+    // Neighbours are often of one length.
+    let mut last = None;
     for piece in &pieces[..landed] {
-        let index = piece.op as usize;
-        if batch.ops()[index].status.is_pending() {
-            pack::settle(batch, index, OpStatus::Done);
+        let op = &mut ops[piece.op as usize];
+        if op.status.is_pending() {
+            let (_, output_len) = *last
+                .filter(|(input_len, _)| *input_len == op.input.len)
+                .get_or_insert_with(|| (op.input.len, suite.output_len(direction, op.input.len as usize, 0)));
+            last = Some((op.input.len, output_len));
+            // Outputs lie within the arena, whose length is 32 bits wide.
+            op.output_len = output_len as u32;
+            op.status = OpStatus::Done;
         }
     }
 }
@@ -204,12 +227,15 @@ fn settle_all(batch: &mut CheckedBatch<'_>, pieces: &[Piece], landed: usize) {
 impl EngineQueue for Queue {
     fn run(&mut self, batch: &mut CheckedBatch<'_>) {
         if let Some(plan) = plan(batch.suite(), batch.direction()) {
-            let pieces = pack::pieces(batch, &plan);
+            let pieces = pack::pieces(batch, &plan, std::mem::take(&mut self.pieces));
             let landed = match self.fly(batch, &plan, &pieces) {
                 Ok(()) => pieces.len(),
                 Err(landed) => landed,
             };
             settle_all(batch, &pieces, landed);
+            if pieces.capacity() <= PIECES_KEPT_MAX {
+                self.pieces = pieces;
+            }
         }
         public::run(self, batch);
         // This thread may wait for the device; those who ask for arenas may not.
@@ -238,7 +264,7 @@ impl EngineQueue for Queue {
         let (mut pieces, mut flight, mut result) = (Vec::new(), None, Ok(()));
         match batch.as_batch().check() {
             Ok(mut checked) => {
-                pieces = pack::pieces(&mut checked, &plan);
+                pieces = pack::pieces(&mut checked, &plan, Vec::new());
                 if !pieces.is_empty() {
                     match self.set_off(&checked, &plan, &pieces, 0..pieces.len()) {
                         Ok(own) => flight = Some(own),
