@@ -9,6 +9,9 @@ cd "$(dirname "$0")/.."
 
 device=${GPU_TEST_DEVICE:-cuda}
 records=${1:-lab/records}
+# PoCL is the processor itself: good for trying this script out, not for figures.
+quick=
+[ "$device" != pocl ] || quick=--quick
 begun=$(date +%s)
 
 step() {
@@ -28,15 +31,17 @@ cargo build --release --locked -p ciphermill-cli
 
 step "known answers on the device"
 # Fails when there is no device: a check that looks green without having run would be worth nothing.
-./target/release/ciphermill selftest --engine gpu
+./target/release/ciphermill selftest --engine "gpu:$device"
 
-step "conformance and differential tests on the device"
+step "conformance, differential and mill tests on the device"
 CI=true GPU_TEST_DEVICE=$device cargo test --release --locked -p ciphermill-gpu -- --nocapture
 
-step "measure: the device beside this machine's other engines"
+step "measure: the link, and what the device is held to beside it and beside this machine's other engines"
+./target/release/ciphermill lab device $quick --engine "gpu:$device" --save "$records"
+
+step "look: break-even and peaks beside this machine's other engines, in a hurry"
 ./target/release/ciphermill lab all --quick --method breakeven --method peaks \
-    --engine gpu --engine lanes --engine library \
-    --suite 3des-cbc --suite aes-128-cbc --suite aes-128-gcm --suite chacha20-poly1305 --suite sha256 \
-    --save "$records"
+    --engine "gpu:$device" --engine lanes --engine library \
+    --suite 3des-cbc --suite aes-128-cbc --suite aes-128-gcm --suite chacha20-poly1305 --suite sha256
 
 step "done"

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::{Engine, Error, Refusal};
 use ciphermill_gpu::Gpu;
+pub use ciphermill_gpu::LinkRate;
 use ciphermill_lanes::Lanes;
 pub use ciphermill_lanes::{KernelChoice, kernels};
 use ciphermill_library::Library;
@@ -22,6 +23,9 @@ pub const DEVICES: [&str; 1] = ["gpu"];
 pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter().chain(DEVICES)
 }
+
+/// The ways to a device, as in `gpu:cuda`.
+pub const WAYS: [&str; 3] = ["cuda", "opencl", "pocl"];
 
 /// What the machine offers.
 pub struct Found {
@@ -83,6 +87,18 @@ fn open_gpu(ways: &[&str]) -> Result<Arc<dyn Engine>, Error> {
         [_, other, ..] => Err(Error::Refused(Refusal::KernelUnavailable((*other).to_owned()))),
     };
     opened.map(|engine| Arc::new(engine) as Arc<dyn Engine>)
+}
+
+/// Measures what the link to a device carries, in copies of several lengths. Takes about a second.
+///
+/// # Errors
+/// What opening the device says, `Refused` with `EngineUnavailable` when `name` is no device's; `EngineFault` when it fails.
+pub fn link_rates(name: &str) -> Result<Vec<LinkRate>, Error> {
+    match name.split_once(':').unwrap_or((name, "")) {
+        ("gpu", "") => Gpu::new()?.link_rates(),
+        ("gpu", way) => Gpu::open(way)?.link_rates(),
+        _ => Err(Error::Refused(Refusal::EngineUnavailable(name.to_owned()))),
+    }
 }
 
 /// Every engine that opens on this machine.

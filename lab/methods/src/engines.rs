@@ -73,6 +73,7 @@ fn unknown_kernel(engine: &str, kernel: &str) -> LabError {
             .filter(|kernel| kernel.capable)
             .map(|kernel| format!("{}={}", kernel.family, kernel.name))
             .collect(),
+        _ if ciphermill_engines::DEVICES.contains(&engine) => ciphermill_engines::WAYS.map(str::to_owned).to_vec(),
         _ => Vec::new(),
     };
     let known = if known.is_empty() { "none that can be chosen".to_owned() } else { known.join(", ") };

@@ -6,6 +6,8 @@ pub mod cases;
 mod clock;
 mod contest;
 mod counters;
+mod crew;
+pub mod device;
 pub mod driver;
 pub mod engines;
 pub mod ladder;

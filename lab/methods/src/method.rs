@@ -52,6 +52,11 @@ pub const METHODS: &[Method] = &[
     Method { name: "breakeven", about: "from which size on one engine overtakes another", run: crate::breakeven::run },
     Method { name: "peaks", about: "what each algorithm reaches on one thread and on all", run: crate::peaks::run },
     Method {
+        name: "device",
+        about: "what a GPU reaches beside its link and beside all cores, and from which batch on it pays",
+        run: crate::device::run,
+    },
+    Method {
         name: "overhead",
         about: "what the mill costs around an engine and leaves to others",
         run: crate::overhead::run,

@@ -45,14 +45,19 @@ fn engines_are_listed_with_what_they_run() {
     let listing = json(&place.ok(["engines", "--json"]));
     let engines = listing["engines"].as_array().expect("a list");
     let names: Vec<_> = engines.iter().map(|engine| engine["name"].as_str().expect("a name")).collect();
-    assert_eq!(names, ["lanes", "library", "reference"]);
-    for engine in engines {
+    // Devices come behind those that every machine has.
+    assert_eq!(names[..3], ["lanes", "library", "reference"]);
+    let missing = listing["unavailable"].as_array().expect("a list");
+    assert_eq!(missing.iter().any(|one| one["name"] == "gpu"), !names.contains(&"gpu"), "there or said to be missing");
+    for engine in &engines[..3] {
         let suites = engine["suites"].as_array().expect("a list");
         let common = suites.iter().find(|suite| suite["suite"] == "chacha20").expect("every engine runs it");
         assert_eq!(common["directions"], serde_json::json!(["encrypt", "decrypt"]));
         assert_eq!((common["legacy"].as_bool(), common["self_test"].as_str()), (Some(false), Some("untested")));
         assert!(!engine["version"].as_str().expect("a version").is_empty());
     }
+    place.fails(1, &["no engine is called `abacus`", "lanes, library, reference, gpu"], ["selftest", "--engine", "abacus"]);
+    place.fails(1, &["abacus"], ["selftest", "--engine", "gpu:abacus"]);
     let table = place.ok(["engines", "--suites"]);
     assert!(table.contains("reference") && table.contains("seal-3.0"));
 }

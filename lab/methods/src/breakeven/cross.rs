@@ -4,7 +4,7 @@ use ciphermill_contract::Cost;
 
 /// Where a challenger overtakes along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Overtaking {
+pub(crate) enum Overtaking {
     /// It is faster from the first point on.
     Always,
     /// It is faster from here on; between two points that were measured.
@@ -18,7 +18,7 @@ pub(super) enum Overtaking {
 /// position, as straight lines on paper with logarithmic axes do.
 ///
 /// `None` when they have no point in common.
-pub(super) fn overtaking(incumbent: &[[f64; 2]], challenger: &[[f64; 2]]) -> Option<Overtaking> {
+pub(crate) fn overtaking(incumbent: &[[f64; 2]], challenger: &[[f64; 2]]) -> Option<Overtaking> {
     let lead = |[x, theirs]: &[f64; 2]| {
         let own = challenger.iter().find(|[place, _]| place == x)?;
         // Above zero where the challenger is faster.

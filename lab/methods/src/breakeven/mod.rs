@@ -4,7 +4,7 @@
 //! accelerator, and the size at which it pays. Here every engine and peer is swept over lengths and batches, since what an
 //! engine costs beforehand is paid once a batch.
 
-mod cross;
+pub(crate) mod cross;
 mod plan;
 mod show;
 

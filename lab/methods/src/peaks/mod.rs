@@ -3,7 +3,6 @@
 //! Method of the Niagara slides (Schuba and others), "Peak Crypto T2 Accelerator Performance": bulk rates in Gb/s and
 //! public-key operations a second, of a whole chip.
 
-mod crew;
 mod plan;
 mod show;
 
@@ -12,13 +11,12 @@ use std::sync::Arc;
 use ciphermill_contract::Engine;
 use ciphermill_report::{Machine, Section};
 
-use crate::contest;
+use crate::crew::{self, Crew};
 use crate::engines::{names, open};
 use crate::method::{Options, Progress};
 use crate::timing::{Contestant, interleave};
 use crate::workload::{Parameters, Workload};
 use crate::{LabError, lineup};
-use crew::Crew;
 use plan::{Algorithm, Plan, Shape};
 use show::{Peak, What};
 
@@ -94,40 +92,14 @@ impl Bench<'_> {
     /// The work of a shape, and the reference's answers to it.
     fn work(&self, shape: Shape) -> Result<(Workload, Arc<Workload>), LabError> {
         let Algorithm { suite, direction, .. } = *self.algorithm;
-        let workload = match suite.is_public_key() {
-            true => Workload::of_known_answer(suite, direction, shape.ops)?,
-            false => Parameters {
-                ops: shape.ops,
-                keys: KEYS.min(shape.ops),
-                len_min: shape.len,
-                len_max: shape.len,
-                seed: self.plan.seed,
-                ..Parameters::default()
-            }
-            .workload(suite, direction, self.reference)?,
-        };
-        let expected = contest::expected(&workload, self.reference)?;
-        Ok((workload, Arc::new(expected)))
+        let (keys, seed) = (KEYS.min(shape.ops), self.plan.seed);
+        let parameters =
+            Parameters { ops: shape.ops, keys, len_min: shape.len, len_max: shape.len, seed, ..Parameters::default() };
+        crew::work(suite, direction, &parameters, self.reference)
     }
 
-    /// Compares a run's answers with the reference's; signatures may differ and are verified by it.
     fn agrees(&self, engine: &dyn Engine, ran: &Workload, expected: &Workload) -> Result<(), LabError> {
-        let wrong = match ran.verification()? {
-            None => ran.first_difference(expected),
-            Some(mut signed) => match ran.ops.iter().position(|op| !op.status.is_done()) {
-                Some(op) => Some(op),
-                None => {
-                    let prepared = signed.prepare(self.reference)?;
-                    signed.run_once(self.reference, &prepared)?;
-                    signed.ops.iter().position(|op| !op.status.is_done())
-                }
-            },
-        };
-        let (suite, direction) = (ran.suite, ran.direction);
-        match wrong {
-            None => Ok(()),
-            Some(op) => Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op }),
-        }
+        crew::agrees(engine, ran, expected, self.reference)
     }
 
     /// Verifies an engine on a shape and starts crews of these many threads.

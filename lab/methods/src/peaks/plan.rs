@@ -6,6 +6,7 @@ use ciphermill_contract::{Direction, Suite};
 use serde::Deserialize;
 
 use crate::LabError;
+use crate::crew::threads_up_to;
 use crate::method::Options;
 use crate::timing::Budget;
 
@@ -110,17 +111,6 @@ fn wrong(why: impl Into<String>) -> LabError {
     LabError::Definitions(format!("peaks: {}", why.into()))
 }
 
-/// One, two, four … and all cores.
-pub(super) fn threads_up_to(cores: usize, quick: bool) -> Vec<usize> {
-    let doubled = std::iter::successors(Some(1usize), |threads| threads.checked_mul(2));
-    let mut threads: Vec<usize> = doubled.take_while(|threads| *threads < cores).collect();
-    if quick {
-        threads.truncate(1);
-    }
-    threads.push(cores.max(1));
-    threads
-}
-
 impl Plan {
     /// The plan that the options ask for, on a machine of so many cores.
     ///
@@ -192,14 +182,5 @@ mod tests {
         let suite: Suite = "khufu-cbc".parse().expect("a suite");
         let asked = Plan::read(&Options { suites: vec![suite], ..Options::default() }, 4).expect("right");
         assert_eq!((asked.algorithms.len(), asked.algorithms[0].suite), (1, suite));
-    }
-
-    #[test]
-    fn threads_double_up_to_all_cores() {
-        assert_eq!(threads_up_to(1, false), [1]);
-        assert_eq!(threads_up_to(6, false), [1, 2, 4, 6]);
-        assert_eq!(threads_up_to(8, false), [1, 2, 4, 8]);
-        assert_eq!(threads_up_to(8, true), [1, 8]);
-        assert_eq!(threads_up_to(1, true), [1]);
     }
 }

@@ -5,17 +5,79 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ciphermill_contract::{Batch, Engine, OpStatus, PreparedKey};
+use ciphermill_contract::{Batch, Direction, Engine, OpStatus, PreparedKey, Suite};
 
-use crate::LabError;
 use crate::timing::Contestant;
-use crate::workload::{Workload, failed};
+use crate::workload::{Parameters, Workload, failed};
+use crate::{LabError, contest};
 
 /// Repetitions of one timing at most, should a run take no time at all.
 const REPEATS_MAX: usize = 1 << 20;
 
+/// One, two, four … and all cores.
+pub(crate) fn threads_up_to(cores: usize, quick: bool) -> Vec<usize> {
+    let doubled = std::iter::successors(Some(1usize), |threads| threads.checked_mul(2));
+    let mut threads: Vec<usize> = doubled.take_while(|threads| *threads < cores).collect();
+    if quick {
+        threads.truncate(1);
+    }
+    threads.push(cores.max(1));
+    threads
+}
+
+/// The work of a suite, and the reference's answers to it. Public keys have operations as their known answers are,
+/// whatever the parameters say of lengths.
+///
+/// # Errors
+/// [`LabError`]: parameters that make no batch, a suite without a known answer.
+pub(crate) fn work(
+    suite: Suite,
+    direction: Direction,
+    parameters: &Parameters,
+    reference: &dyn Engine,
+) -> Result<(Workload, Arc<Workload>), LabError> {
+    let workload = match suite.is_public_key() {
+        true => Workload::of_known_answer(suite, direction, parameters.ops)?,
+        false => parameters.workload(suite, direction, reference)?,
+    };
+    // Signatures are verified, not compared.
+    let expected = match (suite, direction) {
+        (Suite::Sign(_), Direction::Encrypt) => workload.clone(),
+        _ => contest::expected(&workload, reference)?,
+    };
+    Ok((workload, Arc::new(expected)))
+}
+
+/// Compares a run's answers with the reference's; signatures may differ and are verified by it.
+///
+/// # Errors
+/// [`LabError::WrongResult`] for the first that is wrong.
+pub(crate) fn agrees(
+    engine: &dyn Engine,
+    ran: &Workload,
+    expected: &Workload,
+    reference: &dyn Engine,
+) -> Result<(), LabError> {
+    let wrong = match ran.verification()? {
+        None => ran.first_difference(expected),
+        Some(mut signed) => match ran.ops.iter().position(|op| !op.status.is_done()) {
+            Some(op) => Some(op),
+            None => {
+                let prepared = signed.prepare(reference)?;
+                signed.run_once(reference, &prepared)?;
+                signed.ops.iter().position(|op| !op.status.is_done())
+            }
+        },
+    };
+    let (suite, direction) = (ran.suite, ran.direction);
+    match wrong {
+        None => Ok(()),
+        Some(op) => Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op }),
+    }
+}
+
 /// So many threads on one engine.
-pub(super) struct Crew {
+pub(crate) struct Crew {
     members: Vec<Member>,
     repeats: usize,
 }
@@ -29,7 +91,7 @@ struct Member {
 
 impl Crew {
     /// Starts the threads, each on a core of its own where the system allows, and has each run once.
-    pub(super) fn start(
+    pub(crate) fn start(
         engine: &Arc<dyn Engine>,
         workload: &Workload,
         prepared: &Arc<Vec<PreparedKey>>,
@@ -53,7 +115,7 @@ impl Crew {
     }
 
     /// How often a timing runs the work on all threads together.
-    pub(super) fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.repeats * self.members.len()
     }
 
@@ -61,7 +123,7 @@ impl Crew {
     ///
     /// # Errors
     /// [`LabError::Engine`] when the engine refused it.
-    pub(super) fn end(self) -> Result<Vec<Workload>, LabError> {
+    pub(crate) fn end(self) -> Result<Vec<Workload>, LabError> {
         let end = |member: Member| {
             let Member { go, thread, .. } = member;
             drop(go);
@@ -120,5 +182,19 @@ impl Contestant for Crew {
         for member in &self.members {
             let _ = member.done.recv();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_double_up_to_all_cores() {
+        assert_eq!(threads_up_to(1, false), [1]);
+        assert_eq!(threads_up_to(6, false), [1, 2, 4, 6]);
+        assert_eq!(threads_up_to(8, false), [1, 2, 4, 8]);
+        assert_eq!(threads_up_to(8, true), [1, 8]);
+        assert_eq!(threads_up_to(1, true), [1]);
     }
 }
