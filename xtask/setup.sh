@@ -59,6 +59,20 @@ if [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/ssl/cert.pem ] &&
     need "ca-certificates" "root certificates, with which cargo downloads crates"
 fi
 
+# How commands are run as root; empty where there is no way.
+if [ "$(id -u)" = 0 ]; then
+    as_root="env"
+elif command -v sudo >/dev/null 2>&1; then
+    as_root="sudo env"
+else
+    as_root=""
+fi
+
+install_packages() {
+    $as_root apt-get update -q &&
+        $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+}
+
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # the list is meant to fall apart into words
     set -- $missing
@@ -68,24 +82,31 @@ if [ -n "$missing" ]; then
         echo "setup: (on Debian they are: $*)" >&2
         exit 1
     fi
-    if [ "$(id -u)" = 0 ]; then
-        as_root="env"
-    elif command -v sudo >/dev/null 2>&1; then
-        as_root="sudo env"
-    else
+    if [ -z "$as_root" ]; then
         echo "setup: this machine lacks:$missing_words" >&2
         echo "setup: installing them needs root, and there is no sudo. As root, run:" >&2
         echo "    apt-get update && apt-get install -y --no-install-recommends $*" >&2
         exit 1
     fi
     echo "setup: installing $*"
-    if ! $as_root apt-get update -q ||
-        ! $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; then
+    if ! install_packages "$@"; then
         echo "setup: installing failed. As root, run:" >&2
         echo "    apt-get update && apt-get install -y --no-install-recommends $*" >&2
         exit 1
     fi
 fi
+
+# What only some tests need: installed where there is a way, else those tests say that they were not run.
+optional() {
+    what=$1 without=$2
+    shift 2
+    if ! command -v apt-get >/dev/null 2>&1 || [ -z "$as_root" ]; then
+        echo "setup: there is no $what and no way to install it: $without (install $*)" >&2
+    else
+        echo "setup: installing $what, for tests"
+        install_packages "$@" || echo "setup: installing $what failed: $without (install $*)" >&2
+    fi
+}
 
 has_browser() {
     # The names that lab/report/tests/chromium.rs tries.
@@ -97,52 +118,14 @@ has_browser() {
     return 1
 }
 
-# Optional: one test looks at the lab's reports in a browser. Without it that test says that it was not run.
-if [ "$asked" = tests ] && ! has_browser; then
-    without="the test of the lab's reports in a browser will not run (install chromium)"
-    if [ "$(id -u)" = 0 ]; then
-        as_root="env"
-    elif command -v sudo >/dev/null 2>&1; then
-        as_root="sudo env"
-    else
-        as_root=""
-    fi
-    if ! command -v apt-get >/dev/null 2>&1 || [ -z "$as_root" ]; then
-        echo "setup: there is no Chromium and no way to install it: $without" >&2
-    else
-        echo "setup: installing chromium, for one test"
-        if ! $as_root apt-get update -q ||
-            ! $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; then
-            echo "setup: installing chromium failed: $without" >&2
-        fi
-    fi
-fi
-
 has_pocl() {
     # OpenCL finds its devices' libraries in this folder; PoCL is the one that runs kernels on the processor.
     ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1
 }
 
-# Optional: the GPU engine's kernels are tested on the processor. Without PoCL those tests say that they were not run.
-if [ "$asked" = tests ] && ! has_pocl; then
-    without="the GPU engine's kernels will not be tested (install pocl-opencl-icd and ocl-icd-libopencl1)"
-    if [ "$(id -u)" = 0 ]; then
-        as_root="env"
-    elif command -v sudo >/dev/null 2>&1; then
-        as_root="sudo env"
-    else
-        as_root=""
-    fi
-    if ! command -v apt-get >/dev/null 2>&1 || [ -z "$as_root" ]; then
-        echo "setup: there is no PoCL and no way to install it: $without" >&2
-    else
-        echo "setup: installing PoCL, for the tests of the GPU engine"
-        if ! $as_root apt-get update -q ||
-            ! $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
-                pocl-opencl-icd ocl-icd-libopencl1; then
-            echo "setup: installing PoCL failed: $without" >&2
-        fi
-    fi
+if [ "$asked" = tests ]; then
+    has_browser || optional Chromium "the test of the lab's reports in a browser will not run" chromium
+    has_pocl || optional PoCL "the GPU engine's kernels will not be tested" pocl-opencl-icd ocl-icd-libopencl1
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then
