@@ -3,7 +3,7 @@
 
 use ciphermill_contract::capability::{Cost, Directions};
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::suite::{Agreement, Curve, Digest, Mac, Signature, StreamCipher};
+use ciphermill_contract::suite::{Agreement, BlockCipher, Curve, Digest, Mac, Mode, Signature, StreamCipher};
 use ciphermill_contract::{Capability, Suite};
 
 /// Bytes of input of one operation at most, where a long one is worked on in parts side by side.
@@ -32,8 +32,21 @@ const HMACS: [Suite; 6] = [
     Suite::Mac(Mac::Hmac(Digest::Sha512)),
 ];
 
-/// The table-driven ciphers, for legacy use.
+/// The table-driven ciphers, for legacy use: those whose messages are not taken apart, those whose are, and CBC, where
+/// it depends on the direction.
 const RC4: [Suite; 1] = [Suite::Stream(StreamCipher::Rc4)];
+const TABLE_DRIVEN: [Suite; 5] = [
+    Suite::Cipher(BlockCipher::Blowfish, Mode::Ecb),
+    Suite::Cipher(BlockCipher::Blowfish, Mode::Ctr),
+    Suite::Cipher(BlockCipher::Khufu, Mode::Ecb),
+    Suite::Cipher(BlockCipher::Khafre, Mode::Ecb),
+    Suite::Stream(StreamCipher::Seal3),
+];
+const TABLE_DRIVEN_CBC: [Suite; 3] = [
+    Suite::Cipher(BlockCipher::Blowfish, Mode::Cbc),
+    Suite::Cipher(BlockCipher::Khufu, Mode::Cbc),
+    Suite::Cipher(BlockCipher::Khafre, Mode::Cbc),
+];
 
 /// P-256: the one prime curve whose kernels there are.
 const ECDSA: [Suite; 1] = [Suite::Sign(Signature::Ecdsa(Curve::P256))];
@@ -80,8 +93,11 @@ pub const CAPABILITIES: &[Capability] = &[
     parallel(&lists::CHACHA20, prior(80.0, 12.0)),
     serial(&lists::CHACHA20_POLY1305, prior(100.0, 14.0)),
     serial(&lists::POLY1305, prior(80.0, 14.0)),
-    // The lookups of RC4 go where its key says.
+    // Their lookups go where keys and data say.
     serial(&RC4, prior(300.0, 12.0)).variable_time(),
+    parallel(&TABLE_DRIVEN, prior(150.0, 12.0)).variable_time(),
+    serial(&TABLE_DRIVEN_CBC, prior(150.0, 12.0)).variable_time().directions(Directions::ENCRYPT),
+    parallel(&TABLE_DRIVEN_CBC, prior(150.0, 12.0)).variable_time().directions(Directions::DECRYPT),
     serial(&DIGESTS, prior(80.0, 12.0)),
     serial(&HMACS, prior(100.0, 14.0)),
     parallel(&lists::ML_KEM, prior(200.0, 1000.0)),
@@ -108,3 +124,21 @@ pub const CAPABILITIES: &[Capability] = &[
     rsa(&lists::RSA_ENCRYPT_OAEP, 4, 2, 2, Directions::DECRYPT),
     rsa(&lists::RSA_ENCRYPT_OAEP, 6, 2, 3, Directions::DECRYPT),
 ];
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_contract::capability::Timing;
+
+    use super::*;
+
+    #[test]
+    fn what_tells_of_its_keys_by_time_is_legacy() {
+        // A mill refuses legacy suites unless its policy enables them, whatever the engine.
+        let variable: Vec<&Capability> = CAPABILITIES.iter().filter(|one| one.timing == Timing::Variable).collect();
+        let suites = || variable.iter().flat_map(|one| one.suites);
+        assert!(suites().all(|suite| suite.is_legacy()));
+        for suite in lists::BLOWFISH.iter().chain(&lists::KHUFU_KHAFRE).chain(&lists::LEGACY_STREAMS) {
+            assert!(suites().any(|one| one == suite), "{suite} is table-driven and says so");
+        }
+    }
+}

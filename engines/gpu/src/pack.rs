@@ -99,7 +99,7 @@ pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan, mut pieces: Vec<
                 word
             }
         };
-        let iv = device_iv(plan.iv, &op.iv[..usize::from(op.iv_len).min(16)]);
+        let iv = device_iv(plan, &op.iv[..usize::from(op.iv_len).min(16)]);
         if plan.parts == Parts::CountedFirst && !counter_lasts(&iv, op.input.len) {
             unfit.push((index, OpStatus::BadInput(Reason::InputTooLong)));
             continue;
@@ -125,12 +125,12 @@ pub(crate) fn pieces(batch: &mut CheckedBatch<'_>, plan: &Plan, mut pieces: Vec<
 }
 
 /// An operation's IV as the kernels want it.
-fn device_iv(kind: Iv, iv: &[u8]) -> [u8; 16] {
+fn device_iv(plan: &Plan, iv: &[u8]) -> [u8; 16] {
     let mut out = [0; 16];
-    let at = if kind == Iv::CounterBefore { 16 - iv.len() } else { 0 };
+    let at = if plan.iv == Iv::CounterBefore { 16 - iv.len() } else { 0 };
     out[at..at + iv.len()].copy_from_slice(iv);
-    if kind == Iv::CounterBehind && iv.len() == 12 {
-        out[15] = 1;
+    if plan.iv == Iv::CounterBehind && iv.len() + 4 == plan.iv_len {
+        out[plan.iv_len - 1] = 1;
     }
     out
 }
@@ -153,8 +153,9 @@ fn split(plan: &Plan, whole: Piece, input: &[u8], pieces: &mut Vec<Piece>) {
         match plan.parts {
             Parts::Chained if from > 0 => iv[..plan.iv_len].copy_from_slice(&input[from - plan.iv_len..from]),
             Parts::Counted => {
-                let counter = u128::from_be_bytes(whole.iv).wrapping_add((from / plan.grain) as u128);
-                iv = counter.to_be_bytes();
+                // A shorter counter block lies in the upper bytes and goes round there.
+                let blocks = ((from / plan.grain) as u128) << (8 * (16 - plan.iv_len));
+                iv = u128::from_be_bytes(whole.iv).wrapping_add(blocks).to_be_bytes();
             }
             Parts::CountedFirst => {
                 // Counter and nonce are one little-endian number; the counter was found to last. A block has 64 bytes.
@@ -183,6 +184,12 @@ pub(crate) fn settle(batch: &mut CheckedBatch<'_>, index: usize, status: OpStatu
 }
 
 impl Plan {
+    /// Bytes that a piece's IV takes with its place.
+    #[inline]
+    fn iv_room(&self) -> usize {
+        self.iv_len + 4 * self.parts.place_words()
+    }
+
     /// Bytes that a piece's additional data take.
     #[inline]
     fn aad_room(&self, piece: &Piece) -> usize {
@@ -198,7 +205,7 @@ impl Plan {
     /// How many of the pieces fit `len_max` bytes of staging; at least one, or one message's where they have to stay
     /// together.
     pub(crate) fn fitting(&self, pieces: &[Piece], len_max: usize) -> usize {
-        let around = 20 + self.iv_len + self.tag_len;
+        let around = 20 + self.iv_room() + self.tag_len;
         let mut len = 0;
         let past = |piece: &Piece| {
             len += around + self.room(piece.len) + self.aad_room(piece);
@@ -249,7 +256,7 @@ impl Plan {
         let stride = alike.then(|| self.room(first_len).max(self.grain));
         let keys_at = 4 * HEAD_WORDS + if alike { 0 } else { 16 * count };
         let ivs_at = keys_at + if keyed { 4 * count } else { 0 };
-        let aads_at = (ivs_at + self.iv_len * count).next_multiple_of(16);
+        let aads_at = (ivs_at + self.iv_room() * count).next_multiple_of(16);
         let aads_len: usize = match pieces.first() {
             Some(first) if shared => self.aad_room(first),
             _ => pieces.iter().map(|piece| self.aad_room(piece)).sum(),
@@ -301,7 +308,7 @@ fn pack_head(plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8])
         layout.tags_at / 4,
         layout.stride.unwrap_or(0) / 4,
         first.map_or(0, |piece| piece.len as usize),
-        plan.iv_len / 4,
+        plan.iv_room() / 4,
         plan.tag_len / 4,
         plan.rounds as usize,
         layout.aads_at / 4,
@@ -339,16 +346,16 @@ pub(crate) fn pack(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], layo
 /// IVs, and behind them what parts of some suites want to know of their message: the number of their first block, and
 /// the message's bytes.
 fn pack_ivs(batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], staging: &mut [u8]) {
-    if plan.iv_len == 0 {
+    if plan.iv_room() == 0 {
         return;
     }
-    let iv_len = plan.iv_len.min(16);
-    for (place, piece) in staging.chunks_exact_mut(plan.iv_len).zip(pieces) {
-        let (iv, behind) = place.split_at_mut(iv_len);
-        iv.copy_from_slice(&piece.iv[..iv_len]);
-        if !behind.is_empty() {
+    let place_words = plan.parts.place_words();
+    for (place, piece) in staging.chunks_exact_mut(plan.iv_room()).zip(pieces) {
+        let (iv, behind) = place.split_at_mut(plan.iv_len);
+        iv.copy_from_slice(&piece.iv[..plan.iv_len]);
+        if place_words > 0 {
             let words = [piece.from as usize / plan.grain, batch.ops()[piece.op as usize].input.len as usize];
-            words.into_iter().take(behind.len() / 4).enumerate().for_each(|(at, word)| put(behind, 4 * at, word));
+            words.into_iter().take(place_words).enumerate().for_each(|(at, word)| put(behind, 4 * at, word));
         }
     }
 }

@@ -52,12 +52,16 @@ fn halves(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves> {
         Suite::Cipher(BlockCipher::Aes(_), Mode::Xts) => crate::aes::prepare_xts(key.bytes),
         Suite::Cipher(BlockCipher::Aes(_), _) => crate::aes::prepare(key.bytes),
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => crate::des::prepare(key.bytes),
+        Suite::Cipher(BlockCipher::Blowfish, _) => Ok(crate::legacy::prepare_blowfish(key.bytes)),
+        Suite::Cipher(BlockCipher::Khufu, _) => Ok(crate::legacy::prepare_khufu(key.bytes)),
+        Suite::Cipher(BlockCipher::Khafre, _) => crate::legacy::prepare_khafre(key.bytes),
         Suite::Aead(Aead::AesGcm(_)) | Suite::Mac(Mac::Gmac(_)) => crate::aes::prepare_gcm(key.bytes),
         Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
             // The eight words as they are.
             Ok(Zeroizing::new(key.bytes.to_vec()))
         }
         Suite::Stream(StreamCipher::Rc4) => Ok(crate::legacy::prepare_rc4(key.bytes)),
+        Suite::Stream(StreamCipher::Seal3) => crate::legacy::prepare_seal(key.bytes),
         Suite::Mac(Mac::Hmac(digest)) => crate::hash::prepare(digest, key.bytes),
         _ => Err(KeyProblem::Parameters),
     };

@@ -45,10 +45,16 @@ pub enum Program {
     Rsa3072,
     /// The same with 4,096 bits.
     Rsa4096,
+    /// Blowfish.
+    Blowfish,
+    /// Khufu and Khafre.
+    Merkle,
+    /// SEAL 3.0.
+    Seal,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 20] = [
+pub const PROGRAMS: [Program; 23] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
@@ -69,6 +75,9 @@ pub const PROGRAMS: [Program; 20] = [
     Program::Rsa2048,
     Program::Rsa3072,
     Program::Rsa4096,
+    Program::Blowfish,
+    Program::Merkle,
+    Program::Seal,
 ];
 
 macro_rules! source {
@@ -85,6 +94,7 @@ const DRIVER_32: &str = source!("hash/driver_32.h");
 const AES_SBOX: &str = source!("generated/aes.h");
 const AES_BLOCKS: &str = source!("aes/aes.h");
 const AES_FIELD: &str = source!("aes/field.h");
+const OLD_BLOCKS: &str = source!("legacy/blocks.cl");
 const DES_LAYOUT: &str = source!("des/layout.h");
 const DES_WIRING: &str = source!("generated/des.h");
 const DES_BLOCKS: &str = source!("des/des.h");
@@ -122,6 +132,9 @@ impl Program {
             Program::Rsa2048 => "rsa-2048",
             Program::Rsa3072 => "rsa-3072",
             Program::Rsa4096 => "rsa-4096",
+            Program::Blowfish => "blowfish",
+            Program::Merkle => "khufu-khafre",
+            Program::Seal => "seal",
         }
     }
 
@@ -135,7 +148,9 @@ impl Program {
             Program::DesEncrypt => &["ecb_encrypt", "cbc_encrypt"],
             Program::DesDecrypt => &["ecb_decrypt", "cbc_decrypt"],
             Program::ChaCha => &["stream", "aead_seal", "aead_open", "poly1305"],
-            Program::Rc4 => &["stream"],
+            Program::Rc4 | Program::Seal => &["stream"],
+            Program::Blowfish => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt", "ctr"],
+            Program::Merkle => &["ecb_encrypt", "ecb_decrypt", "cbc_encrypt", "cbc_decrypt"],
             Program::MlKem => &["encapsulate", "decapsulate"],
             Program::MlDsa => &["dsa_sign", "dsa_verify"],
             Program::P256 => &["agree", "base"],
@@ -168,6 +183,9 @@ impl Program {
             Program::Rsa2048 => &["#define LIMBS 37\n#define PRIME_WORDS 32\n#define PRIME_IN_MEMORY 0\n", RSA],
             Program::Rsa3072 => &["#define LIMBS 55\n#define PRIME_WORDS 48\n#define PRIME_IN_MEMORY 0\n", RSA],
             Program::Rsa4096 => &["#define LIMBS 74\n#define PRIME_WORDS 64\n#define PRIME_IN_MEMORY 1\n", RSA],
+            Program::Blowfish => &[source!("legacy/blowfish.h"), OLD_BLOCKS, source!("legacy/ctr.cl")],
+            Program::Merkle => &[source!("legacy/merkle.h"), OLD_BLOCKS],
+            Program::Seal => &[source!("legacy/seal.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) grain: usize,
     /// A cipher's rounds or passes.
     pub(crate) rounds: u32,
-    /// Bytes of IV on the device.
+    /// Bytes of IV on the device, without the part's place behind it.
     pub(crate) iv_len: usize,
     /// What an operation's IV becomes there.
     pub(crate) iv: Iv,
@@ -51,12 +51,24 @@ pub(crate) enum Parts {
     Hashed,
 }
 
+impl Parts {
+    /// Words behind the IV that say where a part lies.
+    pub(crate) const fn place_words(self) -> usize {
+        match self {
+            Parts::Placed => 1,
+            Parts::Hashed => 2,
+            _ => 0,
+        }
+    }
+}
+
 /// What an operation's IV becomes on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Iv {
     /// The same bytes.
     Plain,
-    /// Twelve bytes get a counter behind them that starts at one (RFC 3686, and GCM's first counter block).
+    /// A nonce, four bytes shorter than a block, gets a counter behind it that starts at one (RFC 3686, and GCM's first
+    /// counter block).
     CounterBehind,
     /// Twelve bytes get a counter before them that starts at zero (RFC 8439).
     CounterBefore,
@@ -72,6 +84,9 @@ pub(crate) fn plan(suite: Suite, direction: Direction) -> Option<Plan> {
         Suite::Cipher(cipher, mode) => block(cipher, mode, direction),
         Suite::Stream(StreamCipher::ChaCha20) => Some(chacha("stream", Parts::CountedFirst, true)),
         Suite::Stream(StreamCipher::Rc4) => Some(rc4()),
+        Suite::Stream(StreamCipher::Seal3) => {
+            Some(Plan { program: Program::Seal, iv_len: 4, parts: Parts::Placed, ..rc4() })
+        }
         Suite::Aead(Aead::ChaCha20Poly1305) => {
             let kernel = if direction == Direction::Encrypt { "aead_seal" } else { "aead_open" };
             Some(Plan { tag_len: 16, ..chacha(kernel, Parts::Whole, true) })
@@ -110,7 +125,7 @@ fn gcm(size: AesSize, direction: Direction) -> Plan {
         per_item: 2,
         grain: 16,
         rounds: crate::aes::rounds(size) as u32,
-        iv_len: 16 + 8,
+        iv_len: 16,
         iv: Iv::CounterBehind,
         tag_len: 16,
         transforms: true,
@@ -123,7 +138,6 @@ fn xts(size: AesSize, direction: Direction) -> Plan {
     Plan {
         program: Program::AesXts,
         kernel: if direction == Direction::Encrypt { "xts_encrypt" } else { "xts_decrypt" },
-        iv_len: 16 + 4,
         iv: Iv::Plain,
         tag_len: 0,
         parts: Parts::Placed,
@@ -154,14 +168,15 @@ fn block(cipher: BlockCipher, mode: Mode, direction: Direction) -> Option<Plan> 
         BlockCipher::Aes(size) => (Program::Aes, 2, crate::aes::rounds(size) as u32, 16),
         BlockCipher::Des => (des, 32, 1, 8),
         BlockCipher::TripleDes => (des, 32, 3, 8),
-        BlockCipher::Blowfish | BlockCipher::Khufu | BlockCipher::Khafre => return None,
+        BlockCipher::Blowfish => (Program::Blowfish, 1, 16, 8),
+        BlockCipher::Khufu | BlockCipher::Khafre => (Program::Merkle, 1, 16, 8),
     };
     let (kernel, parts) = match (mode, direction) {
         (Mode::Ecb, Direction::Encrypt) => ("ecb_encrypt", Parts::Independent),
         (Mode::Ecb, Direction::Decrypt) => ("ecb_decrypt", Parts::Independent),
         (Mode::Cbc, Direction::Encrypt) => ("cbc_encrypt", Parts::Whole),
         (Mode::Cbc, Direction::Decrypt) => ("cbc_decrypt", Parts::Chained),
-        (Mode::Ctr, _) if matches!(cipher, BlockCipher::Aes(_)) => ("ctr", Parts::Counted),
+        (Mode::Ctr, _) if matches!(cipher, BlockCipher::Aes(_) | BlockCipher::Blowfish) => ("ctr", Parts::Counted),
         _ => return None,
     };
     Some(Plan {

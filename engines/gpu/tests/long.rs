@@ -22,8 +22,8 @@ fn noise(len: usize) -> Vec<u8> {
 
 /// Runs messages of these lengths, one behind the other and in place, and gives the arena.
 fn run(engine: &dyn Engine, suite: Suite, direction: Direction, lens: &[usize], iv: &[u8], data: &[u8]) -> Vec<u8> {
-    let (material, key_len) = (noise(64), suite.default_key_len());
-    let keys = [&material[..key_len], &material[32..32 + key_len]];
+    let (material, key_len) = (noise(128), suite.default_key_len());
+    let keys = [&material[..key_len], &material[64..64 + key_len]];
     let prepared = keys.map(|key| engine.prepare(&KeyMaterial::secret(key), suite).expect("a good key"));
     let mut at = 0;
     let mut ops = Vec::new();
@@ -72,6 +72,12 @@ fn long_messages_in_parts_agree_with_the_reference() {
     iv[..4].copy_from_slice(&0x00ff_fff0u32.to_le_bytes());
     agrees(gpu, Suite::Stream(StreamCipher::ChaCha20), &lens, &iv);
     agrees(gpu, Suite::Cipher(BlockCipher::Des, Mode::Cbc), &[9_000 - 8, 64], &[5; 8]);
+    // The table-driven ciphers: a counter of 64 bits that goes round, one of 32 behind a nonce, iterations of SEAL.
+    let old = |cipher, mode| Suite::Cipher(cipher, mode);
+    agrees(gpu, old(BlockCipher::Blowfish, Mode::Ctr), &[4097, 40], &[0xff; 8]);
+    agrees(gpu, old(BlockCipher::Blowfish, Mode::Ctr), &[4097, 40], &[7; 4]);
+    agrees(gpu, old(BlockCipher::Khufu, Mode::Cbc), &[4096 + 8, 40], &[7; 8]);
+    agrees(gpu, Suite::Stream(StreamCipher::Seal3), &[65_536, 2049, 3, 4096 + 3], &[9; 4]);
 }
 
 /// Long messages with additional data and tags, one behind the other: the operations, and the arena.

@@ -8,7 +8,6 @@
 mod blocks;
 mod blowfish;
 mod merkle;
-mod pi;
 mod rc4;
 mod seal;
 

@@ -9,8 +9,8 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{PreparedKey, Suite};
-use sha1::block_api::compress;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use ciphermill_tables::seal::{Tables, set_up};
+use zeroize::Zeroize;
 
 use super::{Feed, Prepared, by_key};
 use crate::work::{Scratch, Work};
@@ -23,24 +23,8 @@ const ITERATION: usize = 1024;
 const STEP: usize = 16;
 const PAIR: usize = 2 * STEP;
 
-/// Words of the table that starts iterations: four for each of the 64 that a position index has.
-const R_WORDS: usize = 256;
-
 /// The bits of a register that choose a word of the table T, as a byte offset.
 const OFFSET: u32 = 0x7fc;
-
-/// Where the tables S and R begin in the table function.
-const S_START: u32 = 0x1000;
-const R_START: u32 = 0x2000;
-
-/// What a key derives.
-#[derive(Zeroize, ZeroizeOnDrop)]
-#[repr(C, align(64))]
-struct Tables {
-    t: [u32; 512],
-    s: [u32; 256],
-    r: [u32; R_WORDS],
-}
 
 /// A prepared key. Its tables are made where they stay, so that no copies of them are left elsewhere.
 struct Key(Box<Tables>);
@@ -62,31 +46,8 @@ struct Lane {
 
 /// Prepares a key of 20 bytes.
 pub(super) fn prepare(key: &[u8], suite: Suite) -> Prepared {
-    let (words, []) = key.as_chunks::<4>() else { return Err(KeyProblem::Length) };
-    let words: &[[u8; 4]; 5] = words.try_into().map_err(|_| KeyProblem::Length)?;
-    let mut key = words.map(u32::from_be_bytes);
-    let mut tables = Box::new(Tables { t: [0; 512], s: [0; 256], r: [0; R_WORDS] });
-    fill(&key, 0, &mut tables.t);
-    fill(&key, S_START, &mut tables.s);
-    fill(&key, R_START, &mut tables.r);
-    key.zeroize();
-    Ok(PreparedKey::for_suite(suite, Key(tables)))
-}
-
-/// The table function (section 3): word `i` is word `i mod 5` of SHA-1's compression of a block that begins with `i /
-/// 5`, from the key as chaining value.
-fn fill(key: &[u32; 5], start: u32, table: &mut [u32]) {
-    let mut state = [0; 5];
-    for (n, (index, word)) in (start..).zip(table).enumerate() {
-        if n == 0 || index % 5 == 0 {
-            let mut block = [0; 64];
-            block[..4].copy_from_slice(&(index / 5).to_be_bytes());
-            state = *key;
-            compress(&mut state, &[block]);
-        }
-        *word = state[(index % 5) as usize];
-    }
-    state.zeroize();
+    let key = key.try_into().map_err(|_| KeyProblem::Length)?;
+    Ok(PreparedKey::for_suite(suite, Key(set_up(key))))
 }
 
 /// A message whose iterations are handed out.

@@ -3,11 +3,11 @@
 //! The words are those that this file's test computes; it compares every one, and prints the table when one differs.
 
 /// Words that Blowfish takes: 18 round keys and four S-boxes.
-pub(super) const WORDS: usize = 18 + 4 * 256;
+pub(crate) const WORDS: usize = 18 + 4 * 256;
 
 /// The fraction's first bits.
 #[rustfmt::skip]
-pub(super) static PI: [u32; WORDS] = [
+pub(crate) static PI: [u32; WORDS] = [
     0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344, 0xa409_3822, 0x299f_31d0, 0x082e_fa98, 0xec4e_6c89,
     0x4528_21e6, 0x38d0_1377, 0xbe54_66cf, 0x34e9_0c6c, 0xc0ac_29b7, 0xc97c_50dd, 0x3f84_d5b5, 0xb547_0917,
     0x9216_d5d9, 0x8979_fb1b, 0xd131_0ba6, 0x98df_b5ac, 0x2ffd_72db, 0xd01a_dfb7, 0xb8e1_afed, 0x6a26_7e96,
