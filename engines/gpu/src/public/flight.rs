@@ -67,7 +67,8 @@ impl Shape {
         count.div_ceil(SLOTS_MAX).next_multiple_of(SHARE_OPS_MIN).min(fitting)
     }
 
-    /// The head of a share, in the order of `kernels/batch.h`.
+    /// The head of a share, in the order of `kernels/batch.h`. There are no IVs: their place stays zero, and RSA's kernels
+    /// count on that (`Prime::still`).
     fn head(&self, places: &Places, count: usize) -> [usize; 16] {
         let mut head = [0; 16];
         head[0] = count;
