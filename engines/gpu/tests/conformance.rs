@@ -16,7 +16,7 @@ const BATCHES: usize = 120;
 fn every_suite_keeps_the_contract() {
     let Some(gpu) = common::device() else { return };
     let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
-    let options = Options { only, symmetric_cases_max: 200, ..Options::default() };
+    let options = Options { only, symmetric_cases_max: 100, public_cases_max: 24, ..Options::default() };
     check_engine(gpu.as_ref(), Some(&Reference::new()), &options).assert_clean();
     common::say(&format!("ran every suite on {}", gpu.info().version));
 }
