@@ -56,7 +56,11 @@ fn engines_are_listed_with_what_they_run() {
         assert_eq!((common["legacy"].as_bool(), common["self_test"].as_str()), (Some(false), Some("untested")));
         assert!(!engine["version"].as_str().expect("a version").is_empty());
     }
-    place.fails(1, &["no engine is called `abacus`", "lanes, library, reference, gpu"], ["selftest", "--engine", "abacus"]);
+    place.fails(
+        1,
+        &["no engine is called `abacus`", "lanes, library, reference, gpu"],
+        ["selftest", "--engine", "abacus"],
+    );
     place.fails(1, &["abacus"], ["selftest", "--engine", "gpu:abacus"]);
     let table = place.ok(["engines", "--suites"]);
     assert!(table.contains("reference") && table.contains("seal-3.0"));

@@ -275,7 +275,10 @@ mod tests {
         let short = Goal { len: [48, 48], ..goal("aes-128-cbc-short") };
         let ciphers = bench.work(&short, 8).expect("work");
         assert!((bench.link_ns(&ciphers.workload) - 48.0 / 4.0).abs() < 1e-9);
-        assert_eq!(best(&[LINK, LinkRate { copy_len: 64, both_ways: 7e9, ..LINK }]), LinkRate { both_ways: 7e9, ..LINK });
+        assert_eq!(
+            best(&[LINK, LinkRate { copy_len: 64, both_ways: 7e9, ..LINK }]),
+            LinkRate { both_ways: 7e9, ..LINK }
+        );
     }
 
     #[test]

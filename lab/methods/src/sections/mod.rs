@@ -18,12 +18,12 @@ fn spread_cell(spread: f64) -> Cell {
 }
 
 /// A figure beside a goal.
-fn goal_cell(text: String, is_noisy: bool) -> Cell {
+pub(crate) fn goal_cell(text: String, is_noisy: bool) -> Cell {
     if is_noisy { Cell::from(text).mood(Mood::Doubtful) } else { text.into() }
 }
 
 /// Whether a goal is reached, in a word.
-fn verdict_cell(is_reached: bool) -> Cell {
+pub(crate) fn verdict_cell(is_reached: bool) -> Cell {
     if is_reached { Cell::from("reached").mood(Mood::Good) } else { Cell::from("missed").mood(Mood::Bad) }
 }
 
