@@ -2,6 +2,8 @@
 //! program settles the details), 16 rounds: the lowest byte of the left half is looked up, the word found is added to
 //! the right half, the left half is rotated, and the halves change places. Eight rounds share an S-box. Khufu's S-boxes
 //! are made from the key; Khafre's are the same for all, and its key is added before, between and after them.
+// Loops over lanes and places index several arrays at once.
+#![allow(clippy::needless_range_loop)]
 
 use core::array;
 use std::sync::LazyLock;
