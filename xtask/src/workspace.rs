@@ -113,7 +113,7 @@ mod tests {
         let packages = packages(&crate::files::root()).unwrap();
         let xtask = packages.iter().find(|p| p.folder == "xtask").unwrap();
         assert_eq!(xtask.needs, []);
-        assert_eq!(xtask.names, ["anyhow", "serde_json", "des"]);
+        assert_eq!(xtask.names, ["anyhow", "p256", "serde_json", "des"]);
         assert_eq!(xtask.roots, [Root { path: "xtask/src/main.rs".to_owned(), exempt: false }]);
     }
 
