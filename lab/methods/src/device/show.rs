@@ -63,6 +63,7 @@ impl Outcome {
 
     fn text(&self, value: f64) -> String {
         match self.goal.figure {
+            Figure::Link if value < 0.01 => "below 1 % of the link".to_owned(),
             Figure::Link => format!("{:.0} % of the link", 100.0 * value),
             Figure::Cores => format!("{} × all cores", digits(value)),
             Figure::Batch => format!("{} operations", grouped(value as usize)),
