@@ -57,8 +57,13 @@ fn write(folder: &Path, path: &Path, code: &[u8]) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     // Two processes may do this at the same time.
     let draft = path.with_extension(std::process::id().to_string());
-    fs::write(&draft, [Sha256::digest(code).as_slice(), code].concat())?;
-    fs::rename(&draft, path)
+    let written = fs::write(&draft, [Sha256::digest(code).as_slice(), code].concat());
+    let outcome = written.and_then(|()| fs::rename(&draft, path));
+    if outcome.is_err() {
+        // A full disk has no room for halves; there may be none to remove.
+        let _ = fs::remove_file(&draft);
+    }
+    outcome
 }
 
 #[cfg(test)]
@@ -84,6 +89,13 @@ mod tests {
             fs::write(&file, bytes).expect("writable");
         }
         assert_eq!(kept(Some(&folder), &["a", "bc"], || made(b"new")), Ok(b"new".to_vec()));
+        // Something stands where a file should go: the code is used all the same, and no draft stays behind.
+        let names = || fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+        let file = names().find(|path| read(path).is_some_and(|code| code == b"new")).expect("it was kept");
+        fs::remove_file(&file).expect("removed");
+        fs::create_dir(&file).expect("made");
+        assert_eq!(kept(Some(&folder), &["a", "bc"], || made(b"new")), Ok(b"new".to_vec()));
+        assert_eq!(names().count(), 2, "no drafts are left");
         assert_eq!(kept(Some(&folder), &["x"], || Err(Trouble::Absent)), Err(Trouble::Absent));
         assert_eq!(kept(None, &["a", "bc"], || made(b"unkept")), Ok(b"unkept".to_vec()));
     }

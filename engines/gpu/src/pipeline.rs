@@ -154,7 +154,7 @@ impl Queue {
     }
 
     /// Gives up the way to the device: what is left of it may have seen the trouble as well.
-    fn give_up(&mut self, trouble: Trouble) {
+    pub(crate) fn give_up(&mut self, trouble: Trouble) {
         tracing::error!(?trouble, "gpu: a share of a batch failed");
         self.idle.clear();
         self.link = None;

@@ -159,33 +159,33 @@ fn round<'k, A: Around>(
     let share_ops = around.shape().share_ops(works.len());
     let mut flights: VecDeque<Flight<'k, A>> = VecDeque::with_capacity(SLOTS_MAX);
     let (mut waiting, mut again) = (works.into_iter(), Vec::new());
-    let mut is_lost = false;
+    let mut lost = None;
     loop {
-        while !is_lost && waiting.len() > 0 && flights.len() < SLOTS_MAX {
+        while lost.is_none() && waiting.len() > 0 && flights.len() < SLOTS_MAX {
             let own: Vec<_> = waiting.by_ref().take(share_ops).collect();
             match set_off(queue, batch, around, own) {
                 Ok(flight) => flights.extend(flight),
-                Err((trouble, works)) => is_lost = fail(batch, &works, trouble),
+                Err((trouble, works)) => lost = Some(fail(batch, &works, trouble)),
             }
         }
         let Some(flight) = flights.pop_front() else { break };
         match land(queue, batch, around, flight) {
             Ok(unfinished) => again.extend(unfinished),
-            Err((trouble, works)) => is_lost = fail(batch, &works, trouble),
+            Err((trouble, works)) => lost = Some(fail(batch, &works, trouble)),
         }
     }
     waiting.for_each(|work| pack::settle(batch, work.op, OpStatus::EngineFault));
-    if is_lost {
+    if let Some(trouble) = lost {
+        queue.give_up(trouble);
         again.drain(..).for_each(|work: Work<'_, A>| pack::settle(batch, work.op, OpStatus::EngineFault));
     }
     again
 }
 
-/// A share that did not come back; true, since the device is taken for lost.
-fn fail<A: Around>(batch: &mut CheckedBatch<'_>, works: &[Work<'_, A>], trouble: Trouble) -> bool {
-    tracing::error!(?trouble, "gpu: a share of a batch failed");
+/// A share that did not come back.
+fn fail<A: Around>(batch: &mut CheckedBatch<'_>, works: &[Work<'_, A>], trouble: Trouble) -> Trouble {
     works.iter().for_each(|work| pack::settle(batch, work.op, OpStatus::EngineFault));
-    true
+    trouble
 }
 
 type Lost<'k, A> = (Trouble, Vec<Work<'k, A>>);

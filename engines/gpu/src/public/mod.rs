@@ -73,8 +73,8 @@ pub(crate) trait Around: Sync {
     /// The operation's status, when it ends here; it does not go to the device.
     fn before(&self, op: &View<'_>, key: &Self::Key, kept: &mut Self::Kept, place: &mut [u8]) -> Result<(), OpStatus>;
 
-    /// Turns the device's output, `output_len` bytes, into the operation's. A device may be wrong: what it gives is checked. `Pending` sends the operation once more
-    /// through `before`, with what it kept; that has to end soon.
+    /// Turns the device's output, `output_len` bytes, into the operation's. A device may be wrong: what it gives is checked.
+    /// `Pending` sends the operation once more through `before`, with what it kept; that has to end soon.
     fn after(
         &self,
         op: &View<'_>,

@@ -1,5 +1,6 @@
 //! Operations that the host and a device share, over a device whose kernel is a function here.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub(super) struct Fake {
     description: Description,
     kernel: Arc<Kernel>,
     launches: Arc<Mutex<Vec<Launch>>>,
+    links: AtomicUsize,
 }
 
 struct FakeLink {
@@ -40,7 +42,7 @@ struct FakeStream {
 impl Fake {
     pub(super) fn new(kernel: impl Fn(&Launch, &mut [u8]) -> Result<()> + Send + Sync + 'static) -> Arc<Fake> {
         let description = Description { runtime: "none", words: "a device for tests".to_owned() };
-        Arc::new(Fake { description, kernel: Arc::new(kernel), launches: Arc::default() })
+        Arc::new(Fake { description, kernel: Arc::new(kernel), launches: Arc::default(), links: AtomicUsize::new(0) })
     }
 }
 
@@ -49,6 +51,7 @@ impl Device for Fake {
         &self.description
     }
     fn link(&self) -> Result<Box<dyn Link>> {
+        self.links.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(FakeLink { kernel: Arc::clone(&self.kernel), launches: Arc::clone(&self.launches) }))
     }
     fn pinned(&self, len: usize) -> Result<Box<dyn PinnedMemory>> {
@@ -191,6 +194,17 @@ fn toy_key(device: &Arc<Fake>, suite: Suite, number: u8) -> PreparedKey {
 
 /// Runs messages of 128 bytes that begin and end so, and gives the operations and the arena of 256 bytes each.
 fn run(device: &Arc<Fake>, suite: Suite, direction: Direction, messages: &[(u8, u8)]) -> (Vec<Op>, Vec<u8>) {
+    run_on(&mut queue(Arc::clone(device)), device, suite, direction, messages)
+}
+
+/// The same on a queue of the device's.
+fn run_on(
+    queue: &mut Queue,
+    device: &Arc<Fake>,
+    suite: Suite,
+    direction: Direction,
+    messages: &[(u8, u8)],
+) -> (Vec<Op>, Vec<u8>) {
     let keys = [toy_key(device, suite, 5), toy_key(device, suite, 6)];
     let own: Vec<_> = (0..messages.len()).map(|index| Some(&keys[index % 2])).collect();
     let mut arena = Zeroizing::new(vec![0x77; 256 * messages.len()]);
@@ -201,9 +215,8 @@ fn run(device: &Arc<Fake>, suite: Suite, direction: Direction, messages: &[(u8, 
         let op = Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(at as u32, 128));
         ops.push(if suite == SIGN { op.with_output(0).with_tag(at as u32 + 128, 128) } else { op });
     }
-    let mut queue = queue(Arc::clone(device));
     let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check().expect("a good batch");
-    fly(&mut queue, &mut batch.attach_keys(&own).expect("as many keys"), &Toy);
+    fly(queue, &mut batch.attach_keys(&own).expect("as many keys"), &Toy);
     (ops, arena.to_vec())
 }
 
@@ -279,4 +292,25 @@ fn a_failing_device_fails_operations_and_nothing_else() {
     let mut batch = Batch::new(OPEN, Direction::Decrypt, &mut ops, &mut arena).check().expect("a good batch");
     fly(&mut queue, &mut batch.attach_keys(&[Some(&key)]).expect("one key"), &Toy);
     assert_eq!(ops[0].status, OpStatus::EngineFault);
+}
+
+#[test]
+fn the_way_to_a_device_is_opened_anew_after_trouble() {
+    let launches = AtomicUsize::new(0);
+    // The third launch fails, with others in flight around it.
+    let device = Fake::new(move |launch, memory| match launches.fetch_add(1, Ordering::SeqCst) {
+        2 => Err(Trouble::Call(-5)),
+        _ => add_one(launch, memory),
+    });
+    let mut queue = queue(Arc::clone(&device));
+    let links = || device.links.load(Ordering::SeqCst);
+    let mut done = || {
+        let (ops, _) = run_on(&mut queue, &device, OPEN, Direction::Decrypt, &[(1, 2); 1000]);
+        assert!(ops.iter().all(|op| !op.status.is_pending()));
+        ops.iter().filter(|op| op.status.is_done()).count()
+    };
+    assert!((1..1000).contains(&done()));
+    assert_eq!(links(), 1);
+    assert_eq!((done(), links()), (1000, 2), "what was left of the way is not used again");
+    assert_eq!((done(), links()), (1000, 2));
 }
