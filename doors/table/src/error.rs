@@ -65,11 +65,17 @@ pub enum TableError {
         /// The name.
         column: String,
     },
-    /// The job names the column twice.
+    /// The job names the column twice, or two of a manifest's columns have become it.
     #[error("column `{column}` is named twice")]
     ColumnTwice {
         /// The name.
         column: String,
+    },
+    /// The job says twice what a column is called now.
+    #[error("the column with the logical name `{logical}` is renamed twice")]
+    RenamedTwice {
+        /// The logical name.
+        logical: String,
     },
     /// The column's type does not suit the method.
     #[error("{file}: column `{column}` is of type {data_type}: {rule}", file = file.display())]

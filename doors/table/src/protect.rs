@@ -1,6 +1,6 @@
 //! From a table in clear to a protected one with its manifest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -198,12 +198,11 @@ fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
     if columns.is_empty() {
         return Err(TableError::NothingToDo);
     }
-    for (index, spec) in columns.iter().enumerate() {
-        if columns[..index].iter().any(|before| before.name == spec.name) {
-            return Err(TableError::ColumnTwice { column: spec.name.clone() });
-        }
+    let mut named = HashSet::new();
+    match columns.iter().find(|spec| !named.insert(spec.name.as_str())) {
+        Some(spec) => Err(TableError::ColumnTwice { column: spec.name.clone() }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// What `ff1` writes must not need quotation marks that were not there before.

@@ -1,5 +1,6 @@
 //! From a protected table and its manifest back to the table in clear.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Seek;
 use std::path::Path;
@@ -121,6 +122,10 @@ impl<'m> Restorer<'_, 'm> {
         let file: Arc<Path> = self.job.input.as_path().into();
         let renamed = self.renamed()?;
         let mut plan = Plan::default();
+        let mut taken = HashSet::new();
+        if let Some(name) = renamed.iter().find(|name| !taken.insert(**name)) {
+            return Err(TableError::ColumnTwice { column: (*name).to_owned() });
+        }
         for ((place, column), name) in self.manifest.columns.iter().enumerate().zip(renamed) {
             let index = find_column(&file, &names, name)?;
             let method = Method::parse(&column.method, &column.options)
@@ -139,7 +144,11 @@ impl<'m> Restorer<'_, 'm> {
     fn renamed(&self) -> Result<Vec<&str>> {
         let columns = &self.manifest.columns;
         let mut names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let mut renamed = HashSet::new();
         for (name, logical) in &self.job.renamed {
+            if !renamed.insert(logical) {
+                return Err(TableError::RenamedTwice { logical: logical.clone() });
+            }
             let mut found = (0..columns.len()).filter(|index| columns[*index].logical == *logical);
             match (found.next(), found.next()) {
                 (Some(index), None) => names[index] = name,

@@ -20,6 +20,7 @@ mod columns;
 mod csv;
 mod hostile;
 mod parquets;
+mod plans;
 #[path = "../../src/testing.rs"]
 mod testing;
 
