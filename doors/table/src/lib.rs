@@ -55,7 +55,9 @@ pub use job::{
     UnprotectJob,
 };
 pub use keys::{FORMAT, RootKey};
-pub use manifest::{MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, manifest_path};
+pub use manifest::{
+    MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage, manifest_path,
+};
 pub use protect::protect;
 pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method};
 pub use unprotect::unprotect;

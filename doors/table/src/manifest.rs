@@ -51,6 +51,10 @@ pub struct Manifest {
     pub sha256: String,
     /// The protected columns.
     pub columns: Vec<ManifestColumn>,
+    /// File metadata of other programs (`pandas`, `ARROW:schema` …) that were rewritten because they speak of protected
+    /// columns, with their original values, which restoring puts back.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub file_metadata: BTreeMap<String, String>,
     /// HMAC-SHA-256 over the rest, in hexadecimal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signature: String,
@@ -96,6 +100,33 @@ pub struct ManifestColumn {
     /// Field metadata that do not fit the protected type and come back with the restored one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// How a Parquet column was stored; restoring stores it in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parquet: Option<ParquetStorage>,
+}
+
+/// How the chunks of a Parquet column are stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParquetStorage {
+    /// The `SchemaElement` of the column as Parquet's Thrift writes it, in hexadecimal.
+    pub schema_element: String,
+    /// The codec, as in Parquet's `CompressionCodec`.
+    pub codec: String,
+    /// Whether chunks have a dictionary page.
+    pub dictionary: bool,
+    /// The encoding of data pages that do not use the dictionary, as in Parquet's `Encoding`.
+    pub encoding: String,
+    /// Version of the data pages: 1 or 2.
+    pub page_version: u8,
+    /// Whether chunks have statistics.
+    pub statistics: bool,
+    /// Whether chunks have a bloom filter.
+    pub bloom_filter: bool,
+    /// Whether chunks have a column index.
+    pub column_index: bool,
+    /// Whether chunks have an offset index.
+    pub offset_index: bool,
 }
 
 /// The manifest's place beside a protected file.
@@ -237,7 +268,9 @@ mod tests {
                 values: 2,
                 nulls: 1,
                 metadata: BTreeMap::new(),
+                parquet: None,
             }],
+            file_metadata: BTreeMap::new(),
             signature: String::new(),
         };
         manifest.sign(mill, root).unwrap();

@@ -53,6 +53,11 @@ impl OutputFile {
         &self.path
     }
 
+    /// SHA-256 of what was written so far, in hexadecimal, and its length in bytes.
+    pub(crate) fn so_far(&self) -> (String, u64) {
+        (hex::encode(self.hash.clone().finalize()), self.len)
+    }
+
     /// Ends writing and waits until the bytes are on the disk.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
@@ -61,6 +61,21 @@ impl ParquetInput {
     }
 }
 
+/// A file to which all rows have been written, but no footer yet.
+#[allow(dead_code, reason = "read by the writer of manifests into footers")]
+pub(crate) struct BeforeFooter<'a, 'm> {
+    /// SHA-256 of what was written so far, in hexadecimal.
+    pub(crate) sha256: String,
+    /// Bytes that were written so far.
+    pub(crate) len: u64,
+    pub(crate) tally: &'a Tally,
+    pub(crate) targets: &'a [Target<'m>],
+}
+
+/// Gives key-value pairs for the footer just before it is written: a value sets or replaces the key's, `None` removes the
+/// key.
+pub(crate) type FooterPairs<'a> = &'a mut dyn FnMut(&BeforeFooter<'_, '_>) -> Result<Vec<(String, Option<String>)>>;
+
 /// Sends all rows through the workers of `targets`, from the file to the output.
 ///
 /// # Errors
@@ -71,6 +86,7 @@ pub(crate) fn transform(
     targets: &mut [Target<'_>],
     output: OutputFile,
     watch: &Watch<'_>,
+    footer_pairs: FooterPairs<'_>,
 ) -> Result<(Tally, OutputFile)> {
     let schema = output_schema(input.schema(), targets);
     let properties = writer_properties(input.metadata.metadata(), targets);
@@ -98,6 +114,13 @@ pub(crate) fn transform(
     if tally.rows != rows_total {
         let problem = format!("{} rows, and its footer speaks of {rows_total}", tally.rows);
         return Err(TableError::Truncated { file: path.to_owned(), problem });
+    }
+    writer.flush().and_then(|()| writer.sync().map_err(Into::into)).map_err(on_write)?;
+    let (sha256, len) = writer.inner().so_far();
+    for (key, value) in footer_pairs(&BeforeFooter { sha256, len, tally: &tally, targets: run.targets })? {
+        if value.is_some() {
+            writer.append_key_value_metadata(KeyValue { key, value });
+        }
     }
     let output = writer.into_inner().map_err(on_write)?;
     Ok((tally, output))

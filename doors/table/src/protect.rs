@@ -94,7 +94,8 @@ impl<'m> Planner<'_, 'm> {
         let input = ParquetInput::open(file, &self.job.input)?;
         let (mut targets, columns) = self.plan(input.schema().fields())?;
         let output = OutputFile::create(&self.job.output)?;
-        let (tally, output) = parquet_io::transform(&input, &self.job.input, &mut targets, output, watch)?;
+        let (tally, output) =
+            parquet_io::transform(&input, &self.job.input, &mut targets, output, watch, &mut |_| Ok(Vec::new()))?;
         Ok(Done { tally, targets, columns, ready: output.finish()? })
     }
 
@@ -161,6 +162,7 @@ impl<'m> Planner<'_, 'm> {
             values: 0,
             nulls: 0,
             metadata,
+            parquet: None,
         };
         Ok((Target { index, field: Arc::new(output), logical: spec.logical.clone(), worker }, column))
     }
@@ -188,6 +190,7 @@ impl<'m> Planner<'_, 'm> {
             bytes: done.ready.len,
             sha256: done.ready.sha256.clone(),
             columns: columns.collect(),
+            file_metadata: BTreeMap::new(),
             signature: String::new(),
         })
     }
