@@ -20,7 +20,7 @@ pub(crate) use placement::{ExplainArgs, TuneArgs};
 #[command(after_help = "\
 Examples:
   ciphermill keys generate customer-data
-  ciphermill protect customers.parquet safe.parquet --column c_name=deterministic --column c_phone=ff1
+  ciphermill protect customers.parquet safe.parquet --column c_name=deterministic --column c_phone=ff1:sep=-
   ciphermill unprotect safe.parquet customers-again.parquet
   ciphermill engines
   ciphermill tune
@@ -92,15 +92,23 @@ Methods:
   token           HMAC-SHA-256; one way, for comparing only
   ff1             FF1-AES256; digits stay digits, letters letters, the length stays
 
-Options follow the method:
-  --column phone=ff1                         digits are encrypted, separators stay
-  --column iban=ff1:alphabet=alnum,keep=4    the first four characters stay as they are
-  --column name=deterministic:as=customer.name
-                                             the name that the values are bound to, so that a
-                                             renamed column can still be decrypted
+Options follow the method, after a colon and separated by commas:
+  as=NAME         all methods: the name that values are bound to, so that a renamed column can
+                  still be decrypted and columns of one name can be joined [default: the column's]
+  len=16..32      token: its bytes [default: 32]
+  alphabet=CHARS  ff1: the characters that are encrypted, or digits, lower, upper, letters, alnum
+                  [default: digits]
+  sep=CHARS       ff1: other characters that may occur; they stay in clear, in their places. Any
+                  character that is neither here nor in the alphabet is an error [default: none]
+  keep=N          ff1: the first N characters of the alphabet stay in clear
+  keep-last=N     ff1: the last N characters of the alphabet stay in clear
+  preset=NAME     ff1: phone (sep=+-() ./), card (sep= -,keep-last=4) or iban (digits and capital
+                  letters, a space as separator, keep=4); other options change a part of it
+A backslash takes the meaning from a comma, colon, equals sign or backslash after it.
 
 Examples:
-  ciphermill protect customers.csv safe.csv --column name=deterministic --column phone=ff1
+  ciphermill protect customers.csv safe.csv --column name=deterministic --column phone=ff1:preset=phone
+  ciphermill protect orders.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
   ciphermill protect big.parquet safe.parquet --key customer-data --column balance=random --json")]
 pub(crate) struct ProtectArgs {
     /// The table to read: CSV or Parquet.

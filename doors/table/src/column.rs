@@ -12,6 +12,7 @@ use ciphermill_contract::limits::{AAD_LEN_MAX, FF1_NUMERALS_MAX};
 use ciphermill_contract::suite::{Aead, AesSize};
 use ciphermill_contract::{Batch, Direction, Op, OpStatus, Span, Suite};
 
+use crate::clear::{ClearCounter, InClear};
 use crate::distinct::{Outputs, Seen};
 use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
@@ -86,6 +87,7 @@ pub(crate) struct ColumnWorker<'m> {
     seen: Option<Seen>,
     seen_len_max: usize,
     first_row: u64,
+    clear: Option<ClearCounter>,
     pub(crate) counts: ColumnCounts,
 }
 
@@ -105,6 +107,10 @@ pub(crate) struct ColumnSetup<'m> {
 impl<'m> ColumnWorker<'m> {
     pub(crate) fn new(setup: ColumnSetup<'m>) -> ColumnWorker<'m> {
         let seen = setup.method.is_deterministic().then(Seen::new);
+        let clear = match &setup.method {
+            Method::Ff1(options) if setup.direction == Direction::Encrypt => Some(ClearCounter::new(options)),
+            _ => None,
+        };
         ColumnWorker {
             mill: setup.mill,
             key: setup.key,
@@ -120,6 +126,7 @@ impl<'m> ColumnWorker<'m> {
             seen,
             seen_len_max: setup.seen_len_max,
             first_row: 1,
+            clear,
             counts: ColumnCounts::default(),
         }
     }
@@ -159,6 +166,9 @@ impl<'m> ColumnWorker<'m> {
         self.flush(scratch)?;
         let values = cells.len() as u64 - (self.counts.nulls - nulls);
         self.counts.values += values;
+        if let Some(clear) = &mut self.clear {
+            clear.add(&self.rows, &self.outputs);
+        }
         self.judge(values, self.counts.processed - repeated, cells.is_dictionary());
         Ok(())
     }
@@ -351,6 +361,11 @@ impl<'m> ColumnWorker<'m> {
             }
         }
         Ok(())
+    }
+
+    /// What `ff1` has left in clear so far, while protecting.
+    pub(crate) fn in_clear(&self) -> Option<InClear> {
+        self.clear.as_ref().map(ClearCounter::in_clear)
     }
 
     /// The column's name in the file.

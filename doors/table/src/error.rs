@@ -157,8 +157,8 @@ pub enum TableError {
         /// The longest that is taken.
         limit: u64,
     },
-    /// A value holds a character that is neither in the alphabet nor allowed as a separator.
-    #[error("{0}: a character is not in the alphabet, and `sep=error` allows no separators")]
+    /// A value holds a character that is neither in the alphabet nor named as a separator.
+    #[error("{0}: a character is neither in ff1's alphabet nor among the separators that `sep=` names")]
     NotInAlphabet(Place),
     /// A text value is not UTF-8.
     #[error("{0}: not valid UTF-8")]

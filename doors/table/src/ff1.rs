@@ -29,6 +29,14 @@ pub struct Alphabet {
     others: HashMap<char, u32>,
 }
 
+/// The characters outside of an alphabet that may occur in a text. They stay in clear, in their places; every other
+/// character is an error, so that nothing passes that nobody named: no letter between digits, no digit of another script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Separators {
+    characters: Vec<char>,
+    any: bool,
+}
+
 /// Why a text cannot be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SplitProblem {
@@ -36,7 +44,7 @@ pub(crate) enum SplitProblem {
     TooShort(usize),
     /// More characters than [`FF1_NUMERALS_MAX`]; so many were found.
     TooLong(usize),
-    /// A character outside the alphabet where separators are not allowed.
+    /// A character that is neither in the alphabet nor a separator.
     NotInAlphabet,
 }
 
@@ -117,6 +125,41 @@ impl Alphabet {
     }
 }
 
+impl Separators {
+    /// None: every character has to be in the alphabet.
+    pub const NONE: Separators = Separators { characters: Vec::new(), any: false };
+
+    /// Every character outside of the alphabet, as `ff1` had it before separators were named. Only files that were
+    /// protected then are restored so.
+    pub(crate) const ANY: Separators = Separators { characters: Vec::new(), any: true };
+
+    /// The characters of `text`.
+    ///
+    /// # Errors
+    /// In words: one of them is in the alphabet, or stands there twice.
+    pub fn named(text: &str, alphabet: &Alphabet) -> Result<Separators, String> {
+        let characters: Vec<char> = text.chars().collect();
+        for (at, character) in characters.iter().enumerate() {
+            if alphabet.contains(*character) {
+                return Err(format!("the separator `{character}` is in the alphabet"));
+            }
+            if characters[..at].contains(character) {
+                return Err(format!("the separators hold `{character}` twice"));
+            }
+        }
+        Ok(Separators { characters, any: false })
+    }
+
+    /// The characters; nothing when all outside of the alphabet are meant.
+    pub fn characters(&self) -> Option<&[char]> {
+        (!self.any).then_some(&self.characters)
+    }
+
+    fn allow(&self, character: char) -> bool {
+        self.any || self.characters.contains(&character)
+    }
+}
+
 const NAMED: [(&str, &str); 5] = [
     ("digits", "0123456789"),
     ("lower", "abcdefghijklmnopqrstuvwxyz"),
@@ -152,7 +195,14 @@ impl Ff1Options {
         template: &mut Vec<u8>,
         numerals: &mut Vec<u8>,
     ) -> Result<Shape, SplitProblem> {
-        let members = text.chars().filter(|character| self.alphabet.contains(*character)).count();
+        let mut members = 0usize;
+        for character in text.chars() {
+            if self.alphabet.contains(character) {
+                members += 1;
+            } else if !self.separators.allow(character) {
+                return Err(SplitProblem::NotInAlphabet);
+            }
+        }
         let holes = members.saturating_sub(self.keep_first).saturating_sub(self.keep_last);
         if holes < self.alphabet.numerals_min() {
             return Err(SplitProblem::TooShort(holes));
@@ -165,9 +215,6 @@ impl Ff1Options {
         let mut keeps_some = false;
         for character in text.chars() {
             let numeral = self.alphabet.numeral(character);
-            if numeral.is_none() && self.strict {
-                return Err(SplitProblem::NotInAlphabet);
-            }
             let index = member;
             member += usize::from(numeral.is_some());
             match numeral {
@@ -212,7 +259,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn options(alphabet: &str, keep_first: usize, keep_last: usize) -> Ff1Options {
-        Ff1Options { alphabet: Alphabet::parse(alphabet).unwrap(), keep_first, keep_last, strict: false }
+        let alphabet = Alphabet::parse(alphabet).unwrap();
+        Ff1Options { alphabet, keep_first, keep_last, separators: Separators::ANY }
     }
 
     fn split(options: &Ff1Options, text: &str) -> Result<(Vec<u8>, Vec<u8>, Shape), SplitProblem> {
@@ -244,10 +292,27 @@ mod tests {
     }
 
     #[test]
-    fn strict_alphabets_take_no_separator() {
-        let strict = Ff1Options { strict: true, ..options("digits", 0, 0) };
-        assert_eq!(split(&strict, "123-4567"), Err(SplitProblem::NotInAlphabet));
-        assert!(split(&strict, "1234567").is_ok());
+    fn characters_that_nobody_named_are_refused() {
+        let mut named = options("digits", 0, 0);
+        named.separators = Separators::named("-() +", &named.alphabet).unwrap();
+        assert!(split(&named, "+41 (44) 123-4567").is_ok());
+        for text in [
+            "John Smith 1234567",
+            "1234567x",
+            "1234567\u{a0}",  // a space, though not the one that was named
+            "123456٧",        // a digit, though not of this alphabet
+            "\u{ff11}234567", // full width
+            "1234567\u{301}", // a combining accent
+            "1234567\u{200b}",
+            "n/a",
+        ] {
+            assert_eq!(split(&named, text), Err(SplitProblem::NotInAlphabet), "{text}");
+        }
+        named.separators = Separators::NONE;
+        assert_eq!(split(&named, "123-4567"), Err(SplitProblem::NotInAlphabet));
+        assert_eq!(split(&named, "").unwrap_err(), SplitProblem::TooShort(0));
+        let (template, ..) = split(&named, "0001234567").unwrap();
+        assert_eq!(template, [HOLE; 10], "leading zeros are digits like others");
     }
 
     #[test]

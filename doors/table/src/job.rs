@@ -8,6 +8,7 @@ use std::time::Duration;
 use ciphermill_contract::Suite;
 use serde::{Deserialize, Serialize};
 
+use crate::clear::InClear;
 use crate::error::{Result, TableError};
 use crate::spec::ColumnSpec;
 
@@ -204,6 +205,8 @@ pub struct ColumnSummary {
     pub engines: Vec<&'static str>,
     /// Whether the column was left as it is: tokens cannot be turned back.
     pub left_as_tokens: bool,
+    /// What stayed in clear within values: separators and kept characters of a column that was protected with `ff1`.
+    pub in_clear: Option<InClear>,
 }
 
 impl Summary {

@@ -11,7 +11,7 @@
 //! let root = RootKey { id, name: "customers".to_owned(), version: 1 };
 //! let job = ProtectJob::new("customer.parquet", "customer.protected.parquet")
 //!     .column(ColumnSpec::parse("c_name=random")?)
-//!     .column(ColumnSpec::parse("c_phone=ff1:alphabet=digits,keep=2")?);
+//!     .column(ColumnSpec::parse("c_phone=ff1:preset=phone,keep=2")?);
 //! let summary = protect(&job, mill, &root, &NoProgress)?;
 //! println!("{} values by {:?}", summary.values, summary.engines());
 //!
@@ -24,6 +24,7 @@
 //! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], then the formats.
 #![forbid(unsafe_code)]
 
+mod clear;
 mod column;
 mod csv_io;
 mod csv_scan;
@@ -35,6 +36,7 @@ mod ff1;
 pub mod job;
 mod keys;
 pub mod manifest;
+mod options;
 mod output;
 mod parquet_io;
 mod protect;
@@ -46,10 +48,11 @@ mod text;
 mod types;
 mod unprotect;
 
+pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
 pub use csv_scan::RECORD_LEN_MAX;
 pub use error::{Place, Result, TableError};
-pub use ff1::{ALPHABET_LEN_MAX, Alphabet};
+pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
 pub use job::{
     BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Format, NoProgress, Position, Progress, ProtectJob, Summary,
     UnprotectJob,

@@ -1,18 +1,22 @@
 //! What is to be done with a column, as it is written on a command line: `NAME=METHOD[:option[=value],…]`.
 //!
-//! `name=random`, `email=deterministic:as=mail`, `id=token:len=16`, `phone=ff1:alphabet=digits,keep=2`.
+//! `name=random`, `email=deterministic:as=mail`, `id=token:len=16`, `phone=ff1:sep=-() +,keep=2`.
 //! A backslash takes the meaning from the character after it, so that names and alphabets may hold `=`, `:` and `,`.
 
 use std::fmt;
 
 use crate::error::{Result, TableError};
-use crate::ff1::Alphabet;
+use crate::ff1::{Alphabet, Separators};
+use crate::options::{Options, Origin, escape, split_once, unescape};
 
 /// Bytes that a logical column name may have; it is authenticated with each value.
 pub const LOGICAL_NAME_MAX: usize = 1024;
 
 /// Bytes of a token when nobody says otherwise: all of HMAC-SHA-256.
 pub const TOKEN_LEN_DEFAULT: u8 = 32;
+
+/// Bytes that a token has at least.
+pub const TOKEN_LEN_MIN: u8 = 16;
 
 /// How the values of a column are protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +44,8 @@ pub struct Ff1Options {
     pub keep_first: usize,
     /// Characters of the alphabet at the end that stay in clear.
     pub keep_last: usize,
-    /// Whether characters outside the alphabet are an error; otherwise they are separators and stay in place.
-    pub strict: bool,
+    /// The characters outside of the alphabet that stay in place; all others are an error.
+    pub separators: Separators,
 }
 
 /// What is to be done with one column.
@@ -86,16 +90,19 @@ impl Method {
         }
     }
 
-    /// Parses a method's name and options, as [`Method::name`] and [`Method::options`] write them.
+    /// Reads a method's name and options as a manifest holds them, those of earlier versions of this program included.
     ///
     /// # Errors
     /// `Spec` with the rule that is broken.
-    pub fn parse(name: &str, options: &str) -> Result<Method> {
-        let (method, logical) = parse_method(name, options).map_err(|problem| spec_error(options, problem))?;
-        match logical {
-            None => Ok(method),
-            Some(_) => Err(spec_error(options, "`as` does not belong here".to_owned())),
-        }
+    pub(crate) fn of_manifest(name: &str, options: &str) -> Result<Method> {
+        let parse = || {
+            let parsed = Options::parse(name, options)?;
+            match parsed.logical() {
+                None => parsed.method(name, Origin::Manifest),
+                Some(_) => Err("`as` does not belong here".to_owned()),
+            }
+        };
+        parse().map_err(|problem| spec_error(options, problem))
     }
 }
 
@@ -108,19 +115,20 @@ impl fmt::Display for Ff1Options {
         if self.keep_last != 0 {
             write!(f, ",keep-last={}", self.keep_last)?;
         }
-        if self.strict {
-            f.write_str(",sep=error")?;
+        // Written even when there are none: a manifest without it is one of the time when everything was a separator.
+        match self.separators.characters() {
+            Some(characters) => write!(f, ",sep={}", escape(&characters.iter().collect::<String>())),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
 impl ColumnSpec {
     /// Parses `NAME=METHOD[:option[=value],…]`.
     ///
-    /// Options: `as=LOGICAL` for all methods; `len=16..32` for `token`; `alphabet=`, `keep=N`, `keep-last=N` and
-    /// `sep=keep|error` for `ff1`. Alphabets are `digits`, `lower`, `upper`, `letters`, `alnum` or the characters
-    /// themselves.
+    /// Options: `as=LOGICAL` for all methods; `len=16..32` for `token`; `preset=phone|card|iban`, `alphabet=`, `sep=`,
+    /// `keep=N` and `keep-last=N` for `ff1`. Alphabets are `digits`, `lower`, `upper`, `letters`, `alnum` or the
+    /// characters themselves; `sep` lists the characters outside of the alphabet that may occur and stay as they are.
     ///
     /// # Errors
     /// `Spec` with what was given and the rule that it breaks.
@@ -152,150 +160,13 @@ fn parse_spec(text: &str) -> Result<ColumnSpec, String> {
         return Err("the column's name is empty".to_owned());
     }
     let (method, options) = split_once(rest, ':').unwrap_or((rest, ""));
-    let (method, logical) = parse_method(method, options)?;
-    let logical = logical.unwrap_or_else(|| name.clone());
+    let options = Options::parse(method, options)?;
+    let method = options.method(method, Origin::Request)?;
+    let logical = options.logical().unwrap_or(&name).to_owned();
     if logical.is_empty() || logical.len() > LOGICAL_NAME_MAX {
         return Err(format!("a logical name has 1 to {LOGICAL_NAME_MAX} bytes"));
     }
     Ok(ColumnSpec { name, logical, method })
-}
-
-/// The options of all methods, as given.
-#[derive(Default)]
-struct Options {
-    logical: Option<String>,
-    len: Option<String>,
-    alphabet: Option<String>,
-    keep_first: Option<String>,
-    keep_last: Option<String>,
-    separators: Option<String>,
-}
-
-impl Options {
-    fn parse(text: &str) -> Result<Options, String> {
-        let mut options = Options::default();
-        let mut rest = if text.is_empty() { None } else { Some(text) };
-        while let Some(current) = rest {
-            let (option, after) = match split_once(current, ',') {
-                Some((option, after)) => (option, Some(after)),
-                None => (current, None),
-            };
-            let (name, value) =
-                split_once(option, '=').ok_or_else(|| format!("the option `{option}` needs a value: {option}=…"))?;
-            let place = match name {
-                "as" => &mut options.logical,
-                "len" => &mut options.len,
-                "alphabet" => &mut options.alphabet,
-                "keep" => &mut options.keep_first,
-                "keep-last" => &mut options.keep_last,
-                "sep" => &mut options.separators,
-                _ => {
-                    return Err(format!(
-                        "unknown option `{name}`; there are as, len (token), alphabet, keep, keep-last and sep (ff1)"
-                    ));
-                }
-            };
-            if place.replace(unescape(value)?).is_some() {
-                return Err(format!("the option `{name}` is given twice"));
-            }
-            rest = after;
-        }
-        Ok(options)
-    }
-
-    /// Refuses the options that `method` does not have.
-    fn refuse_foreign(&self, method: &str) -> Result<(), String> {
-        let ff1 = method == "ff1";
-        let foreign = [
-            ("len", self.len.is_some() && method != "token"),
-            ("alphabet", self.alphabet.is_some() && !ff1),
-            ("keep", self.keep_first.is_some() && !ff1),
-            ("keep-last", self.keep_last.is_some() && !ff1),
-            ("sep", self.separators.is_some() && !ff1),
-        ];
-        match foreign.iter().find(|(_, is_foreign)| *is_foreign) {
-            Some((name, _)) => Err(format!("the method `{method}` has no option `{name}`")),
-            None => Ok(()),
-        }
-    }
-}
-
-fn parse_method(name: &str, options: &str) -> Result<(Method, Option<String>), String> {
-    if !["random", "deterministic", "token", "ff1"].contains(&name) {
-        return Err(format!("unknown method `{name}`; there are random, deterministic, token and ff1"));
-    }
-    let options = Options::parse(options)?;
-    options.refuse_foreign(name)?;
-    let method = match name {
-        "random" => Method::Random,
-        "deterministic" => Method::Deterministic,
-        "token" => Method::Token { len: parse_token_len(options.len.as_deref())? },
-        _ => Method::Ff1(Ff1Options {
-            alphabet: Alphabet::parse(options.alphabet.as_deref().unwrap_or("digits"))?,
-            keep_first: parse_count("keep", options.keep_first.as_deref())?,
-            keep_last: parse_count("keep-last", options.keep_last.as_deref())?,
-            strict: match options.separators.as_deref() {
-                None | Some("keep") => false,
-                Some("error") => true,
-                Some(other) => return Err(format!("`sep={other}`: sep is `keep` or `error`")),
-            },
-        }),
-    };
-    Ok((method, options.logical))
-}
-
-fn parse_token_len(text: Option<&str>) -> Result<u8, String> {
-    let Some(text) = text else { return Ok(TOKEN_LEN_DEFAULT) };
-    match text.parse() {
-        Ok(len) if (16..=TOKEN_LEN_DEFAULT).contains(&len) => Ok(len),
-        _ => Err(format!("`len={text}`: a token has 16 to {TOKEN_LEN_DEFAULT} bytes")),
-    }
-}
-
-fn parse_count(name: &str, text: Option<&str>) -> Result<usize, String> {
-    let Some(text) = text else { return Ok(0) };
-    match text.parse::<u16>() {
-        Ok(count) => Ok(usize::from(count)),
-        Err(_) => Err(format!("`{name}={text}`: a number of characters is meant")),
-    }
-}
-
-/// Splits at the first `separator` that no backslash precedes.
-fn split_once(text: &str, separator: char) -> Option<(&str, &str)> {
-    let mut escaped = false;
-    for (at, character) in text.char_indices() {
-        if escaped {
-            escaped = false;
-        } else if character == '\\' {
-            escaped = true;
-        } else if character == separator {
-            return Some((&text[..at], &text[at + separator.len_utf8()..]));
-        }
-    }
-    None
-}
-
-fn unescape(text: &str) -> Result<String, String> {
-    let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => plain.push(characters.next().ok_or("a backslash stands at the end")?),
-            other => plain.push(other),
-        }
-    }
-    Ok(plain)
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if matches!(character, '\\' | '=' | ':' | ',') {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -321,11 +192,12 @@ mod tests {
         assert_eq!(ColumnSpec::parse("a=token").unwrap().method, Method::Token { len: 32 });
         assert_eq!(ColumnSpec::parse("a=token:len=16").unwrap().method, Method::Token { len: 16 });
         let Method::Ff1(options) =
-            ColumnSpec::parse("p=ff1:alphabet=alnum,keep=2,keep-last=1,sep=error").unwrap().method
+            ColumnSpec::parse(r"p=ff1:alphabet=alnum,keep=2,keep-last=1,sep=-\,\=").unwrap().method
         else {
             panic!("not ff1")
         };
-        assert_eq!((options.keep_first, options.keep_last, options.strict), (2, 1, true));
+        assert_eq!((options.keep_first, options.keep_last), (2, 1));
+        assert_eq!(options.separators.characters(), Some(&['-', ',', '='][..]));
         assert_eq!(options.alphabet.radix(), 62);
     }
 
@@ -350,7 +222,10 @@ mod tests {
             ("a=ff1:alphabet=00", "twice"),
             ("a=ff1:keep=-1", "number of characters"),
             ("a=ff1:keep=1,keep=2", "given twice"),
-            ("a=ff1:sep=drop", "`keep` or `error`"),
+            ("a=ff1:sep=keep", "names the characters"),
+            ("a=ff1:sep=--", "twice"),
+            ("a=ff1:sep=-5", "in the alphabet"),
+            ("a=ff1:alphabet=upper,preset=ssn", "phone, card, iban"),
             ("a=ff1:colour=red", "unknown option `colour`"),
             ("a=ff1:keep", "needs a value"),
             ("a=random:as=", "1 to 1024"),
@@ -368,19 +243,17 @@ mod tests {
             logical in ".{1,12}",
             letters in "[a-z:=,\\\\é€]{2,9}",
             keep in 0usize..9,
-            strict in proptest::bool::ANY,
+            separators in "[-+() .,=]{0,1}[/€]{0,1}",
         ) {
             let mut letters: Vec<char> = letters.chars().collect();
             letters.sort_unstable();
             letters.dedup();
             proptest::prop_assume!(letters.len() >= 2);
             let letters: String = letters.into_iter().collect();
-            let method = Method::Ff1(Ff1Options {
-                alphabet: Alphabet::parse(&letters).unwrap(),
-                keep_first: keep,
-                keep_last: keep / 2,
-                strict,
-            });
+            let alphabet = Alphabet::parse(&letters).unwrap();
+            let Ok(separators) = Separators::named(&separators, &alphabet) else { return Ok(()) };
+            let method = Method::Ff1(Ff1Options { alphabet, keep_first: keep, keep_last: keep / 2, separators });
+            proptest::prop_assert_eq!(&Method::of_manifest("ff1", &method.options()).unwrap(), &method);
             let spec = ColumnSpec { name, logical, method };
             proptest::prop_assert_eq!(ColumnSpec::parse(&spec.to_string()).unwrap(), spec);
         }

@@ -48,6 +48,7 @@ impl Target<'_> {
             in_mill: counts.in_mill,
             engines: counts.engines.clone(),
             left_as_tokens: false,
+            in_clear: self.worker.in_clear(),
         }
     }
 }

@@ -129,7 +129,7 @@ impl<'m> Restorer<'_, 'm> {
         }
         for ((place, column), name) in self.manifest.columns.iter().enumerate().zip(renamed) {
             let index = find_column(&file, &names, name)?;
-            let method = Method::parse(&column.method, &column.options)
+            let method = Method::of_manifest(&column.method, &column.options)
                 .map_err(|error| self.damaged(format!("column `{}`: {error}", column.name)))?;
             if method.is_reversible() {
                 plan.places.push(place);
@@ -289,5 +289,6 @@ fn token_summary(column: &ManifestColumn, method: &Method, name: &str) -> Column
         in_mill: std::time::Duration::ZERO,
         engines: Vec::new(),
         left_as_tokens: true,
+        in_clear: None,
     }
 }

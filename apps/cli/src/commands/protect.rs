@@ -1,12 +1,13 @@
 //! `ciphermill protect` and `ciphermill unprotect`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use ciphermill::Mill;
 use ciphermill_keys::keystore::Keystore;
 use ciphermill_table::{
-    ColumnSpec, Format, Manifest, Position, ProtectJob, RootKey, Summary, UnprotectJob, manifest_path,
+    ColumnSpec, Format, InClear, Manifest, Position, ProtectJob, RootKey, Summary, UnprotectJob, manifest_path,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -127,6 +128,16 @@ struct ColumnJson {
     seconds_in_mill: f64,
     values_per_s: f64,
     left_as_tokens: bool,
+    in_clear: Option<InClearJson>,
+}
+
+/// What `ff1` left in clear within a column's values.
+#[derive(Serialize)]
+struct InClearJson {
+    keep_first: usize,
+    keep_last: usize,
+    kept: u64,
+    separators: BTreeMap<char, u64>,
 }
 
 fn report(command: &'static str, summary: &Summary, root: &RootKey, args: &TableArgs) -> anyhow::Result<ExitCode> {
@@ -152,6 +163,12 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         seconds_in_mill: column.in_mill.as_secs_f64(),
         values_per_s: column.processed as f64 / column.in_mill.as_secs_f64().max(1e-9),
         left_as_tokens: column.left_as_tokens,
+        in_clear: column.in_clear.as_ref().map(|in_clear| InClearJson {
+            keep_first: in_clear.keep_first,
+            keep_last: in_clear.keep_last,
+            kept: in_clear.kept,
+            separators: in_clear.separators.iter().copied().collect(),
+        }),
     });
     SummaryJson {
         command,
@@ -188,6 +205,11 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
         ]);
     }
     say(table)?;
+    for column in &summary.columns {
+        if let Some(text) = column.in_clear.as_ref().and_then(in_clear) {
+            say(format!("{}: in clear: {text}", column.name))?;
+        }
+    }
     say(format!(
         "{command}: {} rows in {:.2} s, {:.2} s of it in the mill ({} values/s); key {} version {}",
         summary.rows,
@@ -197,4 +219,18 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
         root.name,
         root.version
     ))
+}
+
+/// What stayed in clear within a column's values, in words.
+fn in_clear(in_clear: &InClear) -> Option<String> {
+    let ends = match (in_clear.keep_first, in_clear.keep_last) {
+        (0, 0) => None,
+        (first, 0) => Some(format!("the first {first}")),
+        (0, last) => Some(format!("the last {last}")),
+        (first, last) => Some(format!("the first {first} and the last {last}")),
+    };
+    let kept = ends.map(|ends| format!("{ends} characters of each value ({} characters)", in_clear.kept));
+    let separators = in_clear.separators.iter().map(|(character, count)| format!("`{character}` ({count} times)"));
+    let parts: Vec<String> = kept.into_iter().chain(separators).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

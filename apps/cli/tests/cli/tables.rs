@@ -16,7 +16,7 @@ const COLUMNS: [&str; 8] = [
     "--column",
     "name=deterministic:as=customer.name",
     "--column",
-    "phone=ff1",
+    "phone=ff1:sep=-",
     "--column",
     "balance=random",
     "--column",
@@ -40,6 +40,9 @@ fn a_table_is_protected_and_restored() {
     let summary = json(&place.ok(protect("in.csv", "safe.csv", &["--json"])));
     assert_eq!((summary["rows"].as_u64(), summary["nulls"].as_u64()), (Some(3), Some(1)));
     assert_eq!(summary["columns"][1]["suite"], "ff1-aes-256");
+    let in_clear = &summary["columns"][1]["in_clear"];
+    assert_eq!((in_clear["kept"].as_u64(), in_clear["separators"]["-"].as_u64()), (Some(0), Some(9)), "{in_clear}");
+    assert!(summary["columns"][0]["in_clear"].is_null());
     let safe = std::fs::read_to_string(place.path("safe.csv")).expect("a file");
     assert!(!safe.contains("Ada") && !safe.contains("989") && !safe.contains("711.56"), "{safe}");
     let phone = safe.lines().nth(1).and_then(|line| line.split(',').nth(2)).expect("a phone");
@@ -52,6 +55,17 @@ fn a_table_is_protected_and_restored() {
         text.lines().map(|line| line.rsplit_once(',').expect("columns").0.to_owned()).collect()
     };
     assert_eq!(without_token(&back), without_token(TABLE));
+}
+
+#[test]
+fn what_stays_in_clear_is_said() {
+    let place = with_table();
+    let column = "phone=ff1:preset=phone,keep=2,keep-last=1";
+    let said = place.ok(["protect", "in.csv", "safe.csv", "--column", column]);
+    let words = "phone: in clear: the first 2 and the last 1 characters of each value (9 characters), `-` (9 times)";
+    assert!(said.contains(words), "{said}");
+    let ran = place.fails(1, &["row 1", "name", "neither"], ["protect", "in.csv", "o.csv", "--column", "name=ff1"]);
+    assert!(!ran.err.contains("Ada"), "{}", ran.err);
 }
 
 #[test]

@@ -17,7 +17,7 @@ id,name,mail,phone,note\r
 ";
 
 const ALL: [&str; 4] =
-    ["name=random", "mail=deterministic", "id=token:as=person", "phone=ff1:alphabet=digits,keep=2,keep-last=1"];
+    ["name=random", "mail=deterministic", "id=token:as=person", "phone=ff1:sep=-,keep=2,keep-last=1"];
 
 /// Fields of a text without quoted delimiters.
 fn cells(text: &str) -> Vec<Vec<&str>> {
@@ -28,7 +28,7 @@ fn cells(text: &str) -> Vec<Vec<&str>> {
 fn a_round_trip_gives_back_every_byte() {
     let bench = Bench::new();
     bench.write("in.csv", PEOPLE);
-    let columns = ["name=random", "mail=deterministic", "phone=ff1:alphabet=digits,keep=2", "note=random"];
+    let columns = ["name=random", "mail=deterministic", "phone=ff1:preset=phone,keep=2", "note=random"];
     let summary = bench.protect("in.csv", "out.csv", &columns).unwrap();
     assert_eq!((summary.rows, summary.values, summary.nulls), (5, 4 + 4 + 4 + 4, 1 + 1 + 1 + 1));
     let protected = bench.text("out.csv");
@@ -104,7 +104,7 @@ fn each_method_does_what_it_says() {
 fn separators_and_kept_parts_are_bound() {
     let bench = Bench::new();
     bench.write("in.csv", "a\n25-123456\n26-123456\n25-12345-6\n");
-    bench.protect("in.csv", "out.csv", &["a=ff1:keep=2"]).unwrap();
+    bench.protect("in.csv", "out.csv", &["a=ff1:sep=-,keep=2"]).unwrap();
     let protected = bench.text("out.csv");
     let digits: Vec<String> =
         protected.lines().skip(1).map(|line| line.chars().filter(char::is_ascii_digit).skip(2).collect()).collect();

@@ -264,13 +264,13 @@ fn too_small_a_domain_is_an_error_and_never_passes() {
     let bench = Bench::new();
     bench.write("in.csv", "phone,x\n123-4567,1\n,2\n12-345,3\n");
     let before = bench.names();
-    let words = bench.error(bench.protect("in.csv", "out.csv", &["phone=ff1"]), &before);
+    let words = bench.error(bench.protect("in.csv", "out.csv", &["phone=ff1:sep=-"]), &before);
     assert!(words.contains("row 3, column `phone`") && words.contains("too short"), "{words}");
     assert!(!words.contains("12-345"), "values are not shown: {words}");
-    let words = bench.error(bench.protect("in.csv", "out.csv", &["phone=ff1:keep=2"]), &before);
+    let words = bench.error(bench.protect("in.csv", "out.csv", &["phone=ff1:sep=-,keep=2"]), &before);
     assert!(words.contains("row 1, column `phone`: too short for ff1: 5 characters"), "{words}");
-    let words = bench.error(bench.protect("in.csv", "out.csv", &["phone=ff1:sep=error"]), &before);
-    assert!(words.contains("row 1, column `phone`: a character is not in the alphabet"), "{words}");
+    let words = bench.error(bench.protect("in.csv", "out.csv", &["phone=ff1"]), &before);
+    assert!(words.contains("row 1, column `phone`: a character is neither in ff1's alphabet"), "{words}");
     let words = bench.error(bench.protect("in.csv", "out.csv", &[r"phone=ff1:alphabet=0123456789\,"]), &before);
     assert!(words.contains("cannot hold ','"), "{words}");
     bench.write("bad.csv", b"a\n1234567\n\xff\xfe1234567\n");

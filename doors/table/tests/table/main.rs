@@ -18,6 +18,7 @@ use parquet::file::properties::WriterProperties;
 
 mod columns;
 mod csv;
+mod ff1;
 mod hostile;
 mod parquets;
 mod plans;

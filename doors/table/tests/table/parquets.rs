@@ -108,7 +108,7 @@ fn ff1_keeps_text_types() {
             (format!("{at}.parquet"), format!("{at}.out.parquet"), format!("{at}.back.parquet"));
         let plain = batch(vec![("t", arrow_cast::cast(&texts, data_type).unwrap())]);
         write_parquet(&bench.path(&input), from_ref(&plain), None);
-        bench.protect(&input, &output, &["t=ff1"]).unwrap();
+        bench.protect(&input, &output, &["t=ff1:sep=-"]).unwrap();
         let protected = read_parquet(&bench.path(&output));
         assert_eq!(protected.schema(), plain.schema(), "{data_type}");
         let values = arrow_cast::cast(protected.column(0), &DataType::Utf8).unwrap();

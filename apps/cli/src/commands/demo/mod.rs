@@ -23,7 +23,7 @@ use crate::{interrupt, metrics_socket, mills};
 use peers::Comparison;
 
 /// What is done with which column of the customer table.
-const COLUMNS: [&str; 4] = ["c_name=deterministic", "c_address=random", "c_phone=ff1", "c_acctbal=random"];
+const COLUMNS: [&str; 4] = ["c_name=deterministic", "c_address=random", "c_phone=ff1:sep=-", "c_acctbal=random"];
 
 /// The largest scale that TPC-H defines (specification 3, section 4.1.3).
 const SCALE_MAX: f64 = 100_000.0;
