@@ -77,7 +77,8 @@ pub enum KeyProblem {
     Encoding,
     /// The parameters (curve, modulus size) are not those of the suite.
     Parameters,
-    /// The two halves of an XTS key are equal (FIPS 140-3 IG C.I), or a value is weak in a way that the suite forbids.
+    /// Equal halves of an XTS key, a point of small order or another value that the suite forbids; which ones, says
+    /// [`crate::suite::acceptance`].
     Weak,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Mode, StreamCipher};
-use ciphermill_contract::{Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
+use ciphermill_contract::{Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 use zeroize::Zeroizing;
 
 use crate::CAPABILITIES;
@@ -39,14 +39,9 @@ fn halves(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves> {
     if !both.into_iter().any(|direction| capability::find(CAPABILITIES, suite, direction).is_some()) {
         return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
     }
+    suite.check_key(key)?;
     if public::takes(suite) {
         return public::prepare(key, suite).map_err(|problem| Error::key(suite, problem));
-    }
-    if !suite.needs_key() || key.form != KeyForm::Secret {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(Error::key(suite, KeyProblem::Length));
     }
     let form = match suite {
         Suite::Cipher(BlockCipher::Aes(_), Mode::Xts) => crate::aes::prepare_xts(key.bytes),

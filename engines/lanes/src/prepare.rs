@@ -2,9 +2,7 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
-use ciphermill_contract::{
-    Capability, Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability,
-};
+use ciphermill_contract::{Capability, Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 
 use crate::engine::NAME;
 use crate::select::Kernels;
@@ -78,13 +76,7 @@ fn check(capabilities: &[Capability], key: &KeyMaterial<'_>, suite: Suite) -> Re
     if !both.into_iter().any(|direction| capability::find(capabilities, suite, direction).is_some()) {
         return Err(unavailable());
     }
-    if !suite.needs_key() || key.form != KeyForm::Secret {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(Error::key(suite, KeyProblem::Length));
-    }
-    Ok(())
+    suite.check_key(key)
 }
 
 fn unavailable() -> Error {

@@ -1,14 +1,13 @@
 //! Block ciphers in modes without authentication: AES in ECB, CBC, CTR and XTS, DES and triple DES in ECB and CBC.
 
 use aws_lc_sys as sys;
-use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{AesSize, BlockCipher, Mode};
-use ciphermill_contract::{CheckedBatch, Direction, Error, OpBuffers, OpStatus, PreparedKey, Result, Suite};
+use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
 use crate::aes::{self, AesKey};
 use crate::des::{self, DesKey, DesModes, TripleDesKey};
 use crate::engine::{Prepared, state};
-use crate::ffi::{Wiped, equal, fault, op_fault};
+use crate::ffi::{Wiped, fault, op_fault};
 use crate::scratch::{CipherScratch, ScheduleId};
 
 /// From how many bytes on ECB goes through the EVP interface, which keeps several blocks in flight but has to expand
@@ -50,12 +49,6 @@ impl RawKey {
 /// Prepares a key of a length that the cipher takes.
 pub(crate) fn prepare(key: &[u8], cipher: BlockCipher, mode: Mode) -> Result<PreparedKey> {
     let suite = Suite::Cipher(cipher, mode);
-    if mode == Mode::Xts {
-        let (data, tweak) = key.split_at(key.len() / 2);
-        if equal(data, tweak) {
-            return Err(Error::key(suite, KeyProblem::Weak));
-        }
-    }
     let prepared = match (cipher, mode) {
         (BlockCipher::Aes(_), Mode::Ecb) => ecb_key(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Aes(_), Mode::Cbc) => cbc_key(key).map(|state| Prepared::key(suite, state)),

@@ -95,6 +95,7 @@ foreign! {
     sys::EVP_PKEY_CTX => sys::EVP_PKEY_CTX_free;
     sys::DH => sys::DH_free, Movable, Shared;
     sys::BIGNUM => sys::BN_clear_free;
+    sys::BN_CTX => sys::BN_CTX_free;
     sys::EC_POINT => sys::EC_POINT_free;
     sys::ECDSA_SIG => sys::ECDSA_SIG_free;
 }

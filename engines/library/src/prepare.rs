@@ -1,7 +1,7 @@
 //! Keys on their way in: what every suite asks of a key's bytes. The states that come of them are each family's own.
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::{Direction, Error, KeyForm, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
+use ciphermill_contract::{Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 
 use crate::engine::NAME;
 use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream};
@@ -18,19 +18,8 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
     if !claimed {
         return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
     }
-    if !suite.needs_key() {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
-    if suite.key_len().contains(key.bytes.len()) {
-        if suite.is_public_key() {
-            return public::prepare(key, suite);
-        }
-        if key.form == KeyForm::Secret {
-            return symmetric(key.bytes, suite);
-        }
-    }
-    let form_is_right = (key.form == KeyForm::Secret) != suite.is_public_key();
-    Err(Error::key(suite, if form_is_right { KeyProblem::Length } else { KeyProblem::Form }))
+    suite.check_key(key)?;
+    if suite.is_public_key() { public::prepare(key, suite) } else { symmetric(key.bytes, suite) }
 }
 
 /// Prepares a secret whose length the suite takes.

@@ -202,6 +202,10 @@ fn keys_that_do_not_suit_are_refused() {
         );
         if is_der {
             for (form, der) in [(KeyForm::Private, &pair.private), (KeyForm::Public, &pair.public)] {
+                if form == KeyForm::Public && matches!(suite, Suite::Agree(_)) {
+                    refuses(suite, form, der, KeyProblem::Form);
+                    continue;
+                }
                 for len in [1, 10, der.len() / 2, der.len() - 1] {
                     refuses(suite, form, &der[..len], KeyProblem::Encoding);
                 }
@@ -230,7 +234,7 @@ fn keys_of_other_parameters_are_refused() {
     refuses(p384, KeyForm::Private, &rsa.private, KeyProblem::Parameters);
     for suite in lists::DH {
         let Suite::Agree(Agreement::Dh(group)) = suite else { unreachable!() };
-        refuses(suite, KeyForm::Private, &[0; 32], KeyProblem::Parameters);
+        refuses(suite, KeyForm::Private, &[0; 32], KeyProblem::Weak);
         refuses(suite, KeyForm::Private, &vec![0xff; group.len()], KeyProblem::Parameters);
         refuses(suite, KeyForm::Private, &vec![1; group.len() + 1], KeyProblem::Length);
     }

@@ -2,8 +2,7 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode};
-use ciphermill_contract::{Error, KeyForm, KeyMaterial, PreparedKey, Result, Suite};
-use subtle::ConstantTimeEq;
+use ciphermill_contract::{Error, KeyMaterial, PreparedKey, Result, Suite};
 
 use crate::aead::AeadKey;
 use crate::block::{self, BlockKey, XtsKey};
@@ -16,19 +15,12 @@ use crate::stream::StreamKey;
 /// Prepares a key for a suite.
 ///
 /// # Errors
-/// `Refused` with `KeyUnsuitable`: the form is not a secret, the suite takes no key, the length is none that it takes,
-/// or the two halves of an XTS key are equal; for public-key suites see [`public::prepare`].
+/// As [`Suite::check_key`]; for public-key suites see [`public::prepare`].
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
     if suite.is_public_key() {
         return public::prepare(key, suite);
     }
-    let unsuitable = |problem| Error::key(suite, problem);
-    if key.form != KeyForm::Secret || !suite.needs_key() {
-        return Err(unsuitable(KeyProblem::Form));
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(unsuitable(KeyProblem::Length));
-    }
+    suite.check_key(key)?;
     let prepared = match suite {
         Suite::Cipher(cipher, Mode::Xts) => xts(cipher, key.bytes).map(PreparedKey::new),
         Suite::Cipher(cipher, _) => BlockKey::new(cipher, key.bytes).map(PreparedKey::new),
@@ -39,15 +31,12 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Fpe(ff1) => FpeKey::new(ff1, key.bytes).map(PreparedKey::new),
         _ => Err(KeyProblem::Form),
     };
-    prepared.map_err(unsuitable)
+    prepared.map_err(|problem| Error::key(suite, problem))
 }
 
 /// An XTS key's two halves; the first is for the data, the second for the tweak (IEEE 1619, 5.1).
 fn xts(cipher: BlockCipher, bytes: &[u8]) -> Result<XtsKey, KeyProblem> {
     let BlockCipher::Aes(size) = cipher else { return Err(KeyProblem::Parameters) };
     let (data, tweak) = bytes.split_at_checked(size.key_len()).ok_or(KeyProblem::Length)?;
-    if bool::from(data.ct_eq(tweak)) {
-        return Err(KeyProblem::Weak);
-    }
     Ok(XtsKey { data: block::aes(size, data)?, tweak: block::aes(size, tweak)? })
 }

@@ -1,6 +1,8 @@
 //! Suites: what is done to an operation. Every suite of the project is named here, with its parameters, although some
-//! have no engine yet. Lengths and rules are in [`rules`], spelling in [`names`], enumerations in [`lists`].
+//! have no engine yet. Lengths are in [`rules`], which keys and signatures are accepted in [`acceptance`], spelling in
+//! [`names`], enumerations in [`lists`].
 
+pub mod acceptance;
 pub mod lists;
 pub mod names;
 pub mod rules;
@@ -230,7 +232,7 @@ pub enum Signature {
     Rsa(RsaSize, SignPadding, Digest),
     /// ECDSA (FIPS 186-5) with the digest of the curve's strength; the signature is `r ‖ s`, each as long as the order.
     Ecdsa(Curve),
-    /// Ed25519 (RFC 8032).
+    /// Ed25519 (RFC 8032), verified strictly ([`acceptance::ed25519`]).
     Ed25519,
     /// ML-DSA (FIPS 204), empty context, hedged.
     MlDsa(MlDsaSet),

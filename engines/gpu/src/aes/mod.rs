@@ -3,7 +3,6 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::AesSize;
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::prepare::{Form, words};
@@ -51,15 +50,12 @@ fn divided_by_x(number: u128) -> u128 {
     (number << 1) ^ (INVERSE & 0u128.wrapping_sub(number >> 127))
 }
 
-/// Both keys of XTS, the data's first (IEEE 1619, 5.1). Halves that are equal make no key.
+/// Both keys of XTS, the data's first (IEEE 1619, 5.1).
 ///
 /// # Errors
-/// `Weak` for equal halves; else as [`prepare`].
+/// As [`prepare`].
 pub(crate) fn prepare_xts(key: &[u8]) -> Result<Form, KeyProblem> {
     let (data, tweak) = key.split_at(key.len() / 2);
-    if bool::from(data.ct_eq(tweak)) {
-        return Err(KeyProblem::Weak);
-    }
     let rounds = rounds_of(data)?;
     let mut form = Form::new(Vec::with_capacity(2 * 32 * (rounds + 1)));
     for half in [data, tweak] {

@@ -12,7 +12,7 @@ use std::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Agreement, Curve, Signature};
-use ciphermill_contract::{CheckedBatch, Direction, KeyForm, KeyMaterial, OpStatus, Suite};
+use ciphermill_contract::{CheckedBatch, Direction, KeyMaterial, OpStatus, Suite};
 
 use crate::keys::Halves;
 use crate::pipeline::Queue;
@@ -106,15 +106,8 @@ pub(crate) fn takes(suite: Suite) -> bool {
     matches!(suite, Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_))
 }
 
-/// Checks a key and works out its halves.
+/// Checks a key that [`Suite::check_key`] takes and works out its halves.
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves, KeyProblem> {
-    let private_only = matches!(suite, Suite::Agree(_));
-    if key.form == KeyForm::Secret || (private_only && key.form != KeyForm::Private) {
-        return Err(KeyProblem::Form);
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(KeyProblem::Length);
-    }
     match suite {
         Suite::Sign(Signature::MlDsa(set)) => lattice::prepare_ml_dsa(key, set),
         Suite::Kem(kem) => lattice::prepare_ml_kem(key, kem),

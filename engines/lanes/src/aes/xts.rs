@@ -12,7 +12,6 @@ use core::marker::PhantomData;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, lists};
 use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
@@ -37,9 +36,6 @@ const REDUCTION: u64 = 0x87;
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
     let (data, tweak) = key.split_at(key.len() / 2);
-    if bool::from(data.ct_eq(tweak)) {
-        return Err(KeyProblem::Weak);
-    }
     let key = XtsKey { data: AesKey::new(kernel, data)?, tweak: Schedule::new(kernel, tweak)? };
     Ok(PreparedKey::for_suite(suite, key))
 }

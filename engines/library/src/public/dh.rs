@@ -3,9 +3,7 @@
 use aws_lc_sys as sys;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::DhGroup;
-use ciphermill_contract::{
-    CheckedBatch, Error, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite,
-};
+use ciphermill_contract::{CheckedBatch, Error, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite};
 
 use super::ec::number;
 use crate::engine::{Prepared, state};
@@ -16,12 +14,6 @@ struct DhKey(Owned<sys::DH>);
 
 /// Prepares a big-endian exponent from one to the group's order less one (NIST SP 800-56A, 5.6.1.1).
 pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> Result<PreparedKey> {
-    if key.form != KeyForm::Private {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
-    if key.bytes.len() > group.len() {
-        return Err(Error::key(suite, KeyProblem::Length));
-    }
     let nid = match group {
         DhGroup::Ffdhe2048 => sys::NID_ffdhe2048,
         DhGroup::Ffdhe3072 => sys::NID_ffdhe3072,
@@ -31,10 +23,7 @@ pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> Re
     let dh = unsafe { Owned::new(sys::DH_new_by_nid(nid)) }.ok_or_else(fault)?;
     let exponent = number(key.bytes).ok_or_else(fault)?;
     // SAFETY: exponent and group are whole, and the group has an order.
-    let in_range = unsafe {
-        sys::BN_is_zero(exponent.as_ptr()) == 0 && sys::BN_cmp(exponent.as_ptr(), sys::DH_get0_q(dh.as_ptr())) < 0
-    };
-    if !in_range {
+    if unsafe { sys::BN_cmp(exponent.as_ptr(), sys::DH_get0_q(dh.as_ptr())) } >= 0 {
         return Err(Error::key(suite, KeyProblem::Parameters));
     }
     // SAFETY: the function takes the exponent over and always succeeds; a null public value leaves that unset.

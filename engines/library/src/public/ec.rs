@@ -25,12 +25,9 @@ impl EcKey {
     }
 }
 
-/// Prepares a key on `curve`; agreement needs a private one.
+/// Prepares a key on `curve`.
 pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, curve: Curve) -> Result<PreparedKey> {
     let ec = EcKey(KeyPair::parse(key, suite, sys::EVP_PKEY_EC)?);
-    if matches!(suite, Suite::Agree(_)) && !ec.0.is_private {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
     let pointer = ec.as_ptr();
     if pointer.is_null() {
         return Err(fault());

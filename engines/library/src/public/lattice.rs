@@ -11,12 +11,6 @@ use super::{KeyPair, NO_PRIVATE_KEY};
 use crate::engine::{Prepared, state};
 use crate::ffi::{Owned, Wiped, done_if, fault, op_fault, take_error};
 
-/// Bytes of ML-KEM's seed `d ‖ z`.
-const KEM_SEED: usize = 64;
-
-/// Bytes of ML-DSA's seed.
-const DSA_SEED: usize = 32;
-
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
@@ -32,9 +26,6 @@ struct DsaKey(KeyPair);
 /// Prepares a seed or an encapsulation key.
 pub(super) fn prepare_ml_kem(key: &KeyMaterial<'_>, suite: Suite, kem: Kem) -> Result<PreparedKey> {
     let is_private = key.form == KeyForm::Private;
-    if key.bytes.len() != if is_private { KEM_SEED } else { kem.public_len() } {
-        return Err(Error::key(suite, KeyProblem::Length));
-    }
     let nid = match kem {
         Kem::MlKem512 => sys::NID_MLKEM512,
         Kem::MlKem768 => sys::NID_MLKEM768,
@@ -129,9 +120,6 @@ fn decapsulate(key: &KemKey, ciphertext: &[u8], secret: &mut [u8; SECRET]) -> Op
 /// Prepares a seed or a public key.
 pub(super) fn prepare_ml_dsa(key: &KeyMaterial<'_>, suite: Suite, set: MlDsaSet) -> Result<PreparedKey> {
     let is_private = key.form == KeyForm::Private;
-    if key.bytes.len() != if is_private { DSA_SEED } else { set.public_len() } {
-        return Err(Error::key(suite, KeyProblem::Length));
-    }
     let nid = match set {
         MlDsaSet::MlDsa44 => sys::NID_MLDSA44,
         MlDsaSet::MlDsa65 => sys::NID_MLDSA65,

@@ -22,11 +22,8 @@ struct KeyPair {
     is_private: bool,
 }
 
-/// Prepares a private or public key.
+/// Prepares a private or public key that [`Suite::check_key`] takes.
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
-    if key.form == KeyForm::Secret {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
     match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, suite, size),
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),

@@ -1,10 +1,9 @@
 //! X25519 (RFC 7748) and Ed25519 (RFC 8032).
 //!
-//! Verification is the strict one: the key must be encoded canonically (RFC 8032, 5.1.3) and be of large order, `S` be
-//! below the group's order, `R` be canonical and of large order, and `[S]B = R + [k]A` hold without the cofactor
-//! (5.1.7 allows either equation). Whoever signs as RFC 8032 says passes it.
+//! Verification is the contract's strict one ([`ed25519`]).
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::acceptance::ed25519;
 use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -17,7 +16,7 @@ type EdwardsKey = Pair<SigningKey, VerifyingKey>;
 /// Prepares a seed or public key for Ed25519.
 ///
 /// # Errors
-/// `Length`; `Encoding` when a public key is no canonically encoded point; `Weak` when it has a small order.
+/// `Length`; `Encoding` when a public key is no point. The contract has looked at encoding and order.
 pub(super) fn prepare_ed25519(key: &KeyMaterial<'_>) -> Result<PreparedKey, KeyProblem> {
     let bytes = Zeroizing::new(<[u8; 32]>::try_from(key.bytes).map_err(|_| KeyProblem::Length)?);
     let pair: EdwardsKey = match key.form {
@@ -25,7 +24,10 @@ pub(super) fn prepare_ed25519(key: &KeyMaterial<'_>) -> Result<PreparedKey, KeyP
             let private = SigningKey::from_bytes(&bytes);
             Pair { public: private.verifying_key(), private: Some(private) }
         }
-        _ => Pair { public: edwards_point(&bytes)?, private: None },
+        _ => {
+            let public = VerifyingKey::from_bytes(&bytes).map_err(|_| KeyProblem::Encoding)?;
+            Pair { public, private: None }
+        }
     };
     Ok(PreparedKey::new(pair))
 }
@@ -48,7 +50,11 @@ pub(super) fn sign(direction: Direction, buffers: &mut OpBuffers<'_>) -> Outcome
             put_tag(buffers, &signature.to_bytes())
         }
         Direction::Decrypt => {
-            let signature = Signature::from_slice(buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
+            let signature = <&[u8; 64]>::try_from(&*buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
+            if !ed25519::is_strict(signature) {
+                return Err(OpStatus::AuthFailed);
+            }
+            let signature = Signature::from_bytes(signature);
             pair.public.verify_strict(buffers.input, &signature).map_err(|_| OpStatus::AuthFailed)
         }
     }
@@ -64,12 +70,4 @@ pub(super) fn agree(buffers: &mut OpBuffers<'_>) -> Outcome {
         return Err(BAD_PUBLIC_VALUE);
     }
     put_output(buffers, shared.as_bytes())
-}
-
-fn edwards_point(bytes: &[u8; 32]) -> Result<VerifyingKey, KeyProblem> {
-    let public = VerifyingKey::from_bytes(bytes).map_err(|_| KeyProblem::Encoding)?;
-    if public.to_edwards().compress().as_bytes() != bytes {
-        return Err(KeyProblem::Encoding);
-    }
-    if public.is_weak() { Err(KeyProblem::Weak) } else { Ok(public) }
 }

@@ -20,16 +20,9 @@ struct DhKey {
 /// Prepares a private exponent.
 ///
 /// # Errors
-/// `Length` when it is longer than the prime; `Weak` when it is zero; `Parameters` when it is not below the order
-/// `(p - 1) / 2`.
+/// `Parameters` when it is not below the order `(p - 1) / 2`. The contract has refused zero.
 pub(super) fn prepare(key: &KeyMaterial<'_>, group: DhGroup) -> Result<PreparedKey, KeyProblem> {
-    if key.bytes.len() > group.len() {
-        return Err(KeyProblem::Length);
-    }
     let exponent = Zeroizing::new(number(key.bytes).ok_or(KeyProblem::Length)?);
-    if bool::from(exponent.is_zero()) {
-        return Err(KeyProblem::Weak);
-    }
     let prime = number(prime(group)).ok_or(KeyProblem::Parameters)?;
     if *exponent >= prime.wrapping_shr(1) {
         return Err(KeyProblem::Parameters);

@@ -20,7 +20,7 @@ use std::any::Any;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Agreement, Signature};
 use ciphermill_contract::{
-    Direction, Error, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Refusal, Result, Suite,
+    Direction, Error, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Refusal, Result, Suite,
 };
 
 use crate::engine::NAME;
@@ -49,20 +49,13 @@ impl<S, V> Pair<S, V> {
 /// Prepares a key for a public-key suite.
 ///
 /// # Errors
-/// `Refused` with `KeyUnsuitable`: the form serves no direction of the suite, or the bytes have the wrong length, do
-/// not parse, or belong to other parameters; with `EngineUnavailable` for suites that the engine does not run.
+/// As [`Suite::check_key`]; `Refused` with `KeyUnsuitable` when the bytes do not parse or belong to other parameters, with `EngineUnavailable` for
+/// suites that the engine does not run.
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
     if !CAPABILITIES.iter().any(|group| group.suites.contains(&suite)) {
         return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
     }
-    let unsuitable = |problem| Error::key(suite, problem);
-    let private_only = matches!(suite, Suite::Agree(_));
-    if key.form == KeyForm::Secret || (private_only && key.form != KeyForm::Private) {
-        return Err(unsuitable(KeyProblem::Form));
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(unsuitable(KeyProblem::Length));
-    }
+    suite.check_key(key)?;
     let prepared = match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, size),
         Suite::Sign(Signature::Ecdsa(curve)) => ec::prepare_ecdsa(key, curve),
@@ -75,7 +68,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Kem(kem) => ml_kem::prepare(key, kem),
         _ => Err(KeyProblem::Form),
     };
-    prepared.map_err(unsuitable)
+    prepared.map_err(|problem| Error::key(suite, problem))
 }
 
 /// Runs one operation of a public-key suite.

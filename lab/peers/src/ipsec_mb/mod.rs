@@ -17,8 +17,8 @@ use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::suite::{Aead, BlockCipher, Chain, ChainOrder, Digest, Mac, Mode};
 use ciphermill_contract::{
-    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm, KeyMaterial, Op,
-    OpStatus, PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, Op, OpStatus,
+    PreparedKey, QueueHint, Result, Suite,
 };
 use zeroize::{Zeroize, Zeroizing};
 
@@ -106,12 +106,7 @@ impl Engine for IpsecMb {
         let Some(program) = program(suite, Direction::Encrypt).filter(|_| claimed && suite.needs_key()) else {
             return Err(Error::key(suite, KeyProblem::Parameters));
         };
-        if key.form != KeyForm::Secret {
-            return Err(Error::key(suite, KeyProblem::Form));
-        }
-        if !suite.key_len().contains(key.bytes.len()) {
-            return Err(Error::key(suite, KeyProblem::Length));
-        }
+        suite.check_key(key)?;
         let (cipher_key, mac_key) = split_key(key.bytes, suite);
         let cipher_key = cipher_key_parts(cipher_key);
         let mac_key = match digest_of(suite) {

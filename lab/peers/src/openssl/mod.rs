@@ -12,10 +12,10 @@ use std::sync::Arc;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
-use ciphermill_contract::suite::{BlockCipher, Mode};
+use ciphermill_contract::suite::BlockCipher;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm, KeyMaterial,
-    OpStatus, PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, OpStatus,
+    PreparedKey, QueueHint, Result, Suite,
 };
 use zeroize::Zeroizing;
 
@@ -123,21 +123,12 @@ impl Engine for OpenSsl {
 
 /// Checks a key's form and length and gives it the length that OpenSSL wants.
 fn key_bytes(key: &KeyMaterial<'_>, suite: Suite) -> Result<Zeroizing<Vec<u8>>> {
-    if key.form != KeyForm::Secret {
-        return Err(Error::key(suite, KeyProblem::Form));
-    }
-    if !suite.key_len().contains(key.bytes.len()) {
-        return Err(Error::key(suite, KeyProblem::Length));
-    }
+    suite.check_key(key)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(key.bytes.len() + 8));
     bytes.extend_from_slice(key.bytes);
-    match suite {
-        // Two-key triple DES (NIST SP 800-67): the first key is also the third.
-        Suite::Cipher(BlockCipher::TripleDes, _) if key.bytes.len() == 16 => bytes.extend_from_slice(&key.bytes[..8]),
-        Suite::Cipher(_, Mode::Xts) if key.bytes[..key.bytes.len() / 2] == key.bytes[key.bytes.len() / 2..] => {
-            return Err(Error::key(suite, KeyProblem::Weak));
-        }
-        _ => {}
+    // Two-key triple DES (NIST SP 800-67): the first key is also the third.
+    if matches!(suite, Suite::Cipher(BlockCipher::TripleDes, _)) && key.bytes.len() == 16 {
+        bytes.extend_from_slice(&key.bytes[..8]);
     }
     Ok(bytes)
 }
