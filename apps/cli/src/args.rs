@@ -14,27 +14,39 @@ pub(crate) use lab::{
 };
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 
+/// The heading of the options that every command has, so that they do not stand among its own.
+const GLOBAL: &str = "Options of every command";
+
+/// Columns that help takes at most.
+const WIDTH_MAX: usize = 100;
+
 /// Runs cryptographic operations in batches, on whichever engine of this machine does them best.
 #[derive(Debug, Parser)]
-#[command(name = "ciphermill", version, max_term_width = 100)]
+#[command(name = "ciphermill", version, max_term_width = WIDTH_MAX)]
 #[command(after_help = "\
 Examples:
   ciphermill keys generate customer-data
-  ciphermill protect customers.parquet safe.parquet --column c_name=deterministic --column c_phone=ff1:sep=-
-  ciphermill unprotect safe.parquet customers-again.parquet
+  ciphermill protect in.parquet safe.parquet --column name=deterministic
+  ciphermill unprotect safe.parquet again.parquet
   ciphermill engines
   ciphermill tune
   ciphermill lab all --quick
-  ciphermill lab short --suite aes-128-cbc --engine library --engine openssl --engine ipsec-mb
 
-Settings come from ciphermill.toml (see `ciphermill help config`).")]
+Settings come from ciphermill.toml; `ciphermill config` prints those in force, in the form of that file.")]
 pub(crate) struct Cli {
     /// Read settings from this file instead of ./ciphermill.toml or the one in the user's configuration folder.
-    #[arg(long, global = true, value_name = "FILE", env = "CIPHERMILL_CONFIG", value_hint = ValueHint::FilePath)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL,
+        value_name = "FILE",
+        env = "CIPHERMILL_CONFIG",
+        value_hint = ValueHint::FilePath
+    )]
     pub config: Option<PathBuf>,
 
-    /// Say more on standard error; twice for everything.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    /// Log what is done on standard error; twice for every detail.
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
     #[command(subcommand)]
@@ -43,9 +55,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Encrypt columns of a table.
+    /// Protect columns of a table: encrypt their values, or replace them by tokens.
     Protect(ProtectArgs),
-    /// Undo `protect`.
+    /// Restore the columns that `protect` encrypted.
     Unprotect(UnprotectArgs),
     /// Show the engines found on this machine, their kernels and suites.
     Engines(EnginesArgs),
@@ -58,10 +70,18 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     /// Show which engine a batch would run on, and why.
     Explain(ExplainArgs),
-    /// Measure engines and peers.
+    /// Measure the engines of this machine, beside OpenSSL and other libraries.
     #[command(subcommand)]
     Lab(LabCommand),
     /// Show which settings are in force and where they come from.
+    #[command(after_help = "\
+Settings are read from the file that --config names, else from ./ciphermill.toml, else from \
+ciphermill/ciphermill.toml in the user's configuration folder ($XDG_CONFIG_HOME, else ~/.config). The output is \
+such a file, with every setting explained.
+
+Examples:
+  ciphermill config
+  ciphermill config > ciphermill.toml")]
     Config,
     /// Protect a generated customer table, bring it back, compare, and report speed.
     Demo(DemoArgs),
@@ -107,9 +127,9 @@ Options follow the method, after a colon and separated by commas:
 A backslash takes the meaning from a comma, colon, equals sign or backslash after it.
 
 Examples:
-  ciphermill protect customers.csv safe.csv --column name=deterministic --column phone=ff1:preset=phone
-  ciphermill protect orders.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
-  ciphermill protect big.parquet safe.parquet --key customer-data --column balance=random --json")]
+  ciphermill protect in.csv safe.csv --column name=deterministic --column phone=ff1:preset=phone
+  ciphermill protect in.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
+  ciphermill protect in.parquet safe.parquet --key data --column balance=random --json")]
 pub(crate) struct ProtectArgs {
     /// The table to read: CSV or Parquet.
     #[arg(value_hint = ValueHint::FilePath)]
@@ -141,7 +161,7 @@ The manifest beside the input says which key and version, which columns and whic
 
 Examples:
   ciphermill unprotect safe.parquet customers.parquet
-  ciphermill unprotect renamed.csv customers.csv --manifest safe.csv.ciphermill.json --rename name=full_name")]
+  ciphermill unprotect moved.csv again.csv --manifest safe.csv.ciphermill.json")]
 pub(crate) struct UnprotectArgs {
     /// The protected table.
     #[arg(value_hint = ValueHint::FilePath)]
@@ -198,6 +218,11 @@ pub(crate) enum FormatArg {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ciphermill engines
+  ciphermill engines --suites
+  ciphermill engines --test --json")]
 pub(crate) struct EnginesArgs {
     /// List every suite of every engine.
     #[arg(long)]
@@ -211,6 +236,10 @@ pub(crate) struct EnginesArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ciphermill selftest
+  ciphermill selftest --engine lanes --all")]
 pub(crate) struct SelftestArgs {
     /// Only these engines; may be given many times.
     #[arg(long = "engine", value_name = "ENGINE")]
@@ -224,11 +253,17 @@ pub(crate) struct SelftestArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The key is made for the demonstration and thrown away; no keystore is needed. The tables stay in the folder.
+
+Examples:
+  ciphermill demo
+  ciphermill demo --scale 0.1 --dir /tmp/demo")]
 pub(crate) struct DemoArgs {
     /// TPC-H scale factor: 1 makes 150,000 customers.
     #[arg(long, default_value_t = 1.0, value_name = "SCALE")]
     pub scale: f64,
-    /// The folder for the tables.
+    /// The folder for the tables, which is made where it does not exist.
     #[arg(long, default_value = "target/demo", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Print JSON instead of the table.
@@ -292,11 +327,67 @@ fn parse_range(text: &str) -> Result<(usize, usize), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use clap::{Command, CommandFactory};
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Every command, with the words that lead to it.
+    fn commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let path = format!("{path} {}", sub.get_name());
+            commands(sub, &path, found);
+            found.push((path, sub.clone()));
+        }
+    }
+
+    fn all_commands() -> Vec<(String, Command)> {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut found = Vec::new();
+        commands(&cli, "ciphermill", &mut found);
+        found.push(("ciphermill".to_owned(), cli));
+        found
+    }
+
+    /// The doc comment of a struct of arguments that is flattened into another becomes the other's description, unless
+    /// the command is described after its arguments.
+    #[test]
+    fn every_command_has_a_description_of_its_own() {
+        let mut described = std::collections::HashMap::new();
+        for (path, command) in all_commands() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty(), "{path} has no description");
+            if let Some(other) = described.insert(about.clone(), path.clone()) {
+                panic!("`{path}` and `{other}` are both described as `{about}`");
+            }
+        }
+        for method in ciphermill_lab::method::METHODS {
+            let words = method.about.to_lowercase();
+            let found = described.keys().any(|about| about.to_lowercase().contains(&words));
+            assert!(found, "`lab {}` is not described by the registry's words", method.name);
+        }
+    }
+
+    /// clap wraps paragraphs to the terminal's width, so a paragraph is one line; examples and lists, which begin with
+    /// blanks, must fit as they are.
+    #[test]
+    fn help_is_wrapped_by_clap_alone() {
+        for (path, command) in all_commands() {
+            let Some(text) = command.get_after_help().map(ToString::to_string) else { continue };
+            let mut before = "";
+            for line in text.lines() {
+                if line.starts_with(' ') {
+                    assert!(line.chars().count() <= WIDTH_MAX, "{path}: `{line}` is too wide");
+                } else {
+                    let continues = !before.is_empty() && !before.starts_with(' ') && !line.is_empty();
+                    assert!(!continues, "{path}: the paragraph of `{line}` is broken into lines by hand");
+                }
+                before = line;
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 
 /// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
 pub(crate) fn init_log(verbose: u8) {
@@ -76,15 +76,25 @@ pub(crate) fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
-            format!("{{msg}} [{{bar:32}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left"),
+            format!("{{msg}} [{{bar:32}}] {{human_pos}}/{{human_len}} {unit}, {{rate}}, {{eta}} left"),
         ),
-        None => (ProgressBar::new_spinner(), format!("{{spinner}} {{msg}} {{human_pos}} {unit}, {{per_sec}}")),
+        None => (ProgressBar::new_spinner(), format!("{{spinner}} {{msg}} {{human_pos}} {unit}, {{rate}}")),
     };
     if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style.progress_chars("━╸ "));
+        bar.set_style(style.with_key("rate", write_rate).progress_chars("━╸ "));
     }
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
+}
+
+/// The rate of a bar in whole numbers; indicatif's own has four decimals.
+fn write_rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    // A bar has no place for a failure, and its text takes everything.
+    let _ = write!(out, "{}", rate(state.per_sec()));
+}
+
+fn rate(per_s: f64) -> String {
+    format!("{}/s", HumanCount(per_s.round() as u64))
 }
 
 /// A bar over a number of steps whose messages say what goes on; hidden where there is no terminal.
@@ -127,6 +137,12 @@ mod tests {
         assert_eq!(short(357_000.0), "357 k");
         assert_eq!(short(999.0), "999");
         assert_eq!(short(0.5), "0.50");
+    }
+
+    #[test]
+    fn rates_are_whole_numbers() {
+        assert_eq!(rate(418_618.730_9), "418,619/s");
+        assert_eq!(rate(0.0), "0/s");
     }
 
     #[test]

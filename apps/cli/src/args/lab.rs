@@ -19,35 +19,35 @@ const HELP: &[(&str, &str)] = &[
     (
         "driver",
         "\
-Measured: chunks handed over one at a time (the next when the last is done) against all at once; polled
-against woken; the same chunk again and again against unique ones; one key or many; checking off, after the
-timer, or inside it. Says which of these moves the result, and by what factor. Source: Understanding Crypto
+Measured: chunks handed over one at a time (the next when the last is done) against all at once; polled \
+against woken; the same chunk again and again against unique ones; one key or many; checking off, after the \
+timer, or inside it. Says which of these moves the result, and by what factor. Source: Understanding Crypto \
 Performance in Embedded Systems (Freescale), part 2.",
     ),
     (
         "ladder",
         "\
-Measured: the paper's eight experiments, each a real configuration: from one request an operation across a
-process boundary to batches in shared memory, then lanes and a ring. Throughput against operations a batch,
-beside the paper's points, with the overhead of each rung as C1, C2 and C3. Source: Lindemann and Smith,
+Measured: the paper's eight experiments, each a real configuration: from one request an operation across a \
+process boundary to batches in shared memory, then lanes and a ring. Throughput against operations a batch, \
+beside the paper's points, with the overhead of each rung as C1, C2 and C3. Source: Lindemann and Smith, \
 Improving DES Coprocessor Throughput for Short Operations, experiments 1 to 8.",
     ),
     (
         "breakeven",
         "\
-Measured: every engine over sizes of blocks and batches; where one overtakes another; a table in the style of
+Measured: every engine over sizes of blocks and batches; where one overtakes another; a table in the style of \
 `openssl speed`. Source: Schuba, Transparent Multi-core Cryptographic Support on Niagara CMT Processors.",
     ),
     (
         "peaks",
         "\
-Measured: the highest rate of every algorithm on one and on all threads, beside the paper's table and beside
+Measured: the highest rate of every algorithm on one and on all threads, beside the paper's table and beside \
 the peers. Source: Schuba, Transparent Multi-core Cryptographic Support on Niagara CMT Processors.",
     ),
     (
         "overhead",
         "\
-Measured: the mill against its engine called directly; many applications at once; what is left to an unrelated
+Measured: the mill against its engine called directly; many applications at once; what is left to an unrelated \
 program. Source: Keromytis, Wright and de Raadt, The Design of the OpenBSD Cryptographic Framework.",
     ),
 ];
@@ -56,21 +56,21 @@ program. Source: Keromytis, Wright and de Raadt, The Design of the OpenBSD Crypt
 pub(crate) enum LabCommand {
     #[command(flatten)]
     Method(MethodCommand),
-    /// Short operations, each with its own key and IV; engines and peers in the same loop.
+    #[command(about = about_of("short"))]
     Short(ShortArgs),
-    /// The optimisation principles of a network processor's paper on this machine, beside its figures.
+    #[command(about = about_of("principles"))]
     Principles(PrinciplesArgs),
-    /// Every method, one after the other, as one record.
+    /// Run every method, one after the other, and make one record of all.
     All(AllArgs),
-    /// Show a record.
+    /// Show a record that --json or --save wrote.
     Show(ShowArgs),
-    /// What changed from one record to another.
+    /// Tell what changed from one record to another.
     Compare(CompareArgs),
     /// Write the performance section of a README from a record.
     Readme(ReadmeArgs),
-    /// Named measurements of the lanes engine, each with a goal and something to compare with in the same loop.
+    #[command(about = about_of("cases"))]
     Cases(CasesArgs),
-    /// What the mill costs around an engine, and whether its router does what it promises.
+    #[command(about = about_of("router"))]
     Router(RouterArgs),
 }
 
@@ -81,23 +81,31 @@ pub(crate) struct MethodCommand {
     pub args: MethodArgs,
 }
 
+/// The registry's description of a method, as a sentence of the help.
+fn about_of(name: &str) -> String {
+    let about = METHODS.iter().find(|method| method.name == name).map_or("", |method| method.about);
+    let mut chars = about.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
 fn methods() -> impl Iterator<Item = &'static Method> {
     METHODS.iter().filter(|method| !OWN_ARGUMENTS.contains(&method.name))
 }
 
 impl MethodCommand {
     fn command(method: &Method) -> Command {
-        let about = HELP.iter().find(|(name, _)| *name == method.name).map_or("", |(_, text)| text);
-        let gap = if about.is_empty() { "" } else { "\n\n" };
+        let details = HELP.iter().find(|(name, _)| *name == method.name).map_or("", |(_, text)| text);
+        let gap = if details.is_empty() { "" } else { "\n\n" };
         let name = method.name;
         let examples = format!(
-            "{about}{gap}\
+            "{details}{gap}\
 Examples:
   ciphermill lab {name} --quick
   ciphermill lab {name} --core 1 --html {name}.html
   ciphermill lab {name} --engine lanes --engine openssl-context --time 1000 --json -"
         );
-        MethodArgs::augment_args(Command::new(name).about(method.about).after_help(examples))
+        // The description comes last: arguments bring the doc comment of their own struct as one.
+        MethodArgs::augment_args(Command::new(name)).about(about_of(name)).after_help(examples)
     }
 }
 
@@ -176,7 +184,7 @@ pub(crate) struct MethodArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A method that fails does not take the others' results with it: the record says what failed, and the exit code
+A method that fails does not take the others' results with it: the record says what failed, and the exit code \
 is 1. Ctrl-C ends the measuring; what was measured until then is shown, written and kept all the same.
 
 Examples:
@@ -207,7 +215,7 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Differences within the spread of either figure are no differences. Figures of different machines are
+Differences within the spread of either figure are no differences. Figures of different machines are \
 compared too, and it is said that the machines differ.
 
 Examples:
@@ -279,8 +287,8 @@ fn parse_method(name: &str) -> Result<&'static Method, String> {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Measured: the mill's asynchronous path against its engine called directly; a stream of batches over two cores; single
-operations of many tasks and of one; how fast routes follow an engine that becomes slower; what is left to another
+Measured: the mill's asynchronous path against its engine called directly; a stream of batches over two cores; single \
+operations of many tasks and of one; how fast routes follow an engine that becomes slower; what is left to another \
 program. Method: Keromytis, Wright and de Raadt, The Design of the OpenBSD Cryptographic Framework.
 
 Examples:
@@ -298,9 +306,9 @@ pub(crate) struct RouterArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Algorithms: blowfish, khufu, khafre, rc4, seal, md5. Each is written in the paper's variants (unoptimised,
-computation oriented, latency hiding, thread parallel M1 and M2, helper thread) and with many messages in one
-thread (lanes). The variants take turns, and must agree before they are timed. Paper: Tan et al.,
+Algorithms: blowfish, khufu, khafre, rc4, seal, md5. Each is written in the paper's variants (unoptimised, \
+computation oriented, latency hiding, thread parallel M1 and M2, helper thread) and with many messages in one \
+thread (lanes). The variants take turns, and must agree before they are timed. Paper: Tan et al., \
 Optimization and Benchmark of Cryptographic Algorithms on Network Processors (Intel IXP1200).
 
 Examples:
@@ -346,8 +354,8 @@ pub(crate) struct CasesArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every
-operation), openssl-context (a context kept for every key), ipsec-mb (bursts), rustcrypto (aes-siv and
+Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every \
+operation), openssl-context (a context kept for every key), ipsec-mb (bursts), rustcrypto (aes-siv and \
 fpe). Every output is compared with the reference before it is timed.
 
 Examples:

@@ -5,9 +5,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Measures what a batch costs on each engine: C1 + C2 x operations + C3 x bytes. The figures are kept in
-ciphermill/costs.json in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache), and every command that
-runs batches goes by them, as long as processor, engines and kernels stay the same. Without the file, engines
+Measures what a batch costs on each engine: C1 + C2 x operations + C3 x bytes. The figures are kept in \
+ciphermill/costs.json in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache), and every command that \
+runs batches goes by them, as long as processor, engines and kernels stay the same. Without the file, engines \
 are believed what they say of themselves, and corrected while they work.
 
 Examples:
