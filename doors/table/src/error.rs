@@ -31,8 +31,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a table was not protected or restored. Whenever one of these is returned, no output has been left behind and
-/// nothing has been written over.
+/// Why a table was not protected or restored. Whenever one of these is returned, save [`TableError::InEffect`], no output has
+/// been left behind and nothing has been written over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
@@ -238,6 +238,27 @@ pub enum TableError {
     SameFile {
         /// The file.
         path: PathBuf,
+    },
+    /// The output's place is taken by something that is not replaced, forced or not.
+    #[error("{path}: is {found}; only files are replaced", path = path.display())]
+    NotAFile {
+        /// The output.
+        path: PathBuf,
+        /// What is there.
+        found: &'static str,
+    },
+    /// The output is complete and in its place; that it outlasts a power failure is not known.
+    #[error(
+        "{path}: the new table is in effect, but whether it outlasts a power failure is unknown: cannot {action}: {source}",
+        path = path.display()
+    )]
+    InEffect {
+        /// The output.
+        path: PathBuf,
+        /// What was tried after it took effect.
+        action: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
     },
     /// The operating system refused.
     #[error("{path}: cannot {action}: {source}", path = path.display())]

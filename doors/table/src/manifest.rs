@@ -207,12 +207,12 @@ impl Manifest {
         Ok(hex::encode(&keys::hmac(mill, key.id(), &text)?[..]))
     }
 
-    /// Writes the manifest beside its place.
+    /// Writes the manifest, to be put into its place with the permission bits `mode`.
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn write(&self, path: &Path) -> Result<Ready> {
-        let mut output = OutputFile::create(path)?;
+    pub(crate) fn write(&self, path: &Path, mode: u32) -> Result<Ready> {
+        let mut output = OutputFile::create(path, mode)?;
         let mut text = self.to_json(true)?;
         text.push(b'\n');
         output.write_all(&text).map_err(|source| TableError::io(path, "write", source))?;
@@ -284,7 +284,7 @@ mod tests {
         let mill = mill();
         let root = root_key(&mill, &[1; 32]);
         let manifest = manifest(&mill, &root);
-        manifest.write(&path).unwrap().place(false).unwrap();
+        manifest.write(&path, 0o600).unwrap().put(false).unwrap();
         let read = Manifest::read(&path).unwrap();
         assert_eq!(read, manifest);
         read.verify(&path, &mill, &root).unwrap();

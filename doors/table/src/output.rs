@@ -1,21 +1,37 @@
-//! Output that appears whole or not at all: written beside its place, hashed on the way, synced, renamed.
+//! Output that appears whole or not at all: written without a name, hashed on the way, synced, linked into its place.
+//!
+//! Until then nobody else can open it, and the kernel removes it when the program dies. File systems without nameless
+//! files (`O_TMPFILE`) get a part file beside the place, which only its owner may read.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::error::{Result, TableError};
 
+/// Permission bits that a protected table and its manifest can have. Columns that nobody named are in clear there.
+pub(crate) const PROTECTED_MODE: u32 = 0o666;
+
+/// Permission bits that a restored table can have: it holds what was worth protecting.
+pub(crate) const RESTORED_MODE: u32 = 0o600;
+
 const HASH_BUFFER_LEN: usize = 256 << 10;
 
-/// A file that is being written beside `path` and takes that place at the end. Dropped before, it leaves nothing.
+/// Attempts to find a name that nothing has.
+const NAME_TRIES: usize = 8;
+
+/// A file that is being written and takes the place `path` at the end. Dropped before, it leaves nothing.
 pub(crate) struct OutputFile {
     path: PathBuf,
-    file: NamedTempFile,
+    part: Part,
+    mode: u32,
     hash: Sha256,
     len: u64,
 }
@@ -23,29 +39,115 @@ pub(crate) struct OutputFile {
 /// An output that is complete and synced, but not yet in its place.
 pub(crate) struct Ready {
     path: PathBuf,
-    file: NamedTempFile,
+    part: Part,
+    mode: u32,
     /// SHA-256 of all bytes, in hexadecimal.
     pub(crate) sha256: String,
     /// Bytes written.
     pub(crate) len: u64,
 }
 
+/// A file that nobody else may read.
+enum Part {
+    /// Has no name yet.
+    Nameless(File),
+    /// Lies beside its place.
+    Named(NamedTempFile),
+}
+
+impl Part {
+    fn create(path: &Path) -> io::Result<Part> {
+        match nameless_in(directory_of(path))? {
+            Some(file) => Ok(Part::Nameless(file)),
+            None => Part::create_named(path),
+        }
+    }
+
+    /// Begins `.ciphermill-part-RANDOM` in the directory of `path`, for its owner alone.
+    fn create_named(path: &Path) -> io::Result<Part> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PART_PREFIX).rand_bytes(8).permissions(Permissions::from_mode(0o600));
+        Ok(Part::Named(builder.tempfile_in(directory_of(path))?))
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Part::Nameless(file) => file,
+            Part::Named(named) => named.as_file(),
+        }
+    }
+
+    /// Puts the file where nothing is.
+    fn put(self, path: &Path) -> io::Result<()> {
+        match self {
+            Part::Nameless(file) => link(&file, path),
+            Part::Named(named) => named.persist_noclobber(path).map(drop).map_err(|failed| failed.error),
+        }
+    }
+
+    /// Puts the file where something may be. A link cannot replace, so a nameless file gets a name for an instant.
+    fn replace(self, path: &Path) -> io::Result<()> {
+        match self {
+            Part::Nameless(file) => {
+                let beside = link_beside(&file, path)?;
+                std::fs::rename(&beside, path).inspect_err(|_| {
+                    // The error that matters is that of the renaming.
+                    let _ = std::fs::remove_file(&beside);
+                })
+            }
+            Part::Named(named) => named.persist(path).map(drop).map_err(|failed| failed.error),
+        }
+    }
+}
+
+const PART_PREFIX: &str = ".ciphermill-part-";
+
+/// A file without a name, or `None` where the file system or the system has no such files, or no way to name them.
+fn nameless_in(directory: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => File::from(file),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let own = file.metadata()?;
+    let can_be_named =
+        std::fs::metadata(own_path(&file)).is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino()));
+    Ok(can_be_named.then_some(file))
+}
+
+/// The name by which this process can link a file that has none (`open(2)`, `O_TMPFILE`).
+fn own_path(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::linkat(CWD, own_path(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+fn link_beside(file: &File, path: &Path) -> io::Result<PathBuf> {
+    let mut tries = 0;
+    loop {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let beside = directory_of(path).join(format!("{PART_PREFIX}{}", hex::encode(random)));
+        tries += 1;
+        match link(file, &beside) {
+            Ok(()) => return Ok(beside),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < NAME_TRIES => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 impl OutputFile {
-    /// Begins `PATH.part-RANDOM` in the same directory.
+    /// Begins a file that will have the permission bits `mode`.
     ///
     /// # Errors
     /// `Io` when the directory does not take it.
-    pub(crate) fn create(path: &Path) -> Result<OutputFile> {
-        let mut prefix = path.file_name().unwrap_or_default().to_os_string();
-        prefix.push(".part-");
-        let file = tempfile::Builder::new()
-            .prefix(&prefix)
-            .rand_bytes(8)
-            // What any program would ask for; the process's umask takes away from it.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory(path))
-            .map_err(|source| TableError::io(path, "write beside it", source))?;
-        Ok(OutputFile { path: path.to_owned(), file, hash: Sha256::new(), len: 0 })
+    pub(crate) fn create(path: &Path, mode: u32) -> Result<OutputFile> {
+        let part = Part::create(path).map_err(|source| TableError::io(path, "write beside it", source))?;
+        Ok(OutputFile { path: path.to_owned(), part, mode, hash: Sha256::new(), len: 0 })
     }
 
     /// Where the file will be.
@@ -63,59 +165,112 @@ impl OutputFile {
     /// # Errors
     /// `Io` when they do not get there.
     pub(crate) fn finish(self) -> Result<Ready> {
-        self.file.as_file().sync_all().map_err(|source| TableError::io(&self.path, "sync", source))?;
-        Ok(Ready { path: self.path, file: self.file, sha256: hex::encode(self.hash.finalize()), len: self.len })
+        self.part.file().sync_all().map_err(|source| TableError::io(&self.path, "sync", source))?;
+        let sha256 = hex::encode(self.hash.finalize());
+        Ok(Ready { path: self.path, part: self.part, mode: self.mode, sha256, len: self.len })
     }
 }
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.as_file_mut().write(bytes)?;
+        let written = self.part.file().write(bytes)?;
         self.hash.update(&bytes[..written]);
         self.len += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.as_file_mut().flush()
+        self.part.file().flush()
     }
 }
 
 impl Ready {
+    /// Puts the file into its place in `directory` and makes that last.
+    ///
+    /// # Errors
+    /// `Exists` when something has come there meanwhile and may not be replaced; `Io`; `InEffect` when the file is in its
+    /// place and only its lasting is in doubt.
+    pub(crate) fn place(self, directory: &Directory, force: bool) -> Result<()> {
+        let path = self.path.clone();
+        self.put(force)?;
+        directory.sync().map_err(|source| TableError::InEffect { path, action: "sync the directory", source })
+    }
+
     /// Puts the file into its place.
     ///
     /// # Errors
-    /// `Exists` when something has come there meanwhile and may not be replaced; `Io`.
-    pub(crate) fn place(self, force: bool) -> Result<PathBuf> {
-        let placed = if force { self.file.persist(&self.path) } else { self.file.persist_noclobber(&self.path) };
-        placed.map_err(|failed| match failed.error.kind() {
-            io::ErrorKind::AlreadyExists => TableError::Exists { path: self.path.clone() },
-            _ => TableError::io(&self.path, "put the output into its place", failed.error),
-        })?;
-        sync_directory(&self.path)?;
-        Ok(self.path)
+    /// `Exists` when something has come there meanwhile and may not be replaced; `Io`. The place is unchanged then.
+    pub(crate) fn put(self, force: bool) -> Result<()> {
+        let Ready { path, part, mode, .. } = self;
+        let widened = part.file().set_permissions(Permissions::from_mode(mode)).and_then(|()| part.file().sync_all());
+        widened.map_err(|source| TableError::io(&path, "set the permissions of the output", source))?;
+        let placed = if force { part.replace(&path) } else { part.put(&path) };
+        placed.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => TableError::Exists { path: path.clone() },
+            _ => TableError::io(&path, "put the output into its place", error),
+        })
     }
 }
 
-/// Makes a rename last through a power failure.
-fn sync_directory(path: &Path) -> Result<()> {
-    let directory = directory(path);
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|source| TableError::io(directory, "sync the directory", source))
+/// The directory of an output, opened and synced once before anything is changed in it, so that what would keep a change
+/// from lasting is found before the change.
+pub(crate) struct Directory {
+    file: File,
+    syncs: bool,
 }
 
-fn directory(path: &Path) -> &Path {
+impl Directory {
+    /// Opens the directory that `output` lies in.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be opened or synced.
+    pub(crate) fn open(output: &Path) -> Result<Directory> {
+        let path = directory_of(output);
+        let file = File::open(path).map_err(|source| TableError::io(path, "open the directory", source))?;
+        match rustix::fs::fsync(&file) {
+            Ok(()) => Ok(Directory { file, syncs: true }),
+            // Some network file systems make directories last by themselves and refuse to be asked.
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Directory { file, syncs: false }),
+            Err(error) => Err(TableError::io(path, "sync the directory", error.into())),
+        }
+    }
+
+    /// Makes what was linked and renamed last through a power failure.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        if self.syncs { self.file.sync_all() } else { Ok(()) }
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
 }
 
-/// Refuses an output that exists (unless forced) or is the input.
+/// Permission bits of an output: those of `most` that the source has, that an output which is replaced has, and that the
+/// process's umask leaves.
 ///
 /// # Errors
-/// `SameFile`, also through links, whether forced or not; `Exists`.
+/// `Io` when the source's cannot be read.
+pub(crate) fn output_mode(source: &File, source_path: &Path, output: &Path, most: u32) -> Result<u32> {
+    let metadata = source.metadata().map_err(|error| TableError::io(source_path, "read", error))?;
+    let replaced = std::fs::symlink_metadata(output).map_or(most, |metadata| metadata.mode());
+    Ok(most & metadata.mode() & replaced & !umask())
+}
+
+/// The process's umask as Linux shows it (`proc_pid_status(5)`): asking for it otherwise would mean to set it. Where it is
+/// not shown, nobody but the owner gets anything.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
+}
+
+/// Refuses an output that exists (unless forced), that is the input, or that is anything but a file.
+///
+/// # Errors
+/// `SameFile`, also through links, whether forced or not; `Exists`; `NotAFile`; `Io`.
 pub(crate) fn check_output(input: &Path, output: &Path, force: bool) -> Result<()> {
     let same = match (std::fs::metadata(input), std::fs::metadata(output)) {
         (Ok(input), Ok(output)) => (input.dev(), input.ino()) == (output.dev(), output.ino()),
@@ -124,18 +279,27 @@ pub(crate) fn check_output(input: &Path, output: &Path, force: bool) -> Result<(
     if same {
         return Err(TableError::SameFile { path: output.to_owned() });
     }
-    check_vacant(output, force)
+    check_place(output, force)
 }
 
-/// Refuses a place where something is, unless forced.
+/// Refuses a place where something is, unless that is a file and replacing was asked for.
 ///
 /// # Errors
-/// `Exists`.
-pub(crate) fn check_vacant(path: &Path, force: bool) -> Result<()> {
-    if !force && std::fs::symlink_metadata(path).is_ok() {
-        return Err(TableError::Exists { path: path.to_owned() });
-    }
-    Ok(())
+/// `Exists`, `NotAFile`, `Io`.
+fn check_place(path: &Path, force: bool) -> Result<()> {
+    let kind = match std::fs::symlink_metadata(path) {
+        Ok(_) if !force => return Err(TableError::Exists { path: path.to_owned() }),
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(TableError::io(path, "write there", error)),
+    };
+    let found = match kind {
+        _ if kind.is_file() => return Ok(()),
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_symlink() => "a symbolic link; name the file that it leads to",
+        _ => "a device, pipe or socket",
+    };
+    Err(TableError::NotAFile { path: path.to_owned(), found })
 }
 
 /// SHA-256 of what is left of a stream, in hexadecimal.
@@ -198,43 +362,110 @@ mod tests {
         names
     }
 
+    /// Both kinds of part files, in a directory of their own.
+    fn both_kinds(test: impl Fn(&Path, &dyn Fn(&[u8]) -> OutputFile)) {
+        for named in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("out");
+            test(directory.path(), &|bytes| {
+                let mut output = OutputFile::create(&path, 0o640).unwrap();
+                if named {
+                    output.part = Part::create_named(&path).unwrap();
+                }
+                output.write_all(bytes).unwrap();
+                output
+            });
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
     #[test]
     fn an_output_appears_whole_or_not_at_all() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out");
-        let mut output = OutputFile::create(&path).unwrap();
-        output.write_all(b"abc").unwrap();
-        assert!(names(directory.path())[0].starts_with("out.part-"));
-        drop(output);
-        assert!(names(directory.path()).is_empty());
+        both_kinds(|directory, begin| {
+            let output = begin(b"abc");
+            let seen = names(directory);
+            assert_eq!(seen.is_empty(), matches!(output.part, Part::Nameless(_)));
+            assert!(seen.iter().all(|name| mode(&directory.join(name)) == 0o600), "{seen:?}");
+            drop(output);
+            assert!(names(directory).is_empty());
 
-        let mut output = OutputFile::create(&path).unwrap();
-        output.write_all(b"abc").unwrap();
-        let ready = output.finish().unwrap();
-        // FIPS 180-4's example of one block.
-        assert_eq!(ready.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(ready.len, 3);
-        ready.place(false).unwrap();
-        assert_eq!(names(directory.path()), ["out"]);
-        assert_eq!(std::fs::read(&path).unwrap(), b"abc");
+            let ready = begin(b"abc").finish().unwrap();
+            // FIPS 180-4's example of one block.
+            assert_eq!(ready.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+            assert_eq!(ready.len, 3);
+            ready.place(&Directory::open(&directory.join("out")).unwrap(), false).unwrap();
+            assert_eq!(names(directory), ["out"]);
+            assert_eq!(std::fs::read(directory.join("out")).unwrap(), b"abc");
+            assert_eq!(mode(&directory.join("out")), 0o640);
+        });
     }
 
     #[test]
     fn what_came_meanwhile_is_not_replaced_unless_forced() {
+        both_kinds(|directory, begin| {
+            let path = directory.join("out");
+            let late = begin(b"new").finish().unwrap();
+            std::fs::write(&path, b"old").unwrap();
+            assert!(matches!(late.put(false), Err(TableError::Exists { .. })));
+            assert_eq!(std::fs::read(&path).unwrap(), b"old");
+            assert_eq!(names(directory), ["out"]);
+            begin(b"new").finish().unwrap().put(true).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"new");
+            assert_eq!(names(directory), ["out"]);
+
+            std::fs::remove_file(&path).unwrap();
+            let late = begin(b"new").finish().unwrap();
+            std::fs::create_dir(&path).unwrap();
+            assert!(matches!(late.put(true), Err(TableError::Io { .. })));
+            assert_eq!(names(directory), ["out"], "no name is left behind");
+        });
+    }
+
+    /// The file system that tests run on has nameless files; without this test nothing would notice if they were not used.
+    #[test]
+    fn nameless_files_are_used_where_there_are_any() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out");
-        let ready = |bytes: &[u8]| {
-            let mut output = OutputFile::create(&path).unwrap();
-            output.write_all(bytes).unwrap();
-            output.finish().unwrap()
-        };
-        let late = ready(b"new");
-        std::fs::write(&path, b"old").unwrap();
-        assert!(matches!(late.place(false), Err(TableError::Exists { .. })));
-        assert_eq!(std::fs::read(&path).unwrap(), b"old");
-        assert_eq!(names(directory.path()), ["out"]);
-        ready(b"new").place(true).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        let flags = OFlags::TMPFILE | OFlags::RDWR;
+        let has_them = rustix::fs::open(directory.path(), flags, Mode::RUSR | Mode::WUSR).is_ok();
+        let output = OutputFile::create(&directory.path().join("out"), 0o600).unwrap();
+        assert_eq!(matches!(output.part, Part::Nameless(_)), has_them);
+    }
+
+    #[test]
+    fn permissions_are_the_narrowest_of_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, output) = (directory.path().join("in"), directory.path().join("out"));
+        let opened = File::create(&source).unwrap();
+        let bits = |most: u32| output_mode(&opened, &source, &output, most).unwrap();
+        for (of_source, protected, restored) in [(0o644, 0o644, 0o600), (0o400, 0o400, 0o400), (0o4755, 0o644, 0o600)] {
+            std::fs::set_permissions(&source, Permissions::from_mode(of_source)).unwrap();
+            assert_eq!((bits(PROTECTED_MODE), bits(RESTORED_MODE)), (protected & !umask(), restored & !umask()));
+        }
+        std::fs::set_permissions(&source, Permissions::from_mode(0o644)).unwrap();
+        std::fs::write(&output, "").unwrap();
+        std::fs::set_permissions(&output, Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(bits(PROTECTED_MODE), 0o600, "what is replaced stays as narrow as it was");
+    }
+
+    #[test]
+    fn only_files_are_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        let input = place("in");
+        std::fs::write(&input, "x").unwrap();
+        std::fs::create_dir(place("directory")).unwrap();
+        std::os::unix::fs::symlink("nowhere", place("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
+        let others = [place("directory"), place("link"), place("socket"), PathBuf::from("/dev/null")];
+        for output in &others {
+            assert!(matches!(check_output(&input, output, true), Err(TableError::NotAFile { .. })), "{output:?}");
+            assert!(matches!(check_output(&input, output, false), Err(TableError::Exists { .. })), "{output:?}");
+        }
+        let long = place(&"n".repeat(300));
+        assert!(matches!(check_output(&input, &long, false), Err(TableError::Io { .. })), "a name too long");
     }
 
     #[test]
@@ -244,7 +475,9 @@ mod tests {
         std::fs::write(&input, b"x").unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&input, &link).unwrap();
-        for output in [&input, &link] {
+        let hard_link = directory.path().join("hard link");
+        std::fs::hard_link(&input, &hard_link).unwrap();
+        for output in [&input, &link, &hard_link] {
             assert!(matches!(check_output(&input, output, true), Err(TableError::SameFile { .. })));
         }
         assert!(check_output(&input, &directory.path().join("out"), false).is_ok());

@@ -16,7 +16,7 @@ use crate::error::{Result, TableError, find_column};
 use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
-use crate::output::{OutputFile, Ready, check_output, check_vacant};
+use crate::output::{Directory, OutputFile, PROTECTED_MODE, Ready, check_output, output_mode};
 use crate::parquet_io::{self, ParquetInput};
 use crate::spec::{ColumnSpec, Method};
 use crate::table::{Tally, Target, Watch};
@@ -48,7 +48,8 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     check_cancel(&job.cancel)?;
     let (file, bytes_total) = open_input(&job.input)?;
     let watch = Watch { progress, cancel: &job.cancel, bytes_total };
-    let planner = Planner { job, format, mill, root };
+    let mode = output_mode(&file, &job.input, &job.output, PROTECTED_MODE)?;
+    let planner = Planner { job, format, mode, mill, root };
     let done = match format {
         Format::Csv => planner.csv(file, &watch)?,
         Format::Parquet => planner.parquet(file, &watch)?,
@@ -56,7 +57,7 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     check_cancel(&job.cancel)?;
     let mut manifest = planner.manifest(&done)?;
     manifest.sign(mill, root)?;
-    let written = manifest.write(&manifest_path)?;
+    let written = manifest.write(&manifest_path, mode)?;
     let mut summary = summarize(&done.tally, &done.targets, done.ready.len, manifest_path.clone());
     place_both(written, done.ready, &manifest_path, job.force)?;
     summary.total = started.elapsed();
@@ -74,6 +75,8 @@ struct Done<'m> {
 struct Planner<'a, 'm> {
     job: &'a ProtectJob,
     format: Format,
+    /// Permission bits of the protected table and its manifest.
+    mode: u32,
     mill: &'m Mill,
     root: &'a RootKey,
 }
@@ -85,7 +88,7 @@ impl<'m> Planner<'_, 'm> {
         let fields: Vec<Arc<Field>> =
             names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
         let (mut targets, columns) = self.plan(&fields)?;
-        let mut output = OutputFile::create(&self.job.output)?;
+        let mut output = OutputFile::create(&self.job.output, self.mode)?;
         let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, watch)?;
         Ok(Done { tally, targets, columns, ready: output.finish()? })
     }
@@ -93,7 +96,7 @@ impl<'m> Planner<'_, 'm> {
     fn parquet(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
         let input = ParquetInput::open(file, &self.job.input)?;
         let (mut targets, columns) = self.plan(input.schema().fields())?;
-        let output = OutputFile::create(&self.job.output)?;
+        let output = OutputFile::create(&self.job.output, self.mode)?;
         let (tally, output) =
             parquet_io::transform(&input, &self.job.input, &mut targets, output, watch, &mut |_| Ok(Vec::new()))?;
         Ok(Done { tally, targets, columns, ready: output.finish()? })
@@ -260,16 +263,15 @@ pub(crate) fn open_input(path: &Path) -> Result<(File, u64)> {
 /// Puts manifest and table into their places. The manifest goes first, so that no protected table ever stands without
 /// one; when the table cannot follow, a manifest that is new is taken away again.
 fn place_both(manifest: Ready, table: Ready, manifest_path: &Path, force: bool) -> Result<()> {
-    let is_new = check_vacant(manifest_path, false).is_ok();
-    manifest.place(force)?;
-    if let Err(error) = table.place(force) {
-        if is_new {
+    let directory = Directory::open(manifest_path)?;
+    let is_new = std::fs::symlink_metadata(manifest_path).is_err();
+    manifest.put(force)?;
+    table.place(&directory, force).inspect_err(|error| {
+        if is_new && !matches!(error, TableError::InEffect { .. }) {
             // The error that matters is the one above.
             let _ = std::fs::remove_file(manifest_path);
         }
-        return Err(error);
-    }
-    Ok(())
+    })
 }
 
 /// Adds up what the columns have done.

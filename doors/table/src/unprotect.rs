@@ -18,7 +18,7 @@ use crate::error::{Result, TableError, find_column};
 use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Manifest, ManifestColumn, manifest_path, same};
-use crate::output::{HashingReader, OutputFile, check_output, sha256_of};
+use crate::output::{Directory, HashingReader, OutputFile, RESTORED_MODE, check_output, output_mode, sha256_of};
 use crate::parquet_io::{self, ParquetInput};
 use crate::protect::{SEEN_LEN_MAX, encoding_of, open_input, summarize};
 use crate::spec::Method;
@@ -43,7 +43,8 @@ pub fn unprotect(job: &UnprotectJob, mill: &Mill, root: &RootKey, progress: &dyn
     manifest.verify(&manifest_path, mill, root)?;
     let (file, bytes_total) = open_input(&job.input)?;
     let watch = Watch { progress, cancel: &job.cancel, bytes_total };
-    let restorer = Restorer { job, manifest: &manifest, manifest_path: &manifest_path, mill, root, bytes_total };
+    let mode = output_mode(&file, &job.input, &job.output, RESTORED_MODE)?;
+    let restorer = Restorer { job, manifest: &manifest, manifest_path: &manifest_path, mill, root, bytes_total, mode };
     let done = match manifest.format {
         Format::Csv => restorer.csv(file, &watch),
         Format::Parquet => restorer.parquet(file, &watch),
@@ -57,7 +58,7 @@ pub fn unprotect(job: &UnprotectJob, mill: &Mill, root: &RootKey, progress: &dyn
     for (place, token) in done.plan.tokens {
         summary.columns.insert(place.min(summary.columns.len()), token);
     }
-    ready.place(job.force)?;
+    ready.place(&Directory::open(&job.output)?, job.force)?;
     summary.total = started.elapsed();
     Ok(summary)
 }
@@ -85,6 +86,8 @@ struct Restorer<'a, 'm> {
     mill: &'m Mill,
     root: &'a RootKey,
     bytes_total: u64,
+    /// Permission bits of the restored table.
+    mode: u32,
 }
 
 impl<'m> Restorer<'_, 'm> {
@@ -95,7 +98,7 @@ impl<'m> Restorer<'_, 'm> {
         let fields: Vec<Arc<Field>> =
             names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
         let mut plan = self.plan(&fields)?;
-        let mut output = OutputFile::create(&self.job.output)?;
+        let mut output = OutputFile::create(&self.job.output, self.mode)?;
         let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, watch)?;
         let sha256 = scanner.into_reader().sha256();
         Ok(Done { tally, plan, sha256, output })
@@ -106,7 +109,7 @@ impl<'m> Restorer<'_, 'm> {
         let on_read = |source| TableError::io(path, "read", source);
         let input = ParquetInput::open(file.try_clone().map_err(on_read)?, path)?;
         let mut plan = self.plan(input.schema().fields())?;
-        let output = OutputFile::create(&self.job.output)?;
+        let output = OutputFile::create(&self.job.output, self.mode)?;
         let (tally, output) =
             parquet_io::transform(&input, path, &mut plan.targets, output, watch, &mut |_| Ok(Vec::new()))?;
         let sha256 = if self.job.allow_changed {

@@ -50,7 +50,19 @@ impl Place {
     /// The program, in this folder and with nothing of the user's own settings.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ciphermill"));
-        command.args(args).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        command.args(args);
+        self.prepared(command)
+    }
+
+    /// The program, run by a shell once `first` is done.
+    pub(crate) fn command_after<A: AsRef<OsStr>>(&self, first: &str, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{first}; exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_ciphermill")).args(args);
+        self.prepared(command)
+    }
+
+    fn prepared(&self, mut command: Command) -> Command {
+        command.current_dir(self.folder.path()).env("HOME", self.folder.path());
         for name in [
             "XDG_CACHE_HOME",
             "XDG_CONFIG_HOME",

@@ -1,11 +1,13 @@
 //! `protect` and `unprotect` from outside; the demonstration.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::{Place, json};
+use crate::{Place, Ran, json};
 
 const TABLE: &str = "id,name,phone,balance,token\n\
     1,Ada,25-989-741-2988,711.56,x\n\
@@ -133,27 +135,85 @@ fn requests_that_make_no_sense_are_refused() {
     place.ok(protect("in.csv", "safe.csv", &["--quiet", "--force"]));
 }
 
+/// Rows of a table that is larger than one batch.
+fn many_rows() -> String {
+    let mut text = String::from("id,name,phone,balance,token\n");
+    for n in 0..60_000 {
+        writeln!(text, "{n},customer {n},25-989-{:03}-{:04},{n}.50,t{n}", n % 1000, n % 9973).expect("text grows");
+    }
+    text
+}
+
+/// Runs a command whose input `pipe.csv` never ends, and sends it `signal` when it has taken all of `text`.
+fn stopped_midway(place: &Place, args: &[&str], text: Vec<u8>, signal: &str) -> Ran {
+    let pipe = place.path("pipe.csv");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    // Open in both directions, so that neither end waits for the other and the reader finds no end.
+    let mut held = std::fs::File::options().read(true).write(true).open(&pipe).expect("a pipe");
+    let mut child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let mut end = held.try_clone().expect("a pipe");
+    let writer = std::thread::spawn(move || end.write_all(&text));
+    let started = Instant::now();
+    while !writer.is_finished() {
+        assert!(child.try_wait().expect("a child").is_none(), "ended before its input did");
+        assert!(started.elapsed() < Duration::from_secs(60), "the input is not being read");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    writer.join().expect("written").expect("written");
+    let kill = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success());
+    // Who waits for input notices a request to end when some comes.
+    held.write_all(b"\n").expect("written");
+    drop(held);
+    let output = child.wait_with_output().expect("ends");
+    std::fs::remove_file(&pipe).expect("removed");
+    Ran::from(output)
+}
+
 #[test]
 fn ctrl_c_leaves_no_half_file() {
     let place = with_table();
-    let mut text = String::from("id,name,phone,balance,token\n");
-    for n in 0..400_000 {
-        writeln!(text, "{n},customer {n},25-989-{:03}-{:04},{n}.50,t{n}", n % 1000, n % 9973).expect("text grows");
+    let before = place.names();
+    let ran = stopped_midway(&place, &protect("pipe.csv", "safe.csv", &[]), many_rows().into_bytes(), "-INT");
+    assert_eq!(ran.code, Some(130), "{}", ran.err);
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn a_killed_job_leaves_nothing_that_others_can_read() {
+    let place = with_table();
+    place.write("big.csv", many_rows());
+    place.ok(protect("big.csv", "safe.csv", &["--quiet"]));
+    let before = place.names();
+    let restore = ["unprotect", "pipe.csv", "back.csv", "--manifest", "safe.csv.ciphermill.json"];
+    let safe = std::fs::read(place.path("safe.csv")).expect("a file");
+    let ran = stopped_midway(&place, &restore, safe, "-KILL");
+    assert_eq!(ran.code, None, "{}", ran.err);
+    for name in place.names().iter().filter(|name| !before.contains(name)) {
+        let mode = std::fs::metadata(place.path(name)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name} can be read by others");
     }
-    place.write("big.csv", text);
-    let args = protect("big.csv", "safe.csv", &["--engine", "reference"]);
-    let child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    let started = Instant::now();
-    let writes = |name: &String| name.starts_with("safe.csv") || name.starts_with(".safe.csv");
-    while !place.names().iter().any(writes) {
-        assert!(started.elapsed() < Duration::from_secs(60), "nothing is being written");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(kill.success());
-    let output = child.wait_with_output().expect("ends");
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!place.names().iter().any(writes), "{:?}", place.names());
+    place.ok(["unprotect", "safe.csv", "back.csv", "--quiet"]);
+    let mode = |name: &str| std::fs::metadata(place.path(name)).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode("back.csv"), 0o600, "a restored table is its owner's alone");
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_table() {
+    let place = with_table();
+    place.ok(protect("in.csv", "safe.csv", &["--quiet"]));
+    place.write("big.csv", many_rows());
+    let (table, before) = (std::fs::read(place.path("safe.csv")).expect("a file"), place.names());
+    // A limit on the length of files stands for a full disk; with its signal ignored it is an error of `write`.
+    let limited = "trap '' XFSZ; ulimit -f 64";
+    let output = place.command_after(limited, protect("big.csv", "safe.csv", &["--force"])).output().expect("runs");
+    let ran = Ran::from(output);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("safe.csv: cannot write: File too large"), "{}", ran.err);
+    assert_eq!(std::fs::read(place.path("safe.csv")).expect("a file"), table);
+    assert_eq!(place.names(), before);
+    place.ok(["unprotect", "safe.csv", "back.csv", "--quiet"]);
 }
 
 #[test]
