@@ -224,7 +224,29 @@ pub(crate) fn memory_error(error: &MemoryError, asked: usize) -> Error {
     }
 }
 
-/// The present second; a clock that is set before 1970 counts as the end of time, so that keys expire rather than live on.
-pub(crate) fn now_unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+/// The present second (Unix time), by which keys expire. A clock that is set before 1970 gives the end of time, so that
+/// keys expire rather than live on.
+pub fn now_unix_s() -> u64 {
+    unix_s(SystemTime::now())
+}
+
+fn unix_s(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_expires_every_key_that_expires() {
+        let early = unix_s(UNIX_EPOCH - Duration::from_secs(1));
+        for end in [0, 1, u64::MAX - 1, u64::MAX] {
+            assert!(KeyPolicy::default().expires_unix_s(end).is_expired(early), "{end}");
+        }
+        assert!(!KeyPolicy::default().is_expired(early));
+        assert_eq!(unix_s(UNIX_EPOCH + Duration::from_millis(1_500)), 1);
+    }
 }

@@ -1,11 +1,9 @@
 //! The way of a batch through the mill: check, lease, route, prepare, run, account; and again elsewhere for what an
 //! engine failed.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{Batch, CheckedBatch, EngineKinds, Error, OpStatus, PreparedKey, Reason, Result};
-use ciphermill_keys::{KeyEntry, KeyLease, PreparedName};
+use ciphermill_keys::{KeyEntry, KeyLease, PreparedName, now_unix_s};
 use ciphermill_router::Route;
 use smallvec::SmallVec;
 
@@ -335,8 +333,4 @@ pub(crate) fn refusal(error: &Error) -> OpStatus {
         Error::Misuse(_) | Error::Refused(_) => OpStatus::Refused(Reason::KeyUnsuitable),
         _ => OpStatus::EngineFault,
     }
-}
-
-pub(crate) fn now_unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
