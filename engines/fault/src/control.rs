@@ -34,6 +34,15 @@ impl FaultHandle {
         self.owner.change(|state| state.dead = false);
     }
 
+    /// Gives the engine another script for calls that are not batches, see [`crate::FaultEngine::with_call_script`]. It
+    /// counts calls from now on.
+    pub fn set_call_script(&self, script: Script) {
+        self.owner.change(|state| {
+            state.call_script = script;
+            state.calls = 0;
+        });
+    }
+
     /// Gives the engine another script, which counts batches from now on. Neither ends a stall nor revives.
     pub fn set_script(&self, script: Script) {
         self.owner.change(|state| {
@@ -47,7 +56,7 @@ impl FaultHandle {
         self.owner.control.lock().batches
     }
 
-    /// Batches that have met a fault of the script. One that found no operation to spoil is not counted.
+    /// Batches and calls that have met a fault of their script. A batch that found no operation to spoil is not counted.
     pub fn injected(&self) -> u64 {
         self.owner.control.lock().injected
     }
@@ -86,6 +95,8 @@ impl Owner {
         let state = State {
             script,
             position: 0,
+            call_script: Script::healthy(),
+            calls: 0,
             batches: 0,
             injected: 0,
             refused: 0,
@@ -125,6 +136,10 @@ struct State {
     script: Script,
     /// The number that the next batch has in the script.
     position: u64,
+    /// What happens to keys that are prepared and queues that are opened.
+    call_script: Script,
+    /// The number that the next such call has in its script.
+    calls: u64,
     batches: u64,
     injected: u64,
     refused: u64,
@@ -138,6 +153,12 @@ struct State {
 }
 
 impl State {
+    fn turn(&self, script: &Script, position: u64) -> Turn {
+        let (stall_max, after_stall) = script.stall();
+        let (releases, deaths) = (self.releases, self.deaths);
+        Turn { fault: script.fault(position), stall_max, after_stall, releases, deaths }
+    }
+
     fn die(&mut self) {
         self.dead = true;
         self.deaths += 1;
@@ -160,10 +181,6 @@ impl Control {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
-        self.lock().dead
-    }
-
     /// Takes the script's next step; `None` when the engine is dead.
     pub(crate) fn begin(&self) -> Option<Turn> {
         let mut state = self.lock();
@@ -171,12 +188,25 @@ impl Control {
             state.refused += 1;
             return None;
         }
-        let fault = state.script.fault(state.position);
-        let (stall_max, after_stall) = state.script.stall();
-        let turn = Turn { fault, stall_max, after_stall, releases: state.releases, deaths: state.deaths };
+        let turn = state.turn(&state.script, state.position);
         state.position += 1;
         state.batches += 1;
-        if fault == Fault::Death {
+        if turn.fault == Fault::Death {
+            state.die();
+            self.changed.notify_all();
+        }
+        Some(turn)
+    }
+
+    /// The same for a call that is not a batch.
+    pub(crate) fn begin_call(&self) -> Option<Turn> {
+        let mut state = self.lock();
+        if state.dead {
+            return None;
+        }
+        let turn = state.turn(&state.call_script, state.calls);
+        state.calls += 1;
+        if turn.fault == Fault::Death {
             state.die();
             self.changed.notify_all();
         }

@@ -51,16 +51,37 @@ impl FaultEngine {
         self
     }
 
+    /// The same, where this happens to the calls that are not batches: keys prepared and queues opened, counted
+    /// together. A panic unwinds, delays and stalls block, death kills the engine, and every other fault fails the call
+    /// with [`Error::EngineFault`].
+    #[must_use]
+    pub fn with_call_script(self, script: Script) -> FaultEngine {
+        self.handle().set_call_script(script);
+        self
+    }
+
     /// What steers the engine from outside, also when it has been given away.
     pub fn handle(&self) -> FaultHandle {
         FaultHandle::new(Arc::clone(&self.owner))
     }
 
-    fn alive(&self) -> Result<()> {
-        if self.owner.control().is_dead() {
+    /// Meets what the script has for a call that is not a batch.
+    fn call(&self) -> Result<()> {
+        let control = self.owner.control();
+        let Some(turn) = control.begin_call() else {
             return Err(Error::fault(self.info.name, FaultKind::Unavailable));
+        };
+        if turn.fault != Fault::None {
+            control.count_injected();
         }
-        Ok(())
+        let goes_on = match turn.fault {
+            Fault::None => true,
+            Fault::Delay(delay) => control.delay(&turn, delay),
+            Fault::Stall => control.stall(&turn),
+            Fault::Panic => std::panic::resume_unwind(Box::new("a panic by script")),
+            _ => false,
+        };
+        if goes_on { Ok(()) } else { Err(Error::fault(self.info.name, FaultKind::Call(0))) }
     }
 }
 
@@ -84,7 +105,7 @@ impl Engine for FaultEngine {
     }
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
-        self.alive()?;
+        self.call()?;
         self.inner.prepare(key, suite)
     }
 
@@ -93,7 +114,7 @@ impl Engine for FaultEngine {
     }
 
     fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
-        self.alive()?;
+        self.call()?;
         let inner = self.inner.queue(hint)?;
         Ok(Box::new(FaultQueue { inner, control: Arc::clone(self.owner.control()) }))
     }

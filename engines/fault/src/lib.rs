@@ -1,7 +1,8 @@
 //! The fault engine: a test double that wraps another engine and misbehaves by script, so that whoever drives engines
 //! can be tested against late, silent, failing, lying and dying ones.
 //!
-//! A [`Script`] says what happens to each batch that the engine runs, counted over all its queues. A [`FaultHandle`]
+//! A [`Script`] says what happens to each batch that the engine runs, counted over all its queues, and another one what
+//! happens when keys are prepared and queues opened. A [`FaultHandle`]
 //! steers the engine while it runs: it lets stalled batches go on, kills and revives, and counts. Nothing depends on
 //! chance or on a clock but the lengths of delays: a random script is a function of its seed.
 //!

@@ -164,3 +164,23 @@ fn a_new_script_counts_from_its_own_start() {
     assert_alive(&double, queue.as_mut());
     assert_eq!((handle.batches(), handle.injected()), (6, 1));
 }
+
+#[test]
+fn calls_that_are_not_batches_have_a_script_of_their_own() {
+    let calls = vec![Fault::None, Fault::Errors, Fault::Panic, Fault::Delay(Duration::from_micros(1)), Fault::Death];
+    let double = engine(Script::healthy()).with_call_script(Script::sequence(calls));
+    let handle = double.handle();
+    let prepare = || double.prepare(&KeyMaterial::secret(&[7; 16]), GCM).map(|_| ());
+    let fault = |kind| Err(Error::fault("double", kind));
+    assert_eq!(prepare(), Ok(()));
+    assert_eq!(double.queue(QueueHint::default()).map(|_| ()), fault(FaultKind::Call(0)), "counted together");
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(prepare)).is_err());
+    assert_eq!(prepare(), Ok(()), "late");
+    assert_eq!(prepare(), fault(FaultKind::Call(0)));
+    assert!(handle.is_dead());
+    assert_eq!(prepare(), fault(FaultKind::Unavailable));
+    assert_eq!((handle.injected(), handle.batches(), handle.refused()), (4, 0, 0));
+    handle.revive();
+    handle.set_call_script(Script::at(1, Fault::Errors));
+    assert_eq!((prepare(), prepare()), (Ok(()), fault(FaultKind::Call(0))), "counted anew");
+}
