@@ -19,7 +19,7 @@ pub mod wrap;
 
 pub use entry::{KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName};
 pub use keystore::{Keystore, KeystoreError, MasterSecret};
-pub use lease::{KeyLease, OwnedKeyLease};
+pub use lease::KeyLease;
 pub use policy::{KeyPolicy, SuiteSet};
 pub use table::{KEYS_MAX, KeyTable, now_unix_s};
 pub use wrap::WrapMethod;

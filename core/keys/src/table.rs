@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ciphermill_contract::limits::KEY_LEN_MAX;
@@ -10,7 +9,7 @@ use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Reason,
 use ciphermill_memory::{MemoryError, SLAB_MAX, SecretBytes, Slab, SlotId};
 
 use crate::entry::{KeyCheckValue, KeyEntry};
-use crate::lease::{KeyLease, OwnedKeyLease};
+use crate::lease::KeyLease;
 use crate::policy::KeyPolicy;
 use crate::wrap::{self, WrapMethod};
 
@@ -25,7 +24,7 @@ const _: () = assert!(KEYS_MAX <= SLAB_MAX);
 /// gone for every lookup that begins later; its bytes and prepared forms are wiped as soon as no lease is open that
 /// could still see them.
 pub struct KeyTable {
-    slab: Arc<Slab<KeyEntry>>,
+    slab: Slab<KeyEntry>,
     any_expiry: AtomicBool,
 }
 
@@ -37,7 +36,7 @@ impl KeyTable {
 
     /// An empty table for up to `limit` keys; more than [`KEYS_MAX`] is taken as [`KEYS_MAX`].
     pub fn with_limit(limit: u32) -> KeyTable {
-        KeyTable { slab: Arc::new(Slab::with_limit(limit.min(KEYS_MAX))), any_expiry: AtomicBool::new(false) }
+        KeyTable { slab: Slab::with_limit(limit.min(KEYS_MAX)), any_expiry: AtomicBool::new(false) }
     }
 
     /// Takes a copy of a key in and names it. The caller wipes the original.
@@ -131,12 +130,6 @@ impl KeyTable {
     #[inline]
     pub fn lease(&self) -> KeyLease<'_> {
         KeyLease(self.slab.lease())
-    }
-
-    /// A lease that does not borrow the table.
-    #[inline]
-    pub fn lease_owned(&self) -> OwnedKeyLease {
-        OwnedKeyLease(self.slab.lease_owned())
     }
 
     /// Number of keys.

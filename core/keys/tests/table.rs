@@ -82,16 +82,21 @@ fn a_lease_keeps_what_was_destroyed_under_it() {
     let table = KeyTable::new();
     let key = import(&table, &[5; 16]);
     let lease = table.lease();
-    let owned = table.lease_owned();
+    let pin = lease.pin(key).unwrap();
     let entry = lease.entry(key).unwrap();
     entry.prepared(3, suite("aes-128-ecb"), |_| Ok(PreparedKey::new(Dropped(Arc::clone(&drops))))).unwrap();
     table.destroy(key).unwrap();
     assert!(entry.prepared(3, suite("aes-128-ecb"), |_| panic!("it is there")).is_ok());
     assert_eq!(entry.key_len(), 16);
     drop(lease);
-    assert_eq!(drops.load(Ordering::SeqCst), 0, "the owned lease could still see it");
-    thread::spawn(move || drop(owned)).join().unwrap();
-    assert_eq!(drops.load(Ordering::SeqCst), 1, "wiped with the last lease");
+    assert_eq!(drops.load(Ordering::SeqCst), 0, "it is pinned");
+    let other = import(&table, &[6; 16]);
+    let made = |_: &KeyMaterial<'_>| Ok(PreparedKey::new(Dropped(Arc::clone(&drops))));
+    table.lease().entry(other).unwrap().prepared(3, suite("aes-128-ecb"), made).unwrap();
+    table.destroy(other).unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "a pin keeps no other key");
+    thread::spawn(move || drop(pin)).join().unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 2, "wiped with the last holder");
 }
 
 #[test]
@@ -193,7 +198,7 @@ fn nothing_prints_key_bytes() {
     let table = KeyTable::new();
     let key = import(&table, b"do not print me!");
     let lease = table.lease();
-    let text = format!("{table:?} {lease:?} {:?} {:?}", lease.entry(key), table.lease_owned());
+    let text = format!("{table:?} {lease:?} {:?} {:?}", lease.entry(key), lease.pin(key));
     assert!(text.contains("KeyEntry") && text.contains("len: 1"), "{text}");
     for hidden in ["do not print", "646f206e", "100, 111, 32"] {
         assert!(!text.contains(hidden), "{text}");

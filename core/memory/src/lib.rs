@@ -7,7 +7,7 @@
 //!   memory file that another process can map.
 //! - [`SharedCells`]: memory that a parent and a child work on in turns, cell by cell.
 //! - [`Slab`]: a table that is read without locks under a [`Lease`]; removed entries die when the last lease that
-//!   could see them ends.
+//!   could see them ends, and those that were pinned when they are let go of.
 //!
 //! This is the only crate of the core floors that holds unsafe code; the crates above forbid it and build on the safe
 //! surface given here. It is written for 64-bit Linux.
@@ -33,5 +33,5 @@ pub use error::{Full, MemoryError};
 pub use guarded::{Align, GUARDED_MAX, GuardedBuf};
 pub use secret::{LockReport, SECRET_MAX, SecretBytes, SecretPool, protect_process};
 pub use shared::{CELLS_MAX, SharedCells};
-pub use slab::{Iter, Lease, OwnedLease, SLAB_MAX, Slab, SlotId};
+pub use slab::{Iter, Lease, SLAB_MAX, Slab, SlotId};
 pub use wipe::wipe;

@@ -6,13 +6,13 @@ mod model;
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use crate::Full;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Mutex};
+use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicUsize, Mutex};
 use epochs::{Epochs, Ticket};
 
 /// Most slots of one slab: 16 million.
@@ -35,7 +35,7 @@ pub struct SlotId {
 /// A place for one entry. The generation is odd while it holds one, even while it is free.
 struct Slot<T> {
     generation: AtomicU32,
-    /// Owns a `Box<T>` while the generation is odd. After that the pointer is stale and nobody follows it.
+    /// Owns an `Arc<T>` while the generation is odd. After that the pointer is stale and nobody follows it.
     entry: AtomicPtr<T>,
 }
 
@@ -51,6 +51,7 @@ const _: () = assert!(size_of::<Slot<[u8; 100]>>() == 16);
 ///   or by `remove` itself if none was open. To be exact: where leases opened between removals overlap without a
 ///   gap for more than three removals, later leases may be waited for as well. A lease held for long delays the dropping
 ///   (and wiping) of everything removed meanwhile; it is meant for the time of a batch.
+/// - [`Lease::pin`] is for whoever may hold an entry for ever: it keeps that entry alone, and no other waits for it.
 ///
 /// # Why it is sound
 ///
@@ -68,7 +69,7 @@ pub struct Slab<T> {
     limit: u32,
     live: AtomicUsize,
     writer: Mutex<Writer<T>>,
-    _owns: PhantomData<Box<T>>,
+    _owns: PhantomData<Arc<T>>,
 }
 
 /// What only the holder of the writer lock touches.
@@ -86,11 +87,12 @@ struct Writer<T> {
 struct Retired<T> {
     epoch: u64,
     slot: u32,
-    entry: NonNull<T>,
+    entry: *const T,
 }
 
-// SAFETY: the slab owns its entries and drops them on whichever thread ends a lease, which `T: Send` allows.
-unsafe impl<T: Send> Send for Slab<T> {}
+// SAFETY: the slab shares its entries with pins on other threads and drops them on whichever thread ends a lease or pin,
+// which `T: Send + Sync` allows.
+unsafe impl<T: Send + Sync> Send for Slab<T> {}
 // SAFETY: shared access hands out `&T` on any thread (`T: Sync`) and may drop entries there (`T: Send`); the rest is
 // atomics and a lock.
 unsafe impl<T: Send + Sync> Sync for Slab<T> {}
@@ -118,7 +120,7 @@ impl<T> Slab<T> {
     /// [`Full`] when every slot is taken, by a live entry or by a removed one that a lease may still see. The entry is
     /// dropped then.
     pub fn insert(&self, entry: T) -> Result<SlotId, Full> {
-        let entry = Box::new(entry);
+        let entry = Arc::new(entry);
         self.with_writer(|writer| {
             let index = match writer.free.pop() {
                 Some(index) => index,
@@ -134,7 +136,7 @@ impl<T> Slab<T> {
             // Below `fresh`, so its segment is there.
             let Some(slot) = self.slot(index) else { unreachable!("slots below the fresh one exist") };
             let generation = slot.generation.load(Relaxed) + 1;
-            slot.entry.store(Box::into_raw(entry), Relaxed);
+            slot.entry.store(Arc::into_raw(entry).cast_mut(), Relaxed);
             // Publishes the entry: whoever reads this generation sees the pointer and what it points to.
             slot.generation.store(generation, Release);
             self.live.fetch_add(1, Relaxed);
@@ -153,9 +155,7 @@ impl<T> Slab<T> {
             }
             // After the last odd generation comes 0, which marks a slot that is given up.
             slot.generation.store(id.generation.wrapping_add(1), Release); // R1 in `epochs`
-            let Some(entry) = NonNull::new(slot.entry.load(Relaxed)) else {
-                unreachable!("a slot of odd generation owns an entry")
-            };
+            let entry = slot.entry.load(Relaxed).cast_const();
             writer.retired.push_back(Retired { epoch: self.epochs.current(), slot: id.slot, entry });
             self.live.fetch_sub(1, Relaxed);
             self.collect(writer, &mut dead);
@@ -170,12 +170,6 @@ impl<T> Slab<T> {
     #[inline]
     pub fn lease(&self) -> Lease<'_, T> {
         Lease { slab: self, ticket: Some(self.enter()) }
-    }
-
-    /// A lease that keeps the slab alive by itself, for batches that travel between threads.
-    #[inline]
-    pub fn lease_owned(self: &Arc<Self>) -> OwnedLease<T> {
-        OwnedLease { ticket: Some(self.enter()), slab: Arc::clone(self) }
     }
 
     /// Number of live entries.
@@ -232,14 +226,20 @@ impl<T> Slab<T> {
     /// The caller holds a lease of this slab, opened before the call, that does not end while the reference lives.
     #[inline]
     unsafe fn look_up(&self, index: u32, generation: u32) -> Option<&T> {
+        // SAFETY: the generation was released after this pointer was stored, and the lease that the caller holds keeps the
+        // entry from being dropped and the slot from being used again (see the type's documentation).
+        self.find(index, generation).map(|entry| unsafe { &*entry })
+    }
+
+    /// The pointer that [`Arc::into_raw`] gave for an entry, if it is live; good as long as a lease that was opened before
+    /// the call.
+    #[inline]
+    fn find(&self, index: u32, generation: u32) -> Option<*const T> {
         let slot = self.slot(index)?;
         if slot.generation.load(Acquire) != generation || !is_live(generation) {
             return None;
         }
-        let entry = slot.entry.load(Relaxed);
-        // SAFETY: the generation is odd and was released after this pointer was stored, and the lease that the caller holds
-        // keeps the entry from being dropped and the slot from being used again (see the type's documentation).
-        Some(unsafe { &*entry })
+        Some(slot.entry.load(Relaxed).cast_const())
     }
 
     #[cold]
@@ -251,7 +251,7 @@ impl<T> Slab<T> {
 
     /// Moves every retired entry that no lease can see any more to `dead`, and frees its slot. If something is left, the
     /// lease it waits for will call again.
-    fn collect(&self, writer: &mut Writer<T>, dead: &mut Vec<Box<T>>) {
+    fn collect(&self, writer: &mut Writer<T>, dead: &mut Vec<Arc<T>>) {
         while let Some(newest) = writer.retired.back() {
             if newest.epoch == self.epochs.current() {
                 self.epochs.advance(writer.oldest);
@@ -262,9 +262,10 @@ impl<T> Slab<T> {
             }
             writer.oldest += 1;
             while let Some(retired) = writer.retired.pop_front_if(|retired| retired.epoch < writer.oldest) {
-                // SAFETY: the pointer came from `Box::into_raw` in `insert` and was retired once, by the one removal that
-                // matched its generation. All leases that could see it have ended, so nothing refers to it.
-                dead.push(unsafe { Box::from_raw(retired.entry.as_ptr()) });
+                // SAFETY: the pointer came from `Arc::into_raw` in `insert` and was retired once, by the one removal that
+                // matched its generation. All leases that could see it have ended, so only pins refer to it, each with
+                // a count of its own.
+                dead.push(unsafe { Arc::from_raw(retired.entry) });
                 if self.slot(retired.slot).is_some_and(|slot| slot.generation.load(Relaxed) != 0) {
                     writer.free.push(retired.slot);
                 }
@@ -308,11 +309,11 @@ impl<T> fmt::Debug for Slab<T> {
 impl<T> Drop for Slab<T> {
     fn drop(&mut self) {
         // No lease exists: one borrows the slab, or keeps it alive. (A leaked one can no longer be used.)
-        let mut dead: Vec<Box<T>> = Vec::new();
+        let mut dead: Vec<Arc<T>> = Vec::new();
         self.with_writer(|writer| {
             for retired in writer.retired.drain(..) {
-                // SAFETY: as in `collect`: retired once, and nothing refers to it.
-                dead.push(unsafe { Box::from_raw(retired.entry.as_ptr()) });
+                // SAFETY: as in `collect`: retired once, and nothing but pins refers to it.
+                dead.push(unsafe { Arc::from_raw(retired.entry) });
             }
         });
         for segment in &self.segments {
@@ -325,8 +326,8 @@ impl<T> Drop for Slab<T> {
             let slots = unsafe { Box::from_raw(slots) };
             for slot in &slots {
                 if is_live(slot.generation.load(Relaxed)) {
-                    // SAFETY: a slot of odd generation owns the box that `insert` took apart.
-                    dead.push(unsafe { Box::from_raw(slot.entry.load(Relaxed)) });
+                    // SAFETY: a slot of odd generation owns the count that `insert` took out of its `Arc`.
+                    dead.push(unsafe { Arc::from_raw(slot.entry.load(Relaxed).cast_const()) });
                 }
             }
         }
@@ -341,49 +342,43 @@ pub struct Lease<'s, T> {
     ticket: Option<Ticket>,
 }
 
-/// A [`Lease`] that shares ownership of its slab.
-#[must_use = "a lease that is dropped at once protects nothing"]
-pub struct OwnedLease<T> {
-    slab: Arc<Slab<T>>,
-    /// There until the drop.
-    ticket: Option<Ticket>,
-}
-
-macro_rules! lease_methods {
-    () => {
-        /// The entry of that name, if it is live. The reference lives as long as the borrow of the lease.
-        #[inline]
-        pub fn get(&self, slot: u32, generation: u32) -> Option<&T> {
-            // SAFETY: `self` is a lease of this slab that ends in its drop, so not while it is borrowed.
-            unsafe { self.slab.look_up(slot, generation) }
-        }
-
-        /// As [`Self::get`], by id.
-        #[inline]
-        pub fn entry(&self, id: SlotId) -> Option<&T> {
-            self.get(id.slot, id.generation)
-        }
-
-        /// The live entries in the order of their slots. What is inserted or removed meanwhile may be seen or not.
-        pub fn iter(&self) -> Iter<'_, T> {
-            Iter { slab: &self.slab, next: 0 }
-        }
-
-        /// Calls `visit` for every live entry, as [`Self::iter`] gives them.
-        pub fn for_each(&self, mut visit: impl FnMut(SlotId, &T)) {
-            for (id, entry) in self.iter() {
-                visit(id, entry);
-            }
-        }
-    };
-}
-
 impl<T> Lease<'_, T> {
-    lease_methods!();
-}
+    /// The entry of that name, if it is live. The reference lives as long as the borrow of the lease.
+    #[inline]
+    pub fn get(&self, slot: u32, generation: u32) -> Option<&T> {
+        // SAFETY: `self` is a lease of this slab that ends in its drop, so not while it is borrowed.
+        unsafe { self.slab.look_up(slot, generation) }
+    }
 
-impl<T> OwnedLease<T> {
-    lease_methods!();
+    /// As [`Self::get`], by id.
+    #[inline]
+    pub fn entry(&self, id: SlotId) -> Option<&T> {
+        self.get(id.slot, id.generation)
+    }
+
+    /// The entry of that name, kept beyond the lease for as long as somebody holds it: when it is removed, whoever lets go
+    /// of it last drops it. Its slot and all other entries are independent of that.
+    pub fn pin(&self, slot: u32, generation: u32) -> Option<Arc<T>> {
+        let entry = self.slab.find(slot, generation)?;
+        // SAFETY: the pointer came from `Arc::into_raw` in `insert`, and the slab's own count is not given up before this
+        // lease ends; the count that is added here belongs to the new `Arc`.
+        unsafe {
+            Arc::increment_strong_count(entry);
+            Some(Arc::from_raw(entry))
+        }
+    }
+
+    /// The live entries in the order of their slots. What is inserted or removed meanwhile may be seen or not.
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { slab: self.slab, next: 0 }
+    }
+
+    /// Calls `visit` for every live entry, as [`Self::iter`] gives them.
+    pub fn for_each(&self, mut visit: impl FnMut(SlotId, &T)) {
+        for (id, entry) in self.iter() {
+            visit(id, entry);
+        }
+    }
 }
 
 impl<T> Drop for Lease<'_, T> {
@@ -393,22 +388,9 @@ impl<T> Drop for Lease<'_, T> {
     }
 }
 
-impl<T> Drop for OwnedLease<T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.slab.leave(self.ticket.take());
-    }
-}
-
 impl<T> fmt::Debug for Lease<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for OwnedLease<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedLease").finish_non_exhaustive()
     }
 }
 

@@ -2,13 +2,13 @@
 
 #[cfg(not(all(loom, test)))]
 pub(crate) use std::sync::{
-    Mutex,
+    Arc, Mutex,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
 };
 
 #[cfg(all(loom, test))]
 pub(crate) use loom::sync::{
-    Mutex,
+    Arc, Mutex,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize},
 };
 

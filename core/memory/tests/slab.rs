@@ -209,16 +209,19 @@ fn a_full_slab_takes_again_once_a_lease_has_ended() {
 }
 
 #[test]
-fn an_owned_lease_keeps_slab_and_entry() {
-    let slab = Arc::new(Slab::with_limit(10));
-    let id = slab.insert(String::from("kept")).unwrap();
-    let lease = slab.lease_owned();
-    assert!(slab.remove(id) && slab.insert(String::from("other")).is_ok());
-    assert_eq!(slab.retired(), 1);
-    let other = slab.insert(String::from("third")).unwrap();
+fn a_pin_keeps_its_entry_and_no_other() {
+    let slab = Slab::with_limit(1);
+    let first = slab.insert(Arc::new(1)).unwrap();
+    let value = Arc::clone(slab.lease().entry(first).unwrap());
+    let pin = slab.lease().pin(first.slot, first.generation).unwrap();
+    assert!(slab.remove(first));
+    assert!(slab.lease().pin(first.slot, first.generation).is_none());
+    assert_eq!((slab.retired(), Arc::strong_count(&value)), (0, 2), "the pin alone has it");
+    let second = slab.insert(Arc::new(2)).unwrap();
+    assert_eq!((second.slot, **pin), (first.slot, 1), "the slot is free, the entry is there");
     drop(slab);
-    let read = thread::spawn(move || lease.entry(other).cloned()).join().unwrap();
-    assert_eq!(read.as_deref(), Some("third"));
+    thread::spawn(move || drop(pin)).join().unwrap();
+    assert_eq!(Arc::strong_count(&value), 1);
 }
 
 #[test]

@@ -125,8 +125,8 @@ impl Way<'_> {
         let (suite, plan) = (batch.suite(), self.set.plan(batch.suite(), batch.direction()));
         let (slot, policy) = (&self.set.slots[engine], &self.shared.policy.trust);
         let before = self.excluded;
+        self.excluded |= 1 << engine;
         if slot.is_isolated() {
-            self.excluded |= 1 << engine;
             let others = plan.iter().map(|candidate| self.as_of_now(candidate, place, class));
             if decide(request, others).is_ok() {
                 slot.test_aside(suite, policy);

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use crate::engines::place;
 use crate::mill::{Mill, Shared};
+use crate::panics::caught;
 use crate::policy::RunOptions;
 use crate::threads::Threads;
 
@@ -308,7 +309,12 @@ impl OneFuture<'_> {
         // Nobody else sets it: the batch was taken once.
         let _ = round.done.set(Done { result, ops, arena });
         let late = std::mem::take(&mut *lock(&round.late));
-        wakers.into_iter().chain(late).for_each(Waker::wake);
+        for waker in wakers.into_iter().chain(late) {
+            // An executor that panics over one task does not keep the others from theirs.
+            if caught(|| waker.wake()).is_none() {
+                tracing::error!("a waker panicked");
+            }
+        }
     }
 
     /// The outcome, when the round is done.

@@ -29,7 +29,7 @@ impl ArenaBuffer for Wiped {
 }
 
 /// Where an operation's output lies, by its suite's rules.
-fn output_span(suite: Suite, direction: Direction, op: &Op) -> Span {
+pub(crate) fn output_span(suite: Suite, direction: Direction, op: &Op) -> Span {
     let len = suite.output_len(direction, op.input.len as usize, op.output_len as usize);
     // Checked batches hold no output beyond their arena, whose length is 32 bits wide.
     Span::new(op.output, u32::try_from(len).unwrap_or(u32::MAX))
@@ -112,19 +112,20 @@ pub(crate) fn copy_pending(
 }
 
 impl Copied {
-    /// Writes what ended back to where it was copied from. Operations that the engine did not end, or that it failed,
-    /// are left as they are there; returns how many.
+    /// Writes what ended back to where it was copied from. Operations that the engine did not end, that it failed, or of
+    /// which it says that it wrote more than there was room for, are left as they are there; returns how many.
     pub(crate) fn write_back(&self, to: &mut CheckedBatch<'_>) -> usize {
         let (suite, direction) = (self.batch.suite, self.batch.direction);
         let (ops, arena, _) = to.parts();
         let mut left = 0;
         for (copy, index) in self.batch.ops.iter().zip(&self.from) {
             let op = &mut ops[*index as usize];
-            if matches!(copy.status, OpStatus::Pending | OpStatus::EngineFault) {
+            let output = output_span(suite, direction, op);
+            let fits = copy.output_len <= output.len && copy.tag_len <= op.tag_len;
+            if !fits || matches!(copy.status, OpStatus::Pending | OpStatus::EngineFault) {
                 left += 1;
                 continue;
             }
-            let output = output_span(suite, direction, op);
             let source = Span::new(copy.output, output.len);
             arena[output.range()].copy_from_slice(&self.batch.arena.bytes()[source.range()]);
             if direction == Direction::Encrypt {

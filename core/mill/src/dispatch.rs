@@ -1,16 +1,17 @@
 //! The way of a batch through the mill: check, lease, route, prepare, run, account; and again elsewhere for what an
 //! engine failed.
 
-use ciphermill_contract::error::Refusal;
+use ciphermill_contract::error::{Fault, FaultKind, Refusal};
 use ciphermill_contract::{Batch, CheckedBatch, EngineKinds, Error, OpStatus, PreparedKey, Reason, Result};
-use ciphermill_keys::{KeyEntry, KeyLease, PreparedName, now_unix_s};
+use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::Route;
 use smallvec::SmallVec;
 
 use crate::engines::{EngineSet, EngineSlot};
-use crate::execute::prepare_lacking;
+use crate::execute::Preparer;
 use crate::mill::Shared;
-use crate::policy::RunOptions;
+use crate::panics::{caught, give_up};
+use crate::policy::{RunOptions, TrustPolicy};
 use crate::queues::{Open, Queues};
 use crate::report::Report;
 
@@ -39,6 +40,8 @@ pub(crate) struct Way<'w> {
     pub(crate) excluded: u32,
     /// What the last of them failed with.
     pub(crate) fault: Option<Error>,
+    /// Operations that were lost: they are nobody's fault any more.
+    pub(crate) lost: usize,
     /// Where operations of this batch were last run.
     pub(crate) last: Option<Route>,
 }
@@ -60,7 +63,13 @@ impl Queues {
         };
         let deadline_ns = options.deadline.map(|deadline| deadline.as_nanos() as f64);
         let allowed = options.kinds;
-        Way { allowed, pinned, deadline_ns, ..Way::new(shared, set, open, tick) }.run(&mut batch)
+        let mut way = Way { allowed, pinned, deadline_ns, ..Way::new(shared, set, open, tick) };
+        // Engines' panics are dealt with on the way. This is for what nobody thought of: the operations get their status.
+        caught(|| way.run(&mut batch)).unwrap_or_else(|| {
+            *self = Queues::default();
+            give_up(&mut batch);
+            Err(Error::fault("mill", FaultKind::Panicked))
+        })
     }
 }
 
@@ -69,8 +78,8 @@ impl<'w> Way<'w> {
     pub(crate) fn new(shared: &'w Shared, set: &'w EngineSet, open: &'w mut Open, tick: u32) -> Way<'w> {
         let allowed = EngineKinds::ALL;
         let (pinned, deadline_ns, preferred, is_share) = (None, None, None, false);
-        let (excluded, fault, last) = (0, None, None);
-        Way { shared, set, open, tick, allowed, pinned, deadline_ns, preferred, is_share, excluded, fault, last }
+        let (excluded, fault, lost, last) = (0, None, 0, None);
+        Way { shared, set, open, tick, allowed, pinned, deadline_ns, preferred, is_share, excluded, fault, lost, last }
     }
 
     pub(crate) fn run(&mut self, batch: &mut CheckedBatch<'_>) -> Result<Report> {
@@ -134,7 +143,7 @@ impl<'w> Way<'w> {
         }
         let (suite, direction) = (batch.suite(), batch.direction());
         let now_unix_s = if self.shared.keys.any_expiry() { now_unix_s() } else { 0 };
-        let name = PreparedName::new(slot.number, suite);
+        let mut preparer = Preparer::new(slot, &self.shared.policy.trust, suite);
         let mut prepared = Prepared::from_elem(None, batch.len());
         let mut lacking: Vec<(usize, &KeyEntry)> = Vec::new();
         for (index, (op, place)) in batch.ops().iter().zip(prepared.iter_mut()).enumerate() {
@@ -145,17 +154,23 @@ impl<'w> Way<'w> {
                     return Ok(None);
                 }
             }
-            *place = entry.prepared_before(name);
+            *place = preparer.before(entry);
             if place.is_none() {
                 lacking.push((index, entry));
             }
         }
         if !lacking.is_empty() {
-            prepare_lacking(slot, name, suite, lacking.iter().map(|(_, entry)| *entry));
+            preparer.prepare(lacking.iter().map(|(_, entry)| *entry));
             for (index, entry) in lacking {
-                prepared[index] = entry.prepared_before(name);
-                if prepared[index].is_none() {
-                    return Ok(None);
+                prepared[index] = match preparer.get(entry) {
+                    Ok(key) => Some(key),
+                    Err(error) => {
+                        // What the engine fails one key with concerns that key's operations alone.
+                        if matches!(error, Error::EngineFault(Fault { kind: FaultKind::Panicked, .. })) {
+                            self.exclude(choice.route.engine, error);
+                        }
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -182,8 +197,19 @@ impl<'w> Way<'w> {
                 Err(error) => return self.nobody_left(batch, error),
             };
             let slot = &self.set.slots[choice.route.engine];
-            let prepared = if slot.is_isolated() { Prepared::new() } else { prepare(slot, batch, entries) };
-            match self.run_once(batch, &choice, Some(lease), &prepared) {
+            let policy = &self.shared.policy.trust;
+            let ready = if slot.is_isolated() { Ready::default() } else { prepare(slot, policy, batch, entries) };
+            let ran = self.run_once(batch, &choice, Some(lease), &ready.keys);
+            if let Some(fault) = ready.fault {
+                // Nothing has happened to these operations: another engine may prepare their keys.
+                ready.unprepared.iter().for_each(|index| batch.set_status(*index, OpStatus::Pending));
+                if matches!(fault, Error::EngineFault(_)) {
+                    slot.health.faulty(slot.name(), policy);
+                }
+                self.exclude(choice.route.engine, fault);
+                continue;
+            }
+            match ran {
                 Ok(0) => return Ok(choice.route),
                 Ok(_) => {}
                 Err(error) => self.exclude(choice.route.engine, error),
@@ -294,26 +320,43 @@ impl<'w> Way<'w> {
     }
 }
 
+/// Prepared keys, one an operation.
+#[derive(Default)]
+struct Ready<'l> {
+    keys: Prepared<'l>,
+    /// Operations whose key the engine failed to prepare; they are kept from it by a status that is to be taken back.
+    unprepared: Vec<usize>,
+    /// What it failed with.
+    fault: Option<Error>,
+}
+
 /// Every pending operation's key, prepared for the engine. Operations whose key it refuses get their status here.
-fn prepare<'l>(slot: &EngineSlot, batch: &mut CheckedBatch<'_>, entries: &[Option<&'l KeyEntry>]) -> Prepared<'l> {
-    let suite = batch.suite();
-    let name = PreparedName::new(slot.number, suite);
-    prepare_lacking(slot, name, suite, entries.iter().flatten().copied());
-    let mut prepared = Prepared::with_capacity(entries.len());
+fn prepare<'l>(
+    slot: &EngineSlot,
+    policy: &TrustPolicy,
+    batch: &mut CheckedBatch<'_>,
+    entries: &[Option<&'l KeyEntry>],
+) -> Ready<'l> {
+    let mut preparer = Preparer::new(slot, policy, batch.suite());
+    preparer.prepare(entries.iter().flatten().copied());
+    let mut ready = Ready { keys: Prepared::with_capacity(entries.len()), ..Ready::default() };
     for (index, entry) in entries.iter().enumerate() {
-        let key = entry.map(|entry| entry.prepared_as(name, |material| slot.engine.prepare(material, suite)));
-        prepared.push(match key {
+        let entry = entry.filter(|_| batch.ops()[index].status.is_pending());
+        let key = entry.map(|entry| preparer.get(entry));
+        ready.keys.push(match key {
             None => None,
             Some(Ok(key)) => Some(key),
             Some(Err(error)) => {
-                if batch.ops()[index].status.is_pending() {
-                    batch.set_status(index, refusal(&error));
+                batch.set_status(index, OpStatus::Refused(Reason::KeyUnsuitable));
+                if refusal(&error) == OpStatus::EngineFault {
+                    ready.unprepared.push(index);
+                    ready.fault = Some(error);
                 }
                 None
             }
         });
     }
-    prepared
+    ready
 }
 
 /// Gives the operations that were never begun back to their keys' budgets.

@@ -1,16 +1,16 @@
 //! One batch on one engine, and what is made of its outcome: on this thread for engines on this processor, from a copy
 //! and on the engine's own thread for those that can fail.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::error::{Fault, FaultKind};
 use ciphermill_contract::{
-    CheckedBatch, Cost, EngineQueue, Error, KeyMaterial, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite,
+    CheckedBatch, Cost, EngineQueue, Error, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Reason, Result,
+    Suite,
 };
-use ciphermill_keys::{KeyEntry, KeyLease, OwnedKeyLease, PreparedName};
+use ciphermill_keys::{KeyEntry, KeyLease, PreparedName};
 use ciphermill_router::split::PARTS_MAX;
 use ciphermill_router::{Line, Split, size_class, split};
 
@@ -21,6 +21,8 @@ use crate::engines::EngineSlot;
 use crate::health::Trouble;
 use crate::isolate::{DriverQueue, Lost};
 use crate::metrics::{span_around, span_leave};
+use crate::panics::{caught, wipe_output};
+use crate::policy::TrustPolicy;
 use crate::shares::SHARED_FROM_WAKEUPS;
 
 /// Batches that are predicted to take less are timed once in [`TIMED_EVERY`] only: reading the clock twice is a tenth of
@@ -49,7 +51,7 @@ impl Way<'_> {
         let inputs = if self.witness_is_due(batch) { self.inputs_for_witness(batch) } else { None };
         let span = span_around(batch, &choice.route);
         let mut left = if slot.is_isolated() {
-            self.run_isolated(batch, choice, slot)?
+            self.run_isolated(batch, choice, slot, lease)?
         } else {
             self.run_here(batch, choice, slot, prepared)?
         };
@@ -86,15 +88,19 @@ impl Way<'_> {
                 self.after_panic(batch, choice, slot)
             });
         }
-        let queue = self.open.on(slot)?;
+        let asked = asked_lens(batch);
+        let queue = self.open.on(slot, &self.shared.policy.trust)?;
         let is_timed = choice.route.predicted_ns >= TIMED_FROM_NS || self.tick.is_multiple_of(TIMED_EVERY);
         let start = is_timed.then(Instant::now);
         let mut with_keys = batch.attach_keys(prepared)?;
-        let ran = catch_unwind(AssertUnwindSafe(|| queue.run(&mut with_keys)));
+        let ran = caught(|| queue.run(&mut with_keys));
         if let Some(start) = start {
             self.learn(choice, slot, batch, start.elapsed());
         }
-        Ok(if ran.is_ok() { self.after_run(batch, choice, slot) } else { self.after_panic(batch, choice, slot) })
+        if let Some(asked) = asked {
+            ask_again(batch, &asked);
+        }
+        Ok(if ran.is_some() { self.after_run(batch, choice, slot) } else { self.after_panic(batch, choice, slot) })
     }
 
     #[inline]
@@ -111,7 +117,7 @@ impl Way<'_> {
         self.open.close(slot);
         slot.health.quarantine(slot.name(), Trouble::Panic, &self.shared.policy.trust);
         self.exclude(choice.route.engine, Error::fault(slot.name(), FaultKind::Panicked));
-        replayable(batch)
+        self.replayable(batch)
     }
 
     /// How a large batch is shared out over the cores that have nothing to do.
@@ -143,11 +149,12 @@ impl Way<'_> {
         split: &Split,
     ) -> Result<Option<bool>> {
         let counts: Vec<usize> = split.parts.iter().map(|part| part.ops as usize).collect();
-        let (shared, own) = (self.shared, self.open.on(slot)?);
+        let (shared, policy) = (self.shared, &self.shared.policy.trust);
+        let own = self.open.on(slot, policy)?;
         let mut with_keys = batch.attach_keys(prepared)?;
         let is_well = AtomicBool::new(true);
         let run = |queue: &mut dyn EngineQueue, part: &mut CheckedBatch<'_>| {
-            if catch_unwind(AssertUnwindSafe(|| queue.run(part))).is_err() {
+            if caught(|| queue.run(part)).is_none() {
                 is_well.store(false, Ordering::Relaxed);
             }
         };
@@ -162,7 +169,7 @@ impl Way<'_> {
                     let mut queues = shared.idle().pop().unwrap_or_default();
                     let (_, open, _) = queues.begin(shared);
                     // Without a queue the part's operations stay pending: the engine's fault, as everywhere.
-                    let is_open = open.on(slot).map(|queue| run(queue, &mut part)).is_ok();
+                    let is_open = open.on(slot, policy).map(|queue| run(queue, &mut part)).is_ok();
                     if is_open {
                         shared.give_back(queues);
                     }
@@ -192,12 +199,31 @@ impl Way<'_> {
     /// there.
     #[cold]
     fn after_faults(&mut self, batch: &mut CheckedBatch<'_>, choice: &Choice, slot: &EngineSlot) -> usize {
-        if !batch.ops().iter().any(|op| is_fault(op.status)) {
+        if batch.ops().iter().filter(|op| is_fault(op.status)).count() == self.lost {
             return 0;
         }
         slot.health.faulty(slot.name(), &self.shared.policy.trust);
         self.exclude(choice.route.engine, Error::fault(slot.name(), FaultKind::Unfinished));
-        replayable(batch)
+        self.replayable(batch)
+    }
+
+    /// Makes those failed operations pending again whose input has not been written over; the others are lost. Returns
+    /// how many are pending.
+    fn replayable(&mut self, batch: &mut CheckedBatch<'_>) -> usize {
+        let transforms = batch.suite().transforms();
+        let (mut count, mut lost) = (0, 0);
+        for index in 0..batch.len() {
+            let op = batch.ops()[index];
+            if !is_fault(op.status) {
+                continue;
+            }
+            wipe_output(batch, index);
+            let intact = !transforms || op.output != op.input.offset;
+            batch.set_status(index, if intact { OpStatus::Pending } else { OpStatus::EngineFault });
+            *(if intact { &mut count } else { &mut lost }) += 1;
+        }
+        self.lost = lost;
+        count
     }
 
     fn learn(&mut self, choice: &Choice, slot: &EngineSlot, batch: &CheckedBatch<'_>, took: Duration) {
@@ -206,18 +232,27 @@ impl Way<'_> {
         slot.learned.observe(choice.place, choice.class, predicted_ns, took.as_nanos() as f64, choice.sample());
     }
 
-    fn run_isolated(&mut self, batch: &mut CheckedBatch<'_>, choice: &Choice, slot: &Arc<EngineSlot>) -> Result<usize> {
+    fn run_isolated(
+        &mut self,
+        batch: &mut CheckedBatch<'_>,
+        choice: &Choice,
+        slot: &Arc<EngineSlot>,
+        lease: Option<&KeyLease<'_>>,
+    ) -> Result<usize> {
         let policy = &self.shared.policy.trust;
-        let mut copied = copy_pending(batch, |_| true, |len| slot.engine.arena(len))?;
-        let lease = self.shared.keys.lease_owned();
+        let arena = |len| slot.ask(policy, |engine| Ok(engine.arena(len))).ok().flatten();
+        let mut copied = copy_pending(batch, |_| true, arena)?;
+        // An engine that hangs keeps these keys and no other: a lease that never ends would keep all that are destroyed
+        // from then on.
+        let pins = Pins::of(lease, &copied.batch.ops);
         let predicted_ns = choice.route.predicted_ns;
         let allowed_ns = predicted_ns * f64::from(policy.stall_factor);
         let timeout = Duration::try_from_secs_f64(allowed_ns / 1e9)
             .unwrap_or(STALL_MAX)
             .clamp(policy.stall_min.min(STALL_MAX), STALL_MAX);
-        let start = Instant::now();
+        let (start, own_policy) = (Instant::now(), *policy);
         let came_back = slot.drivers.call(slot, predicted_ns, timeout, move |slot, queue| {
-            let ran = run_copy(slot, queue, &lease, &mut copied);
+            let ran = run_copy(slot, &own_policy, queue, &pins, &mut copied);
             (copied, ran)
         });
         let engine = slot.name();
@@ -249,36 +284,102 @@ fn is_fault(status: OpStatus) -> bool {
     matches!(status, OpStatus::Pending | OpStatus::EngineFault)
 }
 
-/// Makes those failed operations pending again whose input has not been written over; the others are lost. Returns how
-/// many are pending.
-fn replayable(batch: &mut CheckedBatch<'_>) -> usize {
-    let transforms = batch.suite().transforms();
-    let mut count = 0;
-    for index in 0..batch.len() {
-        let op = batch.ops()[index];
-        if !is_fault(op.status) {
-            continue;
-        }
-        let intact = !transforms || op.output != op.input.offset;
-        batch.set_status(index, if intact { OpStatus::Pending } else { OpStatus::EngineFault });
-        count += usize::from(intact);
-    }
-    count
+/// How many random bytes each operation asks for; that stands where engines write how many they gave. Every other suite's
+/// engines find all that they read in fields that they do not write.
+#[inline]
+fn asked_lens(batch: &CheckedBatch<'_>) -> Option<Vec<u32>> {
+    (batch.suite() == Suite::Random).then(|| batch.ops().iter().map(|op| op.output_len).collect())
 }
 
-/// Has the engine prepare the keys of `entries` that it has not prepared for the suite, side by side if it can.
-pub(crate) fn prepare_lacking<'l>(
-    slot: &EngineSlot,
+/// Has operations that an engine failed ask for as much as before.
+fn ask_again(batch: &mut CheckedBatch<'_>, asked: &[u32]) {
+    let (ops, ..) = batch.parts();
+    for (op, asked) in ops.iter_mut().zip(asked).filter(|(op, _)| is_fault(op.status)) {
+        op.output_len = *asked;
+    }
+}
+
+/// An engine that prepares keys for one suite.
+pub(crate) struct Preparer<'p> {
+    slot: &'p EngineSlot,
+    policy: &'p TrustPolicy,
     name: PreparedName,
     suite: Suite,
-    entries: impl Iterator<Item = &'l KeyEntry>,
-) {
-    let lacking: Vec<&KeyEntry> = entries.filter(|entry| entry.prepared_before(name).is_none()).collect();
-    if lacking.len() > 1 {
-        KeyEntry::prepare_all(&lacking, name, |materials| slot.engine.prepare_many(materials, suite));
-    } else if let Some(entry) = lacking.first() {
-        // Who asks for the key hears of a failure.
-        let _ = entry.prepared_as(name, |material: &KeyMaterial<'_>| slot.engine.prepare(material, suite));
+    /// What the engine failed with as a whole: it is not asked again.
+    fault: Option<Error>,
+}
+
+impl<'p> Preparer<'p> {
+    pub(crate) fn new(slot: &'p EngineSlot, policy: &'p TrustPolicy, suite: Suite) -> Preparer<'p> {
+        Preparer { slot, policy, name: PreparedName::new(slot.number, suite), suite, fault: None }
+    }
+
+    /// A key as it was prepared before.
+    #[inline]
+    pub(crate) fn before<'l>(&self, entry: &'l KeyEntry) -> Option<&'l PreparedKey> {
+        entry.prepared_before(self.name)
+    }
+
+    /// Has the engine prepare those of these keys that it has not prepared, side by side if it can. Who gets a key hears
+    /// of a failure.
+    pub(crate) fn prepare<'l>(&mut self, entries: impl Iterator<Item = &'l KeyEntry>) {
+        let lacking: Vec<&KeyEntry> = entries.filter(|entry| self.before(entry).is_none()).collect();
+        if lacking.len() > 1 {
+            KeyEntry::prepare_all(&lacking, self.name, |materials| {
+                let made = self.slot.ask(self.policy, |engine| Ok(engine.prepare_many(materials, self.suite)));
+                made.unwrap_or_else(|fault| {
+                    self.fault = Some(fault);
+                    Vec::new()
+                })
+            });
+        } else if let Some(entry) = lacking.first() {
+            let _ = self.get(entry);
+        }
+    }
+
+    /// A key as the engine prepared it, which it does now if it has not before.
+    ///
+    /// # Errors
+    /// What the engine says, or [`ciphermill_keys::PREPARED_MAX`].
+    pub(crate) fn get<'l>(&mut self, entry: &'l KeyEntry) -> Result<&'l PreparedKey> {
+        let made = entry.prepared_as(self.name, |material: &KeyMaterial<'_>| match &self.fault {
+            Some(fault) => Err(fault.clone()),
+            None => self.slot.ask(self.policy, |engine| engine.prepare(material, self.suite)),
+        });
+        if let Err(fault @ Error::EngineFault(Fault { kind: FaultKind::Panicked, .. })) = &made {
+            self.fault = Some(fault.clone());
+        }
+        made
+    }
+}
+
+/// Keys of operations that run on another thread, kept until these pins are dropped.
+struct Pins {
+    /// One for each run of operations with the same key; `None` for keys that are gone.
+    keys: Vec<Option<Arc<KeyEntry>>>,
+    /// For each operation the index of its key; none for suites without keys.
+    of: Vec<u32>,
+}
+
+impl Pins {
+    fn of(lease: Option<&KeyLease<'_>>, ops: &[Op]) -> Pins {
+        let mut pins = Pins { keys: Vec::new(), of: Vec::new() };
+        let Some(lease) = lease else { return pins };
+        pins.of.reserve_exact(ops.len());
+        let mut last = KeyId::NONE;
+        for op in ops {
+            if op.key != last || pins.keys.is_empty() {
+                pins.keys.push(lease.pin(op.key));
+                last = op.key;
+            }
+            pins.of.push(pins.keys.len() as u32 - 1);
+        }
+        pins
+    }
+
+    /// Each operation's key.
+    fn entries(&self) -> impl Iterator<Item = Option<&KeyEntry>> {
+        self.of.iter().map(|index| self.keys[*index as usize].as_deref())
     }
 }
 
@@ -286,10 +387,11 @@ pub(crate) fn prepare_lacking<'l>(
 ///
 /// # Errors
 /// The engine could not be opened.
-pub(crate) fn run_copy(
+fn run_copy(
     slot: &EngineSlot,
+    policy: &TrustPolicy,
     queue: &mut DriverQueue,
-    lease: &OwnedKeyLease,
+    pins: &Pins,
     copied: &mut Copied,
 ) -> Result<()> {
     let mut batch = copied.batch.as_batch().check()?;
@@ -303,16 +405,13 @@ pub(crate) fn run_copy(
         queue.run(&mut batch);
         return Ok(());
     }
-    let name = PreparedName::new(slot.number, suite);
-    let keys: Vec<_> = batch.ops().iter().map(|op| op.key).collect();
-    prepare_lacking(slot, name, suite, keys.iter().filter_map(|key| lease.entry(*key)));
-    let mut prepared = Prepared::with_capacity(keys.len());
-    for (index, key) in keys.into_iter().enumerate() {
-        let made = match lease.entry(key) {
+    let mut preparer = Preparer::new(slot, policy, suite);
+    preparer.prepare(pins.entries().flatten());
+    let mut prepared = Prepared::with_capacity(batch.len());
+    for (index, entry) in pins.entries().enumerate() {
+        let made = match entry {
             None => Err(OpStatus::Refused(Reason::KeyUnknown)),
-            Some(entry) => entry
-                .prepared_as(name, |material: &KeyMaterial<'_>| slot.engine.prepare(material, suite))
-                .map_err(|error| refusal(&error)),
+            Some(entry) => preparer.get(entry).map_err(|error| refusal(&error)),
         };
         prepared.push(made.map_err(|status| batch.set_status(index, status)).ok());
     }

@@ -61,8 +61,8 @@ impl Drivers {
         self.backlog_ns.load(Ordering::Relaxed) as f64 / self.lines.len() as f64
     }
 
-    /// Runs `work` on one of the engine's threads and waits for its result up to `timeout`. `work` and what it holds
-    /// are dropped whenever the engine comes back, if ever.
+    /// Runs `work` on one of the engine's threads and waits for its result up to `timeout`. `work` that was not begun by
+    /// then is dropped; else it and what it holds are dropped whenever the engine comes back, if ever.
     pub(crate) fn call<R: Send + 'static>(
         &self,
         slot: &Arc<EngineSlot>,
@@ -73,9 +73,15 @@ impl Drivers {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len();
         let (answer, answered) = sync_channel(1);
         let own_slot = Arc::clone(slot);
+        let work = Arc::new(Mutex::new(Some(work)));
+        let waiting = Arc::clone(&work);
         let call: Call = Box::new(move |queue: &mut DriverQueue| {
-            // Nobody may be waiting any more.
-            let _ = answer.send(work(&own_slot, queue));
+            // Nothing when whoever gave up waiting has taken it back. The lock is not held while it runs.
+            let work = lock(&waiting).take();
+            if let Some(work) = work {
+                // Nobody may be waiting any more.
+                let _ = answer.send(work(&own_slot, queue));
+            }
         });
         let driver = self.send(number, slot.name(), call)?;
         let predicted_ns = predicted_ns.max(0.0) as u64;
@@ -84,6 +90,8 @@ impl Drivers {
         self.backlog_ns.fetch_sub(predicted_ns, Ordering::Relaxed);
         result.map_err(|error| {
             self.leave(number, driver);
+            // What waits behind a call that hangs is let go of here, with its keys and its data.
+            drop(lock(&work).take());
             Lost::Trouble(match error {
                 RecvTimeoutError::Timeout => Trouble::Stall,
                 RecvTimeoutError::Disconnected => Trouble::Panic,
@@ -126,9 +134,9 @@ impl Drivers {
     }
 }
 
-fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing in there can be half done.
-    line.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a driver does: one call after the other. A panic ends it; its caller sees the answer's channel closed.

@@ -1,6 +1,5 @@
 //! Batches that were handed over: what is to be done with each, and whom it goes back to.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use ciphermill_contract::{Completed, EngineKinds, Error, OpStatus, OwnedBatch, R
 use crate::future::Promise;
 use crate::inbox::Inbox;
 use crate::mill::Shared;
+use crate::panics::caught;
 use crate::policy::RunOptions;
 use crate::queues::Queues;
 
@@ -65,7 +65,10 @@ impl Job {
         } else {
             run(&mut batch, wishes, shared, queues)
         };
-        reply.send(batch, result);
+        // Callbacks, wakers and what they drop are callers' code.
+        if caught(|| reply.send(batch, result)).is_none() {
+            tracing::error!("a callback or a waker panicked");
+        }
     }
 }
 
@@ -80,9 +83,9 @@ fn run(batch: &mut OwnedBatch, wishes: Wishes, shared: &Shared, queues: &mut Que
         }
     }
     let options = RunOptions { engine: wishes.engine, kinds: wishes.kinds, deadline: left };
-    // Engines' panics are dealt with on the way; this is for what nobody thought of: the batch must come back.
-    let ran = catch_unwind(AssertUnwindSafe(|| queues.run(shared, batch.as_batch(), &options)));
-    ran.unwrap_or_else(|_| {
+    // The arena may be of the caller's own making; whatever it does, the batch must come back.
+    let ran = caught(|| queues.run(shared, batch.as_batch(), &options));
+    ran.unwrap_or_else(|| {
         for op in batch.ops.iter_mut().filter(|op| op.status.is_pending()) {
             op.status = OpStatus::EngineFault;
         }
@@ -104,12 +107,7 @@ impl Reply {
         match self {
             Reply::Session(inbox, ticket) => inbox.deliver(Completed { ticket, batch, result }),
             Reply::Future(promise) => promise.keep(Completed { ticket: Ticket(0), batch, result }),
-            Reply::Callback(callback) => {
-                let completed = Completed { ticket: Ticket(0), batch, result };
-                if catch_unwind(AssertUnwindSafe(|| callback(completed))).is_err() {
-                    tracing::error!("a callback panicked");
-                }
-            }
+            Reply::Callback(callback) => callback(Completed { ticket: Ticket(0), batch, result }),
         }
     }
 }

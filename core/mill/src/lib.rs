@@ -37,6 +37,7 @@ mod job;
 mod metrics;
 mod mill;
 pub mod null;
+mod panics;
 mod policy;
 mod pool;
 mod queues;

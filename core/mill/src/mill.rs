@@ -7,12 +7,12 @@ use std::thread::available_parallelism;
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::limits::{ENGINES_MAX, SUITE_ORDINALS_MAX};
 use ciphermill_contract::{Batch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
-use ciphermill_keys::{KeyTable, PreparedName};
+use ciphermill_keys::KeyTable;
 
 use crate::coalesce::Gate;
 use crate::costs::Costs;
 use crate::engines::{EngineSet, EngineSlot, place};
-use crate::execute::prepare_lacking;
+use crate::execute::Preparer;
 use crate::future::{BatchFuture, Promise};
 use crate::job::{Job, Reply, Wishes};
 use crate::metrics::{Books, Snapshot};
@@ -390,9 +390,9 @@ impl Mill {
             let kind = slot.engine.info().kind;
             let held: Vec<_> =
                 keys.iter().filter_map(|key| lease.entry(*key)).filter(|key| key.engines().contains(kind)).collect();
-            let name = PreparedName::new(slot.number, suite);
-            prepare_lacking(slot, name, suite, held.iter().copied());
-            forms += held.iter().filter(|key| key.prepared_before(name).is_some()).count();
+            let mut preparer = Preparer::new(slot, &self.shared.policy.trust, suite);
+            preparer.prepare(held.iter().copied());
+            forms += held.iter().filter(|key| preparer.before(key).is_some()).count();
         }
         forms
     }

@@ -171,10 +171,10 @@ impl Pool {
         };
         threads.in_place_scope(|scope| {
             for part in others {
-                self.parts.fetch_add(1, Ordering::Relaxed);
+                let counted = Counted::new(&self.parts);
                 scope.spawn(|_| {
+                    let _counted = counted;
                     part();
-                    self.parts.fetch_sub(1, Ordering::Relaxed);
                 });
             }
             first();
@@ -197,6 +197,22 @@ impl Pool {
             others.into_iter().for_each(|share| scope.spawn(|_| share()));
             first();
         });
+    }
+}
+
+/// A part that is being run; it counts until it ends, however it does.
+struct Counted<'p>(&'p AtomicUsize);
+
+impl<'p> Counted<'p> {
+    fn new(parts: &'p AtomicUsize) -> Counted<'p> {
+        parts.fetch_add(1, Ordering::Relaxed);
+        Counted(parts)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -11,6 +11,8 @@ use crate::dispatch::Way;
 use crate::engines::{EngineSet, EngineSlot, place};
 use crate::metrics::Recorder;
 use crate::mill::Shared;
+use crate::panics::caught;
+use crate::policy::TrustPolicy;
 
 /// One queue on each engine, opened when first needed, and the engines as they were when this thread last looked.
 #[derive(Default)]
@@ -72,11 +74,12 @@ impl Queues {
 impl Open {
     /// The queue on this engine.
     #[inline]
-    pub(crate) fn on(&mut self, slot: &EngineSlot) -> Result<&mut dyn EngineQueue> {
+    pub(crate) fn on(&mut self, slot: &EngineSlot, policy: &TrustPolicy) -> Result<&mut dyn EngineQueue> {
         let place = match self.queues.iter().position(|(number, _)| *number == slot.number) {
             Some(place) => place,
             None => {
-                self.queues.push((slot.number, slot.engine.queue(QueueHint::default())?));
+                let queue = slot.ask(policy, |engine| engine.queue(QueueHint::default()))?;
+                self.queues.push((slot.number, queue));
                 self.queues.len() - 1
             }
         };
@@ -85,6 +88,10 @@ impl Open {
 
     /// Closes the queue on this engine, if one is open: whatever state it was left in.
     pub(crate) fn close(&mut self, slot: &EngineSlot) {
-        self.queues.retain(|(number, _)| *number != slot.number);
+        if let Some(place) = self.queues.iter().position(|(number, _)| *number == slot.number) {
+            let (_, queue) = self.queues.swap_remove(place);
+            // After a panic its own clean-up may panic too.
+            caught(|| drop(queue));
+        }
     }
 }

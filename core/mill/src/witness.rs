@@ -1,19 +1,19 @@
 //! Witnesses: now and then what an engine answered is computed again on another and compared.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{CheckedBatch, Error, OpStatus, Result};
-use ciphermill_keys::{KeyLease, PreparedName};
+use ciphermill_keys::KeyLease;
 use ciphermill_router::size_class;
 
 use crate::choose::Choice;
 use crate::copies::{Copied, copy_pending};
 use crate::dispatch::{Prepared, Way};
-use crate::engines::{EngineSlot, place};
-use crate::execute::prepare_lacking;
+use crate::engines::place;
+use crate::execute::Preparer;
 use crate::health::Trouble;
+use crate::panics::caught;
 use crate::report::SelfTestState;
 
 impl Way<'_> {
@@ -70,6 +70,8 @@ impl Way<'_> {
         slot.health.quarantine(slot.name(), Trouble::WrongResult, &policy);
         self.exclude(accused, Error::fault(slot.name(), FaultKind::WrongResult));
         inputs.restore(batch);
+        // What was lost on this run is there again.
+        self.lost = batch.ops().iter().filter(|op| op.status == OpStatus::EngineFault).count();
         Ok(inputs.from.len())
     }
 
@@ -131,31 +133,31 @@ impl Way<'_> {
         engine: usize,
         lease: Option<&KeyLease<'_>>,
     ) -> Result<Option<Copied>> {
-        let slot: &EngineSlot = &self.set.slots[engine];
+        let (slot, policy) = (&self.set.slots[engine], &self.shared.policy.trust);
         let mut selected = inputs.select(wanted)?;
         let mut batch = selected.batch.as_batch().check()?;
         let suite = batch.suite();
         let mut prepared = Prepared::new();
         if let Some(lease) = lease {
-            let name = PreparedName::new(slot.number, suite);
+            let mut preparer = Preparer::new(slot, policy, suite);
             // Keys that this kind of engine may not hold are left out.
             let kind = slot.engine.info().kind;
             let held = |key| lease.entry(key).filter(|entry| entry.engines().contains(kind));
             let entries: Vec<_> = batch.ops().iter().map(|op| held(op.key)).collect();
-            prepare_lacking(slot, name, suite, entries.iter().flatten().copied());
+            preparer.prepare(entries.iter().flatten().copied());
             for (index, entry) in entries.into_iter().enumerate() {
-                let key = entry.and_then(|entry| entry.prepared_before(name));
+                let key = entry.and_then(|entry| preparer.before(entry));
                 if key.is_none() {
                     batch.set_status(index, OpStatus::EngineFault);
                 }
                 prepared.push(key);
             }
         }
-        let Ok(queue) = self.open.on(slot) else { return Ok(None) };
+        let Ok(queue) = self.open.on(slot, policy) else { return Ok(None) };
         let mut with_keys = batch.attach_keys(&prepared)?;
-        if catch_unwind(AssertUnwindSafe(|| queue.run(&mut with_keys))).is_err() {
+        if caught(|| queue.run(&mut with_keys)).is_none() {
             self.open.close(slot);
-            slot.health.quarantine(slot.name(), Trouble::Panic, &self.shared.policy.trust);
+            slot.health.quarantine(slot.name(), Trouble::Panic, policy);
             return Ok(None);
         }
         Ok(Some(selected))

@@ -123,6 +123,28 @@ fn two_removals_against_a_reader() {
     });
 }
 
+/// Fails when `Lease::pin` adds no count of its own.
+#[test]
+fn a_pin_keeps_its_entry_beyond_the_lease() {
+    check(3, || {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let slab = Arc::new(Slab::with_limit(4));
+        let id = slab.insert(Watched::new(7, &drops)).unwrap();
+        let reader = {
+            let slab = Arc::clone(&slab);
+            thread::spawn(move || {
+                STRIPE.with(|own| own.set(1));
+                let pin = slab.lease().pin(id.slot, id.generation);
+                assert!(pin.is_none_or(|entry| entry.read() == 7));
+            })
+        };
+        assert!(slab.remove(id));
+        reader.join().unwrap();
+        assert_eq!(drops.load(SeqCst), 1, "whoever came last has dropped it");
+        assert_eq!(slab.retired(), 0);
+    });
+}
+
 #[test]
 fn a_slot_is_not_used_again_under_a_lease_that_knew_it() {
     check(3, || {

@@ -2,7 +2,9 @@
 //!
 //! `FAULT_SCHEDULES` says how many (10,000 without it), `FAULT_SEED` runs a single one.
 
+mod losses;
 mod quarantine;
+mod wiping;
 mod work;
 
 use std::sync::atomic::{AtomicU64, Ordering};
