@@ -115,6 +115,7 @@ Methods:
 Options follow the method, after a colon and separated by commas:
   as=NAME         all methods: the name that values are bound to, so that a renamed column can
                   still be decrypted and columns of one name can be joined [default: the column's]
+  bind=no         random, deterministic: not bound to rows in spite of --bind-row
   len=16..32      token: its bytes [default: 32]
   alphabet=CHARS  ff1: the characters that are encrypted, or digits, lower, upper, letters, alnum
                   [default: digits]
@@ -140,6 +141,12 @@ pub(crate) struct ProtectArgs {
     /// A column and its method; may be given many times.
     #[arg(long = "column", value_name = "NAME=METHOD[:OPTIONS]", required = true)]
     pub columns: Vec<String>,
+    /// Bind values of random and deterministic columns to their rows: this column identifies a row, and stays in clear.
+    #[arg(long, value_name = "COLUMN")]
+    pub bind_row: Option<String>,
+    /// A name of the table that is bound with --bind-row, so that rows of another table are not taken for its rows.
+    #[arg(long, value_name = "NAME", requires = "bind_row", default_value = "", hide_default_value = true)]
+    pub bind_table: String,
     /// The key in the keystore [default: from ciphermill.toml, else `default`].
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,

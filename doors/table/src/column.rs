@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ciphermill::Mill;
 use ciphermill_contract::limits::{AAD_LEN_MAX, FF1_NUMERALS_MAX};
 use ciphermill_contract::suite::{Aead, AesSize};
-use ciphermill_contract::{Batch, Direction, Op, OpStatus, Span, Suite};
+use ciphermill_contract::{Aad, Batch, Direction, Op, OpStatus, Span, Suite};
 
 use crate::clear::{ClearCounter, InClear};
 use crate::distinct::{Outputs, Seen};
@@ -18,6 +18,7 @@ use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
 use crate::ff1::SplitProblem;
 use crate::keys::{DerivedKey, HMAC_SHA256};
+use crate::row_id::{ROW_ID_LEN_MAX, RowIdProblem, RowIds};
 use crate::spec::{Ff1Options, Method};
 
 /// Bytes that one value may have: 16 MiB.
@@ -80,6 +81,8 @@ pub(crate) struct ColumnWorker<'m> {
     method: Method,
     direction: Direction,
     associated_data: Vec<u8>,
+    /// The column whose value in a row is authenticated with the values of that row.
+    row_id: Option<String>,
     nonces: Vec<u8>,
     rows: Vec<u32>,
     dictionary: Vec<u32>,
@@ -100,13 +103,16 @@ pub(crate) struct ColumnSetup<'m> {
     pub(crate) method: Method,
     pub(crate) direction: Direction,
     pub(crate) associated_data: Vec<u8>,
+    /// The column that values are bound to rows by.
+    pub(crate) row_id: Option<String>,
     /// Bytes that may be spent on remembering values.
     pub(crate) seen_len_max: usize,
 }
 
 impl<'m> ColumnWorker<'m> {
     pub(crate) fn new(setup: ColumnSetup<'m>) -> ColumnWorker<'m> {
-        let seen = setup.method.is_deterministic().then(Seen::new);
+        // Values that are bound to their rows are processed one by one: equal ones differ.
+        let seen = (setup.method.is_deterministic() && setup.row_id.is_none()).then(Seen::new);
         let clear = match &setup.method {
             Method::Ff1(options) if setup.direction == Direction::Encrypt => Some(ClearCounter::new(options)),
             _ => None,
@@ -119,6 +125,7 @@ impl<'m> ColumnWorker<'m> {
             method: setup.method,
             direction: setup.direction,
             associated_data: setup.associated_data,
+            row_id: setup.row_id,
             nonces: Vec::new(),
             rows: Vec::new(),
             dictionary: Vec::new(),
@@ -141,11 +148,18 @@ impl<'m> ColumnWorker<'m> {
         &self.outputs
     }
 
-    /// Processes a batch of rows, the first of which is the file's data row `first_row`.
-    pub(crate) fn process(&mut self, scratch: &mut Scratch, cells: &Cells<'_>, first_row: u64) -> Result<()> {
+    /// Processes a batch of rows, the first of which is the file's data row `first_row`. `row_ids` are those of the same
+    /// rows, for a worker that binds values to rows.
+    pub(crate) fn process(
+        &mut self,
+        scratch: &mut Scratch,
+        cells: &Cells<'_>,
+        row_ids: Option<&RowIds<'_>>,
+        first_row: u64,
+    ) -> Result<()> {
         self.begin(scratch, cells, first_row);
         let (nulls, repeated) = (self.counts.nulls, self.counts.processed);
-        let by_dictionary = cells.is_dictionary() && self.method.is_deterministic();
+        let by_dictionary = cells.is_dictionary() && self.repeats();
         for row in 0..cells.len() {
             if cells.is_null(row) {
                 self.rows.push(NULL_ROW);
@@ -155,11 +169,11 @@ impl<'m> ColumnWorker<'m> {
             let slot = match cells.dictionary_key(row).filter(|_| by_dictionary) {
                 Some(key) if self.dictionary[key] != UNSEEN => self.dictionary[key],
                 Some(key) => {
-                    let slot = self.slot(scratch, cells.value(row), row)?;
+                    let slot = self.slot(scratch, cells.value(row), row_ids, row)?;
                     self.dictionary[key] = slot;
                     slot
                 }
-                None => self.slot(scratch, cells.value(row), row)?,
+                None => self.slot(scratch, cells.value(row), row_ids, row)?,
             };
             self.rows.push(slot);
         }
@@ -178,7 +192,7 @@ impl<'m> ColumnWorker<'m> {
         self.rows.clear();
         self.dictionary.clear();
         self.dictionary.resize(cells.dictionary_len(), UNSEEN);
-        if self.seen.is_none() && cells.is_dictionary() && self.method.is_deterministic() {
+        if self.seen.is_none() && cells.is_dictionary() && self.repeats() {
             self.seen = Some(Seen::new());
             self.outputs.clear();
         }
@@ -201,15 +215,20 @@ impl<'m> ColumnWorker<'m> {
         }
     }
 
+    /// Whether equal values have equal results.
+    fn repeats(&self) -> bool {
+        self.method.is_deterministic() && self.row_id.is_none()
+    }
+
     fn begin_arena(&self, scratch: &mut Scratch) {
         scratch.arena.clear();
-        if matches!(self.method, Method::Random | Method::Deterministic) {
+        if matches!(self.method, Method::Random | Method::Deterministic) && self.row_id.is_none() {
             scratch.arena.extend_from_slice(&self.associated_data);
         }
     }
 
     /// The slot of a value: the one it already has, or that of the operation which is put into the batch for it.
-    fn slot(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<u32> {
+    fn slot(&mut self, scratch: &mut Scratch, value: &[u8], row_ids: Option<&RowIds<'_>>, row: usize) -> Result<u32> {
         if value.len() > VALUE_LEN_MAX + NONCE_LEN + TAG_LEN {
             return Err(self.too_long(row, value.len(), VALUE_LEN_MAX));
         }
@@ -225,17 +244,39 @@ impl<'m> ColumnWorker<'m> {
             }
             debug_assert_eq!(slot, next);
         }
-        let op = self.stage(scratch, value, row)?;
+        let associated = self.stage_associated_data(scratch, row_ids, row)?;
+        let op = self.stage(scratch, value, associated, row)?;
         scratch.ops.push(Op { cookie: row as u64, ..op });
         Ok(next)
     }
 
+    /// Where an authenticated value's associated data are: at the arena's start for all values alike, or, with a row's
+    /// identifier at their end, behind what is there.
+    fn stage_associated_data(&self, scratch: &mut Scratch, row_ids: Option<&RowIds<'_>>, row: usize) -> Result<Aad> {
+        let Some(column) = &self.row_id else {
+            return Ok(Aad { offset: 0, len: offset_16(self.associated_data.len()) });
+        };
+        let place = || Place::new(&self.file, self.first_row + row as u64, column);
+        let start = scratch.arena.len();
+        scratch.arena.extend_from_slice(&self.associated_data);
+        let appended = match row_ids {
+            Some(row_ids) => row_ids.append(row, &mut scratch.arena),
+            None => Err(RowIdProblem::Null),
+        };
+        appended.map_err(|problem| match problem {
+            RowIdProblem::Null => TableError::RowIdNull(place()),
+            RowIdProblem::TooLong(len) => {
+                TableError::TooLong { place: place(), len: len as u64, limit: ROW_ID_LEN_MAX as u64 }
+            }
+        })?;
+        Ok(Aad { offset: offset(start), len: offset_16(scratch.arena.len() - start) })
+    }
+
     /// Lays a value into the arena and says what is to be done with it.
-    fn stage(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<Op> {
+    fn stage(&mut self, scratch: &mut Scratch, value: &[u8], associated: Aad, row: usize) -> Result<Op> {
         let key = self.key.id();
         let arena = &mut scratch.arena;
         let start = offset(arena.len());
-        let shared = offset_16(self.associated_data.len());
         match (&self.method, self.direction) {
             (Method::Random, Direction::Encrypt) => {
                 let nonce = next_nonce(&mut self.nonces)?;
@@ -244,7 +285,7 @@ impl<'m> ColumnWorker<'m> {
                 arena.resize(arena.len() + TAG_LEN, 0);
                 let input = Span::new(start + NONCE_LEN as u32, offset(value.len()));
                 self.counts.bytes += value.len() as u64;
-                Ok(aead(Op::in_place(key, input).with_iv(&nonce), offset(input.end() as usize), shared))
+                Ok(aead(Op::in_place(key, input).with_iv(&nonce), offset(input.end() as usize), associated))
             }
             (Method::Random, Direction::Decrypt) => {
                 let Some((nonce, body)) = value.split_at_checked(NONCE_LEN).filter(|(_, body)| body.len() >= TAG_LEN)
@@ -254,7 +295,7 @@ impl<'m> ColumnWorker<'m> {
                 arena.extend_from_slice(body);
                 let input = Span::new(start, offset(body.len() - TAG_LEN));
                 self.counts.bytes += u64::from(input.len);
-                Ok(aead(Op::in_place(key, input).with_iv(nonce), offset(input.end() as usize), shared))
+                Ok(aead(Op::in_place(key, input).with_iv(nonce), offset(input.end() as usize), associated))
             }
             (Method::Deterministic, direction) => {
                 if direction == Direction::Encrypt {
@@ -265,7 +306,7 @@ impl<'m> ColumnWorker<'m> {
                 arena.extend_from_slice(value);
                 let input = Span::new(start + TAG_LEN as u32, offset(arena.len()) - start - TAG_LEN as u32);
                 self.counts.bytes += u64::from(input.len);
-                Ok(aead(Op::in_place(key, input), start, shared))
+                Ok(aead(Op::in_place(key, input), start, associated))
             }
             (Method::Token { len }, _) => {
                 arena.extend_from_slice(value);
@@ -343,7 +384,13 @@ impl<'m> ColumnWorker<'m> {
         let row = op.cookie as usize;
         match op.status {
             OpStatus::Done => {}
-            OpStatus::AuthFailed => return Err(TableError::Authentication(self.place(row))),
+            OpStatus::AuthFailed => {
+                let place = self.place(row);
+                return Err(match &self.row_id {
+                    None => TableError::Authentication(place),
+                    Some(row_id) => TableError::AuthenticationOfRow { place, row_id: row_id.clone() },
+                });
+            }
             status => return Err(TableError::Operation { place: self.place(row), status }),
         }
         let input = op.input.range();
@@ -371,6 +418,11 @@ impl<'m> ColumnWorker<'m> {
     /// The column's name in the file.
     pub(crate) fn column(&self) -> &str {
         &self.column
+    }
+
+    /// The column that values are bound to rows by.
+    pub(crate) fn row_id(&self) -> Option<&str> {
+        self.row_id.as_deref()
     }
 
     /// How the column is protected.
@@ -402,9 +454,9 @@ impl<'m> ColumnWorker<'m> {
     }
 }
 
-/// Adds tag and the shared associated data at the arena's start.
-fn aead(op: Op, tag: u32, associated_len: u16) -> Op {
-    op.with_tag(tag, TAG_LEN as u16).with_aad(0, associated_len)
+/// Adds tag and associated data.
+fn aead(op: Op, tag: u32, associated: Aad) -> Op {
+    op.with_tag(tag, TAG_LEN as u16).with_aad(associated.offset, associated.len)
 }
 
 /// The next unused nonce. Random bytes are fetched many nonces at a time.

@@ -14,6 +14,7 @@ use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 use crate::output::OutputFile;
+use crate::row_id::RowIds;
 use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
 use crate::text;
@@ -48,8 +49,10 @@ pub(crate) fn transform<R: Read>(
         }
         for target in targets.iter_mut() {
             let array = read_column(&records, target, first_row)?;
+            let row_ids = target.row_id.map(|index| read_texts(&records, index));
+            let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
             if let Some(cells) = Cells::new(&array) {
-                target.worker.process(&mut scratch, &cells, first_row)?;
+                target.worker.process(&mut scratch, &cells, row_ids.as_ref(), first_row)?;
             }
         }
         out.clear();
@@ -90,6 +93,17 @@ fn read_column(records: &Records, target: &Target<'_>, first_row: u64) -> Result
         }
     }
     Ok(builder.finish())
+}
+
+/// The texts of a column that is not changed.
+fn read_texts(records: &Records, index: usize) -> BinaryArray {
+    let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
+    let mut scratch = Vec::new();
+    for row in 0..records.rows {
+        let content = records.content(records.field(row, index), &mut scratch);
+        builder.append_option((!content.is_empty()).then_some(content));
+    }
+    builder.finish()
 }
 
 /// Appends the batch's raw text with the targets' fields replaced.

@@ -124,6 +124,28 @@ pub enum TableError {
     /// A value is not authentic: another key, another column, or changed bytes.
     #[error("{0}: the value is not authentic: it was changed, or belongs to another column or key")]
     Authentication(Place),
+    /// A value that is bound to its row is not authentic there.
+    #[error(
+        "{place}: the value is not authentic: it was changed, or belongs to another row, column or key; values of this \
+         column are bound to the row's `{row_id}`"
+    )]
+    AuthenticationOfRow {
+        /// Where.
+        place: Place,
+        /// The column that identifies rows.
+        row_id: String,
+    },
+    /// A row to which values are to be bound has no identifier.
+    #[error("{0}: empty, and values are bound to the rows by this column")]
+    RowIdNull(Place),
+    /// Values cannot be bound to rows as it was asked for.
+    #[error("values cannot be bound to rows by the column `{column}`: {rule}")]
+    RowBinding {
+        /// The column that was to identify rows.
+        column: String,
+        /// The rule that is broken.
+        rule: &'static str,
+    },
     /// A protected value does not have the form of one.
     #[error("{place}: not a protected value: {rule}")]
     Damaged {
@@ -340,6 +362,8 @@ impl TableError {
             self,
             TableError::Malformed { .. }
                 | TableError::Authentication(_)
+                | TableError::AuthenticationOfRow { .. }
+                | TableError::RowIdNull(_)
                 | TableError::Damaged { .. }
                 | TableError::TooShort { .. }
                 | TableError::NotText(_)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clear::InClear;
 use crate::error::{Result, TableError};
-use crate::spec::ColumnSpec;
+use crate::spec::{ColumnSpec, RowBinding};
 
 /// Rows that are worked on at a time, at most.
 pub const BATCH_ROWS_MAX: usize = 16_384;
@@ -48,6 +48,9 @@ pub struct ProtectJob {
     pub output: PathBuf,
     /// What is done with which columns. All others pass unchanged.
     pub columns: Vec<ColumnSpec>,
+    /// What the values of `random` and `deterministic` columns are bound to beside their column, unless a column's
+    /// specification says `bind=no`.
+    pub bind_row: Option<RowBinding>,
     /// The format; without it the input's name tells.
     pub format: Option<Format>,
     /// The byte between CSV fields; without it a comma, or a tabulator for `.tsv`.
@@ -86,6 +89,7 @@ impl ProtectJob {
             input: input.into(),
             output: output.into(),
             columns: Vec::new(),
+            bind_row: None,
             format: None,
             delimiter: None,
             force: false,
@@ -205,6 +209,8 @@ pub struct ColumnSummary {
     pub engines: Vec<&'static str>,
     /// Whether the column was left as it is: tokens cannot be turned back.
     pub left_as_tokens: bool,
+    /// The column that identifies the rows that values are bound to.
+    pub bound_to_row: Option<String>,
     /// What stayed in clear within values: separators and kept characters of a column that was protected with `ff1`.
     pub in_clear: Option<InClear>,
 }

@@ -11,7 +11,7 @@ use ciphermill_keys::KeyPolicy;
 use zeroize::Zeroizing;
 
 use crate::error::{Result, TableError};
-use crate::spec::Method;
+use crate::spec::{Method, RowBinding};
 
 /// The format of values, associated data and key derivation. A change makes old values unreadable, so it is part of both.
 pub const FORMAT: u8 = 1;
@@ -67,11 +67,20 @@ impl Drop for DerivedKey<'_> {
     }
 }
 
-/// The associated data of a column's values: format, method, type tag, logical name with its length.
+/// Follows the logical name where values are bound to rows, so that such values have keys of their own.
+const ROW_BOUND: u8 = 1;
+
+/// The associated data of a column's values: format, method, type tag, logical name with its length; for values that are
+/// bound to rows [`ROW_BOUND`] and the table's name with its length, behind which each row's identifier follows.
 ///
 /// `random` and `deterministic` authenticate it with each value, `ff1` takes it as (the start of) the tweak; all column
 /// keys are derived from it, which is how it is bound to tokens.
-pub(crate) fn associated_data(method: &Method, type_tag: [u8; 2], logical: &str) -> Vec<u8> {
+pub(crate) fn associated_data(
+    method: &Method,
+    type_tag: [u8; 2],
+    logical: &str,
+    bound_to: Option<&RowBinding>,
+) -> Vec<u8> {
     let method = match method {
         Method::Random => 1,
         Method::Deterministic => 2,
@@ -79,10 +88,18 @@ pub(crate) fn associated_data(method: &Method, type_tag: [u8; 2], logical: &str)
         Method::Ff1(_) => 4,
     };
     let mut data = vec![FORMAT, method, type_tag[0], type_tag[1]];
-    // Logical names are shorter than 2^16 bytes (`LOGICAL_NAME_MAX`).
-    data.extend_from_slice(&(logical.len() as u16).to_le_bytes());
-    data.extend_from_slice(logical.as_bytes());
+    push_name(&mut data, logical);
+    if let Some(binding) = bound_to {
+        data.push(ROW_BOUND);
+        push_name(&mut data, &binding.table);
+    }
     data
+}
+
+/// Names are shorter than 2^16 bytes (`LOGICAL_NAME_MAX`).
+fn push_name(data: &mut Vec<u8>, name: &str) {
+    data.extend_from_slice(&(name.len() as u16).to_le_bytes());
+    data.extend_from_slice(name.as_bytes());
 }
 
 /// What a column's key is derived from: its associated data, and for `ff1` the alphabet, so that alphabets of one size
@@ -205,11 +222,17 @@ mod tests {
 
     #[test]
     fn associated_data_tell_columns_apart() {
-        let of = |method: &Method, tag, logical| associated_data(method, tag, logical);
+        let of = |method: &Method, tag, logical| associated_data(method, tag, logical, None);
         let base = of(&Method::Random, [1, 0], "name");
         assert_eq!(base, b"\x01\x01\x01\x00\x04\x00name");
         assert_ne!(base, of(&Method::Deterministic, [1, 0], "name"));
         assert_ne!(base, of(&Method::Random, [2, 0], "name"));
         assert_ne!(base, of(&Method::Random, [1, 0], "names"));
+        let bound = |table: &str| {
+            let binding = RowBinding { column: "id".to_owned(), table: table.to_owned() };
+            associated_data(&Method::Random, [1, 0], "name", Some(&binding))
+        };
+        assert_eq!(bound(""), b"\x01\x01\x01\x00\x04\x00name\x01\x00\x00");
+        assert_eq!(bound("eu"), b"\x01\x01\x01\x00\x04\x00name\x01\x02\x00eu");
     }
 }

@@ -36,10 +36,12 @@ mod ff1;
 pub mod job;
 mod keys;
 pub mod manifest;
+mod numbers;
 mod options;
 mod output;
 mod parquet_io;
 mod protect;
+mod row_id;
 pub mod spec;
 mod table;
 #[cfg(test)]
@@ -62,5 +64,6 @@ pub use manifest::{
     MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage, manifest_path,
 };
 pub use protect::protect;
-pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method};
+pub use row_id::ROW_ID_LEN_MAX;
+pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method, RowBinding};
 pub use unprotect::unprotect;

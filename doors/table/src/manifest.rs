@@ -16,6 +16,7 @@ use crate::error::{Result, TableError};
 use crate::job::Format;
 use crate::keys::{self, HMAC_SHA256, Purpose, RootKey};
 use crate::output::{OutputFile, Ready};
+use crate::spec::RowBinding;
 
 /// The version of this format.
 pub const MANIFEST_FORMAT: u64 = 1;
@@ -82,6 +83,9 @@ pub struct ManifestColumn {
     pub logical: String,
     /// The method's name.
     pub method: String,
+    /// What its values are bound to beside the logical name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_to: Option<RowBinding>,
     /// The method's options, as on the command line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub options: String,
@@ -260,6 +264,7 @@ mod tests {
                 name: "n".to_owned(),
                 logical: "l".to_owned(),
                 method: "random".to_owned(),
+                bound_to: None,
                 options: String::new(),
                 data_type: "Utf8".to_owned(),
                 nullable: true,

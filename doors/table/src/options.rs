@@ -12,10 +12,14 @@ struct Definition {
     methods: &'static [&'static str],
 }
 
+/// Options that are a column's rather than its method's.
+const OF_COLUMNS: &[&str] = &["as", "bind"];
+
 const METHODS: &[&str] = &["random", "deterministic", "token", "ff1"];
 
 const OPTIONS: &[Definition] = &[
     Definition { name: "as", methods: METHODS },
+    Definition { name: "bind", methods: &["random", "deterministic"] },
     Definition { name: "len", methods: &["token"] },
     Definition { name: "preset", methods: &["ff1"] },
     Definition { name: "alphabet", methods: &["ff1"] },
@@ -97,6 +101,23 @@ impl Options {
 
     fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// The first of the options that say something about a column rather than the method.
+    pub(crate) fn of_column(&self) -> Option<&'static str> {
+        OF_COLUMNS.iter().find(|name| self.0.contains_key(**name)).copied()
+    }
+
+    /// Whether values are bound to their rows when the job binds rows.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn bind(&self) -> Result<bool, String> {
+        match self.value("bind") {
+            None => Ok(true),
+            Some("no") => Ok(false),
+            Some(other) => Err(format!("`bind={other}`: only `bind=no` can be said; values are bound with --bind-row")),
+        }
     }
 
     /// The logical name.

@@ -21,6 +21,7 @@ use crate::encode::Cells;
 use crate::error::{Result, TableError};
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 use crate::output::OutputFile;
+use crate::row_id::RowIds;
 use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
 
@@ -158,7 +159,11 @@ impl Run<'_, '_> {
             let Some(cells) = Cells::new(batch.column(target.index)) else {
                 return Err(target.unsupported(self.path));
             };
-            target.worker.process(&mut self.scratch, &cells, first_row)?;
+            let row_ids = match target.row_id {
+                None => None,
+                Some(index) => Some(RowIds::new(batch.column(index)).ok_or_else(|| target.unsupported(self.path))?),
+            };
+            target.worker.process(&mut self.scratch, &cells, row_ids.as_ref(), first_row)?;
             let (rows, outputs) = (target.worker.rows(), target.worker.outputs());
             let built = build_array(target.field.data_type(), rows, outputs);
             columns[target.index] = built.map_err(|problem| decode_error(self.path, target, problem))?;

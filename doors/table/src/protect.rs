@@ -18,7 +18,8 @@ use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
 use crate::output::{Directory, OutputFile, PROTECTED_MODE, Ready, check_output, output_mode};
 use crate::parquet_io::{self, ParquetInput};
-use crate::spec::{ColumnSpec, Method};
+use crate::row_id::check_row_id_type;
+use crate::spec::{ColumnSpec, LOGICAL_NAME_MAX, Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, type_tag};
 use crate::{csv_io, text};
@@ -111,9 +112,11 @@ impl<'m> Planner<'_, 'm> {
         let file: Arc<Path> = self.job.input.as_path().into();
         let mut targets = Vec::new();
         let mut columns = Vec::new();
+        let row_id = self.plan_row_id(fields, &names)?;
         for spec in &self.job.columns {
             let index = find_column(&file, &names, &spec.name)?;
-            let (target, column) = self.plan_column(spec, index, &fields[index], &file)?;
+            let row_id = row_id.filter(|_| spec.bind && spec.method.is_authenticated());
+            let (target, column) = self.plan_column(spec, index, &fields[index], row_id, &file)?;
             targets.push(target);
             columns.push(column);
         }
@@ -125,8 +128,10 @@ impl<'m> Planner<'_, 'm> {
         spec: &ColumnSpec,
         index: usize,
         field: &Field,
+        row_id: Option<usize>,
         file: &Arc<Path>,
     ) -> Result<(Target<'m>, ManifestColumn)> {
+        let bound_to = self.job.bind_row.as_ref().filter(|_| row_id.is_some());
         let data_type = field.data_type();
         let unsupported = |rule| TableError::UnsupportedType {
             file: file.to_path_buf(),
@@ -139,7 +144,7 @@ impl<'m> Planner<'_, 'm> {
         if self.format == Format::Csv {
             check_csv_alphabet(spec, self.delimiter())?;
         }
-        let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical);
+        let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical, bound_to);
         let context = keys::column_context(&spec.method, &associated_data);
         let suite = suite_of(&spec.method);
         let worker = ColumnWorker::new(ColumnSetup {
@@ -150,6 +155,7 @@ impl<'m> Planner<'_, 'm> {
             method: spec.method.clone(),
             direction: Direction::Encrypt,
             associated_data,
+            row_id: bound_to.map(|binding| binding.column.clone()),
             seen_len_max: SEEN_LEN_MAX / self.job.columns.len(),
         });
         let (output, metadata) = protected_field(&spec.method, field);
@@ -157,6 +163,7 @@ impl<'m> Planner<'_, 'm> {
             name: spec.name.clone(),
             logical: spec.logical.clone(),
             method: spec.method.name().to_owned(),
+            bound_to: bound_to.cloned(),
             options: spec.method.options(),
             data_type: data_type.to_string(),
             nullable: field.is_nullable(),
@@ -167,7 +174,25 @@ impl<'m> Planner<'_, 'm> {
             metadata,
             parquet: None,
         };
-        Ok((Target { index, field: Arc::new(output), logical: spec.logical.clone(), worker }, column))
+        Ok((Target { index, row_id, field: Arc::new(output), logical: spec.logical.clone(), worker }, column))
+    }
+
+    /// The place of the column that identifies rows.
+    fn plan_row_id(&self, fields: &[Arc<Field>], names: &[String]) -> Result<Option<usize>> {
+        let Some(RowBinding { column, table }) = &self.job.bind_row else { return Ok(None) };
+        let refused = |rule| TableError::RowBinding { column: column.clone(), rule };
+        if table.len() > LOGICAL_NAME_MAX {
+            return Err(refused("the table's name is too long"));
+        }
+        if self.job.columns.iter().any(|spec| spec.name == *column) {
+            return Err(refused("it is protected itself, and rows are identified by a column that stays as it is"));
+        }
+        if !self.job.columns.iter().any(|spec| spec.bind && spec.method.is_authenticated()) {
+            return Err(refused("no column is protected by random or deterministic without bind=no"));
+        }
+        let index = find_column(&self.job.input, names, column)?;
+        check_row_id_type(fields[index].data_type()).map_err(refused)?;
+        Ok(Some(index))
     }
 
     /// The manifest, without its signature.

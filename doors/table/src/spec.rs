@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Result, TableError};
 use crate::ff1::{Alphabet, Separators};
 use crate::options::{Options, Origin, escape, split_once, unescape};
@@ -48,6 +50,17 @@ pub struct Ff1Options {
     pub separators: Separators,
 }
 
+/// What values are bound to beside their column: the row that they stand in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowBinding {
+    /// The column whose value identifies a row. It stays in clear.
+    pub column: String,
+    /// The table's name, so that rows of one table are not taken for rows of another; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub table: String,
+}
+
 /// What is to be done with one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
@@ -57,6 +70,9 @@ pub struct ColumnSpec {
     pub logical: String,
     /// How its values are protected.
     pub method: Method,
+    /// Whether its values are bound to their rows when the job binds rows. `token` and `ff1`, which do not authenticate,
+    /// never do.
+    pub bind: bool,
 }
 
 impl Method {
@@ -73,6 +89,11 @@ impl Method {
     /// Whether equal values give equal results, so that each distinct value needs to be processed once only.
     pub const fn is_deterministic(&self) -> bool {
         !matches!(self, Method::Random)
+    }
+
+    /// Whether each value is authenticated, so that it can be bound to its row.
+    pub const fn is_authenticated(&self) -> bool {
+        matches!(self, Method::Random | Method::Deterministic)
     }
 
     /// Whether values can be restored.
@@ -97,9 +118,9 @@ impl Method {
     pub(crate) fn of_manifest(name: &str, options: &str) -> Result<Method> {
         let parse = || {
             let parsed = Options::parse(name, options)?;
-            match parsed.logical() {
+            match parsed.of_column() {
                 None => parsed.method(name, Origin::Manifest),
-                Some(_) => Err("`as` does not belong here".to_owned()),
+                Some(option) => Err(format!("`{option}` does not belong here")),
             }
         };
         parse().map_err(|problem| spec_error(options, problem))
@@ -126,7 +147,7 @@ impl fmt::Display for Ff1Options {
 impl ColumnSpec {
     /// Parses `NAME=METHOD[:option[=value],…]`.
     ///
-    /// Options: `as=LOGICAL` for all methods; `len=16..32` for `token`; `preset=phone|card|iban`, `alphabet=`, `sep=`,
+    /// Options: `as=LOGICAL` for all methods; `bind=no` for `random` and `deterministic`; `len=16..32` for `token`; `preset=phone|card|iban`, `alphabet=`, `sep=`,
     /// `keep=N` and `keep-last=N` for `ff1`. Alphabets are `digits`, `lower`, `upper`, `letters`, `alnum` or the
     /// characters themselves; `sep` lists the characters outside of the alphabet that may occur and stay as they are.
     ///
@@ -140,12 +161,16 @@ impl ColumnSpec {
 impl fmt::Display for ColumnSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", escape(&self.name), self.method.name())?;
-        let mut options = self.method.options();
+        let mut options = Vec::new();
         if self.logical != self.name {
-            let comma = if options.is_empty() { "" } else { "," };
-            options = format!("as={}{comma}{options}", escape(&self.logical));
+            options.push(format!("as={}", escape(&self.logical)));
         }
-        if options.is_empty() { Ok(()) } else { write!(f, ":{options}") }
+        if !self.bind {
+            options.push("bind=no".to_owned());
+        }
+        options.push(self.method.options());
+        options.retain(|option| !option.is_empty());
+        if options.is_empty() { Ok(()) } else { write!(f, ":{}", options.join(",")) }
     }
 }
 
@@ -166,7 +191,8 @@ fn parse_spec(text: &str) -> Result<ColumnSpec, String> {
     if logical.is_empty() || logical.len() > LOGICAL_NAME_MAX {
         return Err(format!("a logical name has 1 to {LOGICAL_NAME_MAX} bytes"));
     }
-    Ok(ColumnSpec { name, logical, method })
+    let bind = options.bind()?;
+    Ok(ColumnSpec { name, logical, method, bind })
 }
 
 #[cfg(test)]
@@ -254,7 +280,7 @@ mod tests {
             let Ok(separators) = Separators::named(&separators, &alphabet) else { return Ok(()) };
             let method = Method::Ff1(Ff1Options { alphabet, keep_first: keep, keep_last: keep / 2, separators });
             proptest::prop_assert_eq!(&Method::of_manifest("ff1", &method.options()).unwrap(), &method);
-            let spec = ColumnSpec { name, logical, method };
+            let spec = ColumnSpec { name, logical, method, bind: true };
             proptest::prop_assert_eq!(ColumnSpec::parse(&spec.to_string()).unwrap(), spec);
         }
 

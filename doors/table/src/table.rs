@@ -14,6 +14,8 @@ use crate::job::{ColumnSummary, Position, Progress, check_cancel};
 pub(crate) struct Target<'m> {
     /// Its place in a row.
     pub(crate) index: usize,
+    /// The place of the column that identifies the rows its values are bound to. It is not a target itself.
+    pub(crate) row_id: Option<usize>,
     /// The field that it becomes.
     pub(crate) field: Arc<Field>,
     /// Its logical name.
@@ -48,6 +50,7 @@ impl Target<'_> {
             in_mill: counts.in_mill,
             engines: counts.engines.clone(),
             left_as_tokens: false,
+            bound_to_row: self.worker.row_id().map(str::to_owned),
             in_clear: self.worker.in_clear(),
         }
     }

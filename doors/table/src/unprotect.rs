@@ -21,7 +21,8 @@ use crate::manifest::{Manifest, ManifestColumn, manifest_path, same};
 use crate::output::{Directory, HashingReader, OutputFile, RESTORED_MODE, check_output, output_mode, sha256_of};
 use crate::parquet_io::{self, ParquetInput};
 use crate::protect::{SEEN_LEN_MAX, encoding_of, open_input, summarize};
-use crate::spec::Method;
+use crate::row_id::check_row_id_type;
+use crate::spec::{Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, is_text, type_tag, value_type};
 
@@ -136,7 +137,8 @@ impl<'m> Restorer<'_, 'm> {
                 .map_err(|error| self.damaged(format!("column `{}`: {error}", column.name)))?;
             if method.is_reversible() {
                 plan.places.push(place);
-                plan.targets.push(self.plan_column(column, method, index, &fields[index], &file)?);
+                let row_id = self.plan_row_id(column, fields, &names)?;
+                plan.targets.push(self.plan_column(column, method, index, &fields[index], row_id, &file)?);
             } else {
                 plan.tokens.push((place, token_summary(column, &method, name)));
             }
@@ -150,6 +152,9 @@ impl<'m> Restorer<'_, 'm> {
         let mut names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let mut renamed = HashSet::new();
         for (name, logical) in &self.job.renamed {
+            if self.identifies_rows(logical) {
+                continue;
+            }
             if !renamed.insert(logical) {
                 return Err(TableError::RenamedTwice { logical: logical.clone() });
             }
@@ -175,12 +180,37 @@ impl<'m> Restorer<'_, 'm> {
         Ok(names)
     }
 
+    /// The place of the column that identifies the rows that a column's values are bound to.
+    fn plan_row_id(&self, column: &ManifestColumn, fields: &[Arc<Field>], names: &[String]) -> Result<Option<usize>> {
+        let Some(binding) = &column.bound_to else { return Ok(None) };
+        let name = self.row_id_name(binding);
+        let index = find_column(&self.job.input, names, name)?;
+        check_row_id_type(fields[index].data_type())
+            .map_err(|rule| TableError::RowBinding { column: name.to_owned(), rule })?;
+        Ok(Some(index))
+    }
+
+    /// The name that a column which identifies rows has in the file at hand.
+    fn row_id_name<'b>(&'b self, binding: &'b RowBinding) -> &'b str {
+        let renamed =
+            self.job.renamed.iter().find(|(_, logical)| self.identifies_rows(logical) && *logical == binding.column);
+        renamed.map_or(&binding.column, |(name, _)| name)
+    }
+
+    /// Whether a column of that name identifies rows; a protected column's logical name goes first.
+    fn identifies_rows(&self, name: &str) -> bool {
+        let columns = &self.manifest.columns;
+        columns.iter().all(|column| column.logical != name)
+            && columns.iter().any(|column| column.bound_to.as_ref().is_some_and(|binding| binding.column == name))
+    }
+
     fn plan_column(
         &self,
         column: &ManifestColumn,
         method: Method,
         index: usize,
         field: &Field,
+        row_id: Option<usize>,
         file: &Arc<Path>,
     ) -> Result<Target<'m>> {
         let damaged = |problem: String| self.damaged(format!("column `{}`: {problem}", column.name));
@@ -192,7 +222,7 @@ impl<'m> Restorer<'_, 'm> {
             return Err(damaged(format!("`{}` is not this method's encoding", column.encoding)));
         }
         self.check_stored_type(&method, field, file)?;
-        let associated_data = keys::associated_data(&method, type_tag, &column.logical);
+        let associated_data = keys::associated_data(&method, type_tag, &column.logical, column.bound_to.as_ref());
         let context = keys::column_context(&method, &associated_data);
         if !same(&keys::check_value(self.mill, self.root, Purpose::ColumnCheck, &context)?, &column.check_value) {
             return Err(damaged("its key check value is another one".to_owned()));
@@ -207,10 +237,11 @@ impl<'m> Restorer<'_, 'm> {
             method,
             direction: Direction::Decrypt,
             associated_data,
+            row_id: column.bound_to.as_ref().map(|binding| self.row_id_name(binding).to_owned()),
             seen_len_max: SEEN_LEN_MAX / self.manifest.columns.len().max(1),
         });
         let field = Field::new(field.name(), data_type, column.nullable).with_metadata(metadata);
-        Ok(Target { index, field: Arc::new(field), logical: column.logical.clone(), worker })
+        Ok(Target { index, row_id, field: Arc::new(field), logical: column.logical.clone(), worker })
     }
 
     /// Protected values are byte strings, in CSV files and for `ff1` texts; another type was put there by somebody.
@@ -292,6 +323,7 @@ fn token_summary(column: &ManifestColumn, method: &Method, name: &str) -> Column
         in_mill: std::time::Duration::ZERO,
         engines: Vec::new(),
         left_as_tokens: true,
+        bound_to_row: None,
         in_clear: None,
     }
 }

@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use ciphermill::Mill;
 use ciphermill_keys::keystore::Keystore;
 use ciphermill_table::{
-    ColumnSpec, Format, InClear, Manifest, Position, ProtectJob, RootKey, Summary, UnprotectJob, manifest_path,
+    ColumnSpec, Format, InClear, Manifest, Position, ProtectJob, RootKey, RowBinding, Summary, UnprotectJob,
+    manifest_path,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -26,6 +27,8 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     for column in &args.columns {
         job = job.column(ColumnSpec::parse(column)?);
     }
+    job.bind_row =
+        args.bind_row.as_ref().map(|column| RowBinding { column: column.clone(), table: args.bind_table.clone() });
     job.format = args.format.map(format);
     job.delimiter = args.delimiter;
     job.force = args.common.force;
@@ -128,6 +131,7 @@ struct ColumnJson {
     seconds_in_mill: f64,
     values_per_s: f64,
     left_as_tokens: bool,
+    bound_to_row: Option<String>,
     in_clear: Option<InClearJson>,
 }
 
@@ -163,6 +167,7 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         seconds_in_mill: column.in_mill.as_secs_f64(),
         values_per_s: column.processed as f64 / column.in_mill.as_secs_f64().max(1e-9),
         left_as_tokens: column.left_as_tokens,
+        bound_to_row: column.bound_to_row.clone(),
         in_clear: column.in_clear.as_ref().map(|in_clear| InClearJson {
             keep_first: in_clear.keep_first,
             keep_last: in_clear.keep_last,
@@ -206,6 +211,9 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
     }
     say(table)?;
     for column in &summary.columns {
+        if let Some(row_id) = &column.bound_to_row {
+            say(format!("{}: bound to the rows by `{row_id}`", column.name))?;
+        }
         if let Some(text) = column.in_clear.as_ref().and_then(in_clear) {
             say(format!("{}: in clear: {text}", column.name))?;
         }

@@ -71,6 +71,19 @@ fn what_stays_in_clear_is_said() {
 }
 
 #[test]
+fn values_are_bound_to_rows_on_request() {
+    let place = with_table();
+    let said = place.ok(protect("in.csv", "safe.csv", &["--bind-row", "id", "--bind-table", "customers"]));
+    assert!(said.contains("balance: bound to the rows by `id`") && !said.contains("phone: bound"), "{said}");
+    place.ok(["unprotect", "safe.csv", "back.csv"]);
+    let safe = std::fs::read_to_string(place.path("safe.csv")).expect("a file");
+    place.write("safe.csv", safe.replace("\n2,", "\n9,"));
+    let args = ["unprotect", "safe.csv", "b.csv", "--allow-changed"];
+    place.fails(1, &["row 2", "column `name`", "row's `id`"], args);
+    place.fails(2, &["--bind-row"], ["protect", "in.csv", "o.csv", "--column", "name=random", "--bind-table", "x"]);
+}
+
+#[test]
 fn old_versions_of_a_key_still_restore() {
     let place = with_table();
     place.ok(protect("in.csv", "old.csv", &["--quiet"]));

@@ -22,6 +22,7 @@ mod ff1;
 mod hostile;
 mod parquets;
 mod plans;
+mod rows;
 #[path = "../../src/testing.rs"]
 mod testing;
 

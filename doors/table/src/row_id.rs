@@ -1,0 +1,145 @@
+//! What tells a row from others wherever it stands: the value of a column that nobody protects, in a form that does not
+//! depend on how the file stores it. Values that are bound to their rows authenticate it.
+
+use arrow_array::Array;
+use arrow_schema::DataType;
+
+use crate::encode::Cells;
+use crate::numbers::IntegerType;
+use crate::types::{is_text, value_type};
+
+/// Bytes that a row's identifier may have.
+pub const ROW_ID_LEN_MAX: usize = 1024;
+
+/// Begins an identifier that is a text or an integer's decimal text.
+const TEXT: u8 = 1;
+/// Begins an identifier that is a byte string.
+const BYTES: u8 = 2;
+
+/// The identifiers of a batch of rows.
+pub(crate) struct RowIds<'a> {
+    cells: Cells<'a>,
+    form: Form,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Bytes,
+    Integer(IntegerType),
+}
+
+/// Why a row has no identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowIdProblem {
+    /// It is null.
+    Null,
+    /// It has so many bytes, more than [`ROW_ID_LEN_MAX`].
+    TooLong(usize),
+}
+
+impl<'a> RowIds<'a> {
+    /// The identifiers of a column; nothing for types that [`check_row_id_type`] refuses.
+    pub(crate) fn new(array: &'a dyn Array) -> Option<RowIds<'a>> {
+        Some(RowIds { cells: Cells::new(array)?, form: form_of(array.data_type())? })
+    }
+
+    /// The identifiers of a CSV column, whose fields are texts however they are held.
+    pub(crate) fn of_texts(array: &'a dyn Array) -> Option<RowIds<'a>> {
+        Some(RowIds { cells: Cells::new(array)?, form: Form::Text })
+    }
+
+    /// Appends a row's identifier.
+    pub(crate) fn append(&self, row: usize, to: &mut Vec<u8>) -> Result<(), RowIdProblem> {
+        if self.cells.is_null(row) {
+            return Err(RowIdProblem::Null);
+        }
+        let value = self.cells.value(row);
+        if value.len() > ROW_ID_LEN_MAX {
+            return Err(RowIdProblem::TooLong(value.len()));
+        }
+        match self.form {
+            Form::Bytes => {
+                to.push(BYTES);
+                to.extend_from_slice(value);
+            }
+            Form::Text => {
+                to.push(TEXT);
+                to.extend_from_slice(value);
+            }
+            Form::Integer(integer) => {
+                to.push(TEXT);
+                integer.write(value, to);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a column of this type can identify rows.
+///
+/// # Errors
+/// The rule that the type breaks.
+pub(crate) fn check_row_id_type(data_type: &DataType) -> Result<(), &'static str> {
+    match form_of(data_type) {
+        Some(_) => Ok(()),
+        None => Err("rows are identified by integers, texts or byte strings"),
+    }
+}
+
+fn form_of(data_type: &DataType) -> Option<Form> {
+    match value_type(data_type) {
+        text if is_text(text) => Some(Form::Text),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Some(Form::Bytes)
+        }
+        other => IntegerType::of(other).map(Form::Integer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt8Array};
+    use std::sync::Arc;
+
+    fn id(array: &dyn Array, row: usize) -> Result<Vec<u8>, RowIdProblem> {
+        let mut id = Vec::new();
+        RowIds::new(array).unwrap().append(row, &mut id).map(|()| id)
+    }
+
+    #[test]
+    fn equal_numbers_and_texts_are_one_identifier() {
+        let arrays: [ArrayRef; 5] = [
+            Arc::new(Int32Array::from(vec![Some(17), None])),
+            Arc::new(Int64Array::from(vec![Some(17), None])),
+            Arc::new(UInt8Array::from(vec![Some(17), None])),
+            Arc::new(StringArray::from(vec![Some("17"), None])),
+            arrow_cast::cast(
+                &StringArray::from(vec![Some("17"), None]),
+                &DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            )
+            .unwrap(),
+        ];
+        for array in &arrays {
+            assert_eq!(id(array, 0).unwrap(), b"\x0117", "{}", array.data_type());
+            assert_eq!(id(array, 1), Err(RowIdProblem::Null), "{}", array.data_type());
+        }
+        let bytes = BinaryArray::from_vec(vec![b"17"]);
+        assert_eq!(id(&bytes, 0).unwrap(), b"\x0217", "bytes are no text");
+        let mut text = Vec::new();
+        RowIds::of_texts(&bytes).unwrap().append(0, &mut text).unwrap();
+        assert_eq!(text, b"\x0117", "in a CSV file they are");
+    }
+
+    #[test]
+    fn long_identifiers_and_other_types_are_refused() {
+        let long = "x".repeat(ROW_ID_LEN_MAX + 1);
+        let texts = StringArray::from(vec![&long[1..], &long]);
+        assert_eq!(id(&texts, 0).unwrap().len(), ROW_ID_LEN_MAX + 1);
+        assert_eq!(id(&texts, 1), Err(RowIdProblem::TooLong(ROW_ID_LEN_MAX + 1)));
+        assert!(RowIds::new(&Float64Array::from(vec![1.0])).is_none());
+        assert!(check_row_id_type(&DataType::Float64).is_err());
+        assert!(check_row_id_type(&DataType::Date32).is_err());
+    }
+}
