@@ -116,6 +116,8 @@ Options follow the method, after a colon and separated by commas:
   as=NAME         all methods: the name that values are bound to, so that a renamed column can
                   still be decrypted and columns of one name can be joined [default: the column's]
   bind=no         random, deterministic: not bound to rows in spite of --bind-row
+  as-text         deterministic, token: integers are protected as their decimal text, so that they
+                  join with columns of other widths and of text
   len=16..32      token: its bytes [default: 32]
   alphabet=CHARS  ff1: the characters that are encrypted, or digits, lower, upper, letters, alnum
                   [default: digits]

@@ -18,6 +18,7 @@ use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
 use crate::ff1::SplitProblem;
 use crate::keys::{DerivedKey, HMAC_SHA256};
+use crate::numbers::IntegerType;
 use crate::row_id::{ROW_ID_LEN_MAX, RowIdProblem, RowIds};
 use crate::spec::{Ff1Options, Method};
 
@@ -57,6 +58,7 @@ pub(crate) struct Scratch {
     ops: Vec<Op>,
     arena: Vec<u8>,
     numerals: Vec<u8>,
+    text: Vec<u8>,
 }
 
 /// What a worker has done.
@@ -81,6 +83,8 @@ pub(crate) struct ColumnWorker<'m> {
     method: Method,
     direction: Direction,
     associated_data: Vec<u8>,
+    /// The integer type whose values are protected as texts.
+    integer: Option<IntegerType>,
     /// The column whose value in a row is authenticated with the values of that row.
     row_id: Option<String>,
     nonces: Vec<u8>,
@@ -103,6 +107,8 @@ pub(crate) struct ColumnSetup<'m> {
     pub(crate) method: Method,
     pub(crate) direction: Direction,
     pub(crate) associated_data: Vec<u8>,
+    /// The integer type whose values are protected as texts.
+    pub(crate) integer: Option<IntegerType>,
     /// The column that values are bound to rows by.
     pub(crate) row_id: Option<String>,
     /// Bytes that may be spent on remembering values.
@@ -125,6 +131,7 @@ impl<'m> ColumnWorker<'m> {
             method: setup.method,
             direction: setup.direction,
             associated_data: setup.associated_data,
+            integer: setup.integer,
             row_id: setup.row_id,
             nonces: Vec::new(),
             rows: Vec::new(),
@@ -227,10 +234,33 @@ impl<'m> ColumnWorker<'m> {
         }
     }
 
+    /// The slot of a cell, in the form in which it is protected or as it was protected.
+    fn slot(&mut self, scratch: &mut Scratch, cell: &[u8], row_ids: Option<&RowIds<'_>>, row: usize) -> Result<u32> {
+        let Some(integer) = self.integer.filter(|_| self.direction == Direction::Encrypt) else {
+            return self.slot_of(scratch, cell, row_ids, row);
+        };
+        let mut text = std::mem::take(&mut scratch.text);
+        text.clear();
+        integer.write(cell, &mut text);
+        let slot = self.slot_of(scratch, &text, row_ids, row);
+        scratch.text = text;
+        slot
+    }
+
     /// The slot of a value: the one it already has, or that of the operation which is put into the batch for it.
-    fn slot(&mut self, scratch: &mut Scratch, value: &[u8], row_ids: Option<&RowIds<'_>>, row: usize) -> Result<u32> {
-        if value.len() > VALUE_LEN_MAX + NONCE_LEN + TAG_LEN {
-            return Err(self.too_long(row, value.len(), VALUE_LEN_MAX));
+    fn slot_of(
+        &mut self,
+        scratch: &mut Scratch,
+        value: &[u8],
+        row_ids: Option<&RowIds<'_>>,
+        row: usize,
+    ) -> Result<u32> {
+        let limit = match self.direction {
+            Direction::Encrypt => VALUE_LEN_MAX,
+            Direction::Decrypt => VALUE_LEN_MAX + NONCE_LEN + TAG_LEN,
+        };
+        if value.len() > limit {
+            return Err(self.too_long(row, value.len(), limit));
         }
         if scratch.ops.len() >= OPS_PER_RUN || scratch.arena.len() >= ARENA_LEN {
             self.flush(scratch)?;
@@ -398,7 +428,14 @@ impl<'m> ColumnWorker<'m> {
         match (&self.method, self.direction) {
             (Method::Random, Direction::Encrypt) => self.outputs.push(&arena[input.start - NONCE_LEN..tag.end]),
             (Method::Deterministic, Direction::Encrypt) => self.outputs.push(&arena[tag.start..input.end]),
-            (Method::Random | Method::Deterministic, Direction::Decrypt) => self.outputs.push(&arena[input]),
+            (Method::Random | Method::Deterministic, Direction::Decrypt) => match self.integer {
+                None => self.outputs.push(&arena[input]),
+                Some(integer) => {
+                    if !self.outputs.push_with(|value| integer.read(&arena[input], value)) {
+                        return Err(self.damaged(row, "its text is no number of the column's type"));
+                    }
+                }
+            },
             (Method::Token { .. }, _) => self.outputs.push(&arena[tag]),
             (Method::Ff1(options), _) => {
                 let template = &arena[op.aad.offset as usize + self.associated_data.len()..input.start];

@@ -83,6 +83,9 @@ pub struct ManifestColumn {
     pub logical: String,
     /// The method's name.
     pub method: String,
+    /// Whether its values are integers that were protected as their decimal text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub as_text: bool,
     /// What its values are bound to beside the logical name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_to: Option<RowBinding>,
@@ -236,6 +239,10 @@ struct Version {
     ciphermill_manifest: u64,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 pub(crate) fn same(left: &str, right: &str) -> bool {
     left.as_bytes().ct_eq(right.as_bytes()).into()
 }
@@ -264,6 +271,7 @@ mod tests {
                 name: "n".to_owned(),
                 logical: "l".to_owned(),
                 method: "random".to_owned(),
+                as_text: false,
                 bound_to: None,
                 options: String::new(),
                 data_type: "Utf8".to_owned(),

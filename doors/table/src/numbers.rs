@@ -53,6 +53,24 @@ impl IntegerType {
         }
         text.extend_from_slice(&digits[at..]);
     }
+
+    /// Appends the value that [`IntegerType::write`] writes as `text`; `false` when there is none.
+    #[must_use]
+    pub(crate) fn read(self, text: &[u8], value: &mut Vec<u8>) -> bool {
+        let Some(number) = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i128>().ok()) else {
+            return false;
+        };
+        let bits = 8 * self.width as u32;
+        let range = if self.signed { -(1i128 << (bits - 1))..1i128 << (bits - 1) } else { 0..1i128 << bits };
+        if !range.contains(&number) {
+            return false;
+        }
+        let start = value.len();
+        value.extend_from_slice(&number.to_le_bytes()[..self.width]);
+        let mut again = Vec::with_capacity(text.len());
+        self.write(&value[start..], &mut again);
+        again == text
+    }
 }
 
 #[cfg(test)]
@@ -72,7 +90,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn texts_are_those_of_the_language(bits: u64) {
+        fn texts_are_those_of_the_language_and_are_read_again(bits: u64) {
             for data_type in TYPES {
                 let integer = IntegerType::of(&data_type).unwrap();
                 let value = &bits.to_le_bytes()[..integer.width];
@@ -81,15 +99,17 @@ mod tests {
                     true => ((bits << shift).cast_signed() >> shift).to_string(),
                     false => (bits << shift >> shift).to_string(),
                 };
-                let mut text = Vec::new();
+                let (mut text, mut again) = (Vec::new(), vec![7]);
                 integer.write(value, &mut text);
                 proptest::prop_assert_eq!(&String::from_utf8_lossy(&text), &wanted, "{}", data_type);
+                proptest::prop_assert!(integer.read(&text, &mut again));
+                proptest::prop_assert_eq!(&again[1..], value);
             }
         }
     }
 
     #[test]
-    fn limits_are_written() {
+    fn limits_are_written_and_what_is_no_canonical_text_is_refused() {
         for (data_type, value, wanted) in [
             (DataType::Int64, i64::MIN.to_le_bytes().to_vec(), "-9223372036854775808"),
             (DataType::UInt64, u64::MAX.to_le_bytes().to_vec(), "18446744073709551615"),
@@ -99,6 +119,10 @@ mod tests {
             let mut text = Vec::new();
             IntegerType::of(&data_type).unwrap().write(&value, &mut text);
             assert_eq!(text, wanted.as_bytes());
+        }
+        let byte = IntegerType { width: 1, signed: true };
+        for text in ["", "-", "+1", "01", "-0", "128", "-129", " 1", "1.0", "1e1", "\u{661}"] {
+            assert!(!byte.read(text.as_bytes(), &mut Vec::new()), "{text}");
         }
     }
 }

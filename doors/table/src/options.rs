@@ -13,13 +13,17 @@ struct Definition {
 }
 
 /// Options that are a column's rather than its method's.
-const OF_COLUMNS: &[&str] = &["as", "bind"];
+const OF_COLUMNS: &[&str] = &["as", "bind", AS_TEXT];
+
+/// The one option that is said by its name alone.
+const AS_TEXT: &str = "as-text";
 
 const METHODS: &[&str] = &["random", "deterministic", "token", "ff1"];
 
 const OPTIONS: &[Definition] = &[
     Definition { name: "as", methods: METHODS },
     Definition { name: "bind", methods: &["random", "deterministic"] },
+    Definition { name: AS_TEXT, methods: &["deterministic", "token"] },
     Definition { name: "len", methods: &["token"] },
     Definition { name: "preset", methods: &["ff1"] },
     Definition { name: "alphabet", methods: &["ff1"] },
@@ -90,7 +94,12 @@ impl Options {
             if !definition.methods.contains(&method) {
                 return Err(format!("the method `{method}` has no option `{name}`"));
             }
-            let value = value.ok_or_else(|| format!("the option `{name}` needs a value: {name}=…"))?;
+            let value = match (value, name == AS_TEXT) {
+                (Some(value), false) => value,
+                (None, true) => "",
+                (Some(_), true) => return Err(format!("the option `{name}` has no value")),
+                (None, false) => return Err(format!("the option `{name}` needs a value: {name}=…")),
+            };
             if options.insert(definition.name, unescape(value)?).is_some() {
                 return Err(format!("the option `{name}` is given twice"));
             }
@@ -106,6 +115,11 @@ impl Options {
     /// The first of the options that say something about a column rather than the method.
     pub(crate) fn of_column(&self) -> Option<&'static str> {
         OF_COLUMNS.iter().find(|name| self.0.contains_key(**name)).copied()
+    }
+
+    /// Whether integers are protected as their decimal text.
+    pub(crate) fn as_text(&self) -> bool {
+        self.value(AS_TEXT).is_some()
     }
 
     /// Whether values are bound to their rows when the job binds rows.

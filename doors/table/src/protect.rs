@@ -16,12 +16,13 @@ use crate::error::{Result, TableError, find_column};
 use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
+use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, PROTECTED_MODE, Ready, check_output, output_mode};
 use crate::parquet_io::{self, ParquetInput};
 use crate::row_id::check_row_id_type;
 use crate::spec::{ColumnSpec, LOGICAL_NAME_MAX, Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
-use crate::types::{check_type, type_tag};
+use crate::types::{check_type, type_tag_of, value_type};
 use crate::{csv_io, text};
 
 /// Bytes that all columns together may spend on remembering values that have been seen.
@@ -140,7 +141,7 @@ impl<'m> Planner<'_, 'm> {
             rule,
         };
         check_type(&spec.method, data_type).map_err(unsupported)?;
-        let type_tag = type_tag(data_type).ok_or_else(|| unsupported("only flat types can be protected"))?;
+        let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
         if self.format == Format::Csv {
             check_csv_alphabet(spec, self.delimiter())?;
         }
@@ -155,6 +156,7 @@ impl<'m> Planner<'_, 'm> {
             method: spec.method.clone(),
             direction: Direction::Encrypt,
             associated_data,
+            integer: IntegerType::of(value_type(data_type)).filter(|_| spec.as_text),
             row_id: bound_to.map(|binding| binding.column.clone()),
             seen_len_max: SEEN_LEN_MAX / self.job.columns.len(),
         });
@@ -163,6 +165,7 @@ impl<'m> Planner<'_, 'm> {
             name: spec.name.clone(),
             logical: spec.logical.clone(),
             method: spec.method.name().to_owned(),
+            as_text: spec.as_text,
             bound_to: bound_to.cloned(),
             options: spec.method.options(),
             data_type: data_type.to_string(),

@@ -73,6 +73,9 @@ pub struct ColumnSpec {
     /// Whether its values are bound to their rows when the job binds rows. `token` and `ff1`, which do not authenticate,
     /// never do.
     pub bind: bool,
+    /// Whether integers are protected as their decimal text, so that equal values of int32, int64 and text columns become
+    /// equal. For `deterministic` and `token`.
+    pub as_text: bool,
 }
 
 impl Method {
@@ -147,7 +150,8 @@ impl fmt::Display for Ff1Options {
 impl ColumnSpec {
     /// Parses `NAME=METHOD[:option[=value],…]`.
     ///
-    /// Options: `as=LOGICAL` for all methods; `bind=no` for `random` and `deterministic`; `len=16..32` for `token`; `preset=phone|card|iban`, `alphabet=`, `sep=`,
+    /// Options: `as=LOGICAL` for all methods; `bind=no` for `random` and `deterministic`;
+    /// `as-text` for `deterministic` and `token`; `len=16..32` for `token`; `preset=phone|card|iban`, `alphabet=`, `sep=`,
     /// `keep=N` and `keep-last=N` for `ff1`. Alphabets are `digits`, `lower`, `upper`, `letters`, `alnum` or the
     /// characters themselves; `sep` lists the characters outside of the alphabet that may occur and stay as they are.
     ///
@@ -167,6 +171,9 @@ impl fmt::Display for ColumnSpec {
         }
         if !self.bind {
             options.push("bind=no".to_owned());
+        }
+        if self.as_text {
+            options.push("as-text".to_owned());
         }
         options.push(self.method.options());
         options.retain(|option| !option.is_empty());
@@ -191,8 +198,8 @@ fn parse_spec(text: &str) -> Result<ColumnSpec, String> {
     if logical.is_empty() || logical.len() > LOGICAL_NAME_MAX {
         return Err(format!("a logical name has 1 to {LOGICAL_NAME_MAX} bytes"));
     }
-    let bind = options.bind()?;
-    Ok(ColumnSpec { name, logical, method, bind })
+    let (bind, as_text) = (options.bind()?, options.as_text());
+    Ok(ColumnSpec { name, logical, method, bind, as_text })
 }
 
 #[cfg(test)]
@@ -213,6 +220,9 @@ mod tests {
     fn methods_and_options_are_read() {
         let spec = ColumnSpec::parse("c_name=random").unwrap();
         assert_eq!((spec.name.as_str(), spec.logical.as_str(), spec.method), ("c_name", "c_name", Method::Random));
+        let spec = ColumnSpec::parse("k=deterministic:as-text,bind=no").unwrap();
+        assert!(spec.as_text && !spec.bind);
+        assert_eq!(ColumnSpec::parse(&spec.to_string()).unwrap(), spec);
         let spec = ColumnSpec::parse("mail=deterministic:as=email").unwrap();
         assert_eq!((spec.logical.as_str(), spec.method), ("email", Method::Deterministic));
         assert_eq!(ColumnSpec::parse("a=token").unwrap().method, Method::Token { len: 32 });
@@ -255,6 +265,8 @@ mod tests {
             ("a=ff1:colour=red", "unknown option `colour`"),
             ("a=ff1:keep", "needs a value"),
             ("a=random:as=", "1 to 1024"),
+            ("a=random:as-text", "has no option `as-text`"),
+            ("a=token:as-text=yes", "has no value"),
             ("a=random:as=x\\", "backslash"),
         ] {
             let problem = problem(text);
@@ -280,7 +292,7 @@ mod tests {
             let Ok(separators) = Separators::named(&separators, &alphabet) else { return Ok(()) };
             let method = Method::Ff1(Ff1Options { alphabet, keep_first: keep, keep_last: keep / 2, separators });
             proptest::prop_assert_eq!(&Method::of_manifest("ff1", &method.options()).unwrap(), &method);
-            let spec = ColumnSpec { name, logical, method, bind: true };
+            let spec = ColumnSpec { name, logical, method, bind: true, as_text: false };
             proptest::prop_assert_eq!(ColumnSpec::parse(&spec.to_string()).unwrap(), spec);
         }
 

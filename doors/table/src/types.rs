@@ -3,6 +3,7 @@
 use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
+use crate::numbers::IntegerType;
 use crate::spec::Method;
 
 /// Two bytes that stand for a type in a value's associated data.
@@ -49,6 +50,19 @@ pub(crate) fn type_tag(data_type: &DataType) -> Option<[u8; 2]> {
         _ => return None,
     };
     Some(tag)
+}
+
+/// The tag of values that are protected in the form `as_text` says, else of the type itself.
+///
+/// # Errors
+/// The rule that the type breaks.
+pub(crate) fn type_tag_of(data_type: &DataType, as_text: bool) -> Result<[u8; 2], &'static str> {
+    let value = value_type(data_type);
+    if as_text && !is_text(value) && IntegerType::of(value).is_none() {
+        return Err("as-text is for integers and texts");
+    }
+    let tagged = if as_text { &DataType::Utf8 } else { data_type };
+    type_tag(tagged).ok_or("only flat types can be protected, not nested ones")
 }
 
 const fn time_unit(unit: TimeUnit) -> u8 {

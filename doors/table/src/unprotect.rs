@@ -18,13 +18,14 @@ use crate::error::{Result, TableError, find_column};
 use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Manifest, ManifestColumn, manifest_path, same};
+use crate::numbers::IntegerType;
 use crate::output::{Directory, HashingReader, OutputFile, RESTORED_MODE, check_output, output_mode, sha256_of};
 use crate::parquet_io::{self, ParquetInput};
 use crate::protect::{SEEN_LEN_MAX, encoding_of, open_input, summarize};
 use crate::row_id::check_row_id_type;
 use crate::spec::{Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
-use crate::types::{check_type, is_text, type_tag, value_type};
+use crate::types::{check_type, is_text, type_tag_of, value_type};
 
 /// Restores the protected columns of a table.
 ///
@@ -217,7 +218,7 @@ impl<'m> Restorer<'_, 'm> {
         let data_type: DataType =
             column.data_type.parse().map_err(|_| damaged(format!("`{}` is not an Arrow type", column.data_type)))?;
         check_type(&method, &data_type).map_err(|rule| damaged(rule.to_owned()))?;
-        let type_tag = type_tag(&data_type).ok_or_else(|| damaged("a nested type".to_owned()))?;
+        let type_tag = type_tag_of(&data_type, column.as_text).map_err(|rule| damaged(rule.to_owned()))?;
         if column.encoding != encoding_of(&method, self.manifest.format) {
             return Err(damaged(format!("`{}` is not this method's encoding", column.encoding)));
         }
@@ -237,6 +238,7 @@ impl<'m> Restorer<'_, 'm> {
             method,
             direction: Direction::Decrypt,
             associated_data,
+            integer: IntegerType::of(value_type(&data_type)).filter(|_| column.as_text),
             row_id: column.bound_to.as_ref().map(|binding| self.row_id_name(binding).to_owned()),
             seen_len_max: SEEN_LEN_MAX / self.manifest.columns.len().max(1),
         });

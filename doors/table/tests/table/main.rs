@@ -20,6 +20,7 @@ mod columns;
 mod csv;
 mod ff1;
 mod hostile;
+mod joins;
 mod parquets;
 mod plans;
 mod rows;
