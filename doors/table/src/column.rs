@@ -8,19 +8,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ciphermill::Mill;
-use ciphermill_contract::limits::{AAD_LEN_MAX, FF1_NUMERALS_MAX};
+use ciphermill_contract::limits::AAD_LEN_MAX;
 use ciphermill_contract::suite::{Aead, AesSize};
 use ciphermill_contract::{Aad, Batch, Direction, Op, OpStatus, Span, Suite};
 
+use crate::bad::{self, BadValue, BadValues, OnBad, TOKEN_PREFIX};
 use crate::clear::{ClearCounter, InClear};
 use crate::distinct::{Outputs, Seen};
 use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
-use crate::ff1::SplitProblem;
-use crate::keys::{DerivedKey, HMAC_SHA256};
+use crate::keys::{self, DerivedKey, HMAC_SHA256};
 use crate::numbers::IntegerType;
-use crate::row_id::{ROW_ID_LEN_MAX, RowIdProblem, RowIds};
-use crate::spec::{Ff1Options, Method};
+use crate::row_id::{RowIdProblem, RowIds};
+use crate::spec::Method;
+use crate::text;
 
 /// Bytes that one value may have: 16 MiB.
 pub const VALUE_LEN_MAX: usize = 16 << 20;
@@ -70,6 +71,8 @@ pub(crate) struct ColumnCounts {
     pub(crate) processed: u64,
     /// Bytes of the values that were processed, in clear.
     pub(crate) bytes: u64,
+    /// Values that stay tokens while restoring, since the method could not take the originals.
+    pub(crate) left_as_tokens: u64,
     pub(crate) in_mill: Duration,
     pub(crate) engines: Vec<&'static str>,
 }
@@ -95,7 +98,28 @@ pub(crate) struct ColumnWorker<'m> {
     seen_len_max: usize,
     first_row: u64,
     clear: Option<ClearCounter>,
+    bad: BadHandling<'m>,
+    /// Values of the batch that do not go through the mill, each with its row.
+    aside: Vec<(usize, Vec<u8>)>,
+    /// Rows of the next batch that are left out; none when empty.
+    skip: Vec<bool>,
     pub(crate) counts: ColumnCounts,
+}
+
+/// What a worker does with values that its method cannot take.
+pub(crate) struct BadHandling<'m> {
+    pub(crate) action: OnBad,
+    /// The key of their tokens, for [`OnBad::Token`] while protecting.
+    pub(crate) token_key: Option<DerivedKey<'m>>,
+    /// Whether they are only counted, whatever the action, since nothing will be written.
+    pub(crate) dry_run: bool,
+    pub(crate) values: Vec<BadValues>,
+}
+
+impl BadHandling<'_> {
+    pub(crate) fn new(action: OnBad) -> Self {
+        BadHandling { action, token_key: None, dry_run: false, values: Vec::new() }
+    }
 }
 
 /// What a worker is made of.
@@ -113,6 +137,7 @@ pub(crate) struct ColumnSetup<'m> {
     pub(crate) row_id: Option<String>,
     /// Bytes that may be spent on remembering values.
     pub(crate) seen_len_max: usize,
+    pub(crate) bad: BadHandling<'m>,
 }
 
 impl<'m> ColumnWorker<'m> {
@@ -141,6 +166,9 @@ impl<'m> ColumnWorker<'m> {
             seen_len_max: setup.seen_len_max,
             first_row: 1,
             clear,
+            bad: setup.bad,
+            aside: Vec::new(),
+            skip: Vec::new(),
             counts: ColumnCounts::default(),
         }
     }
@@ -167,10 +195,20 @@ impl<'m> ColumnWorker<'m> {
         self.begin(scratch, cells, first_row);
         let (nulls, repeated) = (self.counts.nulls, self.counts.processed);
         let by_dictionary = cells.is_dictionary() && self.repeats();
+        let skip = std::mem::take(&mut self.skip);
+        let skipped = skip.iter().filter(|skip| **skip).count() as u64;
         for row in 0..cells.len() {
+            if skip.get(row) == Some(&true) {
+                self.rows.push(NULL_ROW);
+                continue;
+            }
             if cells.is_null(row) {
                 self.rows.push(NULL_ROW);
                 self.counts.nulls += 1;
+                continue;
+            }
+            if self.stays(cells, row_ids, row)? {
+                self.rows.push(NULL_ROW);
                 continue;
             }
             let slot = match cells.dictionary_key(row).filter(|_| by_dictionary) {
@@ -185,13 +223,98 @@ impl<'m> ColumnWorker<'m> {
             self.rows.push(slot);
         }
         self.flush(scratch)?;
-        let values = cells.len() as u64 - (self.counts.nulls - nulls);
+        let values = cells.len() as u64 - (self.counts.nulls - nulls) - skipped;
         self.counts.values += values;
         if let Some(clear) = &mut self.clear {
             clear.add(&self.rows, &self.outputs);
         }
+        self.place_aside();
         self.judge(values, self.counts.processed - repeated, cells.is_dictionary());
         Ok(())
+    }
+
+    /// Leaves rows out of the next batch: they are neither values nor nulls.
+    pub(crate) fn skip(&mut self, rows: &[bool]) {
+        rows.clone_into(&mut self.skip);
+    }
+
+    /// Marks the rows that go to the reject file for a value of this column, and counts them.
+    pub(crate) fn mark_rejects(
+        &mut self,
+        cells: &Cells<'_>,
+        row_ids: Option<&RowIds<'_>>,
+        first_row: u64,
+        marks: &mut [bool],
+    ) {
+        for row in (0..cells.len()).filter(|row| !cells.is_null(*row)) {
+            if let Err(bad) = self.examine(cells.value(row), row_ids, row) {
+                bad::count(&mut self.bad.values, bad, first_row + row as u64);
+                marks[row] = true;
+            }
+        }
+    }
+
+    fn examine(&self, cell: &[u8], row_ids: Option<&RowIds<'_>>, row: usize) -> std::result::Result<(), BadValue> {
+        bad::examine(&self.method, self.associated_data.len(), cell, row_ids, row)
+    }
+
+    /// Whether a cell does not go through the mill: its method cannot take it, or it is the token of one that it could not
+    /// take. What is to stand in its place has then been put aside, if anything is.
+    ///
+    /// # Errors
+    /// The one that the column's action asks for.
+    fn stays(&mut self, cells: &Cells<'_>, row_ids: Option<&RowIds<'_>>, row: usize) -> Result<bool> {
+        let cell = cells.value(row);
+        if self.direction == Direction::Decrypt {
+            let stays = self.bad.action == OnBad::Token && cell.starts_with(TOKEN_PREFIX.as_bytes());
+            if stays {
+                self.aside.push((row, cell.to_vec()));
+                self.counts.left_as_tokens += 1;
+            }
+            return Ok(stays);
+        }
+        let Err(bad) = self.examine(cell, row_ids, row) else { return Ok(false) };
+        if self.bad.dry_run {
+            // Anything does, since it is not written; a null might not fit the column.
+            self.aside.push((row, Vec::new()));
+        } else {
+            match self.bad.action {
+                // Rows to reject have been left out before.
+                OnBad::Error | OnBad::Reject => {
+                    return Err(bad.at(self.place(row), self.row_id.as_deref(), &self.method));
+                }
+                OnBad::Null => self.counts.nulls += 1,
+                OnBad::Token => {
+                    let token = self.token_of(cell)?;
+                    self.aside.push((row, token));
+                }
+            }
+        }
+        bad::count(&mut self.bad.values, bad, self.first_row + row as u64);
+        Ok(true)
+    }
+
+    fn token_of(&self, cell: &[u8]) -> Result<Vec<u8>> {
+        let mut token = TOKEN_PREFIX.as_bytes().to_vec();
+        // A plan that asks for tokens gives the key; without it nothing may pass.
+        let key = self.bad.token_key.as_ref().ok_or(TableError::RootKey { status: OpStatus::Pending })?;
+        text::encode(&keys::hmac(self.mill, key.id(), cell)?[..], &mut token);
+        Ok(token)
+    }
+
+    /// Gives the values that were put aside slots of their own.
+    fn place_aside(&mut self) {
+        for (row, value) in std::mem::take(&mut self.aside) {
+            // Remembered values have the slots of their outputs, so these are remembered too.
+            let (slot, is_new) = match &mut self.seen {
+                Some(seen) => seen.number(&value),
+                None => (offset(self.outputs.len()), true),
+            };
+            if is_new {
+                self.outputs.push(&value);
+            }
+            self.rows[row] = slot;
+        }
     }
 
     fn begin(&mut self, scratch: &mut Scratch, cells: &Cells<'_>, first_row: u64) {
@@ -286,19 +409,10 @@ impl<'m> ColumnWorker<'m> {
         let Some(column) = &self.row_id else {
             return Ok(Aad { offset: 0, len: offset_16(self.associated_data.len()) });
         };
-        let place = || Place::new(&self.file, self.first_row + row as u64, column);
         let start = scratch.arena.len();
         scratch.arena.extend_from_slice(&self.associated_data);
-        let appended = match row_ids {
-            Some(row_ids) => row_ids.append(row, &mut scratch.arena),
-            None => Err(RowIdProblem::Null),
-        };
-        appended.map_err(|problem| match problem {
-            RowIdProblem::Null => TableError::RowIdNull(place()),
-            RowIdProblem::TooLong(len) => {
-                TableError::TooLong { place: place(), len: len as u64, limit: ROW_ID_LEN_MAX as u64 }
-            }
-        })?;
+        let appended = row_ids.map_or(Err(RowIdProblem::Null), |row_ids| row_ids.append(row, &mut scratch.arena));
+        appended.map_err(|problem| BadValue::RowId(problem).at(self.place(row), Some(column), &self.method))?;
         Ok(Aad { offset: offset(start), len: offset_16(scratch.arena.len() - start) })
     }
 
@@ -360,7 +474,9 @@ impl<'m> ColumnWorker<'m> {
         let start = arena.len();
         arena.extend_from_slice(&self.associated_data);
         numerals.clear();
-        let shape = options.split(text, arena, numerals).map_err(|problem| self.split_error(options, problem, row))?;
+        let shape = options
+            .split(text, arena, numerals)
+            .map_err(|problem| BadValue::from(problem).at(self.place(row), None, &self.method))?;
         let tweak_len = arena.len() - start;
         if tweak_len > AAD_LEN_MAX {
             return Err(self.too_long(row, value.len(), AAD_LEN_MAX - self.associated_data.len()));
@@ -370,20 +486,6 @@ impl<'m> ColumnWorker<'m> {
         arena.extend_from_slice(numerals);
         self.counts.bytes += value.len() as u64;
         Ok(Op::in_place(self.key.id(), input).with_aad(offset(start), offset_16(tweak_len)))
-    }
-
-    fn split_error(&self, options: &Ff1Options, problem: SplitProblem, row: usize) -> TableError {
-        let place = self.place(row);
-        match problem {
-            SplitProblem::TooShort(found) => {
-                let (needed, radix) = (options.alphabet.numerals_min(), options.alphabet.radix());
-                TableError::TooShort { place, found, needed, radix }
-            }
-            SplitProblem::TooLong(found) => {
-                TableError::TooLong { place, len: found as u64, limit: FF1_NUMERALS_MAX as u64 }
-            }
-            SplitProblem::NotInAlphabet => TableError::NotInAlphabet(place),
-        }
     }
 
     /// Runs what is in the batch and keeps the results.
@@ -445,6 +547,16 @@ impl<'m> ColumnWorker<'m> {
             }
         }
         Ok(())
+    }
+
+    /// Values that the method could not take, by rule.
+    pub(crate) fn bad(&self) -> &[BadValues] {
+        &self.bad.values
+    }
+
+    /// What becomes of them.
+    pub(crate) fn on_bad(&self) -> OnBad {
+        self.bad.action
     }
 
     /// What `ff1` has left in clear so far, while protecting.

@@ -8,6 +8,7 @@ use arrow_array::BinaryArray;
 use arrow_array::builder::BinaryBuilder;
 use ciphermill_contract::Direction;
 
+use crate::bad::OnBad;
 use crate::column::{ColumnWorker, NULL_ROW, Scratch};
 use crate::csv_scan::{Field, Records, Scanner};
 use crate::encode::Cells;
@@ -29,25 +30,35 @@ pub(crate) fn transform<R: Read>(
     delimiter: u8,
     targets: &mut [Target<'_>],
     output: &mut OutputFile,
+    mut rejects: Option<&mut OutputFile>,
     watch: &Watch<'_>,
 ) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut scratch = Scratch::default();
     let mut records = Records::default();
     let mut out = Vec::new();
+    let (mut skip, mut rejected) = (Vec::new(), Vec::new());
     write(output, header)?;
+    if let Some(rejects) = &mut rejects {
+        write(rejects, header)?;
+    }
     // Fields are written in the order in which they lie in a row.
     let mut order: Vec<usize> = (0..targets.len()).collect();
     order.sort_by_key(|target| targets[*target].index);
     loop {
         watch.check()?;
-        let first_row = tally.rows + 1;
+        let first_row = tally.rows + tally.rejected_rows + 1;
         let more = scanner.next_batch(&mut records, BATCH_ROWS_MAX, BATCH_BYTES_MAX)?;
         if !more {
             write(output, &records.text)?;
             return Ok(tally);
         }
+        skip.clear();
+        if rejects.is_some() {
+            mark_rejects(&records, targets, first_row, &mut skip)?;
+        }
         for target in targets.iter_mut() {
+            target.worker.skip(&skip);
             let array = read_column(&records, target, first_row)?;
             let row_ids = target.row_id.map(|index| read_texts(&records, index));
             let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
@@ -56,10 +67,16 @@ pub(crate) fn transform<R: Read>(
             }
         }
         out.clear();
-        write_rows(&records, targets, &order, delimiter, &mut out);
+        rejected.clear();
+        let rows = Rows { records: &records, targets, order: &order, delimiter };
+        let rejected_rows = rows.write(&skip, &mut out, &mut rejected);
         write(output, &out)?;
-        tally.add(records.rows, records.text.len());
-        watch.advance(tally.rows, None, scanner.bytes());
+        if let Some(rejects) = &mut rejects {
+            write(rejects, &rejected)?;
+        }
+        tally.rejected_rows += rejected_rows as u64;
+        tally.add(records.rows - rejected_rows, records.text.len());
+        watch.advance(tally.rows + tally.rejected_rows, None, scanner.bytes());
     }
 }
 
@@ -106,27 +123,63 @@ fn read_texts(records: &Records, index: usize) -> BinaryArray {
     builder.finish()
 }
 
-/// Appends the batch's raw text with the targets' fields replaced.
-fn write_rows(records: &Records, targets: &[Target<'_>], order: &[usize], delimiter: u8, out: &mut Vec<u8>) {
-    let mut copied = 0;
-    for row in 0..records.rows {
-        for target in order.iter().map(|target| &targets[*target]) {
-            let slot = target.worker.rows().get(row).copied().unwrap_or(NULL_ROW);
-            if slot == NULL_ROW {
-                continue;
-            }
-            let field = records.field(row, target.index);
-            let value = target.worker.outputs().at(slot as usize);
-            out.extend_from_slice(&records.text[copied..field.span.start]);
-            if target.worker.direction() == Direction::Encrypt && is_encoded(&target.worker) {
-                text::encode(value, out);
-            } else {
-                write_text(value, field, delimiter, out);
-            }
-            copied = field.span.end;
+/// Marks the rows of the batch that have a value which an `on-bad=reject` column's method cannot take.
+fn mark_rejects(records: &Records, targets: &mut [Target<'_>], first_row: u64, skip: &mut Vec<bool>) -> Result<()> {
+    skip.resize(records.rows, false);
+    for target in targets.iter_mut().filter(|target| target.worker.on_bad() == OnBad::Reject) {
+        let array = read_column(records, target, first_row)?;
+        let row_ids = target.row_id.map(|index| read_texts(records, index));
+        let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
+        if let Some(cells) = Cells::new(&array) {
+            target.worker.mark_rejects(&cells, row_ids.as_ref(), first_row, skip);
         }
     }
-    out.extend_from_slice(&records.text[copied..]);
+    Ok(())
+}
+
+/// A batch whose values have gone through their workers.
+struct Rows<'a, 'm> {
+    records: &'a Records,
+    targets: &'a [Target<'m>],
+    order: &'a [usize],
+    delimiter: u8,
+}
+
+impl Rows<'_, '_> {
+    /// Appends the batch's raw text to `out` with the targets' fields replaced, and the rows that `skip` marks to
+    /// `rejected` as they are. Returns how many these are.
+    fn write(&self, skip: &[bool], out: &mut Vec<u8>, rejected: &mut Vec<u8>) -> usize {
+        let text = &self.records.text;
+        let (mut copied, mut count) = (0, 0);
+        for row in 0..self.records.rows {
+            if skip.get(row) == Some(&true) {
+                let (start, end) = (self.records.row_start(row), self.records.row_start(row + 1));
+                out.extend_from_slice(&text[copied..start]);
+                rejected.extend_from_slice(&text[start..end]);
+                copied = end;
+                count += 1;
+                continue;
+            }
+            for target in self.order.iter().map(|target| &self.targets[*target]) {
+                let field = self.records.field(row, target.index);
+                out.extend_from_slice(&text[copied..field.span.start]);
+                copied = field.span.end;
+                let slot = target.worker.rows().get(row).copied().unwrap_or(NULL_ROW);
+                // Null before, or null now: either way nothing of the field's own text is left.
+                if slot == NULL_ROW {
+                    continue;
+                }
+                let value = target.worker.outputs().at(slot as usize);
+                if target.worker.direction() == Direction::Encrypt && is_encoded(&target.worker) {
+                    text::encode(value, out);
+                } else {
+                    write_text(value, field, self.delimiter, out);
+                }
+            }
+        }
+        out.extend_from_slice(&text[copied..]);
+        count
+    }
 }
 
 /// Appends a text in the place of a field, whose own quotation marks stay.

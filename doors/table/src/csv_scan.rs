@@ -38,6 +38,15 @@ impl Records {
         &self.fields[row * self.columns + column]
     }
 
+    /// Where a row begins. What stands before the next one's beginning, its line end and blank lines, belongs to it.
+    pub(crate) fn row_start(&self, row: usize) -> usize {
+        if row == 0 {
+            return 0;
+        }
+        let first = self.fields.get(row * self.columns);
+        first.map_or(self.text.len(), |field| field.span.start - usize::from(field.quoted))
+    }
+
     /// What the field says: its text without the doubling of quotation marks, which is undone in `scratch`.
     #[inline]
     pub(crate) fn content<'a>(&'a self, field: &Field, scratch: &'a mut Vec<u8>) -> &'a [u8] {

@@ -282,6 +282,12 @@ pub enum TableError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// A file for rejected rows was named, and no column rejects any.
+    #[error("{path}: no column says on-bad=reject, so that there is nothing for this file", path = path.display())]
+    RejectsNothing {
+        /// The file.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("{path}: cannot {action}: {source}", path = path.display())]
     Io {

@@ -185,16 +185,16 @@ impl fmt::Debug for Alphabet {
 }
 
 impl Ff1Options {
-    /// Splits `text`: its template is appended to `template`, its numerals (two little-endian bytes each) to `numerals`.
+    /// Whether a text may hold `character`.
+    pub(crate) fn holds(&self, character: char) -> bool {
+        self.alphabet.contains(character) || self.separators.allow(character)
+    }
+
+    /// How many characters of `text` are encrypted.
     ///
     /// # Errors
-    /// `SplitProblem`; both vectors may then hold a part.
-    pub(crate) fn split(
-        &self,
-        text: &str,
-        template: &mut Vec<u8>,
-        numerals: &mut Vec<u8>,
-    ) -> Result<Shape, SplitProblem> {
+    /// `SplitProblem`.
+    pub(crate) fn holes(&self, text: &str) -> Result<usize, SplitProblem> {
         let mut members = 0usize;
         for character in text.chars() {
             if self.alphabet.contains(character) {
@@ -210,6 +210,20 @@ impl Ff1Options {
         if holes > FF1_NUMERALS_MAX {
             return Err(SplitProblem::TooLong(holes));
         }
+        Ok(holes)
+    }
+
+    /// Splits `text`: its template is appended to `template`, its numerals (two little-endian bytes each) to `numerals`.
+    ///
+    /// # Errors
+    /// `SplitProblem`; both vectors may then hold a part.
+    pub(crate) fn split(
+        &self,
+        text: &str,
+        template: &mut Vec<u8>,
+        numerals: &mut Vec<u8>,
+    ) -> Result<Shape, SplitProblem> {
+        let holes = self.holes(text)?;
         let encrypted = self.keep_first..self.keep_first + holes;
         let mut member = 0;
         let mut keeps_some = false;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ciphermill_contract::Suite;
 use serde::{Deserialize, Serialize};
 
+use crate::bad::{BadValues, OnBad};
 use crate::clear::InClear;
 use crate::error::{Result, TableError};
 use crate::spec::{ColumnSpec, RowBinding};
@@ -51,6 +52,11 @@ pub struct ProtectJob {
     /// What the values of `random` and `deterministic` columns are bound to beside their column, unless a column's
     /// specification says `bind=no`.
     pub bind_row: Option<RowBinding>,
+    /// Where rows go, as they are, that have a value in an `on-bad=reject` column which its method cannot take. In the
+    /// input's format, for its owner alone.
+    pub reject_file: Option<PathBuf>,
+    /// Whether nothing is written: every value is looked at, and all that a method cannot take are counted in the summary.
+    pub dry_run: bool,
     /// The format; without it the input's name tells.
     pub format: Option<Format>,
     /// The byte between CSV fields; without it a comma, or a tabulator for `.tsv`.
@@ -90,6 +96,8 @@ impl ProtectJob {
             output: output.into(),
             columns: Vec::new(),
             bind_row: None,
+            reject_file: None,
+            dry_run: false,
             format: None,
             delimiter: None,
             force: false,
@@ -158,6 +166,8 @@ impl<F: Fn(&Position)> Progress for F {
 pub struct Summary {
     /// Data rows.
     pub rows: u64,
+    /// Rows that went to the reject file.
+    pub rejected_rows: u64,
     /// Values of the columns named that are not null.
     pub values: u64,
     /// Nulls of the columns named.
@@ -209,6 +219,12 @@ pub struct ColumnSummary {
     pub engines: Vec<&'static str>,
     /// Whether the column was left as it is: tokens cannot be turned back.
     pub left_as_tokens: bool,
+    /// Values that were left as they are: tokens of originals that `ff1` could not take.
+    pub values_left_as_tokens: u64,
+    /// Values that the method could not take, by rule.
+    pub bad: Vec<BadValues>,
+    /// What became of them.
+    pub on_bad: OnBad,
     /// The column that identifies the rows that values are bound to.
     pub bound_to_row: Option<String>,
     /// What stayed in clear within values: separators and kept characters of a column that was protected with `ff1`.

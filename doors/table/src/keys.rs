@@ -46,6 +46,8 @@ pub(crate) enum Purpose {
     ColumnCheck = 3,
     /// Not a key: shows that the root key is the same again.
     RootCheck = 4,
+    /// Makes tokens of the values that a column's method cannot take.
+    BadValue = 5,
 }
 
 /// A derived key in the table; destroyed when dropped.

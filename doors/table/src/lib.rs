@@ -24,6 +24,7 @@
 //! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], then the formats.
 #![forbid(unsafe_code)]
 
+mod bad;
 mod clear;
 mod column;
 mod csv_io;
@@ -50,6 +51,7 @@ mod text;
 mod types;
 mod unprotect;
 
+pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
 pub use csv_scan::RECORD_LEN_MAX;

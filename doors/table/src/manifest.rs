@@ -46,6 +46,9 @@ pub struct Manifest {
     pub root_key: ManifestKey,
     /// Data rows.
     pub rows: u64,
+    /// Rows that went to the reject file instead.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rejected_rows: u64,
     /// Bytes of the protected file.
     pub bytes: u64,
     /// SHA-256 of the protected file, in hexadecimal.
@@ -83,6 +86,12 @@ pub struct ManifestColumn {
     pub logical: String,
     /// The method's name.
     pub method: String,
+    /// What became of values that the method could not take; empty when they were errors.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub on_bad: String,
+    /// How many there were. Those that were left out are counted among the nulls, tokens among the values.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bad_values: u64,
     /// Whether its values are integers that were protected as their decimal text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub as_text: bool,
@@ -239,6 +248,10 @@ struct Version {
     ciphermill_manifest: u64,
 }
 
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -265,12 +278,15 @@ mod tests {
                 check_value: keys::check_value(mill, root, Purpose::RootCheck, &[]).unwrap(),
             },
             rows: 3,
+            rejected_rows: 0,
             bytes: 99,
             sha256: "00".repeat(32),
             columns: vec![ManifestColumn {
                 name: "n".to_owned(),
                 logical: "l".to_owned(),
                 method: "random".to_owned(),
+                on_bad: String::new(),
+                bad_values: 0,
                 as_text: false,
                 bound_to: None,
                 options: String::new(),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::bad::OnBad;
 use crate::ff1::{Alphabet, Separators};
 use crate::spec::{Ff1Options, Method, TOKEN_LEN_DEFAULT, TOKEN_LEN_MIN};
 
@@ -13,7 +14,7 @@ struct Definition {
 }
 
 /// Options that are a column's rather than its method's.
-const OF_COLUMNS: &[&str] = &["as", "bind", AS_TEXT];
+const OF_COLUMNS: &[&str] = &["as", "bind", AS_TEXT, "on-bad"];
 
 /// The one option that is said by its name alone.
 const AS_TEXT: &str = "as-text";
@@ -24,6 +25,7 @@ const OPTIONS: &[Definition] = &[
     Definition { name: "as", methods: METHODS },
     Definition { name: "bind", methods: &["random", "deterministic"] },
     Definition { name: AS_TEXT, methods: &["deterministic", "token"] },
+    Definition { name: "on-bad", methods: METHODS },
     Definition { name: "len", methods: &["token"] },
     Definition { name: "preset", methods: &["ff1"] },
     Definition { name: "alphabet", methods: &["ff1"] },
@@ -115,6 +117,23 @@ impl Options {
     /// The first of the options that say something about a column rather than the method.
     pub(crate) fn of_column(&self) -> Option<&'static str> {
         OF_COLUMNS.iter().find(|name| self.0.contains_key(**name)).copied()
+    }
+
+    /// What becomes of values that the method cannot take.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn on_bad(&self, method: &Method) -> Result<OnBad, String> {
+        let Some(name) = self.value("on-bad") else { return Ok(OnBad::Error) };
+        let on_bad = OnBad::parse(name)?;
+        match (on_bad, method) {
+            (OnBad::Token, Method::Ff1(options)) if options.holds(':') => {
+                Err("`on-bad=token` marks tokens by a colon, which is in the alphabet or a separator".to_owned())
+            }
+            (OnBad::Token, Method::Ff1(_)) => Ok(on_bad),
+            (OnBad::Token, _) => Err(format!("`on-bad=token` is for ff1, not for {}", method.name())),
+            _ => Ok(on_bad),
+        }
     }
 
     /// Whether integers are protected as their decimal text.

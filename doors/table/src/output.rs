@@ -150,6 +150,16 @@ impl OutputFile {
         Ok(OutputFile { path: path.to_owned(), part, mode, hash: Sha256::new(), len: 0 })
     }
 
+    /// Takes what would be written to `path`, and keeps nothing of it.
+    ///
+    /// # Errors
+    /// `Io` when the system has no `/dev/null`.
+    pub(crate) fn discard(path: &Path) -> Result<OutputFile> {
+        let null = File::options().write(true).open("/dev/null");
+        let null = null.map_err(|source| TableError::io(Path::new("/dev/null"), "open", source))?;
+        Ok(OutputFile { path: path.to_owned(), part: Part::Nameless(null), mode: 0, hash: Sha256::new(), len: 0 })
+    }
+
     /// Where the file will be.
     pub(crate) fn path(&self) -> &Path {
         &self.path

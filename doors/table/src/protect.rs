@@ -10,7 +10,8 @@ use arrow_schema::{DataType, Field};
 use ciphermill::Mill;
 use ciphermill_contract::Direction;
 
-use crate::column::{ColumnSetup, ColumnWorker, suite_of};
+use crate::bad::OnBad;
+use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::csv_scan::Scanner;
 use crate::error::{Result, TableError, find_column};
 use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
@@ -27,6 +28,9 @@ use crate::{csv_io, text};
 
 /// Bytes that all columns together may spend on remembering values that have been seen.
 pub(crate) const SEEN_LEN_MAX: usize = 96 << 20;
+
+/// Permission bits of a reject file: it holds what was to be protected, in clear.
+const REJECTS_MODE: u32 = 0o600;
 
 /// Field metadata under this prefix describe the type, which protection changes.
 const EXTENSION_PREFIX: &str = "ARROW:extension:";
@@ -47,6 +51,7 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     let manifest_path = manifest_path(&job.output);
     check_output(&job.input, &job.output, job.force)?;
     check_output(&job.input, &manifest_path, job.force)?;
+    check_rejects(job, format)?;
     check_cancel(&job.cancel)?;
     let (file, bytes_total) = open_input(&job.input)?;
     let watch = Watch { progress, cancel: &job.cancel, bytes_total };
@@ -57,11 +62,14 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
         Format::Parquet => planner.parquet(file, &watch)?,
     };
     check_cancel(&job.cancel)?;
-    let mut manifest = planner.manifest(&done)?;
-    manifest.sign(mill, root)?;
-    let written = manifest.write(&manifest_path, mode)?;
-    let mut summary = summarize(&done.tally, &done.targets, done.ready.len, manifest_path.clone());
-    place_both(written, done.ready, &manifest_path, job.force)?;
+    let output_len = done.ready.as_ref().map_or(0, |ready| ready.len);
+    let mut summary = summarize(&done.tally, &done.targets, output_len, manifest_path.clone());
+    if let Some(ready) = &done.ready {
+        let mut manifest = planner.manifest(&done, ready)?;
+        manifest.sign(mill, root)?;
+        let written = manifest.write(&manifest_path, mode)?;
+        place(job, &manifest_path, written, done)?;
+    }
     summary.total = started.elapsed();
     Ok(summary)
 }
@@ -71,7 +79,10 @@ struct Done<'m> {
     tally: Tally,
     targets: Vec<Target<'m>>,
     columns: Vec<ManifestColumn>,
-    ready: Ready,
+    /// The protected table; nothing in a dry run.
+    ready: Option<Ready>,
+    /// The reject file.
+    rejects: Option<Ready>,
 }
 
 struct Planner<'a, 'm> {
@@ -90,18 +101,34 @@ impl<'m> Planner<'_, 'm> {
         let fields: Vec<Arc<Field>> =
             names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
         let (mut targets, columns) = self.plan(&fields)?;
-        let mut output = OutputFile::create(&self.job.output, self.mode)?;
-        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, watch)?;
-        Ok(Done { tally, targets, columns, ready: output.finish()? })
+        let mut output = self.output()?;
+        let rejects = self.job.reject_file.as_ref().filter(|_| !self.job.dry_run);
+        let mut rejects = rejects.map(|path| OutputFile::create(path, REJECTS_MODE)).transpose()?;
+        let tally =
+            csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejects.as_mut(), watch)?;
+        let rejects = rejects.map(OutputFile::finish).transpose()?;
+        Ok(Done { tally, targets, columns, ready: self.finish(output)?, rejects })
+    }
+
+    /// Where the protected table is written; a dry run's goes nowhere.
+    fn output(&self) -> Result<OutputFile> {
+        match self.job.dry_run {
+            true => OutputFile::discard(&self.job.output),
+            false => OutputFile::create(&self.job.output, self.mode),
+        }
+    }
+
+    fn finish(&self, output: OutputFile) -> Result<Option<Ready>> {
+        if self.job.dry_run { Ok(None) } else { output.finish().map(Some) }
     }
 
     fn parquet(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
         let input = ParquetInput::open(file, &self.job.input)?;
         let (mut targets, columns) = self.plan(input.schema().fields())?;
-        let output = OutputFile::create(&self.job.output, self.mode)?;
+        let output = self.output()?;
         let (tally, output) =
             parquet_io::transform(&input, &self.job.input, &mut targets, output, watch, &mut |_| Ok(Vec::new()))?;
-        Ok(Done { tally, targets, columns, ready: output.finish()? })
+        Ok(Done { tally, targets, columns, ready: self.finish(output)?, rejects: None })
     }
 
     fn delimiter(&self) -> u8 {
@@ -145,6 +172,9 @@ impl<'m> Planner<'_, 'm> {
         if self.format == Format::Csv {
             check_csv_alphabet(spec, self.delimiter())?;
         }
+        if spec.on_bad == OnBad::Null && !field.is_nullable() {
+            return Err(unsupported("its values may not be null, so that on-bad=null cannot leave one out"));
+        }
         let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical, bound_to);
         let context = keys::column_context(&spec.method, &associated_data);
         let suite = suite_of(&spec.method);
@@ -159,12 +189,15 @@ impl<'m> Planner<'_, 'm> {
             integer: IntegerType::of(value_type(data_type)).filter(|_| spec.as_text),
             row_id: bound_to.map(|binding| binding.column.clone()),
             seen_len_max: SEEN_LEN_MAX / self.job.columns.len(),
+            bad: self.bad_handling(spec, &context)?,
         });
         let (output, metadata) = protected_field(&spec.method, field);
         let column = ManifestColumn {
             name: spec.name.clone(),
             logical: spec.logical.clone(),
             method: spec.method.name().to_owned(),
+            on_bad: if spec.on_bad == OnBad::Error { String::new() } else { spec.on_bad.name().to_owned() },
+            bad_values: 0,
             as_text: spec.as_text,
             bound_to: bound_to.cloned(),
             options: spec.method.options(),
@@ -178,6 +211,12 @@ impl<'m> Planner<'_, 'm> {
             parquet: None,
         };
         Ok((Target { index, row_id, field: Arc::new(output), logical: spec.logical.clone(), worker }, column))
+    }
+
+    fn bad_handling(&self, spec: &ColumnSpec, context: &[u8]) -> Result<BadHandling<'m>> {
+        let key = || keys::derive(self.mill, self.root, Purpose::BadValue, context, keys::HMAC_SHA256);
+        let token_key = if spec.on_bad == OnBad::Token { Some(key()?) } else { None };
+        Ok(BadHandling { token_key, dry_run: self.job.dry_run, ..BadHandling::new(spec.on_bad) })
     }
 
     /// The place of the column that identifies rows.
@@ -199,10 +238,11 @@ impl<'m> Planner<'_, 'm> {
     }
 
     /// The manifest, without its signature.
-    fn manifest(&self, done: &Done<'_>) -> Result<Manifest> {
+    fn manifest(&self, done: &Done<'_>, ready: &Ready) -> Result<Manifest> {
         let columns = done.columns.iter().zip(&done.targets).map(|(column, target)| ManifestColumn {
             values: target.worker.counts.values,
             nulls: target.worker.counts.nulls,
+            bad_values: target.worker.bad().iter().map(|values| values.count).sum(),
             ..column.clone()
         });
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -218,8 +258,9 @@ impl<'m> Planner<'_, 'm> {
                 check_value: keys::check_value(self.mill, self.root, Purpose::RootCheck, &[])?,
             },
             rows: done.tally.rows,
-            bytes: done.ready.len,
-            sha256: done.ready.sha256.clone(),
+            rejected_rows: done.tally.rejected_rows,
+            bytes: ready.len,
+            sha256: ready.sha256.clone(),
             columns: columns.collect(),
             file_metadata: BTreeMap::new(),
             signature: String::new(),
@@ -236,6 +277,23 @@ fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
     match columns.iter().find(|spec| !named.insert(spec.name.as_str())) {
         Some(spec) => Err(TableError::ColumnTwice { column: spec.name.clone() }),
         None => Ok(()),
+    }
+}
+
+/// Refuses rejects without a file for them, a file without rejects, and rejects of a format that keeps columns apart.
+fn check_rejects(job: &ProtectJob, format: Format) -> Result<()> {
+    let rejecting = job.columns.iter().find(|spec| spec.on_bad == OnBad::Reject);
+    let refused = |spec: &ColumnSpec, problem: &str| {
+        Err(TableError::Spec { text: spec.to_string(), problem: problem.to_owned() })
+    };
+    match (rejecting, &job.reject_file) {
+        (None, None) => Ok(()),
+        (None, Some(path)) => Err(TableError::RejectsNothing { path: path.clone() }),
+        (Some(spec), _) if format != Format::Csv => refused(spec, "on-bad=reject is for CSV tables"),
+        (Some(spec), None) if !job.dry_run => refused(spec, "on-bad=reject needs a file for the rows"),
+        (Some(_), None) => Ok(()),
+        (Some(_), Some(path)) if *path == job.output => Err(TableError::SameFile { path: path.clone() }),
+        (Some(_), Some(path)) => check_output(&job.input, path, job.force),
     }
 }
 
@@ -288,6 +346,22 @@ pub(crate) fn open_input(path: &Path) -> Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
+/// Puts all that was written into its place, the rows that were left out of the table before it.
+fn place(job: &ProtectJob, manifest_path: &Path, manifest: Ready, done: Done<'_>) -> Result<()> {
+    let Some(table) = done.ready else { return Ok(()) };
+    let reject_file = job.reject_file.as_deref().filter(|_| done.rejects.is_some());
+    if let (Some(rejects), Some(path)) = (done.rejects, reject_file) {
+        rejects.place(&Directory::open(path)?, job.force)?;
+    }
+    place_both(manifest, table, manifest_path, job.force).inspect_err(|error| {
+        let in_effect = matches!(error, TableError::InEffect { .. });
+        if let Some(path) = reject_file.filter(|_| !job.force && !in_effect) {
+            // The error that matters is the one before.
+            let _ = std::fs::remove_file(path);
+        }
+    })
+}
+
 /// Puts manifest and table into their places. The manifest goes first, so that no protected table ever stands without
 /// one; when the table cannot follow, a manifest that is new is taken away again.
 fn place_both(manifest: Ready, table: Ready, manifest_path: &Path, force: bool) -> Result<()> {
@@ -306,6 +380,7 @@ fn place_both(manifest: Ready, table: Ready, manifest_path: &Path, force: bool) 
 pub(crate) fn summarize(tally: &Tally, targets: &[Target<'_>], output_bytes: u64, manifest: PathBuf) -> Summary {
     let mut summary = Summary {
         rows: tally.rows,
+        rejected_rows: tally.rejected_rows,
         batches: tally.batches,
         batch_rows_max: tally.batch_rows_max,
         batch_bytes_max: tally.batch_bytes_max,

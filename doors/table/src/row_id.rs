@@ -49,8 +49,12 @@ impl<'a> RowIds<'a> {
         Some(RowIds { cells: Cells::new(array)?, form: Form::Text })
     }
 
-    /// Appends a row's identifier.
-    pub(crate) fn append(&self, row: usize, to: &mut Vec<u8>) -> Result<(), RowIdProblem> {
+    /// Whether a row has an identifier.
+    pub(crate) fn check(&self, row: usize) -> Result<(), RowIdProblem> {
+        self.value(row).map(|_| ())
+    }
+
+    fn value(&self, row: usize) -> Result<&'a [u8], RowIdProblem> {
         if self.cells.is_null(row) {
             return Err(RowIdProblem::Null);
         }
@@ -58,6 +62,12 @@ impl<'a> RowIds<'a> {
         if value.len() > ROW_ID_LEN_MAX {
             return Err(RowIdProblem::TooLong(value.len()));
         }
+        Ok(value)
+    }
+
+    /// Appends a row's identifier.
+    pub(crate) fn append(&self, row: usize, to: &mut Vec<u8>) -> Result<(), RowIdProblem> {
+        let value = self.value(row)?;
         match self.form {
             Form::Bytes => {
                 to.push(BYTES);

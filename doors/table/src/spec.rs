@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bad::OnBad;
 use crate::error::{Result, TableError};
 use crate::ff1::{Alphabet, Separators};
 use crate::options::{Options, Origin, escape, split_once, unescape};
@@ -76,6 +77,8 @@ pub struct ColumnSpec {
     /// Whether integers are protected as their decimal text, so that equal values of int32, int64 and text columns become
     /// equal. For `deterministic` and `token`.
     pub as_text: bool,
+    /// What becomes of values that the method cannot take.
+    pub on_bad: OnBad,
 }
 
 impl Method {
@@ -150,7 +153,8 @@ impl fmt::Display for Ff1Options {
 impl ColumnSpec {
     /// Parses `NAME=METHOD[:option[=value],…]`.
     ///
-    /// Options: `as=LOGICAL` for all methods; `bind=no` for `random` and `deterministic`;
+    /// Options: `as=LOGICAL` for all methods; `on-bad=error|null|token|reject` likewise, `token` for `ff1`
+    /// alone; `bind=no` for `random` and `deterministic`;
     /// `as-text` for `deterministic` and `token`; `len=16..32` for `token`; `preset=phone|card|iban`, `alphabet=`, `sep=`,
     /// `keep=N` and `keep-last=N` for `ff1`. Alphabets are `digits`, `lower`, `upper`, `letters`, `alnum` or the
     /// characters themselves; `sep` lists the characters outside of the alphabet that may occur and stay as they are.
@@ -175,6 +179,9 @@ impl fmt::Display for ColumnSpec {
         if self.as_text {
             options.push("as-text".to_owned());
         }
+        if self.on_bad != OnBad::Error {
+            options.push(format!("on-bad={}", self.on_bad.name()));
+        }
         options.push(self.method.options());
         options.retain(|option| !option.is_empty());
         if options.is_empty() { Ok(()) } else { write!(f, ":{}", options.join(",")) }
@@ -198,8 +205,8 @@ fn parse_spec(text: &str) -> Result<ColumnSpec, String> {
     if logical.is_empty() || logical.len() > LOGICAL_NAME_MAX {
         return Err(format!("a logical name has 1 to {LOGICAL_NAME_MAX} bytes"));
     }
-    let (bind, as_text) = (options.bind()?, options.as_text());
-    Ok(ColumnSpec { name, logical, method, bind, as_text })
+    let (bind, as_text, on_bad) = (options.bind()?, options.as_text(), options.on_bad(&method)?);
+    Ok(ColumnSpec { name, logical, method, bind, as_text, on_bad })
 }
 
 #[cfg(test)]
@@ -265,6 +272,9 @@ mod tests {
             ("a=ff1:colour=red", "unknown option `colour`"),
             ("a=ff1:keep", "needs a value"),
             ("a=random:as=", "1 to 1024"),
+            ("a=random:on-bad=token", "is for ff1"),
+            ("a=ff1:sep=:-,on-bad=token", "by a colon"),
+            ("a=ff1:on-bad=drop", "error, null, token, reject"),
             ("a=random:as-text", "has no option `as-text`"),
             ("a=token:as-text=yes", "has no value"),
             ("a=random:as=x\\", "backslash"),
@@ -292,7 +302,7 @@ mod tests {
             let Ok(separators) = Separators::named(&separators, &alphabet) else { return Ok(()) };
             let method = Method::Ff1(Ff1Options { alphabet, keep_first: keep, keep_last: keep / 2, separators });
             proptest::prop_assert_eq!(&Method::of_manifest("ff1", &method.options()).unwrap(), &method);
-            let spec = ColumnSpec { name, logical, method, bind: true, as_text: false };
+            let spec = ColumnSpec { name, logical, method, bind: true, as_text: false, on_bad: OnBad::Null };
             proptest::prop_assert_eq!(ColumnSpec::parse(&spec.to_string()).unwrap(), spec);
         }
 

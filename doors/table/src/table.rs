@@ -50,6 +50,9 @@ impl Target<'_> {
             in_mill: counts.in_mill,
             engines: counts.engines.clone(),
             left_as_tokens: false,
+            values_left_as_tokens: counts.left_as_tokens,
+            bad: self.worker.bad().to_vec(),
+            on_bad: self.worker.on_bad(),
             bound_to_row: self.worker.row_id().map(str::to_owned),
             in_clear: self.worker.in_clear(),
         }
@@ -60,6 +63,8 @@ impl Target<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) rows: u64,
+    /// Rows that were read and went to the reject file.
+    pub(crate) rejected_rows: u64,
     pub(crate) batches: u64,
     pub(crate) batch_rows_max: u64,
     pub(crate) batch_bytes_max: u64,

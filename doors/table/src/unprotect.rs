@@ -11,7 +11,8 @@ use arrow_schema::{DataType, Field};
 use ciphermill::Mill;
 use ciphermill_contract::Direction;
 
-use crate::column::{ColumnSetup, ColumnWorker, suite_of};
+use crate::bad::OnBad;
+use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::csv_io;
 use crate::csv_scan::Scanner;
 use crate::error::{Result, TableError, find_column};
@@ -101,7 +102,7 @@ impl<'m> Restorer<'_, 'm> {
             names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
         let mut plan = self.plan(&fields)?;
         let mut output = OutputFile::create(&self.job.output, self.mode)?;
-        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, watch)?;
+        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, None, watch)?;
         let sha256 = scanner.into_reader().sha256();
         Ok(Done { tally, plan, sha256, output })
     }
@@ -228,6 +229,10 @@ impl<'m> Restorer<'_, 'm> {
         if !same(&keys::check_value(self.mill, self.root, Purpose::ColumnCheck, &context)?, &column.check_value) {
             return Err(damaged("its key check value is another one".to_owned()));
         }
+        let on_bad = match column.on_bad.as_str() {
+            "" => OnBad::Error,
+            name => OnBad::parse(name).map_err(damaged)?,
+        };
         let mut metadata = field.metadata().clone();
         metadata.extend(column.metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
         let worker = ColumnWorker::new(ColumnSetup {
@@ -241,6 +246,7 @@ impl<'m> Restorer<'_, 'm> {
             integer: IntegerType::of(value_type(&data_type)).filter(|_| column.as_text),
             row_id: column.bound_to.as_ref().map(|binding| self.row_id_name(binding).to_owned()),
             seen_len_max: SEEN_LEN_MAX / self.manifest.columns.len().max(1),
+            bad: BadHandling::new(on_bad),
         });
         let field = Field::new(field.name(), data_type, column.nullable).with_metadata(metadata);
         Ok(Target { index, row_id, field: Arc::new(field), logical: column.logical.clone(), worker })
@@ -325,6 +331,9 @@ fn token_summary(column: &ManifestColumn, method: &Method, name: &str) -> Column
         in_mill: std::time::Duration::ZERO,
         engines: Vec::new(),
         left_as_tokens: true,
+        values_left_as_tokens: 0,
+        bad: Vec::new(),
+        on_bad: OnBad::Error,
         bound_to_row: None,
         in_clear: None,
     }

@@ -16,6 +16,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
 
+mod bad;
 mod columns;
 mod csv;
 mod ff1;
