@@ -16,6 +16,16 @@ pub(crate) struct Copied {
     pub(crate) from: Vec<u32>,
 }
 
+/// What one engine's outcomes say of another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Agrees,
+    /// The first operation that ended otherwise, by its index in the batch.
+    Differs(usize),
+    /// No operation ended on both.
+    Unknown,
+}
+
 /// An arena that is wiped when it is dropped.
 struct Wiped(Arena);
 
@@ -26,6 +36,17 @@ impl ArenaBuffer for Wiped {
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
+}
+
+/// # Errors
+/// `Exhausted` when there is no memory, or for more than an arena holds.
+fn wiped(len: u64) -> Result<Box<dyn ArenaBuffer>> {
+    let asked = usize::try_from(len).unwrap_or(usize::MAX);
+    if asked > ARENA_LEN_MAX {
+        return Err(Error::exhausted("ARENA_LEN_MAX", ARENA_LEN_MAX, asked));
+    }
+    let heap = Arena::heap(asked).map_err(|_| Error::exhausted("memory for copies", 0, asked))?;
+    Ok(Box::new(Wiped(heap)))
 }
 
 /// Where an operation's output lies, by its suite's rules.
@@ -94,10 +115,7 @@ pub(crate) fn copy_pending(
     }
     let mut arena = match arena(len as usize).filter(|arena| arena.bytes().len() == len as usize) {
         Some(arena) => arena,
-        None => {
-            let heap = Arena::heap(len as usize);
-            Box::new(Wiped(heap.map_err(|_| Error::exhausted("memory for copies", 0, len as usize))?))
-        }
+        None => wiped(len)?,
     };
     let bytes = arena.bytes_mut();
     for (copy, index) in ops.iter().zip(&from) {
@@ -137,11 +155,14 @@ impl Copied {
         left
     }
 
-    /// Puts the inputs back to where they were copied from and makes the operations pending again.
+    /// Puts the inputs back to where they were copied from and makes the operations pending again; nothing is left of
+    /// wrong answers.
     pub(crate) fn restore(&self, to: &mut CheckedBatch<'_>) {
+        let (suite, direction) = (self.batch.suite, self.batch.direction);
         let (ops, arena, _) = to.parts();
         for (copy, index) in self.batch.ops.iter().zip(&self.from) {
             let op = &mut ops[*index as usize];
+            arena[output_span(suite, direction, &Op { output_len: copy.output_len, ..*op }).range()].fill(0);
             for (from, place) in [(copy.input.offset, op.input), (copy.tag, Span::new(op.tag, u32::from(copy.tag_len)))]
             {
                 let source = Span::new(from, place.len);
@@ -163,16 +184,12 @@ impl Copied {
         Ok(selected)
     }
 
-    /// The first operation whose outcome here is not that in `other`, by its index there; operations that either side
-    /// did not end are not compared.
-    pub(crate) fn differs_from(&self, other: &CheckedBatch<'_>) -> Option<usize> {
+    /// What these outcomes, of the same operations on another engine, say of those of `batch`.
+    pub(crate) fn verdict_on(&self, batch: &CheckedBatch<'_>) -> Verdict {
         let (suite, direction) = (self.batch.suite, self.batch.direction);
-        let ended = |status: OpStatus| !matches!(status, OpStatus::Pending | OpStatus::EngineFault);
         let bytes = self.batch.arena.bytes();
-        self.batch.ops.iter().zip(&self.from).find_map(|(copy, index)| {
-            let index = *index as usize;
-            let op = &other.ops()[index];
-            if !ended(copy.status) || !ended(op.status) {
+        self.verdict(batch, |copy, op, _| {
+            if !has_ended(copy.status) {
                 return None;
             }
             let output = output_span(suite, direction, op);
@@ -181,12 +198,96 @@ impl Copied {
             let same = copy.status.is_done() == op.status.is_done()
                 && (!op.status.is_done()
                     || (copy.output_len, copy.tag_len) == (op.output_len, op.tag_len)
-                        && bytes[own_output.range()] == other.arena()[output.range()]
+                        && bytes[own_output.range()] == batch.arena()[output.range()]
                         && (direction == Direction::Decrypt
-                            || bytes[own_tag.range()] == other.arena()[op.tag_span().range()]));
-            (!same).then_some(index)
+                            || bytes[own_tag.range()] == batch.arena()[op.tag_span().range()]));
+            Some(same)
         })
     }
+
+    /// What `is_same` says of every operation that ended in `batch`: `None` where nothing can be said. It gets the
+    /// operation here, the one there, and its index here.
+    fn verdict(&self, batch: &CheckedBatch<'_>, is_same: impl Fn(&Op, &Op, usize) -> Option<bool>) -> Verdict {
+        let mut verdict = Verdict::Unknown;
+        for (at, (copy, index)) in self.batch.ops.iter().zip(&self.from).enumerate() {
+            let op = &batch.ops()[*index as usize];
+            match is_same(copy, op, at).filter(|_| has_ended(op.status)) {
+                Some(true) => verdict = Verdict::Agrees,
+                Some(false) => return Verdict::Differs(*index as usize),
+                None => {}
+            }
+        }
+        verdict
+    }
+
+    /// The way back from what `batch` made of those of these inputs that `wanted` takes: signatures to be verified over
+    /// the messages that are kept here, ciphertexts to be decrypted or decapsulated. An answer of a length that the suite
+    /// does not have is an error with its operation's index in `batch`.
+    ///
+    /// # Errors
+    /// `Exhausted` when there is no memory.
+    pub(crate) fn way_back(
+        &self,
+        batch: &CheckedBatch<'_>,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Result<Copied, usize>> {
+        let (suite, direction) = (batch.suite(), Direction::Decrypt);
+        let (mut ops, mut from, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut len = 0;
+        for (at, (copy, index)) in self.batch.ops.iter().zip(&self.from).enumerate() {
+            let op = &batch.ops()[*index as usize];
+            if !op.status.is_done() || !wanted(at) {
+                continue;
+            }
+            let answer = Span::new(op.output, op.output_len);
+            let input = if suite.transforms() { &batch.arena()[answer.range()] } else { self.bytes(copy.input) };
+            let tag = &batch.arena()[op.tag_span().range()];
+            if !suite.input_len(direction).contains(input.len()) || !suite.tag_len(direction).contains(tag.len()) {
+                return Ok(Err(*index as usize));
+            }
+            let input_at = place(&mut len, input.len() as u64);
+            let output = place(&mut len, suite.output_len(direction, input.len(), 0) as u64);
+            let back = Op::in_place(op.key, Span::new(input_at, input.len() as u32)).with_output(output);
+            let back = back.with_tag(place(&mut len, tag.len() as u64), op.tag_len);
+            parts.extend([(back.input, input), (back.tag_span(), tag)]);
+            ops.push(back);
+            from.push(*index);
+        }
+        let mut arena = wiped(len)?;
+        for (to, part) in parts {
+            arena.bytes_mut()[to.range()].copy_from_slice(part);
+        }
+        Ok(Ok(Copied { batch: OwnedBatch { suite, direction, ops, arena }, from }))
+    }
+
+    /// What a way back that was run says of the outcomes in `batch`, which it was made from with `inputs`. A key that does
+    /// not lead back says nothing.
+    pub(crate) fn verdict_of_way_back(&self, batch: &CheckedBatch<'_>, inputs: &Copied) -> Verdict {
+        self.verdict(batch, |back, op, at| {
+            let own = self.bytes(Span::new(back.output, back.output_len));
+            let index = self.from[at];
+            match back.status {
+                OpStatus::Pending | OpStatus::EngineFault | OpStatus::Refused(_) => None,
+                OpStatus::Done => Some(match batch.suite() {
+                    Suite::Kem(_) => own == &batch.arena()[Span::new(op.output, op.output_len).range()],
+                    suite if suite.transforms() => {
+                        let kept = inputs.from.iter().position(|from| *from == index);
+                        kept.is_some_and(|kept| own == inputs.bytes(inputs.batch.ops[kept].input))
+                    }
+                    _ => true,
+                }),
+                OpStatus::AuthFailed | OpStatus::BadInput(_) => Some(false),
+            }
+        })
+    }
+
+    fn bytes(&self, span: Span) -> &[u8] {
+        &self.batch.arena.bytes()[span.range()]
+    }
+}
+
+fn has_ended(status: OpStatus) -> bool {
+    !matches!(status, OpStatus::Pending | OpStatus::EngineFault)
 }
 
 #[cfg(test)]

@@ -42,7 +42,9 @@ pub enum SelfTest {
 /// How far engines are believed once they have passed their known-answer tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustPolicy {
-    /// One of so many batches is recomputed on another engine and compared; zero for none.
+    /// One of so many batches is checked on another engine; zero for none. It is computed again and compared; where no two
+    /// answers are alike, signatures are verified, and what was encrypted or encapsulated is taken back if its key is a
+    /// private one. Random bytes have no witness.
     pub witness_every: u32,
     /// Operations of such a batch that are recomputed at most.
     pub witness_ops_max: u32,

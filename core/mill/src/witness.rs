@@ -1,14 +1,15 @@
-//! Witnesses: now and then what an engine answered is computed again on another and compared.
+//! Witnesses: now and then what an engine answered is checked on another: computed again and compared, or, where no two
+//! answers are alike, taken back.
 
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{CheckedBatch, Error, OpStatus, Result};
+use ciphermill_contract::{CheckedBatch, Direction, Error, OpStatus, Result, Suite};
 use ciphermill_keys::KeyLease;
 use ciphermill_router::size_class;
 
 use crate::choose::Choice;
-use crate::copies::{Copied, copy_pending};
+use crate::copies::{Copied, Verdict, copy_pending};
 use crate::dispatch::{Prepared, Way};
 use crate::engines::place;
 use crate::execute::Preparer;
@@ -16,12 +17,18 @@ use crate::health::Trouble;
 use crate::panics::caught;
 use crate::report::SelfTestState;
 
+/// Which way a witness runs. A signature is verified, with the public half of the key that made it, and what was
+/// encapsulated or encrypted is taken back where the batch names private keys; with public ones nobody can.
+fn direction_of_check(batch: &CheckedBatch<'_>) -> Direction {
+    if batch.suite().is_randomized(batch.direction()) { Direction::Decrypt } else { batch.direction() }
+}
+
 impl Way<'_> {
-    /// Whether this batch is one of those that are recomputed. Directions that never give the same answer twice are not.
+    /// Whether this batch is one of those that are checked. Random bytes are not: nobody can tell right ones from wrong.
     #[inline]
     pub(crate) fn witness_is_due(&self, batch: &CheckedBatch<'_>) -> bool {
         let every = self.shared.policy.trust.witness_every;
-        every != 0 && self.tick.is_multiple_of(every) && !batch.suite().is_randomized(batch.direction())
+        every != 0 && self.tick.is_multiple_of(every) && batch.suite() != Suite::Random
     }
 
     /// A copy of all that is about to be run, from which it could be run again, and the time that took. `None` when there is no room for one, in
@@ -53,12 +60,11 @@ impl Way<'_> {
         let policy = self.shared.policy.trust;
         let stride = inputs.batch.ops.len().div_ceil(policy.witness_ops_max.max(1) as usize).max(1);
         let phase = (self.tick / policy.witness_every.max(1)) as usize % stride;
-        let Some(answer) = self.recompute(&mut inputs, |index| index % stride == phase, witness, lease)? else {
-            return Ok(left);
-        };
-        let differs = answer.differs_from(batch);
-        self.record_witness(batch, accused, differs.is_none());
-        let Some(op) = differs else { return Ok(left) };
+        let verdict = self.ask_witness(batch, &mut inputs, |index| index % stride == phase, witness, lease)?;
+        if verdict != Verdict::Unknown {
+            self.record_witness(batch, accused, verdict == Verdict::Agrees);
+        }
+        let Verdict::Differs(op) = verdict else { return Ok(left) };
         let (slot, witness_slot) = (&self.set.slots[accused], &self.set.slots[witness]);
         tracing::error!(
             engine = slot.name(), witness = witness_slot.name(), suite = %batch.suite(), op, "answers differ"
@@ -94,10 +100,9 @@ impl Way<'_> {
         }
         if let Some(third) = self.other_engine(batch, &[accused, witness]) {
             let at = inputs.from.iter().position(|index| *index as usize == op);
-            if let Some(answer) = self.recompute(inputs, |index| Some(index) == at, third, lease)?
-                && answer.batch.ops.iter().all(|op| !matches!(op.status, OpStatus::Pending | OpStatus::EngineFault))
-            {
-                return Ok(answer.differs_from(batch).is_some());
+            let verdict = self.ask_witness(batch, inputs, |index| Some(index) == at, third, lease)?;
+            if verdict != Verdict::Unknown {
+                return Ok(verdict != Verdict::Agrees);
             }
         }
         let kind = |index: usize| self.set.slots[index].engine.info().kind as u8;
@@ -106,36 +111,52 @@ impl Way<'_> {
 
     /// The fastest engine on this processor beside `but` that may run the batch; a pin does not bind witnesses.
     fn other_engine(&self, batch: &CheckedBatch<'_>, but: &[usize]) -> Option<usize> {
-        let (suite, direction) = (batch.suite(), batch.direction());
+        let (suite, direction) = (batch.suite(), direction_of_check(batch));
         let bytes = batch.input_bytes();
         let (ops, class) = (batch.len() as u64, size_class(batch.len() as u64, bytes));
-        let ns = |engine: &usize| self.cost_on(batch, *engine, class).predict_ns(ops, bytes);
+        let place = place(suite, direction);
         self.set
             .plan(suite, direction)
             .iter()
-            .map(|candidate| self.as_of_now(candidate, place(suite, direction), class))
-            .filter(|candidate| {
+            .filter(|figures| {
+                let candidate = self.as_of_now(figures, place, class);
                 candidate.trusted
                     && self.allowed.contains(candidate.kind)
                     && !candidate.kind.can_fail()
                     && candidate.input_len_max >= bytes
                     && !but.contains(&candidate.engine)
             })
-            .map(|candidate| candidate.engine)
-            .min_by(|a, b| ns(a).total_cmp(&ns(b)))
+            .map(|figures| (figures.engine, self.figures(figures, place, class).predict_ns(ops, bytes)))
+            .min_by(|(_, a), (_, b)| a.total_cmp(b))
+            .map(|(engine, _)| engine)
     }
 
-    /// What an engine on this processor makes of those `inputs` that `wanted` takes; `None` when it cannot be used.
-    fn recompute(
+    /// What an engine on this processor thinks of a batch's answers to those `inputs` that `wanted` takes.
+    fn ask_witness(
         &mut self,
+        batch: &CheckedBatch<'_>,
         inputs: &mut Copied,
         wanted: impl Fn(usize) -> bool,
         engine: usize,
         lease: Option<&KeyLease<'_>>,
-    ) -> Result<Option<Copied>> {
+    ) -> Result<Verdict> {
+        if !batch.suite().is_randomized(batch.direction()) {
+            let mut again = inputs.select(wanted)?;
+            let ran = self.run_witness(&mut again, engine, lease)?;
+            return Ok(if ran { again.verdict_on(batch) } else { Verdict::Unknown });
+        }
+        let mut back = match inputs.way_back(batch, wanted)? {
+            Ok(back) => back,
+            Err(op) => return Ok(Verdict::Differs(op)),
+        };
+        let ran = self.run_witness(&mut back, engine, lease)?;
+        Ok(if ran { back.verdict_of_way_back(batch, inputs) } else { Verdict::Unknown })
+    }
+
+    /// Runs operations on an engine on this processor; false when that cannot be used.
+    fn run_witness(&mut self, copied: &mut Copied, engine: usize, lease: Option<&KeyLease<'_>>) -> Result<bool> {
         let (slot, policy) = (&self.set.slots[engine], &self.shared.policy.trust);
-        let mut selected = inputs.select(wanted)?;
-        let mut batch = selected.batch.as_batch().check()?;
+        let mut batch = copied.batch.as_batch().check()?;
         let suite = batch.suite();
         let mut prepared = Prepared::new();
         if let Some(lease) = lease {
@@ -153,13 +174,13 @@ impl Way<'_> {
                 prepared.push(key);
             }
         }
-        let Ok(queue) = self.open.on(slot, policy) else { return Ok(None) };
+        let Ok(queue) = self.open.on(slot, policy) else { return Ok(false) };
         let mut with_keys = batch.attach_keys(&prepared)?;
         if caught(|| queue.run(&mut with_keys)).is_none() {
             self.open.close(slot);
             slot.health.quarantine(slot.name(), Trouble::Panic, policy);
-            return Ok(None);
+            return Ok(false);
         }
-        Ok(Some(selected))
+        Ok(true)
     }
 }

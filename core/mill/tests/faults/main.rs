@@ -4,6 +4,7 @@
 
 mod losses;
 mod quarantine;
+mod signatures;
 mod wiping;
 mod work;
 
@@ -24,9 +25,19 @@ fn reference() -> Arc<dyn Engine> {
     Arc::clone(REFERENCE.get_or_init(|| Arc::new(Reference::new())))
 }
 
+/// What faulty engines do in one schedule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// They run isolated, and may give wrong answers if there is an honest one.
+    Isolated { lie: bool },
+    /// They may run on the caller's thread, where what is in place can be lost. None lies, since they are witnesses too.
+    Anywhere,
+}
+
 /// What one schedule is made of.
 struct Schedule {
     mill: Mill,
+    manner: Manner,
     /// Whether an engine that works is part of the mill all the time.
     has_honest: bool,
     handles: Vec<FaultHandle>,
@@ -35,7 +46,7 @@ struct Schedule {
 
 const NAMES: [&str; 4] = ["fault-a", "fault-b", "fault-c", "fault-d"];
 
-fn faulty(random: &mut Random, name: &'static str, may_lie: bool, handles: &mut Vec<FaultHandle>) -> Arc<dyn Engine> {
+fn faulty(random: &mut Random, name: &'static str, manner: Manner, handles: &mut Vec<FaultHandle>) -> Arc<dyn Engine> {
     let weights = Weights {
         healthy: 6,
         delay: 1,
@@ -43,7 +54,7 @@ fn faulty(random: &mut Random, name: &'static str, may_lie: bool, handles: &mut 
         errors: 1,
         error_at: 1,
         // Without an engine to compare with nobody can tell.
-        wrong_bit: u32::from(may_lie) * 2,
+        wrong_bit: if manner == (Manner::Isolated { lie: true }) { 2 } else { 0 },
         unfinished: 1,
         death: 1,
         panic: 1,
@@ -51,8 +62,12 @@ fn faulty(random: &mut Random, name: &'static str, may_lie: bool, handles: &mut 
     };
     let after = if random.below(2) == 0 { AfterStall::Complete } else { AfterStall::Fail };
     let script = Script::random(random.next(), weights).stall_max(Duration::from_millis(8)).after_stall(after);
-    let kinds = [EngineKind::Fault, EngineKind::Gpu, EngineKind::Token, EngineKind::Service];
-    let engine = FaultEngine::new(name, reference(), script).with_kind(kinds[random.below(4)]);
+    let kinds = [EngineKind::Fault, EngineKind::Gpu, EngineKind::Token, EngineKind::Service, EngineKind::Library];
+    let kind = kinds[random.below(if manner == Manner::Anywhere { 5 } else { 4 })];
+    let calls = Weights { healthy: 20, delay: 1, stall: 1, errors: 1, panic: 2, ..weights };
+    let calls = Weights { error_at: 0, wrong_bit: 0, unfinished: 0, death: 0, ..calls };
+    let calls = Script::random(random.next(), calls).stall_max(Duration::from_millis(8)).after_stall(after);
+    let engine = FaultEngine::new(name, reference(), script).with_kind(kind).with_call_script(calls);
     let engine = engine.with_prior(Cost::new(0.0, 1.0, 0.01));
     handles.push(engine.handle());
     Arc::new(engine)
@@ -62,10 +77,11 @@ impl Schedule {
     fn new(seed: u64) -> Schedule {
         let mut random = Random::new(seed);
         let has_honest = random.below(5) != 0;
+        let manner = if random.below(3) == 0 { Manner::Anywhere } else { Manner::Isolated { lie: has_honest } };
         let count = 1 + random.below(3);
         let mut handles = Vec::new();
         let mut engines: Vec<_> =
-            NAMES[..count].iter().map(|name| faulty(&mut random, name, has_honest, &mut handles)).collect();
+            NAMES[..count].iter().map(|name| faulty(&mut random, name, manner, &mut handles)).collect();
         if has_honest {
             engines.push(reference());
         }
@@ -90,7 +106,7 @@ impl Schedule {
             .workers(random.below(3))
             .open()
             .expect("opens");
-        Schedule { mill, has_honest, handles, random }
+        Schedule { mill, manner, has_honest, handles, random }
     }
 
     /// Runs the schedule; returns how many faults there were.
@@ -144,10 +160,16 @@ impl Schedule {
         }
     }
 
-    fn run_with_callback(&self, piece: Piece, pin: Option<&str>) {
+    fn run_with_callback(&mut self, piece: Piece, pin: Option<&str>) {
         let options = SubmitOptions { run: options(pin), on_full: OnFull::Wait };
         let (sender, receiver) = sync_channel(2);
-        let send = move |completed| sender.send(completed).expect("somebody waits");
+        let panics = self.random.below(2) == 0;
+        let send = move |completed| {
+            sender.send(completed).expect("somebody waits");
+            if panics {
+                std::panic::resume_unwind(Box::new("a callback by script"));
+            }
+        };
         match self.mill.submit_with_callback(piece.owned(), &options, send) {
             Ok(()) => self.judge(&piece, pin, receiver.recv().expect("an answer")),
             Err(refused) => assert!(pin.is_some(), "{}", refused.1),
@@ -160,7 +182,7 @@ impl Schedule {
         match self.random.below(10) {
             0 => drop(self.mill.remove_engine(NAMES[self.random.below(3)])),
             1 => {
-                let engine = faulty(&mut self.random, NAMES[3], self.has_honest, &mut self.handles);
+                let engine = faulty(&mut self.random, NAMES[3], self.manner, &mut self.handles);
                 // There may be one of that name already.
                 drop(self.mill.add_engine(engine));
             }
@@ -176,7 +198,11 @@ impl Schedule {
         }
         for (index, op) in completed.batch.ops.iter().enumerate() {
             match op.status {
-                OpStatus::EngineFault => assert!(may_fail, "operation {index} of {piece:?} was given up"),
+                OpStatus::EngineFault => {
+                    let may_be_lost = self.manner == Manner::Anywhere && piece.is_in_place(index);
+                    assert!(may_fail || may_be_lost, "operation {index} of {piece:?} was given up");
+                    piece.check_given_up(index, &completed.batch);
+                }
                 // Nobody took the batch: it is as it was.
                 OpStatus::Pending => {
                     assert!(may_fail && completed.result.is_err(), "operation {index} of {piece:?} was left out");

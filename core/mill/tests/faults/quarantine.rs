@@ -123,7 +123,8 @@ fn without_another_engine_the_error_is_clear() {
 #[test]
 fn a_panic_on_this_thread_costs_what_was_in_place_only() {
     let (mill, _) = mill(Script::at(0, Fault::Panic), EngineKind::Library, true, 0);
-    let piece = Piece::new(&mut Random::new(11), mill.keys());
+    let ends_in_place = |piece: &Piece| (1..20).contains(&piece.last()) && piece.is_in_place(piece.last());
+    let piece = (11..).map(|seed| Piece::new(&mut Random::new(seed), mill.keys())).find(ends_in_place).expect("one");
     let mut owned = piece.owned();
     mill.run(owned.as_batch()).expect("some operations end");
     let mut lost = 0;
