@@ -10,13 +10,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::{Aad, Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Result, Span, Suite};
 use ciphermill_memory::wipe;
 use ciphermill_router::{Candidate, size_class};
+use ciphermill_shifts::{Gathering, Part, Round, lock};
 use smallvec::SmallVec;
 
 use crate::engines::place;
@@ -88,7 +89,7 @@ impl Gate {
 
 #[derive(Default)]
 struct GateState {
-    gathering: Option<Gathering>,
+    gathering: Option<Gathering<Gathered, Done, Waker>>,
     /// Operations of the last round, and bytes: as many are expected of the next.
     last: (usize, usize),
     lonely_rounds: u32,
@@ -119,35 +120,18 @@ impl Drop for WipedVec {
 }
 
 /// A batch that is being gathered.
-struct Gathering {
-    /// Where its outcome will be.
-    round: Arc<Round>,
+struct Gathered {
     suite: Suite,
     ops: Vec<Op>,
     arena: WipedVec,
-    wakers: Vec<Waker>,
     begun: Instant,
-    /// The leader is gone; whoever looks next leads.
-    is_orphaned: bool,
 }
 
-/// What becomes of a batch; everybody who took part holds it until they have read their own.
-#[derive(Default)]
-struct Round {
-    done: OnceLock<Done>,
-    /// Of those who looked again while it was run.
-    late: Mutex<Vec<Waker>>,
-}
-
+/// What became of a batch.
 struct Done {
     result: Result<()>,
     ops: Vec<Op>,
     arena: WipedVec,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in there can be half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One operation on its way; resolves to what became of it. Dropped, its outcome is lost, others' are not.
@@ -157,14 +141,7 @@ pub struct OneFuture<'d> {
     suite: Suite,
     direction: Direction,
     one: One<'d>,
-    part: Option<Part>,
-}
-
-/// A future's place in a round.
-struct Part {
-    round: Arc<Round>,
-    index: usize,
-    leads: bool,
+    part: Option<Part<Done, Waker>>,
 }
 
 impl Mill {
@@ -260,7 +237,7 @@ impl OneFuture<'_> {
     }
 
     /// Joins the round that is being gathered, or begins one. `None` when it is better not to wait.
-    fn join(&self, context: &Context<'_>) -> Option<Part> {
+    fn join(&self, context: &Context<'_>) -> Option<Part<Done, Waker>> {
         let mut locked = lock(&self.gate().state);
         let gate = &mut *locked;
         if !gate.pays(self.shared, self.suite, self.direction, self.one.input_len) {
@@ -271,72 +248,63 @@ impl OneFuture<'_> {
             return None;
         }
         if gate.gathering.is_none() {
-            gate.gathering = Some(Gathering::new(self.suite, gate.last));
+            gate.gathering = Some(Gathering::new(Gathered::new(self.suite, gate.last), gate.last.0));
         }
         // FF1 in another radix has the same gate and another suite. A full round is about to be run.
-        let gathering = gate
-            .gathering
-            .as_mut()
-            .filter(|gathering| gathering.suite == self.suite && gathering.ops.len() < ROUND_OPS_MAX)?;
-        let start = gathering.arena.0.len().next_multiple_of(16);
+        let is_open =
+            |own: &&mut Gathering<Gathered, _, _>| own.batch.suite == self.suite && own.batch.ops.len() < ROUND_OPS_MAX;
+        let gathering = gate.gathering.as_mut().filter(is_open)?;
+        let batch = &mut gathering.batch;
+        let start = batch.arena.0.len().next_multiple_of(16);
         // Buffers that break a rule are told so on the way of a lone operation.
         let (op, end) = lay_out(&self.one, self.suite, self.direction, start).ok()?;
-        let index = gathering.ops.len();
-        if end > gathering.arena.0.capacity() {
-            gathering.arena.grow(end);
+        if end > batch.arena.0.capacity() {
+            batch.arena.grow(end);
         }
-        gathering.arena.0.resize(end, 0);
-        copy_in(&self.one, &op, &mut gathering.arena.0);
-        gathering.ops.push(op);
-        let leads = index == 0 || gathering.is_orphaned;
-        if leads {
-            gathering.is_orphaned = false;
-        } else {
-            gathering.wakers.push(context.waker().clone());
-        }
-        Some(Part { round: Arc::clone(&gathering.round), index, leads })
+        batch.arena.0.resize(end, 0);
+        copy_in(&self.one, &op, &mut batch.arena.0);
+        // Callers' code, before anything is half done.
+        let waker = context.waker().clone();
+        batch.ops.push(op);
+        Some(gathering.join(|| waker))
     }
 
     /// Runs the round if it is still being gathered and `wanted` says so.
-    fn lead(&self, round: &Arc<Round>, wanted: impl FnOnce(&Gathering) -> bool) {
+    fn lead(&self, round: &Arc<Round<Done, Waker>>, wanted: impl FnOnce(&Gathering<Gathered, Done, Waker>) -> bool) {
         let mut gate = lock(&self.gate().state);
-        let is_ours = |gathering: &mut Gathering| Arc::ptr_eq(&gathering.round, round) && wanted(gathering);
-        let Some(gathering) = gate.gathering.take_if(is_ours) else { return };
-        let Gathering { mut ops, mut arena, wakers, .. } = gathering;
+        let taken = gate.gathering.take_if(|gathering| gathering.is_of(round) && wanted(gathering));
+        let Some(gathering) = taken else { return };
+        let (Gathered { mut ops, mut arena, .. }, wakers) = gathering.into_parts();
         gate.note(ops.len(), arena.0.len());
         drop(gate);
         let result = run_round(self.shared, self.suite, self.direction, &mut ops, &mut arena.0);
-        // Nobody else sets it: the batch was taken once.
-        let _ = round.done.set(Done { result, ops, arena });
-        let late = std::mem::take(&mut *lock(&round.late));
-        for waker in wakers.into_iter().chain(late) {
-            // An executor that panics over one task does not keep the others from theirs.
-            if caught(|| waker.wake()).is_none() {
-                tracing::error!("a waker panicked");
-            }
-        }
+        let late = round.finish(Done { result, ops, arena });
+        wake_all(wakers.into_iter().chain(late));
     }
 
     /// The outcome, when the round is done.
-    fn outcome(&mut self, part: &Part) -> Option<Result<OneDone>> {
-        let Done { result, ops, arena } = part.round.done.get()?;
-        let op = &ops[part.index];
-        Some(result.clone().map(|()| copy_out(&mut self.one, self.direction, self.suite, op, &arena.0)))
+    fn outcome(&mut self, part: &Part<Done, Waker>) -> Option<Result<OneDone>> {
+        part.round.outcome(|Done { result, ops, arena }| {
+            let op = &ops[part.index];
+            result.clone().map(|()| copy_out(&mut self.one, self.direction, self.suite, op, &arena.0))
+        })
     }
 }
 
-impl Gathering {
-    /// A batch without operations, with room for as many as the last one had.
-    fn new(suite: Suite, (ops, bytes): (usize, usize)) -> Gathering {
-        Gathering {
-            round: Arc::default(),
-            suite,
-            ops: Vec::with_capacity(ops),
-            arena: WipedVec(Vec::with_capacity(bytes)),
-            wakers: Vec::with_capacity(ops),
-            begun: Instant::now(),
-            is_orphaned: false,
+/// Wakes tasks. An executor that panics over one does not keep the others from theirs.
+fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        if caught(|| waker.wake()).is_none() {
+            tracing::error!("a waker panicked");
         }
+    }
+}
+
+impl Gathered {
+    /// A batch without operations, with room for as many as the last one had.
+    fn new(suite: Suite, (ops, bytes): (usize, usize)) -> Gathered {
+        let (ops, arena) = (Vec::with_capacity(ops), WipedVec(Vec::with_capacity(bytes)));
+        Gathered { suite, ops, arena, begun: Instant::now() }
     }
 }
 
@@ -422,10 +390,10 @@ impl Future for OneFuture<'_> {
         if let Some(outcome) = this.outcome(&part) {
             return Poll::Ready(outcome);
         }
+        // Before the looks that follow: what happens after them wakes this task.
+        part.round.wait(context.waker().clone());
         // Looked at without having been told to: the leader may be gone, or late.
-        this.lead(&part.round, |gathering| gathering.is_orphaned || gathering.begun.elapsed() >= WAIT_MAX);
-        lock(&part.round.late).push(context.waker().clone());
-        // It may have been done before the line above.
+        this.lead(&part.round, |own| own.is_orphaned() || own.batch.begun.elapsed() >= WAIT_MAX);
         if let Some(outcome) = this.outcome(&part) {
             return Poll::Ready(outcome);
         }
@@ -438,14 +406,9 @@ impl Drop for OneFuture<'_> {
     fn drop(&mut self) {
         let Some(part) = self.part.take() else { return };
         let mut gate = lock(&self.gate().state);
-        let ours = gate.gathering.as_mut().filter(|gathering| Arc::ptr_eq(&gathering.round, &part.round));
-        let waker = ours.filter(|_| part.leads).and_then(|gathering| {
-            gathering.is_orphaned = true;
-            gathering.wakers.pop()
-        });
+        let ours = gate.gathering.as_mut().filter(|gathering| gathering.is_of(&part.round));
+        let wakers = ours.map(|gathering| gathering.leave(&part));
         drop(gate);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake_all(wakers.into_iter().flatten());
     }
 }

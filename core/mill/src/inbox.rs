@@ -2,21 +2,19 @@
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{Completed, Error, Result, Ticket};
+use ciphermill_shifts::{Wakeup, lock};
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 
 /// Completed batches of one session, and who waits for them.
 pub(crate) struct Inbox {
     done: SegQueue<Completed>,
-    /// The session's thread, when it is about to sleep.
-    sleeper: Mutex<Option<Thread>>,
-    is_sleeping: AtomicBool,
+    wakeup: Wakeup,
     event: OnceLock<OwnedFd>,
     cancelled: Mutex<HashSet<Ticket>>,
     /// Tickets in `cancelled`, so that nobody locks for nothing.
@@ -29,8 +27,7 @@ impl Inbox {
     pub(crate) fn new() -> Inbox {
         Inbox {
             done: SegQueue::new(),
-            sleeper: Mutex::default(),
-            is_sleeping: AtomicBool::new(false),
+            wakeup: Wakeup::new(),
             event: OnceLock::new(),
             cancelled: Mutex::default(),
             cancellations: AtomicUsize::new(0),
@@ -41,16 +38,13 @@ impl Inbox {
     /// Takes a batch in and tells whoever waits.
     pub(crate) fn deliver(&self, completed: Completed) {
         self.done.push(completed);
+        self.wakeup.notify(|| self.ring());
+    }
+
+    fn ring(&self) {
         if let Some(event) = self.event.get() {
             // The counter cannot overflow: it is read before 2^64 batches are in flight.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-        }
-        // Pairs with the fence in `sleep`: either the sleeper sees the batch, or this sees the sleeper.
-        fence(Ordering::SeqCst);
-        if self.is_sleeping.load(Ordering::Relaxed)
-            && let Some(sleeper) = lock(&self.sleeper).as_ref()
-        {
-            sleeper.unpark();
         }
     }
 
@@ -61,13 +55,7 @@ impl Inbox {
 
     /// Sleeps until a batch comes back, or for no reason.
     pub(crate) fn sleep(&self) {
-        *lock(&self.sleeper) = Some(thread::current());
-        self.is_sleeping.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if self.done.is_empty() {
-            thread::park();
-        }
-        self.is_sleeping.store(false, Ordering::Relaxed);
+        self.wakeup.sleep(|| self.done.is_empty());
     }
 
     /// The event descriptor that becomes readable when batches come back.
@@ -80,13 +68,15 @@ impl Inbox {
                 .map_err(|error| Error::fault("mill", FaultKind::Call(error.raw_os_error().into())))?;
             // Another thread cannot have been first: the session has one owner.
             let _ = self.event.set(made);
+            // What came back before there was an event is rung for here.
+            self.wakeup.event_made(|| self.done.is_empty(), || self.ring());
         }
         self.event.get().map(AsFd::as_fd).ok_or_else(|| Error::fault("mill", FaultKind::Unavailable))
     }
 
     /// Whether the session waits by its event descriptor.
     pub(crate) fn has_event(&self) -> bool {
-        self.event.get().is_some()
+        self.wakeup.has_event()
     }
 
     /// Sets the event descriptor back.
@@ -128,9 +118,4 @@ impl Inbox {
             self.cancellations.store(0, Ordering::Release);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in there can be half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

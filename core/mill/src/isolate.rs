@@ -4,11 +4,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use ciphermill_contract::EngineQueue;
+use ciphermill_shifts::{Begun, Line, NotSent, lock};
 
 use crate::engines::EngineSlot;
 use crate::health::Trouble;
@@ -26,18 +27,11 @@ type Call = Box<dyn FnOnce(&mut DriverQueue) + Send>;
 
 /// The threads that drive one engine. They start when they are needed, and end with the engine's slot.
 pub(crate) struct Drivers {
-    lines: Box<[Mutex<Line>]>,
+    /// The way to each driver; one that stalls is left to itself, and its line gets another.
+    lines: Box<[Mutex<Line<SyncSender<Call>>>]>,
     next: AtomicUsize,
     /// Predicted nanoseconds of the calls that have not come back.
     backlog_ns: AtomicU64,
-}
-
-/// The way to one driver; a driver that stalls is left to itself, and the line gets another.
-#[derive(Default)]
-struct Line {
-    sender: Option<SyncSender<Call>>,
-    /// Counts the drivers that this line has had.
-    driver: u64,
 }
 
 /// Why a call did not come back with an answer.
@@ -73,12 +67,11 @@ impl Drivers {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len();
         let (answer, answered) = sync_channel(1);
         let own_slot = Arc::clone(slot);
-        let work = Arc::new(Mutex::new(Some(work)));
-        let waiting = Arc::clone(&work);
+        let work = Begun::not_yet(work);
+        let waiting = work.clone();
         let call: Call = Box::new(move |queue: &mut DriverQueue| {
-            // Nothing when whoever gave up waiting has taken it back. The lock is not held while it runs.
-            let work = lock(&waiting).take();
-            if let Some(work) = work {
+            // Nothing when whoever gave up waiting has taken it back.
+            if let Some(work) = waiting.take() {
                 // Nobody may be waiting any more.
                 let _ = answer.send(work(&own_slot, queue));
             }
@@ -89,9 +82,9 @@ impl Drivers {
         let result = answered.recv_timeout(timeout);
         self.backlog_ns.fetch_sub(predicted_ns, Ordering::Relaxed);
         result.map_err(|error| {
-            self.leave(number, driver);
+            lock(&self.lines[number]).leave(driver);
             // What waits behind a call that hangs is let go of here, with its keys and its data.
-            drop(lock(&work).take());
+            drop(work.take());
             Lost::Trouble(match error {
                 RecvTimeoutError::Timeout => Trouble::Stall,
                 RecvTimeoutError::Disconnected => Trouble::Panic,
@@ -101,42 +94,19 @@ impl Drivers {
 
     /// Hands a call to the line's driver, which is started if there is none. Returns which driver that is.
     fn send(&self, number: usize, engine: &'static str, call: Call) -> Result<u64, Lost> {
-        let mut line = lock(&self.lines[number]);
-        let mut call = call;
-        // A driver that ended after a panic is found by its closed channel.
-        for _ in 0..2 {
-            if line.sender.is_none() {
-                let (sender, calls) = sync_channel(CALLS_MAX);
-                let started = thread::Builder::new().name(format!("mill-{engine}")).spawn(move || drive(&calls));
-                if started.is_err() {
-                    return Err(Lost::Busy);
-                }
-                line.sender = Some(sender);
-                line.driver += 1;
-            }
-            let Some(sender) = &line.sender else { break };
-            match sender.try_send(call) {
-                Ok(()) => return Ok(line.driver),
-                Err(TrySendError::Full(_)) => return Err(Lost::Busy),
-                Err(TrySendError::Disconnected(back)) => call = back,
-            }
-            line.sender = None;
-        }
-        Err(Lost::Busy)
+        let start = || {
+            let (sender, calls) = sync_channel(CALLS_MAX);
+            let started = thread::Builder::new().name(format!("mill-{engine}")).spawn(move || drive(&calls));
+            started.is_ok().then_some(sender)
+        };
+        let try_send = |sender: &SyncSender<Call>, call| {
+            sender.try_send(call).map_err(|error| match error {
+                TrySendError::Full(_) => NotSent::Full,
+                TrySendError::Disconnected(back) => NotSent::Ended(back),
+            })
+        };
+        lock(&self.lines[number]).send(call, start, try_send).ok_or(Lost::Busy)
     }
-
-    /// Leaves a driver to itself, unless the line has another by now.
-    fn leave(&self, number: usize, driver: u64) {
-        let mut line = lock(&self.lines[number]);
-        if line.driver == driver {
-            line.sender = None;
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in there can be half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a driver does: one call after the other. A panic ends it; its caller sees the answer's channel closed.

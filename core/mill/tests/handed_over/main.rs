@@ -175,6 +175,25 @@ fn an_event_descriptor_becomes_readable() {
 }
 
 #[test]
+fn an_event_descriptor_that_is_made_late_is_readable_for_what_has_come_back() {
+    let mill = builder(1).open().expect("opens");
+    let key = import(&mill);
+    let (mut session, mut other) = (mill.session(), mill.session());
+    session.submit(batch(key, 3, 1)).expect("room");
+    // The other session's thread works on what waits, so the first one's batch is back before it asks for a descriptor.
+    other.submit(batch(key, 3, 2)).expect("room");
+    assert_done(&other.wait().expect("it comes back"), 2);
+    while mill.queued() + mill.metrics().busy_workers as usize != 0 {
+        thread::yield_now();
+    }
+    let fd = session.event_fd().expect("a descriptor");
+    let mut buffer = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+    let limit = rustix::event::Timespec { tv_sec: 20, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut buffer, Some(&limit)), Ok(1));
+    assert_done(&session.wait().expect("it is there"), 1);
+}
+
+#[test]
 fn futures_and_callbacks_get_their_batches() {
     for workers in [0, 2] {
         let mill = builder(workers).open().expect("opens");

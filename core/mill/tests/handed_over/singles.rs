@@ -187,6 +187,31 @@ fn a_leader_that_is_dropped_leaves_nobody_waiting() {
     assert_eq!(buffers[1..], expected[1..]);
 }
 
+#[test]
+fn successors_that_are_dropped_leave_nobody_waiting() {
+    // The leader goes first or last of those who go: nobody can rely on one of the others.
+    for order in [[0, 2], [2, 0]] {
+        let (mill, _, key) = mill();
+        let mut buffers: Vec<([u8; 20], [u8; 16])> = (0..3).map(|n| ([n; 20], [0; 16])).collect();
+        let flags: Vec<Arc<Flag>> = (0..3).map(|_| Arc::default()).collect();
+        let mut futures: Vec<_> = buffers
+            .iter_mut()
+            .map(|(data, tag)| {
+                let one = One { key, iv: &[1; 12], aad: &[], input_len: 20, data, tag };
+                Some(Box::pin(mill.submit_one(gcm(), Direction::Encrypt, one)))
+            })
+            .collect();
+        for (future, flag) in futures.iter_mut().flatten().zip(&flags) {
+            let waker = Waker::from(Arc::clone(flag));
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        order.into_iter().for_each(|goes| drop(futures[goes].take()));
+        assert!(flags[1].0.load(Ordering::Relaxed), "who stays is told");
+        let future = futures[1].as_mut().expect("it stays");
+        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+}
+
 #[derive(Default)]
 struct Flag(AtomicBool);
 
