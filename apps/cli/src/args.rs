@@ -1,5 +1,6 @@
 //! The command line: what can be said, with examples.
 
+mod inspect;
 mod keys;
 mod lab;
 mod placement;
@@ -7,6 +8,7 @@ mod placement;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{KeysCommand, KeystoreArgs};
 pub(crate) use lab::{
     AllArgs, CasesArgs, CompareArgs, LabCommand, MethodCommand, OutputArgs, PrinciplesArgs, ReadmeArgs, RouterArgs,
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Protect(ProtectArgs),
     /// Restore the columns that `protect` encrypted.
     Unprotect(UnprotectArgs),
+    /// Show how a table was protected, and verify it.
+    Inspect(InspectArgs),
     /// Show the engines found on this machine, their kernels and suites.
     Engines(EnginesArgs),
     /// Keep keys: make, list, rotate and destroy them.
@@ -152,6 +156,9 @@ pub(crate) struct ProtectArgs {
     /// The key in the keystore [default: from ciphermill.toml, else `default`].
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,
+    /// The version of that key, for example so that joins with tables of an older version work [default: the current one].
+    #[arg(long, value_name = "VERSION")]
+    pub key_version: Option<u32>,
     /// The character between CSV fields [default: a comma, for .tsv a tabulator].
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
@@ -170,7 +177,9 @@ The manifest beside the input says which key and version, which columns and whic
 
 Examples:
   ciphermill unprotect safe.parquet customers.parquet
-  ciphermill unprotect moved.csv again.csv --manifest safe.csv.ciphermill.json")]
+  ciphermill unprotect moved.csv again.csv --manifest safe.csv.ciphermill.json
+  ciphermill unprotect safe.parquet part.parquet --column c_phone
+  ciphermill unprotect renamed.csv again.csv --manifest safe.csv.ciphermill.json --rename name=full_name --allow-changed")]
 pub(crate) struct UnprotectArgs {
     /// The protected table.
     #[arg(value_hint = ValueHint::FilePath)]
@@ -181,10 +190,14 @@ pub(crate) struct UnprotectArgs {
     /// The manifest [default: the input's name with .ciphermill.json].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub manifest: Option<PathBuf>,
-    /// A protected column that has been renamed since; may be given many times.
+    /// Restore this column only; may be given many times. The others stay protected, and the output gets a manifest.
+    #[arg(long = "column", value_name = "NAME")]
+    pub columns: Vec<String>,
+    /// A protected column that has been renamed since, which takes --allow-changed too; may be given many times.
     #[arg(long, value_name = "LOGICAL=NAME")]
     pub rename: Vec<String>,
-    /// Accept rows or columns that were added or removed since; each value is authenticated all the same.
+    /// Accept a file that was changed since. Then values of random and deterministic columns are still authenticated, each
+    /// by itself; which rows there are, nulls, and columns of ff1 and token are not, nor those that were never protected.
     #[arg(long)]
     pub allow_changed: bool,
     #[command(flatten)]

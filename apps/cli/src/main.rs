@@ -43,6 +43,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Protect(args) => commands::protect::protect(&args, &config()?),
         Command::Unprotect(args) => commands::protect::unprotect(&args, &config()?),
+        Command::Inspect(args) => commands::inspect::run(&args, &config()?),
         Command::Engines(args) => commands::engines::run(&args, &config()?),
         Command::Keys(command) => commands::keys::run(command, &config()?),
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),

@@ -71,6 +71,28 @@ pub enum TableError {
         /// The name.
         column: String,
     },
+    /// A column that is asked for holds tokens.
+    #[error("{file}: column `{column}` holds tokens, which cannot be restored", file = file.display())]
+    NotReversible {
+        /// The manifest.
+        file: PathBuf,
+        /// The column.
+        column: String,
+    },
+    /// The input of `protect` is a protected table.
+    #[error("{file}: is protected already; nothing is protected twice unless forced", file = file.display())]
+    AlreadyProtected {
+        /// The input.
+        file: PathBuf,
+    },
+    /// None of the protected columns is in the file any more.
+    #[error("{file}: none of the protected columns is there any more: {}", columns.join(", "), file = file.display())]
+    NoColumnLeft {
+        /// The file.
+        file: PathBuf,
+        /// The names that the columns had.
+        columns: Vec<String>,
+    },
     /// The job says twice what a column is called now.
     #[error("the column with the logical name `{logical}` is renamed twice")]
     RenamedTwice {
@@ -92,6 +114,16 @@ pub enum TableError {
     /// The format can neither be told from the file's name nor was it given.
     #[error("{file}: neither .csv, .tsv nor .parquet; say which format it is", file = file.display())]
     FormatUnknown {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A lost manifest can be made anew for CSV files only.
+    #[error(
+        "{file}: a manifest can be made anew for CSV files only; of a Parquet file, the types before protecting are in its \
+         own manifests alone",
+        file = file.display()
+    )]
+    RebuildsCsvOnly {
         /// The file.
         file: PathBuf,
     },
@@ -269,16 +301,13 @@ pub enum TableError {
         /// What is there.
         found: &'static str,
     },
-    /// The output is complete and in its place; that it outlasts a power failure is not known.
-    #[error(
-        "{path}: the new table is in effect, but whether it outlasts a power failure is unknown: cannot {action}: {source}",
-        path = path.display()
-    )]
+    /// The output is complete and in its place, but something that belongs to it failed afterwards.
+    #[error("{path}: the new table is in effect, but {but}: {source}", path = path.display())]
     InEffect {
         /// The output.
         path: PathBuf,
-        /// What was tried after it took effect.
-        action: &'static str,
+        /// What is not as it should be.
+        but: &'static str,
         /// The system's answer.
         source: std::io::Error,
     },
@@ -287,6 +316,12 @@ pub enum TableError {
     RejectsNothing {
         /// The file.
         path: PathBuf,
+    },
+    /// The input was written to, or replaced again and again, while it was read.
+    #[error("{file}: was changed while it was being read", file = file.display())]
+    ChangedMeanwhile {
+        /// The file.
+        file: PathBuf,
     },
     /// The operating system refused.
     #[error("{path}: cannot {action}: {source}", path = path.display())]

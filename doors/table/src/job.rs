@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::bad::{BadValues, OnBad};
 use crate::clear::InClear;
 use crate::error::{Result, TableError};
+use crate::source::Origin;
 use crate::spec::{ColumnSpec, RowBinding};
 
 /// Rows that are worked on at a time, at most.
@@ -76,11 +77,15 @@ pub struct UnprotectJob {
     pub output: PathBuf,
     /// The manifest; without it `INPUT.ciphermill.json`.
     pub manifest: Option<PathBuf>,
+    /// The protected columns to restore, by their names in the manifest; without any, all. The others stay protected, and the
+    /// output gets a manifest of its own for them.
+    pub columns: Vec<String>,
     /// Columns that have been renamed since: the name now, and the logical name.
     pub renamed: Vec<(String, String)>,
-    /// Whether the file may have been changed since it was protected (rows filtered, columns renamed or added). Values
-    /// are authenticated all the same, except those of `ff1`; rows, hash and counts are then not compared with the
-    /// manifest.
+    /// Whether the file may have been changed since it was protected (rows removed, added or sorted, columns renamed, added
+    /// or removed). Rows, hash and counts are then not compared with the manifest, so that only what is bound to the values
+    /// themselves is still checked: nothing in columns of `ff1` and `token` and in those that nobody named, and nowhere
+    /// which rows there are and which values are null. Protected columns that are missing are passed over.
     pub allow_changed: bool,
     /// Whether an existing output is replaced.
     pub force: bool,
@@ -120,6 +125,7 @@ impl UnprotectJob {
             input: input.into(),
             output: output.into(),
             manifest: None,
+            columns: Vec::new(),
             renamed: Vec::new(),
             allow_changed: false,
             force: false,
@@ -192,6 +198,12 @@ pub struct Summary {
     pub columns: Vec<ColumnSummary>,
     /// Where the manifest is.
     pub manifest: PathBuf,
+    /// Where in there the manifest was found, when restoring.
+    pub manifest_origin: Origin,
+    /// Columns that were not asked for and are still protected, when restoring; `manifest` is theirs then.
+    pub still_protected: Vec<String>,
+    /// Protected columns that are not in the file any more, when restoring a changed file.
+    pub missing: Vec<String>,
 }
 
 /// What was done with a column.

@@ -20,7 +20,7 @@ pub const FORMAT: u8 = 1;
 pub(crate) const HMAC_SHA256: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
 
 const LABEL: &[u8] = b"ciphermill table";
-const DIGEST_LEN: usize = 32;
+pub(crate) const DIGEST_LEN: usize = 32;
 const CHECK_LEN: usize = 8;
 
 /// The key that all column keys are derived from: a key of the mill's table that HMAC-SHA-256 is allowed for.

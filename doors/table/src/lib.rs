@@ -31,18 +31,23 @@ mod csv_io;
 mod csv_scan;
 mod decode;
 mod distinct;
+mod embed;
 mod encode;
 mod error;
 mod ff1;
+mod hash;
+mod inspect;
 pub mod job;
 mod keys;
 pub mod manifest;
 mod numbers;
 mod options;
 mod output;
+mod pair;
 mod parquet_io;
 mod protect;
 mod row_id;
+mod source;
 pub mod spec;
 mod table;
 #[cfg(test)]
@@ -57,15 +62,18 @@ pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
 pub use csv_scan::RECORD_LEN_MAX;
 pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
+pub use inspect::{Check, Inspection, inspect, rebuild};
 pub use job::{
     BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Format, NoProgress, Position, Progress, ProtectJob, Summary,
     UnprotectJob,
 };
 pub use keys::{FORMAT, RootKey};
 pub use manifest::{
-    MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage, manifest_path,
+    Covers, FOOTER_KEY, MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage,
+    manifest_path,
 };
 pub use protect::protect;
 pub use row_id::ROW_ID_LEN_MAX;
+pub use source::{Origin, Protected};
 pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method, RowBinding};
-pub use unprotect::unprotect;
+pub use unprotect::{restore, unprotect};

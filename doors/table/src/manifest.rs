@@ -1,11 +1,13 @@
-//! The manifest beside a protected file: what was done with which column under which key, signed.
+//! The manifest of a protected file: what was done with which column under which key, signed.
 //!
-//! It is JSON. The signature is HMAC-SHA-256, under a key derived from the root key, over the manifest without its
-//! signature, written compactly with its fields in the order below. Fields that are not listed here are refused, so that
-//! nothing in a manifest is unsigned.
+//! It is JSON, beside the file and, for Parquet, within its footer too. The signature is HMAC-SHA-256, under a key derived
+//! from the root key, over the manifest without its signature and without a previous manifest, written compactly with its
+//! fields in the order below. Fields that are not listed here are refused, so that nothing in a manifest is unsigned; a
+//! previous manifest has a signature of its own.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use ciphermill::Mill;
@@ -15,17 +17,28 @@ use subtle::ConstantTimeEq;
 use crate::error::{Result, TableError};
 use crate::job::Format;
 use crate::keys::{self, HMAC_SHA256, Purpose, RootKey};
-use crate::output::{OutputFile, Ready};
+use crate::output::Ready;
 use crate::spec::RowBinding;
+use crate::text;
 
-/// The version of this format.
-pub const MANIFEST_FORMAT: u64 = 1;
+/// The version of this format. Version 1, which is read too, had neither [`Manifest::previous`] nor [`Manifest::covers`],
+/// and of the optional fields of columns only `options` and `metadata`.
+pub const MANIFEST_FORMAT: u64 = 2;
+
+/// The oldest version that is read.
+const MANIFEST_FORMAT_MIN: u64 = 1;
 
 /// What is added to a protected file's name.
 pub const MANIFEST_SUFFIX: &str = ".ciphermill.json";
 
+/// The key of the manifest in a Parquet file's footer.
+pub const FOOTER_KEY: &str = "ciphermill.manifest";
+
 /// Bytes that a manifest may have.
 const MANIFEST_LEN_MAX: u64 = 16 << 20;
+
+/// Bytes that a file beside a table may have: two manifests, the previous one indented once more.
+const SIDE_FILE_LEN_MAX: u64 = 3 * MANIFEST_LEN_MAX;
 
 /// A manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,10 +62,13 @@ pub struct Manifest {
     /// Rows that went to the reject file instead.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rejected_rows: u64,
-    /// Bytes of the protected file.
+    /// Bytes of the protected file that the hash covers.
     pub bytes: u64,
     /// SHA-256 of the protected file, in hexadecimal.
     pub sha256: String,
+    /// What the hash covers.
+    #[serde(default, skip_serializing_if = "Covers::is_file")]
+    pub covers: Covers,
     /// The protected columns.
     pub columns: Vec<ManifestColumn>,
     /// File metadata of other programs (`pandas`, `ARROW:schema` …) that were rewritten because they speak of protected
@@ -62,6 +78,27 @@ pub struct Manifest {
     /// HMAC-SHA-256 over the rest, in hexadecimal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub signature: String,
+    /// While a table is being replaced: the manifest of the table that was there before, so that whichever of both tables
+    /// is found has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Box<Manifest>>,
+}
+
+/// What the hash in a manifest covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Covers {
+    /// The whole file.
+    #[default]
+    File,
+    /// The file without the manifest that stands in its footer, since no file can hold its own hash.
+    FileWithoutManifest,
+}
+
+impl Covers {
+    fn is_file(&self) -> bool {
+        *self == Covers::File
+    }
 }
 
 /// The root key, by name.
@@ -153,30 +190,46 @@ pub fn manifest_path(file: &Path) -> PathBuf {
 }
 
 impl Manifest {
-    /// Reads a manifest. Its signature is not looked at yet, so nothing in it can be relied on; what a caller needs is the
-    /// key's name and version.
+    /// Reads the manifests of a file beside a table. Their signatures are not looked at yet, so nothing in them can be
+    /// relied on; what a caller needs is the key's name and version.
     ///
     /// # Errors
     /// `ManifestMissing`, `ManifestDamaged`, `ManifestVersion`, `Io`.
     pub fn read(path: &Path) -> Result<Manifest> {
         let damaged = |problem: String| TableError::ManifestDamaged { manifest: path.to_owned(), problem };
-        let metadata = std::fs::metadata(path).map_err(|source| match source.kind() {
+        let file = File::open(path).map_err(|source| match source.kind() {
             ErrorKind::NotFound => TableError::ManifestMissing { manifest: path.to_owned() },
             _ => TableError::io(path, "read", source),
         })?;
-        if metadata.len() > MANIFEST_LEN_MAX {
-            return Err(damaged(format!("{} bytes, and at most {MANIFEST_LEN_MAX} are read", metadata.len())));
+        let mut text = Vec::new();
+        file.take(SIDE_FILE_LEN_MAX + 1)
+            .read_to_end(&mut text)
+            .map_err(|source| TableError::io(path, "read", source))?;
+        if text.len() as u64 > SIDE_FILE_LEN_MAX {
+            return Err(damaged(format!("more than {SIDE_FILE_LEN_MAX} bytes")));
         }
-        let text = std::fs::read(path).map_err(|source| TableError::io(path, "read", source))?;
-        let version: Version = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        if version.ciphermill_manifest != MANIFEST_FORMAT {
+        Manifest::parse(&text, path)
+    }
+
+    /// Parses the manifests of a file beside a table, or one of a footer.
+    ///
+    /// # Errors
+    /// `ManifestDamaged` and `ManifestVersion`, naming `path`.
+    pub(crate) fn parse(text: &[u8], path: &Path) -> Result<Manifest> {
+        let damaged = |problem: String| TableError::ManifestDamaged { manifest: path.to_owned(), problem };
+        let version: Version = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        if !(MANIFEST_FORMAT_MIN..=MANIFEST_FORMAT).contains(&version.ciphermill_manifest) {
             return Err(TableError::ManifestVersion {
                 manifest: path.to_owned(),
                 found: version.ciphermill_manifest,
                 supported: MANIFEST_FORMAT,
             });
         }
-        serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))
+        let manifest: Manifest = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        if manifest.previous.as_ref().is_some_and(|previous| previous.previous.is_some()) {
+            return Err(damaged("a previous manifest has no previous one".to_owned()));
+        }
+        Ok(manifest)
     }
 
     /// Checks that `root` is the key that the manifest was made under, and then the signature.
@@ -207,32 +260,66 @@ impl Manifest {
         Ok(())
     }
 
-    /// Signs the manifest.
+    /// The same for another file of `rows` rows, written now by this program; hash, length and signature are still missing.
+    pub(crate) fn begun_anew(&self, rows: u64) -> Manifest {
+        Manifest {
+            ciphermill_manifest: MANIFEST_FORMAT,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            created: text::now(),
+            rows,
+            bytes: 0,
+            sha256: String::new(),
+            covers: Covers::File,
+            signature: String::new(),
+            previous: None,
+            ..self.clone()
+        }
+    }
+
+    /// The same with the hash and length of a file.
+    pub(crate) fn of_file(self, file: &Ready) -> Manifest {
+        Manifest { covers: Covers::File, bytes: file.len, sha256: file.sha256.clone(), ..self }
+    }
+
+    /// The manifest with its signature.
     ///
     /// # Errors
     /// What the mill answers.
-    pub(crate) fn sign(&mut self, mill: &Mill, root: &RootKey) -> Result<()> {
-        self.signature = self.signature_under(mill, root)?;
-        Ok(())
+    pub(crate) fn signed(self, mill: &Mill, root: &RootKey) -> Result<Manifest> {
+        Ok(Manifest { signature: self.signature_under(mill, root)?, ..self })
     }
 
     fn signature_under(&self, mill: &Mill, root: &RootKey) -> Result<String> {
-        let unsigned = Manifest { signature: String::new(), ..self.clone() };
+        let unsigned = Manifest { signature: String::new(), previous: None, ..self.clone() };
         let text = unsigned.to_json(false)?;
         let key = keys::derive(mill, root, Purpose::Manifest, &[], HMAC_SHA256)?;
         Ok(hex::encode(&keys::hmac(mill, key.id(), &text)?[..]))
     }
 
-    /// Writes the manifest, to be put into its place with the permission bits `mode`.
+    /// The text of the file beside a table, which will be `path`.
     ///
     /// # Errors
-    /// `Io`.
-    pub(crate) fn write(&self, path: &Path, mode: u32) -> Result<Ready> {
-        let mut output = OutputFile::create(path, mode)?;
+    /// `ManifestDamaged` when it is longer than what is read.
+    pub(crate) fn to_text(&self, path: &Path) -> Result<Vec<u8>> {
         let mut text = self.to_json(true)?;
         text.push(b'\n');
-        output.write_all(&text).map_err(|source| TableError::io(path, "write", source))?;
-        output.finish()
+        let limit = if self.previous.is_some() { SIDE_FILE_LEN_MAX } else { MANIFEST_LEN_MAX };
+        if text.len() as u64 > limit {
+            let problem = format!("it would have {} bytes, and at most {limit} are read", text.len());
+            return Err(TableError::ManifestDamaged { manifest: path.to_owned(), problem });
+        }
+        Ok(text)
+    }
+
+    /// The text of a value in a footer.
+    ///
+    /// # Errors
+    /// One of memory or of this program.
+    pub(crate) fn to_footer(&self) -> Result<String> {
+        let text = self.to_json(false)?;
+        // JSON is UTF-8.
+        String::from_utf8(text)
+            .map_err(|error| TableError::ManifestDamaged { manifest: PathBuf::new(), problem: error.to_string() })
     }
 
     fn to_json(&self, pretty: bool) -> Result<Vec<u8>> {
@@ -266,7 +353,7 @@ mod tests {
     use crate::testing::{mill, root_key};
 
     fn manifest(mill: &Mill, root: &RootKey) -> Manifest {
-        let mut manifest = Manifest {
+        let manifest = Manifest {
             ciphermill_manifest: MANIFEST_FORMAT,
             tool_version: "0.1.0".to_owned(),
             created: "2026-01-01T00:00:00Z".to_owned(),
@@ -281,6 +368,7 @@ mod tests {
             rejected_rows: 0,
             bytes: 99,
             sha256: "00".repeat(32),
+            covers: Covers::File,
             columns: vec![ManifestColumn {
                 name: "n".to_owned(),
                 logical: "l".to_owned(),
@@ -301,9 +389,9 @@ mod tests {
             }],
             file_metadata: BTreeMap::new(),
             signature: String::new(),
+            previous: None,
         };
-        manifest.sign(mill, root).unwrap();
-        manifest
+        manifest.signed(mill, root).unwrap()
     }
 
     #[test]
@@ -313,7 +401,7 @@ mod tests {
         let mill = mill();
         let root = root_key(&mill, &[1; 32]);
         let manifest = manifest(&mill, &root);
-        manifest.write(&path, 0o600).unwrap().put(false).unwrap();
+        std::fs::write(&path, manifest.to_text(&path).unwrap()).unwrap();
         let read = Manifest::read(&path).unwrap();
         assert_eq!(read, manifest);
         read.verify(&path, &mill, &root).unwrap();
@@ -365,10 +453,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m");
         assert!(matches!(Manifest::read(&path), Err(TableError::ManifestMissing { .. })));
-        for (text, version) in [("", false), ("{", false), ("{}", false), ("{\"ciphermill_manifest\":2}", true)] {
+        for (text, version) in [("", false), ("{", false), ("{}", false), ("{\"ciphermill_manifest\":3}", true)] {
             std::fs::write(&path, text).unwrap();
             match Manifest::read(&path) {
-                Err(TableError::ManifestVersion { found: 2, .. }) => assert!(version),
+                Err(TableError::ManifestVersion { found: 3, .. }) => assert!(version),
                 Err(TableError::ManifestDamaged { .. }) => assert!(!version),
                 other => panic!("{text}: {other:?}"),
             }

@@ -4,16 +4,17 @@
 //! files (`O_TMPFILE`) get a part file beside the place, which only its owner may read.
 
 use std::fs::{File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
+use crate::embed::find_once;
 use crate::error::{Result, TableError};
 
 /// Permission bits that a protected table and its manifest can have. Columns that nobody named are in clear there.
@@ -21,8 +22,6 @@ pub(crate) const PROTECTED_MODE: u32 = 0o666;
 
 /// Permission bits that a restored table can have: it holds what was worth protecting.
 pub(crate) const RESTORED_MODE: u32 = 0o600;
-
-const HASH_BUFFER_LEN: usize = 256 << 10;
 
 /// Attempts to find a name that nothing has.
 const NAME_TRIES: usize = 8;
@@ -165,9 +164,44 @@ impl OutputFile {
         &self.path
     }
 
-    /// SHA-256 of what was written so far, in hexadecimal, and its length in bytes.
-    pub(crate) fn so_far(&self) -> (String, u64) {
-        (hex::encode(self.hash.clone().finalize()), self.len)
+    /// Bytes written so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The hash of what was written so far, which is not at its end, and its length in bytes.
+    pub(crate) fn so_far(&self) -> (Sha256, u64) {
+        (self.hash.clone(), self.len)
+    }
+
+    /// Writes `make(hash, len)` over `placeholder`, which has the same length and was written once since `before`
+    /// ([`OutputFile::so_far`]). Hash and length are those of the file without the placeholder.
+    ///
+    /// # Errors
+    /// `Io`, also when the placeholder is not there exactly once; what `make` gives.
+    pub(crate) fn fill_in(
+        &mut self,
+        before: (Sha256, u64),
+        placeholder: &[u8],
+        make: impl FnOnce(String, u64) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let (hash, start) = before;
+        let io_error = |source| TableError::io(&self.path, "write the manifest into the footer", source);
+        let mut tail = vec![0; usize::try_from(self.len - start).map_err(io::Error::other).map_err(io_error)?];
+        self.part.file().read_exact_at(&mut tail, start).map_err(io_error)?;
+        let found = find_once(&tail, placeholder);
+        let unplaced = || io_error(io::Error::other("there is no place for it"));
+        let at = found.ok_or_else(unplaced)?;
+        let rest = at + placeholder.len();
+        let without = hash.clone().chain_update(&tail[..at]).chain_update(&tail[rest..]);
+        let content = make(hex::encode(without.finalize()), self.len - placeholder.len() as u64)?;
+        if content.len() != placeholder.len() {
+            return Err(unplaced());
+        }
+        self.part.file().write_all_at(&content, start + at as u64).map_err(io_error)?;
+        tail[at..rest].copy_from_slice(&content);
+        self.hash = hash.chain_update(&tail);
+        Ok(())
     }
 
     /// Ends writing and waits until the bytes are on the disk.
@@ -179,6 +213,16 @@ impl OutputFile {
         let sha256 = hex::encode(self.hash.finalize());
         Ok(Ready { path: self.path, part: self.part, mode: self.mode, sha256, len: self.len })
     }
+}
+
+/// A small file that is complete and synced, but not yet in its place.
+///
+/// # Errors
+/// `Io`.
+pub(crate) fn ready_file(path: &Path, content: &[u8], mode: u32) -> Result<Ready> {
+    let mut output = OutputFile::create(path, mode)?;
+    output.write_all(content).map_err(|source| TableError::io(path, "write", source))?;
+    output.finish()
 }
 
 impl Write for OutputFile {
@@ -195,6 +239,11 @@ impl Write for OutputFile {
 }
 
 impl Ready {
+    /// Where the file will be.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Puts the file into its place in `directory` and makes that last.
     ///
     /// # Errors
@@ -203,7 +252,8 @@ impl Ready {
     pub(crate) fn place(self, directory: &Directory, force: bool) -> Result<()> {
         let path = self.path.clone();
         self.put(force)?;
-        directory.sync().map_err(|source| TableError::InEffect { path, action: "sync the directory", source })
+        let but = "whether it outlasts a power failure is unknown, since its directory cannot be synced";
+        directory.sync().map_err(|source| TableError::InEffect { path, but, source })
     }
 
     /// Puts the file into its place.
@@ -243,6 +293,12 @@ impl Directory {
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Directory { file, syncs: false }),
             Err(error) => Err(TableError::io(path, "sync the directory", error.into())),
         }
+    }
+
+    /// Waits until no other job is putting a table into this directory; ends with this value. File systems without such
+    /// locks go without.
+    pub(crate) fn lock(&self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::LockExclusive);
     }
 
     /// Makes what was linked and renamed last through a power failure.
@@ -310,53 +366,6 @@ fn check_place(path: &Path, force: bool) -> Result<()> {
         _ => "a device, pipe or socket",
     };
     Err(TableError::NotAFile { path: path.to_owned(), found })
-}
-
-/// SHA-256 of what is left of a stream, in hexadecimal.
-///
-/// # Errors
-/// What the stream's reading gives.
-pub(crate) fn sha256_of(
-    reader: &mut impl Read,
-    mut between: impl FnMut() -> Result<()>,
-    path: &Path,
-) -> Result<String> {
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; HASH_BUFFER_LEN];
-    loop {
-        between()?;
-        match reader.read(&mut buffer) {
-            Ok(0) => return Ok(hex::encode(hash.finalize())),
-            Ok(len) => hash.update(&buffer[..len]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(TableError::io(path, "read", error)),
-        }
-    }
-}
-
-/// Hashes what is read through it.
-pub(crate) struct HashingReader<R> {
-    reader: R,
-    hash: Sha256,
-}
-
-impl<R: Read> HashingReader<R> {
-    pub(crate) fn new(reader: R) -> HashingReader<R> {
-        HashingReader { reader, hash: Sha256::new() }
-    }
-
-    /// SHA-256 of all that was read, in hexadecimal.
-    pub(crate) fn sha256(self) -> String {
-        hex::encode(self.hash.finalize())
-    }
-}
-
-impl<R: Read> Read for HashingReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.reader.read(buffer)?;
-        self.hash.update(&buffer[..len]);
-        Ok(len)
-    }
 }
 
 #[cfg(test)]

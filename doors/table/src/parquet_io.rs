@@ -11,15 +11,18 @@ use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
-use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
+use sha2::Sha256;
 
 use crate::column::Scratch;
 use crate::decode::{DecodeProblem, build_array};
 use crate::encode::Cells;
 use crate::error::{Result, TableError};
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
+use crate::manifest::FOOTER_KEY;
 use crate::output::OutputFile;
 use crate::row_id::RowIds;
 use crate::spec::Method;
@@ -48,12 +51,28 @@ impl ParquetInput {
     pub(crate) fn open(file: File, path: &Path) -> Result<ParquetInput> {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
             .map_err(|source| TableError::parquet(path, source))?;
+        // The reader takes for granted that no place or length is negative.
+        let is_negative = |chunk: &ColumnChunkMetaData| {
+            let places =
+                [Some(chunk.data_page_offset()), chunk.dictionary_page_offset(), Some(chunk.compressed_size())];
+            places.into_iter().flatten().any(|place| place < 0)
+        };
+        if metadata.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns).any(is_negative) {
+            let problem = "a place or length in the footer is negative".to_owned();
+            return Err(TableError::parquet(path, ParquetError::General(problem)));
+        }
         Ok(ParquetInput { file, metadata })
     }
 
     /// Columns and their Arrow types.
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.metadata.schema()
+    }
+
+    /// The footer's value of a key.
+    pub(crate) fn key_value(&self, key: &str) -> Option<&str> {
+        let pairs = self.metadata.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
     }
 
     /// Rows that the footer speaks of.
@@ -63,12 +82,9 @@ impl ParquetInput {
 }
 
 /// A file to which all rows have been written, but no footer yet.
-#[allow(dead_code, reason = "read by the writer of manifests into footers")]
 pub(crate) struct BeforeFooter<'a, 'm> {
-    /// SHA-256 of what was written so far, in hexadecimal.
-    pub(crate) sha256: String,
-    /// Bytes that were written so far.
-    pub(crate) len: u64,
+    /// The hash and length of what was written so far.
+    pub(crate) written: (Sha256, u64),
     pub(crate) tally: &'a Tally,
     pub(crate) targets: &'a [Target<'m>],
 }
@@ -117,8 +133,8 @@ pub(crate) fn transform(
         return Err(TableError::Truncated { file: path.to_owned(), problem });
     }
     writer.flush().and_then(|()| writer.sync().map_err(Into::into)).map_err(on_write)?;
-    let (sha256, len) = writer.inner().so_far();
-    for (key, value) in footer_pairs(&BeforeFooter { sha256, len, tally: &tally, targets: run.targets })? {
+    let written = writer.inner().so_far();
+    for (key, value) in footer_pairs(&BeforeFooter { written, tally: &tally, targets: run.targets })? {
         if value.is_some() {
             writer.append_key_value_metadata(KeyValue { key, value });
         }
@@ -191,15 +207,18 @@ fn output_schema(schema: &Schema, targets: &[Target<'_>]) -> SchemaRef {
     for target in targets {
         fields[target.index] = Arc::clone(&target.field);
     }
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    let mut metadata = schema.metadata().clone();
+    metadata.remove(FOOTER_KEY);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
 /// Compression and key-value metadata as in the input. Random ciphertexts neither compress nor repeat, so nothing is tried
 /// with them.
 fn writer_properties(metadata: &ParquetMetaData, targets: &[Target<'_>]) -> WriterProperties {
     let key_values = metadata.file_metadata().key_value_metadata().map(|all| {
-        // The writer adds the schema anew.
-        all.iter().filter(|pair| pair.key != ARROW_SCHEMA_META_KEY).cloned().collect::<Vec<_>>()
+        // The writer adds the schema anew, and a manifest comes at the end.
+        let is_kept = |pair: &&KeyValue| pair.key != ARROW_SCHEMA_META_KEY && pair.key != FOOTER_KEY;
+        all.iter().filter(is_kept).cloned().collect::<Vec<_>>()
     });
     let mut properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(GROUP_ROWS_MAX))

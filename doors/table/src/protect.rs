@@ -1,10 +1,9 @@
 //! From a table in clear to a protected one with its manifest.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use arrow_schema::{DataType, Field};
 use ciphermill::Mill;
@@ -13,18 +12,21 @@ use ciphermill_contract::Direction;
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::csv_scan::Scanner;
+use crate::embed::{Embedded, FooterManifest};
 use crate::error::{Result, TableError, find_column};
+use crate::hash::TableHash;
 use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
-use crate::manifest::{MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
+use crate::manifest::{Covers, FOOTER_KEY, MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
 use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, PROTECTED_MODE, Ready, check_output, output_mode};
 use crate::parquet_io::{self, ParquetInput};
 use crate::row_id::check_row_id_type;
+use crate::source::Source;
 use crate::spec::{ColumnSpec, LOGICAL_NAME_MAX, Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, type_tag_of, value_type};
-use crate::{csv_io, text};
+use crate::{csv_io, pair, text};
 
 /// Bytes that all columns together may spend on remembering values that have been seen.
 pub(crate) const SEEN_LEN_MAX: usize = 96 << 20;
@@ -53,36 +55,76 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     check_output(&job.input, &manifest_path, job.force)?;
     check_rejects(job, format)?;
     check_cancel(&job.cancel)?;
-    let (file, bytes_total) = open_input(&job.input)?;
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total };
-    let mode = output_mode(&file, &job.input, &job.output, PROTECTED_MODE)?;
+    let source = Source::open(&job.input)?;
+    if !job.force {
+        check_unprotected(job, &source)?;
+    }
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(0) };
+    let mode = output_mode(&source.file, &job.input, &job.output, PROTECTED_MODE)?;
     let planner = Planner { job, format, mode, mill, root };
     let done = match format {
-        Format::Csv => planner.csv(file, &watch)?,
-        Format::Parquet => planner.parquet(file, &watch)?,
+        Format::Csv => planner.csv(&source, &watch)?,
+        Format::Parquet => planner.parquet(&source, &watch)?,
     };
+    source.check_unchanged()?;
     check_cancel(&job.cancel)?;
-    let output_len = done.ready.as_ref().map_or(0, |ready| ready.len);
-    let mut summary = summarize(&done.tally, &done.targets, output_len, manifest_path.clone());
-    if let Some(ready) = &done.ready {
-        let mut manifest = planner.manifest(&done, ready)?;
-        manifest.sign(mill, root)?;
-        let written = manifest.write(&manifest_path, mode)?;
-        place(job, &manifest_path, written, done)?;
+    let Done { tally, targets, manifest, output, rejects } = done;
+    let output_len = if job.dry_run { 0 } else { output.len() };
+    let mut summary = summarize(&tally, &targets, output_len, manifest_path.clone());
+    if !job.dry_run {
+        let ready = output.finish()?;
+        let manifest = manifest.of_file(&ready).signed(mill, root)?;
+        let rejects = rejects.map(OutputFile::finish).transpose()?;
+        place(job, rejects, || pair::place(ready, &manifest, &manifest_path, mode, job.force))?;
     }
     summary.total = started.elapsed();
     Ok(summary)
+}
+
+/// Refuses an input that a manifest beside it or in its footer speaks of.
+fn check_unprotected(job: &ProtectJob, source: &Source) -> Result<()> {
+    let refused = || Err(TableError::AlreadyProtected { file: job.input.clone() });
+    if Embedded::is_in(&source.file, &job.input)? {
+        return refused();
+    }
+    let Ok(mut manifest) = Manifest::read(&manifest_path(&job.input)) else { return Ok(()) };
+    let previous = manifest.previous.take().map(|previous| *previous);
+    let may_be =
+        [Some(manifest), previous].into_iter().flatten().filter(|manifest| Some(manifest.bytes) == source.len());
+    let may_be: Vec<Manifest> = may_be.collect();
+    if may_be.is_empty() {
+        return Ok(());
+    }
+    let hash = TableHash::of(&source.file, &job.input, || check_cancel(&job.cancel))?;
+    if may_be.iter().any(|manifest| hash.is_in(manifest)) { refused() } else { Ok(()) }
+}
+
+/// The manifest that protecting a CSV file would begin with: everything but counts, hash, length and signature.
+///
+/// # Errors
+/// As for [`protect`].
+pub(crate) fn draft(job: &ProtectJob, source: &Source, mill: &Mill, root: &RootKey) -> Result<Manifest> {
+    check_columns(&job.columns)?;
+    let planner = Planner { job, format: Format::Csv, mode: 0, mill, root };
+    let (_, names, _) = Scanner::open(&source.file, &job.input, planner.delimiter())?;
+    let (targets, columns) = planner.plan(&text_fields(&names))?;
+    planner.manifest(&Tally::default(), &targets, &columns)
+}
+
+/// Every column of a CSV file is text.
+pub(crate) fn text_fields(names: &[String]) -> Vec<Arc<Field>> {
+    names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect()
 }
 
 /// A protected table that is complete, and how it came about.
 struct Done<'m> {
     tally: Tally,
     targets: Vec<Target<'m>>,
-    columns: Vec<ManifestColumn>,
-    /// The protected table; nothing in a dry run.
-    ready: Option<Ready>,
+    /// All of it but the file's hash and length.
+    manifest: Manifest,
+    output: OutputFile,
     /// The reject file.
-    rejects: Option<Ready>,
+    rejects: Option<OutputFile>,
 }
 
 struct Planner<'a, 'm> {
@@ -95,19 +137,17 @@ struct Planner<'a, 'm> {
 }
 
 impl<'m> Planner<'_, 'm> {
-    fn csv(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
         let delimiter = self.delimiter();
-        let (mut scanner, names, header) = Scanner::open(file, &self.job.input, delimiter)?;
-        let fields: Vec<Arc<Field>> =
-            names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
-        let (mut targets, columns) = self.plan(&fields)?;
+        let (mut scanner, names, header) = Scanner::open(&source.file, &self.job.input, delimiter)?;
+        let (mut targets, columns) = self.plan(&text_fields(&names))?;
         let mut output = self.output()?;
         let rejects = self.job.reject_file.as_ref().filter(|_| !self.job.dry_run);
         let mut rejects = rejects.map(|path| OutputFile::create(path, REJECTS_MODE)).transpose()?;
         let tally =
             csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejects.as_mut(), watch)?;
-        let rejects = rejects.map(OutputFile::finish).transpose()?;
-        Ok(Done { tally, targets, columns, ready: self.finish(output)?, rejects })
+        let manifest = self.manifest(&tally, &targets, &columns)?;
+        Ok(Done { tally, targets, manifest, output, rejects })
     }
 
     /// Where the protected table is written; a dry run's goes nowhere.
@@ -118,17 +158,24 @@ impl<'m> Planner<'_, 'm> {
         }
     }
 
-    fn finish(&self, output: OutputFile) -> Result<Option<Ready>> {
-        if self.job.dry_run { Ok(None) } else { output.finish().map(Some) }
-    }
-
-    fn parquet(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
-        let input = ParquetInput::open(file, &self.job.input)?;
+    fn parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let path = &self.job.input;
+        let file = source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
+        let input = ParquetInput::open(file, path)?;
         let (mut targets, columns) = self.plan(input.schema().fields())?;
         let output = self.output()?;
-        let (tally, output) =
-            parquet_io::transform(&input, &self.job.input, &mut targets, output, watch, &mut |_| Ok(Vec::new()))?;
-        Ok(Done { tally, targets, columns, ready: self.finish(output)?, rejects: None })
+        let mut footer = FooterManifest::default();
+        let (tally, mut output) = parquet_io::transform(&input, path, &mut targets, output, watch, &mut |before| {
+            let mut manifest = self.manifest(before.tally, before.targets, &columns)?;
+            let replaced = input.key_value(FOOTER_KEY).map(|value| (FOOTER_KEY.to_owned(), value.to_owned()));
+            manifest.file_metadata.extend(replaced);
+            Ok(vec![footer.pair(manifest, before)?])
+        })?;
+        let manifest = match self.job.dry_run {
+            true => self.manifest(&tally, &targets, &columns)?,
+            false => footer.fill_in(&mut output, self.mill, self.root)?,
+        };
+        Ok(Done { tally, targets, manifest, output, rejects: None })
     }
 
     fn delimiter(&self) -> u8 {
@@ -237,19 +284,18 @@ impl<'m> Planner<'_, 'm> {
         Ok(Some(index))
     }
 
-    /// The manifest, without its signature.
-    fn manifest(&self, done: &Done<'_>, ready: &Ready) -> Result<Manifest> {
-        let columns = done.columns.iter().zip(&done.targets).map(|(column, target)| ManifestColumn {
+    /// The manifest, without the file's hash and length and without its signature.
+    fn manifest(&self, tally: &Tally, targets: &[Target<'_>], columns: &[ManifestColumn]) -> Result<Manifest> {
+        let columns = columns.iter().zip(targets).map(|(column, target)| ManifestColumn {
             values: target.worker.counts.values,
             nulls: target.worker.counts.nulls,
             bad_values: target.worker.bad().iter().map(|values| values.count).sum(),
             ..column.clone()
         });
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Manifest {
             ciphermill_manifest: MANIFEST_FORMAT,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            created: text::rfc_3339(now.as_secs()),
+            created: text::now(),
             format: self.format,
             delimiter: (self.format == Format::Csv).then(|| char::from(self.delimiter())),
             root_key: ManifestKey {
@@ -257,13 +303,15 @@ impl<'m> Planner<'_, 'm> {
                 version: self.root.version,
                 check_value: keys::check_value(self.mill, self.root, Purpose::RootCheck, &[])?,
             },
-            rows: done.tally.rows,
-            rejected_rows: done.tally.rejected_rows,
-            bytes: ready.len,
-            sha256: ready.sha256.clone(),
+            rows: tally.rows,
+            rejected_rows: tally.rejected_rows,
+            bytes: 0,
+            sha256: String::new(),
+            covers: Covers::File,
             columns: columns.collect(),
             file_metadata: BTreeMap::new(),
             signature: String::new(),
+            previous: None,
         })
     }
 }
@@ -339,39 +387,17 @@ fn delimiter_of(path: &Path, given: Option<u8>) -> u8 {
     given.unwrap_or(if is_tsv { b'\t' } else { b',' })
 }
 
-/// Opens a table; returns its length in bytes too.
-pub(crate) fn open_input(path: &Path) -> Result<(File, u64)> {
-    let file = File::open(path).map_err(|source| TableError::io(path, "open", source))?;
-    let metadata = file.metadata().map_err(|source| TableError::io(path, "read", source))?;
-    Ok((file, metadata.len()))
-}
-
-/// Puts all that was written into its place, the rows that were left out of the table before it.
-fn place(job: &ProtectJob, manifest_path: &Path, manifest: Ready, done: Done<'_>) -> Result<()> {
-    let Some(table) = done.ready else { return Ok(()) };
-    let reject_file = job.reject_file.as_deref().filter(|_| done.rejects.is_some());
-    if let (Some(rejects), Some(path)) = (done.rejects, reject_file) {
+/// Puts the rows that were left out of the table into their place, and then what `place_table` puts.
+fn place(job: &ProtectJob, rejects: Option<Ready>, place_table: impl FnOnce() -> Result<()>) -> Result<()> {
+    let reject_file = job.reject_file.as_deref().filter(|_| rejects.is_some());
+    if let (Some(rejects), Some(path)) = (rejects, reject_file) {
         rejects.place(&Directory::open(path)?, job.force)?;
     }
-    place_both(manifest, table, manifest_path, job.force).inspect_err(|error| {
+    place_table().inspect_err(|error| {
         let in_effect = matches!(error, TableError::InEffect { .. });
         if let Some(path) = reject_file.filter(|_| !job.force && !in_effect) {
             // The error that matters is the one before.
             let _ = std::fs::remove_file(path);
-        }
-    })
-}
-
-/// Puts manifest and table into their places. The manifest goes first, so that no protected table ever stands without
-/// one; when the table cannot follow, a manifest that is new is taken away again.
-fn place_both(manifest: Ready, table: Ready, manifest_path: &Path, force: bool) -> Result<()> {
-    let directory = Directory::open(manifest_path)?;
-    let is_new = std::fs::symlink_metadata(manifest_path).is_err();
-    manifest.put(force)?;
-    table.place(&directory, force).inspect_err(|error| {
-        if is_new && !matches!(error, TableError::InEffect { .. }) {
-            // The error that matters is the one above.
-            let _ = std::fs::remove_file(manifest_path);
         }
     })
 }

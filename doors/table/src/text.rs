@@ -3,6 +3,12 @@
 //! Decoding is strict: one text for each byte string, so that a changed text never decodes to the same bytes.
 
 use std::fmt::Write as _;
+use std::time::SystemTime;
+
+/// The time now as [`rfc_3339`] writes it; a clock before 1970 counts as 1970.
+pub(crate) fn now() -> String {
+    rfc_3339(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs())
+}
 
 /// The name of this encoding in manifests.
 pub(crate) const BASE64URL: &str = "base64url";

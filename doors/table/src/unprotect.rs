@@ -1,8 +1,6 @@
 //! From a protected table and its manifest back to the table in clear.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Seek;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,20 +11,23 @@ use ciphermill_contract::Direction;
 
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
-use crate::csv_io;
 use crate::csv_scan::Scanner;
+use crate::embed::{FooterManifest, ends_as_parquet};
 use crate::error::{Result, TableError, find_column};
+use crate::hash::{HashingReader, TableHash};
 use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
-use crate::manifest::{Manifest, ManifestColumn, manifest_path, same};
+use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
-use crate::output::{Directory, HashingReader, OutputFile, RESTORED_MODE, check_output, output_mode, sha256_of};
+use crate::output::{Directory, OutputFile, RESTORED_MODE, check_output, output_mode};
 use crate::parquet_io::{self, ParquetInput};
-use crate::protect::{SEEN_LEN_MAX, encoding_of, open_input, summarize};
+use crate::protect::{SEEN_LEN_MAX, encoding_of, summarize, text_fields};
 use crate::row_id::check_row_id_type;
+use crate::source::{Protected, Source};
 use crate::spec::{Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, is_text, type_tag_of, value_type};
+use crate::{csv_io, pair};
 
 /// Restores the protected columns of a table.
 ///
@@ -37,33 +38,104 @@ use crate::types::{check_type, is_text, type_tag_of, value_type};
 /// # Errors
 /// [`TableError`], naming file, row and column. No output is left behind then.
 pub fn unprotect(job: &UnprotectJob, mill: &Mill, root: &RootKey, progress: &dyn Progress) -> Result<Summary> {
+    restore(Protected::open(job)?, job, mill, root, progress)
+}
+
+/// Restores the protected columns of a table that is open already: [`unprotect`] for callers that have to look up the key
+/// first.
+///
+/// # Errors
+/// As for [`unprotect`].
+pub fn restore(
+    protected: Protected,
+    job: &UnprotectJob,
+    mill: &Mill,
+    root: &RootKey,
+    progress: &dyn Progress,
+) -> Result<Summary> {
     let started = Instant::now();
-    let manifest_path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
+    let Protected { source, manifest, manifest_path, origin, is_named } = protected;
     check_output(&job.input, &job.output, job.force)?;
     check_output(&manifest_path, &job.output, job.force)?;
+    let path_beside = crate::manifest::manifest_path(&job.output);
+    if !job.columns.is_empty() {
+        check_output(&job.input, &path_beside, job.force)?;
+    }
     check_cancel(&job.cancel)?;
-    let manifest = Manifest::read(&manifest_path)?;
     manifest.verify(&manifest_path, mill, root)?;
-    let (file, bytes_total) = open_input(&job.input)?;
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total };
-    let mode = output_mode(&file, &job.input, &job.output, RESTORED_MODE)?;
-    let restorer = Restorer { job, manifest: &manifest, manifest_path: &manifest_path, mill, root, bytes_total, mode };
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes) };
+    let mode = output_mode(&source.file, &job.input, &job.output, RESTORED_MODE)?;
+    let restorer = Restorer {
+        job,
+        manifest: &manifest,
+        manifest_path: &manifest_path,
+        mill,
+        root,
+        source: &source,
+        is_named,
+        mode: Some(mode),
+    };
     let done = match manifest.format {
-        Format::Csv => restorer.csv(file, &watch),
-        Format::Parquet => restorer.parquet(file, &watch),
+        Format::Csv => restorer.csv(&watch),
+        Format::Parquet => restorer.parquet(&watch),
     };
     let done = done.map_err(|error| restorer.explain(error))?;
     restorer.compare(&done)?;
+    source.check_unchanged()?;
     check_cancel(&job.cancel)?;
     let ready = done.output.finish()?;
     let mut summary = summarize(&done.tally, &done.plan.targets, ready.len, manifest_path.clone());
+    summary.manifest_origin = origin;
+    summary.still_protected = done.plan.kept.into_iter().map(|(_, name)| name).collect();
+    summary.missing = done.plan.missing;
     // Ascending places: each summary lands where its column stands in the manifest.
     for (place, token) in done.plan.tokens {
         summary.columns.insert(place.min(summary.columns.len()), token);
     }
-    ready.place(&Directory::open(&job.output)?, job.force)?;
+    match done.remaining {
+        None => ready.place(&Directory::open(&job.output)?, job.force)?,
+        Some(remaining) => {
+            let remaining = remaining.of_file(&ready).signed(mill, root)?;
+            pair::place(ready, &remaining, &path_beside, mode, job.force)?;
+            summary.manifest = path_beside;
+        }
+    }
     summary.total = started.elapsed();
     Ok(summary)
+}
+
+/// What reading a whole protected table has shown.
+pub(crate) struct Checked {
+    pub(crate) rows: u64,
+    /// The hash of a CSV file.
+    pub(crate) hash: Option<TableHash>,
+    /// Values and nulls of the columns that could be restored, with their places in the manifest.
+    pub(crate) columns: Vec<(usize, u64, u64)>,
+}
+
+/// Restores all values and keeps none of them: each of `random` and `deterministic` columns is authenticated then.
+///
+/// # Errors
+/// As for [`unprotect`], save those of outputs.
+pub(crate) fn check(
+    job: &UnprotectJob,
+    manifest: &Manifest,
+    source: &Source,
+    mill: &Mill,
+    root: &RootKey,
+    progress: &dyn Progress,
+) -> Result<Checked> {
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes) };
+    let manifest_path = source.path();
+    let restorer = Restorer { job, manifest, manifest_path, mill, root, source, is_named: None, mode: None };
+    let done = match manifest.format {
+        Format::Csv => restorer.csv(&watch)?,
+        Format::Parquet => restorer.parquet(&watch)?,
+    };
+    source.check_unchanged()?;
+    let counts = done.plan.targets.iter().map(|target| &target.worker.counts);
+    let columns = done.plan.places.iter().zip(counts).map(|(place, counts)| (*place, counts.values, counts.nulls));
+    Ok(Checked { rows: done.tally.rows, hash: done.hash, columns: columns.collect() })
 }
 
 /// What is done with the columns of the file at hand. Numbers are places among the manifest's columns.
@@ -72,13 +144,20 @@ struct Plan<'m> {
     targets: Vec<Target<'m>>,
     places: Vec<usize>,
     tokens: Vec<(usize, ColumnSummary)>,
+    /// Columns that stay protected, with the names that they have now.
+    kept: Vec<(usize, String)>,
+    /// Columns that are not there any more, by the names that they had.
+    missing: Vec<String>,
 }
 
 /// A restored table, still to be compared with the manifest.
 struct Done<'m> {
     tally: Tally,
     plan: Plan<'m>,
-    sha256: String,
+    /// The hash of a file that was read once, from its start to its end.
+    hash: Option<TableHash>,
+    /// The manifest of the columns that stay protected, without the file's hash and length.
+    remaining: Option<Manifest>,
     output: OutputFile,
 }
 
@@ -88,43 +167,90 @@ struct Restorer<'a, 'm> {
     manifest_path: &'a Path,
     mill: &'m Mill,
     root: &'a RootKey,
-    bytes_total: u64,
-    /// Permission bits of the restored table.
-    mode: u32,
+    source: &'a Source,
+    /// Whether the manifest names this very file; `None` when that is not known yet.
+    is_named: Option<bool>,
+    /// Permission bits of the restored table; without them nothing is written.
+    mode: Option<u32>,
 }
 
 impl<'m> Restorer<'_, 'm> {
-    fn csv(&self, file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
         let delimiter = self.manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
         let delimiter = delimiter.ok_or_else(|| self.damaged("a CSV file needs a delimiter of one byte".to_owned()))?;
-        let (mut scanner, names, header) = Scanner::open(HashingReader::new(file), &self.job.input, delimiter)?;
-        let fields: Vec<Arc<Field>> =
-            names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect();
-        let mut plan = self.plan(&fields)?;
-        let mut output = OutputFile::create(&self.job.output, self.mode)?;
+        let reader = HashingReader::new(&self.source.file);
+        let (mut scanner, names, header) = Scanner::open(reader, &self.job.input, delimiter)?;
+        let mut plan = self.plan(&text_fields(&names))?;
+        let mut output = self.output()?;
         let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, None, watch)?;
-        let sha256 = scanner.into_reader().sha256();
-        Ok(Done { tally, plan, sha256, output })
+        let hash = Some(scanner.into_reader().finish());
+        let remaining = self.remaining(&plan.kept, &tally);
+        Ok(Done { tally, plan, hash, remaining, output })
     }
 
-    fn parquet(&self, mut file: File, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn parquet(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
         let path = &self.job.input;
-        let on_read = |source| TableError::io(path, "read", source);
-        let input = ParquetInput::open(file.try_clone().map_err(on_read)?, path)?;
+        let file = self.source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
+        let input = ParquetInput::open(file, path)?;
         let mut plan = self.plan(input.schema().fields())?;
-        let output = OutputFile::create(&self.job.output, self.mode)?;
-        let (tally, output) =
-            parquet_io::transform(&input, path, &mut plan.targets, output, watch, &mut |_| Ok(Vec::new()))?;
-        let sha256 = if self.job.allow_changed {
-            String::new()
-        } else {
-            file.rewind().map_err(on_read)?;
-            sha256_of(&mut file, || watch.check(), path)?
-        };
-        Ok(Done { tally, plan, sha256, output })
+        let output = self.output()?;
+        let (kept, mut footer) = (std::mem::take(&mut plan.kept), FooterManifest::default());
+        let (tally, mut output) =
+            parquet_io::transform(&input, path, &mut plan.targets, output, watch, &mut |before| {
+                let Some(remaining) = self.remaining(&kept, before.tally) else { return Ok(self.footer_pairs()) };
+                Ok(vec![footer.pair(remaining, before)?])
+            })?;
+        plan.kept = kept;
+        let remaining =
+            if plan.kept.is_empty() { None } else { Some(footer.fill_in(&mut output, self.mill, self.root)?) };
+        Ok(Done { tally, plan, hash: None, remaining, output })
+    }
+
+    /// The manifest has done its work; one that was there before protecting comes back.
+    fn footer_pairs(&self) -> Vec<(String, Option<String>)> {
+        vec![(FOOTER_KEY.to_owned(), self.manifest.file_metadata.get(FOOTER_KEY).cloned())]
+    }
+
+    fn output(&self) -> Result<OutputFile> {
+        match self.mode {
+            Some(mode) => OutputFile::create(&self.job.output, mode),
+            None => OutputFile::discard(&self.job.output),
+        }
+    }
+
+    /// The manifest of the columns that stay protected.
+    fn remaining(&self, kept: &[(usize, String)], tally: &Tally) -> Option<Manifest> {
+        let columns: Vec<ManifestColumn> = kept
+            .iter()
+            .map(|(place, name)| ManifestColumn { name: name.clone(), ..self.manifest.columns[*place].clone() })
+            .collect();
+        (!columns.is_empty()).then(|| Manifest { columns, ..self.manifest.begun_anew(tally.rows) })
+    }
+
+    /// Checks that the columns that are asked for can be restored.
+    fn check_columns(&self) -> Result<()> {
+        let names: Vec<String> = self.manifest.columns.iter().map(|column| column.name.clone()).collect();
+        let mut named = HashSet::new();
+        for name in &self.job.columns {
+            let place = find_column(self.manifest_path, &names, name)?;
+            if !named.insert(place) {
+                return Err(TableError::ColumnTwice { column: name.clone() });
+            }
+            if self.method(&self.manifest.columns[place])?.is_reversible() {
+                continue;
+            }
+            return Err(TableError::NotReversible { file: self.manifest_path.to_owned(), column: name.clone() });
+        }
+        Ok(())
+    }
+
+    fn method(&self, column: &ManifestColumn) -> Result<Method> {
+        Method::of_manifest(&column.method, &column.options)
+            .map_err(|error| self.damaged(format!("column `{}`: {error}", column.name)))
     }
 
     fn plan(&self, fields: &[Arc<Field>]) -> Result<Plan<'m>> {
+        self.check_columns()?;
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         let file: Arc<Path> = self.job.input.as_path().into();
         let renamed = self.renamed()?;
@@ -134,16 +260,30 @@ impl<'m> Restorer<'_, 'm> {
             return Err(TableError::ColumnTwice { column: (*name).to_owned() });
         }
         for ((place, column), name) in self.manifest.columns.iter().enumerate().zip(renamed) {
-            let index = find_column(&file, &names, name)?;
-            let method = Method::of_manifest(&column.method, &column.options)
-                .map_err(|error| self.damaged(format!("column `{}`: {error}", column.name)))?;
-            if method.is_reversible() {
+            let is_wanted = self.job.columns.is_empty() || self.job.columns.contains(&column.name);
+            let index = match find_column(&file, &names, name) {
+                Ok(index) => index,
+                Err(TableError::ColumnUnknown { .. })
+                    if self.job.allow_changed && !self.job.columns.contains(&column.name) =>
+                {
+                    plan.missing.push(name.to_owned());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let method = self.method(column)?;
+            if !is_wanted {
+                plan.kept.push((place, name.to_owned()));
+            } else if method.is_reversible() {
                 plan.places.push(place);
                 let row_id = self.plan_row_id(column, fields, &names)?;
                 plan.targets.push(self.plan_column(column, method, index, &fields[index], row_id, &file)?);
             } else {
                 plan.tokens.push((place, token_summary(column, &method, name)));
             }
+        }
+        if plan.missing.len() == self.manifest.columns.len() {
+            return Err(TableError::NoColumnLeft { file: self.job.input.clone(), columns: plan.missing });
         }
         Ok(plan)
     }
@@ -277,44 +417,46 @@ impl<'m> Restorer<'_, 'm> {
         if self.job.allow_changed {
             return Ok(());
         }
-        let changed = |problem: String| TableError::Changed { file: self.job.input.clone(), problem };
-        if self.bytes_total < self.manifest.bytes {
-            return Err(self.truncated(&format!("it ends after row {}", done.tally.rows)));
+        let is_named = done.hash.as_ref().map(|hash| hash.is_in(self.manifest)).or(self.is_named);
+        if is_named == Some(true) {
+            return Ok(());
         }
         if done.tally.rows != self.manifest.rows {
-            return Err(changed(format!("{} rows, and the manifest says {}", done.tally.rows, self.manifest.rows)));
+            return Err(self.changed(format!("{} rows, and the manifest says {}", done.tally.rows, self.manifest.rows)));
         }
         for (target, place) in done.plan.targets.iter().zip(&done.plan.places) {
             let (found, wanted) = (target.worker.counts.nulls, self.manifest.columns[*place].nulls);
             if found != wanted {
                 let column = target.worker.column();
-                return Err(changed(format!(
-                    "column `{column}` has {found} empty values, and the manifest says {wanted}"
-                )));
+                return Err(
+                    self.changed(format!("column `{column}` has {found} empty values, and the manifest says {wanted}"))
+                );
             }
         }
-        if !same(&done.sha256, &self.manifest.sha256) {
-            return Err(changed("its SHA-256 is not the one in the manifest".to_owned()));
-        }
-        Ok(())
+        Err(self.changed("its SHA-256 is not the one in the manifest".to_owned()))
     }
 
-    /// What a truncated file looks like is told from what the manifest says of its length.
+    /// Adds to an error that the file is not as long as it was, where that may be the reason. A Parquet file without its
+    /// end was cut short for certain; one that is complete was written anew.
     fn explain(&self, error: TableError) -> TableError {
-        if self.job.allow_changed || self.bytes_total >= self.manifest.bytes {
+        let Some(found) = self.source.len().filter(|len| *len < self.manifest.bytes) else { return error };
+        let may_be_the_reason =
+            matches!(error, TableError::Parquet { .. } | TableError::Arrow { .. }) || error.may_come_from_truncation();
+        if self.job.allow_changed || self.is_named == Some(true) || !may_be_the_reason {
             return error;
         }
-        match &error {
-            TableError::Parquet { .. } | TableError::Arrow { .. } => self.truncated(&error.to_string()),
-            other if other.may_come_from_truncation() => self.truncated(&error.to_string()),
-            _ => error,
+        let (wanted, rows) = (self.manifest.bytes, self.manifest.rows);
+        let problem = format!("{found} bytes, and the manifest says {wanted} for {rows} rows; {error}");
+        match self.manifest.format {
+            Format::Parquet if matches!(ends_as_parquet(&self.source.file), Ok(false)) => {
+                TableError::Truncated { file: self.job.input.clone(), problem }
+            }
+            _ => self.changed(problem),
         }
     }
 
-    fn truncated(&self, problem: &str) -> TableError {
-        let (found, wanted, rows) = (self.bytes_total, self.manifest.bytes, self.manifest.rows);
-        let problem = format!("{found} of {wanted} bytes are left of {rows} rows; {problem}");
-        TableError::Truncated { file: self.job.input.clone(), problem }
+    fn changed(&self, problem: String) -> TableError {
+        TableError::Changed { file: self.job.input.clone(), problem }
     }
 }
 

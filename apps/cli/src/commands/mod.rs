@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod engines;
 pub(crate) mod explain;
+pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod manual;

@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use ciphermill::Mill;
 use ciphermill_keys::keystore::Keystore;
 use ciphermill_table::{
-    ColumnSpec, Format, InClear, Manifest, Position, ProtectJob, RootKey, RowBinding, Summary, UnprotectJob,
-    manifest_path,
+    ColumnSpec, Format, InClear, ManifestKey, Origin, Position, ProtectJob, Protected, RootKey, RowBinding, Summary,
+    UnprotectJob, manifest_path,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::output::{self, say, short};
 use crate::{interrupt, metrics_socket, mills, secret};
 
 /// The key that is used when none is named anywhere.
-const KEY_NAME: &str = "default";
+pub(crate) const KEY_NAME: &str = "default";
 
 /// `ciphermill protect`.
 pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<ExitCode> {
@@ -34,7 +34,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     job.force = args.common.force;
     let name = args.key.as_deref().or(config.keystore.key.as_deref()).unwrap_or(KEY_NAME);
     let keystore = secret::open(&args.keystore, config)?;
-    let version = keystore.current(name)?.version;
+    let version = args.key_version.map_or_else(|| keystore.current(name).map(|key| key.version), Ok)?;
     let mill = mills::open(args.common.engine.as_deref(), config)?;
     let root = load_root(&keystore, &mill, name, version)?;
     drop(keystore);
@@ -56,21 +56,45 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
         };
         job.renamed.push((now.to_owned(), logical.to_owned()));
     }
+    job.columns = args.columns.clone();
     job.allow_changed = args.allow_changed;
     job.force = args.common.force;
-    let path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
-    let manifest = Manifest::read(&path)?;
+    let protected = Protected::open(&job)?;
+    let ManifestKey { name, version, .. } = protected.manifest().root_key.clone();
+    let rows = protected.manifest().rows;
     let keystore = secret::open(&args.keystore, config)?;
     let mill = mills::open(args.common.engine.as_deref(), config)?;
-    let root = load_root(&keystore, &mill, &manifest.root_key.name, manifest.root_key.version)
-        .with_context(|| format!("the key that {} names", path.display()))?;
+    let root = load_root(&keystore, &mill, &name, version)
+        .with_context(|| format!("the key that the manifest of {} names", job.input.display()))?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
     let _served = metrics_socket::serve(args.common.metrics.metrics_socket.as_deref(), &mill)?;
-    let bar = output::bar(Some(manifest.rows), "rows", args.common.quiet || args.common.json).with_message("unprotect");
-    let summary = ciphermill_table::unprotect(&job, &mill, &root, &|position: &Position| show(&bar, position));
+    let bar = output::bar(Some(rows), "rows", args.common.quiet || args.common.json).with_message("unprotect");
+    let watch = |position: &Position| show(&bar, position);
+    let summary = ciphermill_table::restore(protected, &job, &mill, &root, &watch);
     bar.finish_and_clear();
+    if let Ok(summary) = &summary {
+        say_findings(summary);
+    }
     report("unprotect", &summary?, &root, &args.common)
+}
+
+/// Says on standard error what is not as usual with what was restored.
+fn say_findings(summary: &Summary) {
+    if !summary.missing.is_empty() {
+        eprintln!("ciphermill: protected columns that are not there any more: {}", summary.missing.join(", "));
+    }
+    match summary.manifest_origin {
+        Origin::Beside => {}
+        Origin::Previous => eprintln!(
+            "ciphermill: replacing this table was cut short: it is the one that was there before; its manifest is kept in {}",
+            summary.manifest.display()
+        ),
+        Origin::Footer => eprintln!(
+            "ciphermill: {} was missing, damaged or another table's; the manifest in the table's own footer was used",
+            manifest_path(&summary.manifest).display()
+        ),
+    }
 }
 
 /// Brings a version of a key into the mill, for deriving column keys and nothing else.
@@ -114,6 +138,8 @@ struct SummaryJson {
     values_per_s: f64,
     engines: Vec<&'static str>,
     manifest: String,
+    still_protected: Vec<String>,
+    missing: Vec<String>,
     columns: Vec<ColumnJson>,
 }
 
@@ -189,6 +215,8 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         values_per_s: summary.processed_per_s(),
         engines: summary.engines(),
         manifest: summary.manifest.display().to_string(),
+        still_protected: summary.still_protected.clone(),
+        missing: summary.missing.clone(),
         columns: columns.collect(),
     }
 }

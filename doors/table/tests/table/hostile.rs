@@ -90,7 +90,7 @@ fn removed_swapped_and_emptied_rows_are_noticed() {
         bench.write("out.csv", lines.join("\n") + "\n");
     };
     let cases: [(&str, Change<'_>); 4] = [
-        ("ends after row 2", &|lines| {
+        ("2 rows, and the manifest says 3", &|lines| {
             lines.remove(2);
         }),
         ("SHA-256", &|lines| lines.swap(1, 2)),
@@ -116,7 +116,7 @@ fn removed_swapped_and_emptied_rows_are_noticed() {
 }
 
 #[test]
-fn a_file_cut_short_says_so() {
+fn a_csv_file_that_has_become_shorter_says_so() {
     let bench = Bench::new();
     small(&bench);
     let whole = bench.read("out.csv");
@@ -124,12 +124,13 @@ fn a_file_cut_short_says_so() {
     for len in (20..whole.len()).step_by(7) {
         bench.write("out.csv", &whole[..len]);
         let error = bench.unprotect("out.csv", "back.csv").unwrap_err();
-        assert!(matches!(error, TableError::Truncated { .. }), "{len} of {}: {error}", whole.len());
+        assert!(matches!(error, TableError::Changed { .. }), "{len} of {}: {error}", whole.len());
         assert_eq!(bench.names(), before);
     }
     bench.write("out.csv", &whole[..whole.len() - 30]);
     let words = bench.error(bench.unprotect("out.csv", "back.csv"), &before);
-    assert!(words.contains("row 3") && words.contains("bytes are left of 3 rows"), "{words}");
+    let lengths = format!("{} bytes, and the manifest says {} for 3 rows", whole.len() - 30, whole.len());
+    assert!(words.contains("row 3") && words.contains(&lengths), "{words}");
     // In clear there is no manifest to compare with, but half a row is no row.
     bench.write("cut.csv", "a,b,c\n1,2,3\n4,5");
     let before = bench.names();
@@ -152,12 +153,31 @@ fn a_parquet_file_cut_short_says_so() {
     for len in [0, 3, 1000, whole.len() / 2, whole.len() - 1] {
         bench.write("out.parquet", &whole[..len]);
         let words = bench.error(bench.unprotect("out.parquet", "back.parquet"), &before);
-        assert!(words.contains("cut short") && words.contains(&format!("{len} of {}", whole.len())), "{words}");
+        let lengths = format!("{len} bytes, and the manifest says {} for 5000 rows", whole.len());
+        assert!(words.contains("cut short") && words.contains(&lengths), "{words}");
     }
     let plain = bench.read("in.parquet");
     bench.write("in.parquet", &plain[..plain.len() / 2]);
     let words = bench.error(bench.protect("in.parquet", "new.parquet", &["n=random"]), &before);
     assert!(words.contains("in.parquet"), "{words}");
+}
+
+#[test]
+fn a_parquet_file_that_was_written_anew_is_not_cut_short() {
+    let bench = Bench::new();
+    let names: Vec<String> = (0..5000).map(|row| format!("name {row}")).collect();
+    let column = Arc::new(StringArray::from(names)) as ArrayRef;
+    write_parquet(&bench.path("in.parquet"), &[batch(vec![("n", column)])], None);
+    bench.protect("in.parquet", "out.parquet", &["n=random"]).unwrap();
+    let protected = read_parquet(&bench.path("out.parquet"));
+    // Fewer rows, and one value that is not authentic: complete, shorter, and not as it was.
+    let column: ArrayRef = Arc::new(BinaryArray::from_iter_values([[7u8; 40]]));
+    for table in [protected.slice(0, 100), batch(vec![("n", column)])] {
+        write_parquet(&bench.path("out.parquet"), &[table], None);
+        let error = bench.unprotect("out.parquet", "back.parquet").unwrap_err();
+        assert!(matches!(error, TableError::Changed { .. }), "{error}");
+        assert!(!error.to_string().contains("cut short"), "{error}");
+    }
 }
 
 #[test]
@@ -222,7 +242,7 @@ fn manifests_that_are_missing_damaged_or_altered_are_refused() {
         (good.replacen("\"rows\": 3", "\"rows\": 4", 1), "signature does not hold"),
         (good.replacen("\"logical\": \"name\"", "\"logical\": \"nome\"", 1), "signature does not hold"),
         (good[..good.len() / 2].to_owned(), "damaged manifest"),
-        (good.replacen("\"ciphermill_manifest\": 1", "\"ciphermill_manifest\": 7", 1), "format 7"),
+        (good.replacen("\"ciphermill_manifest\": 2", "\"ciphermill_manifest\": 7", 1), "format 7"),
         (String::new(), "damaged manifest"),
     ];
     let before = bench.names();

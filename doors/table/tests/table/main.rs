@@ -22,7 +22,9 @@ mod csv;
 mod ff1;
 mod hostile;
 mod joins;
+mod pairs;
 mod parquets;
+mod parts;
 mod plans;
 mod rows;
 #[path = "../../src/testing.rs"]

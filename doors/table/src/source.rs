@@ -1,0 +1,179 @@
+//! A protected table that is open, and the manifest that was written for it.
+//!
+//! While a table is being replaced, the file beside it holds the manifests of both (`pair`). A reader opens the table first
+//! and the manifest's file after it, and begins anew when the table's name has come to mean another file meanwhile: then
+//! what it has read holds the manifest of the table that it has opened.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::embed::Embedded;
+use crate::error::{Result, TableError};
+use crate::hash::TableHash;
+use crate::job::{Format, UnprotectJob, check_cancel};
+use crate::manifest::{Manifest, manifest_path};
+
+/// Attempts to open a table that is being replaced.
+const OPEN_TRIES: usize = 16;
+
+/// A table that is read.
+pub(crate) struct Source {
+    pub(crate) file: File,
+    path: PathBuf,
+    metadata: Metadata,
+}
+
+impl Source {
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn open(path: &Path) -> Result<Source> {
+        let file = File::open(path).map_err(|source| TableError::io(path, "open", source))?;
+        let metadata = file.metadata().map_err(|source| TableError::io(path, "read", source))?;
+        Ok(Source { file, path: path.to_owned(), metadata })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes, which are known of files and not of pipes.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.metadata.is_file().then_some(self.metadata.len())
+    }
+
+    /// Whether the path still leads to this file.
+    fn is_in_place(&self) -> bool {
+        let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+        std::fs::metadata(&self.path).is_ok_and(|now| identity(&now) == identity(&self.metadata))
+    }
+
+    /// Checks that nobody wrote to the file since it was opened.
+    ///
+    /// # Errors
+    /// `ChangedMeanwhile`; `Io`.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        let now = self.file.metadata().map_err(|source| TableError::io(&self.path, "read", source))?;
+        let state = |metadata: &Metadata| (metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+        if self.metadata.is_file() && state(&now) != state(&self.metadata) {
+            return Err(TableError::ChangedMeanwhile { file: self.path.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// Where a table's manifest was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// In the file beside the table, or in the one that the job names.
+    #[default]
+    Beside,
+    /// In that file as the previous one: the table's replacement was cut short, and this is the table before.
+    Previous,
+    /// In the footer of the Parquet file, since the file beside it is missing, damaged or another table's.
+    Footer,
+}
+
+/// A protected table that is open, with the manifest that was written for it.
+pub struct Protected {
+    pub(crate) source: Source,
+    pub(crate) manifest: Manifest,
+    /// The file that the manifest was read from.
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) origin: Origin,
+    /// Whether the manifest names this very file; `None` when that has not been looked at.
+    pub(crate) is_named: Option<bool>,
+}
+
+impl Protected {
+    /// Opens the input of a job and finds its manifest. Nothing in it can be relied on yet; its key's name and version are
+    /// what a caller needs to bring the key.
+    ///
+    /// # Errors
+    /// `ManifestMissing`, `ManifestDamaged`, `ManifestVersion`, `Interrupted`, `ChangedMeanwhile`, `Io`.
+    pub fn open(job: &UnprotectJob) -> Result<Protected> {
+        let path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
+        for _ in 0..OPEN_TRIES {
+            let source = Source::open(&job.input)?;
+            let found = Manifest::read(&path);
+            if source.is_in_place() {
+                return Search { job, source, path }.choose(found);
+            }
+        }
+        Err(TableError::ChangedMeanwhile { file: job.input.clone() })
+    }
+
+    /// The manifest, without a previous one.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+struct Search<'a> {
+    job: &'a UnprotectJob,
+    source: Source,
+    path: PathBuf,
+}
+
+impl Search<'_> {
+    /// Of the manifests there are, the one that names the table; otherwise the current one.
+    fn choose(self, found: Result<Manifest>) -> Result<Protected> {
+        let lost = |error: &TableError| {
+            let is_lost = matches!(error, TableError::ManifestMissing { .. } | TableError::ManifestDamaged { .. });
+            is_lost && self.job.manifest.is_none()
+        };
+        let mut current = match found {
+            Ok(manifest) => manifest,
+            Err(error) if lost(&error) => match self.embedded()? {
+                Some(manifest) => return self.only_embedded(manifest),
+                None => return Err(error),
+            },
+            Err(error) => return Err(error),
+        };
+        let previous = current.previous.take();
+        let hashed_on_the_way = current.format == Format::Csv || self.job.allow_changed;
+        if self.source.len().is_none() || (previous.is_none() && hashed_on_the_way) {
+            return Ok(self.chosen(current, Origin::Beside, None));
+        }
+        let hash = self.hash()?;
+        if hash.is_in(&current) {
+            return Ok(self.chosen(current, Origin::Beside, Some(true)));
+        }
+        if let Some(previous) = previous.filter(|previous| hash.is_in(previous)) {
+            return Ok(self.chosen(*previous, Origin::Previous, Some(true)));
+        }
+        match self.embedded()? {
+            Some(embedded) if self.job.manifest.is_none() && hash.is_in(&embedded) => {
+                Ok(self.chosen(embedded, Origin::Footer, Some(true)))
+            }
+            _ => Ok(self.chosen(current, Origin::Beside, Some(false))),
+        }
+    }
+
+    fn only_embedded(self, manifest: Manifest) -> Result<Protected> {
+        let is_named = if self.job.allow_changed { None } else { Some(self.hash()?.is_in(&manifest)) };
+        Ok(self.chosen(manifest, Origin::Footer, is_named))
+    }
+
+    /// The manifest in the footer; `None` where the file is no Parquet file or its footer has none that can be read.
+    fn embedded(&self) -> Result<Option<Manifest>> {
+        let path = self.source.path();
+        match Embedded::read(&self.source.file, path) {
+            Ok(Some(embedded)) => Ok(Manifest::parse(embedded.text.as_bytes(), path).ok()),
+            Err(error @ TableError::Io { .. }) => Err(error),
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
+    fn hash(&self) -> Result<TableHash> {
+        TableHash::of(&self.source.file, self.source.path(), || check_cancel(&self.job.cancel))
+    }
+
+    fn chosen(self, manifest: Manifest, origin: Origin, is_named: Option<bool>) -> Protected {
+        let manifest_path = if origin == Origin::Footer { self.source.path().to_owned() } else { self.path };
+        Protected { source: self.source, manifest, manifest_path, origin, is_named }
+    }
+}
