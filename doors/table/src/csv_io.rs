@@ -42,9 +42,9 @@ pub(crate) fn transform<R: Read>(
     if let Some(rejects) = &mut rejects {
         write(rejects, header)?;
     }
-    // Fields are written in the order in which they lie in a row.
-    let mut order: Vec<usize> = (0..targets.len()).collect();
-    order.sort_by_key(|target| targets[*target].index);
+    let kept = Kept::of(targets);
+    scanner.want(&kept.0);
+    let order = in_order(targets, &kept)?;
     loop {
         watch.check()?;
         let first_row = tally.rows + tally.rejected_rows + 1;
@@ -55,12 +55,12 @@ pub(crate) fn transform<R: Read>(
         }
         skip.clear();
         if rejects.is_some() {
-            mark_rejects(&records, targets, first_row, &mut skip)?;
+            mark_rejects(&records, targets, &kept, first_row, &mut skip)?;
         }
         for target in targets.iter_mut() {
             target.worker.skip(&skip);
-            let array = read_column(&records, target, first_row)?;
-            let row_ids = target.row_id.map(|index| read_texts(&records, index));
+            let array = read_column(&records, target, kept.slot(target.index), first_row)?;
+            let row_ids = target.row_id.map(|index| read_texts(&records, kept.slot(index)));
             let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
             if let Some(cells) = Cells::new(&array) {
                 target.worker.process(&mut scratch, &cells, row_ids.as_ref(), first_row)?;
@@ -80,6 +80,38 @@ pub(crate) fn transform<R: Read>(
     }
 }
 
+/// The columns whose fields are needed, ascending: those of the targets, and those that their values are bound to.
+struct Kept(Vec<usize>);
+
+impl Kept {
+    fn of(targets: &[Target<'_>]) -> Kept {
+        let needed = targets.iter().flat_map(|target| [Some(target.index), target.row_id]);
+        let mut columns: Vec<usize> = needed.flatten().collect();
+        columns.sort_unstable();
+        columns.dedup();
+        Kept(columns)
+    }
+
+    /// The place of a column's field among those that are kept of a row.
+    fn slot(&self, column: usize) -> usize {
+        self.0.partition_point(|before| *before < column)
+    }
+}
+
+/// The targets in the order in which their fields lie in a row, each with its column's place among those that are kept.
+///
+/// # Errors
+/// `ColumnTwice`: of two targets at one column, the second would write over what the first has written.
+fn in_order(targets: &[Target<'_>], kept: &Kept) -> Result<Vec<(usize, usize)>> {
+    let mut order: Vec<(usize, usize)> =
+        targets.iter().enumerate().map(|(at, target)| (at, kept.slot(target.index))).collect();
+    order.sort_unstable_by_key(|(_, slot)| *slot);
+    match order.windows(2).find(|pair| pair[0].1 == pair[1].1) {
+        Some(pair) => Err(TableError::ColumnTwice { column: targets[pair[1].0].worker.column().to_owned() }),
+        None => Ok(order),
+    }
+}
+
 fn write(output: &mut OutputFile, bytes: &[u8]) -> Result<()> {
     output.write_all(bytes).map_err(|source| TableError::io(output.path(), "write", source))
 }
@@ -90,12 +122,12 @@ fn is_encoded(worker: &ColumnWorker<'_>) -> bool {
 }
 
 /// One column of a batch as an Arrow array: the texts, or when restoring the bytes that they stand for.
-fn read_column(records: &Records, target: &Target<'_>, first_row: u64) -> Result<BinaryArray> {
+fn read_column(records: &Records, target: &Target<'_>, slot: usize, first_row: u64) -> Result<BinaryArray> {
     let decodes = target.worker.direction() == Direction::Decrypt && is_encoded(&target.worker);
     let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
     let (mut scratch, mut decoded) = (Vec::new(), Vec::new());
     for row in 0..records.rows {
-        let content = records.content(records.field(row, target.index), &mut scratch);
+        let content = records.content(records.field(row, slot), &mut scratch);
         if content.is_empty() {
             builder.append_null();
         } else if decodes {
@@ -113,22 +145,28 @@ fn read_column(records: &Records, target: &Target<'_>, first_row: u64) -> Result
 }
 
 /// The texts of a column that is not changed.
-fn read_texts(records: &Records, index: usize) -> BinaryArray {
+fn read_texts(records: &Records, slot: usize) -> BinaryArray {
     let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
     let mut scratch = Vec::new();
     for row in 0..records.rows {
-        let content = records.content(records.field(row, index), &mut scratch);
+        let content = records.content(records.field(row, slot), &mut scratch);
         builder.append_option((!content.is_empty()).then_some(content));
     }
     builder.finish()
 }
 
 /// Marks the rows of the batch that have a value which an `on-bad=reject` column's method cannot take.
-fn mark_rejects(records: &Records, targets: &mut [Target<'_>], first_row: u64, skip: &mut Vec<bool>) -> Result<()> {
+fn mark_rejects(
+    records: &Records,
+    targets: &mut [Target<'_>],
+    kept: &Kept,
+    first_row: u64,
+    skip: &mut Vec<bool>,
+) -> Result<()> {
     skip.resize(records.rows, false);
     for target in targets.iter_mut().filter(|target| target.worker.on_bad() == OnBad::Reject) {
-        let array = read_column(records, target, first_row)?;
-        let row_ids = target.row_id.map(|index| read_texts(records, index));
+        let array = read_column(records, target, kept.slot(target.index), first_row)?;
+        let row_ids = target.row_id.map(|index| read_texts(records, kept.slot(index)));
         let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
         if let Some(cells) = Cells::new(&array) {
             target.worker.mark_rejects(&cells, row_ids.as_ref(), first_row, skip);
@@ -141,7 +179,7 @@ fn mark_rejects(records: &Records, targets: &mut [Target<'_>], first_row: u64, s
 struct Rows<'a, 'm> {
     records: &'a Records,
     targets: &'a [Target<'m>],
-    order: &'a [usize],
+    order: &'a [(usize, usize)],
     delimiter: u8,
 }
 
@@ -160,10 +198,11 @@ impl Rows<'_, '_> {
                 count += 1;
                 continue;
             }
-            for target in self.order.iter().map(|target| &self.targets[*target]) {
-                let field = self.records.field(row, target.index);
-                out.extend_from_slice(&text[copied..field.span.start]);
-                copied = field.span.end;
+            for (target, slot) in self.order {
+                let target = &self.targets[*target];
+                let field = self.records.field(row, *slot);
+                out.extend_from_slice(&text[copied..field.span().start]);
+                copied = field.span().end;
                 let slot = target.worker.rows().get(row).copied().unwrap_or(NULL_ROW);
                 // Null before, or null now: either way nothing of the field's own text is left.
                 if slot == NULL_ROW {

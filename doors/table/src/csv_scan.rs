@@ -1,7 +1,10 @@
-//! Reads CSV records without losing a byte: where fields lie and whether they are quoted, beside the raw text.
+//! Reads CSV records without losing a byte: where the wanted fields lie and whether they are quoted, beside the raw text.
 //!
 //! RFC 4180, and what is found in practice: lines end with LF, CRLF or CR; blank lines are passed over (in a file of one
 //! column they are empty values); a quotation mark within an unquoted field is itself.
+//!
+//! What a file can make of memory is bounded by the limits below: a record is given up at one field more than there are
+//! columns, and places are kept of the wanted columns' fields only.
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -12,30 +15,69 @@ use crate::error::{Result, TableError};
 /// Bytes that one record may have: 64 MiB.
 pub const RECORD_LEN_MAX: usize = 64 << 20;
 
+/// Columns that a CSV file may have.
+pub const COLUMNS_MAX: usize = 65_536;
+
+/// Bytes that a header may have: 16 MiB.
+pub const HEADER_LEN_MAX: usize = 16 << 20;
+
+/// Fields of a batch whose places are kept; a batch ends when it has as many. The values that they become take at most a
+/// few dozen bytes each beyond their text.
+pub(crate) const BATCH_FIELDS_MAX: usize = 1 << 20;
+
 const READ_LEN: usize = 256 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// What files begin with that are no CSV, and what is said of them.
+const FOREIGN: &[(&[u8], &str)] = &[
+    (b"PAR1", "this is a Parquet file"),
+    (b"\xff\xfe", "this is UTF-16, and CSV is read as UTF-8; convert it first: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "this is UTF-16, and CSV is read as UTF-8; convert it first: iconv -f UTF-16 -t UTF-8"),
+    (b"PK\x03\x04", "this is a ZIP archive, maybe a spreadsheet's own format; save the table as CSV"),
+];
+
+// A field's place is kept in 32 bits: a batch ends when it has `BATCH_BYTES_MAX`, and may have one record more.
+const _: () = assert!(crate::job::BATCH_BYTES_MAX + RECORD_LEN_MAX < u32::MAX as usize);
+
 /// A field's content within a batch's text, without its quotation marks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    pub(crate) span: Range<usize>,
+    start: u32,
+    end: u32,
     pub(crate) quoted: bool,
+}
+
+impl Field {
+    fn new(span: Range<usize>, quoted: bool) -> Field {
+        // Records and batches are far shorter than 4 GiB, as asserted above; a place that is cut off would be empty.
+        let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Field { start: short(span.start), end: short(span.end), quoted }
+    }
+
+    /// Where it lies in its batch's text.
+    #[inline]
+    pub(crate) fn span(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
 }
 
 /// Records one after another, byte for byte as in the file.
 #[derive(Default)]
 pub(crate) struct Records {
     pub(crate) text: Vec<u8>,
+    /// Of each row the fields of the wanted columns, in the columns' order.
     fields: Vec<Field>,
-    columns: usize,
+    /// Where each row's first field begins, its quotation mark included.
+    starts: Vec<u32>,
+    wanted: usize,
     pub(crate) rows: usize,
 }
 
 impl Records {
-    /// The field of a row and column.
+    /// The field of a row in a column, given as its place among those that are kept.
     #[inline]
-    pub(crate) fn field(&self, row: usize, column: usize) -> &Field {
-        &self.fields[row * self.columns + column]
+    pub(crate) fn field(&self, row: usize, slot: usize) -> &Field {
+        &self.fields[row * self.wanted + slot]
     }
 
     /// Where a row begins. What stands before the next one's beginning, its line end and blank lines, belongs to it.
@@ -43,14 +85,13 @@ impl Records {
         if row == 0 {
             return 0;
         }
-        let first = self.fields.get(row * self.columns);
-        first.map_or(self.text.len(), |field| field.span.start - usize::from(field.quoted))
+        self.starts.get(row).map_or(self.text.len(), |start| *start as usize)
     }
 
     /// What the field says: its text without the doubling of quotation marks, which is undone in `scratch`.
     #[inline]
     pub(crate) fn content<'a>(&'a self, field: &Field, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-        let raw = &self.text[field.span.clone()];
+        let raw = &self.text[field.span()];
         if !field.quoted || !raw.contains(&b'"') {
             return raw;
         }
@@ -65,11 +106,33 @@ impl Records {
         scratch
     }
 
-    fn clear(&mut self, columns: usize) {
+    fn clear(&mut self, wanted: usize) {
         self.text.clear();
         self.fields.clear();
-        self.columns = columns;
+        self.starts.clear();
+        self.wanted = wanted;
         self.rows = 0;
+    }
+}
+
+/// How a file's fields are told apart, and which of them matter.
+struct Layout {
+    delimiter: u8,
+    /// Columns of the file; zero until the header is read.
+    columns: usize,
+    /// The columns whose fields are kept, ascending; `None` for all, as in a header.
+    wanted: Option<Vec<usize>>,
+}
+
+impl Layout {
+    /// Fields that a record may have.
+    fn fields_max(&self) -> usize {
+        if self.columns == 0 { COLUMNS_MAX } else { self.columns }
+    }
+
+    /// Bytes that a record may have.
+    fn record_len_max(&self) -> usize {
+        if self.columns == 0 { HEADER_LEN_MAX } else { RECORD_LEN_MAX }
     }
 }
 
@@ -77,11 +140,10 @@ impl Records {
 pub(crate) struct Scanner<R> {
     reader: R,
     path: PathBuf,
-    delimiter: u8,
+    layout: Layout,
     buffer: Vec<u8>,
     at: usize,
     ended: bool,
-    columns: usize,
     rows: u64,
     bytes: u64,
 }
@@ -89,12 +151,14 @@ pub(crate) struct Scanner<R> {
 /// What a piece of input begins with.
 #[derive(Debug, PartialEq, Eq)]
 enum Scanned {
-    /// A record of so many bytes, its line end included.
-    Record(usize),
+    /// A record of so many bytes, its line end included, and so many fields.
+    Record(usize, usize),
     /// Nothing but so many bytes of line ends up to the end of the file.
     Tail(usize),
     /// More input is needed to tell.
     NeedMore,
+    /// More fields than there may be.
+    TooMany,
     /// No CSV.
     Malformed(&'static str),
 }
@@ -108,57 +172,57 @@ impl<R: Read> Scanner<R> {
         let mut scanner = Scanner {
             reader,
             path: path.to_owned(),
-            delimiter,
+            layout: Layout { delimiter, columns: 0, wanted: None },
             buffer: Vec::new(),
             at: 0,
             ended: false,
-            columns: 0,
             rows: 0,
             bytes: 0,
         };
         let mut header = Records::default();
         // The mark is no part of the first name, and a quotation mark after it begins a field.
-        while !scanner.ended && scanner.buffer.len() < BYTE_ORDER_MARK.len() {
-            scanner.fill()?;
+        scanner.fill()?;
+        if let Some((_, rule)) = FOREIGN.iter().find(|(start, _)| scanner.buffer.starts_with(start)) {
+            return Err(scanner.malformed((*rule).to_owned()));
         }
         if scanner.buffer.starts_with(BYTE_ORDER_MARK) {
             header.text.extend_from_slice(BYTE_ORDER_MARK);
             scanner.at = BYTE_ORDER_MARK.len();
         }
-        if !scanner.next_record(&mut header)? {
+        if scanner.next_record(&mut header)?.is_none() {
             return Err(scanner.malformed("there is no header".to_owned()));
         }
-        header.columns = header.fields.len();
+        header.wanted = header.fields.len();
         let mut scratch = Vec::new();
-        let names: Option<Vec<String>> = (0..header.columns)
+        let names: Option<Vec<String>> = (0..header.wanted)
             .map(|column| {
                 let name = header.content(header.field(0, column), &mut scratch);
                 String::from_utf8(name.to_vec()).ok()
             })
             .collect();
         let names = names.ok_or_else(|| scanner.malformed("a column's name is not UTF-8".to_owned()))?;
-        scanner.columns = names.len();
+        scanner.layout.columns = names.len();
         scanner.rows = 0;
         scanner.bytes = header.text.len() as u64;
         Ok((scanner, names, header.text))
     }
 
-    /// Reads rows until there are `rows_max` of them or they have `bytes_max` bytes. At the end of the file `records` has
-    /// no rows, but maybe a text of line ends.
+    /// Names the columns whose fields are kept from now on, ascending and each once; without it all are.
+    pub(crate) fn want(&mut self, columns: &[usize]) {
+        self.layout.wanted = Some(columns.to_owned());
+    }
+
+    /// Reads rows until there are `rows_max` of them, or they have `bytes_max` bytes, or [`BATCH_FIELDS_MAX`] fields are
+    /// kept. At the end of the file `records` has no rows, but maybe a text of line ends.
     ///
     /// # Errors
     /// `Malformed` with the row; `Io`.
     pub(crate) fn next_batch(&mut self, records: &mut Records, rows_max: usize, bytes_max: usize) -> Result<bool> {
-        records.clear(self.columns);
-        while records.rows < rows_max && records.text.len() < bytes_max {
-            let before = records.fields.len();
-            if !self.next_record(records)? {
-                break;
-            }
-            let found = records.fields.len() - before;
-            if found != self.columns {
-                let names = if self.columns == 1 { "name" } else { "names" };
-                return Err(self.malformed(format!("{found} fields, and the header has {} {names}", self.columns)));
+        records.clear(self.layout.wanted.as_ref().map_or(self.layout.columns, Vec::len));
+        while records.rows < rows_max && records.text.len() < bytes_max && records.fields.len() < BATCH_FIELDS_MAX {
+            let Some(found) = self.next_record(records)? else { break };
+            if found != self.layout.columns {
+                return Err(self.wrong_width(&found.to_string()));
             }
             records.rows += 1;
         }
@@ -176,49 +240,66 @@ impl<R: Read> Scanner<R> {
         self.reader
     }
 
-    /// Appends one record to `records`; `false` at the end of the file.
-    fn next_record(&mut self, records: &mut Records) -> Result<bool> {
+    /// Appends one record to `records` and says how many fields it has; `None` at the end of the file.
+    fn next_record(&mut self, records: &mut Records) -> Result<Option<usize>> {
         loop {
-            let fields = records.fields.len();
+            let kept = records.fields.len();
+            let base = records.text.len();
             let input = &self.buffer[self.at..];
-            match scan(input, self.ended, self.delimiter, self.columns == 1, &mut records.fields) {
-                Scanned::Record(len) => {
-                    let base = records.text.len();
-                    for field in &mut records.fields[fields..] {
-                        field.span = field.span.start + base..field.span.end + base;
-                    }
+            let starts = records.starts.len();
+            let mut fields = Fields {
+                layout: &self.layout,
+                base,
+                found: 0,
+                next: 0,
+                kept: &mut records.fields,
+                starts: &mut records.starts,
+            };
+            match scan(input, self.ended, &mut fields) {
+                Scanned::Record(len, found) => {
                     records.text.extend_from_slice(&input[..len]);
                     self.at += len;
                     self.rows += 1;
-                    return Ok(true);
+                    return Ok(Some(found));
                 }
                 Scanned::Tail(len) => {
                     records.text.extend_from_slice(&input[..len]);
                     self.at += len;
-                    return Ok(false);
+                    return Ok(None);
                 }
                 Scanned::Malformed(rule) => {
                     self.rows += 1;
                     return Err(self.malformed(rule.to_owned()));
                 }
-                Scanned::NeedMore if input.len() > RECORD_LEN_MAX => {
+                Scanned::TooMany => {
                     self.rows += 1;
-                    return Err(self.malformed(format!("a record of more than {RECORD_LEN_MAX} bytes")));
+                    let found = self.layout.fields_max() + 1;
+                    return Err(self.wrong_width(&format!("at least {found}")));
+                }
+                Scanned::NeedMore if input.len() > self.layout.record_len_max() => {
+                    self.rows += 1;
+                    let len_max = self.layout.record_len_max();
+                    let rule = format!("a record of more than {len_max} bytes; is a quotation mark not closed?");
+                    return Err(self.malformed(rule));
                 }
                 Scanned::NeedMore => {
-                    records.fields.truncate(fields);
+                    records.fields.truncate(kept);
+                    records.starts.truncate(starts);
                     self.fill()?;
                 }
             }
         }
     }
 
-    /// Reads more, at least as much as is waiting, so that a long record is scanned few times.
+    /// Reads more, at least as much as is waiting, so that a record of n bytes is scanned in 2 n steps at most; but not much
+    /// more than the longest record has.
     fn fill(&mut self) -> Result<()> {
         self.buffer.drain(..self.at);
         self.at = 0;
         let before = self.buffer.len();
-        self.buffer.resize(before + READ_LEN.max(before), 0);
+        let wanted = READ_LEN.max(before.min(self.layout.record_len_max().saturating_sub(before) + READ_LEN));
+        self.buffer.reserve_exact(wanted);
+        self.buffer.resize(before + wanted, 0);
         let mut len = before;
         while len < self.buffer.len() {
             match self.reader.read(&mut self.buffer[len..]) {
@@ -235,15 +316,55 @@ impl<R: Read> Scanner<R> {
         Ok(())
     }
 
+    fn wrong_width(&self, found: &str) -> TableError {
+        self.malformed(match self.layout.columns {
+            0 => format!("{found} columns, and at most {COLUMNS_MAX} are read"),
+            1 => format!("{found} fields, and the header has 1 name"),
+            columns => format!("{found} fields, and the header has {columns} names"),
+        })
+    }
+
     fn malformed(&self, rule: String) -> TableError {
         // While the header is read there are no columns yet.
-        let row = if self.columns == 0 { 0 } else { self.rows };
+        let row = if self.layout.columns == 0 { 0 } else { self.rows };
         TableError::Malformed { file: self.path.clone(), row, rule }
     }
 }
 
+/// Takes a record's fields as they are found, and keeps those of the wanted columns.
+struct Fields<'a> {
+    layout: &'a Layout,
+    /// Where the record will begin in the batch's text.
+    base: usize,
+    found: usize,
+    next: usize,
+    kept: &'a mut Vec<Field>,
+    starts: &'a mut Vec<u32>,
+}
+
+impl Fields<'_> {
+    fn push(&mut self, span: Range<usize>, quoted: bool) -> std::result::Result<(), Scanned> {
+        if self.found == self.layout.fields_max() {
+            return Err(Scanned::TooMany);
+        }
+        let field = Field::new(self.base + span.start..self.base + span.end, quoted);
+        if self.found == 0 {
+            self.starts.push(field.start - u32::from(quoted));
+        }
+        let is_wanted = self.layout.wanted.as_ref().is_none_or(|wanted| wanted.get(self.next) == Some(&self.found));
+        if is_wanted {
+            self.kept.push(field);
+            self.next += 1;
+        }
+        self.found += 1;
+        Ok(())
+    }
+}
+
 /// Scans one record, with the blank lines before it unless a blank line is a record.
-fn scan(input: &[u8], ended: bool, delimiter: u8, blank_is_record: bool, fields: &mut Vec<Field>) -> Scanned {
+fn scan(input: &[u8], ended: bool, fields: &mut Fields<'_>) -> Scanned {
+    let blank_is_record = fields.layout.columns == 1;
+    let delimiter = fields.layout.delimiter;
     let mut at = 0;
     if !blank_is_record {
         at = input.iter().position(|byte| !is_line_end(*byte)).unwrap_or(input.len());
@@ -252,32 +373,28 @@ fn scan(input: &[u8], ended: bool, delimiter: u8, blank_is_record: bool, fields:
         return if ended { Scanned::Tail(at) } else { Scanned::NeedMore };
     }
     loop {
-        at = match scan_field(input, at, ended, delimiter, fields) {
+        at = match scan_field(input, at, ended, fields) {
             Ok(at) => at,
             Err(scanned) => return scanned,
         };
+        let record = |len| Scanned::Record(len, fields.found);
         match input.get(at) {
-            None => return Scanned::Record(at),
+            None => return record(at),
             Some(byte) if *byte == delimiter => at += 1,
             Some(b'\r') => match input.get(at + 1) {
                 None if !ended => return Scanned::NeedMore,
-                Some(b'\n') => return Scanned::Record(at + 2),
-                _ => return Scanned::Record(at + 1),
+                Some(b'\n') => return record(at + 2),
+                _ => return record(at + 1),
             },
-            Some(b'\n') => return Scanned::Record(at + 1),
+            Some(b'\n') => return record(at + 1),
             Some(_) => return Scanned::Malformed("text follows a closing quotation mark"),
         }
     }
 }
 
 /// Scans the field that begins at `at`. Returns where it ends: at a delimiter, a line end or the end of the file.
-fn scan_field(
-    input: &[u8],
-    at: usize,
-    ended: bool,
-    delimiter: u8,
-    fields: &mut Vec<Field>,
-) -> std::result::Result<usize, Scanned> {
+fn scan_field(input: &[u8], at: usize, ended: bool, fields: &mut Fields<'_>) -> std::result::Result<usize, Scanned> {
+    let delimiter = fields.layout.delimiter;
     let find = |from: usize, wanted: &dyn Fn(u8) -> bool| {
         input.get(from..)?.iter().position(|byte| wanted(*byte)).map(|found| from + found)
     };
@@ -287,7 +404,7 @@ fn scan_field(
             None if ended => input.len(),
             None => return Err(Scanned::NeedMore),
         };
-        fields.push(Field { span: at..end, quoted: false });
+        fields.push(at..end, false)?;
         return Ok(end);
     }
     let mut from = at + 1;
@@ -299,7 +416,7 @@ fn scan_field(
             Some(b'"') => from = mark + 2,
             None if !ended => return Err(Scanned::NeedMore),
             _ => {
-                fields.push(Field { span: at + 1..mark, quoted: true });
+                fields.push(at + 1..mark, true)?;
                 return Ok(mark + 1);
             }
         }
@@ -340,7 +457,7 @@ mod tests {
                 return Ok((names, rows, raw));
             }
             for row in 0..records.rows {
-                let fields = (0..scanner.columns).map(|column| {
+                let fields = (0..names.len()).map(|column| {
                     let content = records.content(records.field(row, column), &mut scratch);
                     String::from_utf8(content.to_vec()).unwrap()
                 });
@@ -364,12 +481,72 @@ mod tests {
     }
 
     #[test]
+    fn only_wanted_fields_are_kept() {
+        let text = "a,b,c,d\n1,\"2\"\"x\",3,4\n5,6,,8\n";
+        let (mut scanner, _, _) = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        scanner.want(&[1, 3]);
+        let (mut records, mut scratch) = (Records::default(), Vec::new());
+        assert!(scanner.next_batch(&mut records, 9, usize::MAX).unwrap());
+        assert_eq!(records.fields.len(), 4);
+        assert_eq!(records.content(records.field(0, 0), &mut scratch), b"2\"x");
+        assert_eq!(records.content(records.field(1, 1), &mut scratch), b"8");
+    }
+
+    /// Fields beyond the columns are not even looked at, and a header has a limit of its own.
+    #[test]
+    fn records_are_given_up_early() {
+        let commas = |count: usize| ",".repeat(count);
+        let refused = |text: &str| match Scanner::open(text.as_bytes(), Path::new("t.csv"), b',') {
+            Err(TableError::Malformed { row: 0, rule, .. }) => rule,
+            other => panic!("{:?}", other.map(|(_, names, _)| names.len())),
+        };
+        assert!(refused(&commas(COLUMNS_MAX)).contains("65537 columns, and at most 65536"));
+        assert!(refused(&"x".repeat(HEADER_LEN_MAX + READ_LEN + 1)).contains("more than 16777216 bytes"));
+        let text = commas(COLUMNS_MAX - 1);
+        let widest = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        assert_eq!(widest.1.len(), COLUMNS_MAX);
+
+        let text = format!("a,b\n1{}", commas(1 << 20));
+        let (mut scanner, _, _) = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        let mut records = Records::default();
+        match scanner.next_batch(&mut records, 9, usize::MAX) {
+            Err(TableError::Malformed { row: 1, rule, .. }) => assert!(rule.contains("at least 3 fields"), "{rule}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(records.fields.capacity() < 64, "{}", records.fields.capacity());
+    }
+
+    #[test]
+    fn batches_end_by_the_number_of_fields_that_are_kept() {
+        let text = format!("{}\n", "a,".repeat(999) + "a").repeat(BATCH_FIELDS_MAX / 1000 + 100);
+        let (mut scanner, names, _) = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        let mut records = Records::default();
+        assert!(scanner.next_batch(&mut records, usize::MAX, usize::MAX).unwrap());
+        assert!(records.fields.len() < BATCH_FIELDS_MAX + names.len(), "{}", records.fields.len());
+    }
+
+    #[test]
+    fn other_formats_are_told_by_their_start() {
+        for (text, words) in [
+            (&b"\xff\xfea\0,\0b\0\n\0"[..], "UTF-16"),
+            (b"\xfe\xff\0a\0,\0b", "UTF-16"),
+            (b"PAR1....", "Parquet"),
+            (b"PK\x03\x04....", "ZIP"),
+        ] {
+            match Scanner::open(text, Path::new("t.csv"), b',').map(|_| ()) {
+                Err(TableError::Malformed { row: 0, rule, .. }) => assert!(rule.contains(words), "{rule}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
     fn malformed_records_are_named_by_row() {
         for (text, row, words) in [
             ("", 0, "no header"),
             ("\n\n", 0, "no header"),
             ("a,b\n1,2\n3\n", 2, "1 fields, and the header has 2"),
-            ("a,b\n1,2,3\n", 1, "3 fields"),
+            ("a,b\n1,2,3\n", 1, "at least 3 fields, and the header has 2 names"),
             ("a,b\n1,2\n3,\"4\n", 2, "not closed"),
             ("a,b\n\"1\"x,2\n", 1, "follows a closing"),
         ] {

@@ -415,6 +415,23 @@ impl TableError {
 /// The result of everything here.
 pub type Result<T, E = TableError> = std::result::Result<T, E>;
 
+/// Names in an error are cut after so many characters …
+const SHOWN_NAME_LEN: usize = 80;
+
+/// … and after so many names the others are counted.
+const SHOWN_NAMES: usize = 40;
+
+fn listed(names: &[String]) -> String {
+    let cut = |name: &String| match name.char_indices().nth(SHOWN_NAME_LEN) {
+        Some((at, _)) => format!("`{}…`", &name[..at]),
+        None => format!("`{name}`"),
+    };
+    let shown: Vec<String> = names.iter().take(SHOWN_NAMES).map(cut).collect();
+    let more = names.len() - shown.len();
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+    shown.join(", ") + &rest
+}
+
 /// Finds the one column called `name` among `names`.
 ///
 /// # Errors
@@ -425,12 +442,7 @@ pub(crate) fn find_column(file: &Path, names: &[String], name: &str) -> Result<u
         (Some((index, _)), None) => Ok(index),
         (Some(_), Some(_)) => Err(TableError::ColumnAmbiguous { file: file.to_owned(), column: name.to_owned() }),
         _ => {
-            let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            Err(TableError::ColumnUnknown {
-                file: file.to_owned(),
-                column: name.to_owned(),
-                available: quoted.join(", "),
-            })
+            Err(TableError::ColumnUnknown { file: file.to_owned(), column: name.to_owned(), available: listed(names) })
         }
     }
 }

@@ -59,7 +59,7 @@ mod unprotect;
 pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
-pub use csv_scan::RECORD_LEN_MAX;
+pub use csv_scan::{COLUMNS_MAX, HEADER_LEN_MAX, RECORD_LEN_MAX};
 pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
 pub use inspect::{Check, Inspection, inspect, rebuild};

@@ -3,6 +3,7 @@
 mod general;
 mod keystore;
 mod lab;
+mod memory;
 mod placement;
 mod tables;
 mod top;
