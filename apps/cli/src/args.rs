@@ -34,7 +34,10 @@ Examples:
   ciphermill tune
   ciphermill lab all --quick
 
-Settings come from ciphermill.toml; `ciphermill config` prints those in force, in the form of that file.")]
+Settings come from ciphermill.toml; `ciphermill config` prints those in force, in the form of that file.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 129, 130 or 143 ended by SIGHUP, SIGINT (Ctrl-C) or SIGTERM. With --json, an \
+error is one line of JSON on standard error: {\"error\": \"...\", \"exit_code\": 1}.")]
 pub(crate) struct Cli {
     /// Read settings from this file instead of ./ciphermill.toml or the one in the user's configuration folder.
     #[arg(
@@ -317,6 +320,11 @@ pub(crate) struct TopArgs {
     /// Print JSON, one line for each interval.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whether the arguments ask for JSON. Errors are written as JSON then, also those of arguments that do not parse.
+pub(crate) fn wants_json(args: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    args.take_while(|arg| arg != "--").any(|arg| arg == "--json" || arg.as_encoded_bytes().starts_with(b"--json="))
 }
 
 fn parse_interval(text: &str) -> Result<f64, String> {

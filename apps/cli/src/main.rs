@@ -18,12 +18,21 @@ use args::{Cli, Command, LabCommand};
 use clap::Parser;
 use config::Config;
 
-/// Exit codes: 0 success, 1 failure, 2 wrong usage (clap), 130 interrupted.
+/// Exit codes: 0 success, 1 failure, 2 wrong usage, 128 and a signal's number when one ended the work
+/// (129 SIGHUP, 130 SIGINT, 143 SIGTERM).
 fn main() -> ExitCode {
     if let Some(code) = ciphermill_lab::ladder::serve_if_child() {
         return code;
     }
-    let cli = Cli::parse();
+    let as_json = args::wants_json(std::env::args_os().skip(1));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if as_json && error.use_stderr() => {
+            let text = error.render().to_string();
+            return fail(text.trim_start_matches("error: ").trim(), USAGE, true);
+        }
+        Err(error) => error.exit(),
+    };
     output::init_log(cli.verbose);
     if let Err(error) = ciphermill_memory::protect_process() {
         tracing::warn!(%error, "core dumps could not be disabled");
@@ -31,11 +40,21 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ciphermill: {}", output::chain(&error));
-            if interrupt::requested() { ExitCode::from(130) } else { ExitCode::FAILURE }
-        }
+        Err(error) => fail(&output::chain(&error), interrupt::exit_code().unwrap_or(FAILURE), as_json),
     }
+}
+
+const FAILURE: u8 = 1;
+const USAGE: u8 = 2;
+
+/// Says on standard error what went wrong.
+fn fail(text: &str, code: u8, as_json: bool) -> ExitCode {
+    if as_json {
+        eprintln!("{}", serde_json::json!({ "error": text, "exit_code": code }));
+    } else {
+        eprintln!("ciphermill: {text}");
+    }
+    ExitCode::from(code)
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {

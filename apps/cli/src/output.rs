@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use ciphermill_table::TableError;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 
@@ -15,7 +16,15 @@ pub(crate) fn init_log(verbose: u8) {
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+    // https://no-color.org: any value but the empty one.
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colours = io::stderr().is_terminal() && !no_color;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .init();
 }
 
 /// An error and what lies under it, without saying anything twice.
@@ -33,12 +42,14 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether the error is a reader that went away (`ciphermill … | head`), which is nobody's failure.
+/// Whether the error is a reader that went away (`ciphermill … | head`), which is nobody's failure unless it was to get a
+/// table.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    !error.chain().any(|cause| cause.is::<TableError>())
+        && error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes text and a line end to standard output.

@@ -185,11 +185,18 @@ fn stopped_midway(place: &Place, args: &[&str], text: Vec<u8>, signal: &str) -> 
 }
 
 #[test]
-fn ctrl_c_leaves_no_half_file() {
+fn signals_leave_no_half_file_and_their_exit_code() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        is_ended_by(signal, code);
+    }
+}
+
+fn is_ended_by(signal: &str, code: i32) {
     let place = with_table();
     let before = place.names();
-    let ran = stopped_midway(&place, &protect("pipe.csv", "safe.csv", &[]), many_rows().into_bytes(), "-INT");
-    assert_eq!(ran.code, Some(130), "{}", ran.err);
+    let ran =
+        stopped_midway(&place, &protect("pipe.csv", "safe.csv", &[]), many_rows().into_bytes(), &format!("-{signal}"));
+    assert_eq!(ran.code, Some(code), "{}", ran.err);
     assert_eq!(place.names(), before);
 }
 
