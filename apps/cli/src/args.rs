@@ -4,6 +4,7 @@ mod inspect;
 mod keys;
 mod lab;
 mod placement;
+mod value;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ pub(crate) use lab::{
     ShortArgs, ShowArgs,
 };
 pub(crate) use placement::{ExplainArgs, TuneArgs};
+pub(crate) use value::ValueArgs;
 
 /// The heading of the options that every command has, so that they do not stand among its own.
 const GLOBAL: &str = "Options of every command";
@@ -66,6 +68,8 @@ pub(crate) enum Command {
     Unprotect(UnprotectArgs),
     /// Show how a table was protected, and verify it.
     Inspect(InspectArgs),
+    /// Protect or restore single values as a column's, for a query's WHERE.
+    Value(ValueArgs),
     /// Show the engines found on this machine, their kernels and suites.
     Engines(EnginesArgs),
     /// Keep keys: make, list, rotate and destroy them.
@@ -88,8 +92,13 @@ such a file, with every setting explained.
 
 Examples:
   ciphermill config
-  ciphermill config > ciphermill.toml")]
-    Config,
+  ciphermill config > ciphermill.toml
+  ciphermill config --policy customers.policy.toml")]
+    Config {
+        /// Check this policy file of `protect` instead, and show what it says.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        policy: Option<PathBuf>,
+    },
     /// Protect a generated customer table, bring it back, compare, and report speed.
     Demo(DemoArgs),
     /// Watch a program that was started with --metrics-socket: rates, times and predictions, live.
@@ -125,6 +134,9 @@ Options follow the method, after a colon and separated by commas:
   bind=no         random, deterministic: not bound to rows in spite of --bind-row
   as-text         deterministic, token: integers are protected as their decimal text, so that they
                   join with columns of other widths and of text
+  on-bad=ACTION   what becomes of a value that the method cannot take: error, null (left out),
+                  token (ff1 only: its token stays instead), reject (CSV: the row goes to
+                  --reject-file) [default: error]
   len=16..32      token: its bytes [default: 32]
   alphabet=CHARS  ff1: the characters that are encrypted, or digits, lower, upper, letters, alnum
                   [default: digits]
@@ -148,8 +160,18 @@ pub(crate) struct ProtectArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// A column and its method; may be given many times.
-    #[arg(long = "column", value_name = "NAME=METHOD[:OPTIONS]", required = true)]
+    #[arg(long = "column", value_name = "NAME=METHOD[:OPTIONS]", required_unless_present = "policy")]
     pub columns: Vec<String>,
+    /// Columns, their methods and options, the key and the row binding from this file (TOML); --key and --bind-row go
+    /// before it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub policy: Option<PathBuf>,
+    /// Write nothing, and count all values that a method cannot take, by column and rule. Fails when a run would.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Rows go here that have a value in an `on-bad=reject` column which its method cannot take (CSV).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub reject_file: Option<PathBuf>,
     /// Bind values of random and deterministic columns to their rows: this column identifies a row, and stays in clear.
     #[arg(long, value_name = "COLUMN")]
     pub bind_row: Option<String>,

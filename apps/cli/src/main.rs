@@ -9,6 +9,7 @@ mod interrupt;
 mod metrics_socket;
 mod mills;
 mod output;
+mod policy;
 mod records;
 mod secret;
 
@@ -69,7 +70,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Tune(args) => commands::tune::run(&args),
         Command::Explain(args) => commands::explain::run(&args, &config()?),
         Command::Lab(command) => lab(command),
-        Command::Config => commands::config::run(&config()?),
+        Command::Value(args) => commands::value::run(&args, &config()?),
+        Command::Config { policy: Some(policy) } => commands::config::check_policy(&policy),
+        Command::Config { policy: None } => commands::config::run(&config()?),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),

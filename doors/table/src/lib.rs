@@ -55,6 +55,7 @@ mod testing;
 mod text;
 mod types;
 mod unprotect;
+mod values;
 
 pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
@@ -77,3 +78,4 @@ pub use row_id::ROW_ID_LEN_MAX;
 pub use source::{Origin, Protected};
 pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method, RowBinding};
 pub use unprotect::{restore, unprotect};
+pub use values::{ValueEncoding, Values};

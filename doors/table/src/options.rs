@@ -78,10 +78,8 @@ impl Options {
     /// # Errors
     /// In words: an unknown option, one of another method, one without its value, or one given twice.
     pub(crate) fn parse(method: &str, text: &str) -> Result<Options, String> {
-        if !METHODS.contains(&method) {
-            return Err(format!("unknown method `{method}`; there are {}", METHODS.join(", ")));
-        }
-        let mut options = BTreeMap::new();
+        check_method(method)?;
+        let mut options = Options(BTreeMap::new());
         let mut rest = if text.is_empty() { None } else { Some(text) };
         while let Some(current) = rest {
             let (option, after) = match split_once(current, ',') {
@@ -92,22 +90,41 @@ impl Options {
                 Some((name, value)) => (name, Some(value)),
                 None => (option, None),
             };
-            let definition = OPTIONS.iter().find(|definition| definition.name == name).ok_or_else(|| unknown(name))?;
-            if !definition.methods.contains(&method) {
-                return Err(format!("the method `{method}` has no option `{name}`"));
-            }
-            let value = match (value, name == AS_TEXT) {
-                (Some(value), false) => value,
-                (None, true) => "",
-                (Some(_), true) => return Err(format!("the option `{name}` has no value")),
-                (None, false) => return Err(format!("the option `{name}` needs a value: {name}=…")),
-            };
-            if options.insert(definition.name, unescape(value)?).is_some() {
-                return Err(format!("the option `{name}` is given twice"));
-            }
+            let value = value.map(unescape).transpose()?;
+            options.put(method, name, value)?;
             rest = after;
         }
-        Ok(Options(options))
+        Ok(options)
+    }
+
+    /// The options of `method`, one by one: a name, and a value unless the option has none.
+    ///
+    /// # Errors
+    /// As for [`Options::parse`].
+    pub(crate) fn of_pairs(method: &str, pairs: &[(&str, Option<String>)]) -> Result<Options, String> {
+        check_method(method)?;
+        let mut options = Options(BTreeMap::new());
+        for (name, value) in pairs {
+            options.put(method, name, value.clone())?;
+        }
+        Ok(options)
+    }
+
+    fn put(&mut self, method: &str, name: &str, value: Option<String>) -> Result<(), String> {
+        let definition = OPTIONS.iter().find(|definition| definition.name == name).ok_or_else(|| unknown(name))?;
+        if !definition.methods.contains(&method) {
+            return Err(format!("the method `{method}` has no option `{name}`"));
+        }
+        let value = match (value, name == AS_TEXT) {
+            (Some(value), false) => value,
+            (None, true) => String::new(),
+            (Some(_), true) => return Err(format!("the option `{name}` has no value")),
+            (None, false) => return Err(format!("the option `{name}` needs a value: {name}=…")),
+        };
+        match self.0.insert(definition.name, value) {
+            None => Ok(()),
+            Some(_) => Err(format!("the option `{name}` is given twice")),
+        }
     }
 
     fn value(&self, name: &str) -> Option<&str> {
@@ -213,6 +230,13 @@ impl Options {
             Ok(count) => Ok(Some(usize::from(count))),
             Err(_) => Err(format!("`{name}={text}`: a number of characters is meant")),
         }
+    }
+}
+
+fn check_method(method: &str) -> Result<(), String> {
+    match METHODS.contains(&method) {
+        true => Ok(()),
+        false => Err(format!("unknown method `{method}`; there are {}", METHODS.join(", "))),
     }
 }
 

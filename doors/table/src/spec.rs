@@ -164,6 +164,17 @@ impl ColumnSpec {
     pub fn parse(text: &str) -> Result<ColumnSpec> {
         parse_spec(text).map_err(|problem| spec_error(text, problem))
     }
+
+    /// A column with a method and its options one by one, each a name and a value, or no value for `as-text`. Nothing is
+    /// escaped here.
+    ///
+    /// # Errors
+    /// `Spec` with the rule that is broken.
+    pub fn of_options(name: &str, method: &str, options: &[(&str, Option<String>)]) -> Result<ColumnSpec> {
+        Options::of_pairs(method, options)
+            .and_then(|options| of_options(name.to_owned(), method, &options))
+            .map_err(|problem| spec_error(name, problem))
+    }
 }
 
 impl fmt::Display for ColumnSpec {
@@ -195,11 +206,14 @@ fn spec_error(text: &str, problem: String) -> TableError {
 fn parse_spec(text: &str) -> Result<ColumnSpec, String> {
     let (name, rest) = split_once(text, '=').ok_or("write NAME=METHOD, for example `email=deterministic`")?;
     let name = unescape(name)?;
+    let (method, options) = split_once(rest, ':').unwrap_or((rest, ""));
+    of_options(name, method, &Options::parse(method, options)?)
+}
+
+fn of_options(name: String, method: &str, options: &Options) -> Result<ColumnSpec, String> {
     if name.is_empty() {
         return Err("the column's name is empty".to_owned());
     }
-    let (method, options) = split_once(rest, ':').unwrap_or((rest, ""));
-    let options = Options::parse(method, options)?;
     let method = options.method(method, Origin::Request)?;
     let logical = options.logical().unwrap_or(&name).to_owned();
     if logical.is_empty() || logical.len() > LOGICAL_NAME_MAX {

@@ -1,9 +1,30 @@
 //! `ciphermill config`: which settings are in force.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::config::{Config, FILE_NAME};
 use crate::output::say;
+use crate::policy::TablePolicy;
+
+/// Checks a policy file of `protect`, and prints what it says as the arguments that say the same.
+pub(crate) fn check_policy(path: &Path) -> anyhow::Result<ExitCode> {
+    let policy = TablePolicy::read(path)?;
+    say(format!("# {}: valid", path.display()))?;
+    if let Some(key) = &policy.key {
+        say(format!("--key {key}"))?;
+    }
+    if let Some(binding) = &policy.bind_row {
+        say(format!("--bind-row {}", binding.column))?;
+        if !binding.table.is_empty() {
+            say(format!("--bind-table {}", binding.table))?;
+        }
+    }
+    for column in &policy.columns {
+        say(format!("--column {column}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Prints the settings in the form of a configuration file, each with what it means.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {

@@ -14,3 +14,4 @@ pub(crate) mod readme;
 pub(crate) mod selftest;
 pub(crate) mod top;
 pub(crate) mod tune;
+pub(crate) mod value;

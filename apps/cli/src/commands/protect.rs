@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use ciphermill::Mill;
 use ciphermill_keys::keystore::Keystore;
 use ciphermill_table::{
-    ColumnSpec, Format, InClear, ManifestKey, Origin, Position, ProtectJob, Protected, RootKey, RowBinding, Summary,
-    UnprotectJob, manifest_path,
+    BadValues, ColumnSpec, ColumnSummary, Format, InClear, ManifestKey, OnBad, Origin, Position, ProtectJob, Protected,
+    RootKey, RowBinding, Summary, UnprotectJob, manifest_path,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::args::{FormatArg, ProtectArgs, TableArgs, UnprotectArgs};
 use crate::config::Config;
 use crate::output::{self, say, short};
+use crate::policy::TablePolicy;
 use crate::{interrupt, metrics_socket, mills, secret};
 
 /// The key that is used when none is named anywhere.
@@ -24,15 +25,24 @@ pub(crate) const KEY_NAME: &str = "default";
 /// `ciphermill protect`.
 pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let mut job = ProtectJob::new(&args.input, &args.output);
+    let policy = args.policy.as_deref().map(TablePolicy::read).transpose()?;
     for column in &args.columns {
         job = job.column(ColumnSpec::parse(column)?);
     }
     job.bind_row =
         args.bind_row.as_ref().map(|column| RowBinding { column: column.clone(), table: args.bind_table.clone() });
+    let mut policy_key = None;
+    if let Some(policy) = policy {
+        job.columns.extend(policy.columns);
+        job.bind_row = job.bind_row.or(policy.bind_row);
+        policy_key = policy.key;
+    }
+    job.dry_run = args.dry_run;
+    job.reject_file.clone_from(&args.reject_file);
     job.format = args.format.map(format);
     job.delimiter = args.delimiter;
     job.force = args.common.force;
-    let name = args.key.as_deref().or(config.keystore.key.as_deref()).unwrap_or(KEY_NAME);
+    let name = key_name(args.key.as_deref().or(policy_key.as_deref()), config);
     let keystore = secret::open(&args.keystore, config)?;
     let version = args.key_version.map_or_else(|| keystore.current(name).map(|key| key.version), Ok)?;
     let mill = mills::open(args.common.engine.as_deref(), config)?;
@@ -43,7 +53,15 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     let bar = output::bar(Some(0), "rows", args.common.quiet || args.common.json).with_message("protect");
     let summary = ciphermill_table::protect(&job, &mill, &root, &|position: &Position| show(&bar, position));
     bar.finish_and_clear();
-    report("protect", &summary?, &root, &args.common)
+    let summary = summary?;
+    let would_fail = |column: &ColumnSummary| column.on_bad == OnBad::Error && !column.bad.is_empty();
+    report(if job.dry_run { "dry run" } else { "protect" }, &summary, &root, &args.common)?;
+    Ok(if summary.columns.iter().any(would_fail) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The key to use: the one that was named, else the configuration's.
+pub(crate) fn key_name<'a>(named: Option<&'a str>, config: &'a Config) -> &'a str {
+    named.or(config.keystore.key.as_deref()).unwrap_or(KEY_NAME)
 }
 
 /// `ciphermill unprotect`.
@@ -129,6 +147,7 @@ struct SummaryJson {
     key: String,
     key_version: u32,
     rows: u64,
+    rejected_rows: u64,
     values: u64,
     nulls: u64,
     processed: u64,
@@ -157,8 +176,19 @@ struct ColumnJson {
     seconds_in_mill: f64,
     values_per_s: f64,
     left_as_tokens: bool,
+    values_left_as_tokens: u64,
+    on_bad: &'static str,
+    bad: Vec<BadJson>,
     bound_to_row: Option<String>,
     in_clear: Option<InClearJson>,
+}
+
+/// Values of a column that its method could not take, for one reason.
+#[derive(Serialize)]
+struct BadJson {
+    rule: &'static str,
+    count: u64,
+    first_rows: Vec<u64>,
 }
 
 /// What `ff1` left in clear within a column's values.
@@ -193,6 +223,13 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         seconds_in_mill: column.in_mill.as_secs_f64(),
         values_per_s: column.processed as f64 / column.in_mill.as_secs_f64().max(1e-9),
         left_as_tokens: column.left_as_tokens,
+        values_left_as_tokens: column.values_left_as_tokens,
+        on_bad: column.on_bad.name(),
+        bad: column
+            .bad
+            .iter()
+            .map(|values| BadJson { rule: values.rule, count: values.count, first_rows: values.rows.clone() })
+            .collect(),
         bound_to_row: column.bound_to_row.clone(),
         in_clear: column.in_clear.as_ref().map(|in_clear| InClearJson {
             keep_first: in_clear.keep_first,
@@ -206,6 +243,7 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         key: root.name.clone(),
         key_version: root.version,
         rows: summary.rows,
+        rejected_rows: summary.rejected_rows,
         values: summary.values,
         nulls: summary.nulls,
         processed: summary.processed,
@@ -239,6 +277,12 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
     }
     say(table)?;
     for column in &summary.columns {
+        for bad in &column.bad {
+            say(format!("{}: {}", column.name, bad_values(bad, column.on_bad)))?;
+        }
+        if column.values_left_as_tokens != 0 {
+            say(format!("{}: {} values left as tokens", column.name, column.values_left_as_tokens))?;
+        }
         if let Some(row_id) = &column.bound_to_row {
             say(format!("{}: bound to the rows by `{row_id}`", column.name))?;
         }
@@ -255,6 +299,19 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
         root.name,
         root.version
     ))
+}
+
+/// Values that a method could not take, in words.
+fn bad_values(bad: &BadValues, on_bad: OnBad) -> String {
+    let rows: Vec<String> = bad.rows.iter().map(u64::to_string).collect();
+    let more = if bad.count > bad.rows.len() as u64 { " …" } else { "" };
+    let fate = match on_bad {
+        OnBad::Error => "errors",
+        OnBad::Null => "left out",
+        OnBad::Token => "tokens instead",
+        OnBad::Reject => "rejected with their rows",
+    };
+    format!("{}: {} values (rows {}{more}), {fate}", bad.rule, bad.count, rows.join(", "))
 }
 
 /// What stayed in clear within a column's values, in words.

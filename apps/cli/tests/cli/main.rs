@@ -9,6 +9,7 @@ mod tables;
 mod top;
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -86,6 +87,14 @@ impl Place {
     /// Runs a command that has to succeed, and returns what it printed.
     pub(crate) fn ok<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
         let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        ran.out
+    }
+
+    /// Runs a command that reads `input` and has to succeed, and returns what it printed.
+    pub(crate) fn ok_with<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>, input: &str) -> String {
+        let file = self.write("standard-input", input);
+        let ran = Ran::from(self.command(args).stdin(File::open(file).expect("a file")).output().expect("runs"));
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         ran.out
     }

@@ -83,6 +83,65 @@ fn values_are_bound_to_rows_on_request() {
     place.fails(2, &["--bind-row"], ["protect", "in.csv", "o.csv", "--column", "name=random", "--bind-table", "x"]);
 }
 
+const BAD: &str = "id,phone\n1,1234567\n2,n/a\n3,12\n4,7654321\n";
+
+#[test]
+fn a_dry_run_says_what_a_run_would_meet() {
+    let place = with_table();
+    place.write("bad.csv", BAD);
+    let dry = |column: &'static str| ["protect", "bad.csv", "safe.csv", "--dry-run", "--json", "--column", column];
+    let ran = place.fails(1, &[], dry("phone=ff1"));
+    let column = &json(&ran.out)["columns"][0];
+    assert_eq!((&column["on_bad"], column["bad"].as_array().map(Vec::len)), (&"error".into(), Some(2)), "{column}");
+    assert_eq!(column["bad"][1]["first_rows"], serde_json::json!([3]));
+    let summary = json(&place.ok(dry("phone=ff1:on-bad=null")));
+    assert_eq!(summary["columns"][0]["bad"][0]["count"], 1);
+    assert!(!place.has("safe.csv") && !place.has("safe.csv.ciphermill.json"));
+    let said = place.ok(["protect", "bad.csv", "safe.csv", "--column", "phone=ff1:on-bad=null"]);
+    assert!(said.contains("phone: too few characters to encrypt: 1 values (rows 3), left out"), "{said}");
+}
+
+#[test]
+fn a_policy_file_says_what_many_columns_say() {
+    let place = with_table();
+    place.write("bad.csv", BAD);
+    let policy = "key = \"other\"\n[columns.phone]\nmethod = \"ff1\"\non-bad = \"reject\"\n";
+    place.write("p.toml", policy);
+    place.ok(["keys", "generate", "other"]);
+    let said = place.ok(["config", "--policy", "p.toml"]);
+    assert!(said.contains("--key other") && said.contains("--column phone=ff1:on-bad=reject"), "{said}");
+    let args = ["protect", "bad.csv", "safe.csv", "--policy", "p.toml", "--reject-file", "rejects.csv", "--json"];
+    let summary = json(&place.ok(args));
+    assert_eq!((summary["key"].as_str(), summary["rejected_rows"].as_u64()), (Some("other"), Some(2)));
+    let rejected = std::fs::read_to_string(place.path("rejects.csv")).expect("a file");
+    assert_eq!(rejected, "id,phone\n2,n/a\n3,12\n");
+    place.ok(["unprotect", "safe.csv", "back.csv"]);
+    assert_eq!(std::fs::read_to_string(place.path("back.csv")).expect("a file"), "id,phone\n1,1234567\n4,7654321\n");
+    place.write("p.toml", policy.replace("on-bad", "on-bed"));
+    place.fails(1, &["p.toml", "line 4", "on-bed"], ["config", "--policy", "p.toml"]);
+    place.fails(1, &["p.toml", "line 4", "on-bed"], ["protect", "bad.csv", "new.csv", "--policy", "p.toml"]);
+    place.fails(2, &["--column"], ["protect", "bad.csv", "new.csv"]);
+}
+
+#[test]
+fn single_values_are_those_of_the_table() {
+    let place = with_table();
+    place.ok(protect("in.csv", "safe.csv", &["--quiet"]));
+    let safe = std::fs::read_to_string(place.path("safe.csv")).expect("a file");
+    let row: Vec<&str> = safe.lines().nth(1).expect("a row").split(',').collect();
+    for (column, place_in_row, value) in [
+        ("name=deterministic:as=customer.name", 1, "Ada"),
+        ("token=token", 4, "x"),
+        ("phone=ff1:sep=-", 2, "25-989-741-2988"),
+    ] {
+        let said = place.ok_with(["value", "--column", column], &format!("{value}\n\n{value}\r\n"));
+        assert_eq!(said, format!("{0}\n\n{0}\n", row[place_in_row]), "{column}");
+    }
+    let column = ["value", "--decrypt", "--column", "balance=random"];
+    assert_eq!(place.ok_with(column, row[3]), "711.56\n");
+    place.fails(1, &["has no option `len`"], ["value", "--column", "x=random:len=3"]);
+}
+
 #[test]
 fn old_versions_of_a_key_still_restore() {
     let place = with_table();

@@ -29,6 +29,7 @@ mod plans;
 mod rows;
 #[path = "../../src/testing.rs"]
 mod testing;
+mod values;
 
 /// A folder, a mill and a root key.
 struct Bench {
