@@ -21,6 +21,7 @@ pub const BATCH_ROWS_MAX: usize = 16_384;
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// What a table is stored as.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {

@@ -41,6 +41,7 @@ const MANIFEST_LEN_MAX: u64 = 16 << 20;
 const SIDE_FILE_LEN_MAX: u64 = 3 * MANIFEST_LEN_MAX;
 
 /// A manifest.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -85,6 +86,7 @@ pub struct Manifest {
 }
 
 /// What the hash in a manifest covers.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Covers {
@@ -102,6 +104,7 @@ impl Covers {
 }
 
 /// The root key, by name.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestKey {
@@ -114,6 +117,7 @@ pub struct ManifestKey {
 }
 
 /// A protected column.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestColumn {
@@ -159,6 +163,7 @@ pub struct ManifestColumn {
 }
 
 /// How the chunks of a Parquet column are stored.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParquetStorage {
@@ -349,6 +354,8 @@ pub(crate) fn same(left: &str, right: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::testing::{mill, root_key};
 
@@ -405,6 +412,39 @@ mod tests {
         let read = Manifest::read(&path).unwrap();
         assert_eq!(read, manifest);
         read.verify(&path, &mill, &root).unwrap();
+    }
+
+    /// The fields that a schema knows and those that it wants.
+    fn fields_of(schema: &serde_json::Value) -> (BTreeSet<String>, BTreeSet<String>) {
+        assert_eq!(schema["additionalProperties"], false);
+        let known = schema["properties"].as_object().unwrap().keys().cloned().collect();
+        let wanted = schema["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
+        (known, wanted.collect())
+    }
+
+    /// `docs/manifest.schema.json` is made of the types above: `MANIFEST_SCHEMA=update` writes it.
+    #[test]
+    fn the_published_schema_is_that_of_what_is_written() {
+        let schema = serde_json::to_value(schemars::schema_for!(Manifest)).unwrap();
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/manifest.schema.json");
+        if std::env::var_os("MANIFEST_SCHEMA").is_some_and(|wish| wish == "update") {
+            std::fs::write(path, &text).unwrap();
+        }
+        assert!(std::fs::read_to_string(path).unwrap() == text, "run this test with MANIFEST_SCHEMA=update");
+
+        let mill = mill();
+        let written = serde_json::to_value(manifest(&mill, &root_key(&mill, &[1; 32]))).unwrap();
+        let definitions = &schema["$defs"];
+        for (value, schema) in [
+            (&written, &schema),
+            (&written["root_key"], &definitions["ManifestKey"]),
+            (&written["columns"][0], &definitions["ManifestColumn"]),
+        ] {
+            let (known, wanted) = fields_of(schema);
+            let found: BTreeSet<String> = value.as_object().unwrap().keys().cloned().collect();
+            assert!(found.is_subset(&known) && wanted.is_subset(&found), "{found:?}");
+        }
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub struct Ff1Options {
 }
 
 /// What values are bound to beside their column: the row that they stand in.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowBinding {

@@ -1,6 +1,7 @@
 //! The command line as a user meets it: every command, wrong arguments, wrong keys, damaged files, Ctrl-C.
 
 mod general;
+mod inspect;
 mod keystore;
 mod lab;
 mod memory;
