@@ -8,7 +8,7 @@ use crate::policy::SuiteSet;
 use crate::table::KeyTable;
 
 /// What keys are derived with.
-const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
+pub(super) const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
 
 impl Keystore {
     /// Imports a version into a key table for deriving keys by HMAC-SHA-256 and for nothing else.

@@ -14,7 +14,7 @@ use crate::wrap::{self, WrapMethod};
 
 const DIGEST_LEN: usize = 32;
 
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     derivation: Derivation,
@@ -52,6 +52,7 @@ impl Header {
         parameters: KdfParameters,
         master: &[u8],
     ) -> Result<(Header, SecretBytes), KeystoreError> {
+        secret.check_new()?;
         let derivation = Derivation::of(secret, parameters);
         let mut salt = [0; SALT_LEN];
         getrandom::fill(&mut salt).map_err(|_| KeystoreError::Entropy)?;
@@ -115,16 +116,16 @@ mod tests {
     use super::*;
 
     fn create() -> (Header, Opened) {
-        let secret = MasterSecret::passphrase("correct horse");
+        let secret = MasterSecret::passphrase("correct horse battery");
         Header::create(&secret, KdfParameters::insecure_for_tests(), 7).unwrap()
     }
 
     #[test]
     fn the_master_key_comes_back_under_the_right_passphrase_only() {
         let (header, opened) = create();
-        let again = header.open(&MasterSecret::passphrase("correct horse")).unwrap();
+        let again = header.open(&MasterSecret::passphrase("correct horse battery")).unwrap();
         assert_eq!(again.master[..], opened.master[..]);
-        let wrong = header.open(&MasterSecret::passphrase("correct horses"));
+        let wrong = header.open(&MasterSecret::passphrase("correct horse batteries"));
         assert!(matches!(wrong.err(), Some(KeystoreError::WrongSecret)));
         let kind = header.open(&MasterSecret::Environment("ANY".to_owned()));
         assert!(matches!(kind.err(), Some(KeystoreError::WrongSecretKind { needs: "a passphrase" })));

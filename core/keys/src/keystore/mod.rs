@@ -2,42 +2,55 @@
 //!
 //! ```text
 //! passphrase ── Argon2id ─┐
-//! key file ──── HMAC ─────┼── wrapping key ── AES-KWP ── master key ── HMAC ── record key ── AES-SIV ── keys
-//! variable ──── HMAC ─────┘
+//! key file ──── HMAC ─────┼── wrapping key ── AES-KWP ── master key ── HMAC ─┬─ record key ── AES-SIV ── keys
+//! variable ──── HMAC ─────┘                                                  └─ file key ──── HMAC ───── the whole file
 //! ```
 //!
+//! - A [`Keystore`] is a snapshot of the file. Opening one needs leave to read the file and nothing else, so that any
+//!   number of processes may do so, also from a folder that cannot be written.
+//! - Each change waits for its turn ([`WaitPolicy`]), brings the snapshot up to date, and replaces the file whole: a
+//!   failure or a crash leaves the old keystore or the new one. An error says that nothing has changed, except for
+//!   [`KeystoreError::NotDurable`], which says that the change is in effect.
 //! - Changing the secret ([`Keystore::change_secret`]) wraps the master key anew and touches no record;
 //!   [`Keystore::rotate_master`] seals every record under a new one.
-//! - Each record is authenticated together with its name, version, state and policy; nothing can be changed or moved
-//!   without the master key. What a keystore cannot notice is that the whole file, or single records, were taken away
-//!   or put back to an older state: keep backups as carefully as the file.
+//! - Each record is authenticated together with its name, version, state and policy, and the file's list of records as a
+//!   whole. What a keystore cannot notice is that the whole file was put back to an older state: keep backups as
+//!   carefully as the file.
 //! - Names, policies, states, times and descriptions lie in clear.
-//! - One process has a keystore open at a time. Files are made with mode 0600, complete or not at all.
 //! - Operation budgets count from each [`Keystore::load_into`]; they are not written back.
 
+mod backup;
 mod derive;
+mod draft;
 mod error;
-mod file;
+mod format;
+mod format1;
 mod header;
 mod record;
+mod rules;
 mod secret;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ciphermill_contract::limits::KEY_LEN_MAX;
 use ciphermill_contract::{Direction, Directions, KeyForm, KeyId, KeyMaterial};
 use ciphermill_memory::SecretBytes;
 
+pub use backup::Restored;
+pub use draft::WaitPolicy;
 pub use error::KeystoreError;
-pub use file::FORMAT_VERSION;
+pub use format::{FILE_LEN_MAX, FORMAT_VERSION};
 pub use record::{KeyKind, KeyRecord, KeyState};
-pub use secret::{KdfParameters, MASTER_KEY_LEN, MasterSecret, PASSPHRASE_LEN_MAX};
+pub use rules::{ROOT_KEY_LEN, ROOT_KEY_LEN_MIN, is_encoded_key};
+pub use secret::{KdfParameters, MASTER_KEY_LEN, MasterSecret, PASSPHRASE_CHARS_MIN, PASSPHRASE_LEN_MAX};
 
 use crate::entry::KeyCheckValue;
 use crate::policy::KeyPolicy;
 use crate::table::{KeyTable, now_unix_s};
-use file::{SealedRecord, StoreFile};
+use draft::{Draft, Place, folder_of};
+use format::{Records, StoredFile, encode};
 use header::{Header, random_secret};
 use record::{OpenedRecord, Sealer};
 
@@ -48,13 +61,17 @@ pub const DESCRIPTION_LEN_MAX: usize = 4096;
 /// Versions of one key.
 pub const VERSIONS_MAX: u32 = 1 << 20;
 
-/// An open keystore. The file stays locked against other processes until it is dropped.
+const _: () = assert!(NAME_LEN_MAX <= u8::MAX as usize);
+
+/// A keystore as it was when it was opened or last changed through this value.
 pub struct Keystore {
-    file: StoreFile,
+    path: PathBuf,
+    wait: WaitPolicy,
     header: Header,
     wrapping: SecretBytes,
     master: SecretBytes,
     sealer: Sealer,
+    records: Records,
 }
 
 impl Keystore {
@@ -62,7 +79,9 @@ impl Keystore {
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::Exists`] when there is a file of that name; errors of the secret and of the file system.
+    /// [`KeystoreError::Exists`] when there is a file of that name; [`KeystoreError::BadParameter`] for a passphrase that
+    /// is too weak; [`KeystoreError::Clock`]; errors of the secret's source and of the file system. There is a keystore
+    /// after [`KeystoreError::NotDurable`], and none after any other.
     pub fn create(path: impl AsRef<Path>, secret: &MasterSecret) -> Result<Keystore, KeystoreError> {
         Keystore::create_with(path, secret, KdfParameters::default())
     }
@@ -77,36 +96,48 @@ impl Keystore {
         secret: &MasterSecret,
         parameters: KdfParameters,
     ) -> Result<Keystore, KeystoreError> {
-        let path = path.as_ref();
-        if path.symlink_metadata().is_ok() {
-            // Before the time that the passphrase takes; creating checks again.
-            return Err(KeystoreError::Exists { what: path.display().to_string() });
-        }
-        let (header, opened) = Header::create(secret, parameters, now_unix_s())?;
-        let sealer = Sealer::new(&opened.master)?;
-        let file = StoreFile::create(path, &header.to_bytes())?;
-        Ok(Keystore { file, header, wrapping: opened.wrapping, master: opened.master, sealer })
+        let path = free_path(path.as_ref())?;
+        let (header, opened) = Header::create(secret, parameters, present_second()?)?;
+        let store = Keystore {
+            sealer: Sealer::new(&opened.master)?,
+            path,
+            wait: WaitPolicy::default(),
+            header,
+            wrapping: opened.wrapping,
+            master: opened.master,
+            records: Records::new(),
+        };
+        store.place_new()?;
+        Ok(store)
     }
 
-    /// Opens a keystore.
+    /// Opens a keystore. Nothing is written, and no lock is taken.
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::Locked`], [`KeystoreError::UnsupportedVersion`], [`KeystoreError::Damaged`],
-    /// [`KeystoreError::WrongSecret`], [`KeystoreError::WrongSecretKind`]; errors of the secret's source and of the file
-    /// system.
+    /// [`KeystoreError::UnsupportedVersion`], [`KeystoreError::Damaged`], [`KeystoreError::WrongSecret`],
+    /// [`KeystoreError::WrongSecretKind`]; errors of the secret's source and of the file system.
     pub fn open(path: impl AsRef<Path>, secret: &MasterSecret) -> Result<Keystore, KeystoreError> {
-        let file = StoreFile::open(path.as_ref())?;
-        let header = Header::from_bytes(&file.header()?)
-            .ok_or_else(|| KeystoreError::damaged(file.path(), "the header does not match its digest"))?;
-        let opened = header.open(secret)?;
+        // The file itself, so that a change replaces it and not a link to it.
+        let path = path.as_ref();
+        let path = std::fs::canonicalize(path).map_err(|error| KeystoreError::io(path, error))?;
+        let stored = StoredFile::read(&path)?;
+        let opened = stored.header.open(secret)?;
         let sealer = Sealer::new(&opened.master)?;
-        Ok(Keystore { file, header, wrapping: opened.wrapping, master: opened.master, sealer })
+        let header = stored.header.clone();
+        let (records, _) = stored.authenticate(&path, &sealer)?;
+        let (wrapping, master) = (opened.wrapping, opened.master);
+        Ok(Keystore { path, wait: WaitPolicy::default(), header, wrapping, master, sealer, records })
+    }
+
+    /// Says how changes wait for other processes.
+    pub fn set_wait(&mut self, wait: WaitPolicy) {
+        self.wait = wait;
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.path
     }
 
     /// When the keystore was made (Unix time).
@@ -118,21 +149,54 @@ impl Keystore {
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::Exists`]; [`KeystoreError::BadParameter`] for a name or length that is not allowed.
+    /// [`KeystoreError::Exists`]; [`KeystoreError::BadParameter`] for a name or length that is not allowed; errors of
+    /// every change: [`KeystoreError::Locked`], [`KeystoreError::Changed`], [`KeystoreError::Clock`],
+    /// [`KeystoreError::NotChanged`], [`KeystoreError::NotDurable`].
     pub fn generate(&mut self, name: &str, kind: KeyKind, policy: KeyPolicy) -> Result<KeyRecord, KeystoreError> {
-        check_len(kind.len())?;
+        self.generate_described(name, kind, policy, "")
+    }
+
+    /// As [`Keystore::generate`], with a description.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keystore::generate`]; [`KeystoreError::BadParameter`] for more than [`DESCRIPTION_LEN_MAX`] bytes.
+    pub fn generate_described(
+        &mut self,
+        name: &str,
+        kind: KeyKind,
+        policy: KeyPolicy,
+        description: &str,
+    ) -> Result<KeyRecord, KeystoreError> {
+        rules::check_len(kind.len())?;
         let key = random_secret(kind.len())?;
-        self.add_first(name, KeyMaterial { form: kind.form(), bytes: &key }, policy, Some(kind))
+        self.add_first(name, KeyMaterial { form: kind.form(), bytes: &key }, policy, Some(kind), description)
     }
 
     /// Takes a key in: version 1 of a new name. The caller wipes the original.
     ///
     /// # Errors
     ///
-    /// As [`Keystore::generate`].
+    /// As [`Keystore::generate`]; [`KeystoreError::BadParameter`] also for a secret key that is an encoded key pair or
+    /// certificate ([`is_encoded_key`]), or shorter than [`ROOT_KEY_LEN_MIN`] where HMAC-SHA-256 is allowed.
     pub fn import(&mut self, name: &str, key: KeyMaterial<'_>, policy: KeyPolicy) -> Result<KeyRecord, KeystoreError> {
+        self.import_described(name, key, policy, "")
+    }
+
+    /// As [`Keystore::import`], with a description.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keystore::import`]; [`KeystoreError::BadParameter`] for more than [`DESCRIPTION_LEN_MAX`] bytes.
+    pub fn import_described(
+        &mut self,
+        name: &str,
+        key: KeyMaterial<'_>,
+        policy: KeyPolicy,
+        description: &str,
+    ) -> Result<KeyRecord, KeystoreError> {
         let kind = (key.form == KeyForm::Secret).then_some(KeyKind::Secret { len: key.bytes.len() });
-        self.add_first(name, key, policy, kind)
+        self.add_first(name, key, policy, kind, description)
     }
 
     /// Every version of every key, by name and version. All records are authenticated on the way.
@@ -141,7 +205,10 @@ impl Keystore {
     ///
     /// [`KeystoreError::Damaged`] for a record that is not authentic.
     pub fn list(&self) -> Result<Vec<KeyRecord>, KeystoreError> {
-        self.file.records(None)?.iter().map(|sealed| Ok(self.open_record(sealed)?.record)).collect()
+        self.records
+            .iter()
+            .map(|((name, version), sealed)| Ok(self.open_record(name, *version, sealed)?.record))
+            .collect()
     }
 
     /// Every version of one key.
@@ -150,8 +217,10 @@ impl Keystore {
     ///
     /// [`KeystoreError::NotFound`], [`KeystoreError::Damaged`].
     pub fn versions(&self, name: &str) -> Result<Vec<KeyRecord>, KeystoreError> {
-        let records: Result<Vec<KeyRecord>, KeystoreError> =
-            self.file.records(Some(name))?.iter().map(|sealed| Ok(self.open_record(sealed)?.record)).collect();
+        let records: Result<Vec<KeyRecord>, KeystoreError> = self
+            .versions_of(name)
+            .map(|(version, sealed)| Ok(self.open_record(name, version, sealed)?.record))
+            .collect();
         records.and_then(|list| if list.is_empty() { Err(KeystoreError::not_found(name, None)) } else { Ok(list) })
     }
 
@@ -174,36 +243,43 @@ impl Keystore {
     }
 
     /// Makes a new random version the current one. The old one stays for decryption. The new version has the old one's
-    /// policy; one that expires lives as long from now as the old one did from its making.
+    /// policy and length, but [`ROOT_KEY_LEN`] where the old one was shorter than [`ROOT_KEY_LEN_MIN`] demands today; one
+    /// that expires lives as long from now as the old one did from its making.
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::NotFound`]; [`KeystoreError::CannotGenerate`] for imported key pairs.
+    /// [`KeystoreError::NotFound`]; [`KeystoreError::CannotGenerate`] for keys that are not made of random bytes alone:
+    /// key pairs that were imported; errors of every change, see [`Keystore::generate`].
     pub fn rotate(&mut self, name: &str) -> Result<KeyRecord, KeystoreError> {
-        let old = self.current(name)?;
-        let kind = old.kind.ok_or_else(|| KeystoreError::CannotGenerate { name: name.to_owned() })?;
+        let draft = self.begin()?;
+        let old = self.find(name, None)?;
+        let kind = rules::kind_of_successor(&old.record)
+            .ok_or_else(|| KeystoreError::CannotGenerate { name: name.to_owned() })?;
         let key = random_secret(kind.len())?;
-        self.follow(old, KeyMaterial { form: kind.form(), bytes: &key })
+        self.follow(draft, old, KeyMaterial { form: kind.form(), bytes: &key })
     }
 
     /// As [`Keystore::rotate`], with a key that comes from elsewhere.
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::NotFound`]; [`KeystoreError::BadParameter`] for a key of another form than the old one.
+    /// As [`Keystore::import`]; [`KeystoreError::NotFound`]; [`KeystoreError::BadParameter`] for a key of another form
+    /// than the old one.
     pub fn rotate_to(&mut self, name: &str, key: KeyMaterial<'_>) -> Result<KeyRecord, KeystoreError> {
-        let old = self.current(name)?;
-        if key.form != old.form {
+        let draft = self.begin()?;
+        let old = self.find(name, None)?;
+        if key.form != old.record.form {
             return Err(KeystoreError::BadParameter { what: "key", rule: "a new version has the form of the old one" });
         }
-        self.follow(old, key)
+        self.follow(draft, old, key)
     }
 
     /// Keeps an active version for decryption only.
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::NotFound`], [`KeystoreError::Destroyed`]. Nothing happens to a version that is retired already.
+    /// [`KeystoreError::NotFound`], [`KeystoreError::Destroyed`]; errors of every change, see [`Keystore::generate`].
+    /// Nothing happens to a version that is retired already.
     pub fn retire(&mut self, name: &str, version: u32) -> Result<(), KeystoreError> {
         self.rewrite(name, version, |record| record.state = KeyState::Retired)
     }
@@ -213,34 +289,31 @@ impl Keystore {
     /// # Errors
     ///
     /// [`KeystoreError::NotFound`], [`KeystoreError::Destroyed`]; [`KeystoreError::BadParameter`] for more than
-    /// [`DESCRIPTION_LEN_MAX`] bytes.
+    /// [`DESCRIPTION_LEN_MAX`] bytes; errors of every change, see [`Keystore::generate`].
     pub fn describe(&mut self, name: &str, version: u32, description: &str) -> Result<(), KeystoreError> {
-        if description.len() > DESCRIPTION_LEN_MAX {
-            return Err(KeystoreError::BadParameter { what: "description", rule: "at most 4096 bytes" });
-        }
+        check_description(description)?;
         self.rewrite(name, version, |record| record.description = description.to_owned())
     }
 
-    /// Destroys a version: its wrapped bytes are gone from the file, which is written anew for that; the record stays and
-    /// says so. Copies of the file, and blocks that the file system has not used again, still hold the wrapped bytes:
-    /// where that matters, follow with [`Keystore::rotate_master`] and [`Keystore::change_secret`].
+    /// Destroys a version: its wrapped bytes are gone from the file; the record stays and says so. Copies of the file,
+    /// and blocks that the file system has not used again, still hold the wrapped bytes: where that matters, follow with
+    /// [`Keystore::rotate_master`] and [`Keystore::change_secret`].
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::NotFound`]. Nothing happens to a version that is destroyed already.
+    /// [`KeystoreError::NotFound`]; errors of every change, see [`Keystore::generate`]. Nothing happens to a version that
+    /// is destroyed already.
     pub fn destroy(&mut self, name: &str, version: u32) -> Result<(), KeystoreError> {
+        let draft = self.begin()?;
         let opened = self.find(name, Some(version))?;
         if opened.record.state == KeyState::Destroyed {
             return Ok(());
         }
         let mut tombstone = opened.record;
         tombstone.state = KeyState::Destroyed;
-        let sealed = self.sealer.seal(&tombstone, &[])?;
-        let mut records = self.file.records(None)?;
-        for record in records.iter_mut().filter(|record| record.name == name && record.version == version) {
-            record.sealed.clone_from(&sealed);
-        }
-        self.file.replace(&self.header.to_bytes(), &records)
+        let mut records = self.records.clone();
+        seal_into(&mut records, &self.sealer, &tombstone, &[])?;
+        self.commit(draft, records)
     }
 
     /// Imports a version, or the current one, into a key table under its policy. A retired version may decrypt only.
@@ -265,39 +338,63 @@ impl Keystore {
         Ok(table.import(KeyMaterial { form: opened.record.form, bytes: opened.key() }, policy)?)
     }
 
-    /// Closes the keystore under another secret. The file is written anew, so that the old secret opens nothing of it.
+    /// Closes the keystore under another secret; the old one opens nothing of the new file.
     ///
     /// Whoever has both an old copy of the file and the old secret still knows the master key; follow with
     /// [`Keystore::rotate_master`] when that is to be feared.
     ///
     /// # Errors
     ///
-    /// Errors of the new secret and of the file system; the old secret stays valid then.
+    /// [`KeystoreError::BadParameter`] for a passphrase that is too weak; errors of the new secret's source; errors of
+    /// every change, see [`Keystore::generate`]. The old secret stays valid then, except after
+    /// [`KeystoreError::NotDurable`], which says that the new one is in force.
     pub fn change_secret(&mut self, secret: &MasterSecret, parameters: KdfParameters) -> Result<(), KeystoreError> {
         let (header, wrapping) = self.header.with_secret(secret, parameters, &self.master)?;
-        self.file.replace(&header.to_bytes(), &self.file.records(None)?)?;
+        let draft = self.begin()?;
+        let published = draft.publish(&encode(&header, &self.records, &self.sealer)?, Place::Successor)?;
         (self.header, self.wrapping) = (header, wrapping);
-        Ok(())
+        published.durable()
     }
 
-    /// Seals every record under a new master key, which the present secret opens. The file is written anew.
+    /// Seals every record under a new master key, which the present secret opens.
     ///
     /// # Errors
     ///
-    /// [`KeystoreError::Damaged`] for a record that is not authentic; errors of the file system. The old master key stays
-    /// valid then.
+    /// [`KeystoreError::Damaged`] for a record that is not authentic; errors of every change, see [`Keystore::generate`].
     pub fn rotate_master(&mut self) -> Result<(), KeystoreError> {
+        let draft = self.begin()?;
         let master = random_secret(MASTER_KEY_LEN)?;
         let header = self.header.with_master(&self.wrapping, &master)?;
         let sealer = Sealer::new(&master)?;
-        let mut records = self.file.records(None)?;
-        for sealed in &mut records {
-            let opened = self.open_record(sealed)?;
-            sealed.sealed = sealer.seal(&opened.record, opened.key())?;
+        let records = self.resealed(&sealer)?;
+        let published = draft.publish(&encode(&header, &records, &sealer)?, Place::Successor)?;
+        (self.header, self.master, self.sealer, self.records) = (header, master, sealer, records);
+        published.durable()
+    }
+
+    /// Takes the right to change the file, and brings this snapshot up to date with it.
+    fn begin(&mut self) -> Result<Draft, KeystoreError> {
+        let mut draft = Draft::begin(&self.path, self.wait)?;
+        let stored = StoredFile::read(&self.path)?;
+        if stored.header != self.header {
+            return Err(KeystoreError::Changed { path: self.path.clone() });
         }
-        self.file.replace(&header.to_bytes(), &records)?;
-        (self.header, self.master, self.sealer) = (header, master, sealer);
-        Ok(())
+        (self.records, draft.locked) = stored.authenticate(&self.path, &self.sealer)?;
+        Ok(draft)
+    }
+
+    /// Replaces the file by one with these records. They are this keystore's from the moment at which they are the
+    /// file's.
+    fn commit(&mut self, draft: Draft, records: Records) -> Result<(), KeystoreError> {
+        let published = draft.publish(&encode(&self.header, &records, &self.sealer)?, Place::Successor)?;
+        self.records = records;
+        published.durable()
+    }
+
+    /// Writes a keystore that is not there yet.
+    fn place_new(&self) -> Result<(), KeystoreError> {
+        let draft = Draft::begin(&self.path, self.wait)?;
+        draft.publish(&encode(&self.header, &self.records, &self.sealer)?, Place::New)?.durable()
     }
 
     fn add_first(
@@ -306,10 +403,13 @@ impl Keystore {
         key: KeyMaterial<'_>,
         policy: KeyPolicy,
         kind: Option<KeyKind>,
+        description: &str,
     ) -> Result<KeyRecord, KeystoreError> {
         check_name(name)?;
-        check_len(key.bytes.len())?;
-        if !self.file.records(Some(name))?.is_empty() {
+        check_description(description)?;
+        rules::check_key(key, &policy)?;
+        let draft = self.begin()?;
+        if self.versions_of(name).next().is_some() {
             return Err(KeystoreError::Exists { what: format!("key `{name}`") });
         }
         let record = KeyRecord {
@@ -318,27 +418,35 @@ impl Keystore {
             form: key.form,
             key_len: key.bytes.len(),
             policy,
-            created_unix_s: now_unix_s(),
+            created_unix_s: present_second()?,
             state: KeyState::Active,
-            description: String::new(),
+            description: description.to_owned(),
             key_check_value: KeyCheckValue::of(key.bytes),
             kind,
         };
-        self.file.put(&[self.seal(&record, key.bytes)?])?;
+        let mut records = self.records.clone();
+        seal_into(&mut records, &self.sealer, &record, key.bytes)?;
+        self.commit(draft, records)?;
         Ok(record)
     }
 
     /// Puts a new version after `old`, which is retired in the same stroke.
-    fn follow(&mut self, old: KeyRecord, key: KeyMaterial<'_>) -> Result<KeyRecord, KeystoreError> {
-        check_len(key.bytes.len())?;
-        let newest = self.file.records(Some(&old.name))?.last().map_or(old.version, |record| record.version);
+    fn follow(
+        &mut self,
+        draft: Draft,
+        mut old: OpenedRecord,
+        key: KeyMaterial<'_>,
+    ) -> Result<KeyRecord, KeystoreError> {
+        let before = old.record.clone();
+        rules::check_key(key, &before.policy)?;
+        let newest = self.versions_of(&before.name).last().map_or(before.version, |(version, _)| version);
         if newest >= VERSIONS_MAX {
             return Err(KeystoreError::BadParameter { what: "key", rule: "at most 1048576 versions" });
         }
-        let now = now_unix_s();
-        let mut policy = old.policy.clone();
+        let now = present_second()?;
+        let mut policy = before.policy.clone();
         if let Some(end) = policy.expires_unix_s {
-            policy.expires_unix_s = Some(now.saturating_add(end.saturating_sub(old.created_unix_s)));
+            policy.expires_unix_s = Some(now.saturating_add(end.saturating_sub(before.created_unix_s)));
         }
         let record = KeyRecord {
             version: newest + 1,
@@ -346,65 +454,100 @@ impl Keystore {
             policy,
             created_unix_s: now,
             key_check_value: KeyCheckValue::of(key.bytes),
-            kind: old.kind.map(|kind| match kind {
+            kind: before.kind.map(|kind| match kind {
                 KeyKind::Secret { .. } => KeyKind::Secret { len: key.bytes.len() },
                 KeyKind::Seed { .. } => KeyKind::Seed { len: key.bytes.len() },
             }),
-            ..old.clone()
+            ..before
         };
-        let mut retired = self.find(&old.name, Some(old.version))?;
-        retired.record.state = KeyState::Retired;
-        let both = [self.seal(&retired.record, retired.key())?, self.seal(&record, key.bytes)?];
-        self.file.put(&both)?;
+        old.record.state = KeyState::Retired;
+        let mut records = self.records.clone();
+        seal_into(&mut records, &self.sealer, &old.record, old.key())?;
+        seal_into(&mut records, &self.sealer, &record, key.bytes)?;
+        self.commit(draft, records)?;
         Ok(record)
     }
 
     /// Seals a record again after a change to its metadata.
     fn rewrite(&mut self, name: &str, version: u32, change: impl FnOnce(&mut KeyRecord)) -> Result<(), KeystoreError> {
+        let draft = self.begin()?;
         let mut opened = self.find(name, Some(version))?;
         if opened.record.state == KeyState::Destroyed {
             return Err(destroyed(&opened.record));
         }
         change(&mut opened.record);
-        self.file.put(&[self.seal(&opened.record, opened.key())?])
+        let mut records = self.records.clone();
+        seal_into(&mut records, &self.sealer, &opened.record, opened.key())?;
+        self.commit(draft, records)
     }
 
-    fn seal(&self, record: &KeyRecord, key: &[u8]) -> Result<SealedRecord, KeystoreError> {
-        let sealed = self.sealer.seal(record, key)?;
-        Ok(SealedRecord { name: record.name.clone(), version: record.version, sealed })
+    /// Every record, sealed under another master key.
+    fn resealed(&self, sealer: &Sealer) -> Result<Records, KeystoreError> {
+        let mut records = Records::new();
+        for ((name, version), sealed) in &self.records {
+            let opened = self.open_record(name, *version, sealed)?;
+            seal_into(&mut records, sealer, &opened.record, opened.key())?;
+        }
+        Ok(records)
     }
 
-    fn open_record(&self, sealed: &SealedRecord) -> Result<OpenedRecord, KeystoreError> {
-        let SealedRecord { name, version, sealed } = sealed;
-        self.sealer.open(name, *version, sealed)?.ok_or_else(|| {
-            KeystoreError::damaged(self.file.path(), format!("version {version} of key `{name}` is not authentic"))
+    fn open_record(&self, name: &str, version: u32, sealed: &[u8]) -> Result<OpenedRecord, KeystoreError> {
+        self.sealer.open(name, version, sealed)?.ok_or_else(|| {
+            KeystoreError::damaged(&self.path, format!("version {version} of key `{name}` is not authentic"))
         })
+    }
+
+    /// The sealed versions of a key, oldest first.
+    fn versions_of(&self, name: &str) -> impl DoubleEndedIterator<Item = (u32, &[u8])> {
+        let range = (name.to_owned(), 0)..=(name.to_owned(), u32::MAX);
+        self.records.range(range).map(|((_, version), sealed)| (*version, sealed.as_slice()))
     }
 
     /// A version, or the current one.
     fn find(&self, name: &str, version: Option<u32>) -> Result<OpenedRecord, KeystoreError> {
-        let not_found = || KeystoreError::not_found(name, version);
-        match version {
-            Some(version) => {
-                let sealed = self.file.record(name, version)?.ok_or_else(not_found)?;
-                self.open_record(&SealedRecord { name: name.to_owned(), version, sealed })
+        for (found, sealed) in self.versions_of(name).rev() {
+            if version.is_some_and(|version| version != found) {
+                continue;
             }
-            None => {
-                for sealed in self.file.records(Some(name))?.iter().rev() {
-                    let opened = self.open_record(sealed)?;
-                    if opened.record.state == KeyState::Active {
-                        return Ok(opened);
-                    }
-                }
-                Err(not_found())
+            let opened = self.open_record(name, found, sealed)?;
+            if version.is_some() || opened.record.state == KeyState::Active {
+                return Ok(opened);
             }
         }
+        Err(KeystoreError::not_found(name, version))
     }
 }
 
 impl fmt::Debug for Keystore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keystore").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+fn seal_into(records: &mut Records, sealer: &Sealer, record: &KeyRecord, key: &[u8]) -> Result<(), KeystoreError> {
+    let sealed = sealer.seal(record, key)?;
+    records.insert((record.name.clone(), record.version), sealed);
+    Ok(())
+}
+
+/// The whole path of a file that is not there yet.
+fn free_path(path: &Path) -> Result<PathBuf, KeystoreError> {
+    // Before the time that a passphrase takes; placing the file checks again.
+    if path.symlink_metadata().is_ok() {
+        return Err(KeystoreError::Exists { what: path.display().to_string() });
+    }
+    let Some(name) = path.file_name() else {
+        return Err(KeystoreError::BadParameter { what: "keystore path", rule: "it ends in a file name" });
+    };
+    let folder = std::fs::canonicalize(folder_of(path)).map_err(|error| KeystoreError::io(path, error))?;
+    Ok(folder.join(name))
+}
+
+/// The present second for what is written down. A clock before 1970 has none: it would make lifetimes wrong for good.
+fn present_second() -> Result<u64, KeystoreError> {
+    match now_unix_s() {
+        u64::MAX => Err(KeystoreError::Clock),
+        second => Ok(second),
     }
 }
 
@@ -420,9 +563,9 @@ fn check_name(name: &str) -> Result<(), KeystoreError> {
     Ok(())
 }
 
-fn check_len(len: usize) -> Result<(), KeystoreError> {
-    if len == 0 || len > KEY_LEN_MAX {
-        return Err(KeystoreError::BadParameter { what: "key", rule: "1 to 16384 bytes" });
+fn check_description(description: &str) -> Result<(), KeystoreError> {
+    if description.len() > DESCRIPTION_LEN_MAX {
+        return Err(KeystoreError::BadParameter { what: "description", rule: "at most 4096 bytes" });
     }
     Ok(())
 }

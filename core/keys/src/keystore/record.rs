@@ -16,7 +16,7 @@ use ciphermill_contract::{KeyForm, Suite};
 use ciphermill_memory::SecretBytes;
 use hmac::{Hmac, Mac as _};
 use serde::{Deserialize, Serialize};
-use sha2::Sha512;
+use sha2::{Sha256, Sha512};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
@@ -29,6 +29,11 @@ use crate::policy::KeyPolicy;
 const RECORD_LABEL: &[u8] = b"ciphermill keystore record v1";
 /// What the record key is derived over.
 const RECORD_KEY_LABEL: &[u8] = b"ciphermill keystore record key v1";
+/// What the file key is derived over.
+const FILE_KEY_LABEL: &[u8] = b"ciphermill keystore file key v2";
+
+/// Bytes of the MAC over a whole file.
+pub(super) const FILE_TAG_LEN: usize = 32;
 
 const LENGTH_LEN: usize = 4;
 const IV_LEN: usize = 16;
@@ -138,8 +143,11 @@ struct Metadata {
     kind: Option<KeyKind>,
 }
 
-/// The key that seals records; derived from the master key.
-pub(super) struct Sealer(SecretBytes);
+/// The keys that seal records and the file; derived from the master key.
+pub(super) struct Sealer {
+    record: SecretBytes,
+    file: SecretBytes,
+}
 
 /// A record that was read and found authentic.
 pub(super) struct OpenedRecord {
@@ -156,18 +164,26 @@ impl OpenedRecord {
 }
 
 impl Sealer {
-    /// Derives the sealing key: HMAC-SHA-512 under the master key.
+    /// Derives the keys: HMAC-SHA-512 under the master key.
     pub(super) fn new(master: &[u8]) -> Result<Sealer, KeystoreError> {
-        let mut mac = match Hmac::<Sha512>::new_from_slice(master) {
-            Ok(mac) => mac,
+        Ok(Sealer { record: derive(master, RECORD_KEY_LABEL)?, file: derive(master, FILE_KEY_LABEL)? })
+    }
+
+    /// The MAC over a file's bytes.
+    pub(super) fn file_tag(&self, body: &[u8]) -> [u8; FILE_TAG_LEN] {
+        self.file_mac(body).finalize().into_bytes().into()
+    }
+
+    /// Whether this is the MAC over these bytes; in constant time.
+    pub(super) fn is_file_tag(&self, body: &[u8], tag: &[u8; FILE_TAG_LEN]) -> bool {
+        self.file_mac(body).verify(tag.into()).is_ok()
+    }
+
+    fn file_mac(&self, body: &[u8]) -> Hmac<Sha256> {
+        match Hmac::<Sha256>::new_from_slice(&self.file) {
+            Ok(mac) => mac.chain_update(body),
             Err(_) => unreachable!("HMAC takes keys of every length (RFC 2104, section 2)"),
-        };
-        mac.update(RECORD_KEY_LABEL);
-        let mut digest = mac.finalize().into_bytes();
-        let mut key = secret_room(digest.len())?;
-        key.copy_from_slice(&digest);
-        digest.as_mut_slice().zeroize();
-        Ok(Sealer(key))
+        }
     }
 
     /// Seals a record and its key; the check value is taken from the record.
@@ -246,11 +262,25 @@ impl Sealer {
     }
 
     fn siv(&self) -> Aes256Siv {
-        match Aes256Siv::new_from_slice(&self.0) {
+        match Aes256Siv::new_from_slice(&self.record) {
             Ok(siv) => siv,
             Err(_) => unreachable!("HMAC-SHA-512 gives the 64 bytes that AES-256-SIV takes"),
         }
     }
+}
+
+/// A key of 64 bytes for one purpose.
+fn derive(master: &[u8], label: &[u8]) -> Result<SecretBytes, KeystoreError> {
+    let mut mac = match Hmac::<Sha512>::new_from_slice(master) {
+        Ok(mac) => mac,
+        Err(_) => unreachable!("HMAC takes keys of every length (RFC 2104, section 2)"),
+    };
+    mac.update(label);
+    let mut digest = mac.finalize().into_bytes();
+    let mut key = secret_room(digest.len())?;
+    key.copy_from_slice(&digest);
+    digest.as_mut_slice().zeroize();
+    Ok(key)
 }
 
 /// Metadata, synthetic IV and body, if the lengths are possible.

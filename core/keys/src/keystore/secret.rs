@@ -1,7 +1,7 @@
 //! What opens a keystore: passphrases, key files, environment variables.
 
 use core::fmt;
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::error::KeystoreError;
+use super::format::open_regular;
 use crate::table::memory_error;
 
 /// Bytes of a master key, a key file and a wrapping key.
@@ -23,11 +24,18 @@ pub const MASTER_KEY_LEN: usize = 32;
 /// The longest passphrase in bytes.
 pub const PASSPHRASE_LEN_MAX: usize = 64 * 1024;
 
+/// The fewest characters of a new passphrase: NIST SP 800-63B-4, section 3.1.1.2, for a secret that is the only one
+/// asked for. Older keystores open under shorter ones.
+pub const PASSPHRASE_CHARS_MIN: usize = 15;
+
+/// The fewest different characters of a new passphrase.
+const PASSPHRASE_DIFFERENT_MIN: usize = 5;
+
 /// Bytes of a salt.
 pub(super) const SALT_LEN: usize = 16;
 
 /// The longest key file that is looked at: the longest text form and a line end.
-const KEY_FILE_LEN_MAX: u64 = 2 * MASTER_KEY_LEN as u64 + 2;
+const KEY_FILE_LEN_MAX: usize = 2 * MASTER_KEY_LEN + 2;
 
 /// What a raw key is stretched over, together with the salt.
 const RAW_LABEL: &[u8] = b"ciphermill keystore wrapping key v1";
@@ -36,7 +44,8 @@ const RAW_LABEL: &[u8] = b"ciphermill keystore wrapping key v1";
 pub enum MasterSecret {
     /// A passphrase, stretched by Argon2id.
     Passphrase(Zeroizing<String>),
-    /// A file of 32 bytes, or of 64 hexadecimal digits, that nobody but its owner may read or write.
+    /// A file of 32 bytes, or of 64 hexadecimal digits, that nobody but its owner may read or write; a group may read it
+    /// when root owns it, as with secrets that a service is given.
     KeyFile(PathBuf),
     /// A variable with 32 bytes in hexadecimal or base64.
     Environment(String),
@@ -46,6 +55,43 @@ impl MasterSecret {
     /// A passphrase.
     pub fn passphrase(passphrase: impl Into<String>) -> MasterSecret {
         MasterSecret::Passphrase(Zeroizing::new(passphrase.into()))
+    }
+
+    /// The passphrase in a file, which others than its owner must not be able to read, as with
+    /// [`MasterSecret::KeyFile`]. A line end behind it does not belong to it.
+    ///
+    /// # Errors
+    ///
+    /// [`KeystoreError::InsecureKeyFile`]; [`KeystoreError::BadSecret`] for what is not a regular file, or not text of at
+    /// most [`PASSPHRASE_LEN_MAX`] bytes; [`KeystoreError::Io`].
+    pub fn passphrase_file(path: impl AsRef<Path>) -> Result<MasterSecret, KeystoreError> {
+        let path = path.as_ref();
+        let bad = |rule| KeystoreError::BadSecret { source: path.display().to_string(), rule };
+        let content = read_secret_file(path, PASSPHRASE_LEN_MAX + 2)?;
+        let Ok(text) = core::str::from_utf8(&content) else { return Err(bad("a passphrase is text in UTF-8")) };
+        let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
+        match text.len() {
+            0 => Err(bad("it is empty")),
+            1..=PASSPHRASE_LEN_MAX => Ok(MasterSecret::passphrase(text)),
+            _ => Err(bad("a passphrase has at most 65536 bytes")),
+        }
+    }
+
+    /// Whether the secret may protect something new.
+    ///
+    /// # Errors
+    ///
+    /// [`KeystoreError::BadParameter`] for a passphrase of fewer than [`PASSPHRASE_CHARS_MIN`] characters, or of fewer
+    /// than five different ones.
+    pub fn check_new(&self) -> Result<(), KeystoreError> {
+        let MasterSecret::Passphrase(passphrase) = self else { return Ok(()) };
+        let different = passphrase.chars().collect::<BTreeSet<char>>().len();
+        if passphrase.chars().count() < PASSPHRASE_CHARS_MIN || different < PASSPHRASE_DIFFERENT_MIN {
+            let rule =
+                "a new one has at least 15 characters, five of them different; four random words make a good one";
+            return Err(KeystoreError::BadParameter { what: "passphrase", rule });
+        }
+        Ok(())
     }
 }
 
@@ -204,21 +250,27 @@ fn stretch_raw(raw: &[u8; MASTER_KEY_LEN], salt: &[u8]) -> Result<SecretBytes, K
     Ok(key)
 }
 
-fn read_key_file(path: &Path) -> Result<Zeroizing<[u8; MASTER_KEY_LEN]>, KeystoreError> {
+/// A file's content, or its first `len_max + 1` bytes, if nobody but its owner may read it, or root owns it and its group
+/// may read it (the rule of PostgreSQL's key files).
+fn read_secret_file(path: &Path, len_max: usize) -> Result<Zeroizing<Vec<u8>>, KeystoreError> {
     let io_error = |source| KeystoreError::io(path, source);
-    let file = File::open(path).map_err(io_error)?;
-    // Of the open file, so that it is the same that is read.
-    let metadata = file.metadata().map_err(io_error)?;
+    let Some((file, metadata)) = open_regular(path).map_err(io_error)? else {
+        return Err(KeystoreError::BadSecret { source: path.display().to_string(), rule: "it is not a regular file" });
+    };
     let mode = metadata.mode() & 0o7777;
-    let bad = |rule| KeystoreError::BadSecret { source: path.display().to_string(), rule };
-    if !metadata.is_file() {
-        return Err(bad("a key file is a regular file"));
-    }
-    if mode & 0o077 != 0 {
+    let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    if mode & forbidden != 0 {
         return Err(KeystoreError::InsecureKeyFile { path: path.to_owned(), mode });
     }
-    let mut content = Zeroizing::new(Vec::with_capacity(KEY_FILE_LEN_MAX as usize + 1));
-    file.take(KEY_FILE_LEN_MAX + 1).read_to_end(&mut content).map_err(io_error)?;
+    // Room for everything at once, so that no copy is left behind by growing.
+    let mut content = Zeroizing::new(Vec::with_capacity(len_max + 1));
+    file.take(len_max as u64 + 1).read_to_end(&mut content).map_err(io_error)?;
+    Ok(content)
+}
+
+fn read_key_file(path: &Path) -> Result<Zeroizing<[u8; MASTER_KEY_LEN]>, KeystoreError> {
+    let bad = |rule| KeystoreError::BadSecret { source: path.display().to_string(), rule };
+    let content = read_secret_file(path, KEY_FILE_LEN_MAX)?;
     let mut key = Zeroizing::new([0; MASTER_KEY_LEN]);
     if content.len() == MASTER_KEY_LEN {
         key.copy_from_slice(&content);
