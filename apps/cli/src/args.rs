@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use inspect::InspectArgs;
-pub(crate) use keys::{KeysCommand, KeystoreArgs};
+pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs};
 pub(crate) use lab::{
     AllArgs, CasesArgs, CompareArgs, LabCommand, MethodCommand, OutputArgs, PrinciplesArgs, ReadmeArgs, RouterArgs,
     ShortArgs, ShowArgs,
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Value(ValueArgs),
     /// Show the engines found on this machine, their kernels and suites.
     Engines(EnginesArgs),
-    /// Keep keys: make, list, rotate and destroy them.
+    /// Keep keys: make, import, list, rotate, back up and destroy them.
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Run the known-answer test of every suite on every engine.

@@ -96,7 +96,11 @@ impl Config {
             return Ok(base.join(path));
         }
         match user_folder("XDG_DATA_HOME", ".local/share") {
-            Some(folder) => Ok(folder.join("keystore.redb")),
+            Some(folder) => {
+                // Its name before the format changed.
+                let (path, old) = (folder.join("keystore"), folder.join("keystore.redb"));
+                Ok(if old.exists() && !path.exists() { old } else { path })
+            }
             None => bail!("there is no home folder for a keystore; name one with --keystore"),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ciphermill_contract::{KeyForm, KeyId, KeyMaterial, PreparedKey};
+use ciphermill_contract::{KeyForm, KeyMaterial};
 use ciphermill_keys::keystore::{FORMAT_VERSION, KdfParameters, KeyKind, KeyState, ROOT_KEY_LEN, Restored, WaitPolicy};
 use ciphermill_keys::{KeyPolicy, KeyTable, Keystore, KeystoreError, MasterSecret};
 use tempfile::TempDir;
@@ -65,16 +65,7 @@ fn generate(store: &mut Keystore, name: &str) {
 }
 
 fn load(store: &Keystore, name: &str, version: u32) -> Vec<u8> {
-    let table = KeyTable::new();
-    bytes_of(&table, store.load_into(&table, name, Some(version)).unwrap())
-}
-
-/// The bytes of a table's key, as an engine gets them.
-fn bytes_of(table: &KeyTable, key: KeyId) -> Vec<u8> {
-    let lease = table.lease();
-    let suite = "random".parse().unwrap();
-    let prepared = lease.entry(key).unwrap().prepared(0, suite, |key| Ok(PreparedKey::new(key.bytes.to_vec())));
-    prepared.unwrap().state::<Vec<u8>>().unwrap().clone()
+    store.with_key(name, Some(version), |_, key| key.bytes.to_vec()).unwrap()
 }
 
 /// A keystore of format 1, with the passphrase `short`, as the last program wrote it that knew no other format. The text
@@ -121,9 +112,12 @@ fn format_1_is_read_as_it_lies_and_rewritten_by_the_first_change() {
     );
     let expected: [u8; 32] = core::array::from_fn(|at| at as u8);
     assert_eq!(load(&store, "customers", 1), expected);
+    let destroyed = store.with_key("gone", Some(1), |_, _| ());
+    assert!(matches!(destroyed, Err(KeystoreError::Destroyed { version: 1, .. })));
     assert_eq!((list[5].form, list[1].description.as_str()), (KeyForm::Public, "the customers' table"));
     // What is too weak for a new key still opens what it protected.
     assert!(store.load_for_derivation(&KeyTable::new(), "weak", 1).is_ok());
+    assert!(matches!(store.root_for_protection("weak", None), Err(KeystoreError::BadParameter { .. })));
     assert_eq!(place.content(), old, "reading changes nothing");
     assert!(matches!(Keystore::open(place.path(), &secret()), Err(KeystoreError::WrongSecret)));
 

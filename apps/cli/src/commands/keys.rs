@@ -1,25 +1,24 @@
 //! `ciphermill keys`: what is kept in the keystore.
 
-use std::io::Read;
+mod import;
+mod public;
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use ciphermill::KeyPolicy;
-use ciphermill_contract::limits::KEY_LEN_MAX;
 use ciphermill_contract::suite::{Digest, Mac};
-use ciphermill_contract::{KeyMaterial, Suite};
-use ciphermill_keys::keystore::{KdfParameters, KeyKind, KeyRecord, KeyState, Keystore};
+use ciphermill_contract::{KeyForm, Suite};
+use ciphermill_keys::keystore::{KdfParameters, KeyKind, KeyRecord, KeyState, Keystore, ROOT_KEY_LEN};
 use serde::Serialize;
-use zeroize::Zeroizing;
 
-use crate::args::{KeysCommand, KeystoreArgs};
+use crate::args::{BackupArgs, KeysCommand, KeystoreArgs};
 use crate::config::Config;
 use crate::output::{self, say};
 use crate::secret;
-
-/// Bytes of a key that column keys are derived from.
-const ROOT_LEN: usize = 32;
 
 /// The suite that column keys are derived with.
 const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
@@ -34,22 +33,26 @@ pub(crate) fn run(command: KeysCommand, config: &Config) -> anyhow::Result<ExitC
             import(&name, &file, hex, suite, &description, &keystore, config)?;
         }
         KeysCommand::List { json, keystore } => list(json, &keystore, config)?,
-        KeysCommand::Rotate { name, keystore } => {
-            let record = secret::open(&keystore, config)?.rotate(&name)?;
-            say(format!("{name}: version {} is current; older versions still decrypt", record.version))?;
+        KeysCommand::Rotate { name, file, hex, keystore } => {
+            rotate(&name, file.as_deref(), hex, &keystore, config)?;
         }
         KeysCommand::Destroy { name, version, yes, keystore } => {
             if !yes {
                 bail!("what version {version} of {name} protected would be lost for good; say --yes to do it");
             }
             secret::open(&keystore, config)?.destroy(&name, version)?;
-            say(format!("{name}: version {version} is destroyed"))?;
+            say_done(format!("{name}: version {version} is destroyed"))?;
         }
-        KeysCommand::Passwd { new_master_key_file, keystore } => {
+        KeysCommand::ExportPublic { name, version, suite, pem: _, der, keystore } => {
+            export_public(&secret::open(&keystore, config)?, &name, version, suite, der)?;
+        }
+        KeysCommand::Backup { file, backup, keystore } => back_up(&file, &backup, &keystore, config)?,
+        KeysCommand::Restore { file, backup, keystore } => restore(&file, &backup, &keystore, config)?,
+        KeysCommand::Passwd { new_passphrase_file, new_master_key_file, keystore } => {
             let mut store = secret::open(&keystore, config)?;
-            let secret = secret::new_secret(new_master_key_file.as_deref())?;
+            let secret = secret::new_secret(new_passphrase_file.as_deref(), new_master_key_file.as_deref())?;
             store.change_secret(&secret, KdfParameters::default())?;
-            say(format!("{} opens with the new secret only", store.path().display()))?;
+            say_done(format!("{} opens with the new secret only", store.path().display()))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -57,11 +60,8 @@ pub(crate) fn run(command: KeysCommand, config: &Config) -> anyhow::Result<ExitC
 
 /// Makes a key that `protect` derives column keys from.
 pub(crate) fn generate_root(keystore: &mut Keystore, name: &str, description: &str) -> anyhow::Result<KeyRecord> {
-    let record = keystore.generate(name, KeyKind::Secret { len: ROOT_LEN }, KeyPolicy::only(DERIVATION))?;
-    if !description.is_empty() {
-        keystore.describe(name, record.version, description)?;
-    }
-    Ok(record)
+    let kind = KeyKind::Secret { len: ROOT_KEY_LEN };
+    Ok(keystore.generate_described(name, kind, KeyPolicy::only(DERIVATION), description)?)
 }
 
 fn generate(
@@ -79,16 +79,10 @@ fn generate(
     };
     let mut keystore = open_or_create(args, config)?;
     let record = match (kind, suite) {
-        (Some(kind), Some(suite)) => {
-            let record = keystore.generate(name, kind, KeyPolicy::only(suite))?;
-            if !description.is_empty() {
-                keystore.describe(name, record.version, description)?;
-            }
-            record
-        }
+        (Some(kind), Some(suite)) => keystore.generate_described(name, kind, KeyPolicy::only(suite), description)?,
         _ => generate_root(&mut keystore, name, description)?,
     };
-    say(format!("{name}: version {} of {} bits is current", record.version, record.key_len * 8))
+    say_current(&record)
 }
 
 fn import(
@@ -100,52 +94,115 @@ fn import(
     args: &KeystoreArgs,
     config: &Config,
 ) -> anyhow::Result<()> {
-    let key = read_key(file, is_hex)?;
     let suite = suite.unwrap_or(DERIVATION);
-    if !suite.key_len().contains(key.len()) {
-        bail!("{suite} takes no key of {} bytes", key.len());
-    }
+    let key = import::read(file, is_hex, suite)?;
     let mut keystore = open_or_create(args, config)?;
-    let record = keystore.import(name, KeyMaterial::secret(&key), KeyPolicy::only(suite))?;
-    if !description.is_empty() {
-        keystore.describe(name, record.version, description)?;
-    }
-    say(format!("{name}: version {} of {} bits is current", record.version, record.key_len * 8))
+    let record = keystore.import_described(name, key.material(), KeyPolicy::only(suite), description)?;
+    warn_of_short_root(&record);
+    say_current(&record)
 }
 
-/// Reads a key from a file or standard input. What was read is wiped, whatever becomes of it.
-fn read_key(file: &Path, is_hex: bool) -> anyhow::Result<Zeroizing<Vec<u8>>> {
-    // Room for everything at once, so that no copy is left behind by growing.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(2 * KEY_LEN_MAX + 2));
-    let mut reader: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?)
+fn rotate(name: &str, file: Option<&Path>, is_hex: bool, args: &KeystoreArgs, config: &Config) -> anyhow::Result<()> {
+    let mut keystore = secret::open(args, config)?;
+    let record = match file {
+        None => keystore.rotate(name)?,
+        Some(file) => {
+            let old = keystore.current(name)?;
+            let suites = &old.policy.suites;
+            let suite = if suites.is_any() { None } else { suites.iter().next() };
+            let suite = suite.with_context(|| format!("{name} is for any suite, so that a file cannot be checked"))?;
+            keystore.rotate_to(name, import::read(file, is_hex, suite)?.material())?
+        }
     };
-    reader
-        .by_ref()
-        .take(2 * KEY_LEN_MAX as u64 + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    if bytes.len() > 2 * KEY_LEN_MAX {
-        bail!("{} holds more than a key may have ({KEY_LEN_MAX} bytes)", file.display());
+    warn_of_short_root(&record);
+    say_done(format!("{name}: version {} is current; older versions still decrypt", record.version))
+}
+
+/// Tells of a change that is in effect. That it cannot be told must not look as if it had failed.
+fn say_done(text: impl fmt::Display) -> anyhow::Result<()> {
+    say(text).context("the change is in effect, but this could not be printed")
+}
+
+fn say_current(record: &KeyRecord) -> anyhow::Result<()> {
+    say_done(format!("{}: version {} of {} bits is current", record.name, record.version, record.key_len * 8))
+}
+
+fn warn_of_short_root(record: &KeyRecord) {
+    if record.form == KeyForm::Secret && record.policy.suites.contains(DERIVATION) && record.key_len < ROOT_KEY_LEN {
+        eprintln!(
+            "{}: {} bits; 256 are recommended for a key that others are derived from",
+            record.name,
+            record.key_len * 8
+        );
     }
-    if is_hex {
-        let digits = bytes.trim_ascii();
-        let mut key = Zeroizing::new(vec![0u8; digits.len() / 2]);
-        hex::decode_to_slice(digits, &mut key)
-            .map_err(|_| anyhow::anyhow!("{} does not hold hexadecimal digits alone", file.display()))?;
-        return Ok(key);
+}
+
+fn export_public(
+    keystore: &Keystore,
+    name: &str,
+    version: Option<u32>,
+    suite: Option<Suite>,
+    is_der: bool,
+) -> anyhow::Result<()> {
+    let der = keystore.with_key(name, version, |record, key| {
+        if key.form == KeyForm::Secret {
+            bail!("{name} is a secret key; it has no public half");
+        }
+        let suites = &record.policy.suites;
+        let suite = match suite {
+            Some(suite) if suites.contains(suite) => suite,
+            Some(suite) => bail!("{name} is not for {suite}"),
+            None if suites.is_any() => bail!("{name} is for any suite; say which with --suite"),
+            None => suites.iter().next().with_context(|| format!("{name} is for no suite"))?,
+        };
+        public::info(suite, key)
+    })??;
+    if !is_der {
+        return say(public::pem(&der)?.trim_end());
     }
-    Ok(bytes)
+    let mut out = std::io::stdout().lock();
+    if out.is_terminal() {
+        bail!("DER is not for a terminal; redirect it into a file");
+    }
+    Ok(out.write_all(&der).and_then(|()| out.flush())?)
+}
+
+fn back_up(file: &Path, backup: &BackupArgs, args: &KeystoreArgs, config: &Config) -> anyhow::Result<()> {
+    let opened = secret::open_with_secret(args, config)?;
+    let own = secret::of_backup(backup)?;
+    opened.keystore.back_up(file, own.as_ref().unwrap_or(&opened.secret), KdfParameters::default())?;
+    say_done(format!("{}: {} versions of keys", file.display(), opened.keystore.list()?.len()))
+}
+
+fn restore(file: &Path, backup: &BackupArgs, args: &KeystoreArgs, config: &Config) -> anyhow::Result<()> {
+    let own = secret::of_backup(backup)?;
+    // What opens the backup need not be typed twice.
+    let secret = secret::ask(args, config, own.is_some())?;
+    // Before a keystore is made: a backup that does not open leaves none behind.
+    let stored = secret::open_at(file, own.as_ref().unwrap_or(&secret))
+        .with_context(|| format!("the backup {} does not open", file.display()))?;
+    let mut opened = secret::open_or_create_under(args, config, secret)?;
+    if opened.is_new {
+        say_new(&opened.keystore);
+    }
+    let restored = opened.keystore.restore(&stored)?;
+    say_done(format!("{} versions of keys were restored; {} were there already", restored.added, restored.present))?;
+    if restored.left_destroyed > 0 {
+        say_done(format!("{} have been destroyed since, and stay so", restored.left_destroyed))?;
+    }
+    Ok(())
 }
 
 fn open_or_create(args: &KeystoreArgs, config: &Config) -> anyhow::Result<Keystore> {
-    let (keystore, created) = secret::open_or_create(args, config)?;
-    if created {
-        eprintln!("made a new keystore, {}", keystore.path().display());
+    let opened = secret::open_or_create(args, config)?;
+    if opened.is_new {
+        say_new(&opened.keystore);
     }
-    Ok(keystore)
+    Ok(opened.keystore)
+}
+
+fn say_new(keystore: &Keystore) {
+    eprintln!("made a new keystore, {}", keystore.path().display());
 }
 
 #[derive(Serialize)]

@@ -44,7 +44,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     job.force = args.common.force;
     let name = key_name(args.key.as_deref().or(policy_key.as_deref()), config);
     let keystore = secret::open(&args.keystore, config)?;
-    let version = args.key_version.map_or_else(|| keystore.current(name).map(|key| key.version), Ok)?;
+    let version = keystore.root_for_protection(name, args.key_version)?.version;
     let mill = mills::open(args.common.engine.as_deref(), config)?;
     let root = load_root(&keystore, &mill, name, version)?;
     drop(keystore);

@@ -3,7 +3,8 @@
 use ciphermill_contract::suite::{Digest, Mac};
 use ciphermill_contract::{Direction, KeyId, KeyMaterial, Suite};
 
-use super::{KeyState, Keystore, KeystoreError, destroyed};
+use super::rules::ROOT_KEY_LEN_MIN;
+use super::{KeyRecord, KeyState, Keystore, KeystoreError, destroyed};
 use crate::policy::SuiteSet;
 use crate::table::KeyTable;
 
@@ -11,6 +12,21 @@ use crate::table::KeyTable;
 pub(super) const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
 
 impl Keystore {
+    /// A version of a key, or the current one, for deriving keys that protect something new.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keystore::version`]; [`KeystoreError::BadParameter`] for a key of fewer than [`ROOT_KEY_LEN_MIN`] bytes, which
+    /// older keystores may have. [`Keystore::rotate`] gives it a longer successor.
+    pub fn root_for_protection(&self, name: &str, version: Option<u32>) -> Result<KeyRecord, KeystoreError> {
+        let record = self.find(name, version)?.record;
+        if record.key_len < ROOT_KEY_LEN_MIN {
+            let rule = "at least 16 bytes (128 bits) to derive column keys from; rotate it first";
+            return Err(KeystoreError::BadParameter { what: "key", rule });
+        }
+        Ok(record)
+    }
+
     /// Imports a version into a key table for deriving keys by HMAC-SHA-256 and for nothing else.
     ///
     /// A retired version is imported as well: to open what it protected, the same keys have to be derived again.

@@ -269,8 +269,7 @@ pub(super) mod tests {
         assert!(matches!(taken.err(), Some(KeystoreError::Exists { .. })));
         assert_eq!(fs::read(&target).unwrap(), b"one");
         drop(Draft::begin(&target, brief()).unwrap());
-        fs::set_permissions(&target, fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o640)))
-            .unwrap();
+        fs::set_permissions(&target, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
         Draft::begin(&target, brief()).unwrap().publish(b"three", Place::Successor).unwrap().durable().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"three");
         assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o640);

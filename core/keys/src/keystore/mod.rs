@@ -338,6 +338,25 @@ impl Keystore {
         Ok(table.import(KeyMaterial { form: opened.record.form, bytes: opened.key() }, policy)?)
     }
 
+    /// Lends a version, or the current one, to `work`: to make the public key of a private one. The bytes must not outlive
+    /// the call.
+    ///
+    /// # Errors
+    ///
+    /// [`KeystoreError::NotFound`], [`KeystoreError::Destroyed`].
+    pub fn with_key<T>(
+        &self,
+        name: &str,
+        version: Option<u32>,
+        work: impl FnOnce(&KeyRecord, KeyMaterial<'_>) -> T,
+    ) -> Result<T, KeystoreError> {
+        let opened = self.find(name, version)?;
+        if opened.record.state == KeyState::Destroyed {
+            return Err(destroyed(&opened.record));
+        }
+        Ok(work(&opened.record, KeyMaterial { form: opened.record.form, bytes: opened.key() }))
+    }
+
     /// Closes the keystore under another secret; the old one opens nothing of the new file.
     ///
     /// Whoever has both an old copy of the file and the old secret still knows the master key; follow with

@@ -115,7 +115,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 /// A keystore of the demonstration's own, made anew on each run, and its key.
 fn demo_key(folder: &Path, mill: &Mill) -> anyhow::Result<RootKey> {
-    let path = folder.join("demo-keystore.redb");
+    let path = folder.join("demo-keystore");
     if path.exists() {
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
