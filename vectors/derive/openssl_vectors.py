@@ -2,7 +2,7 @@
 """Makes vectors/data/made: vectors for suites that no published document covers, from tools apart from our engines.
 
 OpenSSL's command line and library (through ctypes) encrypt and sign, Python's standard library authenticates, and
-BLAKE3 is written out below. Chains are put together here from cipher and MAC as RFC 4303 and RFC 5246 say. Signatures
+BLAKE3 is written out below. Chains are put together here from cipher and MAC as RFC 4303, RFC 7366 and RFC 5246 say. Signatures
 and encryptions with random padding come out different in every run.
 
     python3 vectors/derive/openssl_vectors.py BLAKE3/test_vectors/test_vectors.json
@@ -53,25 +53,36 @@ def chains():
     for cipher, (key_len, block) in CHAIN_CIPHERS.items():
         for digest in CHAIN_DIGESTS:
             out += encrypt_then_mac(cipher, key_len, block, digest) + mac_then_encrypt(cipher, key_len, block, digest)
-    write("made/chains.json", f"made by openssl_vectors.py with OpenSSL {VERSION} and Python's hmac, after RFC 4303 and RFC 5246", out)
+    write("made/chains.json", f"made by openssl_vectors.py with OpenSSL {VERSION} and Python's hmac, after RFC 4303, RFC 7366 and RFC 5246", out)
 
 
 def encrypt_then_mac(cipher, key_len, block, digest):
+    """The tag covers additional data, IV and ciphertext (RFC 4303, 2.8; RFC 7366, 3)."""
     suite = f"{cipher}+hmac-{digest}"
     full = hashlib.new(digest).digest_size
+    lengths = [
+        (32, 8, full, full, block),
+        (0, 13, 16, full, block),
+        (80 if cipher.endswith("cbc") else 77, 0, 150, full, block),
+        (48, 20, full, 12, block),
+        (64, 70, full, full, block),
+    ]
+    if cipher.endswith("ctr"):
+        lengths.append((50, 8, full, full, 12))
     out = []
-    for at, (length, aad_len, mac_key_len, tag_len) in enumerate(
-        [(32, 8, full, full), (0, 13, 16, full), (80 if cipher.endswith("cbc") else 77, 0, 150, full), (48, 20, full, 12)]
-    ):
+    for at, (length, aad_len, mac_key_len, tag_len, iv_len) in enumerate(lengths):
         label = f"{suite} {at}"
         key, mac_key = stream(label + " key", key_len), stream(label + " mac", mac_key_len)
-        iv, aad, plain = stream(label + " iv", block), stream(label + " aad", aad_len), stream(label, length)
-        coded = encrypt(cipher, key, iv, plain)
-        tag = hmac.new(mac_key, aad + coded, digest).digest()[:tag_len]
+        iv, aad, plain = stream(label + " iv", iv_len), stream(label + " aad", aad_len), stream(label, length)
+        # Twelve bytes are a nonce before a counter that starts at one (RFC 3686).
+        coded = encrypt(cipher, key, iv if iv_len == block else iv + bytes([0, 0, 0, 1]), plain)
+        tag = hmac.new(mac_key, aad + iv + coded, digest).digest()[:tag_len]
         fields = dict(key=(key + mac_key).hex(), iv=iv.hex(), aad=aad.hex())
         out.append(case(label, suite, input=plain.hex(), output=coded.hex(), tag=tag.hex(), **fields))
         wrong = bytes([tag[0] ^ 1]) + tag[1:]
-        out.append(case(label + " wrong tag", suite, "decrypt", output=coded.hex(), tag=wrong.hex(), invalid="the tag is wrong", **fields))
+        without = hmac.new(mac_key, aad + coded, digest).digest()[:tag_len]
+        for name, bad, why in (("wrong tag", wrong, "the tag is wrong"), ("no IV", without, "the tag does not cover the IV")):
+            out.append(case(f"{label} {name}", suite, "decrypt", output=coded.hex(), tag=bad.hex(), invalid=why, **fields))
     return out
 
 

@@ -98,7 +98,7 @@ impl Duel<'_> {
             let (mut back, _) = inverses(suite, &items, &answers);
             for item in back.iter_mut().step_by(3) {
                 let damage = Damage::ALL[self.rng.below(Damage::ALL.len())];
-                if let Some(job) = damaged(suite, &item.job, damage, &mut self.rng) {
+                if let Some(job) = damaged(&item.job, damage, &mut self.rng) {
                     item.job = job;
                 }
             }

@@ -1,4 +1,4 @@
-//! Chains that encrypt, then MAC. The tag covers additional data and ciphertext; decryption starts only once it has
+//! Chains that encrypt, then MAC. The tag covers additional data, IV and ciphertext; decryption starts only once it has
 //! been verified.
 
 use ciphermill_contract::suite::{BlockCipher, Chain, ChainOrder, Mode};
@@ -88,7 +88,7 @@ fn run_op(key: &ChainKey, op: &mut OpBuffers<'_>, direction: Direction) -> OpSta
         return OpStatus::EngineFault;
     }
     let mut full = [0; DIGEST_MAX];
-    if !key.mac.compute([op.aad, op.data], &mut full) {
+    if !key.mac.compute(&[op.aad, op.iv, op.data], &mut full) {
         return op_fault();
     }
     let status = settle(op, direction, full);

@@ -95,7 +95,7 @@ impl<H: Hash> Midstates<H> {
         (ok && H::update(&mut outer.0, &block.0[..block_len])).then_some(Midstates { inner, outer })
     }
 
-    fn compute(&self, parts: [&[u8]; 2], out: &mut [u8; DIGEST_MAX]) -> bool {
+    fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
         let mut state = Wiped(self.inner.0);
         let mut ok = true;
         for part in parts {
@@ -125,7 +125,7 @@ impl Sha3Key {
         (code == 1).then_some(Sha3Key(context))
     }
 
-    fn compute(&self, parts: [&[u8]; 2], out: &mut [u8; DIGEST_MAX]) -> bool {
+    fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
         let mut context = Wiped(self.0.0);
         let mut ok = true;
         for part in parts {
@@ -168,7 +168,7 @@ impl HmacKey {
     }
 
     /// The full HMAC of the parts one after the other, at the start of `out`. False when AWS-LC fails.
-    pub(crate) fn compute(&self, parts: [&[u8]; 2], out: &mut [u8; DIGEST_MAX]) -> bool {
+    pub(crate) fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
         let ok = match &self.0 {
             Kind::Md5(key) => key.compute(parts, out),
             Kind::Sha1(key) => key.compute(parts, out),

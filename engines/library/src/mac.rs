@@ -95,7 +95,7 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, mac: Mac) {
         Mac::Hmac(_) => batch.process(|op| {
             let Some(key) = state::<HmacKey>(op, suite) else { return OpStatus::EngineFault };
             let mut full = [0; DIGEST_MAX];
-            if !key.compute([op.input, &[]], &mut full) {
+            if !key.compute(&[op.input], &mut full) {
                 return op_fault();
             }
             settle(op, direction, full)

@@ -170,11 +170,15 @@ pub enum Mac {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ChainOrder {
-    /// The tag covers additional data and ciphertext (ESP, RFC 4303; SSH `-etm`; TLS, RFC 7366).
+    /// The tag covers additional data, the whole IV as the operation has it, and the ciphertext, so that nothing that
+    /// decides about the plaintext can be changed unnoticed. With the IV before the ciphertext, as ESP (RFC 4303, 2.8) and
+    /// TLS (RFC 7366, 3) send it, these are the bytes of the packet. Protocols whose MAC leaves the IV or a part of it out
+    /// (SSH `-etm`, where it is not sent; ESP with the nonce of RFC 3686) are not this suite.
     EncryptThenMac = 0,
     /// TLS 1.2 records (RFC 5246, 6.2.3): the tag covers the 11 bytes of additional data (sequence number, type,
     /// version), the plaintext's length as two bytes, and the plaintext; plaintext, tag and, for CBC, padding are
-    /// encrypted together. There is no separate tag: the output is longer than the input.
+    /// encrypted together. There is no separate tag: the output is longer than the input. Another IV
+    /// gives another plaintext, tag or padding, so that it is noticed too.
     MacThenEncrypt = 1,
 }
 

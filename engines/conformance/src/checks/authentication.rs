@@ -26,7 +26,7 @@ impl Context<'_> {
         for (item, expected) in whole.iter().zip(&expected) {
             batch.push((item.clone(), expected.clone(), None));
             for damage in Damage::ALL {
-                if let Some(job) = damaged(self.suite, &item.job, damage, &mut self.rng) {
+                if let Some(job) = damaged(&item.job, damage, &mut self.rng) {
                     batch.push((Item { job, key: item.key }, expected.clone(), Some(damage)));
                 }
             }

@@ -119,9 +119,9 @@ impl Hmac {
         hmac
     }
 
-    /// The full tag of two parts, one after the other; the first [`Hash::len`] bytes.
-    pub(super) fn tag(&self, first: &[u8], second: &[u8]) -> [u8; TAG_LEN_MAX] {
-        self.finish(digest(self.hash, self.inner, 1, &[first, second]))
+    /// The full tag of the parts, one after the other; the first [`Hash::len`] bytes.
+    pub(super) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_LEN_MAX] {
+        self.finish(digest(self.hash, self.inner, 1, parts))
     }
 
     /// The outer digest of an inner one.
@@ -189,7 +189,7 @@ mod tests {
             let hmac = Hmac::new(hash, key);
             for cut in 0..=message.len() {
                 let (first, second) = message.as_bytes().split_at(cut);
-                assert_eq!(hex::encode(&hmac.tag(first, second)[..hash.len()]), expected, "{hash:?}, cut at {cut}");
+                assert_eq!(hex::encode(&hmac.tag(&[first, second])[..hash.len()]), expected, "{hash:?}, cut at {cut}");
             }
         }
     }

@@ -46,8 +46,31 @@ pub(crate) struct ChainScratch {
     des: Vec<DesLane<'static>>,
     messages: Vec<Message>,
     tags: Vec<Tag>,
-    /// What records authenticate besides.
-    headers: Vec<[u8; record::HEADER]>,
+    /// What the MACs cover before the data.
+    heads: Vec<Head>,
+}
+
+/// What a MAC covers before the data: of records a header, else additional data and IV. The IV lies in its operation, so
+/// that both are copied side by side.
+#[derive(Clone, Copy)]
+struct Head {
+    bytes: [u8; hmac::BLOCK],
+    /// Bytes of it; a whole block when there are as many or more, which are not kept.
+    len: usize,
+}
+
+impl Head {
+    #[inline(always)]
+    fn new(first: &[u8], iv: &[u8; 16], iv_len: usize) -> Head {
+        let mut head = Head { bytes: [0; hmac::BLOCK], len: hmac::BLOCK };
+        // The whole field at once, whatever is used of it.
+        if let Some(place) = head.bytes[..hmac::BLOCK - 1].get_mut(first.len()..first.len() + iv.len()) {
+            place.copy_from_slice(iv);
+            head.bytes[..first.len()].copy_from_slice(first);
+            head.len = first.len() + iv_len;
+        }
+        head
+    }
 }
 
 /// AES in two modes and three sizes with two digests.
@@ -143,6 +166,7 @@ struct Group<'g, 'w> {
 
 impl Group<'_, '_> {
     fn seal(&mut self, items: &[Item]) {
+        self.heads(items);
         self.cipher(Direction::Encrypt, items, |item| (item.input, item.len as usize));
         // SAFETY: the outputs' spans lie in the arena, and nothing else writes them.
         unsafe { self.tags(items, |item| item.output.cast_const()) };
@@ -158,6 +182,7 @@ impl Group<'_, '_> {
 
     /// Verifies before anything is decrypted.
     fn open(&mut self, items: &mut Vec<Item>) {
+        self.heads(items);
         // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
         unsafe { self.tags(items, |item| item.input) };
         let mut number = 0;
@@ -178,29 +203,35 @@ impl Group<'_, '_> {
         }
     }
 
-    /// The tag of each operation, of its additional data (of records: their headers) and as many bytes from `place` on as
-    /// its input has.
+    /// Additional data and IV of each operation.
+    fn heads(&mut self, items: &[Item]) {
+        let heads = &mut self.scratch.chain.heads;
+        heads.clear();
+        heads.extend(items.iter().map(|item| {
+            let op = self.work.op(item.op as usize);
+            Head::new(self.work.aad(item.op as usize), &op.iv, op.iv_len.into())
+        }));
+    }
+
+    /// The tag of each operation, of its head and as many bytes from `place` on as its input has.
     ///
     /// # Safety
     /// Those bytes may be read.
     unsafe fn tags(&mut self, items: &[Item], place: impl Fn(&Item) -> *const u8) {
-        let ChainScratch { messages, tags, headers, .. } = &mut self.scratch.chain;
+        let ChainScratch { messages, tags, heads, .. } = &mut self.scratch.chain;
         messages.clear();
         tags.resize(tags.len().max(items.len()), [0; hash::DIGEST_MAX]);
-        for (number, item) in items.iter().enumerate() {
-            let head = match headers.get(number) {
-                Some(header) => header.as_slice(),
-                None => self.work.aad(item.op as usize),
-            };
+        for (number, (item, head)) in items.iter().zip(heads.iter()).enumerate() {
             let (hmac, data, len) = (&key(item).hmac, place(item), item.len as usize);
-            if head.len() < hmac::BLOCK {
+            if head.len < hmac::BLOCK {
                 let midstates = hmac.midstates();
-                let (head, head_len) = (head.as_ptr(), head.len());
+                let (head, head_len) = (head.bytes.as_ptr(), head.len);
                 messages.push(Message { head, head_len, data, len, midstates, name: number as u32 });
             } else {
                 // SAFETY: the caller's promise.
                 let data = unsafe { core::slice::from_raw_parts(data, len) };
-                tags[number][..hmac::TAG_LEN_MAX].copy_from_slice(&hmac.tag(head, data));
+                let (aad, iv) = (self.work.aad(item.op as usize), self.work.iv(item.op as usize));
+                tags[number][..hmac::TAG_LEN_MAX].copy_from_slice(&hmac.tag(&[aad, iv, data]));
             }
         }
         // SAFETY: heads are shorter than a block; whatever messages point at outlives the call.
@@ -212,6 +243,7 @@ impl Group<'_, '_> {
     fn seal_records(&mut self, items: &mut Vec<Item>) {
         let suite = self.work.suite();
         let record_len = |item: &Item| suite.output_len(Direction::Encrypt, item.len as usize, 0);
+        self.scratch.chain.heads.clear();
         items.retain(|item| {
             let index = item.op as usize;
             // The check lets no other length of additional data pass.
@@ -219,12 +251,12 @@ impl Group<'_, '_> {
                 self.work.fail(index, OpStatus::EngineFault);
                 return false;
             };
-            self.scratch.chain.headers.push(header);
+            // RFC 5246, 6.2.3.1: the MAC of a record does not cover its IV.
+            self.scratch.chain.heads.push(Head::new(&header, &[0; 16], 0));
             true
         });
         // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
         unsafe { self.tags(items, |item| item.input) };
-        self.scratch.chain.headers.clear();
         for (number, item) in items.iter().enumerate() {
             let len = item.len as usize;
             if item.input != item.output.cast_const() {

@@ -128,7 +128,7 @@ mod tests {
     fn record(hmac: &Hmac, aad: &[u8], plaintext: &[u8], padding: u8) -> Vec<u8> {
         let header = header(aad, plaintext.len() as u64).expect("eleven bytes");
         let mut data = plaintext.to_vec();
-        data.extend(&hmac.tag(&header, plaintext)[..hmac.hash.len()]);
+        data.extend(&hmac.tag(&[&header, plaintext])[..hmac.hash.len()]);
         data.extend(vec![padding; usize::from(padding) + 1]);
         data
     }

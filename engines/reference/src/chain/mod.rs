@@ -49,17 +49,18 @@ pub(crate) fn process(chain: Chain, direction: Direction, buffers: &mut OpBuffer
     }
 }
 
+/// Encrypts, then authenticates additional data, IV and ciphertext.
 fn seal(key: &ChainKey, chain: Chain, buffers: &mut OpBuffers<'_>) -> OpStatus {
     if key.cipher.run(chain.mode, Direction::Encrypt, buffers.iv, buffers.data).is_none() {
         return OpStatus::EngineFault;
     }
-    let full = key.hmac.tag(&[buffers.aad, &*buffers.data]);
+    let full = key.hmac.tag(&[buffers.aad, buffers.iv, &*buffers.data]);
     tag::settle(Direction::Encrypt, full.as_slice(), buffers.tag)
 }
 
 /// Verifies before anything is decrypted.
 fn open(key: &ChainKey, chain: Chain, buffers: &mut OpBuffers<'_>) -> OpStatus {
-    let full = key.hmac.tag(&[buffers.aad, &*buffers.data]);
+    let full = key.hmac.tag(&[buffers.aad, buffers.iv, &*buffers.data]);
     let status = tag::settle(Direction::Decrypt, full.as_slice(), buffers.tag);
     if !status.is_done() {
         return status;

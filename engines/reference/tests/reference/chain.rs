@@ -53,7 +53,7 @@ fn encrypt_then_mac_is_its_parts_one_after_the_other() {
     let mut expected = input;
     aes_128_cbc(&key[..16], &iv, &mut expected);
     assert_eq!(sealed.output, expected);
-    assert_eq!(sealed.tag, hmac_sha1(&key[16..], &[&parts.aad, &expected])[..12]);
+    assert_eq!(sealed.tag, hmac_sha1(&key[16..], &[&parts.aad, &iv, &expected])[..12]);
 }
 
 #[test]
@@ -164,6 +164,12 @@ fn forged_ciphertext_is_refused_before_it_is_decrypted() {
         let key = prepare(suite, &parts.key);
         let sealed = run_prepared(suite, Direction::Encrypt, &parts, key.as_ref());
         let mut back = Parts { input: sealed.output, tag: sealed.tag, ..parts };
+        for place in 0..back.iv.len() {
+            back.iv[place] ^= 1;
+            let opened = run_prepared(suite, Direction::Decrypt, &back, key.as_ref());
+            assert_refused(&opened, &format!("{suite}, byte {place} of the IV"));
+            back.iv[place] ^= 1;
+        }
         back.input[95] ^= 1;
         assert_refused(&run_prepared(suite, Direction::Decrypt, &back, key.as_ref()), &suite.to_string());
     }

@@ -12,7 +12,7 @@
 
 struct cm_queue {
     IMB_MGR *manager;
-    uint8_t *staging; /* chains whose additional data do not lie before the ciphertext */
+    uint8_t *staging; /* chains: additional data, IV and ciphertext side by side */
     size_t staged;
     uint8_t tags[CM_WINDOW_MAX][64];
     IMB_JOB jobs[BURST_MAX];

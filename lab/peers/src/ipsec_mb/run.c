@@ -55,6 +55,18 @@ static uint32_t aad_len(const struct cm_op *op)
     return len;
 }
 
+/* What a chain's tag covers before the ciphertext: additional data and IV. */
+static uint32_t head_len(const struct cm_op *op)
+{
+    return aad_len(op) + op->iv_len;
+}
+
+static void copy_head(uint8_t *to, const uint8_t *arena, const struct cm_op *op)
+{
+    memcpy(to, arena + aad_offset(op), aad_len(op));
+    memcpy(to + aad_len(op), op->iv, op->iv_len);
+}
+
 static uint32_t counter(const uint8_t *iv)
 {
     return (uint32_t)iv[12] << 24 | (uint32_t)iv[13] << 16 | (uint32_t)iv[14] << 8 | iv[15];
@@ -77,8 +89,7 @@ static int takes(const struct cm_program *program, const struct cm_op *op)
     case CM_HMAC:
         return op->input_len > 0 && op->input_len <= LEN_MAX;
     case CM_CHAIN: {
-        const uint64_t hashed = (uint64_t)op->input_len + aad_len(op);
-        return hashed > 0 && hashed <= LEN_MAX;
+        return (uint64_t)head_len(op) + op->input_len <= LEN_MAX;
     }
     default:
         return op->input_len <= LEN_MAX;
@@ -191,32 +202,25 @@ static inline void set_hash_input(IMB_JOB *job, const uint8_t *src, uint64_t len
     job->msg_len_to_hash_in_bytes = len;
 }
 
-/* Encrypt, then MAC: the hash runs over additional data and ciphertext, which must lie side by side. `text` is where the
- * ciphertext lies, `text - aad_len` where the additional data begin. */
+/* Encrypt, then MAC: the hash runs over additional data, IV and ciphertext, which must lie side by side, and the IV lies in
+ * its operation: all three are copied. `text` is where the ciphertext lies, behind the other two. */
 static inline void set_chain(IMB_JOB *job, const struct run *run, uint32_t i, uint8_t *slot)
 {
     const struct cm_op *op = &run->ops[i];
-    const uint32_t aad = aad_len(op);
+    const uint32_t head = head_len(op);
     const int decrypt = run->program->decrypt;
-    uint8_t *src = run->arena + op->input;
-    uint8_t *dst = run->arena + op->output;
-    uint8_t *text = decrypt ? src : dst;
-    if (aad > 0 && run->arena + aad_offset(op) + aad != text) {
-        uint8_t *staging = run->queue->staging + run->queue->staged;
-        run->queue->staged += (aad + op->input_len + 63) & ~63u;
-        memcpy(staging, run->arena + aad_offset(op), aad);
-        text = staging + aad;
-        memcpy(text, src, op->input_len);
-        src = text;
-        dst = decrypt ? dst : text;
-    }
-    set_cipher(job, run->keys[i], op, src, dst);
+    uint8_t *staging = run->queue->staging + run->queue->staged;
+    uint8_t *text = staging + head;
+    run->queue->staged += (head + op->input_len + 63) & ~63u;
+    copy_head(staging, run->arena, op);
+    memcpy(text, run->arena + op->input, op->input_len);
+    set_cipher(job, run->keys[i], op, text, decrypt ? run->arena + op->output : text);
     job->cipher_mode = cipher_mode(run->program);
     job->hash_alg = HMAC_ALGORITHM[run->program->digest];
     job->chain_order = decrypt ? IMB_ORDER_HASH_CIPHER : IMB_ORDER_CIPHER_HASH;
-    /* Counted from the source; the sum wraps to where the destination is. */
-    job->hash_start_src_offset_in_bytes = (uint64_t)((uintptr_t)text - aad - (uintptr_t)src);
-    job->msg_len_to_hash_in_bytes = (uint64_t)aad + op->input_len;
+    /* Counted from the source; the sum wraps to where the head begins. */
+    job->hash_start_src_offset_in_bytes = (uint64_t)0 - head;
+    job->msg_len_to_hash_in_bytes = (uint64_t)head + op->input_len;
     set_hmac(job, run->keys[i]);
     set_hmac_tag(job, run, op, slot);
 }
@@ -345,8 +349,8 @@ static void settle(const struct run *run, const IMB_JOB *job)
         run->status[i] = CM_DONE;
         return;
     }
-    /* A chain that was staged has its ciphertext elsewhere. */
-    if (run->program->kind == CM_CHAIN && !run->program->decrypt && job->dst != run->arena + op->output)
+    /* A chain's ciphertext lies where it was staged. */
+    if (run->program->kind == CM_CHAIN && !run->program->decrypt)
         memcpy(run->arena + op->output, job->dst, op->input_len);
     settle_tag(run, i, job->auth_tag_output);
 }
@@ -432,8 +436,7 @@ static uint32_t burst_len(const struct run *run, const uint32_t *next, uint32_t 
     size_t need = run->queue->staged;
     for (uint32_t i = 0; i < count; i++) {
         const struct cm_op *op = &run->ops[next[i]];
-        if (aad_len(op) > 0)
-            need += (aad_len(op) + (size_t)op->input_len + 63) & ~(size_t)63;
+        need += (head_len(op) + (size_t)op->input_len + 63) & ~(size_t)63;
         if (need > STAGING_LEN)
             return i;
     }
@@ -546,15 +549,15 @@ static int cipher_alone(const struct run *run, uint32_t i, const uint8_t *src, u
 static int chain_alone(const struct run *run, uint32_t i)
 {
     const struct cm_op *op = &run->ops[i];
-    const size_t aad = aad_len(op);
+    const size_t head = head_len(op);
     uint8_t *staging = run->queue->staging;
-    uint8_t *text = staging + aad;
+    uint8_t *text = staging + head;
     uint8_t tag[64];
-    memcpy(staging, run->arena + aad_offset(op), aad);
+    copy_head(staging, run->arena, op);
     memcpy(text, run->arena + op->input, op->input_len);
     if (!run->program->decrypt && !cipher_alone(run, i, text, text))
         return 0;
-    if (!hmac_alone(run, i, staging, aad + op->input_len, tag))
+    if (!hmac_alone(run, i, staging, head + op->input_len, tag))
         return 0;
     settle_tag(run, i, tag);
     if (run->program->decrypt && run->status[i] == CM_DONE && !cipher_alone(run, i, text, text))

@@ -283,6 +283,7 @@ impl Plan {
         let hmac = contexts.hmac.as_mut()?;
         start_hmac(hmac, mac_key.to_set(), digest).then_some(())?;
         hmac.update(op.aad).then_some(())?;
+        hmac.update(op.iv.get(..op.iv_len)?).then_some(())?;
         let ciphertext = if direction == Direction::Encrypt { op.dst.cast_const() } else { op.src };
         // SAFETY: both places have `len` bytes, and nothing is written while the slice lives.
         hmac.update(unsafe { std::slice::from_raw_parts(ciphertext, op.len) }).then_some(())?;
