@@ -19,4 +19,4 @@ pub use case::{Case, CaseKeys, Outcome};
 pub use job::{Answer, Job};
 pub use known_answers::{KnownAnswerError, known_answer, run_known_answer};
 #[cfg(feature = "published")]
-pub use published::{Skipped, all, cases, skipped};
+pub use published::{OddKey, Skipped, all, cases, odd_keys, skipped};

@@ -2,7 +2,8 @@
 //!
 //! [`check_engine`] runs everything about one engine: every tail length, in and out of place, odd offsets, batches of
 //! many sizes and keys, damaged tags between good ones, refused keys, guard pages, published vectors, known answers.
-//! [`differential()`] compares an engine with an oracle on random batches. Both return a [`Report`] that names engine,
+//! [`differential()`] compares an engine with an oracle on random batches, [`acceptance()`] engines with each other on which
+//! keys and operations they accept. All return a [`Report`] that names engine,
 //! suite, direction, check and operation of each failure; [`Report::assert_clean`] turns it into a test:
 //!
 //! ```no_run
@@ -15,6 +16,7 @@
 //! The suite knows nothing of engines but the contract, and is itself tested against engines broken on purpose.
 #![forbid(unsafe_code)]
 
+mod acceptance;
 mod checks;
 pub mod differential;
 mod execute;
@@ -29,6 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ciphermill_contract::suite::Ff1;
 use ciphermill_contract::{Direction, Engine, Suite, capability};
 
+pub use acceptance::acceptance;
 pub use differential::differential;
 pub use report::{Failure, Report};
 
@@ -41,13 +44,21 @@ pub struct Options {
     pub symmetric_cases_max: usize,
     /// The same for one public-key suite.
     pub public_cases_max: usize,
+    /// Changed keys a key at most, where engines are compared with each other on what they accept.
+    pub mutations_max: usize,
     /// Only the suite or family of this name; everything when empty.
     pub only: String,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { seed: 0x5eed, symmetric_cases_max: 2000, public_cases_max: 120, only: String::new() }
+        Options {
+            seed: 0x5eed,
+            symmetric_cases_max: 2000,
+            public_cases_max: 120,
+            mutations_max: 200,
+            only: String::new(),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The suite itself: engines broken on purpose, each in one way, and the check that has to notice.
 
-use ciphermill_conformance::{Options, Report, check_engine, differential};
+use ciphermill_conformance::{Options, Report, acceptance, check_engine, differential};
 use ciphermill_contract::{
     Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineQueue, KeyMaterial, OpStatus, PreparedKey,
     QueueHint, Result, Suite,
@@ -197,6 +197,25 @@ fn a_difference_is_seen_and_named() {
     assert!(failure.to_string().contains("[differential] batch"), "{failure}");
     assert!(failure.what.contains("operation 7"), "{failure}");
     differential(&sound, &Reference::new(), 1, 60).assert_clean();
+}
+
+#[test]
+fn engines_that_accept_more_than_others_are_named() {
+    let sound = Reference::new();
+    let compare = |fault, only: &str| {
+        let broken = Broken { inner: Reference::new(), fault };
+        let options = Options { only: only.to_owned(), mutations_max: 20, ..Options::default() };
+        acceptance(&[&sound, &broken], &options)
+    };
+    for (fault, only, check) in [
+        (Break::TakesAnyKey, "aes-128-xts", "keys"),
+        (Break::TakesAnyKey, "ed25519", "keys"),
+        (Break::IgnoresTags, "aes-128-cbc+hmac-sha256", "operations"),
+        (Break::IgnoresTags, "ecdsa-p256", "operations"),
+    ] {
+        assert!(compare(fault, only).failed(check), "{fault:?} on {only}");
+    }
+    compare(Break::Nothing, "aes-128-cbc+hmac-sha256").assert_clean();
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 
 use std::process::{Child, Command};
 
-use ciphermill_conformance::{Options, check_engine, check_suite, differential};
+use ciphermill_conformance::{Options, acceptance, check_engine, check_suite, differential};
 use ciphermill_contract::{Direction, Engine, Suite, capability};
 use ciphermill_gpu::Gpu;
 use ciphermill_reference::Reference;
@@ -60,4 +60,6 @@ fn every_suite_keeps_the_contract_and_random_batches_agree() {
     }
     // The kernels are compiled by now.
     differential(gpu.as_ref(), &Reference::new(), 0x6b70_5eed, BATCHES).assert_clean();
+    let options = Options { mutations_max: 60, ..options(String::new()) };
+    acceptance(&[&Reference::new(), gpu.as_ref()], &options).assert_clean();
 }

@@ -2,10 +2,13 @@
 
 use aws_lc_sys as sys;
 use ciphermill_contract::suite::StreamCipher;
-use ciphermill_contract::{CheckedBatch, OpBuffers, OpStatus, PreparedKey, Result, Suite};
+use ciphermill_contract::{CheckedBatch, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite};
 
 use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, fault};
+
+/// Bytes of a block of ChaCha20.
+const CHACHA_BLOCK: usize = 64;
 
 /// A key for ChaCha20.
 struct ChaChaKey(Wiped<[u8; 32]>);
@@ -57,6 +60,10 @@ fn chacha20(key: &ChaChaKey, op: &mut OpBuffers<'_>) -> OpStatus {
         _ if op.iv.len() == 12 => (0, op.iv),
         _ => return OpStatus::EngineFault,
     };
+    // The counter has 32 bits, and the standard does not say what follows.
+    if u64::from(counter) + op.data.len().div_ceil(CHACHA_BLOCK) as u64 > 1 << 32 {
+        return OpStatus::BadInput(Reason::InputTooLong);
+    }
     let place = op.data.as_mut_ptr();
     // SAFETY: `data.len()` bytes lie at `place`, input and output may be the same place; the key has 32 bytes and the
     // nonce 12.

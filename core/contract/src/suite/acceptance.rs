@@ -8,13 +8,17 @@
 //! |---|---|---|
 //! | AES-XTS | `Weak`: equal halves (FIPS 140-3 IG C.I) | |
 //! | DES, 3DES, RC4 | never for being weak or for its parity: legacy suites, for old data | |
-//! | DH | `Weak`: zero; `Parameters`: not below the order (SP 800-56A, 5.6.1.1) | `BadPublicValue`: not from 2 to p - 2 (RFC 7919, 5.1) |
-//! | ECDH, ECDSA | `Encoding`: off the curve, at infinity, a scalar of zero or not below the order, halves that do not belong together | ECDH: `BadPublicValue` for anything but an uncompressed point on the curve; ECDSA: `AuthFailed` for `r` or `s` of zero or not below the order; a high `s` is taken (FIPS 186-5) |
+//! | ChaCha20 | | `BadInput`: more blocks than the counter of 32 bits has left (RFC 8439, 2.4) |
+//! | DH | `Weak`: zero; `Parameters`: not below the order (SP 800-56A, 5.6.1.1) | `BadPublicValue`: not from 2 to p - 2, or not in the subgroup of that order (SP 800-56A, 5.6.2.3.1) |
+//! | ECDH, ECDSA, RSA | `Parameters`: another algorithm, curve or size of modulus or primes, whose bits are half of the modulus's each (FIPS 186-5, A.1.1); `Encoding`: any other shape than [`der`]'s | |
+//! | ECDH, ECDSA | `Encoding`: a point off the curve, a scalar of zero or not below the order, halves that do not belong together | ECDH: `BadPublicValue` for anything but an uncompressed point on the curve; ECDSA: `AuthFailed` for `r` or `s` of zero or not below the order; a high `s` is taken (FIPS 186-5) |
 //! | X25519 | | `BadPublicValue`: a shared secret of zero (RFC 7748, 6.1) |
 //! | Ed25519 | [`ed25519::check_public_key`] | `AuthFailed`: [`ed25519::is_strict`] or `[S]B = R + [k]A`, without the cofactor, does not hold |
-//! | RSA | `Parameters`: another modulus size than the suite's, an even modulus, an exponent that is even, below 3 or above 33 bits, primes that do not have half of the modulus's bits each (FIPS 186-5, A.1.1), more than two primes; `Encoding`: numbers that do not belong together | `AuthFailed`: a signature or ciphertext not below the modulus, any other padding than RFC 8017's |
+//! | RSA | `Encoding`: an even modulus, an exponent that is even, below 3 or of more than 33 bits, a private exponent not below the modulus, equal primes, numbers that do not belong together, those for the Chinese remainder theorem among them | `AuthFailed`: a signature or ciphertext not below the modulus, any other padding than RFC 8017's |
 //! | ML-KEM | `Encoding`: a coefficient of an encapsulation key that is not reduced (FIPS 203, 7.2) | none: damaged ciphertexts give another secret (FIPS 203, 6.3) |
 //! | ML-DSA | | `AuthFailed`: any encoding but FIPS 204's own |
+
+pub mod der;
 
 use subtle::ConstantTimeEq;
 
@@ -29,7 +33,8 @@ impl Suite {
     /// # Errors
     /// `Refused` with `KeyUnsuitable`: `Form` for suites without keys, for a secret where a pair is wanted or the other way round, and for a public key of
     /// an agreement, whose public values come with the operation; `Length`; `Weak` for equal halves of an XTS key and a DH
-    /// exponent of zero; what [`ed25519::check_public_key`] finds.
+    /// exponent of zero; `Encoding` and `Parameters` for DER of another shape, algorithm or size; what
+    /// [`ed25519::check_public_key`] finds.
     pub fn check_key(self, key: &KeyMaterial<'_>) -> Result<()> {
         self.problem_of(key).map_err(|problem| Error::key(self, problem))
     }
@@ -62,7 +67,7 @@ impl Suite {
                 let bytes = key.bytes.first_chunk().ok_or(KeyProblem::Length)?;
                 ed25519::check_public_key(bytes)
             }
-            _ => Ok(()),
+            _ => der::check(self, key),
         }
     }
 

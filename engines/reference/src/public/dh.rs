@@ -38,9 +38,13 @@ pub(super) fn agree(group: DhGroup, buffers: &mut OpBuffers<'_>) -> Outcome {
         return Err(OpStatus::EngineFault);
     }
     let peer = number(buffers.input).ok_or(BAD_PUBLIC_VALUE)?;
-    // RFC 7919, 5.1: 1 < y < p - 1. The primes are safe, so no other value lies in a small subgroup.
+    // SP 800-56A, 5.6.2.3.1: 1 < y < p - 1, and y to the order is one.
     let last = key.params.modulus().wrapping_sub(BoxedUint::one());
     if peer <= BoxedUint::one() || peer >= last {
+        return Err(BAD_PUBLIC_VALUE);
+    }
+    let order = key.params.modulus().wrapping_shr(1);
+    if BoxedMontyForm::new(peer.clone(), &key.params).pow(&order).retrieve() != BoxedUint::one() {
         return Err(BAD_PUBLIC_VALUE);
     }
     let power = Zeroizing::new(BoxedMontyForm::new(peer, &key.params).pow(&key.exponent));

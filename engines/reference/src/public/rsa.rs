@@ -3,13 +3,13 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding};
-use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result};
+use ciphermill_contract::{Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result};
 use digest::FixedOutputReset;
 use getrandom::SysRng;
 use rsa::hazmat::rsa_decrypt_and_check;
-use rsa::pkcs1::{RsaPrivateKeyRef, RsaPublicKeyRef};
+use rsa::pkcs1::RsaPrivateKeyRef;
 use rsa::pkcs8::AssociatedOid;
-use rsa::traits::{PaddingScheme, PublicKeyParts, SignatureScheme};
+use rsa::traits::{PaddingScheme, PrivateKeyParts, PublicKeyParts, SignatureScheme};
 use rsa::{BoxedUint, Error, Oaep, Pkcs1v15Encrypt, Pkcs1v15Sign, Pss, RsaPrivateKey, RsaPublicKey};
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
@@ -31,30 +31,31 @@ struct RsaKey {
 /// Prepares a key with a modulus of `size`.
 ///
 /// # Errors
-/// `Parameters` for another algorithm or another size, `Encoding` when the key does not parse or its numbers do not
-/// belong together.
+/// `Encoding` when the numbers do not belong together. The contract has looked at algorithm, shape and size.
 pub(super) fn prepare(key: &KeyMaterial<'_>, size: RsaSize) -> Result<PreparedKey, KeyProblem> {
     let damaged = |_| KeyProblem::Encoding;
-    // The size is looked at first: checking a huge key would cost too much.
-    match key.form {
-        KeyForm::Private => {
-            let info = der::private(key.bytes, Algorithm::Rsa)?;
-            let numbers = RsaPrivateKeyRef::try_from(info.private_key).map_err(damaged)?;
-            check_size(numbers.modulus.as_bytes(), size)?;
-        }
-        _ => {
-            let info = der::public(key.bytes, Algorithm::Rsa)?;
-            let bits = info.subject_public_key.as_bytes().ok_or(KeyProblem::Encoding)?;
-            let numbers = RsaPublicKeyRef::try_from(bits).map_err(damaged)?;
-            check_size(numbers.modulus.as_bytes(), size)?;
+    let pair: Pair<RsaPrivateKey, RsaPublicKey> = der::pair(key, Algorithm::Rsa)?;
+    if let Some(private) = &pair.private {
+        // The crate computes the numbers for the Chinese remainder theorem itself, whatever the key says they are.
+        let info = der::private(key.bytes, Algorithm::Rsa)?;
+        let found = RsaPrivateKeyRef::try_from(info.private_key).map_err(damaged)?;
+        let (Some(dp), Some(dq), Some(inverse)) = (private.dp(), private.dq(), private.crt_coefficient()) else {
+            return Err(KeyProblem::Encoding);
+        };
+        let inverse = Zeroizing::new(inverse);
+        let belong = is_number(found.exponent1.as_bytes(), dp)
+            && is_number(found.exponent2.as_bytes(), dq)
+            && is_number(found.coefficient.as_bytes(), &inverse);
+        if !belong {
+            return Err(KeyProblem::Encoding);
         }
     }
-    Ok(PreparedKey::new(RsaKey { size, pair: der::pair(key, Algorithm::Rsa)? }))
+    Ok(PreparedKey::new(RsaKey { size, pair }))
 }
 
-fn check_size(modulus: &[u8], size: RsaSize) -> Result<(), KeyProblem> {
-    let has_top_bit = modulus.first().is_some_and(|byte| *byte >= 0x80);
-    if modulus.len() == size.len() && has_top_bit { Ok(()) } else { Err(KeyProblem::Parameters) }
+/// Whether big-endian bytes are this number, in a time that tells nothing of it but its width.
+fn is_number(bytes: &[u8], number: &BoxedUint) -> bool {
+    BoxedUint::from_be_slice(bytes, number.bits_precision()).is_ok_and(|found| *Zeroizing::new(found) == *number)
 }
 
 /// Signs or verifies.

@@ -6,7 +6,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{KeyForm, KeyMaterial, OpStatus};
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{BoxedUint, CtEq, CtLt, CtSelect, Limb, Odd, Uint};
-use rsa::pkcs1::{RsaPrivateKeyRef, RsaPublicKeyRef};
+use rsa::pkcs1::RsaPrivateKeyRef;
 use rsa::pkcs8::der::Decode;
 use rsa::pkcs8::{ObjectIdentifier, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
 use rsa::traits::{PrivateKeyParts, PublicKeyParts};
@@ -58,18 +58,16 @@ impl<const N: usize, const H: usize> RsaKey<N, H> {
     /// nothing on the device.
     ///
     /// # Errors
-    /// `Parameters` for another algorithm, another size or primes of different lengths; `Encoding` when the key does not
-    /// parse or its numbers do not belong together.
+    /// `Encoding` when the numbers do not belong together. The contract has looked at algorithm, shape and size.
     pub(super) fn prepare(key: &KeyMaterial<'_>) -> Result<Halves, KeyProblem> {
         const { assert!(N == 2 * H && Limb::BITS == 64) };
-        // The size is looked at first: checking a huge key would cost too much.
         match key.form {
             KeyForm::Private => {
                 let info = PrivateKeyInfoRef::from_der(key.bytes).map_err(damaged)?;
                 check_algorithm(info.algorithm.oid)?;
                 let numbers = RsaPrivateKeyRef::try_from(info.private_key).map_err(damaged)?;
-                check_size(numbers.modulus.as_bytes(), 8 * N)?;
                 let key = RsaPrivateKey::try_from(info).map_err(damaged)?;
+                check_remainders(&numbers, &key)?;
                 let public = Public::new(&key)?;
                 let (private, device) = PrivatePart::new(&key)?;
                 Ok(Halves { device, host: Some(Box::new(RsaKey::<N, H> { public, private: Some(private) })) })
@@ -77,9 +75,6 @@ impl<const N: usize, const H: usize> RsaKey<N, H> {
             _ => {
                 let info = SubjectPublicKeyInfoRef::from_der(key.bytes).map_err(damaged)?;
                 check_algorithm(info.algorithm.oid)?;
-                let bits = info.subject_public_key.as_bytes().ok_or(KeyProblem::Encoding)?;
-                let numbers = RsaPublicKeyRef::try_from(bits).map_err(damaged)?;
-                check_size(numbers.modulus.as_bytes(), 8 * N)?;
                 let public = Public::new(&RsaPublicKey::try_from(info).map_err(damaged)?)?;
                 let key: RsaKey<N, H> = RsaKey { public, private: None };
                 Ok(Halves { device: Zeroizing::default(), host: Some(Box::new(key)) })
@@ -96,9 +91,21 @@ fn check_algorithm(oid: ObjectIdentifier) -> Result<(), KeyProblem> {
     if oid == rsa::pkcs1::ALGORITHM_OID { Ok(()) } else { Err(KeyProblem::Parameters) }
 }
 
-fn check_size(modulus: &[u8], len: usize) -> Result<(), KeyProblem> {
-    let has_top_bit = modulus.first().is_some_and(|byte| *byte >= 0x80);
-    if modulus.len() == len && has_top_bit { Ok(()) } else { Err(KeyProblem::Parameters) }
+/// The crate computes the numbers for the Chinese remainder theorem itself, whatever the key says they are.
+fn check_remainders(found: &RsaPrivateKeyRef<'_>, key: &RsaPrivateKey) -> Result<(), KeyProblem> {
+    let (Some(dp), Some(dq), Some(inverse)) = (key.dp(), key.dq(), key.crt_coefficient()) else {
+        return Err(KeyProblem::Encoding);
+    };
+    let inverse = Zeroizing::new(inverse);
+    let belong = is_number(found.exponent1.as_bytes(), dp)
+        && is_number(found.exponent2.as_bytes(), dq)
+        && is_number(found.coefficient.as_bytes(), &inverse);
+    if belong { Ok(()) } else { Err(KeyProblem::Encoding) }
+}
+
+/// Whether big-endian bytes are this number, in a time that tells nothing of it but its width.
+fn is_number(bytes: &[u8], number: &BoxedUint) -> bool {
+    BoxedUint::from_be_slice(bytes, number.bits_precision()).is_ok_and(|found| *Zeroizing::new(found) == *number)
 }
 
 /// A number of exactly `L` words, whatever room it lies in.

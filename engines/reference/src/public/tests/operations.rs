@@ -171,14 +171,20 @@ fn dh_refuses_values_outside_the_group() {
         let prime = super::super::dh::prime(group);
         let with_last = |bytes: &[u8], last: u8| [&bytes[..bytes.len() - 1], &[last]].concat();
         let zero = vec![0; group.len()];
-        // The primes end with 64 ones.
-        let refused =
-            [zero.clone(), with_last(&zero, 1), with_last(prime, 0xfe), prime.to_vec(), vec![0xff; group.len()]];
+        // The primes end with 64 ones: two is a square, minus one is none.
+        let refused = [
+            zero.clone(),
+            with_last(&zero, 1),
+            with_last(prime, 0xfd),
+            with_last(prime, 0xfe),
+            prime.to_vec(),
+            vec![0xff; group.len()],
+        ];
         for input in refused {
             assert_eq!(status(suite, Direction::Encrypt, &key, &Job { input, ..Job::default() }), BAD_PUBLIC_VALUE);
         }
-        let last_allowed = Job { input: with_last(prime, 0xfd), ..Job::default() };
-        assert_eq!(status(suite, Direction::Encrypt, &key, &last_allowed), OpStatus::Done);
+        let square = Job { input: with_last(&zero, 2), ..Job::default() };
+        assert_eq!(status(suite, Direction::Encrypt, &key, &square), OpStatus::Done);
     }
 }
 
