@@ -4,6 +4,9 @@
 //! [`CheckedBatch`]; there is no other way to make one, so engines trust it. Nothing is written before the check has
 //! passed.
 
+#[cfg(test)]
+mod exhaustive;
+
 use std::sync::LazyLock;
 
 use crate::error::{Error, Misuse, Result};
@@ -325,8 +328,9 @@ impl Rules {
                 && op.input.len != 0
                 && input.holds(op.input.len)
                 && u64::from(op.input.offset) >= run.end
-                && (!AAD || op.aad.offset == model.aad.offset)
-                && (!TAG || u64::from(op.tag) >= data_end);
+                // Empty spans touch nothing, but lie within the arena too: engines slice it with them.
+                && if AAD { op.aad.offset == model.aad.offset } else { u64::from(op.aad.offset) <= self.arena_len }
+                && if TAG { u64::from(op.tag) >= data_end } else { u64::from(op.tag) <= self.arena_len };
             if !like {
                 break;
             }
