@@ -124,6 +124,7 @@ const RULES: &[Rule] = &[
         tests_may: &[],
         why: "showing what was measured needs nothing of what was measured",
     },
+    Rule { who: "lab/faults", may: &[], tests_may: &[], why: "faults are injected into any program, from outside" },
     Rule {
         who: "lab/methods",
         may: &["core/*", "engines/all", "lab/peers", "lab/principles", "lab/report", "vectors"],
@@ -135,6 +136,12 @@ const RULES: &[Rule] = &[
         may: &["core/*", "engines/*", "doors/*", "lab/*", "vectors"],
         tests_may: &[],
         why: "an application stands on everything, and nothing stands on it",
+    },
+    Rule {
+        who: "fuzz",
+        may: &["core/*", "engines/*", "doors/*", "vectors"],
+        tests_may: &[],
+        why: "what is fuzzed may lie on any floor, and nothing stands on the fuzz targets",
     },
     Rule { who: "xtask", may: &[], tests_may: &[], why: "the checks must build when the rest does not" },
 ];

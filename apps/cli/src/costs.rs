@@ -71,6 +71,8 @@ pub(crate) enum Kept {
     Elsewhere(String),
     /// It is no such file; what is wrong with it.
     Damaged(String),
+    /// It may be sound, but cannot be read; why.
+    Unreadable(String),
 }
 
 impl Fingerprint {
@@ -182,6 +184,7 @@ pub(crate) fn in_force() -> Costs {
         Kept::Nothing => tracing::debug!("no measured costs: `ciphermill tune` measures them"),
         Kept::Elsewhere(why) => tracing::debug!(path = %path.display(), why, "measured costs are not used"),
         Kept::Damaged(why) => tracing::warn!(path = %path.display(), why, "measured costs are damaged and not used"),
+        Kept::Unreadable(why) => tracing::warn!(path = %path.display(), why, "measured costs cannot be read"),
     }
     Costs::new()
 }
@@ -194,6 +197,7 @@ pub(crate) fn note() -> Option<String> {
         Kept::Here(costs) => Some(format!("{} measured costs are in force, from {path}", costs.len())),
         Kept::Elsewhere(why) => Some(format!("the measured costs in {path} are not used: {why}")),
         Kept::Damaged(why) => Some(format!("the measured costs in {path} are damaged and not used: {why}")),
+        Kept::Unreadable(why) => Some(format!("the measured costs in {path} cannot be read: {why}")),
     }
 }
 
@@ -206,7 +210,7 @@ fn read(path: &Path, here: &Fingerprint) -> Kept {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Kept::Nothing,
-        Err(error) => return Kept::Damaged(format!("it cannot be read: {error}")),
+        Err(error) => return Kept::Unreadable(error.to_string()),
     };
     match serde_json::from_str::<Form>(&text) {
         Err(error) => return Kept::Damaged(error.to_string()),

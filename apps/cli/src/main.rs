@@ -51,9 +51,9 @@ const USAGE: u8 = 2;
 /// Says on standard error what went wrong.
 fn fail(text: &str, code: u8, as_json: bool) -> ExitCode {
     if as_json {
-        eprintln!("{}", serde_json::json!({ "error": text, "exit_code": code }));
+        output::tell(serde_json::json!({ "error": text, "exit_code": code }));
     } else {
-        eprintln!("ciphermill: {text}");
+        output::tell(format_args!("ciphermill: {text}"));
     }
     ExitCode::from(code)
 }

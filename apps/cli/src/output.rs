@@ -23,6 +23,7 @@ pub(crate) fn init_log(verbose: u8) {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(colours)
+        .log_internal_errors(false)
         .with_target(false)
         .init();
 }
@@ -57,6 +58,11 @@ pub(crate) fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     Ok(())
+}
+
+/// Writes a line to standard error. A standard error that takes nothing is no reason to fail, and `eprintln!` would panic.
+pub(crate) fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes a value as JSON to standard output.

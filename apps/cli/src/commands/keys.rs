@@ -202,7 +202,7 @@ fn open_or_create(args: &KeystoreArgs, config: &Config) -> anyhow::Result<Keysto
 }
 
 fn say_new(keystore: &Keystore) {
-    eprintln!("made a new keystore, {}", keystore.path().display());
+    output::tell(format_args!("made a new keystore, {}", keystore.path().display()));
 }
 
 #[derive(Serialize)]

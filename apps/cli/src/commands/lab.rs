@@ -179,7 +179,7 @@ fn conclude(recorded: Recorded, outputs: &Outputs, alone: bool) -> anyhow::Resul
     }
     outputs.write(&record)?;
     for (name, error) in &failed {
-        eprintln!("ciphermill: {name}: {error}");
+        output::tell(format_args!("ciphermill: {name}: {error}"));
     }
     if interrupted {
         let kept = if outputs.any() { "what was measured until then is written" } else { "nothing was to be written" };
@@ -252,7 +252,7 @@ impl Outputs {
         let report = self.html.as_ref().map(|path| records::write(path, &html(record)));
         let written = [json, report].into_iter().flatten().collect::<anyhow::Result<Vec<()>>>();
         if let Some(path) = kept.transpose()? {
-            eprintln!("kept in {}", path.display());
+            output::tell(format_args!("kept in {}", path.display()));
         }
         written.map(drop)
     }

@@ -100,18 +100,19 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
 /// Says on standard error what is not as usual with what was restored.
 fn say_findings(summary: &Summary) {
     if !summary.missing.is_empty() {
-        eprintln!("ciphermill: protected columns that are not there any more: {}", summary.missing.join(", "));
+        let missing = summary.missing.join(", ");
+        output::tell(format_args!("ciphermill: protected columns that are not there any more: {missing}"));
     }
     match summary.manifest_origin {
         Origin::Beside => {}
-        Origin::Previous => eprintln!(
+        Origin::Previous => output::tell(format_args!(
             "ciphermill: replacing this table was cut short: it is the one that was there before; its manifest is kept in {}",
             summary.manifest.display()
-        ),
-        Origin::Footer => eprintln!(
+        )),
+        Origin::Footer => output::tell(format_args!(
             "ciphermill: {} was missing, damaged or another table's; the manifest in the table's own footer was used",
             manifest_path(&summary.manifest).display()
-        ),
+        )),
     }
 }
 

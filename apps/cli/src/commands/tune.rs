@@ -80,7 +80,7 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let took = start.elapsed();
     let fresh: Vec<&MeasuredCost> = tuned.costs.iter().collect();
-    let mut kept = still_true(&engines);
+    let mut kept = still_true(&engines)?;
     for cost in &tuned.costs {
         kept.insert(cost.clone());
     }
@@ -120,7 +120,10 @@ fn engines(args: &TuneArgs) -> anyhow::Result<Vec<Arc<dyn Engine>>> {
 }
 
 /// What the file holds already of these engines as they are and of any others.
-fn still_true(engines: &[Arc<dyn Engine>]) -> Costs {
+///
+/// # Errors
+/// When the file cannot be read: what it holds would be lost.
+fn still_true(engines: &[Arc<dyn Engine>]) -> anyhow::Result<Costs> {
     let mut kept = match costs::load() {
         Kept::Here(costs) => costs,
         Kept::Nothing => Costs::new(),
@@ -132,12 +135,13 @@ fn still_true(engines: &[Arc<dyn Engine>]) -> Costs {
             tracing::warn!(why, "the measured costs before are damaged and are replaced");
             Costs::new()
         }
+        Kept::Unreadable(why) => bail!("the measured costs before cannot be read, and are not replaced: {why}"),
     };
     let of_old_version = |cost: &MeasuredCost| {
         engines.iter().any(|engine| engine.info().name == cost.engine && engine.info().version != cost.version)
     };
     kept.retain(|cost| !of_old_version(cost));
-    kept
+    Ok(kept)
 }
 
 fn print_kept(args: &TuneArgs) -> anyhow::Result<ExitCode> {
@@ -151,6 +155,7 @@ fn print_kept(args: &TuneArgs) -> anyhow::Result<ExitCode> {
         Kept::Damaged(why) => {
             bail!("the measured costs in {path} are damaged: {why}; `ciphermill tune` measures again")
         }
+        Kept::Unreadable(why) => bail!("the measured costs in {path} cannot be read: {why}"),
     };
     let asked = |cost: &&MeasuredCost| {
         (args.suites.is_empty() || args.suites.iter().any(|suite| suite.canonical() == cost.suite.canonical()))
