@@ -12,6 +12,12 @@ const EXEMPT_TARGETS: [&str; 4] = ["test", "bench", "example", "custom-build"];
 /// Packages whose library has another name than they have.
 const LIBRARY_NAMES: [(&str, &str); 1] = [("md-5", "md5")];
 
+/// The workspaces of the repository, by folder. What is fuzzed is built by another compiler, and so has one of its own.
+const WORKSPACES: [&str; 2] = ["", FUZZ];
+
+/// The folder of the fuzz targets, which do as tests do.
+const FUZZ: &str = "fuzz";
+
 /// What a dependency is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
@@ -41,22 +47,28 @@ pub(crate) struct Package {
     pub(crate) roots: Vec<Root>,
 }
 
-/// Reads the packages of the workspace at `root`. Dependencies from outside are left out, so this needs no network.
+/// Reads the packages of all workspaces below `root`. Dependencies from outside are left out, so this needs no network.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .current_dir(root)
-        .output()
-        .context("cargo metadata")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let mut packages = Vec::new();
+    for workspace in WORKSPACES {
+        let output = Command::new(&cargo)
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .current_dir(root.join(workspace))
+            .output()
+            .context("cargo metadata")?;
+        if !output.status.success() {
+            bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        packages.extend(parse(&serde_json::from_slice(&output.stdout).context("cargo metadata")?, workspace)?);
     }
-    parse(&serde_json::from_slice(&output.stdout).context("cargo metadata")?)
+    Ok(packages)
 }
 
-fn parse(metadata: &Value) -> Result<Vec<Package>> {
+/// Reads what cargo says of the workspace in the folder `workspace`.
+fn parse(metadata: &Value, workspace: &str) -> Result<Vec<Package>> {
     let base = text(metadata, "workspace_root")?;
+    let base = base.strip_suffix(workspace).unwrap_or(base).trim_end_matches('/');
     list(metadata, "packages")?.iter().map(|package| parse_package(package, base)).collect()
 }
 
@@ -84,7 +96,8 @@ fn parse_package(package: &Value, base: &str) -> Result<Package> {
         let kinds = list(target, "kind")?;
         parsed.roots.push(Root {
             path: relative(Path::new(text(target, "src_path")?), base)?,
-            exempt: kinds.iter().filter_map(Value::as_str).any(|kind| EXEMPT_TARGETS.contains(&kind)),
+            exempt: parsed.folder == FUZZ
+                || kinds.iter().filter_map(Value::as_str).any(|kind| EXEMPT_TARGETS.contains(&kind)),
         });
     }
     Ok(parsed)
@@ -136,7 +149,7 @@ mod tests {
                 ],
             }],
         });
-        let parsed = parse(&metadata).unwrap();
+        let parsed = parse(&metadata, "").unwrap();
         assert_eq!(parsed.len(), 1);
         assert_eq!(parsed[0].folder, "a/b");
         assert_eq!(
@@ -154,7 +167,7 @@ mod tests {
             "workspace_root": "/w",
             "packages": [{"manifest_path": "/v/Cargo.toml", "dependencies": [], "targets": []}],
         });
-        assert!(parse(&outside).is_err());
-        assert!(parse(&json!({"packages": []})).is_err());
+        assert!(parse(&outside, "").is_err());
+        assert!(parse(&json!({"packages": []}), "").is_err());
     }
 }

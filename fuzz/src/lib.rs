@@ -1,0 +1,23 @@
+//! What is fuzzed: one module for each target, with a function that takes any bytes and panics when a promise is broken.
+//!
+//! `make fuzz TIME=60` builds and runs all targets; see docs/testing.md.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod keystore;
+pub mod names;
+mod reader;
+pub mod unwrap;
+
+#[cfg(feature = "tables")]
+pub mod columns;
+#[cfg(feature = "tables")]
+pub mod csv_table;
+#[cfg(feature = "engines")]
+pub mod keys;
+#[cfg(feature = "tables")]
+pub mod manifest;
+#[cfg(feature = "tables")]
+mod mills;
+#[cfg(feature = "tables")]
+pub mod parquet_table;

@@ -1,0 +1,26 @@
+//! A manifest with anything in it: read, its signature checked, and the table beside it not restored.
+
+use std::sync::LazyLock;
+
+use ciphermill_table::{Manifest, NoProgress, UnprotectJob, unprotect};
+
+use crate::mills::MILL;
+
+static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(crate::keystore::folder);
+
+/// # Panics
+/// When a manifest that nobody signed is believed.
+pub fn run(bytes: &[u8]) {
+    let path = FOLDER.path().join("t.csv.ciphermill.json");
+    std::fs::write(&path, bytes).expect("written");
+    if Manifest::read(&path).is_err() {
+        return;
+    }
+    let table = FOLDER.path().join("t.csv");
+    std::fs::write(&table, "a,b\n1,2\n").expect("written");
+    let mut job = UnprotectJob::new(&table, FOLDER.path().join("out.csv"));
+    job.allow_changed = true;
+    job.force = true;
+    let (mill, root) = &*MILL;
+    assert!(unprotect(&job, mill, root, &NoProgress).is_err(), "a manifest without our signature is believed");
+}
