@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests run test lint unit doc bench cases timing gpu-kernels gpu-check deny clean
+.PHONY: help setup setup-tests run test lint unit doc bench cases timing ctgrind faults fuzz check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -65,6 +65,19 @@ cases: setup ## the named measurements of the lanes engine, against their goals
 
 timing: ## whether running times tell anything about keys and data; takes minutes, and wants a quiet machine
 	cargo test --release --locked -p ciphermill-lanes --test timing -- --ignored --nocapture
+
+ctgrind: ## whether branches or addresses depend on keys or data, as Valgrind sees it
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='valgrind -q --error-exitcode=0 --error-limit=no' \
+		cargo test --locked -p ciphermill-lanes --test taint -- --ignored --nocapture --test-threads 1
+
+faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
+	FAULTS=all cargo test --locked -p ciphermill-cli --test faults
+
+fuzz: ## fuzz everything that reads what comes from outside, TIME seconds a target (60); wants a nightly compiler
+	./fuzz/run.sh $(or $(TIME),60)
+
+check-all: setup-tests ## everything above, sanitizers, all faults, fuzzing; says what this machine could not run
+	@./xtask/check-all.sh
 
 nvrtc_version = 12.9.86
 nvrtc = target/nvrtc-$(nvrtc_version)

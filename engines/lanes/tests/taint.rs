@@ -1,0 +1,174 @@
+//! Whether any branch or address of a kernel depends on keys or data: Valgrind's memcheck is told that they are undefined,
+//! and reports each conditional jump and each memory access that depends on undefined bits (Langley's ctgrind).
+//! `make ctgrind` runs it. Valgrind 3.19 has AVX2 and no AVX-512, so kernels of 512 bits are left to `make timing`.
+//!
+//! What is public by design is not marked: additional data, IVs, lengths. Opening is left out for suites with a tag, for
+//! whether a tag fits is told to everybody and memcheck cannot know that.
+#![cfg(target_arch = "x86_64")]
+
+use core::arch::asm;
+
+use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, QueueHint, Span, Suite};
+use ciphermill_lanes::{Lanes, kernels};
+
+/// Operations of a batch and bytes of each: uneven, more than one vector's worth.
+const OPS: usize = 9;
+const LEN: usize = 64;
+
+/// What of an operation is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Secret {
+    KeyAndData,
+    /// Whether the key's halves are equal is checked and told (NIST SP 800-38E; IEEE 1619): a branch on the key.
+    Data,
+    /// Whether every numeral is below the radix is checked and told: a branch on the data.
+    Key,
+}
+
+const SUITES: [(&str, Secret); 19] = [
+    ("des-cbc", Secret::KeyAndData),
+    ("3des-cbc", Secret::KeyAndData),
+    ("aes-128-ecb", Secret::KeyAndData),
+    ("aes-256-cbc", Secret::KeyAndData),
+    ("aes-128-ctr", Secret::KeyAndData),
+    ("aes-256-xts", Secret::Data),
+    ("aes-128-gcm", Secret::KeyAndData),
+    ("aes-128-gmac", Secret::KeyAndData),
+    ("aes-256-gcm-siv", Secret::KeyAndData),
+    ("aes-256-siv", Secret::KeyAndData),
+    ("aes-128-ccm", Secret::KeyAndData),
+    ("aes-128-ocb", Secret::KeyAndData),
+    ("aes-128-cmac", Secret::KeyAndData),
+    ("chacha20", Secret::KeyAndData),
+    ("chacha20-poly1305", Secret::KeyAndData),
+    ("ff1-aes-256", Secret::Key),
+    ("hmac-sha1", Secret::KeyAndData),
+    ("hmac-sha256", Secret::KeyAndData),
+    ("hmac-sha512", Secret::KeyAndData),
+];
+
+/// Requests to Valgrind (`valgrind.h`, `memcheck.h`).
+const RUNNING_ON_VALGRIND: usize = 0x1001;
+const COUNT_ERRORS: usize = 0x1201;
+const MAKE_MEM_UNDEFINED: usize = 0x4d43_0001;
+const MAKE_MEM_DEFINED: usize = 0x4d43_0002;
+
+/// Asks Valgrind; 0 where the program runs without it.
+fn request(code: usize, address: *const u8, len: usize) -> usize {
+    let arguments = [code, address as usize, len, 0, 0, 0];
+    let mut answer = 0usize;
+    // SAFETY: the four rotations add up to 128 bits and the exchange is of a register with itself, so that on a processor
+    // nothing happens; Valgrind recognises the sequence and reads the six words that `rax` points to.
+    unsafe {
+        asm!(
+            "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",
+            in("rax") arguments.as_ptr(),
+            inout("rdx") answer,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+fn mark(bytes: &[u8]) {
+    request(MAKE_MEM_UNDEFINED, bytes.as_ptr(), bytes.len());
+}
+
+fn clear(bytes: &[u8]) {
+    request(MAKE_MEM_DEFINED, bytes.as_ptr(), bytes.len());
+}
+
+/// Errors that Valgrind reported while `work` ran.
+fn errors(work: impl FnOnce()) -> usize {
+    let before = request(COUNT_ERRORS, core::ptr::null(), 0);
+    work();
+    request(COUNT_ERRORS, core::ptr::null(), 0) - before
+}
+
+/// Operations that lie one behind the other, each with its output, tag and additional data.
+fn places(suite: Suite) -> (Vec<Op>, usize) {
+    let output_len = suite.output_len(Direction::Encrypt, LEN, 0);
+    let (tag_len, aad_len) = (suite.default_tag_len(), suite.aad_len().min.max(suite.aad_len().max.min(11)));
+    let stride = LEN + output_len + tag_len + aad_len;
+    let place = |index: usize| {
+        let start = index * stride;
+        let tag = start + LEN + output_len;
+        Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(start as u32, LEN as u32))
+            .with_output((start + LEN) as u32)
+            .with_tag(if tag_len == 0 { 0 } else { tag as u32 }, tag_len as u16)
+            .with_aad(if aad_len == 0 { 0 } else { (tag + tag_len) as u32 }, aad_len as u16)
+            .with_iv(&vec![index as u8; suite.default_iv_len()])
+    };
+    ((0..OPS).map(place).collect(), stride * OPS)
+}
+
+fn run(engine: &Lanes, suite: Suite, direction: Direction, secret: Secret) {
+    let (mut ops, arena_len) = places(suite);
+    let mut key: Vec<u8> = (0..suite.default_key_len()).map(|index| (index * 29 + 3) as u8).collect();
+    let mut arena = vec![0u8; arena_len];
+    if secret != Secret::Data {
+        mark(&key);
+    }
+    if secret != Secret::Key {
+        ops.iter().for_each(|op| mark(&arena[op.input.range()]));
+    }
+    let prepared = engine.prepare(&KeyMaterial::secret(&key), suite).expect("a fitting key");
+    let keys = vec![Some(&prepared); ops.len()];
+    let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+    let mut checked = Batch::new(suite, direction, &mut ops, &mut arena).check().expect("a sound batch");
+    queue.run(&mut checked.attach_keys(&keys).expect("a key each"));
+    assert!(ops.iter().all(|op| op.status == OpStatus::Done), "{suite} {direction}");
+    // What is wiped and compared from here on is nobody's secret.
+    clear(&key);
+    clear(&arena);
+    key.fill(0);
+    arena.fill(0);
+}
+
+#[test]
+#[ignore = "runs under Valgrind: make ctgrind"]
+fn no_branch_and_no_address_depends_on_keys_or_data() {
+    assert_ne!(request(RUNNING_ON_VALGRIND, core::ptr::null(), 0), 0, "this is no test without Valgrind: make ctgrind");
+    let leaks = |work: fn(usize) -> usize| {
+        errors(|| {
+            let secret = std::hint::black_box([5u8]);
+            mark(&secret);
+            std::hint::black_box(work(usize::from(std::hint::black_box(secret[0]))));
+        })
+    };
+    assert_ne!(leaks(|secret| if secret & 1 == 0 { std::hint::black_box(3) } else { 4 }), 0, "a branch has to be seen");
+    assert_ne!(leaks(|secret| usize::from(std::hint::black_box([7u8; 256])[secret])), 0, "an address has to be seen");
+
+    let mut found = Vec::new();
+    let mut runs = 0;
+    for kernel in kernels().iter().filter(|kernel| kernel.family != "legacy") {
+        let name = format!("{}={}", kernel.family, kernel.name);
+        if !kernel.capable {
+            println!("{name}: not run, Valgrind or this processor lacks its instructions");
+            continue;
+        }
+        let engine = Lanes::with_kernels(&[&name]).expect("it is capable");
+        for (suite, secret) in SUITES {
+            let suite: Suite = suite.parse().expect("a suite");
+            let claimed = engine.capabilities().iter().any(|claim| claim.suites.contains(&suite.canonical()));
+            if suite.kernel_family() != kernel.family || !claimed {
+                continue;
+            }
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let opens = direction == Direction::Decrypt
+                    && (suite.default_tag_len() != 0 || suite.tag_len(direction).max != 0);
+                if opens || !suite.has_direction(direction) {
+                    continue;
+                }
+                runs += 1;
+                let count = errors(|| run(&engine, suite, direction, secret));
+                println!("{name} {suite} {direction}: {count} errors");
+                if count != 0 {
+                    found.push(format!("{name} {suite} {direction}: {count}"));
+                }
+            }
+        }
+    }
+    assert!(runs > 30, "only {runs} were run");
+    assert!(found.is_empty(), "branches or addresses depend on secrets: {found:#?}");
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Everything that can be checked on this machine, and a table of what was, what failed and what could not be run.
+# Called by `make check-all`. TIME is the seconds that each fuzz target gets.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+logs=target/check-all
+mkdir -p "$logs"
+rows=()
+failed=0
+
+# step NAME COMMAND…: exit code 77 means that the machine lacks something; the last line says what.
+step() {
+    local name=$1 log code begun=$SECONDS verdict
+    shift
+    log="$logs/${name// /-}.log"
+    printf '\n== %s: %s\n' "$name" "$*"
+    "$@" >"$log" 2>&1
+    code=$?
+    case $code in
+    0) verdict=passed ;;
+    77) verdict="not run: $(tail -n 1 "$log" | sed 's/^not run: //')" ;;
+    *) verdict="FAILED ($code), see $log" failed=1 ;;
+    esac
+    echo "$verdict"
+    rows+=("$(printf '%-14s %6d s  %s' "$name" $((SECONDS - begun)) "$verdict")")
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+lacks() { echo "not run: $1"; return 77; }
+ctgrind() { if has valgrind; then make ctgrind; else lacks 'valgrind (apt-get install valgrind)'; fi; }
+deny() { if has cargo-deny; then make deny; else lacks 'cargo-deny (cargo install --locked cargo-deny)'; fi; }
+gpu_kernels() { if has python3; then make gpu-kernels; else lacks 'python3, to download NVRTC'; fi; }
+miri() {
+    cargo +nightly miri --version || { lacks 'Miri (rustup component add miri --toolchain nightly)'; return; }
+    cargo +nightly miri test --locked --target-dir target/miri -p ciphermill-contract -p ciphermill-tables
+}
+# Make's own exit code for any failure is 2, so that these are called without it.
+real_tables() { if grep -q '^real-tables:' Makefile; then make real-tables; else lacks 'there is no such target'; fi; }
+
+step test make test
+step faults env FAULTS=all cargo test --locked -p ciphermill-cli --test faults
+step fuzz fuzz/run.sh "${TIME:-60}"
+for sanitizer in address memory thread; do
+    step "$sanitizer" xtask/sanitizers.sh "$sanitizer"
+done
+step ctgrind ctgrind
+step miri miri
+step timing make timing
+step real-tables real_tables
+step deny deny
+step gpu-kernels gpu_kernels
+
+printf '\n== all checks\n'
+printf '%s\n' "${rows[@]}"
+exit $failed

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs tests under a sanitizer of the nightly compiler: address, memory or thread.
+# Exit 77 says that this machine lacks something, and what.
+#
+# The standard library's sources are commonly missing, so the library itself is not instrumented. That is no loss to
+# address; memory would take whatever the library writes for undefined, and wants `rust-src` for -Zbuild-std.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+kind=${1:?address, memory or thread}
+
+lacks() { echo "not run: $1" >&2; exit 77; }
+nightly=$(rustup run nightly rustc --print sysroot 2>/dev/null) || lacks 'a nightly toolchain (rustup toolchain install nightly)'
+host=$(rustup run nightly rustc -vV | sed -n 's/^host: //p')
+short=${kind:0:1}san
+[ "$kind" != address ] || short=asan
+[ -e "$nightly/lib/rustlib/$host/lib/librustc-nightly_rt.$short.a" ] || lacks "the nightly toolchain has no runtime for $kind"
+
+std=()
+case $kind in
+address)
+    # Vector kernels, AWS-LC, locked memory: what holds unsafe code and needs no device.
+    tests=(-p ciphermill-memory -p ciphermill-lanes -p ciphermill-library -p ciphermill-keys)
+    # AWS-LC keeps state of its threads to the end of the process.
+    export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
+    ;;
+memory)
+    [ -d "$nightly/lib/rustlib/src/rust/library" ] || lacks 'the sources of the standard library (rustup component add rust-src --toolchain nightly)'
+    std=(-Zbuild-std)
+    # No foreign code: memory sanitizer sees nothing of what it writes.
+    tests=(-p ciphermill-contract -p ciphermill-lanes --lib)
+    ;;
+thread)
+    tests=(-p ciphermill --lib --tests)
+    ;;
+*)
+    echo "no such sanitizer: $kind" >&2
+    exit 2
+    ;;
+esac
+# Without --target the flags would apply to build scripts and procedural macros too.
+RUSTFLAGS="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer ${RUSTFLAGS:-}" \
+    cargo +nightly test --locked "${std[@]}" --target "$host" --target-dir "target/sanitizer-$kind" "${tests[@]}" "${@:2}"
