@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::args::{BackupArgs, KeystoreArgs};
 use crate::config::Config;
+use crate::output;
 
 /// The environment variable that a passphrase may come from where nobody can type one.
 const PASSPHRASE_VARIABLE: &str = "CIPHERMILL_PASSPHRASE";
@@ -75,7 +76,7 @@ pub(crate) fn open_or_create_under(args: &KeystoreArgs, config: &Config, secret:
         }
         // It was made; what is put into it says the same again if that is not durable either.
         Err(error @ KeystoreError::NotDurable { .. }) => {
-            eprintln!("ciphermill: {error}");
+            output::tell(format_args!("ciphermill: {error}"));
             Ok(Opened { keystore: open_at(&path, &secret)?, secret, is_new: true })
         }
         // Another process was faster.
@@ -114,11 +115,11 @@ fn wait() -> WaitPolicy {
 }
 
 fn tell_of_waiting(path: &Path, limit: Duration) {
-    eprintln!(
+    output::tell(format_args!(
         "ciphermill: waiting for another process that changes {}; gives up after {} s",
         path.display(),
         limit.as_secs()
-    );
+    ));
 }
 
 /// Whether there is something of that name. That it cannot be known is an error, so that no second keystore is made.

@@ -129,11 +129,11 @@ fn say_current(record: &KeyRecord) -> anyhow::Result<()> {
 
 fn warn_of_short_root(record: &KeyRecord) {
     if record.form == KeyForm::Secret && record.policy.suites.contains(DERIVATION) && record.key_len < ROOT_KEY_LEN {
-        eprintln!(
+        output::tell(format_args!(
             "{}: {} bits; 256 are recommended for a key that others are derived from",
             record.name,
             record.key_len * 8
-        );
+        ));
     }
 }
 

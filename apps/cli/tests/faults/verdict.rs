@@ -45,7 +45,7 @@ pub(crate) fn judge(scenario: &Scenario, place: &Place, run: &Run, fault: Fault)
         Ended::Signal(signal) if fault.action != Action::Kill && fault.action != Action::Terminate => {
             wrong.push((Kind::Crashed, format!("signal {signal}")));
         }
-        Ended::Code(_) if !left.is_empty() && !removing_failed(run, fault) => {
+        Ended::Code(_) if !left.is_empty() && !had_to_be_left(run, fault) => {
             wrong.push((Kind::LeftBehind, names(&left)));
         }
         _ => {}
@@ -75,9 +75,9 @@ fn stuck(scenario: &Scenario, place: &Place) -> Option<String> {
     }
 }
 
-/// A file that could not be removed since removing failed is nobody's fault.
-fn removing_failed(run: &Run, fault: Fault) -> bool {
-    run.calls.get(fault.at).is_some_and(|call| call.name.starts_with("unlink"))
+/// Whether a file had to be left: removing it failed, or locking it, so that it may be another process's.
+fn had_to_be_left(run: &Run, fault: Fault) -> bool {
+    run.calls.get(fault.at).is_some_and(|call| call.name.starts_with("unlink") || call.name == "flock")
 }
 
 fn names(files: &[(String, u32)]) -> String {
