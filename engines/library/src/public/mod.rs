@@ -25,8 +25,7 @@ struct KeyPair {
 /// Prepares a private or public key that [`Suite::check_key`] takes.
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
     match suite {
-        Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, suite, size),
-        Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
+        Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::prepare(key, suite),
         Suite::Sign(Signature::Ecdsa(curve)) => ec::prepare(key, suite, curve),
         Suite::Agree(Agreement::Ecdh(curve)) => ec::prepare(key, suite, curve),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),

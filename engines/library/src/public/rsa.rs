@@ -1,11 +1,8 @@
 //! RSA signatures and encryption (RFC 8017).
 
 use aws_lc_sys as sys;
-use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding};
-use ciphermill_contract::{
-    CheckedBatch, Direction, Error, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result, Suite,
-};
+use ciphermill_contract::{CheckedBatch, Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
 use super::{KeyPair, NO_PRIVATE_KEY};
 use crate::digest;
@@ -25,37 +22,14 @@ impl RsaKey {
     }
 }
 
-/// Prepares a key of exactly `size` bits.
-pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, size: RsaSize) -> Result<PreparedKey> {
+/// Prepares a key, of which the contract has looked at shape and sizes.
+pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
     let rsa = RsaKey(KeyPair::parse(key, suite, sys::EVP_PKEY_RSA)?);
     let pointer = rsa.as_ptr();
     if pointer.is_null() {
         return Err(fault());
     }
-    // SAFETY: the RSA key is whole.
-    if unsafe { sys::RSA_bits(pointer) } as usize != size.bits() {
-        return Err(Error::key(suite, KeyProblem::Parameters));
-    }
-    // FIPS 186-5, A.1.1; a public key has no primes.
-    let (mut p, mut q) = (core::ptr::null(), core::ptr::null());
-    // SAFETY: the RSA key is whole, and both numbers live as long as it; a null one is none.
-    let halves = unsafe {
-        sys::RSA_get0_factors(pointer, &mut p, &mut q);
-        !rsa.0.is_private || (bits(p) == size.bits() / 2 && bits(q) == size.bits() / 2)
-    };
-    if !halves {
-        return Err(Error::key(suite, KeyProblem::Parameters));
-    }
     Ok(Prepared::key(suite, rsa))
-}
-
-/// Bits of a number; none when there is none.
-///
-/// # Safety
-/// The number must be null or whole.
-unsafe fn bits(number: *const sys::BIGNUM) -> usize {
-    // SAFETY: as the caller promises.
-    if number.is_null() { 0 } else { unsafe { sys::BN_num_bits(number) as usize } }
 }
 
 /// Runs a batch of signatures or verifications.
