@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], then the formats.
+//! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], `pair`, `source`, then the formats.
 #![forbid(unsafe_code)]
 
 mod bad;

@@ -39,7 +39,7 @@ const EXTENSION_PREFIX: &str = "ARROW:extension:";
 
 /// Protects columns of a table and writes the manifest beside it.
 ///
-/// The output appears, under its name, only when it is complete; the manifest is put into its place just before it.
+/// Output and manifest appear under their names when both are complete, and replace those that were there together (`pair`).
 ///
 /// # Errors
 /// [`TableError`], naming file, row and column. No output is left behind then.

@@ -32,7 +32,8 @@ use crate::{csv_io, pair};
 /// Restores the protected columns of a table.
 ///
 /// Before anything is written, the manifest's signature is verified under the given key. Each value of `random` and
-/// `deterministic` columns is authenticated with its column's logical name; rows, counts and the file's hash are compared with the manifest before the output appears.
+/// `deterministic` columns is authenticated with what it is bound to; the file's hash is compared with the manifest before the
+/// output appears, unless the job allows a changed file.
 /// Token columns stay as they are, and the summary says so.
 ///
 /// # Errors

@@ -277,6 +277,10 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
         ]);
     }
     say(table)?;
+    if !summary.still_protected.is_empty() {
+        let (names, manifest) = (summary.still_protected.join(", "), summary.manifest.display());
+        say(format!("still protected: {names}; their manifest is {manifest}"))?;
+    }
     for column in &summary.columns {
         for bad in &column.bad {
             say(format!("{}: {}", column.name, bad_values(bad, column.on_bad)))?;
