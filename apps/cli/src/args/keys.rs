@@ -42,12 +42,13 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
-A new passphrase has at least 15 characters, five of them different. It is typed, or comes from the environment variable
-CIPHERMILL_PASSPHRASE or with --passphrase-file FILE. Files with secrets must be readable by their owner only.
+A new passphrase has at least 15 characters, five of them different. It is typed, or comes from
+the environment variable CIPHERMILL_PASSPHRASE or with --passphrase-file FILE. Files with secrets
+must be readable by their owner only.
 
-Listing, protecting and unprotecting only read the keystore, also from a read-only folder, any number at a time. Commands
-that change it wait for each other, up to 30 seconds. A failed change leaves the keystore as it was, and says so; one that
-says `the change is in effect` has been made.")]
+Listing, protecting and unprotecting only read the keystore, also from a read-only folder, any
+number at a time. Commands that change it wait for each other, up to 30 seconds. A failed change
+leaves the keystore as it was; one that says `the change is in effect` has been made.")]
 pub(crate) enum KeysCommand {
     /// Make a new random key, and the keystore if there is none.
     #[command(after_help = "\
@@ -77,7 +78,8 @@ Examples:
     },
     /// Make a new version of a key; older versions still decrypt.
     #[command(after_help = "\
-Keys of random bytes are made anew; a key pair's next version comes from a file, as with `keys import`.
+Keys of random bytes are made anew; a key pair's next version comes from a file, as with
+`keys import`.
 
 Examples:
   ciphermill keys rotate customer-data
@@ -109,9 +111,10 @@ Examples:
     },
     /// Bring in a key from a file. The file is not changed.
     #[command(after_help = "\
-A key never stands on a command line. A secret key is raw bytes, or hexadecimal digits with --hex; one that column keys are
-derived from has at least 16 bytes, better 32. A private key is PKCS#8 and a public key SubjectPublicKeyInfo, in PEM or DER;
-the private keys of Ed25519, X25519, ML-KEM and ML-DSA may also be raw seeds. Key pairs need --suite.
+A key never stands on a command line. A secret key is raw bytes, or hexadecimal digits with --hex;
+one that column keys are derived from has at least 16 bytes, better 32. A private key is PKCS#8 and
+a public key SubjectPublicKeyInfo, in PEM or DER; the private keys of Ed25519, X25519, ML-KEM and
+ML-DSA may also be raw seeds. Key pairs need --suite.
 
 Examples:
   ciphermill keys import legacy --file legacy.key
@@ -156,8 +159,8 @@ Examples:
     },
     /// Write all keys into a new file, which is a keystore of its own.
     #[command(after_help = "\
-The backup has a master key of its own. It is opened by what opens the keystore, unless another secret is named; it can be
-listed and used with --keystore FILE. A file that exists is not replaced.
+The backup has a master key of its own. It is opened by what opens the keystore, unless another
+secret is named; it can be listed and used with --keystore FILE. A file that exists is not replaced.
 
 Examples:
   ciphermill keys backup /media/safe/keys-2027-01
@@ -173,8 +176,9 @@ Examples:
     },
     /// Take over from a backup what the keystore lacks; makes the keystore if there is none.
     #[command(after_help = "\
-What the keystore has stays as it is: a version that was destroyed since stays destroyed, a newer one stays current. Nothing
-is taken over when the backup holds another key under the same name and version.
+What the keystore has stays as it is: a version that was destroyed since stays destroyed, a newer
+one stays current. Nothing is taken over when the backup holds another key under the same name and
+version.
 
 Example:
   ciphermill keys restore /media/safe/keys-2027-01")]

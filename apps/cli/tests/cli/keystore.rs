@@ -256,6 +256,10 @@ fn a_change_that_cannot_be_told_of_is_said_to_be_in_effect() {
     let output = place.command(keys(&["rotate", "k"])).stdout(full).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("the change is in effect"), "{said}");
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device");
+    let args = keys(&["generate", "k", "--keystore", "new"]);
+    let output = place.command(args).stderr(full()).output().expect("runs");
+    assert_eq!(output.status.code(), Some(0), "what is only told stops nothing");
     let listed = json(&place.ok(keys(&["list", "--json"])));
     assert_eq!(listed.as_array().map(Vec::len), Some(2));
 }
