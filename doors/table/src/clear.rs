@@ -46,24 +46,28 @@ impl ClearCounter {
 
     /// Adds a batch, whose rows have slots of `outputs`.
     pub(crate) fn add(&mut self, rows: &[u32], outputs: &Outputs) {
-        let InClear { keep_first, keep_last, kept, separators } = &mut self.in_clear;
         for slot in rows.iter().filter(|slot| **slot != NULL_ROW) {
-            *kept += (*keep_first + *keep_last) as u64;
-            if separators.is_empty() {
-                continue;
+            self.add_text(outputs.at(*slot as usize), 1);
+        }
+    }
+
+    /// Adds a text that this many rows have.
+    pub(crate) fn add_text(&mut self, text: &[u8], rows: u64) {
+        let InClear { keep_first, keep_last, kept, separators } = &mut self.in_clear;
+        *kept += rows * (*keep_first + *keep_last) as u64;
+        if separators.is_empty() {
+            return;
+        }
+        for byte in text {
+            if let Some(place) = self.ascii.get(usize::from(*byte)).filter(|place| **place != NO_SEPARATOR) {
+                separators[*place].1 += rows;
             }
-            let text = outputs.at(*slot as usize);
-            for byte in text {
-                if let Some(place) = self.ascii.get(usize::from(*byte)).filter(|place| **place != NO_SEPARATOR) {
-                    separators[*place].1 += 1;
-                }
-            }
-            for (character, count) in separators.iter_mut().filter(|(character, _)| !character.is_ascii()) {
-                let mut utf8 = [0; 4];
-                let separator = character.encode_utf8(&mut utf8).as_bytes();
-                // Characters do not overlap in UTF-8, so each one is found once.
-                *count += text.windows(separator.len()).filter(|window| *window == separator).count() as u64;
-            }
+        }
+        for (character, count) in separators.iter_mut().filter(|(character, _)| !character.is_ascii()) {
+            let mut utf8 = [0; 4];
+            let separator = character.encode_utf8(&mut utf8).as_bytes();
+            // Characters do not overlap in UTF-8, so each one is found once.
+            *count += rows * text.windows(separator.len()).filter(|window| *window == separator).count() as u64;
         }
     }
 

@@ -36,7 +36,6 @@ const ARENA_LEN: usize = 4 << 20;
 /// Stands among [`ColumnWorker::rows`] for null.
 pub(crate) const NULL_ROW: u32 = u32::MAX;
 
-const UNSEEN: u32 = u32::MAX - 1;
 const NONCE_LEN: usize = 12;
 const TAG_LEN: usize = 16;
 
@@ -92,7 +91,6 @@ pub(crate) struct ColumnWorker<'m> {
     row_id: Option<String>,
     nonces: Vec<u8>,
     rows: Vec<u32>,
-    dictionary: Vec<u32>,
     outputs: Outputs,
     seen: Option<Seen>,
     seen_len_max: usize,
@@ -160,7 +158,6 @@ impl<'m> ColumnWorker<'m> {
             row_id: setup.row_id,
             nonces: Vec::new(),
             rows: Vec::new(),
-            dictionary: Vec::new(),
             outputs: Outputs::default(),
             seen,
             seen_len_max: setup.seen_len_max,
@@ -192,9 +189,8 @@ impl<'m> ColumnWorker<'m> {
         row_ids: Option<&RowIds<'_>>,
         first_row: u64,
     ) -> Result<()> {
-        self.begin(scratch, cells, first_row);
+        self.begin(scratch, first_row);
         let (nulls, repeated) = (self.counts.nulls, self.counts.processed);
-        let by_dictionary = cells.is_dictionary() && self.repeats();
         let skip = std::mem::take(&mut self.skip);
         let skipped = skip.iter().filter(|skip| **skip).count() as u64;
         for row in 0..cells.len() {
@@ -211,15 +207,7 @@ impl<'m> ColumnWorker<'m> {
                 self.rows.push(NULL_ROW);
                 continue;
             }
-            let slot = match cells.dictionary_key(row).filter(|_| by_dictionary) {
-                Some(key) if self.dictionary[key] != UNSEEN => self.dictionary[key],
-                Some(key) => {
-                    let slot = self.slot(scratch, cells.value(row), row_ids, row)?;
-                    self.dictionary[key] = slot;
-                    slot
-                }
-                None => self.slot(scratch, cells.value(row), row_ids, row)?,
-            };
+            let slot = self.slot(scratch, cells.value(row), row_ids, row)?;
             self.rows.push(slot);
         }
         self.flush(scratch)?;
@@ -229,7 +217,7 @@ impl<'m> ColumnWorker<'m> {
             clear.add(&self.rows, &self.outputs);
         }
         self.place_aside();
-        self.judge(values, self.counts.processed - repeated, cells.is_dictionary());
+        self.judge(values, self.counts.processed - repeated);
         Ok(())
     }
 
@@ -250,6 +238,39 @@ impl<'m> ColumnWorker<'m> {
             if let Err(bad) = self.examine(cells.value(row), row_ids, row) {
                 bad::count(&mut self.bad.values, bad, first_row + row as u64);
                 marks[row] = true;
+            }
+        }
+    }
+
+    /// Processes values of a dictionary, which [`ColumnWorker::count_uses`] counts by the rows that have them.
+    pub(crate) fn process_dictionary(
+        &mut self,
+        scratch: &mut Scratch,
+        cells: &Cells<'_>,
+        first_row: u64,
+    ) -> Result<()> {
+        let (clear, values, nulls) = (self.clear.take(), self.counts.values, self.counts.nulls);
+        let processed = self.process(scratch, cells, None, first_row);
+        (self.clear, self.counts.values, self.counts.nulls) = (clear, values, nulls);
+        processed
+    }
+
+    /// Forgets what values have become: after an error, when others are still to be processed.
+    pub(crate) fn forget(&mut self) {
+        if let Some(seen) = &mut self.seen {
+            seen.clear();
+        }
+        self.outputs.clear();
+        self.aside.clear();
+    }
+
+    /// Counts nulls, and values of a dictionary with the number of rows that have each.
+    pub(crate) fn count_uses<'v>(&mut self, nulls: u64, uses: impl Iterator<Item = (&'v [u8], u64)>) {
+        self.counts.nulls += nulls;
+        for (value, rows) in uses {
+            self.counts.values += rows;
+            if let Some(clear) = self.clear.as_mut().filter(|_| rows > 0) {
+                clear.add_text(value, rows);
             }
         }
     }
@@ -317,15 +338,9 @@ impl<'m> ColumnWorker<'m> {
         }
     }
 
-    fn begin(&mut self, scratch: &mut Scratch, cells: &Cells<'_>, first_row: u64) {
+    fn begin(&mut self, scratch: &mut Scratch, first_row: u64) {
         self.first_row = first_row;
         self.rows.clear();
-        self.dictionary.clear();
-        self.dictionary.resize(cells.dictionary_len(), UNSEEN);
-        if self.seen.is_none() && cells.is_dictionary() && self.repeats() {
-            self.seen = Some(Seen::new());
-            self.outputs.clear();
-        }
         match &mut self.seen {
             Some(seen) if seen.byte_len() + self.outputs.byte_len() > self.seen_len_max => {
                 seen.clear();
@@ -338,11 +353,16 @@ impl<'m> ColumnWorker<'m> {
         self.begin_arena(scratch);
     }
 
-    /// Gives up remembering values where they hardly repeat; a dictionary column's are always remembered.
-    fn judge(&mut self, values: u64, processed: u64, is_dictionary: bool) {
-        if !is_dictionary && values >= REMEMBER_TRIAL && processed > values - values / 4 {
+    /// Gives up remembering values where they hardly repeat.
+    fn judge(&mut self, values: u64, processed: u64) {
+        if values >= REMEMBER_TRIAL && processed > values - values / 4 {
             self.seen = None;
         }
+    }
+
+    /// Whether the values of a dictionary can be processed in place of the rows that have them.
+    pub(crate) fn takes_dictionary(&self) -> bool {
+        self.repeats() && self.bad.action == OnBad::Error && !self.bad.dry_run
     }
 
     /// Whether equal values have equal results.

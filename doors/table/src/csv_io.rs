@@ -61,10 +61,8 @@ pub(crate) fn transform<R: Read>(
             target.worker.skip(&skip);
             let array = read_column(&records, target, kept.slot(target.index), first_row)?;
             let row_ids = target.row_id.map(|index| read_texts(&records, kept.slot(index)));
-            let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
-            if let Some(cells) = Cells::new(&array) {
-                target.worker.process(&mut scratch, &cells, row_ids.as_ref(), first_row)?;
-            }
+            let row_ids = row_ids.as_ref().map(RowIds::of_texts);
+            target.worker.process(&mut scratch, &Cells::new(&array), row_ids.as_ref(), first_row)?;
         }
         out.clear();
         rejected.clear();
@@ -167,10 +165,8 @@ fn mark_rejects(
     for target in targets.iter_mut().filter(|target| target.worker.on_bad() == OnBad::Reject) {
         let array = read_column(records, target, kept.slot(target.index), first_row)?;
         let row_ids = target.row_id.map(|index| read_texts(records, kept.slot(index)));
-        let row_ids = row_ids.as_ref().and_then(|array| RowIds::of_texts(array));
-        if let Some(cells) = Cells::new(&array) {
-            target.worker.mark_rejects(&cells, row_ids.as_ref(), first_row, skip);
-        }
+        let row_ids = row_ids.as_ref().map(RowIds::of_texts);
+        target.worker.mark_rejects(&Cells::new(&array), row_ids.as_ref(), first_row, skip);
     }
     Ok(())
 }

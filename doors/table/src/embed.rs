@@ -16,7 +16,7 @@ use crate::error::{Result, TableError};
 use crate::keys::{DIGEST_LEN, RootKey};
 use crate::manifest::{Covers, FOOTER_KEY, Manifest};
 use crate::output::OutputFile;
-use crate::parquet_io::{BeforeFooter, ParquetInput};
+use crate::parquet::{BeforeFooter, ParquetInput};
 
 /// What a Parquet file begins and ends with (Parquet format, file format).
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";

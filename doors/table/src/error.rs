@@ -178,6 +178,16 @@ pub enum TableError {
         /// The rule that is broken.
         rule: &'static str,
     },
+    /// A small file would become an output past all measure.
+    #[error(
+        "{place}: the values up to here have more than {limit} bytes, since a dictionary repeats a long one; nothing was kept"
+    )]
+    Expanded {
+        /// Where.
+        place: Place,
+        /// Bytes that the values of one column of a row group may have.
+        limit: u64,
+    },
     /// A protected value does not have the form of one.
     #[error("{place}: not a protected value: {rule}")]
     Damaged {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::bad::{BadValues, OnBad};
 use crate::clear::InClear;
 use crate::error::{Result, TableError};
+use crate::parquet::Codec;
 use crate::source::Origin;
 use crate::spec::{ColumnSpec, RowBinding};
 
@@ -63,6 +64,9 @@ pub struct ProtectJob {
     pub format: Option<Format>,
     /// The byte between CSV fields; without it a comma, or a tabulator for `.tsv`.
     pub delimiter: Option<u8>,
+    /// The codec of protected Parquet columns; without it each keeps its own, except that random ciphertexts, which do not
+    /// compress, get none. All other columns stay as they are.
+    pub codec: Option<Codec>,
     /// Whether an existing output is replaced.
     pub force: bool,
     /// Set to `true` by anyone, the job ends with [`TableError::Interrupted`] within a batch.
@@ -106,6 +110,7 @@ impl ProtectJob {
             dry_run: false,
             format: None,
             delimiter: None,
+            codec: None,
             force: false,
             cancel: Arc::default(),
         }

@@ -29,7 +29,6 @@ mod clear;
 mod column;
 mod csv_io;
 mod csv_scan;
-mod decode;
 mod distinct;
 mod embed;
 mod encode;
@@ -44,7 +43,7 @@ mod numbers;
 mod options;
 mod output;
 mod pair;
-mod parquet_io;
+mod parquet;
 mod protect;
 mod row_id;
 mod source;
@@ -73,6 +72,7 @@ pub use manifest::{
     Covers, FOOTER_KEY, MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage,
     manifest_path,
 };
+pub use parquet::{Codec, DICTIONARY_VALUES_MAX, EXPANDED_LEN_MAX, FOOTER_LEN_MAX, PAGE_LEN_MAX};
 pub use protect::protect;
 pub use row_id::ROW_ID_LEN_MAX;
 pub use source::{Origin, Protected};

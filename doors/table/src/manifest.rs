@@ -142,7 +142,7 @@ pub struct ManifestColumn {
     /// The method's options, as on the command line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub options: String,
-    /// The Arrow type that restoring gives back.
+    /// The Arrow type whose values were protected.
     pub data_type: String,
     /// Whether the field is nullable.
     pub nullable: bool,
@@ -154,9 +154,6 @@ pub struct ManifestColumn {
     pub values: u64,
     /// Nulls.
     pub nulls: u64,
-    /// Field metadata that do not fit the protected type and come back with the restored one.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metadata: BTreeMap<String, String>,
     /// How a Parquet column was stored; restoring stores it in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parquet: Option<ParquetStorage>,
@@ -391,7 +388,6 @@ mod tests {
                 check_value: "0011223344556677".to_owned(),
                 values: 2,
                 nulls: 1,
-                metadata: BTreeMap::new(),
                 parquet: None,
             }],
             file_metadata: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! From a table in clear to a protected one with its manifest.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Covers, FOOTER_KEY, MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
 use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, PROTECTED_MODE, Ready, check_output, output_mode};
-use crate::parquet_io::{self, ParquetInput};
+use crate::parquet::{self, Extras, ParquetInput};
 use crate::row_id::check_row_id_type;
 use crate::source::Source;
 use crate::spec::{ColumnSpec, LOGICAL_NAME_MAX, Method, RowBinding};
@@ -33,9 +33,6 @@ pub(crate) const SEEN_LEN_MAX: usize = 96 << 20;
 
 /// Permission bits of a reject file: it holds what was to be protected, in clear.
 const REJECTS_MODE: u32 = 0o600;
-
-/// Field metadata under this prefix describe the type, which protection changes.
-const EXTENSION_PREFIX: &str = "ARROW:extension:";
 
 /// Protects columns of a table and writes the manifest beside it.
 ///
@@ -162,15 +159,27 @@ impl<'m> Planner<'_, 'm> {
         let path = &self.job.input;
         let file = source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
         let input = ParquetInput::open(file, path)?;
-        let (mut targets, columns) = self.plan(input.schema().fields())?;
+        let (mut targets, mut columns) = self.plan(input.schema().fields())?;
+        let mut layouts = Vec::new();
+        for (target, column) in targets.iter().zip(&mut columns) {
+            let (layout, storage) = input.protected_layout(target.index, target.worker.method(), self.job.codec)?;
+            column.parquet = Some(storage);
+            layouts.push(layout);
+        }
+        let binary = targets.iter().filter(|target| parquet::is_binary(target.worker.method()));
+        let binary: Vec<String> = binary.map(|target| target.worker.column().to_owned()).collect();
+        let (pairs, file_metadata) = input.rewrite_metadata(&binary)?;
         let output = self.output()?;
         let mut footer = FooterManifest::default();
-        let (tally, mut output) = parquet_io::transform(&input, path, &mut targets, output, watch, &mut |before| {
+        let mut footer_pairs = |before: &parquet::BeforeFooter<'_, '_>| {
             let mut manifest = self.manifest(before.tally, before.targets, &columns)?;
+            manifest.file_metadata = file_metadata.clone();
             let replaced = input.key_value(FOOTER_KEY).map(|value| (FOOTER_KEY.to_owned(), value.to_owned()));
             manifest.file_metadata.extend(replaced);
             Ok(vec![footer.pair(manifest, before)?])
-        })?;
+        };
+        let extras = Extras::protected(pairs, &mut footer_pairs);
+        let (tally, mut output) = parquet::transform(&input, &mut targets, &layouts, output, watch, extras)?;
         let manifest = match self.job.dry_run {
             true => self.manifest(&tally, &targets, &columns)?,
             false => footer.fill_in(&mut output, self.mill, self.root)?,
@@ -238,7 +247,6 @@ impl<'m> Planner<'_, 'm> {
             seen_len_max: SEEN_LEN_MAX / self.job.columns.len(),
             bad: self.bad_handling(spec, &context)?,
         });
-        let (output, metadata) = protected_field(&spec.method, field);
         let column = ManifestColumn {
             name: spec.name.clone(),
             logical: spec.logical.clone(),
@@ -254,10 +262,9 @@ impl<'m> Planner<'_, 'm> {
             check_value: keys::check_value(self.mill, self.root, Purpose::ColumnCheck, &context)?,
             values: 0,
             nulls: 0,
-            metadata,
             parquet: None,
         };
-        Ok((Target { index, row_id, field: Arc::new(output), logical: spec.logical.clone(), worker }, column))
+        Ok((Target { index, row_id, logical: spec.logical.clone(), worker }, column))
     }
 
     fn bad_handling(&self, spec: &ColumnSpec, context: &[u8]) -> Result<BadHandling<'m>> {
@@ -355,21 +362,6 @@ fn check_csv_alphabet(spec: &ColumnSpec, delimiter: u8) -> Result<()> {
             problem: format!("the alphabet of a CSV column cannot hold {special:?}"),
         }),
     }
-}
-
-/// The field of a protected column, and the metadata that do not fit it.
-fn protected_field(method: &Method, field: &Field) -> (Field, BTreeMap<String, String>) {
-    if matches!(method, Method::Ff1(_)) {
-        return (field.clone(), BTreeMap::new());
-    }
-    let (removed, kept) = field
-        .metadata()
-        .iter()
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .partition::<Vec<(String, String)>, _>(|(key, _)| key.starts_with(EXTENSION_PREFIX));
-    let protected = Field::new(field.name(), DataType::Binary, field.is_nullable())
-        .with_metadata(kept.into_iter().collect::<HashMap<_, _>>());
-    (protected, removed.into_iter().collect())
 }
 
 /// How protected values are stored.

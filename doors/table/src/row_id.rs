@@ -1,7 +1,7 @@
 //! What tells a row from others wherever it stands: the value of a column that nobody protects, in a form that does not
 //! depend on how the file stores it. Values that are bound to their rows authenticate it.
 
-use arrow_array::Array;
+use arrow_array::BinaryArray;
 use arrow_schema::DataType;
 
 use crate::encode::Cells;
@@ -39,14 +39,14 @@ pub(crate) enum RowIdProblem {
 }
 
 impl<'a> RowIds<'a> {
-    /// The identifiers of a column; nothing for types that [`check_row_id_type`] refuses.
-    pub(crate) fn new(array: &'a dyn Array) -> Option<RowIds<'a>> {
-        Some(RowIds { cells: Cells::new(array)?, form: form_of(array.data_type())? })
+    /// The identifiers in cells of this type; nothing for types that [`check_row_id_type`] refuses.
+    pub(crate) fn new(cells: Cells<'a>, data_type: &DataType) -> Option<RowIds<'a>> {
+        Some(RowIds { cells, form: form_of(data_type)? })
     }
 
     /// The identifiers of a CSV column, whose fields are texts however they are held.
-    pub(crate) fn of_texts(array: &'a dyn Array) -> Option<RowIds<'a>> {
-        Some(RowIds { cells: Cells::new(array)?, form: Form::Text })
+    pub(crate) fn of_texts(array: &'a BinaryArray) -> RowIds<'a> {
+        RowIds { cells: Cells::new(array), form: Form::Text }
     }
 
     /// Whether a row has an identifier.
@@ -110,45 +110,41 @@ fn form_of(data_type: &DataType) -> Option<Form> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, StringArray, UInt8Array};
-    use std::sync::Arc;
+    use crate::column::NULL_ROW;
 
-    fn id(array: &dyn Array, row: usize) -> Result<Vec<u8>, RowIdProblem> {
+    /// The identifier of a value of a type; without a value of a null.
+    fn id(data_type: &DataType, value: Option<&[u8]>) -> Result<Vec<u8>, RowIdProblem> {
+        let bytes = value.unwrap_or_default();
+        let slots = [if value.is_some() { 0 } else { NULL_ROW }];
         let mut id = Vec::new();
-        RowIds::new(array).unwrap().append(row, &mut id).map(|()| id)
+        let cells = Cells::fixed(&slots, bytes, bytes.len());
+        RowIds::new(cells, data_type).unwrap().append(0, &mut id).map(|()| id)
     }
 
     #[test]
     fn equal_numbers_and_texts_are_one_identifier() {
-        let arrays: [ArrayRef; 5] = [
-            Arc::new(Int32Array::from(vec![Some(17), None])),
-            Arc::new(Int64Array::from(vec![Some(17), None])),
-            Arc::new(UInt8Array::from(vec![Some(17), None])),
-            Arc::new(StringArray::from(vec![Some("17"), None])),
-            arrow_cast::cast(
-                &StringArray::from(vec![Some("17"), None]),
-                &DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-            )
-            .unwrap(),
+        let values: [(DataType, &[u8]); 4] = [
+            (DataType::Int32, &17i32.to_le_bytes()),
+            (DataType::Int64, &17i64.to_le_bytes()),
+            (DataType::UInt8, &[17]),
+            (DataType::Utf8, b"17"),
         ];
-        for array in &arrays {
-            assert_eq!(id(array, 0).unwrap(), b"\x0117", "{}", array.data_type());
-            assert_eq!(id(array, 1), Err(RowIdProblem::Null), "{}", array.data_type());
+        for (data_type, value) in values {
+            assert_eq!(id(&data_type, Some(value)).unwrap(), b"\x0117", "{data_type}");
+            assert_eq!(id(&data_type, None), Err(RowIdProblem::Null), "{data_type}");
         }
-        let bytes = BinaryArray::from_vec(vec![b"17"]);
-        assert_eq!(id(&bytes, 0).unwrap(), b"\x0217", "bytes are no text");
+        assert_eq!(id(&DataType::Binary, Some(b"17")).unwrap(), b"\x0217", "bytes are no text");
         let mut text = Vec::new();
-        RowIds::of_texts(&bytes).unwrap().append(0, &mut text).unwrap();
+        RowIds::of_texts(&BinaryArray::from_vec(vec![b"17"])).append(0, &mut text).unwrap();
         assert_eq!(text, b"\x0117", "in a CSV file they are");
     }
 
     #[test]
     fn long_identifiers_and_other_types_are_refused() {
-        let long = "x".repeat(ROW_ID_LEN_MAX + 1);
-        let texts = StringArray::from(vec![&long[1..], &long]);
-        assert_eq!(id(&texts, 0).unwrap().len(), ROW_ID_LEN_MAX + 1);
-        assert_eq!(id(&texts, 1), Err(RowIdProblem::TooLong(ROW_ID_LEN_MAX + 1)));
-        assert!(RowIds::new(&Float64Array::from(vec![1.0])).is_none());
+        let long = [b'x'; ROW_ID_LEN_MAX + 1];
+        assert_eq!(id(&DataType::Utf8, Some(&long[1..])).unwrap().len(), ROW_ID_LEN_MAX + 1);
+        assert_eq!(id(&DataType::Utf8, Some(&long)), Err(RowIdProblem::TooLong(ROW_ID_LEN_MAX + 1)));
+        assert!(RowIds::new(Cells::fixed(&[], &[], 8), &DataType::Float64).is_none());
         assert!(check_row_id_type(&DataType::Float64).is_err());
         assert!(check_row_id_type(&DataType::Date32).is_err());
     }

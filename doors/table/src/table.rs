@@ -1,13 +1,9 @@
 //! What both formats and both directions share: targets, tallies, and somebody watching.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arrow_schema::Field;
-
 use crate::column::ColumnWorker;
-use crate::error::{Result, TableError};
+use crate::error::Result;
 use crate::job::{ColumnSummary, Position, Progress, check_cancel};
 
 /// A column that is changed on its way.
@@ -16,8 +12,6 @@ pub(crate) struct Target<'m> {
     pub(crate) index: usize,
     /// The place of the column that identifies the rows its values are bound to. It is not a target itself.
     pub(crate) row_id: Option<usize>,
-    /// The field that it becomes.
-    pub(crate) field: Arc<Field>,
     /// Its logical name.
     pub(crate) logical: String,
     /// What changes it.
@@ -25,16 +19,6 @@ pub(crate) struct Target<'m> {
 }
 
 impl Target<'_> {
-    /// The column cannot be read as one of values.
-    pub(crate) fn unsupported(&self, file: &Path) -> TableError {
-        TableError::UnsupportedType {
-            file: file.to_owned(),
-            column: self.worker.column().to_owned(),
-            data_type: self.field.data_type().to_string(),
-            rule: "only flat types can be protected, not nested ones",
-        }
-    }
-
     /// What was done.
     pub(crate) fn summary(&self) -> ColumnSummary {
         let counts = &self.worker.counts;
@@ -71,8 +55,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Counts a batch and its rows.
     pub(crate) fn add(&mut self, rows: usize, bytes: usize) {
         self.rows += rows as u64;
+        self.add_batch(rows, bytes);
+    }
+
+    /// Counts a batch of one column's rows; other columns have the same rows.
+    pub(crate) fn add_batch(&mut self, rows: usize, bytes: usize) {
         self.batches += 1;
         self.batch_rows_max = self.batch_rows_max.max(rows as u64);
         self.batch_bytes_max = self.batch_bytes_max.max(bytes as u64);

@@ -20,7 +20,7 @@ use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, RESTORED_MODE, check_output, output_mode};
-use crate::parquet_io::{self, ParquetInput};
+use crate::parquet::{self, Extras, ParquetInput};
 use crate::protect::{SEEN_LEN_MAX, encoding_of, summarize, text_fields};
 use crate::row_id::check_row_id_type;
 use crate::source::{Protected, Source};
@@ -194,13 +194,23 @@ impl<'m> Restorer<'_, 'm> {
         let file = self.source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
         let input = ParquetInput::open(file, path)?;
         let mut plan = self.plan(input.schema().fields())?;
+        let mut layouts = Vec::new();
+        for (target, place) in plan.targets.iter().zip(&plan.places) {
+            let column = &self.manifest.columns[*place];
+            let storage = column.parquet.as_ref();
+            let storage =
+                storage.ok_or_else(|| self.damaged(format!("column `{}` has no Parquet type", column.name)))?;
+            layouts.push(input.restored_layout(target.index, storage)?);
+        }
+        let restored = self.restored_metadata(&input, &plan)?;
         let output = self.output()?;
         let (kept, mut footer) = (std::mem::take(&mut plan.kept), FooterManifest::default());
-        let (tally, mut output) =
-            parquet_io::transform(&input, path, &mut plan.targets, output, watch, &mut |before| {
-                let Some(remaining) = self.remaining(&kept, before.tally) else { return Ok(self.footer_pairs()) };
-                Ok(vec![footer.pair(remaining, before)?])
-            })?;
+        let mut footer_pairs = |before: &parquet::BeforeFooter<'_, '_>| {
+            let Some(remaining) = self.remaining(&kept, before.tally) else { return Ok(self.footer_pairs()) };
+            Ok(vec![footer.pair(remaining, before)?])
+        };
+        let extras = Extras::restored(restored, &mut footer_pairs);
+        let (tally, mut output) = parquet::transform(&input, &mut plan.targets, &layouts, output, watch, extras)?;
         plan.kept = kept;
         let remaining =
             if plan.kept.is_empty() { None } else { Some(footer.fill_in(&mut output, self.mill, self.root)?) };
@@ -289,6 +299,25 @@ impl<'m> Restorer<'_, 'm> {
         Ok(plan)
     }
 
+    /// The footer's metadata as they were before, as far as columns are restored.
+    fn restored_metadata(&self, input: &ParquetInput, plan: &Plan<'_>) -> Result<parquet::Restored> {
+        let mut restored = Vec::new();
+        for (target, place) in plan.targets.iter().zip(&plan.places) {
+            if parquet::is_binary(target.worker.method()) {
+                restored.push((target.worker.column().to_owned(), self.manifest.columns[*place].name.clone()));
+            }
+        }
+        let then: Vec<&String> = restored.iter().map(|(_, then)| then).collect();
+        let binary = self
+            .manifest
+            .columns
+            .iter()
+            .filter(|column| column.encoding == encoding_of(&Method::Random, Format::Parquet));
+        let protected: Vec<String> = binary.map(|column| column.name.clone()).collect();
+        let still: Vec<String> = protected.iter().filter(|name| !then.contains(name)).cloned().collect();
+        input.restore_metadata(&self.manifest.file_metadata, &protected, &still, &restored)
+    }
+
     /// The names that the manifest's columns have in the file at hand.
     fn renamed(&self) -> Result<Vec<&str>> {
         let columns = &self.manifest.columns;
@@ -374,8 +403,6 @@ impl<'m> Restorer<'_, 'm> {
             "" => OnBad::Error,
             name => OnBad::parse(name).map_err(damaged)?,
         };
-        let mut metadata = field.metadata().clone();
-        metadata.extend(column.metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
         let worker = ColumnWorker::new(ColumnSetup {
             mill: self.mill,
             key: keys::derive(self.mill, self.root, Purpose::Column, &context, suite_of(&method))?,
@@ -389,8 +416,7 @@ impl<'m> Restorer<'_, 'm> {
             seen_len_max: SEEN_LEN_MAX / self.manifest.columns.len().max(1),
             bad: BadHandling::new(on_bad),
         });
-        let field = Field::new(field.name(), data_type, column.nullable).with_metadata(metadata);
-        Ok(Target { index, row_id, field: Arc::new(field), logical: column.logical.clone(), worker })
+        Ok(Target { index, row_id, logical: column.logical.clone(), worker })
     }
 
     /// Protected values are byte strings, in CSV files and for `ff1` texts; another type was put there by somebody.

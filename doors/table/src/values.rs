@@ -98,9 +98,7 @@ impl<'m> Values<'m> {
     /// Everything that can be wrong with a value, its place being the line. `out` is then as it was.
     pub fn run(&mut self, lines: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
         let cells = self.read(lines)?;
-        if let Some(cells) = Cells::new(&cells) {
-            self.worker.process(&mut self.scratch, &cells, None, self.lines + 1)?;
-        }
+        self.worker.process(&mut self.scratch, &Cells::new(&cells), None, self.lines + 1)?;
         let start = out.len();
         for (row, slot) in self.worker.rows().iter().enumerate() {
             if *slot != NULL_ROW && !self.write(self.worker.outputs().at(*slot as usize), out) {

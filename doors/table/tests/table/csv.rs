@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ciphermill_table::{BATCH_ROWS_MAX, Format, Position, TableError, UnprotectJob, protect};
 
 use crate::Bench;
-use crate::testing::Numbers;
+use crate::samples::Numbers;
 
 const PEOPLE: &str = "\
 id,name,mail,phone,note\r

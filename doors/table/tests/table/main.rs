@@ -27,6 +27,7 @@ mod parquets;
 mod parts;
 mod plans;
 mod rows;
+mod samples;
 #[path = "../../src/testing.rs"]
 mod testing;
 mod values;

@@ -1,0 +1,288 @@
+//! What other programs keep in a file's metadata about its columns, rewritten where protection makes it false.
+//!
+//! Rewriting depends on nothing but the original and the columns that are protected, so that restoring can tell whether
+//! somebody has changed it meanwhile.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_ipc::convert::try_schema_from_ipc_buffer;
+use arrow_schema::{DataType, Field, Schema};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
+use serde_json::{Value, json};
+
+/// The metadata of pandas.
+const PANDAS: &str = "pandas";
+/// The schema of Spark.
+const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
+/// GeoParquet.
+const GEO: &str = "geo";
+/// Whole schemas of other systems; readers do without.
+const SCHEMAS: [&str; 3] = ["parquet.avro.schema", "avro.schema", "iceberg.schema"];
+
+/// Field metadata under this prefix describe the type, which protection changes.
+const EXTENSION_PREFIX: &str = "ARROW:extension:";
+
+/// Key-value pairs of a footer, in their order.
+pub(crate) type Pairs = Vec<(String, Option<String>)>;
+
+/// What a pair becomes when these columns turn into byte strings: nothing where it has to go.
+pub(crate) fn rewritten(key: &str, value: &str, columns: &[String]) -> Option<String> {
+    if columns.is_empty() {
+        return Some(value.to_owned());
+    }
+    match key {
+        ARROW_SCHEMA_META_KEY => arrow(value, columns),
+        PANDAS => pandas(value, columns),
+        SPARK => spark(value, columns),
+        GEO => geo(value, columns),
+        _ if SCHEMAS.contains(&key) => None,
+        _ => Some(value.to_owned()),
+    }
+}
+
+/// Rewrites all pairs; gives the originals of those that have changed, without what would reveal values.
+///
+/// # Errors
+/// The key that stands twice, so that it could not be restored.
+pub(crate) fn rewrite(pairs: &mut Pairs, columns: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let mut originals = BTreeMap::new();
+    let mut kept = Pairs::new();
+    for (key, value) in pairs.drain(..) {
+        let Some(original) = value else {
+            kept.push((key, None));
+            continue;
+        };
+        let new = rewritten(&key, &original, columns);
+        if new.as_ref() == Some(&original) {
+            kept.push((key, Some(original)));
+            continue;
+        }
+        if let Some(new) = new {
+            kept.push((key.clone(), Some(new)));
+        }
+        if originals.insert(key.clone(), without_values(&key, original, columns)).is_some() {
+            return Err(key);
+        }
+    }
+    *pairs = kept;
+    Ok(originals)
+}
+
+/// Puts the originals back into the pairs of a protected file. `protected` are the columns that were byte strings there,
+/// `still` those that stay so, and `restored` the others: their names now and then.
+pub(crate) fn restore(
+    pairs: &mut Pairs,
+    originals: &BTreeMap<String, String>,
+    protected: &[String],
+    still: &[String],
+    restored: &[(String, String)],
+) {
+    for (key, original) in originals {
+        let now = pairs.iter().find(|(found, _)| found == key).and_then(|(_, value)| value.clone());
+        let new = if now == rewritten(key, original, protected) {
+            rewritten(key, original, still)
+        } else if key == ARROW_SCHEMA_META_KEY {
+            // Without the schema, readers go by Parquet's types, which are never false.
+            now.and_then(|now| patched(&now, original, restored))
+        } else {
+            now
+        };
+        match (pairs.iter().position(|(found, _)| found == key), new) {
+            (Some(at), Some(new)) => pairs[at].1 = Some(new),
+            (Some(at), None) => drop(pairs.remove(at)),
+            (None, Some(new)) => pairs.push((key.clone(), Some(new))),
+            (None, None) => {}
+        }
+    }
+}
+
+/// The Arrow schema in a file's metadata.
+pub(crate) fn arrow_schema(encoded: &str) -> Option<Schema> {
+    try_schema_from_ipc_buffer(&STANDARD.decode(encoded).ok()?).ok()
+}
+
+fn arrow(encoded: &str, columns: &[String]) -> Option<String> {
+    let schema = arrow_schema(encoded)?;
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| if columns.contains(field.name()) { Arc::new(protected_field(field)) } else { Arc::clone(field) });
+    let fields: Vec<Arc<Field>> = fields.collect();
+    Some(encode_arrow_schema(&Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+/// The field as one of byte strings, without the metadata that do not fit them.
+fn protected_field(field: &Field) -> Field {
+    let metadata = field.metadata().iter().filter(|(key, _)| !key.starts_with(EXTENSION_PREFIX));
+    Field::new(field.name(), DataType::Binary, field.is_nullable())
+        .with_metadata(metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<HashMap<_, _>>())
+}
+
+/// The schema now, in which restored columns have the fields that they had then.
+fn patched(now: &str, original: &str, restored: &[(String, String)]) -> Option<String> {
+    let (now, original) = (arrow_schema(now)?, arrow_schema(original)?);
+    let mut fields = Vec::new();
+    for field in now.fields() {
+        fields.push(match restored.iter().find(|(name, _)| name == field.name()) {
+            Some((name, then)) => Arc::new(original.field_with_name(then).ok()?.clone().with_name(name)),
+            None => Arc::clone(field),
+        });
+    }
+    Some(encode_arrow_schema(&Schema::new_with_metadata(fields, now.metadata().clone())))
+}
+
+fn pandas(text: &str, columns: &[String]) -> Option<String> {
+    let mut document: Value = serde_json::from_str(text).ok()?;
+    for column in document.get_mut("columns")?.as_array_mut()? {
+        let name = column.get("field_name").filter(|name| !name.is_null()).or_else(|| column.get("name"))?;
+        if name.as_str().is_some_and(|name| columns.iter().any(|column| column == name)) {
+            column["pandas_type"] = json!("bytes");
+            column["numpy_type"] = json!("object");
+            column["metadata"] = Value::Null;
+        }
+    }
+    Some(document.to_string())
+}
+
+fn spark(text: &str, columns: &[String]) -> Option<String> {
+    let mut document: Value = serde_json::from_str(text).ok()?;
+    for field in document.get_mut("fields")?.as_array_mut()? {
+        let is_protected = field.get("name")?.as_str().is_some_and(|name| columns.iter().any(|column| column == name));
+        if is_protected {
+            field["type"] = json!("binary");
+            field["metadata"] = json!({});
+        }
+    }
+    Some(document.to_string())
+}
+
+fn geo(text: &str, columns: &[String]) -> Option<String> {
+    let mut document: Value = serde_json::from_str(text).ok()?;
+    let before = document.get("columns")?.as_object()?.len();
+    let described = document.get_mut("columns")?.as_object_mut()?;
+    described.retain(|name, _| !columns.contains(name));
+    if described.len() == before {
+        return Some(text.to_owned());
+    }
+    let primary = document.get("primary_column")?.as_str()?;
+    (!columns.iter().any(|column| column == primary)).then(|| document.to_string())
+}
+
+/// The original without what would tell of a protected column's values: a geometry's bounding box.
+fn without_values(key: &str, original: String, columns: &[String]) -> String {
+    if key != GEO {
+        return original;
+    }
+    let Ok(mut document) = serde_json::from_str::<Value>(&original) else { return original };
+    let mut removed = false;
+    for column in columns {
+        if let Some(column) = document.pointer_mut("/columns").and_then(|all| all.get_mut(column.as_str())) {
+            removed |= column.as_object_mut().is_some_and(|column| column.remove("bbox").is_some());
+        }
+    }
+    if removed { document.to_string() } else { original }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn sample() -> Pairs {
+        let category = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        let extension = [("ARROW:extension:name".to_owned(), "x".to_owned()), ("note".to_owned(), "kept".to_owned())];
+        let schema = Schema::new(vec![
+            Field::new("a", category.clone(), true).with_dict_is_ordered(true),
+            Field::new("b", category, false)
+                .with_dict_is_ordered(true)
+                .with_metadata(extension.into_iter().collect::<HashMap<_, _>>()),
+        ]);
+        let pandas = json!({"columns": [
+            {"name": "a", "field_name": "a", "pandas_type": "categorical", "metadata": {"num_categories": 3, "ordered": true}},
+            {"name": "b", "field_name": "b", "pandas_type": "categorical", "metadata": {"num_categories": 3, "ordered": true}},
+        ], "index_columns": [{"kind": "range"}]});
+        let spark = json!({"type": "struct", "fields": [
+            {"name": "a", "type": "string", "nullable": true, "metadata": {}},
+            {"name": "b", "type": "integer", "nullable": true, "metadata": {"x": 1}},
+        ]});
+        let geo = json!({"version": "1.1.0", "primary_column": "a", "columns": {
+            "a": {"encoding": "WKB"}, "b": {"encoding": "WKB", "bbox": [1, 2, 3, 4]}}});
+        vec![
+            (ARROW_SCHEMA_META_KEY.to_owned(), Some(encode_arrow_schema(&schema))),
+            ("pandas".to_owned(), Some(pandas.to_string())),
+            ("other".to_owned(), Some("b".to_owned())),
+            ("empty".to_owned(), None),
+            (SPARK.to_owned(), Some(spark.to_string())),
+            ("geo".to_owned(), Some(geo.to_string())),
+            ("parquet.avro.schema".to_owned(), Some("{}".to_owned())),
+        ]
+    }
+
+    fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
+        pairs.iter().find(|(found, _)| found == key)?.1.as_deref()
+    }
+
+    #[test]
+    fn what_becomes_false_is_rewritten_and_comes_back() {
+        let (original, columns) = (sample(), names(&["b"]));
+        let mut pairs = original.clone();
+        let originals = rewrite(&mut pairs, &columns).unwrap();
+        let schema = arrow_schema(value(&pairs, ARROW_SCHEMA_META_KEY).unwrap()).unwrap();
+        assert_eq!((schema.field(1).data_type(), schema.field(1).is_nullable()), (&DataType::Binary, false));
+        assert_eq!(schema.field(1).metadata().keys().collect::<Vec<_>>(), ["note"]);
+        assert_eq!(schema.field(0).dict_is_ordered(), Some(true));
+        let pandas: Value = serde_json::from_str(value(&pairs, "pandas").unwrap()).unwrap();
+        assert_eq!(pandas["columns"][1]["pandas_type"], "bytes");
+        assert_eq!(pandas["columns"][0]["pandas_type"], "categorical");
+        let spark: Value = serde_json::from_str(value(&pairs, SPARK).unwrap()).unwrap();
+        assert_eq!((&spark["fields"][1]["type"], &spark["fields"][0]["type"]), (&json!("binary"), &json!("string")));
+        assert!(!value(&pairs, "geo").unwrap().contains("\"b\"") && value(&pairs, "parquet.avro.schema").is_none());
+        assert!(!originals["geo"].contains("bbox"), "a bounding box tells of values");
+        restore(&mut pairs, &originals, &columns, &[], &[("b".to_owned(), "b".to_owned())]);
+        for (key, original) in original.iter().filter(|(key, _)| key != "geo") {
+            assert_eq!(value(&pairs, key), original.as_deref(), "{key}");
+        }
+        let mut primary = original.clone();
+        rewrite(&mut primary, &names(&["a"])).unwrap();
+        assert!(value(&primary, "geo").is_none());
+    }
+
+    #[test]
+    fn a_part_is_restored_and_changes_by_others_stay() {
+        let columns = names(&["a", "b"]);
+        let mut pairs = sample();
+        let originals = rewrite(&mut pairs, &columns).unwrap();
+        let restored = [("b".to_owned(), "b".to_owned())];
+        let mut part = pairs.clone();
+        restore(&mut part, &originals, &columns, &names(&["a"]), &restored);
+        let schema = arrow_schema(value(&part, ARROW_SCHEMA_META_KEY).unwrap()).unwrap();
+        assert_eq!(schema.field(0).data_type(), &DataType::Binary);
+        assert_eq!(schema.field(1).dict_is_ordered(), Some(true));
+        // Somebody has put a column in and renamed `b`.
+        let binary = |name: &str| Field::new(name, DataType::Binary, true);
+        let changed = Schema::new(vec![binary("new"), binary("c")]);
+        pairs[0].1 = Some(encode_arrow_schema(&changed));
+        restore(&mut pairs, &originals, &columns, &[], &[("c".to_owned(), "b".to_owned())]);
+        let schema = arrow_schema(value(&pairs, ARROW_SCHEMA_META_KEY).unwrap()).unwrap();
+        assert_eq!(schema.field(0), &binary("new"));
+        assert_eq!((schema.field(1).name().as_str(), schema.field(1).dict_is_ordered()), ("c", Some(true)));
+    }
+
+    #[test]
+    fn what_does_not_parse_goes_and_a_key_that_stands_twice_is_refused() {
+        let mut pairs: Pairs =
+            ["pandas", ARROW_SCHEMA_META_KEY, SPARK, GEO].map(|key| (key.to_owned(), Some("[1".to_owned()))).into();
+        let originals = rewrite(&mut pairs, &names(&["a"])).unwrap();
+        assert_eq!((pairs.len(), originals.len()), (0, 4));
+        restore(&mut pairs, &originals, &names(&["a"]), &[], &[]);
+        assert_eq!(pairs.len(), 4);
+        pairs.push(("pandas".to_owned(), Some("{".to_owned())));
+        assert_eq!(rewrite(&mut pairs, &names(&["a"])), Err("pandas".to_owned()));
+    }
+}
