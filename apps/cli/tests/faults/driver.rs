@@ -253,7 +253,10 @@ fn try_fault(scenario: &Scenario, task: &Task<'_>, verbose: bool) -> Outcome {
 }
 
 /// What is known to go wrong, until it is mended: the scenario, the kind, the reason. An entry that nothing needs is a failure.
-const KNOWN: &[(&str, Kind, &str)] = &[];
+const KNOWN: &[(&str, Kind, &str)] =
+    &[("protect csv", Kind::Stuck, MANIFEST_ALONE), ("protect parquet", Kind::Stuck, MANIFEST_ALONE)];
+
+const MANIFEST_ALONE: &str = "death between manifest and table leaves the manifest, and the next run wants --force";
 
 /// Prints what was found, and holds it against what is known.
 fn report(scenarios: &[Scenario], tallies: &[Tally], sample: bool) -> ExitCode {
