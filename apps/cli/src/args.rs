@@ -153,12 +153,15 @@ Examples:
   ciphermill protect in.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
   ciphermill protect in.parquet safe.parquet --key data --column balance=random --json")]
 pub(crate) struct ProtectArgs {
-    /// The table to read: CSV or Parquet.
+    /// The table to read: CSV (plain, gzip or zstd) or Parquet; `-` for standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
-    /// The table to write, in the same format.
+    /// The table to write, in the same format; `.csv.gz` and `.csv.zst` are compressed; `-` for standard output.
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    /// Where the manifest goes [default: OUTPUT.ciphermill.json; needed for standard output].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub manifest: Option<PathBuf>,
     /// A column and its method; may be given many times.
     #[arg(long = "column", value_name = "NAME=METHOD[:OPTIONS]", required_unless_present = "policy")]
     pub columns: Vec<String>,
@@ -206,10 +209,10 @@ Examples:
   ciphermill unprotect safe.parquet part.parquet --column c_phone
   ciphermill unprotect renamed.csv again.csv --manifest safe.csv.ciphermill.json --rename name=full_name --allow-changed")]
 pub(crate) struct UnprotectArgs {
-    /// The protected table.
+    /// The protected table; `-` for standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
-    /// The table to write.
+    /// The table to write; `-` for standard output, which gets nothing until all of it is verified.
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// The manifest [default: the input's name with .ciphermill.json].

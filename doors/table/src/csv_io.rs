@@ -2,7 +2,7 @@
 //!
 //! A protected field keeps its quotation marks, so that restoring gives back the bytes that there were.
 
-use std::io::{Read, Write};
+use std::io::Read;
 
 use arrow_array::BinaryArray;
 use arrow_array::builder::BinaryBuilder;
@@ -10,11 +10,11 @@ use ciphermill_contract::Direction;
 
 use crate::bad::OnBad;
 use crate::column::{ColumnWorker, NULL_ROW, Scratch};
+use crate::compress::{CsvInput, CsvOutput};
 use crate::csv_scan::{Field, Records, Scanner};
 use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
-use crate::output::OutputFile;
 use crate::row_id::RowIds;
 use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
@@ -25,12 +25,12 @@ use crate::text;
 /// # Errors
 /// Everything that can be wrong with a row; `Interrupted`; `Io`.
 pub(crate) fn transform<R: Read>(
-    scanner: &mut Scanner<R>,
+    scanner: &mut Scanner<CsvInput<R>>,
     header: &[u8],
     delimiter: u8,
     targets: &mut [Target<'_>],
-    output: &mut OutputFile,
-    mut rejects: Option<&mut OutputFile>,
+    output: &mut CsvOutput,
+    mut rejects: Option<&mut CsvOutput>,
     watch: &Watch<'_>,
 ) -> Result<Tally> {
     let mut tally = Tally::default();
@@ -38,9 +38,9 @@ pub(crate) fn transform<R: Read>(
     let mut records = Records::default();
     let mut out = Vec::new();
     let (mut skip, mut rejected) = (Vec::new(), Vec::new());
-    write(output, header)?;
+    output.write(header)?;
     if let Some(rejects) = &mut rejects {
-        write(rejects, header)?;
+        rejects.write(header)?;
     }
     let kept = Kept::of(targets);
     scanner.want(&kept.0);
@@ -50,7 +50,7 @@ pub(crate) fn transform<R: Read>(
         let first_row = tally.rows + tally.rejected_rows + 1;
         let more = scanner.next_batch(&mut records, BATCH_ROWS_MAX, BATCH_BYTES_MAX)?;
         if !more {
-            write(output, &records.text)?;
+            output.write(&records.text)?;
             return Ok(tally);
         }
         skip.clear();
@@ -68,13 +68,13 @@ pub(crate) fn transform<R: Read>(
         rejected.clear();
         let rows = Rows { records: &records, targets, order: &order, delimiter };
         let rejected_rows = rows.write(&skip, &mut out, &mut rejected);
-        write(output, &out)?;
+        output.write(&out)?;
         if let Some(rejects) = &mut rejects {
-            write(rejects, &rejected)?;
+            rejects.write(&rejected)?;
         }
         tally.rejected_rows += rejected_rows as u64;
         tally.add(records.rows - rejected_rows, records.text.len());
-        watch.advance(tally.rows + tally.rejected_rows, None, scanner.bytes());
+        watch.advance(tally.rows + tally.rejected_rows, None, scanner.reader().consumed());
     }
 }
 
@@ -108,10 +108,6 @@ fn in_order(targets: &[Target<'_>], kept: &Kept) -> Result<Vec<(usize, usize)>> 
         Some(pair) => Err(TableError::ColumnTwice { column: targets[pair[1].0].worker.column().to_owned() }),
         None => Ok(order),
     }
-}
-
-fn write(output: &mut OutputFile, bytes: &[u8]) -> Result<()> {
-    output.write_all(bytes).map_err(|source| TableError::io(output.path(), "write", source))
 }
 
 /// Whether a target's fields hold encoded bytes instead of text.

@@ -112,11 +112,24 @@ pub enum TableError {
         rule: &'static str,
     },
     /// The format can neither be told from the file's name nor was it given.
-    #[error("{file}: neither .csv, .tsv nor .parquet; say which format it is", file = file.display())]
+    #[error("{file}: neither .csv, .tsv nor .parquet; say which format it is (--format)", file = file.display())]
     FormatUnknown {
         /// The file.
         file: PathBuf,
     },
+    /// The output's name tells another format than it would have.
+    #[error("{file}: {rule}; nothing is converted", file = file.display())]
+    NamedOtherwise {
+        /// The output.
+        file: PathBuf,
+        /// What does not agree.
+        rule: &'static str,
+    },
+    /// The table goes to standard output, and the manifest has no place.
+    #[error(
+        "a table that goes to standard output has no file that its manifest could lie beside; name one (--manifest FILE)"
+    )]
+    ManifestUnnamed,
     /// A lost manifest can be made anew for CSV files only.
     #[error(
         "{file}: a manifest can be made anew for CSV files only; of a Parquet file, the types before protecting are in its \

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use ciphermill::Mill;
 
+use crate::compress::CsvInput;
 use crate::csv_scan::{Records, Scanner};
 use crate::error::{Place, Result, TableError, find_column};
 use crate::hash::TableHash;
@@ -124,7 +125,7 @@ pub fn rebuild(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     }
     let path = manifest_path(&job.input);
     check_output(&job.input, &path, job.force)?;
-    let source = Source::open(&job.input)?;
+    let source = Source::open(&job.input, true)?;
     let mode = output_mode(&source.file, &job.input, &path, PROTECTED_MODE)?;
     let mut manifest = protect::draft(job, &source, mill, root)?;
     rewind(&source)?;
@@ -150,7 +151,7 @@ pub fn rebuild(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
 /// Counts the values and nulls of token columns, whose values have to look like tokens.
 fn count_tokens(job: &ProtectJob, source: &Source, manifest: &mut Manifest) -> Result<()> {
     let delimiter = manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()).unwrap_or(b',');
-    let (mut scanner, names, _) = Scanner::open(&source.file, &job.input, delimiter)?;
+    let (mut scanner, names, _) = Scanner::open(CsvInput::open(&source.file, &job.input)?, &job.input, delimiter)?;
     let mut tokens: Vec<(usize, usize, &mut ManifestColumn)> = Vec::new();
     for (spec, column) in job.columns.iter().zip(&mut manifest.columns) {
         if let Method::Token { len } = spec.method {

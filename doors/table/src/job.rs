@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::bad::{BadValues, OnBad};
 use crate::clear::InClear;
+use crate::compress::Compression;
 use crate::error::{Result, TableError};
+use crate::manifest::manifest_path;
 use crate::parquet::Codec;
 use crate::source::Origin;
 use crate::spec::{ColumnSpec, RowBinding};
@@ -20,6 +22,14 @@ pub const BATCH_ROWS_MAX: usize = 16_384;
 
 /// Bytes of rows that are worked on at a time; a single row may have more.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// The input or output that stands for standard input or output.
+pub const STANDARD_STREAM: &str = "-";
+
+/// Whether a path stands for standard input or output.
+pub(crate) fn is_standard_stream(path: &Path) -> bool {
+    path == Path::new(STANDARD_STREAM)
+}
 
 /// What a table is stored as.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -33,8 +43,12 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file's name tells: `.csv`, `.tsv`, `.parquet` and `.pq` in any case.
+    /// The format that a file's name tells: `.csv`, `.tsv`, `.parquet` and `.pq` in any case; of CSV also with `.gz` or
+    /// `.zst` behind.
     pub fn of_path(path: &Path) -> Option<Format> {
+        if Compression::of_path(path).is_some() {
+            return Format::of_path(&path.with_extension("")).filter(|format| *format == Format::Csv);
+        }
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" | "tsv" => Some(Format::Csv),
             "parquet" | "pq" => Some(Format::Parquet),
@@ -46,10 +60,13 @@ impl Format {
 /// A request to protect columns of a table.
 #[derive(Clone, Debug)]
 pub struct ProtectJob {
-    /// The table.
+    /// The table; [`STANDARD_STREAM`] for standard input, which is kept in a temporary file without a name if it is Parquet.
     pub input: PathBuf,
-    /// Where the protected table goes, in the same format; the manifest goes to `OUTPUT.ciphermill.json`.
+    /// Where the protected table goes, in the same format; [`STANDARD_STREAM`] for standard output, which gets it when it is
+    /// complete.
     pub output: PathBuf,
+    /// Where the manifest goes; without it `OUTPUT.ciphermill.json`. Standard output has no such name.
+    pub manifest: Option<PathBuf>,
     /// What is done with which columns. All others pass unchanged.
     pub columns: Vec<ColumnSpec>,
     /// What the values of `random` and `deterministic` columns are bound to beside their column, unless a column's
@@ -76,9 +93,9 @@ pub struct ProtectJob {
 /// A request to restore the protected columns of a table.
 #[derive(Clone, Debug)]
 pub struct UnprotectJob {
-    /// The protected table.
+    /// The protected table; [`STANDARD_STREAM`] for standard input, which is kept in a temporary file without a name.
     pub input: PathBuf,
-    /// Where the restored table goes.
+    /// Where the restored table goes; [`STANDARD_STREAM`] for standard output, which gets it when all of it is verified.
     pub output: PathBuf,
     /// The manifest; without it `INPUT.ciphermill.json`.
     pub manifest: Option<PathBuf>,
@@ -104,6 +121,7 @@ impl ProtectJob {
         ProtectJob {
             input: input.into(),
             output: output.into(),
+            manifest: None,
             columns: Vec::new(),
             bind_row: None,
             reject_file: None,
@@ -113,6 +131,18 @@ impl ProtectJob {
             codec: None,
             force: false,
             cancel: Arc::default(),
+        }
+    }
+
+    /// Where the manifest goes.
+    ///
+    /// # Errors
+    /// `ManifestUnnamed` for standard output without a name for it.
+    pub(crate) fn manifest_path(&self) -> Result<PathBuf> {
+        match &self.manifest {
+            Some(path) => Ok(path.clone()),
+            None if is_standard_stream(&self.output) => Err(TableError::ManifestUnnamed),
+            None => Ok(manifest_path(&self.output)),
         }
     }
 

@@ -27,6 +27,7 @@
 mod bad;
 mod clear;
 mod column;
+mod compress;
 mod csv_io;
 mod csv_scan;
 mod distinct;
@@ -64,8 +65,8 @@ pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
 pub use inspect::{Check, Inspection, inspect, rebuild};
 pub use job::{
-    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Format, NoProgress, Position, Progress, ProtectJob, Summary,
-    UnprotectJob,
+    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Format, NoProgress, Position, Progress, ProtectJob,
+    STANDARD_STREAM, Summary, UnprotectJob,
 };
 pub use keys::{FORMAT, RootKey};
 pub use manifest::{

@@ -4,7 +4,7 @@
 //! files (`O_TMPFILE`) get a part file beside the place, which only its owner may read.
 
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use tempfile::NamedTempFile;
 
 use crate::embed::find_once;
 use crate::error::{Result, TableError};
+use crate::job::is_standard_stream;
 
 /// Permission bits that a protected table and its manifest can have. Columns that nobody named are in clear there.
 pub(crate) const PROTECTED_MODE: u32 = 0o666;
@@ -56,6 +57,9 @@ enum Part {
 
 impl Part {
     fn create(path: &Path) -> io::Result<Part> {
+        if is_standard_stream(path) {
+            return Ok(Part::Nameless(tempfile::tempfile()?));
+        }
         match nameless_in(directory_of(path))? {
             Some(file) => Ok(Part::Nameless(file)),
             None => Part::create_named(path),
@@ -262,6 +266,9 @@ impl Ready {
     /// `Exists` when something has come there meanwhile and may not be replaced; `Io`. The place is unchanged then.
     pub(crate) fn put(self, force: bool) -> Result<()> {
         let Ready { path, part, mode, .. } = self;
+        if is_standard_stream(&path) {
+            return pass_on(part.file()).map_err(|source| TableError::io(&path, "write to standard output", source));
+        }
         let widened = part.file().set_permissions(Permissions::from_mode(mode)).and_then(|()| part.file().sync_all());
         widened.map_err(|source| TableError::io(&path, "set the permissions of the output", source))?;
         let placed = if force { part.replace(&path) } else { part.put(&path) };
@@ -270,6 +277,14 @@ impl Ready {
             _ => TableError::io(&path, "put the output into its place", error),
         })
     }
+}
+
+/// Writes a complete file to standard output.
+fn pass_on(mut file: &File) -> io::Result<()> {
+    file.rewind()?;
+    let mut output = io::stdout().lock();
+    io::copy(&mut file, &mut output)?;
+    output.flush()
 }
 
 /// The directory of an output, opened and synced once before anything is changed in it, so that what would keep a change
@@ -333,11 +348,15 @@ fn umask() -> u32 {
     field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
 }
 
-/// Refuses an output that exists (unless forced), that is the input, or that is anything but a file.
+/// Refuses an output that exists (unless forced), that is the input, or that is anything but a file. Standard output is
+/// taken.
 ///
 /// # Errors
 /// `SameFile`, also through links, whether forced or not; `Exists`; `NotAFile`; `Io`.
 pub(crate) fn check_output(input: &Path, output: &Path, force: bool) -> Result<()> {
+    if is_standard_stream(output) {
+        return Ok(());
+    }
     let same = match (std::fs::metadata(input), std::fs::metadata(output)) {
         (Ok(input), Ok(output)) => (input.dev(), input.ino()) == (output.dev(), output.ino()),
         _ => input == output,

@@ -11,6 +11,7 @@ use ciphermill_contract::Direction;
 
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
+use crate::compress::{Compression, CsvInput, CsvOutput};
 use crate::csv_scan::Scanner;
 use crate::embed::{Embedded, FooterManifest};
 use crate::error::{Result, TableError, find_column};
@@ -47,12 +48,13 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
         .format
         .or_else(|| Format::of_path(&job.input))
         .ok_or_else(|| TableError::FormatUnknown { file: job.input.clone() })?;
-    let manifest_path = manifest_path(&job.output);
+    check_name(&job.output, format, Some(delimiter_of(&job.input, job.delimiter)))?;
+    let manifest_path = job.manifest_path()?;
     check_output(&job.input, &job.output, job.force)?;
     check_output(&job.input, &manifest_path, job.force)?;
     check_rejects(job, format)?;
     check_cancel(&job.cancel)?;
-    let source = Source::open(&job.input)?;
+    let source = Source::open(&job.input, format == Format::Parquet)?;
     if !job.force {
         check_unprotected(job, &source)?;
     }
@@ -103,7 +105,8 @@ fn check_unprotected(job: &ProtectJob, source: &Source) -> Result<()> {
 pub(crate) fn draft(job: &ProtectJob, source: &Source, mill: &Mill, root: &RootKey) -> Result<Manifest> {
     check_columns(&job.columns)?;
     let planner = Planner { job, format: Format::Csv, mode: 0, mill, root };
-    let (_, names, _) = Scanner::open(&source.file, &job.input, planner.delimiter())?;
+    let text = CsvInput::open(&source.file, &job.input)?;
+    let (_, names, _) = Scanner::open(text, &job.input, planner.delimiter())?;
     let (targets, columns) = planner.plan(&text_fields(&names))?;
     planner.manifest(&Tally::default(), &targets, &columns)
 }
@@ -136,15 +139,32 @@ struct Planner<'a, 'm> {
 impl<'m> Planner<'_, 'm> {
     fn csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
         let delimiter = self.delimiter();
-        let (mut scanner, names, header) = Scanner::open(&source.file, &self.job.input, delimiter)?;
+        let text = CsvInput::open(&source.file, &self.job.input)?;
+        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, delimiter)?;
+        self.check_delimiter(&names)?;
         let (mut targets, columns) = self.plan(&text_fields(&names))?;
-        let mut output = self.output()?;
+        let mut output = CsvOutput::new(self.output()?)?;
         let rejects = self.job.reject_file.as_ref().filter(|_| !self.job.dry_run);
-        let mut rejects = rejects.map(|path| OutputFile::create(path, REJECTS_MODE)).transpose()?;
+        let mut rejects = rejects.map(|path| CsvOutput::new(OutputFile::create(path, REJECTS_MODE)?)).transpose()?;
         let tally =
             csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejects.as_mut(), watch)?;
         let manifest = self.manifest(&tally, &targets, &columns)?;
+        let (output, rejects) = (output.finish()?, rejects.map(CsvOutput::finish).transpose()?);
         Ok(Done { tally, targets, manifest, output, rejects })
+    }
+
+    /// A file of another delimiter has one column, whose name holds the delimiter.
+    fn check_delimiter(&self, names: &[String]) -> Result<()> {
+        let [name] = names else { return Ok(()) };
+        let found = name.chars().find(|character| matches!(character, ';' | '\t' | '|' | ','));
+        match found {
+            Some(found) if self.job.columns.iter().all(|spec| spec.name != *name) => Err(TableError::Malformed {
+                file: self.job.input.clone(),
+                row: 0,
+                rule: format!("one column, whose name holds {found:?}; is that the delimiter (--delimiter)?"),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Where the protected table is written; a dry run's goes nowhere.
@@ -375,8 +395,31 @@ pub(crate) fn encoding_of(method: &Method, format: Format) -> &'static str {
 
 /// The byte between fields: as given, or what the file's name suggests.
 fn delimiter_of(path: &Path, given: Option<u8>) -> u8 {
-    let is_tsv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
-    given.unwrap_or(if is_tsv { b'\t' } else { b',' })
+    given.unwrap_or(if is_tsv(path) { b'\t' } else { b',' })
+}
+
+fn is_tsv(path: &Path) -> bool {
+    let plain = if Compression::of_path(path).is_some() { path.with_extension("") } else { path.to_owned() };
+    plain.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"))
+}
+
+/// Refuses an output whose name tells another format than it is written in: nothing is converted.
+///
+/// # Errors
+/// `NamedOtherwise`.
+pub(crate) fn check_name(output: &Path, format: Format, delimiter: Option<u8>) -> Result<()> {
+    let named = |rule| Err(TableError::NamedOtherwise { file: output.to_owned(), rule });
+    match (format, Format::of_path(output)) {
+        (Format::Csv, Some(Format::Parquet)) => named("the table is CSV, and its name would say Parquet"),
+        (Format::Parquet, Some(Format::Csv)) => named("the table is Parquet, and its name would say CSV"),
+        (Format::Parquet, _) if Compression::of_path(output).is_some() => {
+            named("Parquet files are compressed inside, and are not compressed again")
+        }
+        (Format::Csv, _) if is_tsv(output) && delimiter != Some(b'\t') => {
+            named("its fields are not separated by tabulators, and its name would say so")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Puts the rows that were left out of the table into their place, and then what `place_table` puts.

@@ -5,13 +5,15 @@
 //! what it has read holds the manifest of the table that it has opened.
 
 use std::fs::{File, Metadata};
+use std::io::{self, Seek};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::embed::Embedded;
 use crate::error::{Result, TableError};
 use crate::hash::TableHash;
-use crate::job::{Format, UnprotectJob, check_cancel};
+use crate::job::{Format, UnprotectJob, check_cancel, is_standard_stream};
 use crate::manifest::{Manifest, manifest_path};
 
 /// Attempts to open a table that is being replaced.
@@ -25,12 +27,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens a table.
+    /// Opens a table. Standard input is kept in a temporary file first if it cannot be read in any order and has to be.
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn open(path: &Path) -> Result<Source> {
-        let file = File::open(path).map_err(|source| TableError::io(path, "open", source))?;
+    pub(crate) fn open(path: &Path, has_to_seek: bool) -> Result<Source> {
+        let file = match is_standard_stream(path) {
+            true => standard_input(has_to_seek),
+            false => File::open(path),
+        };
+        let file = file.map_err(|source| TableError::io(path, "open", source))?;
         let metadata = file.metadata().map_err(|source| TableError::io(path, "read", source))?;
         Ok(Source { file, path: path.to_owned(), metadata })
     }
@@ -47,6 +53,9 @@ impl Source {
 
     /// Whether the path still leads to this file.
     fn is_in_place(&self) -> bool {
+        if is_standard_stream(&self.path) {
+            return true;
+        }
         let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         std::fs::metadata(&self.path).is_ok_and(|now| identity(&now) == identity(&self.metadata))
     }
@@ -63,6 +72,18 @@ impl Source {
         }
         Ok(())
     }
+}
+
+/// Standard input as a file. The temporary file (`TMPDIR`, else `/tmp`) has no name, and its owner alone may read it.
+fn standard_input(has_to_seek: bool) -> io::Result<File> {
+    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if !has_to_seek || input.metadata()?.is_file() {
+        return Ok(input);
+    }
+    let mut kept = tempfile::tempfile()?;
+    io::copy(&mut input, &mut kept)?;
+    kept.rewind()?;
+    Ok(kept)
 }
 
 /// Where a table's manifest was found.
@@ -97,7 +118,7 @@ impl Protected {
     pub fn open(job: &UnprotectJob) -> Result<Protected> {
         let path = job.manifest.clone().unwrap_or_else(|| manifest_path(&job.input));
         for _ in 0..OPEN_TRIES {
-            let source = Source::open(&job.input)?;
+            let source = Source::open(&job.input, true)?;
             let found = Manifest::read(&path);
             if source.is_in_place() {
                 return Search { job, source, path }.choose(found);

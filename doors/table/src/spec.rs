@@ -208,6 +208,9 @@ fn parse_spec(text: &str) -> Result<ColumnSpec, String> {
     let (name, rest) = split_once(text, '=').ok_or("write NAME=METHOD, for example `email=deterministic`")?;
     let name = unescape(name)?;
     let (method, options) = split_once(rest, ':').unwrap_or((rest, ""));
+    if split_once(method, '=').is_some() {
+        return Err("several `=`; one within the column's name is written `\\=`".to_owned());
+    }
     of_options(name, method, &Options::parse(method, options)?)
 }
 

@@ -11,17 +11,18 @@ use ciphermill_contract::Direction;
 
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
+use crate::compress::{CsvInput, CsvOutput};
 use crate::csv_scan::Scanner;
 use crate::embed::{FooterManifest, ends_as_parquet};
 use crate::error::{Result, TableError, find_column};
 use crate::hash::{HashingReader, TableHash};
-use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel};
+use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel, is_standard_stream};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, RESTORED_MODE, check_output, output_mode};
 use crate::parquet::{self, Extras, ParquetInput};
-use crate::protect::{SEEN_LEN_MAX, encoding_of, summarize, text_fields};
+use crate::protect::{SEEN_LEN_MAX, check_name, encoding_of, summarize, text_fields};
 use crate::row_id::check_row_id_type;
 use crate::source::{Protected, Source};
 use crate::spec::{Method, RowBinding};
@@ -56,10 +57,12 @@ pub fn restore(
 ) -> Result<Summary> {
     let started = Instant::now();
     let Protected { source, manifest, manifest_path, origin, is_named } = protected;
+    check_name(&job.output, manifest.format, manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()))?;
     check_output(&job.input, &job.output, job.force)?;
     check_output(&manifest_path, &job.output, job.force)?;
     let path_beside = crate::manifest::manifest_path(&job.output);
     if !job.columns.is_empty() {
+        check_can_have_manifest(&job.output)?;
         check_output(&job.input, &path_beside, job.force)?;
     }
     check_cancel(&job.cancel)?;
@@ -103,6 +106,14 @@ pub fn restore(
     }
     summary.total = started.elapsed();
     Ok(summary)
+}
+
+/// A table whose manifest is written beside it has to be a file.
+fn check_can_have_manifest(output: &Path) -> Result<()> {
+    match is_standard_stream(output) {
+        true => Err(TableError::ManifestUnnamed),
+        false => Ok(()),
+    }
 }
 
 /// What reading a whole protected table has shown.
@@ -179,12 +190,13 @@ impl<'m> Restorer<'_, 'm> {
     fn csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
         let delimiter = self.manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
         let delimiter = delimiter.ok_or_else(|| self.damaged("a CSV file needs a delimiter of one byte".to_owned()))?;
-        let reader = HashingReader::new(&self.source.file);
-        let (mut scanner, names, header) = Scanner::open(reader, &self.job.input, delimiter)?;
+        let text = CsvInput::open(HashingReader::new(&self.source.file), &self.job.input)?;
+        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, delimiter)?;
         let mut plan = self.plan(&text_fields(&names))?;
-        let mut output = self.output()?;
+        let mut output = CsvOutput::new(self.output()?)?;
         let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, None, watch)?;
-        let hash = Some(scanner.into_reader().finish());
+        let hash = Some(scanner.into_reader().into_inner().finish());
+        let output = output.finish()?;
         let remaining = self.remaining(&plan.kept, &tally);
         Ok(Done { tally, plan, hash, remaining, output })
     }

@@ -1,6 +1,8 @@
 //! `ciphermill protect` and `ciphermill unprotect`.
 
 use std::collections::BTreeMap;
+use std::io::{Write, stderr, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -8,14 +10,14 @@ use ciphermill::Mill;
 use ciphermill_keys::keystore::Keystore;
 use ciphermill_table::{
     BadValues, ColumnSpec, ColumnSummary, Format, InClear, ManifestKey, OnBad, Origin, Position, ProtectJob, Protected,
-    RootKey, RowBinding, Summary, UnprotectJob, manifest_path,
+    RootKey, RowBinding, STANDARD_STREAM, Summary, UnprotectJob, manifest_path,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::args::{FormatArg, ProtectArgs, TableArgs, UnprotectArgs};
 use crate::config::Config;
-use crate::output::{self, say, short};
+use crate::output::{self, short};
 use crate::policy::TablePolicy;
 use crate::{interrupt, metrics_socket, mills, secret};
 
@@ -39,6 +41,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     }
     job.dry_run = args.dry_run;
     job.reject_file.clone_from(&args.reject_file);
+    job.manifest = args.manifest.clone();
     job.format = args.format.map(format);
     job.delimiter = args.delimiter;
     job.force = args.common.force;
@@ -55,7 +58,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     bar.finish_and_clear();
     let summary = summary?;
     let would_fail = |column: &ColumnSummary| column.on_bad == OnBad::Error && !column.bad.is_empty();
-    report(if job.dry_run { "dry run" } else { "protect" }, &summary, &root, &args.common)?;
+    report(if job.dry_run { "dry run" } else { "protect" }, &summary, &root, &args.common, &args.output)?;
     Ok(if summary.columns.iter().any(would_fail) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -94,7 +97,7 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     if let Ok(summary) = &summary {
         say_findings(summary);
     }
-    report("unprotect", &summary?, &root, &args.common)
+    report("unprotect", &summary?, &root, &args.common, &args.output)
 }
 
 /// Says on standard error what is not as usual with what was restored.
@@ -201,11 +204,20 @@ struct InClearJson {
     separators: BTreeMap<char, u64>,
 }
 
-fn report(command: &'static str, summary: &Summary, root: &RootKey, args: &TableArgs) -> anyhow::Result<ExitCode> {
+/// Prints the summary: on standard output, or on standard error where that carries the table.
+fn report(
+    command: &'static str,
+    summary: &Summary,
+    root: &RootKey,
+    args: &TableArgs,
+    table: &Path,
+) -> anyhow::Result<ExitCode> {
+    let mut out: Box<dyn Write> =
+        if table == Path::new(STANDARD_STREAM) { Box::new(stderr().lock()) } else { Box::new(stdout().lock()) };
     if args.json {
-        output::json(&to_json(command, summary, root))?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&to_json(command, summary, root))?)?;
     } else if !args.quiet {
-        print(command, summary, root)?;
+        print(&mut out, command, summary, root)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -260,7 +272,7 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
     }
 }
 
-fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()> {
+fn print(out: &mut dyn Write, command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()> {
     let head = ["column", "method", "suite", "engine", "values", "nulls", "operations", "values/s"];
     let mut table = output::table(&head, 4);
     for column in &summary.columns {
@@ -276,26 +288,27 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
             if column.processed == 0 { "-".to_owned() } else { short(rate) },
         ]);
     }
-    say(table)?;
+    writeln!(out, "{table}")?;
     if !summary.still_protected.is_empty() {
         let (names, manifest) = (summary.still_protected.join(", "), summary.manifest.display());
-        say(format!("still protected: {names}; their manifest is {manifest}"))?;
+        writeln!(out, "still protected: {names}; their manifest is {manifest}")?;
     }
     for column in &summary.columns {
         for bad in &column.bad {
-            say(format!("{}: {}", column.name, bad_values(bad, column.on_bad)))?;
+            writeln!(out, "{}: {}", column.name, bad_values(bad, column.on_bad))?;
         }
         if column.values_left_as_tokens != 0 {
-            say(format!("{}: {} values left as tokens", column.name, column.values_left_as_tokens))?;
+            writeln!(out, "{}: {} values left as tokens", column.name, column.values_left_as_tokens)?;
         }
         if let Some(row_id) = &column.bound_to_row {
-            say(format!("{}: bound to the rows by `{row_id}`", column.name))?;
+            writeln!(out, "{}: bound to the rows by `{row_id}`", column.name)?;
         }
         if let Some(text) = column.in_clear.as_ref().and_then(in_clear) {
-            say(format!("{}: in clear: {text}", column.name))?;
+            writeln!(out, "{}: in clear: {text}", column.name)?;
         }
     }
-    say(format!(
+    writeln!(
+        out,
         "{command}: {} rows in {:.2} s, {:.2} s of it in the mill ({} values/s); key {} version {}",
         summary.rows,
         summary.total.as_secs_f64(),
@@ -303,7 +316,8 @@ fn print(command: &str, summary: &Summary, root: &RootKey) -> anyhow::Result<()>
         short(summary.processed_per_s()),
         root.name,
         root.version
-    ))
+    )?;
+    Ok(())
 }
 
 /// Values that a method could not take, in words.

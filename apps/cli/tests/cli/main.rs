@@ -6,6 +6,7 @@ mod keystore;
 mod lab;
 mod memory;
 mod placement;
+mod streams;
 mod tables;
 mod top;
 
