@@ -26,6 +26,7 @@ mod pairs;
 mod parquets;
 mod parts;
 mod plans;
+mod real;
 mod rows;
 mod samples;
 #[path = "../../src/testing.rs"]

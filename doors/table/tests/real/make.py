@@ -1,0 +1,139 @@
+"""Writes small Parquet files of every type, encoding and codec with the programs that people use.
+
+Usage: make.py DIRECTORY WRITER...   with writers of pyarrow, pandas, polars, duckdb, fastparquet, spark.
+Values are fixed, so that the files differ with the writers' versions only.
+"""
+
+import datetime as dt
+import decimal
+import sys
+import uuid
+from pathlib import Path
+
+ROWS = 60
+
+
+def columns():
+    some = lambda make: [None if row % 7 == 3 else make(row) for row in range(ROWS)]
+    day = dt.date(1970, 1, 1)
+    return {
+        "id": list(range(ROWS)),
+        "text": some(lambda row: f"text {row % 11}"),
+        "small": some(lambda row: row % 100 - 50),
+        "real": some(lambda row: row / 3),
+        "truth": some(lambda row: row % 2 == 0),
+        "amount": some(lambda row: decimal.Decimal(row * 100 - 3000) / 100),
+        "day": some(lambda row: day + dt.timedelta(days=row * 321)),
+        "moment": some(lambda row: dt.datetime(2001, 2, 3) + dt.timedelta(microseconds=row * 1_000_003)),
+        "bytes": some(lambda row: bytes([row, 255 - row])),
+    }
+
+
+def pyarrow(folder):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    values = columns()
+    table = pa.table({
+        **values,
+        "int8": pa.array(values["small"], pa.int8()),
+        "uint64": pa.array([2**63 + row for row in range(ROWS)], pa.uint64()),
+        "half": pa.array(values["real"], pa.float16()),
+        "wide": pa.array([decimal.Decimal(row - 30) * 10**40 for row in range(ROWS)], pa.decimal256(60, 0)),
+        "date64": pa.array(values["day"], pa.date64()),
+        "time": pa.array([dt.time(row % 24, row) for row in range(ROWS)], pa.time64("us")),
+        "zoned": pa.array(values["moment"], pa.timestamp("ns", "Europe/Zurich")),
+        "seconds": pa.array(values["moment"], pa.timestamp("s")),
+        "fixed": pa.array([bytes([row] * 5) for row in range(ROWS)], pa.binary(5)),
+        "uuid": pa.ExtensionArray.from_storage(
+            pa.uuid(), pa.array([uuid.UUID(int=row).bytes for row in range(ROWS)], pa.binary(16))
+        ),
+        "category": pa.DictionaryArray.from_arrays(
+            pa.array([None if row % 9 == 4 else row % 3 for row in range(ROWS)], pa.int8()),
+            pa.array(["zebra", "ape", "bee", "unused"]), ordered=True,
+        ),
+        "null": pa.nulls(ROWS),
+        "list": pa.array([[row, None] for row in range(ROWS)]),
+        "struct": pa.array([{"a": row, "b": str(row)} for row in range(ROWS)]),
+        "view": pa.array(values["text"], pa.string_view()),
+    })
+    table = table.replace_schema_metadata({"origin": "here"})
+    for codec in ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]:
+        pq.write_table(table, folder / f"pyarrow-{codec}.parquet", compression=codec, row_group_size=40)
+    plain = table.drop_columns(["category", "null"])
+    encodings = {"text": "DELTA_BYTE_ARRAY", "bytes": "DELTA_LENGTH_BYTE_ARRAY", "id": "DELTA_BINARY_PACKED",
+                 "real": "BYTE_STREAM_SPLIT", "fixed": "BYTE_STREAM_SPLIT"}
+    pq.write_table(plain, folder / "pyarrow-v2.parquet", data_page_version="2.0", use_dictionary=False,
+                   column_encoding=encodings, write_page_index=True, store_schema=False, write_page_checksum=True)
+    pq.write_table(plain.select(["id", "moment", "text"]), folder / "pyarrow-int96.parquet",
+                   use_deprecated_int96_timestamps=True, bloom_filter_options={"text": {"ndv": 60}})
+
+
+def pandas(folder):
+    import pandas as pd
+
+    frame = pd.DataFrame(columns()).drop(columns=["amount"])
+    frame["grade"] = pd.Categorical(["b", "a", "c"] * (ROWS // 3), categories=["c", "b", "a", "never"], ordered=True)
+    frame["nullable"] = pd.array([None, 1, 2] * (ROWS // 3), dtype="Int32")
+    frame.index = [f"row {row}" for row in range(ROWS)]
+    frame.to_parquet(folder / f"pandas-{pd.__version__.split('.')[0]}.parquet")
+
+
+def polars(folder):
+    import polars as pl
+
+    frame = pl.DataFrame(columns()).with_columns(
+        pl.col("text").cast(pl.Categorical).alias("category"),
+        pl.Series("enum", ["x", "y"] * (ROWS // 2), dtype=pl.Enum(["z", "y", "x"])),
+        pl.Series("big", [10**20 + row for row in range(ROWS)], dtype=pl.Int128),
+        pl.Series("span", [dt.timedelta(seconds=row) for row in range(ROWS)]),
+    )
+    frame.write_parquet(folder / "polars.parquet", statistics="full")
+
+
+def duckdb(folder):
+    import duckdb
+
+    duckdb.sql(f"""COPY (SELECT range AS id, 'text ' || range % 11 AS text, range::UTINYINT AS tiny,
+        range::HUGEINT AS huge, (range / 3)::DECIMAL(9, 2) AS amount, uuid() AS uuid, '{{"a": 1}}'::JSON AS json,
+        TIMETZ '01:02:03+04' AS timetz, INTERVAL (range) DAY AS span, [range] AS list,
+        CASE WHEN range % 2 = 0 THEN 'x' ELSE 'y' END::ENUM('y', 'x', 'z') AS enum FROM range({ROWS}))
+        TO '{folder}/duckdb.parquet' (FORMAT parquet, COMPRESSION zstd)""")
+
+
+def fastparquet(folder):
+    import fastparquet as fp
+    import pandas as pd
+
+    frame = pd.DataFrame({"id": range(ROWS), "text": [f"text {row % 11}" for row in range(ROWS)],
+                          "real": [row / 3 for row in range(ROWS)]})
+    fp.write(str(folder / "fastparquet.parquet"), frame, compression="GZIP")
+
+
+def spark(folder):
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
+
+    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    frame = session.range(ROWS).select(
+        "id", f.concat(f.lit("text "), f.col("id") % 11).alias("text"), (f.col("id") / 3).cast("decimal(20,4)").alias("amount"),
+        f.timestamp_micros(f.col("id") * 1_000_003).alias("moment"), f.col("id").cast("short").alias("short"),
+        f.array("id").alias("list"),
+    ).coalesce(1)
+    for name, options in [("spark", {}), ("spark-int96", {"spark.sql.parquet.outputTimestampType": "INT96"})]:
+        for key, value in options.items():
+            session.conf.set(key, value)
+        frame.write.mode("overwrite").option("compression", "snappy").parquet(str(folder / f"{name}.dir"))
+        written = next((folder / f"{name}.dir").glob("*.parquet"))
+        written.rename(folder / f"{name}.parquet")
+        for left in list((folder / f"{name}.dir").glob("*")) + list((folder / f"{name}.dir").glob(".*")):
+            left.unlink()
+        (folder / f"{name}.dir").rmdir()
+    session.stop()
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    for writer in sys.argv[2:]:
+        globals()[writer](target)

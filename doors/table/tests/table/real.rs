@@ -1,0 +1,145 @@
+//! Files that other programs wrote (`tests/real/make.py`): each is protected, and restored, and compared.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_schema::DataType;
+use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader};
+
+use crate::Bench;
+
+fn samples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/samples");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 13, "samples are missing");
+    files
+}
+
+fn metadata(path: &Path) -> ParquetMetaData {
+    ParquetMetaDataReader::new().parse_and_finish(&File::open(path).unwrap()).unwrap()
+}
+
+/// Flat columns that are neither the identifier nor always null.
+fn flat(metadata: &ParquetMetaData) -> Vec<String> {
+    let schema = parquet::arrow::parquet_to_arrow_schema(metadata.file_metadata().schema_descr(), None).unwrap();
+    let is_flat = |data_type: &DataType| !data_type.is_nested() && *data_type != DataType::Null;
+    let flat = schema.fields().iter().filter(|field| is_flat(field.data_type()) && field.name() != "id");
+    flat.map(|field| field.name().clone()).collect()
+}
+
+fn pairs(metadata: &ParquetMetaData) -> Vec<KeyValue> {
+    metadata.file_metadata().key_value_metadata().cloned().unwrap_or_default()
+}
+
+/// The encoded bytes of a column's chunks, by row group.
+fn chunks(path: &Path, metadata: &ParquetMetaData, column: usize) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).unwrap();
+    let chunk = |group: usize| {
+        let (start, len) = metadata.row_group(group).column(column).byte_range();
+        bytes[start as usize..(start + len) as usize].to_vec()
+    };
+    (0..metadata.num_row_groups()).map(chunk).collect()
+}
+
+/// The values of one column, as they are read without regard to what other programs say of them.
+fn values(path: &Path, name: &str) -> Vec<arrow_array::RecordBatch> {
+    use parquet::arrow::ProjectionMask;
+    use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(File::open(path).unwrap(), options).unwrap();
+    let mask = ProjectionMask::columns(builder.parquet_schema(), [name]);
+    builder.with_projection(mask).build().unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn untouched_columns_are_bit_identical_and_protected_ones_come_back() {
+    for path in samples() {
+        let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let original = metadata(&path);
+        let names = flat(&original);
+        for (turn, method) in ["random", "deterministic"].into_iter().enumerate() {
+            let bench = Bench::new();
+            std::fs::copy(&path, bench.path("in.parquet")).unwrap();
+            // Every other column, so that each is untouched in one turn and protected in the other.
+            let named: Vec<&String> = names.iter().skip(turn).step_by(2).collect();
+            let specs: Vec<String> = named.iter().map(|name| format!("{name}={method}")).collect();
+            let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
+            if specs.is_empty() {
+                continue;
+            }
+            bench.protect("in.parquet", "out.parquet", &specs).unwrap_or_else(|error| panic!("{file}: {error}"));
+            bench.unprotect("out.parquet", "back.parquet").unwrap_or_else(|error| panic!("{file}: {error}"));
+            let (protected, restored) = (metadata(&bench.path("out.parquet")), metadata(&bench.path("back.parquet")));
+            assert_eq!(restored.file_metadata().schema_descr(), original.file_metadata().schema_descr(), "{file}");
+            assert_eq!(pairs(&restored), pairs(&original), "{file}");
+            assert_eq!(restored.file_metadata().created_by(), original.file_metadata().created_by(), "{file}");
+            for (column, descriptor) in original.file_metadata().schema_descr().columns().iter().enumerate() {
+                let name = descriptor.path().string();
+                let before = chunks(&path, &original, column);
+                if named.iter().any(|named| **named == name) {
+                    let out = chunks(&bench.path("out.parquet"), &protected, column);
+                    assert_ne!(out, before, "{file}: {name} is in clear");
+                    assert_eq!(values(&bench.path("back.parquet"), &name), values(&path, &name), "{file}: {name}");
+                    let codec = |metadata: &ParquetMetaData| metadata.row_group(0).column(column).compression();
+                    assert_eq!(codec(&restored), codec(&original), "{file}: {name}");
+                    continue;
+                }
+                for (output, metadata) in [("out.parquet", &protected), ("back.parquet", &restored)] {
+                    assert_eq!(chunks(&bench.path(output), metadata, column), before, "{file}: {name} in {output}");
+                    for group in 0..original.num_row_groups() {
+                        let (left, right) =
+                            (metadata.row_group(group).column(column), original.row_group(group).column(column));
+                        assert_eq!(left.statistics(), right.statistics(), "{file}: {name}");
+                        assert_eq!(left.bloom_filter_length(), right.bloom_filter_length(), "{file}: {name}");
+                        assert_eq!(left.column_index_length(), right.column_index_length(), "{file}: {name}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_category_column_keeps_its_dictionary_under_every_method() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/samples");
+    let path = folder.join("pyarrow-snappy.parquet");
+    let original = crate::read_parquet(&path);
+    let categories = |table: &arrow_array::RecordBatch| {
+        use arrow_array::Array;
+        let column = table.column_by_name("category").unwrap();
+        column.to_data().child_data()[0].clone()
+    };
+    assert_eq!(categories(&original).len(), 4, "one of them is unused");
+    for method in ["random", "deterministic"] {
+        let bench = Bench::new();
+        std::fs::copy(&path, bench.path("in.parquet")).unwrap();
+        bench.protect("in.parquet", "out.parquet", &[&format!("category={method}")]).unwrap();
+        bench.unprotect("out.parquet", "back.parquet").unwrap();
+        let restored = crate::read_parquet(&bench.path("back.parquet"));
+        assert_eq!(restored.schema(), original.schema(), "{method}: `ordered` and the index type");
+        assert_eq!(restored, original, "{method}");
+        let plain = |path: &Path| {
+            let metadata = metadata(path);
+            let column =
+                metadata.file_metadata().schema_descr().columns().iter().position(|leaf| leaf.name() == "category");
+            metadata.row_group(0).column(column.unwrap()).dictionary_page_offset().is_some()
+        };
+        assert!(plain(&bench.path("back.parquet")), "{method}");
+        assert_eq!(categories(&restored), categories(&original), "{method}");
+    }
+}
+
+/// 12 KB that stand for 64 GB: a dictionary of one value of 16 MB, and 4,096 rows that have it.
+#[test]
+fn a_dictionary_of_a_long_value_is_processed_once() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/hostile/dictionary.parquet");
+    let bench = Bench::new();
+    std::fs::copy(&path, bench.path("in.parquet")).unwrap();
+    let summary = bench.protect("in.parquet", "out.parquet", &["long=deterministic"]).unwrap();
+    assert_eq!((summary.values, summary.processed), (4096, 1));
+    bench.unprotect("out.parquet", "back.parquet").unwrap();
+    let (original, restored) = (metadata(&path), metadata(&bench.path("back.parquet")));
+    assert_eq!(restored.file_metadata().schema_descr(), original.file_metadata().schema_descr());
+    assert!(std::fs::metadata(bench.path("back.parquet")).unwrap().len() < 1 << 20);
+}
