@@ -207,7 +207,8 @@ Examples:
   ciphermill unprotect safe.parquet customers.parquet
   ciphermill unprotect moved.csv again.csv --manifest safe.csv.ciphermill.json
   ciphermill unprotect safe.parquet part.parquet --column c_phone
-  ciphermill unprotect renamed.csv again.csv --manifest safe.csv.ciphermill.json --rename name=full_name --allow-changed")]
+  ciphermill unprotect renamed.csv again.csv --manifest safe.csv.ciphermill.json \\
+      --rename name=full_name --allow-changed")]
 pub(crate) struct UnprotectArgs {
     /// The protected table; `-` for standard input.
     #[arg(value_hint = ValueHint::FilePath)]
