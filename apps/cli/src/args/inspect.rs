@@ -8,10 +8,10 @@ use super::{KeystoreArgs, parse_delimiter};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a key it shows what the manifest says and whether the file is the one that it was written for. With --verify it
+Without a key it shows what the manifest says and whether the file is the one that it was written for. With --verify it \
 takes the key from the keystore, and verifies the manifest's signature and each value of random and deterministic columns.
 
-A CSV table whose manifest is lost gets a new one by --rebuild, from the key and from columns as they were given to
+A CSV table whose manifest is lost gets a new one by --rebuild, from the key and from columns as they were given to \
 `protect`. Values are verified on the way; that no row was added, removed or swapped cannot be known any more.
 
 The exit code is 1 when something does not hold.

@@ -42,12 +42,12 @@ pub(crate) struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
-A new passphrase has at least 15 characters, five of them different. It is typed, or comes from
-the environment variable CIPHERMILL_PASSPHRASE or with --passphrase-file FILE. Files with secrets
+A new passphrase has at least 15 characters, five of them different. It is typed, or comes from \
+the environment variable CIPHERMILL_PASSPHRASE or with --passphrase-file FILE. Files with secrets \
 must be readable by their owner only.
 
-Listing, protecting and unprotecting only read the keystore, also from a read-only folder, any
-number at a time. Commands that change it wait for each other, up to 30 seconds. A failed change
+Listing, protecting and unprotecting only read the keystore, also from a read-only folder, any \
+number at a time. Commands that change it wait for each other, up to 30 seconds. A failed change \
 leaves the keystore as it was; one that says `the change is in effect` has been made.")]
 pub(crate) enum KeysCommand {
     /// Make a new random key, and the keystore if there is none.
@@ -78,7 +78,7 @@ Examples:
     },
     /// Make a new version of a key; older versions still decrypt.
     #[command(after_help = "\
-Keys of random bytes are made anew; a key pair's next version comes from a file, as with
+Keys of random bytes are made anew; a key pair's next version comes from a file, as with \
 `keys import`.
 
 Examples:
@@ -111,9 +111,9 @@ Examples:
     },
     /// Bring in a key from a file. The file is not changed.
     #[command(after_help = "\
-A key never stands on a command line. A secret key is raw bytes, or hexadecimal digits with --hex;
-one that column keys are derived from has at least 16 bytes, better 32. A private key is PKCS#8 and
-a public key SubjectPublicKeyInfo, in PEM or DER; the private keys of Ed25519, X25519, ML-KEM and
+A key never stands on a command line. A secret key is raw bytes, or hexadecimal digits with --hex; \
+one that column keys are derived from has at least 16 bytes, better 32. A private key is PKCS#8 and \
+a public key SubjectPublicKeyInfo, in PEM or DER; the private keys of Ed25519, X25519, ML-KEM and \
 ML-DSA may also be raw seeds. Key pairs need --suite.
 
 Examples:
@@ -159,7 +159,7 @@ Examples:
     },
     /// Write all keys into a new file, which is a keystore of its own.
     #[command(after_help = "\
-The backup has a master key of its own. It is opened by what opens the keystore, unless another
+The backup has a master key of its own. It is opened by what opens the keystore, unless another \
 secret is named; it can be listed and used with --keystore FILE. A file that exists is not replaced.
 
 Examples:
@@ -176,8 +176,8 @@ Examples:
     },
     /// Take over from a backup what the keystore lacks; makes the keystore if there is none.
     #[command(after_help = "\
-What the keystore has stays as it is: a version that was destroyed since stays destroyed, a newer
-one stays current. Nothing is taken over when the backup holds another key under the same name and
+What the keystore has stays as it is: a version that was destroyed since stays destroyed, a newer \
+one stays current. Nothing is taken over when the backup holds another key under the same name and \
 version.
 
 Example:
