@@ -8,6 +8,7 @@ mod value;
 
 use std::path::PathBuf;
 
+use ciphermill_table::Codec;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs};
@@ -190,6 +191,10 @@ pub(crate) struct ProtectArgs {
     /// The character between CSV fields [default: a comma, for .tsv a tabulator].
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
+    /// The codec of protected Parquet columns: uncompressed, snappy, gzip, brotli, zstd, lz4_raw or lz4 [default: each
+    /// column's own, and none for random].
+    #[arg(long, value_name = "CODEC")]
+    pub codec: Option<Codec>,
     /// The tables' format [default: by the input's extension].
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,

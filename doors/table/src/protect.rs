@@ -53,6 +53,7 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     check_output(&job.input, &job.output, job.force)?;
     check_output(&job.input, &manifest_path, job.force)?;
     check_rejects(job, format)?;
+    check_codec(job, format)?;
     check_cancel(&job.cancel)?;
     let source = Source::open(&job.input, format == Format::Parquet)?;
     if !job.force {
@@ -352,6 +353,18 @@ fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
     match columns.iter().find(|spec| !named.insert(spec.name.as_str())) {
         Some(spec) => Err(TableError::ColumnTwice { column: spec.name.clone() }),
         None => Ok(()),
+    }
+}
+
+/// Refuses a codec where nothing has one.
+fn check_codec(job: &ProtectJob, format: Format) -> Result<()> {
+    match job.codec {
+        Some(codec) if format == Format::Csv => Err(TableError::Spec {
+            text: codec.to_string(),
+            problem: "a codec is for the columns of Parquet files; CSV is compressed by the output's name (.csv.gz, .csv.zst)"
+                .to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

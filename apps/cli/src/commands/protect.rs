@@ -44,6 +44,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     job.manifest = args.manifest.clone();
     job.format = args.format.map(format);
     job.delimiter = args.delimiter;
+    job.codec = args.codec;
     job.force = args.common.force;
     let name = key_name(args.key.as_deref().or(policy_key.as_deref()), config);
     let keystore = secret::open(&args.keystore, config)?;

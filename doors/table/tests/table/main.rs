@@ -17,6 +17,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
 
 mod bad;
+mod codecs;
 mod columns;
 mod csv;
 mod ff1;
