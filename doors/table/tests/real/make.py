@@ -6,6 +6,7 @@ Values are fixed, so that the files differ with the writers' versions only.
 
 import datetime as dt
 import decimal
+import shutil
 import sys
 import uuid
 from pathlib import Path
@@ -110,25 +111,73 @@ def fastparquet(folder):
     fp.write(str(folder / "fastparquet.parquet"), frame, compression="GZIP")
 
 
+# Spark writes these by itself, so that no Python function runs in its workers.
+SPARK_COLUMNS = {
+    "id": "id",
+    "byte": "cast(id - 30 as byte)",
+    "short": "cast(id * 400 - 9000 as short)",
+    "int": "cast(id * 100000 as int)",
+    "long": "id * 10000000000",
+    "float": "cast(case id when 1 then 'NaN' when 2 then '-0.0' else id / 3 end as float)",
+    "double": "cast(case id when 1 then 'NaN' when 2 then '-Infinity' else id / 3 end as double)",
+    "truth": "id % 2 = 0",
+    "text": "concat('text ', id % 11)",
+    "char": "cast(concat('c', id % 5) as char(5))",
+    "empty": "''",
+    "binary": "unhex(hex(id))",
+    "decimal32": "cast((id - 30) / 8 as decimal(9,3))",
+    "decimal64": "cast((id - 30) / 8 as decimal(18,4))",
+    "decimal128": "cast(concat(id - 30, '0000000000000000000000000000001.5') as decimal(38,1))",
+    "day": "date_from_unix_date(cast(id as int) * 321 - 9000)",
+    "moment": "timestamp_micros(id * 31536000000000 + 1000003)",
+    "local": "timestamp_ntz'2001-02-03 04:05:06.789' + make_dt_interval(cast(id as int))",
+    "months": "make_ym_interval(cast(id as int), 1)",
+    "span": "make_dt_interval(cast(id as int), 2, 3, 4.5)",
+    "array": "array(id, null, id + 1)",
+    "map": "map(concat('key ', id % 3), id)",
+    "struct": "named_struct('a', id, 'b', named_struct('c', cast(id as string)))",
+    "structs": "array(named_struct('a', id, 'b', array(cast(id as string))))",
+    "nothing": "cast(null as void)",
+    "variant": "parse_json(concat('{\"a\": ', id, '}'))",
+}
+
+
 def spark(folder):
     from pyspark.sql import SparkSession
-    from pyspark.sql import functions as f
 
-    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    frame = session.range(ROWS).select(
-        "id", f.concat(f.lit("text "), f.col("id") % 11).alias("text"), (f.col("id") / 3).cast("decimal(20,4)").alias("amount"),
-        f.timestamp_micros(f.col("id") * 1_000_003).alias("moment"), f.col("id").cast("short").alias("short"),
-        f.array("id").alias("list"),
-    ).coalesce(1)
-    for name, options in [("spark", {}), ("spark-int96", {"spark.sql.parquet.outputTimestampType": "INT96"})]:
-        for key, value in options.items():
-            session.conf.set(key, value)
-        frame.write.mode("overwrite").option("compression", "snappy").parquet(str(folder / f"{name}.dir"))
-        written = next((folder / f"{name}.dir").glob("*.parquet"))
-        written.rename(folder / f"{name}.parquet")
-        for left in list((folder / f"{name}.dir").glob("*")) + list((folder / f"{name}.dir").glob(".*")):
-            left.unlink()
-        (folder / f"{name}.dir").rmdir()
+    builder = SparkSession.builder.master("local[1]").config("spark.driver.memory", "512m")
+    for key in ["spark.ui.enabled", "spark.ui.showConsoleProgress"]:
+        builder = builder.config(key, "false")
+    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    rows = session.range(ROWS).selectExpr(*[
+        f"{make} as id" if name == "id" else f"if(id % 7 = 3, null, {make}) as `{name}`"
+        for name, make in SPARK_COLUMNS.items()
+    ])
+    most = rows.drop("variant")
+
+    def write(name, frame, settings=None, partition=(), **options):
+        for key, value in {"outputTimestampType": "TIMESTAMP_MICROS", "writeLegacyFormat": "false", **(settings or {})}.items():
+            session.conf.set(f"spark.sql.parquet.{key}", value)
+        written = folder / f"{name}.written"
+        options = {key.replace("__", "."): value for key, value in options.items()}
+        frame.coalesce(1).write.options(**options).partitionBy(*partition).parquet(str(written))
+        for part in written.rglob("*.parquet"):
+            place = folder / name / part.relative_to(written).parent / "part.parquet" if partition else folder / f"{name}.parquet"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part.rename(place)
+        shutil.rmtree(written)
+
+    write("spark", rows, parquet__block__row__count__limit=25, parquet__page__row__count__limit=10)
+    bloom = {"parquet.bloom.filter.enabled#text": "true", "parquet.bloom.filter.expected.ndv#text": "20"}
+    write("spark-v2", most, parquet__writer__version="PARQUET_2_0", compression="zstd", **bloom)
+    write("spark-v2-plain", most, parquet__writer__version="PARQUET_2_0", parquet__enable__dictionary="false", compression="gzip")
+    write("spark-legacy", most.drop("local"), {"outputTimestampType": "INT96", "writeLegacyFormat": "true"})
+    write("spark-millis", rows.select("id", "moment", "text"), {"outputTimestampType": "TIMESTAMP_MILLIS"})
+    few = rows.select("id", "int", "double", "text", "decimal128", "moment", "array")
+    for codec in ["none", "gzip", "zstd", "lz4", "lz4_raw"]:
+        write(f"spark-{codec}", few, compression=codec)
+    write("spark-partitioned", rows.selectExpr("id", "text", "decimal64", "id % 3 as turn"), partition=["turn"])
     session.stop()
 
 
