@@ -18,17 +18,20 @@ RUSTFLAGS=$flags cargo +nightly build --release --target "$host" "${features[@]}
 
 export CIPHERMILL_FUZZ_MASTER=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(batch names unwrap keystore keys manifest columns csv parquet)
+[ ${#targets[@]} -gt 0 ] || targets=(batch names unwrap keystore keys manifest columns config csv parquet)
+CIPHERMILL_FUZZ_SEEDS=target/seeds "target/$host/release/seeds"
 failed=0
 total=0
 for target in "${targets[@]}"; do
     program=target/$host/release/$target
     [ -x "$program" ] || { echo "$target: not built"; continue; }
-    mkdir -p "target/corpus/$target" "target/findings" "seeds/$target"
+    mkdir -p "target/corpus/$target" "target/findings" "target/seeds/$target" "seeds/$target"
+    # The samples of Parquet are the longest seeds.
+    case $target in parquet) len=24576 ;; *) len=4096 ;; esac
     log=target/$target.log
-    # New inputs go to the first folder; the seeds are only read.
-    if "$program" "target/corpus/$target" "seeds/$target" -max_total_time="$seconds" -rss_limit_mb="${LIMIT_MB:-1024}" \
-        -timeout=10 -max_len="${MAX_LEN:-4096}" -artifact_prefix="target/findings/$target-" -print_final_stats=1 >"$log" 2>&1; then
+    # New inputs go to the first folder; the seeds, made and found, are only read.
+    if "$program" "target/corpus/$target" "target/seeds/$target" "seeds/$target" -max_total_time="$seconds" -rss_limit_mb="${LIMIT_MB:-1024}" \
+        -timeout=10 -max_len="${MAX_LEN:-$len}" -artifact_prefix="target/findings/$target-" -print_final_stats=1 >"$log" 2>&1; then
         verdict=ok
     else
         verdict="FOUND SOMETHING, see fuzz/$log and fuzz/target/findings"

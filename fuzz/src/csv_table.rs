@@ -48,3 +48,9 @@ fn table(path: &Path, delimiter: u8) -> Option<Vec<Vec<Vec<u8>>>> {
     }
     Some(rows)
 }
+
+/// Inputs to begin with: each method, quoting, and lines that end in both ways.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let text = "name,n\r\n\"a,\"\"b\"\"\",1\r\n,2\r\n\"\",\n\"two\nlines\",4\n0123456789,5\n";
+    (0..4).map(|method| [&[method], text.as_bytes()].concat()).collect()
+}

@@ -1,12 +1,16 @@
 //! A keystore's file with anything in it: it opens, or says why not; what it lists is what was in it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use ciphermill_keys::KeyPolicy;
 use ciphermill_keys::keystore::{KeyKind, Keystore, MasterSecret};
+use sha2::{Digest, Sha256};
 
 use crate::reader::Reader;
+
+const DIGEST_LEN: usize = 32;
 
 struct Base {
     folder: tempfile::TempDir,
@@ -41,7 +45,8 @@ fn secret() -> MasterSecret {
     MasterSecret::Environment("CIPHERMILL_FUZZ_MASTER".to_owned())
 }
 
-/// The first byte decides whether the rest is the whole file or a list of places and values in a sound one.
+/// The first byte decides what the rest is: the whole file; a list of places and values in a sound one; or the text of the
+/// header, whose digest is right, before the records of a sound one.
 ///
 /// # Panics
 /// When a changed file lists a key that was not in it, and when opening panics.
@@ -49,16 +54,12 @@ pub fn run(bytes: &[u8]) {
     let base = &*BASE;
     let mut from = Reader(bytes);
     let path = base.folder.path().join("input");
-    if from.byte() & 1 == 0 {
-        std::fs::write(&path, from.0).expect("written");
-    } else {
-        let mut changed = base.bytes.clone();
-        while !from.is_empty() {
-            let at = usize::from(from.word()) % changed.len();
-            changed[at] = from.byte();
-        }
-        std::fs::write(&path, &changed).expect("written");
-    }
+    let changed = match from.byte() % 3 {
+        0 => from.0.to_vec(),
+        1 => changed(&base.bytes, from),
+        _ => with_header(&base.bytes, from.0),
+    };
+    std::fs::write(&path, changed).expect("written");
     if let Ok(keystore) = Keystore::open(&path, &secret())
         && let Ok(records) = keystore.list()
     {
@@ -66,4 +67,40 @@ pub fn run(bytes: &[u8]) {
             assert!(matches!((record.name.as_str(), record.version), ("one", 1 | 2) | ("two", 1)), "{record:?}");
         }
     }
+}
+
+fn changed(sound: &[u8], mut from: Reader<'_>) -> Vec<u8> {
+    let mut bytes = sound.to_vec();
+    while !from.is_empty() {
+        let at = usize::from(from.word()) % bytes.len();
+        bytes[at] = from.byte();
+    }
+    bytes
+}
+
+/// Magic, version, length of the header; its digest and text; the rest.
+fn with_header(sound: &[u8], text: &[u8]) -> Vec<u8> {
+    let header = header(sound);
+    let len = (DIGEST_LEN + text.len()) as u32;
+    let mut bytes = sound[..header.start - 4].to_vec();
+    bytes.extend_from_slice(&len.to_le_bytes());
+    bytes.extend_from_slice(&Sha256::digest(text));
+    bytes.extend_from_slice(text);
+    bytes.extend_from_slice(&sound[header.end..]);
+    bytes
+}
+
+/// Where the header lies.
+fn header(sound: &[u8]) -> Range<usize> {
+    let text = sound.windows(2).position(|bytes| bytes == b"{\"").expect("a header in JSON");
+    let start = text - DIGEST_LEN;
+    let len = sound[start - 4..start].try_into().map(u32::from_le_bytes).expect("four bytes");
+    start..start + len as usize
+}
+
+/// Inputs to begin with: a sound file, a change to it, and its header.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let sound = &BASE.bytes;
+    let text = header(sound).start + DIGEST_LEN..header(sound).end;
+    vec![[&[0], &sound[..]].concat(), vec![1, 40, 0, 7], [&[2], &sound[text]].concat()]
 }

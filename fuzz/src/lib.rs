@@ -7,10 +7,13 @@ pub mod batch;
 pub mod keystore;
 pub mod names;
 mod reader;
+pub mod seeds;
 pub mod unwrap;
 
 #[cfg(feature = "tables")]
 pub mod columns;
+#[cfg(feature = "tables")]
+pub mod config;
 #[cfg(feature = "tables")]
 pub mod csv_table;
 #[cfg(feature = "engines")]

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use ciphermill_table::{Manifest, NoProgress, UnprotectJob, unprotect};
+use ciphermill_table::{ColumnSpec, Manifest, NoProgress, ProtectJob, UnprotectJob, manifest_path, protect, unprotect};
 
 use crate::mills::MILL;
 
@@ -23,4 +23,18 @@ pub fn run(bytes: &[u8]) {
     job.force = true;
     let (mill, root) = &*MILL;
     assert!(unprotect(&job, mill, root, &NoProgress).is_err(), "a manifest without our signature is believed");
+}
+
+/// Inputs to begin with: the manifest of another table, under the same key.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let folder = crate::keystore::folder();
+    let (source, target) = (folder.path().join("s.csv"), folder.path().join("p.csv"));
+    std::fs::write(&source, "a,b,c\n1,2,3\n4,5,\n").expect("written");
+    let mut job = ProtectJob::new(&source, &target);
+    for column in ["a=random", "b=deterministic:as=id", "c=token:len=16"] {
+        job = job.column(ColumnSpec::parse(column).expect("a column"));
+    }
+    let (mill, root) = &*MILL;
+    protect(&job, mill, root, &NoProgress).expect("protected");
+    vec![std::fs::read(manifest_path(&target)).expect("read")]
 }

@@ -22,3 +22,8 @@ pub fn run(bytes: &[u8]) {
         assert_eq!(kind.to_string().parse::<EngineKind>().ok(), Some(kind));
     }
 }
+
+/// Inputs to begin with: every name.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    Suite::all().map(|suite| suite.to_string().into_bytes()).collect()
+}

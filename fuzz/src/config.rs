@@ -1,0 +1,43 @@
+//! The command's configuration and policy files: any text is read or refused, and what is read can be used.
+
+use std::sync::LazyLock;
+
+#[path = "../../apps/cli/src/config.rs"]
+#[allow(dead_code, reason = "the command uses the rest")]
+mod config;
+#[path = "../../apps/cli/src/policy.rs"]
+#[allow(dead_code, reason = "the command uses the rest")]
+mod policy;
+
+static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(crate::keystore::folder);
+
+/// The first byte decides which of the two files the rest is.
+///
+/// # Panics
+/// When a configuration that was read has no policy, or a column of a policy file is not spelled back to the same thing.
+pub fn run(bytes: &[u8]) {
+    let Some((pick, text)) = bytes.split_first() else { return };
+    let path = FOLDER.path().join("file.toml");
+    std::fs::write(&path, text).expect("written");
+    if pick & 1 == 0 {
+        if let Ok(config) = config::Config::load(Some(&path)) {
+            config.policy().expect("checked when it was read");
+        }
+    } else if let Ok(policy) = policy::TablePolicy::read(&path) {
+        assert!(!policy.columns.is_empty());
+        for column in &policy.columns {
+            crate::columns::run(column.to_string().as_bytes());
+        }
+    }
+}
+
+/// Inputs to begin with: every entry of both files.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let config = "0[policy]\nlegacy = true\nengines = [\"library\", \"lanes\"]\n[trust]\nwitness_every = 64\n\
+        witness_ops_max = 8\nstall_factor = 3\nstall_min_ms = 5\nquarantine_min_ms = 1\nquarantine_max_ms = 10\n\
+        [keystore]\npath = \"keys\"\nkey = \"customers\"\n";
+    let policy = "1key = \"customers\"\nbind-row = \"id\"\nbind-table = \"people\"\n[columns.email]\n\
+        method = \"deterministic\"\nas-text = true\nbind = false\n[columns.\"phone number\"]\nmethod = \"ff1\"\n\
+        preset = \"phone\"\nkeep-last = 2\non-bad = \"null\"\n";
+    [config, policy].map(|text| text.as_bytes().to_vec()).to_vec()
+}
