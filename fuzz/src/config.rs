@@ -2,6 +2,9 @@
 
 use std::sync::LazyLock;
 
+// The two files name these.
+use {anyhow as _, serde as _, toml as _};
+
 #[path = "../../apps/cli/src/config.rs"]
 #[allow(dead_code, reason = "the command uses the rest")]
 mod config;
