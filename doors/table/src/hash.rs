@@ -46,6 +46,11 @@ impl TableHash {
         Ok(TableHash { whole: (hex::encode(whole.finalize()), len), without_manifest })
     }
 
+    /// SHA-256 of the whole file, in hexadecimal.
+    pub(crate) fn whole(&self) -> &str {
+        &self.whole.0
+    }
+
     /// The manifest with the hash and length of the whole file.
     pub(crate) fn put_into(&self, manifest: Manifest) -> Manifest {
         Manifest { covers: Covers::File, sha256: self.whole.0.clone(), bytes: self.whole.1, ..manifest }

@@ -71,7 +71,7 @@ pub use job::{
 pub use keys::{FORMAT, RootKey};
 pub use manifest::{
     Covers, FOOTER_KEY, MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage,
-    manifest_path,
+    Pending, manifest_path,
 };
 pub use parquet::{Codec, DICTIONARY_VALUES_MAX, EXPANDED_LEN_MAX, FOOTER_LEN_MAX, PAGE_LEN_MAX};
 pub use protect::protect;

@@ -1,9 +1,9 @@
 //! The manifest of a protected file: what was done with which column under which key, signed.
 //!
 //! It is JSON, beside the file and, for Parquet, within its footer too. The signature is HMAC-SHA-256, under a key derived
-//! from the root key, over the manifest without its signature and without a previous manifest, written compactly with its
-//! fields in the order below. Fields that are not listed here are refused, so that nothing in a manifest is unsigned; a
-//! previous manifest has a signature of its own.
+//! from the root key, over the manifest without its signature, a previous manifest and what is pending, written compactly with
+//! its fields in the order below. Fields that are not listed here are refused, so that nothing else in a manifest is unsigned;
+//! a previous manifest has a signature of its own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,8 +21,8 @@ use crate::output::Ready;
 use crate::spec::RowBinding;
 use crate::text;
 
-/// The version of this format. Version 1, which is read too, had neither [`Manifest::previous`] nor [`Manifest::covers`],
-/// and of the optional fields of columns only `options` and `metadata`.
+/// The version of this format. Version 1, which is read too, had neither [`Manifest::previous`], [`Manifest::pending`] nor
+/// [`Manifest::covers`], and of the optional fields of columns only `options` and `metadata`.
 pub const MANIFEST_FORMAT: u64 = 2;
 
 /// The oldest version that is read.
@@ -83,6 +83,22 @@ pub struct Manifest {
     /// is found has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Box<Manifest>>,
+    /// While a table comes where none was: what is still to be put into its place. Tells a manifest whose table never came
+    /// from one whose table was moved away. Readers need not care.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
+}
+
+/// What a manifest is written ahead of.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pending {
+    /// The table's absolute path; `-` for standard output.
+    pub table: String,
+    /// SHA-256 of the reject file, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejects_sha256: Option<String>,
 }
 
 /// What the hash in a manifest covers.
@@ -274,6 +290,7 @@ impl Manifest {
             covers: Covers::File,
             signature: String::new(),
             previous: None,
+            pending: None,
             ..self.clone()
         }
     }
@@ -292,7 +309,7 @@ impl Manifest {
     }
 
     fn signature_under(&self, mill: &Mill, root: &RootKey) -> Result<String> {
-        let unsigned = Manifest { signature: String::new(), previous: None, ..self.clone() };
+        let unsigned = Manifest { signature: String::new(), previous: None, pending: None, ..self.clone() };
         let text = unsigned.to_json(false)?;
         let key = keys::derive(mill, root, Purpose::Manifest, &[], HMAC_SHA256)?;
         Ok(hex::encode(&keys::hmac(mill, key.id(), &text)?[..]))
@@ -393,6 +410,7 @@ mod tests {
             file_metadata: BTreeMap::new(),
             signature: String::new(),
             previous: None,
+            pending: None,
         };
         manifest.signed(mill, root).unwrap()
     }

@@ -128,12 +128,20 @@ fn link(file: &File, path: &Path) -> io::Result<()> {
     Ok(rustix::fs::linkat(CWD, own_path(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
+/// A name for a part file in the directory of `path`, which nothing has in all likelihood.
+///
+/// # Errors
+/// When the system gives no random bytes.
+pub(crate) fn name_beside(path: &Path) -> io::Result<PathBuf> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(directory_of(path).join(format!("{PART_PREFIX}{}", hex::encode(random))))
+}
+
 fn link_beside(file: &File, path: &Path) -> io::Result<PathBuf> {
     let mut tries = 0;
     loop {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let beside = directory_of(path).join(format!("{PART_PREFIX}{}", hex::encode(random)));
+        let beside = name_beside(path)?;
         tries += 1;
         match link(file, &beside) {
             Ok(()) => return Ok(beside),

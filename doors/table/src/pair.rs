@@ -1,91 +1,260 @@
-//! A table and the manifest beside it change together.
+//! A table and the manifest beside it change together, and the file of rejected rows with them.
 //!
 //! No file system replaces two files at once, so there is an order in which each state on the way has a manifest for the
 //! table that is found:
 //!
-//! | step | manifest's file | table |
-//! |---|---|---|
-//! | before | old | old |
-//! | the manifest's file is replaced | new, with the old one in it | old |
-//! | the table is replaced | new, with the old one in it | new |
-//! | the manifest's file is replaced | new | new |
+//! | step | manifest's file | reject file | table |
+//! |---|---|---|---|
+//! | before | old | old | old |
+//! | the manifest's file is replaced | new, with the old one in it | old | old |
+//! | the reject file is replaced | new, with the old one in it | new | old |
+//! | the table is replaced | new, with the old one in it | new | new |
+//! | the manifest's file is replaced | new | new | new |
+//!
+//! Where no table was, the manifest says in place of the old one what it is written ahead of ([`Pending`]). If the program dies
+//! before the table comes, the next job finds that, and no table, and replaces what was left; a manifest whose table was
+//! moved away says no such thing and is replaced on request only.
 //!
 //! Everything is written and synced before the first step, and the directory is synced between steps, so that a power
 //! failure keeps the order too. Readers take the manifest whose hash is the table's (`source`).
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Result, TableError};
 use crate::hash::TableHash;
-use crate::manifest::Manifest;
-use crate::output::{Directory, Ready, ready_file};
+use crate::job::is_standard_stream;
+use crate::manifest::{Manifest, Pending, same};
+use crate::output::{Directory, Ready, check_output, name_beside, ready_file};
 
 /// Bytes that a file in the manifest's place may have to be put back when the swap fails.
 const REPLACED_LEN_MAX: u64 = 64 << 20;
 
-/// Puts a table into its place and its manifest beside it.
-///
-/// # Errors
-/// `Exists` when something has come there meanwhile and may not be replaced; `Io`; what reading the old table gives. Both are
-/// as they were then. `InEffect` when the new pair is in its place and only its lasting is in doubt.
-pub(crate) fn place(table: Ready, manifest: &Manifest, path: &Path, mode: u32, force: bool) -> Result<()> {
-    let directory = Directory::open(path)?;
-    directory.lock();
-    let place = Place { path, mode, force, directory: &directory };
-    let replaced = if force { read_replaced(path)? } else { None };
-    let last = ready_file(path, &manifest.to_text(path)?, mode)?;
-    let old = match &replaced {
-        Some(text) => manifest_of(table.path(), text, path)?,
-        None => None,
-    };
-    let Some(old) = old else {
-        last.put(force)?;
-        return place.table(table, replaced.as_deref());
-    };
-    let both = Manifest { previous: Some(Box::new(old)), ..manifest.clone() };
-    ready_file(path, &both.to_text(path)?, mode)?.put(true)?;
-    place.table(table, replaced.as_deref())?;
-    // The pair lasts already, whichever of both files a power failure leaves.
-    last.put(true).map_err(|error| TableError::InEffect {
-        path: path.to_owned(),
-        but: "beside it the manifest of the table before is kept too",
-        source: std::io::Error::other(error),
-    })
+/// Where the files of a change go.
+pub(crate) struct Places<'a> {
+    pub(crate) table: &'a Path,
+    pub(crate) manifest: &'a Path,
+    pub(crate) rejects: Option<&'a Path>,
+    /// Whether what is there is replaced.
+    pub(crate) force: bool,
 }
 
-/// The manifest's place.
-struct Place<'a> {
-    path: &'a Path,
-    mode: u32,
-    force: bool,
-    directory: &'a Directory,
+/// The files of a change, complete and synced.
+pub(crate) struct Change<'a> {
+    pub(crate) table: Ready,
+    pub(crate) rejects: Option<Ready>,
+    pub(crate) manifest: &'a Manifest,
+    /// Permission bits of the manifest.
+    pub(crate) mode: u32,
 }
 
-impl Place<'_> {
-    /// Puts the table into its place once the new manifest's file lasts. If that fails, what that file replaced comes back.
-    fn table(&self, table: Ready, replaced: Option<&[u8]>) -> Result<()> {
-        let on_sync = |source| TableError::io(self.path, "sync the directory", source);
-        self.directory.sync().map_err(on_sync).and_then(|()| table.place(self.directory, self.force)).inspect_err(
-            |error| {
-                if !matches!(error, TableError::InEffect { .. }) {
-                    // The error that matters is the one above; a manifest that holds both serves the old table too.
-                    let _ = self.undo(replaced);
-                }
-            },
-        )
-    }
-
-    fn undo(&self, replaced: Option<&[u8]>) -> Result<()> {
-        match replaced {
-            Some(content) => ready_file(self.path, content, self.mode)?.put(true)?,
-            None => {
-                std::fs::remove_file(self.path).map_err(|source| TableError::io(self.path, "remove", source))?;
+impl Places<'_> {
+    /// Refuses places that are taken (save by what a change left that was cut short), that are an input or each other.
+    ///
+    /// # Errors
+    /// Those of `check_output`; `SameFile`; `NotAFile` for a manifest that would go to standard output.
+    pub(crate) fn check(&self, inputs: &[&Path]) -> Result<()> {
+        if is_standard_stream(self.manifest) {
+            let found = "standard output, which no manifest goes to";
+            return Err(TableError::NotAFile { path: self.manifest.to_owned(), found });
+        }
+        let all = [Some(self.table), Some(self.manifest), self.rejects];
+        let all: Vec<&Path> = all.into_iter().flatten().collect();
+        for (index, path) in all.iter().enumerate() {
+            if all[..index].iter().any(|other| absolute(other) == absolute(path)) {
+                return Err(TableError::SameFile { path: path.to_path_buf() });
             }
         }
-        self.directory.sync().map_err(|source| TableError::io(self.path, "sync the directory", source))
+        let left = self.left();
+        for input in inputs {
+            check_output(input, self.table, self.force)?;
+            check_output(input, self.manifest, self.force || left.is_some())?;
+            if let Some(path) = self.rejects {
+                check_output(input, path, self.force || is_left(path, left.as_ref())?)?;
+            }
+        }
+        Ok(())
     }
+
+    /// What a first change of these places was to bring that died before its table came.
+    fn left(&self) -> Option<Pending> {
+        let is_gone = |error: std::io::Error| error.kind() == ErrorKind::NotFound;
+        if !is_standard_stream(self.table) && !std::fs::symlink_metadata(self.table).is_err_and(is_gone) {
+            return None;
+        }
+        // Anything else, a pipe for one, is not opened.
+        std::fs::symlink_metadata(self.manifest).ok().filter(|metadata| metadata.is_file())?;
+        let pending = Manifest::read(self.manifest).ok()?.pending?;
+        (pending.table == self.pending_name()).then_some(pending)
+    }
+
+    /// The table's name in [`Pending`]. What went to standard output before a death counts as nothing: whoever took it was
+    /// never told that it is complete.
+    fn pending_name(&self) -> String {
+        let path = if is_standard_stream(self.table) { self.table.to_owned() } else { absolute(self.table) };
+        path.to_string_lossy().into_owned()
+    }
+
+    /// Puts all files into their places.
+    ///
+    /// # Errors
+    /// `Exists` when something has come there meanwhile and may not be replaced; `Io`; what reading the old table gives. All
+    /// files are as they were then. `InEffect` when the new ones are in their places and only their lasting is in doubt.
+    pub(crate) fn change(&self, change: Change<'_>) -> Result<()> {
+        let Change { table, rejects, manifest, mode } = change;
+        let directory = Directory::open(self.manifest)?;
+        directory.lock();
+        let left = self.left();
+        let replaced = if self.force { read_replaced(self.manifest)? } else { None };
+        let previous = match &replaced {
+            Some(text) => manifest_of(self.table, text, self.manifest)?.map(Box::new),
+            None => None,
+        };
+        let pending = previous.is_none().then(|| Pending {
+            table: self.pending_name(),
+            rejects_sha256: rejects.as_ref().map(|rejects| rejects.sha256.clone()),
+        });
+        let last = ready_file(self.manifest, &manifest.to_text(self.manifest)?, mode)?;
+        let ahead = Manifest { previous, pending, ..manifest.clone() };
+        ready_file(self.manifest, &ahead.to_text(self.manifest)?, mode)?.put(self.force || left.is_some())?;
+        let placed = self.table_and_rejects(table, rejects, left.as_ref(), &directory);
+        if placed.is_err() && !is_in_effect(&placed) {
+            // The error that matters is the one above; a manifest that holds both serves the old table too.
+            let _ = self.undo(replaced.as_deref(), mode, &directory);
+            return placed;
+        }
+        // The pair lasts already, whichever of both files a power failure leaves.
+        placed.and(last.place(&directory, true).map_err(|error| TableError::InEffect {
+            path: self.manifest.to_owned(),
+            but: "its manifest still says that replacing is under way",
+            source: std::io::Error::other(error),
+        }))
+    }
+
+    /// Puts reject file and table into their places once the new manifest's file lasts.
+    fn table_and_rejects(
+        &self,
+        table: Ready,
+        rejects: Option<Ready>,
+        left: Option<&Pending>,
+        manifests: &Directory,
+    ) -> Result<()> {
+        manifests.sync().map_err(|source| TableError::io(self.manifest, "sync the directory", source))?;
+        let tables = if is_standard_stream(self.table) { None } else { Some(Directory::open(self.table)?) };
+        let rejects = rejects.map(|rejects| Rejects::put(rejects, self.force, left)).transpose()?;
+        let placed = table.place(tables.as_ref().unwrap_or(manifests), self.force);
+        let Some(rejects) = rejects else { return placed };
+        if placed.is_ok() || is_in_effect(&placed) {
+            placed.and(rejects.settle())
+        } else {
+            // The error that matters is the one above.
+            let _ = rejects.undo();
+            placed
+        }
+    }
+
+    fn undo(&self, replaced: Option<&[u8]>, mode: u32, directory: &Directory) -> Result<()> {
+        let on_io = |source| TableError::io(self.manifest, "put back", source);
+        match replaced {
+            Some(content) => ready_file(self.manifest, content, mode)?.put(true)?,
+            None => std::fs::remove_file(self.manifest).map_err(on_io)?,
+        }
+        directory.sync().map_err(on_io)
+    }
+}
+
+/// A reject file that is in its place, while its table is not yet.
+struct Rejects {
+    path: PathBuf,
+    /// The one that was there before, under another name.
+    before: Option<PathBuf>,
+}
+
+impl Rejects {
+    /// Puts the file into its place.
+    ///
+    /// # Errors
+    /// `Exists`; `Io`. The place is unchanged then.
+    fn put(new: Ready, force: bool, left: Option<&Pending>) -> Result<Rejects> {
+        let path = new.path().to_owned();
+        let on_io = |source| TableError::io(&path, "put the rejected rows into their place", source);
+        if is_standard_stream(&path) {
+            new.put(force)?;
+            return Ok(Rejects { path, before: None });
+        }
+        let directory = Directory::open(&path)?;
+        let replaces_left = is_left(&path, left)?;
+        let before = if force && !replaces_left { keep(&path).map_err(on_io)? } else { None };
+        let rejects = Rejects { path: path.clone(), before };
+        // The errors that matter are those before undoing.
+        new.put(force || replaces_left).inspect_err(|_| {
+            let _ = rejects.put_back();
+        })?;
+        directory.sync().map_err(on_io).inspect_err(|_| {
+            let _ = rejects.undo();
+        })?;
+        Ok(rejects)
+    }
+
+    /// Removes the file, or puts back the one that was there.
+    fn undo(&self) -> std::io::Result<()> {
+        match &self.before {
+            Some(_) => self.put_back(),
+            None if is_standard_stream(&self.path) => Ok(()),
+            None => std::fs::remove_file(&self.path),
+        }
+    }
+
+    /// Puts back the file that was there, if any.
+    fn put_back(&self) -> std::io::Result<()> {
+        let Some(before) = &self.before else { return Ok(()) };
+        std::fs::rename(before, &self.path)?;
+        // Where both names are the same file's, renaming leaves both (`rename(2)`).
+        match std::fs::remove_file(before) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what was there.
+    fn settle(&self) -> Result<()> {
+        let Some(before) = &self.before else { return Ok(()) };
+        std::fs::remove_file(before).map_err(|source| TableError::InEffect {
+            path: self.path.clone(),
+            but: "the rejected rows of the table before are still in a file beside it",
+            source,
+        })
+    }
+}
+
+/// Gives what is at `path` a second name; where the file system has no such names, another name.
+fn keep(path: &Path) -> std::io::Result<Option<PathBuf>> {
+    if std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    let beside = name_beside(path)?;
+    std::fs::hard_link(path, &beside).or_else(|_| std::fs::rename(path, &beside))?;
+    Ok(Some(beside))
+}
+
+/// Whether the file at `path` is the reject file of a change that was cut short.
+fn is_left(path: &Path, left: Option<&Pending>) -> Result<bool> {
+    let Some(sha256) = left.and_then(|left| left.rejects_sha256.as_deref()) else { return Ok(false) };
+    if !std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(false);
+    }
+    let file = File::open(path).map_err(|source| TableError::io(path, "read what is to be replaced", source))?;
+    Ok(same(TableHash::of(&file, path, || Ok(()))?.whole(), sha256))
+}
+
+fn is_in_effect(result: &Result<()>) -> bool {
+    matches!(result, Err(TableError::InEffect { .. }))
+}
+
+/// A path that means the same from any directory.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// What is in the manifest's place now, byte for byte.
@@ -114,7 +283,7 @@ fn manifest_of(table: &Path, text: &[u8], path: &Path) -> Result<Option<Manifest
         Err(error) => return Err(TableError::io(table, "read what is to be replaced", error)),
     };
     let mut current = match Manifest::parse(text, path) {
-        Ok(current) => current,
+        Ok(current) => Manifest { pending: None, ..current },
         Err(TableError::ManifestDamaged { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };

@@ -20,14 +20,15 @@ use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Covers, FOOTER_KEY, MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
 use crate::numbers::IntegerType;
-use crate::output::{Directory, OutputFile, PROTECTED_MODE, Ready, check_output, output_mode};
+use crate::output::{OutputFile, PROTECTED_MODE, output_mode};
+use crate::pair::{Change, Places};
 use crate::parquet::{self, Extras, ParquetInput};
 use crate::row_id::check_row_id_type;
 use crate::source::Source;
 use crate::spec::{ColumnSpec, LOGICAL_NAME_MAX, Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, type_tag_of, value_type};
-use crate::{csv_io, pair, text};
+use crate::{csv_io, text};
 
 /// Bytes that all columns together may spend on remembering values that have been seen.
 pub(crate) const SEEN_LEN_MAX: usize = 96 << 20;
@@ -37,7 +38,7 @@ const REJECTS_MODE: u32 = 0o600;
 
 /// Protects columns of a table and writes the manifest beside it.
 ///
-/// Output and manifest appear under their names when both are complete, and replace those that were there together (`pair`).
+/// Output, manifest and reject file appear under their names when all are complete (`pair`).
 ///
 /// # Errors
 /// [`TableError`], naming file, row and column. No output is left behind then.
@@ -50,9 +51,10 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
         .ok_or_else(|| TableError::FormatUnknown { file: job.input.clone() })?;
     check_name(&job.output, format, Some(delimiter_of(&job.input, job.delimiter)))?;
     let manifest_path = job.manifest_path()?;
-    check_output(&job.input, &job.output, job.force)?;
-    check_output(&job.input, &manifest_path, job.force)?;
     check_rejects(job, format)?;
+    let places =
+        Places { table: &job.output, manifest: &manifest_path, rejects: job.reject_file.as_deref(), force: job.force };
+    places.check(&[&job.input])?;
     check_codec(job, format)?;
     check_cancel(&job.cancel)?;
     let source = Source::open(&job.input, format == Format::Parquet)?;
@@ -75,7 +77,7 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
         let ready = output.finish()?;
         let manifest = manifest.of_file(&ready).signed(mill, root)?;
         let rejects = rejects.map(OutputFile::finish).transpose()?;
-        place(job, rejects, || pair::place(ready, &manifest, &manifest_path, mode, job.force))?;
+        places.change(Change { table: ready, rejects, manifest: &manifest, mode })?;
     }
     summary.total = started.elapsed();
     Ok(summary)
@@ -340,6 +342,7 @@ impl<'m> Planner<'_, 'm> {
             file_metadata: BTreeMap::new(),
             signature: String::new(),
             previous: None,
+            pending: None,
         })
     }
 }
@@ -379,9 +382,7 @@ fn check_rejects(job: &ProtectJob, format: Format) -> Result<()> {
         (None, Some(path)) => Err(TableError::RejectsNothing { path: path.clone() }),
         (Some(spec), _) if format != Format::Csv => refused(spec, "on-bad=reject is for CSV tables"),
         (Some(spec), None) if !job.dry_run => refused(spec, "on-bad=reject needs a file for the rows"),
-        (Some(_), None) => Ok(()),
-        (Some(_), Some(path)) if *path == job.output => Err(TableError::SameFile { path: path.clone() }),
-        (Some(_), Some(path)) => check_output(&job.input, path, job.force),
+        (Some(_), _) => Ok(()),
     }
 }
 
@@ -433,21 +434,6 @@ pub(crate) fn check_name(output: &Path, format: Format, delimiter: Option<u8>) -
         }
         _ => Ok(()),
     }
-}
-
-/// Puts the rows that were left out of the table into their place, and then what `place_table` puts.
-fn place(job: &ProtectJob, rejects: Option<Ready>, place_table: impl FnOnce() -> Result<()>) -> Result<()> {
-    let reject_file = job.reject_file.as_deref().filter(|_| rejects.is_some());
-    if let (Some(rejects), Some(path)) = (rejects, reject_file) {
-        rejects.place(&Directory::open(path)?, job.force)?;
-    }
-    place_table().inspect_err(|error| {
-        let in_effect = matches!(error, TableError::InEffect { .. });
-        if let Some(path) = reject_file.filter(|_| !job.force && !in_effect) {
-            // The error that matters is the one before.
-            let _ = std::fs::remove_file(path);
-        }
-    })
 }
 
 /// Adds up what the columns have done.

@@ -12,6 +12,7 @@ use ciphermill_contract::Direction;
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{CsvInput, CsvOutput};
+use crate::csv_io;
 use crate::csv_scan::Scanner;
 use crate::embed::{FooterManifest, ends_as_parquet};
 use crate::error::{Result, TableError, find_column};
@@ -21,6 +22,7 @@ use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, RESTORED_MODE, check_output, output_mode};
+use crate::pair::{Change, Places};
 use crate::parquet::{self, Extras, ParquetInput};
 use crate::protect::{SEEN_LEN_MAX, check_name, encoding_of, summarize, text_fields};
 use crate::row_id::check_row_id_type;
@@ -28,7 +30,6 @@ use crate::source::{Protected, Source};
 use crate::spec::{Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, is_text, type_tag_of, value_type};
-use crate::{csv_io, pair};
 
 /// Restores the protected columns of a table.
 ///
@@ -61,9 +62,10 @@ pub fn restore(
     check_output(&job.input, &job.output, job.force)?;
     check_output(&manifest_path, &job.output, job.force)?;
     let path_beside = crate::manifest::manifest_path(&job.output);
+    let places = Places { table: &job.output, manifest: &path_beside, rejects: None, force: job.force };
     if !job.columns.is_empty() {
         check_can_have_manifest(&job.output)?;
-        check_output(&job.input, &path_beside, job.force)?;
+        places.check(&[&job.input, &manifest_path])?;
     }
     check_cancel(&job.cancel)?;
     manifest.verify(&manifest_path, mill, root)?;
@@ -100,7 +102,7 @@ pub fn restore(
         None => ready.place(&Directory::open(&job.output)?, job.force)?,
         Some(remaining) => {
             let remaining = remaining.of_file(&ready).signed(mill, root)?;
-            pair::place(ready, &remaining, &path_beside, mode, job.force)?;
+            places.change(Change { table: ready, rejects: None, manifest: &remaining, mode })?;
             summary.manifest = path_beside;
         }
     }

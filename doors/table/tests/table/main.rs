@@ -23,6 +23,7 @@ mod csv;
 mod ff1;
 mod hostile;
 mod joins;
+mod left;
 mod pairs;
 mod parquets;
 mod parts;
