@@ -152,6 +152,7 @@ A backslash takes the meaning from a comma, colon, equals sign or backslash afte
 Examples:
   ciphermill protect in.csv safe.csv --column name=deterministic --column phone=ff1:preset=phone
   ciphermill protect in.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
+  ciphermill protect rows.csv safe.csv --no-header --column column_2=random
   ciphermill protect in.parquet safe.parquet --key data --column balance=random --json")]
 pub(crate) struct ProtectArgs {
     /// The table to read: CSV (plain, gzip or zstd) or Parquet; `-` for standard input.
@@ -191,6 +192,9 @@ pub(crate) struct ProtectArgs {
     /// The character between CSV fields [default: a comma, for .tsv a tabulator].
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
+    /// The CSV table has no header: its columns are called column_1, column_2 and so on. The manifest keeps it in mind.
+    #[arg(long)]
+    pub no_header: bool,
     /// The codec of protected Parquet columns: uncompressed, snappy, gzip, brotli, zstd, lz4_raw or lz4 [default: each
     /// column's own, and none for random].
     #[arg(long, value_name = "CODEC")]

@@ -15,6 +15,8 @@ pub(crate) struct TablePolicy {
     pub key: Option<String>,
     /// What values are bound to beside their columns.
     pub bind_row: Option<RowBinding>,
+    /// Whether the CSV table has no header.
+    pub no_header: bool,
     /// The columns, in the order of their names.
     pub columns: Vec<ColumnSpec>,
 }
@@ -26,6 +28,8 @@ struct PolicyFile {
     key: Option<String>,
     bind_row: Option<String>,
     bind_table: Option<Spanned<String>>,
+    #[serde(default)]
+    no_header: bool,
     columns: BTreeMap<String, Spanned<BTreeMap<String, Spanned<Value>>>>,
 }
 
@@ -51,7 +55,7 @@ impl TablePolicy {
             bail!("no column is named; write [columns.NAME] with its method");
         }
         let bind_row = file.bind_row.map(|column| RowBinding { column, table });
-        Ok(TablePolicy { key: file.key, bind_row, columns })
+        Ok(TablePolicy { key: file.key, bind_row, no_header: file.no_header, columns })
     }
 }
 
@@ -163,6 +167,8 @@ on-bad = "null"
             assert!(problem.contains(&format!("line {line}")) && problem.contains(words), "{text}\n{problem}");
         }
         assert!(problem("").contains("columns"));
+        let without = "no-header = true\n[columns.column_1]\nmethod = \"random\"\n";
+        assert!(TablePolicy::parse(without).is_ok_and(|policy| policy.no_header));
         assert!(problem("[columns]\n").contains("no column is named"));
     }
 }

@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::dialect::{Dialect, Header, positional_name};
 use crate::error::{Result, TableError};
 
 /// Bytes that one record may have: 64 MiB.
@@ -117,8 +118,8 @@ impl Records {
 
 /// How a file's fields are told apart, and which of them matter.
 struct Layout {
-    delimiter: u8,
-    /// Columns of the file; zero until the header is read.
+    dialect: Dialect,
+    /// Columns of the file; zero until the first record is read.
     columns: usize,
     /// The columns whose fields are kept, ascending; `None` for all, as in a header.
     wanted: Option<Vec<usize>>,
@@ -132,7 +133,12 @@ impl Layout {
 
     /// Bytes that a record may have.
     fn record_len_max(&self) -> usize {
-        if self.columns == 0 { HEADER_LEN_MAX } else { RECORD_LEN_MAX }
+        if self.is_header() { HEADER_LEN_MAX } else { RECORD_LEN_MAX }
+    }
+
+    /// Whether the record that is read is the header.
+    fn is_header(&self) -> bool {
+        self.columns == 0 && self.dialect.has_header()
     }
 }
 
@@ -163,15 +169,16 @@ enum Scanned {
 }
 
 impl<R: Read> Scanner<R> {
-    /// Reads the header. Returns the scanner, the names, and the header as it lies in the file.
+    /// Reads the header. Returns the scanner, the names, and what stands before the first row as it lies in the file: the
+    /// header, or of a file without one nothing but a byte order mark.
     ///
     /// # Errors
-    /// `Malformed` with row zero when there is no header or its names are not UTF-8; `Io`.
-    pub(crate) fn open(reader: R, path: &Path, delimiter: u8) -> Result<(Scanner<R>, Vec<String>, Vec<u8>)> {
+    /// `Malformed`, with row zero when there is no header or its names are not UTF-8; `Io`.
+    pub(crate) fn open(reader: R, path: &Path, dialect: Dialect) -> Result<(Scanner<R>, Vec<String>, Vec<u8>)> {
         let mut scanner = Scanner {
             reader,
             path: path.to_owned(),
-            layout: Layout { delimiter, columns: 0, wanted: None },
+            layout: Layout { dialect, columns: 0, wanted: None },
             buffer: Vec::new(),
             at: 0,
             ended: false,
@@ -186,6 +193,10 @@ impl<R: Read> Scanner<R> {
         if scanner.buffer.starts_with(BYTE_ORDER_MARK) {
             header.text.extend_from_slice(BYTE_ORDER_MARK);
             scanner.at = BYTE_ORDER_MARK.len();
+        }
+        if let Header::Absent { columns } = dialect.header {
+            let names = scanner.count_columns(columns)?;
+            return Ok((scanner, names, header.text));
         }
         if scanner.next_record(&mut header)?.is_none() {
             return Err(scanner.malformed("there is no header".to_owned()));
@@ -202,6 +213,20 @@ impl<R: Read> Scanner<R> {
         scanner.layout.columns = names.len();
         scanner.rows = 0;
         Ok((scanner, names, header.text))
+    }
+
+    /// Names the columns by the number of fields of the first row, which is not taken. A file without rows has
+    /// `columns_if_empty`; one of line ends alone has one column of empty values otherwise.
+    fn count_columns(&mut self, columns_if_empty: Option<usize>) -> Result<Vec<String>> {
+        let mut first = Records::default();
+        let found = self.next_record(&mut first)?;
+        // What was passed over is still in the buffer, which begins anew only when it is filled.
+        self.at -= first.text.len();
+        self.rows = 0;
+        let is_blank = !first.text.is_empty();
+        let columns = found.or(columns_if_empty).or(is_blank.then_some(1));
+        self.layout.columns = columns.ok_or_else(|| self.malformed("there is no row".to_owned()))?;
+        Ok((0..self.layout.columns).map(positional_name).collect())
     }
 
     /// Names the columns whose fields are kept from now on, ascending and each once; without it all are.
@@ -313,16 +338,16 @@ impl<R: Read> Scanner<R> {
     }
 
     fn wrong_width(&self, found: &str) -> TableError {
-        self.malformed(match self.layout.columns {
-            0 => format!("{found} columns, and at most {COLUMNS_MAX} are read"),
-            1 => format!("{found} fields, and the header has 1 name"),
-            columns => format!("{found} fields, and the header has {columns} names"),
+        self.malformed(match (self.layout.columns, self.layout.dialect.header) {
+            (0, _) => format!("{found} columns, and at most {COLUMNS_MAX} are read"),
+            (1, Header::Present) => format!("{found} fields, and the header has 1 name"),
+            (columns, Header::Present) => format!("{found} fields, and the header has {columns} names"),
+            (columns, Header::Absent { .. }) => format!("{found} fields, and the first row has {columns}"),
         })
     }
 
     fn malformed(&self, rule: String) -> TableError {
-        // While the header is read there are no columns yet.
-        let row = if self.layout.columns == 0 { 0 } else { self.rows };
+        let row = if self.layout.is_header() { 0 } else { self.rows };
         TableError::Malformed { file: self.path.clone(), row, rule }
     }
 }
@@ -360,7 +385,7 @@ impl Fields<'_> {
 /// Scans one record, with the blank lines before it unless a blank line is a record.
 fn scan(input: &[u8], ended: bool, fields: &mut Fields<'_>) -> Scanned {
     let blank_is_record = fields.layout.columns == 1;
-    let delimiter = fields.layout.delimiter;
+    let delimiter = fields.layout.dialect.delimiter;
     let mut at = 0;
     if !blank_is_record {
         at = input.iter().position(|byte| !is_line_end(*byte)).unwrap_or(input.len());
@@ -390,7 +415,7 @@ fn scan(input: &[u8], ended: bool, fields: &mut Fields<'_>) -> Scanned {
 
 /// Scans the field that begins at `at`. Returns where it ends: at a delimiter, a line end or the end of the file.
 fn scan_field(input: &[u8], at: usize, ended: bool, fields: &mut Fields<'_>) -> std::result::Result<usize, Scanned> {
-    let delimiter = fields.layout.delimiter;
+    let delimiter = fields.layout.dialect.delimiter;
     let find = |from: usize, wanted: &dyn Fn(u8) -> bool| {
         input.get(from..)?.iter().position(|byte| wanted(*byte)).map(|found| from + found)
     };
@@ -443,7 +468,8 @@ mod tests {
 
     /// All records of a text, and the raw text that came out.
     fn read(text: &[u8], drop_len: usize, rows_max: usize) -> Result<(Vec<String>, Rows, Vec<u8>)> {
-        let (mut scanner, names, mut raw) = Scanner::open(Drops(text, drop_len), Path::new("t.csv"), b',')?;
+        let (mut scanner, names, mut raw) =
+            Scanner::open(Drops(text, drop_len), Path::new("t.csv"), Dialect::with_header(b','))?;
         let (mut records, mut rows, mut scratch) = (Records::default(), Vec::new(), Vec::new());
         loop {
             let more = scanner.next_batch(&mut records, rows_max, usize::MAX)?;
@@ -478,7 +504,8 @@ mod tests {
     #[test]
     fn only_wanted_fields_are_kept() {
         let text = "a,b,c,d\n1,\"2\"\"x\",3,4\n5,6,,8\n";
-        let (mut scanner, _, _) = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        let (mut scanner, _, _) =
+            Scanner::open(text.as_bytes(), Path::new("t.csv"), Dialect::with_header(b',')).unwrap();
         scanner.want(&[1, 3]);
         let (mut records, mut scratch) = (Records::default(), Vec::new());
         assert!(scanner.next_batch(&mut records, 9, usize::MAX).unwrap());
@@ -491,18 +518,20 @@ mod tests {
     #[test]
     fn records_are_given_up_early() {
         let commas = |count: usize| ",".repeat(count);
-        let refused = |text: &str| match Scanner::open(text.as_bytes(), Path::new("t.csv"), b',') {
+        let refused = |text: &str| match Scanner::open(text.as_bytes(), Path::new("t.csv"), Dialect::with_header(b','))
+        {
             Err(TableError::Malformed { row: 0, rule, .. }) => rule,
             other => panic!("{:?}", other.map(|(_, names, _)| names.len())),
         };
         assert!(refused(&commas(COLUMNS_MAX)).contains("65537 columns, and at most 65536"));
         assert!(refused(&"x".repeat(HEADER_LEN_MAX + READ_LEN + 1)).contains("more than 16777216 bytes"));
         let text = commas(COLUMNS_MAX - 1);
-        let widest = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        let widest = Scanner::open(text.as_bytes(), Path::new("t.csv"), Dialect::with_header(b',')).unwrap();
         assert_eq!(widest.1.len(), COLUMNS_MAX);
 
         let text = format!("a,b\n1{}", commas(1 << 20));
-        let (mut scanner, _, _) = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        let (mut scanner, _, _) =
+            Scanner::open(text.as_bytes(), Path::new("t.csv"), Dialect::with_header(b',')).unwrap();
         let mut records = Records::default();
         match scanner.next_batch(&mut records, 9, usize::MAX) {
             Err(TableError::Malformed { row: 1, rule, .. }) => assert!(rule.contains("at least 3 fields"), "{rule}"),
@@ -514,7 +543,8 @@ mod tests {
     #[test]
     fn batches_end_by_the_number_of_fields_that_are_kept() {
         let text = format!("{}\n", "a,".repeat(999) + "a").repeat(BATCH_FIELDS_MAX / 1000 + 100);
-        let (mut scanner, names, _) = Scanner::open(text.as_bytes(), Path::new("t.csv"), b',').unwrap();
+        let (mut scanner, names, _) =
+            Scanner::open(text.as_bytes(), Path::new("t.csv"), Dialect::with_header(b',')).unwrap();
         let mut records = Records::default();
         assert!(scanner.next_batch(&mut records, usize::MAX, usize::MAX).unwrap());
         assert!(records.fields.len() < BATCH_FIELDS_MAX + names.len(), "{}", records.fields.len());
@@ -528,7 +558,7 @@ mod tests {
             (b"PAR1....", "Parquet"),
             (b"PK\x03\x04....", "ZIP"),
         ] {
-            match Scanner::open(text, Path::new("t.csv"), b',').map(|_| ()) {
+            match Scanner::open(text, Path::new("t.csv"), Dialect::with_header(b',')).map(|_| ()) {
                 Err(TableError::Malformed { row: 0, rule, .. }) => assert!(rule.contains(words), "{rule}"),
                 other => panic!("{other:?}"),
             }

@@ -125,6 +125,14 @@ pub enum TableError {
         /// What does not agree.
         rule: &'static str,
     },
+    /// The job asks for something that tables of its format do not have.
+    #[error("{option} {rule}")]
+    OtherFormat {
+        /// What was asked for.
+        option: &'static str,
+        /// What has it.
+        rule: &'static str,
+    },
     /// The table goes to standard output, and the manifest has no place.
     #[error(
         "a table that goes to standard output has no file that its manifest could lie beside; name one (--manifest FILE)"

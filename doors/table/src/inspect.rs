@@ -8,6 +8,7 @@ use ciphermill::Mill;
 
 use crate::compress::CsvInput;
 use crate::csv_scan::{Records, Scanner};
+use crate::dialect::Dialect;
 use crate::error::{Place, Result, TableError, find_column};
 use crate::hash::TableHash;
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Format, Progress, ProtectJob, UnprotectJob, check_cancel};
@@ -150,8 +151,8 @@ pub fn rebuild(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
 
 /// Counts the values and nulls of token columns, whose values have to look like tokens.
 fn count_tokens(job: &ProtectJob, source: &Source, manifest: &mut Manifest) -> Result<()> {
-    let delimiter = manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()).unwrap_or(b',');
-    let (mut scanner, names, _) = Scanner::open(CsvInput::open(&source.file, &job.input)?, &job.input, delimiter)?;
+    let text = CsvInput::open(&source.file, &job.input)?;
+    let (mut scanner, names, _) = Scanner::open(text, &job.input, Dialect::of_job(job))?;
     let mut tokens: Vec<(usize, usize, &mut ManifestColumn)> = Vec::new();
     for (spec, column) in job.columns.iter().zip(&mut manifest.columns) {
         if let Method::Token { len } = spec.method {

@@ -81,6 +81,9 @@ pub struct ProtectJob {
     pub format: Option<Format>,
     /// The byte between CSV fields; without it a comma, or a tabulator for `.tsv`.
     pub delimiter: Option<u8>,
+    /// Whether the first record of a CSV file is a row and no header. Columns are then called `column_1`, `column_2` and so
+    /// on, by their places.
+    pub no_header: bool,
     /// The codec of protected Parquet columns; without it each keeps its own, except that random ciphertexts, which do not
     /// compress, get none. All other columns stay as they are.
     pub codec: Option<Codec>,
@@ -128,6 +131,7 @@ impl ProtectJob {
             dry_run: false,
             format: None,
             delimiter: None,
+            no_header: false,
             codec: None,
             force: false,
             cancel: Arc::default(),

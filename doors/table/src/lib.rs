@@ -30,6 +30,7 @@ mod column;
 mod compress;
 mod csv_io;
 mod csv_scan;
+mod dialect;
 mod distinct;
 mod embed;
 mod encode;

@@ -56,6 +56,9 @@ pub struct Manifest {
     /// The byte between CSV fields, as a character.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delimiter: Option<char>,
+    /// Of a CSV file without a header, how many columns it has. They are called by their places: `column_1`, `column_2` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unnamed_columns: Option<u32>,
     /// The key that everything was derived from.
     pub root_key: ManifestKey,
     /// Data rows.
@@ -380,6 +383,7 @@ mod tests {
             created: "2026-01-01T00:00:00Z".to_owned(),
             format: Format::Csv,
             delimiter: Some(','),
+            unnamed_columns: None,
             root_key: ManifestKey {
                 name: root.name.clone(),
                 version: root.version,
@@ -467,10 +471,11 @@ mod tests {
         let root = root_key(&mill, &[1; 32]);
         let path = Path::new("m");
         let good = manifest(&mill, &root);
-        let changes: [fn(&mut Manifest); 9] = [
+        let changes: [fn(&mut Manifest); 10] = [
             |manifest| manifest.rows += 1,
             |manifest| manifest.bytes += 1,
             |manifest| manifest.delimiter = None,
+            |manifest| manifest.unnamed_columns = Some(1),
             |manifest| manifest.created.push('x'),
             |manifest| manifest.root_key.name.push('x'),
             |manifest| manifest.columns[0].logical.push('x'),

@@ -13,6 +13,7 @@ use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{Compression, CsvInput, CsvOutput};
 use crate::csv_scan::Scanner;
+use crate::dialect::{Dialect, is_positional, is_tsv};
 use crate::embed::{Embedded, FooterManifest};
 use crate::error::{Result, TableError, find_column};
 use crate::hash::TableHash;
@@ -49,13 +50,13 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
         .format
         .or_else(|| Format::of_path(&job.input))
         .ok_or_else(|| TableError::FormatUnknown { file: job.input.clone() })?;
-    check_name(&job.output, format, Some(delimiter_of(&job.input, job.delimiter)))?;
+    check_name(&job.output, format, Some(Dialect::of_job(job).delimiter))?;
     let manifest_path = job.manifest_path()?;
     check_rejects(job, format)?;
     let places =
         Places { table: &job.output, manifest: &manifest_path, rejects: job.reject_file.as_deref(), force: job.force };
     places.check(&[&job.input])?;
-    check_codec(job, format)?;
+    check_options(job, format)?;
     check_cancel(&job.cancel)?;
     let source = Source::open(&job.input, format == Format::Parquet)?;
     if !job.force {
@@ -109,9 +110,10 @@ pub(crate) fn draft(job: &ProtectJob, source: &Source, mill: &Mill, root: &RootK
     check_columns(&job.columns)?;
     let planner = Planner { job, format: Format::Csv, mode: 0, mill, root };
     let text = CsvInput::open(&source.file, &job.input)?;
-    let (_, names, _) = Scanner::open(text, &job.input, planner.delimiter())?;
+    let (_, names, _) = Scanner::open(text, &job.input, Dialect::of_job(job))?;
+    planner.check_names(&names)?;
     let (targets, columns) = planner.plan(&text_fields(&names))?;
-    planner.manifest(&Tally::default(), &targets, &columns)
+    planner.csv_manifest(&names, &Tally::default(), &targets, &columns)
 }
 
 /// Every column of a CSV file is text.
@@ -141,31 +143,39 @@ struct Planner<'a, 'm> {
 
 impl<'m> Planner<'_, 'm> {
     fn csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
-        let delimiter = self.delimiter();
+        let dialect = Dialect::of_job(self.job);
         let text = CsvInput::open(&source.file, &self.job.input)?;
-        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, delimiter)?;
-        self.check_delimiter(&names)?;
+        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, dialect)?;
+        self.check_names(&names)?;
         let (mut targets, columns) = self.plan(&text_fields(&names))?;
         let mut output = CsvOutput::new(self.output()?)?;
         let rejects = self.job.reject_file.as_ref().filter(|_| !self.job.dry_run);
         let mut rejects = rejects.map(|path| CsvOutput::new(OutputFile::create(path, REJECTS_MODE)?)).transpose()?;
-        let tally =
-            csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejects.as_mut(), watch)?;
-        let manifest = self.manifest(&tally, &targets, &columns)?;
+        let (delimiter, rejected) = (dialect.delimiter, rejects.as_mut());
+        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejected, watch)?;
+        let manifest = self.csv_manifest(&names, &tally, &targets, &columns)?;
         let (output, rejects) = (output.finish()?, rejects.map(CsvOutput::finish).transpose()?);
         Ok(Done { tally, targets, manifest, output, rejects })
     }
 
-    /// A file of another delimiter has one column, whose name holds the delimiter.
-    fn check_delimiter(&self, names: &[String]) -> Result<()> {
-        let [name] = names else { return Ok(()) };
-        let found = name.chars().find(|character| matches!(character, ';' | '\t' | '|' | ','));
-        match found {
-            Some(found) if self.job.columns.iter().all(|spec| spec.name != *name) => Err(TableError::Malformed {
-                file: self.job.input.clone(),
-                row: 0,
-                rule: format!("one column, whose name holds {found:?}; is that the delimiter (--delimiter)?"),
-            }),
+    /// Guesses what was meant where a column is not there: a file of another delimiter has one column, and what is taken
+    /// for names may be the first row, whose values are not shown.
+    fn check_names(&self, names: &[String]) -> Result<()> {
+        let known: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let unknown = |spec: &&ColumnSpec| !known.contains(spec.name.as_str());
+        let Some(unknown) = self.job.columns.iter().find(unknown) else { return Ok(()) };
+        let of_header = |row, rule| Err(TableError::Malformed { file: self.job.input.clone(), row, rule });
+        let is_delimiter = |character: &char| matches!(character, ';' | '\t' | '|' | ',');
+        match names {
+            [_] if self.job.no_header => {
+                of_header(1, "one field; is there another delimiter (--delimiter)?".to_owned())
+            }
+            [name] if let Some(found) = name.chars().find(is_delimiter) => {
+                of_header(0, format!("one column, whose name holds {found:?}; is that the delimiter (--delimiter)?"))
+            }
+            _ if !self.job.no_header && is_positional(&unknown.name) => {
+                of_header(0, format!("there is no column `{}`; has the table no header (--no-header)?", unknown.name))
+            }
             _ => Ok(()),
         }
     }
@@ -210,10 +220,6 @@ impl<'m> Planner<'_, 'm> {
         Ok(Done { tally, targets, manifest, output, rejects: None })
     }
 
-    fn delimiter(&self) -> u8 {
-        delimiter_of(&self.job.input, self.job.delimiter)
-    }
-
     fn plan(&self, fields: &[Arc<Field>]) -> Result<(Vec<Target<'m>>, Vec<ManifestColumn>)> {
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         let file: Arc<Path> = self.job.input.as_path().into();
@@ -249,7 +255,7 @@ impl<'m> Planner<'_, 'm> {
         check_type(&spec.method, data_type).map_err(unsupported)?;
         let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
         if self.format == Format::Csv {
-            check_csv_alphabet(spec, self.delimiter())?;
+            check_csv_alphabet(spec, Dialect::of_job(self.job).delimiter)?;
         }
         if spec.on_bad == OnBad::Null && !field.is_nullable() {
             return Err(unsupported("its values may not be null, so that on-bad=null cannot leave one out"));
@@ -314,6 +320,22 @@ impl<'m> Planner<'_, 'm> {
         Ok(Some(index))
     }
 
+    /// The manifest of a CSV file with columns of these names, without what `manifest` leaves out.
+    fn csv_manifest(
+        &self,
+        names: &[String],
+        tally: &Tally,
+        targets: &[Target<'_>],
+        columns: &[ManifestColumn],
+    ) -> Result<Manifest> {
+        Ok(Manifest {
+            delimiter: Some(char::from(Dialect::of_job(self.job).delimiter)),
+            // Files have far fewer columns than 2^32.
+            unnamed_columns: self.job.no_header.then(|| u32::try_from(names.len()).unwrap_or(u32::MAX)),
+            ..self.manifest(tally, targets, columns)?
+        })
+    }
+
     /// The manifest, without the file's hash and length and without its signature.
     fn manifest(&self, tally: &Tally, targets: &[Target<'_>], columns: &[ManifestColumn]) -> Result<Manifest> {
         let columns = columns.iter().zip(targets).map(|(column, target)| ManifestColumn {
@@ -327,7 +349,8 @@ impl<'m> Planner<'_, 'm> {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             created: text::now(),
             format: self.format,
-            delimiter: (self.format == Format::Csv).then(|| char::from(self.delimiter())),
+            delimiter: None,
+            unnamed_columns: None,
             root_key: ManifestKey {
                 name: self.root.name.clone(),
                 version: self.root.version,
@@ -359,14 +382,15 @@ fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
     }
 }
 
-/// Refuses a codec where nothing has one.
-fn check_codec(job: &ProtectJob, format: Format) -> Result<()> {
-    match job.codec {
-        Some(codec) if format == Format::Csv => Err(TableError::Spec {
-            text: codec.to_string(),
-            problem: "a codec is for the columns of Parquet files; CSV is compressed by the output's name (.csv.gz, .csv.zst)"
-                .to_owned(),
-        }),
+/// Refuses options that are for another format.
+fn check_options(job: &ProtectJob, format: Format) -> Result<()> {
+    let refused = |option, rule| Err(TableError::OtherFormat { option, rule });
+    match format {
+        Format::Csv if job.codec.is_some() => {
+            refused("a codec", "is for Parquet files; CSV is compressed by the output's name (.csv.gz, .csv.zst)")
+        }
+        Format::Parquet if job.no_header => refused("no header", "is for CSV files; Parquet columns have names"),
+        Format::Parquet if job.delimiter.is_some() => refused("a delimiter", "is for CSV files"),
         _ => Ok(()),
     }
 }
@@ -405,16 +429,6 @@ pub(crate) fn encoding_of(method: &Method, format: Format) -> &'static str {
         (_, Format::Csv) => text::BASE64URL,
         (_, Format::Parquet) => "binary",
     }
-}
-
-/// The byte between fields: as given, or what the file's name suggests.
-fn delimiter_of(path: &Path, given: Option<u8>) -> u8 {
-    given.unwrap_or(if is_tsv(path) { b'\t' } else { b',' })
-}
-
-fn is_tsv(path: &Path) -> bool {
-    let plain = if Compression::of_path(path).is_some() { path.with_extension("") } else { path.to_owned() };
-    plain.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"))
 }
 
 /// Refuses an output whose name tells another format than it is written in: nothing is converted.

@@ -14,6 +14,7 @@ use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{CsvInput, CsvOutput};
 use crate::csv_io;
 use crate::csv_scan::Scanner;
+use crate::dialect::Dialect;
 use crate::embed::{FooterManifest, ends_as_parquet};
 use crate::error::{Result, TableError, find_column};
 use crate::hash::{HashingReader, TableHash};
@@ -190,13 +191,13 @@ struct Restorer<'a, 'm> {
 
 impl<'m> Restorer<'_, 'm> {
     fn csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
-        let delimiter = self.manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
-        let delimiter = delimiter.ok_or_else(|| self.damaged("a CSV file needs a delimiter of one byte".to_owned()))?;
+        let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
         let text = CsvInput::open(HashingReader::new(&self.source.file), &self.job.input)?;
-        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, delimiter)?;
+        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, dialect)?;
         let mut plan = self.plan(&text_fields(&names))?;
         let mut output = CsvOutput::new(self.output()?)?;
-        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut plan.targets, &mut output, None, watch)?;
+        let targets = &mut plan.targets;
+        let tally = csv_io::transform(&mut scanner, &header, dialect.delimiter, targets, &mut output, None, watch)?;
         let hash = Some(scanner.into_reader().into_inner().finish());
         let output = output.finish()?;
         let remaining = self.remaining(&plan.kept, &tally);

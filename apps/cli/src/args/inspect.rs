@@ -45,6 +45,9 @@ pub(crate) struct InspectArgs {
     /// The character between CSV fields, with --rebuild [default: a comma, for .tsv a tabulator].
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter, requires = "rebuild")]
     pub delimiter: Option<u8>,
+    /// The table has no header, with --rebuild: its columns are called column_1, column_2 and so on.
+    #[arg(long, requires = "rebuild")]
+    pub no_header: bool,
     /// As given to `protect`, with --rebuild.
     #[arg(long, value_name = "COLUMN", requires = "rebuild")]
     pub bind_row: Option<String>,

@@ -20,6 +20,9 @@ pub(crate) fn check_policy(path: &Path) -> anyhow::Result<ExitCode> {
             say(format!("--bind-table {}", binding.table))?;
         }
     }
+    if policy.no_header {
+        say("--no-header")?;
+    }
     for column in &policy.columns {
         say(format!("--column {column}"))?;
     }

@@ -47,7 +47,7 @@ fn rebuild(args: &InspectArgs, config: &Config) -> anyhow::Result<()> {
     for column in &args.columns {
         job = job.column(ColumnSpec::parse(column)?);
     }
-    (job.delimiter, job.force) = (args.delimiter, args.force);
+    (job.delimiter, job.no_header, job.force) = (args.delimiter, args.no_header, args.force);
     job.bind_row =
         args.bind_row.as_ref().map(|column| RowBinding { column: column.clone(), table: args.bind_table.clone() });
     let name = args.key.as_deref().or(config.keystore.key.as_deref()).unwrap_or(KEY_NAME);
@@ -66,6 +66,8 @@ struct InspectionJson<'a> {
     manifest: String,
     found: &'static str,
     format: ciphermill_table::Format,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unnamed_columns: Option<u32>,
     created: &'a str,
     tool_version: &'a str,
     key: &'a str,
@@ -134,6 +136,7 @@ fn to_json(found: &Inspection) -> InspectionJson<'_> {
             Origin::Footer => "footer",
         },
         format: manifest.format,
+        unnamed_columns: manifest.unnamed_columns,
         created: &manifest.created,
         tool_version: &manifest.tool_version,
         key: &manifest.root_key.name,
@@ -182,6 +185,9 @@ fn print(args: &InspectArgs, found: &Inspection) -> anyhow::Result<()> {
         manifest.created,
         manifest.tool_version
     ))?;
+    if let Some(columns) = manifest.unnamed_columns {
+        say(format!("no header: {columns} columns, called by their places"))?;
+    }
     let place = match found.origin {
         Origin::Beside => "",
         Origin::Previous => ", the previous one: replacing the table was cut short",

@@ -37,6 +37,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     if let Some(policy) = policy {
         job.columns.extend(policy.columns);
         job.bind_row = job.bind_row.or(policy.bind_row);
+        job.no_header = policy.no_header;
         policy_key = policy.key;
     }
     job.dry_run = args.dry_run;
@@ -44,6 +45,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     job.manifest = args.manifest.clone();
     job.format = args.format.map(format);
     job.delimiter = args.delimiter;
+    job.no_header |= args.no_header;
     job.codec = args.codec;
     job.force = args.common.force;
     let name = key_name(args.key.as_deref().or(policy_key.as_deref()), config);

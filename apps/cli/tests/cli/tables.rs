@@ -307,3 +307,32 @@ fn the_demonstration_restores_what_it_protected() {
     assert!(!bytes("customer-protected.parquet").windows(9).any(|window| window == b"Customer#"));
     place.fails(1, &["--scale"], ["demo", "--scale", "0"]);
 }
+
+#[test]
+fn tables_without_a_header() {
+    let place = Place::new();
+    let table = "1,Ann,1234567\n2,\"Bob, B.\",\n";
+    place.write("in.csv", table);
+    place.ok(["keys", "generate", "default"]);
+    let protect = ["protect", "in.csv", "safe.csv", "--column", "column_2=random"];
+    let ran = place.fails(1, &["column_2", "--no-header"], protect);
+    assert!(!ran.err.contains("Ann"), "{}", ran.err);
+    place.ok(protect.into_iter().chain(["--no-header", "--dry-run"]));
+    assert!(!place.has("safe.csv"));
+    place.ok(protect.into_iter().chain(["--no-header"]));
+    assert!(place.ok(["inspect", "safe.csv"]).contains("no header: 3 columns"));
+    std::fs::remove_file(place.path("safe.csv.ciphermill.json")).expect("removed");
+    let rebuild = ["inspect", "safe.csv", "--rebuild", "--column", "column_2=random"];
+    place.fails(1, &["--no-header"], rebuild);
+    let rebuilt = json(&place.ok(rebuild.into_iter().chain(["--no-header", "--json"])));
+    assert_eq!((&rebuilt["unnamed_columns"], &rebuilt["rows"]), (&3.into(), &2.into()));
+    place.ok(["unprotect", "safe.csv", "back.csv"]);
+    assert_eq!(std::fs::read_to_string(place.path("back.csv")).expect("a file"), table);
+
+    place.write("p.toml", "no-header = true\n[columns.column_3]\nmethod = \"ff1\"\n");
+    assert!(place.ok(["config", "--policy", "p.toml"]).contains("--no-header"));
+    place.ok(["protect", "in.csv", "p.csv", "--policy", "p.toml"]);
+    place.ok(["unprotect", "p.csv", "p.back.csv"]);
+    assert_eq!(std::fs::read_to_string(place.path("p.back.csv")).expect("a file"), table);
+    place.fails(1, &["is for CSV"], ["protect", "in.parquet", "o.parquet", "--no-header", "--column", "a=random"]);
+}

@@ -21,6 +21,7 @@ mod codecs;
 mod columns;
 mod csv;
 mod ff1;
+mod headerless;
 mod hostile;
 mod joins;
 mod left;
