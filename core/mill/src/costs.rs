@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ciphermill_contract::{Cost, Direction, EngineInfo, Suite};
 use ciphermill_router::{LEN_CLASSES, OPS_CLASSES, SIZE_CLASSES, break_even, break_even_len, size_class};
 
-use crate::engines::place;
+use crate::cell::SuiteCell;
 
 /// Nanoseconds that waking a sleeping thread takes on a machine that has not been measured.
 const WAKEUP_PRIOR_NS: f64 = 50_000.0;
@@ -80,8 +80,7 @@ impl MeasuredCost {
 /// was measured with; an engine that has changed since is taken as not measured.
 #[derive(Clone, Debug, Default)]
 pub struct Costs {
-    /// By `2 · ordinal + direction`.
-    measured: BTreeMap<usize, Vec<MeasuredCost>>,
+    measured: BTreeMap<SuiteCell, Vec<MeasuredCost>>,
     wakeup_ns: Option<f64>,
 }
 
@@ -93,7 +92,7 @@ impl Costs {
 
     /// Takes in a cost, in the place of an earlier one of the same engine, version, kernel, suite and direction.
     pub fn insert(&mut self, cost: MeasuredCost) {
-        let all = self.measured.entry(place(cost.suite, cost.direction)).or_default();
+        let all = self.measured.entry(SuiteCell::new(cost.suite, cost.direction)).or_default();
         match all.iter_mut().find(|known| cost.replaces(known)) {
             Some(known) => *known = cost,
             None => all.push(cost),
@@ -139,7 +138,7 @@ impl Costs {
 
     /// The cost of `suite` in `direction` on this engine as it is now, if it was measured.
     pub fn find(&self, engine: &EngineInfo, suite: Suite, direction: Direction) -> Option<&MeasuredCost> {
-        self.measured.get(&place(suite, direction))?.iter().find(|cost| cost.is_of(engine))
+        self.measured.get(&SuiteCell::new(suite, direction))?.iter().find(|cost| cost.is_of(engine))
     }
 }
 

@@ -21,45 +21,31 @@
 //! prepared for that engine (once in a key's life), runs it and accounts for every operation.
 #![forbid(unsafe_code)]
 
-mod choose;
-mod coalesce;
-mod copies;
+mod cell;
 mod costs;
-mod dispatch;
 mod engines;
-mod execute;
-mod explain;
-mod future;
-mod health;
-mod inbox;
-mod isolate;
-mod job;
 mod metrics;
 mod mill;
 pub mod null;
 mod panics;
 mod policy;
-mod pool;
-mod queues;
 mod report;
-mod session;
-mod shares;
-mod threads;
-mod trust;
+mod run;
+mod single;
+mod state;
+mod submit;
 pub mod tuning;
-mod witness;
+mod workers;
 
 pub use ciphermill_contract as contract;
 pub use ciphermill_keys::{KeyPolicy, KeyTable};
 pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Share, Shares, Verdict, size_class};
-pub use coalesce::{One, OneDone, OneFuture, ROUND_OPS_MAX};
 pub use costs::{Costs, MeasuredCost};
-pub use explain::{Considered, Explanation};
-pub use future::BatchFuture;
-pub use health::Trouble;
+pub use engines::Trouble;
 pub use metrics::{Distribution, EngineMetrics, Outcomes, Routes, Snapshot, SuiteMetrics};
 pub use mill::{Mill, MillBuilder};
 pub use policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
-pub use pool::QUEUED_MAX;
 pub use report::{EngineReport, Report, SelfTestState, SuiteReport};
-pub use session::{IN_FLIGHT_MAX, Session};
+pub use run::{Considered, Explanation};
+pub use single::{One, OneDone, OneFuture, SHARED_OPS_MAX};
+pub use submit::{BatchFuture, IN_FLIGHT_MAX, QUEUED_MAX, Session};

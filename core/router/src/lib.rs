@@ -13,5 +13,5 @@ pub use fit::{Fit, Point, break_even, break_even_len, class_factors, fit};
 pub use learn::{
     Correction, LEN_CLASSES, OPS_CLASSES, SHAPE_CLASSES, SIZE_CLASSES, SKEW_BYTES_MIN, Sample, shape_class, size_class,
 };
-pub use share::{BEYOND_MAX, Hands, Share, Shares, share};
+pub use share::{IdleWorkers, OFFLOAD_MAX, Share, Shares, share};
 pub use split::{Line, Part, Split, split};

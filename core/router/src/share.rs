@@ -1,4 +1,4 @@
-//! `share`: a large batch over several engines, those of this processor and those that lie beyond it.
+//! `share`: a large batch over several engines, those of this processor and offload engines.
 
 use ciphermill_contract::EngineKind;
 use smallvec::SmallVec;
@@ -6,15 +6,15 @@ use smallvec::SmallVec;
 use crate::decide::{Candidate, Request, Verdict, judge};
 use crate::split::{Line, Split, split};
 
-/// Engines beyond the processor that one batch goes to at most.
-pub const BEYOND_MAX: usize = 8;
+/// Offload engines that one batch goes to at most.
+pub const OFFLOAD_MAX: usize = 8;
 
 /// What there is to work with beside the engines.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hands {
+pub struct IdleWorkers {
     /// Cores that have nothing to do, the caller's not counted.
-    pub idle: usize,
-    /// Nanoseconds until a thread begins, on such a core or to wait for an engine beyond the processor.
+    pub count: usize,
+    /// Nanoseconds until a thread begins, on such a core or to wait for an offload engine.
     pub wakeup_ns: f64,
 }
 
@@ -27,7 +27,7 @@ pub struct Share {
     pub name: &'static str,
     /// How many of the operations, in their order.
     pub ops: u64,
-    /// Cores that work on them; one for an engine beyond the processor.
+    /// Cores that work on them; one for an offload engine.
     pub cores: usize,
 }
 
@@ -41,17 +41,17 @@ pub struct Shares {
 }
 
 /// Whether an engine works while the caller's core does something else.
-fn is_beyond(kind: EngineKind) -> bool {
+fn is_offload(kind: EngineKind) -> bool {
     kind.can_fail()
 }
 
-/// Shares a batch out over this processor's fastest engine, on all `hands`, and every engine beyond it, so that all
+/// Shares a batch out over this processor's fastest engine, on all idle `workers`, and every offload engine, so that all
 /// end together. `None` when that is not predicted to end at least `gain_ns` sooner than the best single engine does,
 /// split over the cores where it can be.
 pub fn share(
     request: &Request,
     candidates: impl IntoIterator<Item = Candidate>,
-    hands: Hands,
+    workers: IdleWorkers,
     gain_ns: f64,
 ) -> Option<Shares> {
     if request.pinned.is_some() || request.ops < 2 {
@@ -62,34 +62,34 @@ pub fn share(
         _ => None,
     };
     let mut here: Option<(Candidate, f64)> = None;
-    let mut beyond: SmallVec<[(Candidate, f64); 4]> = SmallVec::new();
+    let mut offload: SmallVec<[(Candidate, f64); 4]> = SmallVec::new();
     for candidate in candidates {
         let Some(ns) = alone_ns(&candidate) else { continue };
-        if is_beyond(candidate.kind) {
-            beyond.push((candidate, ns));
+        if is_offload(candidate.kind) {
+            offload.push((candidate, ns));
         } else if here.is_none_or(|(_, best_ns)| ns < best_ns) {
             here = Some((candidate, ns));
         }
     }
-    beyond.sort_by(|a, b| a.1.total_cmp(&b.1));
-    beyond.truncate(BEYOND_MAX);
-    if beyond.len() + usize::from(here.is_some()) < 2 {
+    offload.sort_by(|a, b| a.1.total_cmp(&b.1));
+    offload.truncate(OFFLOAD_MAX);
+    if offload.len() + usize::from(here.is_some()) < 2 {
         return None;
     }
     let own = here.map(|(candidate, _)| candidate);
-    let together = lines(own.as_ref(), &beyond, hands.idle, hands.wakeup_ns);
+    let together = lines(own.as_ref(), &offload, workers.count, workers.wakeup_ns);
     let shared = split(request.ops, request.bytes, &together, 0.0)?;
-    let apart = lines(own.as_ref(), &[], hands.idle, hands.wakeup_ns);
+    let apart = lines(own.as_ref(), &[], workers.count, workers.wakeup_ns);
     let over_cores = split(request.ops, request.bytes, &apart, 0.0);
-    let singles = here.iter().chain(&beyond).map(|(_, ns)| *ns);
+    let singles = here.iter().chain(&offload).map(|(_, ns)| *ns);
     let best_ns = singles.chain(over_cores.map(|split| split.predicted_ns)).fold(f64::MAX, f64::min);
-    let shares = gather(&together, &shared, own.iter().chain(beyond.iter().map(|(candidate, _)| candidate)));
+    let shares = gather(&together, &shared, own.iter().chain(offload.iter().map(|(candidate, _)| candidate)));
     (shares.len() > 1 && shared.predicted_ns + gain_ns <= best_ns)
         .then_some(Shares { shares, predicted_ns: shared.predicted_ns })
 }
 
-/// The caller's core and `idle` others on the same engine, then the engines beyond.
-fn lines(own: Option<&Candidate>, beyond: &[(Candidate, f64)], idle: usize, wakeup_ns: f64) -> Vec<Line> {
+/// The caller's core and `idle` others on the same engine, then the offload engines.
+fn lines(own: Option<&Candidate>, offload: &[(Candidate, f64)], idle: usize, wakeup_ns: f64) -> Vec<Line> {
     let on_core = |candidate: &Candidate, core: usize| Line {
         engine: candidate.engine,
         cost: candidate.cost,
@@ -100,7 +100,7 @@ fn lines(own: Option<&Candidate>, beyond: &[(Candidate, f64)], idle: usize, wake
         cost: candidate.cost,
         start_ns: wakeup_ns + candidate.wakeup_ns + candidate.backlog_ns,
     };
-    own.iter().flat_map(|own| (0..=idle).map(|core| on_core(own, core))).chain(beyond.iter().map(device)).collect()
+    own.iter().flat_map(|own| (0..=idle).map(|core| on_core(own, core))).chain(offload.iter().map(device)).collect()
 }
 
 /// The parts of a split by engine, the caller's first.
@@ -130,19 +130,19 @@ mod tests {
         Candidate { engine, name, kind, cost, wakeup_ns, backlog_ns, input_len_max, trusted }
     }
 
-    const HANDS: Hands = Hands { idle: 0, wakeup_ns: 0.0 };
+    const IDLE_WORKERS: IdleWorkers = IdleWorkers { count: 0, wakeup_ns: 0.0 };
 
     #[test]
     fn a_device_as_fast_as_the_core_gets_half() {
         let both = [candidate(0, EngineKind::Lanes, 0.0, 10.0), candidate(1, EngineKind::Gpu, 0.0, 10.0)];
-        let shares = share(&request(1000), both, HANDS, 100.0).expect("it pays");
+        let shares = share(&request(1000), both, IDLE_WORKERS, 100.0).expect("it pays");
         assert_eq!(
             shares.shares.iter().map(|share| (share.name, share.ops)).collect::<Vec<_>>(),
             [("a", 500), ("b", 500)]
         );
         assert_eq!(shares.predicted_ns, 5000.0);
-        let hands = Hands { idle: 2, ..HANDS };
-        let shares = share(&request(1000), both, hands, 100.0).expect("it pays");
+        let workers = IdleWorkers { count: 2, ..IDLE_WORKERS };
+        let shares = share(&request(1000), both, workers, 100.0).expect("it pays");
         assert_eq!(
             shares.shares.iter().map(|share| (share.ops, share.cores)).collect::<Vec<_>>(),
             [(750, 3), (250, 1)]
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn a_device_that_is_far_away_gets_nothing_of_a_small_batch() {
         let both = [candidate(0, EngineKind::Lanes, 0.0, 10.0), candidate(1, EngineKind::Gpu, 50_000.0, 1.0)];
-        assert_eq!(share(&request(1000), both, HANDS, 0.0), None);
-        let shares = share(&request(20_000), both, HANDS, 0.0).expect("it pays");
+        assert_eq!(share(&request(1000), both, IDLE_WORKERS, 0.0), None);
+        let shares = share(&request(20_000), both, IDLE_WORKERS, 0.0).expect("it pays");
         assert!(shares.shares[1].ops > shares.shares[0].ops && shares.predicted_ns < 70_000.0, "{shares:?}");
     }
 
@@ -163,12 +163,12 @@ mod tests {
         let gpu = candidate(1, EngineKind::Gpu, 0.0, 10.0);
         let untrusted = Candidate { trusted: false, ..gpu };
         let short_only = Candidate { input_len_max: 32, ..gpu };
-        assert_eq!(share(&request(1000), [lanes, untrusted], HANDS, 0.0), None);
-        assert_eq!(share(&request(1000), [lanes, short_only], HANDS, 0.0), None);
+        assert_eq!(share(&request(1000), [lanes, untrusted], IDLE_WORKERS, 0.0), None);
+        assert_eq!(share(&request(1000), [lanes, short_only], IDLE_WORKERS, 0.0), None);
         let pinned = Request { pinned: Some(1), ..request(1000) };
-        assert_eq!(share(&pinned, [lanes, gpu], HANDS, 0.0), None);
+        assert_eq!(share(&pinned, [lanes, gpu], IDLE_WORKERS, 0.0), None);
         let here_only = Request { kinds: EngineKinds::NONE.with(EngineKind::Lanes), ..request(1000) };
-        assert_eq!(share(&here_only, [lanes, gpu], HANDS, 0.0), None);
+        assert_eq!(share(&here_only, [lanes, gpu], IDLE_WORKERS, 0.0), None);
     }
 
     fn any_candidate() -> impl Strategy<Value = Candidate> {
@@ -190,12 +190,12 @@ mod tests {
             gain_ns in 0.0..1e4f64,
         ) {
             candidates.iter_mut().enumerate().for_each(|(index, candidate)| candidate.engine = index);
-            let hands = Hands { idle, wakeup_ns: 500.0 };
-            let Some(shares) = share(&request(ops), candidates.clone(), hands, gain_ns) else { return Ok(()) };
+            let workers = IdleWorkers { count: idle, wakeup_ns: 500.0 };
+            let Some(shares) = share(&request(ops), candidates.clone(), workers, gain_ns) else { return Ok(()) };
             prop_assert_eq!(shares.shares.iter().map(|share| share.ops).sum::<u64>(), ops);
             prop_assert!(shares.shares.iter().all(|share| share.ops > 0 && candidates[share.engine].trusted));
-            let beyond = shares.shares.iter().filter(|share| is_beyond(candidates[share.engine].kind)).count();
-            prop_assert!(beyond >= shares.shares.len() - 1);
+            let offload = shares.shares.iter().filter(|share| is_offload(candidates[share.engine].kind)).count();
+            prop_assert!(offload >= shares.shares.len() - 1);
             let single = crate::decide(&request(ops), candidates).expect("a candidate");
             prop_assert!(shares.predicted_ns + gain_ns <= single.predicted_ns * (1.0 + 1e-9));
         }

@@ -3,17 +3,17 @@
 //!
 //! - [`Shifts`]: when a worker begins and when it may end.
 //! - [`Wakeup`]: how a session's thread hears that a batch has come back, asleep or by its event descriptor.
-//! - [`Gathering`] and [`Round`]: single operations that share a batch, its leader, and who takes its place.
+//! - [`OpenBatch`] and [`SharedBatch`]: single operations that share a batch, its leader, and who takes its place.
 //! - [`Line`] and [`Begun`]: calls to an engine that may hang, and what becomes of those behind them.
 #![forbid(unsafe_code)]
 
 mod isolation;
-mod round;
+mod shared_batch;
 mod shifts;
 mod sync;
 mod wakeup;
 
 pub use isolation::{Begun, Line, NotSent, lock};
-pub use round::{Gathering, Part, Round};
+pub use shared_batch::{OpenBatch, Part, SharedBatch};
 pub use shifts::Shifts;
 pub use wakeup::Wakeup;

@@ -4,20 +4,21 @@
 //! what a plain addition does. Histograms are behind a lock that only their own thread and readers take, and are
 //! touched by timed batches alone.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
 use ciphermill_contract::{CheckedBatch, Direction, OpStatus, Suite};
 use ciphermill_router::{Route, RouteReason};
+use ciphermill_shifts::lock;
 
-use super::snapshot::{Distribution, Outcomes, Routes, SuiteMetrics};
-use crate::choose::Choice;
-use crate::dispatch::Way;
-use crate::engines::{EngineSlot, place};
-use crate::execute::TIMED_FROM_NS;
+use super::snapshot::{Distribution, Outcomes, Routes, SuiteMetrics, Sums};
+use crate::cell::SuiteCell;
+use crate::engines::EngineSlot;
+
+/// Batches that are predicted to take less are timed now and then only: reading the clock twice is a tenth of what they
+/// cost.
+pub(crate) const TIMED_FROM_NS: f64 = 2_000.0;
 
 /// Blocks that are kept before those of ended sessions are first looked for.
 const LIVE_UNSWEPT_MIN: usize = 64;
@@ -129,11 +130,6 @@ impl Entry {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Counts are never half done in a way that matters more than the panic that interrupted them.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The router's reasons in one or two words.
 const REASONS: [&str; 6] = ["pinned", "only", "fastest", "least-late", "probe", "share"];
 
@@ -162,12 +158,12 @@ struct Block {
 
 impl Block {
     fn new(engine: &'static str) -> Block {
-        Block { engine, entries: (0..2 * SUITE_ORDINALS_MAX).map(|_| OnceLock::new()).collect() }
+        Block { engine, entries: (0..SuiteCell::COUNT).map(|_| OnceLock::new()).collect() }
     }
 
     #[inline]
-    fn entry(&self, place: usize, suite: Suite, direction: Direction) -> &Entry {
-        self.entries[place].get_or_init(|| Entry::new(suite, direction))
+    fn entry(&self, cell: SuiteCell, suite: Suite, direction: Direction) -> &Entry {
+        self.entries[cell.index()].get_or_init(|| Entry::new(suite, direction))
     }
 }
 
@@ -182,9 +178,6 @@ struct Pages {
     sweep_at: usize,
     retired: Sums,
 }
-
-/// By engine and place.
-pub(crate) type Sums = BTreeMap<(&'static str, usize), SuiteMetrics>;
 
 impl Books {
     /// A new block, which this keeps as well.
@@ -257,6 +250,18 @@ pub(crate) struct Before {
     bytes: u64,
 }
 
+/// How a run on an engine ended.
+pub(crate) struct Ended<'r> {
+    pub(crate) route: &'r Route,
+    pub(crate) cell: SuiteCell,
+    /// What was so before it, if it was not the batch's first.
+    pub(crate) before: Option<Before>,
+    /// Operations that are to be run elsewhere.
+    pub(crate) left: usize,
+    /// Whether the engine failed some of them.
+    pub(crate) has_failed: bool,
+}
+
 impl Recorder {
     /// How long the run in hand took.
     #[inline]
@@ -288,57 +293,65 @@ impl Recorder {
     }
 
     #[inline(always)]
-    fn entry(&mut self, books: &Books, slot: &EngineSlot, place: usize, suite: Suite, direction: Direction) -> &Entry {
+    fn entry(
+        &mut self,
+        books: &Books,
+        slot: &EngineSlot,
+        cell: SuiteCell,
+        suite: Suite,
+        direction: Direction,
+    ) -> &Entry {
         let index = match self.blocks.iter().position(|(number, _)| *number == slot.number) {
             Some(index) => index,
             None => self.open(books, slot),
         };
-        self.blocks[index].1.entry(place, suite, direction)
+        self.blocks[index].1.entry(cell, suite, direction)
     }
 }
 
-impl Way<'_> {
-    fn entry(&mut self, engine: usize, batch: &CheckedBatch<'_>) -> &Entry {
-        self.entry_at(engine, place(batch.suite(), batch.direction()), batch)
-    }
-
-    /// The entry of an engine for a suite and direction, whose place is known.
-    #[inline(always)]
-    fn entry_at(&mut self, engine: usize, place: usize, batch: &CheckedBatch<'_>) -> &Entry {
+impl Recorder {
+    /// The entry of an engine for the batch's suite and direction.
+    fn entry_of(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>) -> &Entry {
         let (suite, direction) = (batch.suite(), batch.direction());
-        self.open.recorder.entry(&self.shared.metrics, &self.set.slots[engine], place, suite, direction)
+        self.entry(books, slot, SuiteCell::new(suite, direction), suite, direction)
     }
 
-    /// To be called before an engine runs the batch. The first time, nothing is done or failed yet and nothing has to be
-    /// looked at; afterwards operations may be on their second engine.
+    /// To be called before an engine runs a batch for the first time: nothing of it is done or failed yet.
     #[inline]
-    pub(crate) fn begin_record(&mut self, batch: &CheckedBatch<'_>) -> Option<Before> {
-        self.open.recorder.run = Run::default();
-        self.last.map(|last| self.begin_again(batch, &last))
+    pub(crate) fn begin(&mut self) {
+        self.run = Run::default();
     }
 
+    /// To be called after [`Recorder::begin`] for a batch that ran before, on the engine of `last`: operations may be on
+    /// their second engine, `replayed` if that one failed them.
     #[cold]
-    fn begin_again(&mut self, batch: &CheckedBatch<'_>, last: &Route) -> Before {
+    pub(crate) fn begin_again(
+        &mut self,
+        books: &Books,
+        last: &EngineSlot,
+        batch: &CheckedBatch<'_>,
+        replayed: bool,
+    ) -> Before {
         let pending = batch.ops().iter().filter(|op| op.status.is_pending());
         let (mut count, mut bytes) = (0, 0);
         pending.for_each(|op| (count, bytes) = (count + 1, bytes + u64::from(op.input.len)));
-        if self.excluded & 1 << last.engine != 0 {
-            let engine = self.set.slots[last.engine].name();
-            tracing::debug!(engine, suite = %batch.suite(), ops = count, "operations are run again elsewhere");
-            self.entry(last.engine, batch).replayed.add(count);
+        if replayed {
+            tracing::debug!(engine = last.name(), suite = %batch.suite(), ops = count, "operations are run again elsewhere");
+            self.entry_of(books, last, batch).replayed.add(count);
         }
         Before { outcomes: outcomes(batch), bytes }
     }
 
-    /// Counts a run. `left` operations are to be run elsewhere.
+    /// Counts a run on an engine. `ended` says how it did.
     #[inline]
-    pub(crate) fn record(&mut self, batch: &CheckedBatch<'_>, choice: &Choice, before: Option<Before>, left: usize) {
-        let run = self.open.recorder.run;
-        let entry = self.entry_at(choice.route.engine, choice.place, batch);
+    pub(crate) fn record(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, ended: Ended<'_>) {
+        let Ended { route, cell, before, left, has_failed } = ended;
+        let run = self.run;
+        let entry = self.entry(books, slot, cell, batch.suite(), batch.direction());
         entry.batches.add(1);
-        entry.routes[reason_index(&choice.route.reason)].add(1);
+        entry.routes[reason_index(&route.reason)].add(1);
         match run.took {
-            Some(took) => entry.time(run.predicted_ns.unwrap_or(choice.route.predicted_ns), took),
+            Some(took) => entry.time(run.predicted_ns.unwrap_or(route.predicted_ns), took),
             None => entry.untimed.add(1),
         }
         match before {
@@ -346,33 +359,32 @@ impl Way<'_> {
                 entry.done.add(batch.len() as u64);
                 entry.input_bytes.add(batch.input_bytes());
             }
-            before => {
-                let failed = self.excluded & 1 << choice.route.engine != 0;
-                self.entry(choice.route.engine, batch).add_outcomes(batch, before, failed);
-            }
+            before => entry.add_outcomes(batch, before, has_failed),
         }
     }
 
-    /// Counts a comparison with another engine's answer.
-    pub(crate) fn record_witness(&mut self, batch: &CheckedBatch<'_>, engine: usize, agrees: bool) {
-        let entry = self.entry(engine, batch);
+    /// Counts a comparison of an engine's answer with another's.
+    #[cold]
+    pub(crate) fn witness(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, agrees: bool) {
+        let entry = self.entry_of(books, slot, batch);
         entry.witnessed.add(1);
         entry.disagreements.add(u64::from(!agrees));
     }
 
     /// Counts what a comparison took, copies included.
     #[cold]
-    pub(crate) fn record_witness_time(&mut self, batch: &CheckedBatch<'_>, engine: usize, took: Duration) {
-        self.entry(engine, batch).witness_ns.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    pub(crate) fn witness_time(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, took: Duration) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.entry_of(books, slot, batch).witness_ns.add(ns);
     }
 
     /// Counts operations that policy or the key table refused, once the batch is through. They are the engine's that
     /// the batch went to.
     #[cold]
-    pub(crate) fn record_refused(&mut self, batch: &CheckedBatch<'_>, route: &Route) {
+    pub(crate) fn refused(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>) {
         let refused = outcomes(batch).refused;
         if refused != 0 {
-            self.entry(route.engine, batch).refused.add(refused);
+            self.entry_of(books, slot, batch).refused.add(refused);
         }
     }
 }

@@ -1,10 +1,14 @@
 //! What was counted, as plain data.
 
+use std::collections::BTreeMap;
+
 use ciphermill_contract::{Direction, Suite};
 use hdrhistogram::Histogram;
 
-use super::record::Sums;
 use crate::engines::EngineSet;
+
+/// What was counted, by engine and by the index of suite and direction.
+pub(crate) type Sums = BTreeMap<(&'static str, usize), SuiteMetrics>;
 
 /// Everything that a mill has counted since it was opened.
 ///

@@ -12,7 +12,7 @@ use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 
 /// Completed batches of one session, and who waits for them.
-pub(crate) struct Inbox {
+pub(super) struct Inbox {
     done: SegQueue<Completed>,
     wakeup: Wakeup,
     event: OnceLock<OwnedFd>,
@@ -24,7 +24,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Inbox {
+    pub(super) fn new() -> Inbox {
         Inbox {
             done: SegQueue::new(),
             wakeup: Wakeup::new(),
@@ -36,7 +36,7 @@ impl Inbox {
     }
 
     /// Takes a batch in and tells whoever waits.
-    pub(crate) fn deliver(&self, completed: Completed) {
+    pub(super) fn deliver(&self, completed: Completed) {
         self.done.push(completed);
         self.wakeup.notify(|| self.ring());
     }
@@ -49,12 +49,12 @@ impl Inbox {
     }
 
     /// The next batch that has come back.
-    pub(crate) fn take(&self) -> Option<Completed> {
+    pub(super) fn take(&self) -> Option<Completed> {
         self.done.pop()
     }
 
     /// Sleeps until a batch comes back, or for no reason.
-    pub(crate) fn sleep(&self) {
+    pub(super) fn sleep(&self) {
         self.wakeup.sleep(|| self.done.is_empty());
     }
 
@@ -62,7 +62,7 @@ impl Inbox {
     ///
     /// # Errors
     /// `EngineFault` with the system's error number when there is none to be had.
-    pub(crate) fn event(&self) -> Result<BorrowedFd<'_>> {
+    pub(super) fn event(&self) -> Result<BorrowedFd<'_>> {
         if self.event.get().is_none() {
             let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::fault("mill", FaultKind::Call(error.raw_os_error().into())))?;
@@ -75,12 +75,12 @@ impl Inbox {
     }
 
     /// Whether the session waits by its event descriptor.
-    pub(crate) fn has_event(&self) -> bool {
+    pub(super) fn has_event(&self) -> bool {
         self.wakeup.has_event()
     }
 
     /// Sets the event descriptor back.
-    pub(crate) fn clear_event(&self) {
+    pub(super) fn clear_event(&self) {
         if let Some(event) = self.event.get() {
             // Nothing to read means that it is clear.
             let _ = rustix::io::read(event, &mut [0u8; 8]);
@@ -88,14 +88,14 @@ impl Inbox {
     }
 
     /// Asks that a batch be not begun.
-    pub(crate) fn cancel(&self, ticket: Ticket) {
+    pub(super) fn cancel(&self, ticket: Ticket) {
         if lock(&self.cancelled).insert(ticket) {
             self.cancellations.fetch_add(1, Ordering::Release);
         }
     }
 
     /// Whether a batch that is about to be begun was cancelled.
-    pub(crate) fn is_cancelled(&self, ticket: Ticket) -> bool {
+    pub(super) fn is_cancelled(&self, ticket: Ticket) -> bool {
         if self.is_abandoned.load(Ordering::Acquire) {
             return true;
         }
@@ -107,12 +107,12 @@ impl Inbox {
     }
 
     /// Nobody takes batches out any more, so none need be begun.
-    pub(crate) fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Release);
     }
 
     /// Forgets cancellations that came too late; nothing is in flight.
-    pub(crate) fn forget_cancellations(&self) {
+    pub(super) fn forget_cancellations(&self) {
         if self.cancellations.load(Ordering::Acquire) != 0 {
             lock(&self.cancelled).clear();
             self.cancellations.store(0, Ordering::Release);

@@ -10,15 +10,15 @@ use ciphermill_memory::Arena;
 const COPY_LEN_MAX: u64 = 64 << 20;
 
 /// Copied operations and where they came from.
-pub(crate) struct Copied {
-    pub(crate) batch: OwnedBatch,
+pub(super) struct Copied {
+    pub(super) batch: OwnedBatch,
     /// For each operation its index in the batch it was copied from.
-    pub(crate) from: Vec<u32>,
+    pub(super) from: Vec<u32>,
 }
 
 /// What one engine's outcomes say of another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(super) enum Verdict {
     Agrees,
     /// The first operation that ended otherwise, by its index in the batch.
     Differs(usize),
@@ -50,10 +50,18 @@ fn wiped(len: u64) -> Result<Box<dyn ArenaBuffer>> {
 }
 
 /// Where an operation's output lies, by its suite's rules.
-pub(crate) fn output_span(suite: Suite, direction: Direction, op: &Op) -> Span {
+pub(super) fn output_span(suite: Suite, direction: Direction, op: &Op) -> Span {
     let len = suite.output_len(direction, op.input.len as usize, op.output_len as usize);
     // Checked batches hold no output beyond their arena, whose length is 32 bits wide.
     Span::new(op.output, u32::try_from(len).unwrap_or(u32::MAX))
+}
+
+/// Wipes what an engine left where an operation's output goes: perhaps half a plaintext that nobody has authenticated.
+pub(super) fn wipe_output(batch: &mut CheckedBatch<'_>, index: usize) {
+    let (suite, direction) = (batch.suite(), batch.direction());
+    let (ops, arena, _) = batch.parts();
+    let output = output_span(suite, direction, &ops[index]);
+    arena[output.range()].fill(0);
 }
 
 /// Takes room behind what was taken. Every place is checked against the arena's limit at the end, all at once.
@@ -69,7 +77,7 @@ fn place(taken: &mut u64, len: u64) -> u32 {
 ///
 /// # Errors
 /// `Exhausted` when there is no memory.
-pub(crate) fn copy_pending(
+pub(super) fn copy_pending(
     batch: &CheckedBatch<'_>,
     wanted: impl Fn(usize) -> bool,
     arena: impl FnOnce(usize) -> Option<Box<dyn ArenaBuffer>>,
@@ -132,7 +140,7 @@ pub(crate) fn copy_pending(
 impl Copied {
     /// Writes what ended back to where it was copied from. Operations that the engine did not end, that it failed, or of
     /// which it says that it wrote more than there was room for, are left as they are there; returns how many.
-    pub(crate) fn write_back(&self, to: &mut CheckedBatch<'_>) -> usize {
+    pub(super) fn write_back(&self, to: &mut CheckedBatch<'_>) -> usize {
         let (suite, direction) = (self.batch.suite, self.batch.direction);
         let (ops, arena, _) = to.parts();
         let mut left = 0;
@@ -157,7 +165,7 @@ impl Copied {
 
     /// Puts the inputs back to where they were copied from and makes the operations pending again; nothing is left of
     /// wrong answers.
-    pub(crate) fn restore(&self, to: &mut CheckedBatch<'_>) {
+    pub(super) fn restore(&self, to: &mut CheckedBatch<'_>) {
         let (suite, direction) = (self.batch.suite, self.batch.direction);
         let (ops, arena, _) = to.parts();
         for (copy, index) in self.batch.ops.iter().zip(&self.from) {
@@ -177,7 +185,7 @@ impl Copied {
     ///
     /// # Errors
     /// As [`copy_pending`].
-    pub(crate) fn select(&mut self, wanted: impl Fn(usize) -> bool) -> Result<Copied> {
+    pub(super) fn select(&mut self, wanted: impl Fn(usize) -> bool) -> Result<Copied> {
         let batch = self.batch.as_batch().check()?;
         let mut selected = copy_pending(&batch, wanted, |_| None)?;
         selected.from.iter_mut().for_each(|index| *index = self.from[*index as usize]);
@@ -185,7 +193,7 @@ impl Copied {
     }
 
     /// What these outcomes, of the same operations on another engine, say of those of `batch`.
-    pub(crate) fn verdict_on(&self, batch: &CheckedBatch<'_>) -> Verdict {
+    pub(super) fn verdict_on(&self, batch: &CheckedBatch<'_>) -> Verdict {
         let (suite, direction) = (self.batch.suite, self.batch.direction);
         let bytes = self.batch.arena.bytes();
         self.verdict(batch, |copy, op, _| {
@@ -226,7 +234,7 @@ impl Copied {
     ///
     /// # Errors
     /// `Exhausted` when there is no memory.
-    pub(crate) fn way_back(
+    pub(super) fn way_back(
         &self,
         batch: &CheckedBatch<'_>,
         wanted: impl Fn(usize) -> bool,
@@ -262,7 +270,7 @@ impl Copied {
 
     /// What a way back that was run says of the outcomes in `batch`, which it was made from with `inputs`. A key that does
     /// not lead back says nothing.
-    pub(crate) fn verdict_of_way_back(&self, batch: &CheckedBatch<'_>, inputs: &Copied) -> Verdict {
+    pub(super) fn verdict_of_way_back(&self, batch: &CheckedBatch<'_>, inputs: &Copied) -> Verdict {
         self.verdict(batch, |back, op, at| {
             let own = self.bytes(Span::new(back.output, back.output_len));
             let index = self.from[at];

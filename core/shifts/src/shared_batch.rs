@@ -1,39 +1,39 @@
-//! Single operations that share a batch: who gathers them, who runs them, and how everybody hears of it.
+//! Single operations that share a batch: who collects them, who runs them, and how everybody hears of it.
 
 use crate::isolation::lock;
 use crate::sync::{Arc, Mutex, OnceLock};
 
 /// What becomes of a batch; everybody who took part holds it until they have read their own.
-pub struct Round<D, W> {
+pub struct SharedBatch<D, W> {
     done: OnceLock<D>,
     /// Of those who looked after they had joined.
     late: Mutex<Vec<W>>,
 }
 
-/// A batch `B` that is being gathered, under a lock of the caller's. `W` wakes a task.
-pub struct Gathering<B, D, W> {
+/// A batch `B` that is open to more operations, under a lock of the caller's. `W` wakes a task.
+pub struct OpenBatch<B, D, W> {
     /// The batch.
     pub batch: B,
-    round: Arc<Round<D, W>>,
+    shared: Arc<SharedBatch<D, W>>,
     joined: usize,
     wakers: Vec<W>,
     /// The leader is gone; whoever looks next leads.
     is_orphaned: bool,
 }
 
-/// A task's place in a round.
+/// A task's place in a shared batch.
 pub struct Part<D, W> {
     /// Where the outcome will be.
-    pub round: Arc<Round<D, W>>,
+    pub shared: Arc<SharedBatch<D, W>>,
     /// Its operation's index.
     pub index: usize,
     /// Whether the task runs the batch when it is next polled.
     pub leads: bool,
 }
 
-impl<D, W> Round<D, W> {
-    fn new() -> Round<D, W> {
-        Round { done: OnceLock::new(), late: Mutex::new(Vec::new()) }
+impl<D, W> SharedBatch<D, W> {
+    fn new() -> SharedBatch<D, W> {
+        SharedBatch { done: OnceLock::new(), late: Mutex::new(Vec::new()) }
     }
 
     /// Reads the outcome, if it is there.
@@ -60,11 +60,11 @@ impl<D, W> Round<D, W> {
     }
 }
 
-impl<B, D, W> Gathering<B, D, W> {
+impl<B, D, W> OpenBatch<B, D, W> {
     /// A batch without operations, with room for so many tasks.
-    pub fn new(batch: B, tasks: usize) -> Gathering<B, D, W> {
-        let round = Arc::new(Round::new());
-        Gathering { batch, round, joined: 0, wakers: Vec::with_capacity(tasks), is_orphaned: false }
+    pub fn new(batch: B, tasks: usize) -> OpenBatch<B, D, W> {
+        let shared = Arc::new(SharedBatch::new());
+        OpenBatch { batch, shared, joined: 0, wakers: Vec::with_capacity(tasks), is_orphaned: false }
     }
 
     /// Takes the place of an operation that was put into the batch. The first task leads, and whoever joins after the
@@ -77,12 +77,12 @@ impl<B, D, W> Gathering<B, D, W> {
             self.wakers.push(waker());
         }
         self.joined += 1;
-        Part { round: Arc::clone(&self.round), index, leads }
+        Part { shared: Arc::clone(&self.shared), index, leads }
     }
 
-    /// Whether it is this round's.
-    pub fn is_of(&self, round: &Arc<Round<D, W>>) -> bool {
-        Arc::ptr_eq(&self.round, round)
+    /// Whether it is this one.
+    pub fn is_of(&self, shared: &Arc<SharedBatch<D, W>>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
     }
 
     /// Whether its leader is gone.
@@ -95,7 +95,7 @@ impl<B, D, W> Gathering<B, D, W> {
         (self.batch, self.wakers)
     }
 
-    /// A task of this round goes without its outcome. Returns everybody who is to be woken: when the leader goes, all
+    /// A task goes without its outcome. Returns everybody who is to be woken: when the leader goes, all
     /// others, since some of them may have gone too and no one of them can be relied upon to lead.
     pub fn leave(&mut self, part: &Part<D, W>) -> Vec<W> {
         if !part.leads {
@@ -103,7 +103,7 @@ impl<B, D, W> Gathering<B, D, W> {
         }
         self.is_orphaned = true;
         let mut wakers = std::mem::take(&mut self.wakers);
-        wakers.append(&mut lock(&self.round.late));
+        wakers.append(&mut lock(&self.shared.late));
         wakers
     }
 }
@@ -120,7 +120,7 @@ mod model {
     use super::*;
 
     type Waker = Arc<Notify>;
-    type Gate = Mutex<Option<Gathering<usize, usize, Waker>>>;
+    type Gate = Mutex<Option<OpenBatch<usize, usize, Waker>>>;
 
     /// One task; it goes as soon as it has joined, or when it is woken first, or stays, or stays and looks
     /// without having been woken, with another waker from then on, which is the one that counts.
@@ -133,11 +133,11 @@ mod model {
     }
 
     /// Takes the batch and runs it, if `wanted`.
-    fn lead(gate: &Gate, part: &Part<usize, Waker>, wanted: impl FnOnce(&Gathering<usize, usize, Waker>) -> bool) {
-        let taken = lock(gate).take_if(|gathering| gathering.is_of(&part.round) && wanted(gathering));
-        let Some(gathering) = taken else { return };
-        let (operations, wakers) = gathering.into_parts();
-        let late = part.round.finish(operations);
+    fn lead(gate: &Gate, part: &Part<usize, Waker>, wanted: impl FnOnce(&OpenBatch<usize, usize, Waker>) -> bool) {
+        let taken = lock(gate).take_if(|open| open.is_of(&part.shared) && wanted(open));
+        let Some(open) = taken else { return };
+        let (operations, wakers) = open.into_parts();
+        let late = part.shared.finish(operations);
         wakers.into_iter().chain(late).for_each(|waker| waker.notify());
     }
 
@@ -146,12 +146,12 @@ mod model {
         if part.leads {
             lead(gate, part, |_| true);
         }
-        let outcome = || part.round.outcome(|operations| *operations);
+        let outcome = || part.shared.outcome(|operations| *operations);
         if outcome().is_some() {
             return outcome();
         }
-        part.round.wait(Arc::clone(waker));
-        lead(gate, part, Gathering::is_orphaned);
+        part.shared.wait(Arc::clone(waker));
+        lead(gate, part, OpenBatch::is_orphaned);
         outcome()
     }
 
@@ -159,9 +159,9 @@ mod model {
         let mut waker = Arc::new(Notify::new());
         let part = {
             let mut gate = lock(gate);
-            let gathering = gate.get_or_insert_with(|| Gathering::new(0, 2));
-            gathering.batch += 1;
-            gathering.join(|| Arc::clone(&waker))
+            let open = gate.get_or_insert_with(|| OpenBatch::new(0, 2));
+            open.batch += 1;
+            open.join(|| Arc::clone(&waker))
         };
         // A leader wakes itself.
         if !part.leads && matches!(patience, Patience::Waits | Patience::Stays) {
@@ -180,7 +180,7 @@ mod model {
                 waker.wait();
             }
         }
-        let wakers = lock(gate).as_mut().filter(|own| own.is_of(&part.round)).map(|own| own.leave(&part));
+        let wakers = lock(gate).as_mut().filter(|own| own.is_of(&part.shared)).map(|own| own.leave(&part));
         wakers.into_iter().flatten().for_each(|waker| waker.notify());
     }
 
@@ -205,7 +205,7 @@ mod model {
     /// A deadlock when `finish` takes the list before it sets the outcome, or when a task looks before it waits and not
     /// after.
     #[test]
-    fn everybody_hears_of_a_round() {
+    fn everybody_hears_of_a_shared_batch() {
         check(&[Patience::Stays, Patience::Stays, Patience::Stays]);
         check(&[Patience::Stays, Patience::Looks]);
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ciphermill_contract::{Batch, Completed, Error, OwnedBatch, Result, Ticket};
 
-use crate::inbox::Inbox;
-use crate::job::{Job, Reply, Wishes};
-use crate::mill::Shared;
-use crate::policy::{OnFull, RunOptions, SubmitOptions};
-use crate::queues::Queues;
+use super::dispatcher::Dispatcher;
+use super::inbox::Inbox;
+use super::job::{Job, Reply, RunRequest};
+use crate::policy::{RunOptions, SubmitOptions};
 use crate::report::Report;
+use crate::run::Context;
 
 /// Batches that one session may have in flight: submitted and not yet polled.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -22,8 +22,8 @@ pub const IN_FLIGHT_MAX: usize = 1024;
 /// be worth waking one, and by the session's own thread in [`Session::poll`] and [`Session::wait`]. Whoever waits by
 /// [`Session::event_fd`] instead has them all done by the mill's threads.
 pub struct Session {
-    shared: Arc<Shared>,
-    queues: Queues,
+    dispatcher: Arc<Dispatcher>,
+    context: Context,
     inbox: Arc<Inbox>,
     home: usize,
     next_ticket: u64,
@@ -39,10 +39,10 @@ struct Order {
 }
 
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>) -> Session {
-        let home = shared.pool.home();
+    pub(crate) fn new(dispatcher: Arc<Dispatcher>) -> Session {
+        let home = dispatcher.queues.home();
         let inbox = Arc::new(Inbox::new());
-        Session { shared, queues: Queues::default(), inbox, home, next_ticket: 1, in_flight: 0, order: None }
+        Session { dispatcher, context: Context::default(), inbox, home, next_ticket: 1, in_flight: 0, order: None }
     }
 
     /// The same session, handing batches back in the order in which they were submitted.
@@ -68,7 +68,7 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub fn run_with(&mut self, batch: Batch<'_>, options: &RunOptions<'_>) -> Result<Report> {
-        self.queues.run(&self.shared, batch, options)
+        self.dispatcher.runner.run(&mut self.context, batch, options)
     }
 
     /// Hands a batch over. It is checked where it is run; what [`Session::run`] would return as an error comes back with
@@ -95,34 +95,27 @@ impl Session {
             let error = Error::exhausted("IN_FLIGHT_MAX", IN_FLIGHT_MAX, self.in_flight + 1);
             return Err(Box::new((batch, error)));
         }
-        let wishes = match Wishes::new(&self.shared, &options.run) {
-            Ok(wishes) => wishes,
+        let request = match RunRequest::new(&self.dispatcher.runner.state, &options.run) {
+            Ok(request) => request,
             Err(error) => return Err(Box::new((batch, error))),
         };
         let ticket = Ticket(self.next_ticket);
-        let predicted_ns = self.queues.predict(&self.shared, &batch);
+        let predicted_ns = self.dispatcher.runner.predict(&mut self.context, &batch);
         let is_urgent = self.inbox.has_event() || batch.suite.is_public_key();
-        let mut job = Job { batch, wishes, predicted_ns, reply: Reply::Session(Arc::clone(&self.inbox), ticket) };
-        while let Err(back) = self.shared.pool.push(self.home, job) {
-            if options.on_full == OnFull::Refuse {
-                let error = Error::exhausted("QUEUED_MAX", crate::pool::QUEUED_MAX, crate::pool::QUEUED_MAX + 1);
-                return Err(Box::new((back.batch, error)));
-            }
-            job = back;
-            self.shared.pool.wake(&self.shared, self.home, true);
-            self.help();
-        }
+        let job = Job { batch, request, predicted_ns, reply: Reply::Session(Arc::clone(&self.inbox), ticket) };
+        let Session { dispatcher, context, home, .. } = self;
+        dispatcher.push(*home, job, options.on_full, || {
+            help(dispatcher, context, *home);
+        })?;
+        dispatcher.wake(*home, is_urgent);
         self.next_ticket += 1;
         self.in_flight += 1;
-        self.shared.pool.wake(&self.shared, self.home, is_urgent);
         Ok(ticket)
     }
 
     /// Runs one batch of the queue that this session shares with others; `false` when there is none.
     fn help(&mut self) -> bool {
-        let Some(job) = self.shared.pool.take_from(self.home) else { return false };
-        job.run(&self.shared, &mut self.queues);
-        true
+        help(&self.dispatcher, &mut self.context, self.home)
     }
 
     /// Collects batches that are done; returns how many were added to `done`. Does not block, but runs a batch that
@@ -181,11 +174,11 @@ impl Session {
     /// `EngineFault` with the system's error number when there is no descriptor to be had; `Exhausted` when the mill has
     /// no threads.
     pub fn event_fd(&mut self) -> Result<BorrowedFd<'_>> {
-        if !self.shared.pool.has_workers() {
+        if !self.dispatcher.runner.workers.has_threads() {
             return Err(Error::exhausted("workers", 0, 1));
         }
         self.inbox.event()?;
-        self.shared.pool.wake(&self.shared, self.home, self.in_flight != 0);
+        self.dispatcher.wake(self.home, self.in_flight != 0);
         self.inbox.event()
     }
 
@@ -226,10 +219,17 @@ impl Drop for Session {
         }
         self.inbox.abandon();
         // Nobody else may come to this queue again; what is not this session's is run as it would have been.
-        for _ in 0..self.shared.pool.queued() {
+        for _ in 0..self.dispatcher.queued() {
             if !self.help() {
                 break;
             }
         }
     }
+}
+
+/// Runs one batch of a queue; `false` when there is none.
+fn help(dispatcher: &Dispatcher, context: &mut Context, home: usize) -> bool {
+    let Some(job) = dispatcher.queues.take_from(home) else { return false };
+    job.run(&dispatcher.runner, context);
+    true
 }

@@ -1,14 +1,13 @@
 //! What the router would do with a batch, and with which figures.
 
-use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{Cost, Direction, Error, Result, Suite};
+use ciphermill_contract::{Cost, Direction, Result, Suite};
 use ciphermill_router::{Candidate, Request, Route, Share, Shares, Verdict, decide, explain, size_class};
 
-use crate::dispatch::Way;
-use crate::engines::place;
-use crate::mill::Mill;
+use super::parts::split_over_cores;
+use super::runner::Runner;
+use super::share::share_out;
+use crate::cell::CostCell;
 use crate::policy::RunOptions;
-use crate::queues::Queues;
 
 /// What the router thinks of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,62 +46,53 @@ pub struct Considered {
 
 /// The cores that would work on a batch on the engine of `route`, if several would.
 fn over_cores(
-    way: &Way<'_>,
+    runner: &Runner,
     request: &Request,
     route: Route,
     mut candidates: impl Iterator<Item = Candidate>,
 ) -> Option<Shares> {
     let chosen = candidates.find(|candidate| candidate.engine == route.engine && !candidate.kind.can_fail())?;
-    let split = way.split_over_cores((request.ops, request.bytes), chosen.cost)?;
+    let split = split_over_cores(runner, (request.ops, request.bytes), chosen.cost)?;
     let share = Share { engine: route.engine, name: route.name, ops: request.ops, cores: split.parts.len() };
     Some(Shares { shares: [share].into_iter().collect(), predicted_ns: split.predicted_ns })
 }
 
-impl Mill {
+impl Runner {
     /// What the router thinks of each engine for `ops` operations of `len` bytes, and what it would choose.
     ///
     /// # Errors
     /// `Refused` when the engine that `options` name is not there.
-    pub fn explain(
+    pub(crate) fn explain(
         &self,
         suite: Suite,
         direction: Direction,
-        ops: u64,
-        len: u64,
+        (ops, len): (u64, u64),
         options: &RunOptions<'_>,
     ) -> Result<Explanation> {
-        let shared = &self.shared;
-        let mut queues = Queues::default();
-        let (set, open, tick) = queues.begin(shared);
-        let unavailable = |name: &str| Error::Refused(Refusal::EngineUnavailable(name.to_owned()));
-        let pinned = match options.engine {
-            None => None,
-            Some(name) => Some(set.index_of(name).ok_or_else(|| unavailable(name))?),
-        };
-        let way = Way::new(shared, set, open, tick);
+        let set = self.state.engines();
         let bytes = ops.saturating_mul(len);
         let request = Request {
             ops,
             bytes,
             input_len_max: len,
-            kinds: shared.policy.engines.intersect(options.kinds),
-            pinned,
+            kinds: self.state.policy.engines.intersect(options.kinds),
+            pinned: options.engine.map(|name| set.named(name)).transpose()?,
             deadline_ns: options.deadline.map(|deadline| deadline.as_nanos() as f64),
         };
-        let (place, class) = (place(suite, direction), size_class(ops, bytes));
+        let cell = CostCell::new(suite, direction, size_class(ops, bytes));
         let plan = set.plan(suite, direction);
-        let now = || plan.iter().map(|candidate| way.as_of_now(candidate, place, class));
+        let now = || plan.iter().map(|candidate| set.as_of_now(candidate, cell, 0));
         let consider = |(figures, (now, verdict)): (&Candidate, (Candidate, Verdict))| {
             let slot = &set.slots[figures.engine];
             let info = slot.engine.info();
-            let measured = shared.costs.find(info, suite, direction);
+            let measured = self.state.costs.find(info, suite, direction);
             Considered {
                 engine: info.name,
                 kernel: info.kernel_for(suite.canonical()).to_owned(),
                 cost: figures.cost,
                 spread: measured.map(|measured| measured.spread),
-                class_factor: measured.map_or(1.0, |measured| measured.factors[class]),
-                correction: slot.learned.correction(place, class).factor(),
+                class_factor: measured.map_or(1.0, |measured| measured.factors[cell.class]),
+                correction: slot.learned.correction(cell).factor(),
                 wakeup_ns: now.wakeup_ns,
                 backlog_ns: now.backlog_ns,
                 verdict,
@@ -110,8 +100,8 @@ impl Mill {
         };
         let candidates = plan.iter().zip(explain(&request, now())).map(consider).collect();
         let route = decide(&request, now()).ok();
-        let shares = if set.may_share(suite, direction) { way.share_out(&request, now) } else { None };
-        let shares = shares.or_else(|| over_cores(&way, &request, route?, now()));
+        let shares = if set.may_share(suite, direction) { share_out(self, &request, now) } else { None };
+        let shares = shares.or_else(|| over_cores(self, &request, route?, now()));
         Ok(Explanation { candidates, route, shares })
     }
 }

@@ -6,64 +6,64 @@ use std::time::{Duration, Instant};
 use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{Completed, EngineKinds, Error, OpStatus, OwnedBatch, Result, Ticket};
 
-use crate::future::Promise;
-use crate::inbox::Inbox;
-use crate::mill::Shared;
+use super::inbox::Inbox;
+use super::promise::Promise;
 use crate::panics::caught;
 use crate::policy::RunOptions;
-use crate::queues::Queues;
+use crate::run::{Context, Runner};
+use crate::state::State;
 
 /// One batch that waits to be run.
-pub(crate) struct Job {
-    pub(crate) batch: OwnedBatch,
-    pub(crate) wishes: Wishes,
+pub(super) struct Job {
+    pub(super) batch: OwnedBatch,
+    pub(super) request: RunRequest,
     /// What it will probably take, in nanoseconds.
-    pub(crate) predicted_ns: u64,
-    pub(crate) reply: Reply,
+    pub(super) predicted_ns: u64,
+    pub(super) reply: Reply,
 }
 
 /// [`RunOptions`] that outlive their caller.
 #[derive(Clone, Copy)]
-pub(crate) struct Wishes {
-    pub(crate) engine: Option<&'static str>,
-    pub(crate) kinds: EngineKinds,
+pub(super) struct RunRequest {
+    pub(super) engine: Option<&'static str>,
+    pub(super) kinds: EngineKinds,
     /// When it should be done, and how long that was from its submission.
-    pub(crate) deadline: Option<(Instant, Duration)>,
+    pub(super) deadline: Option<(Instant, Duration)>,
 }
 
 /// Whom a batch goes back to.
-pub(crate) enum Reply {
+pub(super) enum Reply {
     Session(Arc<Inbox>, Ticket),
     Future(Arc<Promise>),
     Callback(Box<dyn FnOnce(Completed) + Send>),
 }
 
-impl Wishes {
+impl RunRequest {
     /// The options as they stand now.
     ///
     /// # Errors
     /// `Refused` when there is no engine of the name asked for.
-    pub(crate) fn new(shared: &Shared, options: &RunOptions<'_>) -> Result<Wishes> {
+    pub(super) fn new(state: &State, options: &RunOptions<'_>) -> Result<RunRequest> {
         let engine = match options.engine {
             None => None,
             Some(name) => {
-                let known = shared.engines().slots.iter().map(|slot| slot.name()).find(|known| *known == name);
-                Some(known.ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))?)
+                let set = state.engines();
+                Some(set.slots[set.named(name)?].name())
             }
         };
         let deadline = options.deadline.and_then(|time| Some((Instant::now().checked_add(time)?, time)));
-        Ok(Wishes { engine, kinds: options.kinds, deadline })
+        Ok(RunRequest { engine, kinds: options.kinds, deadline })
     }
 }
 
 impl Job {
     /// Runs the batch, unless it was cancelled or is too late, and hands it back.
-    pub(crate) fn run(self, shared: &Shared, queues: &mut Queues) {
-        let Job { mut batch, wishes, reply, .. } = self;
+    pub(super) fn run(self, runner: &Runner, context: &mut Context) {
+        let Job { mut batch, request, reply, .. } = self;
         let result = if reply.is_cancelled() {
             Err(Error::Refused(Refusal::Cancelled))
         } else {
-            run(&mut batch, wishes, shared, queues)
+            run(&mut batch, request, runner, context)
         };
         // Callbacks, wakers and what they drop are callers' code.
         if caught(|| reply.send(batch, result)).is_none() {
@@ -72,9 +72,9 @@ impl Job {
     }
 }
 
-fn run(batch: &mut OwnedBatch, wishes: Wishes, shared: &Shared, queues: &mut Queues) -> Result<()> {
+fn run(batch: &mut OwnedBatch, request: RunRequest, runner: &Runner, context: &mut Context) -> Result<()> {
     let mut left = None;
-    if let Some((end, whole)) = wishes.deadline {
+    if let Some((end, whole)) = request.deadline {
         left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
         if left.is_none() {
             let ns = |time: Duration| usize::try_from(time.as_nanos()).unwrap_or(usize::MAX);
@@ -82,9 +82,9 @@ fn run(batch: &mut OwnedBatch, wishes: Wishes, shared: &Shared, queues: &mut Que
             return Err(Error::exhausted("the batch's deadline in ns", ns(whole), ns(whole.saturating_add(late))));
         }
     }
-    let options = RunOptions { engine: wishes.engine, kinds: wishes.kinds, deadline: left };
+    let options = RunOptions { engine: request.engine, kinds: request.kinds, deadline: left };
     // The arena may be of the caller's own making; whatever it does, the batch must come back.
-    let ran = caught(|| queues.run(shared, batch.as_batch(), &options));
+    let ran = caught(|| runner.run(context, batch.as_batch(), &options));
     ran.unwrap_or_else(|| {
         for op in batch.ops.iter_mut().filter(|op| op.status.is_pending()) {
             op.status = OpStatus::EngineFault;

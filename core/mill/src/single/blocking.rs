@@ -1,7 +1,7 @@
 //! Threads that submit one operation at a time and block until it is done.
 //!
-//! They share rounds as tasks do ([`crate::coalesce`]), with the operating system's scheduler in the executor's place: a
-//! thread that leads a round yields its core once, so that the others add theirs. That costs each operation a change of
+//! They share batches as tasks do ([`super::coalescer`]), with the operating system's scheduler in the executor's place: a
+//! thread that leads a batch yields its core once, so that the others add theirs. That costs each operation a change of
 //! threads, one to two microseconds, which is more than most short operations take. So only operations that save more
 //! than that wait for company, and only while another thread is in the same place; all others run at once, alone.
 
@@ -15,17 +15,16 @@ use std::time::{Duration, Instant};
 
 use ciphermill_contract::{Direction, Result, Suite};
 
-use crate::coalesce::{
-    LEN_CLASSES, LONE_PATH_NS, One, OneDone, SHARED_PATH_NS, WAIT_MAX, len_class, lowest_ns, run_alone,
-};
-use crate::mill::{Mill, Shared};
+use super::one::OneDone;
+use super::worth::{LEN_CLASSES, LONE_PATH_NS, SHARED_PATH_NS, WAIT_MAX, len_class, lowest_ns};
+use crate::state::State;
 
 /// What it costs an operation to let other threads have the core, in nanoseconds: 0.9 to 2.2 µs a change were measured
-/// with 2 to 64 threads on two cores under Linux 6, and a change is needed to begin a round and another to end it.
+/// with 2 to 64 threads on two cores under Linux 6, and a change is needed to begin a batch and another to end it.
 const CHANGE_NS: f64 = 3_000.0;
 
-/// Operations that a round of threads is taken to have.
-const ROUND_OPS: u64 = 16;
+/// Operations that a batch of threads is taken to have.
+const SHARED_OPS: u64 = 16;
 
 /// What sharing saves, the change of threads deducted, has to be this share of a lone operation's time.
 const WORTH: f64 = 0.25;
@@ -39,7 +38,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(2);
 /// What threads know of one suite and direction.
 #[derive(Default)]
 pub(crate) struct Threads {
-    /// Threads that are in [`Mill::run_one`] with an operation that is worth sharing.
+    /// Threads that are in [`crate::Mill::run_one`] with an operation that is worth sharing.
     inside: AtomicUsize,
     /// For each class of lengths whether sharing pays, two bits each, below the epoch of the engines it holds for.
     pays: AtomicU64,
@@ -54,23 +53,23 @@ impl Threads {
     /// Whether sharing saves more than changing threads costs. Worked out once for each class of lengths while the
     /// engines stay the same.
     #[inline]
-    fn pays(&self, shared: &Shared, suite: Suite, direction: Direction, len: usize) -> bool {
+    pub(super) fn pays(&self, mill: &State, suite: Suite, direction: Direction, len: usize) -> bool {
         let shift = 2 * len_class(len) as u32;
-        let epoch = shared.epoch.load(Ordering::Relaxed) << EPOCH_SHIFT >> EPOCH_SHIFT;
+        let epoch = mill.epoch() << EPOCH_SHIFT >> EPOCH_SHIFT;
         let known = self.pays.load(Ordering::Relaxed);
         match known >> shift & 3 {
-            UNKNOWN => self.work_out(shared, (suite, direction, len), epoch, shift),
-            _ if known >> EPOCH_SHIFT != epoch => self.work_out(shared, (suite, direction, len), epoch, shift),
+            UNKNOWN => self.work_out(mill, (suite, direction, len), epoch, shift),
+            _ if known >> EPOCH_SHIFT != epoch => self.work_out(mill, (suite, direction, len), epoch, shift),
             answer => answer == YES,
         }
     }
 
     #[cold]
-    fn work_out(&self, shared: &Shared, what: (Suite, Direction, usize), epoch: u64, shift: u32) -> bool {
+    fn work_out(&self, mill: &State, what: (Suite, Direction, usize), epoch: u64, shift: u32) -> bool {
         let (suite, direction, len) = what;
-        let ns = |ops| lowest_ns(shared, suite, direction, len, ops);
+        let ns = |ops| lowest_ns(mill, suite, direction, len, ops);
         let lone_ns = ns(1) + LONE_PATH_NS;
-        let pays = lone_ns - (ns(ROUND_OPS) + SHARED_PATH_NS + CHANGE_NS) >= WORTH * lone_ns;
+        let pays = lone_ns - (ns(SHARED_OPS) + SHARED_PATH_NS + CHANGE_NS) >= WORTH * lone_ns;
         let known = self.pays.load(Ordering::Relaxed);
         let kept = if known >> EPOCH_SHIFT == epoch { known } else { epoch << EPOCH_SHIFT };
         let answer = if pays { YES } else { NO };
@@ -80,12 +79,12 @@ impl Threads {
     }
 }
 
-/// A thread that is in [`Mill::run_one`].
-struct Inside<'t>(&'t AtomicUsize);
+/// A thread that is in [`crate::Mill::run_one`].
+pub(super) struct Inside<'t>(&'t AtomicUsize);
 
 impl<'t> Inside<'t> {
     /// Enters; also whether somebody else is there.
-    fn enter(threads: &'t Threads) -> (Inside<'t>, bool) {
+    pub(super) fn enter(threads: &'t Threads) -> (Inside<'t>, bool) {
         let others = threads.inside.fetch_add(1, Ordering::Relaxed);
         (Inside(&threads.inside), others != 0)
     }
@@ -114,37 +113,15 @@ impl Wake for Call {
     }
 }
 
-impl Mill {
-    /// Runs one operation on the caller's thread, or in a batch with those of other threads that are here at the same
-    /// time where that is predicted to be worth the wait.
-    ///
-    /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`].
-    ///
-    /// # Errors
-    /// `Refused` and `EngineFault` as [`crate::Session::run`].
-    pub fn run_one(&self, suite: Suite, direction: Direction, mut one: One<'_>) -> Result<OneDone> {
-        let shared = self.shared();
-        let threads = shared.gate(suite, direction).threads();
-        if !threads.pays(shared, suite, direction, one.input_len) {
-            return run_alone(shared, suite, direction, &mut one);
-        }
-        let (_inside, has_others) = Inside::enter(threads);
-        if !has_others {
-            return run_alone(shared, suite, direction, &mut one);
-        }
-        block_on(self.submit_one(suite, direction, one))
-    }
-}
-
 /// Lets other threads have the core until the operation is done.
-fn block_on(operation: impl Future<Output = Result<OneDone>>) -> Result<OneDone> {
+pub(super) fn block_on(operation: impl Future<Output = Result<OneDone>>) -> Result<OneDone> {
     let call = Arc::new(Call { is_called: AtomicBool::new(true), thread: thread::current() });
     let waker = Waker::from(Arc::clone(&call));
     let mut operation = pin!(operation);
     let begun = Instant::now();
     let mut looked = begun;
     loop {
-        // A round whose leader is late is anybody's.
+        // A batch whose leader is late is anybody's.
         if call.is_called.swap(false, Ordering::Acquire) || looked.elapsed() >= WAIT_MAX {
             if let Poll::Ready(done) = operation.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return done;

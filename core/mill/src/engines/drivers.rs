@@ -2,17 +2,16 @@
 //! as long as the policy allows and then goes elsewhere; what a stalled engine says later reaches nobody.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use ciphermill_contract::EngineQueue;
 use ciphermill_shifts::{Begun, Line, NotSent, lock};
 
-use crate::engines::EngineSlot;
-use crate::health::Trouble;
+use super::health::Trouble;
 
 /// Calls that wait for one driver at most.
 const CALLS_MAX: usize = 64;
@@ -59,24 +58,23 @@ impl Drivers {
     /// then is dropped; else it and what it holds are dropped whenever the engine comes back, if ever.
     pub(crate) fn call<R: Send + 'static>(
         &self,
-        slot: &Arc<EngineSlot>,
+        engine: &'static str,
         predicted_ns: f64,
         timeout: Duration,
-        work: impl FnOnce(&EngineSlot, &mut DriverQueue) -> R + Send + 'static,
+        work: impl FnOnce(&mut DriverQueue) -> R + Send + 'static,
     ) -> Result<R, Lost> {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len();
         let (answer, answered) = sync_channel(1);
-        let own_slot = Arc::clone(slot);
         let work = Begun::not_yet(work);
         let waiting = work.clone();
         let call: Call = Box::new(move |queue: &mut DriverQueue| {
             // Nothing when whoever gave up waiting has taken it back.
             if let Some(work) = waiting.take() {
                 // Nobody may be waiting any more.
-                let _ = answer.send(work(&own_slot, queue));
+                let _ = answer.send(work(queue));
             }
         });
-        let driver = self.send(number, slot.name(), call)?;
+        let driver = self.send(number, engine, call)?;
         let predicted_ns = predicted_ns.max(0.0) as u64;
         self.backlog_ns.fetch_add(predicted_ns, Ordering::Relaxed);
         let result = answered.recv_timeout(timeout);

@@ -1,0 +1,13 @@
+//! The engines of a mill: what is known of each, the threads that drive those that can fail, and which of them run a suite.
+
+mod drivers;
+mod health;
+mod learned;
+mod self_test;
+mod set;
+mod slot;
+
+pub(crate) use drivers::{DriverQueue, Lost};
+pub use health::Trouble;
+pub(crate) use set::EngineSet;
+pub(crate) use slot::EngineSlot;

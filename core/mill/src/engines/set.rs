@@ -1,0 +1,121 @@
+//! The engines at one moment, and for each suite and direction those that run it. Engines join and leave while a mill is
+//! open; a batch keeps the set that it began with.
+
+use std::sync::Arc;
+
+use ciphermill_contract::error::Refusal;
+use ciphermill_contract::{Cost, Direction, EngineKinds, Error, Result, Suite};
+use ciphermill_router::Candidate;
+
+use super::slot::EngineSlot;
+use crate::cell::{CostCell, SuiteCell};
+use crate::costs::Costs;
+
+/// The engines at one moment.
+pub(crate) struct EngineSet {
+    pub(crate) slots: Vec<Arc<EngineSlot>>,
+    /// By suite and direction; `engine` is an index into `slots`.
+    plans: Vec<Vec<Candidate>>,
+    /// For each plan whether several engines may work on one batch at the same time.
+    sharing: Vec<bool>,
+}
+
+impl EngineSet {
+    /// The set of these engines, with what `costs` knows of them.
+    pub(crate) fn new(slots: Vec<Arc<EngineSlot>>, kinds: EngineKinds, costs: &Costs) -> EngineSet {
+        let mut plans = vec![Vec::new(); SuiteCell::COUNT];
+        for (index, slot) in slots.iter().enumerate() {
+            let info = slot.engine.info();
+            if !kinds.contains(info.kind) {
+                continue;
+            }
+            for capability in slot.engine.capabilities() {
+                for (suite, direction) in pairs(capability.suites) {
+                    let cell = SuiteCell::new(suite, direction);
+                    let plan = &mut plans[cell.index()];
+                    let known = plan.iter().any(|candidate: &Candidate| candidate.engine == index);
+                    if known || !capability.covers(suite, direction) {
+                        continue;
+                    }
+                    let measured = costs.find(info, suite, direction);
+                    if let Some(measured) = measured {
+                        slot.learned.know(cell, &measured.factors);
+                    }
+                    plan.push(Candidate {
+                        engine: index,
+                        name: info.name,
+                        kind: info.kind,
+                        cost: measured.map_or(capability.prior, |measured| measured.cost),
+                        wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
+                        backlog_ns: 0.0,
+                        input_len_max: capability.input_len_max as u64,
+                        trusted: true,
+                    });
+                }
+            }
+        }
+        // Engines on this processor would only take its cores from each other.
+        let shares = |plan: &Vec<Candidate>| plan.len() > 1 && plan.iter().any(|candidate| candidate.kind.can_fail());
+        let sharing = plans.iter().map(shares).collect();
+        EngineSet { slots, plans, sharing }
+    }
+
+    /// The engines that run a suite in a direction.
+    pub(crate) fn plan(&self, suite: Suite, direction: Direction) -> &[Candidate] {
+        &self.plans[SuiteCell::new(suite, direction).index()]
+    }
+
+    /// Whether batches of this suite and direction may be worked on by several engines at the same time.
+    #[inline]
+    pub(crate) fn may_share(&self, suite: Suite, direction: Direction) -> bool {
+        self.sharing[SuiteCell::new(suite, direction).index()]
+    }
+
+    /// The index of the engine of this name, if it is there.
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.name() == name)
+    }
+
+    /// The index of the engine that a caller named.
+    ///
+    /// # Errors
+    /// `Refused` when it is not there.
+    pub(crate) fn named(&self, name: &str) -> Result<usize> {
+        self.index_of(name).ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))
+    }
+
+    /// The candidate's own figures for a class of sizes, before anything was learnt.
+    #[inline]
+    pub(crate) fn figures(&self, candidate: &Candidate, cell: CostCell) -> Cost {
+        self.slots[candidate.engine].learned.of_class(candidate.cost, cell)
+    }
+
+    /// An engine's own figures for a class of sizes.
+    pub(crate) fn cost_on(&self, suite: Suite, direction: Direction, engine: usize, class: usize) -> Cost {
+        let figures = self.plan(suite, direction).iter().find(|candidate| candidate.engine == engine);
+        let cell = CostCell::new(suite, direction, class);
+        figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, cell))
+    }
+
+    /// The candidate with its cost as learnt, its backlog and its standing; `excluded` has a bit for each engine that is
+    /// not to be trusted with the batch.
+    #[inline]
+    pub(crate) fn as_of_now(&self, candidate: &Candidate, cell: CostCell, excluded: u32) -> Candidate {
+        let slot = &self.slots[candidate.engine];
+        if slot.health.readmits() {
+            // What it failed before it went into quarantine says nothing of it now.
+            slot.self_tests.forget();
+        }
+        let suite_allowed = slot.self_tests.allows(cell.suite.ordinal());
+        Candidate {
+            cost: self.figures(candidate, cell).scaled(slot.learned.correction(cell).factor()),
+            backlog_ns: slot.drivers.backlog_ns(),
+            trusted: suite_allowed && slot.health.allows() && excluded & 1 << candidate.engine == 0,
+            ..*candidate
+        }
+    }
+}
+
+fn pairs(suites: &'static [Suite]) -> impl Iterator<Item = (Suite, Direction)> {
+    suites.iter().flat_map(|suite| [(*suite, Direction::Encrypt), (*suite, Direction::Decrypt)])
+}

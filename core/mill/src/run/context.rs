@@ -1,0 +1,107 @@
+//! What a thread keeps from one batch to the next: its queues on the engines, the last route, its counts.
+
+use std::sync::Arc;
+
+use ciphermill_contract::{Cost, EngineQueue, QueueHint, Result};
+use ciphermill_router::{Request, Route, RouteReason, Sample};
+
+use crate::cell::CostCell;
+use crate::engines::{EngineSet, EngineSlot};
+use crate::metrics::Recorder;
+use crate::panics::caught;
+use crate::policy::TrustPolicy;
+use crate::state::State;
+
+/// One queue on each engine, opened when first needed, and the engines as they were when this thread last looked.
+#[derive(Default)]
+pub(crate) struct Context {
+    set: Option<Arc<EngineSet>>,
+    epoch: u64,
+    own: Own,
+    tick: u32,
+}
+
+/// The part of a context that a run changes.
+#[derive(Default)]
+pub(super) struct Own {
+    /// Open queues, each with its engine's number.
+    queues: Vec<(u16, Box<dyn EngineQueue>)>,
+    /// What was decided for the last short batch.
+    pub(super) remembered: Option<Remembered>,
+    /// What this thread counts of the engines.
+    pub(super) recorder: Recorder,
+}
+
+/// A route and what it takes to learn from it.
+#[derive(Clone, Copy)]
+pub(super) struct Choice {
+    pub(super) route: Route,
+    /// The engine's own figures.
+    pub(super) cost: Cost,
+    /// Where its correction stands.
+    pub(super) cell: CostCell,
+}
+
+impl Choice {
+    pub(super) fn sample(&self) -> Sample {
+        if self.route.reason == RouteReason::Probe { Sample::Probe } else { Sample::Routed }
+    }
+}
+
+/// What was decided for a short batch.
+pub(super) struct Remembered {
+    pub(super) request: Request,
+    pub(super) choice: Choice,
+    pub(super) tick: u32,
+}
+
+impl Context {
+    /// The engines as they are now, what a run on them changes, and the number of this batch. Queues on engines that have
+    /// left are closed here.
+    #[inline]
+    pub(super) fn begin(&mut self, state: &State) -> (&EngineSet, &mut Own, u32) {
+        self.tick = self.tick.wrapping_add(1);
+        let epoch = state.epoch();
+        if self.epoch != epoch || self.set.is_none() {
+            self.follow(state, epoch);
+        }
+        let set = self.set.get_or_insert_with(|| state.engines());
+        (set, &mut self.own, self.tick)
+    }
+
+    #[cold]
+    fn follow(&mut self, state: &State, epoch: u64) {
+        let set = state.engines();
+        let stays = |number: u16| set.slots.iter().any(|slot| slot.number == number);
+        self.own.queues.retain(|(number, _)| stays(*number));
+        self.own.remembered = None;
+        self.own.recorder.retain(stays);
+        self.set = Some(set);
+        self.epoch = epoch;
+    }
+}
+
+impl Own {
+    /// The queue on this engine.
+    #[inline]
+    pub(super) fn queue_on(&mut self, slot: &EngineSlot, policy: &TrustPolicy) -> Result<&mut dyn EngineQueue> {
+        let place = match self.queues.iter().position(|(number, _)| *number == slot.number) {
+            Some(place) => place,
+            None => {
+                let queue = slot.ask(policy, |engine| engine.queue(QueueHint::default()))?;
+                self.queues.push((slot.number, queue));
+                self.queues.len() - 1
+            }
+        };
+        Ok(self.queues[place].1.as_mut())
+    }
+
+    /// Closes the queue on this engine, if one is open: whatever state it was left in.
+    pub(super) fn close(&mut self, slot: &EngineSlot) {
+        if let Some(place) = self.queues.iter().position(|(number, _)| *number == slot.number) {
+            let (_, queue) = self.queues.swap_remove(place);
+            // After a panic its own clean-up may panic too.
+            caught(|| drop(queue));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A batch on an engine that can fail: from a copy, on one of the engine's own threads, waited for as long as the policy
+//! allows.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::{CheckedBatch, EngineQueue, Error, KeyId, Op, OpStatus, QueueHint, Reason, Result};
+use ciphermill_keys::{KeyEntry, KeyLease};
+
+use super::batch_run::BatchRun;
+use super::context::Choice;
+use super::copies::{Copied, copy_pending};
+use super::prepare::{Prepared, Preparer, refusal};
+use super::replay::learn;
+use crate::engines::{DriverQueue, EngineSlot, Lost, Trouble};
+use crate::policy::TrustPolicy;
+
+/// The longest that a caller waits for an engine that can fail.
+const STALL_MAX: Duration = Duration::from_secs(600);
+
+/// Runs the pending operations; returns how many still are, and excludes the engine for them.
+///
+/// # Errors
+/// There is no memory for the copy; nothing has happened.
+pub(super) fn run_isolated(
+    run: &mut BatchRun<'_>,
+    batch: &mut CheckedBatch<'_>,
+    choice: &Choice,
+    lease: Option<&KeyLease<'_>>,
+) -> Result<usize> {
+    let engine = choice.route.engine;
+    let (slot, policy) = (run.slot(engine), run.trust());
+    let arena = |len| slot.ask(policy, |engine| Ok(engine.arena(len))).ok().flatten();
+    let mut copied = copy_pending(batch, |_| true, arena)?;
+    // An engine that hangs keeps these keys and no other: a lease that never ends would keep all that are destroyed
+    // from then on.
+    let pins = Pins::of(lease, &copied.batch.ops);
+    let (own_slot, own_policy, start) = (Arc::clone(slot), *policy, Instant::now());
+    let timeout = time_allowed(choice.route.predicted_ns, policy);
+    let came_back = slot.drivers.call(slot.name(), choice.route.predicted_ns, timeout, move |queue| {
+        let ran = run_copy(&own_slot, &own_policy, queue, &pins, &mut copied);
+        (copied, ran)
+    });
+    let name = slot.name();
+    match came_back {
+        Ok((copied, Ok(()))) => {
+            learn(run, choice, slot, batch, start.elapsed());
+            if copied.write_back(batch) != 0 {
+                slot.health.faulty(name, policy);
+                run.exclude(engine, Error::fault(name, FaultKind::Unfinished));
+            }
+        }
+        Ok((_, Err(error))) => {
+            slot.health.quarantine(name, Trouble::Errors, policy);
+            run.exclude(engine, error);
+        }
+        Err(Lost::Trouble(trouble)) => {
+            slot.health.quarantine(name, trouble, policy);
+            let kind = if trouble == Trouble::Panic { FaultKind::Panicked } else { FaultKind::Stalled };
+            run.exclude(engine, Error::fault(name, kind));
+        }
+        Err(Lost::Busy) => run.exclude(engine, Error::fault(name, FaultKind::Unavailable)),
+    }
+    Ok(batch.ops().iter().filter(|op| op.status.is_pending()).count())
+}
+
+/// How long a caller waits for a batch that should take so many nanoseconds.
+fn time_allowed(predicted_ns: f64, policy: &TrustPolicy) -> Duration {
+    let allowed_ns = predicted_ns * f64::from(policy.stall_factor);
+    let allowed = Duration::try_from_secs_f64(allowed_ns / 1e9).unwrap_or(STALL_MAX);
+    allowed.clamp(policy.stall_min.min(STALL_MAX), STALL_MAX)
+}
+
+/// Keys of operations that run on another thread, kept until these pins are dropped.
+struct Pins {
+    /// One for each run of operations with the same key; `None` for keys that are gone.
+    keys: Vec<Option<Arc<KeyEntry>>>,
+    /// For each operation the index of its key; none for suites without keys.
+    of: Vec<u32>,
+}
+
+impl Pins {
+    fn of(lease: Option<&KeyLease<'_>>, ops: &[Op]) -> Pins {
+        let mut pins = Pins { keys: Vec::new(), of: Vec::new() };
+        let Some(lease) = lease else { return pins };
+        pins.of.reserve_exact(ops.len());
+        let mut last = KeyId::NONE;
+        for op in ops {
+            if op.key != last || pins.keys.is_empty() {
+                pins.keys.push(lease.pin(op.key));
+                last = op.key;
+            }
+            pins.of.push(pins.keys.len() as u32 - 1);
+        }
+        pins
+    }
+
+    /// Each operation's key.
+    fn entries(&self) -> impl Iterator<Item = Option<&KeyEntry>> {
+        self.of.iter().map(|index| self.keys[*index as usize].as_deref())
+    }
+}
+
+/// Runs a copy of operations on an engine; each gets a status, except that the engine may leave some pending.
+///
+/// # Errors
+/// The engine could not be opened.
+fn run_copy(
+    slot: &EngineSlot,
+    policy: &TrustPolicy,
+    queue: &mut DriverQueue,
+    pins: &Pins,
+    copied: &mut Copied,
+) -> Result<()> {
+    let mut batch = copied.batch.as_batch().check()?;
+    let suite = batch.suite();
+    let open = match queue.take() {
+        Some(open) => open,
+        None => slot.engine.queue(QueueHint::default())?,
+    };
+    let queue = queue.insert(open);
+    if !suite.needs_key() {
+        queue.run(&mut batch);
+        return Ok(());
+    }
+    let mut preparer = Preparer::new(slot, policy, suite);
+    preparer.prepare(pins.entries().flatten());
+    let mut prepared = Prepared::with_capacity(batch.len());
+    for (index, entry) in pins.entries().enumerate() {
+        let made = match entry {
+            None => Err(OpStatus::Refused(Reason::KeyUnknown)),
+            Some(entry) => preparer.get(entry).map_err(|error| refusal(&error)),
+        };
+        prepared.push(made.map_err(|status| batch.set_status(index, status)).ok());
+    }
+    let queue: &mut dyn EngineQueue = queue.as_mut();
+    queue.run(&mut batch.attach_keys(&prepared)?);
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! One operation: its buffers, where they lie in an arena, and its run in a batch of its own.
+
+use ciphermill_contract::{Aad, Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Result, Span, Suite};
+use ciphermill_memory::wipe;
+use smallvec::SmallVec;
+
+use crate::policy::RunOptions;
+use crate::run::Runner;
+
+/// One operation and its buffers.
+#[derive(Debug)]
+pub struct One<'d> {
+    /// The key, [`KeyId::NONE`] for suites without one.
+    pub key: KeyId,
+    /// The initialisation vector, nonce, tweak or counter block.
+    pub iv: &'d [u8],
+    /// Additional authenticated data, or FF1's tweak.
+    pub aad: &'d [u8],
+    /// The input, and where the output goes: as long as the longer of both.
+    pub data: &'d mut [u8],
+    /// Bytes of input in `data`.
+    pub input_len: usize,
+    /// Where the tag, digest or signature goes, or lies when it is to be verified.
+    pub tag: &'d mut [u8],
+}
+
+/// What became of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneDone {
+    /// Its status.
+    pub status: OpStatus,
+    /// Bytes of output in `data`.
+    pub output_len: usize,
+    /// Bytes at `tag`.
+    pub tag_len: usize,
+}
+
+/// Where an operation's parts lie in an arena from `start` on, and where they end; or the rule that its buffers break.
+/// What the arena holds behind them is no room for it.
+pub(super) fn lay_out(one: &One<'_>, suite: Suite, direction: Direction, start: usize) -> Result<(Op, usize), Reason> {
+    if one.input_len > one.data.len() {
+        return Err(Reason::InputPastEnd);
+    }
+    if suite.output_len(direction, one.input_len, one.data.len()) > one.data.len() {
+        return Err(Reason::OutputPastEnd);
+    }
+    let aad = start + one.data.len();
+    let tag = aad + one.aad.len();
+    let output = if suite.transforms() { start } else { tag + one.tag.len() };
+    let end = if suite.transforms() { output.max(tag + one.tag.len()) } else { output + one.data.len() };
+    let (Ok(end_offset), Ok(aad_len), Ok(tag_len)) =
+        (u32::try_from(end), u16::try_from(one.aad.len()), u16::try_from(one.tag.len()))
+    else {
+        return Err(Reason::InputTooLong);
+    };
+    debug_assert!(end_offset as usize == end);
+    let op = Op {
+        key: one.key,
+        input: Span::new(start as u32, one.input_len as u32),
+        output: output as u32,
+        tag: tag as u32,
+        tag_len,
+        aad: Aad::new(aad as u32, aad_len),
+        // Random bytes are asked for by the room that there is; all other suites set this themselves.
+        output_len: if suite == Suite::Random { one.data.len() as u32 } else { 0 },
+        ..Op::default()
+    };
+    Ok((op.with_iv(one.iv), end))
+}
+
+pub(super) fn copy_in(one: &One<'_>, op: &Op, arena: &mut [u8]) {
+    arena[op.input.range()].copy_from_slice(&one.data[..one.input_len]);
+    arena[op.aad.span().range()].copy_from_slice(one.aad);
+    arena[op.tag_span().range()].copy_from_slice(one.tag);
+}
+
+pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op: &Op, arena: &[u8]) -> OneDone {
+    let output_len = op.output_len as usize;
+    if suite.output_len(direction, one.input_len, one.data.len()) != 0 {
+        // As the engine left it: zeros after a failure.
+        let len = one.data.len();
+        one.data.copy_from_slice(&arena[op.output as usize..][..len]);
+    }
+    if direction == Direction::Encrypt {
+        let len = one.tag.len();
+        one.tag.copy_from_slice(&arena[op.tag as usize..][..len]);
+    }
+    OneDone { status: op.status, output_len, tag_len: usize::from(op.tag_len) }
+}
+
+/// Runs one operation in a batch of its own.
+pub(super) fn run_alone(runner: &Runner, suite: Suite, direction: Direction, one: &mut One<'_>) -> Result<OneDone> {
+    let (op, end) = match lay_out(one, suite, direction, 0) {
+        Ok(place) => place,
+        Err(reason) => return Ok(bad_input(reason)),
+    };
+    let mut arena: SmallVec<[u8; 512]> = SmallVec::from_elem(0, end);
+    copy_in(one, &op, &mut arena);
+    let mut ops = [op];
+    let batch = Batch::new(suite, direction, &mut ops, &mut arena);
+    let ran = runner.run(&mut runner.context(), batch, &RunOptions::default());
+    let done = match ran {
+        Ok(_) => Ok(copy_out(one, direction, suite, &ops[0], &arena)),
+        Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
+        Err(error) => Err(error),
+    };
+    wipe(&mut arena);
+    done
+}
+
+/// The outcome of an operation that breaks a rule; its buffers are as they were.
+fn bad_input(reason: Reason) -> OneDone {
+    OneDone { status: OpStatus::BadInput(reason), output_len: 0, tag_len: 0 }
+}

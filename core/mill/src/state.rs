@@ -1,0 +1,83 @@
+//! What every part of a mill may see: engines, keys, costs, policy and counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use ciphermill_contract::error::Refusal;
+use ciphermill_contract::limits::ENGINES_MAX;
+use ciphermill_contract::{Engine, Error, Result};
+use ciphermill_keys::KeyTable;
+
+use crate::costs::Costs;
+use crate::engines::{EngineSet, EngineSlot};
+use crate::metrics::Books;
+use crate::policy::Policy;
+
+/// Engines, keys, costs, policy and counts of one mill.
+pub(crate) struct State {
+    engines: RwLock<Arc<EngineSet>>,
+    /// Counts the changes of `engines`.
+    epoch: AtomicU64,
+    /// Engines that ever joined.
+    joined: AtomicU64,
+    pub(crate) keys: KeyTable,
+    pub(crate) policy: Policy,
+    pub(crate) metrics: Books,
+    pub(crate) costs: Costs,
+}
+
+impl State {
+    /// A mill without engines.
+    pub(crate) fn new(keys: KeyTable, policy: Policy, costs: Costs) -> State {
+        State {
+            engines: RwLock::new(Arc::new(EngineSet::new(Vec::new(), policy.engines, &costs))),
+            epoch: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
+            keys,
+            policy,
+            metrics: Books::default(),
+            costs,
+        }
+    }
+
+    /// The engines as they are now.
+    pub(crate) fn engines(&self) -> Arc<EngineSet> {
+        // Sets are replaced whole, so that a poisoned lock is safe to use.
+        Arc::clone(&self.engines.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A number that changes with the engines.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Lets engines join and one leave.
+    ///
+    /// # Errors
+    /// `Exhausted` beyond [`ENGINES_MAX`] engines; `Refused` for a name that is taken, or that no engine has.
+    pub(crate) fn change_engines(&self, joining: Vec<Arc<dyn Engine>>, leaving: Option<&str>) -> Result<()> {
+        let mut engines = self.engines.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slots: Vec<Arc<EngineSlot>> = engines.slots.clone();
+        if let Some(name) = leaving {
+            slots.remove(engines.named(name)?);
+            tracing::info!(engine = name, "engine leaves");
+        }
+        if slots.len() + joining.len() > ENGINES_MAX {
+            return Err(Error::exhausted("ENGINES_MAX", ENGINES_MAX, slots.len() + joining.len()));
+        }
+        for engine in joining {
+            let name = engine.info().name;
+            if slots.iter().any(|slot| slot.name() == name) {
+                return Err(Error::Refused(Refusal::EngineUnavailable(format!("{name}, given twice"))));
+            }
+            let number = self.joined.fetch_add(1, Ordering::Relaxed);
+            let number = u16::try_from(number)
+                .map_err(|_| Error::exhausted("engines that ever joined", u16::MAX.into(), number as usize))?;
+            slots.push(EngineSlot::new(number, engine));
+        }
+        *engines = Arc::new(EngineSet::new(slots, self.policy.engines, &self.costs));
+        self.epoch.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+}
