@@ -1,10 +1,11 @@
 //! The checks that keep the house in order, run as `cargo xtask NAME`.
 //!
-//! `layers` compares the dependencies of the workspace with the floors, `tidy` reads every source file for the
+//! `layers` compares the dependencies of the workspace with the floors and looks for circles within crates, `tidy` reads every source file for the
 //! habits that a compiler does not enforce, `docs` follows the paths and links that the documents name,
 //! `sboxes` searches for the networks of the DES S-boxes, `kernels` generates constants and networks for the device.
 #![forbid(unsafe_code)]
 
+mod circles;
 mod docs;
 mod files;
 mod kernels;
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  layers            dependencies between crates go downwards only
+  layers [--update] dependencies between crates go downwards only, and imports within a crate not in circles;
+                    --update lowers the counts of known circles, never raises them
   tidy [--update]   sizes, leftovers, unsafe code, dead files; --update lowers the ratchet, never raises it
   docs              paths in ARCHITECTURE.md and links between the documents resolve
   sboxes [--seconds N] [--seed N] [--threads N] [--family ternary|binary]
@@ -29,7 +31,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["layers"] => layers::run(),
+        ["layers"] => layers(false),
+        ["layers", "--update"] => layers(true),
         ["tidy"] => tidy::run(tidy::Ratcheting::Check),
         ["tidy", "--update"] => tidy::run(tidy::Ratcheting::Lower),
         ["docs"] => docs::run(),
@@ -59,4 +62,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn layers(update: bool) -> anyhow::Result<Vec<String>> {
+    let mut findings = layers::run()?;
+    findings.extend(circles::run(update)?);
+    Ok(findings)
 }

@@ -13,7 +13,9 @@ use anyhow::{Context, Result};
 
 use crate::files;
 use crate::workspace::{self, Package, Root};
+pub(crate) use lexer::{Kind, Token, cut};
 use ratchet::{Excess, Ratchet};
+pub(crate) use regions::test_code;
 use rules::{Allowance, RustFile};
 
 /// Crates that may hold unsafe code, by folder, each with the reason. Every other crate forbids it at its root, and an
