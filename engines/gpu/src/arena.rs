@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill_contract::ArenaBuffer;
 
-use crate::device::{Device, PinnedMemory, Result};
+use crate::trouble::Result;
 
 /// Below this many bytes packing costs less than it takes to look after an arena.
 const ARENA_LEN_MIN: usize = 64 << 10;
@@ -20,9 +20,24 @@ const IDLE_LEN_MAX: usize = 256 << 20;
 /// Arenas that are asked for and not there yet, at most.
 const WANTED_MAX: usize = 8;
 
+/// Memory of this process that a device copies from and to by itself.
+pub(crate) trait PinnedMemory: ArenaBuffer {
+    /// Leaves the memory to the device when nobody can tell whether it still copies from or to it: it is not freed before the
+    /// device is closed. The first `used` bytes are wiped all the same, since nobody will come back for them.
+    fn abandon(self: Box<Self>, used: usize);
+}
+
+#[cfg(test)]
+impl PinnedMemory for Vec<u8> {
+    fn abandon(self: Box<Self>, _used: usize) {
+        std::mem::forget(self);
+    }
+}
+
 /// The arenas of a device.
 pub(crate) struct Arenas {
-    device: Arc<dyn Device>,
+    /// Asks the device for zeroed memory of so many bytes.
+    make: Box<dyn Fn(usize) -> Result<Box<dyn PinnedMemory>> + Send + Sync>,
     state: Mutex<State>,
 }
 
@@ -58,8 +73,9 @@ pub(crate) struct Hold {
 }
 
 impl Arenas {
-    pub(crate) fn new(device: Arc<dyn Device>) -> Arenas {
-        Arenas { device, state: Mutex::default() }
+    /// Arenas of memory that `make` asks the device for, zeroed.
+    pub(crate) fn new(make: impl Fn(usize) -> Result<Box<dyn PinnedMemory>> + Send + Sync + 'static) -> Arenas {
+        Arenas { make: Box::new(make), state: Mutex::default() }
     }
 
     /// A zeroed arena, if one is at hand that is long enough and not much longer. Otherwise one will be made by the next
@@ -95,7 +111,7 @@ impl Arenas {
         };
         let memory = match idle {
             Some(memory) => memory,
-            None => self.device.pinned(room)?,
+            None => (self.make)(room)?,
         };
         Ok(self.lend(memory, len))
     }
@@ -106,7 +122,7 @@ impl Arenas {
         drop(surplus);
         loop {
             let Some(len) = self.lock().wanted.pop() else { return };
-            match self.device.pinned(len) {
+            match (self.make)(len) {
                 Ok(memory) => self.keep(memory),
                 Err(trouble) => return tracing::debug!(?trouble, len, "gpu: no pinned memory"),
             }

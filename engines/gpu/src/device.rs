@@ -3,45 +3,13 @@
 use core::ops::Range;
 use std::time::Duration;
 
-use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{ArenaBuffer, Error, Exhausted};
-
 use crate::arena::Hold;
-use crate::engine::NAME;
+pub(crate) use crate::arena::PinnedMemory;
 use crate::program::Program;
+pub(crate) use crate::trouble::{KEYS_LEN_MAX, Result, Trouble};
 
 /// Work items of a group, on every device: the DES kernels lay out local memory for as many.
 pub(crate) const GROUP: usize = 64;
-
-/// Bytes of prepared keys that a device holds.
-pub(crate) const KEYS_LEN_MAX: usize = 64 << 20;
-
-/// Why a device did not do what it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// A call failed with the runtime's own code: the device is lost, out of memory, or does not take the kernels.
-    Call(i64),
-    /// There is no such runtime or device here.
-    Absent,
-    /// The keys' memory is full.
-    KeysFull,
-}
-
-pub(crate) type Result<T> = core::result::Result<T, Trouble>;
-
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Error {
-        match trouble {
-            Trouble::Call(code) => Error::fault(NAME, FaultKind::Call(code)),
-            Trouble::Absent => Error::fault(NAME, FaultKind::Unavailable),
-            Trouble::KeysFull => Error::Exhausted(Exhausted {
-                limit: "KEYS_LEN_MAX",
-                value: KEYS_LEN_MAX as u64,
-                asked: KEYS_LEN_MAX as u64 + 1,
-            }),
-        }
-    }
-}
 
 /// What is known of a device.
 #[derive(Clone, Debug)]
@@ -108,20 +76,6 @@ impl Direct {
     }
 }
 
-/// Memory of this process that a device copies from and to by itself.
-pub(crate) trait PinnedMemory: ArenaBuffer {
-    /// Leaves the memory to the device when nobody can tell whether it still copies from or to it: it is not freed before the
-    /// device is closed. The first `used` bytes are wiped all the same, since nobody will come back for them.
-    fn abandon(self: Box<Self>, used: usize);
-}
-
-#[cfg(test)]
-impl PinnedMemory for Vec<u8> {
-    fn abandon(self: Box<Self>, _used: usize) {
-        std::mem::forget(self);
-    }
-}
-
 /// A device with its memory for prepared keys. A program is built when a launch first needs it.
 pub(crate) trait Device: Send + Sync {
     /// What it is.
@@ -183,9 +137,6 @@ pub(crate) trait Stream: Send {
     /// Sets off a launch whose kernel works on the staging buffer itself, across the link: nothing is copied. The buffer
     /// must have room for all of the launch's memory.
     fn start_mapped(&mut self, launch: &Launch) -> Result<()>;
-
-    /// Whether the launch has ended, well or not. True when nothing is under way.
-    fn is_done(&mut self) -> bool;
 
     /// Waits for the launch and gives the staging buffer with its output.
     fn finish(&mut self) -> Result<&[u8]>;

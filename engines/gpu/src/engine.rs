@@ -9,14 +9,14 @@ use ciphermill_contract::{
 };
 
 use crate::arena::Arenas;
+use crate::capabilities::CAPABILITIES;
 use crate::device::{Device, Trouble};
 use crate::keys::KeyTable;
 use crate::link::{self, LinkRate};
-use crate::pipeline::{Queue, SLOTS_MAX};
-use crate::{CAPABILITIES, cuda, opencl, prepare};
-
-/// The name under which mills, policies and records know this engine.
-pub(crate) const NAME: &str = "gpu";
+use crate::pipeline::{Pipeline, SLOTS_MAX};
+use crate::queue::Queue;
+use crate::trouble::NAME;
+use crate::{cuda, opencl, prepare};
 
 /// The GPU engine on one device. Prepared keys may be used by any number of its queues at the same time; a queue keeps
 /// several shares of a batch in flight.
@@ -84,7 +84,8 @@ impl Gpu {
             kernels: ["aes", "chacha20", "des", "hash", "lattice", "legacy", "public"].map(kernel).into(),
         };
         let table = Arc::new(KeyTable::new(Arc::clone(&device)));
-        let arenas = Arc::new(Arenas::new(Arc::clone(&device)));
+        let source = Arc::clone(&device);
+        let arenas = Arc::new(Arenas::new(move |len| source.pinned(len)));
         Ok(Gpu { info, device, table, arenas })
     }
 }
@@ -120,6 +121,6 @@ impl Engine for Gpu {
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
-        Ok(Box::new(Queue::new(Arc::clone(&self.device), Arc::clone(&self.arenas))))
+        Ok(Box::new(Queue::new(Pipeline::new(Arc::clone(&self.device), Arc::clone(&self.arenas)))))
     }
 }

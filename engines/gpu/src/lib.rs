@@ -17,6 +17,7 @@ mod cuda;
 mod des;
 mod device;
 mod engine;
+mod form;
 mod hash;
 mod keys;
 mod lazy;
@@ -29,7 +30,9 @@ mod prepare;
 mod probe;
 mod program;
 mod public;
+mod queue;
 mod select;
+mod trouble;
 
 pub use capabilities::CAPABILITIES;
 pub use engine::Gpu;

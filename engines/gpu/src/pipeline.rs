@@ -1,22 +1,21 @@
-//! A queue: batches cut into shares, several of which are in flight at a time, each on a stream of its own: while one is
+//! The pipeline of a queue: batches cut into shares, several of which are in flight at a time, each on a stream of its own: while one is
 //! packed, others are copied in, worked on and copied out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ciphermill_contract::{CheckedBatch, Completed, EngineQueue, NotSubmitted, OpStatus, OwnedBatch, Ticket};
+use ciphermill_contract::{CheckedBatch, OpStatus};
 
 use crate::arena::Arenas;
 use crate::capabilities::INPUT_LEN_MAX;
 use crate::device::{Device, Direct, Link, Result, Stream, Trouble};
 use crate::pack::{self, Layout, Piece};
-use crate::public;
 use crate::select::{Plan, plan};
 
 #[cfg(test)]
 mod tests;
 
-/// Shares and submitted batches in flight at most.
+/// Shares in flight at most.
 pub(crate) const SLOTS_MAX: usize = 4;
 
 /// Bytes of staging of a share: enough that a launch is small beside it, and few enough that slots overlap.
@@ -42,8 +41,8 @@ const PIECES_KEPT_MAX: usize = 1 << 20;
 
 const _: () = assert!(SHARE_LEN_MAX + INPUT_LEN_MAX < u32::MAX as usize);
 
-/// A queue on a device.
-pub(crate) struct Queue {
+/// A queue's way to the device.
+pub(crate) struct Pipeline {
     device: Arc<dyn Device>,
     arenas: Arc<Arenas>,
     /// The way to the device; opened when first needed, and anew after trouble.
@@ -51,8 +50,6 @@ pub(crate) struct Queue {
     idle: Vec<Box<dyn Stream>>,
     /// Memory for pieces, kept between batches.
     pieces: Vec<Piece>,
-    submitted: VecDeque<Submitted>,
-    next_ticket: u64,
 }
 
 /// A share in flight.
@@ -63,30 +60,10 @@ struct Flight {
     layout: Layout,
 }
 
-/// A batch that was handed over.
-struct Submitted {
-    /// What is in flight; `None` when there was nothing to do or it could not be set off. Before the batch, so that it ends
-    /// before the batch's arena does.
-    flight: Option<Flight>,
-    ticket: Ticket,
-    batch: OwnedBatch,
-    plan: Plan,
-    pieces: Vec<Piece>,
-    result: ciphermill_contract::Result<()>,
-}
-
-impl Queue {
-    /// A queue that knows its engine's arenas.
-    pub(crate) fn new(device: Arc<dyn Device>, arenas: Arc<Arenas>) -> Queue {
-        Queue {
-            device,
-            arenas,
-            link: None,
-            idle: Vec::new(),
-            pieces: Vec::new(),
-            submitted: VecDeque::new(),
-            next_ticket: 0,
-        }
+impl Pipeline {
+    /// A pipeline that knows its engine's arenas.
+    pub(crate) fn new(device: Arc<dyn Device>, arenas: Arc<Arenas>) -> Pipeline {
+        Pipeline { device, arenas, link: None, idle: Vec::new(), pieces: Vec::new() }
     }
 
     /// A stream with nothing under way.
@@ -160,6 +137,25 @@ impl Queue {
         self.link = None;
     }
 
+    /// Runs the operations of a batch whose suite works on messages; those of other suites stay pending.
+    pub(crate) fn run(&mut self, batch: &mut CheckedBatch<'_>) {
+        let Some(plan) = plan(batch.suite(), batch.direction()) else { return };
+        let pieces = pack::pieces(batch, &plan, std::mem::take(&mut self.pieces));
+        let landed = match self.fly(batch, &plan, &pieces) {
+            Ok(()) => pieces.len(),
+            Err(landed) => landed,
+        };
+        settle_all(batch, &pieces, landed);
+        if pieces.capacity() <= PIECES_KEPT_MAX {
+            self.pieces = pieces;
+        }
+    }
+
+    /// Makes arenas that were asked for. The queue's thread may wait for the device; those who ask may not.
+    pub(crate) fn make_arenas(&self) {
+        self.arenas.make_wanted();
+    }
+
     /// Runs all pieces through the slots. On trouble, what was in flight is waited for, and the pieces from the returned
     /// one on have not been worked on.
     fn fly(&mut self, batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece]) -> core::result::Result<(), usize> {
@@ -221,92 +217,5 @@ fn settle_all(batch: &mut CheckedBatch<'_>, pieces: &[Piece], landed: usize) {
             op.output_len = output_len as u32;
             op.status = OpStatus::Done;
         }
-    }
-}
-
-impl EngineQueue for Queue {
-    fn run(&mut self, batch: &mut CheckedBatch<'_>) {
-        if let Some(plan) = plan(batch.suite(), batch.direction()) {
-            let pieces = pack::pieces(batch, &plan, std::mem::take(&mut self.pieces));
-            let landed = match self.fly(batch, &plan, &pieces) {
-                Ok(()) => pieces.len(),
-                Err(landed) => landed,
-            };
-            settle_all(batch, &pieces, landed);
-            if pieces.capacity() <= PIECES_KEPT_MAX {
-                self.pieces = pieces;
-            }
-        }
-        public::run(self, batch);
-        // This thread may wait for the device; those who ask for arenas may not.
-        self.arenas.make_wanted();
-        // Suites that this engine does not claim end here.
-        for index in 0..batch.len() {
-            if batch.ops()[index].status.is_pending() {
-                pack::settle(batch, index, OpStatus::EngineFault);
-            }
-        }
-    }
-
-    /// Takes batches of suites without keys that fit one share. An owned batch carries the names of its keys only; those
-    /// with keys come through [`EngineQueue::run`], which keeps as many shares in flight.
-    fn submit(&mut self, mut batch: OwnedBatch) -> core::result::Result<Ticket, Box<NotSubmitted>> {
-        let plan = plan(batch.suite, batch.direction).filter(|_| !batch.suite.needs_key());
-        let len: usize = batch.ops.iter().map(|op| op.input.len as usize).sum();
-        let Some(plan) = plan.filter(|_| len <= SHARE_LEN_MAX) else {
-            return Err(Box::new(NotSubmitted { batch, full: false }));
-        };
-        if self.submitted.len() >= SLOTS_MAX {
-            return Err(Box::new(NotSubmitted { batch, full: true }));
-        }
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        let (mut pieces, mut flight, mut result) = (Vec::new(), None, Ok(()));
-        match batch.as_batch().check() {
-            Ok(mut checked) => {
-                pieces = pack::pieces(&mut checked, &plan, Vec::new());
-                if !pieces.is_empty() {
-                    match self.set_off(&checked, &plan, &pieces, 0..pieces.len()) {
-                        Ok(own) => flight = Some(own),
-                        Err(trouble) => {
-                            self.give_up(trouble);
-                            settle_all(&mut checked, &pieces, 0);
-                            result = Err(trouble.into());
-                        }
-                    }
-                }
-            }
-            Err(error) => result = Err(error),
-        }
-        self.submitted.push_back(Submitted { flight, ticket, batch, plan, pieces, result });
-        Ok(ticket)
-    }
-
-    fn poll(&mut self, done: &mut Vec<Completed>) -> usize {
-        let before = done.len();
-        for _ in 0..self.submitted.len() {
-            let Some(mut one) = self.submitted.pop_front() else { break };
-            if one.flight.as_mut().is_some_and(|flight| !flight.stream.is_done()) {
-                self.submitted.push_back(one);
-                continue;
-            }
-            let Submitted { flight, ticket, mut batch, plan, pieces, mut result } = one;
-            if let Some(flight) = flight {
-                // It passed its check when it was taken, and has not been seen by anybody since.
-                match batch.as_batch().check() {
-                    Ok(mut checked) => {
-                        let outcome = self.land(&mut checked, &plan, &pieces, flight);
-                        settle_all(&mut checked, &pieces, if outcome.is_ok() { pieces.len() } else { 0 });
-                        result = outcome.map_err(|trouble| {
-                            self.give_up(trouble);
-                            trouble.into()
-                        });
-                    }
-                    Err(error) => result = Err(error),
-                }
-            }
-            done.push(Completed { ticket, batch, result });
-        }
-        done.len() - before
     }
 }

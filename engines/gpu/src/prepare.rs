@@ -7,13 +7,10 @@ use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Mode, StreamCipher};
 use ciphermill_contract::{Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 use zeroize::Zeroizing;
 
-use crate::CAPABILITIES;
-use crate::engine::NAME;
+use crate::capabilities::CAPABILITIES;
 use crate::keys::{Halves, KeyTable, prepared};
 use crate::public;
-
-/// A key as the kernels read it: words in memory order.
-pub(crate) type Form = Zeroizing<Vec<u8>>;
+use crate::trouble::NAME;
 
 /// Prepares keys for a suite and puts them on the device together.
 pub(crate) fn prepare_many(table: &Arc<KeyTable>, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
@@ -62,14 +59,4 @@ fn halves(key: &KeyMaterial<'_>, suite: Suite) -> Result<Halves> {
     };
     let device = form.map_err(|problem| Error::key(suite, problem))?;
     Ok(Halves { device, host: None })
-}
-
-/// Words as they lie in the device's memory.
-pub(crate) fn words(words: &[u32]) -> Form {
-    // Room for all of them at once, so that no copy is left behind.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(4 * words.len()));
-    for word in words {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    bytes
 }

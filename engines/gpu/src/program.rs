@@ -1,7 +1,5 @@
 //! The kernels' sources, which are part of the engine, put together to programs.
 
-use ciphermill_contract::Result;
-
 /// A program: what is compiled at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Program {
@@ -188,16 +186,6 @@ impl Program {
             Program::Seal => &[source!("legacy/seal.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
-    }
-
-    /// Compiles the program by NVRTC to machine code for an architecture such as `sm_90`, without a device. For the record
-    /// of what the compiler makes of the kernels; the engine itself compiles for the device that it finds.
-    ///
-    /// # Errors
-    /// `EngineFault`: `Unavailable` where NVRTC is not to be found, `Call` when it does not take the source.
-    pub fn compiled_for(self, architecture: &str) -> Result<Compiled> {
-        let (code, log) = crate::cuda::compile_alone(self, architecture)?;
-        Ok(Compiled { code, log })
     }
 }
 

@@ -3,10 +3,8 @@
 
 mod common;
 
-use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
-use ciphermill_contract::{
-    Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, QueueHint, Span, Suite,
-};
+use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Mac, Mode, StreamCipher};
+use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, QueueHint, Span, Suite};
 use ciphermill_gpu::Gpu;
 use ciphermill_reference::Reference;
 
@@ -138,34 +136,6 @@ fn batches_of_several_shares_agree_with_the_reference() {
     // Six megabytes, in shares of one.
     let lens: Vec<usize> = (0..6000).map(|index| 16 * (index % 128)).collect();
     agrees(gpu, Suite::Cipher(BlockCipher::Aes(AesSize::Aes256), Mode::Cbc), &lens, &[1; 16]);
-}
-
-#[test]
-fn batches_handed_over_come_back_with_their_digests() {
-    let Some(gpu) = common::device() else { return };
-    let mut queue = gpu.queue(QueueHint::default()).expect("a queue");
-    let suite = Suite::Digest(Digest::Sha256);
-    let batch = |first: u8| OwnedBatch {
-        suite,
-        direction: Direction::Encrypt,
-        ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 100)).with_tag(100, 32)],
-        arena: Box::new([vec![first; 100], vec![0; 32]].concat()),
-    };
-    let tickets: Vec<_> = (0..4).map(|first| queue.submit(batch(first)).expect("a free slot")).collect();
-    let mut done = Vec::new();
-    while done.len() < tickets.len() {
-        queue.poll(&mut done);
-        std::thread::yield_now();
-    }
-    let oracle = Reference::new();
-    for one in done {
-        assert_eq!((one.result.clone(), one.batch.ops[0].status), (Ok(()), OpStatus::Done));
-        let first = tickets.iter().position(|ticket| *ticket == one.ticket).expect("one of ours");
-        let mut expected = batch(first as u8);
-        let mut checked = expected.as_batch().check().expect("a good batch");
-        oracle.queue(QueueHint::default()).expect("a queue").run(&mut checked);
-        assert_eq!(one.batch.arena.bytes(), expected.arena.bytes());
-    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::AesSize;
 use zeroize::Zeroizing;
 
-use crate::prepare::{Form, words};
+use crate::form::{Form, words};
 
 /// Rounds of the longest key.
 const ROUNDS_MAX: usize = 14;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::ArenaBuffer as _;
-use cudarc::driver::{DriverError, result, sys};
+use cudarc::driver::{result, sys};
 
-use super::{Pinned, Shared};
+use super::context::Shared;
+use super::pinned::Pinned;
 use crate::arena::Hold;
 use crate::device::{Direct, GROUP, Launch, Link, PinnedMemory as _, Result, Stream, Trouble, Ways};
 
@@ -350,16 +351,6 @@ impl Stream for CudaStream {
         unsafe { result::event::record(self.computed, self.compute)? };
         self.waits = Waits::Event(self.computed);
         Ok(())
-    }
-
-    fn is_done(&mut self) -> bool {
-        let Waits::Event(event) = self.waits else { return true };
-        if self.lanes.shared.enter().is_err() {
-            return true;
-        }
-        // SAFETY: the event is this value's own and was recorded.
-        let status = unsafe { result::event::query(event) };
-        !matches!(status, Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)))
     }
 
     fn finish(&mut self) -> Result<&[u8]> {

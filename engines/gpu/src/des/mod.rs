@@ -4,7 +4,7 @@
 use ciphermill_contract::error::KeyProblem;
 use zeroize::Zeroizing;
 
-use crate::prepare::{Form, words};
+use crate::form::{Form, words};
 
 /// The key register's upper half C (FIPS 46-3, permuted choice 1).
 #[rustfmt::skip]

@@ -4,7 +4,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Digest;
 use zeroize::Zeroizing;
 
-use crate::prepare::{Form, words};
+use crate::form::{Form, words};
 use crate::program::Program;
 
 mod compress;

@@ -5,7 +5,7 @@ use ciphermill_tables::merkle::{SBox, Whitening};
 use ciphermill_tables::{blowfish, merkle, seal};
 use zeroize::Zeroizing;
 
-use crate::prepare::Form;
+use crate::form::Form;
 
 /// RC4's permutation after the key schedule, as `kernels/legacy/rc4.cl` reads it. The key has one byte or more.
 pub(crate) fn prepare_rc4(key: &[u8]) -> Form {

@@ -14,7 +14,8 @@ use opencl3::kernel::Kernel;
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
 use opencl3::types::{CL_NON_BLOCKING, cl_mem};
 
-use super::{Pinned, Shared, queue};
+use super::context::{Shared, queue};
+use super::pinned::Pinned;
 use crate::arena::Hold;
 use crate::device::{Direct, GROUP, Launch, Link, Moved, Result, Stream, Trouble, Ways};
 use crate::program::Program;
@@ -332,12 +333,6 @@ impl Stream for ClStream {
         self.staging = Some(staging);
         self.waits = Waits::Mapped(outcome?);
         Ok(())
-    }
-
-    fn is_done(&mut self) -> bool {
-        let (Waits::Event(event) | Waits::Mapped(event)) = &self.waits else { return true };
-        // Zero is complete, below it are failures; a status that cannot be had will not come either.
-        event.command_execution_status().map_or(true, |status| status.0 <= 0)
     }
 
     fn finish(&mut self) -> Result<&[u8]> {

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ciphermill_contract::suite::{BlockCipher, Digest, Mode};
+use ciphermill_contract::suite::{BlockCipher, Mode};
 use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
 
 use super::*;
@@ -132,9 +132,6 @@ impl Stream for IdleStream {
         self.state.mapped.fetch_add(1, Ordering::SeqCst);
         self.start(launch)
     }
-    fn is_done(&mut self) -> bool {
-        true
-    }
     fn finish(&mut self) -> Result<&[u8]> {
         if std::mem::take(&mut self.busy) {
             self.state.under_way.fetch_sub(1, Ordering::SeqCst);
@@ -156,12 +153,13 @@ impl Drop for IdleStream {
     }
 }
 
-fn device(fails: Fails) -> (Arc<Idle>, Queue) {
+fn device(fails: Fails) -> (Arc<Idle>, Pipeline) {
     let description = Description { runtime: "none", words: "a device for tests".to_owned() };
     let state = State { fails: Mutex::new(fails), ..State::default() };
     let device = Arc::new(Idle { description, state: Arc::new(state) });
-    let arenas = Arc::new(Arenas::new(device.clone()));
-    (Arc::clone(&device), Queue::new(device, arenas))
+    let source = device.clone();
+    let arenas = Arc::new(Arenas::new(move |len| source.pinned(len)));
+    (Arc::clone(&device), Pipeline::new(device, arenas))
 }
 
 const AES: Suite = Suite::Cipher(BlockCipher::Aes(ciphermill_contract::suite::AesSize::Aes128), Mode::Cbc);
@@ -170,14 +168,14 @@ const AES: Suite = Suite::Cipher(BlockCipher::Aes(ciphermill_contract::suite::Ae
 const COUNT: usize = 14;
 const LEN: usize = 512 << 10;
 
-fn run(device: &Arc<Idle>, queue: &mut Queue) -> (Vec<Op>, Vec<u8>) {
+fn run(device: &Arc<Idle>, queue: &mut Pipeline) -> (Vec<Op>, Vec<u8>) {
     let mut arena = vec![0x5a; COUNT * LEN];
     let ops = run_in(device, queue, &mut arena, AES, LEN);
     (ops, arena)
 }
 
 /// Messages of `len` bytes, one behind the other, as many as the arena holds.
-fn run_in(device: &Arc<Idle>, queue: &mut Queue, arena: &mut [u8], suite: Suite, len: usize) -> Vec<Op> {
+fn run_in(device: &Arc<Idle>, queue: &mut Pipeline, arena: &mut [u8], suite: Suite, len: usize) -> Vec<Op> {
     let table = Arc::new(KeyTable::new(Arc::clone(device) as Arc<dyn Device>));
     let key = crate::prepare::prepare_many(&table, &[KeyMaterial::secret(&[7; 16])], suite).pop();
     let key = key.expect("one key, one outcome").expect("a good key");
@@ -222,45 +220,6 @@ fn a_failing_device_fails_operations_and_nothing_else() {
         let (ops, _) = run(&device, &mut queue);
         assert!(ops.iter().all(|op| op.status.is_done()), "{fails:?}: and then it works");
     }
-}
-
-#[test]
-fn batches_are_taken_up_to_the_slots_and_come_back() {
-    let (_device, mut queue) = device(Fails::Never);
-    let digests = |suite| OwnedBatch {
-        suite,
-        direction: Direction::Encrypt,
-        ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 8)).with_tag(8, 32)],
-        arena: Box::new(vec![1u8; 40]),
-    };
-    let sha256 = Suite::Digest(Digest::Sha256);
-    for number in 0..SLOTS_MAX {
-        assert_eq!(queue.submit(digests(sha256)).expect("a free slot"), Ticket(number as u64));
-    }
-    assert!(queue.submit(digests(sha256)).expect_err("no slot is free").full);
-    let mut done = Vec::new();
-    assert_eq!(queue.poll(&mut done), SLOTS_MAX);
-    assert!(done.iter().all(|one| one.result.is_ok() && one.batch.ops[0].status.is_done()));
-    assert_eq!(queue.poll(&mut done), 0);
-    // Batches with keys come through `run`.
-    let keyed = OwnedBatch { suite: AES, ..digests(sha256) };
-    assert!(!queue.submit(keyed).expect_err("not taken").full);
-}
-
-#[test]
-fn a_batch_that_breaks_the_contract_comes_back_as_it_was() {
-    let (_device, mut queue) = device(Fails::Never);
-    let batch = OwnedBatch {
-        suite: Suite::Digest(Digest::Sha256),
-        direction: Direction::Encrypt,
-        ops: vec![Op::in_place(KeyId::NONE, Span::new(0, 8)).with_tag(8, 31)],
-        arena: Box::new(vec![1u8; 40]),
-    };
-    queue.submit(batch).expect("taken");
-    let mut done = Vec::new();
-    assert_eq!(queue.poll(&mut done), 1);
-    assert!(matches!(done[0].result, Err(ciphermill_contract::Error::Misuse(_))));
-    assert!(done[0].batch.ops[0].status.is_pending());
 }
 
 fn count(of: &AtomicUsize) -> usize {
@@ -331,7 +290,7 @@ fn arenas_come_back_wiped_and_are_made_when_somebody_may_wait() {
     let arenas = Arc::clone(&queue.arenas);
     assert!(arenas.at_hand(100).is_none(), "too small to be worth it");
     assert!(arenas.at_hand(1 << 20).is_none(), "nothing is at hand yet");
-    run_in(&device, &mut queue, &mut [0; 64], AES, 64);
+    queue.make_arenas();
     let mut arena = arenas.at_hand((1 << 20) - 5).expect("it was made meanwhile");
     assert_eq!(arena.bytes().len(), (1 << 20) - 5);
     arena.bytes_mut().fill(7);
@@ -344,6 +303,7 @@ fn arenas_come_back_wiped_and_are_made_when_somebody_may_wait() {
     // A device that has no memory to give fails nobody's batch.
     *device.state.fails.lock().expect("not poisoned") = Fails::Pinned;
     assert!(arenas.take(1 << 22).is_err() && arenas.at_hand(1 << 22).is_none());
+    queue.make_arenas();
     let ops = run_in(&device, &mut queue, &mut [0; 64], AES, 64);
     assert!(ops.iter().all(|op| op.status.is_done()));
 }

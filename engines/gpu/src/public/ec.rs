@@ -19,7 +19,7 @@ use p256::{FieldBytes, NistP256, PublicKey, Scalar, SecretKey, U256};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{Around, Out, Shape, View};
+use super::around::{Around, Out, Shape, View};
 use crate::keys::Halves;
 use crate::program::Program;
 

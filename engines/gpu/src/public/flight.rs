@@ -7,11 +7,11 @@ use ciphermill_contract::key::SuiteName;
 use ciphermill_contract::{CheckedBatch, Direction, Op, OpStatus};
 use zeroize::Zeroizing;
 
-use super::{Around, Out, Shape, View};
+use super::around::{Around, Out, Shape, View};
 use crate::device::{GROUP, Launch, Stream, Trouble};
 use crate::keys::Prepared;
 use crate::pack::{self, HEAD_WORDS};
-use crate::pipeline::{Queue, SLOTS_MAX};
+use crate::pipeline::{Pipeline, SLOTS_MAX};
 
 /// Operations of a share at least, where there are as many: fewer leave a multiprocessor idle.
 const SHARE_OPS_MIN: usize = GROUP;
@@ -138,7 +138,7 @@ fn works<'k, A: Around>(batch: &mut CheckedBatch<'k>) -> Vec<Work<'k, A>> {
 }
 
 /// Runs the pending operations of a batch. All of them are settled on return.
-pub(super) fn fly<A: Around>(queue: &mut Queue, batch: &mut CheckedBatch<'_>, around: &A) {
+pub(super) fn fly<A: Around>(queue: &mut Pipeline, batch: &mut CheckedBatch<'_>, around: &A) {
     let mut works = works::<A>(batch);
     for _ in 0..ROUNDS_MAX {
         if works.is_empty() {
@@ -151,7 +151,7 @@ pub(super) fn fly<A: Around>(queue: &mut Queue, batch: &mut CheckedBatch<'_>, ar
 
 /// Sends operations once; gives those that want to go again. On trouble what is left of the round has failed.
 fn round<'k, A: Around>(
-    queue: &mut Queue,
+    queue: &mut Pipeline,
     batch: &mut CheckedBatch<'_>,
     around: &A,
     works: Vec<Work<'k, A>>,
@@ -192,7 +192,7 @@ type Lost<'k, A> = (Trouble, Vec<Work<'k, A>>);
 
 /// The host's work before, and the launch. Nothing flies when no operation is left.
 fn set_off<'k, A: Around>(
-    queue: &mut Queue,
+    queue: &mut Pipeline,
     batch: &mut CheckedBatch<'_>,
     around: &A,
     works: Vec<Work<'k, A>>,
@@ -273,7 +273,7 @@ struct Landed {
 /// Waits for a share, does the host's work behind it and settles its operations; gives those that want to go again. The
 /// stream is idle again; one that failed is given up.
 fn land<'k, A: Around>(
-    queue: &mut Queue,
+    queue: &mut Pipeline,
     batch: &mut CheckedBatch<'_>,
     around: &A,
     flight: Flight<'k, A>,

@@ -8,12 +8,12 @@ use ciphermill_contract::suite::{PublicEncryption, RsaSize, SignPadding, Signatu
 use ciphermill_contract::{Batch, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Span, Suite};
 use zeroize::Zeroizing;
 
+use super::around::{Around, Out, Shape, View};
 use super::flight::fly;
-use super::{Around, Out, Shape, View};
 use crate::arena::Arenas;
 use crate::device::{Description, Device, Direct, Launch, Link, PinnedMemory, Result, Stream, Trouble, Ways};
 use crate::keys::{self, KeyTable};
-use crate::pipeline::Queue;
+use crate::pipeline::Pipeline;
 use crate::program::Program;
 
 /// What the device makes of a launch's memory.
@@ -94,9 +94,6 @@ impl Stream for FakeStream {
         self.staging[launch.output.clone()].copy_from_slice(&memory[launch.output.clone()]);
         Ok(())
     }
-    fn is_done(&mut self) -> bool {
-        true
-    }
     fn finish(&mut self) -> Result<&[u8]> {
         self.outcome?;
         Ok(&self.staging)
@@ -107,8 +104,9 @@ impl Stream for FakeStream {
 }
 
 /// A queue on the device.
-pub(super) fn queue(device: Arc<Fake>) -> Queue {
-    Queue::new(device.clone(), Arc::new(Arenas::new(device)))
+pub(super) fn queue(device: Arc<Fake>) -> Pipeline {
+    let source = device.clone();
+    Pipeline::new(device, Arc::new(Arenas::new(move |len| source.pinned(len))))
 }
 
 /// The word at an index of a launch's memory.
@@ -199,7 +197,7 @@ fn run(device: &Arc<Fake>, suite: Suite, direction: Direction, messages: &[(u8, 
 
 /// The same on a queue of the device's.
 fn run_on(
-    queue: &mut Queue,
+    queue: &mut Pipeline,
     device: &Arc<Fake>,
     suite: Suite,
     direction: Direction,

@@ -19,7 +19,7 @@ fn session(seed: u64) -> Outcome {
         Ok(gpu) => {
             let mut outcome = jobs::small(&gpu, seed);
             outcome.add(jobs::lying(&gpu, seed, 2000));
-            outcome.add(jobs::handed_over(&gpu, seed));
+            outcome.add(jobs::digests(&gpu, seed));
             outcome
         }
         Err(error) => {
@@ -86,7 +86,7 @@ fn compilers_that_fail_are_faults_and_nothing_else() {
         for name in calls {
             double.reset(1, PACES[1]);
             double.fail(Some(&format!("nvrtc{name}")), 1, OUT_OF_MEMORY, false);
-            let outcome = Gpu::open("cuda").map_or(Outcome { done: 0, faults: 1 }, |gpu| jobs::handed_over(&gpu, 1));
+            let outcome = Gpu::open("cuda").map_or(Outcome { done: 0, faults: 1 }, |gpu| jobs::digests(&gpu, 1));
             assert!(outcome.faults > 0, "{name}: {outcome:?}");
             double.assert_clean(name);
         }
@@ -94,8 +94,8 @@ fn compilers_that_fail_are_faults_and_nothing_else() {
         double.reset(1, PACES[1]);
         let gpu = Gpu::open("cuda").expect("the double opens");
         double.fail(Some("nvrtcCompileProgram"), 1, OUT_OF_MEMORY, false);
-        assert_eq!(jobs::handed_over(&gpu, 1), Outcome { done: 3, faults: 1 });
-        jobs::handed_over(&gpu, 2).assert_done();
+        assert_eq!(jobs::digests(&gpu, 1), Outcome { done: 3, faults: 1 });
+        jobs::digests(&gpu, 2).assert_done();
         drop(gpu);
         double.assert_clean("a second try");
     });

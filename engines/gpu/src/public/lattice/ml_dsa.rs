@@ -8,12 +8,12 @@ use ml_dsa::{ExpandedSigningKey, MlDsa44, MlDsa65, MlDsa87, MlDsaParams, Seed};
 use shake::{ExtendableOutput, Shake128, Shake256, Update, XofReader};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::super::{Around, Out, Shape, View};
+use super::super::around::{Around, Out, Shape, View};
 use super::put_word;
 use super::ring::{self, N, Poly, Q};
 use crate::device::GROUP;
+use crate::form::Form;
 use crate::keys::Halves;
-use crate::prepare::Form;
 use crate::program::Program;
 
 /// Bytes of mu, the hash of the message, of the hash of the public key, and of the seed rho''.

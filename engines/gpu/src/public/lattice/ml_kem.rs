@@ -12,11 +12,11 @@ use sha3::{Digest as _, Sha3_256};
 use shake::{ExtendableOutput, Shake128, Update, XofReader};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::super::{Around, Out, Shape, View};
+use super::super::around::{Around, Out, Shape, View};
 use super::put_word;
 use crate::device::GROUP;
+use crate::form::Form;
 use crate::keys::Halves;
-use crate::prepare::Form;
 use crate::program::Program;
 
 /// The modulus.

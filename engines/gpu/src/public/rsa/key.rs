@@ -13,7 +13,7 @@ use rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use rsa::{RsaPrivateKey, RsaPublicKey};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::{LIMB_BITS, limbs};
+use super::limbs::{LIMB_BITS, limbs};
 use crate::keys::Halves;
 
 /// How often blinding factors are squared before they are made anew, as OpenSSL has it.

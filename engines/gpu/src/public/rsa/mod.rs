@@ -6,6 +6,7 @@
 //! operation under a key makes new blinding factors: an inversion, which is worth some 350 multiplications.
 
 mod key;
+mod limbs;
 mod padding;
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,11 @@ use crypto_bigint::Uint;
 use zeroize::Zeroizing;
 
 use self::key::{Hidden, RsaKey};
+use self::limbs::limbs;
+use super::around::{Around, Out, Shape, View};
 use super::flight::fly;
-use super::{Around, Out, Shape, View};
 use crate::keys::Halves;
-use crate::pipeline::Queue;
+use crate::pipeline::Pipeline;
 use crate::program::Program;
 
 /// Prepares a key with a modulus of `size`.
@@ -44,7 +46,7 @@ enum Task {
 }
 
 /// Runs a batch of private operations; public ones are not of this engine.
-pub(super) fn run(queue: &mut Queue, batch: &mut CheckedBatch<'_>) {
+pub(super) fn run(queue: &mut Pipeline, batch: &mut CheckedBatch<'_>) {
     let (size, task) = match (batch.suite(), batch.direction()) {
         (Suite::Sign(Signature::Rsa(size, padding, digest)), Direction::Encrypt) => (size, Task::Sign(padding, digest)),
         (Suite::PublicEncrypt(encryption), Direction::Decrypt) => (encryption.size(), Task::Open(encryption)),
@@ -69,19 +71,6 @@ struct Kept<const N: usize> {
     number: Zeroizing<Uint<N>>,
     reveals: Zeroizing<Uint<N>>,
 }
-
-/// Limbs of a prime on the device; must agree with `LIMBS` of the programs.
-const fn limbs(prime_words: usize) -> usize {
-    match prime_words {
-        8 => 19,
-        16 => 37,
-        24 => 55,
-        _ => 74,
-    }
-}
-
-/// Bits of such a limb; must agree with `LIMB_BITS`.
-const LIMB_BITS: usize = 28;
 
 impl<const N: usize, const H: usize> Around for Private<N, H> {
     type Key = RsaKey<N, H>;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding, Signature};
-use ciphermill_contract::{
-    Batch, Direction, EngineQueue, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Reason, Span, Suite,
-};
+use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Reason, Span, Suite};
 use ciphermill_vectors::keys::pairs;
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{BoxedUint, NonZero, Odd, Uint};
@@ -84,7 +82,7 @@ fn run(device: &Arc<Fake>, suite: Suite, direction: Direction, inputs: &[Vec<u8>
     }
     let mut queue = frame::queue(Arc::clone(device));
     let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check().expect("a good batch");
-    queue.run(&mut batch.attach_keys(&own).expect("as many keys"));
+    super::super::run(&mut queue, &mut batch.attach_keys(&own).expect("as many keys"));
     (ops, arena)
 }
 
@@ -211,7 +209,7 @@ fn tampered_ciphertexts_and_public_keys_end_before_and_behind_the_device() {
         let mut arena = vec![1; LEN];
         let mut batch = Batch::new(suite, Direction::Decrypt, &mut ops, &mut arena).check().expect("a good batch");
         let mut queue = frame::queue(Arc::clone(&device));
-        queue.run(&mut batch.attach_keys(&[Some(&key)]).expect("one key"));
+        super::super::run(&mut queue, &mut batch.attach_keys(&[Some(&key)]).expect("one key"));
         assert_eq!(ops[0].status, OpStatus::Refused(Reason::KeyUnsuitable));
     }
 }
