@@ -1,5 +1,8 @@
 //! One operation: its buffers, where they lie in an arena, and its run in a batch of its own.
 
+#[cfg(test)]
+mod exhaustive;
+
 use ciphermill_contract::{Aad, Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Result, Span, Suite};
 use ciphermill_memory::wipe;
 use smallvec::SmallVec;
