@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow_ipc::convert::try_schema_from_ipc_buffer;
-use arrow_schema::{DataType, Field, Schema};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
+use arrow_schema::{DataType, Field};
+use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use serde_json::{Value, json};
+
+use super::arrow_footer::Described;
 
 /// The metadata of pandas.
 const PANDAS: &str = "pandas";
@@ -86,7 +85,7 @@ pub(crate) fn restore(
             rewritten(key, original, still)
         } else if key == ARROW_SCHEMA_META_KEY {
             // Without the schema, readers go by Parquet's types, which are never false.
-            now.and_then(|now| patched(&now, original, restored))
+            now.and_then(|now| patched(&now, original, protected, still, restored))
         } else {
             now
         };
@@ -99,19 +98,23 @@ pub(crate) fn restore(
     }
 }
 
-/// The Arrow schema in a file's metadata.
-pub(crate) fn arrow_schema(encoded: &str) -> Option<Schema> {
-    try_schema_from_ipc_buffer(&STANDARD.decode(encoded).ok()?).ok()
+fn arrow(encoded: &str, columns: &[String]) -> Option<String> {
+    let described = Described::decode(encoded)?;
+    let fields = described.fields().map(|(field, wide)| {
+        if columns.contains(field.name()) {
+            (Arc::new(protected_field(field)), Vec::new())
+        } else {
+            (Arc::clone(field), wide)
+        }
+    });
+    let own = described.pairs().filter_map(|(key, value)| Some((key.clone(), nested(key, value, columns)?)));
+    Described::new(fields, own).encode()
 }
 
-fn arrow(encoded: &str, columns: &[String]) -> Option<String> {
-    let schema = arrow_schema(encoded)?;
-    let fields = schema
-        .fields()
-        .iter()
-        .map(|field| if columns.contains(field.name()) { Arc::new(protected_field(field)) } else { Arc::clone(field) });
-    let fields: Vec<Arc<Field>> = fields.collect();
-    Some(encode_arrow_schema(&Schema::new_with_metadata(fields, schema.metadata().clone())))
+/// What becomes of a pair of the Arrow schema's own metadata: programs that write through Arrow put theirs there as well.
+fn nested(key: &str, value: &str, columns: &[String]) -> Option<String> {
+    // A schema within a schema is nobody's.
+    if key == ARROW_SCHEMA_META_KEY { None } else { rewritten(key, value, columns) }
 }
 
 /// The field as one of byte strings, without the metadata that do not fit them.
@@ -122,16 +125,29 @@ fn protected_field(field: &Field) -> Field {
 }
 
 /// The schema now, in which restored columns have the fields that they had then.
-fn patched(now: &str, original: &str, restored: &[(String, String)]) -> Option<String> {
-    let (now, original) = (arrow_schema(now)?, arrow_schema(original)?);
+fn patched(
+    now: &str,
+    original: &str,
+    protected: &[String],
+    still: &[String],
+    restored: &[(String, String)],
+) -> Option<String> {
+    let (now, original) = (Described::decode(now)?, Described::decode(original)?);
     let mut fields = Vec::new();
-    for field in now.fields() {
+    for (field, wide) in now.fields() {
         fields.push(match restored.iter().find(|(name, _)| name == field.name()) {
-            Some((name, then)) => Arc::new(original.field_with_name(then).ok()?.clone().with_name(name)),
-            None => Arc::clone(field),
+            Some((name, then)) => {
+                let (field, wide) = original.fields().find(|(field, _)| field.name() == then)?;
+                (Arc::new(field.as_ref().clone().with_name(name)), wide)
+            }
+            None => (Arc::clone(field), wide),
         });
     }
-    Some(encode_arrow_schema(&Schema::new_with_metadata(fields, now.metadata().clone())))
+    let mut pairs: Pairs = now.pairs().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+    let then = original.pairs().filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
+    let then = then.map(|(key, value)| (key.clone(), value.clone())).collect();
+    restore(&mut pairs, &then, protected, still, restored);
+    Described::new(fields, pairs.into_iter().filter_map(|(key, value)| Some((key, value?)))).encode()
 }
 
 fn pandas(text: &str, columns: &[String]) -> Option<String> {
@@ -173,9 +189,25 @@ fn geo(text: &str, columns: &[String]) -> Option<String> {
 
 /// The original without what would tell of a protected column's values: a geometry's bounding box.
 fn without_values(key: &str, original: String, columns: &[String]) -> String {
-    if key != GEO {
-        return original;
+    match key {
+        GEO => without_boxes(original, columns),
+        ARROW_SCHEMA_META_KEY => {
+            let Some(described) = Described::decode(&original) else { return original };
+            if !described.pairs().any(|(key, _)| key == GEO) {
+                return original;
+            }
+            let own = described.pairs().map(|(key, value)| {
+                let value = value.clone();
+                (key.clone(), if key == GEO { without_boxes(value, columns) } else { value })
+            });
+            let fields = described.fields().map(|(field, wide)| (Arc::clone(field), wide));
+            Described::new(fields, own).encode().unwrap_or_default()
+        }
+        _ => original,
     }
+}
+
+fn without_boxes(original: String, columns: &[String]) -> String {
     let Ok(mut document) = serde_json::from_str::<Value>(&original) else { return original };
     let mut removed = false;
     for column in columns {
@@ -188,7 +220,17 @@ fn without_values(key: &str, original: String, columns: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use arrow_ipc::convert::try_schema_from_ipc_buffer;
+    use arrow_schema::Schema;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use parquet::arrow::encode_arrow_schema;
+
     use super::*;
+
+    fn arrow_schema(encoded: &str) -> Option<Schema> {
+        try_schema_from_ipc_buffer(&STANDARD.decode(encoded).ok()?).ok()
+    }
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -213,6 +255,10 @@ mod tests {
         ]});
         let geo = json!({"version": "1.1.0", "primary_column": "a", "columns": {
             "a": {"encoding": "WKB"}, "b": {"encoding": "WKB", "bbox": [1, 2, 3, 4]}}});
+        // pyarrow keeps its table's metadata in the schema too, and goes by them there.
+        let own = [("pandas", pandas.to_string()), ("geo", geo.to_string()), ("origin", "here".to_owned())];
+        let own: HashMap<String, String> = own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let schema = schema.with_metadata(own);
         vec![
             (ARROW_SCHEMA_META_KEY.to_owned(), Some(encode_arrow_schema(&schema))),
             ("pandas".to_owned(), Some(pandas.to_string())),
@@ -237,6 +283,11 @@ mod tests {
         assert_eq!((schema.field(1).data_type(), schema.field(1).is_nullable()), (&DataType::Binary, false));
         assert_eq!(schema.field(1).metadata().keys().collect::<Vec<_>>(), ["note"]);
         assert_eq!(schema.field(0).dict_is_ordered(), Some(true));
+        assert_eq!(schema.metadata().get("pandas").map(String::as_str), value(&pairs, "pandas"));
+        assert_eq!(schema.metadata().get("geo").map(String::as_str), value(&pairs, "geo"));
+        assert_eq!(schema.metadata().get("origin").map(String::as_str), Some("here"));
+        let then = arrow_schema(&originals[ARROW_SCHEMA_META_KEY]).unwrap();
+        assert!(!then.metadata()["geo"].contains("bbox"), "a bounding box tells of values");
         let pandas: Value = serde_json::from_str(value(&pairs, "pandas").unwrap()).unwrap();
         assert_eq!(pandas["columns"][1]["pandas_type"], "bytes");
         assert_eq!(pandas["columns"][0]["pandas_type"], "categorical");
@@ -245,9 +296,13 @@ mod tests {
         assert!(!value(&pairs, "geo").unwrap().contains("\"b\"") && value(&pairs, "parquet.avro.schema").is_none());
         assert!(!originals["geo"].contains("bbox"), "a bounding box tells of values");
         restore(&mut pairs, &originals, &columns, &[], &[("b".to_owned(), "b".to_owned())]);
-        for (key, original) in original.iter().filter(|(key, _)| key != "geo") {
+        // Boxes do not come back.
+        for (key, original) in original.iter().filter(|(key, _)| key != "geo" && key != ARROW_SCHEMA_META_KEY) {
             assert_eq!(value(&pairs, key), original.as_deref(), "{key}");
         }
+        let (back, then) =
+            [&pairs, &original].map(|pairs| arrow_schema(value(pairs, ARROW_SCHEMA_META_KEY).unwrap()).unwrap()).into();
+        assert_eq!((back.fields(), back.metadata().get("pandas")), (then.fields(), then.metadata().get("pandas")));
         let mut primary = original.clone();
         rewrite(&mut primary, &names(&["a"])).unwrap();
         assert!(value(&primary, "geo").is_none());
@@ -266,12 +321,14 @@ mod tests {
         assert_eq!(schema.field(1).dict_is_ordered(), Some(true));
         // Somebody has put a column in and renamed `b`.
         let binary = |name: &str| Field::new(name, DataType::Binary, true);
-        let changed = Schema::new(vec![binary("new"), binary("c")]);
+        let own = arrow_schema(value(&pairs, ARROW_SCHEMA_META_KEY).unwrap()).unwrap().metadata().clone();
+        let changed = Schema::new_with_metadata(vec![binary("new"), binary("c")], own);
         pairs[0].1 = Some(encode_arrow_schema(&changed));
         restore(&mut pairs, &originals, &columns, &[], &[("c".to_owned(), "b".to_owned())]);
         let schema = arrow_schema(value(&pairs, ARROW_SCHEMA_META_KEY).unwrap()).unwrap();
         assert_eq!(schema.field(0), &binary("new"));
         assert_eq!((schema.field(1).name().as_str(), schema.field(1).dict_is_ordered()), ("c", Some(true)));
+        assert!(schema.metadata()["pandas"].contains("categorical"), "what nobody has changed comes back");
     }
 
     #[test]

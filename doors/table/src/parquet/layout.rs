@@ -3,14 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
+use arrow_schema::{DataType, Field};
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
 
+use super::arrow_footer::Described;
 use super::footer::{chunk_field, codec_number, codec_of, column_of, element_field, group_field, meta_field};
 use super::pages::{Pages, Survey};
 use super::thrift::{Parsed, Struct, Value};
 use super::write::Layout;
-use super::{ParquetInput, foreign, is_binary};
+use super::{ParquetInput, is_binary};
 use crate::error::{Result, TableError};
 use crate::manifest::ParquetStorage;
 use crate::spec::Method;
@@ -92,7 +94,7 @@ impl ParquetInput {
         // Random ciphertexts neither compress nor repeat, so nothing is tried with them.
         let uncompressed = random.then_some(Compression::UNCOMPRESSED);
         let layout = Layout {
-            data_type: if is_binary(method) { arrow_schema::DataType::Binary } else { root.data_type.clone() },
+            data_type: if is_binary(method) { DataType::Binary } else { root.data_type.clone() },
             element,
             column,
             codec: codec.map(|Codec(codec)| codec).or(uncompressed),
@@ -179,9 +181,9 @@ impl ParquetInput {
     fn is_category(&self, name: &str) -> Parsed<bool> {
         let pairs = self.footer.pairs()?;
         let encoded = pairs.iter().find(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY);
-        let schema = encoded.and_then(|(_, value)| foreign::arrow_schema(value.as_deref()?));
-        let field = schema.as_ref().and_then(|schema| schema.field_with_name(name).ok());
-        Ok(field.is_some_and(|field| matches!(field.data_type(), arrow_schema::DataType::Dictionary(..))))
+        let described = encoded.and_then(|(_, value)| Described::decode(value.as_deref()?));
+        let is_category = |field: &Field| field.name() == name && matches!(field.data_type(), DataType::Dictionary(..));
+        Ok(described.is_some_and(|described| described.fields().any(|(field, _)| is_category(field))))
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Reading order: [`footer`], [`copy`], [`chunk`], [`read`], [`write`], [`foreign`], then what they are made of.
 
+mod arrow_footer;
 mod chunk;
 mod codec;
 mod copy;

@@ -140,6 +140,46 @@ fn a_category_column_keeps_its_dictionary_under_every_method() {
     }
 }
 
+fn arrow_metadata(path: &Path) -> arrow_schema::Schema {
+    use base64::Engine as _;
+    let pairs = pairs(&metadata(path));
+    let pair = pairs.iter().find(|pair| pair.key == parquet::arrow::ARROW_SCHEMA_META_KEY).unwrap();
+    let message = base64::engine::general_purpose::STANDARD.decode(pair.value.as_ref().unwrap()).unwrap();
+    arrow_ipc::convert::try_schema_from_ipc_buffer(&message).unwrap()
+}
+
+/// pyarrow gives pandas the metadata that stand within the Arrow schema. What is false there makes pandas fail.
+#[test]
+fn metadata_within_the_arrow_schema_are_rewritten_too() {
+    for version in ["pandas-2", "pandas-3"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/real/samples/{version}.parquet"));
+        let bench = Bench::new();
+        std::fs::copy(&path, bench.path("in.parquet")).unwrap();
+        bench.protect("in.parquet", "out.parquet", &["nullable=random"]).unwrap();
+        let protected = arrow_metadata(&bench.path("out.parquet"));
+        let pandas = &protected.metadata()["pandas"];
+        assert!(!pandas.contains("Int32") && pandas.contains("categorical"), "{version}: {pandas}");
+    }
+}
+
+/// polars writes integers of 128 bits, which Arrow's format does not know. The other columns' types stay nevertheless.
+#[test]
+fn an_arrow_schema_with_integers_of_128_bits_stays() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/samples/polars.parquet");
+    for (column, is_left) in [("text", true), ("big", false)] {
+        let bench = Bench::new();
+        std::fs::copy(&path, bench.path("in.parquet")).unwrap();
+        bench.protect("in.parquet", "out.parquet", &[&format!("{column}=random")]).unwrap();
+        let pairs = pairs(&metadata(&bench.path("out.parquet")));
+        assert!(pairs.iter().any(|pair| pair.key == parquet::arrow::ARROW_SCHEMA_META_KEY), "{column}");
+        if !is_left {
+            let schema = arrow_metadata(&bench.path("out.parquet"));
+            assert_eq!(schema.field_with_name("big").unwrap().data_type(), &DataType::Binary);
+            assert!(matches!(schema.field_with_name("span").unwrap().data_type(), DataType::Duration(_)));
+        }
+    }
+}
+
 /// 12 KB that stand for 64 GB: a dictionary of one value of 16 MB, and 4,096 rows that have it.
 #[test]
 fn a_dictionary_of_a_long_value_is_processed_once() {
