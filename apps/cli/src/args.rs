@@ -136,7 +136,7 @@ Options follow the method, after a colon and separated by commas:
   as-text         deterministic, token: integers are protected as their decimal text, so that they
                   join with columns of other widths and of text
   on-bad=ACTION   what becomes of a value that the method cannot take: error, null (left out),
-                  token (ff1 only: its token stays instead), reject (CSV: the row goes to
+                  token (ff1 only: its token stays instead), reject (the row goes to
                   --reject-file) [default: error]
   len=16..32      token: its bytes [default: 32]
   alphabet=CHARS  ff1: the characters that are encrypted, or digits, lower, upper, letters, alnum
@@ -174,7 +174,7 @@ pub(crate) struct ProtectArgs {
     /// Write nothing, and count all values that a method cannot take, by column and rule. Fails when a run would.
     #[arg(long)]
     pub dry_run: bool,
-    /// Rows go here that have a value in an `on-bad=reject` column which its method cannot take (CSV).
+    /// Rows go here that have a value in an `on-bad=reject` column which its method cannot take; in the input's format.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub reject_file: Option<PathBuf>,
     /// Bind values of random and deterministic columns to their rows: this column identifies a row, and stays in clear.

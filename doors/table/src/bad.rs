@@ -25,7 +25,7 @@ pub enum OnBad {
     Null,
     /// It is replaced by its token, one way. For `ff1`, whose columns hold texts that can be told from tokens.
     Token,
-    /// The row goes to the job's reject file as it is, and is left out of the protected table. For CSV.
+    /// The row goes to the job's reject file as it is, and is left out of the protected table.
     Reject,
 }
 

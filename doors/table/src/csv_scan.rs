@@ -10,14 +10,11 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::dialect::{Dialect, Header, positional_name};
+use crate::dialect::{COLUMNS_MAX, Dialect, Header, positional_name};
 use crate::error::{Result, TableError};
 
 /// Bytes that one record may have: 64 MiB.
 pub const RECORD_LEN_MAX: usize = 64 << 20;
-
-/// Columns that a CSV file may have.
-pub const COLUMNS_MAX: usize = 65_536;
 
 /// Bytes that a header may have: 16 MiB.
 pub const HEADER_LEN_MAX: usize = 16 << 20;

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use crate::compress::Compression;
-use crate::csv_scan::COLUMNS_MAX;
 use crate::error::{Result, TableError};
 use crate::job::ProtectJob;
 use crate::manifest::Manifest;
+
+/// Columns that a table may have.
+pub const COLUMNS_MAX: usize = 65_536;
 
 /// How the records of a CSV file are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -61,7 +61,8 @@ mod values;
 pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
-pub use csv_scan::{COLUMNS_MAX, HEADER_LEN_MAX, RECORD_LEN_MAX};
+pub use csv_scan::{HEADER_LEN_MAX, RECORD_LEN_MAX};
+pub use dialect::COLUMNS_MAX;
 pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
 pub use inspect::{Check, Inspection, inspect, rebuild};
@@ -74,7 +75,9 @@ pub use manifest::{
     Covers, FOOTER_KEY, MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage,
     Pending, manifest_path,
 };
-pub use parquet::{Codec, DICTIONARY_VALUES_MAX, EXPANDED_LEN_MAX, FOOTER_LEN_MAX, PAGE_LEN_MAX};
+pub use parquet::{
+    Codec, DICTIONARY_VALUES_MAX, EXPANDED_LEN_MAX, FOOTER_LEN_MAX, NESTED_VALUES_MAX, PAGE_LEN_MAX, REJECT_ROWS_MAX,
+};
 pub use protect::protect;
 pub use row_id::ROW_ID_LEN_MAX;
 pub use source::{Origin, Protected};

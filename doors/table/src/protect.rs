@@ -149,8 +149,7 @@ impl<'m> Planner<'_, 'm> {
         self.check_names(&names)?;
         let (mut targets, columns) = self.plan(&text_fields(&names))?;
         let mut output = CsvOutput::new(self.output()?)?;
-        let rejects = self.job.reject_file.as_ref().filter(|_| !self.job.dry_run);
-        let mut rejects = rejects.map(|path| CsvOutput::new(OutputFile::create(path, REJECTS_MODE)?)).transpose()?;
+        let mut rejects = self.rejects()?.map(CsvOutput::new).transpose()?;
         let (delimiter, rejected) = (dialect.delimiter, rejects.as_mut());
         let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejected, watch)?;
         let manifest = self.csv_manifest(&names, &tally, &targets, &columns)?;
@@ -188,6 +187,12 @@ impl<'m> Planner<'_, 'm> {
         }
     }
 
+    /// Where rejected rows are written.
+    fn rejects(&self) -> Result<Option<OutputFile>> {
+        let path = self.job.reject_file.as_ref().filter(|_| !self.job.dry_run);
+        path.map(|path| OutputFile::create(path, REJECTS_MODE)).transpose()
+    }
+
     fn parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
         let path = &self.job.input;
         let file = source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
@@ -212,12 +217,13 @@ impl<'m> Planner<'_, 'm> {
             Ok(vec![footer.pair(manifest, before)?])
         };
         let extras = Extras::protected(pairs, &mut footer_pairs);
-        let (tally, mut output) = parquet::transform(&input, &mut targets, &layouts, output, watch, extras)?;
+        let outputs = (output, self.rejects()?);
+        let (tally, mut output, rejects) = parquet::transform(&input, &mut targets, &layouts, outputs, watch, extras)?;
         let manifest = match self.job.dry_run {
             true => self.manifest(&tally, &targets, &columns)?,
             false => footer.fill_in(&mut output, self.mill, self.root)?,
         };
-        Ok(Done { tally, targets, manifest, output, rejects: None })
+        Ok(Done { tally, targets, manifest, output, rejects })
     }
 
     fn plan(&self, fields: &[Arc<Field>]) -> Result<(Vec<Target<'m>>, Vec<ManifestColumn>)> {
@@ -395,7 +401,7 @@ fn check_options(job: &ProtectJob, format: Format) -> Result<()> {
     }
 }
 
-/// Refuses rejects without a file for them, a file without rejects, and rejects of a format that keeps columns apart.
+/// Refuses rejects without a file for them, a file without rejects, and one whose name tells another format.
 fn check_rejects(job: &ProtectJob, format: Format) -> Result<()> {
     let rejecting = job.columns.iter().find(|spec| spec.on_bad == OnBad::Reject);
     let refused = |spec: &ColumnSpec, problem: &str| {
@@ -404,9 +410,9 @@ fn check_rejects(job: &ProtectJob, format: Format) -> Result<()> {
     match (rejecting, &job.reject_file) {
         (None, None) => Ok(()),
         (None, Some(path)) => Err(TableError::RejectsNothing { path: path.clone() }),
-        (Some(spec), _) if format != Format::Csv => refused(spec, "on-bad=reject is for CSV tables"),
         (Some(spec), None) if !job.dry_run => refused(spec, "on-bad=reject needs a file for the rows"),
-        (Some(_), _) => Ok(()),
+        (Some(_), Some(path)) => check_name(path, format, Some(Dialect::of_job(job).delimiter)),
+        (Some(_), None) => Ok(()),
     }
 }
 

@@ -225,7 +225,8 @@ impl<'m> Restorer<'_, 'm> {
             Ok(vec![footer.pair(remaining, before)?])
         };
         let extras = Extras::restored(restored, &mut footer_pairs);
-        let (tally, mut output) = parquet::transform(&input, &mut plan.targets, &layouts, output, watch, extras)?;
+        let (tally, mut output, _) =
+            parquet::transform(&input, &mut plan.targets, &layouts, (output, None), watch, extras)?;
         plan.kept = kept;
         let remaining =
             if plan.kept.is_empty() { None } else { Some(footer.fill_in(&mut output, self.mill, self.root)?) };

@@ -5,6 +5,7 @@
 //! value by value. The dictionary of a category column under `random` is put before the values, each entry protected
 //! by itself, and used when they are restored.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -28,6 +29,7 @@ use super::footer::{chunk_field, codec_number, meta_field};
 use super::levels;
 use super::pages::{Page, Pages, Survey, dictionary_header, index_header, index_header_v2, size_i32};
 use super::read::{ChunkReader, ChunkSource, Rows, dictionary_values};
+use super::taken::Rows as TakenRows;
 use super::thrift::{Parsed, Struct, Value};
 use super::write::{ChunkWriter, Layout, WriteProblem, Written, push_plain};
 
@@ -36,7 +38,7 @@ use super::write::{ChunkWriter, Layout, WriteProblem, Written, push_plain};
 pub const EXPANDED_LEN_MAX: u64 = 1 << 30;
 
 /// A chunk that is larger by itself may become this many times as large.
-const EXPANSION_MAX: u64 = 8;
+pub(crate) const EXPANSION_MAX: u64 = 8;
 
 /// Rows of a category column whose indices are held in memory.
 const CATEGORY_ROWS_MAX: u64 = 16 << 20;
@@ -55,6 +57,8 @@ pub(crate) struct Ways<'a> {
     pub(crate) rows_before: u64,
     /// The column that values are bound to rows by.
     pub(crate) row_ids: Option<(ChunkSource, Survey)>,
+    /// The rows that are taken; all without it.
+    pub(crate) rows: Option<TakenRows<'a>>,
     /// Names the place of a problem.
     pub(crate) problem: &'a dyn Fn(ParquetError) -> TableError,
     pub(crate) on_write: &'a dyn Fn(ParquetError) -> TableError,
@@ -74,7 +78,11 @@ impl Ways<'_> {
         if survey.is_all_dictionary() && target.worker.takes_dictionary() && layout.dictionary && same_levels {
             let counts = target.worker.counts.clone();
             match self.remap(source, survey, target, layout) {
-                Ok(Some(remapped)) => return remapped.write(source, layout, sink).map_err(self.on_write),
+                Ok(Some((remapped, None))) => return remapped.write(source, layout, sink).map_err(self.on_write),
+                Ok(Some((remapped, Some(indices)))) => {
+                    let codec = layout.codec.unwrap_or(source.codec);
+                    return remapped.write_indices(&indices, codec, layout, sink).map_err(self.on_write);
+                }
                 Err(TableError::Interrupted) => return Err(TableError::Interrupted),
                 // Which row a value of the dictionary belongs to, and whether to any, shows value by value.
                 Ok(None) | Err(_) => {
@@ -120,14 +128,24 @@ impl Ways<'_> {
         let len_max = EXPANDED_LEN_MAX.max(source.extent.len.saturating_mul(EXPANSION_MAX));
         let mut writer = ChunkWriter::new(sink, layout, layout.properties(codec, source.rows), len_max);
         let mut reader = ChunkReader::new(source, survey).map_err(problem)?;
-        let mut ids = RowIdReader::new(self.row_ids.as_ref()).map_err(problem)?;
+        let mut ids = self.row_id_reader().map_err(problem)?;
         let step = reader.step().min(ids.step());
         let mut row = 0u64;
+        let (taken, rows_before) = (self.rows, self.rows_before);
         while let Some(rows) = reader.next(step).map_err(problem)? {
             let ids = ids.next(step, rows.len()).map_err(problem)?;
             self.each_piece(&rows, row, ids.as_ref(), target, &mut |target, first| {
-                writer.put(target.worker.rows(), target.worker.outputs()).map_err(|problem| match problem {
-                    WriteProblem::Value(at) => not_of_type(target, layout, first + at as u64),
+                let kept = taken.map(|taken| {
+                    let start = (first - rows_before - 1) as usize;
+                    (0..target.worker.rows().len()).filter(|at| taken.takes(start + at)).collect::<Vec<usize>>()
+                });
+                let slots = kept.as_ref().map(|kept| kept.iter().map(|at| target.worker.rows()[*at]).collect());
+                let slots = slots.map_or(Cow::Borrowed(target.worker.rows()), Cow::<[u32]>::Owned);
+                writer.put(&slots, target.worker.outputs()).map_err(|problem| match problem {
+                    WriteProblem::Value(at) => {
+                        let at = kept.as_ref().map_or(at, |kept| kept[at]);
+                        not_of_type(target, layout, first + at as u64)
+                    }
                     WriteProblem::TooLong => {
                         TableError::Expanded { place: target.worker.place_of(first), limit: len_max }
                     }
@@ -146,7 +164,7 @@ impl Ways<'_> {
 }
 
 /// Reads the column that values are bound to rows by, in step with them.
-struct RowIdReader {
+pub(crate) struct RowIdReader {
     reader: Option<(ChunkReader, DataType)>,
 }
 
@@ -158,17 +176,30 @@ impl RowIdReader {
         Ok(RowIdReader { reader: source.map(open).transpose()? })
     }
 
-    fn step(&self) -> usize {
+    pub(crate) fn step(&self) -> usize {
         self.reader.as_ref().map_or(usize::MAX, |(reader, _)| reader.step())
     }
 
     /// The identifiers of the next `count` rows.
-    fn next(&mut self, step: usize, count: usize) -> Parsed<Option<(Rows, DataType)>> {
+    pub(crate) fn next(&mut self, step: usize, count: usize) -> Parsed<Option<IdRows>> {
         let Some((reader, data_type)) = &mut self.reader else { return Ok(None) };
         match reader.next(step)? {
-            Some(rows) if rows.len() == count => Ok(Some((rows, data_type.clone()))),
+            Some(rows) if rows.len() == count => Ok(Some(IdRows { rows, data_type: data_type.clone() })),
             _ => Err(damaged("the column that identifies rows has fewer of them")),
         }
+    }
+}
+
+/// Rows of the column that values are bound to rows by.
+pub(crate) struct IdRows {
+    rows: Rows,
+    data_type: DataType,
+}
+
+impl IdRows {
+    /// The identifiers of so many rows from `start`.
+    pub(crate) fn stretch(&self, start: usize, count: usize) -> Option<RowIds<'_>> {
+        RowIds::new(self.rows.stretch(start, count), &self.data_type)
     }
 }
 
@@ -183,7 +214,31 @@ pub(crate) struct PlainDictionary {
     values: usize,
 }
 
+/// The dictionary page of a chunk, as it is.
+pub(crate) fn dictionary_of(source: &ChunkSource, values: usize) -> Parsed<PlainDictionary> {
+    match source.pages()?.get_next_page()? {
+        Some(DecodedPage::DictionaryPage { buf, .. }) => Ok(PlainDictionary { page: buf.to_vec(), values }),
+        _ => Err(damaged("the dictionary does not stand first")),
+    }
+}
+
 impl PlainDictionary {
+    /// Values in it.
+    pub(crate) fn values(&self) -> usize {
+        self.values
+    }
+
+    /// Writes a chunk of this dictionary and these indices, without statistics.
+    pub(crate) fn write_indices<W: Write>(
+        self,
+        indices: &[u32],
+        codec: Compression,
+        layout: &Layout,
+        sink: &mut TrackedWrite<W>,
+    ) -> Parsed<Written> {
+        Remapped { dictionary: self, statistics: None }.write_indices(indices, codec, layout, sink)
+    }
+
     /// Writes the page; gives its lengths with the header, uncompressed and stored.
     fn write<W: Write>(&self, codec: Compression, sink: &mut W) -> Parsed<(usize, usize)> {
         let body = compress(codec, &self.page)?;
@@ -222,7 +277,7 @@ impl Ways<'_> {
         &mut self,
         rows: &Rows,
         row: u64,
-        ids: Option<&(Rows, DataType)>,
+        ids: Option<&IdRows>,
         target: &mut Target<'_>,
         take: &mut dyn FnMut(&mut Target<'_>, u64) -> Result<()>,
     ) -> Result<()> {
@@ -230,7 +285,10 @@ impl Ways<'_> {
         while start < rows.len() {
             let cells = rows.cells(start);
             let first = self.rows_before + row + start as u64 + 1;
-            let ids = ids.and_then(|(ids, data_type)| RowIds::new(ids.stretch(start, cells.len()), data_type));
+            let ids = ids.and_then(|ids| ids.stretch(start, cells.len()));
+            if let Some(taken) = self.rows {
+                target.worker.skip(&taken.left_out(row as usize + start, cells.len()));
+            }
             target.worker.process(self.scratch, &cells, ids.as_ref(), first)?;
             take(target, first)?;
             (self.on_batch)(cells.len(), cells.byte_len())?;
@@ -239,7 +297,11 @@ impl Ways<'_> {
         Ok(())
     }
 
-    fn check_rows(&self, rows: u64, source: &ChunkSource) -> Result<()> {
+    pub(crate) fn row_id_reader(&self) -> Parsed<RowIdReader> {
+        RowIdReader::new(self.row_ids.as_ref())
+    }
+
+    pub(crate) fn check_rows(&self, rows: u64, source: &ChunkSource) -> Result<()> {
         if rows == source.rows {
             return Ok(());
         }
@@ -290,10 +352,21 @@ impl Ways<'_> {
         survey: &Survey,
         target: &mut Target<'_>,
         layout: &Layout,
-    ) -> Result<Option<Remapped>> {
+    ) -> Result<Option<(Remapped, Option<Vec<u32>>)>> {
+        if self.rows.is_some() && source.rows > CATEGORY_ROWS_MAX {
+            return Ok(None);
+        }
         let Some(dictionary) = self.dictionary(source, survey, target, layout)? else { return Ok(None) };
-        let used = indices_of(source, dictionary.values).map_err(self.problem)?;
+        let mut used = indices_of(source, dictionary.values).map_err(self.problem)?;
         self.check_rows(used.rows, source)?;
+        let mut indices = None;
+        if let Some(taken) = self.rows {
+            let all = indices_in_order(source, dictionary.values).map_err(self.problem)?;
+            let all = all.into_iter().enumerate();
+            let kept: Vec<u32> = all.filter(|(row, _)| taken.takes(*row)).map(|(_, index)| index).collect();
+            used = used_by(&kept, dictionary.values);
+            indices = Some(kept);
+        }
         let values = dictionary_values(&dictionary.page, dictionary.values, &layout.column, layout.form());
         let values = values.map_err(self.on_write)?;
         let statistics = if layout.statistics { self.statistics(&values, &used, layout)? } else { None };
@@ -305,7 +378,7 @@ impl Ways<'_> {
             start += cells.len();
         }
         target.worker.count_uses(used.nulls, std::iter::empty());
-        Ok(Some(Remapped { dictionary, statistics }))
+        Ok(Some((Remapped { dictionary, statistics }, indices)))
     }
 
     /// Statistics of the values that rows have: those of a chunk that has each of them once.
@@ -353,9 +426,57 @@ struct Used {
     values: Vec<u64>,
 }
 
-/// Decodes all levels and indices; each index is within the dictionary then.
+/// Decodes all levels and indices and counts them; each index is within the dictionary then.
 fn indices_of(source: &ChunkSource, dictionary: usize) -> Parsed<Used> {
     let mut used = Used { rows: 0, nulls: 0, values: vec![0; dictionary] };
+    each_page_of_indices(source, &mut |rows, _, present, width, indices| {
+        used.rows += rows as u64;
+        used.nulls += (rows - present) as u64;
+        levels::decode(indices, width, present, &mut |index, times| {
+            let value = used.values.get_mut(index as usize);
+            *value.ok_or_else(|| damaged("an index is past the dictionary"))? += times as u64;
+            Ok(())
+        })
+    })?;
+    Ok(used)
+}
+
+/// The index of each row's value in the dictionary, or [`NULL_ROW`], of a chunk of at most [`CATEGORY_ROWS_MAX`] rows.
+pub(crate) fn indices_in_order(source: &ChunkSource, dictionary: usize) -> Parsed<Vec<u32>> {
+    if source.rows > CATEGORY_ROWS_MAX {
+        let found = source.rows;
+        return Err(damaged(&format!("{found} rows of a category, and at most {CATEGORY_ROWS_MAX} are taken")));
+    }
+    let mut all = Vec::new();
+    each_page_of_indices(source, &mut |rows, definition, present, width, indices| {
+        let mut found = Vec::with_capacity(present);
+        levels::decode(indices, width, present, &mut |index, times| {
+            found.extend(std::iter::repeat_n(index, times));
+            if index as usize >= dictionary { Err(damaged("an index is past the dictionary")) } else { Ok(()) }
+        })?;
+        if present == rows {
+            all.append(&mut found);
+            return Ok(());
+        }
+        let mut found = found.into_iter();
+        levels::decode(definition, 1, rows, &mut |level, times| {
+            let nulls = std::iter::repeat_n(NULL_ROW, times);
+            if level == 1 {
+                all.extend(found.by_ref().take(times))
+            } else {
+                all.extend(nulls)
+            }
+            Ok(())
+        })
+    })?;
+    Ok(all)
+}
+
+/// Takes a page's rows, its definition levels, how many rows are not null, and the width of indices and these.
+type OnIndices<'a> = &'a mut dyn FnMut(usize, &[u8], usize, u8, &[u8]) -> Parsed<()>;
+
+/// Finds levels and indices in all data pages.
+fn each_page_of_indices(source: &ChunkSource, take: OnIndices<'_>) -> Parsed<()> {
     let nullable = source.column.max_def_level() > 0;
     let mut pages = source.pages()?;
     while let Some(page) = pages.get_next_page()? {
@@ -384,18 +505,14 @@ fn indices_of(source: &ChunkSource, dictionary: usize) -> Parsed<Used> {
                 Ok(())
             })?;
         }
-        used.rows += rows as u64;
-        used.nulls += (rows - present) as u64;
-        if present > 0 {
-            let (width, indices) = indices.split_first().ok_or_else(|| damaged("its indices are missing"))?;
-            levels::decode(indices, *width, present, &mut |index, times| {
-                let value = used.values.get_mut(index as usize);
-                *value.ok_or_else(|| damaged("an index is past the dictionary"))? += times as u64;
-                Ok(())
-            })?;
-        }
+        let (width, indices) = match indices.split_first() {
+            Some((width, indices)) => (*width, indices),
+            None if present == 0 => (0, &[][..]),
+            None => return Err(damaged("its indices are missing")),
+        };
+        take(rows, definition, present, width, indices)?;
     }
-    Ok(used)
+    Ok(())
 }
 
 fn split(buffer: &[u8], start: usize, len: usize) -> Parsed<(&[u8], &[u8])> {

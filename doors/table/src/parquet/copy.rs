@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use parquet::file::writer::TrackedWrite;
+use parquet::schema::types::ColumnDescPtr;
 use sha2::Sha256;
 
 use crate::error::TableError;
 use crate::output::OutputFile;
 use crate::table::Watch;
 
-use super::ParquetInput;
 use super::footer::{chunk_field, extent_of, file_field, group_field, meta_field, pointed};
 use super::pages::Extent;
 use super::thrift::{Struct, Value};
 use super::write::{Written, forget_indices};
+use super::{ParquetInput, in_column};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 const COPY_BUFFER_LEN: usize = 1 << 20;
@@ -33,6 +34,14 @@ pub(crate) enum CopyProblem {
 }
 
 impl CopyProblem {
+    /// The same with the place of what was read.
+    pub(crate) fn of_column(self, group: usize, column: &ColumnDescPtr) -> CopyProblem {
+        match self {
+            CopyProblem::Read(source) => CopyProblem::Read(in_column(group, &column.path().string(), &source)),
+            other => other,
+        }
+    }
+
     pub(crate) fn named(self, input: &ParquetInput, output: &Path) -> TableError {
         match self {
             CopyProblem::Read(source) => TableError::parquet(&input.path, source),
@@ -42,13 +51,13 @@ impl CopyProblem {
     }
 }
 
-type Copied<T> = Result<T, CopyProblem>;
+pub(crate) type Copied<T> = Result<T, CopyProblem>;
 
-fn on_read(error: impl Into<ParquetError>) -> CopyProblem {
+pub(crate) fn on_read(error: impl Into<ParquetError>) -> CopyProblem {
     CopyProblem::Read(error.into())
 }
 
-fn on_write(error: impl Into<ParquetError>) -> CopyProblem {
+pub(crate) fn on_write(error: impl Into<ParquetError>) -> CopyProblem {
     CopyProblem::Write(error.into())
 }
 

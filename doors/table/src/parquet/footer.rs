@@ -13,7 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
-use crate::csv_scan::COLUMNS_MAX;
+use crate::dialect::COLUMNS_MAX;
 
 use super::foreign::Pairs;
 use super::pages::Extent;
@@ -57,6 +57,7 @@ pub(crate) mod group_field {
     pub(crate) const SORTING: i16 = 4;
     pub(crate) const FILE_OFFSET: i16 = 5;
     pub(crate) const COMPRESSED_SIZE: i16 = 6;
+    pub(crate) const ORDINAL: i16 = 7;
 }
 
 /// Fields of `ColumnChunk`.
@@ -166,6 +167,24 @@ impl Footer {
     /// The schema's elements.
     pub(crate) fn elements(&self) -> impl ExactSizeIterator<Item = &Struct> {
         self.meta.records(file_field::SCHEMA)
+    }
+
+    /// The descriptors of all columns, nested ones among them.
+    ///
+    /// # Errors
+    /// When the library does not know a column's type.
+    pub(crate) fn columns(&self) -> Parsed<Vec<ColumnDescPtr>> {
+        let elements: Vec<&Struct> = self.elements().collect();
+        let mut columns = Vec::with_capacity(self.leaves);
+        for field in &self.fields {
+            let own = elements[field.element..field.element + field.elements].iter().copied().cloned().collect();
+            let named = |problem| ParquetError::General(format!("column `{}`: {problem}", field.name));
+            columns.extend(schema_of(own).map_err(named)?.columns().iter().cloned());
+        }
+        if columns.len() != self.leaves {
+            return Err(damaged("its schema has a group without columns"));
+        }
+        Ok(columns)
     }
 
     fn check(&self) -> Parsed<()> {

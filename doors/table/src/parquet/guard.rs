@@ -16,13 +16,13 @@ const MINI_BLOCKS_MAX: u64 = 1024;
 /// Hands pages on after a look at them.
 pub(crate) struct Guard<R> {
     pages: R,
-    has_levels: bool,
+    level_kinds: usize,
 }
 
 impl<R: PageReader> Guard<R> {
-    /// `has_levels` says whether the column has definition levels.
-    pub(crate) fn new(pages: R, has_levels: bool) -> Guard<R> {
-        Guard { pages, has_levels }
+    /// `level_kinds` is how many kinds of levels the column has: none, definition levels, or repetition levels too.
+    pub(crate) fn new(pages: R, level_kinds: usize) -> Guard<R> {
+        Guard { pages, level_kinds }
     }
 
     fn check(&self, page: &Page) -> Parsed<()> {
@@ -36,11 +36,8 @@ impl<R: PageReader> Guard<R> {
             Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
                 *def_levels_byte_len as usize + *rep_levels_byte_len as usize
             }
-            Page::DataPage { .. } if self.has_levels => {
-                let len = bytes.first_chunk::<4>().ok_or_else(|| damaged("levels have no length"))?;
-                4 + u32::from_le_bytes(*len) as usize
-            }
-            _ => 0,
+            Page::DataPage { .. } => skip_levels(bytes, self.level_kinds)?,
+            Page::DictionaryPage { .. } => 0,
         };
         let limit = page.num_values() as usize;
         if page.encoding() != Encoding::DELTA_BINARY_PACKED && limit > DELTA_VALUES_MAX {
@@ -52,6 +49,16 @@ impl<R: PageReader> Guard<R> {
         }
         Ok(())
     }
+}
+
+/// The length of the levels at the start of a data page of version 1, each kind with its own length before it.
+fn skip_levels(bytes: &[u8], kinds: usize) -> Parsed<usize> {
+    let mut at = 0usize;
+    for _ in 0..kinds {
+        let len = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).ok_or_else(|| damaged("levels have no length"))?;
+        at = at.saturating_add(4 + u32::from_le_bytes(*len) as usize);
+    }
+    Ok(at)
 }
 
 /// The length of a stream of delta-encoded integers (`Encodings.md`, "DELTA_BINARY_PACKED"), which has `limit` of them at

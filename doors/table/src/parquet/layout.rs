@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
+use parquet::schema::types::ColumnDescPtr;
 
 use super::arrow_footer::Described;
 use super::footer::{chunk_field, codec_number, codec_of, column_of, element_field, group_field, meta_field};
@@ -147,34 +149,46 @@ impl ParquetInput {
 
     /// How the first chunk of a column is stored.
     fn storage(&self, field: usize, element: &Struct) -> Parsed<ParquetStorage> {
-        let mut storage = ParquetStorage {
-            schema_element: hex::encode(element.to_bytes()),
-            codec: name_of(Compression::SNAPPY).to_owned(),
-            dictionary: true,
-            encoding: ENCODINGS[0].1.to_owned(),
-            page_version: 1,
-            statistics: true,
-            bloom_filter: false,
-            column_index: false,
-            offset_index: false,
-        };
+        let mut storage = usual_storage(hex::encode(element.to_bytes()));
         let Some(group) = self.footer.groups().next() else { return Ok(storage) };
         let source = self.source(group, field)?;
         let survey: Survey = Pages::new(&source.file, source.extent).survey()?;
         let leaf = self.footer.fields[field].leaf.unwrap_or(0);
-        let chunk = group.records(group_field::COLUMNS).nth(leaf);
-        let meta = chunk.and_then(|chunk| chunk.record(chunk_field::META));
-        let (Some(chunk), Some(meta)) = (chunk, meta) else { return Ok(storage) };
-        let encoding = ENCODINGS.iter().find(|(number, _)| *number == survey.value_encoding());
-        storage.codec = name_of(codec_of(meta)?).to_owned();
-        storage.dictionary = survey.dictionary.is_some();
-        storage.encoding = encoding.map_or(ENCODINGS[0].1, |(_, name)| *name).to_owned();
-        storage.page_version = survey.version.max(1);
-        storage.statistics = meta.get(meta_field::STATISTICS).is_some();
-        storage.bloom_filter = meta.get(meta_field::BLOOM_FILTER.0).is_some();
-        storage.column_index = chunk.get(chunk_field::COLUMN_INDEX.0).is_some();
-        storage.offset_index = chunk.get(chunk_field::OFFSET_INDEX.0).is_some();
+        if let Some(chunk) = group.records(group_field::COLUMNS).nth(leaf) {
+            survey_storage(&mut storage, chunk, &survey)?;
+        }
         Ok(storage)
+    }
+
+    /// How a chunk is stored, to be stored so again.
+    pub(crate) fn same_layout(
+        &self,
+        chunk: &Struct,
+        leaf: usize,
+        column: &ColumnDescPtr,
+        survey: &Survey,
+    ) -> Parsed<Layout> {
+        let mut storage = usual_storage(String::new());
+        survey_storage(&mut storage, chunk, survey)?;
+        let field = self.footer.fields.iter().find(|field| field.leaf == Some(leaf));
+        let element = field.and_then(|field| self.footer.elements().nth(field.element));
+        Ok(Layout {
+            element: element.cloned().unwrap_or_default(),
+            column: Arc::clone(column),
+            data_type: arrow_schema::DataType::Null,
+            codec: None,
+            dictionary: storage.dictionary,
+            encoding: encoding_of(&storage)?,
+            version: storage.page_version,
+            statistics: storage.statistics,
+            bloom_filter: storage.bloom_filter,
+            column_index: storage.column_index,
+            offset_index: storage.offset_index,
+            categories: match field {
+                Some(field) => self.is_category(&field.name)?,
+                None => false,
+            },
+        })
     }
 
     /// Whether another program keeps categories in the column's dictionary: their order, and those that no row has.
@@ -185,6 +199,35 @@ impl ParquetInput {
         let is_category = |field: &Field| field.name() == name && matches!(field.data_type(), DataType::Dictionary(..));
         Ok(described.is_some_and(|described| described.fields().any(|(field, _)| is_category(field))))
     }
+}
+
+fn usual_storage(schema_element: String) -> ParquetStorage {
+    ParquetStorage {
+        schema_element,
+        codec: name_of(Compression::SNAPPY).to_owned(),
+        dictionary: true,
+        encoding: ENCODINGS[0].1.to_owned(),
+        page_version: 1,
+        statistics: true,
+        bloom_filter: false,
+        column_index: false,
+        offset_index: false,
+    }
+}
+
+/// Notes how a chunk is stored.
+fn survey_storage(storage: &mut ParquetStorage, chunk: &Struct, survey: &Survey) -> Parsed<()> {
+    let Some(meta) = chunk.record(chunk_field::META) else { return Ok(()) };
+    let encoding = ENCODINGS.iter().find(|(number, _)| *number == survey.value_encoding());
+    storage.codec = name_of(codec_of(meta)?).to_owned();
+    storage.dictionary = survey.dictionary.is_some();
+    storage.encoding = encoding.map_or(ENCODINGS[0].1, |(_, name)| *name).to_owned();
+    storage.page_version = survey.version.max(1);
+    storage.statistics = meta.get(meta_field::STATISTICS).is_some();
+    storage.bloom_filter = meta.get(meta_field::BLOOM_FILTER.0).is_some();
+    storage.column_index = chunk.get(chunk_field::COLUMN_INDEX.0).is_some();
+    storage.offset_index = chunk.get(chunk_field::OFFSET_INDEX.0).is_some();
+    Ok(())
 }
 
 fn footer_schema(element: &Struct) -> Parsed<std::sync::Arc<parquet::schema::types::SchemaDescriptor>> {

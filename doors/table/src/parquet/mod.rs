@@ -4,12 +4,13 @@
 //! Everything of the footer that this does not make false is kept: the schema, the metadata of chunks, indices, bloom
 //! filters, and what this program does not know.
 //!
-//! Reading order: [`footer`], [`copy`], [`chunk`], [`read`], [`write`], [`foreign`], then what they are made of.
+//! Reading order: [`footer`], [`copy`], [`chunk`], [`read`], [`write`], [`filter`], [`foreign`], then what they are made of.
 
 mod arrow_footer;
 mod chunk;
 mod codec;
 mod copy;
+mod filter;
 mod footer;
 mod foreign;
 mod forms;
@@ -18,6 +19,7 @@ mod layout;
 mod levels;
 mod pages;
 mod read;
+mod taken;
 mod thrift;
 mod write;
 
@@ -30,8 +32,10 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use ciphermill_contract::Direction;
 use parquet::errors::ParquetError;
 use parquet::file::writer::TrackedWrite;
+use parquet::schema::types::ColumnDescPtr;
 use sha2::Sha256;
 
+use crate::bad::OnBad;
 use crate::column::Scratch;
 use crate::error::{Result, TableError};
 use crate::manifest::FOOTER_KEY;
@@ -40,6 +44,7 @@ use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
 
 pub use chunk::EXPANDED_LEN_MAX;
+pub use filter::{NESTED_VALUES_MAX, REJECT_ROWS_MAX};
 pub use footer::FOOTER_LEN_MAX;
 pub(crate) use foreign::Pairs;
 pub use layout::Codec;
@@ -48,9 +53,11 @@ pub(crate) use write::Layout;
 
 use chunk::Ways;
 use copy::Assembly;
+use filter::{group_of, marks_for};
 use footer::{Footer, chunk_field, codec_of, element_field, extent_of, file_field, group_field, group_rows};
 use pages::{Pages, Survey};
 use read::ChunkSource;
+use taken::Rows;
 use thrift::{Parsed, Struct, Value};
 
 /// Stands among a manifest's rewritten metadata for the order of rows, which is no pair of the footer.
@@ -208,7 +215,8 @@ pub(crate) struct BeforeFooter<'a, 'm> {
 /// key.
 pub(crate) type FooterPairs<'a> = &'a mut dyn FnMut(&BeforeFooter<'_, '_>) -> Result<Vec<(String, Option<String>)>>;
 
-/// Sends the columns of `targets` through their workers, each as its layout says, and copies all others.
+/// Sends the columns of `targets` through their workers, each as its layout says, and copies all others. With `rejects`,
+/// rows that an `on-bad=reject` column's method cannot take go there as they are; their row groups are written anew.
 ///
 /// # Errors
 /// Everything that can be wrong with a value; `Interrupted`; `Expanded`; `Parquet`; `Io`.
@@ -216,19 +224,28 @@ pub(crate) fn transform(
     input: &ParquetInput,
     targets: &mut [Target<'_>],
     layouts: &[Layout],
-    output: OutputFile,
+    (output, rejects): (OutputFile, Option<OutputFile>),
     watch: &Watch<'_>,
     extras: Extras<'_>,
-) -> Result<(Tally, OutputFile)> {
+) -> Result<(Tally, OutputFile, Option<OutputFile>)> {
     let output_path = output.path().to_owned();
     let on_write = |source: ParquetError| TableError::parquet(&output_path, source);
     let mut assembly = Assembly::begin(TrackedWrite::new(output)).map_err(on_write)?;
+    let mut rejects = rejects.map(|file| Rejects::begin(input, file)).transpose()?;
     let mut run = Run { input, targets, layouts, watch, scratch: Scratch::default(), tally: Tally::default() };
     for (index, group) in input.footer.groups().enumerate() {
-        run.group(index, group, &mut assembly, &on_write)?;
+        let marks = if rejects.is_some() { run.marks(index, group, &on_write)? } else { None };
+        match (marks, &mut rejects) {
+            (Some(marks), Some(rejects)) => {
+                run.taken(index, group, &marks, rejects, &mut assembly, &on_write)?;
+                rejects.take(input, index, group, &marks, watch)?;
+            }
+            _ => run.group(index, group, &mut assembly, &on_write)?,
+        }
     }
     let (mut tally, mut meta) = (run.tally, input.footer.meta.clone());
-    tally.rows = input.footer.rows();
+    tally.rows = input.footer.rows() - tally.rejected_rows;
+    meta.set_i64(file_field::NUM_ROWS, i64::try_from(tally.rows).unwrap_or(i64::MAX));
     let mut pairs = extras.pairs;
     let written = assembly.so_far().map_err(on_write)?;
     for (key, value) in (extras.footer_pairs)(&BeforeFooter { written, tally: &tally, targets })? {
@@ -242,7 +259,50 @@ pub(crate) fn transform(
     assembly.forget_sorting(&changed);
     assembly.set_sorting(extras.sorting.as_ref().and_then(|sorting| sorting.get(1).cloned()));
     let output = assembly.finish(input, meta, watch).map_err(|problem| problem.named(input, &output_path))?;
-    Ok((tally, output))
+    let rejects = rejects.map(|rejects| rejects.finish(input, tally.rejected_rows, watch)).transpose()?;
+    Ok((tally, output, rejects))
+}
+
+/// The file of rows that are left out, stored as they were.
+struct Rejects {
+    assembly: Assembly,
+    path: PathBuf,
+    columns: Vec<ColumnDescPtr>,
+}
+
+impl Rejects {
+    fn begin(input: &ParquetInput, file: OutputFile) -> Result<Rejects> {
+        let path = file.path().to_owned();
+        let columns = input.footer.columns().map_err(|source| input.error(source))?;
+        let assembly = Assembly::begin(TrackedWrite::new(file)).map_err(|source| TableError::parquet(&path, source))?;
+        Ok(Rejects { assembly, path, columns })
+    }
+
+    /// Takes the marked rows of a row group.
+    fn take(
+        &mut self,
+        input: &ParquetInput,
+        index: usize,
+        group: &Struct,
+        marks: &[bool],
+        watch: &Watch<'_>,
+    ) -> Result<()> {
+        let rows = Rows::marked(marks);
+        self.assembly.begin_group(&group_of(group, rows));
+        for (leaf, column) in self.columns.iter().enumerate() {
+            let check = || watch.check();
+            let copied = input.copy_rows(group, leaf, column, rows, self.assembly.sink(), &check);
+            let written = copied.map_err(|problem| problem.of_column(index, column).named(input, &self.path))?;
+            self.assembly.add_written(written);
+        }
+        Ok(())
+    }
+
+    fn finish(self, input: &ParquetInput, rows: u64, watch: &Watch<'_>) -> Result<OutputFile> {
+        let mut meta = input.footer.meta.clone();
+        meta.set_i64(file_field::NUM_ROWS, i64::try_from(rows).unwrap_or(i64::MAX));
+        self.assembly.finish(input, meta, watch).map_err(|problem| problem.named(input, &self.path))
+    }
 }
 
 struct Run<'r, 'm, 'w> {
@@ -274,14 +334,80 @@ impl Run<'_, '_, '_> {
                 }
                 Some(at) => {
                     let name = self.targets[at].worker.column().to_owned();
-                    let problem = |source: ParquetError| {
-                        let source = ParquetError::General(format!("row group {index}, column `{name}`: {source}"));
-                        TableError::parquet(&input.path, source)
-                    };
-                    self.send(group, at, assembly, &problem, on_write)?;
+                    let problem = |source| input.error(in_column(index, &name, &source));
+                    self.send(group, at, None, assembly, &problem, on_write)?;
                 }
             }
         }
+        self.tally.rows += group_rows(group);
+        self.watch.advance(self.tally.rows, Some(input.footer.rows()), 0);
+        Ok(())
+    }
+
+    /// The rows of a row group that are to be left out; nothing where there are none.
+    fn marks(
+        &mut self,
+        index: usize,
+        group: &Struct,
+        on_write: &dyn Fn(ParquetError) -> TableError,
+    ) -> Result<Option<Vec<bool>>> {
+        let Run { input, targets, watch, scratch, tally, .. } = self;
+        let mut marks: Option<Vec<bool>> = None;
+        for target in targets.iter_mut().filter(|target| target.worker.on_bad() == OnBad::Reject) {
+            let name = target.worker.column().to_owned();
+            let problem = |source| input.error(in_column(index, &name, &source));
+            let marks = match &mut marks {
+                Some(marks) => marks,
+                None => marks.insert(marks_for(group).map_err(problem)?),
+            };
+            let (source, survey) = input.surveyed(group, target.index).map_err(problem)?;
+            let row_ids = target.row_id.map(|field| input.surveyed(group, field)).transpose().map_err(problem)?;
+            let mut ways = Ways {
+                scratch,
+                rows_before: tally.rows,
+                row_ids,
+                rows: None,
+                on_batch: &mut |_, _| watch.check(),
+                problem: &problem,
+                on_write,
+            };
+            ways.mark(&source, &survey, target, marks)?;
+        }
+        Ok(marks.filter(|marks| marks.contains(&true)))
+    }
+
+    /// Writes a row group without its marked rows; one of which none are left is left out itself.
+    fn taken(
+        &mut self,
+        index: usize,
+        group: &Struct,
+        marks: &[bool],
+        rejects: &Rejects,
+        assembly: &mut Assembly,
+        on_write: &dyn Fn(ParquetError) -> TableError,
+    ) -> Result<()> {
+        let (input, watch, rows) = (self.input, self.watch, Rows::unmarked(marks));
+        let place_of = |target: &Target<'_>| input.footer.fields.get(target.index).and_then(|field| field.leaf);
+        if rows.count() > 0 {
+            assembly.begin_group(&group_of(group, rows));
+            for (leaf, column) in rejects.columns.iter().enumerate() {
+                match self.targets.iter().position(|target| place_of(target) == Some(leaf)) {
+                    None => {
+                        let check = || watch.check();
+                        let copied = input.copy_rows(group, leaf, column, rows, assembly.sink(), &check);
+                        let path = assembly.path().to_owned();
+                        let copied = copied.map_err(|problem| problem.of_column(index, column).named(input, &path))?;
+                        assembly.add_written(copied);
+                    }
+                    Some(at) => {
+                        let name = self.targets[at].worker.column().to_owned();
+                        let problem = |source| input.error(in_column(index, &name, &source));
+                        self.send(group, at, Some(rows), assembly, &problem, on_write)?;
+                    }
+                }
+            }
+        }
+        self.tally.rejected_rows += Rows::marked(marks).count();
         self.tally.rows += group_rows(group);
         self.watch.advance(self.tally.rows, Some(input.footer.rows()), 0);
         Ok(())
@@ -291,6 +417,7 @@ impl Run<'_, '_, '_> {
         &mut self,
         group: &Struct,
         at: usize,
+        rows: Option<Rows<'_>>,
         assembly: &mut Assembly,
         problem: &dyn Fn(ParquetError) -> TableError,
         on_write: &dyn Fn(ParquetError) -> TableError,
@@ -303,6 +430,7 @@ impl Run<'_, '_, '_> {
             scratch,
             rows_before: tally.rows,
             row_ids,
+            rows,
             on_batch: &mut |rows, bytes| {
                 tally.add_batch(rows, bytes);
                 watch.check()
@@ -314,6 +442,10 @@ impl Run<'_, '_, '_> {
         assembly.add_written(written);
         Ok(())
     }
+}
+
+fn in_column(group: usize, column: &str, source: &ParquetError) -> ParquetError {
+    ParquetError::General(format!("row group {group}, column `{column}`: {source}"))
 }
 
 /// The schema with the elements of the columns that have changed, the row order as far as it still holds.

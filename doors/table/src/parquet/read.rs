@@ -36,6 +36,7 @@ pub(crate) struct ChunkSource {
     pub(crate) codec: Compression,
     pub(crate) column: ColumnDescPtr,
     pub(crate) data_type: DataType,
+    /// Rows; of a nested column its levels.
     pub(crate) rows: u64,
 }
 
@@ -51,7 +52,9 @@ impl ChunkSource {
             .build()?;
         let rows = usize::try_from(self.rows).map_err(|_| overflow())?;
         let pages = SerializedPageReader::new(Arc::clone(&self.file), &meta, rows, None)?;
-        Ok(Guard::new(pages, self.column.max_def_level() > 0))
+        let level_kinds =
+            [self.column.max_def_level(), self.column.max_rep_level()].iter().filter(|max| **max > 0).count();
+        Ok(Guard::new(pages, level_kinds))
     }
 
     pub(crate) fn form(&self) -> Form {
@@ -82,10 +85,7 @@ pub(crate) struct ChunkReader {
 
 impl ChunkReader {
     pub(crate) fn new(source: &ChunkSource, survey: &Survey) -> Parsed<ChunkReader> {
-        let step = match survey.longest_delta {
-            0 => BATCH_ROWS_MAX,
-            len => (DELTA_BYTES_MAX / len).clamp(1, BATCH_ROWS_MAX),
-        };
+        let step = step_for(survey);
         Ok(ChunkReader {
             reader: get_column_reader(Arc::clone(&source.column), Box::new(source.pages()?)),
             form: source.form(),
@@ -128,6 +128,14 @@ impl ChunkReader {
             ColumnReader::FloatColumnReader(reader) => read_fixed(reader, nullable, step, form),
             ColumnReader::DoubleColumnReader(reader) => read_fixed(reader, nullable, step, form),
         }
+    }
+}
+
+/// Rows of a flat chunk that may be read at a time.
+pub(crate) fn step_for(survey: &Survey) -> usize {
+    match survey.longest_delta {
+        0 => BATCH_ROWS_MAX,
+        len => (DELTA_BYTES_MAX / len).clamp(1, BATCH_ROWS_MAX),
     }
 }
 

@@ -237,7 +237,7 @@ fn int_96(raw: [u8; 12]) -> Int96 {
 
 /// What the library says of a chunk that it has written, as the tree that a footer holds. There is no other way to it than
 /// a footer of this one chunk.
-fn written(closed: ColumnCloseResult, layout: &Layout) -> Parsed<Written> {
+pub(crate) fn written(closed: ColumnCloseResult, layout: &Layout) -> Parsed<Written> {
     let bloom_filter = match &closed.bloom_filter {
         Some(filter) if layout.bloom_filter => {
             let mut bytes = Vec::new();

@@ -194,8 +194,8 @@ fn requests_that_make_no_sense_are_refused() {
     let words = bench.error(bench.protect("in.parquet", "out.parquet", &["t=ff1:on-bad=null"]), &before);
     assert!(words.contains("may not be null"), "{words}");
     let mut job = bench.job("in.parquet", "out.parquet", &["t=ff1:on-bad=reject"]);
-    job.reject_file = Some(bench.path("bad.parquet"));
-    assert!(bench.error(run(&bench, &job), &before).contains("for CSV"));
+    job.reject_file = Some(bench.path("bad.csv"));
+    assert!(bench.error(run(&bench, &job), &before).contains("the table is Parquet"));
     // A column that may not be null has a dry run all the same.
     let mut job = bench.job("in.parquet", "out.parquet", &["t=ff1"]);
     job.dry_run = true;

@@ -30,6 +30,7 @@ mod parquets;
 mod parts;
 mod plans;
 mod real;
+mod rejects;
 mod rows;
 mod samples;
 #[path = "../../src/testing.rs"]
