@@ -31,6 +31,8 @@ const LABEL_STEP: f64 = 14.5;
 const LABEL_CHARACTERS_MAX: usize = 25;
 /// Lines with more points get markers on some of them only.
 const MARKERS_MAX: usize = 40;
+/// The height of a row of the legend of a plot that stands alone.
+const LEGEND_STEP: f64 = 18.0;
 const X_LABELS_MAX: usize = 9;
 const Y_LABELS_MAX: usize = 7;
 
@@ -64,7 +66,7 @@ fn px(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The plot as an SVG file of its own, light or dark as its viewer prefers, without a legend below it.
+/// The plot as an SVG file of its own, light or dark as its viewer prefers, with a legend below it.
 pub fn svg(plot: &Plot) -> String {
     let background = html! { rect class="paper" width="100%" height="100%" {} };
     let style = html! { style { (PreEscaped(STYLE)) } };
@@ -79,9 +81,13 @@ pub(crate) fn drawing(plot: &Plot, id: &str, first: Option<Markup>) -> Markup {
     let namespace = first.is_some().then_some("http://www.w3.org/2000/svg");
     let spans = scale::spans(plot);
     let (class, height) = if spans.is_some() { ("plot", HEIGHT) } else { ("plot empty", HEIGHT_EMPTY) };
+    // A file of its own is shown whole, and explains its lines; in a page a list does that.
+    let is_alone = first.is_some();
+    let rows = if is_alone { legend_rows(plot) } else { Vec::new() };
+    let whole = px(height + LEGEND_STEP * rows.len() as f64);
     html! {
-        svg class=(class) xmlns=[namespace] viewBox=(format!("0 0 {WIDTH} {height}")) preserveAspectRatio="xMinYMid slice"
-            role="img" aria-labelledby=(labelled_by) {
+        svg class=(class) xmlns=[namespace] viewBox=(format!("0 0 {WIDTH} {whole}"))
+            preserveAspectRatio=[(!is_alone).then_some("xMinYMid slice")] role="img" aria-labelledby=(labelled_by) {
             title id=(title) { (plot.title) }
             desc id=(about) { (description(plot)) }
             @if let Some(first) = first { (first) }
@@ -93,8 +99,24 @@ pub(crate) fn drawing(plot: &Plot, id: &str, first: Option<Markup>) -> Markup {
                     "Nothing to show: no point has a place on these axes."
                 }
             }
+            @for (index, row) in rows.iter().enumerate() {
+                g transform=(format!("translate({} {})", px(LEFT), px(height + LEGEND_STEP * index as f64))) { (row) }
+            }
         }
     }
+}
+
+/// The legend of a plot that stands alone: a row for each line, and for each marked place.
+fn legend_rows(plot: &Plot) -> Vec<Markup> {
+    let plain = plot.series.iter().all(|series| series.look == Look::Measured);
+    let lines = plot.series.iter().zip(inks::groups(plot)).map(|(series, group)| {
+        let look = if plain { String::new() } else { format!(" ({})", look_word(series.look)) };
+        html! { (swatch(series.look, group)) text x="42" y="11" { (series.name) (look) } }
+    });
+    let crossings = plot.crossings.iter().enumerate().map(|(index, crossing)| {
+        html! { text x="42" y="11" { (index + 1) ": at " (figure(crossing.x)) ", " (crossing.label) } }
+    });
+    lines.chain(crossings).collect()
 }
 
 /// The plot in words, for those who do not see it.
@@ -376,6 +398,24 @@ mod tests {
         assert_eq!(path.matches(['M', 'L']).count(), 2, "{path}");
         assert_eq!(text.matches("<title>s: ").count(), 2, "a marker a point");
         assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+
+    #[test]
+    fn a_plot_that_stands_alone_explains_its_lines_and_marks() {
+        let plot = &sample::record().sections[0].plots[0];
+        let text = svg(plot);
+        for series in &plot.series {
+            let row = format!(">{} ({})</text>", series.name, look_word(series.look));
+            assert_eq!(text.matches(&row).count(), 1, "{row}");
+        }
+        for crossing in &plot.crossings {
+            assert!(text.contains(&format!(", {}</text>", crossing.label)));
+        }
+        let rows = plot.series.len() + plot.crossings.len();
+        let height = px(HEIGHT + LEGEND_STEP * rows as f64);
+        assert!(text.contains(&format!("viewBox=\"0 0 760 {height}\"")) && !text.contains("slice"));
+        let within = drawing(plot, "plot", None).into_string();
+        assert!(within.contains("viewBox=\"0 0 760 430\"") && !within.contains("translate("));
     }
 
     #[test]
