@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests run test lint unit doc bench cases timing ctgrind faults fuzz check-all gpu-kernels gpu-check deny clean
+.PHONY: help setup setup-tests run test lint unit doc book bench cases timing ctgrind faults fuzz check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -55,6 +55,17 @@ unit: ## unit, property, vector and end-to-end tests; the model checks of concur
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+mdbook_version = 0.5.4
+mdbook = target/tools/mdbook-$(mdbook_version)/bin/mdbook
+
+$(mdbook):
+	$(call heading,mdBook $(mdbook_version) from crates.io)
+	cargo install --locked --no-default-features --features search --root target/tools/mdbook-$(mdbook_version) mdbook@$(mdbook_version)
+
+book: $(mdbook) ## the manual as a book in target/book; installs mdBook in target/tools
+	$(call heading,manual)
+	$(mdbook) build docs
 
 bench: setup ## benchmarks; they take a while, and want a quiet machine
 	cargo bench --workspace --benches --locked

@@ -1,4 +1,5 @@
-//! Follows what the documents name: paths in ARCHITECTURE.md, and links between the Markdown files.
+//! Follows what the documents name: paths of the repository, links between the Markdown files, and the contents of the
+//! manual, whose pages may link to each other only.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,15 +8,24 @@ use anyhow::{Context, Result};
 
 use crate::files;
 
-/// The document whose paths must exist.
+/// The document in which every word that looks like a file's name has to be a file.
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// Folders at the root that exist only after a build or not yet; a path below them is not looked for.
+/// The folder of the manual, from which mdBook makes a book: nothing outside of it can be linked to.
+const MANUAL: &str = "docs/";
+
+/// The manual's contents.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// The largest that the front page may be.
+const FRONT_PAGE: (&str, usize) = ("README.md", 10_000);
+
+/// Folders that exist only after a build; a path through one is not looked for.
 const BUILT_FOLDERS: &[&str] = &["target"];
 
 /// Folders at the root that the house has or plans, so that a path below one that is gone is still taken for a path.
 const KNOWN_FOLDERS: &[&str] =
-    &[".ci", ".cargo", "apps", "core", "doors", "engines", "fuzz", "kernels", "lab", "vectors", "xtask"];
+    &[".ci", ".cargo", "apps", "core", "docs", "doors", "engines", "fuzz", "kernels", "lab", "vectors", "xtask"];
 
 /// Endings that make a word without a slash the name of a file.
 const FILE_ENDINGS: &[&str] = &[".md", ".rs", ".toml", ".json", ".lock", ".sh"];
@@ -33,31 +43,56 @@ pub(crate) fn run() -> Result<Vec<String>> {
 
 fn check(root: &Path, paths: &[String]) -> Result<Vec<String>> {
     let mut findings = Vec::new();
-    let read = |path: &str| std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned());
     let known: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
-    let exists = |path: &str| is_known(&known, path);
-    for (line, word) in named_paths(&read(ARCHITECTURE)?) {
-        for path in alternatives(&word) {
-            if !exists(&path) {
-                findings.push(format!("{ARCHITECTURE}:{line}: {path} does not exist"));
+    for path in paths.iter().filter(|path| path.ends_with(".md")) {
+        let text = read(root, path)?;
+        for (line, named) in named_paths(&text) {
+            // Elsewhere a name without a folder is as often a file of the reader's own.
+            let is_meant = path == ARCHITECTURE || named.contains('/');
+            for named in alternatives(&named).iter().filter(|named| is_meant && !is_known(&known, named)) {
+                findings.push(format!("{path}:{line}: {named} does not exist"));
             }
+        }
+        for (line, target) in links(&text) {
+            if let Some(finding) = broken(root, &known, path, &target)? {
+                findings.push(format!("{path}:{line}: {finding}"));
+            }
+        }
+        if path == FRONT_PAGE.0 && text.len() > FRONT_PAGE.1 {
+            findings.push(format!("{path}: {} bytes are too many for a front page of {}", text.len(), FRONT_PAGE.1));
         }
     }
-    for path in paths.iter().filter(|path| path.ends_with(".md")) {
-        for (line, target) in links(&read(path)?) {
-            if target.contains("://") || target.starts_with("mailto:") {
-                continue;
-            }
-            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
-            let file = if file.is_empty() { path.clone() } else { relative(path, file) };
-            if !exists(&file) {
-                findings.push(format!("{path}:{line}: the link to {target} leads nowhere"));
-            } else if !anchor.is_empty() && file.ends_with(".md") && !anchors(&read(&file)?).contains(anchor) {
-                findings.push(format!("{path}:{line}: {file} has no heading #{anchor}"));
-            }
-        }
+    if known.contains(SUMMARY) {
+        let listed: BTreeSet<String> =
+            links(&read(root, SUMMARY)?).into_iter().map(|(_, target)| relative(SUMMARY, &target)).collect();
+        let pages = paths.iter().filter(|path| path.starts_with(MANUAL) && path.ends_with(".md") && *path != SUMMARY);
+        let missing = pages.filter(|page| !listed.contains(*page));
+        findings.extend(missing.map(|page| format!("{SUMMARY}: {page} is not in the contents")));
     }
     Ok(findings)
+}
+
+fn read(root: &Path, path: &str) -> Result<String> {
+    std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())
+}
+
+/// What is wrong with a link of the document at `path`, if anything is.
+fn broken(root: &Path, known: &BTreeSet<&str>, path: &str, target: &str) -> Result<Option<String>> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return Ok(None);
+    }
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let file = if file.is_empty() { path.to_owned() } else { relative(path, file) };
+    if !is_known(known, &file) {
+        return Ok(Some(format!("the link to {target} leads nowhere")));
+    }
+    if path.starts_with(MANUAL) && !file.starts_with(MANUAL) {
+        return Ok(Some(format!("the link to {target} leads out of the manual, which a book does not have")));
+    }
+    if !anchor.is_empty() && file.ends_with(".md") && !anchors(&read(root, &file)?).contains(anchor) {
+        return Ok(Some(format!("{file} has no heading #{anchor}")));
+    }
+    Ok(None)
 }
 
 /// Whether `path` is a file of the project or a folder that holds one.
@@ -125,7 +160,7 @@ fn as_path(word: &str) -> Option<String> {
         return None;
     }
     match word.split_once('/') {
-        Some((first, _)) if BUILT_FOLDERS.contains(&first) => None,
+        Some(_) if word.split('/').any(|part| BUILT_FOLDERS.contains(&part)) => None,
         Some((first, _)) => KNOWN_FOLDERS.contains(&first).then(|| word.to_owned()),
         None => FILE_ENDINGS
             .iter()
@@ -240,7 +275,7 @@ mod tests {
         assert_eq!(named("`core/mill/src/mill.rs::Mill`"), ["core/mill/src/mill.rs"]);
         assert_eq!(named("`core/mill/src/mill.rs:12`,"), ["core/mill/src/mill.rs"]);
         assert_eq!(named("`engines/…` `engines/*`"), ["engines/", "engines/"]);
-        assert_eq!(named("`target/demo/x.csv` `core/<name>/x`"), Vec::<String>::new());
+        assert_eq!(named("`target/demo/x.csv` `fuzz/target/x` `core/<name>/x`"), Vec::<String>::new());
         assert_eq!(
             alternatives("core/mill/src/{mill,session}.rs"),
             ["core/mill/src/mill.rs", "core/mill/src/session.rs"]
@@ -281,19 +316,35 @@ mod tests {
     #[test]
     fn what_leads_nowhere_is_found() {
         let root = std::env::temp_dir().join(format!("ciphermill-docs-{}", std::process::id()));
-        std::fs::create_dir_all(root.join("core")).unwrap();
-        std::fs::write(root.join(ARCHITECTURE), "`core/gone.rs` [x](core/there.rs)\n").unwrap();
-        std::fs::write(root.join("core/there.rs"), "").unwrap();
-        std::fs::write(root.join("a.md"), "# One\n[x](gone.md) [y](#one) [z](#two)\n").unwrap();
-        let paths = [ARCHITECTURE, "a.md", "core/there.rs"].map(str::to_owned);
+        let files = [
+            (ARCHITECTURE, "`core/gone.rs` `gone.toml` [x](core/there.rs)\n".to_owned()),
+            ("core/there.rs", String::new()),
+            ("a.md", "# One\n[x](gone.md) [y](#one) [z](#two) `core/gone.rs` `yours.toml`\n".to_owned()),
+            ("README.md", "x".repeat(FRONT_PAGE.1 + 1)),
+            (SUMMARY, "- [A](a.md)\n".to_owned()),
+            ("docs/a.md", "![x](a.svg) [y](../a.md)\n".to_owned()),
+            ("docs/a.svg", String::new()),
+            ("docs/b.md", "# B\n".to_owned()),
+        ];
+        for (path, text) in &files {
+            std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            std::fs::write(root.join(path), text).unwrap();
+        }
+        let mut paths: Vec<String> = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+        paths.sort();
         let found = check(&root, &paths).unwrap();
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(
             found,
             [
                 "ARCHITECTURE.md:1: core/gone.rs does not exist",
+                "ARCHITECTURE.md:1: gone.toml does not exist",
+                "README.md: 10001 bytes are too many for a front page of 10000",
+                "a.md:2: core/gone.rs does not exist",
                 "a.md:2: the link to gone.md leads nowhere",
                 "a.md:2: a.md has no heading #two",
+                "docs/a.md:1: the link to ../a.md leads out of the manual, which a book does not have",
+                "docs/SUMMARY.md: docs/b.md is not in the contents",
             ]
         );
     }

@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
   layers [--update] dependencies between crates go downwards only, and imports within a crate not in circles;
                     --update lowers the counts of known circles, never raises them
   tidy [--update]   sizes, leftovers, unsafe code, dead files; --update lowers the ratchet, never raises it
-  docs              paths in ARCHITECTURE.md and links between the documents resolve
+  docs              paths and links in the documents resolve, and the manual's contents have all of its pages
   sboxes [--seconds N] [--seed N] [--threads N] [--family ternary|binary]
                     search for smaller networks of the DES S-boxes (build with --release), write the generated file
   kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring";

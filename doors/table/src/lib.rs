@@ -24,6 +24,15 @@
 //! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], `pair`, `source`, then the formats.
 #![forbid(unsafe_code)]
 
+/// The Rust examples of the documents, as documentation tests of a crate that has both the mill and all engines at hand.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/rust.md")]
+    mod rust {}
+}
+
 mod bad;
 mod clear;
 mod column;

@@ -66,7 +66,7 @@ pub(crate) enum LabCommand {
     Show(ShowArgs),
     /// Tell what changed from one record to another.
     Compare(CompareArgs),
-    /// Write the performance section of a README from a record.
+    /// Write what may be quoted of a record into the documents.
     Readme(ReadmeArgs),
     #[command(about = about_of("cases"))]
     Cases(CasesArgs),
@@ -239,20 +239,27 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Replaces what stands between the lines `<!-- performance: begin -->` and `<!-- performance: end -->`.
+Figures that the record calls noisy are left out, and the documents say so. Plots become SVG files in the folder
+`plots` beside the document.
 
 Examples:
   ciphermill lab all --core 1 --save
   ciphermill lab readme lab/records/my-machine/2026-01-31.json
   ciphermill lab readme lab/records/my-machine/2026-01-31.json --check")]
 pub(crate) struct ReadmeArgs {
-    /// The record, as --save wrote it. Its path is named in the section as it is given here.
+    /// The record, as --save wrote it. Its path is named in the documents as it is given here.
     #[arg(value_hint = ValueHint::FilePath)]
     pub record: PathBuf,
-    /// The file that has the section.
-    #[arg(long, default_value = "README.md", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: PathBuf,
-    /// Write nothing; fail when the section is not what the record makes.
+    /// A document with a place between `<!-- performance: begin -->` and `<!-- performance: end -->`, or the same with
+    /// `ratios`; may be given many times.
+    #[arg(
+        long = "file",
+        default_values = ["docs/performance.md", "README.md"],
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath
+    )]
+    pub files: Vec<PathBuf>,
+    /// Write nothing; fail when the documents or their plots are not what the record makes.
     #[arg(long)]
     pub check: bool,
 }

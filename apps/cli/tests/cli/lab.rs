@@ -269,16 +269,23 @@ fn records_that_cannot_be_read_say_what_is_wrong() {
 }
 
 #[test]
-fn a_readme_gets_its_section_from_a_record() {
+fn documents_get_what_may_be_quoted_of_a_record() {
     let place = Place::new();
     place.ok(short(&["--suite", "aes-128-cbc", "--engine", "library", "--engine", "reference", "--json", "a.json"]));
-    place.write("README.md", "# A\n<!-- performance: begin -->\nold\n<!-- performance: end -->\n## B\n");
-    place.fails(1, &["README.md is not what a.json makes"], ["lab", "readme", "a.json", "--check"]);
-    place.ok(["lab", "readme", "a.json"]);
-    place.ok(["lab", "readme", "a.json", "--check"]);
-    let text = std::fs::read_to_string(place.path("README.md")).expect("reads");
-    assert!(text.starts_with("# A\n") && text.ends_with("## B\n") && !text.contains("old"), "{text}");
-    assert!(text.contains("### `short`") && text.contains("aes-128-cbc encrypt: "), "{text}");
+    let document = "# A\n<!-- performance: begin -->\nstale text\n<!-- performance: end -->\n## B\n";
+    place.write("docs.md", document);
+    place.write("README.md", document.replace("performance", "ratios"));
+    let files = ["--file", "docs.md", "--file", "README.md"];
+    let readme = |more: &[&'static str]| [&["lab", "readme", "a.json"], &files[..], more].concat();
+    place.fails(1, &["not what a.json makes: docs.md, README.md"], readme(&["--check"]));
+    place.ok(readme(&[]));
+    place.ok(readme(&["--check"]));
+    for (file, words) in [("docs.md", "### `short`"), ("README.md", "The record holds no ratio")] {
+        let text = std::fs::read_to_string(place.path(file)).expect("reads");
+        assert!(text.starts_with("# A\n") && text.ends_with("## B\n") && !text.contains("stale"), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
     place.write("other.md", "# A\n");
     place.fails(1, &["other.md", "performance: begin"], ["lab", "readme", "a.json", "--file", "other.md"]);
+    place.fails(1, &["docs/performance.md"], ["lab", "readme", "a.json"]);
 }

@@ -1,0 +1,138 @@
+//! The README's table: how fast the lanes engine is beside a peer, from the goals that a record holds.
+
+use std::fmt::Write as _;
+
+use ciphermill_report::{Better, Measurement, Record};
+
+/// Rows at most.
+const ROWS_MAX: usize = 10;
+
+/// The cases that the table may show, in its order: figures of the method `cases` by name, in words, and the peer.
+///
+/// AES-SIV and FF1 are not among them: the peer's crates take a multiple of their time when they are not built for the
+/// native processor, so that a factor against them says more about the build than about the lanes.
+const CASES: [(&str, &str, &str); 16] = [
+    ("3des-cbc-short/encrypt", "3DES-CBC encryption of 8 to 80 bytes, 64 keys", "ipsec-mb"),
+    ("3des-cbc-short/decrypt", "3DES-CBC decryption of 8 to 80 bytes, 64 keys", "ipsec-mb"),
+    ("aes-128-cbc-short-encrypt/encrypt", "AES-128-CBC encryption of 8 to 80 bytes, 64 keys", "ipsec-mb"),
+    ("aes-128-gcm-short/encrypt", "AES-128-GCM encryption of 16 to 64 bytes, 64 keys", "ipsec-mb"),
+    ("hmac-sha256-short/encrypt", "HMAC-SHA-256 of 16 to 64 bytes, 64 keys", "ipsec-mb"),
+    ("3des-cbc-hmac-sha1-64/encrypt", "3DES-CBC encryption with HMAC-SHA-1, 64 bytes", "ipsec-mb"),
+    ("3des-cbc-hmac-sha1-64/decrypt", "3DES-CBC decryption with HMAC-SHA-1, 64 bytes", "ipsec-mb"),
+    ("3des-cbc-hmac-sha1-1456/encrypt", "3DES-CBC encryption with HMAC-SHA-1, 1,456 bytes", "ipsec-mb"),
+    ("aes-128-cbc-hmac-sha1-64/decrypt", "AES-128-CBC decryption with HMAC-SHA-1, 64 bytes", "ipsec-mb"),
+    ("chacha20-poly1305-short/encrypt", "ChaCha20-Poly1305 encryption of 64 bytes, 10,000 keys", "OpenSSL"),
+    ("chacha20-poly1305-short/decrypt", "ChaCha20-Poly1305 decryption of 64 bytes, 10,000 keys", "OpenSSL"),
+    ("aes-256-gcm-siv-column/encrypt", "AES-256-GCM-SIV encryption of 40 bytes, one key", "AWS-LC"),
+    ("aes-128-gcm-bulk/encrypt", "AES-128-GCM encryption of 16 KB", "AWS-LC"),
+    ("lone-aes-128-gcm/encrypt", "one AES-128-GCM operation alone, 64 bytes", "AWS-LC"),
+    ("lone-des-cbc/encrypt", "one DES-CBC operation alone, 64 bytes", "AWS-LC"),
+    ("lone-3des-cbc/encrypt", "one 3DES-CBC operation alone, 64 bytes", "AWS-LC"),
+];
+
+/// The table, with what it was measured on.
+pub(super) fn table(record: &Record, path: &str) -> String {
+    let all = record.sections.iter().filter(|section| section.method == "cases").flat_map(|it| &it.measurements);
+    let all: Vec<&Measurement> = all.collect();
+    let rows: Vec<String> = CASES.iter().filter_map(|case| row(case, &all)).take(ROWS_MAX).collect();
+    let mut out = String::new();
+    if rows.is_empty() {
+        out.push_str("The record holds no ratio that may be quoted.\n");
+    } else {
+        out.push_str("| operations, on one core | beside | times as fast | spread |\n|---|---|---:|---:|\n");
+        rows.iter().for_each(|row| out.push_str(row));
+    }
+    let machine = &record.machine;
+    let _ = writeln!(
+        out,
+        "\nMeasured on {}, {} cores, on {} by `{}`; record: `{path}`. A factor is the ratio of two medians whose rounds were \
+         interleaved, rounded down; its spread is the interquartile range. Ratios that spread by more than 5 % are left out.",
+        machine.cpu,
+        machine.cores,
+        record.made.get(..10).unwrap_or(&record.made),
+        record.command
+    );
+    if !record.warnings().is_empty() {
+        out.push_str(
+            "\nThe machine was noisy, as `docs/performance.md` says: these ratios hold, absolute times drift.\n",
+        );
+    }
+    out
+}
+
+/// One row; `None` for what was not measured or may not be quoted.
+fn row((name, what, peer): &(&str, &str, &str), all: &[&Measurement]) -> Option<String> {
+    let measurement = all.iter().find(|measurement| measurement.name == *name)?;
+    let is_sound = measurement.unit == "×" && measurement.value > 0.0 && measurement.value.is_finite();
+    if !is_sound || measurement.is_noisy() {
+        return None;
+    }
+    // Goals with an upper bound have our time by theirs.
+    let factor = if measurement.better == Better::Less { measurement.value.recip() } else { measurement.value };
+    Some(format!("| {what} | {peer} | {} | {:.1} % |\n", rounded_down(factor), 100.0 * measurement.spread))
+}
+
+/// A factor with one decimal from two on, with two below; never more than it is.
+fn rounded_down(factor: f64) -> String {
+    if factor >= 2.0 {
+        format!("{:.1}", (10.0 * factor).floor() / 10.0)
+    } else {
+        format!("{:.2}", (100.0 * factor).floor() / 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_report::{Environment, Machine, RECORD_FORMAT, Section};
+
+    use super::*;
+
+    fn record(figures: &[(&str, f64, f64, Better)]) -> Record {
+        let mut section = Section::new("cases", "Goals", "");
+        figures.iter().for_each(|(name, value, spread, better)| section.measured(*name, *value, "×", *spread, *better));
+        Record {
+            format: RECORD_FORMAT,
+            made: "2026-01-31T10:20:30Z".to_owned(),
+            command: "ciphermill lab all --core 1".to_owned(),
+            machine: Machine { cpu: "A Processor".to_owned(), optimised: true, ..Machine::here() },
+            environment: Environment::default(),
+            sections: vec![section],
+        }
+    }
+
+    #[test]
+    fn only_quotable_ratios_are_shown_and_none_is_rounded_up() {
+        let made = table(
+            &record(&[
+                ("3des-cbc-short/encrypt", 12.0, 0.06, Better::More),
+                ("3des-cbc-short/decrypt", 10.49, 0.046, Better::More),
+                ("hmac-sha256-short/encrypt", 1.999, 0.05, Better::More),
+                ("lone-3des-cbc/encrypt", 1.07, 0.04, Better::Less),
+                ("not-in-the-table", 99.0, 0.0, Better::More),
+            ]),
+            "lab/records/a.json",
+        );
+        let rows: Vec<&str> = made.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+        assert_eq!(
+            rows,
+            [
+                "| 3DES-CBC decryption of 8 to 80 bytes, 64 keys | ipsec-mb | 10.4 | 4.6 % |",
+                "| HMAC-SHA-256 of 16 to 64 bytes, 64 keys | ipsec-mb | 1.99 | 5.0 % |",
+                "| one 3DES-CBC operation alone, 64 bytes | AWS-LC | 0.93 | 4.0 % |",
+            ]
+        );
+        for words in ["A Processor", "2026-01-31", "`ciphermill lab all --core 1`", "`lab/records/a.json`"] {
+            assert!(made.contains(words), "`{words}` is missing in:\n{made}");
+        }
+        assert!(!made.contains("noisy"), "{made}");
+    }
+
+    #[test]
+    fn a_record_without_quotable_ratios_says_so() {
+        let mut noisy = record(&[("3des-cbc-short/encrypt", 12.0, 0.5, Better::More)]);
+        noisy.environment.warnings.push("the clock drifted".to_owned());
+        let made = table(&noisy, "a.json");
+        assert!(made.contains("no ratio that may be quoted") && !made.contains('|'), "{made}");
+        assert!(made.contains("absolute times drift"), "{made}");
+    }
+}
