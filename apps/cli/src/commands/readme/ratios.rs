@@ -39,7 +39,7 @@ pub(super) fn table(record: &Record, path: &str) -> String {
     if rows.is_empty() {
         out.push_str("The record holds no ratio that may be quoted.\n");
     } else {
-        out.push_str("| operations, on one core | beside | times as fast | spread |\n|---|---|---:|---:|\n");
+        out.push_str("| operations, on one core | compared with | times as fast | spread |\n|---|---|---:|---:|\n");
         rows.iter().for_each(|row| out.push_str(row));
     }
     let machine = &record.machine;
