@@ -341,14 +341,26 @@ mod tests {
         }
     }
 
+    /// Memory that is never freed, so that no other is found at its address.
+    struct Leaked(&'static mut [u8]);
+
+    impl ArenaBuffer for Leaked {
+        fn bytes(&self) -> &[u8] {
+            self.0
+        }
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            self.0
+        }
+    }
+
     #[test]
     fn an_engines_memory_is_used_if_it_is_as_long_as_it_should_be() {
         let suite = Suite::Digest(Digest::Sha256);
         let given = |more: usize| {
             let mut start = 0;
             let copied = copied(suite, |len| {
-                let memory = vec![0u8; len + more];
-                start = memory.as_ptr().addr();
+                let memory = Leaked(vec![0u8; len + more].leak());
+                start = memory.bytes().as_ptr().addr();
                 Some(Box::new(memory))
             });
             copied.batch.arena.bytes().as_ptr().addr() == start
