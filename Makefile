@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests run test lint unit doc book bench cases timing ctgrind faults fuzz check-all gpu-kernels gpu-check deny clean
+.PHONY: help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -22,14 +22,20 @@ help: ## this list
 setup: ## install the system packages that are missing (Debian, Ubuntu)
 	@./xtask/setup.sh
 
+setup-lab:
+	@./xtask/setup.sh lab
+
 setup-tests:
 	@./xtask/setup.sh tests
 
 run: setup ## build the release and run the main job on generated data
 	$(call heading,build)
-	cargo build --release --locked -p ciphermill-cli
+	cargo build --release --locked -p ciphermill-cli --no-default-features
 	$(call heading,demo)
 	./target/release/ciphermill demo
+
+lab: setup-lab ## build the lab, which measures beside OpenSSL and other libraries
+	cargo build --release --locked -p ciphermill-cli
 
 test: setup-tests lint unit doc ## formatting, floors, tidiness, clippy, all tests, the documentation
 	$(call heading,everything passed)
@@ -67,11 +73,10 @@ book: $(mdbook) ## the manual as a book in target/book; installs mdBook in targe
 	$(call heading,manual)
 	$(mdbook) build docs
 
-bench: setup ## benchmarks; they take a while, and want a quiet machine
+bench: setup-lab ## benchmarks; they take a while, and want a quiet machine
 	cargo bench --workspace --benches --locked
 
-cases: setup ## the named measurements of the lanes engine, against their goals
-	cargo build --release --locked -p ciphermill-cli
+cases: lab ## the named measurements of the lanes engine, against their goals
 	./target/release/ciphermill lab cases
 
 timing: ## whether running times tell anything about keys and data; takes minutes, and wants a quiet machine

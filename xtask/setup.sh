@@ -2,8 +2,9 @@
 # Finds out what this machine lacks for building Ciphermill, and installs it on Debian and its relatives.
 #
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
-# has everything needs neither apt nor root. Called by the Makefile before anything is built; with the
-# argument `tests` it also gets what only some tests need, where that can be had.
+# has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
+# also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, where
+# that can be had.
 set -eu
 
 asked=${1:-}
@@ -37,19 +38,21 @@ if ! command -v cc >/dev/null 2>&1 || ! compiles "stdio.h"; then
     need "gcc libc6-dev" "a C compiler with the C library's headers (cc)"
     no_compiler=1
 fi
-if ! command -v pkg-config >/dev/null 2>&1; then
+if [ -n "$asked" ] && ! command -v pkg-config >/dev/null 2>&1; then
     need "pkg-config" "pkg-config"
 fi
 if ! command -v git >/dev/null 2>&1; then
     need "git" "git"
 fi
-if [ -n "${no_compiler:-}" ]; then
+if [ -z "$asked" ]; then
+    : # Only the lab links to other libraries.
+elif [ -n "${no_compiler:-}" ]; then
     # Without a compiler nothing can be tried; apt leaves alone what is there already.
     need "libssl-dev" "OpenSSL 3 with its headers"
 elif ! compiles "openssl/evp.h" -lcrypto || ! pkg-config --exists openssl 2>/dev/null; then
     need "libssl-dev" "OpenSSL 3 with its headers"
 fi
-if [ "$(uname -m)" = x86_64 ]; then
+if [ -n "$asked" ] && [ "$(uname -m)" = x86_64 ]; then
     if [ -n "${no_compiler:-}" ] || ! compiles "intel-ipsec-mb.h" -lIPSec_MB; then
         need "libipsec-mb-dev" "Intel's multi-buffer library for IPsec, 1.3 or later, with its headers"
     fi

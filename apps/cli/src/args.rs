@@ -2,20 +2,16 @@
 
 mod inspect;
 mod keys;
-mod lab;
 mod placement;
 mod value;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use ciphermill_table::Codec;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs};
-pub(crate) use lab::{
-    AllArgs, CasesArgs, CompareArgs, LabCommand, MethodCommand, OutputArgs, PrinciplesArgs, ReadmeArgs, RouterArgs,
-    ShortArgs, ShowArgs,
-};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 pub(crate) use value::ValueArgs;
 
@@ -82,9 +78,13 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     /// Show which engine a batch would run on, and why.
     Explain(ExplainArgs),
-    /// Measure the engines of this machine, beside OpenSSL and other libraries.
-    #[command(subcommand)]
-    Lab(LabCommand),
+    /// Measure the engines of this machine, beside OpenSSL and other libraries (starts ciphermill-lab).
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// What ciphermill-lab is told; --help lists it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        args: Vec<OsString>,
+    },
     /// Show which settings are in force and where they come from.
     #[command(after_help = "\
 Settings are read from the file that --config names, else from ./ciphermill.toml, else from \
@@ -357,11 +357,6 @@ pub(crate) struct TopArgs {
     pub json: bool,
 }
 
-/// Whether the arguments ask for JSON. Errors are written as JSON then, also those of arguments that do not parse.
-pub(crate) fn wants_json(args: impl Iterator<Item = std::ffi::OsString>) -> bool {
-    args.take_while(|arg| arg != "--").any(|arg| arg == "--json" || arg.as_encoded_bytes().starts_with(b"--json="))
-}
-
 fn parse_interval(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
@@ -379,87 +374,18 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-fn parse_range(text: &str) -> Result<(usize, usize), String> {
-    let wrong = || format!("`{text}` is not a range like 8..80");
-    let number = |part: &str| part.trim().parse::<usize>().map_err(|_| wrong());
-    let (min, max) = match text.split_once("..") {
-        Some((min, max)) => (number(min)?, number(max.trim_start_matches('='))?),
-        None => (number(text)?, number(text)?),
-    };
-    if min > max { Err(format!("{min}..{max} ends before it begins")) } else { Ok((min, max)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Command, CommandFactory};
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
-    /// Every command, with the words that lead to it.
-    fn commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-            let path = format!("{path} {}", sub.get_name());
-            commands(sub, &path, found);
-            found.push((path, sub.clone()));
-        }
-    }
-
-    fn all_commands() -> Vec<(String, Command)> {
-        let mut cli = Cli::command();
-        cli.build();
-        let mut found = Vec::new();
-        commands(&cli, "ciphermill", &mut found);
-        found.push(("ciphermill".to_owned(), cli));
-        found
-    }
-
-    /// The doc comment of a struct of arguments that is flattened into another becomes the other's description, unless
-    /// the command is described after its arguments.
     #[test]
-    fn every_command_has_a_description_of_its_own() {
-        let mut described = std::collections::HashMap::new();
-        for (path, command) in all_commands() {
-            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            assert!(!about.is_empty(), "{path} has no description");
-            if let Some(other) = described.insert(about.clone(), path.clone()) {
-                panic!("`{path}` and `{other}` are both described as `{about}`");
-            }
-        }
-        for method in ciphermill_lab::method::METHODS {
-            let words = method.about.to_lowercase();
-            let found = described.keys().any(|about| about.to_lowercase().contains(&words));
-            assert!(found, "`lab {}` is not described by the registry's words", method.name);
-        }
-    }
-
-    /// clap wraps paragraphs to the terminal's width, so a paragraph is one line; examples and lists, which begin with
-    /// blanks, must fit as they are.
-    #[test]
-    fn help_is_wrapped_by_clap_alone() {
-        for (path, command) in all_commands() {
-            let Some(text) = command.get_after_help().map(ToString::to_string) else { continue };
-            let mut before = "";
-            for line in text.lines() {
-                if line.starts_with(' ') {
-                    assert!(line.chars().count() <= WIDTH_MAX, "{path}: `{line}` is too wide");
-                } else {
-                    let continues = !before.is_empty() && !before.starts_with(' ') && !line.is_empty();
-                    assert!(!continues, "{path}: the paragraph of `{line}` is broken into lines by hand");
-                }
-                before = line;
-            }
-        }
-    }
-
-    #[test]
-    fn ranges_parse_or_say_what_is_wrong() {
-        assert_eq!(parse_range("8..80"), Ok((8, 80)));
-        assert_eq!(parse_range("64"), Ok((64, 64)));
-        assert!(parse_range("80..8").is_err());
-        assert!(parse_range("8-80").is_err());
+    fn the_help_keeps_its_rules() {
+        crate::help_rules::check(Cli::command(), WIDTH_MAX);
     }
 }

@@ -12,7 +12,7 @@ static REQUESTED: AtomicI32 = AtomicI32::new(0);
 
 /// What the program exits with because of a signal, as shells have it: 128 and the signal's number. `None` when nobody asked
 /// to stop.
-pub(crate) fn exit_code() -> Option<u8> {
+pub fn exit_code() -> Option<u8> {
     match REQUESTED.load(Ordering::Relaxed) {
         0 => None,
         signal => Some(code(signal)),
@@ -27,7 +27,7 @@ fn code(signal: i32) -> u8 {
 ///
 /// # Errors
 /// When the system gives no handler or thread.
-pub(crate) fn watch() -> anyhow::Result<Arc<AtomicBool>> {
+pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let ignored = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| ignored(&status)).unwrap_or(0);
     // `nohup` works by having SIGHUP ignored.

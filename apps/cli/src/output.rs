@@ -3,12 +3,11 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use ciphermill_table::TableError;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 
 /// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
-pub(crate) fn init_log(verbose: u8) {
+pub fn init_log(verbose: u8) {
     let default = match verbose {
         0 => "warn",
         1 => "info",
@@ -29,7 +28,7 @@ pub(crate) fn init_log(verbose: u8) {
 }
 
 /// An error and what lies under it, without saying anything twice.
-pub(crate) fn chain(error: &anyhow::Error) -> String {
+pub fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
@@ -43,30 +42,26 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether the error is a reader that went away (`ciphermill … | head`), which is nobody's failure unless it was to get a
-/// table.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    !error.chain().any(|cause| cause.is::<TableError>())
-        && error
-            .chain()
-            .filter_map(|cause| cause.downcast_ref::<io::Error>())
-            .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+/// Whether the error is a reader that went away (`ciphermill … | head`).
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes text and a line end to standard output.
-pub(crate) fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
+pub fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     Ok(())
 }
 
 /// Writes a line to standard error. A standard error that takes nothing is no reason to fail, and `eprintln!` would panic.
-pub(crate) fn tell(text: impl std::fmt::Display) {
+pub fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Writes a value as JSON to standard output.
-pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     say(serde_json::to_string_pretty(value)?)
 }
 
@@ -74,7 +69,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A table with this head; columns from `numbers_from` on are aligned to the right.
-pub(crate) fn table(head: &[&str], numbers_from: usize) -> Table {
+pub fn table(head: &[&str], numbers_from: usize) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(head);
     for index in numbers_from..head.len() {
@@ -86,7 +81,7 @@ pub(crate) fn table(head: &[&str], numbers_from: usize) -> Table {
 }
 
 /// A progress bar on a terminal; hidden elsewhere.
-pub(crate) fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
+pub fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
     if quiet || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -115,7 +110,7 @@ fn rate(per_s: f64) -> String {
 }
 
 /// A bar over a number of steps whose messages say what goes on; hidden where there is no terminal.
-pub(crate) fn steps(total: usize, quiet: bool) -> ProgressBar {
+pub fn steps(total: usize, quiet: bool) -> ProgressBar {
     if quiet || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -128,7 +123,7 @@ pub(crate) fn steps(total: usize, quiet: bool) -> ProgressBar {
 }
 
 /// A rate or count in three or four digits: `3.41 M`.
-pub(crate) fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         n if n >= 1e9 => (number / 1e9, " G"),
         n if n >= 1e6 => (number / 1e6, " M"),

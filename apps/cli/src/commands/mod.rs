@@ -1,6 +1,5 @@
 //! One module a command.
 
-pub(crate) mod cases;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod engines;
@@ -8,9 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod lab;
-pub(crate) mod manual;
 pub(crate) mod protect;
-pub(crate) mod readme;
 pub(crate) mod selftest;
 pub(crate) mod top;
 pub(crate) mod tune;

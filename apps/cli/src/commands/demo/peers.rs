@@ -1,27 +1,25 @@
-//! The same values through OpenSSL, one call at a time.
+//! The same values through OpenSSL, one call at a time, measured by the lab.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Decimal128Type;
 use arrow_array::{Array, RecordBatch};
-use ciphermill_contract::Suite;
-use ciphermill_lab::short::measure;
-use ciphermill_lab::timing::Budget;
-use ciphermill_lab::workload::Workload;
 use ciphermill_table::ColumnSummary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::commands::demo::customers::read;
+use crate::commands::lab;
 
 /// The peer that is compared with: a context kept for each key, a call for each value.
 const PEER: &str = "openssl-context";
 
 /// What OpenSSL reaches on a column's values.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Comparison {
     /// OpenSSL's nearest suite.
     pub suite: String,
@@ -31,16 +29,15 @@ pub(crate) struct Comparison {
     pub mb_per_s: f64,
 }
 
-/// Runs the column's values through OpenSSL's nearest suite; `None` when it has nothing like it.
+/// Has the lab run the column's values through OpenSSL's nearest suite; `None` when OpenSSL has nothing like it.
 pub(crate) fn compare(table: &Path, column: &ColumnSummary) -> anyhow::Result<Option<Comparison>> {
-    let suite: Suite = match column.method {
+    let suite = match column.method {
         // OpenSSL 3.0 has no GCM-SIV; GCM does less.
         "random" => "aes-256-gcm",
         "deterministic" => "aes-256-siv",
         "token" => "hmac-sha256",
         _ => return Ok(None),
-    }
-    .parse()?;
+    };
     let mut values = Vec::new();
     for batch in read(table)? {
         collect(&batch?, &column.name, &mut values)?;
@@ -49,17 +46,29 @@ pub(crate) fn compare(table: &Path, column: &ColumnSummary) -> anyhow::Result<Op
         // Equal values are processed once by the mill; the peer gets the same operations.
         values = values.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     }
-    let engine = ciphermill_lab::engines::open(PEER)?;
-    let reference = ciphermill_lab::engines::open("reference")?;
-    let values_of = values.iter().map(Vec::as_slice);
-    let workload = Workload::of_values(suite, values_of, column.logical.as_bytes(), 1)?;
-    let budget = Budget { time: Duration::from_millis(300), rounds_min: 3, ..Budget::default() };
-    let rows = measure(&workload, &[engine], reference.as_ref(), budget, &mut Vec::new())?;
-    Ok(rows.first().map(|row| Comparison {
-        suite: row.suite.clone(),
-        values_per_s: 1e9 / row.ns_per_op,
-        mb_per_s: row.mb_per_s,
-    }))
+    let mut child = Command::new(lab::program())
+        .args(["values", suite, PEER, &column.logical])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the lab")?;
+    if let Some(mut input) = child.stdin.take() {
+        // A lab that failed says why itself.
+        let _ = input.write_all(&framed(&values));
+    }
+    let output = child.wait_with_output().context("cannot wait for the lab")?;
+    ensure!(output.status.success(), "the lab failed ({})", output.status);
+    serde_json::from_slice(&output.stdout).context("the lab's answer").map(Some)
+}
+
+/// Values, each behind its length in four bytes.
+fn framed(values: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for value in values {
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(value);
+    }
+    bytes
 }
 
 /// Adds a column's values as the bytes that are encrypted.

@@ -1,25 +1,22 @@
-//! `ciphermill completions` and `ciphermill man`.
+//! Completion scripts and manual pages.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::CommandFactory;
-
-use crate::args::Cli;
 
 /// Prints a shell's completion script.
-pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+pub fn completions(mut command: clap::Command, shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let name = command.get_name().to_owned();
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "ciphermill", &mut script);
+    clap_complete::generate(shell, &mut command, name, &mut script);
     std::io::stdout().lock().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the manual page, or writes a page a command into `folder`.
-pub(crate) fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let mut command = Cli::command();
+pub fn man(mut command: clap::Command, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     command.build();
     let Some(folder) = folder else {
         let mut page = Vec::new();

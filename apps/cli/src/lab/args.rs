@@ -7,9 +7,22 @@ use ciphermill_contract::{Direction, Suite};
 use ciphermill_lab::method::{METHODS, Method, Options};
 use ciphermill_lab::timing::Budget;
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueHint};
 
-use super::parse_range;
+/// Columns that help takes at most.
+const WIDTH_MAX: usize = 100;
+
+/// Measures the engines of this machine, beside OpenSSL and other libraries.
+#[derive(Debug, Parser)]
+#[command(name = "ciphermill-lab", bin_name = "ciphermill lab", version, max_term_width = WIDTH_MAX)]
+pub(crate) struct Cli {
+    /// Log what is done on standard error; twice for every detail.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
 
 /// Methods with arguments of their own.
 const OWN_ARGUMENTS: [&str; 4] = ["router", "cases", "short", "principles"];
@@ -72,6 +85,31 @@ pub(crate) enum LabCommand {
     Cases(CasesArgs),
     #[command(about = about_of("router"))]
     Router(RouterArgs),
+    /// Measure a peer on the values that standard input has, each behind its length in four bytes, little-endian.
+    #[command(hide = true)]
+    Values(ValuesArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command into a folder.
+    Man {
+        /// Write ciphermill-lab.1, ciphermill-lab-short.1 and so on into this folder.
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
+    },
+}
+
+/// What `ciphermill demo` asks.
+#[derive(Debug, Args)]
+pub(crate) struct ValuesArgs {
+    /// The suite.
+    pub suite: Suite,
+    /// The peer, as `lab short` knows them.
+    pub engine: String,
+    /// Additional data of every operation, where the suite takes any.
+    pub aad: String,
 }
 
 /// A method of the registry that has no arguments of its own.
@@ -403,4 +441,43 @@ pub(crate) struct ShortArgs {
     pub measure: MeasureArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+fn parse_range(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || format!("`{text}` is not a range like 8..80");
+    let number = |part: &str| part.trim().parse::<usize>().map_err(|_| wrong());
+    let (min, max) = match text.split_once("..") {
+        Some((min, max)) => (number(min)?, number(max.trim_start_matches('='))?),
+        None => (number(text)?, number(text)?),
+    };
+    if min > max { Err(format!("{min}..{max} ends before it begins")) } else { Ok((min, max)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_keeps_its_rules_and_the_registrys_words() {
+        let described = crate::help_rules::check(Cli::command(), WIDTH_MAX);
+        for method in METHODS {
+            let words = method.about.to_lowercase();
+            let found = described.iter().any(|about| about.to_lowercase().contains(&words));
+            assert!(found, "`lab {}` is not described by the registry's words", method.name);
+        }
+    }
+
+    #[test]
+    fn ranges_parse_or_say_what_is_wrong() {
+        assert_eq!(parse_range("8..80"), Ok((8, 80)));
+        assert_eq!(parse_range("64"), Ok((64, 64)));
+        assert!(parse_range("80..8").is_err());
+        assert!(parse_range("8-80").is_err());
+    }
 }
