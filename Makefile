@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz check-all gpu-kernels gpu-check deny clean
+.PHONY: help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz real-tables check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -91,6 +91,10 @@ faults: ## every command that writes files, with each of its system calls failin
 
 fuzz: ## fuzz everything that reads what comes from outside, TIME seconds a target (60); wants a nightly compiler
 	./fuzz/run.sh $(or $(TIME),60)
+
+real-tables: ## Parquet files of pandas, polars, DuckDB, Spark and others: protected, read by all of them, restored, compared
+	@./xtask/setup.sh real-tables
+	@./xtask/real-tables.sh
 
 check-all: setup-tests ## everything above, sanitizers, all faults, fuzzing; says what this machine could not run
 	@./xtask/check-all.sh

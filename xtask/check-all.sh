@@ -34,8 +34,6 @@ miri() {
     cargo +nightly miri --version || { lacks 'Miri (rustup component add miri --toolchain nightly)'; return; }
     cargo +nightly miri test --locked --target-dir target/miri -p ciphermill-contract -p ciphermill-tables
 }
-# Make's own exit code for any failure is 2, so that these are called without it.
-real_tables() { if grep -q '^real-tables:' Makefile; then make real-tables; else lacks 'there is no such target'; fi; }
 
 step test make test
 step faults env FAULTS=all cargo test --locked -p ciphermill-cli --test faults
@@ -46,7 +44,7 @@ done
 step ctgrind ctgrind
 step miri miri
 step timing make timing
-step real-tables real_tables
+step real-tables xtask/real-tables.sh
 step deny deny
 step gpu-kernels gpu_kernels
 

@@ -3,8 +3,8 @@
 #
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
-# also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, where
-# that can be had.
+# also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
+# `real-tables` a Java runtime, where that can be had.
 set -eu
 
 asked=${1:-}
@@ -129,6 +129,10 @@ has_pocl() {
 if [ "$asked" = tests ]; then
     has_browser || optional Chromium "the test of the lab's reports in a browser will not run" chromium
     has_pocl || optional PoCL "the GPU engine's kernels will not be tested" pocl-opencl-icd ocl-icd-libopencl1
+fi
+
+if [ "$asked" = real-tables ] && ! command -v java >/dev/null 2>&1; then
+    optional "Java runtime" "Spark will not read tables" default-jre-headless
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

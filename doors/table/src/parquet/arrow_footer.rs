@@ -19,6 +19,7 @@ const STAND_IN: i32 = 64;
 type Place = Vec<usize>;
 
 /// A schema, and where it has integers of 128 bits.
+#[derive(PartialEq)]
 pub(crate) struct Described {
     schema: Schema,
     /// By field of the schema.

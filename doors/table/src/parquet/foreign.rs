@@ -21,8 +21,12 @@ const GEO: &str = "geo";
 /// Whole schemas of other systems; readers do without.
 const SCHEMAS: [&str; 3] = ["parquet.avro.schema", "avro.schema", "iceberg.schema"];
 
-/// Field metadata under this prefix describe the type, which protection changes.
-const EXTENSION_PREFIX: &str = "ARROW:extension:";
+/// Field metadata under these prefixes describe the type, which protection changes: Arrow's, and those of polars.
+const TYPE_PREFIXES: [&str; 2] = ["ARROW:extension:", "_PL_"];
+/// The values of polars' enumerations.
+const ENUM_VALUES_PREFIX: &str = "_PL_ENUM_VALUES";
+/// What Spark's machine learning says of a column; the values of a nominal one among it.
+const SPARK_ATTRIBUTES: &str = "ml_attr";
 
 /// Key-value pairs of a footer, in their order.
 pub(crate) type Pairs = Vec<(String, Option<String>)>;
@@ -119,7 +123,8 @@ fn nested(key: &str, value: &str, columns: &[String]) -> Option<String> {
 
 /// The field as one of byte strings, without the metadata that do not fit them.
 fn protected_field(field: &Field) -> Field {
-    let metadata = field.metadata().iter().filter(|(key, _)| !key.starts_with(EXTENSION_PREFIX));
+    let describes_type = |key: &str| TYPE_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+    let metadata = field.metadata().iter().filter(|(key, _)| !describes_type(key));
     Field::new(field.name(), DataType::Binary, field.is_nullable())
         .with_metadata(metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<HashMap<_, _>>())
 }
@@ -163,6 +168,17 @@ fn pandas(text: &str, columns: &[String]) -> Option<String> {
     Some(document.to_string())
 }
 
+/// Whether pandas has a column for categories. fastparquet says so nowhere else.
+pub(crate) fn is_pandas_category(pairs: &Pairs, name: &str) -> bool {
+    let text = pairs.iter().find(|(key, _)| key == PANDAS).and_then(|(_, value)| value.as_deref());
+    let document: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
+    let columns = document.as_ref().and_then(|document| document.get("columns")?.as_array());
+    columns.into_iter().flatten().any(|column| {
+        let is = |key: &str, text: &str| column.get(key).and_then(Value::as_str) == Some(text);
+        (is("field_name", name) || is("name", name)) && is("pandas_type", "categorical")
+    })
+}
+
 fn spark(text: &str, columns: &[String]) -> Option<String> {
     let mut document: Value = serde_json::from_str(text).ok()?;
     for field in document.get_mut("fields")?.as_array_mut()? {
@@ -187,24 +203,45 @@ fn geo(text: &str, columns: &[String]) -> Option<String> {
     (!columns.iter().any(|column| column == primary)).then(|| document.to_string())
 }
 
-/// The original without what would tell of a protected column's values: a geometry's bounding box.
+/// The original without what would tell of a protected column's values, which does not come back: a geometry's bounding
+/// box, the values of an enumeration or a nominal attribute.
 fn without_values(key: &str, original: String, columns: &[String]) -> String {
     match key {
         GEO => without_boxes(original, columns),
+        SPARK => without_attributes(original, columns),
         ARROW_SCHEMA_META_KEY => {
             let Some(described) = Described::decode(&original) else { return original };
-            if !described.pairs().any(|(key, _)| key == GEO) {
-                return original;
-            }
-            let own = described.pairs().map(|(key, value)| {
-                let value = value.clone();
-                (key.clone(), if key == GEO { without_boxes(value, columns) } else { value })
-            });
-            let fields = described.fields().map(|(field, wide)| (Arc::clone(field), wide));
-            Described::new(fields, own).encode().unwrap_or_default()
+            let own = described.pairs().filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
+            let own = own.map(|(key, value)| (key.clone(), without_values(key, value.clone(), columns)));
+            let fields = described.fields().map(|(field, wide)| (without_enum_values(field, columns), wide));
+            let without = Described::new(fields, own);
+            // A schema that does not have to be written anew comes back bit for bit.
+            if without == described { original } else { without.encode().unwrap_or_default() }
         }
         _ => original,
     }
+}
+
+fn without_enum_values(field: &Arc<Field>, columns: &[String]) -> Arc<Field> {
+    let tells = |key: &str| key.starts_with(ENUM_VALUES_PREFIX);
+    if !columns.contains(field.name()) || !field.metadata().keys().any(|key| tells(key)) {
+        return Arc::clone(field);
+    }
+    let kept = field.metadata().iter().filter(|(key, _)| !tells(key)).map(|(key, value)| (key.clone(), value.clone()));
+    Arc::new(field.as_ref().clone().with_metadata(kept.collect::<HashMap<_, _>>()))
+}
+
+fn without_attributes(original: String, columns: &[String]) -> String {
+    let Ok(mut document) = serde_json::from_str::<Value>(&original) else { return original };
+    let mut removed = false;
+    for field in document.get_mut("fields").and_then(Value::as_array_mut).into_iter().flatten() {
+        let name = field.get("name").and_then(Value::as_str);
+        if name.is_some_and(|name| columns.iter().any(|column| column == name)) {
+            let metadata = field.get_mut("metadata").and_then(Value::as_object_mut);
+            removed |= metadata.is_some_and(|metadata| metadata.remove(SPARK_ATTRIBUTES).is_some());
+        }
+    }
+    if removed { document.to_string() } else { original }
 }
 
 fn without_boxes(original: String, columns: &[String]) -> String {
@@ -251,7 +288,7 @@ mod tests {
         ], "index_columns": [{"kind": "range"}]});
         let spark = json!({"type": "struct", "fields": [
             {"name": "a", "type": "string", "nullable": true, "metadata": {}},
-            {"name": "b", "type": "integer", "nullable": true, "metadata": {"x": 1}},
+            {"name": "b", "type": "integer", "nullable": true, "metadata": {"x": 1, "ml_attr": {"vals": ["secret"]}}},
         ]});
         let geo = json!({"version": "1.1.0", "primary_column": "a", "columns": {
             "a": {"encoding": "WKB"}, "b": {"encoding": "WKB", "bbox": [1, 2, 3, 4]}}});
@@ -295,9 +332,15 @@ mod tests {
         assert_eq!((&spark["fields"][1]["type"], &spark["fields"][0]["type"]), (&json!("binary"), &json!("string")));
         assert!(!value(&pairs, "geo").unwrap().contains("\"b\"") && value(&pairs, "parquet.avro.schema").is_none());
         assert!(!originals["geo"].contains("bbox"), "a bounding box tells of values");
+        assert!(
+            originals[SPARK].contains("\"x\"") && !originals[SPARK].contains("secret"),
+            "the values of a nominal column"
+        );
         restore(&mut pairs, &originals, &columns, &[], &[("b".to_owned(), "b".to_owned())]);
-        // Boxes do not come back.
-        for (key, original) in original.iter().filter(|(key, _)| key != "geo" && key != ARROW_SCHEMA_META_KEY) {
+        // What tells of values does not come back.
+        for (key, original) in
+            original.iter().filter(|(key, _)| ![GEO, SPARK, ARROW_SCHEMA_META_KEY].contains(&key.as_str()))
+        {
             assert_eq!(value(&pairs, key), original.as_deref(), "{key}");
         }
         let (back, then) =

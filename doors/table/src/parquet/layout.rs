@@ -14,7 +14,7 @@ use super::footer::{chunk_field, codec_number, codec_of, column_of, element_fiel
 use super::pages::{Pages, Survey};
 use super::thrift::{Parsed, Struct, Value};
 use super::write::Layout;
-use super::{ParquetInput, is_binary};
+use super::{ParquetInput, foreign, is_binary};
 use crate::error::{Result, TableError};
 use crate::manifest::ParquetStorage;
 use crate::spec::Method;
@@ -197,7 +197,8 @@ impl ParquetInput {
         let encoded = pairs.iter().find(|(key, _)| key == parquet::arrow::ARROW_SCHEMA_META_KEY);
         let described = encoded.and_then(|(_, value)| Described::decode(value.as_deref()?));
         let is_category = |field: &Field| field.name() == name && matches!(field.data_type(), DataType::Dictionary(..));
-        Ok(described.is_some_and(|described| described.fields().any(|(field, _)| is_category(field))))
+        let by_arrow = described.is_some_and(|described| described.fields().any(|(field, _)| is_category(field)));
+        Ok(by_arrow || foreign::is_pandas_category(&pairs, name))
     }
 }
 

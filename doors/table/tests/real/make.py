@@ -1,11 +1,13 @@
 """Writes small Parquet files of every type, encoding and codec with the programs that people use.
 
-Usage: make.py DIRECTORY WRITER...   with writers of pyarrow, pandas, polars, duckdb, fastparquet, spark.
-Values are fixed, so that the files differ with the writers' versions only.
+Usage: make.py [--each] DIRECTORY WRITER...   with writers of pyarrow, pandas, polars, duckdb, fastparquet, spark.
+Values are fixed, so that the files differ with the writers' versions only. With --each every type gets files of its own,
+which hold it in two columns, so that programs that do not take one of the types can read the others.
 """
 
 import datetime as dt
 import decimal
+import itertools
 import shutil
 import sys
 import uuid
@@ -30,7 +32,7 @@ def columns():
     }
 
 
-def pyarrow(folder):
+def pyarrow(folder, each):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -59,6 +61,8 @@ def pyarrow(folder):
         "view": pa.array(values["text"], pa.string_view()),
     })
     table = table.replace_schema_metadata({"origin": "here"})
+    if each:
+        return pyarrow_each(folder, table)
     for codec in ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]:
         pq.write_table(table, folder / f"pyarrow-{codec}.parquet", compression=codec, row_group_size=40)
     plain = table.drop_columns(["category", "null"])
@@ -70,17 +74,42 @@ def pyarrow(folder):
                    use_deprecated_int96_timestamps=True, bloom_filter_options={"text": {"ndv": 60}})
 
 
-def pandas(folder):
+def pyarrow_each(folder, table):
+    import pyarrow.parquet as pq
+    import pyarrow.types as types
+
+    def encoding(kind):
+        if types.is_integer(kind) or types.is_temporal(kind):
+            return "DELTA_BINARY_PACKED"
+        if types.is_floating(kind) or types.is_fixed_size_binary(kind):
+            return "BYTE_STREAM_SPLIT"
+        return "DELTA_BYTE_ARRAY" if types.is_string(kind) else "DELTA_LENGTH_BYTE_ARRAY" if types.is_binary(kind) else None
+
+    codecs = itertools.cycle(["snappy", "zstd", "gzip", "none", "brotli", "lz4"])
+    for name in table.column_names[1:]:
+        pair = table.select(["id", name]).append_column(table.field(name).with_name("other"), table[name])
+        ways = {"dictionary": {}, "plain": {"use_dictionary": False, "data_page_version": "2.0"}}
+        if special := encoding(pair.field(name).type):
+            ways["delta"] = {**ways["plain"], "column_encoding": {name: special, "other": special}}
+        for way, options in ways.items():
+            pq.write_table(pair, folder / f"pyarrow-{name}-{way}.parquet", compression=next(codecs), row_group_size=40, **options)
+
+
+def pandas(folder, each):
     import pandas as pd
 
     frame = pd.DataFrame(columns()).drop(columns=["amount"])
     frame["grade"] = pd.Categorical(["b", "a", "c"] * (ROWS // 3), categories=["c", "b", "a", "never"], ordered=True)
     frame["nullable"] = pd.array([None, 1, 2] * (ROWS // 3), dtype="Int32")
     frame.index = [f"row {row}" for row in range(ROWS)]
-    frame.to_parquet(folder / f"pandas-{pd.__version__.split('.')[0]}.parquet")
+    writer = f"pandas-{pd.__version__.split('.')[0]}"
+    if not each:
+        return frame.to_parquet(folder / f"{writer}.parquet")
+    for name in frame.columns[1:]:
+        frame[["id", name]].assign(other=frame[name]).to_parquet(folder / f"{writer}-{name}.parquet")
 
 
-def polars(folder):
+def polars(folder, each):
     import polars as pl
 
     frame = pl.DataFrame(columns()).with_columns(
@@ -89,26 +118,43 @@ def polars(folder):
         pl.Series("big", [10**20 + row for row in range(ROWS)], dtype=pl.Int128),
         pl.Series("span", [dt.timedelta(seconds=row) for row in range(ROWS)]),
     )
-    frame.write_parquet(folder / "polars.parquet", statistics="full")
+    if not each:
+        return frame.write_parquet(folder / "polars.parquet", statistics="full")
+    codecs = itertools.cycle(["zstd", "snappy", "uncompressed", "gzip", "brotli", "lz4"])
+    for name in frame.columns[1:]:
+        pair = frame.select("id", name, pl.col(name).alias("other"))
+        pair.write_parquet(folder / f"polars-{name}.parquet", compression=next(codecs))
 
 
-def duckdb(folder):
+def duckdb(folder, each):
     import duckdb
 
-    duckdb.sql(f"""COPY (SELECT range AS id, 'text ' || range % 11 AS text, range::UTINYINT AS tiny,
-        range::HUGEINT AS huge, (range / 3)::DECIMAL(9, 2) AS amount, uuid() AS uuid, '{{"a": 1}}'::JSON AS json,
+    rows = duckdb.sql(f"""SELECT range AS id, 'text ' || range % 11 AS text, range::UTINYINT AS tiny,
+        range::HUGEINT AS huge, (range / 3)::DECIMAL(9, 2) AS amount, ('00000000-0000-4000-8000-' || lpad(range::VARCHAR, 12, '0'))::UUID AS uuid, '{{"a": 1}}'::JSON AS json,
         TIMETZ '01:02:03+04' AS timetz, INTERVAL (range) DAY AS span, [range] AS list,
-        CASE WHEN range % 2 = 0 THEN 'x' ELSE 'y' END::ENUM('y', 'x', 'z') AS enum FROM range({ROWS}))
-        TO '{folder}/duckdb.parquet' (FORMAT parquet, COMPRESSION zstd)""")
+        CASE WHEN range % 2 = 0 THEN 'x' ELSE 'y' END::ENUM('y', 'x', 'z') AS enum FROM range({ROWS})""")
+    if not each:
+        return duckdb.sql(f"COPY rows TO '{folder}/duckdb.parquet' (FORMAT parquet, COMPRESSION zstd)")
+    codecs = itertools.cycle(["snappy", "zstd", "gzip", "uncompressed", "brotli", "lz4_raw"])
+    for name, version in itertools.product(rows.columns[1:], ["v1", "v2"]):
+        duckdb.sql(f"""COPY (SELECT id, "{name}", "{name}" AS other FROM rows) TO '{folder}/duckdb-{name}-{version}.parquet'
+            (FORMAT parquet, COMPRESSION {next(codecs)}, PARQUET_VERSION {version})""")
 
 
-def fastparquet(folder):
+def fastparquet(folder, each):
     import fastparquet as fp
     import pandas as pd
 
     frame = pd.DataFrame({"id": range(ROWS), "text": [f"text {row % 11}" for row in range(ROWS)],
                           "real": [row / 3 for row in range(ROWS)]})
-    fp.write(str(folder / "fastparquet.parquet"), frame, compression="GZIP")
+    frame["grade"] = pd.Categorical(["b", "a", "c"] * (ROWS // 3), categories=["c", "b", "a", "never"], ordered=True)
+    if not each:
+        return fp.write(str(folder / "fastparquet.parquet"), frame, compression="GZIP")
+    frame["moment"] = pd.Timestamp("2001-02-03") + pd.to_timedelta(frame["id"], "s")
+    frame["truth"] = frame["id"] % 2 == 0
+    for name, times in itertools.product(frame.columns[1:], ["int64", "int96"]):
+        pair = frame[["id", name]].assign(other=frame[name])
+        fp.write(str(folder / f"fastparquet-{name}-{times}.parquet"), pair, compression="ZSTD", times=times)
 
 
 # Spark writes these by itself, so that no Python function runs in its workers.
@@ -142,7 +188,7 @@ SPARK_COLUMNS = {
 }
 
 
-def spark(folder):
+def spark(folder, each):
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[1]").config("spark.driver.memory", "512m")
@@ -168,6 +214,13 @@ def spark(folder):
             part.rename(place)
         shutil.rmtree(written)
 
+    if each:
+        for name, codec in zip(rows.columns[1:], itertools.cycle(["snappy", "zstd", "none", "gzip", "lz4_raw"])):
+            pair = rows.selectExpr("id", f"`{name}`", f"`{name}` as other")
+            write(f"spark-{name}", pair, compression=codec)
+            if name in ["decimal32", "decimal64", "decimal128", "moment"]:
+                write(f"spark-{name}-legacy", pair, {"outputTimestampType": "INT96", "writeLegacyFormat": "true"}, compression=codec)
+        return session.stop()
     write("spark", rows, parquet__block__row__count__limit=25, parquet__page__row__count__limit=10)
     bloom = {"parquet.bloom.filter.enabled#text": "true", "parquet.bloom.filter.expected.ndv#text": "20"}
     write("spark-v2", most, parquet__writer__version="PARQUET_2_0", compression="zstd", **bloom)
@@ -182,7 +235,8 @@ def spark(folder):
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
-    for writer in sys.argv[2:]:
-        globals()[writer](target)
+    each = sys.argv[1] == "--each"
+    target, *writers = sys.argv[2:] if each else sys.argv[1:]
+    Path(target).mkdir(parents=True, exist_ok=True)
+    for writer in writers:
+        globals()[writer](Path(target), each)

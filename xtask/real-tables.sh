@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Tables of many writers, protected, read by many programs, restored and compared: see xtask/real-tables/check.py.
+# Exit 77 says that this machine lacks something, and what. ONLY=NAME tries the samples whose names contain NAME.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+here=xtask/real-tables
+work=$PWD/target/real-tables
+mkdir -p "$work"
+
+lacks() { echo "not run: $1" >&2; exit 77; }
+python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    lacks 'Python 3.11 or later with its venv (apt-get install python3-venv)'
+
+# The packages of a list, in a virtual environment of their own, made again when the list changes.
+environment() {
+    local name=$1
+    cmp -s "$here/$name.txt" "$work/$name/installed.txt" && return
+    rm -rf "${work:?}/$name"
+    python3 -m venv "$work/$name"
+    "$work/$name/bin/pip" install -q --no-cache-dir --disable-pip-version-check -r "$here/$name.txt" ||
+        lacks "the packages of $here/$name.txt"
+    cp "$here/$name.txt" "$work/$name/installed.txt"
+}
+environment pandas-2
+environment pandas-3
+pandas2=$work/pandas-2/bin/python
+pandas3=$work/pandas-3/bin/python
+programs=("pyarrow=$pandas2" "pandas-2=$pandas2" "pandas-3=$pandas3" "polars=$pandas2" "duckdb=$pandas2" "fastparquet=$pandas2")
+if command -v java >/dev/null 2>&1; then
+    environment spark
+    spark=$work/spark/bin/python
+    export PYSPARK_PYTHON=$spark
+    programs+=("spark=$spark")
+fi
+
+# Beside the samples that are committed: files of each type for itself.
+make=doors/table/tests/real/make.py
+if ! cmp -s "$make" "$work/made/make.py" || [ ! -e "$work/made/${spark:+spark-}done" ]; then
+    rm -rf "$work/made"
+    "$pandas2" "$make" --each "$work/made" pyarrow pandas polars duckdb fastparquet
+    "$pandas3" "$make" --each "$work/made" pandas
+    [ -z "${spark:-}" ] || "$spark" "$make" --each "$work/made" spark >"$work/spark.log" 2>&1
+    cp "$make" "$work/made/"
+    touch "$work/made/${spark:+spark-}done"
+fi
+
+if [ -z "${CIPHERMILL:-}" ]; then
+    cargo build --locked -p ciphermill-cli
+    CIPHERMILL=$PWD/target/debug/ciphermill
+fi
+rm -rf "$work/run"
+mkdir -m 700 "$work/run"
+# A keystore of its own, and no settings of the user's.
+: >"$work/run/ciphermill.toml"
+export CIPHERMILL_KEYSTORE=$work/run/keys CIPHERMILL_CONFIG=$work/run/ciphermill.toml
+export CIPHERMILL_PASSPHRASE="tables of many writers" RUST_BACKTRACE=0
+"$CIPHERMILL" keys generate data
+"$pandas2" "$here/check.py" "$CIPHERMILL" "$work/run" doors/table/tests/real/samples "$work/made" -- "${programs[@]}"
+[ -n "${spark:-}" ] || lacks 'Spark wants a Java runtime (apt-get install default-jre-headless); everything else passed'
