@@ -5,3 +5,4 @@ pub mod interrupt;
 pub mod manual;
 pub mod output;
 pub mod program;
+pub mod whole;

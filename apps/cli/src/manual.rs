@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::whole;
+
 /// Prints a shell's completion script.
 pub fn completions(mut command: clap::Command, shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let name = command.get_name().to_owned();
@@ -34,6 +36,6 @@ fn write_pages(command: &clap::Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(format!("{name}.1"));
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    whole::write(&path, &page)?;
     command.get_subcommands().filter(|sub| sub.get_name() != "help").try_for_each(|sub| write_pages(sub, folder))
 }

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use anyhow::Context;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 
@@ -58,6 +59,11 @@ pub fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
 /// Writes a line to standard error. A standard error that takes nothing is no reason to fail, and `eprintln!` would panic.
 pub fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Says of a failure to print that what was to be printed about has been done all the same.
+pub fn after_change<T>(printed: anyhow::Result<T>) -> anyhow::Result<T> {
+    printed.context("the change is in effect, but this could not be printed")
 }
 
 /// Writes a value as JSON to standard output.

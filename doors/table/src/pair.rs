@@ -20,6 +20,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, TableError};
@@ -209,11 +210,11 @@ impl Rejects {
     /// Puts back the file that was there, if any.
     fn put_back(&self) -> std::io::Result<()> {
         let Some(before) = &self.before else { return Ok(()) };
-        std::fs::rename(before, &self.path)?;
-        // Where both names are the same file's, renaming leaves both (`rename(2)`).
-        match std::fs::remove_file(before) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        let identity = |path| std::fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+        // Of two names of one file, renaming would leave both (`rename(2)`).
+        match identity(before) == identity(&self.path) {
+            true => std::fs::remove_file(before),
+            false => std::fs::rename(before, &self.path),
         }
     }
 

@@ -90,7 +90,12 @@ fn check_unprotected(job: &ProtectJob, source: &Source) -> Result<()> {
     if Embedded::is_in(&source.file, &job.input)? {
         return refused();
     }
-    let Ok(mut manifest) = Manifest::read(&manifest_path(&job.input)) else { return Ok(()) };
+    let mut manifest = match Manifest::read(&manifest_path(&job.input)) {
+        Ok(manifest) => manifest,
+        // Whether it names the input cannot be known.
+        Err(error @ TableError::Io { .. }) => return Err(error),
+        Err(_) => return Ok(()),
+    };
     let previous = manifest.previous.take().map(|previous| *previous);
     let may_be =
         [Some(manifest), previous].into_iter().flatten().filter(|manifest| Some(manifest.bytes) == source.len());

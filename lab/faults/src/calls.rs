@@ -16,6 +16,8 @@ const PATH_LEN_MAX: usize = libc::PATH_MAX as usize;
 pub(crate) enum Target {
     Path(usize),
     Descriptor(usize),
+    /// A socket's address; only those of the file system count.
+    Address(usize),
 }
 
 /// A system call that the tracer stops at.
@@ -31,6 +33,11 @@ const fn path(number: i64, name: &'static str, argument: usize) -> Watched {
 
 const fn descriptor(number: i64, name: &'static str) -> Watched {
     Watched { number, name, target: Target::Descriptor(0) }
+}
+
+/// A call that copies between descriptors, known by the one that is written to.
+const fn copying(number: i64, name: &'static str, argument: usize) -> Watched {
+    Watched { number, name, target: Target::Descriptor(argument) }
 }
 
 /// Calls with two paths are known by the one that changes: the new name.
@@ -66,6 +73,11 @@ pub(crate) const CALLS: &[Watched] = &[
     descriptor(libc::SYS_writev, "writev"),
     descriptor(libc::SYS_pwritev, "pwritev"),
     descriptor(libc::SYS_pwritev2, "pwritev2"),
+    copying(libc::SYS_sendfile, "sendfile", 0),
+    copying(libc::SYS_copy_file_range, "copy_file_range", 2),
+    copying(libc::SYS_splice, "splice", 2),
+    Watched { number: libc::SYS_bind, name: "bind", target: Target::Address(1) },
+    Watched { number: libc::SYS_connect, name: "connect", target: Target::Address(1) },
 ];
 
 /// One call that the program made.
@@ -84,8 +96,16 @@ pub(crate) fn inspect(pid: Pid, registers: &Registers, folder: &Path) -> Option<
     let target = match watched.target {
         Target::Path(argument) => {
             // A process that may not be read (dumps disabled, tracer without privileges) is taken to mean the folder.
-            let path = read_path(pid, argument_at(registers, argument)).unwrap_or_default();
-            if path.is_absolute() { path.strip_prefix(folder).ok()?.to_owned() } else { path }
+            below(folder, read_path(pid, argument_at(registers, argument)).unwrap_or_default())?
+        }
+        Target::Address(argument) => {
+            let address = argument_at(registers, argument);
+            // `sockaddr_un`: the family in two bytes, and the path.
+            let family = ptrace::read(pid, address as ptrace::AddressType).ok()?.to_ne_bytes();
+            if family[..2] != (libc::AF_UNIX as u16).to_ne_bytes() {
+                return None;
+            }
+            below(folder, read_path(pid, address + 2).ok()?)?
         }
         Target::Descriptor(argument) => {
             let number = argument_at(registers, argument) as i32;
@@ -97,6 +117,11 @@ pub(crate) fn inspect(pid: Pid, registers: &Registers, folder: &Path) -> Option<
         }
     };
     Some(Call { name: watched.name, target })
+}
+
+/// A path relative to the folder; `None` when it leads elsewhere.
+fn below(folder: &Path, path: PathBuf) -> Option<PathBuf> {
+    if path.is_absolute() { Some(path.strip_prefix(folder).ok()?.to_owned()) } else { Some(path) }
 }
 
 /// The argument at a position (x86-64 calling convention of the kernel).

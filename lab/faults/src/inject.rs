@@ -68,6 +68,8 @@ pub struct Run {
     pub calls: Vec<Call>,
     /// How it ended.
     pub ended: Ended,
+    /// What it wrote to standard output.
+    pub stdout: Vec<u8>,
     /// What it wrote to standard error.
     pub stderr: String,
 }
@@ -84,7 +86,7 @@ pub fn run(
     folder: &Path,
     fault: Option<Fault>,
 ) -> io::Result<Run> {
-    let mut errors = tempfile::tempfile()?;
+    let (mut output, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let child = Command::new(std::env::current_exe()?)
         .arg(HOLD)
         .arg(program)
@@ -93,7 +95,7 @@ pub fn run(
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(folder)
         .stdin(Stdio::null())
-        .stdout(tempfile::tempfile()?)
+        .stdout(output.try_clone()?)
         .stderr(errors.try_clone()?)
         .spawn()?;
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
@@ -105,14 +107,19 @@ pub fn run(
     })?;
     let hung = watch.end();
     let ended = tracer.ended.ok_or_else(|| io::Error::other("the program's end was not seen"))?;
-    Ok(Run { calls: tracer.calls, ended: if hung { Ended::Hung } else { ended }, stderr: text(&mut errors)? })
+    Ok(Run {
+        calls: tracer.calls,
+        ended: if hung { Ended::Hung } else { ended },
+        stdout: content(&mut output)?,
+        stderr: String::from_utf8_lossy(&content(&mut errors)?).into_owned(),
+    })
 }
 
-fn text(file: &mut File) -> io::Result<String> {
+fn content(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 struct Tracer {
@@ -172,7 +179,11 @@ impl Tracer {
             Some(Fault { at: from, action: Action::FailFromHere(errno) }) if from <= at && !removes => errno,
             Some(fault) if fault.at == at => match fault.action {
                 Action::Fail(errno) | Action::FailFromHere(errno) => errno,
-                Action::Kill => return kill(self.main, Signal::SIGKILL),
+                Action::Kill => {
+                    // A process that it has started stands at the call, and would stand there for ever.
+                    kill(self.main, Signal::SIGKILL)?;
+                    return kill(pid, Signal::SIGKILL);
+                }
                 Action::Terminate => {
                     kill(self.main, Signal::SIGTERM)?;
                     return ptrace::cont(pid, None);

@@ -19,7 +19,12 @@ use crate::{interrupt, mills, secret};
 pub(crate) fn run(args: &InspectArgs, config: &Config) -> anyhow::Result<ExitCode> {
     if args.rebuild {
         rebuild(args, config)?;
+        return show(args, config).context("the new manifest is in effect, but the table could not be inspected");
     }
+    show(args, config)
+}
+
+fn show(args: &InspectArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let job = UnprotectJob { manifest: args.manifest.clone(), ..UnprotectJob::new(&args.input, "") };
     let protected = Protected::open(&job)?;
     let found = if args.verify {

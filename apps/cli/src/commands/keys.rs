@@ -120,7 +120,7 @@ fn rotate(name: &str, file: Option<&Path>, is_hex: bool, args: &KeystoreArgs, co
 
 /// Tells of a change that is in effect. That it cannot be told must not look as if it had failed.
 fn say_done(text: impl fmt::Display) -> anyhow::Result<()> {
-    say(text).context("the change is in effect, but this could not be printed")
+    output::after_change(say(text))
 }
 
 fn say_current(record: &KeyRecord) -> anyhow::Result<()> {

@@ -61,7 +61,11 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     bar.finish_and_clear();
     let summary = summary?;
     let would_fail = |column: &ColumnSummary| column.on_bad == OnBad::Error && !column.bad.is_empty();
-    report(if job.dry_run { "dry run" } else { "protect" }, &summary, &root, &args.common, &args.output)?;
+    if job.dry_run {
+        report("dry run", &summary, &root, &args.common, &args.output)?;
+    } else {
+        output::after_change(report("protect", &summary, &root, &args.common, &args.output))?;
+    }
     Ok(if summary.columns.iter().any(would_fail) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -100,7 +104,7 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     if let Ok(summary) = &summary {
         say_findings(summary);
     }
-    report("unprotect", &summary?, &root, &args.common, &args.output)
+    output::after_change(report("unprotect", &summary?, &root, &args.common, &args.output))
 }
 
 /// Says on standard error what is not as usual with what was restored.

@@ -87,17 +87,21 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     kept.set_wakeup_ns(wakeup_ns);
     let record = Record::of(&kept, Fingerprint::here());
     let stored = costs::store(&path, &record);
-    if args.json {
-        print_json(&record, &fresh, &tuned.left_out)?;
-    } else {
+    let show = || -> anyhow::Result<()> {
+        if args.json {
+            return print_json(&record, &fresh, &tuned.left_out);
+        }
         say(format!("{}, {} cores", record.machine.cpu, record.machine.cores))?;
         print(&fresh, &tuned.left_out, wakeup_ns)?;
         if stored.is_ok() {
             let seconds = took.as_secs_f64();
             say(format!("{} measured in {seconds:.1} s, {} kept in {}", fresh.len(), kept.len(), path.display()))?;
         }
-    }
+        Ok(())
+    };
+    let shown = show();
     stored?;
+    output::after_change(shown)?;
     Ok(if tuned.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

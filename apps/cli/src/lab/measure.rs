@@ -121,10 +121,12 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = report {
         records::write(path, &html(&record))?;
     }
-    if !report.is_some_and(records::is_stdout) {
-        say(format!("{}\n", head(&record)))?;
-        record.sections.iter().try_for_each(|section| say(shown(section)))?;
+    if report.is_some_and(records::is_stdout) {
+        return Ok(ExitCode::SUCCESS);
     }
+    let told = say(format!("{}\n", head(&record)));
+    let told = told.and_then(|()| record.sections.iter().try_for_each(|section| say(shown(section))));
+    if report.is_some() { output::after_change(told) } else { told }?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,7 +137,8 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let outputs = Outputs { json: args.json.clone(), html: args.html.clone(), save: None };
     outputs.write(&record)?;
     if !outputs.takes_stdout() {
-        record.sections.iter().try_for_each(|section| say(shown(section)))?;
+        let told = record.sections.iter().try_for_each(|section| say(shown(section)));
+        if outputs.any() { output::after_change(told) } else { told }?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use ciphermill_report::{Align, Cell, Mood, Plot, Record, Section, Table, svg};
 
 use crate::args::ReadmeArgs;
-use crate::output::say;
+use crate::output::{self, say};
 use crate::records;
 use quotable::quotable;
 
@@ -50,7 +50,6 @@ pub(crate) fn run(args: &ReadmeArgs) -> anyhow::Result<ExitCode> {
                     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
                 }
                 records::write(&path, &made)?;
-                say(format!("wrote {}", path.display()))?;
             }
             differing.push(path.display().to_string());
         }
@@ -60,6 +59,9 @@ pub(crate) fn run(args: &ReadmeArgs) -> anyhow::Result<ExitCode> {
     } else if args.check {
         let (files, record) = (differing.join(", "), args.record.display());
         bail!("not what {record} makes: {files}; `ciphermill lab readme {record}` writes it");
+    } else {
+        // Once all of it is written.
+        output::after_change(differing.iter().try_for_each(|path| say(format!("wrote {path}"))))?;
     }
     Ok(ExitCode::SUCCESS)
 }

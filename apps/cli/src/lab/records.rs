@@ -1,13 +1,14 @@
 //! Files of the lab: written whole or not at all, with errors that name them; records read, and kept by machine and date.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ciphermill_report::{Machine, Record};
 use tempfile::NamedTempFile;
+
+use ciphermill_cli::whole::{beside, folder_of};
 
 use crate::output;
 
@@ -99,17 +100,6 @@ fn place(path: &Path) -> Result<Place> {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// A temporary file in the folder of `path`, with the permissions that a new file has.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".ciphermill-").permissions(Permissions::from_mode(0o666));
-    builder.tempfile_in(folder_of(path))
-}
-
 fn fill(file: &mut NamedTempFile, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()
@@ -140,6 +130,8 @@ fn slug(machine: &Machine) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

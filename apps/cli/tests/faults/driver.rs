@@ -11,7 +11,7 @@ use ciphermill_faults::{Action, Call, Ended, Fault, Run};
 use nix::errno::Errno;
 
 use crate::verdict::{Finding, Kind, judge};
-use crate::{keystore, records, tables};
+use crate::{copies, keystore, outputs, records, reports, tables};
 
 /// What is done at each call.
 const ACTIONS: [Action; 7] = [
@@ -37,13 +37,18 @@ pub(crate) struct Scenario {
     pub(crate) prepare: fn(&Place),
     /// The command.
     pub(crate) args: &'static [&'static str],
-    /// Names that may be in the folder afterwards; anything else has been left behind.
+    /// Names that may be in the folder afterwards; anything else has been left behind. `*` stands for any text.
     pub(crate) names: &'static [&'static str],
+    /// Those of them that may be new in the old state too.
+    pub(crate) stays: &'static [&'static str],
     /// Whether other users must never be able to read what the command writes.
     pub(crate) secret: bool,
     /// Which state the files are in.
     pub(crate) state: fn(&Place) -> State,
 }
+
+/// The file that a run's standard output is kept in, for [`Scenario::state`] to look at.
+pub(crate) const STDOUT: &str = "stdout";
 
 /// What the files hold after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +90,34 @@ impl Place {
 
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.path(name)).ok()
+    }
+
+    /// Whether the files are those of another place, but for what a run printed.
+    pub(crate) fn same_files(&self, other: &Place) -> bool {
+        self.contents() == other.contents()
+    }
+
+    fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let (mut files, mut folders) = (BTreeMap::new(), vec![self.path.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    // Of a socket the name alone counts.
+                    let content = fs::read(&path).unwrap_or_default();
+                    files.insert(path.strip_prefix(&self.path).expect("below it").to_owned(), content);
+                }
+            }
+        }
+        files.remove(Path::new(STDOUT));
+        files
+    }
+
+    /// Keeps what a run wrote to standard output.
+    pub(crate) fn keep_stdout(&self, bytes: &[u8]) {
+        fs::write(self.path(STDOUT), bytes).expect("written");
     }
 
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
@@ -155,18 +188,25 @@ struct Tally {
 
 pub(crate) fn main() -> ExitCode {
     let wish = std::env::var("FAULTS").unwrap_or_default();
-    let all: Vec<Scenario> = [keystore::scenarios(), keystore::replacing(), tables::scenarios(), records::scenarios()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let all = [
+        keystore::scenarios(),
+        keystore::replacing(),
+        copies::scenarios(),
+        tables::scenarios(),
+        outputs::scenarios(),
+        records::scenarios(),
+        reports::scenarios(),
+    ];
+    let all: Vec<Scenario> = all.into_iter().flatten().collect();
     let sample = wish.is_empty();
+    let wishes: Vec<&str> = wish.split(';').map(str::trim).collect();
     let scenarios: Vec<Scenario> =
-        all.into_iter().filter(|scenario| sample || wish == "all" || scenario.name == wish).collect();
+        all.into_iter().filter(|scenario| sample || wish == "all" || wishes.contains(&scenario.name)).collect();
     if scenarios.is_empty() {
         eprintln!("FAULTS={wish}: there is no such scenario");
         return ExitCode::FAILURE;
     }
-    let verbose = !sample && wish != "all";
+    let verbose = scenarios.len() == 1;
     let templates: Vec<Place> = scenarios.iter().map(prepared).collect();
     let mut tallies: Vec<Tally> = scenarios.iter().map(|_| Tally::default()).collect();
     let mut tasks = Vec::new();
@@ -210,6 +250,7 @@ fn prepared(scenario: &Scenario) -> Place {
 fn without_fault(scenario: &Scenario, template: &Place) -> Vec<Call> {
     let place = template.copy();
     let run = traced(scenario, &place, None);
+    place.keep_stdout(&run.stdout);
     assert_eq!(run.ended, Ended::Code(0), "{}: {}", scenario.name, run.stderr);
     assert_eq!((scenario.state)(&place), State::New, "{}: the state after", scenario.name);
     assert!(!run.calls.is_empty(), "{}: no call was seen", scenario.name);
@@ -235,7 +276,8 @@ fn try_fault(scenario: &Scenario, task: &Task<'_>, verbose: bool) -> Outcome {
         .calls
         .get(task.fault.at)
         .map_or("not reached".to_owned(), |call| format!("{} {}", call.name, call.target.display()));
-    let (state, kinds) = judge(scenario, &place, &run, task.fault);
+    place.keep_stdout(&run.stdout);
+    let (state, kinds) = judge(scenario, task.template, &place, &run, task.fault);
     if verbose {
         println!(
             "{:4} {:?} {call}: {:?}, {state:?} {}",

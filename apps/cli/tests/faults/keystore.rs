@@ -7,17 +7,19 @@ use ciphermill_keys::keystore::{KdfParameters, KeyKind, Keystore, KeystoreError,
 
 use crate::driver::{Place, Scenario, State};
 
-/// The keystore, its secret, and a second secret to change to.
-const NAMES: &[&str] = &["ks", "mk", "mk2", "before.json", "key", "made"];
+/// The keystore, its secrets, second ones to change to, and a backup.
+pub(crate) const NAMES: &[&str] = &["ks", "mk", "mk2", "pw", "pw2", "before.json", "key", "made", "copy", "expected"];
 
-const OPEN: [&str; 4] = ["--keystore", "ks", "--master-key-file", "mk"];
-const OPEN_NEW: [&str; 4] = ["--keystore", "ks", "--master-key-file", "mk2"];
+pub(crate) const OPEN: [&str; 4] = ["--keystore", "ks", "--master-key-file", "mk"];
+pub(crate) const OPEN_NEW: [&str; 4] = ["--keystore", "ks", "--master-key-file", "mk2"];
 
 macro_rules! opening {
     ($($arg:literal),*) => {
         &[$($arg,)* "--keystore", "ks", "--master-key-file", "mk"]
     };
 }
+
+pub(crate) use opening;
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     let names = NAMES;
@@ -27,12 +29,13 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             prepare: secrets,
             args: opening!["keys", "generate", "default"],
             names,
+            // The keystore is made, then the key.
+            stays: &["ks"],
             secret: true,
             state: |place| {
                 if !place.path("ks").exists() {
                     return State::Old;
                 }
-                // The keystore is made, then the key: one without the key is a sound keystore too.
                 which(place, &[], &[("default", 1, "active")])
             },
         },
@@ -41,6 +44,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             prepare: one_key,
             args: opening!["keys", "generate", "more"],
             names,
+            stays: &[],
             secret: true,
             state: |place| which(place, &[ONE], &[ONE, ("more", 1, "active")]),
         },
@@ -52,6 +56,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             },
             args: opening!["keys", "import", "more", "--file", "key"],
             names,
+            stays: &[],
             secret: true,
             state: |place| which(place, &[ONE], &[ONE, ("more", 1, "active")]),
         },
@@ -67,6 +72,7 @@ pub(crate) fn replacing() -> Vec<Scenario> {
             prepare: one_key,
             args: opening!["keys", "rotate", "default"],
             names,
+            stays: &[],
             secret: true,
             state: |place| which(place, &[ONE], &TWO),
         },
@@ -75,6 +81,7 @@ pub(crate) fn replacing() -> Vec<Scenario> {
             prepare: two_versions,
             args: opening!["keys", "destroy", "default", "--version", "1", "--yes"],
             names,
+            stays: &[],
             secret: true,
             state: |place| which(place, &TWO, &[("default", 1, "destroyed"), ("default", 2, "active")]),
         },
@@ -83,14 +90,16 @@ pub(crate) fn replacing() -> Vec<Scenario> {
             prepare: two_versions,
             args: opening!["keys", "passwd", "--new-master-key-file", "mk2"],
             names,
+            stays: &[],
             secret: true,
-            state: passwd,
+            state: |place| changed(place, [OPEN, OPEN_NEW], &TWO),
         },
         Scenario {
             name: "library: change_secret, then generate",
             prepare: two_versions,
             args: &[CHANGE_SECRET_AND_GO_ON],
             names,
+            stays: &[],
             secret: true,
             state: |place| {
                 let said = place.read("made").is_some();
@@ -116,10 +125,17 @@ pub(crate) fn change_secret_and_go_on() -> Result<(), Box<dyn std::error::Error>
         other => other,
     }?;
     let changed = keystore.change_secret(&secret("mk2"), KdfParameters::default());
-    match keystore.generate("more", KeyKind::Secret { len: 32 }, KeyPolicy::default()) {
-        Ok(_) => std::fs::write("made", "")?,
-        Err(KeystoreError::Exists { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let made: Result<(), Box<dyn std::error::Error>> =
+        match keystore.generate("more", KeyKind::Secret { len: 32 }, KeyPolicy::default()) {
+            Ok(_) => std::fs::write("made", "").map_err(Into::into),
+            Err(KeystoreError::Exists { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+    if matches!(changed, Ok(()) | Err(KeystoreError::NotDurable { .. })) {
+        // What follows speaks of the key alone.
+        made.map_err(|error| format!("the new secret is in effect, but no key was made: {error}"))?;
+    } else {
+        made?;
     }
     Ok(changed?)
 }
@@ -140,10 +156,10 @@ fn changed_and_made(place: &Place) -> (State, bool) {
 }
 
 /// Name, version and state of a key.
-type Key<'a> = (&'a str, u64, &'a str);
+pub(crate) type Key<'a> = (&'a str, u64, &'a str);
 
-const ONE: Key<'static> = ("default", 1, "active");
-const TWO: [Key<'static>; 2] = [("default", 1, "retired"), ("default", 2, "active")];
+pub(crate) const ONE: Key<'static> = ("default", 1, "active");
+pub(crate) const TWO: [Key<'static>; 2] = [("default", 1, "retired"), ("default", 2, "active")];
 
 pub(crate) fn secrets(place: &Place) {
     for (name, byte) in [("mk", 1u8), ("mk2", 2)] {
@@ -157,42 +173,44 @@ pub(crate) fn secrets(place: &Place) {
 pub(crate) fn one_key(place: &Place) {
     secrets(place);
     place.ok(opening!["keys", "generate", "default"]);
-    write_down(place);
+    write_down(place, OPEN);
 }
 
-fn two_versions(place: &Place) {
+pub(crate) fn two_versions(place: &Place) {
     one_key(place);
     place.ok(opening!["keys", "rotate", "default"]);
-    write_down(place);
+    write_down(place, OPEN);
 }
 
-fn write_down(place: &Place) {
-    std::fs::write(place.path("before.json"), place.ok(opening!["keys", "list", "--json"])).expect("written");
+/// Writes down which keys the keystore holds.
+pub(crate) fn write_down(place: &Place, open: [&str; 4]) {
+    let list = place.ok(&[&["keys", "list", "--json"], &open[..]].concat());
+    std::fs::write(place.path("before.json"), list).expect("written");
 }
 
-fn which(place: &Place, old: &[Key<'_>], new: &[Key<'_>]) -> State {
+pub(crate) fn which(place: &Place, old: &[Key<'_>], new: &[Key<'_>]) -> State {
     match listed(place, OPEN) {
         Ok(list) => compared(place, &list, old, new),
         Err(error) => State::Broken(error),
     }
 }
 
-/// Exactly one of both secrets opens it.
-fn passwd(place: &Place) -> State {
-    match (listed(place, OPEN), listed(place, OPEN_NEW)) {
-        (Ok(list), Err(_)) => compared(place, &list, &TWO, &[]),
-        (Err(_), Ok(list)) => compared(place, &list, &[], &TWO),
+/// Exactly one of both secrets opens it, and it holds these keys.
+pub(crate) fn changed(place: &Place, [old, new]: [[&str; 4]; 2], keys: &[Key<'_>]) -> State {
+    match (listed(place, old), listed(place, new)) {
+        (Ok(list), Err(_)) => compared(place, &list, keys, &[]),
+        (Err(_), Ok(list)) => compared(place, &list, &[], keys),
         (Ok(_), Ok(_)) => State::Broken("both secrets open it".to_owned()),
         (Err(old), Err(new)) => State::Broken(format!("no secret opens it: {old}; {new}")),
     }
 }
 
-fn listed(place: &Place, open: [&str; 4]) -> Result<serde_json::Value, String> {
+pub(crate) fn listed(place: &Place, open: [&str; 4]) -> Result<serde_json::Value, String> {
     let text = place.tried(&[&["keys", "list", "--json"], &open[..]].concat())?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-fn compared(place: &Place, list: &serde_json::Value, old: &[Key<'_>], new: &[Key<'_>]) -> State {
+pub(crate) fn compared(place: &Place, list: &serde_json::Value, old: &[Key<'_>], new: &[Key<'_>]) -> State {
     let keys: Vec<&serde_json::Value> = list.as_array().into_iter().flatten().collect();
     if let Some(before) = place.read("before.json") {
         let before: serde_json::Value = serde_json::from_slice(&before).expect("our own");

@@ -2,14 +2,20 @@
 //! system calls fails, is delayed, or is where the process dies. Afterwards either the old state or the new one opens.
 //!
 //! `cargo test -p ciphermill-cli --test faults` tries a sample; with `FAULTS=all` in the environment every call with every
-//! action; with `FAULTS=SCENARIO` all of one scenario, and each run is printed.
+//! action; with `FAULTS=SCENARIO;SCENARIO` all of these; of a single one each run is printed.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod copies;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod driver;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod keystore;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod outputs;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod records;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod reports;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tables;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -47,8 +47,11 @@ macro_rules! unprotecting {
     };
 }
 
+pub(crate) use {protecting, unprotecting};
+
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    let scenario = |name, prepare, args, state| Scenario { name, prepare, args, names: NAMES, secret: true, state };
+    let scenario =
+        |name, prepare, args, state| Scenario { name, prepare, args, names: NAMES, stays: &[], secret: true, state };
     vec![
         scenario("protect csv", csv, protecting!["new.csv", "out.csv"], |place| protected(place, CSV, false)),
         scenario("protect csv --force", csv_pair, protecting!["new.csv", "out.csv", "--force"], |place| {
@@ -75,18 +78,18 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 
 /// The names of one format's tables.
 #[derive(Clone, Copy)]
-struct Format {
-    old: &'static str,
-    new: &'static str,
-    out: &'static str,
-    back: &'static str,
-    check: &'static str,
+pub(crate) struct Format {
+    pub(crate) old: &'static str,
+    pub(crate) new: &'static str,
+    pub(crate) out: &'static str,
+    pub(crate) back: &'static str,
+    pub(crate) check: &'static str,
     /// What protects `old` to `out`, and undoes it to `check`.
-    protect_old: &'static [&'static str],
-    check_args: &'static [&'static str],
+    pub(crate) protect_old: &'static [&'static str],
+    pub(crate) check_args: &'static [&'static str],
 }
 
-const CSV: Format = Format {
+pub(crate) const CSV: Format = Format {
     old: "old.csv",
     new: "new.csv",
     out: "out.csv",
@@ -106,7 +109,7 @@ const PARQUET: Format = Format {
     check_args: unprotecting!["out.parquet", "check.parquet", "--force"],
 };
 
-fn sources(place: &Place, format: Format) {
+pub(crate) fn sources(place: &Place, format: Format) {
     one_key(place);
     for (file, what) in [(format.old, "old"), (format.new, "new")] {
         let names: Vec<String> = (0..ROWS).map(|row| format!("{what} name {row}")).collect();
@@ -134,7 +137,7 @@ fn sources(place: &Place, format: Format) {
     }
 }
 
-fn csv(place: &Place) {
+pub(crate) fn csv(place: &Place) {
     sources(place, CSV);
 }
 
@@ -148,7 +151,7 @@ fn pair(place: &Place, format: Format) {
     place.ok(format.protect_old);
 }
 
-fn csv_pair(place: &Place) {
+pub(crate) fn csv_pair(place: &Place) {
     pair(place, CSV);
 }
 
@@ -171,7 +174,7 @@ fn parquet_over(place: &Place) {
 }
 
 /// What the protected table gives: `old` (or, where there was none, nothing) or `new`.
-fn protected(place: &Place, format: Format, was_there: bool) -> State {
+pub(crate) fn protected(place: &Place, format: Format, was_there: bool) -> State {
     if !was_there && !place.path(format.out).exists() {
         return State::Old;
     }
@@ -184,7 +187,7 @@ fn protected(place: &Place, format: Format, was_there: bool) -> State {
 }
 
 /// What stands in the restored table's place: `new` or nothing before, `old` after.
-fn restored(place: &Place, format: Format, was_there: bool) -> State {
+pub(crate) fn restored(place: &Place, format: Format, was_there: bool) -> State {
     if !was_there && !place.path(format.back).exists() {
         return State::Old;
     }
@@ -195,7 +198,7 @@ fn restored(place: &Place, format: Format, was_there: bool) -> State {
     }
 }
 
-fn same_as(place: &Place, format: Format, file: &str, may_be_old: bool) -> State {
+pub(crate) fn same_as(place: &Place, format: Format, file: &str, may_be_old: bool) -> State {
     let table = table(&place.path(file));
     if table.is_some() && table == self::table(&place.path(format.new)) {
         State::New

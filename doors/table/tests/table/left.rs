@@ -118,6 +118,16 @@ fn rejected_rows_of_the_table_before_come_back_when_the_new_table_does_not() {
 }
 
 #[test]
+fn an_input_whose_manifest_cannot_be_read_is_not_taken_for_unprotected() {
+    let bench = bench();
+    std::fs::create_dir(bench.path("in.csv.ciphermill.json")).unwrap();
+    let error = bench.protect("in.csv", "again.csv", &["b=random"]).unwrap_err();
+    assert!(matches!(error, TableError::Io { .. }), "{error}");
+    bench.protect("out.csv", "again.csv", &["b=random"]).unwrap_err();
+    assert!(!bench.path("again.csv").exists());
+}
+
+#[test]
 fn outputs_are_files_of_their_own() {
     let bench = bench();
     let before = bench.names();

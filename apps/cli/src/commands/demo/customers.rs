@@ -12,6 +12,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use tpchgen::generators::{Customer, CustomerGenerator};
 
+use ciphermill_cli::whole;
+
 /// Rows in a batch while writing and comparing.
 const BATCH_ROWS: usize = 16_384;
 
@@ -35,8 +37,9 @@ fn schema() -> SchemaRef {
 
 /// Writes the table at this scale; returns its rows.
 pub(crate) fn write(path: &Path, scale: f64) -> anyhow::Result<u64> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut writer = ArrowWriter::try_new(file, schema(), None)?;
+    let cannot = || format!("cannot write {}", path.display());
+    let file = whole::beside(path).with_context(cannot)?;
+    let mut writer = ArrowWriter::try_new(file.as_file(), schema(), None)?;
     let mut columns = Columns::default();
     let mut rows = 0;
     for customer in CustomerGenerator::new(scale, 1, 1).iter() {
@@ -47,7 +50,8 @@ pub(crate) fn write(path: &Path, scale: f64) -> anyhow::Result<u64> {
         }
     }
     writer.write(&columns.finish()?)?;
-    writer.close().with_context(|| format!("cannot write {}", path.display()))?;
+    writer.close().with_context(cannot)?;
+    file.persist(path).map_err(|failed| failed.error).with_context(cannot)?;
     Ok(rows)
 }
 
