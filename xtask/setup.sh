@@ -4,7 +4,7 @@
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
 # also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
-# `real-tables` a Java runtime, where that can be had.
+# `real-tables` a Java runtime instead, where that can be had.
 set -eu
 
 asked=${1:-}

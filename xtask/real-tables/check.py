@@ -1,7 +1,7 @@
 """Protects tables of many writers with `ciphermill`, reads them with many programs, restores them, and compares.
 
 Usage: check.py CIPHERMILL WORK SAMPLES... -- PROGRAM=PYTHON...
-SAMPLES are Parquet files, or folders of them; the protected tables lie in WORK afterwards. PROGRAM is one that read.py
+SAMPLES are folders of Parquet files; the protected tables lie in WORK afterwards, where the keystore's key is. PROGRAM is one that read.py
 knows, PYTHON the interpreter that has it. ONLY in the environment picks samples whose names contain it.
 """
 
@@ -83,10 +83,10 @@ class Case:
         for path in [self.protected, self.restored, self.manifest]:
             path.parent.mkdir(parents=True, exist_ok=True)
         columns = [f"--column={name}={method}" for name, method in self.plan.items()]
-        manifest = f"--manifest={self.manifest}"
-        if not self.command(ciphermill, "protect", self.sample.path, self.protected, manifest, "--key=data", *columns):
+        common = [f"--manifest={self.manifest}", f"--master-key-file={self.work.parent / 'key'}"]
+        if not self.command(ciphermill, "protect", self.sample.path, self.protected, *common, "--key=data", *columns):
             return
-        if self.command(ciphermill, "unprotect", self.protected, self.restored, manifest):
+        if self.command(ciphermill, "unprotect", self.protected, self.restored, *common):
             self.compare_bytes()
 
     def enums(self):
