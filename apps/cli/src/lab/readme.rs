@@ -141,7 +141,7 @@ fn performance(record: &Record, path: &str, plots: &mut Vec<(String, Plot)>) -> 
 }
 
 fn method(out: &mut String, section: &Section, plots: &mut Vec<(String, Plot)>) {
-    let _ = writeln!(out, "### `{}`: {}\n", section.method, plain(&section.title));
+    let _ = writeln!(out, "## `{}`: {}\n", section.method, plain(&section.title));
     if !section.source.is_empty() {
         let _ = writeln!(out, "After {}.\n", plain(section.source.trim_end_matches('.')));
     }
@@ -262,7 +262,7 @@ mod tests {
             "A Processor",
             "on 2026-01-31",
             "$ ciphermill lab all --core 1\n",
-            "### `peaks`: Peaks of \\*everything\\*",
+            "## `peaks`: Peaks of \\*everything\\*",
             "- Lanes win.\n",
             "![Rates](plots/peaks-1.svg)\n\nLines rise.\n",
             "| what | a\\|b |\n|---|---:|\n| x | 1.5 |\n| y | **2.5** |\n",

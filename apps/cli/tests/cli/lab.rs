@@ -280,7 +280,7 @@ fn documents_get_what_may_be_quoted_of_a_record() {
     place.fails(1, &["not what a.json makes: docs.md, README.md"], readme(&["--check"]));
     place.ok(readme(&[]));
     place.ok(readme(&["--check"]));
-    for (file, words) in [("docs.md", "### `short`"), ("README.md", "The record holds no ratio")] {
+    for (file, words) in [("docs.md", "\n## `short`"), ("README.md", "The record holds no ratio")] {
         let text = std::fs::read_to_string(place.path(file)).expect("reads");
         assert!(text.starts_with("# A\n") && text.ends_with("## B\n") && !text.contains("stale"), "{text}");
         assert!(text.contains(words), "{text}");
