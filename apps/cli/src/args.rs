@@ -152,13 +152,15 @@ A backslash takes the meaning from a comma, colon, equals sign or backslash afte
 Examples:
   ciphermill protect in.csv safe.csv --column name=deterministic --column phone=ff1:preset=phone
   ciphermill protect in.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
+  ciphermill protect in.csv safe.parquet --column name=deterministic
   ciphermill protect rows.csv safe.csv --no-header --column column_2=random
   ciphermill protect in.parquet safe.parquet --key data --column balance=random --json")]
 pub(crate) struct ProtectArgs {
     /// The table to read: CSV (plain, gzip or zstd) or Parquet; `-` for standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
-    /// The table to write, in the same format; `.csv.gz` and `.csv.zst` are compressed; `-` for standard output.
+    /// The table to write, in the format that its name tells, converted if that is another; `.csv.gz` and `.csv.zst` are
+    /// compressed; `-` for standard output, in the input's format.
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// Where the manifest goes [default: OUTPUT.ciphermill.json; needed for standard output].
@@ -199,7 +201,7 @@ pub(crate) struct ProtectArgs {
     /// column's own, and none for random].
     #[arg(long, value_name = "CODEC")]
     pub codec: Option<Codec>,
-    /// The tables' format [default: by the input's extension].
+    /// The input's format [default: by its extension].
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,
     #[command(flatten)]
@@ -216,6 +218,7 @@ Examples:
   ciphermill unprotect safe.parquet customers.parquet
   ciphermill unprotect moved.csv again.csv --manifest safe.csv.ciphermill.json
   ciphermill unprotect safe.parquet part.parquet --column c_phone
+  ciphermill unprotect safe.parquet customers.csv
   ciphermill unprotect renamed.csv again.csv --manifest safe.csv.ciphermill.json \\
       --rename name=full_name --allow-changed")]
 pub(crate) struct UnprotectArgs {
@@ -225,6 +228,10 @@ pub(crate) struct UnprotectArgs {
     /// The table to write; `-` for standard output, which gets nothing until all of it is verified.
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    /// The format of that table, converted if the protected one has another [default: by the output's extension, else the
+    /// input's].
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArg>,
     /// The manifest [default: the input's name with .ciphermill.json].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub manifest: Option<PathBuf>,

@@ -116,7 +116,7 @@ fn is_encoded(worker: &ColumnWorker<'_>) -> bool {
 }
 
 /// One column of a batch as an Arrow array: the texts, or when restoring the bytes that they stand for.
-fn read_column(records: &Records, target: &Target<'_>, slot: usize, first_row: u64) -> Result<BinaryArray> {
+pub(crate) fn read_column(records: &Records, target: &Target<'_>, slot: usize, first_row: u64) -> Result<BinaryArray> {
     let decodes = target.worker.direction() == Direction::Decrypt && is_encoded(&target.worker);
     let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
     let (mut scratch, mut decoded) = (Vec::new(), Vec::new());
@@ -139,7 +139,7 @@ fn read_column(records: &Records, target: &Target<'_>, slot: usize, first_row: u
 }
 
 /// The texts of a column that is not changed.
-fn read_texts(records: &Records, slot: usize) -> BinaryArray {
+pub(crate) fn read_texts(records: &Records, slot: usize) -> BinaryArray {
     let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
     let mut scratch = Vec::new();
     for row in 0..records.rows {

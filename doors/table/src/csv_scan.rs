@@ -37,6 +37,11 @@ const FOREIGN: &[(&[u8], &str)] = &[
 // A field's place is kept in 32 bits: a batch ends when it has `BATCH_BYTES_MAX`, and may have one record more.
 const _: () = assert!(crate::job::BATCH_BYTES_MAX + RECORD_LEN_MAX < u32::MAX as usize);
 
+/// Whether a file that began with this text would not be taken for CSV without quotation marks around it.
+pub(crate) fn begins_otherwise(text: &[u8]) -> bool {
+    text.starts_with(BYTE_ORDER_MARK) || FOREIGN.iter().any(|(start, _)| text.starts_with(start))
+}
+
 /// A field's content within a batch's text, without its quotation marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::compress::Compression;
 use crate::error::{Result, TableError};
 use crate::job::ProtectJob;
-use crate::manifest::Manifest;
+use crate::manifest::{ConvertedFrom, Manifest};
 
 /// Columns that a table may have.
 pub const COLUMNS_MAX: usize = 65_536;
@@ -66,6 +66,15 @@ impl Dialect {
             Some(_) => return Err(damaged("the number of columns without names is out of range")),
         };
         Ok(Dialect { delimiter, header })
+    }
+
+    /// That of the CSV file `output` which a Parquet table becomes, as the CSV file was that it came from, if it did.
+    pub(crate) fn converted(output: &Path, given: Option<u8>, from: Option<&ConvertedFrom>) -> Dialect {
+        let delimiter = from.and_then(|from| from.delimiter).and_then(|delimiter| u8::try_from(delimiter).ok());
+        let delimiter = delimiter.filter(|_| !is_tsv(output)).or(given);
+        let is_unnamed = from.is_some_and(|from| from.unnamed_columns.is_some());
+        let header = if is_unnamed { Header::Absent { columns: None } } else { Header::Present };
+        Dialect { delimiter: delimiter_of(output, delimiter), header }
     }
 
     pub(crate) fn has_header(self) -> bool {

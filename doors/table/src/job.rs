@@ -43,6 +43,14 @@ pub enum Format {
 }
 
 impl Format {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "CSV",
+            Format::Parquet => "Parquet",
+        }
+    }
+
     /// The format that a file's name tells: `.csv`, `.tsv`, `.parquet` and `.pq` in any case; of CSV also with `.gz` or
     /// `.zst` behind.
     pub fn of_path(path: &Path) -> Option<Format> {
@@ -62,7 +70,7 @@ impl Format {
 pub struct ProtectJob {
     /// The table; [`STANDARD_STREAM`] for standard input, which is kept in a temporary file without a name if it is Parquet.
     pub input: PathBuf,
-    /// Where the protected table goes, in the same format; [`STANDARD_STREAM`] for standard output, which gets it when it is
+    /// Where the protected table goes, in the format that its name tells, else in that of the input; [`STANDARD_STREAM`] for standard output, which gets it when it is
     /// complete.
     pub output: PathBuf,
     /// Where the manifest goes; without it `OUTPUT.ciphermill.json`. Standard output has no such name.
@@ -77,7 +85,7 @@ pub struct ProtectJob {
     pub reject_file: Option<PathBuf>,
     /// Whether nothing is written: every value is looked at, and all that a method cannot take are counted in the summary.
     pub dry_run: bool,
-    /// The format; without it the input's name tells.
+    /// The input's format; without it its name tells.
     pub format: Option<Format>,
     /// The byte between CSV fields; without it a comma, or a tabulator for `.tsv`.
     pub delimiter: Option<u8>,
@@ -102,6 +110,8 @@ pub struct UnprotectJob {
     pub output: PathBuf,
     /// The manifest; without it `INPUT.ciphermill.json`.
     pub manifest: Option<PathBuf>,
+    /// The format of the restored table; without it the output's name tells, else it is that of the protected table.
+    pub format: Option<Format>,
     /// The protected columns to restore, by their names in the manifest; without any, all. The others stay protected, and the
     /// output gets a manifest of its own for them.
     pub columns: Vec<String>,
@@ -165,6 +175,7 @@ impl UnprotectJob {
             input: input.into(),
             output: output.into(),
             manifest: None,
+            format: None,
             columns: Vec::new(),
             renamed: Vec::new(),
             allow_changed: false,
@@ -244,6 +255,19 @@ pub struct Summary {
     pub still_protected: Vec<String>,
     /// Protected columns that are not in the file any more, when restoring a changed file.
     pub missing: Vec<String>,
+    /// Whether the table has another format now.
+    pub converted: Option<Converted>,
+}
+
+/// A table's change of format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// The format that it had.
+    pub from: Format,
+    /// The format that it has.
+    pub to: Format,
+    /// Columns whose values are texts now, with the types that they had.
+    pub types_lost: Vec<(String, String)>,
 }
 
 /// What was done with a column.

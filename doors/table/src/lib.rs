@@ -37,6 +37,7 @@ mod bad;
 mod clear;
 mod column;
 mod compress;
+mod convert;
 mod csv_io;
 mod csv_scan;
 mod dialect;
@@ -70,19 +71,20 @@ mod values;
 pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};
+pub use convert::{CONVERTED_CHUNKS_MAX, CONVERTED_COLUMNS_MAX, CONVERTED_PAGES_MAX};
 pub use csv_scan::{HEADER_LEN_MAX, RECORD_LEN_MAX};
 pub use dialect::COLUMNS_MAX;
 pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
 pub use inspect::{Check, Inspection, inspect, rebuild};
 pub use job::{
-    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Format, NoProgress, Position, Progress, ProtectJob,
+    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Converted, Format, NoProgress, Position, Progress, ProtectJob,
     STANDARD_STREAM, Summary, UnprotectJob,
 };
 pub use keys::{FORMAT, RootKey};
 pub use manifest::{
-    Covers, FOOTER_KEY, MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey, ParquetStorage,
-    Pending, manifest_path,
+    ConvertedFrom, Covers, FOOTER_KEY, MANIFEST_FORMAT, MANIFEST_SUFFIX, Manifest, ManifestColumn, ManifestKey,
+    ParquetStorage, Pending, manifest_path,
 };
 pub use parquet::{
     Codec, DICTIONARY_VALUES_MAX, EXPANDED_LEN_MAX, FOOTER_LEN_MAX, NESTED_VALUES_MAX, PAGE_LEN_MAX, REJECT_ROWS_MAX,

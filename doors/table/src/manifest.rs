@@ -59,6 +59,9 @@ pub struct Manifest {
     /// Of a CSV file without a header, how many columns it has. They are called by their places: `column_1`, `column_2` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unnamed_columns: Option<u32>,
+    /// What the table was before it was converted into `format`; only when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub converted_from: Option<ConvertedFrom>,
     /// The key that everything was derived from.
     pub root_key: ManifestKey,
     /// Data rows.
@@ -120,6 +123,21 @@ impl Covers {
     fn is_file(&self) -> bool {
         *self == Covers::File
     }
+}
+
+/// What a table was before it was converted.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvertedFrom {
+    /// Its format.
+    pub format: Format,
+    /// The byte between its CSV fields, as a character.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<char>,
+    /// If it was a CSV file without a header, how many columns it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unnamed_columns: Option<u32>,
 }
 
 /// The root key, by name.
@@ -384,6 +402,7 @@ mod tests {
             format: Format::Csv,
             delimiter: Some(','),
             unnamed_columns: None,
+            converted_from: None,
             root_key: ManifestKey {
                 name: root.name.clone(),
                 version: root.version,

@@ -12,14 +12,17 @@ use ciphermill_contract::Direction;
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{Compression, CsvInput, CsvOutput};
+use crate::convert::{self, to_csv, to_parquet};
 use crate::csv_scan::Scanner;
 use crate::dialect::{Dialect, is_positional, is_tsv};
 use crate::embed::{Embedded, FooterManifest};
 use crate::error::{Result, TableError, find_column};
 use crate::hash::TableHash;
-use crate::job::{Format, Progress, ProtectJob, Summary, check_cancel};
+use crate::job::{Converted, Format, Progress, ProtectJob, Summary, check_cancel};
 use crate::keys::{self, Purpose, RootKey};
-use crate::manifest::{Covers, FOOTER_KEY, MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path};
+use crate::manifest::{
+    ConvertedFrom, Covers, FOOTER_KEY, MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path,
+};
 use crate::numbers::IntegerType;
 use crate::output::{OutputFile, PROTECTED_MODE, output_mode};
 use crate::pair::{Change, Places};
@@ -50,13 +53,15 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
         .format
         .or_else(|| Format::of_path(&job.input))
         .ok_or_else(|| TableError::FormatUnknown { file: job.input.clone() })?;
-    check_name(&job.output, format, Some(Dialect::of_job(job).delimiter))?;
+    let to = Format::of_path(&job.output).unwrap_or(format);
+    let planner = Planner { job, format, to, mode: 0, mill, root };
+    check_name(&job.output, to, Some(planner.dialect().delimiter))?;
     let manifest_path = job.manifest_path()?;
-    check_rejects(job, format)?;
+    check_rejects(job, format, to)?;
     let places =
         Places { table: &job.output, manifest: &manifest_path, rejects: job.reject_file.as_deref(), force: job.force };
     places.check(&[&job.input])?;
-    check_options(job, format)?;
+    check_options(job, format, to)?;
     check_cancel(&job.cancel)?;
     let source = Source::open(&job.input, format == Format::Parquet)?;
     if !job.force {
@@ -64,16 +69,19 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     }
     let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(0) };
     let mode = output_mode(&source.file, &job.input, &job.output, PROTECTED_MODE)?;
-    let planner = Planner { job, format, mode, mill, root };
-    let done = match format {
-        Format::Csv => planner.csv(&source, &watch)?,
-        Format::Parquet => planner.parquet(&source, &watch)?,
+    let planner = Planner { mode, ..planner };
+    let done = match (format, to) {
+        (Format::Csv, Format::Csv) => planner.csv(&source, &watch)?,
+        (Format::Parquet, Format::Parquet) => planner.parquet(&source, &watch)?,
+        (Format::Csv, Format::Parquet) => planner.csv_to_parquet(&source, &watch)?,
+        (Format::Parquet, Format::Csv) => planner.parquet_to_csv(&source, &watch)?,
     };
     source.check_unchanged()?;
     check_cancel(&job.cancel)?;
-    let Done { tally, targets, manifest, output, rejects } = done;
+    let Done { tally, targets, manifest, output, rejects, converted } = done;
     let output_len = if job.dry_run { 0 } else { output.len() };
     let mut summary = summarize(&tally, &targets, output_len, manifest_path.clone());
+    summary.converted = converted;
     if !job.dry_run {
         let ready = output.finish()?;
         let manifest = manifest.of_file(&ready).signed(mill, root)?;
@@ -113,12 +121,12 @@ fn check_unprotected(job: &ProtectJob, source: &Source) -> Result<()> {
 /// As for [`protect`].
 pub(crate) fn draft(job: &ProtectJob, source: &Source, mill: &Mill, root: &RootKey) -> Result<Manifest> {
     check_columns(&job.columns)?;
-    let planner = Planner { job, format: Format::Csv, mode: 0, mill, root };
+    let planner = Planner { job, format: Format::Csv, to: Format::Csv, mode: 0, mill, root };
     let text = CsvInput::open(&source.file, &job.input)?;
     let (_, names, _) = Scanner::open(text, &job.input, Dialect::of_job(job))?;
     planner.check_names(&names)?;
     let (targets, columns) = planner.plan(&text_fields(&names))?;
-    planner.csv_manifest(&names, &Tally::default(), &targets, &columns)
+    planner.csv_manifest(names.len(), &Tally::default(), &targets, &columns)
 }
 
 /// Every column of a CSV file is text.
@@ -135,11 +143,15 @@ struct Done<'m> {
     output: OutputFile,
     /// The reject file.
     rejects: Option<OutputFile>,
+    converted: Option<Converted>,
 }
 
 struct Planner<'a, 'm> {
     job: &'a ProtectJob,
+    /// The input's format.
     format: Format,
+    /// The output's.
+    to: Format,
     /// Permission bits of the protected table and its manifest.
     mode: u32,
     mill: &'m Mill,
@@ -157,9 +169,70 @@ impl<'m> Planner<'_, 'm> {
         let mut rejects = self.rejects()?.map(CsvOutput::new).transpose()?;
         let (delimiter, rejected) = (dialect.delimiter, rejects.as_mut());
         let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejected, watch)?;
-        let manifest = self.csv_manifest(&names, &tally, &targets, &columns)?;
+        let manifest = self.csv_manifest(names.len(), &tally, &targets, &columns)?;
         let (output, rejects) = (output.finish()?, rejects.map(CsvOutput::finish).transpose()?);
-        Ok(Done { tally, targets, manifest, output, rejects })
+        Ok(Done { tally, targets, manifest, output, rejects, converted: None })
+    }
+
+    fn csv_to_parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let text = CsvInput::open(&source.file, &self.job.input)?;
+        let (mut scanner, names, _) = Scanner::open(text, &self.job.input, self.dialect())?;
+        self.check_names(&names)?;
+        to_parquet::check_names(&self.job.input, &names)?;
+        let (mut targets, mut columns) = self.plan(&text_fields(&names))?;
+        columns.iter_mut().for_each(|column| column.parquet = Some(to_parquet::storage(&column.name)));
+        let from = ConvertedFrom {
+            format: Format::Csv,
+            delimiter: Some(char::from(self.dialect().delimiter)),
+            unnamed_columns: self.unnamed(names.len()),
+        };
+        let manifest_of = |tally: &Tally, targets: &[Target<'_>]| {
+            let manifest = self.manifest(tally, targets, &columns)?;
+            Ok(Manifest { converted_from: Some(from.clone()), ..manifest })
+        };
+        let mut footer = FooterManifest::default();
+        let mut pairs = |before: &parquet::BeforeFooter<'_, '_>| {
+            Ok(vec![footer.pair(manifest_of(before.tally, before.targets)?, before)?])
+        };
+        let (input, codec) = (self.job.input.as_path(), self.job.codec);
+        let conversion = to_parquet::Conversion { input, names: &names, targets: &mut targets, codec, watch };
+        let (tally, mut output) = conversion.run(&mut scanner, self.output()?, &mut pairs)?;
+        let manifest = match self.job.dry_run {
+            true => manifest_of(&tally, &targets)?,
+            false => footer.fill_in(&mut output, self.mill, self.root)?,
+        };
+        Ok(Done { tally, targets, manifest, output, rejects: None, converted: Some(convert::from_csv()) })
+    }
+
+    fn parquet_to_csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let path = &self.job.input;
+        let file = source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
+        let input = ParquetInput::open(file, path)?;
+        let names: Vec<String> = input.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let (mut targets, columns) = self.plan(&text_fields(&names))?;
+        let mut output = CsvOutput::new(self.output()?)?;
+        let conversion = to_csv::Conversion {
+            input: &input,
+            targets: &mut targets,
+            target_types: &[],
+            tokens: &[],
+            dialect: self.dialect(),
+            watch,
+        };
+        let tally = conversion.run(&mut output)?;
+        let from = ConvertedFrom { format: Format::Parquet, delimiter: None, unnamed_columns: None };
+        let manifest = self.csv_manifest(names.len(), &tally, &targets, &columns)?;
+        let manifest = Manifest { converted_from: Some(from), ..manifest };
+        let converted = Some(convert::from_parquet(&input));
+        Ok(Done { tally, targets, manifest, output: output.finish()?, rejects: None, converted })
+    }
+
+    /// How the CSV file is written that is read, or else the one that is made.
+    fn dialect(&self) -> Dialect {
+        match self.format {
+            Format::Csv => Dialect::of_job(self.job),
+            Format::Parquet => Dialect::converted(&self.job.output, self.job.delimiter, None),
+        }
     }
 
     /// Guesses what was meant where a column is not there: a file of another delimiter has one column, and what is taken
@@ -228,7 +301,7 @@ impl<'m> Planner<'_, 'm> {
             true => self.manifest(&tally, &targets, &columns)?,
             false => footer.fill_in(&mut output, self.mill, self.root)?,
         };
-        Ok(Done { tally, targets, manifest, output, rejects })
+        Ok(Done { tally, targets, manifest, output, rejects, converted: None })
     }
 
     fn plan(&self, fields: &[Arc<Field>]) -> Result<(Vec<Target<'m>>, Vec<ManifestColumn>)> {
@@ -265,8 +338,8 @@ impl<'m> Planner<'_, 'm> {
         };
         check_type(&spec.method, data_type).map_err(unsupported)?;
         let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
-        if self.format == Format::Csv {
-            check_csv_alphabet(spec, Dialect::of_job(self.job).delimiter)?;
+        if self.to == Format::Csv {
+            check_csv_alphabet(spec, self.dialect().delimiter)?;
         }
         if spec.on_bad == OnBad::Null && !field.is_nullable() {
             return Err(unsupported("its values may not be null, so that on-bad=null cannot leave one out"));
@@ -298,7 +371,7 @@ impl<'m> Planner<'_, 'm> {
             options: spec.method.options(),
             data_type: data_type.to_string(),
             nullable: field.is_nullable(),
-            encoding: encoding_of(&spec.method, self.format).to_owned(),
+            encoding: encoding_of(&spec.method, self.to).to_owned(),
             check_value: keys::check_value(self.mill, self.root, Purpose::ColumnCheck, &context)?,
             values: 0,
             nulls: 0,
@@ -331,18 +404,23 @@ impl<'m> Planner<'_, 'm> {
         Ok(Some(index))
     }
 
-    /// The manifest of a CSV file with columns of these names, without what `manifest` leaves out.
+    /// Of a CSV file without a header, how many columns it has.
+    fn unnamed(&self, columns: usize) -> Option<u32> {
+        // Files have far fewer columns than 2^32.
+        self.job.no_header.then(|| u32::try_from(columns).unwrap_or(u32::MAX))
+    }
+
+    /// The manifest of a CSV file with so many columns, without what `manifest` leaves out.
     fn csv_manifest(
         &self,
-        names: &[String],
+        count: usize,
         tally: &Tally,
         targets: &[Target<'_>],
         columns: &[ManifestColumn],
     ) -> Result<Manifest> {
         Ok(Manifest {
-            delimiter: Some(char::from(Dialect::of_job(self.job).delimiter)),
-            // Files have far fewer columns than 2^32.
-            unnamed_columns: self.job.no_header.then(|| u32::try_from(names.len()).unwrap_or(u32::MAX)),
+            delimiter: Some(char::from(self.dialect().delimiter)),
+            unnamed_columns: self.unnamed(count),
             ..self.manifest(tally, targets, columns)?
         })
     }
@@ -359,9 +437,10 @@ impl<'m> Planner<'_, 'm> {
             ciphermill_manifest: MANIFEST_FORMAT,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             created: text::now(),
-            format: self.format,
+            format: self.to,
             delimiter: None,
             unnamed_columns: None,
+            converted_from: None,
             root_key: ManifestKey {
                 name: self.root.name.clone(),
                 version: self.root.version,
@@ -394,20 +473,22 @@ fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
 }
 
 /// Refuses options that are for another format.
-fn check_options(job: &ProtectJob, format: Format) -> Result<()> {
+fn check_options(job: &ProtectJob, format: Format, to: Format) -> Result<()> {
     let refused = |option, rule| Err(TableError::OtherFormat { option, rule });
-    match format {
-        Format::Csv if job.codec.is_some() => {
+    match (format, to) {
+        (_, Format::Csv) if job.codec.is_some() => {
             refused("a codec", "is for Parquet files; CSV is compressed by the output's name (.csv.gz, .csv.zst)")
         }
-        Format::Parquet if job.no_header => refused("no header", "is for CSV files; Parquet columns have names"),
-        Format::Parquet if job.delimiter.is_some() => refused("a delimiter", "is for CSV files"),
+        (Format::Parquet, _) if job.no_header => refused("no header", "is for CSV files; Parquet columns have names"),
+        (Format::Parquet, Format::Parquet) if job.delimiter.is_some() => {
+            refused("a delimiter (--delimiter)", "is for CSV files")
+        }
         _ => Ok(()),
     }
 }
 
 /// Refuses rejects without a file for them, a file without rejects, and one whose name tells another format.
-fn check_rejects(job: &ProtectJob, format: Format) -> Result<()> {
+fn check_rejects(job: &ProtectJob, format: Format, to: Format) -> Result<()> {
     let rejecting = job.columns.iter().find(|spec| spec.on_bad == OnBad::Reject);
     let refused = |spec: &ColumnSpec, problem: &str| {
         Err(TableError::Spec { text: spec.to_string(), problem: problem.to_owned() })
@@ -416,6 +497,7 @@ fn check_rejects(job: &ProtectJob, format: Format) -> Result<()> {
         (None, None) => Ok(()),
         (None, Some(path)) => Err(TableError::RejectsNothing { path: path.clone() }),
         (Some(spec), None) if !job.dry_run => refused(spec, "on-bad=reject needs a file for the rows"),
+        (Some(spec), _) if format != to => refused(spec, "on-bad=reject is for tables that keep their format"),
         (Some(_), Some(path)) => check_name(path, format, Some(Dialect::of_job(job).delimiter)),
         (Some(_), None) => Ok(()),
     }

@@ -12,13 +12,14 @@ use ciphermill_contract::Direction;
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{CsvInput, CsvOutput};
+use crate::convert::{self, to_csv, to_parquet};
 use crate::csv_io;
 use crate::csv_scan::Scanner;
 use crate::dialect::Dialect;
 use crate::embed::{FooterManifest, ends_as_parquet};
 use crate::error::{Result, TableError, find_column};
 use crate::hash::{HashingReader, TableHash};
-use crate::job::{ColumnSummary, Format, Progress, Summary, UnprotectJob, check_cancel, is_standard_stream};
+use crate::job::{ColumnSummary, Converted, Format, Progress, Summary, UnprotectJob, check_cancel, is_standard_stream};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
@@ -59,7 +60,8 @@ pub fn restore(
 ) -> Result<Summary> {
     let started = Instant::now();
     let Protected { source, manifest, manifest_path, origin, is_named } = protected;
-    check_name(&job.output, manifest.format, manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()))?;
+    let to = job.format.or_else(|| Format::of_path(&job.output)).unwrap_or(manifest.format);
+    check_formats(job, &manifest, to)?;
     check_output(&job.input, &job.output, job.force)?;
     check_output(&manifest_path, &job.output, job.force)?;
     let path_beside = crate::manifest::manifest_path(&job.output);
@@ -82,9 +84,11 @@ pub fn restore(
         is_named,
         mode: Some(mode),
     };
-    let done = match manifest.format {
-        Format::Csv => restorer.csv(&watch),
-        Format::Parquet => restorer.parquet(&watch),
+    let done = match (manifest.format, to) {
+        (Format::Csv, Format::Csv) => restorer.csv(&watch),
+        (Format::Parquet, Format::Parquet) => restorer.parquet(&watch),
+        (Format::Csv, Format::Parquet) => restorer.csv_to_parquet(&watch),
+        (Format::Parquet, Format::Csv) => restorer.parquet_to_csv(&watch),
     };
     let done = done.map_err(|error| restorer.explain(error))?;
     restorer.compare(&done)?;
@@ -93,6 +97,7 @@ pub fn restore(
     let ready = done.output.finish()?;
     let mut summary = summarize(&done.tally, &done.plan.targets, ready.len, manifest_path.clone());
     summary.manifest_origin = origin;
+    summary.converted = done.converted;
     summary.still_protected = done.plan.kept.into_iter().map(|(_, name)| name).collect();
     summary.missing = done.plan.missing;
     // Ascending places: each summary lands where its column stands in the manifest.
@@ -109,6 +114,18 @@ pub fn restore(
     }
     summary.total = started.elapsed();
     Ok(summary)
+}
+
+/// Checks the output's name, and that nothing stays protected of a table that is converted.
+fn check_formats(job: &UnprotectJob, manifest: &Manifest, to: Format) -> Result<()> {
+    let own = manifest.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
+    let made = Dialect::converted(&job.output, None, manifest.converted_from.as_ref()).delimiter;
+    check_name(&job.output, to, if manifest.format == Format::Csv { own } else { Some(made) })?;
+    if to != manifest.format && !job.columns.is_empty() {
+        let rule = "are restored in the table's own format: columns that stay protected are not converted";
+        return Err(TableError::OtherFormat { option: "some of the columns", rule });
+    }
+    Ok(())
 }
 
 /// A table whose manifest is written beside it has to be a file.
@@ -174,6 +191,7 @@ struct Done<'m> {
     /// The manifest of the columns that stay protected, without the file's hash and length.
     remaining: Option<Manifest>,
     output: OutputFile,
+    converted: Option<Converted>,
 }
 
 struct Restorer<'a, 'm> {
@@ -201,7 +219,55 @@ impl<'m> Restorer<'_, 'm> {
         let hash = Some(scanner.into_reader().into_inner().finish());
         let output = output.finish()?;
         let remaining = self.remaining(&plan.kept, &tally);
-        Ok(Done { tally, plan, hash, remaining, output })
+        Ok(Done { tally, plan, hash, remaining, output, converted: None })
+    }
+
+    fn csv_to_parquet(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
+        let input = self.job.input.as_path();
+        let text = CsvInput::open(HashingReader::new(&self.source.file), input)?;
+        let (mut scanner, names, _) = Scanner::open(text, input, dialect)?;
+        to_parquet::check_names(input, &names)?;
+        let mut plan = self.plan(&text_fields(&names))?;
+        let conversion =
+            to_parquet::Conversion { input, names: &names, targets: &mut plan.targets, codec: None, watch };
+        let (tally, output) = conversion.run(&mut scanner, self.output()?, &mut |_| Ok(Vec::new()))?;
+        let hash = Some(scanner.into_reader().into_inner().finish());
+        Ok(Done { tally, plan, hash, remaining: None, output, converted: Some(convert::from_csv()) })
+    }
+
+    fn parquet_to_csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let path = &self.job.input;
+        let file = self.source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
+        let input = ParquetInput::open(file, path)?;
+        let mut plan = self.plan(input.schema().fields())?;
+        let mut types = Vec::new();
+        for place in &plan.places {
+            let column = &self.manifest.columns[*place];
+            let data_type = column.data_type.parse();
+            types.push(data_type.map_err(|_| self.damaged(format!("`{}` is not an Arrow type", column.data_type)))?);
+        }
+        let tokens: Vec<String> = plan.tokens.iter().map(|(_, summary)| summary.name.clone()).collect();
+        let mut output = CsvOutput::new(self.output()?)?;
+        let conversion = to_csv::Conversion {
+            input: &input,
+            targets: &mut plan.targets,
+            target_types: &types,
+            tokens: &tokens,
+            dialect: Dialect::converted(&self.job.output, None, self.manifest.converted_from.as_ref()),
+            watch,
+        };
+        let tally = conversion.run(&mut output)?;
+        let mut converted = convert::from_parquet(&input);
+        // What was protected had another type than the byte strings of the file.
+        for (target, data_type) in plan.targets.iter().zip(&types) {
+            converted.types_lost.retain(|(name, _)| name != target.worker.column());
+            if !is_text(value_type(data_type)) {
+                converted.types_lost.push((target.worker.column().to_owned(), data_type.to_string()));
+            }
+        }
+        let converted = Some(converted);
+        Ok(Done { tally, plan, hash: None, remaining: None, output: output.finish()?, converted })
     }
 
     fn parquet(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
@@ -230,7 +296,7 @@ impl<'m> Restorer<'_, 'm> {
         plan.kept = kept;
         let remaining =
             if plan.kept.is_empty() { None } else { Some(footer.fill_in(&mut output, self.mill, self.root)?) };
-        Ok(Done { tally, plan, hash: None, remaining, output })
+        Ok(Done { tally, plan, hash: None, remaining, output, converted: None })
     }
 
     /// The manifest has done its work; one that was there before protecting comes back.

@@ -77,6 +77,8 @@ struct InspectionJson<'a> {
     tool_version: &'a str,
     key: &'a str,
     key_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    converted_from: Option<ciphermill_table::Format>,
     rows: u64,
     bytes: u64,
     hash: CheckJson<'a>,
@@ -146,6 +148,7 @@ fn to_json(found: &Inspection) -> InspectionJson<'_> {
         tool_version: &manifest.tool_version,
         key: &manifest.root_key.name,
         key_version: manifest.root_key.version,
+        converted_from: manifest.converted_from.as_ref().map(|from| from.format),
         rows: manifest.rows,
         bytes: manifest.bytes,
         hash: check_json(&found.hash),
@@ -192,6 +195,9 @@ fn print(args: &InspectArgs, found: &Inspection) -> anyhow::Result<()> {
     ))?;
     if let Some(columns) = manifest.unnamed_columns {
         say(format!("no header: {columns} columns, called by their places"))?;
+    }
+    if let Some(from) = &manifest.converted_from {
+        say(format!("converted: from {} to {}", from.format.name(), manifest.format.name()))?;
     }
     let place = match found.origin {
         Origin::Beside => "",

@@ -60,6 +60,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     let summary = ciphermill_table::protect(&job, &mill, &root, &|position: &Position| show(&bar, position));
     bar.finish_and_clear();
     let summary = summary?;
+    say_converted(&summary);
     let would_fail = |column: &ColumnSummary| column.on_bad == OnBad::Error && !column.bad.is_empty();
     if job.dry_run {
         report("dry run", &summary, &root, &args.common, &args.output)?;
@@ -85,6 +86,7 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
         job.renamed.push((now.to_owned(), logical.to_owned()));
     }
     job.columns = args.columns.clone();
+    job.format = args.format.map(format);
     job.allow_changed = args.allow_changed;
     job.force = args.common.force;
     let protected = Protected::open(&job)?;
@@ -107,8 +109,26 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     output::after_change(report("unprotect", &summary?, &root, &args.common, &args.output))
 }
 
+/// Columns that are named when their types are lost.
+const TYPES_NAMED: usize = 20;
+
+/// Says on standard error that the table has another format now, and what got lost.
+fn say_converted(summary: &Summary) {
+    let Some(converted) = &summary.converted else { return };
+    let (from, to) = (converted.from.name(), converted.to.name());
+    let lost = converted.types_lost.iter().take(TYPES_NAMED).map(|(name, data_type)| format!("{name} ({data_type})"));
+    let lost: Vec<String> = lost.collect();
+    let more = if converted.types_lost.len() > lost.len() { " …" } else { "" };
+    let types = match lost.is_empty() {
+        true => String::new(),
+        false => format!("; types that are lost: {}{more}", lost.join(", ")),
+    };
+    output::tell(format_args!("ciphermill: converted from {from} to {to}: all values are texts{types}"));
+}
+
 /// Says on standard error what is not as usual with what was restored.
 fn say_findings(summary: &Summary) {
+    say_converted(summary);
     if !summary.missing.is_empty() {
         let missing = summary.missing.join(", ");
         output::tell(format_args!("ciphermill: protected columns that are not there any more: {missing}"));
@@ -170,6 +190,8 @@ struct SummaryJson {
     manifest: String,
     still_protected: Vec<String>,
     missing: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    converted_from: Option<Format>,
     columns: Vec<ColumnJson>,
 }
 
@@ -275,6 +297,7 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         manifest: summary.manifest.display().to_string(),
         still_protected: summary.still_protected.clone(),
         missing: summary.missing.clone(),
+        converted_from: summary.converted.as_ref().map(|converted| converted.from),
         columns: columns.collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! Standard input and output, compressed CSV, names that tell another format, errors as JSON.
+//! Standard input and output, compressed CSV, conversion between formats, errors as JSON.
 
 use std::io::Write;
 use std::path::Path;
@@ -122,14 +122,34 @@ fn compressed_csv_is_read_by_its_bytes_and_written_by_its_name() {
 }
 
 #[test]
-fn names_that_tell_another_format_are_refused() {
+fn tables_are_converted_where_the_output_s_name_says_so() {
     let place = with_table();
     let protect = |output: &'static str| ["protect", "in.csv", output, "--column", "name=random"];
-    place.fails(1, &["out.parquet", "CSV", "nothing is converted"], protect("out.parquet"));
     place.fails(1, &["out.tsv", "tabulators"], protect("out.tsv"));
-    place.ok(protect("safe.csv"));
-    place.fails(1, &["back.pq", "CSV"], ["unprotect", "safe.csv", "back.pq"]);
-    place.ok(["unprotect", "safe.csv", "back.txt", "--quiet"]);
+    let ran = place.run(protect("safe.parquet"));
+    assert!(ran.code == Some(0) && ran.err.contains("converted from CSV to Parquet"), "{}", ran.err);
+    assert!(std::fs::read(place.path("safe.parquet")).expect("a file").starts_with(b"PAR1"));
+    assert!(place.ok(["inspect", "safe.parquet", "--verify"]).contains("converted: from CSV to Parquet"));
+    place.ok(["unprotect", "safe.parquet", "back.csv", "--quiet"]);
+    assert_eq!(std::fs::read_to_string(place.path("back.csv")).expect("a file"), TABLE);
+    place.ok(["unprotect", "safe.parquet", "back.pq", "--quiet"]);
+    let summary = json(&place.ok(["protect", "back.pq", "two.csv.gz", "--json", "--column", "id=deterministic"]));
+    assert_eq!(summary["converted_from"], "parquet");
+    place.ok(["unprotect", "two.csv.gz", "two.txt", "--quiet"]);
+    assert_eq!(std::fs::read_to_string(place.path("two.txt")).expect("a file"), TABLE);
+    place.fails(1, &["not converted"], ["unprotect", "two.csv.gz", "part.pq", "--column", "id"]);
+    place.fails(
+        1,
+        &["--delimiter", "CSV"],
+        ["protect", "back.pq", "o.pq", "--delimiter", ";", "--column", "id=random"],
+    );
+
+    let manifest = "safe.parquet.ciphermill.json";
+    let safe = std::fs::read(place.path("safe.parquet")).expect("a file");
+    let (ran, back) = pipe(&place, &safe, &["unprotect", "-", "-", "--format", "csv", "--manifest", manifest]);
+    assert_eq!((ran.code, back.as_slice()), (Some(0), TABLE.as_bytes()), "{}", ran.err);
+    let (ran, back) = pipe(&place, &safe, &["unprotect", "-", "-", "--manifest", manifest]);
+    assert!(ran.code == Some(0) && back.starts_with(b"PAR1"), "{}", ran.err);
 }
 
 #[test]

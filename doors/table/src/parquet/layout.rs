@@ -48,6 +48,17 @@ impl FromStr for Codec {
     }
 }
 
+impl Codec {
+    /// The codec of tables that come from elsewhere.
+    pub(crate) fn usual() -> Codec {
+        Codec(Compression::SNAPPY)
+    }
+
+    pub(crate) fn compression(self) -> Compression {
+        self.0
+    }
+}
+
 impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(name_of(self.0))

@@ -19,6 +19,7 @@ mod layout;
 mod levels;
 mod pages;
 mod read;
+mod rows;
 mod taken;
 mod thrift;
 mod write;
@@ -49,6 +50,7 @@ pub use footer::FOOTER_LEN_MAX;
 pub(crate) use foreign::Pairs;
 pub use layout::Codec;
 pub use pages::{DICTIONARY_VALUES_MAX, PAGE_LEN_MAX};
+pub(crate) use rows::{ColumnRows, GroupReader};
 pub(crate) use write::Layout;
 
 use chunk::Ways;
@@ -140,10 +142,6 @@ impl ParquetInput {
         let mut kept = Struct::default();
         kept.set(1, first.clone());
         groups.all(|group| order(group).as_ref() == Some(&first)).then_some(kept)
-    }
-
-    fn error(&self, source: ParquetError) -> TableError {
-        TableError::parquet(&self.path, source)
     }
 
     /// The chunk of a flat column.
@@ -485,6 +483,24 @@ fn set_pairs(meta: &mut Struct, pairs: Pairs) {
 /// Whether the values of a column are put into another order or type.
 fn is_protected(target: &Target<'_>) -> bool {
     target.worker.direction() == Direction::Encrypt
+}
+
+/// The schema element of a column of optional texts, as Thrift writes it.
+pub(crate) fn text_element(name: &str) -> Vec<u8> {
+    use footer::element_field;
+    const BYTE_ARRAY: i32 = 6;
+    const OPTIONAL: i32 = 1;
+    const CONVERTED_TYPE: (i16, i32) = (6, 0);
+    const LOGICAL_TYPE: (i16, i16) = (10, 1);
+    let mut element = Struct::default();
+    element.set_i32(element_field::TYPE, BYTE_ARRAY);
+    element.set_i32(element_field::REPETITION, OPTIONAL);
+    element.set(element_field::NAME, Value::Binary(name.as_bytes().to_vec()));
+    element.set_i32(CONVERTED_TYPE.0, CONVERTED_TYPE.1);
+    let mut text = Struct::default();
+    text.set(LOGICAL_TYPE.1, Value::Struct(Struct::default()));
+    element.set(LOGICAL_TYPE.0, Value::Struct(text));
+    element.to_bytes()
 }
 
 /// Whether protected values of the method are byte strings.

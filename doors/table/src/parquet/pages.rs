@@ -57,6 +57,9 @@ pub(crate) struct Survey {
     pub(crate) version: u8,
     /// Bytes of the longest data page in which values are built from those before them.
     pub(crate) longest_delta: usize,
+    /// Bytes of the longest data page, and of the dictionary, uncompressed.
+    pub(crate) page_len_max: usize,
+    pub(crate) dictionary_len: usize,
 }
 
 /// Walks through the pages of a chunk.
@@ -123,6 +126,7 @@ impl<'f> Pages<'f> {
 impl Survey {
     fn add(&mut self, page: &Page) -> Parsed<()> {
         let header = &page.header;
+        let len = header.int(2).and_then(|len| usize::try_from(len).ok()).unwrap_or(PAGE_LEN_MAX);
         if let Some(dictionary) = page.dictionary_head() {
             let values = dictionary.int(1).and_then(|count| usize::try_from(count).ok());
             let values = values.ok_or_else(|| damaged("a dictionary has no length"))?;
@@ -132,6 +136,7 @@ impl Survey {
                     "a dictionary has {values} values, and at most {limit} are read"
                 )));
             }
+            self.dictionary_len = len;
             if self.dictionary.replace(values).is_some() || self.by_dictionary + self.by_value > 0 {
                 return Err(damaged("a dictionary does not stand first"));
             }
@@ -140,6 +145,7 @@ impl Survey {
         // Pages of other kinds (indices) hold no values.
         let Some((data, version)) = page.data_head() else { return Ok(()) };
         let levels = data.int(1).and_then(|count| u64::try_from(count).ok());
+        self.page_len_max = self.page_len_max.max(len);
         self.levels += levels.ok_or_else(|| damaged("a page has no count of values"))?;
         let encoding = data.int(if version == 1 { 2 } else { 4 }).ok_or_else(|| damaged("a page has no encoding"))?;
         if self.version == 0 {
@@ -156,7 +162,6 @@ impl Survey {
             }
         }
         if encoding == DELTA_BYTE_ARRAY {
-            let len = header.int(2).and_then(|len| usize::try_from(len).ok()).unwrap_or(PAGE_LEN_MAX);
             self.longest_delta = self.longest_delta.max(len);
         }
         Ok(())

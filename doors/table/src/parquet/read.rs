@@ -26,7 +26,7 @@ use super::pages::{Extent, Survey};
 use super::thrift::Parsed;
 
 /// Bytes that values built from those before them may have in a batch.
-const DELTA_BYTES_MAX: usize = 4 * BATCH_BYTES_MAX;
+pub(crate) const DELTA_BYTES_MAX: usize = 4 * BATCH_BYTES_MAX;
 
 /// A chunk as it lies in a file.
 #[derive(Clone)]

@@ -19,6 +19,7 @@ use parquet::file::properties::WriterProperties;
 mod bad;
 mod codecs;
 mod columns;
+mod convert;
 mod csv;
 mod ff1;
 mod headerless;
