@@ -156,6 +156,8 @@ fn as_path(word: &str) -> Option<String> {
         .trim_end_matches([',', ';', ':', ')', '"', '*', '…'])
         .trim_end_matches("/.");
     let word = word.strip_prefix("./").unwrap_or(word);
+    // Of a pattern the folder has to exist.
+    let word = word.split_once('*').map_or(word, |(head, _)| head.rfind('/').map_or("", |at| &head[..=at]));
     if word.is_empty() || word.contains(['<', '>', '$', '=', '|', '(', '+']) {
         return None;
     }
@@ -275,6 +277,7 @@ mod tests {
         assert_eq!(named("`core/mill/src/mill.rs::Mill`"), ["core/mill/src/mill.rs"]);
         assert_eq!(named("`core/mill/src/mill.rs:12`,"), ["core/mill/src/mill.rs"]);
         assert_eq!(named("`engines/…` `engines/*`"), ["engines/", "engines/"]);
+        assert_eq!(named("`xtask/src/tidy/*.rs` `core/*/src` `*.rs`"), ["xtask/src/tidy/", "core/"]);
         assert_eq!(named("`target/demo/x.csv` `fuzz/target/x` `core/<name>/x`"), Vec::<String>::new());
         assert_eq!(
             alternatives("core/mill/src/{mill,session}.rs"),
