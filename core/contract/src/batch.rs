@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use crate::error::{Error, Misuse, Result};
 use crate::key::PreparedKey;
 use crate::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX, SUITE_ORDINALS_MAX};
-use crate::op::{Op, Span};
+use crate::op::{Op, Span, disjoint};
 use crate::overlap::{Order, check_any_order};
 use crate::status::{OpStatus, Reason};
 use crate::suite::rules::Lengths;
@@ -340,12 +340,6 @@ impl Rules {
         }
         run
     }
-}
-
-/// Whether two spans share no byte. Empty spans touch nothing.
-#[inline(always)]
-pub(crate) fn disjoint(a: Span, b: Span) -> bool {
-    (a.end() <= u64::from(b.offset)) | (b.end() <= u64::from(a.offset)) | (a.len == 0) | (b.len == 0)
 }
 
 fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -> Result<u64> {

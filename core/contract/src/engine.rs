@@ -7,7 +7,7 @@ use crate::batch::CheckedBatch;
 use crate::capability::{Capability, EngineKind};
 use crate::error::Result;
 use crate::key::{KeyMaterial, PreparedKey};
-use crate::owned::{ArenaBuffer, Completed, NotSubmitted, OwnedBatch, Ticket};
+use crate::owned::ArenaBuffer;
 use crate::suite::Suite;
 
 /// An engine: says what it can do, prepares keys, opens queues.
@@ -50,21 +50,6 @@ pub trait Engine: Send + Sync {
 pub trait EngineQueue: Send {
     /// Runs a batch on the caller's thread. On return no operation is pending: each one that was has a status.
     fn run(&mut self, batch: &mut CheckedBatch<'_>);
-
-    /// Hands a batch over to be worked on meanwhile. Engines that run on the caller's thread only keep this default,
-    /// which gives the batch back.
-    ///
-    /// # Errors
-    /// The batch and the reason why it was not taken.
-    fn submit(&mut self, batch: OwnedBatch) -> core::result::Result<Ticket, Box<NotSubmitted>> {
-        Err(Box::new(NotSubmitted { batch, full: false }))
-    }
-
-    /// Collects what has been completed since the last call; returns how many batches were added to `done`.
-    fn poll(&mut self, done: &mut Vec<Completed>) -> usize {
-        let _ = done;
-        0
-    }
 
     /// How well lanes have been filled since the queue was opened; `None` for engines that do not count.
     fn occupancy(&self) -> Option<Occupancy> {

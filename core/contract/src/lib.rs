@@ -29,6 +29,6 @@ pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
 pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};
 pub use key::{KEY_WORDS, KeyForm, KeyId, KeyMaterial, PreparedKey, SuiteName};
 pub use op::{Aad, Op, Span};
-pub use owned::{ArenaBuffer, Completed, NotSubmitted, OwnedBatch, Ticket};
+pub use owned::{ArenaBuffer, Completed, OwnedBatch, Ticket};
 pub use status::{OpStatus, Reason};
 pub use suite::{Direction, Suite};

@@ -147,6 +147,12 @@ impl Op {
 
 const _: () = assert!(core::mem::size_of::<Op>() == 64 && core::mem::align_of::<Op>() == 64);
 
+/// Whether two spans share no byte. Empty spans touch nothing.
+#[inline(always)]
+pub(crate) fn disjoint(a: Span, b: Span) -> bool {
+    (a.end() <= u64::from(b.offset)) | (b.end() <= u64::from(a.offset)) | (a.len == 0) | (b.len == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,7 @@
 //! Batches are nearly always laid out in order, so one pass with two comparisons an operation proves it. Other
 //! layouts are proved by a second pass over separate areas, and whatever remains by sorting.
 
-use crate::batch::disjoint;
-use crate::op::{Op, Span};
+use crate::op::{Op, Span, disjoint};
 
 /// The smallest range that holds everything seen so far.
 #[derive(Clone, Copy)]

@@ -53,19 +53,10 @@ pub struct Ticket(pub u64);
 /// A batch that has come back.
 #[derive(Debug)]
 pub struct Completed {
-    /// What `submit` returned for it.
+    /// What the mill returned when it was handed over.
     pub ticket: Ticket,
     /// The batch; every operation has its status.
     pub batch: OwnedBatch,
     /// Why the batch as a whole was not carried out, if it was not.
     pub result: crate::error::Result<()>,
-}
-
-/// A batch that an engine's queue did not take.
-#[derive(Debug)]
-pub struct NotSubmitted {
-    /// The batch, unchanged.
-    pub batch: OwnedBatch,
-    /// Whether the queue is full; otherwise the engine runs on the caller's thread only.
-    pub full: bool,
 }

@@ -13,6 +13,7 @@
 mod entry;
 pub mod keystore;
 mod lease;
+mod memory;
 mod policy;
 mod table;
 pub mod wrap;

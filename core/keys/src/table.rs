@@ -6,10 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ciphermill_contract::limits::KEY_LEN_MAX;
 use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Reason, Refusal, Result};
-use ciphermill_memory::{MemoryError, SLAB_MAX, SecretBytes, Slab, SlotId};
+use ciphermill_memory::{SLAB_MAX, SecretBytes, Slab, SlotId};
 
 use crate::entry::{KeyCheckValue, KeyEntry};
 use crate::lease::KeyLease;
+use crate::memory::memory_error;
 use crate::policy::KeyPolicy;
 use crate::wrap::{self, WrapMethod};
 
@@ -205,16 +206,6 @@ fn wrapping_key<'l>(lease: &'l KeyLease<'_>, key: KeyId, direction: Direction) -
 /// The name leads to no key.
 pub(crate) fn unknown() -> Error {
     Error::Refused(Refusal::KeyUnknown)
-}
-
-/// Key memory that could not be had, by kind.
-pub(crate) fn memory_error(error: &MemoryError, asked: usize) -> Error {
-    match error {
-        MemoryError::TooLarge { limit_name, limit, asked, .. } => {
-            Error::exhausted(limit_name, *limit as usize, *asked as usize)
-        }
-        _ => Error::exhausted("memory for keys", 0, asked),
-    }
 }
 
 /// The present second (Unix time), by which keys expire. A clock that is set before 1970 gives the end of time, so that

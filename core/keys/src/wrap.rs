@@ -19,7 +19,7 @@ use ciphermill_memory::SecretBytes;
 use des::{Des, TdesEde2, TdesEde3};
 use subtle::ConstantTimeEq;
 
-use crate::table::memory_error;
+use crate::memory::memory_error;
 
 /// How a key is wrapped under another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

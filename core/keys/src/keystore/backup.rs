@@ -5,7 +5,7 @@ use std::path::Path;
 use subtle::ConstantTimeEq;
 
 use super::error::KeystoreError;
-use super::format::Records;
+use super::file::Records;
 use super::header::Header;
 use super::record::{KeyState, OpenedRecord, Sealer};
 use super::secret::{KdfParameters, MasterSecret};

@@ -1,15 +1,11 @@
 //! Root keys: keys of a keystore that others are derived from.
 
-use ciphermill_contract::suite::{Digest, Mac};
-use ciphermill_contract::{Direction, KeyId, KeyMaterial, Suite};
+use ciphermill_contract::{Direction, KeyId, KeyMaterial};
 
-use super::rules::ROOT_KEY_LEN_MIN;
+use super::rules::{DERIVATION, ROOT_KEY_LEN_MIN};
 use super::{KeyRecord, KeyState, Keystore, KeystoreError, destroyed};
 use crate::policy::SuiteSet;
 use crate::table::KeyTable;
-
-/// What keys are derived with.
-pub(super) const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
 
 impl Keystore {
     /// A version of a key, or the current one, for deriving keys that protect something new.

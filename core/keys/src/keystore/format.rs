@@ -14,29 +14,20 @@
 //! can be added, dropped or put back to an older state by whoever does not know it. That a whole file is an older one
 //! cannot be seen from the file.
 
-use std::collections::BTreeMap;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::OFlags;
 
 use super::error::KeystoreError;
+use super::file::{FORMAT_VERSION, Records, open_regular, read_at_most};
 use super::format1;
 use super::header::Header;
 use super::record::{FILE_TAG_LEN, Sealer};
-
-/// The version of the format that this program writes.
-pub const FORMAT_VERSION: u32 = 2;
 
 /// The longest keystore file in bytes; some 150,000 versions of keys.
 pub const FILE_LEN_MAX: usize = 64 << 20;
 
 const MAGIC: &[u8; 16] = b"ciphermill keys\n";
-
-/// Sealed records by name and version.
-pub(super) type Records = BTreeMap<(String, u32), Vec<u8>>;
 
 /// A file that was read and makes sense. Whether its records are authentic shows when the master key is known.
 pub(super) struct StoredFile {
@@ -173,23 +164,4 @@ impl<'a> Reader<'a> {
         }
         Some(records)
     }
-}
-
-/// Opens a regular file for reading; none when it is something else. Never waits for whoever might write into a FIFO.
-pub(super) fn open_regular(path: &Path) -> io::Result<Option<(File, Metadata)>> {
-    let flags = OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    // Of the open file, so that it is the same that is read.
-    let metadata = file.metadata()?;
-    Ok(metadata.is_file().then_some((file, metadata)))
-}
-
-/// All of a file; none when it is longer than `len_max` bytes.
-pub(super) fn read_at_most(file: &File, metadata: &Metadata, len_max: usize) -> io::Result<Option<Vec<u8>>> {
-    if metadata.len() > len_max as u64 {
-        return Ok(None);
-    }
-    let mut bytes = Vec::with_capacity(metadata.len() as usize);
-    file.take(len_max as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= len_max).then_some(bytes))
 }

@@ -12,7 +12,7 @@ use redb::backends::InMemoryBackend;
 use redb::{Builder, ReadOnlyTable, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 
 use super::error::KeystoreError;
-use super::format::{FORMAT_VERSION, Records, read_at_most};
+use super::file::{FORMAT_VERSION, Records, read_at_most};
 use super::header::Header;
 
 /// The longest file in bytes. Free pages made it longer than what it held.

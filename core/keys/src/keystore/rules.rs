@@ -1,13 +1,16 @@
 //! What new keys have to be. Keys that a keystore already holds open whatever they are.
 
 use ciphermill_contract::limits::KEY_LEN_MAX;
+use ciphermill_contract::suite::{Digest, Mac};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 
 use super::KeyKind;
-use super::derive::DERIVATION;
 use super::error::KeystoreError;
 use super::record::KeyRecord;
 use crate::policy::KeyPolicy;
+
+/// What keys are derived with.
+pub(super) const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
 
 /// The fewest bytes of a key that others are derived from: 128 bits, the least strength that NIST SP 800-57 part 1
 /// (table 4) allows beyond 2030.

@@ -15,8 +15,8 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::error::KeystoreError;
-use super::format::open_regular;
-use crate::table::memory_error;
+use super::file::open_regular;
+use crate::memory::memory_error;
 
 /// Bytes of a master key, a key file and a wrapping key.
 pub const MASTER_KEY_LEN: usize = 32;
