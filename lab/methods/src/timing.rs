@@ -1,4 +1,4 @@
-//! Interleaved timing: things that are compared take turns (A B C A B C), so that drift hits all alike.
+//! Interleaved timing: what is compared is run A B C A B C, so that drift hits all alike.
 
 use std::time::{Duration, Instant};
 

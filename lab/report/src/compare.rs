@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 use crate::model::{Better, Environment, Measurement, Record, SPREAD_QUOTABLE_MAX, Section};
-use crate::table::{Cell, Mood, Table};
+use crate::table::{Cell, Emphasis, Table};
 use crate::words::{count, date, figure, percent, whole_percent};
 
 /// Two records side by side.
@@ -199,12 +199,12 @@ impl Verdict {
         }
     }
 
-    fn mood(self) -> Mood {
+    fn emphasis(self) -> Emphasis {
         match self {
-            Verdict::Better => Mood::Good,
-            Verdict::Worse => Mood::Bad,
-            Verdict::Changed | Verdict::WithinNoise => Mood::Plain,
-            Verdict::Incomparable => Mood::Doubtful,
+            Verdict::Better => Emphasis::Good,
+            Verdict::Worse => Emphasis::Bad,
+            Verdict::Changed | Verdict::WithinNoise => Emphasis::Plain,
+            Verdict::Incomparable => Emphasis::Doubtful,
         }
     }
 }
@@ -327,8 +327,8 @@ fn table(title: &str, changes: &[&Change]) -> Table {
     for change in changes {
         let value = |measurement: &Measurement| {
             let mark = if measurement.is_noisy() { "~" } else { "" };
-            let mood = if measurement.is_noisy() { Mood::Doubtful } else { Mood::Plain };
-            Cell::from(format!("{mark}{}", figure(measurement.value))).mood(mood)
+            let emphasis = if measurement.is_noisy() { Emphasis::Doubtful } else { Emphasis::Plain };
+            Cell::from(format!("{mark}{}", figure(measurement.value))).emphasis(emphasis)
         };
         let unit = if change.before.unit == change.after.unit {
             change.after.unit.clone()
@@ -340,9 +340,9 @@ fn table(title: &str, changes: &[&Change]) -> Table {
             value(&change.before),
             value(&change.after),
             unit.into(),
-            Cell::from(change.in_words()).mood(change.verdict.mood()),
+            Cell::from(change.in_words()).emphasis(change.verdict.emphasis()),
             percent(change.noise).into(),
-            Cell::from(change.verdict.word()).mood(change.verdict.mood()),
+            Cell::from(change.verdict.word()).emphasis(change.verdict.emphasis()),
         ]);
     }
     table.note =

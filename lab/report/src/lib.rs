@@ -29,5 +29,5 @@ pub use model::{Better, Environment, Measurement, Missing, RECORD_FORMAT, Record
 pub use plot::{Axis, Crossing, Look, Plot, Scale, Series};
 pub use read::RecordError;
 pub use svg::svg;
-pub use table::{Align, Cell, Column, Mood, Table};
+pub use table::{Align, Cell, Column, Emphasis, Table};
 pub use terminal::{terminal, terminal_head};

@@ -1,7 +1,7 @@
 //! A made-up record with something of everything, for tests: nothing in it was measured.
 
 use crate::{
-    Axis, Better, Cell, Crossing, Environment, Look, Machine, Mood, Plot, RECORD_FORMAT, Record, Scale, Section,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Plot, RECORD_FORMAT, Record, Scale, Section,
     Series, Table,
 };
 
@@ -81,8 +81,8 @@ fn ladder() -> Section {
             plot.series.push(Series::new(format!("figure 16: {name}"), Look::Cited, cited.collect()));
         }
         section.measured(format!("{name}/64"), rate(64.0), "op/s", 0.01 * f64::from(rung), Better::More);
-        let mood = [Mood::Plain, Mood::Good, Mood::Bad, Mood::Doubtful][rung as usize % 4];
-        let cell = Cell::from(format!("{:.0}", rate(64.0))).mood(mood);
+        let emphasis = [Emphasis::Plain, Emphasis::Good, Emphasis::Bad, Emphasis::Doubtful][rung as usize % 4];
+        let cell = Cell::from(format!("{:.0}", rate(64.0))).emphasis(emphasis);
         table.row([name.into(), "one cost less than the rung above it".into(), cell, format!("{per_batch:.0}").into()]);
     }
     plot.crossings = vec![

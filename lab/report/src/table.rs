@@ -43,13 +43,14 @@ pub struct Cell {
     /// What it says.
     pub text: String,
     /// How it should strike the eye; never the only carrier of its meaning.
-    pub mood: Mood,
+    #[serde(rename = "mood")]
+    pub emphasis: Emphasis,
 }
 
 /// How a cell should strike the eye.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mood {
+pub enum Emphasis {
     /// As any other.
     #[default]
     Plain,
@@ -77,19 +78,19 @@ impl Table {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell { text: text.into(), mood: Mood::Plain }
+        Cell { text: text.into(), emphasis: Emphasis::Plain }
     }
 }
 
 impl Cell {
     /// What it says, with a mark before what is not to be quoted: colours are not the only carrier of that.
     pub(crate) fn marked(&self) -> String {
-        let mark = if self.mood == Mood::Doubtful && !self.text.starts_with('~') { "~" } else { "" };
+        let mark = if self.emphasis == Emphasis::Doubtful && !self.text.starts_with('~') { "~" } else { "" };
         format!("{mark}{}", self.text)
     }
 
-    /// The cell in another mood.
-    pub fn mood(self, mood: Mood) -> Cell {
-        Cell { mood, ..self }
+    /// The cell with another emphasis.
+    pub fn emphasis(self, emphasis: Emphasis) -> Cell {
+        Cell { emphasis, ..self }
     }
 }

@@ -10,7 +10,7 @@ use textwrap::Options as Wrapping;
 use unicode_width::UnicodeWidthStr;
 
 use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
-use crate::table::{Align, Cell, Mood, Table};
+use crate::table::{Align, Cell, Emphasis, Table};
 use crate::words::{count, date, figure, one_line, percent, whole_percent};
 
 /// Running text is not set wider than this, however wide the terminal.
@@ -84,10 +84,10 @@ fn raw(section: &Section) -> Table {
     let mut table = Table::new("Measurements", &["name", "value", "unit", "spread"], 1);
     table.columns[2].align = Align::Left;
     for measurement in &section.measurements {
-        let mood = if measurement.is_noisy() { Mood::Doubtful } else { Mood::Plain };
+        let emphasis = if measurement.is_noisy() { Emphasis::Doubtful } else { Emphasis::Plain };
         let cells = [figure(measurement.value), measurement.unit.clone(), percent(measurement.spread)];
         let name = Cell::from(measurement.name.clone());
-        table.row([name].into_iter().chain(cells.map(|text| Cell::from(text).mood(mood))));
+        table.row([name].into_iter().chain(cells.map(|text| Cell::from(text).emphasis(emphasis))));
     }
     table
 }
@@ -214,10 +214,10 @@ impl Pen {
         for row in &table.rows {
             grid.add_row(row.iter().map(|cell| {
                 let shown = comfy_table::Cell::new(one_line(&cell.marked()));
-                match (self.colours, cell.mood) {
-                    (true, Mood::Good) => shown.fg(Color::Green),
-                    (true, Mood::Bad) => shown.fg(Color::Red),
-                    (true, Mood::Doubtful) => shown.fg(Color::DarkYellow),
+                match (self.colours, cell.emphasis) {
+                    (true, Emphasis::Good) => shown.fg(Color::Green),
+                    (true, Emphasis::Bad) => shown.fg(Color::Red),
+                    (true, Emphasis::Doubtful) => shown.fg(Color::DarkYellow),
                     _ => shown,
                 }
             }));

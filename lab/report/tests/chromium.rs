@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 // The sample of the unit tests; its `crate::…` are these.
 use ciphermill_report::{
-    Axis, Better, Cell, Crossing, Environment, Look, Machine, Mood, Plot, RECORD_FORMAT, Record, Scale, Section,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Plot, RECORD_FORMAT, Record, Scale, Section,
     Series, Table, html,
 };
 use zune_png::PngDecoder;

@@ -1,8 +1,8 @@
 //! Pages and drawings of any record are well formed, whatever stands in its texts and numbers.
 
 use ciphermill_report::{
-    Axis, Better, Cell, Crossing, Environment, Look, Machine, Measurement, Missing, Mood, Plot, RECORD_FORMAT, Record,
-    Scale, Section, Series, Table, html, svg, terminal, terminal_head,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Measurement, Missing, Plot, RECORD_FORMAT,
+    Record, Scale, Section, Series, Table, html, svg, terminal, terminal_head,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,8 +38,9 @@ fn plot() -> impl Strategy<Value = Plot> {
 }
 
 fn table() -> impl Strategy<Value = Table> {
-    let mood = prop_oneof![Just(Mood::Plain), Just(Mood::Good), Just(Mood::Bad), Just(Mood::Doubtful)];
-    let cell = (text(), mood).prop_map(|(text, mood)| Cell { text, mood });
+    let emphasis =
+        prop_oneof![Just(Emphasis::Plain), Just(Emphasis::Good), Just(Emphasis::Bad), Just(Emphasis::Doubtful)];
+    let cell = (text(), emphasis).prop_map(|(text, emphasis)| Cell { text, emphasis });
     (text(), vec(text(), 0..5), vec(vec(cell, 0..5), 0..4), text()).prop_map(|(title, heads, rows, note)| {
         let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         let mut table = Table::new(&title, &heads, 1);

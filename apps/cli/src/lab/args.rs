@@ -353,7 +353,7 @@ pub(crate) struct RouterArgs {
 #[command(after_help = "\
 Algorithms: blowfish, khufu, khafre, rc4, seal, md5. Each is written in the paper's variants (unoptimised, \
 computation oriented, latency hiding, thread parallel M1 and M2, helper thread) and with many messages in one \
-thread (lanes). The variants take turns, and must agree before they are timed. Paper: Tan et al., \
+thread (lanes). The variants are interleaved, and must agree before they are timed. Paper: Tan et al., \
 Optimization and Benchmark of Cryptographic Algorithms on Network Processors (Intel IXP1200).
 
 Examples:

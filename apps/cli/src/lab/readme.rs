@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use ciphermill_report::{Align, Cell, Mood, Plot, Record, Section, Table, svg};
+use ciphermill_report::{Align, Cell, Emphasis, Plot, Record, Section, Table, svg};
 
 use crate::args::ReadmeArgs;
 use crate::output::{self, say};
@@ -201,7 +201,7 @@ fn table(out: &mut String, table: &Table) {
 
 fn cell(cell: &Cell) -> String {
     let text = plain(&cell.text);
-    if cell.mood == Mood::Good && !text.is_empty() { format!("**{text}**") } else { text }
+    if cell.emphasis == Emphasis::Good && !text.is_empty() { format!("**{text}**") } else { text }
 }
 
 /// Text in which Markdown sees nothing but text, on one line.
@@ -241,7 +241,7 @@ mod tests {
         section.plots.push(plot);
         let mut shown = Table::new("Figures", &["what", "a|b"], 1);
         shown.row(["x".into(), Cell::from("1.5")]);
-        shown.row(["y".into(), Cell::from("2.5").mood(Mood::Good)]);
+        shown.row(["y".into(), Cell::from("2.5").emphasis(Emphasis::Good)]);
         section.tables.push(shown);
         Record {
             format: RECORD_FORMAT,
@@ -280,7 +280,7 @@ mod tests {
         let mut noisy = record();
         noisy.environment.warnings.push("the clock drifted; wait".to_owned());
         noisy.sections[0].measurements[1].spread = 0.2;
-        noisy.sections[0].tables[0].rows[1][1].mood = Mood::Doubtful;
+        noisy.sections[0].tables[0].rows[1][1].emphasis = Emphasis::Doubtful;
         let mut plots = Vec::new();
         let made = performance(&noisy, "a.json", &mut plots);
         for words in [

@@ -38,7 +38,10 @@ pub enum Suite {
     Random,
 }
 
-/// Which way a suite runs. Each suite has a forward way, called `encrypt` everywhere, and most have a way back.
+/// Which way a suite runs: forwards, or, where there is one, the way back.
+///
+/// The two are called as ciphers call them for all suites, so that policies, records, routes and command lines need one pair
+/// of names: a digest or a signature is made by `encrypt`, a tag or a signature is verified by `decrypt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Direction {

@@ -17,7 +17,6 @@
 use std::fs::File;
 use std::path::Path;
 
-
 use super::error::KeystoreError;
 use super::file::{FORMAT_VERSION, Records, open_regular, read_at_most};
 use super::format1;

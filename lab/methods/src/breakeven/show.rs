@@ -1,7 +1,7 @@
 //! The break-even sweep's section.
 
 use ciphermill_contract::{Cost, Suite};
-use ciphermill_report::{Axis, Better, Cell, Crossing, Look, Mood, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Crossing, Emphasis, Look, Plot, Scale, Section, Series, Table};
 use ciphermill_router::{Point, fit};
 
 use super::cross::{Overtaking, overtaking, predicted_batch, predicted_len};
@@ -238,8 +238,8 @@ fn speed_table(plan: &Plan, all: &[Swept], ops: usize) -> Table {
                     None => "".into(),
                     Some(shape) => {
                         let thousands = (ops * len) as f64 * 1e6 / shape.ns;
-                        let mood = if best(*len) == Some(shape.ns) { Mood::Good } else { Mood::Plain };
-                        Cell::from(format!("{thousands:.2}k")).mood(mood)
+                        let emphasis = if best(*len) == Some(shape.ns) { Emphasis::Good } else { Emphasis::Plain };
+                        Cell::from(format!("{thousands:.2}k")).emphasis(emphasis)
                     }
                 });
             }

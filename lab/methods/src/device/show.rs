@@ -2,7 +2,7 @@
 
 use ciphermill_contract::EngineInfo;
 use ciphermill_engines::LinkRate;
-use ciphermill_report::{Axis, Better, Cell, Look, Mood, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 
 use super::plan::{Figure, Goal};
 use crate::breakeven::cross::Overtaking;
@@ -142,7 +142,7 @@ fn goals(outcomes: &[Outcome]) -> Table {
         let goal = &outcome.goal;
         let measured = outcome.value.map_or_else(|| "never".to_owned(), |value| outcome.text(value));
         let verdict = match outcome.reaches(goal.aim) {
-            true => Cell::from("aim reached").mood(Mood::Good),
+            true => Cell::from("aim reached").emphasis(Emphasis::Good),
             false => verdict_cell(outcome.reaches(goal.must)),
         };
         table.row([
@@ -179,7 +179,7 @@ fn rates(outcomes: &[Outcome]) -> Table {
                 rate.engine.into(),
                 rate.threads.to_string().into(),
                 grouped(rate.batch).into(),
-                if is_best { ns.mood(Mood::Good) } else { ns },
+                if is_best { ns.emphasis(Emphasis::Good) } else { ns },
                 digits(1000.0 / rate.ns_per_op).into(),
                 digits(1000.0 * rate.bytes_per_op / rate.ns_per_op).into(),
             ]);

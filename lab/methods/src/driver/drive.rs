@@ -88,7 +88,7 @@ pub(super) struct Way {
     pub(super) checking: Checking,
 }
 
-/// A load, driven in one way. Several may share a load, since they take turns.
+/// A load, driven in one way. Several may share a load, since they are interleaved.
 pub(super) struct Drive<'l> {
     way: Way,
     load: &'l RefCell<Load>,

@@ -1,7 +1,7 @@
 //! The driver benchmark's section: plots, tables, and sentences that follow from the numbers.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Axis, Better, Cell, Look, Mood, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 
 use super::drive::{Checking, Completion, Dispatch};
 use super::effects::{Effect, Factor, Observation, effects};
@@ -187,7 +187,7 @@ fn dispatch_table(points: &[Point]) -> Table {
     table.note =
         "`bare` is the first engine that takes part, called without the mill, with all chunks as one batch.".to_owned();
     for point in points {
-        let rate = |rate: Rate| Cell::from(digits(rate.mbit_per_s)).mood(mood(rate.spread));
+        let rate = |rate: Rate| Cell::from(digits(rate.mbit_per_s)).emphasis(emphasis(rate.spread));
         table.row([
             point.suite.to_string().into(),
             point.direction.to_string().into(),
@@ -195,15 +195,15 @@ fn dispatch_table(points: &[Point]) -> Table {
             grouped(point.chunks).into(),
             rate(point.one),
             rate(point.all),
-            Cell::from(format!("{:.2} ×", point.factor())).mood(mood(point.one.spread.max(point.all.spread))),
+            Cell::from(format!("{:.2} ×", point.factor())).emphasis(emphasis(point.one.spread.max(point.all.spread))),
             rate(point.bare),
         ]);
     }
     table
 }
 
-fn mood(spread: f64) -> Mood {
-    if spread > ciphermill_report::SPREAD_QUOTABLE_MAX { Mood::Doubtful } else { Mood::Plain }
+fn emphasis(spread: f64) -> Emphasis {
+    if spread > ciphermill_report::SPREAD_QUOTABLE_MAX { Emphasis::Doubtful } else { Emphasis::Plain }
 }
 
 /// What the factors between the styles say, suite by suite.

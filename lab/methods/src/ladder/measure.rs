@@ -1,4 +1,4 @@
-//! Timing: the rungs take turns over the same operations.
+//! Timing: the rungs are interleaved over the same operations.
 
 use std::cell::RefCell;
 use std::ops::Range;

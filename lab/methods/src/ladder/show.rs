@@ -1,6 +1,6 @@
 //! Figure 16 of the paper, and the tables.
 
-use ciphermill_report::{Axis, Better, Cell, Look, Mood, Plot, SPREAD_QUOTABLE_MAX, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, SPREAD_QUOTABLE_MAX, Scale, Section, Series, Table};
 
 use super::analysis::{Reached, batch_is_half, dominating, rate, steps, times};
 use super::definitions::Paper;
@@ -84,9 +84,9 @@ impl Shown<'_> {
             let step = steps.iter().find(|step| step.to == place);
             let noisy = best.spread > SPREAD_QUOTABLE_MAX;
             let step_mood = match step {
-                Some(step) if step.is_worse() => Mood::Bad,
-                Some(step) if !step.is_better() => Mood::Doubtful,
-                _ => Mood::Plain,
+                Some(step) if step.is_worse() => Emphasis::Bad,
+                Some(step) if !step.is_better() => Emphasis::Doubtful,
+                _ => Emphasis::Plain,
             };
             let paper = self.paper.of(reached.rung.id);
             let share = |rate: f64, bulk: f64| format!("{:.3} %", rate / bulk * 100.0);
@@ -99,14 +99,14 @@ impl Shown<'_> {
             table.row([
                 Cell::from(format!("{} {}", reached.rung.id, reached.rung.name)),
                 Cell::from(reached.rung.change),
-                Cell::from(rate(best.kb_per_s())).mood(if noisy { Mood::Doubtful } else { Mood::Plain }),
+                Cell::from(rate(best.kb_per_s())).emphasis(if noisy { Emphasis::Doubtful } else { Emphasis::Plain }),
                 Cell::from(best.ops.to_string()),
-                Cell::from(step.map_or(String::new(), |step| times(step.ours))).mood(step_mood),
+                Cell::from(step.map_or(String::new(), |step| times(step.ours))).emphasis(step_mood),
                 Cell::from(of_bulk.unwrap_or_default()),
-                Cell::from(range.unwrap_or_default() + if wrong { ", wrong results" } else { "" }).mood(if wrong {
-                    Mood::Bad
+                Cell::from(range.unwrap_or_default() + if wrong { ", wrong results" } else { "" }).emphasis(if wrong {
+                    Emphasis::Bad
                 } else {
-                    Mood::Plain
+                    Emphasis::Plain
                 }),
                 Cell::from(step.and_then(|step| step.theirs).map_or(String::new(), times)),
                 Cell::from(paper.map_or(String::new(), |step| share(step.range[1], self.paper.bulk))),

@@ -1,7 +1,7 @@
 //! The overhead's section.
 
 use ciphermill_contract::Suite;
-use ciphermill_report::{Axis, Better, Cell, Look, Mood, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 use ciphermill_router::{Point, fit};
 
 use super::plan::{Paper, Plan};
@@ -156,7 +156,7 @@ fn apps_plot(plan: &Plan, apps: &[Apps]) -> Option<Plot> {
 
 fn cell(text: String, spread: f64) -> Cell {
     let noisy = spread > ciphermill_report::SPREAD_QUOTABLE_MAX;
-    Cell::from(text).mood(if noisy { Mood::Doubtful } else { Mood::Plain })
+    Cell::from(text).emphasis(if noisy { Emphasis::Doubtful } else { Emphasis::Plain })
 }
 
 fn path_table(engine: &str, paths: &[Path]) -> Table {

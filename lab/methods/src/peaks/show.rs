@@ -1,7 +1,7 @@
 //! The peaks' section.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Axis, Better, Cell, Look, Mood, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 
 use super::plan::{Cited, Plan, Slide};
 use crate::lineup::{digits, geometric_mean};
@@ -169,11 +169,11 @@ fn peak_table(plan: &Plan, rows: &[&Row<'_>], engines: &[&str], what: What, thre
             cells.push(match row.at(engine, threads) {
                 None => "".into(),
                 Some(peak) => {
-                    let mood = match best.is_some_and(|best| best.engine == *engine) {
-                        true => Mood::Good,
-                        false => Mood::Plain,
+                    let emphasis = match best.is_some_and(|best| best.engine == *engine) {
+                        true => Emphasis::Good,
+                        false => Emphasis::Plain,
                     };
-                    Cell::from(shown(what, peak.rate)).mood(mood)
+                    Cell::from(shown(what, peak.rate)).emphasis(emphasis)
                 }
             });
         }
@@ -354,7 +354,7 @@ mod tests {
         assert!(words.contains("ecdh-p256 encrypt grows least, to 1.30 times"), "{words}");
         let [bulk, operations, threads] = section.tables.as_slice() else { panic!("three tables") };
         assert_eq!(bulk.rows[0][2].text, "AES-128 44.0");
-        assert_eq!((bulk.rows[0][3].mood, bulk.rows[0][4].mood), (Mood::Good, Mood::Plain));
+        assert_eq!((bulk.rows[0][3].emphasis, bulk.rows[0][4].emphasis), (Emphasis::Good, Emphasis::Plain));
         assert_eq!(bulk.rows[0].last().map(|cell| cell.text.as_str()), Some("2.00 ×"));
         assert_eq!(operations.rows[0][2].text, "ECCp-160 52.0");
         assert_eq!(threads.rows[0].last().map(|cell| cell.text.as_str()), Some("88 %"));

@@ -1,7 +1,7 @@
 //! `lab router`: what the mill costs around an engine, and whether its router does what it promises.
 //!
 //! Method of the OpenBSD paper (Keromytis, Wright and de Raadt 2003): the framework against the bare device, and the
-//! share of the processor that is left to an unrelated program. Both sides of a comparison take turns in one thread.
+//! share of the processor that is left to an unrelated program. Both sides of a comparison are interleaved in one thread.
 
 pub(crate) mod adapting;
 mod single;

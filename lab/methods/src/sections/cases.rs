@@ -1,6 +1,6 @@
 //! `lab cases` as a section.
 
-use ciphermill_report::{Better, Cell, Mood, Section, Table};
+use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
 
 use super::{goal_cell, verdict_cell};
 use crate::LabError;
@@ -99,7 +99,7 @@ fn table(record: &Record) -> Table {
 
 fn verdict(outcome: &Outcome) -> Cell {
     match outcome.verdict {
-        Verdict::Aim => Cell::from("aim reached").mood(Mood::Good),
+        Verdict::Aim => Cell::from("aim reached").emphasis(Emphasis::Good),
         verdict => verdict_cell(verdict == Verdict::Must),
     }
 }
@@ -154,8 +154,8 @@ mod tests {
             "Of 2 goals 1 are reached, 1 of them with what was hoped for; 1 are missed."
         );
         assert!(section.conclusions[1].contains("decrypt: 2.00 × where 4"), "{:?}", section.conclusions);
-        let moods: Vec<Mood> = section.tables[0].rows.iter().map(|row| row[9].mood).collect();
-        assert_eq!(moods, [Mood::Good, Mood::Bad]);
+        let moods: Vec<Emphasis> = section.tables[0].rows.iter().map(|row| row[9].emphasis).collect();
+        assert_eq!(moods, [Emphasis::Good, Emphasis::Bad]);
         section.check().expect("sound");
     }
 }

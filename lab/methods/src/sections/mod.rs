@@ -5,13 +5,13 @@ pub(crate) mod principles;
 pub(crate) mod router;
 pub(crate) mod short;
 
-use ciphermill_report::{Cell, Mood, SPREAD_QUOTABLE_MAX};
+use ciphermill_report::{Cell, Emphasis, SPREAD_QUOTABLE_MAX};
 
-/// A spread, marked in words and mood when it forbids quoting.
+/// A spread, marked in words and emphasis when it forbids quoting.
 fn spread_cell(spread: f64) -> Cell {
     let percent = format!("{:.1} %", spread * 100.0);
     if spread > SPREAD_QUOTABLE_MAX {
-        Cell::from(format!("{percent} noisy")).mood(Mood::Doubtful)
+        Cell::from(format!("{percent} noisy")).emphasis(Emphasis::Doubtful)
     } else {
         percent.into()
     }
@@ -19,12 +19,16 @@ fn spread_cell(spread: f64) -> Cell {
 
 /// A figure beside a goal.
 pub(crate) fn goal_cell(text: String, is_noisy: bool) -> Cell {
-    if is_noisy { Cell::from(text).mood(Mood::Doubtful) } else { text.into() }
+    if is_noisy { Cell::from(text).emphasis(Emphasis::Doubtful) } else { text.into() }
 }
 
 /// Whether a goal is reached, in a word.
 pub(crate) fn verdict_cell(is_reached: bool) -> Cell {
-    if is_reached { Cell::from("reached").mood(Mood::Good) } else { Cell::from("missed").mood(Mood::Bad) }
+    if is_reached {
+        Cell::from("reached").emphasis(Emphasis::Good)
+    } else {
+        Cell::from("missed").emphasis(Emphasis::Bad)
+    }
 }
 
 /// A name as a part of a measurement's path.
@@ -40,7 +44,7 @@ mod tests {
     fn noisy_spreads_are_marked() {
         assert_eq!(spread_cell(0.05), Cell::from("5.0 %"));
         let noisy = spread_cell(0.051);
-        assert_eq!((noisy.text.as_str(), noisy.mood), ("5.1 % noisy", Mood::Doubtful));
+        assert_eq!((noisy.text.as_str(), noisy.emphasis), ("5.1 % noisy", Emphasis::Doubtful));
         assert_eq!(path_part("thread parallel M1"), "thread-parallel-M1");
     }
 }

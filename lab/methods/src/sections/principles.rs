@@ -79,7 +79,7 @@ fn lesson(record: &Record) -> Vec<String> {
             .to_owned(),
         format!(
             "Here each algorithm is written in each of these ways, and in one that the paper could not have: many messages \
-             side by side in one thread (lanes). {} messages of {} bytes under {} keys; the variants take turns, and must \
+             side by side in one thread (lanes). {} messages of {} bytes under {} keys; the variants are interleaved, and must \
              agree with each other before they are timed. What a processor of today does by itself shows as a gain that is \
              gone; what it cannot do shows as one that has grown.",
             record.messages, record.len, record.keys

@@ -76,7 +76,7 @@ fn table(record: &Record) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_report::{Machine, Mood};
+    use ciphermill_report::{Emphasis, Machine};
 
     #[test]
     fn promises_are_counted_and_marked() {
@@ -97,8 +97,11 @@ mod tests {
         let section = section(&Record { machine: Machine::here(), figures });
         assert_eq!(section.conclusions, ["Of 2 promises with a goal 1 are kept."]);
         let rows = &section.tables[0].rows;
-        assert_eq!([rows[0][5].mood, rows[1][5].mood, rows[2][5].mood], [Mood::Good, Mood::Bad, Mood::Plain]);
-        assert_eq!([rows[0][3].mood, rows[1][3].mood], [Mood::Plain, Mood::Doubtful]);
+        assert_eq!(
+            [rows[0][5].emphasis, rows[1][5].emphasis, rows[2][5].emphasis],
+            [Emphasis::Good, Emphasis::Bad, Emphasis::Plain]
+        );
+        assert_eq!([rows[0][3].emphasis, rows[1][3].emphasis], [Emphasis::Plain, Emphasis::Doubtful]);
         section.check().expect("sound");
     }
 }

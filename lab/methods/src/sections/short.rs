@@ -1,7 +1,7 @@
 //! `lab short` as a section.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Better, Cell, Mood, SPREAD_QUOTABLE_MAX, Section, Table};
+use ciphermill_report::{Better, Cell, Emphasis, SPREAD_QUOTABLE_MAX, Section, Table};
 
 use super::{path_part, spread_cell};
 use crate::LabError;
@@ -98,7 +98,7 @@ fn lesson(parameters: &Parameters) -> Vec<String> {
         format!(
             "This is their workload on this machine: {ops} operations of {len_min} to {len_max} bytes, rounded up to what the \
              suite takes, each under one of {keys} keys in random order and with an IV of its own. Engines and peers get \
-             the same batch and take turns on one core; every output is compared with the reference engine's before \
+             the same batch, interleaved on one core; every output is compared with the reference engine's before \
              anything is timed."
         ),
     ]
@@ -160,7 +160,7 @@ fn table(groups: &[Group<'_>]) -> Table {
         let slowest = group.iter().map(|row| row.ns_per_op).fold(0.0, f64::max);
         let fastest = group.iter().map(|row| row.ns_per_op).fold(f64::MAX, f64::min);
         for row in group {
-            let best = |cell: Cell| if row.ns_per_op == fastest { cell.mood(Mood::Good) } else { cell };
+            let best = |cell: Cell| if row.ns_per_op == fastest { cell.emphasis(Emphasis::Good) } else { cell };
             table.row([
                 row.suite.clone().into(),
                 row.direction.clone().into(),
@@ -241,8 +241,8 @@ mod tests {
     fn rows_are_marked_and_what_is_missing_is_said() {
         let made = of(vec![row("openssl", "", 2000.0, 0.09), row("lanes", "avx2", 100.0, 0.01)]);
         let [slow, fast] = &made.tables[0].rows[..] else { panic!("{made:?}") };
-        assert_eq!((slow[4].mood, fast[4].mood), (Mood::Plain, Mood::Good));
-        assert_eq!((slow[9].text.as_str(), slow[9].mood), ("9.0 % noisy", Mood::Doubtful));
+        assert_eq!((slow[4].emphasis, fast[4].emphasis), (Emphasis::Plain, Emphasis::Good));
+        assert_eq!((slow[9].text.as_str(), slow[9].emphasis), ("9.0 % noisy", Emphasis::Doubtful));
         assert_eq!(fast[7].text, "20.0 ×");
         assert!(made.tables[0].rows.iter().all(|row| row.len() == made.tables[0].columns.len()));
         assert_eq!((made.missing[0].what.as_str(), made.missing[0].why.as_str()), ("ipsec-mb", "not installed"));

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::Numbers;
 use crate::model::{Better, Section};
 use crate::plot::{Look, Plot, Series};
-use crate::table::{Align, Mood, Table};
+use crate::table::{Align, Emphasis, Table};
 use crate::words::{count, figure, percent};
 
 /// A table of the record.
@@ -24,7 +24,7 @@ pub(super) fn table(table: &Table, numbers: &mut Numbers) -> Markup {
                     @for row in &table.rows {
                         tr {
                             @for (index, cell) in row.iter().enumerate() {
-                                @let class = format!("{}{}", align(index).unwrap_or("left"), mood_class(cell.mood));
+                                @let class = format!("{}{}", align(index).unwrap_or("left"), emphasis_class(cell.emphasis));
                                 // The first column says what a row is about.
                                 @if index == 0 { th scope="row" class=(class) { (cell.marked()) } }
                                 @else { td class=(class) { (cell.marked()) } }
@@ -45,12 +45,12 @@ fn align_class(align: Align) -> &'static str {
     }
 }
 
-fn mood_class(mood: Mood) -> &'static str {
-    match mood {
-        Mood::Plain => "",
-        Mood::Good => " good",
-        Mood::Bad => " bad",
-        Mood::Doubtful => " doubtful",
+fn emphasis_class(emphasis: Emphasis) -> &'static str {
+    match emphasis {
+        Emphasis::Plain => "",
+        Emphasis::Good => " good",
+        Emphasis::Bad => " bad",
+        Emphasis::Doubtful => " doubtful",
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ciphermill_report::{Look, Mood, Plot, Section, Series, Table};
+use ciphermill_report::{Emphasis, Look, Plot, Section, Series, Table};
 
 /// A line with fewer points is none.
 const POINTS_MIN: usize = 2;
@@ -38,7 +38,8 @@ pub(super) fn quotable(section: &Section) -> (Section, Vec<String>) {
 
 /// The table with the rows that have no doubtful cell; `None` when no row is left or nothing in it is ever marked.
 fn table(table: &Table) -> Option<Table> {
-    let is_doubtful = |row: &&Vec<_>| row.iter().any(|cell: &ciphermill_report::Cell| cell.mood == Mood::Doubtful);
+    let is_doubtful =
+        |row: &&Vec<_>| row.iter().any(|cell: &ciphermill_report::Cell| cell.emphasis == Emphasis::Doubtful);
     let rows: Vec<_> = table.rows.iter().filter(|row| !is_doubtful(row)).cloned().collect();
     (!rows.is_empty() && rows.len() < table.rows.len()).then(|| Table { rows, ..table.clone() })
 }
@@ -104,7 +105,7 @@ mod tests {
         section.plots.push(plot);
         let mut marked = Table::new("Marked", &["what", "figure"], 1);
         marked.row(["a/0".into(), "1.25".into()]);
-        marked.row(["a/1".into(), Cell::from("2.5").mood(Mood::Doubtful)]);
+        marked.row(["a/1".into(), Cell::from("2.5").emphasis(Emphasis::Doubtful)]);
         let mut unmarked = Table::new("Not marked", &["what", "figure"], 1);
         unmarked.row(["a/0 by a/1".into(), "0.5".into()]);
         section.tables = vec![marked, unmarked];
