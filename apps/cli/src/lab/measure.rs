@@ -163,7 +163,7 @@ fn measure(
     screen.bar.finish_and_clear();
     if let Some(error) = screen.error.take() {
         outputs.write(&recorded.record)?;
-        return Err(error);
+        return if outputs.any() { output::after_change(Err(error)) } else { Err(error) };
     }
     conclude(recorded, &outputs, alone)
 }
