@@ -277,7 +277,7 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Figures that the record calls noisy are left out, and the documents say so. Plots become SVG files in the folder
+Figures that the record calls noisy are left out, and the documents say so. Plots become SVG files in the folder \
 `plots` beside the document.
 
 Examples:
