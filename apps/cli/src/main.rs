@@ -45,10 +45,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Top(args) => commands::top::run(&args),
         Command::Completions { shell } => manual::completions(Cli::command(), shell),
         Command::Man { out } => {
+            let code = manual::man(Cli::command(), out.as_deref())?;
+            // The lab's own pages say more than the one that stands for it here.
             if let Some(folder) = &out {
                 commands::lab::write_pages(folder)?;
             }
-            manual::man(Cli::command(), out.as_deref())
+            Ok(code)
         }
     }
 }
