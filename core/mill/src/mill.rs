@@ -158,7 +158,7 @@ impl Mill {
     /// # Errors
     /// As [`Session::run`].
     pub fn run_with(&self, batch: Batch<'_>, options: &RunOptions<'_>) -> Result<Report> {
-        self.runner().run(&mut self.runner().context(), batch, options)
+        self.runner().with_context(|context| self.runner().run(context, batch, options))
     }
 
     /// Hands a batch over as a future, for any executor. A batch that takes less time than waking a worker is run when

@@ -61,12 +61,13 @@ pub(super) fn run_parts(
         let others = parts.map(|mut part| {
             let run_part = &run_part;
             move || {
-                let mut context = runner.context();
-                let (_, theirs, _) = context.begin(&runner.state);
-                // Without a queue the part's operations stay pending: the engine's fault, as everywhere.
-                if let Ok(queue) = theirs.queue_on(slot, policy) {
-                    run_part(queue, &mut part);
-                }
+                runner.with_context(|context| {
+                    let (_, theirs, _) = context.begin(&runner.state);
+                    // Without a queue the part's operations stay pending: the engine's fault, as everywhere.
+                    if let Ok(queue) = theirs.queue_on(slot, policy) {
+                        run_part(queue, &mut part);
+                    }
+                });
             }
         });
         let here = || {

@@ -1,6 +1,5 @@
 //! What batches are run with: the mill's state, its threads, and contexts for threads that have none of their own.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
 use ciphermill_shifts::lock;
@@ -16,7 +15,9 @@ const IDLE_CONTEXTS_MAX: usize = 64;
 pub(crate) struct Runner {
     pub(crate) state: State,
     pub(crate) workers: Workers,
-    idle: Mutex<Vec<Context>>,
+    /// Boxed, so that lending one moves a pointer.
+    #[expect(clippy::vec_box, reason = "a context is a few hundred bytes, and goes in and out for every batch")]
+    idle: Mutex<Vec<Box<Context>>>,
 }
 
 impl Runner {
@@ -24,42 +25,15 @@ impl Runner {
         Runner { state, workers, idle: Mutex::default() }
     }
 
-    /// A context for as long as the caller needs one.
+    /// Lends `work` a context that nobody else has meanwhile. One that a panic went through is not used again.
     #[inline]
-    pub(crate) fn context(&self) -> IdleContext<'_> {
-        IdleContext { runner: self, context: lock(&self.idle).pop().unwrap_or_default() }
-    }
-}
-
-/// A context that goes back to its runner when it is dropped.
-pub(crate) struct IdleContext<'r> {
-    runner: &'r Runner,
-    context: Context,
-}
-
-impl Deref for IdleContext<'_> {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
-    }
-}
-
-impl DerefMut for IdleContext<'_> {
-    fn deref_mut(&mut self) -> &mut Context {
-        &mut self.context
-    }
-}
-
-impl Drop for IdleContext<'_> {
-    fn drop(&mut self) {
-        // A panic may have left it in any state.
-        if std::thread::panicking() {
-            return;
-        }
-        let mut idle = lock(&self.runner.idle);
+    pub(crate) fn with_context<R>(&self, work: impl FnOnce(&mut Context) -> R) -> R {
+        let mut context = lock(&self.idle).pop().unwrap_or_default();
+        let done = work(&mut context);
+        let mut idle = lock(&self.idle);
         if idle.len() < IDLE_CONTEXTS_MAX {
-            idle.push(std::mem::take(&mut self.context));
+            idle.push(context);
         }
+        done
     }
 }

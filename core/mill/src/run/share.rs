@@ -60,11 +60,12 @@ fn run_each(
     let run_share = &run_share;
     let others = places.map(|((mut part, share), report)| {
         move || {
-            let mut context = runner.context();
-            let (set, own, tick) = context.begin(&runner.state);
-            // Engines may have joined or left since the batch began: an index would be another engine's.
-            let bounds = Bounds { preferred: set.index_of(share.name), ..bounds };
-            *report = Some(run_share(&mut BatchRun::new(runner, (set, own, tick), bounds), &mut part));
+            *report = Some(runner.with_context(|context| {
+                let (set, own, tick) = context.begin(&runner.state);
+                // Engines may have joined or left since the batch began: an index would be another engine's.
+                let bounds = Bounds { preferred: set.index_of(share.name), ..bounds };
+                run_share(&mut BatchRun::new(runner, (set, own, tick), bounds), &mut part)
+            }));
         }
     });
     let others: Vec<_> = others.collect();

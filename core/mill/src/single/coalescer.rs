@@ -270,18 +270,18 @@ impl Drop for OneFuture<'_> {
 
 /// Runs a shared batch. One that breaks a rule somewhere is run operation by operation, so that it fails nobody else.
 fn run_shared(runner: &Runner, suite: Suite, direction: Direction, ops: &mut [Op], arena: &mut [u8]) -> Result<()> {
-    let mut context = runner.context();
     let options = RunOptions::default();
-    let mut result = runner.run(&mut context, Batch::new(suite, direction, ops, arena), &options).map(|_| ());
-    if matches!(result, Err(Error::Misuse(_))) {
+    runner.with_context(|context| {
+        let ran = runner.run(context, Batch::new(suite, direction, ops, arena), &options);
+        if !matches!(ran, Err(Error::Misuse(_))) {
+            return ran.map(|_| ());
+        }
         for op in ops.iter_mut() {
-            let one = std::slice::from_mut(op);
-            let batch = Batch::new(suite, direction, one, arena);
-            if let Err(Error::Misuse(misuse)) = runner.run(&mut context, batch, &options) {
+            let batch = Batch::new(suite, direction, std::slice::from_mut(op), arena);
+            if let Err(Error::Misuse(misuse)) = runner.run(context, batch, &options) {
                 op.status = OpStatus::BadInput(misuse.reason);
             }
         }
-        result = Ok(());
-    }
-    result
+        Ok(())
+    })
 }

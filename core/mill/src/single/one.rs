@@ -101,7 +101,7 @@ pub(super) fn run_alone(runner: &Runner, suite: Suite, direction: Direction, one
     copy_in(one, &op, &mut arena);
     let mut ops = [op];
     let batch = Batch::new(suite, direction, &mut ops, &mut arena);
-    let ran = runner.run(&mut runner.context(), batch, &RunOptions::default());
+    let ran = runner.with_context(|context| runner.run(context, batch, &RunOptions::default()));
     let done = match ran {
         Ok(_) => Ok(copy_out(one, direction, suite, &ops[0], &arena)),
         Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),

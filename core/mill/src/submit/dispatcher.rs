@@ -48,7 +48,7 @@ impl Dispatcher {
         if self.runner.workers.has_threads() {
             return self.hand_over(job, options.on_full);
         }
-        job.run(&self.runner, &mut self.runner.context());
+        self.runner.with_context(|context| job.run(&self.runner, context));
         Ok(())
     }
 
@@ -57,7 +57,7 @@ impl Dispatcher {
             Ok(request) => request,
             Err(error) => return Err(Box::new((batch, error))),
         };
-        let predicted_ns = self.runner.predict(&mut self.runner.context(), &batch);
+        let predicted_ns = self.runner.with_context(|context| self.runner.predict(context, &batch));
         Ok(Job { batch, request, predicted_ns, reply })
     }
 
@@ -115,23 +115,24 @@ impl Dispatcher {
 
     /// What a worker does: one job after the other, until for a while there is none.
     fn work(&self, home: usize) {
-        let mut context = self.runner.context();
-        let shifts = self.runner.workers.shifts();
-        loop {
-            while let Some(job) = self.queues.take(home) {
-                job.run(&self.runner, &mut context);
-                // Parts of split batches wait for a thread of this pool.
-                rayon::yield_now();
-            }
-            let idle_since = Instant::now();
-            while self.queues.is_empty() && idle_since.elapsed() < LINGER {
-                if rayon::yield_now() != Some(rayon::Yield::Executed) {
-                    std::hint::spin_loop();
+        self.runner.with_context(|context| {
+            let shifts = self.runner.workers.shifts();
+            loop {
+                while let Some(job) = self.queues.take(home) {
+                    job.run(&self.runner, context);
+                    // Parts of split batches wait for a thread of this pool.
+                    rayon::yield_now();
+                }
+                let idle_since = Instant::now();
+                while self.queues.is_empty() && idle_since.elapsed() < LINGER {
+                    if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                        std::hint::spin_loop();
+                    }
+                }
+                if self.queues.is_empty() && !shifts.goes_on(|| self.queues.is_empty()) {
+                    break;
                 }
             }
-            if self.queues.is_empty() && !shifts.goes_on(|| self.queues.is_empty()) {
-                break;
-            }
-        }
+        });
     }
 }

@@ -42,7 +42,7 @@ impl Future for BatchFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completed> {
         if let Some((dispatcher, job)) = self.own.take() {
-            job.run(&dispatcher.runner, &mut dispatcher.runner.context());
+            dispatcher.runner.with_context(|context| job.run(&dispatcher.runner, context));
         }
         self.promise.take(context)
     }
