@@ -223,6 +223,19 @@ fn places_are_those_of_the_input() {
 }
 
 #[test]
+fn a_table_without_rows_has_none_to_reject() {
+    for kind in 0..4 {
+        let bench = Bench::new();
+        let original = table(0, 77, |_| true);
+        write_parquet(&bench.path("in.parquet"), std::slice::from_ref(&original), Some(properties(kind)));
+        assert_eq!(run(&bench, &rejecting(&bench, &PROTECTED)).unwrap().rejected_rows, 0);
+        assert_eq!(read_parquet(&bench.path("bad.parquet")), original);
+        bench.unprotect("out.parquet", "back.parquet").unwrap();
+        assert_eq!(read_parquet(&bench.path("back.parquet")), original);
+    }
+}
+
+#[test]
 fn rows_without_identifiers_are_rejected() {
     let bench = Bench::new();
     let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), None]));

@@ -27,6 +27,9 @@ const WORDS: [&str; 9] = ["", "a", "Zürich", "日本語", "say \"hi\", then\ngo
 /// An array of a type with repetitions, nulls (each fifth row or so), empty and long values.
 pub(crate) fn sample_array(data_type: &DataType, len: usize, seed: u64) -> ArrayRef {
     let mut numbers = Numbers(seed);
+    if len == 0 {
+        return arrow_array::new_empty_array(data_type);
+    }
     if let DataType::Dictionary(_, values) = data_type {
         // Few distinct values, as dictionaries have, and some that no row uses.
         let few = sample_array(values, 20, seed);
