@@ -7,6 +7,7 @@ use crate::encode::Cells;
 use crate::error::{Result, TableError};
 use crate::row_id::RowIds;
 
+use super::chunk::{EXPANDED_LEN_MAX, EXPANSION_MAX};
 use super::footer::group_rows;
 use super::read::{ChunkReader, DELTA_BYTES_MAX, Rows};
 use super::thrift::Parsed;
@@ -15,9 +16,34 @@ use super::{ParquetInput, in_column};
 /// Reads the columns of a row group in step.
 pub(crate) struct GroupReader {
     index: usize,
-    columns: Vec<(String, ChunkReader, DataType)>,
+    columns: Vec<ColumnOfGroup>,
     step: usize,
     left: u64,
+}
+
+/// One column on its way.
+struct ColumnOfGroup {
+    name: String,
+    reader: ChunkReader,
+    data_type: DataType,
+    /// Bytes that its values may still have, and those that they may have in all.
+    left: u64,
+    len_max: u64,
+}
+
+impl ColumnOfGroup {
+    /// The next rows.
+    fn next(&mut self, wanted: usize) -> Parsed<ColumnRows> {
+        let general = |problem: &str| ParquetError::General(problem.to_owned());
+        let rows = self.reader.next(wanted)?.filter(|rows| rows.len() == wanted);
+        let rows = rows.ok_or_else(|| general("fewer rows than its footer speaks of"))?;
+        let len = rows.stretch(0, wanted).byte_len() as u64;
+        self.left = self.left.checked_sub(len).ok_or_else(|| {
+            let limit = self.len_max;
+            general(&format!("its values have more than {limit} bytes, since a dictionary repeats a long one"))
+        })?;
+        Ok(ColumnRows { rows, data_type: self.data_type.clone() })
+    }
 }
 
 /// Rows of one column.
@@ -90,7 +116,9 @@ impl ParquetInput {
                 return Err(self.error(ParquetError::General(format!("row group {index}: {rule}"))));
             }
             let reader = ChunkReader::new(&source, &survey).map_err(problem)?;
-            columns.push((root.name.clone(), reader, root.data_type.clone()));
+            let len_max = EXPANDED_LEN_MAX.max(source.extent.len.saturating_mul(EXPANSION_MAX));
+            let (name, data_type) = (root.name.clone(), root.data_type.clone());
+            columns.push(ColumnOfGroup { name, reader, data_type, left: len_max, len_max });
         }
         let step = DELTA_BYTES_MAX.checked_div(delta).unwrap_or(usize::MAX).max(1);
         Ok(GroupReader { index, columns, step, left: group_rows(group) })
@@ -113,15 +141,9 @@ impl GroupReader {
             return Ok(None);
         }
         let mut all = Vec::with_capacity(self.columns.len());
-        for (name, reader, data_type) in &mut self.columns {
-            let rows = reader.next(wanted).map_err(|source| in_column(self.index, name, &source))?;
-            match rows {
-                Some(rows) if rows.len() == wanted => all.push(ColumnRows { rows, data_type: data_type.clone() }),
-                _ => {
-                    let problem = ParquetError::General("fewer rows than its footer speaks of".to_owned());
-                    return Err(in_column(self.index, name, &problem));
-                }
-            }
+        for column in &mut self.columns {
+            let rows = column.next(wanted);
+            all.push(rows.map_err(|source| in_column(self.index, &column.name, &source))?);
         }
         self.left -= wanted as u64;
         Ok(Some(all))

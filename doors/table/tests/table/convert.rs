@@ -286,3 +286,14 @@ fn a_name_that_says_nothing_keeps_the_format() {
     job.output = bench.path("codec.parquet");
     run(&bench, &job).unwrap();
 }
+
+/// A file of 12 KB whose dictionary stands for 64 GB.
+#[test]
+fn what_a_dictionary_stands_for_is_bounded_in_csv_too() {
+    let bench = Bench::new();
+    let hostile = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/hostile/dictionary.parquet");
+    std::fs::copy(hostile, bench.path("in.parquet")).unwrap();
+    let error = bench.protect("in.parquet", "out.csv", &["id=deterministic"]).unwrap_err().to_string();
+    assert!(error.contains("column `long`") && error.contains("since a dictionary repeats a long one"), "{error}");
+    assert!(!bench.path("out.csv").exists());
+}
