@@ -101,7 +101,7 @@ impl MillBuilder {
     /// Opens the mill.
     ///
     /// # Errors
-    /// `Exhausted` for more than [`ENGINES_MAX`] engines; `Refused` when two engines have the same name.
+    /// `Exhausted` for more than [`ENGINES_MAX`](ciphermill_contract::limits::ENGINES_MAX) engines; `Refused` when two engines have the same name.
     pub fn open(self) -> Result<Mill> {
         let self_test = self.policy.self_test;
         let workers = self.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
@@ -257,7 +257,7 @@ impl Mill {
     /// Lets an engine join. Sessions see it with their next batch.
     ///
     /// # Errors
-    /// `Exhausted` beyond [`ENGINES_MAX`] engines; `Refused` when there is one of that name.
+    /// `Exhausted` beyond [`ENGINES_MAX`](ciphermill_contract::limits::ENGINES_MAX) engines; `Refused` when there is one of that name.
     pub fn add_engine(&self, engine: Arc<dyn Engine>) -> Result<()> {
         self.state().change_engines(vec![engine], None)
     }

@@ -84,7 +84,7 @@ impl Session {
     ///
     /// # Errors
     /// The batch with `Exhausted` when [`IN_FLIGHT_MAX`] batches of this session are in flight or the queue is full
-    /// and the options say [`OnFull::Refuse`]; with `Refused` for an engine that is not there.
+    /// and the options say [`OnFull::Refuse`](crate::OnFull::Refuse); with `Refused` for an engine that is not there.
     pub fn submit_with(
         &mut self,
         batch: OwnedBatch,
