@@ -145,4 +145,36 @@ mod tests {
             assert!(Described::decode(text).is_none(), "{text}");
         }
     }
+
+    /// The schema comes from the file, which may be anybody's.
+    #[test]
+    fn no_changed_byte_is_a_panic() {
+        let types = [
+            DataType::Int64,
+            DataType::Utf8View,
+            DataType::Decimal128(9, 2),
+            DataType::FixedSizeBinary(3),
+            DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, Some("UTC".into())),
+            DataType::Time32(arrow_schema::TimeUnit::Second),
+            DataType::Interval(arrow_schema::IntervalUnit::DayTime),
+            DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+            DataType::new_list(DataType::Float16, true),
+            DataType::new_fixed_size_list(DataType::Date64, 2, true),
+        ];
+        let fields = types.into_iter().enumerate().map(|(at, data_type)| {
+            let field: FieldRef = Arc::new(Field::new(format!("f{at}"), data_type, true));
+            (field, vec![])
+        });
+        let encoded = Described::new(fields, [("k".to_owned(), "v".to_owned())]).encode().unwrap();
+        let sound = STANDARD.decode(encoded).unwrap();
+        let mut decoded = 0;
+        for at in 0..sound.len() {
+            for value in (0..=u8::MAX).step_by(5).chain([1, 2, 3, 4, 254]) {
+                let mut changed = sound.clone();
+                changed[at] = value;
+                decoded += usize::from(Described::decode(&STANDARD.encode(changed)).is_some());
+            }
+        }
+        assert!(decoded > sound.len(), "some changes leave a schema: {decoded}");
+    }
 }
