@@ -243,6 +243,11 @@ mod tests {
         shown.row(["x".into(), Cell::from("1.5")]);
         shown.row(["y".into(), Cell::from("2.5").emphasis(Emphasis::Good)]);
         section.tables.push(shown);
+        record_of(section)
+    }
+
+    /// A record with one section.
+    pub(super) fn record_of(section: Section) -> Record {
         Record {
             format: RECORD_FORMAT,
             made: "2026-01-31T10:20:30Z".to_owned(),

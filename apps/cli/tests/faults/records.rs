@@ -4,6 +4,9 @@ use crate::driver::{Place, Scenario, State};
 
 const COSTS: &str = ".cache/ciphermill/costs.json";
 
+const SAVING: &[&str] =
+    &["lab", "principles", "--algorithm", "md5", "--len", "64", "--quick", "--time", "1", "--save", "records"];
+
 pub(crate) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario {
@@ -29,19 +32,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "lab principles --save",
             prepare: |_| {},
-            args: &[
-                "lab",
-                "principles",
-                "--algorithm",
-                "md5",
-                "--len",
-                "64",
-                "--quick",
-                "--time",
-                "1",
-                "--save",
-                "records",
-            ],
+            args: SAVING,
             names: &["records/*.json"],
             stays: &[],
             secret: false,
@@ -50,21 +41,9 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "lab principles --save, a second one",
             prepare: |place| {
-                place.ok(&["lab", "principles", "--algorithm", "md5", "--quick", "--time", "1", "--save", "records"]);
+                place.ok(SAVING);
             },
-            args: &[
-                "lab",
-                "principles",
-                "--algorithm",
-                "md5",
-                "--len",
-                "64",
-                "--quick",
-                "--time",
-                "1",
-                "--save",
-                "records",
-            ],
+            args: SAVING,
             names: &["records/*.json"],
             stays: &[],
             secret: false,

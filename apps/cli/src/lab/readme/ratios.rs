@@ -83,21 +83,15 @@ fn rounded_down(factor: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ciphermill_report::{Environment, Machine, RECORD_FORMAT, Section};
+    use ciphermill_report::Section;
 
+    use super::super::tests::record_of;
     use super::*;
 
     fn record(figures: &[(&str, f64, f64, Better)]) -> Record {
         let mut section = Section::new("cases", "Goals", "");
         figures.iter().for_each(|(name, value, spread, better)| section.measured(*name, *value, "×", *spread, *better));
-        Record {
-            format: RECORD_FORMAT,
-            made: "2026-01-31T10:20:30Z".to_owned(),
-            command: "ciphermill lab all --core 1".to_owned(),
-            machine: Machine { cpu: "A Processor".to_owned(), optimised: true, ..Machine::here() },
-            environment: Environment::default(),
-            sections: vec![section],
-        }
+        record_of(section)
     }
 
     #[test]
