@@ -19,11 +19,14 @@ mod engine;
 #[cfg(target_arch = "x86_64")]
 mod fpe;
 mod hash;
+mod instruction_set;
 mod legacy;
 mod prepare;
 mod processor;
 mod select;
 mod work;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use engine::Lanes;
 pub use select::{KernelChoice, kernels};

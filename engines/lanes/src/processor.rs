@@ -1,24 +1,4 @@
-//! What this processor has, and what it fetches ahead.
-
-/// AVX-512 (F, BW, VL, DQ) and what every processor that has it has: what the kernels of 512 bits enable.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn has_avx512() -> bool {
-    std::is_x86_feature_detected!("avx512f")
-        && std::is_x86_feature_detected!("avx512bw")
-        && std::is_x86_feature_detected!("avx512vl")
-        && std::is_x86_feature_detected!("avx512dq")
-        && has_avx2()
-}
-
-/// AVX2 and the bit instructions: what the kernels of 256 bits enable.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn has_avx2() -> bool {
-    std::is_x86_feature_detected!("avx2")
-        && std::is_x86_feature_detected!("bmi1")
-        && std::is_x86_feature_detected!("bmi2")
-        && std::is_x86_feature_detected!("lzcnt")
-        && std::is_x86_feature_detected!("popcnt")
-}
+//! What is fetched into the caches ahead of its use.
 
 /// Where a line is fetched to.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The instruction sets that AES kernels are built for, behind one trait: vectors of one, two or four blocks.
 //!
 //! A kernel is written once, generic over [`Isa`], and stamped for each instruction set by [`aes_kernels!`]. A value of
-//! an `Isa` type is the proof that this processor has its instructions: only [`AesKernel::detect`] makes one. Vectors
+//! an `Isa` type is the proof that this processor has its instructions: only its detection makes one. Vectors
 //! come from such a value only, so the methods of [`Blocks`] are safe.
 //!
 //! Everything here is `#[inline(always)]`: intrinsics become single instructions only within a function that enables
@@ -9,9 +9,7 @@
 
 use core::arch::x86_64::__m128i;
 
-pub(crate) use super::v128::AesNi;
-pub(crate) use super::v256::Vaes256;
-pub(crate) use super::v512::Vaes512;
+pub(crate) use crate::x86::{AesNi, Vaes256, Vaes512};
 
 /// A vector of [`Isa::LEN`] blocks of 128 bits. Shifts, shuffles and products work within each block.
 pub(crate) trait Blocks: Copy {
@@ -135,38 +133,15 @@ pub(crate) trait Isa: Copy {
     }
 }
 
-/// The kernel that runs AES, with the proof that it can.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AesKernel {
-    /// VAES and VPCLMULQDQ on 512 bits.
-    Vaes512(Vaes512),
-    /// VAES and VPCLMULQDQ on 256 bits.
-    Vaes256(Vaes256),
-    /// AES-NI and PCLMULQDQ on 128 bits.
-    AesNi(AesNi),
-}
-
-impl AesKernel {
-    /// The kernels' names, the preferred ones first.
-    pub(crate) const NAMES: &'static [&'static str] = &["vaes512", "vaes256", "aesni"];
-
-    /// The kernel of this name, when this processor can run it.
-    pub(crate) fn detect(name: &str) -> Option<AesKernel> {
-        match name {
-            "vaes512" => Vaes512::detect().map(AesKernel::Vaes512),
-            "vaes256" => Vaes256::detect().map(AesKernel::Vaes256),
-            "aesni" => AesNi::detect().map(AesKernel::AesNi),
-            _ => None,
-        }
-    }
-
-    /// The kernel's name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            AesKernel::Vaes512(_) => "vaes512",
-            AesKernel::Vaes256(_) => "vaes256",
-            AesKernel::AesNi(_) => "aesni",
-        }
+crate::instruction_set::kernels! {
+    /// The kernel that runs AES, with the proof that it can.
+    AesKernel {
+        /// VAES and VPCLMULQDQ on 512 bits.
+        Vaes512(Vaes512),
+        /// VAES and VPCLMULQDQ on 256 bits.
+        Vaes256(Vaes256),
+        /// AES-NI and PCLMULQDQ on 128 bits.
+        AesNi(AesNi),
     }
 }
 
@@ -177,19 +152,20 @@ macro_rules! aes_kernels {
         $(#[$doc])*
         $vis fn $name(kernel: $crate::aes::isa::AesKernel, $($arg: $type),*) $(-> $ret)? {
             use $crate::aes::isa::{AesKernel, AesNi, Vaes256, Vaes512};
-            #[target_feature(
-                enable = "avx512f,avx512bw,avx512vl,avx512dq,vaes,vpclmulqdq,aes,pclmulqdq,avx2,bmi1,bmi2,lzcnt,popcnt"
-            )]
-            fn vaes512(isa: Vaes512, $($arg: $type),*) $(-> $ret)? {
-                $generic(isa, $($arg),*)
+            $crate::x86::with_vaes512! {
+                fn vaes512(isa: Vaes512, $($arg: $type),*) $(-> $ret)? {
+                    $generic(isa, $($arg),*)
+                }
             }
-            #[target_feature(enable = "avx2,vaes,vpclmulqdq,aes,pclmulqdq,bmi1,bmi2,lzcnt,popcnt")]
-            fn vaes256(isa: Vaes256, $($arg: $type),*) $(-> $ret)? {
-                $generic(isa, $($arg),*)
+            $crate::x86::with_vaes256! {
+                fn vaes256(isa: Vaes256, $($arg: $type),*) $(-> $ret)? {
+                    $generic(isa, $($arg),*)
+                }
             }
-            #[target_feature(enable = "aes,pclmulqdq,ssse3,sse4.1")]
-            fn aesni(isa: AesNi, $($arg: $type),*) $(-> $ret)? {
-                $generic(isa, $($arg),*)
+            $crate::x86::with_aesni! {
+                fn aesni(isa: AesNi, $($arg: $type),*) $(-> $ret)? {
+                    $generic(isa, $($arg),*)
+                }
             }
             match kernel {
                 // SAFETY: a `Vaes512` exists only where `Vaes512::detect` found these features.

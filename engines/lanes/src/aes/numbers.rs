@@ -239,6 +239,7 @@ fn mul64_of_halves<V: Numbers>(a: V, b: V) -> V {
 mod tests {
     use super::super::isa::{AesNi, Vaes256, Vaes512};
     use super::*;
+    use crate::instruction_set::InstructionSet;
 
     fn numbers<V: Numbers>(vector: V, len: usize) -> Vec<u64> {
         let mut numbers = vec![0; len];

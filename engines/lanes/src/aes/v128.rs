@@ -2,11 +2,9 @@
 
 use core::arch::x86_64::*;
 
-use super::isa::{Blocks, Isa};
+use crate::x86::AesNi;
 
-/// AES-NI, PCLMULQDQ and SSE4.1, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AesNi(());
+use super::isa::{Blocks, Isa};
 
 /// Ones, then zeros: a window of 16 bytes masks a block up to a byte.
 static KEEP: [u8; 32] = {
@@ -77,17 +75,6 @@ pub(super) unsafe fn store_some(block: __m128i, to: *mut u8, len: usize) {
 /// One block.
 #[derive(Clone, Copy)]
 pub(crate) struct V128(pub(super) __m128i);
-
-impl AesNi {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<AesNi> {
-        let found = std::is_x86_feature_detected!("aes")
-            && std::is_x86_feature_detected!("pclmulqdq")
-            && std::is_x86_feature_detected!("ssse3")
-            && std::is_x86_feature_detected!("sse4.1");
-        found.then_some(AesNi(()))
-    }
-}
 
 impl Blocks for V128 {
     #[inline(always)]
@@ -337,6 +324,7 @@ impl Isa for AesNi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruction_set::InstructionSet;
 
     /// FIPS 197, appendix B, the first round; and partial accesses that stay within their bytes.
     #[test]

@@ -2,12 +2,10 @@
 
 use core::arch::x86_64::*;
 
+use crate::x86::Vaes256;
+
 use super::isa::{Blocks, Isa};
 use super::v128::{load_some, store_some};
-
-/// VAES, VPCLMULQDQ and AVX2, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Vaes256(());
 
 /// Ones between zeros: a window of 32 bytes masks a vector from one byte on or up to one.
 static KEEP: [u8; 96] = {
@@ -23,22 +21,6 @@ static KEEP: [u8; 96] = {
 /// Two blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct V256(pub(super) __m256i);
-
-impl Vaes256 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Vaes256> {
-        let found = std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("vaes")
-            && std::is_x86_feature_detected!("vpclmulqdq")
-            && std::is_x86_feature_detected!("aes")
-            && std::is_x86_feature_detected!("pclmulqdq")
-            && std::is_x86_feature_detected!("bmi1")
-            && std::is_x86_feature_detected!("bmi2")
-            && std::is_x86_feature_detected!("lzcnt")
-            && std::is_x86_feature_detected!("popcnt");
-        found.then_some(Vaes256(()))
-    }
-}
 
 impl Blocks for V256 {
     #[inline(always)]
@@ -330,6 +312,7 @@ impl Isa for Vaes256 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruction_set::InstructionSet;
 
     /// FIPS 197, appendix B, the first round; and partial accesses that stay within their bytes.
     #[test]

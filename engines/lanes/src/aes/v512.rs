@@ -2,29 +2,13 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx512;
+use crate::x86::Vaes512;
 
 use super::isa::{Blocks, Isa};
-
-/// VAES, VPCLMULQDQ and AVX-512 (F, BW, VL, DQ), found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Vaes512(());
 
 /// Four blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct V512(pub(super) __m512i);
-
-impl Vaes512 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Vaes512> {
-        let found = has_avx512()
-            && std::is_x86_feature_detected!("vaes")
-            && std::is_x86_feature_detected!("vpclmulqdq")
-            && std::is_x86_feature_detected!("aes")
-            && std::is_x86_feature_detected!("pclmulqdq");
-        found.then_some(Vaes512(()))
-    }
-}
 
 impl Blocks for V512 {
     #[inline(always)]
@@ -304,6 +288,7 @@ impl Isa for Vaes512 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruction_set::InstructionSet;
 
     /// FIPS 197, appendix B, the first round; and partial accesses that stay within their bytes.
     #[test]

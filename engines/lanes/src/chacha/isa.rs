@@ -1,7 +1,7 @@
 //! The instruction sets of this family behind one trait: vectors of 4, 8 or 16 words of 32 bits.
 //!
 //! A kernel is written once, generic over [`Isa`], and stamped for each instruction set by [`chacha_kernels!`]. A value
-//! of an `Isa` type is the proof that this processor has its instructions: only [`ChaChaKernel::detect`] makes one.
+//! of an `Isa` type is the proof that this processor has its instructions: only its detection makes one.
 //! Vectors come from such a value only, so the methods of [`Words`] are safe.
 //!
 //! A vector is a row of quarters of 128 bits. What crosses quarters is left to [`Isa::load_quarters`] and
@@ -14,9 +14,7 @@ pub(crate) use super::portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use super::v128::Sse2;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use super::v256::Avx2;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use super::v512::{Avx512, Avx512Ifma};
+pub(crate) use crate::x86::{Avx2, Avx512, Avx512Ifma};
 
 use super::wide::Wide;
 
@@ -91,65 +89,29 @@ pub(crate) trait Isa: Copy {
     unsafe fn store_partial(self, block: Self::B, to: *mut u8, len: usize);
 }
 
-/// The kernel, with the proof that this processor can run it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ChaChaKernel {
-    /// AVX-512 (F, BW, VL, DQ) and its 52-bit multiplications.
-    #[cfg(target_arch = "x86_64")]
-    Avx512Ifma(Avx512Ifma),
-    /// AVX-512 (F, BW, VL, DQ).
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-    /// AVX2.
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    /// SSE2.
-    #[cfg(target_arch = "x86_64")]
-    Sse2(Sse2),
-    /// Arrays of words.
-    Portable(Portable),
+crate::instruction_set::kernels! {
+    /// The kernel, with the proof that this processor can run it.
+    ChaChaKernel {
+        /// AVX-512 and its multiplications of 52 bits.
+        #[cfg(target_arch = "x86_64")]
+        Avx512Ifma(Avx512Ifma),
+        /// AVX-512.
+        #[cfg(target_arch = "x86_64")]
+        Avx512(Avx512),
+        /// AVX2.
+        #[cfg(target_arch = "x86_64")]
+        Avx2(Avx2),
+        /// SSE2.
+        #[cfg(target_arch = "x86_64")]
+        Sse2(Sse2),
+        /// Arrays of words.
+        Portable(Portable),
+    }
 }
 
 impl ChaChaKernel {
-    /// The kernels' names, the preferred ones first.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) const NAMES: &'static [&'static str] = &["avx512-ifma", "avx512", "avx2", "sse2", "portable"];
-    /// The kernels' names, the preferred ones first.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) const NAMES: &'static [&'static str] = &["portable"];
     /// The kernel that every processor runs.
     pub(crate) const PORTABLE: ChaChaKernel = ChaChaKernel::Portable(Portable);
-
-    /// The kernel of this name, when this processor can run it.
-    pub(crate) fn detect(name: &str) -> Option<ChaChaKernel> {
-        match name {
-            #[cfg(target_arch = "x86_64")]
-            "avx512-ifma" => Avx512Ifma::detect().map(ChaChaKernel::Avx512Ifma),
-            #[cfg(target_arch = "x86_64")]
-            "avx512" => Avx512::detect().map(ChaChaKernel::Avx512),
-            #[cfg(target_arch = "x86_64")]
-            "avx2" => Avx2::detect().map(ChaChaKernel::Avx2),
-            #[cfg(target_arch = "x86_64")]
-            "sse2" => Some(ChaChaKernel::Sse2(Sse2)),
-            "portable" => Some(ChaChaKernel::PORTABLE),
-            _ => None,
-        }
-    }
-
-    /// The kernel's name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            ChaChaKernel::Avx512Ifma(_) => "avx512-ifma",
-            #[cfg(target_arch = "x86_64")]
-            ChaChaKernel::Avx512(_) => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            ChaChaKernel::Avx2(_) => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            ChaChaKernel::Sse2(_) => "sse2",
-            ChaChaKernel::Portable(_) => "portable",
-        }
-    }
 
     /// Messages or blocks side by side.
     pub(crate) fn lanes(self) -> u16 {
@@ -175,19 +137,22 @@ macro_rules! chacha_kernels {
             #[cfg(target_arch = "x86_64")]
             use $crate::chacha::isa::{Avx2, Avx512, Avx512Ifma, Sse2};
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512ifma,avx2,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx512_ifma(isa: Avx512Ifma, $($arg: $type),*) {
-                $generic(isa, $($arg),*)
+            $crate::x86::with_avx512_ifma! {
+                fn avx512_ifma(isa: Avx512Ifma, $($arg: $type),*) {
+                    $generic(isa, $($arg),*)
+                }
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx512(isa: Avx512, $($arg: $type),*) {
-                $generic(isa, $($arg),*)
+            $crate::x86::with_avx512! {
+                fn avx512(isa: Avx512, $($arg: $type),*) {
+                    $generic(isa, $($arg),*)
+                }
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx2(isa: Avx2, $($arg: $type),*) {
-                $generic(isa, $($arg),*)
+            $crate::x86::with_avx2! {
+                fn avx2(isa: Avx2, $($arg: $type),*) {
+                    $generic(isa, $($arg),*)
+                }
             }
             #[cfg(target_arch = "x86_64")]
             fn sse2(isa: Sse2, $($arg: $type),*) {

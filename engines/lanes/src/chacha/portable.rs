@@ -1,12 +1,22 @@
 //! Plain arrays of four words: one quarter a vector. Compilers keep them in general registers, so that this is the
 //! kernel of architectures without one of their own.
 
+use crate::instruction_set::InstructionSet;
+
 use super::isa::{Isa, Words};
 use super::wide::Serial;
 
 /// No more than the language.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
+
+impl InstructionSet for Portable {
+    const NAME: &'static str = "portable";
+
+    fn detect() -> Option<Portable> {
+        Some(Portable)
+    }
+}
 
 /// Four words.
 #[derive(Clone, Copy)]

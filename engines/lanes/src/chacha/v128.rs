@@ -3,6 +3,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::instruction_set::InstructionSet;
+
 use super::isa::{Isa, Words};
 use super::portable::copy_short;
 use super::wide::Serial;
@@ -10,6 +12,14 @@ use super::wide::Serial;
 /// SSE2. Part of x86-64, so that nothing has to be found out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sse2;
+
+impl InstructionSet for Sse2 {
+    const NAME: &'static str = "sse2";
+
+    fn detect() -> Option<Sse2> {
+        Some(Sse2)
+    }
+}
 
 /// Four words.
 #[derive(Clone, Copy)]

@@ -2,26 +2,15 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx2;
+use crate::x86::Avx2;
 
 use super::isa::{Isa, Words};
 use super::portable::copy_short;
 use super::wide::{LongIsa, Longs, Wide26};
 
-/// AVX2 (and BMI1, BMI2, LZCNT, POPCNT), found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
-
 /// Eight words.
 #[derive(Clone, Copy)]
 pub(crate) struct V8(__m256i);
-
-impl Avx2 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx2> {
-        has_avx2().then_some(Avx2(()))
-    }
-}
 
 /// The first `len` bytes of 64 all ones, zero behind them, when read `64 - len` bytes from the start.
 static MASK: [[u8; 64]; 2] = [[0xff; 64], [0; 64]];

@@ -2,37 +2,14 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx512;
+use crate::x86::{Avx512, Avx512Ifma};
 
 use super::isa::{Isa, Words};
 use super::wide::{LongIsa, Longs, MulAdd, Wide26, Wide44};
 
-/// AVX-512 (F, BW, VL, DQ), found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
-
-/// AVX-512 (F, BW, VL, DQ) and IFMA, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512Ifma(Avx512);
-
 /// Sixteen words.
 #[derive(Clone, Copy)]
 pub(crate) struct V16(__m512i);
-
-impl Avx512 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx512> {
-        has_avx512().then_some(Avx512(()))
-    }
-}
-
-impl Avx512Ifma {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx512Ifma> {
-        let base = Avx512::detect()?;
-        std::is_x86_feature_detected!("avx512ifma").then_some(Avx512Ifma(base))
-    }
-}
 
 impl Words for V16 {
     #[inline(always)]
@@ -188,68 +165,68 @@ impl Isa for Avx512Ifma {
 
     #[inline(always)]
     fn splat(self, word: u32) -> V16 {
-        self.0.splat(word)
+        self.base().splat(word)
     }
 
     #[inline(always)]
     fn splat_quarter(self, words: &[u32; 4]) -> V16 {
-        self.0.splat_quarter(words)
+        self.base().splat_quarter(words)
     }
 
     #[inline(always)]
     unsafe fn load(self, from: *const u8) -> V16 {
         // SAFETY: the caller's promise.
-        unsafe { self.0.load(from) }
+        unsafe { self.base().load(from) }
     }
 
     #[inline(always)]
     unsafe fn load_quarters(self, from: *const *const u8, at: usize) -> V16 {
         // SAFETY: the caller's promise.
-        unsafe { self.0.load_quarters(from, at) }
+        unsafe { self.base().load_quarters(from, at) }
     }
 
     #[inline(always)]
     fn transpose(self, rows: [V16; 4]) -> [V16; 4] {
-        self.0.transpose(rows)
+        self.base().transpose(rows)
     }
 
     #[inline(always)]
     fn blocks(self, rows: [V16; 4]) -> [__m512i; 4] {
-        self.0.blocks(rows)
+        self.base().blocks(rows)
     }
 
     #[inline(always)]
     fn xor(self, a: __m512i, b: __m512i) -> __m512i {
-        self.0.xor(a, b)
+        self.base().xor(a, b)
     }
 
     #[inline(always)]
     fn keep(self, block: __m512i, len: usize) -> __m512i {
-        self.0.keep(block, len)
+        self.base().keep(block, len)
     }
 
     #[inline(always)]
     unsafe fn load_block(self, from: *const u8) -> __m512i {
         // SAFETY: the caller's promise.
-        unsafe { self.0.load_block(from) }
+        unsafe { self.base().load_block(from) }
     }
 
     #[inline(always)]
     unsafe fn load_partial(self, from: *const u8, len: usize) -> __m512i {
         // SAFETY: the caller's promise.
-        unsafe { self.0.load_partial(from, len) }
+        unsafe { self.base().load_partial(from, len) }
     }
 
     #[inline(always)]
     unsafe fn store_block(self, block: __m512i, to: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.store_block(block, to) }
+        unsafe { self.base().store_block(block, to) }
     }
 
     #[inline(always)]
     unsafe fn store_partial(self, block: __m512i, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.store_partial(block, to, len) }
+        unsafe { self.base().store_partial(block, to, len) }
     }
 }
 
@@ -392,20 +369,20 @@ impl LongIsa for Avx512Ifma {
 
     #[inline(always)]
     fn longs(self, lanes: &[u64; 8]) -> L8Ifma {
-        L8Ifma(self.0.longs(lanes))
+        L8Ifma(self.base().longs(lanes))
     }
 
     #[inline(always)]
     unsafe fn load_longs(self, from: *const u8) -> (L8Ifma, L8Ifma) {
         // SAFETY: the caller's promise.
-        let (low, high) = unsafe { self.0.load_longs(from) };
+        let (low, high) = unsafe { self.base().load_longs(from) };
         (L8Ifma(low), L8Ifma(high))
     }
 
     #[inline(always)]
     unsafe fn load_longs_at(self, from: *const *const u8, at: usize) -> (L8Ifma, L8Ifma) {
         // SAFETY: the caller's promise.
-        let (low, high) = unsafe { self.0.load_longs_at(from, at) };
+        let (low, high) = unsafe { self.base().load_longs_at(from, at) };
         (L8Ifma(low), L8Ifma(high))
     }
 }

@@ -15,8 +15,9 @@
 use core::arch::x86_64::*;
 use std::sync::LazyLock;
 
+use crate::x86::Avx512Vbmi;
+
 use super::tables::{EXPANSION, KEY_PLACE, PERMUTED, ROTATIONS, ROUND_KEY};
-use super::w512::Avx512;
 use super::{DesLane, Job, sboxes};
 
 /// Messages side by side.
@@ -44,18 +45,6 @@ pub(super) fn is_faster(job: Job<'_>, lanes: &[DesLane<'_>]) -> bool {
             here += lane.len / 8 * pass;
             here < there
         })
-}
-
-/// AVX-512 VBMI and GFNI beside what [`Avx512`] needs, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Vbmi(pub(crate) Avx512);
-
-impl Vbmi {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Vbmi> {
-        let found = std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("gfni");
-        Avx512::detect().filter(|_| found).map(Vbmi)
-    }
 }
 
 /// Where each byte of a vector comes from, and which bit of it is meant.
@@ -220,7 +209,7 @@ struct Halves {
 }
 
 #[inline(always)]
-fn registers(_isa: Vbmi) -> Registers {
+fn registers(_isa: Avx512Vbmi) -> Registers {
     let boxes = &*BOXES;
     // SAFETY: the token is the proof of AVX-512; arrays have 64 bytes.
     unsafe {
@@ -237,7 +226,7 @@ fn registers(_isa: Vbmi) -> Registers {
 
 /// Wires a vector's bytes into numbers.
 #[inline(always)]
-fn wire(_isa: Vbmi, bytes: __m512i, wiring: &'static Wiring) -> __m512i {
+fn wire(_isa: Avx512Vbmi, bytes: __m512i, wiring: &'static Wiring) -> __m512i {
     // SAFETY: the token is the proof of AVX-512, VBMI and GFNI; arrays have 64 bytes.
     unsafe {
         let from = _mm512_load_si512(wiring.from.as_ptr().cast());
@@ -249,7 +238,7 @@ fn wire(_isa: Vbmi, bytes: __m512i, wiring: &'static Wiring) -> __m512i {
 
 /// `f(right, key)` (FIPS 46-3) of what is already `right ^ key`.
 #[inline(always)]
-fn feistel(_isa: Vbmi, registers: &Registers, keyed: __m512i) -> __m512i {
+fn feistel(_isa: Avx512Vbmi, registers: &Registers, keyed: __m512i) -> __m512i {
     // SAFETY: the token is the proof of AVX-512, VBMI and GFNI.
     unsafe {
         let index = _mm512_permutexvar_epi8(registers.from, keyed);
@@ -266,7 +255,7 @@ fn feistel(_isa: Vbmi, registers: &Registers, keyed: __m512i) -> __m512i {
 
 /// The passes of [`super::rounds::cipher`] on `N` blocks, each under its own key.
 #[inline(always)]
-fn cipher<const N: usize>(isa: Vbmi, job: Job<'_>, words: &[[__m512i; 3]; N], blocks: &mut [Halves; N]) {
+fn cipher<const N: usize>(isa: Avx512Vbmi, job: Job<'_>, words: &[[__m512i; 3]; N], blocks: &mut [Halves; N]) {
     let registers = registers(isa);
     for pass in 0..job.passes {
         let index = if job.encrypt { pass } else { job.passes - 1 - pass };
@@ -290,14 +279,14 @@ fn cipher<const N: usize>(isa: Vbmi, job: Job<'_>, words: &[[__m512i; 3]; N], bl
 }
 
 #[inline(always)]
-fn xor(_isa: Vbmi, a: Halves, b: Halves) -> Halves {
+fn xor(_isa: Avx512Vbmi, a: Halves, b: Halves) -> Halves {
     // SAFETY: the token is the proof of AVX-512.
     unsafe { Halves { left: _mm512_xor_si512(a.left, b.left), right: _mm512_xor_si512(a.right, b.right) } }
 }
 
 /// A block after the initial permutation.
 #[inline(always)]
-fn enter(isa: Vbmi, block: [u8; 8]) -> Halves {
+fn enter(isa: Avx512Vbmi, block: [u8; 8]) -> Halves {
     // SAFETY: the token is the proof of AVX-512.
     let bytes = unsafe { _mm512_castsi128_si512(_mm_cvtsi64_si128(i64::from_le_bytes(block))) };
     Halves { left: wire(isa, bytes, &INITIAL[0]), right: wire(isa, bytes, &INITIAL[1]) }
@@ -305,7 +294,7 @@ fn enter(isa: Vbmi, block: [u8; 8]) -> Halves {
 
 /// A block's bytes after the final permutation.
 #[inline(always)]
-fn leave(isa: Vbmi, block: Halves) -> [u8; 8] {
+fn leave(isa: Avx512Vbmi, block: Halves) -> [u8; 8] {
     // SAFETY: the token is the proof of AVX-512.
     unsafe {
         let both = _mm512_mask_blend_epi8(0xaaaa_aaaa_aaaa_aaaa, block.left, block.right);
@@ -313,23 +302,24 @@ fn leave(isa: Vbmi, block: Halves) -> [u8; 8] {
     }
 }
 
-/// Runs messages, none empty, the longest first, few at a time.
-///
-/// # Safety
-/// As in [`super::group::group`]. The processor has AVX-512 (F, BW, VL, DQ, VBMI) and GFNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) unsafe fn few(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>]) {
-    let (groups, rest) = lanes.as_chunks::<STREAMS>();
-    // SAFETY: the caller's promise.
-    unsafe {
-        for group in groups {
-            side_by_side(isa, job, group);
-        }
-        match rest {
-            [] => {}
-            [a] => side_by_side(isa, job, &[*a]),
-            [a, b] => side_by_side(isa, job, &[*a, *b]),
-            [a, b, c, ..] => side_by_side(isa, job, &[*a, *b, *c]),
+crate::x86::with_avx512_vbmi! {
+    /// Runs messages, none empty, the longest first, few at a time.
+    ///
+    /// # Safety
+    /// As in [`super::group::group`].
+    pub(super) unsafe fn few(isa: Avx512Vbmi, job: Job<'_>, lanes: &[DesLane<'_>]) {
+        let (groups, rest) = lanes.as_chunks::<STREAMS>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for group in groups {
+                side_by_side(isa, job, group);
+            }
+            match rest {
+                [] => {}
+                [a] => side_by_side(isa, job, &[*a]),
+                [a, b] => side_by_side(isa, job, &[*a, *b]),
+                [a, b, c, ..] => side_by_side(isa, job, &[*a, *b, *c]),
+            }
         }
     }
 }
@@ -338,7 +328,7 @@ pub(super) unsafe fn few(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>]) {
 ///
 /// # Safety
 /// As in [`few`]; what was done has been written.
-pub(super) unsafe fn go_on(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>], done: usize) {
+pub(super) unsafe fn go_on(isa: Avx512Vbmi, job: Job<'_>, lanes: &[DesLane<'_>], done: usize) {
     let left = lanes.partition_point(|lane| lane.len / 8 > done);
     for lanes in lanes[..left].chunks(STREAMS) {
         let mut rest = [lanes[0]; STREAMS];
@@ -364,7 +354,7 @@ pub(super) unsafe fn go_on(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>], done:
 /// # Safety
 /// As in [`few`].
 #[inline(always)]
-unsafe fn side_by_side<const N: usize>(isa: Vbmi, job: Job<'_>, lanes: &[DesLane<'_>; N]) {
+unsafe fn side_by_side<const N: usize>(isa: Avx512Vbmi, job: Job<'_>, lanes: &[DesLane<'_>; N]) {
     // SAFETY: the token is the proof of AVX-512.
     let zero = unsafe { _mm512_setzero_si512() };
     let mut words = [[zero; 3]; N];

@@ -1,20 +1,16 @@
 //! The instruction sets that bit-sliced DES is built for, behind one trait: words of 64, 256 or 512 lanes.
 //!
 //! A kernel is written once, generic over [`Isa`], and stamped for each instruction set by [`des_kernels!`]. A value of
-//! an `Isa` type is the proof that this processor has its instructions: only [`DesKernel::detect`] makes one. Words come
+//! an `Isa` type is the proof that this processor has its instructions: only its detection makes one. Words come
 //! from such a value only, so their methods are safe.
 //!
 //! Everything here is `#[inline(always)]`: intrinsics become single instructions only within a function that enables
 //! their features, and the stamped entry points are those functions.
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use super::few::Vbmi;
 pub(crate) use super::w64::Words64;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use super::w256::Avx2;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use super::w512::Avx512;
 use super::word::Word;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use crate::x86::{Avx2, Avx512, Avx512Vbmi};
 
 /// Blocks of the longest row.
 pub(crate) const ROW_MAX: usize = 4;
@@ -55,58 +51,26 @@ pub(crate) trait Isa: Copy {
     fn substitute<const BOX: usize>(self, a: [Self::W; 6]) -> [Self::W; 4];
 }
 
-/// The kernel that runs DES, with the proof that it can.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum DesKernel {
-    /// AVX-512, and VBMI and GFNI for few blocks.
-    #[cfg(target_arch = "x86_64")]
-    Vbmi(Vbmi),
-    /// AVX-512: 512 lanes, gates of three inputs.
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-    /// AVX2: 256 lanes.
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    /// Plain 64-bit numbers: 64 lanes.
-    Words64,
+crate::instruction_set::kernels! {
+    /// The kernel that runs DES, with the proof that it can.
+    DesKernel {
+        /// AVX-512, and VBMI and GFNI for few blocks.
+        #[cfg(target_arch = "x86_64")]
+        Vbmi(Avx512Vbmi),
+        /// AVX-512: 512 lanes, gates of three inputs.
+        #[cfg(target_arch = "x86_64")]
+        Avx512(Avx512),
+        /// AVX2: 256 lanes.
+        #[cfg(target_arch = "x86_64")]
+        Avx2(Avx2),
+        /// Plain 64-bit numbers: 64 lanes.
+        Words64(Words64),
+    }
 }
 
 impl DesKernel {
-    /// The kernels' names, the preferred ones first.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) const NAMES: &'static [&'static str] = &["avx512-vbmi", "avx512", "avx2", "u64"];
-    /// The kernels' names.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) const NAMES: &'static [&'static str] = &["u64"];
     /// The kernel that every processor runs.
-    pub(crate) const PORTABLE: DesKernel = DesKernel::Words64;
-
-    /// The kernel of this name, when this processor can run it.
-    pub(crate) fn detect(name: &str) -> Option<DesKernel> {
-        match name {
-            #[cfg(target_arch = "x86_64")]
-            "avx512-vbmi" => Vbmi::detect().map(DesKernel::Vbmi),
-            #[cfg(target_arch = "x86_64")]
-            "avx512" => Avx512::detect().map(DesKernel::Avx512),
-            #[cfg(target_arch = "x86_64")]
-            "avx2" => Avx2::detect().map(DesKernel::Avx2),
-            "u64" => Some(DesKernel::Words64),
-            _ => None,
-        }
-    }
-
-    /// The kernel's name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            DesKernel::Vbmi(_) => "avx512-vbmi",
-            #[cfg(target_arch = "x86_64")]
-            DesKernel::Avx512(_) => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            DesKernel::Avx2(_) => "avx2",
-            DesKernel::Words64 => "u64",
-        }
-    }
+    pub(crate) const PORTABLE: DesKernel = DesKernel::Words64(Words64);
 
     /// Messages or blocks side by side.
     pub(crate) fn lanes(self) -> usize {
@@ -115,7 +79,7 @@ impl DesKernel {
             DesKernel::Vbmi(_) | DesKernel::Avx512(_) => Avx512::LANES,
             #[cfg(target_arch = "x86_64")]
             DesKernel::Avx2(_) => Avx2::LANES,
-            DesKernel::Words64 => Words64::LANES,
+            DesKernel::Words64(_) => Words64::LANES,
         }
     }
 }
@@ -127,34 +91,39 @@ macro_rules! des_kernels {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
         $vis unsafe fn $name(kernel: $crate::des::isa::DesKernel, $($arg: $type),*) {
-            use $crate::des::isa::{DesKernel, Words64};
+            use $crate::des::isa::DesKernel;
             #[cfg(target_arch = "x86_64")]
-            use $crate::des::isa::{Avx2, Avx512, Vbmi};
+            use $crate::des::isa::{Avx2, Avx512};
             #[cfg(target_arch = "x86_64")]
-            #[allow(clippy::too_many_arguments)]
-            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
-            unsafe fn avx512(isa: Avx512, $($arg: $type),*) {
-                // SAFETY: the caller's promise, unchanged.
-                unsafe { $generic(isa, $($arg),*) }
+            $crate::x86::with_avx512! {
+                #[allow(clippy::too_many_arguments)]
+                unsafe fn avx512(isa: Avx512, $($arg: $type),*) {
+                    // SAFETY: the caller's promise, unchanged.
+                    unsafe { $generic(isa, $($arg),*) }
+                }
             }
             #[cfg(target_arch = "x86_64")]
-            #[allow(clippy::too_many_arguments)]
-            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-            unsafe fn avx2(isa: Avx2, $($arg: $type),*) {
-                // SAFETY: the caller's promise, unchanged.
-                unsafe { $generic(isa, $($arg),*) }
+            $crate::x86::with_avx2! {
+                #[allow(clippy::too_many_arguments)]
+                unsafe fn avx2(isa: Avx2, $($arg: $type),*) {
+                    // SAFETY: the caller's promise, unchanged.
+                    unsafe { $generic(isa, $($arg),*) }
+                }
             }
             match kernel {
                 // SAFETY: an `Avx512` exists only where `Avx512::detect` found these features; the rest is the caller's
                 // promise.
                 #[cfg(target_arch = "x86_64")]
-                DesKernel::Vbmi(Vbmi(isa)) | DesKernel::Avx512(isa) => unsafe { avx512(isa, $($arg),*) },
+                DesKernel::Vbmi(isa) => unsafe { avx512(isa.base(), $($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                DesKernel::Avx512(isa) => unsafe { avx512(isa, $($arg),*) },
                 // SAFETY: an `Avx2` exists only where `Avx2::detect` found these features; the rest is the caller's
                 // promise.
                 #[cfg(target_arch = "x86_64")]
                 DesKernel::Avx2(isa) => unsafe { avx2(isa, $($arg),*) },
                 // SAFETY: the caller's promise, unchanged.
-                DesKernel::Words64 => unsafe { $generic(Words64, $($arg),*) },
+                DesKernel::Words64(isa) => unsafe { $generic(isa, $($arg),*) },
             }
         }
     };

@@ -2,27 +2,16 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx2;
+use crate::x86::Avx2;
 
 use super::isa::{Isa, ROW_MAX, substitute_by};
 use super::w64::clear_mask;
 use super::word::Word;
 
-/// AVX2 and the bit instructions that came with it, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
-
 /// 256 bits.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct W256(__m256i);
-
-impl Avx2 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx2> {
-        has_avx2().then_some(Avx2(()))
-    }
-}
 
 impl Word for W256 {
     #[inline(always)]

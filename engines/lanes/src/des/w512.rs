@@ -2,27 +2,16 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx512;
+use crate::x86::Avx512;
 
 use super::isa::{Isa, ROW_MAX, substitute_by};
 use super::w64::clear_mask;
 use super::word::{Ternary, Word};
 
-/// AVX-512 (F, BW, VL, DQ), found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
-
 /// 512 bits.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct W512(__m512i);
-
-impl Avx512 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx512> {
-        has_avx512().then_some(Avx512(()))
-    }
-}
 
 impl Word for W512 {
     #[inline(always)]

@@ -1,10 +1,20 @@
 //! 64 lanes in plain 64-bit numbers, on any processor.
 
+use crate::instruction_set::InstructionSet;
+
 use super::isa::{Isa, ROW_MAX, substitute_by};
 
 /// Nothing is needed for this one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words64;
+
+impl InstructionSet for Words64 {
+    const NAME: &'static str = "u64";
+
+    fn detect() -> Option<Words64> {
+        Some(Words64)
+    }
+}
 
 /// Bits of each index whose bit `SHIFT` is clear.
 pub(crate) const fn clear_mask(shift: u32) -> u64 {

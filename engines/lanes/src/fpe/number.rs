@@ -224,6 +224,7 @@ mod tests {
 
     use super::*;
     use crate::aes::isa::{AesNi, Isa, Vaes256, Vaes512};
+    use crate::instruction_set::InstructionSet;
 
     fn numbers<V: Numbers>(vector: V) -> [u64; 8] {
         let mut numbers = [0; 8];

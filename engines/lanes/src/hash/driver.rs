@@ -17,10 +17,10 @@ use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
 #[cfg(target_arch = "x86_64")]
 use super::pairs::{self, Begun, Left, Piece};
 use super::portable::Scalar;
-#[cfg(target_arch = "x86_64")]
-use super::sha_ni::ShaNi;
 use super::source::{DIGEST_MAX, Digest, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
+#[cfg(target_arch = "x86_64")]
+use crate::x86::ShaNi;
 
 /// Bytes from HMAC's inner midstate to its outer one.
 pub(super) const fn midstate_len<A: Algorithm>() -> usize {

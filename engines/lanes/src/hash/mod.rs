@@ -28,7 +28,11 @@ use ciphermill_contract::suite::{Digest, Mac, lists};
 use ciphermill_contract::{Capability, Cost, Directions, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+#[cfg(target_arch = "x86_64")]
+use crate::instruction_set::InstructionSet;
 use crate::work::{Item, NoKey, Scratch, Work};
+#[cfg(target_arch = "x86_64")]
+use crate::x86::{Avx2, Avx512, ShaNi};
 use algorithms::{
     Algorithm, Instructions, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512, Shake128, Shake256,
 };
@@ -36,8 +40,6 @@ use driver::{Few, midstate_len};
 use portable::{Portable, Scalar};
 use source::Source;
 pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message, is_tag};
-#[cfg(target_arch = "x86_64")]
-use {sha_ni::ShaNi, v256::Avx2, v512::Avx512};
 
 /// The kernel that runs digests, with the proof that it can.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,7 @@ pub(crate) enum HashKernel {
 impl HashKernel {
     /// The kernels' names, the preferred ones first.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) const NAMES: &'static [&'static str] = &["avx512", "sha-ni", "avx2", "portable"];
+    pub(crate) const NAMES: &'static [&'static str] = &[Avx512::NAME, ShaNi::NAME, Avx2::NAME, "portable"];
     /// The kernels' names.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) const NAMES: &'static [&'static str] = &["portable"];
@@ -67,11 +69,11 @@ impl HashKernel {
     pub(crate) fn detect(name: &str) -> Option<HashKernel> {
         match name {
             #[cfg(target_arch = "x86_64")]
-            "avx512" => Avx512::detect().map(|isa| HashKernel::Avx512(isa, ShaNi::detect())),
+            Avx512::NAME => Avx512::detect().map(|isa| HashKernel::Avx512(isa, ShaNi::detect())),
             #[cfg(target_arch = "x86_64")]
-            "sha-ni" => ShaNi::detect().map(|sha| HashKernel::ShaNi(sha, Avx2::detect())),
+            ShaNi::NAME => ShaNi::detect().map(|sha| HashKernel::ShaNi(sha, Avx2::detect())),
             #[cfg(target_arch = "x86_64")]
-            "avx2" => Avx2::detect().map(|isa| HashKernel::Avx2(isa, ShaNi::detect())),
+            Avx2::NAME => Avx2::detect().map(|isa| HashKernel::Avx2(isa, ShaNi::detect())),
             "portable" => Some(HashKernel::Portable),
             _ => None,
         }
@@ -81,11 +83,11 @@ impl HashKernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx512(..) => "avx512",
+            HashKernel::Avx512(..) => Avx512::NAME,
             #[cfg(target_arch = "x86_64")]
-            HashKernel::ShaNi(..) => "sha-ni",
+            HashKernel::ShaNi(..) => ShaNi::NAME,
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx2(..) => "avx2",
+            HashKernel::Avx2(..) => Avx2::NAME,
             HashKernel::Portable => "portable",
         }
     }
@@ -322,22 +324,24 @@ unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, 
     }
 }
 
-/// # Safety
-/// As in [`driver::digest_all`]; the processor has these features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
-    // SAFETY: the caller's promise.
-    unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+crate::x86::with_avx512! {
+    /// # Safety
+    /// As in [`driver::digest_all`].
+    unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
+        // SAFETY: the caller's promise.
+        unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+    }
 }
 
-/// # Safety
-/// As in [`driver::digest_all`]; the processor has these features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
-    // SAFETY: the caller's promise.
-    unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+crate::x86::with_avx2! {
+    /// # Safety
+    /// As in [`driver::digest_all`].
+    unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
+        // SAFETY: the caller's promise.
+        unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

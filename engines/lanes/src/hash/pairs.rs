@@ -8,9 +8,11 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
+use crate::x86::ShaNi;
+
 use super::algorithms::{Algorithm, Instructions};
 use super::driver::midstate_len;
-use super::sha_ni::{Rounds, Sha1Rounds, Sha256Rounds, ShaNi, Value};
+use super::sha_ni::{Rounds, Sha1Rounds, Sha256Rounds, Value};
 use super::source::{DIGEST_MAX, Message, Source};
 
 /// Bytes of a block of either digest.
@@ -105,36 +107,37 @@ pub(super) unsafe fn digest<A: Algorithm>(sha: ShaNi, begun: &[Begun], source: &
     }
 }
 
-/// Digests messages that have been begun, then all messages of a source: HMACs if `hmac`.
-///
-/// # Safety
-/// What [`Message`] promises, for those begun too; messages have midstates if `hmac`. `R` are `A`'s rounds.
-#[target_feature(enable = "sha,sse4.1,ssse3")]
-unsafe fn digest_all<R: Rounds, A: Algorithm>(_: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, hmac: bool) {
-    let mut ends = Ends { begun, source, hmac };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut first = Under::<R, A>::new();
-        if !first.take(&mut ends) {
-            return;
-        }
-        let mut second = Under::<R, A>::new();
-        if second.take(&mut ends) {
-            loop {
-                let blocks = first.blocks.min(second.blocks);
-                R::compress([&mut first.value, &mut second.value], [first.from, second.from], blocks);
-                match (first.go_on(blocks, &mut ends), second.go_on(blocks, &mut ends)) {
-                    (true, true) => {}
-                    (true, false) => break first.finish(&mut ends),
-                    (false, true) => break second.finish(&mut ends),
-                    (false, false) => break,
-                }
+crate::x86::with_sha_ni! {
+    /// Digests messages that have been begun, then all messages of a source: HMACs if `hmac`.
+    ///
+    /// # Safety
+    /// What [`Message`] promises, for those begun too; messages have midstates if `hmac`. `R` are `A`'s rounds.
+    unsafe fn digest_all<R: Rounds, A: Algorithm>(_: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, hmac: bool) {
+        let mut ends = Ends { begun, source, hmac };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut first = Under::<R, A>::new();
+            if !first.take(&mut ends) {
+                return;
             }
-            second.wipe();
-        } else {
-            first.finish(&mut ends);
+            let mut second = Under::<R, A>::new();
+            if second.take(&mut ends) {
+                loop {
+                    let blocks = first.blocks.min(second.blocks);
+                    R::compress([&mut first.value, &mut second.value], [first.from, second.from], blocks);
+                    match (first.go_on(blocks, &mut ends), second.go_on(blocks, &mut ends)) {
+                        (true, true) => {}
+                        (true, false) => break first.finish(&mut ends),
+                        (false, true) => break second.finish(&mut ends),
+                        (false, false) => break,
+                    }
+                }
+                second.wipe();
+            } else {
+                first.finish(&mut ends);
+            }
+            first.wipe();
         }
-        first.wipe();
     }
 }
 
@@ -483,6 +486,7 @@ mod tests {
     use super::super::portable::Scalar;
     use super::*;
     use crate::hash::source::Digest;
+    use crate::instruction_set::InstructionSet;
 
     /// Messages of these lengths, one behind the other, with heads of any length below a block where `heads` says so.
     fn digests<A: Algorithm>(sha: Option<ShaNi>, lens: &[usize], heads: bool, hmac: bool) -> Vec<Digest> {

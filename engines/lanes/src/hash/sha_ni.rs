@@ -14,20 +14,6 @@ use core::arch::x86_64::*;
 use super::algorithms::unrolled;
 use super::constants::CUBE_ROOTS;
 
-/// SHA instructions, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ShaNi(());
-
-impl ShaNi {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<ShaNi> {
-        let has = std::is_x86_feature_detected!("sha")
-            && std::is_x86_feature_detected!("sse4.1")
-            && std::is_x86_feature_detected!("ssse3");
-        has.then_some(ShaNi(()))
-    }
-}
-
 /// A chaining value as the instructions want it.
 pub(super) type Value = [__m128i; 2];
 
@@ -92,50 +78,51 @@ impl Rounds for Sha256Rounds {
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "sha,sse4.1,ssse3")]
-    unsafe fn compress<const N: usize>(values: [&mut Value; N], mut from: [*const u8; N], blocks: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
-            let zero = _mm_setzero_si128();
-            let (mut abef, mut cdgh) = ([zero; N], [zero; N]);
-            for n in 0..N {
-                [abef[n], cdgh[n]] = *values[n];
-            }
-            for _ in 0..blocks {
-                let (first_abef, first_cdgh) = (abef, cdgh);
-                let mut w = [[zero; 4]; N];
-                unrolled!(FOUR in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15] {
-                    let constants = _mm_load_si128((&raw const CONSTANTS[FOUR]).cast());
-                    for n in 0..N {
-                        if FOUR < 4 {
-                            w[n][FOUR % 4] = _mm_shuffle_epi8(_mm_loadu_si128(from[n].add(16 * FOUR).cast()), order);
-                        } else {
-                            let (late, last) = (w[n][(FOUR + 2) % 4], w[n][(FOUR + 3) % 4]);
-                            let sum = _mm_sha256msg1_epu32(w[n][FOUR % 4], w[n][(FOUR + 1) % 4]);
-                            let sum = _mm_add_epi32(sum, _mm_alignr_epi8::<4>(last, late));
-                            w[n][FOUR % 4] = _mm_sha256msg2_epu32(sum, last);
-                        }
-                    }
-                    let mut sums = [zero; N];
-                    for n in 0..N {
-                        sums[n] = _mm_add_epi32(w[n][FOUR % 4], constants);
-                        cdgh[n] = _mm_sha256rnds2_epu32(cdgh[n], abef[n], sums[n]);
-                    }
-                    for n in 0..N {
-                        let sums = _mm_shuffle_epi32::<0x0e>(sums[n]);
-                        abef[n] = _mm_sha256rnds2_epu32(abef[n], cdgh[n], sums);
-                    }
-                });
+    crate::x86::with_sha_ni! {
+        #[inline]
+        unsafe fn compress<const N: usize>(values: [&mut Value; N], mut from: [*const u8; N], blocks: usize) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
+                let zero = _mm_setzero_si128();
+                let (mut abef, mut cdgh) = ([zero; N], [zero; N]);
                 for n in 0..N {
-                    abef[n] = _mm_add_epi32(abef[n], first_abef[n]);
-                    cdgh[n] = _mm_add_epi32(cdgh[n], first_cdgh[n]);
-                    from[n] = from[n].add(64);
+                    [abef[n], cdgh[n]] = *values[n];
                 }
-            }
-            for (n, value) in values.into_iter().enumerate() {
-                *value = [abef[n], cdgh[n]];
+                for _ in 0..blocks {
+                    let (first_abef, first_cdgh) = (abef, cdgh);
+                    let mut w = [[zero; 4]; N];
+                    unrolled!(FOUR in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15] {
+                        let constants = _mm_load_si128((&raw const CONSTANTS[FOUR]).cast());
+                        for n in 0..N {
+                            if FOUR < 4 {
+                                w[n][FOUR % 4] = _mm_shuffle_epi8(_mm_loadu_si128(from[n].add(16 * FOUR).cast()), order);
+                            } else {
+                                let (late, last) = (w[n][(FOUR + 2) % 4], w[n][(FOUR + 3) % 4]);
+                                let sum = _mm_sha256msg1_epu32(w[n][FOUR % 4], w[n][(FOUR + 1) % 4]);
+                                let sum = _mm_add_epi32(sum, _mm_alignr_epi8::<4>(last, late));
+                                w[n][FOUR % 4] = _mm_sha256msg2_epu32(sum, last);
+                            }
+                        }
+                        let mut sums = [zero; N];
+                        for n in 0..N {
+                            sums[n] = _mm_add_epi32(w[n][FOUR % 4], constants);
+                            cdgh[n] = _mm_sha256rnds2_epu32(cdgh[n], abef[n], sums[n]);
+                        }
+                        for n in 0..N {
+                            let sums = _mm_shuffle_epi32::<0x0e>(sums[n]);
+                            abef[n] = _mm_sha256rnds2_epu32(abef[n], cdgh[n], sums);
+                        }
+                    });
+                    for n in 0..N {
+                        abef[n] = _mm_add_epi32(abef[n], first_abef[n]);
+                        cdgh[n] = _mm_add_epi32(cdgh[n], first_cdgh[n]);
+                        from[n] = from[n].add(64);
+                    }
+                }
+                for (n, value) in values.into_iter().enumerate() {
+                    *value = [abef[n], cdgh[n]];
+                }
             }
         }
     }
@@ -154,48 +141,49 @@ impl Rounds for Sha1Rounds {
         unsafe { [_mm_shuffle_epi32::<0x1b>(abcd), _mm_srli_si128::<12>(e)] }
     }
 
-    #[inline]
-    #[target_feature(enable = "sha,sse4.1,ssse3")]
-    unsafe fn compress<const N: usize>(values: [&mut Value; N], mut from: [*const u8; N], blocks: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let order = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
-            let zero = _mm_setzero_si128();
-            let (mut abcd, mut e) = ([zero; N], [zero; N]);
-            for n in 0..N {
-                [abcd[n], e[n]] = *values[n];
-            }
-            for _ in 0..blocks {
-                let (first_abcd, first_e) = (abcd, e);
-                let mut before = abcd;
-                let mut w = [[zero; 4]; N];
-                unrolled!(FOUR in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19] {
-                    for n in 0..N {
-                        w[n][FOUR % 4] = if FOUR < 4 {
-                            _mm_shuffle_epi8(_mm_loadu_si128(from[n].add(16 * FOUR).cast()), order)
-                        } else {
-                            let mixed = _mm_sha1msg1_epu32(w[n][FOUR % 4], w[n][(FOUR + 1) % 4]);
-                            _mm_sha1msg2_epu32(_mm_xor_si128(mixed, w[n][(FOUR + 2) % 4]), w[n][(FOUR + 3) % 4])
-                        };
-                    }
-                    for n in 0..N {
-                        let sums = if FOUR == 0 {
-                            _mm_add_epi32(e[n], w[n][0])
-                        } else {
-                            _mm_sha1nexte_epu32(before[n], w[n][FOUR % 4])
-                        };
-                        before[n] = abcd[n];
-                        abcd[n] = _mm_sha1rnds4_epu32::<{ (FOUR / 5) as i32 }>(abcd[n], sums);
-                    }
-                });
+    crate::x86::with_sha_ni! {
+        #[inline]
+        unsafe fn compress<const N: usize>(values: [&mut Value; N], mut from: [*const u8; N], blocks: usize) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let order = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
+                let zero = _mm_setzero_si128();
+                let (mut abcd, mut e) = ([zero; N], [zero; N]);
                 for n in 0..N {
-                    e[n] = _mm_sha1nexte_epu32(before[n], first_e[n]);
-                    abcd[n] = _mm_add_epi32(abcd[n], first_abcd[n]);
-                    from[n] = from[n].add(64);
+                    [abcd[n], e[n]] = *values[n];
                 }
-            }
-            for (n, value) in values.into_iter().enumerate() {
-                *value = [abcd[n], e[n]];
+                for _ in 0..blocks {
+                    let (first_abcd, first_e) = (abcd, e);
+                    let mut before = abcd;
+                    let mut w = [[zero; 4]; N];
+                    unrolled!(FOUR in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19] {
+                        for n in 0..N {
+                            w[n][FOUR % 4] = if FOUR < 4 {
+                                _mm_shuffle_epi8(_mm_loadu_si128(from[n].add(16 * FOUR).cast()), order)
+                            } else {
+                                let mixed = _mm_sha1msg1_epu32(w[n][FOUR % 4], w[n][(FOUR + 1) % 4]);
+                                _mm_sha1msg2_epu32(_mm_xor_si128(mixed, w[n][(FOUR + 2) % 4]), w[n][(FOUR + 3) % 4])
+                            };
+                        }
+                        for n in 0..N {
+                            let sums = if FOUR == 0 {
+                                _mm_add_epi32(e[n], w[n][0])
+                            } else {
+                                _mm_sha1nexte_epu32(before[n], w[n][FOUR % 4])
+                            };
+                            before[n] = abcd[n];
+                            abcd[n] = _mm_sha1rnds4_epu32::<{ (FOUR / 5) as i32 }>(abcd[n], sums);
+                        }
+                    });
+                    for n in 0..N {
+                        e[n] = _mm_sha1nexte_epu32(before[n], first_e[n]);
+                        abcd[n] = _mm_add_epi32(abcd[n], first_abcd[n]);
+                        from[n] = from[n].add(64);
+                    }
+                }
+                for (n, value) in values.into_iter().enumerate() {
+                    *value = [abcd[n], e[n]];
+                }
             }
         }
     }
@@ -204,6 +192,8 @@ impl Rounds for Sha1Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruction_set::InstructionSet;
+    use crate::x86::ShaNi;
 
     /// Bytes that are the same each time.
     fn bytes<const LEN: usize>(seed: u64) -> [u8; LEN] {

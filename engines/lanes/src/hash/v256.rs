@@ -2,13 +2,9 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx2;
+use crate::x86::Avx2;
 
 use super::vector::{Isa, LANES_MAX, Words};
-
-/// AVX2, found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
 
 /// Eight words of 32 bits.
 #[derive(Clone, Copy)]
@@ -19,13 +15,6 @@ pub(crate) struct V8x32(__m256i);
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct V4x64(__m256i);
-
-impl Avx2 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx2> {
-        has_avx2().then_some(Avx2(()))
-    }
-}
 
 impl Isa for Avx2 {
     type W32 = V8x32;

@@ -2,13 +2,9 @@
 
 use core::arch::x86_64::*;
 
-use crate::processor::has_avx512;
+use crate::x86::Avx512;
 
 use super::vector::{Isa, LANES_MAX, Words};
-
-/// AVX-512 (F, BW, VL, DQ), found on this processor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
 
 /// Sixteen words of 32 bits.
 #[derive(Clone, Copy)]
@@ -19,13 +15,6 @@ pub(crate) struct V16x32(__m512i);
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct V8x64(__m512i);
-
-impl Avx512 {
-    /// The proof, where the processor has every feature that the kernels enable.
-    pub(crate) fn detect() -> Option<Avx512> {
-        has_avx512().then_some(Avx512(()))
-    }
-}
 
 impl Isa for Avx512 {
     type W32 = V16x32;
