@@ -6,26 +6,23 @@ use std::time::Duration;
 use anyhow::Context;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
 pub fn init_log(verbose: u8) {
     let default = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
+    let filter = asked.and_then(|asked| asked.parse().ok()).unwrap_or(Targets::new().with_default(default));
     // https://no-color.org: any value but the empty one.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = io::stderr().is_terminal() && !no_color;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colours)
-        .log_internal_errors(false)
-        .with_target(false)
-        .init();
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(colours).log_internal_errors(false).with_target(false);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }
 
 /// An error and what lies under it, without saying anything twice.

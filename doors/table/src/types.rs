@@ -1,6 +1,5 @@
 //! Which Arrow types can be protected, and the tag by which a type is authenticated with each value.
 
-use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::numbers::IntegerType;
@@ -94,11 +93,7 @@ pub(crate) fn check_type(method: &Method, data_type: &DataType) -> Result<(), &'
 /// The type that restoring goes through: exactly the one that its name in the manifest stands for.
 fn restorable(data_type: &DataType) -> Option<()> {
     let named: DataType = data_type.to_string().parse().ok()?;
-    let casts = match data_type {
-        DataType::Dictionary(_, values) => can_cast_types(values, data_type),
-        _ => true,
-    };
-    (named == *data_type && casts).then_some(())
+    (named == *data_type).then_some(())
 }
 
 /// The type of a dictionary's values; any other type is its own.

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use arrow_array::builder::BinaryBuilder;
-use arrow_array::{Array, BinaryArray, make_array};
-use arrow_buffer::{Buffer, NullBuffer};
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type,
+};
+use arrow_array::{BinaryArray, temporal_conversions as temporal};
+use arrow_buffer::i256;
+use arrow_schema::{DataType, TimeUnit};
+use chrono::SecondsFormat;
 
 use crate::types::{is_text, value_type};
 
@@ -45,8 +47,6 @@ impl Form {
             text if is_text(text) => Form::Text,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => Form::Hex,
             DataType::Boolean => Form::Truth,
-            // Parquet's instants are in UTC, which needs no table of time zones.
-            DataType::Timestamp(unit, Some(_)) => Form::Arrow(DataType::Timestamp(*unit, Some("+00:00".into()))),
             other @ (DataType::Int8
             | DataType::Int16
             | DataType::Int32
@@ -65,7 +65,7 @@ impl Form {
             | DataType::Date32
             | DataType::Time32(_)
             | DataType::Time64(_)
-            | DataType::Timestamp(_, None)) => Form::Arrow(other.clone()),
+            | DataType::Timestamp(..)) => Form::Arrow(other.clone()),
             nested if nested.is_nested() => return Err("nested values have no form in CSV"),
             _ => return Err("values of this type have no form in CSV"),
         })
@@ -80,11 +80,8 @@ impl Form {
         count: usize,
         value: impl Fn(usize) -> Option<&'v [u8]>,
     ) -> Result<BinaryArray, NoText> {
-        if let Form::Arrow(data_type) = self {
-            return formatted(data_type, count, value);
-        }
         let mut texts = BinaryBuilder::with_capacity(count, count * 16);
-        let mut encoded = Vec::new();
+        let (mut encoded, mut written) = (Vec::new(), String::new());
         for row in 0..count {
             match (self, value(row)) {
                 (_, None) => texts.append_null(),
@@ -97,6 +94,11 @@ impl Form {
                 (Form::Truth, Some([0])) => texts.append_value("false"),
                 (Form::Truth, Some([1])) => texts.append_value("true"),
                 (Form::Truth, Some(_)) => return Err(NoText::NotOfType(row)),
+                (Form::Arrow(data_type), Some(value)) => {
+                    written.clear();
+                    write_value(data_type, value, &mut written).ok_or(NoText::NotOfType(row))?;
+                    texts.append_value(&written);
+                }
                 (_, Some(value)) if std::str::from_utf8(value).is_err() => return Err(NoText::NotUtf8(row)),
                 (_, Some(value)) => texts.append_value(value),
             }
@@ -105,49 +107,67 @@ impl Form {
     }
 }
 
-fn formatted<'v>(
-    data_type: &DataType,
-    count: usize,
-    value: impl Fn(usize) -> Option<&'v [u8]>,
-) -> Result<BinaryArray, NoText> {
-    let width = data_type.primitive_width().unwrap_or(0);
-    let mut bytes = Vec::with_capacity(count * width);
-    let mut valid = Vec::with_capacity(count);
-    for row in 0..count {
-        let value = value(row);
-        valid.push(value.is_some());
-        match value {
-            Some(value) if value.len() == width => bytes.extend_from_slice(value),
-            Some(_) => return Err(NoText::NotOfType(row)),
-            None => bytes.resize(bytes.len() + width, 0),
+/// Appends a value of Parquet's little-endian form as Arrow's own formatter writes it; nothing where it is not of its type.
+fn write_value(data_type: &DataType, value: &[u8], text: &mut String) -> Option<()> {
+    type Half = <Float16Type as ArrowPrimitiveType>::Native;
+    let int = || value.try_into().map(i32::from_le_bytes).ok();
+    let long = || value.try_into().map(i64::from_le_bytes).ok();
+    match data_type {
+        DataType::Int8 => write!(text, "{}", i8::from_le_bytes(value.try_into().ok()?)),
+        DataType::Int16 => write!(text, "{}", i16::from_le_bytes(value.try_into().ok()?)),
+        DataType::Int32 => write!(text, "{}", int()?),
+        DataType::Int64 => write!(text, "{}", long()?),
+        DataType::UInt8 => write!(text, "{}", u8::from_le_bytes(value.try_into().ok()?)),
+        DataType::UInt16 => write!(text, "{}", u16::from_le_bytes(value.try_into().ok()?)),
+        DataType::UInt32 => write!(text, "{}", u32::from_le_bytes(value.try_into().ok()?)),
+        DataType::UInt64 => write!(text, "{}", u64::from_le_bytes(value.try_into().ok()?)),
+        DataType::Float16 => write!(text, "{}", Half::from_le_bytes(value.try_into().ok()?)),
+        // The shortest text that reads back as the same number.
+        DataType::Float32 => text.write_str(ryu::Buffer::new().format(f32::from_le_bytes(value.try_into().ok()?))),
+        DataType::Float64 => text.write_str(ryu::Buffer::new().format(f64::from_le_bytes(value.try_into().ok()?))),
+        DataType::Decimal32(digits, scale) => text.write_str(&Decimal32Type::format_decimal(int()?, *digits, *scale)),
+        DataType::Decimal64(digits, scale) => text.write_str(&Decimal64Type::format_decimal(long()?, *digits, *scale)),
+        DataType::Decimal128(digits, scale) => {
+            let value = i128::from_le_bytes(value.try_into().ok()?);
+            text.write_str(&Decimal128Type::format_decimal(value, *digits, *scale))
         }
+        DataType::Decimal256(digits, scale) => {
+            let value = i256::from_le_bytes(value.try_into().ok()?);
+            text.write_str(&Decimal256Type::format_decimal(value, *digits, *scale))
+        }
+        DataType::Date32 => write!(text, "{:?}", temporal::date32_to_datetime(int()?)?.date()),
+        DataType::Time32(TimeUnit::Second) => write!(text, "{:?}", temporal::time32s_to_time(int()?)?),
+        DataType::Time32(_) => write!(text, "{:?}", temporal::time32ms_to_time(int()?)?),
+        DataType::Time64(TimeUnit::Nanosecond) => write!(text, "{:?}", temporal::time64ns_to_time(long()?)?),
+        DataType::Time64(_) => write!(text, "{:?}", temporal::time64us_to_time(long()?)?),
+        DataType::Timestamp(unit, zone) => {
+            let moment = match unit {
+                TimeUnit::Second => temporal::timestamp_s_to_datetime(long()?)?,
+                TimeUnit::Millisecond => temporal::timestamp_ms_to_datetime(long()?)?,
+                TimeUnit::Microsecond => temporal::timestamp_us_to_datetime(long()?)?,
+                TimeUnit::Nanosecond => temporal::timestamp_ns_to_datetime(long()?)?,
+            };
+            match zone {
+                // Parquet's instants are in UTC, whatever the zone.
+                Some(_) => text.write_str(&moment.and_utc().to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+                None => write!(text, "{moment:?}"),
+            }
+        }
+        _ => return None,
     }
-    let data = ArrayData::builder(data_type.clone()).len(count).nulls(Some(NullBuffer::from(valid)));
-    let array = data.align_buffers(true).add_buffer(Buffer::from_vec(bytes)).build();
-    let array = make_array(array.map_err(|_| NoText::NotOfType(0))?);
-    let options = FormatOptions::default().with_display_error(false);
-    let formatter = ArrayFormatter::try_new(&array, &options).map_err(|_| NoText::NotOfType(0))?;
-    let mut texts = BinaryBuilder::with_capacity(count, count * 16);
-    let mut text = String::new();
-    for row in 0..count {
-        if array.is_null(row) {
-            texts.append_null();
-            continue;
-        }
-        text.clear();
-        if write!(text, "{}", formatter.value(row)).is_err() {
-            return Err(NoText::NotOfType(row));
-        }
-        texts.append_value(&text);
-    }
-    Ok(texts.finish())
+    .ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_schema::TimeUnit;
+    use arrow_array::{Array as _, make_array};
+    use arrow_buffer::Buffer;
+    use arrow_cast::display::{ArrayFormatter, FormatOptions};
+    use arrow_data::ArrayData;
+    use proptest::prelude::*;
 
     use super::*;
+    use crate::types::tests::all_types;
 
     fn text(data_type: &DataType, value: &[u8]) -> Result<String, NoText> {
         let texts = Form::of(data_type).unwrap().texts(2, |row| (row == 0).then_some(value))?;
@@ -195,5 +215,37 @@ mod tests {
         assert!(Form::of(&DataType::List(item.into())).unwrap_err().contains("nested"));
         assert!(Form::of(&DataType::Null).is_err());
         assert!(Form::of(&DataType::Interval(arrow_schema::IntervalUnit::DayTime)).is_err());
+    }
+
+    /// What Arrow's formatter writes for a value.
+    fn of_arrow(data_type: &DataType, value: &[u8]) -> Option<String> {
+        let data_type = match data_type {
+            DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
+            other => other,
+        };
+        let data = ArrayData::builder(data_type.clone()).len(1).align_buffers(true).add_buffer(Buffer::from(value));
+        let array = make_array(data.build().ok()?);
+        let options = FormatOptions::default().with_display_error(false);
+        let formatter = ArrayFormatter::try_new(&array, &options).ok()?;
+        let mut text = String::new();
+        write!(text, "{}", formatter.value(0)).is_ok().then_some(text)
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_and_moment_is_as_arrow_writes_it(wild: [u8; 32], small: i64) {
+            // Moments of years that have a name, too.
+            let small = (small / 300_000_000).to_le_bytes();
+            let mut tried = 0;
+            for data_type in all_types().into_iter().chain([DataType::Decimal32(9, 3), DataType::Decimal64(18, -4)]) {
+                let (Ok(Form::Arrow(_)), Some(width)) = (Form::of(&data_type), data_type.primitive_width()) else { continue };
+                let values = [Some(&wild[..width]), small.get(..width)];
+                for value in values.into_iter().flatten() {
+                    prop_assert_eq!(text(&data_type, value).ok(), of_arrow(&data_type, value), "{} of {:?}", data_type, value);
+                    tried += 1;
+                }
+            }
+            prop_assert!(tried > 30, "{tried}");
+        }
     }
 }
