@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz real-tables check-all gpu-kernels gpu-check deny clean
+.PHONY: machete help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz real-tables check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -87,7 +87,7 @@ ctgrind: ## whether branches or addresses depend on keys or data, as Valgrind se
 		cargo test --release --locked -p ciphermill-lanes --test taint -- --ignored --nocapture --test-threads 1
 
 faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
-	FAULTS=all cargo test --locked -p ciphermill-cli --test faults
+	FAULTS=all cargo test --locked --workspace --test faults
 
 fuzz: ## fuzz everything that reads what comes from outside, TIME seconds a target (60); wants a nightly compiler
 	./fuzz/run.sh $(or $(TIME),60)
@@ -115,6 +115,16 @@ gpu-kernels: $(nvrtc)/done ## compile every GPU kernel for CUDA, without a GPU, 
 
 gpu-check: ## on a machine with a GPU: build, verify and measure the GPU engine, and write a record
 	@./xtask/gpu-check.sh
+
+machete_version = 0.9.2
+machete = target/tools/machete-$(machete_version)/bin/cargo-machete
+
+$(machete):
+	$(call heading,cargo-machete $(machete_version) from crates.io)
+	cargo install --locked --root target/tools/machete-$(machete_version) cargo-machete@$(machete_version)
+
+machete: $(machete) ## dependencies that no source names; installs cargo-machete in target/tools
+	$(machete) --with-metadata
 
 deny: ## licences, advisories and sources of the dependencies, with cargo-deny
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

@@ -36,7 +36,8 @@ miri() {
 }
 
 step test make test
-step faults env FAULTS=all cargo test --locked -p ciphermill-cli --test faults
+# With the features of the whole workspace, as `make test` built everything.
+step faults env FAULTS=all cargo test --locked --workspace --test faults
 step fuzz fuzz/run.sh "${TIME:-60}"
 for sanitizer in address memory thread; do
     step "$sanitizer" xtask/sanitizers.sh "$sanitizer"
@@ -45,6 +46,7 @@ step ctgrind ctgrind
 step miri miri
 step timing make timing
 step real-tables xtask/real-tables.sh
+step machete make machete
 step deny deny
 step gpu-kernels gpu_kernels
 

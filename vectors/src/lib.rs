@@ -5,8 +5,6 @@
 //! - [`published`] (feature `published`): Wycheproof, NIST, RFCs and papers, for conformance tests.
 //!
 //! The data files lie in `vectors/data`, each with its source; the programs that made them in `vectors/derive`.
-#![forbid(unsafe_code)]
-
 pub mod case;
 mod file;
 pub mod job;

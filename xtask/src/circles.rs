@@ -8,8 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::files;
-use crate::tidy::{Kind, Token, cut, test_code};
+use crate::{files, sources};
 
 /// Where the known circles are kept, relative to the repository: for each crate, files that are in one.
 const KNOWN: &str = "xtask/circles.json";
@@ -65,10 +64,7 @@ fn circles_of(root: &Path, folder: &str, all: &[String]) -> Result<Vec<Vec<Strin
     let mut imports = Imports::new();
     for (module, path) in &modules {
         let text = std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
-        let tokens = cut(&text);
-        let tested = test_code(&tokens.code);
-        let code: Vec<Token<'_>> =
-            tokens.code.iter().zip(tested).filter(|(_, tested)| !tested).map(|(token, _)| *token).collect();
+        let code = sources::shipped_tokens(sources::parse(path, &text)?);
         let targets = paths(&code).into_iter().filter_map(|named| resolve(&modules, module, &named));
         imports.insert(path.clone(), targets.filter(|target| target != path).collect());
     }
@@ -86,11 +82,11 @@ fn module_of(file: &str) -> Option<Vec<String>> {
 }
 
 /// Every path in the code that begins with `crate`, `self` or `super`, with the groups of `use` taken apart.
-fn paths(code: &[Token<'_>]) -> Vec<Vec<String>> {
+fn paths(code: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (at, token) in code.iter().enumerate() {
-        let begins = ["crate", "self", "super"].iter().any(|word| token.is_word(word));
-        let is_inside = at != 0 && code[at - 1].is_mark(":");
+        let begins = ["crate", "self", "super"].contains(&token.as_str());
+        let is_inside = at != 0 && is_mark(code, at - 1, ":");
         // Not `pub(crate)`, and not `self.field`.
         if begins && !is_inside && is_separator(code, at + 1) {
             collect(code, at, Vec::new(), &mut found);
@@ -99,27 +95,30 @@ fn paths(code: &[Token<'_>]) -> Vec<Vec<String>> {
     found
 }
 
+fn is_mark(code: &[String], at: usize, mark: &str) -> bool {
+    code.get(at).is_some_and(|token| token == mark)
+}
+
 /// Whether `::` stands here.
-fn is_separator(code: &[Token<'_>], at: usize) -> bool {
-    let is_colon = |at: usize| code.get(at).is_some_and(|token| token.is_mark(":"));
-    is_colon(at) && is_colon(at + 1)
+fn is_separator(code: &[String], at: usize) -> bool {
+    is_mark(code, at, ":") && is_mark(code, at + 1, ":")
 }
 
 /// Follows one path from `at`, which begins with `path`; returns where it ends.
-fn collect(code: &[Token<'_>], mut at: usize, mut path: Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
+fn collect(code: &[String], mut at: usize, mut path: Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
     while let Some(token) = code.get(at) {
-        if token.is_mark("{") {
+        if token == "{" {
             at += 1;
-            while code.get(at).is_some_and(|token| !token.is_mark("}")) {
+            while code.get(at).is_some_and(|token| token != "}") {
                 let end = collect(code, at, path.clone(), found);
-                at = if end == at || code.get(end).is_some_and(|token| token.is_mark(",")) { end + 1 } else { end };
+                at = if end == at || is_mark(code, end, ",") { end + 1 } else { end };
             }
             return at + 1;
         }
-        if token.kind != Kind::Word {
+        if !token.starts_with(|first: char| first.is_alphabetic() || first == '_') {
             break;
         }
-        path.push(token.text.to_owned());
+        path.push(token.clone());
         at += 1;
         if !is_separator(code, at) {
             break;
@@ -127,7 +126,7 @@ fn collect(code: &[Token<'_>], mut at: usize, mut path: Vec<String>, found: &mut
         at += 2;
     }
     // `as name`
-    if code.get(at).is_some_and(|token| token.is_word("as")) {
+    if is_mark(code, at, "as") {
         at += 2;
     }
     found.push(path);
@@ -195,7 +194,8 @@ mod tests {
     }
 
     fn named(source: &str) -> Vec<String> {
-        paths(&cut(source).code).iter().map(|path| path.join("::")).collect()
+        let code = sources::shipped_tokens(sources::parse("a.rs", source).unwrap());
+        paths(&code).iter().map(|path| path.join("::")).collect()
     }
 
     #[test]

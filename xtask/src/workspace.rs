@@ -6,17 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Kinds of targets that are not shipped: they may panic and do as tests do.
-const EXEMPT_TARGETS: [&str; 4] = ["test", "bench", "example", "custom-build"];
-
-/// Packages whose library has another name than they have.
-const LIBRARY_NAMES: [(&str, &str); 1] = [("md-5", "md5")];
-
 /// The workspaces of the repository, by folder. What is fuzzed is built by another compiler, and so has one of its own.
-const WORKSPACES: [&str; 2] = ["", FUZZ];
-
-/// The folder of the fuzz targets, which do as tests do.
-const FUZZ: &str = "fuzz";
+const WORKSPACES: [&str; 2] = ["", "fuzz"];
 
 /// What a dependency is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,15 +17,6 @@ pub(crate) enum Need {
     Test,
 }
 
-/// A file that cargo compiles as the root of a crate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
-    /// Relative to the repository, with `/` between the parts.
-    pub(crate) path: String,
-    /// Whether the crate is a test, a benchmark, an example or a build script.
-    pub(crate) exempt: bool,
-}
-
 /// One package of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
@@ -42,9 +24,8 @@ pub(crate) struct Package {
     pub(crate) folder: String,
     /// The folders of the packages of the workspace that it depends on.
     pub(crate) needs: Vec<(String, Need)>,
-    /// The names by which its sources know all its dependencies, those from outside too.
-    pub(crate) names: Vec<String>,
-    pub(crate) roots: Vec<Root>,
+    /// The files that cargo compiles as roots of crates, relative to the repository, with `/` between the parts.
+    pub(crate) roots: Vec<String>,
 }
 
 /// Reads the packages of all workspaces below `root`. Dependencies from outside are left out, so this needs no network.
@@ -75,12 +56,8 @@ fn parse(metadata: &Value, workspace: &str) -> Result<Vec<Package>> {
 fn parse_package(package: &Value, base: &str) -> Result<Package> {
     let manifest = text(package, "manifest_path")?;
     let folder = Path::new(manifest).parent().context("a manifest at /")?;
-    let mut parsed =
-        Package { folder: relative(folder, base)?, needs: Vec::new(), names: Vec::new(), roots: Vec::new() };
+    let mut parsed = Package { folder: relative(folder, base)?, needs: Vec::new(), roots: Vec::new() };
     for dependency in list(package, "dependencies")? {
-        let name = dependency["rename"].as_str().map_or_else(|| text(dependency, "name"), Ok)?;
-        let other = LIBRARY_NAMES.iter().find(|(package, _)| *package == name);
-        parsed.names.push(other.map_or_else(|| name.replace('-', "_"), |(_, library)| (*library).to_owned()));
         // Only packages of the workspace are given by path.
         let Some(path) = dependency["path"].as_str() else {
             continue;
@@ -93,12 +70,7 @@ fn parse_package(package: &Value, base: &str) -> Result<Package> {
         parsed.needs.push((relative(Path::new(path), base)?, need));
     }
     for target in list(package, "targets")? {
-        let kinds = list(target, "kind")?;
-        parsed.roots.push(Root {
-            path: relative(Path::new(text(target, "src_path")?), base)?,
-            exempt: parsed.folder == FUZZ
-                || kinds.iter().filter_map(Value::as_str).any(|kind| EXEMPT_TARGETS.contains(&kind)),
-        });
+        parsed.roots.push(relative(Path::new(text(target, "src_path")?), base)?);
     }
     Ok(parsed)
 }
@@ -126,8 +98,7 @@ mod tests {
         let packages = packages(&crate::files::root()).unwrap();
         let xtask = packages.iter().find(|p| p.folder == "xtask").unwrap();
         assert_eq!(xtask.needs, []);
-        assert_eq!(xtask.names, ["anyhow", "p256", "serde_json", "des"]);
-        assert_eq!(xtask.roots, [Root { path: "xtask/src/main.rs".to_owned(), exempt: false }]);
+        assert_eq!(xtask.roots, ["xtask/src/main.rs"]);
     }
 
     #[test]
@@ -138,7 +109,6 @@ mod tests {
                 "manifest_path": "/w/a/b/Cargo.toml",
                 "dependencies": [
                     {"name": "serde", "path": null, "kind": null},
-                    {"name": "md-5", "path": null, "kind": null},
                     {"name": "c-d", "path": "/w/c", "kind": null},
                     {"name": "d", "path": "/w/d", "kind": "dev"},
                     {"name": "e", "rename": "f", "path": "/w/e", "kind": "build"},
@@ -156,9 +126,7 @@ mod tests {
             parsed[0].needs,
             [("c".to_owned(), Need::Normal), ("d".to_owned(), Need::Test), ("e".to_owned(), Need::Build),]
         );
-        assert_eq!(parsed[0].names, ["serde", "md5", "c_d", "d", "f"]);
-        let exempt: Vec<bool> = parsed[0].roots.iter().map(|root| root.exempt).collect();
-        assert_eq!(exempt, [false, true]);
+        assert_eq!(parsed[0].roots, ["a/b/src/lib.rs", "a/b/build.rs"]);
     }
 
     #[test]

@@ -1,6 +1,4 @@
 //! What the programs `ciphermill` and `ciphermill-lab` have in common: how they begin and end, what they print.
-#![forbid(unsafe_code)]
-
 pub mod interrupt;
 pub mod manual;
 pub mod output;

@@ -1,6 +1,4 @@
 //! The command line of Ciphermill: translation only, from words to the mill and back.
-#![forbid(unsafe_code)]
-
 mod args;
 mod commands;
 mod config;

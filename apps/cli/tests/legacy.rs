@@ -1,4 +1,5 @@
 //! A mill over the lanes engine alone: legacy suites run only when the policy enables them.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::suite::lists;

@@ -1,5 +1,6 @@
 //! Batches with hostile lengths and offsets: each is refused with the operation and the rule, or keeps every promise
 //! that `CheckedBatch` makes. Never a panic, and nothing written where nothing may be.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod oracle;
 

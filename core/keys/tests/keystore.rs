@@ -1,5 +1,5 @@
 //! Keystore files: what comes back, what is refused, and what never lies on disk.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::fs;

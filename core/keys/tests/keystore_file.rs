@@ -1,5 +1,5 @@
 //! The keystore's file: its format and the one before it, what is refused, who may open and change it at the same time.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,5 +1,5 @@
 //! The key table as the mill and its callers use it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -11,6 +11,7 @@
 //!
 //! This is the only crate of the core floors that holds unsafe code; the crates above forbid it and build on the safe
 //! surface given here. It is written for 64-bit Linux.
+#![allow(unsafe_code, reason = "locked, guarded and mapped memory")]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("ciphermill-memory is written for Linux: it needs mlock, madvise and memfd_create");

@@ -1,6 +1,7 @@
 //! Arenas, guarded buffers and secrets from outside: limits, seals, alignment, faults.
+#![allow(unsafe_code, reason = "writes where it must not be possible")]
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! The slab against a model, and under many threads.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -3,6 +3,7 @@
 //! Floor: an operation is one cache line of 64 bytes, read by the check, the lease and the engine and written once; at
 //! two loads and one store a cycle from the first-level cache that is some 10 cycles, 3 ns at 3 GHz.
 //! Limits: under 5 ns an operation in a batch of 1,000, under 150 ns for a lone operation.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

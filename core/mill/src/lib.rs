@@ -19,8 +19,6 @@
 //!
 //! The way of a batch: [`Session::run`] checks it once, leases its keys, asks the router for an engine, has the keys
 //! prepared for that engine (once in a key's life), runs it and accounts for every operation.
-#![forbid(unsafe_code)]
-
 mod cell;
 mod costs;
 mod engines;

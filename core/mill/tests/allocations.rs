@@ -1,4 +1,6 @@
 //! No allocation per operation anywhere on the path: a batch ten times as long allocates as often.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,5 @@
 //! The router: which engine runs a batch, in how many parts, and why. Pure functions over shapes and figures: no clocks,
 //! no engines.
-#![forbid(unsafe_code)]
-
 pub mod decide;
 pub mod fit;
 pub mod learn;

@@ -5,8 +5,6 @@
 //! - [`Wakeup`]: how a session's thread hears that a batch has come back, asleep or by its event descriptor.
 //! - [`OpenBatch`] and [`SharedBatch`]: single operations that share a batch, its leader, and who takes its place.
 //! - [`Line`] and [`Begun`]: calls to an engine that may hang, and what becomes of those behind them.
-#![forbid(unsafe_code)]
-
 mod isolation;
 mod shared_batch;
 mod shifts;

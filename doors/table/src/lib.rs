@@ -22,8 +22,6 @@
 //! ```
 //!
 //! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], `pair`, `source`, then the formats.
-#![forbid(unsafe_code)]
-
 /// The Rust examples of the documents, as documentation tests of a crate that has both the mill and all engines at hand.
 #[cfg(doctest)]
 mod documents {

@@ -1,7 +1,5 @@
 //! Probes the machine and returns the engines found, by value. What a mill holds is chosen where it is opened; no cargo
 //! feature changes it.
-#![forbid(unsafe_code)]
-
 use std::sync::Arc;
 
 use ciphermill_contract::{Engine, Error, Refusal};

@@ -26,8 +26,6 @@
 //! assert_eq!(engine.handle().injected(), 1);
 //! # Ok::<(), ciphermill_contract::Error>(())
 //! ```
-#![forbid(unsafe_code)]
-
 mod control;
 mod engine;
 mod inject;

@@ -8,6 +8,7 @@
 //! Public-key suites are shared between the host and the device (`public`).
 //!
 //! Software devices, such as PoCL on the processor, run the same kernels for tests. They are opened by name only.
+#![allow(unsafe_code, reason = "calls into OpenCL and CUDA")]
 
 mod aes;
 mod arena;

@@ -1,5 +1,6 @@
 //! Batches in arenas that the device copies from and to by itself give the same as those that are packed: through every way
 //! that data can lie, and under faults of the batch's own.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

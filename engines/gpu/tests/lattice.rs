@@ -1,4 +1,5 @@
 //! Keys and signatures over lattices: many keys in a batch, and what is damaged on its way.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

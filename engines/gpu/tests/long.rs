@@ -1,5 +1,6 @@
 //! What the conformance suite does not reach: batches of several shares, long messages in parts, batches handed over,
 //! and several queues at work under the same keys.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

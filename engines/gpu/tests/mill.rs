@@ -1,4 +1,5 @@
 //! The device among a mill's engines: batches find it, share it, survive it, and legacy suites do not slip past it.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

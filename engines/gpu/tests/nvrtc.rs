@@ -3,6 +3,7 @@
 //!
 //! `make gpu-kernels` gets NVRTC and runs this. Where the library is missing the test says that it did not run.
 //! `KERNEL_COUNTS=update` writes the record anew; figures that have grown need a reason in the commit.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

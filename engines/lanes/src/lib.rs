@@ -3,7 +3,7 @@
 //! One folder a family of ciphers, one file an instruction set. A batch goes to its family in one indirect call; the
 //! family orders the pending operations by length and fills its lanes with them. Kernels are chosen once, when the
 //! engine is opened, by what the processor can do; each can be forced by name ([`Lanes::with_kernels`]).
-
+#![allow(unsafe_code, reason = "vector instructions, and lanes that lie scattered over an arena")]
 // Iterator adaptors were seen to stay calls within functions that enable vector instructions, which spills every vector;
 // plain indices do not.
 #![allow(clippy::needless_range_loop)]

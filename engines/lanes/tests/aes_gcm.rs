@@ -1,5 +1,6 @@
 //! AES-GCM, GMAC and AES-GCM-SIV against the reference: batches of 1 to 5,000 operations of every length, each with a
 //! key of its own among many, additional data of every length, in place and out of place, some with damaged tags.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, PreparedKey, QueueHint, Span, Suite};
 use ciphermill_lanes::{Lanes, kernels};

@@ -1,5 +1,6 @@
 //! AES in the modes that work on whole batches (ECB, CBC, CTR, XTS, OCB) against the reference, where the conformance
 //! suite does not look: many keys in one batch, batches of any size, long messages among short ones, counters that wrap.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

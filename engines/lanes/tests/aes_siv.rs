@@ -1,5 +1,6 @@
 //! CMAC, SIV and CCM in batches of all sizes against the reference: random lengths, many keys, additional data of its
 //! own or shared, nonces, in place and apart, and damaged tags among good ones.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! ChaCha20 and ChaCha20-Poly1305 against the reference: batches of 1 to 5,000 operations of every length, each with a
 //! key of its own among many, additional data of every length, in place and out of place, some with damaged tags.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyForm, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,

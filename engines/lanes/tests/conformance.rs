@@ -3,6 +3,7 @@
 //!
 //! `CONFORMANCE_ONLY` names one suite or family, `CONFORMANCE_KERNEL` one kernel (`aes=vaes256`), when looking for a
 //! fault.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,5 +1,6 @@
 //! DES and triple DES against the reference where the conformance suite does not look: batches of all sizes with many
 //! keys, long messages among short ones, every kernel.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! FF1 in lanes: NIST's samples, and batches of all sizes against the reference.
 #![cfg(target_arch = "x86_64")]
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::suite::{AesSize, Ff1};
 use ciphermill_contract::{

@@ -1,6 +1,7 @@
 //! Blowfish, Khufu, Khafre, RC4 and SEAL 3.0 where the conformance suite does not look: batches of 1 to 5,000
 //! operations of mixed lengths under many keys against the reference, keys that are prepared side by side, and what the
 //! engine says of these suites.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 

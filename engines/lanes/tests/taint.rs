@@ -5,7 +5,9 @@
 //!
 //! What is public by design is not marked: additional data, IVs, lengths. Opening is left out for suites with a tag, for
 //! whether a tag fits is told to everybody and memcheck cannot know that.
+#![allow(unsafe_code, reason = "requests to Valgrind")]
 #![cfg(target_arch = "x86_64")]
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use core::arch::asm;
 

@@ -8,6 +8,7 @@
 //! because of what shares its cache sets, and so does which class's bytes were read last. Welch's t-test then says
 //! whether their mean times differ; times above a few percentiles are cropped, because interrupts hit both classes alike.
 //! A value beyond [`T_MAX`] is a leak.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::time::Instant;
 

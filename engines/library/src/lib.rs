@@ -4,6 +4,7 @@
 //! Symmetric keys become schedules, hash powers and midstates when they are prepared, so that an operation allocates
 //! nothing: it works on the prepared state, which AWS-LC only reads, and on what its queue holds. AWS-LC picks its own
 //! code for the processor; to the outside it is one kernel, `aws-lc`.
+#![allow(unsafe_code, reason = "calls into AWS-LC")]
 
 mod aead;
 mod aes;

@@ -1,6 +1,6 @@
 //! Random batches on this engine and on the reference: the same statuses, the same bytes.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
 
 mod support;
 

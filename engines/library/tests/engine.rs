@@ -1,6 +1,6 @@
 //! What the engine says of itself, symmetric keys that do not suit, and keys that several queues use at once.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The known answer of every suite that the engine claims, and every published vector for those suites.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Public-key suites: there and back, damage, peers' bad values, and keys that do not suit.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Published vectors, a few of each family, each with its source.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! The ladder across a process boundary. The child is this program started anew, so it has no harness but its own
 //! `main`: names on the command line choose tests, as with any other test.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};

@@ -9,6 +9,7 @@
 //! Each peer is used in the best way that its public interface offers: algorithms are fetched once, contexts are set up
 //! without copies, and nothing of ours stands between two operations but the loop. A peer that this machine does not
 //! have is reported as [`Unavailable`], with the reason.
+#![allow(unsafe_code, reason = "calls into OpenSSL and ipsec-mb")]
 
 mod ops;
 

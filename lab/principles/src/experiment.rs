@@ -270,13 +270,13 @@ impl Experiment {
     }
 
     /// An experiment with `keys` keys that follow from `seed`.
+    #[expect(clippy::expect_used, reason = "`key_len` is a length that the algorithm takes with the paper's rounds")]
     pub fn random(algorithm: Algorithm, keys: usize, seed: u64) -> Experiment {
         let mut random = Random(seed);
         let keys: Vec<Vec<u8>> = match algorithm {
             Algorithm::Md5 => Vec::new(),
             _ => (0..keys.max(1)).map(|_| random.bytes(algorithm.key_len())).collect(),
         };
-        // INVARIANT: `key_len` is a length that the algorithm takes with the paper's rounds.
         Experiment::new(algorithm, &keys).expect("usable keys")
     }
 

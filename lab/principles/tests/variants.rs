@@ -1,5 +1,6 @@
 //! Every variant of every algorithm: published vectors, and random keys and lengths against the reference engine.
 #![cfg(not(loom))]
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::suite::{BlockCipher, Digest, Mode, StreamCipher};
 use ciphermill_contract::{

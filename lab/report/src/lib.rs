@@ -4,8 +4,6 @@
 //! ([`Measurement`]), and what a reader gets to see: a lesson, tables, plots, conclusions. A [`Record`] is the sections of
 //! one run on one machine: read and written as JSON ([`Record::read`], [`Record::to_json`]), shown as a page ([`html`]) or
 //! in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
-#![forbid(unsafe_code)]
-
 mod compare;
 mod facts;
 mod html;

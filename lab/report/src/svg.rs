@@ -315,8 +315,8 @@ fn direct_labels(lines: &[Line<'_>]) -> Markup {
     }
 }
 
+#[expect(clippy::expect_used, reason = "a line is made only of at least one point")]
 fn end_of(line: &Line<'_>) -> (f64, f64) {
-    // INVARIANT: a line is made only of at least one point.
     line.points.last().expect("a line has points").0
 }
 

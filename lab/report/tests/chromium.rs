@@ -2,6 +2,7 @@
 //! painted is not blank, in light and dark, wide and narrow.
 //!
 //! The pages and pictures stay in `target/tmp`, to be looked at.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
 //! Pages and drawings of any record are well formed, whatever stands in its texts and numbers.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_report::{
     Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Measurement, Missing, Plot, RECORD_FORMAT,

@@ -1,6 +1,4 @@
 //! `ciphermill-lab`: the measuring methods and their records; `ciphermill lab` starts it.
-#![forbid(unsafe_code)]
-
 mod args;
 mod cases;
 #[cfg(test)]

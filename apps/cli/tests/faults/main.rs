@@ -3,6 +3,7 @@
 //!
 //! `cargo test -p ciphermill-cli --test faults` tries a sample; with `FAULTS=all` in the environment every call with every
 //! action; with `FAULTS=SCENARIO;SCENARIO` all of these; of a single one each run is printed.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod copies;

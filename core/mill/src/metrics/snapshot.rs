@@ -145,8 +145,8 @@ pub struct Distribution {
 }
 
 impl Default for Distribution {
+    #[expect(clippy::expect_used, reason = "two significant figures are between zero and five")]
     fn default() -> Distribution {
-        // INVARIANT: two significant figures are between zero and five.
         Distribution { histogram: Histogram::new(2).expect("a valid precision"), sum: 0 }
     }
 }

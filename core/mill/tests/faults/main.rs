@@ -1,6 +1,7 @@
 //! Random schedules of faults: whatever engines do, every operation is answered once, and rightly or with a clear error.
 //!
 //! `FAULT_SCHEDULES` says how many (10,000 without it), `FAULT_SEED` runs a single one.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod losses;
 mod quarantine;

@@ -1,4 +1,5 @@
 //! Batches that are handed over: every way in which they come back, and what stops them.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod singles;
 

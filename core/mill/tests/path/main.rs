@@ -1,4 +1,5 @@
 //! The way of a batch through the mill, with engines that do what a test needs.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod engines;
 mod keys;

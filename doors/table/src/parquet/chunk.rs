@@ -26,6 +26,7 @@ use crate::table::Target;
 
 use super::codec::compress;
 use super::footer::{chunk_field, codec_number, meta_field};
+use super::indices::{CATEGORY_ROWS_MAX, Used, damaged, indices_in_order, indices_of, split, used_by};
 use super::levels;
 use super::pages::{Page, Pages, Survey, dictionary_header, index_header, index_header_v2, size_i32};
 use super::read::{ChunkReader, ChunkSource, Rows, dictionary_values};
@@ -39,9 +40,6 @@ pub const EXPANDED_LEN_MAX: u64 = 1 << 30;
 
 /// A chunk that is larger by itself may become this many times as large.
 pub(crate) const EXPANSION_MAX: u64 = 8;
-
-/// Rows of a category column whose indices are held in memory.
-const CATEGORY_ROWS_MAX: u64 = 16 << 20;
 
 /// Rows of a page of indices.
 const INDEX_PAGE_ROWS: usize = 64 << 10;
@@ -418,111 +416,6 @@ impl Ways<'_> {
     }
 }
 
-/// What the indices of a chunk say.
-struct Used {
-    rows: u64,
-    nulls: u64,
-    /// How many rows have each value of the dictionary.
-    values: Vec<u64>,
-}
-
-/// Decodes all levels and indices and counts them; each index is within the dictionary then.
-fn indices_of(source: &ChunkSource, dictionary: usize) -> Parsed<Used> {
-    let mut used = Used { rows: 0, nulls: 0, values: vec![0; dictionary] };
-    each_page_of_indices(source, &mut |rows, _, present, width, indices| {
-        used.rows += rows as u64;
-        used.nulls += (rows - present) as u64;
-        levels::decode(indices, width, present, &mut |index, times| {
-            let value = used.values.get_mut(index as usize);
-            *value.ok_or_else(|| damaged("an index is past the dictionary"))? += times as u64;
-            Ok(())
-        })
-    })?;
-    Ok(used)
-}
-
-/// The index of each row's value in the dictionary, or [`NULL_ROW`], of a chunk of at most [`CATEGORY_ROWS_MAX`] rows.
-pub(crate) fn indices_in_order(source: &ChunkSource, dictionary: usize) -> Parsed<Vec<u32>> {
-    if source.rows > CATEGORY_ROWS_MAX {
-        let found = source.rows;
-        return Err(damaged(&format!("{found} rows of a category, and at most {CATEGORY_ROWS_MAX} are taken")));
-    }
-    let mut all = Vec::new();
-    each_page_of_indices(source, &mut |rows, definition, present, width, indices| {
-        let mut found = Vec::with_capacity(present);
-        levels::decode(indices, width, present, &mut |index, times| {
-            found.extend(std::iter::repeat_n(index, times));
-            if index as usize >= dictionary { Err(damaged("an index is past the dictionary")) } else { Ok(()) }
-        })?;
-        if present == rows {
-            all.append(&mut found);
-            return Ok(());
-        }
-        let mut found = found.into_iter();
-        levels::decode(definition, 1, rows, &mut |level, times| {
-            let nulls = std::iter::repeat_n(NULL_ROW, times);
-            if level == 1 {
-                all.extend(found.by_ref().take(times))
-            } else {
-                all.extend(nulls)
-            }
-            Ok(())
-        })
-    })?;
-    Ok(all)
-}
-
-/// Takes a page's rows, its definition levels, how many rows are not null, and the width of indices and these.
-type OnIndices<'a> = &'a mut dyn FnMut(usize, &[u8], usize, u8, &[u8]) -> Parsed<()>;
-
-/// Finds levels and indices in all data pages.
-fn each_page_of_indices(source: &ChunkSource, take: OnIndices<'_>) -> Parsed<()> {
-    let nullable = source.column.max_def_level() > 0;
-    let mut pages = source.pages()?;
-    while let Some(page) = pages.get_next_page()? {
-        let rows = page.num_values() as usize;
-        let buffer = page.buffer().as_ref();
-        let (definition, indices) = match &page {
-            DecodedPage::DictionaryPage { .. } => continue,
-            DecodedPage::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
-                let start = *rep_levels_byte_len as usize;
-                split(buffer, start, *def_levels_byte_len as usize)?
-            }
-            DecodedPage::DataPage { def_level_encoding, .. } if nullable => {
-                if *def_level_encoding != parquet::basic::Encoding::RLE {
-                    return Err(damaged("its levels are not encoded by RLE"));
-                }
-                let len = buffer.first_chunk::<4>().ok_or_else(|| damaged("its levels have no length"))?;
-                split(buffer, 4, u32::from_le_bytes(*len) as usize)?
-            }
-            DecodedPage::DataPage { .. } => (&[][..], buffer),
-        };
-        let mut present = rows;
-        if nullable {
-            present = 0;
-            levels::decode(definition, 1, rows, &mut |level, times| {
-                present += if level == 1 { times } else { 0 };
-                Ok(())
-            })?;
-        }
-        let (width, indices) = match indices.split_first() {
-            Some((width, indices)) => (*width, indices),
-            None if present == 0 => (0, &[][..]),
-            None => return Err(damaged("its indices are missing")),
-        };
-        take(rows, definition, present, width, indices)?;
-    }
-    Ok(())
-}
-
-fn split(buffer: &[u8], start: usize, len: usize) -> Parsed<(&[u8], &[u8])> {
-    let end = start.saturating_add(len);
-    match (buffer.get(start..end), buffer.get(end..)) {
-        (Some(levels), Some(rest)) => Ok((levels, rest)),
-        _ => Err(damaged("its levels reach past the page")),
-    }
-}
-
 impl Remapped {
     /// Writes the dictionary and copies the pages of indices.
     fn write<W: Write>(&self, source: &ChunkSource, layout: &Layout, sink: &mut TrackedWrite<W>) -> Parsed<Written> {
@@ -691,17 +584,6 @@ impl Ways<'_> {
     }
 }
 
-fn used_by(indices: &[u32], dictionary: usize) -> Used {
-    let mut used = Used { rows: indices.len() as u64, nulls: 0, values: vec![0; dictionary] };
-    for index in indices {
-        match used.values.get_mut(*index as usize) {
-            Some(value) => *value += 1,
-            None => used.nulls += 1,
-        }
-    }
-    used
-}
-
 impl Remapped {
     /// Writes the dictionary and pages of these indices.
     fn write_indices<W: Write>(
@@ -758,8 +640,4 @@ fn index_page(
     plain.extend_from_slice(values);
     let body = compress(codec, &plain)?;
     Ok((index_header(rows, plain.len(), body.len()), body, plain.len()))
-}
-
-fn damaged(problem: &str) -> ParquetError {
-    ParquetError::General(format!("a page: {problem}"))
 }

@@ -139,7 +139,7 @@ impl Assembly {
     }
 
     fn add(&mut self, chunk: Struct, indices: Indices) {
-        // INVARIANT: `begin_group` comes before the chunks of a group.
+        // `begin_group` comes before the chunks of a group.
         if let (Some((_, chunks)), Some(all)) = (self.groups.last_mut(), self.indices.last_mut()) {
             chunks.push(chunk);
             all.push(indices);

@@ -18,9 +18,10 @@ use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 use crate::table::Target;
 
 use super::ParquetInput;
-use super::chunk::{EXPANDED_LEN_MAX, EXPANSION_MAX, Ways, dictionary_of, indices_in_order};
+use super::chunk::{EXPANDED_LEN_MAX, EXPANSION_MAX, Ways, dictionary_of};
 use super::copy::{Copied, CopyProblem, on_read, on_write};
 use super::footer::{chunk_field, codec_of, extent_of, group_field, group_rows};
+use super::indices::indices_in_order;
 use super::pages::{PAGE_LEN_MAX, Pages, Survey};
 use super::read::{ChunkReader, ChunkSource, step_for};
 use super::taken::Rows;

@@ -15,6 +15,7 @@ mod footer;
 mod foreign;
 mod forms;
 mod guard;
+mod indices;
 mod layout;
 mod levels;
 mod pages;

@@ -114,7 +114,7 @@ impl Struct {
         };
         elements.iter().map(|element| match element {
             Value::Struct(record) => record,
-            // INVARIANT: the parser and `set_records` put only structs into lists of structs.
+            // The parser and `set_records` put only structs into lists of structs.
             other => unreachable!("{other:?} among structs"),
         })
     }

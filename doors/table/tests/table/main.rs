@@ -1,6 +1,6 @@
 //! Whole jobs on real files: protect, look at what lies there, unprotect.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop at once, its helpers too")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

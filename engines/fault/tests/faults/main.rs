@@ -1,4 +1,5 @@
 //! What the test double does, with the reference engine as the one that it wraps.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod answers;
 mod lifecycle;

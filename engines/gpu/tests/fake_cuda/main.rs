@@ -2,6 +2,8 @@
 //! processor, does everything as late and in as odd an order as the rules allow, watches the rules, and fails calls.
 //!
 //! Each test runs in a process of its own, where the double is what is found under CUDA's names.
+#![allow(unsafe_code, reason = "a library of C functions")]
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod double;
 mod faults;

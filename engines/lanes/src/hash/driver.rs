@@ -17,7 +17,7 @@ use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
 #[cfg(target_arch = "x86_64")]
 use super::pairs::{self, Begun, Left, Piece};
 use super::portable::Scalar;
-use super::source::{DIGEST_MAX, Digest, Message, Source};
+use super::source::{DIGEST_MAX, Digest, Few, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::ShaNi;
@@ -101,25 +101,6 @@ struct Lanes<I: Isa, A: Algorithm> {
     /// Fewer than lanes wait before a step, and as many more may come with it.
     inner: [MaybeUninit<Inner>; 2 * LANES_MAX],
     waiting: usize,
-}
-
-/// When lanes leave messages to another way: idle ones cost as much as busy ones.
-#[derive(Clone, Copy)]
-pub(super) struct Few {
-    /// With fewer messages than this.
-    pub(super) below: u32,
-    /// By these instructions, two at a time, if the digest has any; else one after the other.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) pairs: Option<ShaNi>,
-}
-
-impl Few {
-    /// Lanes keep all messages.
-    pub(super) const NEVER: Few = Few {
-        below: 0,
-        #[cfg(target_arch = "x86_64")]
-        pairs: None,
-    };
 }
 
 /// Digests all messages of a source, HMACs when they have midstates. The last messages are left to another way when there

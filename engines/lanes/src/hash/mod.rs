@@ -36,10 +36,10 @@ use crate::x86::{Avx2, Avx512, ShaNi};
 use algorithms::{
     Algorithm, Instructions, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512, Shake128, Shake256,
 };
-use driver::{Few, midstate_len};
+use driver::midstate_len;
 use portable::{Portable, Scalar};
-use source::Source;
 pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message, is_tag};
+use source::{Few, Source};
 
 /// The kernel that runs digests, with the proof that it can.
 #[derive(Clone, Copy, Debug)]

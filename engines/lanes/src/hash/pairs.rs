@@ -485,7 +485,7 @@ mod tests {
     use super::super::driver;
     use super::super::portable::Scalar;
     use super::*;
-    use crate::hash::source::Digest;
+    use crate::hash::source::{Digest, Few};
     use crate::instruction_set::InstructionSet;
 
     /// Messages of these lengths, one behind the other, with heads of any length below a block where `heads` says so.
@@ -513,7 +513,7 @@ mod tests {
         unsafe {
             match sha {
                 Some(sha) => digest::<A>(sha, &[], &mut source, hmac),
-                None => driver::digest_all::<_, A>(Scalar, &mut source, hmac, driver::Few::NEVER),
+                None => driver::digest_all::<_, A>(Scalar, &mut source, hmac, Few::NEVER),
             }
         }
         digests

@@ -4,6 +4,8 @@ use ciphermill_contract::{Direction, OpStatus};
 
 use crate::processor::{For, prefetch};
 use crate::work::{Item, Work};
+#[cfg(target_arch = "x86_64")]
+use crate::x86::ShaNi;
 
 use super::vector::LANES_MAX;
 
@@ -149,4 +151,23 @@ fn first<const N: usize>(full: &Digest) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&full[..N]);
     bytes
+}
+
+/// When lanes leave messages to another way: idle ones cost as much as busy ones.
+#[derive(Clone, Copy)]
+pub(super) struct Few {
+    /// With fewer messages than this.
+    pub(super) below: u32,
+    /// By these instructions, two at a time, if the digest has any; else one after the other.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) pairs: Option<ShaNi>,
+}
+
+impl Few {
+    /// Lanes keep all messages.
+    pub(super) const NEVER: Few = Few {
+        below: 0,
+        #[cfg(target_arch = "x86_64")]
+        pairs: None,
+    };
 }

@@ -1,5 +1,9 @@
 //! The reference engine against published vectors, against other implementations of the same modes, and against itself.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do; the lint only sees `#[test]`")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "helpers of tests may panic as tests do; the lint only sees `#[test]`"
+)]
 
 mod aead;
 mod block;

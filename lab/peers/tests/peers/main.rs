@@ -1,4 +1,5 @@
 //! The peers against published vectors and against the reference engine.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod differential;
 mod vectors;

@@ -47,7 +47,7 @@ impl Screen {
         let mut out = io::stdout().lock();
         for (row, line) in text.lines().take(rows.into()).enumerate() {
             let line: String = line.chars().take(columns.into()).collect();
-            // INVARIANT: rows are counted in 16 bits.
+            // Rows are counted in 16 bits.
             let row = u16::try_from(row).unwrap_or(u16::MAX);
             queue!(out, MoveTo(0, row), Print(line), Clear(ClearType::UntilNewLine))?;
         }
