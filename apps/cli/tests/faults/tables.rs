@@ -73,6 +73,21 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         scenario("unprotect parquet --force", parquet_over, unprotecting!["out.parquet", "back.parquet", "--force"], {
             |place| restored(place, PARQUET, true)
         }),
+        scenario(
+            "protect csv to parquet --force",
+            to_parquet_pair,
+            protecting!["new.csv", "out.parquet", "--force"],
+            |place| protected(place, TO_PARQUET, true),
+        ),
+        scenario("protect parquet to csv", both, protecting!["new.parquet", "out.csv"], |place| {
+            protected(place, TO_CSV, false)
+        }),
+        scenario(
+            "unprotect parquet to csv --force",
+            to_csv_over,
+            unprotecting!["out.parquet", "back.csv", "--format", "csv", "--force"],
+            |place| restored(place, TO_CSV, true),
+        ),
     ]
 }
 
@@ -109,8 +124,27 @@ const PARQUET: Format = Format {
     check_args: unprotecting!["out.parquet", "check.parquet", "--force"],
 };
 
+/// CSV that becomes Parquet while it is protected.
+const TO_PARQUET: Format = Format {
+    out: "out.parquet",
+    protect_old: protecting!["old.csv", "out.parquet"],
+    check_args: unprotecting!["out.parquet", "check.csv", "--force"],
+    ..CSV
+};
+
+/// Parquet that becomes CSV, and so is compared with CSV files of the same content.
+const TO_CSV: Format = Format {
+    protect_old: protecting!["old.parquet", "out.parquet"],
+    check_args: unprotecting!["out.csv", "check.csv", "--format", "csv", "--force"],
+    ..CSV
+};
+
 pub(crate) fn sources(place: &Place, format: Format) {
     one_key(place);
+    write_sources(place, format);
+}
+
+fn write_sources(place: &Place, format: Format) {
     for (file, what) in [(format.old, "old"), (format.new, "new")] {
         let names: Vec<String> = (0..ROWS).map(|row| format!("{what} name {row}")).collect();
         // FF1 wants six digits at least.
@@ -143,6 +177,21 @@ pub(crate) fn csv(place: &Place) {
 
 fn parquet(place: &Place) {
     sources(place, PARQUET);
+}
+
+fn both(place: &Place) {
+    sources(place, CSV);
+    write_sources(place, PARQUET);
+}
+
+fn to_parquet_pair(place: &Place) {
+    pair(place, TO_PARQUET);
+}
+
+fn to_csv_over(place: &Place) {
+    both(place);
+    place.ok(TO_CSV.protect_old);
+    std::fs::copy(place.path(TO_CSV.new), place.path(TO_CSV.back)).expect("copied");
 }
 
 /// `out` is `old`, protected.
