@@ -10,7 +10,7 @@ use ciphermill_memory::{SLAB_MAX, SecretBytes, Slab, SlotId};
 
 use crate::entry::{KeyCheckValue, KeyEntry};
 use crate::lease::KeyLease;
-use crate::memory::memory_error;
+use crate::memory::no_memory;
 use crate::policy::KeyPolicy;
 use crate::wrap::{self, WrapMethod};
 
@@ -55,7 +55,7 @@ impl KeyTable {
         if key.bytes.len() > KEY_LEN_MAX {
             return Err(Error::exhausted("KEY_LEN_MAX", KEY_LEN_MAX, key.bytes.len()));
         }
-        let bytes = SecretBytes::from_slice(key.bytes).map_err(|error| memory_error(&error, key.bytes.len()))?;
+        let bytes = SecretBytes::from_slice(key.bytes).map_err(|_| no_memory(key.bytes.len()))?;
         // Before the key can be found, so that nobody finds an expiring key while this says that there is none.
         if policy.expires_unix_s.is_some() {
             self.any_expiry.store(true, Ordering::Release);

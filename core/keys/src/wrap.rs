@@ -19,7 +19,7 @@ use ciphermill_memory::SecretBytes;
 use des::{Des, TdesEde2, TdesEde3};
 use subtle::ConstantTimeEq;
 
-use crate::memory::memory_error;
+use crate::memory::no_memory;
 
 /// How a key is wrapped under another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,8 @@ const DES_CHECK_LEN: usize = 3;
 const DES_BLOCK_LEN: usize = 8;
 /// Bytes that AES key wrapping adds, and the steps it works in: a semiblock (NIST SP 800-38F, section 4.1).
 const SEMIBLOCK_LEN: usize = 8;
+
+const _: () = assert!(KEY_LEN_MAX.is_multiple_of(SEMIBLOCK_LEN));
 
 impl WrapMethod {
     /// Every method.
@@ -112,8 +114,8 @@ pub fn wrap(wrapping: &[u8], method: WrapMethod, key: &[u8]) -> Result<Vec<u8>> 
 /// [`Refusal::KeyUnsuitable`] when the wrapping key is none of the method's lengths; [`Refusal::UnwrapFailed`] for
 /// everything that is wrong with the wrapped bytes, without telling what; [`Error::Exhausted`] without memory.
 pub fn unwrap(wrapping: &[u8], method: WrapMethod, wrapped: &[u8]) -> Result<SecretBytes> {
-    // The longest form is KWP's: padding and a semiblock.
-    if wrapped.is_empty() || wrapped.len() > KEY_LEN_MAX + 2 * SEMIBLOCK_LEN {
+    // The longest form is that of AES: a semiblock more than the key, which is padded to none more than `KEY_LEN_MAX`.
+    if wrapped.is_empty() || wrapped.len() > KEY_LEN_MAX + SEMIBLOCK_LEN {
         return Err(failed());
     }
     match method {
@@ -121,9 +123,9 @@ pub fn unwrap(wrapping: &[u8], method: WrapMethod, wrapped: &[u8]) -> Result<Sec
         WrapMethod::TripleDesEcb | WrapMethod::TripleDesEcbChecked => {
             let is_checked = method == WrapMethod::TripleDesEcbChecked;
             let key_len = wrapped.len().checked_sub(if is_checked { DES_CHECK_LEN } else { 0 });
-            let key_len = key_len.filter(|len| *len > 0 && len.is_multiple_of(DES_BLOCK_LEN)).ok_or_else(failed)?;
+            let key_len = key_len.filter(|len| len.is_multiple_of(DES_BLOCK_LEN)).ok_or_else(failed)?;
             let (body, check) = wrapped.split_at(key_len);
-            let mut key = SecretBytes::from_slice(body).map_err(|error| memory_error(&error, key_len))?;
+            let mut key = SecretBytes::from_slice(body).map_err(|_| no_memory(key_len))?;
             triple_des(wrapping, &mut key, Way::Decrypt)?;
             if is_checked {
                 let expected = des_check_value(&key).ok_or_else(failed)?;
@@ -206,7 +208,7 @@ fn aes_unwrap(wrapping: &[u8], method: WrapMethod, wrapped: &[u8]) -> Result<Sec
         return Err(failed());
     }
     let room = wrapped.len() - SEMIBLOCK_LEN;
-    let mut key = SecretBytes::zeroed(room).map_err(|error| memory_error(&error, room))?;
+    let mut key = SecretBytes::zeroed(room).map_err(|_| no_memory(room))?;
     let key_len = match wrapping.len() {
         16 => aes_unwrap_under::<Aes128>(wrapping, method, wrapped, &mut key),
         24 => aes_unwrap_under::<Aes192>(wrapping, method, wrapped, &mut key),
@@ -214,8 +216,8 @@ fn aes_unwrap(wrapping: &[u8], method: WrapMethod, wrapped: &[u8]) -> Result<Sec
     };
     match key_len {
         Some(len) if len == room => Ok(key),
-        Some(len) if len > 0 => SecretBytes::from_slice(&key[..len]).map_err(|error| memory_error(&error, len)),
-        _ => Err(failed()),
+        Some(len) => SecretBytes::from_slice(&key[..len]).map_err(|_| no_memory(len)),
+        None => Err(failed()),
     }
 }
 
@@ -381,6 +383,33 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_key_comes_back_and_a_longer_one_does_not() {
+        let wrapping = [0x42; 24];
+        for method in [WrapMethod::AesKw, WrapMethod::AesKwp, WrapMethod::TripleDesEcb] {
+            let wrapped = wrap(&wrapping, method, &[7; KEY_LEN_MAX]).unwrap();
+            assert_eq!(unwrap(&wrapping, method, &wrapped).unwrap()[..], [7; KEY_LEN_MAX], "{method}");
+        }
+        for method in [WrapMethod::AesKw, WrapMethod::AesKwp] {
+            let longer = [7; KEY_LEN_MAX + SEMIBLOCK_LEN];
+            let wrapped = aes_wrap(&wrapping, method, &longer, longer.len() + SEMIBLOCK_LEN).unwrap();
+            assert_eq!(unwrap(&wrapping, method, &wrapped).unwrap_err(), failed(), "{method}");
+        }
+    }
+
+    /// A semiblock alone is no ciphertext: it would be compared with the constant that everybody knows (RFC 3394, section
+    /// 2.2.3; RFC 5649, section 3, with a length of zero), and be a key of no bytes. Two are none of KW's.
+    #[test]
+    fn less_than_the_shortest_form_is_refused_whatever_it_says() {
+        let known = [(WrapMethod::AesKw, "A6A6A6A6A6A6A6A6"), (WrapMethod::AesKwp, "A65959A600000000")];
+        for (method, constant) in known {
+            assert_eq!(unwrap(&[9; 16], method, &bytes(constant)).unwrap_err(), failed(), "{method}");
+        }
+        let short = aes_wrap(&[9; 16], WrapMethod::AesKw, &[1; 8], 16).unwrap();
+        assert_eq!(unwrap(&[9; 16], WrapMethod::AesKw, &short).unwrap_err(), failed());
+        assert_eq!(unwrap(&[9; 16], WrapMethod::TripleDesEcbChecked, &[0; 3]).unwrap_err(), failed());
+    }
+
+    #[test]
     fn unsuitable_lengths_are_told() {
         for method in WrapMethod::ALL {
             for len in [0, 1, 8, 15, 17, 31, 33, 64] {
@@ -392,6 +421,10 @@ mod tests {
             }
             assert!(wrap(&[9; 16], method, &[]).is_err());
             assert!(wrap(&[9; 16], method, &vec![0; KEY_LEN_MAX + 8]).is_err());
+        }
+        for (len, cipher) in [(16, "aes-128-ecb"), (24, "aes-192-ecb"), (32, "aes-256-ecb")] {
+            let expected = Error::key(cipher.parse().unwrap(), KeyProblem::Length);
+            assert_eq!(wrap(&vec![9; len], WrapMethod::AesKw, &[1; 8]).unwrap_err(), expected);
         }
         assert!(wrap(&[9; 16], WrapMethod::AesKw, &[1; 8]).is_err());
         assert!(wrap(&[9; 16], WrapMethod::AesKw, &[1; 20]).is_err());

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::error::KeystoreError;
 use super::file::open_regular;
-use crate::memory::memory_error;
+use crate::memory::no_memory;
 
 /// Bytes of a master key, a key file and a wrapping key.
 pub const MASTER_KEY_LEN: usize = 32;
@@ -221,7 +221,7 @@ impl Derivation {
 
 /// Zero bytes for a key.
 pub(super) fn secret_room(len: usize) -> Result<SecretBytes, KeystoreError> {
-    SecretBytes::zeroed(len).map_err(|error| KeystoreError::Table(memory_error(&error, len)))
+    SecretBytes::zeroed(len).map_err(|_| KeystoreError::Table(no_memory(len)))
 }
 
 fn argon2id(parameters: KdfParameters, passphrase: &str, salt: &[u8]) -> Result<SecretBytes, KeystoreError> {
@@ -337,8 +337,23 @@ mod tests {
     }
 
     #[test]
+    fn passphrases_have_bounds() {
+        let stretch = |len: usize| argon2id(KdfParameters::insecure_for_tests(), &"x".repeat(len), b"somesaltsomesalt");
+        assert!(stretch(1).is_ok() && stretch(PASSPHRASE_LEN_MAX).is_ok());
+        for len in [0, PASSPHRASE_LEN_MAX + 1] {
+            assert!(matches!(stretch(len), Err(KeystoreError::BadParameter { .. })), "{len} bytes");
+        }
+        assert!(MasterSecret::passphrase("abcdeabcdeabcde").check_new().is_ok(), "15 characters, five different");
+        for weak in ["abcdeabcdeabcd", "abcdabcdabcdabcd"] {
+            assert!(MasterSecret::passphrase(weak).check_new().is_err(), "{weak}");
+        }
+    }
+
+    #[test]
     fn parameters_have_bounds() {
         assert!(KdfParameters::new(19 * 1024, 1, 1).is_ok());
+        let most = KdfParameters::new(4 * 1024 * 1024, 64, 16).unwrap();
+        assert_eq!((most.memory_kib(), most.passes(), most.lanes()), (4 * 1024 * 1024, 64, 16));
         for (memory_kib, passes, lanes) in
             [(19 * 1024 - 1, 3, 1), (u32::MAX, 3, 1), (65536, 0, 1), (65536, 65, 1), (65536, 3, 0), (65536, 3, 17)]
         {
