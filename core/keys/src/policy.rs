@@ -284,6 +284,7 @@ mod engines_text {
 mod tests {
     use std::collections::HashSet;
 
+    use ciphermill_contract::suite::{Digest, Mac};
     use proptest::prelude::*;
 
     use super::*;
@@ -313,6 +314,13 @@ mod tests {
     }
 
     #[test]
+    fn a_set_takes_listed_suites_however_often_they_are_named() {
+        let gcm = suite("aes-128-gcm");
+        assert!(SuiteSet::of([gcm, gcm]).contains(gcm));
+        assert!(SuiteSet::of([Suite::Mac(Mac::Hmac(Digest::Shake128))]).is_empty(), "there is no such HMAC");
+    }
+
+    #[test]
     fn text_names_everything() {
         let policy = KeyPolicy::default()
             .suites(SuiteSet::of([suite("aes-256-gcm"), suite("aes-128-cbc+hmac-sha1")]))
@@ -337,6 +345,7 @@ mod tests {
             r#"{"suites":["aes-256-gcn"]}"#,
             r#"{"directions":"none"}"#,
             r#"{"engines":["abacus"]}"#,
+            r#"{"engines":"any"}"#,
             r#"{"expires":1}"#,
             r#"{"operations_max":-1}"#,
         ] {

@@ -262,6 +262,33 @@ fn a_rotated_key_lives_as_long_as_the_old_one_did() {
 }
 
 #[test]
+fn keys_are_derived_from_keys_that_allow_it() {
+    let place = Place::new();
+    let mut store = place.create();
+    let hmac = suite("hmac-sha256");
+    store.import("root", KeyMaterial::secret(&[5; 16]), KeyPolicy::default()).unwrap();
+    assert_eq!(store.root_for_protection("root", None).unwrap().key_len, 16);
+    store.import("short", KeyMaterial::secret(&[5; 15]), KeyPolicy::only(suite("blowfish-cbc"))).unwrap();
+    assert!(matches!(store.root_for_protection("short", None), Err(KeystoreError::BadParameter { .. })));
+
+    let table = KeyTable::new();
+    let key = store.load_for_derivation(&table, "root", 1).unwrap();
+    assert_eq!(bytes_of(&table, key), [5; 16]);
+    let lease = table.lease();
+    let check = |suite| lease.entry(key).unwrap().check(suite, Direction::Encrypt, 0);
+    assert_eq!((check(hmac), check(suite("aes-128-gcm"))), (Ok(EngineKinds::ALL), Err(Reason::KeySuite)));
+    let refused = [
+        ("other suite", KeyPolicy::only(suite("aes-128-gcm"))),
+        ("other way", KeyPolicy::only(hmac).directions(Directions::DECRYPT)),
+    ];
+    for (name, policy) in refused {
+        store.import(name, KeyMaterial::secret(&[5; 16]), policy).unwrap();
+        let error = store.load_for_derivation(&table, name, 1);
+        assert!(matches!(error, Err(KeystoreError::BadParameter { .. })), "{name}");
+    }
+}
+
+#[test]
 fn only_the_right_secret_opens() {
     let place = Place::new();
     drop(place.create());
@@ -295,6 +322,10 @@ fn key_files_open_keystores() {
 
     write_key_file(folder, format!("{}\n", hex::encode(raw)).as_bytes(), 0o400);
     assert!(Keystore::open(place.path(), &key_file).is_ok(), "hexadecimal digits and a line end");
+    let more = format!("{}\r\nx", hex::encode(raw));
+    fs::remove_file(&path).unwrap();
+    write_key_file(folder, more.as_bytes(), 0o600);
+    assert!(matches!(Keystore::open(place.path(), &key_file), Err(KeystoreError::BadSecret { .. })), "one byte more");
     fs::remove_file(&path).unwrap();
     write_key_file(folder, &[9; 32], 0o600);
     assert!(matches!(Keystore::open(place.path(), &key_file), Err(KeystoreError::WrongSecret)));
@@ -449,7 +480,8 @@ fn names_and_lengths_have_rules() {
         assert!(matches!(refused, Err(KeystoreError::BadParameter { what: "key", .. })), "{len}");
     }
     store.generate(&long[1..], KeyKind::Secret { len: 16 * 1024 }, KeyPolicy::default()).unwrap();
-    assert!(matches!(store.describe(&long[1..], 1, &"d".repeat(5000)), Err(KeystoreError::BadParameter { .. })));
+    store.describe(&long[1..], 1, &"d".repeat(4096)).unwrap();
+    assert!(matches!(store.describe(&long[1..], 1, &"d".repeat(4097)), Err(KeystoreError::BadParameter { .. })));
     for missing in [store.version("k", 1).err(), store.current("k").err(), store.versions("k").err()] {
         assert!(matches!(missing, Some(KeystoreError::NotFound { .. })));
     }

@@ -1,8 +1,9 @@
 //! The keystore's file: its format and the one before it, what is refused, who may open and change it at the same time.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::error::Error as _;
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -418,6 +419,7 @@ fn passphrases_come_from_files() {
     for content in [&b""[..], b"\n", &[0xFF; 20], &[b'x'; 70_000]] {
         assert!(matches!(write(content, 0o600), Err(KeystoreError::BadSecret { .. })), "{} bytes", content.len());
     }
+    assert!(matches!(write(b"\n", 0o600), Err(KeystoreError::BadSecret { rule: "it is empty", .. })));
     assert!(matches!(write(PASSPHRASE.as_bytes(), 0o644), Err(KeystoreError::InsecureKeyFile { .. })));
     fs::remove_file(&file).unwrap();
     assert!(matches!(MasterSecret::passphrase_file(&file), Err(KeystoreError::Io { .. })));
@@ -448,6 +450,10 @@ fn backups_are_keystores_that_merge() {
     let unchanged = empty.content();
     assert_eq!(restored.restore(&backup).unwrap(), Restored { added: 0, present: 3, left_destroyed: 0 });
     assert_eq!(empty.content(), unchanged);
+    let inode = || fs::metadata(empty.path()).unwrap().ino();
+    let before = inode();
+    restored.restore(&backup).unwrap();
+    assert_eq!(inode(), before, "a file that would stay the same is not written");
 
     // What has happened since stays: a destroyed version, a newer one, a retired one.
     store.destroy("key 0", 1).unwrap();
@@ -462,6 +468,9 @@ fn backups_are_keystores_that_merge() {
     restored.restore(&Keystore::open(&newer, &own).unwrap()).unwrap();
     let states: Vec<KeyState> = restored.versions("key 1").unwrap().iter().map(|record| record.state).collect();
     assert_eq!(states, [KeyState::Retired, KeyState::Active]);
+    // Destroyed on both sides, the version is as it is there.
+    let newer = Keystore::open(&newer, &own).unwrap();
+    assert_eq!(store.restore(&newer).unwrap(), Restored { added: 0, present: 4, left_destroyed: 0 });
 }
 
 #[test]
@@ -475,10 +484,30 @@ fn a_backup_that_contradicts_changes_nothing() {
     stranger.import("key 1", KeyMaterial::secret(&[9; 32]), KeyPolicy::default()).unwrap();
     stranger.back_up(&path, &secret(), cheap()).unwrap();
     let before = place.content();
-    match store.restore(&Keystore::open(&path, &secret()).unwrap()) {
+    let contradicts = |store: &mut Keystore, path: &Path| match store.restore(&Keystore::open(path, &secret()).unwrap())
+    {
         Err(KeystoreError::Conflict { name, version }) => assert_eq!((name.as_str(), version), ("key 1", 1)),
         other => panic!("{other:?}"),
-    }
+    };
+    contradicts(&mut store, &path);
     assert_eq!(place.content(), before);
     assert!(matches!(store.current("aaa"), Err(KeystoreError::NotFound { .. })));
+    // The same bytes are another key in another form.
+    let third = Place::new();
+    let path = third.0.path().join("backup");
+    let mut third = third.create();
+    third.import("key 1", KeyMaterial::private(&[9; 32]), KeyPolicy::default()).unwrap();
+    third.back_up(&path, &secret(), cheap()).unwrap();
+    contradicts(&mut stranger, &path);
+}
+
+#[test]
+fn errors_name_what_caused_them() {
+    let place = Place::new();
+    let missing = place.open().unwrap_err();
+    assert!(missing.source().is_some_and(|source| source.is::<std::io::Error>()), "{missing:?}");
+    let store = place.with_keys(1);
+    let full = store.load_into(&KeyTable::with_limit(0), "key 0", None).unwrap_err();
+    assert!(full.source().is_some_and(|source| source.is::<ciphermill_contract::Error>()), "{full:?}");
+    assert!(KeystoreError::WrongSecret.source().is_none());
 }

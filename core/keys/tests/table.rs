@@ -11,7 +11,7 @@ use ciphermill_contract::limits::KEY_LEN_MAX;
 use ciphermill_contract::{
     Direction, Directions, EngineKinds, Error, KeyForm, KeyId, KeyMaterial, PreparedKey, Reason, Refusal, Suite,
 };
-use ciphermill_keys::{KeyCheckValue, KeyPolicy, KeyTable, WrapMethod};
+use ciphermill_keys::{KeyCheckValue, KeyEntry, KeyPolicy, KeyTable, PreparedName, WrapMethod};
 use proptest::prelude::*;
 
 fn suite(name: &str) -> Suite {
@@ -44,7 +44,7 @@ fn keys_are_found_until_they_are_destroyed() {
     let (first, second) = (import(&table, &[1; 16]), import(&table, &[2; 32]));
     assert_ne!(first, second);
     assert!(!first.is_none());
-    assert_eq!(table.len(), 2);
+    assert!(table.len() == 2 && !table.is_empty());
     assert_eq!(bytes_of(&table, first), [1; 16]);
     assert_eq!(bytes_of(&table, second), [2; 32]);
     assert_eq!(table.key_check_value(second), Ok(KeyCheckValue::of(&[2; 32])));
@@ -97,6 +97,47 @@ fn a_lease_keeps_what_was_destroyed_under_it() {
     assert_eq!(drops.load(Ordering::SeqCst), 1, "a pin keeps no other key");
     thread::spawn(move || drop(pin)).join().unwrap();
     assert_eq!(drops.load(Ordering::SeqCst), 2, "wiped with the last holder");
+}
+
+/// What `ask` hears from the entry of a key with this policy.
+fn ask_entry<T>(policy: KeyPolicy, ask: impl FnOnce(&KeyEntry) -> T) -> T {
+    let table = KeyTable::new();
+    let key = table.import(KeyMaterial::secret(&[7; 16]), policy).unwrap();
+    let lease = table.lease();
+    ask(lease.entry(key).unwrap())
+}
+
+#[test]
+fn a_key_is_free_when_no_rule_can_refuse_an_operation() {
+    let rules = [
+        KeyPolicy::only(suite("aes-128-gcm")),
+        KeyPolicy::default().directions(Directions::DECRYPT),
+        KeyPolicy::default().engines(EngineKinds::IN_PROCESS),
+        KeyPolicy::default().operations_max(u64::MAX),
+        KeyPolicy::default().expires_unix_s(u64::MAX),
+    ];
+    for policy in rules {
+        assert!(!ask_entry(policy.clone(), KeyEntry::is_free), "{policy:?}");
+    }
+    let more = KeyPolicy::default().exportable(true).wraps(true);
+    assert!(more.exportable && more.wraps);
+    assert!(ask_entry(more, KeyEntry::is_free) && !ask_entry(KeyPolicy::default(), KeyEntry::has_budget));
+    assert!(ask_entry(KeyPolicy::default().operations_max(1), KeyEntry::has_budget));
+}
+
+#[test]
+fn a_form_is_found_under_its_own_name_only() {
+    ask_entry(KeyPolicy::default(), |entry| {
+        let names = ["aes-128-gcm", "aes-128-cbc", "aes-128-ctr"].map(|name| PreparedName::new(2, suite(name)));
+        let found = |name| entry.prepared_before(name).map(|form| *form.state::<usize>().unwrap());
+        for (made, name) in names.into_iter().enumerate() {
+            entry.prepared_as(name, |_| Ok(PreparedKey::new(made))).unwrap();
+            let all: Vec<_> = names.into_iter().map(found).collect();
+            let expected: Vec<_> = (0..names.len()).map(|place| (place <= made).then_some(place)).collect();
+            assert_eq!(all, expected);
+        }
+        assert_eq!(found(PreparedName::new(3, suite("aes-128-gcm"))), None);
+    });
 }
 
 #[test]

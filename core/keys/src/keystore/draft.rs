@@ -210,12 +210,16 @@ fn is_named(path: &Path, file: &File) -> io::Result<bool> {
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Not every file system has this rename. Other writers are locked out, so looking first serves as well.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match fs::symlink_metadata(to) {
-            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
-            Err(error) if error.kind() == ErrorKind::NotFound => fs::rename(from, to),
-            Err(error) => Err(error),
-        },
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => look_and_rename(from, to),
         other => Ok(other?),
+    }
+}
+
+fn look_and_rename(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(to) {
+        Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => fs::rename(from, to),
+        Err(error) => Err(error),
     }
 }
 
@@ -238,6 +242,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 #[cfg(test)]
 pub(super) mod tests {
     use std::cell::Cell;
+    use std::os::unix::fs::{PermissionsExt, chown};
 
     use super::*;
 
@@ -269,10 +274,16 @@ pub(super) mod tests {
         assert!(matches!(taken.err(), Some(KeystoreError::Exists { .. })));
         assert_eq!(fs::read(&target).unwrap(), b"one");
         drop(Draft::begin(&target, brief()).unwrap());
-        fs::set_permissions(&target, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+        fs::set_permissions(&target, PermissionsExt::from_mode(0o640)).unwrap();
         Draft::begin(&target, brief()).unwrap().publish(b"three", Place::Successor).unwrap().durable().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"three");
         assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o640);
+        // The owner stays as well; only root can give files away.
+        if chown(&target, Some(1), Some(1)).is_ok() {
+            Draft::begin(&target, brief()).unwrap().publish(b"four", Place::Successor).unwrap().durable().unwrap();
+            let metadata = fs::metadata(&target).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (1, 1));
+        }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
@@ -280,10 +291,33 @@ pub(super) mod tests {
     fn one_writer_at_a_time() {
         let (_folder, target) = place();
         let first = Draft::begin(&target, brief()).unwrap();
-        let second = Draft::begin(&target, brief());
+        let unnoticed = WaitPolicy { notice: Some(|_, _| panic!("too short a wait to be noticed")), ..brief() };
+        let second = Draft::begin(&target, unnoticed);
         assert!(matches!(second.err(), Some(KeystoreError::Locked { waited, .. }) if waited >= brief().limit));
         drop(first);
         assert!(Draft::begin(&target, brief()).is_ok());
+    }
+
+    #[test]
+    fn a_file_system_without_the_rename_replaces_nothing_either() {
+        let (folder, target) = place();
+        let other = folder.path().join("other");
+        fs::write(&other, b"new").unwrap();
+        look_and_rename(&other, &target).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        fs::write(&other, b"newer").unwrap();
+        assert_eq!(look_and_rename(&other, &target).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    /// At once, and not after waiting for a writer that does not exist. Root may write everywhere.
+    #[test]
+    fn a_folder_that_may_not_be_written_is_told() {
+        let (folder, target) = place();
+        fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o555)).unwrap();
+        if File::create(folder.path().join("by root")).is_err() {
+            assert!(matches!(Draft::begin(&target, brief()).err(), Some(KeystoreError::NotChanged { .. })));
+        }
     }
 
     #[test]

@@ -368,6 +368,34 @@ mod tests {
     }
 
     #[test]
+    fn metadata_have_a_limit_up_to_which_they_come_back() {
+        let (sealer, key) = (Sealer::new(&[1; 32]).unwrap(), [0xCD; 16]);
+        let described = |len: usize| KeyRecord { description: "x".repeat(len), ..record(&key) };
+        let sealed = sealer.seal(&described(0), &key).unwrap();
+        let rest = METADATA_LEN_MAX - u32::from_le_bytes(*sealed.first_chunk().unwrap()) as usize;
+        let sealed = sealer.seal(&described(rest), &key).unwrap();
+        assert_eq!(sealer.open("cards", 3, &sealed).unwrap().unwrap().record, described(rest));
+        let longer = sealer.seal(&described(rest + 1), &key);
+        assert!(matches!(longer, Err(KeystoreError::BadParameter { .. })));
+    }
+
+    /// As another program might write them that has the same keys.
+    #[test]
+    fn authentic_records_that_contradict_themselves_are_refused() {
+        let (sealer, key) = (Sealer::new(&[1; 32]).unwrap(), [0xCD; 16]);
+        let right = record(&key);
+        let wrong = [
+            KeyRecord { key_len: 15, ..right.clone() },
+            KeyRecord { key_check_value: KeyCheckValue::of(&[0; 16]), ..right.clone() },
+            KeyRecord { state: KeyState::Destroyed, ..right.clone() },
+        ];
+        assert!(sealer.open("cards", 3, &sealer.seal(&right, &key).unwrap()).unwrap().is_some());
+        for record in wrong {
+            assert!(sealer.open("cards", 3, &sealer.seal(&record, &key).unwrap()).unwrap().is_none(), "{record:?}");
+        }
+    }
+
+    #[test]
     fn kinds_suit_their_suites() {
         for suite in Suite::all() {
             match KeyKind::for_suite(suite) {
@@ -381,6 +409,11 @@ mod tests {
         assert_eq!(kind("3des-cbc"), Some(KeyKind::Secret { len: 24 }));
         assert_eq!(kind("aes-128-cbc+hmac-sha1"), Some(KeyKind::Secret { len: 36 }));
         assert_eq!(kind("ml-kem-768"), Some(KeyKind::Seed { len: 64 }));
-        assert_eq!(kind("ecdsa-p256"), None);
+        for seed in ["ed25519", "ml-dsa-44", "x25519"] {
+            assert_eq!(kind(seed), Some(KeyKind::Seed { len: 32 }), "{seed}");
+        }
+        for none in ["ecdsa-p256", "sha256", "random", "rsa-2048-encrypt-oaep-sha256"] {
+            assert_eq!(kind(none), None, "{none}");
+        }
     }
 }

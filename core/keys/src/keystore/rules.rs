@@ -125,11 +125,13 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::KeyState;
     use super::*;
+    use crate::entry::KeyCheckValue;
 
     #[test]
     fn encoded_keys_are_told_from_raw_ones() {
-        let keys: [&[u8]; 6] = [
+        let keys: [&[u8]; 9] = [
             // RFC 8410, section 10.3: PKCS#8 of an Ed25519 key; section 10.1: its public key.
             &hex::decode(
                 "302e020100300506032b657004220420d4ee72dbf913584ad5b6d8f1f769f8ad3afe7c28cbf1d4fbe097a88f44755842",
@@ -141,6 +143,11 @@ mod tests {
             &[&[0x30, 0x25, 2, 1, 1, 4, 32][..], &[0x5A; 32]].concat(),
             // PKCS#1: an RSA key's version and the beginning of its modulus.
             &[&[0x30, 0x82, 0x01, 0x07, 2, 1, 0, 2, 0x82, 0x01, 0x00][..], &[0xC3; 256]].concat(),
+            // PKCS#8 of a P-256 key, whose length takes a byte of its own (X.690, 8.1.3.5).
+            &[&[0x30, 0x81, 0x87, 2, 1, 0, 0x30, 0x13, 6, 7][..], &[0x5A; 128]].concat(),
+            // X.509: what a certificate says begins with its version, or in version 1 with its number (RFC 5280, 4.1).
+            &[0x30, 13, 0x30, 7, 0xA0, 3, 2, 1, 2, 2, 0, 0x30, 2, 6, 0],
+            &[0x30, 9, 0x30, 3, 2, 1, 9, 0x30, 2, 6, 0],
             // PKCS#1: a public key.
             &[&[0x30, 0x48, 2, 0x41, 0][..], &[0xC3; 64], &[2, 3, 1, 0, 1]].concat(),
             b"Bag Attributes\n-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTu\n-----END PRIVATE KEY-----\n",
@@ -150,10 +157,51 @@ mod tests {
             assert!(check_key(KeyMaterial::secret(key), &KeyPolicy::default()).is_err());
             assert!(check_key(KeyMaterial::private(key), &KeyPolicy::default()).is_ok());
         }
-        let raw: [&[u8]; 6] =
-            [&[0x30; 32], &[0; 16], b"----- BEGIN", &[0x30, 14, 2, 1, 0, 4, 1, 1], &[0x30, 0x80, 2, 1, 0, 4], &[0x30]];
+        let raw: [&[u8]; 10] = [
+            &[0x30; 32],
+            &[0; 16],
+            b"----- BEGIN",
+            &[0x30, 14, 2, 1, 0, 4, 1, 1],
+            &[0x30, 0x80, 2, 1, 0, 4],
+            &[0x30],
+            // A version that there is not, a modulus that is too short, one without an exponent, and a certificate that
+            // no algorithm follows.
+            &[0x30, 6, 2, 1, 4, 4, 1, 1],
+            &[0x30, 6, 2, 1, 9, 2, 1, 3],
+            &[&[0x30, 0x25, 2, 0x20][..], &[0x5A; 32], &[4, 1, 3]].concat(),
+            &[0x30, 8, 0x30, 3, 2, 1, 9, 4, 1, 1],
+        ];
         for key in raw {
             assert!(!is_encoded_key(key), "{}", hex::encode(key));
+        }
+    }
+
+    #[test]
+    fn successors_are_as_long_unless_keys_are_derived_from_them() {
+        let successor = |len: usize, policy: KeyPolicy| {
+            let key = vec![7; len];
+            kind_of_successor(&KeyRecord {
+                name: "k".to_owned(),
+                version: 1,
+                form: KeyForm::Secret,
+                key_len: len,
+                policy,
+                created_unix_s: 0,
+                state: KeyState::Active,
+                description: String::new(),
+                key_check_value: KeyCheckValue::of(&key),
+                kind: Some(KeyKind::Secret { len }),
+            })
+        };
+        let des = KeyPolicy::only("des-cbc".parse().unwrap());
+        let cases = [
+            (8, des, 8),
+            (15, KeyPolicy::default(), 32),
+            (16, KeyPolicy::default(), 16),
+            (24, KeyPolicy::only(DERIVATION), 24),
+        ];
+        for (len, policy, next) in cases {
+            assert_eq!(successor(len, policy), Some(KeyKind::Secret { len: next }), "{len} bytes");
         }
     }
 

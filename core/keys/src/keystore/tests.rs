@@ -1,6 +1,10 @@
-//! Changes that take effect and are reported as not durable: memory and disk agree afterwards.
+//! Changes that take effect and are reported as not durable: memory and disk agree afterwards. Limits of files, and new
+//! versions of keys that were made in the past.
+
+use std::fs::File;
 
 use super::draft::tests::FOLDER_SYNC_FAILS;
+use super::file::{open_regular, read_at_most};
 use super::*;
 
 const PASSPHRASE: &str = "one passphrase for all these tests";
@@ -105,4 +109,49 @@ fn a_change_that_fails_leaves_memory_and_file_as_they_were() {
     std::fs::remove_dir(&draft).unwrap();
     generate(&mut store, "other").unwrap();
     assert_agrees(&store, &secret());
+}
+
+#[test]
+fn a_new_version_counts_its_life_from_its_own_making() {
+    let place = Place::new();
+    let mut store = place.create();
+    generate(&mut store, "k").unwrap();
+    let age = |record: &mut KeyRecord| (record.created_unix_s, record.policy.expires_unix_s) = (1_000, Some(6_000));
+    store.rewrite("k", 1, age).unwrap();
+    let before = now_unix_s();
+    let made = store.rotate("k").unwrap();
+    assert!(made.created_unix_s >= before);
+    assert_eq!(made.policy.expires_unix_s, Some(made.created_unix_s + 5_000));
+    let made = store.rotate_to("k", KeyMaterial::secret(&[7; 24])).unwrap();
+    assert_eq!(made.kind, Some(KeyKind::Secret { len: 24 }), "what the next version will be made like");
+}
+
+#[test]
+fn a_file_is_read_whole_or_not_at_all() {
+    let place = Place::new();
+    std::fs::write(place.path(), [7; 10]).unwrap();
+    let (file, metadata) = open_regular(&place.path()).unwrap().unwrap();
+    assert_eq!(read_at_most(&file, &metadata, 9).unwrap(), None);
+    assert_eq!(read_at_most(&file, &metadata, 10).unwrap(), Some(vec![7; 10]));
+    // Longer by the time that it is read.
+    std::fs::write(place.path(), [7; 15]).unwrap();
+    let longer = |len_max| read_at_most(&File::open(place.path()).unwrap(), &metadata, len_max).unwrap();
+    assert_eq!((longer(14), longer(15)), (None, Some(vec![7; 15])));
+}
+
+#[test]
+fn a_keystore_file_has_a_limit_up_to_which_it_comes_back() {
+    let place = Place::new();
+    let store = place.create();
+    let encoded =
+        |len: usize| encode(&store.header, &Records::from([(("k".to_owned(), 1), vec![0; len])]), &store.sealer);
+    let room = FILE_LEN_MAX - encoded(0).unwrap().len();
+    assert!(matches!(encoded(room + 1), Err(KeystoreError::BadParameter { .. })));
+    let mut longest = encoded(room).unwrap();
+    std::fs::write(place.path(), &longest).unwrap();
+    assert!(Keystore::open(place.path(), &secret()).is_ok());
+    longest.push(0);
+    std::fs::write(place.path(), &longest).unwrap();
+    let refused = Keystore::open(place.path(), &secret()).unwrap_err();
+    assert!(refused.to_string().contains("too large"), "{refused}");
 }
