@@ -5,7 +5,7 @@
 mod oracle;
 
 use ciphermill_contract::limits::{BATCH_OPS_MAX, INPUT_LEN_MAX};
-use ciphermill_contract::{Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Span, Suite};
+use ciphermill_contract::{Batch, Direction, Error, KeyId, Misuse, Op, OpStatus, Reason, Span, Suite};
 use oracle::keeps_promises;
 use proptest::prelude::*;
 
@@ -61,6 +61,55 @@ prop_compose! {
     }
 }
 
+/// Suites whose batches go through the check's shortcut, and others in place: with longer outputs, with none, without keys.
+const NEARLY_USUAL: [&str; 8] = [
+    "aes-128-cbc",
+    "aes-128-gcm",
+    "aes-128-ctr",
+    "chacha20-poly1305",
+    "hmac-sha256",
+    "sha256",
+    "hmac-sha1+aes-128-cbc",
+    "rsa-1024-encrypt-pkcs1",
+];
+
+/// An operation behind what ends `at`: its blocks, gaps before it and before its tag, and how far back, whether its
+/// additional data are its own, what is amiss, and where, of what is told.
+fn nearly_usual(
+    suite: Suite,
+    direction: Direction,
+    at: &mut u32,
+    told: (u32, u32, u32, u32, u32, u32, u32),
+    aad: (u32, u16),
+) -> Op {
+    let (blocks, gap, tag_gap, back, own_aad, amiss, where_to) = told;
+    let tag_len = suite.default_tag_len() as u16;
+    let len = blocks * 16;
+    let offset = (*at + gap).saturating_sub(if amiss == 0 { back } else { 0 });
+    let output_len = suite.output_len(direction, len as usize, 0) as u32;
+    let end = offset + if where_to % 2 == 0 { len } else { len.max(output_len) };
+    let tag = if amiss == 1 { where_to * 8 } else { end + tag_gap };
+    let key = if suite.needs_key() == (amiss != 6) { KEY } else { KeyId::NONE };
+    let mut op = Op::in_place(key, Span::new(offset, len)).with_iv(&[1; 16][..suite.default_iv_len()]);
+    if tag_len > 0 {
+        op = op.with_tag(tag, if amiss == 2 { 5 } else { tag_len });
+    }
+    let aad_lens = suite.aad_len();
+    if aad_lens.max > 0 {
+        let bounded = |len: u16| len.max(aad_lens.min as u16);
+        op = if own_aad == 0 { op.with_aad(where_to * 8, bounded(4)) } else { op.with_aad(aad.0, bounded(aad.1)) };
+    }
+    match amiss {
+        3 => op.output = offset.saturating_sub(back),
+        4 => op.iv_len ^= 1,
+        5 => op.reserved = 1,
+        7 => op.status = OpStatus::Done,
+        _ => {}
+    }
+    *at = end + tag_gap + u32::from(tag_len);
+    op
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -91,45 +140,32 @@ proptest! {
     }
 
     /// Operations nearly as batches usually have them, in place and in order, with now and then something amiss: the
-    /// check has a shortcut for these, which must not let anything pass.
+    /// check has a shortcut for these, which must judge as the rules do, and name the operation and the rule that they
+    /// name of it alone.
     #[test]
     fn nearly_usual_batches_are_judged_alike(
-        which in 0usize..4,
-        ops in prop::collection::vec((0u32..5, 0u32..3, 0u32..3, 0u32..24, 0u32..4, 0u32..40, 0u32..40), 1..7),
+        which in 0..NEARLY_USUAL.len(),
+        decrypt in any::<bool>(),
+        ops in prop::collection::vec((0u32..5, 0u32..3, 0u32..3, 0u32..24, 0u32..4, 0u32..48, 0u32..40), 1..7),
         aad in (0u32..300, 0u16..9),
     ) {
-        let suite: Suite = ["aes-128-cbc", "aes-128-gcm", "aes-128-ctr", "chacha20-poly1305"][which].parse().expect("a suite");
-        let tag_len = suite.default_tag_len() as u16;
-        let takes_aad = suite.aad_len().max > 0;
+        let suite: Suite = NEARLY_USUAL[which].parse().expect("a suite");
+        let direction = if decrypt && suite.has_direction(Direction::Decrypt) { Direction::Decrypt } else { Direction::Encrypt };
         let mut at = 20u32;
-        let ops: Vec<Op> = ops
-            .into_iter()
-            .map(|(blocks, gap, tag_gap, back, own_aad, amiss, where_to)| {
-                let len = blocks * 16;
-                let offset = (at + gap).saturating_sub(if amiss == 0 { back } else { 0 });
-                let tag = if amiss == 1 { where_to * 8 } else { offset + len + tag_gap };
-                let mut op = Op::in_place(KEY, Span::new(offset, len)).with_iv(&[1; 16][..suite.default_iv_len()]);
-                if tag_len > 0 {
-                    op = op.with_tag(tag, if amiss == 2 { 5 } else { tag_len });
-                }
-                if takes_aad {
-                    op = if own_aad == 0 { op.with_aad(where_to * 8, 4) } else { op.with_aad(aad.0, aad.1) };
-                }
-                if amiss == 3 {
-                    op.output = offset.saturating_sub(back);
-                }
-                if amiss == 4 {
-                    op.iv_len ^= 1;
-                }
-                at = offset + len + tag_gap + u32::from(tag_len);
-                op
-            })
-            .collect();
-        let mut checked_ops = ops.clone();
+        let ops: Vec<Op> = ops.into_iter().map(|told| nearly_usual(suite, direction, &mut at, told, aad)).collect();
         let mut arena = vec![0u8; ARENA];
-        let direction = Direction::Encrypt;
+        let mut checked_ops = ops.clone();
         let result = Batch::new(suite, direction, &mut checked_ops, &mut arena).check().map(|_| ());
-        prop_assert_eq!(result.is_ok(), keeps_promises(suite, direction, &ops, ARENA), "{:?}", result);
+        let alone = |op: &Op| Batch::new(suite, direction, &mut [*op], &mut [0; ARENA]).check().err();
+        match ops.iter().enumerate().find_map(|(index, op)| Some((index, alone(op)?))) {
+            Some((index, Error::Misuse(Misuse { reason, .. }))) => prop_assert_eq!(result, Err(Error::misuse(index, reason))),
+            Some((_, other)) => prop_assert!(false, "{other}"),
+            None if keeps_promises(suite, direction, &ops, ARENA) => prop_assert_eq!(result, Ok(())),
+            None => {
+                let overlap = matches!(result, Err(Error::Misuse(Misuse { reason: Reason::OpsOverlap, .. })));
+                prop_assert!(overlap, "{:?}", result);
+            }
+        }
     }
 
     /// Neat operations, one after another, so that most batches pass; `work` fills everything that it is given.
@@ -185,16 +221,18 @@ proptest! {
     }
 }
 
-fn one(op: Op) -> Error {
-    let suite: Suite = "aes-128-gcm".parse().expect("a suite");
-    Batch::new(suite, Direction::Encrypt, &mut [op], &mut [0; 256]).check().expect_err("breaks a rule")
+fn one(name: &str, direction: Direction, op: Op) -> Error {
+    let suite: Suite = name.parse().expect("a suite");
+    Batch::new(suite, direction, &mut [op], &mut [0; 256]).check().expect_err("breaks a rule")
 }
 
 #[test]
 fn each_rule_is_named() {
     let good = Op::in_place(KEY, Span::new(0, 32)).with_iv(&[0; 12]).with_tag(32, 16);
+    let last = Op { input: Span::new(224, 32), output: 224, ..good };
     let cases = [
         (Op { status: OpStatus::Done, ..good }, Reason::NotPending),
+        (Op { reserved: 1, ..good }, Reason::NotPending),
         (Op { key: KeyId::NONE, ..good }, Reason::KeyMissing),
         (good.with_iv(&[0; 16]), Reason::IvLength),
         (good.with_tag(32, 5), Reason::TagLength),
@@ -206,9 +244,41 @@ fn each_rule_is_named() {
         (good.with_tag(31, 16), Reason::TagOverlap),
         (good.with_aad(31, 1), Reason::AadOverlap),
         (Op { input: Span::new(u32::MAX, u32::MAX), ..good }, Reason::InputTooLong),
+        // What ends with the arena is not past it: the rule is another.
+        (last.with_tag(241, 16), Reason::TagPastEnd),
+        (good.with_tag(240, 16).with_aad(241, 16), Reason::AadPastEnd),
+        (last.with_tag(240, 16), Reason::TagOverlap),
+        (good.with_aad(240, 16).with_tag(16, 16), Reason::TagOverlap),
+        // The tag overlaps one other span alone.
+        (good.with_output(64).with_tag(80, 16), Reason::TagOverlap),
+        (good.with_output(64).with_tag(16, 16), Reason::TagOverlap),
+        (good.with_aad(128, 16).with_tag(128, 16), Reason::TagOverlap),
     ];
     for (op, reason) in cases {
-        assert_eq!(one(op), Error::misuse(0, reason));
+        assert_eq!(one("aes-128-gcm", Direction::Encrypt, op), Error::misuse(0, reason), "{op:?}");
+    }
+}
+
+#[test]
+fn the_rule_depends_on_suite_and_direction() {
+    let (forth, back) = (Direction::Encrypt, Direction::Decrypt);
+    let op = |key, len: u32, tag_len| Op::in_place(key, Span::new(0, len)).with_output(64).with_tag(128, tag_len);
+    let cases = [
+        ("sha256", forth, op(KEY, 16, 32), Reason::KeyUnexpected),
+        ("ml-kem-512", forth, op(KEY, 1, 0), Reason::InputUnexpected),
+        ("random", forth, op(KeyId::NONE, 1, 0), Reason::InputUnexpected),
+        ("x25519", forth, op(KEY, 31, 0), Reason::InputTooShort),
+        ("x25519", forth, op(KEY, 33, 0), Reason::InputTooLong),
+        ("aes-128-ecb", forth, op(KEY, 17, 0), Reason::NotBlockMultiple),
+        ("ff1-aes-128", forth, op(KEY, 13, 0), Reason::NotBlockMultiple),
+        // Room for a signature may be larger, one that is verified has its length.
+        ("ed25519", forth, op(KEY, 16, 63), Reason::TagLength),
+        ("ed25519", back, op(KEY, 16, 65), Reason::TagLength),
+        ("rsa-1024-encrypt-pkcs1", forth, op(KEY, 118, 0), Reason::InputTooLong),
+        ("rsa-1024-encrypt-pkcs1", back, op(KEY, 117, 0), Reason::InputTooShort),
+    ];
+    for (name, direction, op, reason) in cases {
+        assert_eq!(one(name, direction, op), Error::misuse(0, reason), "{name} {direction}");
     }
 }
 
