@@ -3,7 +3,7 @@
 
 use ciphermill_contract::suite::lists::{CHAIN_CIPHERS, CHAIN_DIGESTS};
 use ciphermill_contract::suite::rules::Lengths;
-use ciphermill_contract::suite::{AesSize, BlockCipher, Curve, DhGroup, Digest, RsaSize};
+use ciphermill_contract::suite::{AesSize, BlockCipher, Curve, DhGroup, Digest, Ff1, RsaSize, Signature};
 use ciphermill_contract::{Direction, Suite};
 
 fn suite(name: &str) -> Suite {
@@ -139,11 +139,24 @@ fn sizes_are_those_of_the_standards() {
     let blocks = [64, 64, 64, 64, 128, 128, 136, 72, 168, 136, 64];
     assert_eq!(Digest::ALL.map(Digest::block_len), blocks);
     assert!(!Digest::ALL.into_iter().any(Digest::is_empty) && !RsaSize::ALL.into_iter().any(RsaSize::is_empty));
-    assert!(!DhGroup::Ffdhe2048.is_empty());
+    assert!(!DhGroup::Ffdhe2048.is_empty() && !Signature::Ed25519.is_empty());
     // FIPS 186-5, 6.1.1: a digest at least as strong as the curve.
     let digests = [Curve::P256, Curve::P384, Curve::P521, Curve::Sect233k1].map(Curve::digest);
     assert_eq!(digests, [Digest::Sha256, Digest::Sha384, Digest::Sha512, Digest::Sha256]);
     assert_eq!(BlockCipher::Khafre.block_len(), 8);
+}
+
+/// NIST SP 800-38G revision 1: a domain of a million at least.
+#[test]
+fn numerals_are_enough_for_the_domain_whatever_the_radix() {
+    let least = |radix| Ff1 { size: AesSize::Aes128, radix }.numerals_min();
+    for (radix, len) in [(2, 20), (3, 13), (10, 6), (999, 3), (1000, 2), (65_535, 2), (65_536, 2)] {
+        assert_eq!(least(radix), len, "{radix}");
+        assert!(Ff1 { size: AesSize::Aes128, radix }.radix_is_valid());
+    }
+    for radix in [0, 1, 65_537] {
+        assert!(!Ff1 { size: AesSize::Aes128, radix }.radix_is_valid() && least(radix) > 0, "{radix}");
+    }
 }
 
 #[test]

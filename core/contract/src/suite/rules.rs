@@ -93,7 +93,6 @@ impl Suite {
             Suite::Cipher(cipher, mode) => cipher.iv_len(mode),
             Suite::Chain(chain) => chain.cipher.iv_len(chain.mode),
             Suite::Stream(StreamCipher::ChaCha20) => Lengths::range(12, 16, 4),
-            Suite::Stream(StreamCipher::Rc4) => NONE,
             Suite::Stream(StreamCipher::Seal3) => Lengths::exactly(4),
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(7, 13, 1),
             Suite::Aead(Aead::AesSiv(_)) => Lengths::range(0, 16, 1),
@@ -123,11 +122,7 @@ impl Suite {
 
     /// The tag length that is used when nobody says otherwise: the full one.
     pub const fn default_tag_len(self) -> usize {
-        match self {
-            Suite::Sign(signature) => signature.len(),
-            Suite::Kem(kem) => kem.ciphertext_len(),
-            _ => self.tag_len(Direction::Decrypt).max,
-        }
+        self.tag_len(Direction::Decrypt).max
     }
 
     /// The key length in bytes that is used when nobody says otherwise; zero for key pairs and suites without keys.
@@ -171,8 +166,6 @@ impl Suite {
                 Mode::Xts => Lengths::range(16, XTS_LEN_MAX, 1),
             },
             Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
-            // RFC 3610: the length field has 15 - nonce bytes; with the longest nonce two.
-            Suite::Aead(Aead::AesCcm(_)) => Lengths::range(0, INPUT_LEN_MAX, 1),
             Suite::Chain(chain) => chain.input_len(direction),
             Suite::Fpe(ff1) => Lengths::range(2 * ff1.numerals_min(), 2 * FF1_NUMERALS_MAX, 2),
             Suite::PublicEncrypt(encryption) => match direction {
@@ -181,6 +174,7 @@ impl Suite {
             },
             Suite::Agree(agreement) => Lengths::exactly(agreement.public_len()),
             Suite::Kem(_) | Suite::Random => NONE,
+            // Of AES-CCM the nonce may demand less: the length field has 15 - nonce bytes (RFC 3610, 2).
             _ => Lengths::range(0, INPUT_LEN_MAX, 1),
         }
     }
@@ -364,7 +358,7 @@ impl Chain {
 }
 
 impl Ff1 {
-    /// The fewest numerals for which `radix^len` reaches [`FF1_DOMAIN_MIN`], and never fewer than two.
+    /// The fewest numerals for which `radix^len` reaches [`FF1_DOMAIN_MIN`]: two or more for every radix that is valid.
     pub const fn numerals_min(self) -> usize {
         let radix = if self.radix < 2 { 2 } else { self.radix as u64 };
         let mut domain = 1u64;
@@ -373,7 +367,7 @@ impl Ff1 {
             domain *= radix;
             len += 1;
         }
-        if len < 2 { 2 } else { len }
+        len
     }
 
     /// Whether the radix is one that FF1 takes: 2 to 65,536.
