@@ -371,7 +371,7 @@ fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -
         index += 1;
         let run = rules.run_like(op, &ops[index..]);
         if run.count != 0 {
-            order.advance(ops[index].input.offset, run.end, op.aad.len == 0);
+            order.advance(ops[index].input.offset, run.end);
             input_bytes += run.bytes;
             index += run.count;
         }

@@ -69,16 +69,16 @@ impl Order {
     }
 
     /// As [`Order::step`] for operations in place that lie one behind the other from `start` to `end`. Their additional
-    /// data, if any, are those of the operation before.
-    pub(crate) fn advance(&mut self, start: u32, end: u64, without_aad: bool) {
+    /// data, if any, are those of the operation before, and so have been counted.
+    pub(crate) fn advance(&mut self, start: u32, end: u64) {
         let start = u64::from(start);
         self.data_ascend &= start >= self.data_end;
         self.data_end = end;
         self.data.start = self.data.start.min(start);
         self.data.end = self.data.end.max(end);
-        // What was proved so far may rest on additional data that reach further than the data.
-        self.all_ascend &= without_aad & (start >= self.all_end);
-        self.all_end = self.all_end.max(end);
+        // Those may reach further than the data; what begins behind them touches neither.
+        self.all_ascend &= start >= self.all_end;
+        self.all_end = end;
     }
 
     /// Whether the layout proves that no operation touches another.
