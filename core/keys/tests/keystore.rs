@@ -322,10 +322,14 @@ fn key_files_open_keystores() {
 
     write_key_file(folder, format!("{}\n", hex::encode(raw)).as_bytes(), 0o400);
     assert!(Keystore::open(place.path(), &key_file).is_ok(), "hexadecimal digits and a line end");
-    let more = format!("{}\r\nx", hex::encode(raw));
-    fs::remove_file(&path).unwrap();
-    write_key_file(folder, more.as_bytes(), 0o600);
-    assert!(matches!(Keystore::open(place.path(), &key_file), Err(KeystoreError::BadSecret { .. })), "one byte more");
+    for (end, opens) in [("\r\n", true), ("\r\nx", false), ("   and what comes behind", false)] {
+        fs::remove_file(&path).unwrap();
+        write_key_file(folder, format!("{}{end}", hex::encode(raw)).as_bytes(), 0o600);
+        match Keystore::open(place.path(), &key_file) {
+            Err(KeystoreError::BadSecret { .. }) => assert!(!opens, "{end:?}"),
+            opened => assert!(opens && opened.is_ok(), "{end:?}"),
+        }
+    }
     fs::remove_file(&path).unwrap();
     write_key_file(folder, &[9; 32], 0o600);
     assert!(matches!(Keystore::open(place.path(), &key_file), Err(KeystoreError::WrongSecret)));

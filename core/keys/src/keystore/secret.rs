@@ -276,9 +276,11 @@ fn read_key_file(path: &Path) -> Result<Zeroizing<[u8; MASTER_KEY_LEN]>, Keystor
         key.copy_from_slice(&content);
         return Ok(key);
     }
+    // Of a longer file only the beginning is here.
+    let is_whole = content.len() <= KEY_FILE_LEN_MAX;
     match hex::decode_to_slice(content.trim_ascii(), key.as_mut_slice()) {
-        Ok(()) => Ok(key),
-        Err(_) => Err(bad("a key file holds 32 bytes, or 64 hexadecimal digits")),
+        Ok(()) if is_whole => Ok(key),
+        _ => Err(bad("a key file holds 32 bytes, or 64 hexadecimal digits")),
     }
 }
 
