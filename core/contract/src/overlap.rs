@@ -171,6 +171,39 @@ mod tests {
         })
     }
 
+    /// Four operations of eight bytes with tags behind them, each with four bytes of additional data from `aad` on.
+    fn in_order(aad: impl Fn(u32) -> u32) -> Vec<Op> {
+        let op = |n: u32| {
+            Op::in_place(KeyId::NONE, Span::new(100 + 20 * n, 8)).with_tag(108 + 20 * n, 4).with_aad(aad(n), 4)
+        };
+        (0..4).map(op).collect()
+    }
+
+    #[test]
+    fn what_is_in_order_is_proved_in_one_pass() {
+        let proved = |ops: Vec<Op>| {
+            let mut order = Order::new();
+            ops.iter().for_each(|op| order.step(op, Span::new(op.output, op.input.len)));
+            order.proves_disjoint()
+        };
+        assert!(proved(in_order(|n| 112 + 20 * n)), "additional data behind each operation");
+        assert!(proved(in_order(|_| 0)) && proved(in_order(|_| 500)), "shared, before all and behind all");
+        assert!(!proved(in_order(|_| 112)), "shared, between two: they have to be sorted");
+    }
+
+    #[test]
+    fn areas_of_their_own_are_proved_without_sorting() {
+        let apart = |ops: &[Op]| areas_are_apart(ops, &|op: &Op| Span::new(op.output, op.input.len));
+        let op = |n: u32| {
+            let inputs_descend = Op::in_place(KeyId::NONE, Span::new(80 - 20 * n, 8));
+            inputs_descend.with_output(100 + 8 * n).with_tag(200 + 4 * n, 4).with_aad(0, 4)
+        };
+        let mut ops: Vec<Op> = (0..4).map(op).collect();
+        assert!(apart(&ops));
+        ops[3].input.offset = 210;
+        assert!(!apart(&ops), "an input among the tags");
+    }
+
     proptest::proptest! {
         #[test]
         fn agrees_with_the_plain_definition(

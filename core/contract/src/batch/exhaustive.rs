@@ -283,3 +283,20 @@ fn every_cut_of_a_sound_triple_keeps_its_bytes() {
     }
     assert!(cuts > 100, "{cuts}");
 }
+
+/// The check is on the way of every batch: what is usual is found right in one run, with and without tags and additional
+/// data, and what lies before the end of its model is not.
+#[test]
+fn usual_batches_take_the_shortcut() {
+    for (name, tag_len, aad_len) in
+        [("aes-128-ctr", 0, 0), ("aes-128-gcm", 4, 0), ("aes-128-gcm", 4, 3), ("aes-128-siv", 16, 3)]
+    {
+        let rules = rules(name, Direction::Encrypt, 1000);
+        let at =
+            |offset| op(&rules, Span::new(offset, 8), offset, Span::new(offset + 8, tag_len), Span::new(0, aad_len));
+        let ops: Vec<Op> = (0..5).map(|n| at(10 + 30 * n)).collect();
+        let run = rules.run_like(&ops[0], &ops[1..]);
+        assert_eq!((run.count, run.bytes, run.end), (4, 32, 138 + u64::from(tag_len)), "{name}");
+        assert_eq!(rules.run_like(&ops[0], &[at(17)]).count, 0, "{name}");
+    }
+}
