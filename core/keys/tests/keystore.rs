@@ -304,7 +304,10 @@ fn only_the_right_secret_opens() {
     let error = Keystore::open(place.path(), &MasterSecret::KeyFile(key_file)).unwrap_err();
     assert!(matches!(error, KeystoreError::WrongSecretKind { needs: "a passphrase" }));
     assert!(place.open().is_ok());
-    assert!(!format!("{:?}", secret()).contains("passphrase for all"));
+    let secrets = [secret(), MasterSecret::KeyFile("k".into()), MasterSecret::Environment("V".to_owned())];
+    assert_eq!(format!("{secrets:?}"), "[Passphrase(…), KeyFile(k), Environment(V)]");
+    let store = place.open().unwrap();
+    assert_eq!(format!("{store:?}"), format!("Keystore {{ path: {:?}, .. }}", store.path()));
 }
 
 #[test]
