@@ -39,7 +39,7 @@ fn shim() -> Result<(), String> {
         return Err(missing("its header or library was not found when this was built, or is older than 1.3"));
     }
     cc::Build::new()
-        .files(["src/ipsec_mb/run.c", "src/ipsec_mb/keys.c"])
+        .files(["src/ipsec_mb/run.c", "src/ipsec_mb/keys.c", "src/ipsec_mb/native.c"])
         .std("c11")
         .opt_level(3)
         .warnings(true)

@@ -8,6 +8,7 @@ mod crew;
 pub mod device;
 pub mod driver;
 pub mod engines;
+mod estimate;
 pub mod ladder;
 mod lineup;
 pub mod method;

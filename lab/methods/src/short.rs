@@ -68,7 +68,7 @@ pub struct Row {
     pub mb_per_s: f64,
     /// Cycles that pass for a byte of input.
     pub cycles_per_byte: f64,
-    /// Interquartile range of the runs as a share of the median.
+    /// Half the width of the median's 95 % interval as a share of it.
     pub spread: f64,
     /// The share of lane steps that ran empty, for engines that count them.
     pub idle_lanes: Option<f64>,
@@ -156,7 +156,7 @@ pub(crate) fn row(entrant: &Entrant, timed: &Timed) -> Row {
         suite: workload.suite.to_string(),
         direction: workload.direction.to_string(),
         engine: info.name.to_owned(),
-        kernel: info.kernel_for(workload.suite).to_owned(),
+        kernel: entrant.kernel().to_owned(),
         ops: workload.ops.len(),
         bytes: workload.bytes,
         ns_per_op,

@@ -1,6 +1,11 @@
-//! Interleaved timing: what is compared is run A B C A B C, so that drift hits all alike.
+//! Interleaved timing: what is compared is run A B C A B C, so that drift hits all alike. Ratios are taken round by round,
+//! between runs that lie next to each other in time.
 
 use std::time::{Duration, Instant};
+
+use ciphermill_report::Estimate;
+
+use crate::estimate::{estimate, median};
 
 /// Times of one contestant, in nanoseconds a run.
 #[derive(Clone, Debug, Default)]
@@ -9,29 +14,23 @@ pub struct Samples(Vec<f64>);
 impl Samples {
     /// The median.
     pub fn median_ns(&self) -> f64 {
-        self.quantile_ns(0.5)
+        median(&mut self.0.clone())
     }
 
-    /// How far the middle half lies apart, as a share of the median: 0.05 means that quotes are good to 5 %.
+    /// Half the width of the median's 95 % interval, as a share of the median: 0.05 means that it is good to 5 %.
     pub fn spread(&self) -> f64 {
-        let median = self.median_ns();
-        if median == 0.0 { 0.0 } else { (self.quantile_ns(0.75) - self.quantile_ns(0.25)) / median }
+        estimate(&self.0).spread()
+    }
+
+    /// How many times as long as the other's runs these took: the median over the rounds in which both were timed.
+    pub fn ratio(&self, other: &Samples) -> Estimate {
+        let ratios: Vec<f64> = self.0.iter().zip(&other.0).map(|(own, other)| own / other.max(1.0)).collect();
+        estimate(&ratios)
     }
 
     /// How many runs were timed.
     pub fn count(&self) -> usize {
         self.0.len()
-    }
-
-    fn quantile_ns(&self, share: f64) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let place = share * sorted.len().saturating_sub(1) as f64;
-        let (low, high) = (place.floor() as usize, place.ceil() as usize);
-        match (sorted.get(low), sorted.get(high)) {
-            (Some(low_ns), Some(high_ns)) => low_ns + (high_ns - low_ns) * (place - low as f64),
-            _ => 0.0,
-        }
     }
 }
 
@@ -54,7 +53,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget { time: Duration::from_millis(600), rounds_min: 7, rounds_max: 400 }
+        Budget { time: Duration::from_millis(600), rounds_min: 12, rounds_max: 500 }
     }
 }
 
@@ -94,11 +93,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_interpolate() {
+    fn ratios_hold_where_the_clock_drifts() {
         let samples: Samples = [4.0, 1.0, 3.0, 2.0].into_iter().collect();
         assert_eq!(samples.median_ns(), 2.5);
-        assert!((samples.spread() - 1.5 / 2.5).abs() < 1e-12);
         assert_eq!(Samples::default().median_ns(), 0.0);
+        // The machine becomes twice as slow meanwhile: each time spreads, their ratio does not.
+        let own: Samples = (0..100).map(|round| 2000.0 * (1.0 + f64::from(round) / 100.0)).collect();
+        let other: Samples = own.0.iter().map(|ns| ns / 4.0).collect();
+        let ratio = own.ratio(&other);
+        assert_eq!((ratio.value, ratio.interval), (4.0, [4.0, 4.0]));
+        assert!(own.spread() > 0.05, "{}", own.spread());
+        assert_eq!(other.ratio(&own).value, 0.25);
     }
 
     #[test]

@@ -309,6 +309,11 @@ impl Workload {
         &self.keys
     }
 
+    /// Each operation's key, by its place among the keys.
+    pub(crate) fn key_of(&self) -> &[usize] {
+        &self.key_of
+    }
+
     /// Has an engine prepare the workload's keys.
     ///
     /// # Errors

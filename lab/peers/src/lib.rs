@@ -7,7 +7,8 @@
 //! * `rustcrypto`: the crates `aes-siv` and `fpe`, for suites that the other peers do not have; schedules are kept.
 //!
 //! Each peer is used in the best way that its public interface offers: algorithms are fetched once, contexts are set up
-//! without copies, and nothing of ours stands between two operations but the loop. A peer that this machine does not
+//! without copies, and nothing of ours stands between two operations but the loop. Where that loop costs something next to
+//! the peer's own work, the peer has a native loop besides ([`native`]). A peer that this machine does not
 //! have is reported as [`Unavailable`], with the reason.
 #![allow(unsafe_code, reason = "calls into OpenSSL and ipsec-mb")]
 
@@ -15,6 +16,7 @@ mod ops;
 
 #[cfg(ipsec_mb)]
 pub mod ipsec_mb;
+pub mod native;
 pub mod openssl;
 pub mod rustcrypto;
 mod token;

@@ -23,9 +23,11 @@ mod words;
 pub use compare::{Change, Comparison, Verdict, compare};
 pub use html::html;
 pub use machine::Machine;
-pub use model::{Better, Environment, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section};
+pub use model::{
+    Better, Environment, Estimate, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section,
+};
 pub use plot::{Axis, Crossing, Look, Plot, Scale, Series};
 pub use read::RecordError;
 pub use svg::svg;
 pub use table::{Align, Cell, Column, Emphasis, Table};
-pub use terminal::{terminal, terminal_head};
+pub use terminal::{terminal, terminal_head, terminal_warnings};

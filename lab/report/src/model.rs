@@ -6,10 +6,16 @@ use crate::machine::Machine;
 use crate::plot::Plot;
 use crate::table::Table;
 
-/// The version of the records' format; readers refuse others.
-pub const RECORD_FORMAT: u32 = 1;
+/// The version of the records' format that this program writes.
+///
+/// * 1: a spread is the interquartile range of the rounds, and the machine's disturbances forbid quoting a record.
+/// * 2: a spread is half the width of the 95 % interval; ratios have their interval; disturbances are only told.
+pub const RECORD_FORMAT: u32 = 2;
 
-/// A spread above which a figure should not be quoted.
+/// The oldest format that is read; others are refused.
+pub(crate) const RECORD_FORMAT_MIN: u32 = 1;
+
+/// A spread above which a figure is noisy and should not be quoted: an interval from 5 % below it to 5 % above it.
 pub const SPREAD_QUOTABLE_MAX: f64 = 0.05;
 
 /// One run of the lab on one machine.
@@ -48,6 +54,10 @@ pub struct Environment {
     pub core: Option<usize>,
     /// What forbids quoting the record, in words, each with what to try; empty when nothing does.
     pub warnings: Vec<String>,
+    /// What took time or changed the clock's rate meanwhile, in words, each with what to try. Absolute times are those of
+    /// this run only; ratios of rounds that were interleaved hold all the same.
+    #[serde(default)]
+    pub disturbances: Vec<String>,
 }
 
 /// What one method measured.
@@ -84,10 +94,40 @@ pub struct Measurement {
     pub value: f64,
     /// Its unit: `ns/op`, `op/s`, `Mb/s`, `×`, `%`.
     pub unit: String,
-    /// The interquartile range as a share of the median; zero for what is counted rather than timed.
+    /// Half the width of its 95 % interval as a share of it; zero for what is counted rather than timed.
     pub spread: f64,
     /// Which way is better.
     pub better: Better,
+    /// Of a ratio that was computed round by round: the ends of its 95 % interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+}
+
+/// The median of what many rounds gave, with its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The median.
+    pub value: f64,
+    /// The ends of the interval.
+    pub interval: [f64; 2],
+}
+
+impl Estimate {
+    /// Half the width of the interval as a share of the value.
+    pub fn spread(&self) -> f64 {
+        let [low, high] = self.interval;
+        if self.value == 0.0 { 0.0 } else { ((high - low) / (2.0 * self.value)).abs() }
+    }
+
+    /// Whether the interval is too wide for the value to be quoted.
+    pub fn is_noisy(&self) -> bool {
+        self.spread() > SPREAD_QUOTABLE_MAX
+    }
+
+    /// The same in another unit.
+    pub fn scaled(&self, factor: f64) -> Estimate {
+        Estimate { value: self.value * factor, interval: self.interval.map(|end| end * factor) }
+    }
 }
 
 /// Which way a number is better.
@@ -120,7 +160,15 @@ impl Section {
 
     /// Adds a number.
     pub fn measured(&mut self, name: impl Into<String>, value: f64, unit: &str, spread: f64, better: Better) {
-        self.measurements.push(Measurement { name: name.into(), value, unit: unit.to_owned(), spread, better });
+        let (name, unit) = (name.into(), unit.to_owned());
+        self.measurements.push(Measurement { name, value, unit, spread, better, interval: None });
+    }
+
+    /// Adds a ratio that was computed round by round.
+    pub fn ratio(&mut self, name: impl Into<String>, ratio: Estimate, better: Better) {
+        let (name, interval) = (name.into(), Some(ratio.interval));
+        let (value, unit, spread) = (ratio.value, "×".to_owned(), ratio.spread());
+        self.measurements.push(Measurement { name, value, unit, spread, better, interval });
     }
 
     /// Adds what could not be measured, once.
@@ -157,5 +205,18 @@ mod tests {
         section.measured("a", 1.0, "ns/op", 0.06, Better::Less);
         section.measured("b", 1.0, "ns/op", 0.05, Better::Less);
         assert_eq!(section.noisy(), 1);
+    }
+
+    #[test]
+    fn a_ratio_is_noisy_when_its_interval_is_wide() {
+        let mut section = Section::new("cases", "Cases", "nobody");
+        for (name, half) in [("narrow", 0.049), ("wide", 0.051)] {
+            section.ratio(name, Estimate { value: 1.0, interval: [1.0 - half, 1.0 + half] }, Better::More);
+        }
+        let noisy: Vec<bool> = section.measurements.iter().map(Measurement::is_noisy).collect();
+        assert_eq!(noisy, [false, true]);
+        let scaled = Estimate { value: 2.0, interval: [1.0, 4.0] }.scaled(0.5);
+        assert_eq!((scaled.value, scaled.interval, scaled.spread()), (1.0, [0.5, 2.0], 0.75));
+        assert_eq!(Estimate::default().spread(), 0.0);
     }
 }

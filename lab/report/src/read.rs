@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::model::{Environment, RECORD_FORMAT, Record, Section};
+use crate::model::{Environment, Measurement, RECORD_FORMAT, RECORD_FORMAT_MIN, Record, Section};
 use crate::plot::Plot;
 
 /// Why a record cannot be read or written.
@@ -15,7 +15,9 @@ pub enum RecordError {
     #[error("not a record: {0}")]
     Json(#[from] serde_json::Error),
     /// Another version of the program wrote it.
-    #[error("the record has format {found}, but this program reads format {RECORD_FORMAT}: measure again with it")]
+    #[error(
+        "the record has format {found}, but this program reads formats {RECORD_FORMAT_MIN} to {RECORD_FORMAT}: measure again with it"
+    )]
     Format {
         /// The format that the record names.
         found: u64,
@@ -43,7 +45,7 @@ impl Record {
             format: u64,
         }
         let head: Head = serde_json::from_str(text)?;
-        if head.format != u64::from(RECORD_FORMAT) {
+        if !(u64::from(RECORD_FORMAT_MIN)..=u64::from(RECORD_FORMAT)).contains(&head.format) {
             return Err(RecordError::Format { found: head.format });
         }
         let record: Record = serde_json::from_str(text)?;
@@ -68,7 +70,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`] for the first rule that is broken.
     pub fn check(&self) -> Result<(), RecordError> {
-        if self.format != RECORD_FORMAT {
+        if !(RECORD_FORMAT_MIN..=RECORD_FORMAT).contains(&self.format) {
             return Err(RecordError::Format { found: u64::from(self.format) });
         }
         check_environment(&self.environment)?;
@@ -110,12 +112,20 @@ impl Section {
             if !(measurement.spread.is_finite() && measurement.spread >= 0.0) {
                 return invalid(place(), "the spread must be a finite number, zero or above");
             }
+            if !is_within_interval(measurement) {
+                return invalid(place(), "the value must lie within its interval");
+            }
             if !names.insert(&measurement.name) {
                 return invalid(place(), "a name may occur once in a section");
             }
         }
         Ok(())
     }
+}
+
+fn is_within_interval(measurement: &Measurement) -> bool {
+    let Some([low, high]) = measurement.interval else { return true };
+    low.is_finite() && high.is_finite() && (low..=high).contains(&measurement.value)
 }
 
 fn place_of(section: &Section) -> String {
@@ -179,16 +189,35 @@ mod tests {
         let complaint = |text: &str| Record::read(text).expect_err("not a record").to_string();
         assert!(complaint("{").contains("line 1"), "{}", complaint("{"));
         assert!(complaint("{}").contains("missing field `format`"));
-        let other = text.replacen("\"format\": 1", "\"format\": 99", 1);
+        let other = text.replacen("\"format\": 2", "\"format\": 99", 1);
         assert_eq!(
             complaint(&other),
-            "the record has format 99, but this program reads format 1: measure again with it"
+            "the record has format 99, but this program reads formats 1 to 2: measure again with it"
         );
         let unknown = text.replacen("\"cpu\"", "\"gpu\"", 1);
         assert!(complaint(&unknown).contains("unknown field `gpu`") && complaint(&unknown).contains("line"));
         let huge = text.replacen("\"timer_cost_ns\": 25.0", "\"timer_cost_ns\": 1e999", 1);
         assert_ne!(huge, text);
         assert!(complaint(&huge).contains("number out of range"), "{}", complaint(&huge));
+    }
+
+    /// A record as the first format had it: no intervals, no disturbances.
+    #[test]
+    fn records_of_the_first_format_are_read() {
+        let text = sample::record().to_json().expect("the sample keeps the rules");
+        let mut old: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        old["format"] = 1.into();
+        old["environment"].as_object_mut().expect("an object").remove("disturbances").expect("was there");
+        for section in old["sections"].as_array_mut().expect("sections") {
+            for measurement in section["measurements"].as_array_mut().expect("measurements") {
+                measurement.as_object_mut().expect("an object").remove("interval");
+            }
+        }
+        let record = Record::read(&old.to_string()).expect("the first format is read");
+        assert_eq!(record.format, 1);
+        assert!(record.environment.disturbances.is_empty());
+        assert_eq!(record.warnings()[0], sample::record().environment.warnings[0]);
+        record.to_json().expect("and can be written again");
     }
 
     #[test]
@@ -207,6 +236,11 @@ mod tests {
         record.sections[0].measurements[0].spread = -0.1;
         assert!(complaint(&record).contains("the spread must be"));
         record.sections[0].measurements[0].spread = 0.1;
+        record.sections[0].measurements[0].interval = Some([1.1, 1.2]);
+        assert!(complaint(&record).contains("within its interval"));
+        record.sections[0].measurements[0].interval = Some([f64::NEG_INFINITY, 1.2]);
+        assert!(complaint(&record).contains("within its interval"));
+        record.sections[0].measurements[0].interval = Some([0.9, 1.2]);
         record.sections[0].measured("a", 1.0, "ns", 0.0, Better::Less);
         assert!(complaint(&record).contains("a name may occur once"));
         record.sections[0].measurements.pop();

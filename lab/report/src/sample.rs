@@ -1,8 +1,8 @@
 //! A made-up record with something of everything, for tests: nothing in it was measured.
 
 use crate::{
-    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Plot, RECORD_FORMAT, Record, Scale, Section,
-    Series, Table,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Estimate, Look, Machine, Plot, RECORD_FORMAT, Record, Scale,
+    Section, Series, Table,
 };
 
 /// Characters that break documents whose texts are not escaped.
@@ -34,6 +34,7 @@ pub(crate) fn record() -> Record {
             preemptions: Some(17),
             core: Some(2),
             warnings,
+            disturbances: vec!["the core's clock drifted by 7 %, from 2.90 to 3.10 GHz".to_owned()],
         },
         sections: vec![ladder(), breakeven(), odd()],
     }
@@ -110,6 +111,7 @@ fn breakeven() -> Section {
     plot.crossings.push(Crossing { x: 1307.7, label: "lanes overtakes library".to_owned() });
     section.plots.push(plot);
     section.measured("crossing/library/lanes", 1307.7, "bytes", 0.0, Better::Neither);
+    section.ratio("lanes/by/library", Estimate { value: 2.0, interval: [1.95, 2.06] }, Better::More);
     section
 }
 

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
 use crate::table::{Align, Cell, Emphasis, Table};
-use crate::words::{count, date, figure, one_line, percent, whole_percent};
+use crate::words::{certainty, count, date, figure, one_line, whole_percent};
 
 /// Running text is not set wider than this, however wide the terminal.
 const TEXT_WIDTH_MAX: usize = 100;
@@ -66,26 +66,37 @@ pub fn terminal_head(record: &Record, width: usize, colours: bool) -> String {
     {
         pen.item(&mut out, &format!("{name:<20}"), &fact);
     }
-    let warnings = record.warnings();
+    let warnings = terminal_warnings(record, width, colours);
     if !warnings.is_empty() {
         out.push('\n');
-        out.push_str(&pen.styled("1;33", "NOISY: DO NOT QUOTE"));
-        out.push('\n');
-        for warning in &warnings {
-            pen.item(&mut out, "!", warning);
-        }
+        out.push_str(&warnings);
     }
     out.push('\n');
     out
 }
 
+/// What forbids quoting the record, as text for a terminal; nothing when nothing does.
+pub fn terminal_warnings(record: &Record, width: usize, colours: bool) -> String {
+    let pen = Pen { width: width.max(WIDTH_MIN), colours };
+    let mut out = String::new();
+    let warnings = record.warnings();
+    if !warnings.is_empty() {
+        out.push_str(&pen.styled("1;33", "DO NOT QUOTE"));
+        out.push('\n');
+        for warning in &warnings {
+            pen.item(&mut out, "!", warning);
+        }
+    }
+    out
+}
+
 /// The numbers of a section that has no table.
 fn raw(section: &Section) -> Table {
-    let mut table = Table::new("Measurements", &["name", "value", "unit", "spread"], 1);
+    let mut table = Table::new("Measurements", &["name", "value", "unit", "95 %"], 1);
     table.columns[2].align = Align::Left;
     for measurement in &section.measurements {
         let emphasis = if measurement.is_noisy() { Emphasis::Doubtful } else { Emphasis::Plain };
-        let cells = [figure(measurement.value), measurement.unit.clone(), percent(measurement.spread)];
+        let cells = [figure(measurement.value), measurement.unit.clone(), certainty(measurement)];
         let name = Cell::from(measurement.name.clone());
         table.row([name].into_iter().chain(cells.map(|text| Cell::from(text).emphasis(emphasis))));
     }
@@ -337,6 +348,6 @@ mod tests {
     #[test]
     fn the_head_says_what_forbids_quoting() {
         let text = terminal_head(&sample::record(), 80, false);
-        assert!(text.contains("NOISY: DO NOT QUOTE") && text.contains("Example Processor 9000"), "{text}");
+        assert!(text.contains("DO NOT QUOTE") && text.contains("Example Processor 9000"), "{text}");
     }
 }

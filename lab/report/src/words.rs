@@ -1,5 +1,7 @@
 //! Numbers and texts as people read them.
 
+use crate::model::Measurement;
+
 /// A number with four significant digits, thousands apart: `12,345`, `1.235`, `0.0123`, `1.2e-7`.
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
@@ -45,6 +47,15 @@ pub(crate) fn percent(share: f64) -> String {
         format!("{value:.1}\u{a0}%")
     } else {
         format!("{}\u{a0}%", grouped(&format!("{value:.0}")))
+    }
+}
+
+/// How sure a figure is: the ends of its interval, or its spread where it has none.
+pub(crate) fn certainty(measurement: &Measurement) -> String {
+    match measurement.interval {
+        Some([low, high]) => format!("{} to {}", figure(low), figure(high)),
+        None if measurement.spread == 0.0 => String::new(),
+        None => format!("±\u{a0}{}", percent(measurement.spread)),
     }
 }
 
@@ -123,6 +134,17 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(figure(value), text);
         }
+    }
+
+    #[test]
+    fn certainty_is_an_interval_or_a_spread() {
+        let mut section = crate::Section::new("m", "t", "s");
+        let ratio = crate::Estimate { value: 2.0, interval: [1.95, 2.0634] };
+        section.ratio("a", ratio, crate::Better::More);
+        section.measured("b", 1.0, "ns", 0.012, crate::Better::Less);
+        section.measured("c", 3.0, "ops", 0.0, crate::Better::Neither);
+        let shown: Vec<String> = section.measurements.iter().map(certainty).collect();
+        assert_eq!(shown, ["1.950 to 2.063", "±\u{a0}1.2\u{a0}%", ""]);
     }
 
     #[test]

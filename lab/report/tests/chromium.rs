@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 
 // The sample of the unit tests; its `crate::…` are these.
 use ciphermill_report::{
-    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Plot, RECORD_FORMAT, Record, Scale, Section,
-    Series, Table, html,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Estimate, Look, Machine, Plot, RECORD_FORMAT, Record, Scale,
+    Section, Series, Table, html,
 };
 use zune_png::PngDecoder;
 use zune_png::zune_core::bytestream::ZCursor;

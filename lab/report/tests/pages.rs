@@ -53,8 +53,12 @@ fn table() -> impl Strategy<Value = Table> {
 
 fn section() -> impl Strategy<Value = Section> {
     let better = prop_oneof![Just(Better::More), Just(Better::Less), Just(Better::Neither)];
-    let measurement = (text(), number(), text(), number(), better)
-        .prop_map(|(name, value, unit, spread, better)| Measurement { name, value, unit, spread, better });
+    let measurement = (text(), number(), text(), number(), better, prop::option::of((number(), number()))).prop_map(
+        |(name, value, unit, spread, better, interval)| {
+            let interval = interval.map(|(low, high)| [low, high]);
+            Measurement { name, value, unit, spread, better, interval }
+        },
+    );
     let missing = (text(), text()).prop_map(|(what, why)| Missing { what, why });
     let texts = (text(), text(), text(), vec(text(), 0..3), vec(text(), 0..3));
     (texts, vec(plot(), 0..3), vec(table(), 0..3), vec(measurement, 0..4), vec(missing, 0..2)).prop_map(
@@ -85,6 +89,7 @@ fn record() -> impl Strategy<Value = Record> {
     );
     let environment = (number(), prop::option::of((number(), number())), vec(text(), 0..3)).prop_map(
         |(timer_cost_ns, ghz, warnings)| Environment {
+            disturbances: warnings.clone(),
             timer_cost_ns,
             ghz: ghz.map(|(low, high)| [low, high]),
             warnings,
@@ -214,7 +219,11 @@ fn every_text_is_escaped_and_shown_as_it_is() {
             ciphermill: nasty.to_owned(),
             optimised: true,
         },
-        environment: Environment { warnings: vec![nasty.to_owned()], ..Environment::default() },
+        environment: Environment {
+            warnings: vec![nasty.to_owned()],
+            disturbances: vec![nasty.to_owned()],
+            ..Environment::default()
+        },
         sections: vec![section],
     };
     let page = html(&record);

@@ -14,7 +14,9 @@ use ciphermill_lab::rules::{Listener, Recorded, Work, record};
 use ciphermill_lab::short::Short;
 use ciphermill_lab::workload::Parameters;
 use ciphermill_lab::{principles, router};
-use ciphermill_report::{Machine, Record, Section, compare as differences, html, terminal, terminal_head};
+use ciphermill_report::{
+    Machine, Record, Section, compare as differences, html, terminal, terminal_head, terminal_warnings,
+};
 use indicatif::ProgressBar;
 
 use crate::args::{
@@ -177,8 +179,11 @@ fn conclude(recorded: Recorded, outputs: &Outputs, alone: bool) -> anyhow::Resul
     if interrupted && record.sections.iter().all(|section| section.measurements.is_empty()) {
         anyhow::bail!("interrupted before anything was measured; nothing is written");
     }
-    if !outputs.takes_stdout() {
-        say(head(&record))?;
+    // The result stands last: the machine's description is in the record.
+    let (width, colours) = paper();
+    let warnings = terminal_warnings(&record, width, colours);
+    if !outputs.takes_stdout() && !warnings.is_empty() {
+        say(warnings.trim_end())?;
     }
     outputs.write(&record)?;
     for (name, error) in &failed {

@@ -117,10 +117,10 @@ fn performance(record: &Record, path: &str, plots: &mut Vec<(String, Plot)>) -> 
          made by\n\n```console\n$ {}\n```\n",
         machine.cpu, machine.cores, machine.os, machine.ciphermill, record.command
     );
-    let warnings = record.warnings();
-    if !warnings.is_empty() {
+    let told = [record.warnings(), record.environment.disturbances.clone()].concat();
+    if !told.is_empty() {
         out.push_str("**The machine was noisy while this was measured:**\n\n");
-        warnings.iter().for_each(|warning| out.push_str(&format!("- {}\n", plain(warning))));
+        told.iter().for_each(|warning| out.push_str(&format!("- {}\n", plain(warning))));
         out.push_str(
             "\nWhat is compared was interleaved: ratios hold, absolute times and rates drift. Compare the figures with each other, \
              not with those of another run.\n\n",

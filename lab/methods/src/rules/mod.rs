@@ -1,8 +1,10 @@
 //! The measuring rules that all methods share: what is watched while they measure, and what forbids quoting the figures.
 //!
 //! A [`Watch`] sees what a method cannot: that the core's clock drifted, that a hypervisor or another program took time, that
-//! the measuring thread lost its core. Whatever it finds becomes a warning with the reason and what to try, and a record
-//! with warnings is one whose figures should not be quoted. [`record`] runs methods under a watch.
+//! the measuring thread lost its core. Whatever it finds is told as a disturbance with the reason and what to try: absolute
+//! times are then those of this run only. It forbids no quoting, since ratios are taken round by round and have an interval,
+//! which is wide where the disturbance mattered. A build without optimisation is a warning, which forbids it.
+//! [`record`] runs methods under a watch.
 
 mod cycles;
 mod record;
@@ -140,6 +142,7 @@ impl Watch {
             preemptions: self.preemptions,
             core: self.core,
             warnings: seen.warnings(),
+            disturbances: seen.disturbances(),
         }
     }
 
@@ -191,10 +194,14 @@ impl Watch {
 impl Seen {
     /// What forbids quoting, each with the reason and what to try.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.optimised {
-            warnings.push("the program was built without optimisation, so its figures mean nothing; try a release build (--release)".to_owned());
-        }
+        let unoptimised =
+            "the program was built without optimisation, so its figures mean nothing; try a release build (--release)";
+        if self.optimised { Vec::new() } else { vec![unoptimised.to_owned()] }
+    }
+
+    /// What made absolute times doubtful, each with what to try.
+    fn disturbances(&self) -> Vec<String> {
+        let mut told = Vec::new();
         if let Some([low, high]) = self.ghz.filter(|[low, high]| high - low > DRIFT_MAX * high) {
             let governor = match self.governor.as_deref() {
                 Some("performance") | None => String::new(),
@@ -204,24 +211,24 @@ impl Seen {
                     )
                 }
             };
-            warnings.push(format!(
+            told.push(format!(
                 "the core's clock drifted by {:.0} %, from {low:.2} to {high:.2} GHz;{governor} try again when the machine is \
                  cool and quiet, or without turbo",
                 (high - low) / high * 100.0
             ));
         }
         if let Some(steal) = self.steal.filter(|steal| *steal > STEAL_MAX) {
-            warnings.push(format!(
+            told.push(format!(
                 "the hypervisor gave {:.1} % of the time to other machines; try again later, or on a machine of your own",
                 steal * 100.0
             ));
         }
         if let Some(others) = self.others.filter(|others| *others > OTHERS_MAX) {
             let load = self.load.map_or_else(String::new, |load| format!(" (load average at the start: {load:.1})"));
-            warnings.push(format!("other programs used {others:.1} cores{load}; try ending them, or wait for them"));
+            told.push(format!("other programs used {others:.1} cores{load}; try ending them, or wait for them"));
         }
         if let Some((core, busy)) = self.sibling.filter(|(_, busy)| *busy > SIBLING_MAX) {
-            warnings.push(format!(
+            told.push(format!(
                 "core {core}, which shares execution units with the measuring one, was busy {:.0} % of the time; try another \
                  --core, or switch hyperthreading off",
                 busy * 100.0
@@ -229,18 +236,18 @@ impl Seen {
         }
         if self.preemptions_per_s > PREEMPTIONS_PER_S_MAX {
             let pin = if self.pinned { "another --core, or" } else { "--core, or" };
-            warnings.push(format!(
+            told.push(format!(
                 "the measuring thread lost its core to another {:.0} times a second; try {pin} a quieter machine",
                 self.preemptions_per_s
             ));
         }
         if self.resolution_ns > RESOLUTION_MAX_NS {
-            warnings.push(format!(
+            told.push(format!(
                 "the clock goes in steps of {:.0} ns; try a longer --time, or another clock source of the system",
                 self.resolution_ns
             ));
         }
-        warnings
+        told
     }
 }
 
@@ -271,14 +278,14 @@ mod tests {
 
     #[test]
     fn a_quiet_machine_gives_no_warning() {
-        assert_eq!(quiet().warnings(), Vec::<String>::new());
-        assert_eq!(Seen { optimised: true, ..Seen::default() }.warnings(), Vec::<String>::new());
+        for seen in [quiet(), Seen { optimised: true, ..Seen::default() }] {
+            assert!(seen.warnings().is_empty() && seen.disturbances().is_empty(), "{seen:?}");
+        }
     }
 
     #[test]
     fn each_disturbance_is_named_with_what_to_try() {
         let cases = [
-            (Seen { optimised: false, ..quiet() }, ["without optimisation", "--release"]),
             (Seen { ghz: Some([2.7, 3.0]), ..quiet() }, ["10 %, from 2.70 to 3.00 GHz", "governor `powersave`"]),
             (Seen { ghz: Some([2.7, 3.0]), governor: None, ..quiet() }, ["2.70 to 3.00 GHz; try again", "turbo"]),
             (Seen { steal: Some(0.123), ..quiet() }, ["12.3 %", "try again later"]),
@@ -289,12 +296,14 @@ mod tests {
             (Seen { resolution_ns: 15_000.0, ..quiet() }, ["15000 ns", "--time"]),
         ];
         for (seen, words) in cases {
-            let warnings = seen.warnings();
-            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            let told = seen.disturbances();
+            assert!(told.len() == 1 && seen.warnings().is_empty(), "{told:?}");
             for word in words {
-                assert!(warnings[0].contains(word), "`{word}` is missing in: {}", warnings[0]);
+                assert!(told[0].contains(word), "`{word}` is missing in: {}", told[0]);
             }
         }
+        let warnings = Seen { optimised: false, ..quiet() }.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("--release"), "{warnings:?}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `lab cases` as a section.
 
-use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
+use ciphermill_report::{Better, Cell, Emphasis, Estimate, Section, Table};
 
 use super::{goal_cell, verdict_cell};
 use crate::LabError;
 use crate::cases::{self, Case, Figure, Outcome, Record, Verdict};
 use crate::method::{Options, Progress};
+use crate::short::Row;
 
 /// The method in the lab's common frame. Engines that are asked for choose kernels only; suites choose cases.
 ///
@@ -28,10 +29,11 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<Section, 
 pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
     let mut section = Section::new("cases", "What the lanes engine has to reach", "");
     section.lesson = vec![
-        "A claim of speed is a ratio against somebody, measured in the same loop: times drift with the machine, ratios hold. \
-         Each case names operations, whom our vector kernels are compared with on one core (a peer, or themselves on \
-         other operations), what has to be reached and what is hoped for. The cases are data, written down before the \
-         kernels were."
+        "A claim of speed is a ratio against somebody, measured in the same loop: times drift with the machine, ratios of \
+         rounds that lie next to each other hold. Each case names operations, whom our vector kernels are compared with on \
+         one core (a peer, or themselves on other operations), what has to be reached and what is hoped for. The cases are \
+         data, written down before the kernels were. A peer is used in every way that there is, also as a loop written for \
+         its library alone, and what counts is the fastest."
             .to_owned(),
     ];
     let of = |wanted: Verdict| record.outcomes.iter().filter(|outcome| outcome.verdict == wanted).count();
@@ -42,7 +44,7 @@ pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
         aim + must
     ));
     section.conclusions.extend(farthest(record));
-    section.tables.push(table(record));
+    section.tables.extend([table(record), ways(record)]);
     for outcome in &record.outcomes {
         let case = chosen.iter().find(|case| case.name == outcome.case);
         let better = match case.map(|case| case.figure) {
@@ -50,7 +52,7 @@ pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
             _ => Better::More,
         };
         let name = format!("{}/{}", outcome.case, outcome.own.direction);
-        section.measured(name, outcome.ratio, "×", outcome.own.spread.max(outcome.other.spread), better);
+        section.ratio(name, outcome.ratio(), better);
     }
     for skipped in &record.skipped {
         section.lacks(format!("{} {} on {}", skipped.suite, skipped.direction, skipped.engine), skipped.why.clone());
@@ -60,41 +62,76 @@ pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
 
 /// The goal that is missed by most.
 fn farthest(record: &Record) -> Option<String> {
-    let distance = |outcome: &Outcome| (outcome.ratio / outcome.must).ln().abs();
+    let distance = |outcome: &Outcome| (outcome.ratio().value / outcome.must).ln().abs();
     let missed = record.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Missed);
     let worst = missed.max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     Some(format!(
         "The farthest from its goal is {} {}: {:.2} × where {} has to be reached.",
-        worst.case, worst.own.direction, worst.ratio, worst.must
+        worst.case,
+        worst.own.direction,
+        worst.ratio().value,
+        worst.must
     ))
 }
 
 fn table(record: &Record) -> Table {
-    let heads =
-        ["case", "direction", "kernel", "compared with", "ns/op", "its ns/op", "figure", "must", "aim", "verdict"];
-    let mut table = Table::new("Cases and goals", &heads, 4);
+    let heads = ["case", "against", "ratio", "95 %", "must", "verdict"];
+    let mut table = Table::new("Cases and goals", &heads, 2);
     for outcome in &record.outcomes {
-        let (own, other) = (&outcome.own, &outcome.other);
-        let whom = if other.engine == own.engine { format!("itself, {} ops", other.ops) } else { other.engine.clone() };
-        let is_latency = outcome.aim < outcome.must;
-        let sign = if is_latency { "≤" } else { "≥" };
+        let (own, ratio) = (&outcome.own, outcome.ratio());
+        let sign = if outcome.aim < outcome.must { "≤" } else { "≥" };
         table.row([
-            outcome.case.clone().into(),
-            own.direction.clone().into(),
-            own.kernel.clone().into(),
-            whom.into(),
-            format!("{:.1}", own.ns_per_op).into(),
-            format!("{:.1}", other.ns_per_op).into(),
-            goal_cell(format!("{:.2} ×", outcome.ratio), outcome.is_noisy()),
+            format!("{} {}", outcome.case, own.direction).into(),
+            outcome.others.first().map_or_else(String::new, |(other, _)| way(own, other)).into(),
+            goal_cell(format!("{:.2} ×", ratio.value), ratio.is_noisy()),
+            interval(ratio).into(),
             format!("{sign} {}", outcome.must).into(),
-            format!("{}", outcome.aim).into(),
             verdict(outcome),
         ]);
     }
-    table.note = "The figure is our rate in bytes by the other's, or, where the goal is an upper one, our time by the \
-                  other's."
+    table.note = "The ratio is our rate in bytes by the other's, or, where the goal is an upper one, our time by the \
+                  other's: the median over rounds, with the 95 % interval of that median (bootstrap). The other is its \
+                  fastest way."
         .to_owned();
     table
+}
+
+/// Every way in which a peer was used, beside our own time.
+fn ways(record: &Record) -> Table {
+    let mut table = Table::new("What was compared", &["case", "in this way", "ns/op", "ratio", "95 %"], 2);
+    for outcome in &record.outcomes {
+        let (own, case) = (&outcome.own, format!("{} {}", outcome.case, outcome.own.direction));
+        table.row([
+            case.clone().into(),
+            format!("{}, {}", own.engine, own.kernel).into(),
+            format!("{:.1}", own.ns_per_op).into(),
+            "".into(),
+            "".into(),
+        ]);
+        for (other, ratio) in &outcome.others {
+            table.row([
+                case.clone().into(),
+                way(own, other).into(),
+                format!("{:.1}", other.ns_per_op).into(),
+                goal_cell(format!("{:.2} ×", ratio.value), ratio.is_noisy()),
+                interval(*ratio).into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// Whom ours is compared with, and how that one is used.
+fn way(own: &Row, other: &Row) -> String {
+    match other.engine == own.engine {
+        true => format!("itself, {} ops", other.ops),
+        false => format!("{}, {}", other.engine, other.kernel),
+    }
+}
+
+fn interval(ratio: Estimate) -> String {
+    let [low, high] = ratio.interval;
+    format!("{low:.2}–{high:.2}")
 }
 
 fn verdict(outcome: &Outcome) -> Cell {
@@ -107,7 +144,6 @@ fn verdict(outcome: &Outcome) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::short::Row;
     use ciphermill_report::Machine;
 
     fn row(engine: &str, ns_per_op: f64) -> Row {
@@ -133,8 +169,10 @@ mod tests {
         let outcome = |ratio: f64| Outcome {
             case: case.name.clone(),
             own: row("lanes", 10.0),
-            other: row("ipsec-mb", 10.0 * ratio),
-            ratio,
+            others: vec![
+                (row("ipsec-mb", 10.0 * ratio), Estimate { value: ratio, interval: [ratio - 0.5, ratio + 0.04] }),
+                (row("ipsec-mb", 20.0 * ratio), Estimate { value: 2.0 * ratio, interval: [ratio, 3.0 * ratio] }),
+            ],
             must: 4.0,
             aim: 8.0,
             verdict: if ratio >= 8.0 {
@@ -154,8 +192,16 @@ mod tests {
             "Of 2 goals 1 are reached, 1 of them with what was hoped for; 1 are missed."
         );
         assert!(section.conclusions[1].contains("decrypt: 2.00 × where 4"), "{:?}", section.conclusions);
-        let moods: Vec<Emphasis> = section.tables[0].rows.iter().map(|row| row[9].emphasis).collect();
+        let moods: Vec<Emphasis> = section.tables[0].rows.iter().map(|row| row[5].emphasis).collect();
         assert_eq!(moods, [Emphasis::Good, Emphasis::Bad]);
+        let cells: Vec<&str> = section.tables[0].rows[0].iter().map(|cell| cell.text.as_str()).collect();
+        assert_eq!(cells[1..], ["ipsec-mb, avx512", "9.00 ×", "8.50–9.04", "≥ 4", "aim reached"]);
+        assert_eq!(section.tables[1].rows.len(), 2 * 3);
+        // The slower way counts nowhere; the second ratio's interval is too wide to be quoted.
+        assert_eq!(section.measurements[0].interval, Some([8.5, 9.04]));
+        assert_eq!(section.measurements.iter().map(|one| one.is_noisy()).collect::<Vec<_>>(), [false, true]);
         section.check().expect("sound");
+        let shown = ciphermill_report::terminal(&section, 80, false);
+        assert!(shown.contains("─────") && !shown.contains("ratio:"), "80 columns show the table whole: {shown}");
     }
 }

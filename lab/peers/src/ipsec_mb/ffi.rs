@@ -1,4 +1,4 @@
-//! The shim's surface, as `shim.h` declares it.
+//! The shim's surface, as `shim.h` and `native.h` declare it.
 
 use std::ffi::{c_char, c_int};
 use std::mem::{offset_of, size_of};
@@ -70,6 +70,34 @@ pub(super) struct Key {
     private: [u8; 0],
 }
 
+/// `enum cm_interface`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Interface {
+    Jobs = 0,
+    Filled,
+    Prefilled,
+    TwoBursts,
+    Direct,
+}
+
+/// `struct cm_way`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Way {
+    pub(super) interface: Interface,
+    pub(super) unchecked: bool,
+    pub(super) undrained: bool,
+    pub(super) reserved: u8,
+    pub(super) burst: u32,
+}
+
+/// `struct cm_native`, opaque.
+#[repr(C)]
+pub(super) struct Native {
+    private: [u8; 0],
+}
+
 // The shim reads operations through a structure of its own; these are the places that it reads.
 const _: () = assert!(
     size_of::<Op>() == 64
@@ -81,7 +109,7 @@ const _: () = assert!(
         && offset_of!(Op, tag_len) == 60
         && offset_of!(Op, iv_len) == 62
 );
-const _: () = assert!(size_of::<Program>() == 6);
+const _: () = assert!(size_of::<Program>() == 6 && size_of::<Way>() == 8);
 
 unsafe extern "C" {
     pub(super) fn cm_queue_open(error: *mut c_int) -> *mut Queue;
@@ -106,4 +134,16 @@ unsafe extern "C" {
         status: *mut u8,
         count: usize,
     );
+    pub(super) fn cm_native_new(
+        program: *const Program,
+        arena: *mut u8,
+        ops: *const Op,
+        keys: *const *const Key,
+        count: usize,
+    ) -> *mut Native;
+    pub(super) fn cm_native_free(native: *mut Native);
+    pub(super) fn cm_native_has(native: *const Native, way: *const Way) -> c_int;
+    pub(super) fn cm_native_restart(native: *mut Native) -> c_int;
+    pub(super) fn cm_native_run(native: *mut Native, way: *const Way) -> c_int;
+    pub(super) fn cm_native_collect(native: *mut Native);
 }

@@ -6,6 +6,7 @@
 
 mod capabilities;
 mod ffi;
+pub(crate) mod native;
 
 pub use capabilities::{CAPABILITIES, INPUT_LEN_MAX};
 
@@ -33,17 +34,7 @@ pub const NAME: &str = "ipsec-mb";
 /// # Errors
 /// The library's self-test fails, or it finds no instruction set that it can use.
 pub fn open() -> std::result::Result<Arc<dyn Engine>, Unavailable> {
-    let manager = Manager::open().map_err(|code| Unavailable { name: NAME, why: error_text(code) })?;
-    // SAFETY: both return static strings with their nul; the manager is open.
-    let (arch, version) = unsafe { (text(ffi::cm_arch_name(manager.0.as_ptr())), text(ffi::cm_version())) };
-    let info = EngineInfo {
-        name: NAME,
-        kind: EngineKind::Peer,
-        version,
-        parallelism: std::thread::available_parallelism().map_or(1, usize::from),
-        kernels: vec![Kernel { family: "all", name: arch }],
-    };
-    Ok(Arc::new(IpsecMb { info, manager: Mutex::new(manager) }))
+    Ok(Arc::new(IpsecMb::open()?))
 }
 
 struct IpsecMb {
@@ -92,6 +83,39 @@ impl Drop for ExpandedKey {
     }
 }
 
+impl IpsecMb {
+    fn open() -> std::result::Result<IpsecMb, Unavailable> {
+        let manager = Manager::open().map_err(|code| Unavailable { name: NAME, why: error_text(code) })?;
+        // SAFETY: both return static strings with their nul; the manager is open.
+        let (arch, version) = unsafe { (text(ffi::cm_arch_name(manager.0.as_ptr())), text(ffi::cm_version())) };
+        let info = EngineInfo {
+            name: NAME,
+            kind: EngineKind::Peer,
+            version,
+            parallelism: std::thread::available_parallelism().map_or(1, usize::from),
+            kernels: vec![Kernel { family: "all", name: arch }],
+        };
+        Ok(IpsecMb { info, manager: Mutex::new(manager) })
+    }
+
+    /// Expands a key that has the suite's length.
+    fn expand(&self, key: &[u8], suite: Suite) -> Result<ExpandedKey> {
+        let program = program(suite, Direction::Encrypt).ok_or(Error::key(suite, KeyProblem::Parameters))?;
+        let (cipher_key, mac_key) = split_key(key, suite);
+        let cipher_key = cipher_key_parts(cipher_key);
+        let mac_key = match digest_of(suite) {
+            Some(digest) => hmac_block(mac_key, digest).ok_or(Error::fault(NAME, FaultKind::Call(0)))?,
+            None => Zeroizing::new([0; 128]),
+        };
+        let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the shim reads `cipher_key_len` bytes of the one (the suite's key length, or 24 of triple DES, which
+        // has room for 32) and a digest's block, at most 128 bytes, of the other.
+        let expanded = unsafe { ffi::cm_key_new(manager.0.as_ptr(), &program, cipher_key.as_ptr(), mac_key.as_ptr()) };
+        let key = NonNull::new(expanded).ok_or(Error::fault(NAME, FaultKind::Unavailable))?;
+        Ok(ExpandedKey { ordinal: suite.ordinal(), key })
+    }
+}
+
 impl Engine for IpsecMb {
     fn info(&self) -> &EngineInfo {
         &self.info
@@ -103,22 +127,11 @@ impl Engine for IpsecMb {
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
         let claimed = CAPABILITIES.iter().any(|capability| capability.covers(suite, Direction::Encrypt));
-        let Some(program) = program(suite, Direction::Encrypt).filter(|_| claimed && suite.needs_key()) else {
+        if !claimed || !suite.needs_key() {
             return Err(Error::key(suite, KeyProblem::Parameters));
-        };
+        }
         suite.check_key(key)?;
-        let (cipher_key, mac_key) = split_key(key.bytes, suite);
-        let cipher_key = cipher_key_parts(cipher_key);
-        let mac_key = match digest_of(suite) {
-            Some(digest) => hmac_block(mac_key, digest).ok_or(Error::fault(NAME, FaultKind::Call(0)))?,
-            None => Zeroizing::new([0; 128]),
-        };
-        let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the shim reads `cipher_key_len` bytes of the one (the suite's key length, or 24 of triple DES, which
-        // has room for 32) and a digest's block, at most 128 bytes, of the other.
-        let expanded = unsafe { ffi::cm_key_new(manager.0.as_ptr(), &program, cipher_key.as_ptr(), mac_key.as_ptr()) };
-        let key = NonNull::new(expanded).ok_or(Error::fault(NAME, FaultKind::Unavailable))?;
-        Ok(PreparedKey::new(ExpandedKey { ordinal: suite.ordinal(), key }))
+        self.expand(key.bytes, suite).map(PreparedKey::new)
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

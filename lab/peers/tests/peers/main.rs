@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod differential;
+mod native;
 mod vectors;
 mod workload;
 

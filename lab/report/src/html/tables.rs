@@ -8,7 +8,7 @@ use super::Numbers;
 use crate::model::{Better, Section};
 use crate::plot::{Look, Plot, Series};
 use crate::table::{Align, Emphasis, Table};
-use crate::words::{count, figure, percent};
+use crate::words::{certainty, count, figure};
 
 /// A table of the record.
 pub(super) fn table(table: &Table, numbers: &mut Numbers) -> Markup {
@@ -129,13 +129,13 @@ pub(super) fn measurements(section: &Section) -> Markup {
                 summary { "Raw measurements: " (count(section.measurements.len(), "figure", "figures")) }
                 div class="tablebox" tabindex="0" role="region" aria-label=(format!("Raw measurements: {}", section.title)) {
                     table class="small" {
-                        caption { "Medians, with the interquartile range as a share of the median." }
+                        caption { "Medians, with the ends of the 95 % interval, or half its width as a share of the median." }
                         thead {
                             tr {
                                 th scope="col" class="left" { "name" }
                                 th scope="col" class="right" { "value" }
                                 th scope="col" class="left" { "unit" }
-                                th scope="col" class="right" { "spread" }
+                                th scope="col" class="right" { "95 %" }
                                 th scope="col" class="left" { "better" }
                                 th scope="col" class="left" { "quotable" }
                             }
@@ -148,7 +148,7 @@ pub(super) fn measurements(section: &Section) -> Markup {
                                     th scope="row" class="left" { code { (measurement.name) } }
                                     td class=(class) { (figure(measurement.value)) }
                                     td class="left" { (measurement.unit) }
-                                    td class=(class) { (percent(measurement.spread)) }
+                                    td class=(class) { (certainty(measurement)) }
                                     td class="left" { (better(measurement.better)) }
                                     td class="left" { (if noisy { "no: noisy" } else { "yes" }) }
                                 }

@@ -30,6 +30,15 @@ const CASES: [(&str, &str, &str); 16] = [
     ("lone-3des-cbc/encrypt", "one 3DES-CBC operation alone, 64 bytes", "AWS-LC"),
 ];
 
+/// What a factor is.
+const FACTORS: &str = "A factor is the median of the ratios of rounds that were interleaved, rounded down, with the 95 % \
+                       interval of that median; the peer is used in the fastest of its ways. Ratios whose interval reaches \
+                       farther than 5 % are left out.";
+
+/// What it was in records of the first format.
+const FIRST_FORMAT: &str = "A factor is the ratio of two medians whose rounds were interleaved, rounded down; its spread is \
+                            the interquartile range. Ratios that spread by more than 5 % are left out.";
+
 /// The table, with what it was measured on.
 pub(super) fn table(record: &Record, path: &str) -> String {
     let all = record.sections.iter().filter(|section| section.method == "cases").flat_map(|it| &it.measurements);
@@ -39,20 +48,25 @@ pub(super) fn table(record: &Record, path: &str) -> String {
     if rows.is_empty() {
         out.push_str("The record holds no ratio that may be quoted.\n");
     } else {
-        out.push_str("| operations, on one core | compared with | times as fast | spread |\n|---|---|---:|---:|\n");
+        // A record of the first format has spreads where others have intervals.
+        let certainty = if record.format == 1 { "spread" } else { "95 % interval" };
+        let _ = writeln!(
+            out,
+            "| operations, on one core | compared with | times as fast | {certainty} |\n|---|---|---:|---:|"
+        );
         rows.iter().for_each(|row| out.push_str(row));
     }
     let machine = &record.machine;
     let _ = writeln!(
         out,
-        "\nMeasured on {}, {} cores, on {} by `{}`; record: `{path}`. A factor is the ratio of two medians whose rounds were \
-         interleaved, rounded down; its spread is the interquartile range. Ratios that spread by more than 5 % are left out.",
+        "\nMeasured on {}, {} cores, on {} by `{}`; record: `{path}`. {}",
         machine.cpu,
         machine.cores,
         record.made.get(..10).unwrap_or(&record.made),
-        record.command
+        record.command,
+        if record.format == 1 { FIRST_FORMAT } else { FACTORS }
     );
-    if !record.warnings().is_empty() {
+    if !(record.warnings().is_empty() && record.environment.disturbances.is_empty()) {
         out.push_str(
             "\nThe machine was noisy, as `docs/performance.md` says: these ratios hold, absolute times drift.\n",
         );
@@ -68,8 +82,16 @@ fn row((name, what, peer): &(&str, &str, &str), all: &[&Measurement]) -> Option<
         return None;
     }
     // Goals with an upper bound have our time by theirs.
-    let factor = if measurement.better == Better::Less { measurement.value.recip() } else { measurement.value };
-    Some(format!("| {what} | {peer} | {} | {:.1} % |\n", rounded_down(factor), 100.0 * measurement.spread))
+    let is_time = measurement.better == Better::Less;
+    let factor = |value: f64| if is_time { value.recip() } else { value };
+    let certainty = match measurement.interval {
+        Some([low, high]) => {
+            let [low, high] = if is_time { [factor(high), factor(low)] } else { [low, high] };
+            format!("{low:.2} to {high:.2}")
+        }
+        None => format!("{:.1} %", 100.0 * measurement.spread),
+    };
+    Some(format!("| {what} | {peer} | {} | {certainty} |\n", rounded_down(factor(measurement.value))))
 }
 
 /// A factor with one decimal from two on, with two below; never more than it is.
@@ -83,7 +105,7 @@ fn rounded_down(factor: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ciphermill_report::Section;
+    use ciphermill_report::{Estimate, Section};
 
     use super::super::tests::record_of;
     use super::*;
@@ -119,6 +141,26 @@ mod tests {
             assert!(made.contains(words), "`{words}` is missing in:\n{made}");
         }
         assert!(!made.contains("noisy"), "{made}");
+    }
+
+    #[test]
+    fn intervals_are_shown_where_a_record_has_them() {
+        let mut section = Section::new("cases", "Goals", "");
+        let ratio = |value, interval| Estimate { value, interval };
+        section.ratio("3des-cbc-short/encrypt", ratio(8.17, [8.1, 8.3]), Better::More);
+        section.ratio("lone-des-cbc/encrypt", ratio(0.8, [0.78, 0.82]), Better::Less);
+        section.ratio("hmac-sha256-short/encrypt", ratio(1.5, [1.4, 1.6]), Better::More);
+        let made = table(&record_of(section), "a.json");
+        let rows: Vec<&str> = made.lines().filter(|line| line.starts_with("| ")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| operations, on one core | compared with | times as fast | 95 % interval |",
+                "| 3DES-CBC encryption of 8 to 80 bytes, 64 keys | ipsec-mb | 8.1 | 8.10 to 8.30 |",
+                "| one DES-CBC operation alone, 64 bytes | AWS-LC | 1.25 | 1.22 to 1.28 |",
+            ]
+        );
+        assert!(made.contains("fastest of its ways"), "{made}");
     }
 
     #[test]

@@ -1,0 +1,61 @@
+//! Native loops: a peer as its users call it, without the adapter that makes an engine of it.
+//!
+//! An adapter reads our operations and writes our statuses; a program that is written for the library has neither. So a
+//! native loop is given the operations beforehand, makes ready whatever such a program could, and has several ways of going
+//! through them. Which of them is the fastest is for whoever measures to find out.
+
+use ciphermill_contract::{Direction, Op, Span, Suite};
+
+/// The operations of one workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'t> {
+    /// The suite.
+    pub suite: Suite,
+    /// The direction.
+    pub direction: Direction,
+    /// The operations; their statuses and keys' names are not looked at.
+    pub ops: &'t [Op],
+    /// What they lie in.
+    pub arena: &'t [u8],
+    /// The keys.
+    pub keys: &'t [&'t [u8]],
+    /// Each operation's key, by its place in `keys`.
+    pub key_of: &'t [usize],
+}
+
+/// A peer's own loop over a task.
+pub trait NativeLoop {
+    /// The ways in which the loop can run, in words.
+    fn ways(&self) -> Vec<String>;
+
+    /// Restores what a run changed of the inputs; whether that went well. To be called before a run whose answers are
+    /// compared.
+    fn restart(&mut self) -> bool;
+
+    /// Runs all operations in the way of this number; whether all of them were done and every tag was right.
+    fn run(&mut self, way: usize) -> bool;
+
+    /// Operations and arena as an engine would leave them after the last run, if that went well.
+    fn answers(&mut self) -> (Vec<Op>, Vec<u8>);
+}
+
+impl Task<'_> {
+    /// Whether every span of every operation lies within the arena.
+    pub(crate) fn is_sound(&self) -> bool {
+        let within = |offset: u32, len: u32| u64::from(offset) + u64::from(len) <= self.arena.len() as u64;
+        let span = |span: Span| within(span.offset, span.len);
+        self.ops.iter().all(|op| {
+            let output = if self.suite.transforms() { op.input.len } else { 0 };
+            span(op.input) && within(op.output, output) && span(op.aad.span()) && span(op.tag_span())
+        })
+    }
+}
+
+/// The native loop of the peer of this name, where it has one for the task.
+pub fn native(name: &str, task: &Task<'_>) -> Option<Box<dyn NativeLoop>> {
+    match name {
+        #[cfg(ipsec_mb)]
+        crate::ipsec_mb::NAME => crate::ipsec_mb::native::open(task),
+        _ => None,
+    }
+}

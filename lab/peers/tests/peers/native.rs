@@ -1,0 +1,132 @@
+//! Native loops: right in all of their ways, against the reference engine.
+
+use ciphermill_contract::{Direction, Suite};
+use ciphermill_peers::native::{NativeLoop, Task, native};
+use ciphermill_reference::Reference;
+
+use crate::workload::{Draw, Random, Workload};
+
+/// A suite for each interface of the library.
+const SUITES: [&str; 8] = [
+    "aes-128-cbc",
+    "aes-256-cbc",
+    "des-cbc",
+    "3des-cbc",
+    "aes-128-gcm",
+    "hmac-sha1",
+    "hmac-sha256",
+    "aes-128-cbc+hmac-sha1",
+];
+
+/// Operations as a workload of the lab has them: outputs apart from inputs, one length of IV and tag.
+fn workload(suite: Suite, ops: usize) -> Workload {
+    let draw = Draw { ops, keys: 9, len_min: 16, len_max: 200, aad_max: 12 };
+    let mut workload = Workload::random(&mut Random(suite.ordinal() as u64), suite, draw);
+    let (tag_len, iv_len) = (suite.default_tag_len(), suite.default_iv_len());
+    let area = workload.arena.len();
+    let room: usize = workload.ops.iter().map(|op| op.input.len as usize + tag_len).sum();
+    workload.arena.resize(area + room, 0);
+    let mut place = area as u32;
+    for op in &mut workload.ops {
+        *op = op.with_output(place).with_tag(place + op.input.len, tag_len as u16).with_iv(&[7; 16][..iv_len]);
+        place += op.input.len + tag_len as u32;
+    }
+    workload
+}
+
+fn open(workload: &Workload) -> Option<Box<dyn NativeLoop>> {
+    let keys: Vec<&[u8]> = workload.keys.iter().map(Vec::as_slice).collect();
+    let key_of: Vec<usize> = workload.ops.iter().map(|op| op.key.slot as usize).collect();
+    let Workload { suite, direction, ops, arena, .. } = workload;
+    native("ipsec-mb", &Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: &key_of })
+}
+
+/// Runs every way; the names of those whose answers are the reference's, and of those that gave up.
+fn right(start: &Workload) -> (Vec<String>, Vec<String>) {
+    let mut expected = start.clone();
+    expected.run(&Reference::new());
+    let mut own = open(start).expect("the library has a native loop for the suite");
+    let (mut right, mut refused) = (Vec::new(), Vec::new());
+    for (way, name) in own.ways().into_iter().enumerate() {
+        // Twice: what is done with jobs that lie filled must not depend on their first use.
+        let ran = (0..2).all(|_| own.restart() && own.run(way));
+        let (ops, arena) = own.answers();
+        if !ran {
+            refused.push(name);
+            continue;
+        }
+        for (index, (own, theirs)) in ops.iter().zip(&expected.ops).enumerate() {
+            let case = format!("{} {}, {name}, operation {index}", start.suite, start.direction);
+            assert_eq!((own.status, own.output_len), (theirs.status, theirs.output_len), "{case}");
+            let output = theirs.output as usize..(theirs.output + theirs.output_len) as usize;
+            assert!(arena[output.clone()] == expected.arena[output], "{case}: output");
+            let tag = theirs.tag_span().range();
+            assert!(arena[tag.clone()] == expected.arena[tag], "{case}: tag");
+        }
+        right.push(name);
+    }
+    (right, refused)
+}
+
+#[test]
+fn every_way_has_the_references_answers_or_none() {
+    if ciphermill_peers::open("ipsec-mb").is_err() {
+        return;
+    }
+    for name in SUITES {
+        let suite: Suite = name.parse().expect("a suite's name");
+        let start = workload(suite, 700);
+        let mut there = start.clone();
+        there.run(&Reference::new());
+        let (mut runs, refused) = right(&start);
+        if suite.has_direction(Direction::Decrypt) {
+            let (back, also) = right(&there.reversed());
+            assert_eq!((&back, &also), (&runs, &refused), "{name}: as many ways back as there");
+            runs.extend(back);
+        }
+        for burst in [8, 16, 32, 64, 128] {
+            let burst = format!("job bursts of {burst}");
+            assert!(runs.contains(&burst) && runs.contains(&format!("{burst}, unchecked")), "{name}: {runs:?}");
+        }
+        // Only what the library of this version cannot do is refused: bursts beyond its maximum, queues that wrap.
+        let may = |name: &&String| name.contains("undrained") || name.contains("of 256");
+        assert!(refused.iter().all(|name| may(&name)), "{name}: {refused:?}");
+    }
+}
+
+#[test]
+fn each_interface_is_tried_where_the_library_has_it() {
+    let ways = |name: &str| open(&workload(name.parse().expect("a suite"), 20)).map(|own| own.ways().join("; "));
+    let Some(cbc) = ways("aes-128-cbc") else { return };
+    assert!(cbc.contains("cipher bursts of 64;") && cbc.contains("cipher bursts of 8, unchecked, prefilled"), "{cbc}");
+    assert!(ways("aes-128-gcm").is_some_and(|ways| ways.contains("direct calls") && !ways.contains("cipher bursts")));
+    assert!(ways("hmac-sha1").is_some_and(|ways| ways.contains("hash bursts of 128")));
+    assert!(ways("aes-128-cbc+hmac-sha1").is_some_and(|ways| ways.contains("cipher and hash bursts of 32")));
+    assert!(ways("des-cbc").is_some_and(|ways| !ways.contains("cipher bursts")));
+    for none in ["aes-128-ctr", "sha256", "aes-128-ccm"] {
+        assert_eq!(ways(none), None, "{none}");
+    }
+}
+
+/// A wrong tag is found in every way, so that what is timed includes the comparison.
+#[test]
+fn wrong_tags_are_found() {
+    for name in ["aes-128-gcm", "hmac-sha256", "aes-128-cbc+hmac-sha1", "3des-cbc+hmac-sha1"] {
+        let mut there = workload(name.parse().expect("a suite's name"), 40);
+        there.run(&Reference::new());
+        let mut back = there.reversed();
+        back.tamper(&mut Random(1), |index| index == 17);
+        let Some(mut own) = open(&back) else { return };
+        for (way, words) in own.ways().iter().enumerate() {
+            assert!(own.restart() && !own.run(way), "{name}, {words}");
+        }
+    }
+}
+
+/// Operations that lie outside of their arena never reach the library.
+#[test]
+fn tasks_that_are_not_sound_are_refused() {
+    let mut workload = workload("aes-128-cbc".parse().expect("a suite's name"), 5);
+    workload.arena.truncate(workload.arena.len() - 1);
+    assert!(open(&workload).is_none());
+}
