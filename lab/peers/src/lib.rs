@@ -70,6 +70,15 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
     }
 }
 
+/// The native loop of the peer of this name, where it has one for the task.
+pub fn native(name: &str, task: &native::Task<'_>) -> Option<Box<dyn native::NativeLoop>> {
+    match name {
+        #[cfg(ipsec_mb)]
+        ipsec_mb::NAME => ipsec_mb::native::open(task),
+        _ => None,
+    }
+}
+
 #[cfg(ipsec_mb)]
 fn open_ipsec_mb() -> Result<Arc<dyn Engine>, Unavailable> {
     ipsec_mb::open()

@@ -50,12 +50,3 @@ impl Task<'_> {
         })
     }
 }
-
-/// The native loop of the peer of this name, where it has one for the task.
-pub fn native(name: &str, task: &Task<'_>) -> Option<Box<dyn NativeLoop>> {
-    match name {
-        #[cfg(ipsec_mb)]
-        crate::ipsec_mb::NAME => crate::ipsec_mb::native::open(task),
-        _ => None,
-    }
-}

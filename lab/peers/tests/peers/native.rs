@@ -1,7 +1,8 @@
 //! Native loops: right in all of their ways, against the reference engine.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_peers::native::{NativeLoop, Task, native};
+use ciphermill_peers::native;
+use ciphermill_peers::native::{NativeLoop, Task};
 use ciphermill_reference::Reference;
 
 use crate::workload::{Draw, Random, Workload};
