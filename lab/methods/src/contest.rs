@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ciphermill_contract::{Batch, CheckedBatch, Direction, Engine, EngineQueue, OpStatus, PreparedKey, Suite};
-use ciphermill_peers::native::{NativeLoop, Task, native};
+use ciphermill_peers::native;
+use ciphermill_peers::native::{NativeLoop, Task};
 
 use crate::LabError;
 use crate::rules::{cycles, ghz};
