@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ciphermill_principles::{Algorithm, Experiment, Message, SCALAR_WIDTH, Variant, paper};
-use ciphermill_report::Machine;
+use ciphermill_report::{Estimate, Machine};
 use serde::Serialize;
 
 pub use crate::sections::principles::section;
@@ -123,12 +123,12 @@ pub struct VariantRecord {
     /// Cycles of the clock that pass for a byte.
     pub cycles_per_byte: f64,
     /// Its rate by that of the unoptimised variant.
-    pub gain: f64,
+    pub gain: Estimate,
     /// Utilisation in percent, by [`Record::utilisation`].
     pub utilisation: f64,
     /// Instructions a cycle, where counters say.
     pub instructions_per_cycle: Option<f64>,
-    /// How far the middle half of the runs lies apart, as a share of the median.
+    /// Half the width of the median's 95 % interval, as a share of it.
     pub spread: f64,
     /// The paper's table 2.
     pub paper: Option<PaperFigure>,
@@ -277,12 +277,13 @@ fn measure(experiment: &Experiment, options: &Options<'_>) -> Result<AlgorithmRe
     let [clock, samples @ ..] = &samples[..] else { return Err(LabError::Interrupted) };
     let clock_ghz = Clock::ghz(clock.median_ns());
     let algorithm = experiment.algorithm();
-    let mut variants: Vec<VariantRecord> =
-        runs.iter_mut().zip(samples).map(|(run, samples)| row(run, samples, clock_ghz)).collect();
-    let unoptimised = variants.first().map_or(0.0, |first| first.mbps);
-    for variant in &mut variants {
-        variant.gain = variant.mbps / unoptimised;
-    }
+    let messages = |run: &Run<'_>| (run.passes * run.messages.len()) as f64;
+    let unoptimised = samples.first().zip(runs.first().map(messages));
+    let variants = runs.iter_mut().zip(samples).map(|(run, samples)| {
+        let gain = unoptimised.map(|(first, of_first)| first.ratio(samples).scaled(messages(run) / of_first));
+        VariantRecord { gain: gain.unwrap_or_default(), ..row(run, samples, clock_ghz) }
+    });
+    let variants: Vec<VariantRecord> = variants.collect();
     let characteristics = paper::characteristics(algorithm);
     Ok(AlgorithmRecord {
         algorithm: algorithm.name(),
@@ -317,7 +318,7 @@ fn row(run: &mut Run<'_>, samples: &Samples, clock_ghz: f64) -> VariantRecord {
         accesses_per_round: round.accesses(),
         mbps: 8.0 * len as f64 / message_ns * 1000.0,
         cycles_per_byte: message_ns * clock_ghz / len as f64,
-        gain: 1.0,
+        gain: Estimate::default(),
         utilisation: 100.0 * per_cycle.map_or(cost.floor_cycles / cycles, |per_cycle| per_cycle / SCALAR_WIDTH),
         instructions_per_cycle: per_cycle,
         spread: samples.spread(),
@@ -348,10 +349,10 @@ mod tests {
         assert_eq!(rc4.variants.len(), Variant::ALL.len());
         assert_eq!(rc4.paper.accesses_per_round, 7);
         for variant in &rc4.variants {
-            assert!(variant.mbps > 0.0 && variant.gain > 0.0 && variant.utilisation > 0.0, "{variant:?}");
+            assert!(variant.mbps > 0.0 && variant.gain.value > 0.0 && variant.utilisation > 0.0, "{variant:?}");
             assert_eq!(variant.paper.is_none(), variant.variant == "lanes");
         }
-        assert_eq!(rc4.variants[0].gain, 1.0);
+        assert_eq!(rc4.variants[0].gain.value, 1.0);
         let helper = rc4.variants[5].paper.expect("a figure");
         assert_eq!((helper.mbps, helper.gain), (545.2, 545.2 / 263.5));
     }

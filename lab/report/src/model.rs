@@ -166,9 +166,20 @@ impl Section {
 
     /// Adds a ratio that was computed round by round.
     pub fn ratio(&mut self, name: impl Into<String>, ratio: Estimate, better: Better) {
-        let (name, interval) = (name.into(), Some(ratio.interval));
-        let (value, unit, spread) = (ratio.value, "×".to_owned(), ratio.spread());
-        self.measurements.push(Measurement { name, value, unit, spread, better, interval });
+        self.estimated(name, ratio, "×", better);
+    }
+
+    /// Adds a ratio in another unit, as `%`.
+    pub fn estimated(&mut self, name: impl Into<String>, ratio: Estimate, unit: &str, better: Better) {
+        let (name, unit, interval) = (name.into(), unit.to_owned(), Some(ratio.interval));
+        self.measurements.push(Measurement {
+            name,
+            value: ratio.value,
+            unit,
+            spread: ratio.spread(),
+            better,
+            interval,
+        });
     }
 
     /// Adds what could not be measured, once.

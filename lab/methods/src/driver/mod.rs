@@ -163,8 +163,9 @@ impl Bench {
         all.finish()?;
         let rate = |samples: &Samples| Rate::of(bytes, samples);
         let [one, all, bare] = samples.as_slice() else { return Ok(None) };
+        let factor = one.ratio(all);
         let (one, all, bare) = (rate(one), rate(all), rate(bare));
-        Ok(Some(Point { suite, direction, len, chunks, one, all, bare, bare_name }))
+        Ok(Some(Point { suite, direction, len, chunks, one, all, factor, bare, bare_name }))
     }
 
     /// Every combination of the design's levels at one size.

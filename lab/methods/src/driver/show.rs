@@ -1,7 +1,7 @@
 //! The driver benchmark's section: plots, tables, and sentences that follow from the numbers.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Estimate, Look, Plot, Scale, Section, Series, Table};
 
 use super::drive::{Checking, Completion, Dispatch};
 use super::effects::{Effect, Factor, Observation, effects};
@@ -26,6 +26,8 @@ pub(super) struct Point {
     pub(super) chunks: usize,
     pub(super) one: Rate,
     pub(super) all: Rate,
+    /// How many times as fast everything at once is.
+    pub(super) factor: Estimate,
     pub(super) bare: Rate,
     pub(super) bare_name: &'static str,
 }
@@ -51,11 +53,6 @@ impl Rate {
 }
 
 impl Point {
-    /// How many times as fast everything at once is.
-    fn factor(&self) -> f64 {
-        self.all.mbit_per_s / self.one.mbit_per_s
-    }
-
     fn name(&self) -> String {
         format!("{} {}", self.suite, self.direction)
     }
@@ -125,8 +122,7 @@ fn measurements(section: &mut Section, points: &[Point]) {
         rate("one-at-a-time", point.one);
         rate("all-at-once", point.all);
         rate(&format!("bare-{}", point.bare_name), point.bare);
-        let spread = point.one.spread.max(point.all.spread);
-        section.measured(of("factor"), point.factor(), "×", spread, Better::Neither);
+        section.ratio(of("factor"), point.factor, Better::Neither);
     }
 }
 
@@ -174,7 +170,7 @@ fn dispatch_plot(points: &[Point], paper: &Paper) -> Option<Plot> {
                     words: about four at small sizes (drawn at 64 bytes), next to nothing from 1 KB on."
             .to_owned();
     for points in suites {
-        plot.series.push(series(points[0].name(), points, Point::factor));
+        plot.series.push(series(points[0].name(), points, |point| point.factor.value));
     }
     plot.series.push(Series::new(paper.name.clone(), Look::Cited, paper.factor.clone()));
     Some(plot)
@@ -195,7 +191,7 @@ fn dispatch_table(points: &[Point]) -> Table {
             grouped(point.chunks).into(),
             rate(point.one),
             rate(point.all),
-            Cell::from(format!("{:.2} ×", point.factor())).emphasis(emphasis(point.one.spread.max(point.all.spread))),
+            Cell::from(format!("{:.2} ×", point.factor.value)).emphasis(emphasis(point.factor.spread())),
             rate(point.bare),
         ]);
     }
@@ -216,11 +212,11 @@ fn dispatch_words(points: &[Point], paper: &Paper) -> Vec<String> {
              times",
             first.name(),
             first.len,
-            first.factor(),
+            first.factor.value,
             last.len,
-            last.factor()
+            last.factor.value
         );
-        let matters = points.iter().rposition(|point| point.factor() >= NO_MATTER);
+        let matters = points.iter().rposition(|point| point.factor.value >= NO_MATTER);
         text += &match matters {
             None => "; at no size does it matter by a tenth or more.".to_owned(),
             Some(at) if at + 1 == points.len() => "; unlike in the article, no size makes the styles equal.".to_owned(),
@@ -232,7 +228,7 @@ fn dispatch_words(points: &[Point], paper: &Paper) -> Vec<String> {
         words.push(format!(
             "{}: a factor of about {factor} at small sizes (drawn at {len:.0} B); this machine has {:.1} with {} at {} B.",
             paper.name,
-            point.factor(),
+            point.factor.value,
             point.name(),
             point.len
         ));
@@ -390,6 +386,7 @@ mod tests {
             chunks: 10,
             one: rate(one),
             all: rate(all),
+            factor: Estimate { value: all / one, interval: [all / one; 2] },
             bare: rate(all),
             bare_name: "lanes",
         }

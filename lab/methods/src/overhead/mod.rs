@@ -144,7 +144,12 @@ fn path(plan: &Plan, engine: &Arc<dyn Engine>, stream: &Stream) -> Result<Path, 
         Value { value: samples.median_ns() / stream.timed_ops() as f64, spread: samples.spread() }
     };
     let Stream { suite, len, ops, .. } = *stream;
-    Ok(Path { suite, len, ops, bare: each(0), called: each(1), handed: each(2) })
+    let share = |index: usize| match (samples.first(), samples.get(index)) {
+        (Some(bare), Some(other)) => bare.ratio(other).scaled(100.0),
+        _ => Default::default(),
+    };
+    let (called_share, share) = (share(1), share(2));
+    Ok(Path { suite, len, ops, bare: each(0), called: each(1), handed: each(2), called_share, share })
 }
 
 /// Several of a kind, each on a thread of its own.

@@ -1,7 +1,7 @@
 //! The overhead's section.
 
 use ciphermill_contract::Suite;
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Estimate, Look, Plot, Scale, Section, Series, Table};
 use ciphermill_router::{Point, fit};
 
 use super::plan::{Paper, Plan};
@@ -23,6 +23,10 @@ pub(super) struct Path {
     pub(super) bare: Value,
     pub(super) called: Value,
     pub(super) handed: Value,
+    /// The bare engine's time in percent of the mill's when it is called.
+    pub(super) called_share: Estimate,
+    /// The same when batches are handed over.
+    pub(super) share: Estimate,
 }
 
 /// So many applications: operations a second together.
@@ -42,19 +46,6 @@ pub(super) struct Left {
     pub(super) beside_mill: Value,
     /// What the mill did meanwhile, operations a second.
     pub(super) mill_ops: Value,
-}
-
-impl Path {
-    /// The bare engine's time in percent of the mill's when batches are handed over.
-    fn share(&self) -> Value {
-        let spread = self.bare.spread.max(self.handed.spread);
-        Value { value: 100.0 * self.bare.value / self.handed.value, spread }
-    }
-
-    /// The same when the mill is called.
-    fn called_share(&self) -> f64 {
-        100.0 * self.bare.value / self.called.value
-    }
 }
 
 /// The section, with what is known before anything is measured.
@@ -86,7 +77,8 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, engine: &str, paths: &[Pa
         measured("bare", path.bare, "ns/op", Better::Less);
         measured("called", path.called, "ns/op", Better::Less);
         measured("handed", path.handed, "ns/op", Better::Less);
-        measured("share", path.share(), "%", Better::More);
+        let name = format!("{}/{}/x{}/share", path.suite, path.len, path.ops);
+        section.estimated(name, path.share, "%", Better::More);
     }
     for app in apps {
         for (who, value) in [("bare", app.bare), ("mill", app.mill)] {
@@ -125,7 +117,7 @@ fn share_plot(engine: &str, paths: &[Path], paper: &Paper) -> Option<Plot> {
          device."
     );
     for line in by_length(paths) {
-        let points = line.iter().map(|path| [path.ops as f64, path.share().value]).collect();
+        let points = line.iter().map(|path| [path.ops as f64, path.share.value]).collect();
         plot.series.push(Series::new(format!("{}, {} B", line[0].suite, line[0].len), Look::Measured, points));
     }
     let ends = [paths.iter().map(|path| path.ops).min()?, paths.iter().map(|path| path.ops).max()?];
@@ -173,8 +165,8 @@ fn path_table(engine: &str, paths: &[Path]) -> Table {
             ns(path.bare),
             ns(path.called),
             ns(path.handed),
-            cell(format!("{:.1}", path.called_share()), path.bare.spread.max(path.called.spread)),
-            cell(format!("{:.1}", path.share().value), path.share().spread),
+            cell(format!("{:.1}", path.called_share.value), path.called_share.spread()),
+            cell(format!("{:.1}", path.share.value), path.share.spread()),
         ]);
     }
     table
@@ -206,17 +198,17 @@ fn left_table(left: &Left) -> Table {
 /// From which batch on the mill leaves as much as the paper's framework does.
 fn share_words(engine: &str, paths: &[Path], paper: &Paper) -> Vec<String> {
     let mut words = Vec::new();
-    let best = paths.iter().max_by(|a, b| a.share().value.total_cmp(&b.share().value));
-    let worst = paths.iter().min_by(|a, b| a.share().value.total_cmp(&b.share().value));
+    let best = paths.iter().max_by(|a, b| a.share.value.total_cmp(&b.share.value));
+    let worst = paths.iter().min_by(|a, b| a.share.value.total_cmp(&b.share.value));
     if let (Some(best), Some(worst)) = (best, worst) {
         words.push(format!(
             "Handed over, batches get from {:.0} % ({}, {} × {} B) to {:.0} % ({}, {} × {} B) of what bare {engine} does; the {} attains \
              {:.0} % of its device.",
-            worst.share().value,
+            worst.share.value,
             worst.suite,
             worst.ops,
             worst.len,
-            best.share().value,
+            best.share.value,
             best.suite,
             best.ops,
             best.len,
@@ -226,12 +218,12 @@ fn share_words(engine: &str, paths: &[Path], paper: &Paper) -> Vec<String> {
     }
     for line in by_length(paths) {
         // From here on, every larger batch reaches it too.
-        let below = line.iter().rposition(|path| path.share().value < paper.share);
+        let below = line.iter().rposition(|path| path.share.value < paper.share);
         let (suite, len) = (line[0].suite, line[0].len);
         words.push(match below {
             None => format!("{suite}, {len} B: every batch reaches {:.0} %.", paper.share),
             Some(last) if last + 1 == line.len() => {
-                format!("{suite}, {len} B: the largest batch reaches {:.1} % only.", line[last].share().value)
+                format!("{suite}, {len} B: the largest batch reaches {:.1} % only.", line[last].share.value)
             }
             Some(last) => {
                 format!("{suite}, {len} B: {:.0} % from batches of {} on.", paper.share, line[last + 1].ops)
@@ -308,7 +300,9 @@ mod tests {
         let bare = 100.0 / ops as f64 + 50.0;
         let called = bare + batch_ns / ops as f64;
         let suite = "aes-128-cbc".parse().expect("a suite");
-        Path { suite, len: 64, ops, bare: value(bare), called: value(called), handed: value(called) }
+        let share = Estimate { value: 100.0 * bare / called, interval: [100.0 * bare / called; 2] };
+        let (bare, called) = (value(bare), value(called));
+        Path { suite, len: 64, ops, bare, called, handed: called, called_share: share, share }
     }
 
     fn paper() -> Paper {

@@ -117,6 +117,7 @@ pub(super) fn following() -> Result<Vec<Figure>, LabError> {
         goal: Goal::AtMost(goal),
         detail: format!("the most of {counts:?}"),
         spread: 0.0,
+        interval: None,
     };
     Ok(vec![
         figure("until routes leave an engine 4 × slower", &away, 100.0),
@@ -202,5 +203,6 @@ pub(super) fn fair_share(budget: Budget) -> Result<Figure, LabError> {
         goal: Goal::AtLeast(40.0),
         detail: format!("its fair share is half or less; the mill did {rate:.2} M operations (3DES, 64 B) a second"),
         spread: 0.0,
+        interval: None,
     })
 }

@@ -39,8 +39,10 @@ pub struct Figure {
     pub goal: Goal,
     /// What stands behind the value, in words.
     pub detail: String,
-    /// The larger spread of what was compared, as a share.
+    /// Half the width of its interval, as a share of it.
     pub spread: f64,
+    /// The 95 % interval of a ratio.
+    pub interval: Option<[f64; 2]>,
 }
 
 /// What a value should be.
@@ -137,16 +139,10 @@ pub(crate) fn opened(builder: MillBuilder) -> Result<Mill, LabError> {
     builder.open().map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })
 }
 
-/// Times two contestants in turns; the second's time by the first's, and the larger spread.
-pub(crate) fn compare(
-    first: &mut dyn Contestant,
-    second: &mut dyn Contestant,
-    budget: Budget,
-) -> (Samples, Samples, f64) {
+/// Times two contestants in turns.
+pub(crate) fn compare(first: &mut dyn Contestant, second: &mut dyn Contestant, budget: Budget) -> (Samples, Samples) {
     let mut samples = interleave(&mut [first, second], budget).into_iter();
-    let (first, second) = (samples.next().unwrap_or_default(), samples.next().unwrap_or_default());
-    let spread = first.spread().max(second.spread());
-    (first, second, spread)
+    (samples.next().unwrap_or_default(), samples.next().unwrap_or_default())
 }
 
 /// What one decision between three engines costs.
@@ -192,5 +188,6 @@ fn deciding(budget: Budget) -> Figure {
         goal: Goal::AtMost(500.0),
         detail: "one decision with its reason".to_owned(),
         spread: samples.spread(),
+        interval: None,
     }
 }

@@ -13,7 +13,7 @@ use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, Pr
 use super::{Figure, Goal, compare, mill, opened};
 use crate::LabError;
 use crate::engines::open;
-use crate::timing::{Budget, Contestant};
+use crate::timing::{Budget, Contestant, Samples};
 use crate::workload::failed;
 
 const TASKS: usize = 64;
@@ -221,20 +221,22 @@ pub(super) fn tasks(budget: Budget) -> Result<Vec<Figure>, LabError> {
         let mut bare = Bare::new(&messages, "library")?;
         let mut shared = Shared::new(&messages, TASKS)?;
         shared.agrees_with(&mut bare)?;
-        let (bare_ns, shared_ns, spread) = compare(&mut bare, &mut shared, budget);
+        let (bare_ns, shared_ns) = compare(&mut bare, &mut shared, budget);
+        let ratio = bare_ns.ratio(&shared_ns);
         none_failed(&shared, &bare)?;
         let each = |ns: f64| ns / (TASKS * EACH) as f64;
         let (bare_each, shared_each) = (each(bare_ns.median_ns()), each(shared_ns.median_ns()));
         figures.push(Figure {
             name: format!("{TASKS} tasks, one operation at a time"),
             of: format!("{name}, {LEN} B"),
-            value: bare_each / shared_each,
+            value: ratio.value,
             unit: "×",
             goal: Goal::AtLeast(must),
             detail: format!(
                 "{bare_each:.0} ns an operation by the library, {shared_each:.0} by tasks that share batches"
             ),
-            spread,
+            spread: ratio.spread(),
+            interval: Some(ratio.interval),
         });
     }
     Ok(figures)
@@ -252,21 +254,24 @@ pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
         let mut bare = Bare::new(&messages, engine)?;
         shared.agrees_with(&mut bare)?;
         let each = |ns: f64| ns / (TASKS * EACH) as f64;
-        let mut figure = |what: &str, mill_ns: f64, bare_ns: f64, spread| {
+        let mut figure = |what: &str, mill_ns: &Samples, bare_ns: &Samples| {
+            let ratio = mill_ns.ratio(bare_ns);
+            let (mill_each, bare_each) = (each(mill_ns.median_ns()), each(bare_ns.median_ns()));
             figures.push(Figure {
                 name: format!("an operation alone, {what}"),
                 of: format!("{name}, {LEN} B"),
-                value: mill_ns / bare_ns,
+                value: ratio.value,
                 unit: "×",
                 goal: Goal::AtMost(1.1),
-                detail: format!("{:.0} ns by {engine}, {:.0} through the mill", each(bare_ns), each(mill_ns)),
-                spread,
+                detail: format!("{bare_each:.0} ns by {engine}, {mill_each:.0} through the mill"),
+                spread: ratio.spread(),
+                interval: Some(ratio.interval),
             });
         };
-        let (bare_ns, called_ns, spread) = compare(&mut bare, &mut Alone(&shared), budget);
-        figure("called", called_ns.median_ns(), bare_ns.median_ns(), spread);
-        let (bare_ns, task_ns, spread) = compare(&mut bare, &mut shared, budget);
-        figure("as a task", task_ns.median_ns(), bare_ns.median_ns(), spread);
+        let (bare_ns, called_ns) = compare(&mut bare, &mut Alone(&shared), budget);
+        figure("called", &called_ns, &bare_ns);
+        let (bare_ns, task_ns) = compare(&mut bare, &mut shared, budget);
+        figure("as a task", &task_ns, &bare_ns);
         none_failed(&shared, &bare)?;
     }
     Ok(figures)

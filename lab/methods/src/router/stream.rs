@@ -231,7 +231,8 @@ pub(super) fn against_the_engine(budget: Budget) -> Result<Vec<Figure>, LabError
         let (workloads, answers) = answered(&stream)?;
         let mut handed = Handed::new(&mill, Some("lanes"), &workloads, stream.batches)?;
         let mut bare = Bare::new(&engine, workloads, stream.batches)?;
-        let (bare_ns, mill_ns, spread) = compare(&mut bare, &mut handed, budget);
+        let (bare_ns, mill_ns) = compare(&mut bare, &mut handed, budget);
+        let share = bare_ns.ratio(&mill_ns).scaled(100.0);
         bare.agrees(&answers)?;
         handed.agrees(&answers)?;
         let each = |ns: f64| ns / (BATCHES * OPS) as f64;
@@ -240,11 +241,12 @@ pub(super) fn against_the_engine(budget: Budget) -> Result<Vec<Figure>, LabError
         figures.push(Figure {
             name: "share of the bare engine".to_owned(),
             of: of.clone(),
-            value: 100.0 * bare_each / mill_each,
+            value: share.value,
             unit: "%",
             goal: Goal::AtLeast(97.0),
             detail: format!("{bare_each:.1} ns an operation by the engine, {mill_each:.1} through the mill"),
-            spread,
+            spread: share.spread(),
+            interval: Some(share.interval),
         });
         figures.push(Figure {
             name: "path of an operation".to_owned(),
@@ -253,7 +255,8 @@ pub(super) fn against_the_engine(budget: Budget) -> Result<Vec<Figure>, LabError
             unit: "ns",
             goal: Goal::AtMost(10.0),
             detail: "keys leased, routed, handed over, accounted for".to_owned(),
-            spread,
+            spread: bare_ns.spread().max(mill_ns.spread()),
+            interval: None,
         });
     }
     Ok(figures)
@@ -269,18 +272,20 @@ pub(super) fn two_cores(budget: Budget) -> Result<Vec<Figure>, LabError> {
         let (workloads, answers) = answered(&stream)?;
         let mut on_one = Handed::new(&one, Some("lanes"), &workloads, stream.batches)?;
         let mut on_two = Handed::new(&two, Some("lanes"), &workloads, stream.batches)?;
-        let (one_ns, two_ns, spread) = compare(&mut on_one, &mut on_two, budget);
+        let (one_ns, two_ns) = compare(&mut on_one, &mut on_two, budget);
+        let ratio = one_ns.ratio(&two_ns);
         on_one.agrees(&answers)?;
         on_two.agrees(&answers)?;
         let batch_us = one_ns.median_ns() / BATCHES as f64 / 1000.0;
         figures.push(Figure {
             name: "two cores by one".to_owned(),
             of: format!("{name}, {OPS} × {len} B"),
-            value: one_ns.median_ns() / two_ns.median_ns(),
+            value: ratio.value,
             unit: "×",
             goal: Goal::AtLeast(1.8),
             detail: format!("batches of {batch_us:.0} µs, {IN_FLIGHT} in flight"),
-            spread,
+            spread: ratio.spread(),
+            interval: Some(ratio.interval),
         });
     }
     Ok(figures)

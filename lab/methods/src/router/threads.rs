@@ -144,7 +144,8 @@ pub(super) fn threads(budget: Budget) -> Result<Vec<Figure>, LabError> {
         if let Some(op) = (0..THREADS).find(|thread| bare.operations(*thread, 2) != blocking.operations(*thread, 2)) {
             return Err(LabError::WrongResult { engine, suite, direction, op });
         }
-        let (bare_ns, shared_ns, spread) = compare(&mut &bare, &mut &blocking, budget);
+        let (bare_ns, shared_ns) = compare(&mut &bare, &mut &blocking, budget);
+        let ratio = bare_ns.ratio(&shared_ns);
         let failed = bare.failed.load(Ordering::Relaxed) + blocking.failed.load(Ordering::Relaxed);
         if failed != 0 {
             return Err(LabError::Parameters(format!("{failed} operations of threads failed")));
@@ -154,11 +155,12 @@ pub(super) fn threads(budget: Budget) -> Result<Vec<Figure>, LabError> {
         figures.push(Figure {
             name: format!("{THREADS} threads that block"),
             of: format!("{name}, {len} B"),
-            value: bare_each / shared_each,
+            value: ratio.value,
             unit: "×",
             goal: Goal::None,
             detail: format!("{bare_each:.0} ns an operation by the library, {shared_each:.0} through the mill"),
-            spread,
+            spread: ratio.spread(),
+            interval: Some(ratio.interval),
         });
     }
     Ok(figures)

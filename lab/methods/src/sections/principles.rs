@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use ciphermill_principles::Variant;
 use ciphermill_report::{Better, Section, Table};
 
-use super::{path_part, spread_cell};
+use super::{goal_cell, path_part, spread_cell};
 use crate::LabError;
 use crate::method::{Options, Progress};
 use crate::principles::{self, AlgorithmRecord, Record, Utilisation, VariantRecord};
@@ -61,7 +61,7 @@ impl Record {
                 let name = format!("{}/{}", algorithm.algorithm, path_part(variant.variant));
                 section.measured(&name, variant.mbps, "Mb/s", variant.spread, Better::More);
                 let gain = format!("{name}/gain");
-                section.measured(gain, variant.gain, "×", variant.spread, Better::Neither);
+                section.ratio(gain, variant.gain, Better::Neither);
             }
         }
         section
@@ -102,7 +102,7 @@ fn conclusions(algorithms: &[AlgorithmRecord]) -> Vec<String> {
             .iter()
             .filter_map(|algorithm| {
                 let own = of(algorithm, variant)?;
-                Some((algorithm.algorithm, own.gain, own.paper?.gain))
+                Some((algorithm.algorithm, own.gain.value, own.paper?.gain))
             })
             .collect();
         let order = |a: &&(&str, f64, f64), b: &&(&str, f64, f64)| a.1.total_cmp(&b.1);
@@ -130,7 +130,7 @@ fn conclusions(algorithms: &[AlgorithmRecord]) -> Vec<String> {
             let lanes = of(algorithm, Variant::Lanes.name())?;
             let single = algorithm.variants.iter().filter(|variant| variant.threads == 1);
             let best = single.map(|variant| variant.mbps).fold(0.0, f64::max);
-            Some((algorithm.algorithm, lanes.gain, lanes.mbps >= best))
+            Some((algorithm.algorithm, lanes.gain.value, lanes.mbps >= best))
         })
         .collect();
     if let Some((name, gain, _)) = lanes.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
@@ -211,7 +211,7 @@ fn throughput(record: &Record) -> Table {
                 label(algorithm, variant).into(),
                 format!("{:.0}", variant.mbps).into(),
                 format!("{:.1} %", variant.utilisation).into(),
-                format!("{:.2} ×", variant.gain).into(),
+                goal_cell(format!("{:.2} ×", variant.gain.value), variant.gain.is_noisy()),
                 format!("{:.2}", variant.cycles_per_byte).into(),
                 spread_cell(variant.spread),
                 mbps.into(),
@@ -275,6 +275,7 @@ fn throughput_note(record: &Record) -> String {
 mod tests {
     use super::*;
     use crate::principles::{PaperCharacteristics, PaperFigure};
+    use ciphermill_report::Estimate;
 
     fn variant(name: &'static str, threads: usize, gain: f64, paper: Option<f64>) -> VariantRecord {
         let paper = paper.map(|gain| PaperFigure { mbps: 100.0 * gain, gain, utilisation: 50.0 });
@@ -285,7 +286,7 @@ mod tests {
             accesses_per_round: 1.0,
             mbps: 1000.0 * gain,
             cycles_per_byte: 1.0,
-            gain,
+            gain: Estimate { value: gain, interval: [gain; 2] },
             utilisation: 50.0,
             instructions_per_cycle: None,
             spread: 0.01,

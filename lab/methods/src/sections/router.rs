@@ -1,6 +1,6 @@
 //! `lab router` as a section.
 
-use ciphermill_report::{Better, Cell, SPREAD_QUOTABLE_MAX, Section, Table};
+use ciphermill_report::{Better, Cell, Estimate, SPREAD_QUOTABLE_MAX, Section, Table};
 
 use super::{goal_cell, path_part, verdict_cell};
 use crate::LabError;
@@ -43,7 +43,12 @@ pub(crate) fn section(record: &Record) -> Section {
             Goal::None => Better::Neither,
         };
         let name = format!("{}/{}", path_part(&figure.name), path_part(&figure.of));
-        section.measured(name, figure.value, figure.unit, figure.spread, better);
+        match figure.interval {
+            Some(interval) => {
+                section.estimated(name, Estimate { value: figure.value, interval }, figure.unit, better);
+            }
+            None => section.measured(name, figure.value, figure.unit, figure.spread, better),
+        }
     }
     section
 }
@@ -88,6 +93,7 @@ mod tests {
             goal,
             detail: String::new(),
             spread,
+            interval: (name == "kept").then_some([value - 0.02, value + 0.02]),
         };
         let figures = vec![
             figure("kept", 2.0, Goal::AtLeast(1.8), 0.01),
@@ -102,6 +108,8 @@ mod tests {
             [Emphasis::Good, Emphasis::Bad, Emphasis::Plain]
         );
         assert_eq!([rows[0][3].emphasis, rows[1][3].emphasis], [Emphasis::Plain, Emphasis::Doubtful]);
+        let intervals: Vec<bool> = section.measurements.iter().map(|one| one.interval.is_some()).collect();
+        assert_eq!(intervals, [true, false, false]);
         section.check().expect("sound");
     }
 }
