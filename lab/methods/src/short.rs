@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::capability;
 use ciphermill_contract::{Direction, Engine, Suite};
-use ciphermill_report::Machine;
+use ciphermill_report::{Estimate, Machine};
 use serde::Serialize;
 
 use crate::LabError;
@@ -70,6 +70,8 @@ pub struct Row {
     pub cycles_per_byte: f64,
     /// Half the width of the median's 95 % interval as a share of it.
     pub spread: f64,
+    /// Its time by that of the fastest on the same operations, round by round.
+    pub of_fastest: Estimate,
     /// The share of lane steps that ran empty, for engines that count them.
     pub idle_lanes: Option<f64>,
 }
@@ -145,7 +147,13 @@ pub fn measure(
         entrants.push(Entrant::verified(engine, workload, &expected)?);
     }
     let timed = contest::time(&mut entrants, budget)?;
-    Ok(entrants.iter().zip(&timed).map(|(entrant, timed)| row(entrant, timed)).collect())
+    let mut rows: Vec<Row> = entrants.iter().zip(&timed).map(|(entrant, timed)| row(entrant, timed)).collect();
+    // All have the same operations, and repeat them as often.
+    let fastest = timed.iter().min_by(|a, b| a.samples.median_ns().total_cmp(&b.samples.median_ns()));
+    for (row, timed) in rows.iter_mut().zip(&timed) {
+        row.of_fastest = fastest.map_or_else(Estimate::default, |fastest| timed.samples.ratio(&fastest.samples));
+    }
+    Ok(rows)
 }
 
 /// A row of a record: one entrant's figures.
@@ -163,6 +171,7 @@ pub(crate) fn row(entrant: &Entrant, timed: &Timed) -> Row {
         mb_per_s: workload.bytes as f64 * 1000.0 / (ns_per_op * workload.ops.len() as f64),
         cycles_per_byte: timed.cycles / (workload.bytes.max(1) * entrant.repeats() as u64) as f64,
         spread: samples.spread(),
+        of_fastest: Estimate::default(),
         idle_lanes: timed.idle,
     }
 }

@@ -1,8 +1,8 @@
 //! `lab cases` as a section.
 
-use ciphermill_report::{Better, Cell, Emphasis, Estimate, Section, Table};
+use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
 
-use super::{goal_cell, verdict_cell};
+use super::{goal_cell, interval, verdict_cell};
 use crate::LabError;
 use crate::cases::{self, Case, Figure, Outcome, Record, Verdict};
 use crate::method::{Options, Progress};
@@ -129,11 +129,6 @@ fn way(own: &Row, other: &Row) -> String {
     }
 }
 
-fn interval(ratio: Estimate) -> String {
-    let [low, high] = ratio.interval;
-    format!("{low:.2}–{high:.2}")
-}
-
 fn verdict(outcome: &Outcome) -> Cell {
     match outcome.verdict {
         Verdict::Aim => Cell::from("aim reached").emphasis(Emphasis::Good),
@@ -144,7 +139,7 @@ fn verdict(outcome: &Outcome) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_report::Machine;
+    use ciphermill_report::{Estimate, Machine};
 
     fn row(engine: &str, ns_per_op: f64) -> Row {
         Row {
@@ -158,6 +153,7 @@ mod tests {
             mb_per_s: 64_000.0 / ns_per_op,
             cycles_per_byte: 1.0,
             spread: 0.01,
+            of_fastest: Estimate::default(),
             idle_lanes: None,
         }
     }

@@ -5,16 +5,22 @@ pub(crate) mod principles;
 pub(crate) mod router;
 pub(crate) mod short;
 
-use ciphermill_report::{Cell, Emphasis, SPREAD_QUOTABLE_MAX};
+use ciphermill_report::{Cell, Emphasis, Estimate, SPREAD_QUOTABLE_MAX};
 
-/// A spread, marked in words and emphasis when it forbids quoting.
+/// A spread, half the width of a 95 % interval, marked in words and emphasis when it forbids quoting.
 fn spread_cell(spread: f64) -> Cell {
-    let percent = format!("{:.1} %", spread * 100.0);
+    let percent = format!("± {:.1} %", spread * 100.0);
     if spread > SPREAD_QUOTABLE_MAX {
         Cell::from(format!("{percent} noisy")).emphasis(Emphasis::Doubtful)
     } else {
         percent.into()
     }
+}
+
+/// The ends of a ratio's interval.
+fn interval(ratio: Estimate) -> String {
+    let [low, high] = ratio.interval;
+    format!("{low:.2}–{high:.2}")
 }
 
 /// A figure beside a goal.
@@ -42,9 +48,9 @@ mod tests {
 
     #[test]
     fn noisy_spreads_are_marked() {
-        assert_eq!(spread_cell(0.05), Cell::from("5.0 %"));
+        assert_eq!(spread_cell(0.05), Cell::from("± 5.0 %"));
         let noisy = spread_cell(0.051);
-        assert_eq!((noisy.text.as_str(), noisy.emphasis), ("5.1 % noisy", Emphasis::Doubtful));
+        assert_eq!((noisy.text.as_str(), noisy.emphasis), ("± 5.1 % noisy", Emphasis::Doubtful));
         assert_eq!(path_part("thread parallel M1"), "thread-parallel-M1");
     }
 }

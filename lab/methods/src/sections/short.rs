@@ -1,9 +1,9 @@
 //! `lab short` as a section.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Better, Cell, Emphasis, SPREAD_QUOTABLE_MAX, Section, Table};
+use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
 
-use super::{path_part, spread_cell};
+use super::{goal_cell, interval, path_part};
 use crate::LabError;
 use crate::engines;
 use crate::method::{Options, Progress};
@@ -74,7 +74,10 @@ fn section(record: &Record, parameters: &Parameters) -> Section {
     for group in &groups {
         for row in group {
             let name = format!("{}/{}/{}", row.suite, row.direction, label(row, group));
-            section.measured(name, row.ns_per_op, "ns/op", row.spread, Better::Less);
+            section.measured(&name, row.ns_per_op, "ns/op", row.spread, Better::Less);
+            if row.of_fastest.value != 1.0 {
+                section.ratio(format!("{name}/of-fastest"), row.of_fastest, Better::Less);
+            }
         }
     }
     for skipped in &record.skipped {
@@ -128,15 +131,15 @@ fn conclusion(group: &Group<'_>) -> Option<String> {
     order.sort_by(|a, b| a.ns_per_op.total_cmp(&b.ns_per_op));
     let [fastest, next, ..] = order[..] else { return None };
     let slowest = order[order.len() - 1];
-    let factor = |other: &Row| other.ns_per_op / fastest.ns_per_op;
+    let factor = |other: &Row| other.of_fastest.value;
     let of = format!("{} {}", fastest.suite, fastest.direction);
-    let noise = match group.iter().any(|row| row.spread > SPREAD_QUOTABLE_MAX) {
+    let noise = match [next, slowest].iter().any(|row| row.of_fastest.is_noisy()) {
         true => " Some of these figures are noisy and should not be quoted.",
         false => "",
     };
     let (first, second) = (label(fastest, group), label(next, group));
-    // A difference within the spread is none.
-    let lead = if factor(next) - 1.0 <= fastest.spread.max(next.spread) {
+    // A difference within the interval is none.
+    let lead = if next.of_fastest.interval[0] <= 1.0 {
         format!("{of}: {first} ({:.1} ns an operation) and {second} are level", fastest.ns_per_op)
     } else {
         format!(
@@ -154,10 +157,9 @@ fn conclusion(group: &Group<'_>) -> Option<String> {
 
 fn table(groups: &[Group<'_>]) -> Table {
     let heads =
-        ["suite", "direction", "engine", "kernel", "ns/op", "MB/s", "cycles/B", "× slowest", "idle lanes", "spread"];
+        ["suite", "direction", "engine", "kernel", "ns/op", "MB/s", "cycles/B", "× fastest", "95 %", "idle lanes"];
     let mut table = Table::new("Engines and peers on the same operations", &heads, 4);
     for group in groups {
-        let slowest = group.iter().map(|row| row.ns_per_op).fold(0.0, f64::max);
         let fastest = group.iter().map(|row| row.ns_per_op).fold(f64::MAX, f64::min);
         for row in group {
             let best = |cell: Cell| if row.ns_per_op == fastest { cell.emphasis(Emphasis::Good) } else { cell };
@@ -169,9 +171,9 @@ fn table(groups: &[Group<'_>]) -> Table {
                 best(format!("{:.1}", row.ns_per_op).into()),
                 best(format!("{:.0}", row.mb_per_s).into()),
                 format!("{:.2}", row.cycles_per_byte).into(),
-                format!("{:.1} ×", slowest / row.ns_per_op).into(),
+                goal_cell(format!("{:.2} ×", row.of_fastest.value), row.of_fastest.is_noisy()),
+                interval(row.of_fastest).into(),
                 row.idle_lanes.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0)).into(),
-                spread_cell(row.spread),
             ]);
         }
     }
@@ -183,7 +185,7 @@ fn table(groups: &[Group<'_>]) -> Table {
 mod tests {
     use super::*;
     use crate::short::Skipped;
-    use ciphermill_report::Machine;
+    use ciphermill_report::{Estimate, Machine};
 
     fn row(engine: &str, kernel: &str, ns_per_op: f64, spread: f64) -> Row {
         Row {
@@ -197,11 +199,17 @@ mod tests {
             mb_per_s: 48_000.0 / ns_per_op,
             cycles_per_byte: ns_per_op * 3.0 / 48.0,
             spread,
+            of_fastest: Estimate::default(),
             idle_lanes: None,
         }
     }
 
-    fn of(rows: Vec<Row>) -> Section {
+    fn of(mut rows: Vec<Row>) -> Section {
+        let fastest = rows.iter().map(|row| row.ns_per_op).fold(f64::MAX, f64::min);
+        for row in &mut rows {
+            let (value, half) = (row.ns_per_op / fastest, row.spread);
+            row.of_fastest = Estimate { value, interval: [value * (1.0 - half), value * (1.0 + half)] };
+        }
         let gone = Skipped {
             suite: "*".to_owned(),
             direction: "*".to_owned(),
@@ -242,11 +250,11 @@ mod tests {
         let made = of(vec![row("openssl", "", 2000.0, 0.09), row("lanes", "avx2", 100.0, 0.01)]);
         let [slow, fast] = &made.tables[0].rows[..] else { panic!("{made:?}") };
         assert_eq!((slow[4].emphasis, fast[4].emphasis), (Emphasis::Plain, Emphasis::Good));
-        assert_eq!((slow[9].text.as_str(), slow[9].emphasis), ("9.0 % noisy", Emphasis::Doubtful));
-        assert_eq!(fast[7].text, "20.0 ×");
+        assert_eq!((slow[7].text.as_str(), slow[7].emphasis), ("20.00 ×", Emphasis::Doubtful));
+        assert_eq!((fast[7].text.as_str(), slow[8].text.as_str()), ("1.00 ×", "18.20–21.80"));
         assert!(made.tables[0].rows.iter().all(|row| row.len() == made.tables[0].columns.len()));
         assert_eq!((made.missing[0].what.as_str(), made.missing[0].why.as_str()), ("ipsec-mb", "not installed"));
-        assert_eq!(made.noisy(), 1);
+        assert_eq!(made.noisy(), 2, "the time and the ratio");
     }
 
     #[test]
@@ -257,6 +265,15 @@ mod tests {
             row("library", "", 400.0, 0.01),
         ]);
         let names: Vec<_> = made.measurements.iter().map(|measurement| measurement.name.as_str()).collect();
-        assert_eq!(names, ["3des-cbc/encrypt/lanes/avx512", "3des-cbc/encrypt/lanes/avx2", "3des-cbc/encrypt/library"]);
+        assert_eq!(
+            names,
+            [
+                "3des-cbc/encrypt/lanes/avx512",
+                "3des-cbc/encrypt/lanes/avx2",
+                "3des-cbc/encrypt/lanes/avx2/of-fastest",
+                "3des-cbc/encrypt/library",
+                "3des-cbc/encrypt/library/of-fastest",
+            ]
+        );
     }
 }
