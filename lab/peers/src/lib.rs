@@ -12,6 +12,7 @@
 //! have is reported as [`Unavailable`], with the reason.
 #![allow(unsafe_code, reason = "calls into OpenSSL and ipsec-mb")]
 
+mod aws_lc;
 mod ops;
 
 #[cfg(ipsec_mb)]
@@ -70,9 +71,10 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
     }
 }
 
-/// The native loop of the peer of this name, where it has one for the task.
+/// The native loop of the peer of this name, or of the library below the engine of this name, where it has one for the task.
 pub fn native(name: &str, task: &native::Task<'_>) -> Option<Box<dyn native::NativeLoop>> {
     match name {
+        aws_lc::NAME => aws_lc::open(task),
         #[cfg(ipsec_mb)]
         ipsec_mb::NAME => ipsec_mb::native::open(task),
         _ => None,

@@ -36,17 +36,25 @@ fn workload(suite: Suite, ops: usize) -> Workload {
 }
 
 fn open(workload: &Workload) -> Option<Box<dyn NativeLoop>> {
+    open_of("ipsec-mb", workload)
+}
+
+fn open_of(name: &str, workload: &Workload) -> Option<Box<dyn NativeLoop>> {
     let keys: Vec<&[u8]> = workload.keys.iter().map(Vec::as_slice).collect();
     let key_of: Vec<usize> = workload.ops.iter().map(|op| op.key.slot as usize).collect();
     let Workload { suite, direction, ops, arena, .. } = workload;
-    native("ipsec-mb", &Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: &key_of })
+    native(name, &Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: &key_of })
 }
 
 /// Runs every way; the names of those whose answers are the reference's, and of those that gave up.
 fn right(start: &Workload) -> (Vec<String>, Vec<String>) {
+    right_of("ipsec-mb", start)
+}
+
+fn right_of(name: &str, start: &Workload) -> (Vec<String>, Vec<String>) {
     let mut expected = start.clone();
     expected.run(&Reference::new());
-    let mut own = open(start).expect("the library has a native loop for the suite");
+    let mut own = open_of(name, start).expect("the library has a native loop for the suite");
     let (mut right, mut refused) = (Vec::new(), Vec::new());
     for (way, name) in own.ways().into_iter().enumerate() {
         // Twice: what is done with jobs that lie filled must not depend on their first use.
@@ -122,6 +130,29 @@ fn wrong_tags_are_found() {
             assert!(own.restart() && !own.run(way), "{name}, {words}");
         }
     }
+}
+
+/// AWS-LC's AEADs, there and back, and a wrong tag.
+#[test]
+fn the_librarys_own_loop_has_the_references_answers() {
+    for name in ["aes-128-gcm", "aes-256-gcm-siv", "chacha20-poly1305"] {
+        let start = workload(name.parse().expect("a suite's name"), 100);
+        let mut there = start.clone();
+        there.run(&Reference::new());
+        for task in [&start, &there.reversed()] {
+            let (right, refused) = right_of("library", task);
+            assert_eq!((right.len(), refused.len()), (1, 0), "{name}");
+        }
+        let mut there = start.clone();
+        there.run(&Reference::new());
+        let mut back = there.reversed();
+        back.tamper(&mut Random(1), |index| index == 17);
+        assert!(!open_of("library", &back).expect("a loop").run(0), "{name}: a wrong tag");
+        let mut in_place = start;
+        in_place.ops[0].output = in_place.ops[0].input.offset + 1;
+        assert!(open_of("library", &in_place).is_none(), "{name}: places that overlap");
+    }
+    assert!(open_of("library", &workload("aes-128-cbc".parse().expect("a suite's name"), 5)).is_none());
 }
 
 /// Operations that lie outside of their arena never reach the library.
