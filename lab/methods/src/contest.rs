@@ -19,7 +19,7 @@ const TIMED_OPS_MIN: usize = 1024;
 const TIMED_BYTES_MIN: u64 = 256 * 1024;
 
 /// Rounds in which the ways of a native loop are tried; the fastest round of each counts.
-const TRIALS: usize = 4;
+const TRIALS: usize = 7;
 
 /// An engine and the workload that it is timed on. Its answers have been found right.
 pub(crate) struct Entrant {

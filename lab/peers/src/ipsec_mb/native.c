@@ -1,7 +1,7 @@
 /* Native loops: what a program that is written for the library does, without the shim's translation.
  *
- * Outside of the timed part: keys are expanded, messages of chains lie as in ESP (additional data, IV and text side by
- * side), constant fields of the jobs are set, and where jobs are the caller's own all of them may be filled. Inside: the
+ * Outside of the timed part: keys are expanded, messages lie in buffers of their own in which they are worked on in place,
+ * those of chains as in ESP (additional data, IV and text side by side), constant fields of the jobs are set, and where jobs are the caller's own all of them may be filled. Inside: the
  * fields that differ from operation to operation, the calls, and the comparison of tags when opening. */
 #define _POSIX_C_SOURCE 200112L
 #include "native.h"
@@ -21,14 +21,15 @@
 struct item {
     const uint8_t *src;
     uint8_t *dst;
-    const uint8_t *iv;
     const struct cm_key *key;
     const uint8_t *aad;
     uint8_t *tag;
+    uint8_t iv[16];
     uint32_t len;
-    uint32_t head; /* chains: bytes of additional data and IV before the text */
-    uint32_t aad_len;
+    uint16_t head; /* chains: bytes of additional data and IV before the text */
+    uint16_t aad_len;
 };
+_Static_assert(sizeof(struct item) == 64, "one cache line");
 
 struct cm_native {
     struct cm_program program;
@@ -37,7 +38,7 @@ struct cm_native {
     const struct cm_op *ops;
     struct item *items;
     size_t count;
-    uint8_t *packets; /* chains: messages as in ESP */
+    uint8_t *packets; /* messages that are worked on in place, and chains' as in ESP */
     IMB_JOB *prefilled;
     IMB_JOB ciphers[BURST_LEN_MAX];
     IMB_JOB hashes[BURST_LEN_MAX];
@@ -61,9 +62,25 @@ static uint32_t op_aad_len(const struct cm_op *op)
     return len;
 }
 
-static size_t packet_len(const struct cm_op *op)
+/* Whether messages are worked on in place, as users do: not where a second run would find other tags than the first. */
+static int is_in_place(const struct cm_program *program)
 {
-    return ((size_t)op_aad_len(op) + op->iv_len + op->input_len + 63) & ~(size_t)63;
+    return program->kind == CM_CIPHER || (program->kind != CM_HMAC && !program->decrypt);
+}
+
+static int has_packets(const struct cm_program *program)
+{
+    return program->kind == CM_CHAIN || is_in_place(program);
+}
+
+static uint32_t head_len(const struct cm_program *program, const struct cm_op *op)
+{
+    return program->kind == CM_CHAIN ? op_aad_len(op) + op->iv_len : 0;
+}
+
+static size_t packet_len(const struct cm_program *program, const struct cm_op *op)
+{
+    return ((size_t)head_len(program, op) + op->input_len + 63) & ~(size_t)63;
 }
 
 static IMB_CIPHER_MODE mode(const struct cm_program *program)
@@ -367,13 +384,14 @@ int cm_native_has(const struct cm_native *native, const struct cm_way *way)
 
 static int make_items(struct cm_native *native, const struct cm_key *const *keys)
 {
-    const int is_chain = native->program.kind == CM_CHAIN;
+    const struct cm_program *program = &native->program;
+    const int packed = has_packets(program);
     size_t total = 0;
     for (size_t i = 0; i < native->count; i++) {
         const struct cm_op *op = &native->ops[i];
-        if (!fits(&native->program, op) || op->iv_len != native->ops[0].iv_len || op->tag_len != native->ops[0].tag_len)
+        if (!fits(program, op) || op->iv_len != native->ops[0].iv_len || op->tag_len != native->ops[0].tag_len)
             return 0;
-        total += is_chain ? packet_len(op) : 0;
+        total += packed ? packet_len(program, op) : 0;
     }
     if (posix_memalign((void **)&native->items, 64, native->count * sizeof(struct item)) != 0)
         return 0;
@@ -383,17 +401,16 @@ static int make_items(struct cm_native *native, const struct cm_key *const *keys
     for (size_t i = 0; i < native->count; i++) {
         const struct cm_op *op = &native->ops[i];
         struct item *item = &native->items[i];
-        const uint32_t head = is_chain ? op_aad_len(op) + op->iv_len : 0;
-        item->head = head;
+        item->head = (uint16_t)head_len(program, op);
         item->key = keys[i];
         item->len = op->input_len;
         item->aad = native->arena + op_aad_offset(op);
-        item->aad_len = op_aad_len(op);
+        item->aad_len = (uint16_t)op_aad_len(op);
         item->tag = native->arena + op->tag;
-        item->src = is_chain ? packet + head : native->arena + op->input;
-        item->dst = is_chain && !native->program.decrypt ? packet + head : native->arena + op->output;
-        item->iv = is_chain ? packet + item->aad_len : op->iv;
-        packet += is_chain ? packet_len(op) : 0;
+        memcpy(item->iv, op->iv, sizeof(item->iv));
+        item->src = packed ? packet + item->head : native->arena + op->input;
+        item->dst = is_in_place(program) ? packet + item->head : native->arena + op->output;
+        packet += packed ? packet_len(program, op) : 0;
     }
     return 1;
 }
@@ -408,12 +425,14 @@ int cm_native_restart(struct cm_native *native)
         return 0;
     for (uint32_t i = 0; i < IMB_MAX_JOBS; i++)
         set_constants(&native->queue->manager->jobs[i], native);
-    for (size_t i = 0; native->program.kind == CM_CHAIN && i < native->count; i++) {
+    for (size_t i = 0; has_packets(&native->program) && i < native->count; i++) {
         const struct cm_op *op = &native->ops[i];
         const struct item *item = &native->items[i];
         uint8_t *packet = (uint8_t *)item->src - item->head;
-        memcpy(packet, item->aad, item->aad_len);
-        memcpy(packet + item->aad_len, op->iv, op->iv_len);
+        if (native->program.kind == CM_CHAIN) {
+            memcpy(packet, item->aad, item->aad_len);
+            memcpy(packet + item->aad_len, op->iv, op->iv_len);
+        }
         memcpy(packet + item->head, native->arena + op->input, op->input_len);
     }
     return 1;
@@ -459,7 +478,7 @@ void cm_native_free(struct cm_native *native)
 
 void cm_native_collect(struct cm_native *native)
 {
-    if (native->program.kind != CM_CHAIN || native->program.decrypt)
+    if (!is_in_place(&native->program))
         return;
     for (size_t i = 0; i < native->count; i++)
         memcpy(native->arena + native->ops[i].output, native->items[i].dst, native->items[i].len);
