@@ -1,4 +1,5 @@
 //! Batches as callers fill them and as engines get them.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::limits::BATCH_OPS_MAX;
 use ciphermill_contract::{

@@ -1,4 +1,5 @@
 //! What engines say of themselves, and what those get that say no more than they must.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::capability::find;
 use ciphermill_contract::engine::Kernel;

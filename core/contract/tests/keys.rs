@@ -1,5 +1,6 @@
 //! Which keys suites take: raw keys by length, encoded ones by their structure. Numbers that are no key's serve as well as
 //! others, since no arithmetic is done.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{Error, KeyForm, KeyMaterial, Suite};

@@ -1,5 +1,6 @@
 //! What standards say of suites: lengths family by family, which suites are legacy, which random, whose kernels they run on,
 //! and how names are read.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::suite::lists::{CHAIN_CIPHERS, CHAIN_DIGESTS};
 use ciphermill_contract::suite::rules::Lengths;

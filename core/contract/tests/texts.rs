@@ -1,4 +1,5 @@
 //! What is printed: errors say what happened and to what, and whatever holds a key says no more than its length.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::{
