@@ -325,7 +325,7 @@ fn key_files_open_keystores() {
 
     write_key_file(folder, format!("{}\n", hex::encode(raw)).as_bytes(), 0o400);
     assert!(Keystore::open(place.path(), &key_file).is_ok(), "hexadecimal digits and a line end");
-    for (end, opens) in [("\r\n", true), ("\r\nx", false), ("   and what comes behind", false)] {
+    for (end, opens) in [("\r\n", true), ("   ", false), ("\r\nx", false), ("   and what comes behind", false)] {
         fs::remove_file(&path).unwrap();
         write_key_file(folder, format!("{}{end}", hex::encode(raw)).as_bytes(), 0o600);
         match Keystore::open(place.path(), &key_file) {

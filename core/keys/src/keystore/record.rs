@@ -372,7 +372,7 @@ mod tests {
         let (sealer, key) = (Sealer::new(&[1; 32]).unwrap(), [0xCD; 16]);
         let described = |len: usize| KeyRecord { description: "x".repeat(len), ..record(&key) };
         let sealed = sealer.seal(&described(0), &key).unwrap();
-        let rest = METADATA_LEN_MAX - u32::from_le_bytes(*sealed.first_chunk().unwrap()) as usize;
+        let rest = 65_536 - u32::from_le_bytes(*sealed.first_chunk().unwrap()) as usize;
         let sealed = sealer.seal(&described(rest), &key).unwrap();
         assert_eq!(sealer.open("cards", 3, &sealed).unwrap().unwrap().record, described(rest));
         let longer = sealer.seal(&described(rest + 1), &key);

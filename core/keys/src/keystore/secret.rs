@@ -341,8 +341,8 @@ mod tests {
     #[test]
     fn passphrases_have_bounds() {
         let stretch = |len: usize| argon2id(KdfParameters::insecure_for_tests(), &"x".repeat(len), b"somesaltsomesalt");
-        assert!(stretch(1).is_ok() && stretch(PASSPHRASE_LEN_MAX).is_ok());
-        for len in [0, PASSPHRASE_LEN_MAX + 1] {
+        assert!(stretch(1).is_ok() && stretch(65_536).is_ok());
+        for len in [0, 65_537] {
             assert!(matches!(stretch(len), Err(KeystoreError::BadParameter { .. })), "{len} bytes");
         }
         assert!(MasterSecret::passphrase("abcdeabcdeabcde").check_new().is_ok(), "15 characters, five different");
