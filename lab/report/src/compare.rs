@@ -128,6 +128,8 @@ fn differences(before: &Record, after: &Record) -> Vec<String> {
     differ("Different versions of the program", &one.ciphermill, &other.ciphermill);
     let build = |optimised: bool| if optimised { "with optimisation" } else { "without optimisation" };
     differ("Different builds", build(one.optimised), build(other.optimised));
+    // Spreads mean another thing in each.
+    differ("Different formats of the records", &before.format.to_string(), &after.format.to_string());
     differ("Different commands", &before.command, &after.command);
     differences
 }
@@ -447,8 +449,10 @@ mod tests {
         let mut after = before.clone();
         after.machine.cpu = "Another".to_owned();
         after.machine.optimised = false;
+        after.format = 1;
         let comparison = compare(&before, &after);
-        assert_eq!(comparison.differences.len(), 2);
+        assert_eq!(comparison.differences.len(), 3);
+        assert!(comparison.differences[2].contains("formats of the records: first 2, then 1"));
         assert!(comparison.differences[0].contains("Another"));
         let said = comparison.section().conclusions.join("\n");
         assert!(said.contains("Different processors") && said.contains("none changed beyond the noise"), "{said}");

@@ -186,7 +186,7 @@ fn all_methods_make_one_record_that_is_shown_kept_and_compared() {
     let same = place.ok(["lab", "compare", "a.json", "a.json", "--html", "b.html"]);
     assert!(same.contains("none changed beyond the noise"), "{same}");
     assert!(place.has("b.html"));
-    let changed = text.replacen("\"value\": ", "\"value\": 9", 1);
+    let changed = text.replacen("\"value\": ", "\"value\": 999999", 1);
     assert_ne!(changed, text);
     place.write("b.json", changed);
     let compared = record(&place.ok(["lab", "compare", "a.json", "b.json", "--json"]));
@@ -266,7 +266,7 @@ fn records_that_cannot_be_read_say_what_is_wrong() {
     broken(&["line 1"], "{");
     broken(&["line", "EOF"], &text[..text.len() / 2]);
     broken(&["unknown field `gpu`"], &text.replacen("\"cpu\"", "\"gpu\"", 1));
-    broken(&["format 99"], &text.replacen("\"format\": 1", "\"format\": 99", 1));
+    broken(&["format 99"], &text.replacen("\"format\": 2", "\"format\": 99", 1));
     place.fails(1, &["cannot read nowhere.json"], ["lab", "show", "nowhere.json"]);
 }
 

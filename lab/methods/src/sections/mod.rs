@@ -20,7 +20,9 @@ fn spread_cell(spread: f64) -> Cell {
 /// The ends of a ratio's interval.
 fn interval(ratio: Estimate) -> String {
     let [low, high] = ratio.interval;
-    format!("{low:.2}–{high:.2}")
+    // A time that is a fraction of another's is told as finely as its inverse.
+    let decimals = if low < 1.0 { 3 } else { 2 };
+    format!("{low:.decimals$}–{high:.decimals$}")
 }
 
 /// A figure beside a goal.
@@ -51,6 +53,8 @@ mod tests {
         assert_eq!(spread_cell(0.05), Cell::from("± 5.0 %"));
         let noisy = spread_cell(0.051);
         assert_eq!((noisy.text.as_str(), noisy.emphasis), ("± 5.1 % noisy", Emphasis::Doubtful));
+        assert_eq!(interval(Estimate { value: 9.0, interval: [8.5, 9.042] }), "8.50–9.04");
+        assert_eq!(interval(Estimate { value: 0.38, interval: [0.3791, 0.3812] }), "0.379–0.381");
         assert_eq!(path_part("thread parallel M1"), "thread-parallel-M1");
     }
 }
