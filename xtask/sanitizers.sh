@@ -40,7 +40,8 @@ thread)
     std=(-Zbuild-std)
     tests=(-p ciphermill --lib --tests)
     # These hold an engine to times that it does not keep when it is instrumented.
-    for test in a_wrong_bit_is_found_by_a_witness a_wrong_bit_in_what_is_randomised_is_found_by_taking_it_back; do
+    for test in a_wrong_bit_is_found_by_a_witness a_wrong_bit_in_what_is_randomised_is_found_by_taking_it_back \
+        a_batch_goes_where_it_is_predicted_to_be_fastest what_an_engine_takes_is_found; do
         skipped+=(--skip "$test")
     done
     ;;

@@ -8,7 +8,7 @@
 //!
 //! Each peer is used in the best way that its public interface offers: algorithms are fetched once, contexts are set up
 //! without copies, and nothing of ours stands between two operations but the loop. Where that loop costs something next to
-//! the peer's own work, the peer has a native loop besides ([`native`]). A peer that this machine does not
+//! the peer's own work, the peer has a native loop besides ([`native()`]). A peer that this machine does not
 //! have is reported as [`Unavailable`], with the reason.
 #![allow(unsafe_code, reason = "calls into OpenSSL and ipsec-mb")]
 
