@@ -40,13 +40,19 @@ pub trait NativeLoop {
 }
 
 impl Task<'_> {
-    /// Whether every span of every operation lies within the arena.
+    /// Whether every operation has lengths that the suite takes, and every span of it lies within the arena. The loops
+    /// rest on both: what is left unchecked by a library may be read or written as it stands here.
     pub(crate) fn is_sound(&self) -> bool {
+        let (suite, direction) = (self.suite, self.direction);
         let within = |offset: u32, len: u32| u64::from(offset) + u64::from(len) <= self.arena.len() as u64;
         let span = |span: Span| within(span.offset, span.len);
         self.ops.iter().all(|op| {
-            let output = if self.suite.transforms() { op.input.len } else { 0 };
-            span(op.input) && within(op.output, output) && span(op.aad.span()) && span(op.tag_span())
+            let lengths = suite.iv_len().contains(usize::from(op.iv_len))
+                && suite.tag_len(direction).contains(usize::from(op.tag_len))
+                && suite.aad_len().contains(op.aad.span().len as usize)
+                && suite.input_len(direction).contains(op.input.len as usize);
+            let output = if suite.transforms() { op.input.len } else { 0 };
+            lengths && span(op.input) && within(op.output, output) && span(op.aad.span()) && span(op.tag_span())
         })
     }
 }

@@ -6,6 +6,7 @@
 #include "shim.h"
 
 #include <intel-ipsec-mb.h>
+#include <string.h>
 
 #define BURST_MAX IMB_MAX_BURST_SIZE
 #define STAGING_LEN (1u << 20)
@@ -28,5 +29,20 @@ struct cm_key {
     const void *des[3];
     size_t size;
 };
+
+/* Where an operation's additional data lie, and how long they are; the fields are not aligned. */
+static inline uint32_t aad_offset(const struct cm_op *op)
+{
+    uint32_t offset;
+    memcpy(&offset, op->aad, 4);
+    return offset;
+}
+
+static inline uint32_t aad_len(const struct cm_op *op)
+{
+    uint16_t len;
+    memcpy(&len, op->aad + 4, 2);
+    return len;
+}
 
 #endif

@@ -48,20 +48,6 @@ struct cm_native {
 static const IMB_HASH_ALG HMAC[] = { IMB_AUTH_MD5,          IMB_AUTH_HMAC_SHA_1,   IMB_AUTH_HMAC_SHA_224,
                                      IMB_AUTH_HMAC_SHA_256, IMB_AUTH_HMAC_SHA_384, IMB_AUTH_HMAC_SHA_512 };
 
-static uint32_t op_aad_offset(const struct cm_op *op)
-{
-    uint32_t offset;
-    memcpy(&offset, op->aad, 4);
-    return offset;
-}
-
-static uint32_t op_aad_len(const struct cm_op *op)
-{
-    uint16_t len;
-    memcpy(&len, op->aad + 4, 2);
-    return len;
-}
-
 /* Whether messages are worked on in place, as users do: not where a second run would find other tags than the first. */
 static int is_in_place(const struct cm_program *program)
 {
@@ -75,7 +61,7 @@ static int has_packets(const struct cm_program *program)
 
 static uint32_t head_len(const struct cm_program *program, const struct cm_op *op)
 {
-    return program->kind == CM_CHAIN ? op_aad_len(op) + op->iv_len : 0;
+    return program->kind == CM_CHAIN ? aad_len(op) + op->iv_len : 0;
 }
 
 static size_t packet_len(const struct cm_program *program, const struct cm_op *op)
@@ -103,7 +89,7 @@ static int is_cbc(const struct cm_program *program)
 static int fits(const struct cm_program *program, const struct cm_op *op)
 {
     const int whole_tag = op->tag_len == program->digest_len;
-    if (op->input_len == 0 || op->input_len + op_aad_len(op) + op->iv_len > 65408)
+    if (op->input_len == 0 || op->input_len + aad_len(op) + op->iv_len > 65408)
         return 0;
     switch (program->kind) {
     case CM_CIPHER:
@@ -404,8 +390,8 @@ static int make_items(struct cm_native *native, const struct cm_key *const *keys
         item->head = (uint16_t)head_len(program, op);
         item->key = keys[i];
         item->len = op->input_len;
-        item->aad = native->arena + op_aad_offset(op);
-        item->aad_len = (uint16_t)op_aad_len(op);
+        item->aad = native->arena + aad_offset(op);
+        item->aad_len = (uint16_t)aad_len(op);
         item->tag = native->arena + op->tag;
         memcpy(item->iv, op->iv, sizeof(item->iv));
         item->src = packed ? packet + item->head : native->arena + op->input;

@@ -41,20 +41,6 @@ static const uint8_t HMAC_SHORT_LEN[] = { 12, 12, 14, 16, 24, 32 };
 
 /* Operations */
 
-static uint32_t aad_offset(const struct cm_op *op)
-{
-    uint32_t offset;
-    memcpy(&offset, op->aad, 4);
-    return offset;
-}
-
-static uint32_t aad_len(const struct cm_op *op)
-{
-    uint16_t len;
-    memcpy(&len, op->aad + 4, 2);
-    return len;
-}
-
 /* What a chain's tag covers before the ciphertext: additional data and IV. */
 static uint32_t head_len(const struct cm_op *op)
 {

@@ -155,10 +155,21 @@ fn the_librarys_own_loop_has_the_references_answers() {
     assert!(open_of("library", &workload("aes-128-cbc".parse().expect("a suite's name"), 5)).is_none());
 }
 
-/// Operations that lie outside of their arena never reach the library.
+/// Operations that lie outside of their arena, or have lengths that the suite does not take, never reach a library.
 #[test]
 fn tasks_that_are_not_sound_are_refused() {
-    let mut workload = workload("aes-128-cbc".parse().expect("a suite's name"), 5);
-    workload.arena.truncate(workload.arena.len() - 1);
-    assert!(open(&workload).is_none());
+    for (name, suite) in [("ipsec-mb", "aes-128-cbc"), ("ipsec-mb", "aes-128-gcm"), ("library", "aes-128-gcm")] {
+        let changes: [fn(&mut Workload); 4] = [
+            |workload| workload.arena.truncate(workload.arena.len() - 1),
+            |workload| workload.ops.iter_mut().for_each(|op| op.iv_len = 200),
+            |workload| workload.ops.iter_mut().for_each(|op| op.tag_len = 65),
+            |workload| workload.ops[0].input.len = u32::MAX,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut workload = workload(suite.parse().expect("a suite's name"), 5);
+            assert!(open_of(name, &workload).is_some(), "{name} {suite}");
+            change(&mut workload);
+            assert!(open_of(name, &workload).is_none(), "{name} {suite}, change {number}");
+        }
+    }
 }
