@@ -17,12 +17,19 @@ pub fn init_log(verbose: u8) {
         _ => LevelFilter::DEBUG,
     };
     let asked = std::env::var("RUST_LOG").ok().filter(|asked| !asked.is_empty());
-    let filter = asked.and_then(|asked| asked.parse().ok()).unwrap_or(Targets::new().with_default(default));
+    let (filter, not_read) = match asked.map(|asked| asked.parse::<Targets>()).transpose() {
+        Ok(filter) => (filter, None),
+        Err(error) => (None, Some(error)),
+    };
+    let filter = filter.unwrap_or(Targets::new().with_default(default));
     // https://no-color.org: any value but the empty one.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = io::stderr().is_terminal() && !no_color;
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(colours).log_internal_errors(false).with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+    if let Some(error) = not_read {
+        tracing::warn!("RUST_LOG is left out of account: {error}");
+    }
 }
 
 /// An error and what lies under it, without saying anything twice.

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::{Place, json};
+use crate::{Place, Ran, json};
 
 #[test]
 fn help_teaches_by_example() {
@@ -100,4 +100,16 @@ fn a_reader_that_goes_away_is_no_failure() {
     let output = child.wait_with_output().expect("ends");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn a_log_filter_that_cannot_be_read_is_said() {
+    let place = Place::new();
+    let said = |filter: &str| {
+        let ran = Ran::from(place.command(["engines"]).env("RUST_LOG", filter).output().expect("runs"));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        ran.err
+    };
+    assert!(said("lanes=no-such-level").contains("RUST_LOG is left out of account"));
+    assert!(!said("lanes=debug").contains("left out of account"));
 }
