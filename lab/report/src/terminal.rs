@@ -180,7 +180,7 @@ impl Pen {
         let noisy = section.noisy();
         if noisy > 0 {
             let noisy = format!(
-                "Noisy: {noisy} of {} with a spread above {}. Do not quote those.",
+                "Noisy: {noisy} of {} with a spread above {} (~). Do not quote those.",
                 count(section.measurements.len(), "figure", "figures"),
                 whole_percent(SPREAD_QUOTABLE_MAX)
             );

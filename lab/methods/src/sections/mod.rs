@@ -7,14 +7,10 @@ pub(crate) mod short;
 
 use ciphermill_report::{Cell, Emphasis, Estimate, SPREAD_QUOTABLE_MAX};
 
-/// A spread, half the width of a 95 % interval, marked in words and emphasis when it forbids quoting.
+/// A spread, half the width of a 95 % interval, marked when it forbids quoting: by the emphasis alone, which every
+/// output shows without colours too, since words would make tables wider on noisy machines.
 fn spread_cell(spread: f64) -> Cell {
-    let percent = format!("± {:.1} %", spread * 100.0);
-    if spread > SPREAD_QUOTABLE_MAX {
-        Cell::from(format!("{percent} noisy")).emphasis(Emphasis::Doubtful)
-    } else {
-        percent.into()
-    }
+    goal_cell(format!("± {:.1} %", spread * 100.0), spread > SPREAD_QUOTABLE_MAX)
 }
 
 /// The ends of a ratio's interval.
@@ -52,7 +48,7 @@ mod tests {
     fn noisy_spreads_are_marked() {
         assert_eq!(spread_cell(0.05), Cell::from("± 5.0 %"));
         let noisy = spread_cell(0.051);
-        assert_eq!((noisy.text.as_str(), noisy.emphasis), ("± 5.1 % noisy", Emphasis::Doubtful));
+        assert_eq!((noisy.text.as_str(), noisy.emphasis), ("± 5.1 %", Emphasis::Doubtful));
         assert_eq!(interval(Estimate { value: 9.0, interval: [8.5, 9.042] }), "8.50–9.04");
         assert_eq!(interval(Estimate { value: 0.38, interval: [0.3791, 0.3812] }), "0.379–0.381");
         assert_eq!(path_part("thread parallel M1"), "thread-parallel-M1");

@@ -314,6 +314,34 @@ mod tests {
         assert_eq!([219.06, 775.87, 261.0, 1103.7].map(as_printed), ["219.06", "775.87", "261.0", "1103.7"]);
     }
 
+    /// A machine that is busy makes cells wider, and must not make names break.
+    #[test]
+    fn names_stay_whole_where_every_figure_is_noisy() {
+        let paper = Some(99.99);
+        let mut rc4 = algorithm("blowfish", 2.0, 1.2);
+        let threads = [("thread parallel M1", 16), ("thread parallel M2", 16), ("helper thread", 2)];
+        rc4.variants.extend(threads.map(|(name, threads)| variant(name, threads, 10.0, paper)));
+        for variant in &mut rc4.variants {
+            variant.spread = 9.999;
+            variant.gain.interval = [0.0, 99.0];
+            variant.cycles_per_byte = 999.0;
+        }
+        let mut section = Section::new("principles", "t", "s");
+        section.tables.push(throughput(&Record {
+            machine: ciphermill_report::Machine::here(),
+            threads: 16,
+            messages: 64,
+            len: 64,
+            keys: 4,
+            utilisation: Utilisation::Floor { issue_width: 6.0, why: "no counters".to_owned() },
+            algorithms: vec![rc4],
+        }));
+        let said = ciphermill_report::terminal(&section, 120, false);
+        for name in ["thread parallel M1: 16", "thread parallel M2: 16", "helper thread: 2", "~± 999.9 %"] {
+            assert!(said.contains(name), "`{name}` is missing in: {said}");
+        }
+    }
+
     #[test]
     fn conclusions_come_from_the_figures() {
         let said = conclusions(&[algorithm("rc4", 2.0, 1.2), algorithm("seal", 1.1, 3.0)]);
