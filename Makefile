@@ -36,6 +36,7 @@ run: setup ## build the release and run the main job on generated data
 
 lab: setup-lab ## build the lab, which measures beside OpenSSL and other libraries
 	cargo build --release --locked -p ciphermill-cli
+	RUSTFLAGS='-C target-cpu=native' cargo build --release --locked -p ciphermill-siv --target-dir target/native
 
 test: setup-tests lint unit doc ## formatting, floors, tidiness, clippy, all tests, the documentation
 	$(call heading,everything passed)

@@ -226,6 +226,11 @@ impl Case {
                 continue;
             }
             let mut entrants = self.entrants(&own, &able, suite, direction, seed)?;
+            for entrant in &entrants {
+                if let Some(why) = entrant.missing() {
+                    record.skip(self, &direction.to_string(), entrant.engine.info().name, why.to_owned());
+                }
+            }
             let timed = contest::time(&mut entrants, budget)?;
             record.outcomes.push(self.outcome(&entrants, &timed));
         }

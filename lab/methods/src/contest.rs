@@ -116,6 +116,11 @@ impl Entrant {
         self.native.as_ref().map_or_else(kernel, |native| &native.name)
     }
 
+    /// What would let a native loop run faster and is not there.
+    pub(crate) fn missing(&self) -> Option<&str> {
+        self.native.as_ref()?.own.missing()
+    }
+
     /// Compares what the last run answered with `expected`.
     ///
     /// # Errors

@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 
 use aws_lc_sys as sys;
 use ciphermill_contract::suite::{Aead, AesSize};
-use ciphermill_contract::{Direction, Op, OpStatus, Suite};
+use ciphermill_contract::{Direction, Op, Suite};
 
-use crate::native::{NativeLoop, Task};
+use crate::native::{NativeLoop, Task, all_done};
 
 /// The engine's name.
 pub(crate) const NAME: &str = "library";
@@ -56,13 +56,7 @@ pub(crate) fn open(task: &Task<'_>) -> Option<Box<dyn NativeLoop>> {
         NonNull::new(made).map(Context)
     };
     let contexts: Vec<Context> = task.keys.iter().map(context).collect::<Option<_>>()?;
-    let has_key = task.key_of.len() == task.ops.len() && task.key_of.iter().all(|key| *key < contexts.len());
-    let fits = |op: &Op| usize::from(op.tag_len) == TAG_LEN && usize::from(op.iv_len) <= op.iv.len();
-    let apart = |op: &Op| {
-        let (input, output) = (op.input.range(), op.output as usize..op.output as usize + op.input.len as usize);
-        input.end <= output.start || output.end <= input.start
-    };
-    if !has_key || !task.is_sound() || !task.ops.iter().all(|op| fits(op) && apart(op)) {
+    if !task.is_sound_apart(TAG_LEN) {
         return None;
     }
     let (ops, arena, key_of) = (task.ops.to_vec(), task.arena.to_vec(), task.key_of.to_vec());
@@ -135,11 +129,6 @@ impl NativeLoop for Aeads {
     }
 
     fn answers(&mut self) -> (Vec<Op>, Vec<u8>) {
-        let done = |op: &Op| {
-            let mut op = *op;
-            (op.status, op.output_len) = (OpStatus::Done, op.input.len);
-            op
-        };
-        (self.ops.iter().map(done).collect(), self.arena.clone())
+        (all_done(&self.ops), self.arena.clone())
     }
 }

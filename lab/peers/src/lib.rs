@@ -10,7 +10,7 @@
 //! without copies, and nothing of ours stands between two operations but the loop. Where that loop costs something next to
 //! the peer's own work, the peer has a native loop besides ([`native()`]). A peer that this machine does not
 //! have is reported as [`Unavailable`], with the reason.
-#![allow(unsafe_code, reason = "calls into OpenSSL and ipsec-mb")]
+#![allow(unsafe_code, reason = "calls into OpenSSL, ipsec-mb and a library of our own")]
 
 mod aws_lc;
 mod ops;
@@ -20,6 +20,7 @@ pub mod ipsec_mb;
 pub mod native;
 pub mod openssl;
 pub mod rustcrypto;
+mod siv;
 mod token;
 
 use std::fmt;
@@ -75,6 +76,7 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
 pub fn native(name: &str, task: &native::Task<'_>) -> Option<Box<dyn native::NativeLoop>> {
     match name {
         aws_lc::NAME => aws_lc::open(task),
+        siv::NAME => siv::open(task),
         #[cfg(ipsec_mb)]
         ipsec_mb::NAME => ipsec_mb::native::open(task),
         _ => None,

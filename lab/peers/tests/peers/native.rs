@@ -132,6 +132,26 @@ fn wrong_tags_are_found() {
     }
 }
 
+/// `aes-siv` as it is linked here; what `make lab` builds is missed, with a word on how to get it.
+#[test]
+fn the_loop_of_aes_siv_has_the_references_answers() {
+    for name in ["aes-128-siv", "aes-256-siv"] {
+        let start = workload(name.parse().expect("a suite's name"), 100);
+        let mut there = start.clone();
+        there.run(&Reference::new());
+        let mut back = there.reversed();
+        for task in [&start, &back] {
+            let (right, refused) = right_of("rustcrypto", task);
+            assert_eq!((right.join("; "), refused.len()), ("aes-siv, built for any processor".to_owned(), 0), "{name}");
+        }
+        let why = open_of("rustcrypto", &start).expect("a loop").missing().map(str::to_owned);
+        assert!(why.as_ref().is_some_and(|why| why.contains("make lab")), "{why:?}");
+        back.tamper(&mut Random(1), |index| index == 17);
+        assert!(!open_of("rustcrypto", &back).expect("a loop").run(0), "{name}: a wrong tag");
+    }
+    assert!(open_of("rustcrypto", &workload("ff1-aes-256".parse().expect("a suite's name"), 4)).is_none());
+}
+
 /// AWS-LC's AEADs, there and back, and a wrong tag.
 #[test]
 fn the_librarys_own_loop_has_the_references_answers() {
