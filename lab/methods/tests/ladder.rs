@@ -18,7 +18,7 @@ const TESTS: &[(&str, fn())] = &[
     ("triple_des_climbs_too", triple_des_climbs_too),
     ("what_breaks_a_rule_is_refused_and_the_child_lives_on", what_breaks_a_rule_is_refused_and_the_child_lives_on),
     ("a_broken_head_ends_the_child_with_a_word", a_broken_head_ends_the_child_with_a_word),
-    ("a_child_that_dies_is_an_error_within_a_second", a_child_that_dies_is_an_error_within_a_second),
+    ("a_child_that_dies_is_an_error_soon", a_child_that_dies_is_an_error_soon),
     ("a_child_that_dies_in_the_ring_is_an_error_too", a_child_that_dies_in_the_ring_is_an_error_too),
     ("the_child_ends_with_its_ladder", the_child_ends_with_its_ladder),
     ("a_quick_run_gives_the_section", a_quick_run_gives_the_section),
@@ -123,13 +123,16 @@ fn a_broken_head_ends_the_child_with_a_word() {
     }
 }
 
+/// When the end of a child has to be known: at once, but the machine may have other things to do.
+const SOON: Duration = Duration::from_secs(5);
+
 /// Ends a process the hard way.
 fn kill(process: u32) {
     let status = Command::new("kill").arg("-9").arg(process.to_string()).status().expect("kill runs");
     assert!(status.success());
 }
 
-fn a_child_that_dies_is_an_error_within_a_second() {
+fn a_child_that_dies_is_an_error_soon() {
     let trial = trial();
     let message = trial.request();
     // It has begun to read a message, and waits for the rest.
@@ -137,7 +140,7 @@ fn a_child_that_dies_is_an_error_within_a_second() {
     kill(trial.child());
     let start = Instant::now();
     let words = words(trial.send(&message[20..]));
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert!(words.contains(&trial.child().to_string()) && words.contains("ended"), "{words}");
 }
 
@@ -147,7 +150,7 @@ fn a_child_that_dies_in_the_ring_is_an_error_too() {
     kill(trial.child());
     let start = Instant::now();
     let words = trial.turn(8, 1).expect_err("nobody answers").to_string();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert!(words.contains(&trial.child().to_string()) && words.contains("ended"), "{words}");
 }
 
