@@ -1,11 +1,13 @@
-//! The S-boxes of DES for the device, from the networks that `cargo xtask sboxes` keeps, and the wiring around them.
+//! The S-boxes of DES for the device, from the networks of the lanes engine, and the wiring around them.
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::files;
-use crate::sboxes::{Family, Op, Straight, kept_networks};
+
+/// The S-boxes as functions in Rust, an operation a line.
+const NETWORKS: &str = "engines/lanes/src/des/sboxes.rs";
 
 /// FIPS 46-3, permuted choice 2; its inputs 1 to 28 are C, 29 to 56 are D.
 #[rustfmt::skip]
@@ -53,52 +55,41 @@ pub(crate) fn render() -> Result<String> {
     Ok(text)
 }
 
+/// The networks of the lanes engine, whose tests ask them for every entry, in the device's language.
 fn sboxes() -> Result<String> {
-    let best = kept_networks(&files::root())?;
-    let mut families = Vec::new();
-    for family in [Family::Ternary, Family::Binary] {
-        let mut text = String::new();
-        for (index, network) in best.of(family).iter().enumerate() {
-            let network = network.as_ref().context("an S-box without a network")?;
-            let straight = Straight::new(family, network, index);
-            straight.verify(index)?;
-            text += &function(&straight, index);
-        }
-        families.push(text);
-    }
-    Ok(format!(
-        "\n#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(DES_GATES_OF_THREE)\n{}\n#else\n{}\n#endif\n",
-        families[0], families[1]
-    ))
+    let networks = std::fs::read_to_string(files::root().join(NETWORKS)).context(NETWORKS)?;
+    let text = networks.lines().map(translated).collect::<Result<String>>().context(NETWORKS)?;
+    Ok(text + "\n#endif\n")
 }
 
-fn function(straight: &Straight, index: usize) -> String {
-    let name = |signal: u8| match usize::from(signal) {
-        input if input < 6 => format!("a{}", input + 1),
-        gate => format!("g{}", gate - 5),
-    };
-    let mut text = format!(
-        "\nDEVICE void des_s{}(u32 a1, u32 a2, u32 a3, u32 a4, u32 a5, u32 a6, u32 *o1, u32 *o2, u32 *o3, u32 *o4)\n{{\n",
-        index + 1
-    );
-    for (at, op) in straight.ops.iter().enumerate() {
-        let value = match *op {
-            Op::Ternary(gate) => {
-                let [a, b, c] = gate.fan_in.map(name);
-                format!("GATE_3(0x{:02x}, {a}, {b}, {c})", gate.table)
-            }
-            Op::Xor(a, b) => format!("{} ^ {}", name(a), name(b)),
-            Op::And(a, b) => format!("{} & {}", name(a), name(b)),
-            Op::Or(a, b) => format!("{} | {}", name(a), name(b)),
-            Op::AndNot(a, b) => format!("{} & ~{}", name(a), name(b)),
-            Op::Not(a) => format!("~{}", name(a)),
-        };
-        let _ = writeln!(text, "    u32 g{} = {value};", at + 1);
-    }
-    for (at, output) in straight.outputs.into_iter().enumerate() {
-        let _ = writeln!(text, "    *o{} ^= {};", at + 1, name(output));
-    }
-    text + "}\n"
+/// A line of the generated networks; nothing for a line that has no counterpart on the device.
+fn translated(line: &str) -> Result<String> {
+    let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    Ok(match words.collect::<Vec<&str>>()[..] {
+        ["pub", "crate", "mod", "ternary"] => {
+            "\n#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(DES_GATES_OF_THREE)\n".to_owned()
+        }
+        ["pub", "crate", "mod", "binary"] => "\n#else\n".to_owned(),
+        ["pub", "crate", "fn", name, ..] => format!(
+            "\nDEVICE void des_{name}(u32 a1, u32 a2, u32 a3, u32 a4, u32 a5, u32 a6, u32 *o1, u32 *o2, u32 *o3, u32 *o4)\n{{\n"
+        ),
+        ["let", gate, a, operation, ref others @ ..] => {
+            let value = match (operation, others) {
+                ("ternary", [table, b, c]) => format!("GATE_3({table}, {a}, {b}, {c})"),
+                ("xor", [b]) => format!("{a} ^ {b}"),
+                ("and", [b]) => format!("{a} & {b}"),
+                ("or", [b]) => format!("{a} | {b}"),
+                ("and_not", [b]) => format!("{a} & ~{b}"),
+                ("not", []) => format!("~{a}"),
+                _ => bail!("{line} is no gate"),
+            };
+            format!("    u32 {gate} = {value};\n")
+        }
+        [o1, o2, o3, o4] if line.ends_with(']') => {
+            format!("    *o1 ^= {o1};\n    *o2 ^= {o2};\n    *o3 ^= {o3};\n    *o4 ^= {o4};\n}}\n")
+        }
+        _ => String::new(),
+    })
 }
 
 /// Which of a key's 56 words each bit of a round key is: the rotated C, then the rotated D.

@@ -18,11 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::files;
-pub(crate) use network::Family;
-use network::{Best, Network};
+use network::{Best, Family, Network};
 use rng::Rng;
 use search::search;
-pub(crate) use straight::{Op, Straight};
 use tables::BOXES;
 
 /// The networks, one line each.
@@ -89,12 +87,6 @@ pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
     }
     println!("sboxes: {GENERATED} written");
     Ok(Vec::new())
-}
-
-/// The networks as they are kept in the data file.
-pub(crate) fn kept_networks(root: &Path) -> Result<Best> {
-    let kept = std::fs::read_to_string(root.join(DATA)).context(DATA)?;
-    Best::parse(&kept).context(DATA)
 }
 
 /// The best networks so far, on disk as soon as they are found.
