@@ -50,6 +50,7 @@ step timing make timing
 step real-tables xtask/real-tables.sh
 step machete make machete
 step deny deny
+step sboxes cargo test --locked --manifest-path tools/sboxes/Cargo.toml
 step gpu-kernels gpu_kernels
 
 printf '\n== all checks\n'

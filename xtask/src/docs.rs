@@ -24,8 +24,9 @@ const FRONT_PAGE: (&str, usize) = ("README.md", 10_000);
 const BUILT_FOLDERS: &[&str] = &["target"];
 
 /// Folders at the root that the house has or plans, so that a path below one that is gone is still taken for a path.
-const KNOWN_FOLDERS: &[&str] =
-    &[".ci", ".cargo", "apps", "core", "docs", "doors", "engines", "fuzz", "kernels", "lab", "vectors", "xtask"];
+const KNOWN_FOLDERS: &[&str] = &[
+    ".ci", ".cargo", "apps", "core", "docs", "doors", "engines", "fuzz", "kernels", "lab", "tools", "vectors", "xtask",
+];
 
 /// Endings that make a word without a slash the name of a file.
 const FILE_ENDINGS: &[&str] = &[".md", ".rs", ".toml", ".json", ".lock", ".sh"];

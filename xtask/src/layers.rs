@@ -144,6 +144,12 @@ const RULES: &[Rule] = &[
         tests_may: &[],
         why: "what is fuzzed may lie on any floor, and nothing stands on the fuzz targets",
     },
+    Rule {
+        who: "tools/*",
+        may: &[],
+        tests_may: &[],
+        why: "research writes its results down, and needs nothing of ours",
+    },
     Rule { who: "xtask", may: &[], tests_may: &[], why: "the checks must build when the rest does not" },
 ];
 

@@ -1,14 +1,13 @@
 //! The checks that keep the house in order, run as `cargo xtask NAME`.
 //!
 //! `layers` compares the dependencies of the workspace with the floors and looks for circles within crates, `tidy` looks
-//! for what no lint does, `docs` follows the paths and links that the documents name,
-//! `sboxes` searches for the networks of the DES S-boxes, `kernels` generates constants and networks for the device.
+//! for what no lint does, `docs` follows the paths and links that the documents name, `kernels` generates constants and
+//! networks for the device.
 mod circles;
 mod docs;
 mod files;
 mod kernels;
 mod layers;
-mod sboxes;
 mod sources;
 mod tidy;
 mod workspace;
@@ -22,8 +21,6 @@ usage: cargo xtask COMMAND
                     --update lowers the counts of known circles, never raises them
   tidy              white space, files that are too long, files that nothing compiles
   docs              paths and links in the documents resolve, and the manual's contents have all of its pages
-  sboxes [--seconds N] [--seed N] [--threads N] [--family ternary|binary]
-                    search for smaller networks of the DES S-boxes (build with --release), write the generated file
   kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring";
 
 fn main() -> ExitCode {
@@ -34,7 +31,6 @@ fn main() -> ExitCode {
         ["layers", "--update"] => layers(true),
         ["tidy"] => tidy::run(),
         ["docs"] => docs::run(),
-        ["sboxes", options @ ..] => sboxes::run(options),
         ["kernels"] => kernels::run(false),
         ["kernels", "--check"] => kernels::run(true),
         ["help" | "--help" | "-h"] => {

@@ -6,8 +6,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The workspaces of the repository, by folder. What is fuzzed is built by another compiler, and so has one of its own.
-const WORKSPACES: [&str; 2] = ["", "fuzz"];
+/// The workspaces of the repository, by folder. What is fuzzed is built by another compiler, and finished research is not
+/// built at all by those who do not go on with it, and so each has one of its own.
+const WORKSPACES: [&str; 3] = ["", "fuzz", "tools/sboxes"];
 
 /// What a dependency is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

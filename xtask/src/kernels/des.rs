@@ -45,7 +45,7 @@ fn slice(bit: usize) -> usize {
 /// The header.
 pub(crate) fn render() -> Result<String> {
     let mut text = super::head(
-        " * DES (FIPS 46-3): the S-boxes as networks of gates, which `cargo xtask sboxes` found, and the wiring around them.\n\
+        " * DES (FIPS 46-3): the S-boxes as networks of gates, which `tools/sboxes` found, and the wiring around them.\n\
          \x20* Inputs and outputs of an S-box stand the most significant bit first. A word of a half block holds one of its bits.\n",
     );
     text += &sboxes()?;

@@ -3,11 +3,11 @@
 //! A wanted function is taken from the signals that exist, or made of them by one gate or two, or chosen by an input
 //! between two functions, each of which is wanted on half of the minterms only.
 
-use super::network::{Family, Gate, Network, SIGNALS_MAX};
-use super::rng::Rng;
-use super::support::{Columns, Finder, Inner, Partial, first_signals};
-use super::tables::{self, INPUTS, OUTPUTS, Truth};
-use super::walk::{Pace, Walk};
+use crate::network::{Family, Gate, Network, SIGNALS_MAX};
+use crate::rng::Rng;
+use crate::support::{Columns, Finder, Inner, Partial, first_signals};
+use crate::tables::{self, INPUTS, OUTPUTS, Truth};
+use crate::walk::{Pace, Walk};
 
 /// How many inputs are tried for a split, from the outermost inwards.
 const BREADTH: [usize; INPUTS] = [6, 3, 2, 1, 1, 1];
@@ -190,8 +190,8 @@ pub(crate) fn grow(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::BOXES;
     use super::*;
+    use crate::tables::BOXES;
 
     #[test]
     fn first_networks_are_correct() {

@@ -7,8 +7,8 @@
 
 use anyhow::{Result, ensure};
 
-use super::network::{Family, Gate, Network};
-use super::tables::{self, INPUTS, OUTPUTS, Truth};
+use crate::network::{Family, Gate, Network};
+use crate::tables::{self, INPUTS, OUTPUTS, Truth};
 
 /// One operation on earlier signals: 0 to 5 are `a1..a6`, 6 is the result of the first operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::Shelf;
-use super::network::{Family, Network};
-use super::rng::Rng;
-use super::start::{Growth, grow};
-use super::tables::{BOXES, OUTPUTS};
-use super::walk::{Pace, Walk};
+use crate::Shelf;
+use crate::network::{Family, Network};
+use crate::rng::Rng;
+use crate::start::{Growth, grow};
+use crate::tables::{BOXES, OUTPUTS};
+use crate::walk::{Pace, Walk};
 
 /// How often outputs are built anew in one climb, before another S-box has its turn.
 const REBUILDS: usize = 150;

@@ -1,7 +1,7 @@
 //! Which few signals decide a function: all sets of up to three signals that tell its ones from its zeros.
 
-use super::network::SIGNALS_MAX;
-use super::tables::Truth;
+use crate::network::SIGNALS_MAX;
+use crate::tables::Truth;
 
 /// A set of signals.
 pub(crate) type Signals = u128;
@@ -207,8 +207,8 @@ pub(crate) fn first_signals(count: usize) -> Signals {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rng::Rng;
     use super::*;
+    use crate::rng::Rng;
 
     #[test]
     fn columns_are_the_transposed_values() {

@@ -1,4 +1,5 @@
-//! The search for small networks of gates for the S-boxes of DES, and the Rust file made of them.
+//! The search for small networks of gates for the S-boxes of DES, and the Rust file made of them: takes
+//! `[--seconds N] [--seed N] [--threads N] [--family ternary|binary]`.
 
 mod network;
 mod render;
@@ -17,14 +18,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::files;
 use network::{Best, Family, Network};
 use rng::Rng;
 use search::search;
 use tables::BOXES;
 
+/// The root of the repository, from which the two files are named.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// The networks, one line each.
-const DATA: &str = "xtask/src/sboxes/best.txt";
+const DATA: &str = "tools/sboxes/best.txt";
 
 /// The file generated from them.
 const GENERATED: &str = "engines/lanes/src/des/sboxes.rs";
@@ -62,9 +65,10 @@ impl Options {
 }
 
 /// Searches for `--seconds` and writes the data and the generated file; without seconds it writes the file anew.
-pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
-    let options = Options::parse(words)?;
-    let root = files::root();
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let options = Options::parse(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let root = PathBuf::from(ROOT);
     let kept = std::fs::read_to_string(root.join(DATA)).unwrap_or_default();
     let shelf = Shelf::new(root, Best::parse(&kept).context(DATA)?);
     let deadline = Instant::now() + Duration::from_secs(options.seconds);
@@ -86,7 +90,7 @@ pub(crate) fn run(words: &[&str]) -> Result<Vec<String>> {
         bail!("some S-boxes have no network yet: search with --seconds");
     }
     println!("sboxes: {GENERATED} written");
-    Ok(Vec::new())
+    Ok(())
 }
 
 /// The best networks so far, on disk as soon as they are found.
@@ -161,17 +165,17 @@ mod tests {
 
     #[test]
     fn the_generated_file_holds_the_kept_networks() {
-        let root = files::root();
+        let root = Path::new(ROOT);
         let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("is checked in");
         let best = Best::parse(&read(DATA)).expect("all networks are correct");
         let rendered = render::render(&best).expect("complete");
         // Not assert_eq: it would print both files.
-        assert!(read(GENERATED) == rendered, "{GENERATED} is stale: run `cargo xtask sboxes`");
+        assert!(read(GENERATED) == rendered, "{GENERATED} is stale: run `tools/sboxes`");
     }
 
     #[test]
     fn a_wrong_network_is_refused() {
-        let kept = std::fs::read_to_string(files::root().join(DATA)).expect("is checked in");
+        let kept = std::fs::read_to_string(Path::new(ROOT).join(DATA)).expect("is checked in");
         let line = kept.lines().next().expect("a network");
         let (head, last_table) = line.rsplit_once(' ').expect("gates");
         let flipped = u8::from_str_radix(&last_table[..2], 16).expect("a table") ^ 0xff;

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::rng::Rng;
-use super::tables::{self, BOXES, INPUTS, OUTPUTS, Truth};
+use crate::rng::Rng;
+use crate::tables::{self, BOXES, INPUTS, OUTPUTS, Truth};
 
 /// A network may have this many signals, inputs included: sets of signals are `u128`.
 pub(crate) const SIGNALS_MAX: usize = 128;

@@ -5,10 +5,10 @@
 //! output depends on. Gates that nothing needs any more vanish. Steps that keep the size are always taken: they lead to
 //! networks in which a gate can be saved. Larger networks are entered with a small probability, as in annealing.
 
-use super::network::{Family, Gate, Network, SIGNALS_MAX};
-use super::rng::Rng;
-use super::support::{Columns, Finder, Inner, Partial, Signals, first_signals};
-use super::tables::{INPUTS, Truth};
+use crate::network::{Family, Gate, Network, SIGNALS_MAX};
+use crate::rng::Rng;
+use crate::support::{Columns, Finder, Inner, Partial, Signals, first_signals};
+use crate::tables::{INPUTS, Truth};
 
 /// How a walk moves.
 #[derive(Clone, Copy, Debug)]
@@ -234,9 +234,9 @@ fn negated(table: u8, input: usize) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::start::Builder;
-    use super::super::tables;
     use super::*;
+    use crate::start::Builder;
+    use crate::tables;
 
     /// A network whose outputs are built each by itself.
     fn wasteful(family: Family, index: usize) -> Network {
