@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::rng::Rng;
-use crate::tables::{self, BOXES, INPUTS, OUTPUTS, Truth};
+use crate::tables::{self, INPUTS, OUTPUTS, Truth};
 
 /// A network may have this many signals, inputs included: sets of signals are `u128`.
 pub(crate) const SIGNALS_MAX: usize = 128;
@@ -196,59 +196,5 @@ impl Ordering<'_> {
         let place = (INPUTS + self.ordered.len() - 1) as u8;
         self.places[usize::from(signal)] = Some(place);
         place
-    }
-}
-
-/// The best network known for each S-box, one line each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Best {
-    pub(crate) ternary: [Option<Network>; BOXES],
-    pub(crate) binary: [Option<Network>; BOXES],
-}
-
-impl Best {
-    pub(crate) fn of(&self, family: Family) -> &[Option<Network>; BOXES] {
-        match family {
-            Family::Ternary => &self.ternary,
-            Family::Binary => &self.binary,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, family: Family) -> &mut [Option<Network>; BOXES] {
-        match family {
-            Family::Ternary => &mut self.ternary,
-            Family::Binary => &mut self.binary,
-        }
-    }
-
-    pub(crate) fn is_complete(&self) -> bool {
-        Family::ALL.into_iter().all(|family| self.of(family).iter().all(Option::is_some))
-    }
-
-    pub(crate) fn to_text(&self) -> String {
-        let mut text = String::new();
-        for family in Family::ALL {
-            for (index, network) in self.of(family).iter().enumerate() {
-                if let Some(network) = network {
-                    text += &format!("{} s{} {}\n", family.name(), index + 1, network.to_text());
-                }
-            }
-        }
-        text
-    }
-
-    /// Reads what `to_text` wrote, and believes nothing of it: every network is verified.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        let mut best = Self::default();
-        for line in text.lines() {
-            let (family, rest) = line.split_once(" s").context("no family")?;
-            let (index, network) = rest.split_once(' ').context("no S-box")?;
-            let family = Family::ALL.into_iter().find(|f| f.name() == family).context("unknown family")?;
-            let index = index.parse::<usize>()?.checked_sub(1).filter(|&i| i < BOXES).context("no such S-box")?;
-            let network = Network::parse(network)?;
-            network.verify(family, index)?;
-            best.of_mut(family)[index] = Some(network);
-        }
-        Ok(best)
     }
 }

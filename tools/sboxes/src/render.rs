@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::network::{Best, Family};
+use crate::best::Best;
+use crate::network::Family;
 use crate::straight::{Op, Straight};
 use crate::tables::{BOXES, INPUTS};
 
-/// The file for all networks; it is an error if one is missing or wrong.
+/// The file for all networks; it is an error if one is wrong.
 pub(crate) fn render(best: &Best) -> Result<String> {
     let mut modules = String::new();
     let mut counts = [[0; BOXES]; 2];
@@ -19,9 +20,8 @@ pub(crate) fn render(best: &Best) -> Result<String> {
         };
         let module = family.name();
         write!(modules, "\n/// {words}\npub(crate) mod {module} {{\n    use super::{bound};\n")?;
-        for (index, network) in best.of(family).iter().enumerate() {
-            let network = network.as_ref().context("an S-box without a network")?;
-            let straight = Straight::new(family, network, index);
+        for (index, kept) in best.of(family).iter().enumerate() {
+            let straight = Straight::new(family, &kept.network, index);
             straight.verify(index)?;
             counts[index] = straight.ops.len();
             modules += "\n";

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::Shelf;
 use crate::network::{Family, Network};
 use crate::rng::Rng;
+use crate::shelf::Shelf;
 use crate::start::{Growth, grow};
 use crate::tables::{BOXES, OUTPUTS};
 use crate::walk::{Pace, Walk};
@@ -49,11 +49,12 @@ fn pace(family: Family, rng: &mut Rng) -> Pace {
 }
 
 /// One thread of the search.
-pub(crate) fn search(shelf: &Shelf, families: &[Family], mut rng: Rng, deadline: Instant) -> Result<()> {
-    let mut turn = rng.below(BOXES * families.len());
+pub(crate) fn search(shelf: &Shelf, mut rng: Rng, deadline: Instant) -> Result<()> {
+    let turns = BOXES * Family::ALL.len();
+    let mut turn = rng.below(turns);
     while Instant::now() < deadline {
-        turn = (turn + 1) % (BOXES * families.len());
-        let (family, index) = (families[turn / BOXES], turn % BOXES);
+        turn = (turn + 1) % turns;
+        let (family, index) = (Family::ALL[turn / BOXES], turn % BOXES);
         let climb = Climb { shelf, family, index, pace: pace(family, &mut rng) };
         climb.run(&mut rng, deadline)?;
     }
@@ -70,12 +71,8 @@ struct Climb<'s> {
 
 impl Climb<'_> {
     fn run(&self, rng: &mut Rng, deadline: Instant) -> Result<()> {
-        let kept = self.shelf.network(self.family, self.index);
-        let first = match kept {
-            Some(kept) if rng.chance(FROM_BEST) => Some(kept),
-            _ => self.fresh(rng),
-        };
-        let Some(mut network) = first else {
+        let known = rng.chance(FROM_BEST).then(|| self.shelf.network(self.family, self.index));
+        let Some(mut network) = known.or_else(|| self.fresh(rng)) else {
             return Ok(());
         };
         for _ in 0..REBUILDS {
