@@ -50,6 +50,8 @@ lint: ## formatting, floors, tidiness, clippy
 	$(xtask) tidy
 	$(call heading,clippy)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(call heading,aarch64)
+	RUSTFLAGS='-D warnings' ./xtask/aarch64.sh check
 
 unit: ## unit, property, vector and end-to-end tests; the model checks of concurrent code
 	$(call heading,tests)
@@ -127,9 +129,16 @@ $(machete):
 machete: $(machete) ## dependencies that no source names; installs cargo-machete in target/tools
 	$(machete) --with-metadata
 
-deny: ## licences, advisories and sources of the dependencies, with cargo-deny
-	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }
-	cargo deny --locked check
+deny_version = 0.20.2
+deny = target/tools/cargo-deny-$(deny_version)/bin/cargo-deny
+
+$(deny):
+	$(call heading,cargo-deny $(deny_version) from crates.io)
+	cargo install --locked --root target/tools/cargo-deny-$(deny_version) cargo-deny@$(deny_version)
+
+deny: $(deny) ## licences, sources and known weaknesses of the dependencies; installs cargo-deny in target/tools
+	$(deny) --locked --all-features check licenses bans sources
+	$(deny) --locked --all-features check advisories
 
 clean: ## remove everything that was built
 	cargo clean

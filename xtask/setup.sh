@@ -127,6 +127,10 @@ has_pocl() {
 }
 
 if [ "$asked" = tests ]; then
+    if command -v rustup >/dev/null 2>&1; then
+        rustup -q target add aarch64-unknown-linux-gnu >/dev/null 2>&1 ||
+            echo "setup: there is no aarch64-unknown-linux-gnu for this toolchain: it will not be type-checked" >&2
+    fi
     has_browser || optional Chromium "the test of the lab's reports in a browser will not run" chromium
     has_pocl || optional PoCL "the GPU engine's kernels will not be tested" pocl-opencl-icd ocl-icd-libopencl1
 fi
