@@ -38,7 +38,7 @@ thread)
     [ -d "$nightly/lib/rustlib/src/rust/library" ] || lacks 'the sources of the standard library (rustup component add rust-src --toolchain nightly)'
     # An Arc of a library that is not instrumented looks like a race.
     std=(-Zbuild-std)
-    tests=(-p ciphermill --lib --tests)
+    tests=(-p ciphermill -p ciphermill-tuning --lib --tests)
     # These hold an engine to times that it does not keep when it is instrumented.
     for test in a_wrong_bit_is_found_by_a_witness a_wrong_bit_in_what_is_randomised_is_found_by_taking_it_back \
         a_batch_goes_where_it_is_predicted_to_be_fastest what_an_engine_takes_is_found; do

@@ -71,6 +71,12 @@ const RULES: &[Rule] = &[
         why: "the mill gets its engines by value, names none, and believes none before the vectors are answered",
     },
     Rule {
+        who: "core/tuning",
+        may: &["core/contract", "core/router", "core/mill", "vectors"],
+        tests_may: &["engines/fault"],
+        why: "measuring engines makes what a mill is opened with, and no mill needs it to run a batch",
+    },
+    Rule {
         who: "vectors",
         may: &["core/contract"],
         tests_may: &[],
@@ -333,6 +339,7 @@ mod tests {
             ("core/router", "core/contract", Need::Normal),
             ("core/mill", "core/router", Need::Normal),
             ("core/mill", "vectors", Need::Normal),
+            ("core/tuning", "core/mill", Need::Normal),
             ("engines/library", "core/contract", Need::Normal),
             ("engines/library", "engines/conformance", Need::Test),
             ("engines/library", "vectors", Need::Test),
@@ -356,6 +363,7 @@ mod tests {
             ("core/keys", "core/router", Need::Normal),
             ("core/router", "core/memory", Need::Normal),
             ("core/router", "engines/reference", Need::Normal),
+            ("core/mill", "core/tuning", Need::Normal),
             ("core/mill", "engines/all", Need::Normal),
             ("core/mill", "engines/all", Need::Test),
             ("engines/library", "core/keys", Need::Normal),

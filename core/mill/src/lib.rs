@@ -32,7 +32,6 @@ mod run;
 mod single;
 mod state;
 mod submit;
-pub mod tuning;
 mod workers;
 
 pub use ciphermill_contract as contract;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use ciphermill::tuning::{self, Effort, LeftOut, Pair, SPREAD_NOISY};
 use ciphermill::{Costs, MeasuredCost};
 use ciphermill_contract::{Engine, Suite};
+use ciphermill_tuning::{Effort, LeftOut, Pair, SPREAD_NOISY};
 use serde::Serialize;
 
 use crate::args::TuneArgs;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
         true => args.legacy || !suite.is_legacy(),
         false => args.suites.iter().any(|named| named.canonical() == suite),
     };
-    let pairs = tuning::pairs(&engines, wanted);
+    let pairs = ciphermill_tuning::pairs(&engines, wanted);
     if let Some(suite) = args.suites.iter().find(|suite| !pairs.iter().any(|pair| pair.suite == suite.canonical())) {
         bail!("none of the engines runs {suite}");
     }
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     effort.time = args.time.map_or(effort.time, Duration::from_secs);
     let start = Instant::now();
     let bar = output::bar(Some(pairs.len() as u64), "measured", args.json).with_message("tune");
-    let wakeup_ns = tuning::wakeup_ns();
-    let tuned = tuning::tune(&pairs, effort, |done, pair: &Pair| {
+    let wakeup_ns = ciphermill_tuning::wakeup_ns();
+    let tuned = ciphermill_tuning::tune(&pairs, effort, |done, pair: &Pair| {
         bar.set_position(done as u64);
         bar.set_message(format!("{} {} on {}", pair.suite, pair.direction, pair.engine.info().name));
     });

@@ -7,7 +7,6 @@ mod metrics;
 mod routing;
 mod sharing;
 mod trust;
-mod tuning;
 
 use std::sync::Arc;
 

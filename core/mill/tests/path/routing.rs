@@ -1,8 +1,10 @@
-//! Where batches go: by predicted cost, by pins, and by what keys allow.
+//! Where batches go: by predicted or measured cost, by pins, and by what keys allow.
 
-use ciphermill::{KeyPolicy, RouteReason, RunOptions};
+use ciphermill::{
+    Costs, KeyPolicy, MeasuredCost, Mill, RouteReason, RunOptions, SIZE_CLASSES, SelfTest, Verdict, size_class,
+};
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{Batch, Direction, EngineKind, EngineKinds, Error, OpStatus, Reason};
+use ciphermill_contract::{Batch, Cost, Direction, EngineKind, EngineKinds, Error, OpStatus, Reason};
 
 use crate::engines::{bulk, mark, short_only, slow};
 use crate::{CBC, import, mill, op, suite};
@@ -100,16 +102,50 @@ fn digests_run_without_keys() {
 #[test]
 fn the_router_explains_itself() {
     let mill = mill([mark("library", 1), bulk("gpu", 2)]);
-    let options = ciphermill::RunOptions::default();
+    let options = RunOptions::default();
     let explained = mill.explain(suite(CBC), Direction::Encrypt, 1000, 48, &options).expect("explains");
     assert_eq!(explained.candidates.len(), 2);
     for candidate in &explained.candidates {
-        assert!(matches!(candidate.verdict, ciphermill::Verdict::Predicted(_)));
+        assert!(matches!(candidate.verdict, Verdict::Predicted(_)));
         assert_eq!((candidate.spread, candidate.class_factor, candidate.correction), (None, 1.0, 1.0));
     }
-    let pinned = ciphermill::RunOptions { engine: Some("library"), ..options };
+    let pinned = RunOptions { engine: Some("library"), ..options };
     let explained = mill.explain(suite(CBC), Direction::Encrypt, 1000, 48, &pinned).expect("explains");
     assert_eq!(explained.route.map(|route| (route.name, route.reason)), Some(("library", RouteReason::Pinned)));
-    let nobody = ciphermill::RunOptions { engine: Some("abacus"), ..options };
+    let nobody = RunOptions { engine: Some("abacus"), ..options };
     assert!(mill.explain(suite(CBC), Direction::Encrypt, 1, 48, &nobody).is_err());
+}
+
+#[test]
+fn a_mill_goes_by_what_was_measured() {
+    let cost = |engine: &str, cost, factors| MeasuredCost {
+        engine: engine.to_owned(),
+        version: String::new(),
+        kernel: "default".to_owned(),
+        suite: suite(CBC),
+        direction: Direction::Encrypt,
+        cost,
+        spread: 0.1,
+        factors,
+    };
+    let mut costs = Costs::new();
+    costs.set_wakeup_ns(0.0);
+    costs.insert(cost("library", Cost::new(0.0, 100.0, 0.0), [1.0; SIZE_CLASSES]));
+    let mut factors = [1.0; SIZE_CLASSES];
+    factors[size_class(1, 16)] = 5.0;
+    costs.insert(cost("gpu", Cost::new(0.0, 50.0, 0.0), factors));
+    let open = |costs| {
+        let mill = Mill::builder().engines([mark("library", 1), bulk("gpu", 2)]).self_test(SelfTest::Never);
+        mill.costs(costs).open().expect("opens")
+    };
+    let chosen = |mill: &Mill, ops| {
+        let explained = mill.explain(suite(CBC), Direction::Encrypt, ops, 16, &RunOptions::default());
+        let explained = explained.expect("explains");
+        (explained.route.expect("a route").name, explained.candidates)
+    };
+    let (name, candidates) = chosen(&open(costs.clone()), 1);
+    assert_eq!((name, candidates[1].class_factor, candidates[1].spread), ("library", 5.0, Some(0.1)));
+    assert!(matches!(candidates[1].verdict, Verdict::Predicted(ns) if (ns - 250.0).abs() < 1.0));
+    assert_eq!(chosen(&open(costs), 8).0, "gpu");
+    assert_eq!(chosen(&open(Costs::new()), 8).0, "library", "the engines' own estimates");
 }

@@ -5,9 +5,9 @@ use ciphermill_contract::{Direction, Suite};
 
 /// A batch to measure: operations, and bytes of plaintext of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) ops: usize,
-    pub(super) len: usize,
+pub(crate) struct Shape {
+    pub(crate) ops: usize,
+    pub(crate) len: usize,
 }
 
 /// Batches of 1 to 1,024 messages of 16 bytes to 16 KB, in every class of sizes
@@ -52,13 +52,13 @@ const OP_WEIGHT: usize = 64;
 
 impl Shape {
     /// What the batch weighs, to tell how much longer it takes than another.
-    pub(super) fn weight(self) -> f64 {
+    pub(crate) fn weight(self) -> f64 {
         (self.ops * (OP_WEIGHT + self.len)) as f64
     }
 }
 
 /// The shapes for a suite, light ones first: lengths that the suite takes and that are at most `len_max`.
-pub(super) fn shapes(suite: Suite, len_max: usize) -> Vec<Shape> {
+pub(crate) fn shapes(suite: Suite, len_max: usize) -> Vec<Shape> {
     let symmetric: &[(usize, usize)] = match suite {
         _ if suite.is_public_key() => return of_len_zero(&PUBLIC_KEY),
         Suite::Random => return of_len_zero(&RANDOM),

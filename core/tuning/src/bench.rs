@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use ciphermill::MeasuredCost;
 use ciphermill_contract::{EngineQueue, PreparedKey, QueueHint};
 use ciphermill_router::{Fit, Point, SIZE_CLASSES, class_factors, fit};
 
-use super::Pair;
-use super::material::{Load, Material};
-use super::shapes::shapes;
-use crate::costs::MeasuredCost;
+use crate::Pair;
+use crate::material::{Load, Material};
+use crate::shapes::shapes;
 
 /// A shape that would take more than this share of a pair's time is not begun …
 const SHAPE_SHARE: f64 = 0.15;
@@ -30,12 +30,12 @@ const REPEATS: usize = 3;
 
 /// What reading the clock twice costs, which every measured time contains.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     overhead_ns: f64,
 }
 
 impl Clock {
-    pub(super) fn new() -> Clock {
+    pub(crate) fn new() -> Clock {
         let mut times: Vec<f64> = (0..1001).map(|_| Instant::now().elapsed().as_nanos() as f64).collect();
         times.sort_unstable_by(f64::total_cmp);
         Clock { overhead_ns: times[times.len() / 2] }
@@ -56,7 +56,7 @@ struct Spot<'k> {
 }
 
 /// Measures a pair within about `time`, or says why it cannot be. `makers` may encrypt what the pair decrypts.
-pub(super) fn measure(
+pub(crate) fn measure(
     pair: &Pair,
     makers: &[Pair],
     clock: Clock,

@@ -10,7 +10,7 @@ use ciphermill_contract::{
 use ciphermill_vectors::job::{Job, key_of, pack};
 use ciphermill_vectors::known_answer;
 
-use super::shapes::Shape;
+use crate::shapes::Shape;
 
 /// Keys that operations of symmetric suites draw from.
 const KEYS: usize = 64;
@@ -22,31 +22,31 @@ const AAD_LEN: usize = 12;
 const RANDOM_LEN: u32 = 64;
 
 /// Operations over an arena, inputs and outputs apart, so that a run changes nothing that the next one reads.
-pub(super) struct Load {
+pub(crate) struct Load {
     suite: Suite,
     direction: Direction,
     fresh: Vec<Op>,
     ops: Vec<Op>,
     arena: Vec<u8>,
     /// Index of each operation's key.
-    pub(super) key_of: Vec<usize>,
+    pub(crate) key_of: Vec<usize>,
     /// Bytes of input of all of them.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Keys of a suite, and where its operations come from.
-pub(super) struct Material {
+pub(crate) struct Material {
     suite: Suite,
     direction: Direction,
     /// Who encrypts what is to be decrypted, with its keys.
     maker: Option<(Arc<dyn Engine>, Vec<PreparedKey>)>,
     /// The measured engine's keys.
-    pub(super) prepared: Vec<PreparedKey>,
+    pub(crate) prepared: Vec<PreparedKey>,
 }
 
 impl Material {
     /// Has `engine` prepare keys, and for symmetric suites backwards also the first of `makers` that encrypts.
-    pub(super) fn new<'e>(
+    pub(crate) fn new<'e>(
         engine: &'e Arc<dyn Engine>,
         suite: Suite,
         direction: Direction,
@@ -66,7 +66,7 @@ impl Material {
     }
 
     /// A batch of this shape.
-    pub(super) fn load(&self, shape: Shape) -> Result<Load, String> {
+    pub(crate) fn load(&self, shape: Shape) -> Result<Load, String> {
         if self.suite.is_public_key() {
             return public_key(self.suite, self.direction, shape.ops);
         }
@@ -164,7 +164,7 @@ impl Load {
     }
 
     /// Each operation's key out of `prepared`.
-    pub(super) fn keys<'k>(&self, prepared: &'k [PreparedKey]) -> Vec<Option<&'k PreparedKey>> {
+    pub(crate) fn keys<'k>(&self, prepared: &'k [PreparedKey]) -> Vec<Option<&'k PreparedKey>> {
         if prepared.is_empty() {
             return Vec::new();
         }
@@ -174,7 +174,7 @@ impl Load {
     /// Runs the batch from the start; `before` and `after` are called directly before and after the engine works.
     ///
     /// Fails unless every operation ended done.
-    pub(super) fn run<T, R>(
+    pub(crate) fn run<T, R>(
         &mut self,
         queue: &mut dyn EngineQueue,
         keys: &[Option<&PreparedKey>],

@@ -1,4 +1,5 @@
-//! Measuring engines: what each suite costs in each direction, for a mill to be opened with ([`crate::MillBuilder::costs`]).
+//! Measuring engines: what each suite costs in each direction, for a mill to be opened with
+//! ([`ciphermill::MillBuilder::costs`]).
 //!
 //! A pair of engine and suite runs a small design of batch sizes and lengths, shape after shape and round after round, so
 //! that a disturbance meets all shapes alike. The lowest tenth of each shape's times goes into a fit
@@ -13,9 +14,9 @@ mod wakeup;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ciphermill::{Costs, MeasuredCost};
 use ciphermill_contract::{Capability, Direction, Engine, Suite, capability};
 
-use crate::costs::{Costs, MeasuredCost};
 use bench::Clock;
 pub use wakeup::wakeup_ns;
 
