@@ -133,6 +133,16 @@ fn lengths_go_from_the_smallest_in_steps() {
 }
 
 #[test]
+fn lengths_round_up_to_one_that_is_allowed() {
+    assert_eq!(Lengths::range(0, 1024, 16).round_up(8), 16);
+    assert_eq!(Lengths::range(0, 1024, 16).round_up(16), 16);
+    assert_eq!(Lengths::range(16, 1024, 1).round_up(0), 16);
+    assert_eq!(Lengths::range(0, 1024, 16).round_up(2000), 1024);
+    assert_eq!(Lengths::range(0, 1024, 16).round_up(usize::MAX), 1024);
+    assert_eq!([0, 11, 12].map(|len| Lengths::exactly(11).round_up(len)), [11; 3]);
+}
+
+#[test]
 fn sizes_are_those_of_the_standards() {
     assert_eq!(AesSize::ALL.map(AesSize::key_len), [16, 24, 32]);
     assert_eq!(RsaSize::ALL.map(RsaSize::bits), [1024, 2048, 3072, 4096]);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
 use ciphermill_contract::{
     Batch, Direction, Engine, EngineQueue, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
     capability,
@@ -119,11 +118,7 @@ impl Load {
 
     /// A batch of a symmetric suite, forward.
     fn forward(suite: Suite, shape: Shape) -> Load {
-        let aad_len = match suite.aad_len() {
-            Lengths { min: TLS_AAD_LEN, max: TLS_AAD_LEN, .. } => TLS_AAD_LEN,
-            Lengths { max: 0, .. } => 0,
-            _ => AAD_LEN,
-        };
+        let aad_len = suite.aad_len().round_up(AAD_LEN);
         let lengths = vec![shape.len; shape.ops];
         let (mut fresh, mut arena) = layout(suite, Direction::Encrypt, &lengths, aad_len);
         let inputs = fresh.last().map_or(0, |op| op.input.end() as usize);

@@ -1,6 +1,5 @@
 //! The design: which batch sizes and lengths are measured.
 
-use ciphermill_contract::suite::rules::Lengths;
 use ciphermill_contract::{Direction, Suite};
 
 /// A batch to measure: operations, and bytes of plaintext of each.
@@ -68,7 +67,7 @@ pub(crate) fn shapes(suite: Suite, len_max: usize) -> Vec<Shape> {
     let lengths = suite.input_len(Direction::Encrypt);
     let mut shapes: Vec<Shape> = Vec::new();
     for (ops, len) in symmetric.iter().copied() {
-        let shape = Shape { ops, len: round_up(len, lengths) };
+        let shape = Shape { ops, len: lengths.round_up(len) };
         if shape.len <= len_max && !shapes.contains(&shape) {
             shapes.push(shape);
         }
@@ -79,12 +78,6 @@ pub(crate) fn shapes(suite: Suite, len_max: usize) -> Vec<Shape> {
 
 fn of_len_zero(sizes: &[usize]) -> Vec<Shape> {
     sizes.iter().map(|ops| Shape { ops: *ops, len: 0 }).collect()
-}
-
-/// The smallest length from `len` up that a suite takes, or its largest.
-fn round_up(len: usize, lengths: Lengths) -> usize {
-    let above = len.max(lengths.min) - lengths.min;
-    (lengths.min + above.next_multiple_of(lengths.step)).min(lengths.max)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 use ciphermill::{KeyPolicy, KeyTable};
 use ciphermill_contract::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
-use ciphermill_contract::suite::rules::{Lengths, TLS_AAD_LEN};
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyForm, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
 };
@@ -103,14 +102,10 @@ impl Parameters {
         let lengths: Vec<usize> = (0..self.ops)
             .map(|_| {
                 let wanted = self.len_min + random.below((self.len_max - self.len_min) as u64 + 1) as usize;
-                round_up(wanted, suite.input_len(Direction::Encrypt))
+                suite.input_len(Direction::Encrypt).round_up(wanted)
             })
             .collect();
-        let aad_len = match suite.aad_len() {
-            Lengths { min: TLS_AAD_LEN, max: TLS_AAD_LEN, .. } => TLS_AAD_LEN,
-            Lengths { max: 0, .. } => 0,
-            _ => self.aad_len,
-        };
+        let aad_len = suite.aad_len().round_up(self.aad_len);
         let mut workload = Workload::layout(suite, Direction::Encrypt, &lengths, aad_len, keys)?;
         let key_of: Vec<usize> = (0..self.ops).map(|_| random.below(self.keys as u64) as usize).collect();
         let shared = workload.ops.first().map(|op| op.aad).filter(|_| self.shared_aad);
@@ -137,12 +132,6 @@ fn random_key(suite: Suite, random: &mut Random) -> Zeroizing<Vec<u8>> {
     let mut key = Zeroizing::new(vec![0u8; suite.default_key_len()]);
     random.fill(&mut key);
     key
-}
-
-/// The smallest length from `len` up that a suite takes, or its largest.
-fn round_up(len: usize, lengths: Lengths) -> usize {
-    let above = len.max(lengths.min) - lengths.min;
-    (lengths.min + above.next_multiple_of(lengths.step)).min(lengths.max)
 }
 
 impl Workload {
@@ -421,14 +410,6 @@ pub(crate) fn failed(engine: &dyn Engine, source: ciphermill_contract::Error) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lengths_round_up_to_what_the_suite_takes() {
-        assert_eq!(round_up(8, Lengths::range(0, 1024, 16)), 16);
-        assert_eq!(round_up(16, Lengths::range(0, 1024, 16)), 16);
-        assert_eq!(round_up(0, Lengths::range(16, 1024, 1)), 16);
-        assert_eq!(round_up(2000, Lengths::range(0, 1024, 16)), 1024);
-    }
 
     #[test]
     fn numbers_that_make_no_workload_are_refused() {

@@ -35,6 +35,12 @@ impl Lengths {
     pub const fn contains(self, len: usize) -> bool {
         len >= self.min && len <= self.max && (self.step == 1 || (len - self.min).is_multiple_of(self.step))
     }
+
+    /// The smallest length from `len` up that is allowed, or the largest.
+    pub fn round_up(self, len: usize) -> usize {
+        let above = len.min(self.max).saturating_sub(self.min);
+        (self.min + above.next_multiple_of(self.step)).min(self.max)
+    }
 }
 
 /// Nothing of the kind is taken.
