@@ -7,6 +7,7 @@
 //! and clock frequency, and say less about the engine.
 
 mod bench;
+pub mod layout;
 mod material;
 mod shapes;
 mod wakeup;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use ciphermill_contract::{
-    Batch, Direction, Engine, EngineQueue, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
-    capability,
+    Batch, Direction, Engine, EngineQueue, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Suite, capability,
 };
 use ciphermill_vectors::job::{Job, key_of, pack};
 use ciphermill_vectors::known_answer;
 
+use crate::layout::{layout, undo};
 use crate::shapes::Shape;
 
 /// Keys that operations of symmetric suites draw from.
@@ -16,9 +16,6 @@ const KEYS: usize = 64;
 
 /// Bytes of additional data of suites that take any number of them.
 const AAD_LEN: usize = 12;
-
-/// Bytes of random output that are asked for.
-const RANDOM_LEN: u32 = 64;
 
 /// Operations over an arena, inputs and outputs apart, so that a run changes nothing that the next one reads.
 pub(crate) struct Load {
@@ -69,14 +66,14 @@ impl Material {
         if self.suite.is_public_key() {
             return public_key(self.suite, self.direction, shape.ops);
         }
-        let mut forward = Load::forward(self.suite, shape);
+        let mut forward = Load::forward(self.suite, shape)?;
         match &self.maker {
             None => Ok(forward),
             Some((maker, keys)) => {
                 let mut queue = maker.queue(QueueHint::default()).map_err(|error| error.to_string())?;
                 let keys = forward.keys(keys);
                 forward.run(queue.as_mut(), &keys, || (), |()| ()).map_err(|why| format!("encrypting: {why}"))?;
-                Ok(forward.back())
+                forward.back()
             }
         }
     }
@@ -117,19 +114,17 @@ impl Load {
     }
 
     /// A batch of a symmetric suite, forward.
-    fn forward(suite: Suite, shape: Shape) -> Load {
+    fn forward(suite: Suite, shape: Shape) -> Result<Load, String> {
         let aad_len = suite.aad_len().round_up(AAD_LEN);
         let lengths = vec![shape.len; shape.ops];
-        let (mut fresh, mut arena) = layout(suite, Direction::Encrypt, &lengths, aad_len);
+        let (mut fresh, mut arena) =
+            layout(suite, Direction::Encrypt, &lengths, aad_len).map_err(|error| error.to_string())?;
         let inputs = fresh.last().map_or(0, |op| op.input.end() as usize);
         fill(&mut arena[..inputs], shape.len as u64);
         let mut ivs = vec![0u8; suite.default_iv_len() * shape.ops];
         fill(&mut ivs, shape.ops as u64);
         for (index, op) in fresh.iter_mut().enumerate() {
             *op = op.with_iv(&ivs[index * suite.default_iv_len()..][..suite.default_iv_len()]);
-            if suite == Suite::Random {
-                op.output_len = RANDOM_LEN;
-            }
             if let Suite::Fpe(ff1) = suite {
                 for numeral in arena[op.input.range()].chunks_exact_mut(2) {
                     let drawn = u32::from(u16::from_le_bytes([numeral[0], numeral[1]])) % ff1.radix;
@@ -139,23 +134,13 @@ impl Load {
         }
         // An odd stride meets every key once before one comes again, in no order that a prefetcher would know.
         let key_of = (0..shape.ops).map(|index| index * 27 % KEYS).collect();
-        Load::of(suite, Direction::Encrypt, fresh, arena, key_of)
+        Ok(Load::of(suite, Direction::Encrypt, fresh, arena, key_of))
     }
 
     /// What undoes this batch, which has been run.
-    fn back(self) -> Load {
-        let transforms = self.suite.transforms();
-        let input = |op: &Op| if transforms { Span::new(op.output, op.output_len) } else { op.input };
-        let lengths: Vec<usize> = self.ops.iter().map(|op| input(op).len as usize).collect();
-        let aad_len = self.ops.first().map_or(0, |op| usize::from(op.aad.len));
-        let (mut fresh, mut arena) = layout(self.suite, Direction::Decrypt, &lengths, aad_len);
-        for (op, from) in fresh.iter_mut().zip(&self.ops) {
-            *op = op.with_iv(&from.iv[..usize::from(from.iv_len)]);
-            arena[op.input.range()].copy_from_slice(&self.arena[input(from).range()]);
-            arena[op.aad.span().range()].copy_from_slice(&self.arena[from.aad.span().range()]);
-            arena[op.tag_span().range()].copy_from_slice(&self.arena[from.tag_span().range()]);
-        }
-        Load::of(self.suite, Direction::Decrypt, fresh, arena, self.key_of)
+    fn back(self) -> Result<Load, String> {
+        let (fresh, arena) = undo(self.suite, &self.ops, &self.arena).map_err(|error| error.to_string())?;
+        Ok(Load::of(self.suite, Direction::Decrypt, fresh, arena, self.key_of))
     }
 
     /// Each operation's key out of `prepared`.
@@ -188,35 +173,6 @@ impl Load {
             None => Ok(result),
         }
     }
-}
-
-/// Places additional data, inputs, outputs and tags of operations with these input lengths, each kind together.
-fn layout(suite: Suite, direction: Direction, lengths: &[usize], aad_len: usize) -> (Vec<Op>, Vec<u8>) {
-    let (tag_len, asked) = (suite.default_tag_len(), RANDOM_LEN as usize);
-    let room = |len: &usize| suite.output_len(direction, *len, asked);
-    let (inputs, outputs) = (lengths.iter().sum::<usize>(), lengths.iter().map(room).sum::<usize>());
-    let (mut aad, mut input) = (0, aad_len * lengths.len());
-    let mut output = input + inputs;
-    let mut tag = output + outputs;
-    let arena = vec![0u8; tag + tag_len * lengths.len()];
-    let key = if suite.needs_key() { KeyId { slot: 0, generation: 1 } } else { KeyId::NONE };
-    let mut ops = Vec::with_capacity(lengths.len());
-    for len in lengths {
-        // Arenas of the design's shapes are far below four gigabytes.
-        let mut op = Op::in_place(key, Span::new(input as u32, *len as u32)).with_output(output as u32);
-        if aad_len > 0 {
-            op = op.with_aad(aad as u32, aad_len as u16);
-        }
-        if tag_len > 0 {
-            op = op.with_tag(tag as u32, tag_len as u16);
-        }
-        ops.push(op);
-        aad += aad_len;
-        input += len;
-        output += room(len);
-        tag += tag_len;
-    }
-    (ops, arena)
 }
 
 /// Bytes that look random (xorshift64*, Vigna 2016): no engine may be quicker for zeros, and two halves of a key differ.

@@ -5,10 +5,11 @@
 //! from a few.
 
 use ciphermill::{KeyPolicy, KeyTable};
-use ciphermill_contract::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX};
+use ciphermill_contract::limits::BATCH_OPS_MAX;
 use ciphermill_contract::{
-    Batch, Direction, Engine, KeyForm, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
+    Batch, Direction, Engine, Error, KeyForm, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
 };
+use ciphermill_tuning::layout::{layout, undo};
 use ciphermill_vectors::job::{Job, key_of, pack};
 use ciphermill_vectors::known_answer;
 use zeroize::Zeroizing;
@@ -106,7 +107,7 @@ impl Parameters {
             })
             .collect();
         let aad_len = suite.aad_len().round_up(self.aad_len);
-        let mut workload = Workload::layout(suite, Direction::Encrypt, &lengths, aad_len, keys)?;
+        let mut workload = Workload::of_lengths(suite, &lengths, aad_len, keys)?;
         let key_of: Vec<usize> = (0..self.ops).map(|_| random.below(self.keys as u64) as usize).collect();
         let shared = workload.ops.first().map(|op| op.aad).filter(|_| self.shared_aad);
         for (op, key) in workload.ops.iter_mut().zip(&key_of) {
@@ -152,13 +153,12 @@ impl Workload {
         let mut random = Random::new(seed);
         let aad = if suite.aad_len().contains(aad.len()) { aad } else { &[] };
         let keys = vec![random_key(suite, &mut random)];
-        let mut workload = Workload::layout(suite, Direction::Encrypt, &lengths, aad.len(), keys)?;
+        let mut workload = Workload::of_lengths(suite, &lengths, aad.len(), keys)?;
         workload.key_of = vec![0; lengths.len()];
         let iv_len = suite.default_iv_len();
         for (op, value) in workload.ops.iter_mut().zip(values) {
             let mut iv = [0u8; 16];
             random.fill(&mut iv[..iv_len]);
-            op.key = key_name(suite, 0);
             *op = op.with_iv(&iv[..iv_len]);
             workload.arena[op.input.range()].copy_from_slice(value);
             workload.arena[op.aad.span().range()].copy_from_slice(aad);
@@ -185,7 +185,7 @@ impl Workload {
         let lacking = || LabError::Parameters(format!("there is no key for {suite} {direction} in the vectors"));
         let key = known_answer(suite).and_then(|case| key_of(case, direction)).ok_or_else(lacking)?;
         let (arena, ops) = pack(suite, direction, jobs);
-        let bytes = ops.iter().map(|op| u64::from(op.input.len)).sum();
+        let bytes = bytes_of(&ops);
         let keys = vec![Zeroizing::new(key.bytes.to_vec())];
         Ok(Workload { suite, direction, key_of: vec![0; ops.len()], ops, arena, bytes, keys, form: key.form })
     }
@@ -207,45 +207,16 @@ impl Workload {
         Workload::of_jobs(self.suite, Direction::Decrypt, &jobs).map(Some)
     }
 
-    /// Places inputs, outputs, tags and additional data of operations with these input lengths.
-    fn layout(
+    /// Operations with these input lengths, whose keys and contents are yet to be set.
+    fn of_lengths(
         suite: Suite,
-        direction: Direction,
         lengths: &[usize],
         aad_len: usize,
         keys: Vec<Zeroizing<Vec<u8>>>,
     ) -> Result<Workload, LabError> {
-        let tag_len = suite.default_tag_len();
-        let output_of = |len: &usize| suite.output_len(direction, *len, 0);
-        let inputs: usize = lengths.iter().sum();
-        let outputs: usize = lengths.iter().map(output_of).sum();
-        let total = aad_len * lengths.len() + inputs + outputs + tag_len * lengths.len();
-        if total > ARENA_LEN_MAX {
-            return Err(LabError::Parameters(format!(
-                "the workload needs {total} bytes, an arena has {ARENA_LEN_MAX}"
-            )));
-        }
-        let (mut aad, mut input) = (0u32, (aad_len * lengths.len()) as u32);
-        let mut output = input + inputs as u32;
-        let mut tag = output + outputs as u32;
-        let mut ops = Vec::with_capacity(lengths.len());
-        for len in lengths {
-            let span = Span::new(input, *len as u32);
-            let mut op = Op::in_place(KeyId::NONE, span).with_output(output);
-            if aad_len > 0 {
-                op = op.with_aad(aad, aad_len as u16);
-            }
-            if tag_len > 0 {
-                op = op.with_tag(tag, tag_len as u16);
-            }
-            ops.push(op);
-            aad += aad_len as u32;
-            input += *len as u32;
-            output += output_of(len) as u32;
-            tag += tag_len as u32;
-        }
-        let arena = vec![0u8; total];
-        let (bytes, key_of, form) = (inputs as u64, Vec::new(), KeyForm::Secret);
+        let direction = Direction::Encrypt;
+        let (ops, arena) = layout(suite, direction, lengths, aad_len).map_err(too_long)?;
+        let (bytes, key_of, form) = (bytes_of(&ops), Vec::new(), KeyForm::Secret);
         Ok(Workload { suite, direction, ops, arena, bytes, keys, key_of, form })
     }
 
@@ -268,29 +239,13 @@ impl Workload {
     fn into_decryption(mut self, reference: &dyn Engine) -> Result<Workload, LabError> {
         let prepared = self.prepare(reference)?;
         self.run_once(reference, &prepared)?;
-        let lengths: Vec<usize> = self
-            .ops
-            .iter()
-            .map(|op| if op.output_len == 0 { op.input.len as usize } else { op.output_len as usize })
-            .collect();
-        let aad_len = self.ops.first().map_or(0, |op| usize::from(op.aad.len));
-        let keys = std::mem::take(&mut self.keys);
-        let mut back = Workload::layout(self.suite, Direction::Decrypt, &lengths, aad_len, keys)?;
-        let shared = self.ops.len() > 1 && self.ops.iter().all(|op| op.aad == self.ops[0].aad);
-        let place = back.ops.first().map(|op| op.aad).unwrap_or_default();
-        for (op, from) in back.ops.iter_mut().zip(&self.ops) {
-            op.key = from.key;
-            if shared {
-                op.aad = place;
-            }
-            *op = op.with_iv(&from.iv[..usize::from(from.iv_len)]);
-            let ciphertext = if self.suite.transforms() { Span::new(from.output, from.output_len) } else { from.input };
-            back.arena[op.input.range()].copy_from_slice(&self.arena[ciphertext.range()]);
-            back.arena[op.aad.span().range()].copy_from_slice(&self.arena[from.aad.span().range()]);
-            back.arena[op.tag_span().range()].copy_from_slice(&self.arena[from.tag_span().range()]);
+        let (mut ops, arena) = undo(self.suite, &self.ops, &self.arena).map_err(too_long)?;
+        let shared = self.ops.iter().all(|op| op.aad == self.ops[0].aad);
+        let place = ops.first().map(|op| op.aad).filter(|_| shared);
+        for op in &mut ops {
+            op.aad = place.unwrap_or(op.aad);
         }
-        back.key_of = self.key_of;
-        Ok(back)
+        Ok(Workload { direction: Direction::Decrypt, bytes: bytes_of(&ops), ops, arena, ..self })
     }
 
     /// The keys, which operations name by slot.
@@ -401,6 +356,18 @@ impl Clone for Workload {
             form: self.form,
         }
     }
+}
+
+/// Bytes of input of operations together.
+fn bytes_of(ops: &[Op]) -> u64 {
+    ops.iter().map(|op| u64::from(op.input.len)).sum()
+}
+
+fn too_long(error: Error) -> LabError {
+    LabError::Parameters(match error {
+        Error::Exhausted(limit) => format!("the workload needs {} bytes, an arena has {}", limit.asked, limit.value),
+        other => other.to_string(),
+    })
 }
 
 pub(crate) fn failed(engine: &dyn Engine, source: ciphermill_contract::Error) -> LabError {
