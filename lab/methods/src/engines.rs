@@ -1,8 +1,8 @@
-//! Engines and peers by name.
+//! Engines, peers and suites by name.
 
 use std::sync::Arc;
 
-use ciphermill_contract::{Engine, Error, Refusal};
+use ciphermill_contract::{Engine, Error, Refusal, Suite};
 
 use crate::LabError;
 
@@ -13,6 +13,12 @@ pub fn names() -> Vec<&'static str> {
 
 /// An engine, or why there is none.
 pub type Opened = Result<Arc<dyn Engine>, LabError>;
+
+/// The suite of a name that stands in the source.
+#[expect(clippy::expect_used, reason = "names in the source are suites, as the methods' tests say")]
+pub(crate) fn suite(name: &str) -> Suite {
+    name.parse().expect("the name of a suite")
+}
 
 /// The engine that has kernels to choose from.
 const CHOOSABLE: &str = "lanes";

@@ -1,9 +1,12 @@
 //! The methods of the lab in one frame: each takes the same options and returns a section of a record.
 
+use std::time::Duration;
+
 use ciphermill_contract::Suite;
 use ciphermill_report::Section;
 
 use crate::LabError;
+use crate::engines::suite;
 use crate::timing::Budget;
 
 /// What a method is asked.
@@ -21,6 +24,27 @@ pub struct Options {
     pub suites: Vec<Suite>,
     /// Time for each contestant.
     pub budget: Budget,
+}
+
+impl Options {
+    /// The suites that are asked for, or else the usual ones.
+    pub(crate) fn suites_or(&self, usual: &[&str]) -> Vec<Suite> {
+        if self.suites.is_empty() { usual.iter().map(|name| suite(name)).collect() } else { self.suites.clone() }
+    }
+
+    /// Whether a suite of a method's list is measured: one that is asked for, or else any, in a quick run those marked so.
+    pub(crate) fn wants(&self, suite: Suite, quick: bool) -> bool {
+        if self.suites.is_empty() { quick || !self.quick } else { self.suites.contains(&suite) }
+    }
+
+    /// The budget of a sweep over many shapes: no longer than this for each contestant.
+    pub(crate) fn budget_of(&self, time_ms: u64) -> Budget {
+        Budget {
+            time: self.budget.time.min(Duration::from_millis(time_ms)),
+            rounds_min: self.budget.rounds_min.min(if self.quick { 3 } else { 5 }),
+            ..self.budget
+        }
+    }
 }
 
 /// Hears what is being measured. An error ends the measuring: the user asked for an end.

@@ -28,12 +28,12 @@ const KEYS: usize = 64;
 /// Runs the break-even sweep.
 ///
 /// # Errors
-/// [`LabError`]: definitions that are wrong, a core that cannot be had, an engine whose output is wrong.
+/// [`LabError`]: a core that cannot be had, an engine whose output is wrong.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
     let mut section = show::section();
     let engines = lineup::engines(options, &names(), &mut section)?;
     pin(options.core)?;
-    measure(&Plan::read(options)?, &engines, section, progress)
+    measure(&Plan::new(options), &engines, section, progress)
 }
 
 fn measure(
@@ -61,11 +61,11 @@ fn sweep(
     let reference = open("reference")?;
     let direction = Direction::Encrypt;
     let mut swept = Swept { suite, shapes: Vec::new() };
-    for len in &plan.lengths {
+    for len in plan.extent.lengths {
         progress(&format!("{suite}, {len} B"))?;
         let engines: Vec<&Arc<dyn Engine>> =
             engines.iter().filter(|engine| lineup::runs(engine.as_ref(), suite, direction, *len, section)).collect();
-        for ops in plan.batches.iter().filter(|ops| **ops == 1 || **ops * len <= plan.bytes_max) {
+        for ops in plan.extent.batches.iter().filter(|ops| **ops == 1 || **ops * len <= plan.extent.bytes_max) {
             if engines.is_empty() {
                 continue;
             }
@@ -107,11 +107,11 @@ mod tests {
     fn tiny(suite: &str) -> Plan {
         let suites = vec![suite.parse().expect("a suite")];
         let budget = crate::timing::Budget { time: std::time::Duration::ZERO, rounds_min: 1, rounds_max: 1 };
-        let mut plan = Plan::read(&Options { quick: true, suites, budget, ..Options::default() }).expect("right");
-        plan.lengths = vec![16, 64, 256];
-        plan.table_lengths = plan.lengths.clone();
-        plan.batches = vec![1, 8, 64];
-        plan.table = 8;
+        let mut plan = Plan::new(&Options { quick: true, suites, budget, ..Options::default() });
+        plan.extent.lengths = &[16, 64, 256];
+        plan.extent.table_lengths = plan.extent.lengths;
+        plan.extent.batches = &[1, 8, 64];
+        plan.extent.table = 8;
         plan
     }
 
@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn an_engine_that_computes_wrongly_is_refused() {
-        let plan = Plan { batches: vec![1024], table: 1024, ..tiny("sha256") };
+        let mut plan = tiny("sha256");
+        (plan.extent.batches, plan.extent.table) = (&[1024], 1024);
         // Of each length, batch 0 is verified, 1 warms up, and 2 is the last that is timed.
         for at in [3, 5] {
             let script = Script::at(at, Fault::WrongBit { op: 0, bit: 1 });

@@ -5,7 +5,7 @@ use ciphermill_report::{Axis, Better, Cell, Crossing, Emphasis, Look, Plot, Scal
 use ciphermill_router::{Point, fit};
 
 use super::cross::{Overtaking, overtaking, predicted_batch, predicted_len};
-use super::plan::{Line, Plan};
+use super::plan::{ACCELERATOR, PAPER_SUITE, Plan, SOFTWARE};
 use crate::lineup::{digits, geometric_mean};
 
 /// One engine on one shape.
@@ -170,22 +170,24 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, all: &[Swept]) {
         }
     }
     section.tables.push(speed_table(plan, all, 1));
-    section.tables.push(speed_table(plan, all, plan.table));
-    if let Some(swept) = all.iter().find(|swept| swept.suite == plan.paper_suite) {
-        section.plots.push(paper_plot(swept, &plan.paper));
+    section.tables.push(speed_table(plan, all, plan.extent.table));
+    if let Some(swept) = all.iter().find(|swept| swept.suite.to_string() == PAPER_SUITE) {
+        section.plots.push(paper_plot(swept));
     }
-    section.conclusions.extend(paper_words(&plan.paper));
+    section.conclusions.extend(paper_words());
     for swept in all.iter().filter(|swept| !swept.shapes.is_empty()) {
-        let lengths: Vec<Held> = plan.lengths.iter().map(|len| Held::Len(*len)).collect();
-        let batches: Vec<Held> = plan.batches.iter().map(|ops| Held::Ops(*ops)).collect();
+        let lengths: Vec<Held> = plan.extent.lengths.iter().map(|len| Held::Len(*len)).collect();
+        let batches: Vec<Held> = plan.extent.batches.iter().map(|ops| Held::Ops(*ops)).collect();
         let (by_len, by_ops) = (swept.pairs(&lengths), swept.pairs(&batches));
-        section.plots.push(batch_plot(swept, plan.lengths[plan.lengths.len().min(2) - 1]));
+        section.plots.push(batch_plot(swept, plan.extent.lengths[plan.extent.lengths.len().min(2) - 1]));
         section.tables.push(pair_table(swept, &lengths, &by_len));
         section.tables.push(pair_table(swept, &batches, &by_ops));
         for (held, pairs) in [(&lengths, &by_len), (&batches, &by_ops)] {
             crossings(section, swept, held, pairs);
         }
-        section.conclusions.extend(winner_words(swept, Held::Len(plan.lengths[plan.lengths.len().min(2) - 1])));
+        section
+            .conclusions
+            .extend(winner_words(swept, Held::Len(plan.extent.lengths[plan.extent.lengths.len().min(2) - 1])));
         section.conclusions.extend(winner_words(swept, Held::Ops(1)));
         section.conclusions.extend(model_words(swept, by_len.iter().chain(&by_ops)));
     }
@@ -220,7 +222,7 @@ fn crossings(section: &mut Section, swept: &Swept, held: &[Held], pairs: &[Pair]
 
 /// The table of `openssl speed`: thousands of bytes a second.
 fn speed_table(plan: &Plan, all: &[Swept], ops: usize) -> Table {
-    let lengths: Vec<String> = plan.table_lengths.iter().map(|len| format!("{len} bytes")).collect();
+    let lengths: Vec<String> = plan.extent.table_lengths.iter().map(|len| format!("{len} bytes")).collect();
     let mut heads = vec!["type", "engine"];
     heads.extend(lengths.iter().map(String::as_str));
     let how = if ops == 1 { "one operation after the other".to_owned() } else { format!("{ops} operations a batch") };
@@ -233,7 +235,7 @@ fn speed_table(plan: &Plan, all: &[Swept], ops: usize) -> Table {
         };
         for engine in swept.engines() {
             let mut row: Vec<Cell> = vec![swept.suite.to_string().into(), engine.into()];
-            for len in &plan.table_lengths {
+            for len in plan.extent.table_lengths {
                 row.push(match swept.shape(engine, *len, ops) {
                     None => "".into(),
                     Some(shape) => {
@@ -282,7 +284,7 @@ fn pair_table(swept: &Swept, held: &[Held], pairs: &[Pair]) -> Table {
 }
 
 /// Megabytes a second by length, one operation at a time, beside the paper's.
-fn paper_plot(swept: &Swept, paper: &[Line]) -> Plot {
+fn paper_plot(swept: &Swept) -> Plot {
     let mut plot = Plot::new(
         &format!("{}: one operation after the other", swept.suite),
         Axis::new("bytes an operation", Scale::Log2),
@@ -296,13 +298,11 @@ fn paper_plot(swept: &Swept, paper: &[Line]) -> Plot {
         let line = swept.line(engine, Held::Ops(1)).into_iter().map(|[len, ns]| [len, len * 1000.0 / ns]);
         plot.series.push(Series::new(engine, Look::Measured, line.collect()));
     }
-    for line in paper {
-        plot.series.push(Series::new(line.name.clone(), Look::Cited, line.rates()));
+    for line in [SOFTWARE, ACCELERATOR] {
+        plot.series.push(Series::new(line.name, Look::Cited, line.rates()));
     }
-    if let [software, accelerator] = paper
-        && let Some(Overtaking::At(x)) = overtaking(&software.ns(), &accelerator.ns())
-    {
-        plot.crossings.push(Crossing { x, label: format!("{} overtakes", accelerator.name) });
+    if let Some(Overtaking::At(x)) = overtaking(&SOFTWARE.ns(), &ACCELERATOR.ns()) {
+        plot.crossings.push(Crossing { x, label: format!("{} overtakes", ACCELERATOR.name) });
     }
     plot
 }
@@ -344,9 +344,8 @@ fn batch_plot(swept: &Swept, len: usize) -> Plot {
 }
 
 /// Where the accelerator of the slides pays, by their own counts.
-fn paper_words(paper: &[Line]) -> Option<String> {
-    let [software, accelerator] = paper else { return None };
-    let (slow, fast) = (software.ns(), accelerator.ns());
+fn paper_words() -> Option<String> {
+    let (slow, fast) = (SOFTWARE.ns(), ACCELERATOR.ns());
     let Overtaking::At(at) = overtaking(&slow, &fast)? else { return None };
     let (first, last) = (slow.first()?, slow.last()?);
     let ratio = |x: f64| {
@@ -356,8 +355,8 @@ fn paper_words(paper: &[Line]) -> Option<String> {
     Some(format!(
         "By the counts in the slides, {} overtakes {} at {at:.0} B; it has {:.2} times its rate at {:.0} B and {:.2} times at \
          {:.0} B.",
-        accelerator.name,
-        software.name,
+        ACCELERATOR.name,
+        SOFTWARE.name,
         ratio(first[0])?,
         first[0],
         ratio(last[0])?,
@@ -476,11 +475,9 @@ mod tests {
 
     #[test]
     fn the_slides_break_even_is_recovered_from_their_counts() {
-        let plan = Plan::read(&crate::method::Options::default()).expect("the definitions are right");
-        let (software, accelerator) = (plan.paper[0].ns(), plan.paper[1].ns());
-        let Some(Overtaking::At(at)) = overtaking(&software, &accelerator) else { panic!("it overtakes") };
+        let Some(Overtaking::At(at)) = overtaking(&SOFTWARE.ns(), &ACCELERATOR.ns()) else { panic!("it overtakes") };
         assert!(at > 384.0 && at < 512.0, "{at}");
-        assert!(paper_words(&plan.paper).is_some_and(|words| words.contains("0.05 times its rate at 16 B")));
+        assert!(paper_words().is_some_and(|words| words.contains("0.05 times its rate at 16 B")));
     }
 
     #[test]

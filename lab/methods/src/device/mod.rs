@@ -9,7 +9,7 @@ mod show;
 
 use std::sync::Arc;
 
-use ciphermill_contract::Engine;
+use ciphermill_contract::{Direction, Engine};
 use ciphermill_engines::LinkRate;
 use ciphermill_report::{Machine, Section};
 
@@ -32,10 +32,10 @@ const DEVICE: &str = "gpu";
 /// Measures a device. Of the engines that the options name, the first device counts (`gpu`, `gpu:cuda` …).
 ///
 /// # Errors
-/// [`LabError`]: definitions that are wrong, a name that is none, an engine whose output is wrong.
+/// [`LabError`]: a name that is none, an engine whose output is wrong.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
     let mut section = show::section();
-    let plan = Plan::read(options)?;
+    let plan = Plan::new(options);
     let is_device = |name: &&String| name.split(':').next() == Some(DEVICE);
     let name = options.engines.iter().find(is_device).map_or(DEVICE, String::as_str);
     progress(&format!("the link of {name}"))?;
@@ -92,9 +92,8 @@ impl Bench<'_> {
     fn measure(&self, section: &mut Section, progress: Progress<'_>) -> Result<Vec<Outcome>, LabError> {
         let mut outcomes = Vec::new();
         for goal in &self.plan.goals {
-            progress(&goal.name)?;
-            let (suite, direction) = (goal.suite, goal.direction);
-            let rival = match &goal.rival {
+            progress(goal.name)?;
+            let rival = match goal.rival {
                 None => None,
                 Some(name) => match open(name) {
                     Ok(rival) => Some(rival),
@@ -106,7 +105,7 @@ impl Bench<'_> {
                 },
             };
             let able = |engine: &Arc<dyn Engine>, section: &mut Section| {
-                lineup::runs(engine.as_ref(), suite, direction, goal.len[1], section)
+                lineup::runs(engine.as_ref(), goal.suite(), Direction::Encrypt, goal.len[1], section)
             };
             if !able(self.device, section) || rival.as_ref().is_some_and(|rival| !able(rival, section)) {
                 continue;
@@ -125,14 +124,14 @@ impl Bench<'_> {
         let [len_min, len_max] = goal.len;
         let (keys, seed) = (KEYS.min(ops), self.plan.seed);
         let parameters = Parameters { ops, keys, len_min, len_max, seed, ..Parameters::default() };
-        let (workload, expected) = crew::work(goal.suite, goal.direction, &parameters, reference.as_ref())?;
+        let (workload, expected) = crew::work(goal.suite(), Direction::Encrypt, &parameters, reference.as_ref())?;
         Ok(Arc::new(Work { workload, expected }))
     }
 
     /// Starts so many threads on an engine, whose answers have been found right.
     fn entry(&self, engine: &Arc<dyn Engine>, work: &Arc<Work>, threads: usize) -> Result<Entry, LabError> {
         let prepared = Arc::new(work.workload.prepare(engine.as_ref())?);
-        let crew = Crew::start(engine, &work.workload, &prepared, threads, self.plan.run);
+        let crew = Crew::start(engine, &work.workload, &prepared, threads, self.plan.extent.run);
         Ok(Entry { engine: Arc::clone(engine), threads, work: Arc::clone(work), crew })
     }
 
@@ -162,12 +161,12 @@ impl Bench<'_> {
 
     /// The device on its best number of threads, beside the link or beside the rival on all cores.
     fn at_best(&self, goal: &Goal, rival: Option<&Arc<dyn Engine>>) -> Result<Outcome, LabError> {
-        let ops = match goal.suite.is_public_key() {
-            true => self.plan.public,
-            false => (2 * self.plan.bytes).div_ceil(goal.len[0] + goal.len[1]),
+        let ops = match goal.suite().is_public_key() {
+            true => self.plan.extent.public,
+            false => (2 * self.plan.extent.bytes).div_ceil(goal.len[0] + goal.len[1]),
         };
         let work = self.work(goal, ops)?;
-        let threads = threads_up_to(self.cores.min(self.plan.threads_max), false);
+        let threads = threads_up_to(self.cores.min(self.plan.extent.threads_max), false);
         let entries = threads.iter().map(|threads| self.entry(self.device, &work, *threads));
         let mut entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
         let own = entries.len();
@@ -184,7 +183,7 @@ impl Bench<'_> {
         };
         let spread = others.iter().map(|rate| rate.spread).fold(best.spread, f64::max);
         let value = Some(other_ns / best.ns_per_op);
-        Ok(Outcome { goal: goal.clone(), value, spread, best: Some(best.clone()), rates: rates.clone() })
+        Ok(Outcome { goal: *goal, value, spread, best: Some(best.clone()), rates: rates.clone() })
     }
 
     /// What the link alone takes for an operation: input, IV and the key's place there, output and tag back, with both
@@ -206,7 +205,7 @@ impl Bench<'_> {
     fn by_batch(&self, goal: &Goal, rival: &Arc<dyn Engine>) -> Result<Outcome, LabError> {
         let mut rates = Vec::new();
         let (mut theirs, mut own) = (Vec::new(), Vec::new());
-        for ops in &self.plan.batches {
+        for ops in self.plan.extent.batches {
             let work = self.work(goal, *ops)?;
             let entries = vec![self.entry(self.device, &work, 1)?, self.entry(rival, &work, 1)?];
             let timed = self.time(entries)?;
@@ -216,9 +215,9 @@ impl Bench<'_> {
             rates.extend(timed);
         }
         let last = rates.iter().rev().find(|rate| rate.engine == self.device.info().name).cloned();
-        let value = overtaking(&theirs, &own).and_then(|overtaking| show::batch(overtaking, &self.plan.batches));
+        let value = overtaking(&theirs, &own).and_then(|overtaking| show::batch(overtaking, self.plan.extent.batches));
         let spread = rates.iter().map(|rate| rate.spread).fold(0.0, f64::max);
-        Ok(Outcome { goal: goal.clone(), value, spread, best: last, rates })
+        Ok(Outcome { goal: *goal, value, spread, best: last, rates })
     }
 }
 
@@ -230,10 +229,10 @@ mod tests {
 
     fn tiny() -> Plan {
         let budget = crate::timing::Budget { time: std::time::Duration::ZERO, rounds_min: 1, rounds_max: 1 };
-        let mut plan = Plan::read(&Options { quick: true, budget, ..Options::default() }).expect("right");
-        plan.bytes = 4096;
-        plan.batches = vec![4, 64];
-        plan.run = std::time::Duration::from_micros(50);
+        let mut plan = Plan::new(&Options { quick: true, budget, ..Options::default() });
+        plan.extent.bytes = 4096;
+        plan.extent.batches = &[4, 64];
+        plan.extent.run = std::time::Duration::from_micros(50);
         plan
     }
 
@@ -267,7 +266,7 @@ mod tests {
     fn the_link_alone_takes_its_time() {
         let (plan, device) = (tiny(), stand_in(Script::healthy()));
         let bench = Bench { plan: &plan, device: &device, link: LINK, cores: 1 };
-        let goal = |name: &str| plan.goals.iter().find(|goal| goal.name == name).expect("a goal").clone();
+        let goal = |name: &str| *plan.goals.iter().find(|goal| goal.name == name).expect("a goal");
         // 64 bytes there and 32 back: 10.7 ns with both directions at work, which is more than each alone takes.
         let hashes = bench.work(&goal("sha256-64"), 8).expect("work");
         assert!((bench.link_ns(&hashes.workload) - 64.0 / 6.0).abs() < 1e-9);

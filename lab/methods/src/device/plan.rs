@@ -1,53 +1,50 @@
-//! What a device is held to, out of `lab/methods/definitions/device.toml`.
+//! What a device is held to.
 
 use std::time::Duration;
 
-use ciphermill_contract::{Direction, Suite};
-use serde::Deserialize;
+use ciphermill_contract::Suite;
 
-use crate::LabError;
+use crate::engines::suite;
 use crate::method::Options;
 use crate::timing::Budget;
 
-const DEFINITIONS: &str = include_str!("../../definitions/device.toml");
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Definitions {
-    full: Extent,
-    quick: Extent,
-    goal: Vec<Entry>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Extent {
-    threads_max: usize,
-    bytes: usize,
-    public: usize,
-    batches: Vec<usize>,
-    run_ms: u64,
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// Threads that drive the device at most; the best number of them counts.
+    pub(super) threads_max: usize,
+    /// A batch has about as many bytes of input.
+    pub(super) bytes: usize,
+    /// Operations a batch of public-key suites.
+    pub(super) public: usize,
+    /// Operations a batch, for the break-even.
+    pub(super) batches: &'static [usize],
+    /// One timing takes about this long.
+    pub(super) run: Duration,
+    /// Time for each contestant.
     time_ms: u64,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    name: String,
-    figure: Figure,
-    suite: String,
-    #[serde(default)]
-    len: [usize; 2],
-    rival: Option<String>,
-    must: f64,
-    aim: f64,
-    #[serde(default)]
-    quick: bool,
-}
+const FULL: Extent = Extent {
+    threads_max: 16,
+    bytes: 1 << 24,
+    public: 4096,
+    batches: &[64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
+    run: Duration::from_millis(40),
+    time_ms: 600,
+};
+
+const QUICK: Extent = Extent {
+    threads_max: 2,
+    bytes: 1 << 18,
+    public: 16,
+    batches: &[64, 512, 4096],
+    run: Duration::from_millis(2),
+    time_ms: 20,
+};
 
 /// What a goal is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// The time that the link alone needs, by the whole time.
     Link,
@@ -57,97 +54,81 @@ pub(super) enum Figure {
     Batch,
 }
 
-/// One thing that a device is held to.
-#[derive(Clone, Debug)]
+/// One thing that a device is held to, encrypting.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
-    pub(super) name: String,
+    pub(super) name: &'static str,
     pub(super) figure: Figure,
-    pub(super) suite: Suite,
-    pub(super) direction: Direction,
+    pub(super) suite: &'static str,
     /// The shortest and the longest input; both zero for public keys.
     pub(super) len: [usize; 2],
     /// Whom it is compared with; nobody but the link for [`Figure::Link`].
-    pub(super) rival: Option<String>,
+    pub(super) rival: Option<&'static str>,
+    /// What has to be reached.
     pub(super) must: f64,
+    /// What is hoped for.
     pub(super) aim: f64,
+    /// Whether a quick run measures it.
+    pub(super) quick: bool,
 }
+
+/// A share of the link's time, with lengths like these.
+const LINK: Goal =
+    Goal { name: "", figure: Figure::Link, suite: "", len: [8, 80], rival: None, must: 0.6, aim: 0.85, quick: false };
+
+/// A multiple of the library's rate on all cores, of public keys.
+const CORES: Goal = Goal { figure: Figure::Cores, len: [0, 0], rival: Some("library"), ..LINK };
+
+const GOALS: [Goal; 8] = [
+    Goal { name: "aes-128-cbc-short", suite: "aes-128-cbc", quick: true, ..LINK },
+    Goal { name: "aes-128-ctr-short", suite: "aes-128-ctr", ..LINK },
+    Goal { name: "chacha20-short", suite: "chacha20", ..LINK },
+    Goal { name: "sha256-64", suite: "sha256", len: [64, 64], quick: true, ..LINK },
+    Goal {
+        name: "3des-cbc-short",
+        suite: "3des-cbc",
+        len: [8, 80],
+        rival: Some("lanes"),
+        must: 1.5,
+        aim: 3.0,
+        quick: true,
+        ..CORES
+    },
+    Goal { name: "rsa-2048", suite: "rsa-2048-sign-pkcs1-sha256", must: 3.0, aim: 10.0, ..CORES },
+    Goal { name: "ecdsa-p256", suite: "ecdsa-p256", must: 1.0, aim: 3.0, ..CORES },
+    Goal {
+        name: "3des-cbc-64",
+        figure: Figure::Batch,
+        suite: "3des-cbc",
+        len: [64, 64],
+        rival: Some("lanes"),
+        must: 2000.0,
+        aim: 500.0,
+        quick: true,
+    },
+];
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) goals: Vec<Goal>,
-    pub(super) threads_max: usize,
-    pub(super) bytes: usize,
-    pub(super) public: usize,
-    pub(super) batches: Vec<usize>,
-    pub(super) run: Duration,
+    pub(super) extent: Extent,
     pub(super) budget: Budget,
     pub(super) seed: u64,
 }
 
-fn wrong(why: impl Into<String>) -> LabError {
-    LabError::Definitions(format!("device: {}", why.into()))
-}
-
-impl Entry {
-    fn goal(self) -> Result<Goal, LabError> {
-        let suite: Suite = self.suite.parse().map_err(|error| wrong(format!("{error}")))?;
-        let [min, max] = self.len;
-        if min > max || (max == 0) != suite.is_public_key() {
-            return Err(wrong(format!("{}: lengths of {min} to {max} bytes", self.name)));
-        }
-        if self.rival.is_none() != (self.figure == Figure::Link) {
-            return Err(wrong(format!("{}: there is a rival unless it is the link", self.name)));
-        }
-        // A batch should be small, the other figures large.
-        let [less, more] = if self.figure == Figure::Batch { [self.aim, self.must] } else { [self.must, self.aim] };
-        if !(less > 0.0 && less <= more) {
-            return Err(wrong(format!("{}: {} has to be reached and {} is hoped for", self.name, self.must, self.aim)));
-        }
-        let Entry { name, figure, len, rival, must, aim, .. } = self;
-        Ok(Goal { name, figure, suite, direction: Direction::Encrypt, len, rival, must, aim })
+impl Goal {
+    pub(super) fn suite(&self) -> Suite {
+        suite(self.suite)
     }
 }
 
 impl Plan {
     /// The plan that the options ask for.
-    ///
-    /// # Errors
-    /// [`LabError::Definitions`] when the data break their own rules.
-    pub(super) fn read(options: &Options) -> Result<Plan, LabError> {
-        let definitions: Definitions = toml::from_str(DEFINITIONS).map_err(|error| wrong(error.to_string()))?;
-        let extent = if options.quick { definitions.quick } else { definitions.full };
-        let numbers = [extent.threads_max, extent.bytes, extent.public, extent.run_ms as usize];
-        if numbers.contains(&0) || extent.batches.len() < 2 || !extent.batches.is_sorted() {
-            return Err(wrong("numbers are above zero, and batches ascend"));
-        }
-        let mut goals = Vec::new();
-        for entry in definitions.goal {
-            let quick = entry.quick;
-            let goal = entry.goal()?;
-            let wanted = match options.suites.is_empty() {
-                true => !options.quick || quick,
-                false => options.suites.contains(&goal.suite),
-            };
-            if wanted {
-                goals.push(goal);
-            }
-        }
-        let budget = Budget {
-            time: options.budget.time.min(Duration::from_millis(extent.time_ms)),
-            rounds_min: options.budget.rounds_min.min(if options.quick { 3 } else { 5 }),
-            ..options.budget
-        };
-        Ok(Plan {
-            goals,
-            threads_max: extent.threads_max,
-            bytes: extent.bytes,
-            public: extent.public,
-            batches: extent.batches,
-            run: Duration::from_millis(extent.run_ms),
-            budget,
-            seed: options.seed,
-        })
+    pub(super) fn new(options: &Options) -> Plan {
+        let extent = if options.quick { QUICK } else { FULL };
+        let goals = GOALS.into_iter().filter(|goal| options.wants(goal.suite(), goal.quick)).collect();
+        Plan { goals, extent, budget: options.budget_of(extent.time_ms), seed: options.seed }
     }
 }
 
@@ -156,40 +137,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_hold_together() {
-        let full = Plan::read(&Options::default()).expect("the definitions are right");
+    fn the_goals_hold_together() {
+        for goal in GOALS {
+            assert!(goal.len[0] <= goal.len[1] && (goal.len[1] == 0) == goal.suite().is_public_key(), "{goal:?}");
+            assert_eq!(goal.rival.is_none(), goal.figure == Figure::Link, "{goal:?}");
+            // A batch should be small, the other figures large.
+            assert!(
+                if goal.figure == Figure::Batch { goal.aim <= goal.must } else { goal.must <= goal.aim },
+                "{goal:?}"
+            );
+        }
+        let full = Plan::new(&Options::default());
         for figure in [Figure::Link, Figure::Cores, Figure::Batch] {
             assert!(full.goals.iter().any(|goal| goal.figure == figure), "{figure:?}");
         }
-        let quick = Plan::read(&Options { quick: true, ..Options::default() }).expect("the definitions are right");
+        let quick = Plan::new(&Options { quick: true, ..Options::default() });
         assert!(!quick.goals.is_empty() && quick.goals.len() < full.goals.len());
-        let suite: Suite = "sha256".parse().expect("a suite");
-        let one = Plan::read(&Options { suites: vec![suite], ..Options::default() }).expect("right");
-        assert!(!one.goals.is_empty() && one.goals.iter().all(|goal| goal.suite == suite));
-    }
-
-    #[test]
-    fn goals_that_contradict_themselves_are_refused() {
-        let entry = |figure, len, rival: Option<&str>, must, aim| Entry {
-            name: "a".to_owned(),
-            figure,
-            suite: "sha256".to_owned(),
-            len,
-            rival: rival.map(str::to_owned),
-            must,
-            aim,
-            quick: false,
-        };
-        assert!(entry(Figure::Link, [8, 80], None, 0.6, 0.8).goal().is_ok());
-        assert!(entry(Figure::Batch, [8, 80], Some("lanes"), 2000.0, 500.0).goal().is_ok());
-        for bad in [
-            entry(Figure::Link, [80, 8], None, 0.6, 0.8),
-            entry(Figure::Link, [0, 0], None, 0.6, 0.8),
-            entry(Figure::Link, [8, 80], Some("lanes"), 0.6, 0.8),
-            entry(Figure::Cores, [8, 80], None, 0.6, 0.8),
-            entry(Figure::Batch, [8, 80], Some("lanes"), 500.0, 2000.0),
-        ] {
-            assert!(matches!(bad.goal(), Err(LabError::Definitions(_))));
+        for plan in [&full, &quick] {
+            assert!(plan.extent.batches.len() > 1 && plan.extent.batches.is_sorted());
         }
+        let one = Plan::new(&Options { suites: vec![suite("sha256")], ..Options::default() });
+        assert_eq!(one.goals.iter().map(|goal| goal.name).collect::<Vec<_>>(), ["sha256-64"]);
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn fill(section: &mut Section, device: &EngineInfo, link: &[LinkRate]
             Some(value) => {
                 section.measured(name(outcome.goal.figure.name()), value, unit, outcome.spread, better);
             }
-            None => section.lacks(outcome.goal.name.clone(), "the device was behind in every batch"),
+            None => section.lacks(outcome.goal.name, "the device was behind in every batch"),
         }
         for rate in &outcome.rates {
             let path = name(&format!("{}/t{}/x{}", rate.engine, rate.threads, rate.batch));
@@ -146,8 +146,8 @@ fn goals(outcomes: &[Outcome]) -> Table {
             false => verdict_cell(outcome.reaches(goal.must)),
         };
         table.row([
-            goal.name.clone().into(),
-            goal.suite.to_string().into(),
+            goal.name.into(),
+            goal.suite().to_string().into(),
             outcome.text(goal.must).into(),
             outcome.text(goal.aim).into(),
             goal_cell(measured, outcome.is_noisy()),
@@ -175,7 +175,7 @@ fn rates(outcomes: &[Outcome]) -> Table {
             let is_best = outcome.best.as_ref() == Some(rate) && outcome.goal.figure != Figure::Batch;
             let ns = Cell::from(digits(rate.ns_per_op));
             table.row([
-                outcome.goal.name.clone().into(),
+                outcome.goal.name.into(),
                 rate.engine.into(),
                 rate.threads.to_string().into(),
                 grouped(rate.batch).into(),

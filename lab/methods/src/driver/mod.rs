@@ -36,12 +36,11 @@ const WOKEN: usize = 1;
 /// Runs the driver benchmark.
 ///
 /// # Errors
-/// [`LabError`]: definitions that are wrong, a core that cannot be had, an engine whose output is wrong.
+/// [`LabError`]: a core that cannot be had, an engine whose output is wrong.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
     let mut section = show::section();
     let engines = lineup::engines(options, &["lanes", "library"], &mut section)?;
-    let plan = Plan::read(options)?;
-    measure(plan, &engines, options.core, section, progress)
+    measure(Plan::new(options), &engines, options.core, section, progress)
 }
 
 fn measure(
@@ -61,14 +60,14 @@ fn measure(
                 section.lacks(format!("{suite} {direction}"), "the suite has no such direction");
                 continue;
             }
-            for len in &bench.plan.sizes {
+            for len in bench.plan.extent.sizes {
                 progress(&format!("{suite} {direction}, {len} B"))?;
                 points.extend(bench.point(*suite, direction, *len, *input_max, &mut section)?);
             }
         }
     }
     let mut seen = Vec::new();
-    for (size, len) in bench.plan.design.sizes.iter().enumerate() {
+    for (size, len) in bench.plan.extent.design.sizes.iter().enumerate() {
         progress(&format!("what moves the result, {len} B"))?;
         seen.extend(bench.design(size, *len, &mut section)?);
     }
@@ -99,12 +98,12 @@ impl Bench {
 
     /// Has the second mill start its thread, by a chunk that its caller is woken for.
     fn start(&self) -> Result<(), LabError> {
-        let (suite, direction) = (self.plan.design.suite, Direction::Encrypt);
+        let (suite, direction) = (self.plan.design_suite, Direction::Encrypt);
         let Some(engine) = self.first_that_runs(suite, direction) else { return Ok(()) };
         let spec = Spec {
             suite,
             direction,
-            len: self.plan.sizes[0],
+            len: self.plan.extent.sizes[0],
             chunks: 1,
             batch: 1,
             keys: 1,
@@ -138,10 +137,10 @@ impl Bench {
         section: &mut Section,
     ) -> Result<Option<Point>, LabError> {
         let plan = &self.plan;
-        let chunks = plan.chunks_of(plan.chunks, len, input_max);
-        if chunks < plan.chunks {
+        let chunks = plan.chunks_of(plan.extent.chunks, len, input_max);
+        if chunks < plan.extent.chunks {
             section.lacks(
-                format!("{suite}, {} chunks of {len} B", lineup::grouped(plan.chunks)),
+                format!("{suite}, {} chunks of {len} B", lineup::grouped(plan.extent.chunks)),
                 format!("more memory or time than the method may take; {} chunks instead", lineup::grouped(chunks)),
             );
         }
@@ -170,17 +169,17 @@ impl Bench {
 
     /// Every combination of the design's levels at one size.
     fn design(&self, size: usize, len: usize, section: &mut Section) -> Result<Vec<DesignPoint>, LabError> {
-        let (plan, design) = (&self.plan, &self.plan.design);
-        let chunks = plan.chunks_of(design.chunks, len, usize::MAX);
+        let plan = &self.plan;
+        let chunks = plan.chunks_of(plan.extent.design.chunks, len, usize::MAX);
         let mut loads = Vec::new();
         for (data, keys) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let spec = Spec {
-                suite: design.suite,
+                suite: plan.design_suite,
                 direction: Direction::Encrypt,
                 len,
                 chunks,
                 batch: plan.batch_of(len, chunks),
-                keys: if keys == 0 { 1 } else { plan.keys },
+                keys: if keys == 0 { 1 } else { plan.extent.keys },
                 repeated: data == 1,
                 seed: plan.seed,
             };
@@ -216,7 +215,7 @@ impl Bench {
         }
         let mut contestants: Vec<&mut dyn Contestant> =
             drives.iter_mut().map(|drive| drive as &mut dyn Contestant).collect();
-        let samples = interleave(&mut contestants, design.budget);
+        let samples = interleave(&mut contestants, plan.design_budget);
         drives.iter_mut().try_for_each(Drive::finish)?;
         let point = |((levels, bytes), samples): ((Vec<usize>, f64), &Samples)| {
             let rate = Rate::of(bytes, samples);

@@ -5,7 +5,7 @@ use ciphermill_report::{Axis, Better, Cell, Emphasis, Estimate, Look, Plot, Scal
 
 use super::drive::{Checking, Completion, Dispatch};
 use super::effects::{Effect, Factor, Observation, effects};
-use super::plan::{Paper, Plan};
+use super::plan::{PAPER, PAPER_FACTORS, Plan};
 use crate::lineup::{digits, grouped};
 use crate::timing::Samples;
 
@@ -98,11 +98,11 @@ pub(super) fn factors(sizes: &[usize]) -> Vec<Factor> {
 pub(super) fn fill(section: &mut Section, plan: &Plan, points: &[Point], seen: &[DesignPoint]) {
     measurements(section, points);
     section.plots.extend(figure_1(points));
-    section.plots.extend(dispatch_plot(points, &plan.paper));
+    section.plots.extend(dispatch_plot(points));
     section.tables.push(dispatch_table(points));
-    section.conclusions.extend(dispatch_words(points, &plan.paper));
+    section.conclusions.extend(dispatch_words(points));
     section.conclusions.extend(suite_words(points));
-    let factors = factors(&plan.design.sizes);
+    let factors = factors(plan.extent.design.sizes);
     for point in seen {
         let levels = point.seen.levels.iter().zip(&factors);
         let levels: Vec<String> = levels.map(|(level, factor)| factor.levels[*level].replace(' ', "-")).collect();
@@ -110,7 +110,7 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, points: &[Point], seen: &
         section.measured(name, point.seen.rate, "Mb/s", point.spread, Better::More);
     }
     let seen: Vec<Observation> = seen.iter().map(|point| point.seen.clone()).collect();
-    effects_of(section, &factors, &seen, &plan.design.suite.to_string());
+    effects_of(section, &factors, &seen, &plan.design_suite.to_string());
 }
 
 fn measurements(section: &mut Section, points: &[Point]) {
@@ -157,7 +157,7 @@ fn figure_1(points: &[Point]) -> Option<Plot> {
     Some(plot)
 }
 
-fn dispatch_plot(points: &[Point], paper: &Paper) -> Option<Plot> {
+fn dispatch_plot(points: &[Point]) -> Option<Plot> {
     let suites = by_suite(points);
     suites.first()?;
     let mut plot = Plot::new(
@@ -172,7 +172,7 @@ fn dispatch_plot(points: &[Point], paper: &Paper) -> Option<Plot> {
     for points in suites {
         plot.series.push(series(points[0].name(), points, |point| point.factor.value));
     }
-    plot.series.push(Series::new(paper.name.clone(), Look::Cited, paper.factor.clone()));
+    plot.series.push(Series::new(PAPER, Look::Cited, PAPER_FACTORS.to_vec()));
     Some(plot)
 }
 
@@ -203,7 +203,7 @@ fn emphasis(spread: f64) -> Emphasis {
 }
 
 /// What the factors between the styles say, suite by suite.
-fn dispatch_words(points: &[Point], paper: &Paper) -> Vec<String> {
+fn dispatch_words(points: &[Point]) -> Vec<String> {
     let mut words = Vec::new();
     for points in by_suite(points) {
         let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
@@ -224,10 +224,11 @@ fn dispatch_words(points: &[Point], paper: &Paper) -> Vec<String> {
         };
         words.push(text);
     }
-    if let (Some(point), Some([len, factor])) = (points.iter().find(|point| point.len >= 64), paper.factor.first()) {
+    let [len, factor] = PAPER_FACTORS[0];
+    if let Some(point) = points.iter().find(|point| point.len >= 64) {
         words.push(format!(
             "{}: a factor of about {factor} at small sizes (drawn at {len:.0} B); this machine has {:.1} with {} at {} B.",
-            paper.name,
+            PAPER,
             point.factor.value,
             point.name(),
             point.len
@@ -392,10 +393,6 @@ mod tests {
         }
     }
 
-    fn paper() -> Paper {
-        Paper { name: "paper".to_owned(), factor: vec![[64.0, 4.0], [1024.0, 1.0]] }
-    }
-
     #[test]
     fn the_factor_and_where_it_ends_are_computed() {
         let points = [
@@ -403,13 +400,13 @@ mod tests {
             point("des-cbc", 1024, 500.0, 520.0),
             point("des-cbc", 4096, 600.0, 600.0),
         ];
-        let words = dispatch_words(&points, &paper());
+        let words = dispatch_words(&points);
         assert!(words[0].contains("64 B are done 4.0 times") && words[0].contains("from 1024 B on"), "{words:?}");
         assert!(words[1].contains("this machine has 4.0"), "{words:?}");
         let never = [point("des-cbc", 64, 100.0, 400.0), point("des-cbc", 1024, 100.0, 300.0)];
-        assert!(dispatch_words(&never, &paper())[0].contains("no size makes the styles equal"));
+        assert!(dispatch_words(&never)[0].contains("no size makes the styles equal"));
         let same = [point("des-cbc", 64, 100.0, 101.0)];
-        assert!(dispatch_words(&same, &paper())[0].contains("at no size"));
+        assert!(dispatch_words(&same)[0].contains("at no size"));
     }
 
     #[test]

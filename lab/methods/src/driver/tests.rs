@@ -10,13 +10,13 @@ fn tiny(suite: &str) -> Plan {
     let suites = vec![suite.parse().expect("a suite")];
     let budget = crate::timing::Budget { time: std::time::Duration::ZERO, rounds_min: 1, rounds_max: 1 };
     let options = Options { quick: true, suites, budget, ..Options::default() };
-    let mut plan = Plan::read(&options).expect("the definitions are right");
-    plan.sizes = vec![16, 64];
-    plan.chunks = 40;
-    plan.batch.chunks = 16;
-    plan.keys = 8;
-    plan.design.sizes = vec![64, 256];
-    plan.design.chunks = 40;
+    let mut plan = Plan::new(&options);
+    plan.extent.sizes = &[16, 64];
+    plan.extent.chunks = 40;
+    plan.extent.batch_chunks = 16;
+    plan.extent.keys = 8;
+    plan.extent.design.sizes = &[64, 256];
+    plan.extent.design.chunks = 40;
     plan
 }
 

@@ -5,7 +5,7 @@
 use ciphermill_contract::Cost;
 use ciphermill_router::{Fit, Point, fit};
 
-use super::definitions::Paper;
+use super::definitions::{PAPER, PAPER_BEFORE, PAPER_BULK, paper_of};
 use super::measure::Taken;
 use super::rungs::Rung;
 
@@ -133,10 +133,10 @@ impl Step {
 }
 
 /// The steps from each rung to the next.
-pub(crate) fn steps(climb: &[Reached], paper: &Paper) -> Vec<Step> {
+pub(crate) fn steps(climb: &[Reached]) -> Vec<Step> {
     let rates: Vec<f64> = climb.iter().map(Reached::best_rate).collect();
     let spread = |reached: &Reached| reached.best().map_or(0.0, |taken| taken.spread);
-    let theirs = |reached: &Reached| paper.of(reached.rung.id).map(|step| step.range[1]);
+    let theirs = |reached: &Reached| paper_of(reached.rung.id).map(|step| step.range[1]);
     (1..climb.len())
         .filter(|to| rates[to - 1] > 0.0 && rates[*to] > 0.0)
         .map(|to| Step {
@@ -175,15 +175,15 @@ fn percent(share: f64) -> String {
 }
 
 /// What the climb says, in sentences.
-pub(crate) fn conclusions(climb: &[Reached], paper: &Paper, bulk_kb_per_s: Option<f64>) -> Vec<String> {
-    let steps = steps(climb, paper);
+pub(crate) fn conclusions(climb: &[Reached], bulk_kb_per_s: Option<f64>) -> Vec<String> {
+    let steps = steps(climb);
     let mut sentences = Vec::new();
-    sentences.extend(whole_way(climb, paper));
+    sentences.extend(whole_way(climb));
     sentences.extend(largest_step(climb, &steps));
     sentences.extend(worse(climb, &steps));
     sentences.extend(steps.iter().filter(|step| step.differs()).map(|step| differs(climb, step)));
     sentences.extend(climb.iter().filter_map(dominance));
-    sentences.extend(bulk_kb_per_s.and_then(|bulk| of_bulk(climb, paper, bulk)));
+    sentences.extend(bulk_kb_per_s.and_then(|bulk| of_bulk(climb, bulk)));
     sentences
 }
 
@@ -191,10 +191,10 @@ fn highest(climb: &[Reached]) -> Option<&Reached> {
     climb.iter().max_by(|a, b| a.best_rate().total_cmp(&b.best_rate()))
 }
 
-fn whole_way(climb: &[Reached], paper: &Paper) -> Option<String> {
+fn whole_way(climb: &[Reached]) -> Option<String> {
     let (first, top) = (climb.first()?, highest(climb)?);
     let (low, high) = (first.best_rate(), top.best_rate());
-    let right: Vec<f64> = paper.step.iter().filter(|step| !step.wrong).map(|step| step.range[1]).collect();
+    let right: Vec<f64> = PAPER.iter().filter(|step| !step.wrong).map(|step| step.range[1]).collect();
     let (from, to) = (*right.first()?, right.iter().copied().fold(0.0, f64::max));
     (low > 0.0).then(|| {
         format!(
@@ -296,8 +296,8 @@ fn dominance(reached: &Reached) -> Option<String> {
     Some(start + &middle + &end + ".")
 }
 
-fn of_bulk(climb: &[Reached], paper: &Paper, bulk_kb_per_s: f64) -> Option<String> {
-    let right = paper.step.iter().filter(|step| !step.wrong);
+fn of_bulk(climb: &[Reached], bulk_kb_per_s: f64) -> Option<String> {
+    let right = PAPER.iter().filter(|step| !step.wrong);
     let best = right.map(|step| step.range[1]).fold(0.0, f64::max);
     let (first, top) = (climb.first()?, highest(climb)?);
     let share = |rate: f64| percent(rate / bulk_kb_per_s);
@@ -310,9 +310,9 @@ fn of_bulk(climb: &[Reached], paper: &Paper, bulk_kb_per_s: f64) -> Option<Strin
             first.rung.id,
             share(top.best_rate()),
             top.rung.id,
-            percent(paper.before / paper.bulk),
-            percent(best / paper.bulk),
-            rate(paper.bulk),
+            percent(PAPER_BEFORE / PAPER_BULK),
+            percent(best / PAPER_BULK),
+            rate(PAPER_BULK),
         )
     })
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use ciphermill_memory::SharedCells;
 
+use super::definitions::{KNOWN, KnownAnswer};
 use super::frames::{Frames, Trouble};
 use super::poll;
 use super::rungs::{Rung, Way};
 use super::service::{ANYWHERE, MARK, cell_content, program_asks};
 use super::wire::{CELL_HEAD_LEN, HEAD_LEN, Head, How, Kind, Opening, write_items};
-use super::work::{Keys, KnownAnswer, Work};
+use super::work::{Keys, Work};
 use crate::LabError;
 
 /// How long the child may take for an answer.
@@ -48,7 +49,6 @@ pub(crate) struct Service {
 pub(crate) struct Load<'a> {
     pub(crate) work: &'a Work,
     pub(crate) keys: &'a Keys,
-    pub(crate) known: &'a KnownAnswer,
 }
 
 impl Service {
@@ -177,7 +177,7 @@ impl Service {
     }
 
     fn request(&mut self, rung: &Rung, load: Load<'_>, window: Range<usize>, verify: bool) -> Result<(), LabError> {
-        let known = rung.known_answer.then_some(load.known);
+        let known = rung.known_answer.then_some(&KNOWN);
         let items = load.work.outgoing(load.keys, window.clone(), known);
         let count = window.len() + usize::from(known.is_some());
         let in_cell = rung.way == Way::Cells;
@@ -248,7 +248,7 @@ impl Service {
         windows: &[Range<usize>],
         verify: bool,
     ) -> Result<(), LabError> {
-        let known = rung.known_answer.then_some(load.known);
+        let known = rung.known_answer.then_some(&KNOWN);
         let (more_ops, more_bytes) = known.map_or((0, 0), |known| (1, known.ciphertext.len()));
         let ops = windows.iter().map(Range::len).max().unwrap_or(0) + more_ops;
         let bytes = windows.iter().map(|window| load.work.bytes(window)).max().unwrap_or(0) + more_bytes;
@@ -274,7 +274,7 @@ impl Service {
     }
 
     fn fill(&mut self, rung: &Rung, load: Load<'_>, cell: usize, window: &Range<usize>) -> Result<(), LabError> {
-        let known = rung.known_answer.then_some(load.known);
+        let known = rung.known_answer.then_some(&KNOWN);
         let id = self.id();
         let bytes = self.cells.bytes(cell..cell + 1).ok_or_else(|| kept(id))?;
         let (head, body) = bytes.split_at_mut(CELL_HEAD_LEN);
@@ -343,7 +343,7 @@ fn body_len(how: How, load: Load<'_>, window: &Range<usize>, known: Option<&Know
 
 /// Looks at what came back.
 fn check(rung: &Rung, load: Load<'_>, body: &[u8], window: &Range<usize>, verify: bool) -> Result<(), LabError> {
-    let known = rung.known_answer.then_some(load.known);
+    let known = rung.known_answer.then_some(&KNOWN);
     // It was the last one, and its output lies where its input lay: at the end.
     if let Some(known) = known
         && !body.ends_with(&known.plaintext)

@@ -1,164 +1,122 @@
-//! What is measured, and what the paper measured, as data.
+//! What `lab ladder` measures, and what the paper measured: Lindemann and Smith, "Improving DES Coprocessor Throughput for
+//! Short Operations", 10th USENIX Security Symposium, 2001.
 
 use std::time::Duration;
 
 use ciphermill_contract::Suite;
-use ciphermill_contract::limits::{BATCH_OPS_MAX, INPUT_LEN_MAX};
 use ciphermill_contract::suite::{BlockCipher, Mode};
-use serde::Deserialize;
-use zeroize::Zeroizing;
 
-use super::rungs::RUNGS;
-use super::wire::{BLOCK, BODY_MAX, OPS_MAX};
-use super::work::KnownAnswer;
-use crate::LabError;
+use super::wire::BLOCK;
 use crate::timing::Budget;
 
-const TEXT: &str = include_str!("../../definitions/ladder.toml");
+/// Section 3: CBC, 8 to 80 bytes uniformly at random, a fresh IV each, keys at random from a small set.
+pub(crate) const SUITES: [&str; 1] = ["des-cbc"];
+pub(crate) const KEYS: usize = 64;
+pub(crate) const LEN: [usize; 2] = [8, 80];
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Definitions {
-    pub(crate) suites: Vec<String>,
-    pub(crate) keys: usize,
-    pub(crate) len: [usize; 2],
-    pub(crate) engines: Vec<String>,
-    pub(crate) lanes: String,
-    pub(crate) bulk_len: usize,
-    pub(crate) ops: usize,
-    pub(crate) full: Sweep,
-    pub(crate) quick: Sweep,
-    known_answer: HexAnswer,
-    pub(crate) paper: Paper,
-}
+/// The engine for single messages: the first of these that runs the suite.
+pub(crate) const ENGINES: [&str; 3] = ["library", "openssl", "reference"];
+
+/// The engine with lanes.
+pub(crate) const LANES: &str = "lanes";
+
+/// One long operation, for "short at so many percent of bulk".
+pub(crate) const BULK_LEN: usize = 1 << 20;
+
+/// Windows of so many operations are cut from, in turns: no two batches of a timing are the same while they last.
+pub(crate) const OPS: usize = 8192;
 
 /// How much is measured.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Sweep {
-    pub(crate) batches: Vec<usize>,
+    pub(crate) batches: &'static [usize],
+    /// A request for each operation takes the same for each, however many there are; beyond this it is not climbed.
     pub(crate) singles_max: usize,
-    pub(crate) fit_batches: Vec<usize>,
-    pub(crate) fit_lens: Vec<usize>,
-    pub(crate) seconds: f64,
-    pub(crate) rounds_min: usize,
+    /// Batches of operations of one length, from which C2 and C3 are told apart.
+    pub(crate) fit_batches: &'static [usize],
+    pub(crate) fit_lens: &'static [usize],
+    /// Seconds for all of it.
+    seconds: f64,
+    /// Timed rounds of each comparison at least.
+    rounds_min: usize,
+    /// A timing repeats a batch until it takes so long.
     pub(crate) timing_ns: f64,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HexAnswer {
-    key: String,
-    iv: String,
-    plaintext: String,
-    ciphertext: String,
+pub(crate) const FULL: Sweep = Sweep {
+    batches: &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192],
+    singles_max: 1024,
+    fit_batches: &[1, 16, 256, 2048],
+    fit_lens: &[8, 80, 512],
+    seconds: 70.0,
+    rounds_min: 7,
+    timing_ns: 400_000.0,
+};
+
+pub(crate) const QUICK: Sweep = Sweep {
+    batches: &[1, 8, 64, 512, 4096],
+    singles_max: 64,
+    fit_batches: &[1, 64, 1024],
+    fit_lens: &[8, 80],
+    seconds: 5.0,
+    rounds_min: 3,
+    timing_ns: 150_000.0,
+};
+
+/// An operation of DES whose answer is published.
+pub(crate) struct KnownAnswer {
+    pub(crate) key: [u8; BLOCK],
+    pub(crate) iv: [u8; BLOCK],
+    pub(crate) plaintext: [u8; 24],
+    pub(crate) ciphertext: [u8; 24],
 }
 
-/// The paper's figures, kilobytes a second.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Paper {
-    pub(crate) before: f64,
-    pub(crate) bulk: f64,
-    pub(crate) step: Vec<PaperStep>,
-}
+/// FIPS PUB 81 (1980), appendix C, table C1, in CBC. Repeated, its key makes triple DES single (FIPS 46-3).
+pub(crate) static KNOWN: KnownAnswer = KnownAnswer {
+    key: 0x0123_4567_89ab_cdef_u64.to_be_bytes(),
+    iv: 0x1234_5678_90ab_cdef_u64.to_be_bytes(),
+    plaintext: *b"Now is the time for all ",
+    ciphertext: *b"\xe5\xc7\xcd\xde\x87\x2b\xf2\x7c\x43\xe9\x34\x00\x8c\x38\x9c\x0f\x68\x37\x88\x49\x9a\x7c\x05\xf6",
+};
 
-/// One of its experiments.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Kilobytes a second in the paper's section 1: what the colleague had measured.
+pub(crate) const PAPER_BEFORE: f64 = 1.5;
+
+/// What long data reach there.
+pub(crate) const PAPER_BULK: f64 = 20_000.0;
+
+/// One of the paper's experiments.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct PaperStep {
-    pub(crate) rung: String,
-    pub(crate) experiment: String,
+    /// The rung that rebuilds it.
+    rung: &'static str,
+    /// Kilobytes a second, lowest and highest as the text of section 3 gives them.
     pub(crate) range: [f64; 2],
-    #[serde(default)]
+    /// The known-answer test of experiment 8 failed on it.
     pub(crate) wrong: bool,
 }
 
-impl Definitions {
-    /// Reads and checks the definitions.
-    ///
-    /// # Errors
-    /// [`LabError::Definitions`].
-    pub(crate) fn read() -> Result<Definitions, LabError> {
-        Definitions::parse(TEXT)
-    }
+const fn step(rung: &'static str, low: f64, high: f64) -> PaperStep {
+    PaperStep { rung, range: [low, high], wrong: false }
+}
 
-    fn parse(text: &str) -> Result<Definitions, LabError> {
-        let wrong = |what: String| LabError::Definitions(format!("ladder.toml: {what}"));
-        let definitions: Definitions = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        definitions.check().map_err(wrong)?;
-        Ok(definitions)
-    }
+/// Experiments 1 to 8; rung 2b is experiment 2 with keys cached. Experiment 3 is "as high as", 320 with the chip reset for
+/// each operation all the same.
+pub(crate) const PAPER: [PaperStep; 9] = [
+    step("1", 9.0, 12.0),
+    step("2a", 18.0, 23.0),
+    step("2b", 40.0, 40.0),
+    step("3", 320.0, 360.0),
+    step("4", 30.0, 290.0),
+    step("5", 1400.0, 1400.0),
+    step("6", 2500.0, 2500.0),
+    PaperStep { wrong: true, ..step("7", 5000.0, 5000.0) },
+    step("8", 3000.0, 3000.0),
+];
 
-    fn check(&self) -> Result<(), String> {
-        for name in &self.suites {
-            let suite = name.parse::<Suite>().map_err(|error| error.to_string())?;
-            takes(suite)?;
-        }
-        self.answer_for(1)?;
-        let [shortest, longest] = self.len;
-        if shortest == 0 || shortest > longest || self.keys == 0 || self.keys > self.ops || self.ops > BATCH_OPS_MAX {
-            return Err("`len`, `keys` and `ops` make no workload".to_owned());
-        }
-        if !self.bulk_len.is_multiple_of(BLOCK) || self.bulk_len == 0 || self.bulk_len > INPUT_LEN_MAX.min(BODY_MAX / 4)
-        {
-            return Err("`bulk_len` is whole blocks and fits a quarter of a message".to_owned());
-        }
-        for sweep in [&self.full, &self.quick] {
-            let batches = sweep.batches.iter().chain(&sweep.fit_batches);
-            if sweep.batches.is_empty() || !batches.clone().all(|ops| (1..=self.ops.min(OPS_MAX - 1)).contains(ops)) {
-                return Err("batches have 1 to `ops` operations".to_owned());
-            }
-            if !sweep.batches.is_sorted_by(|a, b| a < b) {
-                return Err("`batches` ascend".to_owned());
-            }
-            if sweep.fit_lens.len() < 2 || sweep.fit_batches.len() < 2 {
-                return Err("two lengths and two batches at least, or C2 and C3 cannot be told apart".to_owned());
-            }
-            let largest = sweep.fit_batches.iter().max().unwrap_or(&0) * sweep.fit_lens.iter().max().unwrap_or(&0);
-            if largest > BODY_MAX / 8 || sweep.fit_lens.iter().any(|len| *len == 0 || !len.is_multiple_of(BLOCK)) {
-                return Err("`fit_lens` are whole blocks, and the largest batch fits an eighth of a message".to_owned());
-            }
-            if !(sweep.seconds > 0.0 && sweep.timing_ns > 0.0 && sweep.rounds_min > 0) {
-                return Err("times and rounds are above zero".to_owned());
-            }
-        }
-        for step in &self.paper.step {
-            if !RUNGS.iter().any(|rung| rung.id == step.rung) {
-                return Err(format!("there is no rung {}", step.rung));
-            }
-            if !(step.range[0] > 0.0 && step.range[0] <= step.range[1]) {
-                return Err(format!("experiment {}: the range ends before it begins", step.experiment));
-            }
-        }
-        if !(self.paper.before > 0.0 && self.paper.bulk > 0.0) {
-            return Err("the paper's rates are above zero".to_owned());
-        }
-        Ok(())
-    }
-
-    /// The known answer for a suite whose key is `keys` DES keys: all of them the published one, which makes triple DES
-    /// single (FIPS 46-3).
-    pub(crate) fn answer_for(&self, keys: usize) -> Result<KnownAnswer, String> {
-        let answer = &self.known_answer;
-        let iv = hex(&answer.iv)?;
-        let known = KnownAnswer {
-            key: Zeroizing::new(hex(&answer.key)?.repeat(keys)),
-            iv: iv.try_into().map_err(|_| "known_answer: an IV is a block".to_owned())?,
-            ciphertext: hex(&answer.ciphertext)?,
-            plaintext: hex(&answer.plaintext)?,
-        };
-        let len = known.plaintext.len();
-        if known.key.len() != BLOCK * keys || len == 0 || !len.is_multiple_of(BLOCK) || known.ciphertext.len() != len {
-            return Err("known_answer: a key of 8 bytes and texts of whole blocks, equally long".to_owned());
-        }
-        Ok(known)
-    }
-
-    /// The sweep, and the time for one contestant when there are so many in all.
-    pub(crate) fn sweep(&self, quick: bool) -> &Sweep {
-        if quick { &self.quick } else { &self.full }
-    }
+/// What the paper says of a rung.
+pub(crate) fn paper_of(rung: &str) -> Option<PaperStep> {
+    PAPER.into_iter().find(|step| step.rung == rung)
 }
 
 impl Sweep {
@@ -166,13 +124,6 @@ impl Sweep {
     pub(crate) fn budget(&self, contestants: usize) -> Budget {
         let time = Duration::from_secs_f64(self.seconds / contestants.max(1) as f64);
         Budget { time, rounds_min: self.rounds_min, ..Budget::default() }
-    }
-}
-
-impl Paper {
-    /// What the paper says of a rung.
-    pub(crate) fn of(&self, rung: &str) -> Option<&PaperStep> {
-        self.step.iter().find(|step| step.rung == rung)
     }
 }
 
@@ -188,43 +139,31 @@ pub(crate) fn takes(suite: Suite) -> Result<usize, String> {
     }
 }
 
-fn hex(text: &str) -> Result<Vec<u8>, String> {
-    let wrong = || format!("`{text}` is not hexadecimal");
-    if !text.len().is_multiple_of(2) || !text.is_ascii() {
-        return Err(wrong());
-    }
-    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong());
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use ciphermill_contract::limits::{BATCH_OPS_MAX, INPUT_LEN_MAX};
+
+    use super::super::rungs::RUNGS;
+    use super::super::wire::{BODY_MAX, OPS_MAX};
     use super::*;
 
     #[test]
-    fn definitions_hold_together() {
-        let definitions = Definitions::read().expect("the definitions are right");
-        assert_eq!(definitions.answer_for(3).expect("an answer").key.len(), 24);
-        assert!(definitions.paper.of("7").expect("a step").wrong);
-        assert!(definitions.paper.of("9").is_none(), "the paper has no lanes");
-    }
-
-    #[test]
-    fn what_breaks_a_rule_is_refused() {
-        for (from, to) in [
-            ("bulk_len = 1048576", "bulk_len = 1048577"),
-            ("suites = [\"des-cbc\"]", "suites = [\"aes-128-cbc\"]"),
-            ("suites = [\"des-cbc\"]", "suites = [\"rot13\"]"),
-            ("keys = 64", "keys = 0"),
-            ("rung = \"5\"", "rung = \"12\""),
-            ("range = [30.0, 290.0]", "range = [300.0, 290.0]"),
-            ("fit_lens = [8, 80]", "fit_lens = [8]"),
-            ("iv = \"1234567890abcdef\"", "iv = \"1234567890abcdeg\""),
-            ("batches = [1, 8,", "batches = [8, 1,"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let result = Definitions::parse(&TEXT.replacen(from, to, 1));
-            assert!(matches!(result, Err(LabError::Definitions(_))), "{to}");
+    fn the_sweeps_fit_messages_and_the_paper_fits_the_rungs() {
+        assert!(SUITES.iter().all(|name| takes(crate::engines::suite(name)).is_ok()));
+        const { assert!(KEYS <= OPS && OPS <= BATCH_OPS_MAX && BULK_LEN.is_multiple_of(BLOCK)) };
+        assert!(BULK_LEN <= INPUT_LEN_MAX.min(BODY_MAX / 4));
+        for sweep in [FULL, QUICK] {
+            assert!(sweep.batches.is_sorted_by(|a, b| a < b));
+            let mut batches = sweep.batches.iter().chain(sweep.fit_batches);
+            assert!(batches.all(|ops| (1..=OPS.min(OPS_MAX - 1)).contains(ops)));
+            assert!(sweep.fit_lens.len() > 1 && sweep.fit_batches.len() > 1, "or C2 and C3 cannot be told apart");
+            assert!(sweep.fit_lens.iter().all(|len| *len > 0 && len.is_multiple_of(BLOCK)));
+            let largest = sweep.fit_batches.iter().max().zip(sweep.fit_lens.iter().max());
+            assert!(largest.is_some_and(|(ops, len)| ops * len <= BODY_MAX / 8));
         }
+        for step in PAPER {
+            assert!(RUNGS.iter().any(|rung| rung.id == step.rung) && step.range[0] <= step.range[1], "{step:?}");
+        }
+        assert!(paper_of("7").is_some_and(|step| step.wrong) && paper_of("9").is_none(), "the paper has no lanes");
     }
 }

@@ -33,12 +33,12 @@ use crate::method::{Options, Progress};
 use crate::workload::Parameters;
 use analysis::{Reached, conclusions};
 use client::{Load, Service};
-use definitions::{Definitions, Sweep, takes};
+use definitions::{BULK_LEN, ENGINES, FULL, KEYS, LANES, LEN, OPS, QUICK, SUITES, Sweep, takes};
 use measure::{Taken, compare};
 use rungs::{Place, RUNGS, Rung};
 use show::Shown;
 use wire::Opening;
-use work::{Keys, KnownAnswer, Work};
+use work::{Keys, Work};
 
 /// The direction that the ladder is climbed in: the one in which chaining can be broken from outside (`chain`).
 pub(crate) const DIRECTION: Direction = Direction::Decrypt;
@@ -49,9 +49,8 @@ const BULK_RUNG: usize = 7;
 /// Measures.
 ///
 /// # Errors
-/// [`LabError`]: definitions that break their rules, no child, an output that is not the reference's.
+/// [`LabError`]: no child, an output that is not the reference's.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
-    let definitions = Definitions::read()?;
     let mut section = Section::new(
         "ladder",
         "Short operations, rung by rung",
@@ -59,17 +58,14 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
     );
     section.lesson = lesson();
     crate::short::pin(options.core)?;
-    let suites: Vec<Suite> = match options.suites.is_empty() {
-        false => options.suites.clone(),
-        true => definitions.suites.iter().filter_map(|name| name.parse().ok()).collect(),
-    };
+    let suites = options.suites_or(&SUITES);
     let (can, cannot): (Vec<Suite>, Vec<Suite>) = suites.into_iter().partition(|suite| takes(*suite).is_ok());
     for suite in cannot {
         section.lacks(suite.to_string(), takes(suite).err().unwrap_or_default());
     }
     let share = 1.0 / can.len().max(1) as f64;
     for suite in can {
-        climb(suite, share, options, &definitions, progress, &mut section)?;
+        climb(suite, share, options, progress, &mut section)?;
     }
     Ok(section)
 }
@@ -102,15 +98,11 @@ struct Engines {
     lanes: Option<(Arc<dyn Engine>, String)>,
 }
 
-fn engines(
-    suite: Suite,
-    options: &Options,
-    definitions: &Definitions,
-    section: &mut Section,
-) -> Result<Engines, LabError> {
-    let wanted = if options.engines.is_empty() { &definitions.engines } else { &options.engines };
+fn engines(suite: Suite, options: &Options, section: &mut Section) -> Result<Engines, LabError> {
+    let usual = ENGINES.map(str::to_owned);
+    let wanted = if options.engines.is_empty() { &usual[..] } else { &options.engines };
     let mut single = None;
-    for name in wanted.iter().filter(|name| **name != definitions.lanes) {
+    for name in wanted.iter().filter(|name| *name != LANES) {
         match open(name) {
             Ok(engine) if capability::find(engine.capabilities(), suite, DIRECTION).is_some() => {
                 single = Some((engine, name.clone()));
@@ -125,9 +117,9 @@ fn engines(
         name: "an engine for single messages".to_owned(),
         why: format!("none of {} runs {suite} here", wanted.join(", ")),
     })?;
-    let lanes = match open(&definitions.lanes) {
+    let lanes = match open(LANES) {
         Ok(engine) if capability::find(engine.capabilities(), suite, DIRECTION).is_some() => {
-            Some((engine, definitions.lanes.clone()))
+            Some((engine, LANES.to_owned()))
         }
         Ok(_) => None,
         Err(LabError::Unavailable { name, why }) => {
@@ -149,7 +141,6 @@ struct Ladder {
     reference: Arc<dyn Engine>,
     parameters: Parameters,
     keys: Keys,
-    known: KnownAnswer,
     /// The child's mills, with the kernels that they run; the lanes' may be missing.
     kernels: Vec<String>,
 }
@@ -159,13 +150,11 @@ impl Ladder {
         suite: Suite,
         names: [Option<&str>; 3],
         parameters: Parameters,
-        definitions: &Definitions,
         core: Option<usize>,
     ) -> Result<Ladder, LabError> {
         let reference = open("reference")?;
         let des_keys = takes(suite).map_err(LabError::Parameters)?;
-        let known = definitions.answer_for(des_keys).map_err(LabError::Definitions)?;
-        let keys = Keys::new(&parameters, suite, &known, reference.as_ref())?;
+        let keys = Keys::new(&parameters, suite, des_keys, reference.as_ref())?;
         let mut service = Service::start(core.map(other_core))?;
         let mut kernels = Vec::new();
         for (place, name) in Place::ALL.into_iter().zip(names) {
@@ -179,7 +168,7 @@ impl Ladder {
             };
             kernels.push(service.open(place as u8, &opening)?);
         }
-        Ok(Ladder { service: RefCell::new(service), suite, reference, parameters, keys, known, kernels })
+        Ok(Ladder { service: RefCell::new(service), suite, reference, parameters, keys, kernels })
     }
 
     /// Operations with lengths in this range, under all keys and under one.
@@ -192,7 +181,7 @@ impl Ladder {
     }
 
     fn load<'a>(&'a self, works: &'a [Work; 2], rung: &Rung) -> Load<'a> {
-        Load { work: &works[usize::from(rung.one_key)], keys: &self.keys, known: &self.known }
+        Load { work: &works[usize::from(rung.one_key)], keys: &self.keys }
     }
 
     /// The rungs that there are mills for.
@@ -226,42 +215,41 @@ fn climb(
     suite: Suite,
     share: f64,
     options: &Options,
-    definitions: &Definitions,
     progress: Progress<'_>,
     section: &mut Section,
 ) -> Result<(), LabError> {
     progress(&format!("{suite}: raising the ladder"))?;
-    let engines = engines(suite, options, definitions, section)?;
+    let engines = engines(suite, options, section)?;
     let names = [
         Some(engines.single_name.as_str()),
         Some(engines.single_name.as_str()),
         engines.lanes.as_ref().map(|(_, name)| name.as_str()),
     ];
     let parameters = Parameters {
-        ops: definitions.ops,
-        keys: definitions.keys,
-        len_min: definitions.len[0],
-        len_max: definitions.len[1],
+        ops: OPS,
+        keys: KEYS,
+        len_min: LEN[0],
+        len_max: LEN[1],
         seed: options.seed,
         ..Parameters::default()
     };
-    let sweep = definitions.sweep(options.quick);
-    let ladder = Ladder::raise(suite, names, parameters, definitions, options.core)?;
-    let works = ladder.works(definitions.len, sweep.batches.iter().copied().max().unwrap_or(1))?;
+    let sweep = if options.quick { &QUICK } else { &FULL };
+    let ladder = Ladder::raise(suite, names, parameters, options.core)?;
+    let works = ladder.works(LEN, sweep.batches.iter().copied().max().unwrap_or(1))?;
     let (mut taken, mut others) = (Vec::new(), Vec::new());
-    for ops in &sweep.batches {
+    for ops in sweep.batches {
         progress(&format!("{suite}: {ops} operations a batch"))?;
         taken.extend(ladder.compare(&works, *ops, sweep, share)?);
     }
-    for len in &sweep.fit_lens {
+    for len in sweep.fit_lens {
         progress(&format!("{suite}: operations of {len} bytes"))?;
         let works = ladder.works([*len, *len], sweep.fit_batches.iter().copied().max().unwrap_or(1))?;
-        for ops in &sweep.fit_batches {
+        for ops in sweep.fit_batches {
             others.extend(ladder.compare(&works, *ops, sweep, share)?);
         }
     }
     progress(&format!("{suite}: one long operation"))?;
-    let bulk = bulk(&ladder, definitions.bulk_len, sweep)?;
+    let bulk = bulk(&ladder, sweep)?;
     let climb: Vec<Reached> = ladder
         .rungs()
         .map(|(place, rung)| {
@@ -269,25 +257,20 @@ fn climb(
             Reached::new(rung, of(&taken), &of(&others))
         })
         .collect();
-    section.conclusions.extend(conclusions(&climb, &definitions.paper, Some(bulk.kb_per_s())));
+    section.conclusions.extend(conclusions(&climb, Some(bulk.kb_per_s())));
     section.measured(format!("{suite}/bulk"), bulk.kb_per_s(), "KB/s", bulk.spread, Better::More);
     let words = in_words(&engines, &ladder);
-    let shown = Shown {
-        suite: &suite.to_string(),
-        climb: &climb,
-        paper: &definitions.paper,
-        bulk_kb_per_s: Some(bulk.kb_per_s()),
-        engines: &words,
-    };
+    let shown =
+        Shown { suite: &suite.to_string(), climb: &climb, bulk_kb_per_s: Some(bulk.kb_per_s()), engines: &words };
     shown.add_to(section);
     Ok(())
 }
 
 /// One long operation, on the rung that has shared memory and checks nothing.
-fn bulk(ladder: &Ladder, len: usize, sweep: &Sweep) -> Result<Taken, LabError> {
-    let parameters = Parameters { ops: 1, keys: 1, len_min: len, len_max: len, ..ladder.parameters.clone() };
+fn bulk(ladder: &Ladder, sweep: &Sweep) -> Result<Taken, LabError> {
+    let parameters = Parameters { ops: 1, keys: 1, len_min: BULK_LEN, len_max: BULK_LEN, ..ladder.parameters.clone() };
     let work = Work::new(&parameters, ladder.suite, ladder.reference.as_ref())?;
-    let load = Load { work: &work, keys: &ladder.keys, known: &ladder.known };
+    let load = Load { work: &work, keys: &ladder.keys };
     let rungs = [(BULK_RUNG, &RUNGS[BULK_RUNG], load)];
     let taken = compare(&ladder.service, &rungs, 1, sweep.timing_ns, sweep.budget(100))?;
     taken.into_iter().next().ok_or_else(|| LabError::Parameters("nothing was timed".to_owned()))

@@ -3,13 +3,12 @@
 use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, SPREAD_QUOTABLE_MAX, Scale, Section, Series, Table};
 
 use super::analysis::{Reached, batch_is_half, dominating, rate, steps, times};
-use super::definitions::Paper;
+use super::definitions::{PAPER, PAPER_BULK, paper_of};
 
 /// A climb with one suite, as it is shown.
 pub(crate) struct Shown<'a> {
     pub(crate) suite: &'a str,
     pub(crate) climb: &'a [Reached],
-    pub(crate) paper: &'a Paper,
     pub(crate) bulk_kb_per_s: Option<f64>,
     /// The engine for single messages, its kernel, and the lanes' kernel, in words.
     pub(crate) engines: &'a str,
@@ -42,7 +41,7 @@ impl Shown<'_> {
             plot.series.push(Series::new(name, Look::Measured, points));
         }
         let edge = self.climb.iter().flat_map(|reached| &reached.points).map(|taken| taken.ops).max().unwrap_or(1);
-        let cited = self.paper.step.iter().map(|step| [edge as f64, step.range[1]]).collect();
+        let cited = PAPER.iter().map(|step| [edge as f64, step.range[1]]).collect();
         plot.series.push(Series::new("the paper's experiments 1 to 8, 2001", Look::Cited, cited));
         plot
     }
@@ -60,7 +59,7 @@ impl Shown<'_> {
         plot.series.push(Series::new("here", Look::Measured, ours.collect()));
         let theirs = self.climb.iter().enumerate();
         let theirs =
-            theirs.filter_map(|(place, reached)| Some([place as f64 + 1.0, self.paper.of(reached.rung.id)?.range[1]]));
+            theirs.filter_map(|(place, reached)| Some([place as f64 + 1.0, paper_of(reached.rung.id)?.range[1]]));
         plot.series.push(Series::new("the paper, 2001", Look::Cited, theirs.collect()));
         plot
     }
@@ -78,7 +77,7 @@ impl Shown<'_> {
             "of its bulk",
         ];
         let mut table = Table::new(&format!("{}: the rungs", self.suite), &heads, 2);
-        let steps = steps(self.climb, self.paper);
+        let steps = steps(self.climb);
         for (place, reached) in self.climb.iter().enumerate() {
             let Some(best) = reached.best() else { continue };
             let step = steps.iter().find(|step| step.to == place);
@@ -88,7 +87,7 @@ impl Shown<'_> {
                 Some(step) if !step.is_better() => Emphasis::Doubtful,
                 _ => Emphasis::Plain,
             };
-            let paper = self.paper.of(reached.rung.id);
+            let paper = paper_of(reached.rung.id);
             let share = |rate: f64, bulk: f64| format!("{:.3} %", rate / bulk * 100.0);
             let range = paper.map(|step| match step.range {
                 [low, high] if low == high => format!("{high} KB/s"),
@@ -109,7 +108,7 @@ impl Shown<'_> {
                     Emphasis::Plain
                 }),
                 Cell::from(step.and_then(|step| step.theirs).map_or(String::new(), times)),
-                Cell::from(paper.map_or(String::new(), |step| share(step.range[1], self.paper.bulk))),
+                Cell::from(paper.map_or(String::new(), |step| share(step.range[1], PAPER_BULK))),
             ]);
         }
         table.note = format!(

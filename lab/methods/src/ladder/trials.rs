@@ -4,7 +4,7 @@
 use ciphermill_contract::Suite;
 
 use super::Ladder;
-use super::definitions::Definitions;
+use super::definitions::{ENGINES, KEYS, LANES, LEN};
 use super::rungs::{Place, RUNGS};
 use super::wire::{HEAD_LEN, Head, How, Kind};
 use super::work::Work;
@@ -28,14 +28,13 @@ impl Trial {
     /// # Errors
     /// As [`super::run`].
     pub fn new(suite: &str, ops: usize, seed: u64) -> Result<Trial, LabError> {
-        let definitions = Definitions::read()?;
         let suite: Suite = suite.parse().map_err(|_| LabError::Parameters(format!("no suite is called {suite}")))?;
-        let [len_min, len_max] = definitions.len;
-        let parameters = Parameters { ops, keys: definitions.keys, len_min, len_max, seed, ..Parameters::default() };
-        let single = Some(definitions.engines[0].as_str());
-        let names = [single, single, Some(definitions.lanes.as_str())];
-        let ladder = Ladder::raise(suite, names, parameters, &definitions, None)?;
-        let works = ladder.works(definitions.len, ops)?;
+        let [len_min, len_max] = LEN;
+        let parameters = Parameters { ops, keys: KEYS, len_min, len_max, seed, ..Parameters::default() };
+        let single = Some(ENGINES[0]);
+        let names = [single, single, Some(LANES)];
+        let ladder = Ladder::raise(suite, names, parameters, None)?;
+        let works = ladder.works(LEN, ops)?;
         Ok(Trial { ladder, works })
     }
 

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use ciphermill_contract::{Engine, Suite};
 use ciphermill_keys::wrap;
-use zeroize::Zeroizing;
 
 use super::DIRECTION;
+use super::definitions::{KNOWN, KnownAnswer};
 use super::service::WRAPPING;
 use super::wire::{BLOCK, How, Item, KeyName, Outgoing, read_items};
 use crate::LabError;
@@ -35,15 +35,6 @@ pub(crate) struct Keys {
     pub(crate) wrapping: [u8; 32],
     /// The keys, wrapped; the last is that of the known answer.
     pub(crate) wrapped: Vec<Vec<u8>>,
-}
-
-/// An operation whose answer is published.
-#[derive(Clone, Debug)]
-pub(crate) struct KnownAnswer {
-    pub(crate) key: Zeroizing<Vec<u8>>,
-    pub(crate) iv: [u8; BLOCK],
-    pub(crate) ciphertext: Vec<u8>,
-    pub(crate) plaintext: Vec<u8>,
 }
 
 impl Work {
@@ -128,14 +119,15 @@ impl Work {
 }
 
 impl Keys {
-    /// The keys that [`Parameters`] give for a suite, and that of the known answer, wrapped.
+    /// The keys that [`Parameters`] give for a suite, and that of the known answer, wrapped. The suite's keys are `des_keys`
+    /// of DES each.
     ///
     /// # Errors
     /// As [`Parameters::workload`]; [`LabError::Engine`] when a key cannot be wrapped.
     pub(crate) fn new(
         parameters: &Parameters,
         suite: Suite,
-        known: &KnownAnswer,
+        des_keys: usize,
         reference: &dyn Engine,
     ) -> Result<Keys, LabError> {
         let refused = |source| LabError::Engine { engine: "key table".to_owned(), source };
@@ -145,7 +137,7 @@ impl Keys {
         crate::random::Random::new(!parameters.seed).fill(&mut wrapping);
         let wrap = |key: &[u8]| wrap::wrap(&wrapping, WRAPPING, key).map_err(refused);
         let mut wrapped = workload.keys().iter().map(|key| wrap(key)).collect::<Result<Vec<_>, _>>()?;
-        wrapped.push(wrap(&known.key)?);
+        wrapped.push(wrap(&KNOWN.key.repeat(des_keys))?);
         Ok(Keys { wrapping, wrapped })
     }
 }

@@ -15,6 +15,7 @@ use ciphermill::{Mill, RunOptions, Session};
 use ciphermill_contract::{Direction, Engine, OwnedBatch, capability};
 use ciphermill_report::Section;
 
+use crate::engines::suite;
 use crate::method::{Options, Progress};
 use crate::router::adapting::{count, count_beside, rival_batches, saturate};
 use crate::router::stream::{Bare, Handed, Stream, answered, pend};
@@ -29,14 +30,14 @@ use show::{Apps, Left, Path, Value};
 /// Measures the mill's overhead, around the first engine that takes part.
 ///
 /// # Errors
-/// [`LabError`]: definitions that are wrong, a core that cannot be had, an engine whose output is wrong.
+/// [`LabError`]: a core that cannot be had, an engine whose output is wrong.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
     let mut section = show::section();
     let engines = lineup::engines(options, &["lanes"], &mut section)?;
     for other in &engines[1..] {
         section.lacks(other.info().name, "the method measures the mill around one engine: ask for this one alone");
     }
-    measure(&Plan::read(options)?, &engines[0], options.core, section, progress)
+    measure(&Plan::new(options), &engines[0], options.core, section, progress)
 }
 
 fn measure(
@@ -51,7 +52,7 @@ fn measure(
     let left = left(plan)?;
     let mut apps = Vec::new();
     if lineup::runs(engine.as_ref(), plan.app.suite, Direction::Encrypt, plan.app.len, &mut section) {
-        for count in &plan.apps {
+        for count in plan.extent.apps {
             progress(&format!("{count} applications at once"))?;
             apps.push(applications(plan, engine, *count)?);
         }
@@ -59,13 +60,13 @@ fn measure(
     pin(core)?;
     let mut paths = Vec::new();
     for suite in &plan.suites {
-        for len in &plan.lengths {
+        for len in plan.extent.lengths {
             if capability::find(engine.capabilities(), *suite, Direction::Encrypt).is_none() {
                 lineup::runs(engine.as_ref(), *suite, Direction::Encrypt, *len, &mut section);
                 continue;
             }
             progress(&format!("{suite}, {len} B through the mill"))?;
-            for ops in plan.batches.iter().filter(|ops| **ops == 1 || **ops * len <= plan.bytes_max) {
+            for ops in plan.extent.batches.iter().filter(|ops| **ops == 1 || **ops * len <= plan.extent.bytes_max) {
                 paths.push(path(plan, engine, &plan.stream(*suite, *len, *ops))?);
             }
         }
@@ -208,17 +209,16 @@ fn left(plan: &Plan) -> Result<Left, LabError> {
     let mill = opened(mill()?)?;
     let engine = crate::engines::open("lanes")?;
     let (mut alone, mut thread, mut beside, mut done) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let Ok(suite) = "3des-cbc".parse() else { unreachable!("the name above is a suite") };
-    let stream = Stream { suite, len: 64, ops: 1000, in_flight: 1, batches: 1 };
-    for _ in 0..plan.turns {
-        alone.push(count(plan.share) as f64);
+    let stream = Stream { suite: suite("3des-cbc"), len: 64, ops: 1000, in_flight: 1, batches: 1 };
+    for _ in 0..plan.extent.turns {
+        alone.push(count(plan.extent.share) as f64);
         let (workloads, _) = answered(&stream)?;
         let bare = Bare::new(&engine, workloads, stream.batches)?;
-        thread.push(count_beside(plan.share, |stop| saturate_bare(bare, stream.timed_ops(), stop)).0 as f64);
+        thread.push(count_beside(plan.extent.share, |stop| saturate_bare(bare, stream.timed_ops(), stop)).0 as f64);
         let batches = rival_batches(&mill)?;
-        let (counted, operations) = count_beside(plan.share, |stop| saturate(&mill, batches, stop));
+        let (counted, operations) = count_beside(plan.extent.share, |stop| saturate(&mill, batches, stop));
         beside.push(counted as f64);
-        done.push(operations as f64 / plan.share.as_secs_f64());
+        done.push(operations as f64 / plan.extent.share.as_secs_f64());
     }
     let value = |values: Vec<f64>| {
         let samples: Samples = values.into_iter().collect();
@@ -241,14 +241,14 @@ mod tests {
     fn tiny(suite: &str) -> Plan {
         let suites = vec![suite.parse().expect("a suite")];
         let budget = crate::timing::Budget { time: std::time::Duration::ZERO, rounds_min: 1, rounds_max: 1 };
-        let mut plan = Plan::read(&Options { quick: true, suites, budget, ..Options::default() }).expect("right");
-        plan.lengths = vec![16, 64];
-        plan.batches = vec![1, 8];
-        plan.ops = 16;
+        let mut plan = Plan::new(&Options { quick: true, suites, budget, ..Options::default() });
+        plan.extent.lengths = &[16, 64];
+        plan.extent.batches = &[1, 8];
+        plan.extent.ops = 16;
         plan.app = Stream { len: 64, ops: 8, in_flight: 2, batches: 4, ..plan.app };
-        plan.apps = vec![1, 3];
-        plan.share = std::time::Duration::from_millis(20);
-        plan.turns = 2;
+        plan.extent.apps = &[1, 3];
+        plan.extent.share = std::time::Duration::from_millis(20);
+        plan.extent.turns = 2;
         plan
     }
 

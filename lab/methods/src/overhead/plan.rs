@@ -1,166 +1,135 @@
-//! What is measured of the mill's overhead, out of `lab/methods/definitions/overhead.toml`.
+//! What is measured of the mill's overhead, and what the paper measured.
 
 use std::time::Duration;
 
-use ciphermill::IN_FLIGHT_MAX;
 use ciphermill_contract::Suite;
-use serde::Deserialize;
 
-use crate::LabError;
+use crate::engines::suite;
 use crate::method::Options;
 use crate::router::stream::Stream;
 use crate::timing::Budget;
 
-const DEFINITIONS: &str = include_str!("../../definitions/overhead.toml");
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Definitions {
-    full: Extent,
-    quick: Extent,
-    paper: Paper,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Extent {
-    suites: Vec<String>,
-    lengths: Vec<usize>,
-    batches: Vec<usize>,
-    bytes_max: usize,
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// What is run through the mill and by the bare engine, in every length and batch.
+    suites: &'static [&'static str],
+    pub(super) lengths: &'static [usize],
+    pub(super) batches: &'static [usize],
+    /// Larger batches are left out.
+    pub(super) bytes_max: usize,
+    /// Batches that are handed over before the first is taken back.
     in_flight: usize,
-    ops: usize,
+    /// One timing has as many batches as reach either these operations or these bytes.
+    pub(super) ops: usize,
     bytes: usize,
+    /// Time for each contestant.
     time_ms: u64,
-    apps: Vec<usize>,
-    app: AppEntry,
-    share_ms: u64,
-    turns: usize,
+    /// Applications at the same time, each with a thread and a session, and the batches that each runs.
+    pub(super) apps: &'static [usize],
+    app_batches: usize,
+    /// How long and how often a program counts beside others.
+    pub(super) share: Duration,
+    pub(super) turns: usize,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AppEntry {
-    suite: String,
-    len: usize,
-    ops: usize,
-    batches: usize,
-}
+const FULL: Extent = Extent {
+    suites: &[APP_SUITE, "3des-cbc", "hmac-sha256"],
+    lengths: &[16, 64, 256, 1024, 4096],
+    batches: &[1, 4, 16, 64, 256, 1024],
+    bytes_max: 1 << 20,
+    in_flight: 8,
+    ops: 2048,
+    bytes: 1 << 19,
+    time_ms: 30,
+    apps: &[1, 2, 4, 8, 16],
+    app_batches: 512,
+    share: Duration::from_millis(300),
+    turns: 5,
+};
 
-/// What the paper says.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Paper {
-    pub(super) name: String,
-    /// Percent of the bare device's rate that goes through the framework.
-    pub(super) share: f64,
-}
+const QUICK: Extent = Extent {
+    suites: &[APP_SUITE],
+    lengths: &[64, 1024],
+    batches: &[1, 16, 256],
+    bytes_max: 1 << 18,
+    in_flight: 4,
+    ops: 1024,
+    bytes: 1 << 18,
+    time_ms: 10,
+    apps: &[1, 4],
+    app_batches: 64,
+    share: Duration::from_millis(100),
+    turns: 3,
+};
+
+/// What an application runs: this suite, so many bytes an operation, so many operations a batch.
+const APP_SUITE: &str = "aes-128-cbc";
+const APP_LEN: usize = 256;
+const APP_OPS: usize = 64;
+
+/// The paper's framework.
+pub(super) const FRAMEWORK: &str = "OpenBSD framework";
+
+/// Percent of the accelerator's peak that it attains, by the paper's introduction.
+pub(super) const FRAMEWORK_SHARE: f64 = 95.0;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
+    pub(super) extent: Extent,
     pub(super) suites: Vec<Suite>,
-    /// Streams by length and batch, their suite to be set.
-    pub(super) lengths: Vec<usize>,
-    pub(super) batches: Vec<usize>,
-    pub(super) bytes_max: usize,
-    pub(super) in_flight: usize,
-    pub(super) ops: usize,
-    pub(super) bytes: usize,
     pub(super) budget: Budget,
-    pub(super) apps: Vec<usize>,
     /// What each application runs.
     pub(super) app: Stream,
-    pub(super) share: Duration,
-    pub(super) turns: usize,
-    pub(super) paper: Paper,
-}
-
-fn wrong(why: impl Into<String>) -> LabError {
-    LabError::Definitions(format!("overhead: {}", why.into()))
 }
 
 impl Plan {
     /// The plan that the options ask for.
-    ///
-    /// # Errors
-    /// [`LabError::Definitions`] when the data break their own rules.
-    pub(super) fn read(options: &Options) -> Result<Plan, LabError> {
-        let definitions: Definitions = toml::from_str(DEFINITIONS).map_err(|error| wrong(error.to_string()))?;
-        let extent = if options.quick { definitions.quick } else { definitions.full };
-        for sizes in [&extent.lengths, &extent.batches, &extent.apps] {
-            if sizes.is_empty() || sizes.contains(&0) || !sizes.is_sorted_by(|a, b| a < b) {
-                return Err(wrong("lengths, batches and applications ascend and are not zero"));
-            }
-        }
-        if extent.in_flight == 0 || extent.in_flight > IN_FLIGHT_MAX || extent.turns == 0 || extent.share_ms == 0 {
-            return Err(wrong(format!("`in_flight` is 1 to {IN_FLIGHT_MAX}, `turns` and `share_ms` are above zero")));
-        }
-        if extent.app.ops == 0 || extent.app.batches < extent.in_flight || definitions.paper.share <= 0.0 {
-            return Err(wrong(
-                "an application has as many batches as are in flight, and the paper's share is above zero",
-            ));
-        }
-        let parse = |name: &String| name.parse::<Suite>().map_err(|error| wrong(error.to_string()));
-        let (mut suites, mut app_suite) =
-            (extent.suites.iter().map(parse).collect::<Result<Vec<_>, _>>()?, parse(&extent.app.suite)?);
-        if let Some(first) = options.suites.first() {
-            (suites, app_suite) = (options.suites.clone(), *first);
-        }
+    pub(super) fn new(options: &Options) -> Plan {
+        let extent = if options.quick { QUICK } else { FULL };
         let app = Stream {
-            suite: app_suite,
-            len: extent.app.len,
-            ops: extent.app.ops,
+            suite: options.suites.first().map_or_else(|| suite(APP_SUITE), |first| *first),
+            len: APP_LEN,
+            ops: APP_OPS,
             in_flight: extent.in_flight,
-            batches: extent.app.batches,
+            batches: extent.app_batches,
         };
-        let budget = Budget {
-            time: options.budget.time.min(Duration::from_millis(extent.time_ms)),
-            rounds_min: options.budget.rounds_min.min(if options.quick { 3 } else { 5 }),
-            ..options.budget
-        };
-        Ok(Plan {
-            suites,
-            lengths: extent.lengths,
-            batches: extent.batches,
-            bytes_max: extent.bytes_max,
-            in_flight: extent.in_flight,
-            ops: extent.ops,
-            bytes: extent.bytes,
-            budget,
-            apps: extent.apps,
-            app,
-            share: Duration::from_millis(extent.share_ms),
-            turns: extent.turns,
-            paper: definitions.paper,
-        })
+        Plan { extent, suites: options.suites_or(extent.suites), budget: options.budget_of(extent.time_ms), app }
     }
 
     /// The stream of one shape.
     pub(super) fn stream(&self, suite: Suite, len: usize, ops: usize) -> Stream {
-        let by_ops = self.ops.div_ceil(ops);
-        let by_bytes = self.bytes.div_ceil(ops * len);
+        let by_ops = self.extent.ops.div_ceil(ops);
+        let by_bytes = self.extent.bytes.div_ceil(ops * len);
         let batches = by_ops.min(by_bytes).max(1);
-        Stream { suite, len, ops, in_flight: self.in_flight.min(batches), batches }
+        Stream { suite, len, ops, in_flight: self.extent.in_flight.min(batches), batches }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ciphermill::IN_FLIGHT_MAX;
+
     use super::*;
 
     #[test]
-    fn definitions_hold_together() {
+    fn the_plans_hold_together() {
         for quick in [false, true] {
-            let plan = Plan::read(&Options { quick, ..Options::default() }).expect("the definitions are right");
-            for (len, ops) in plan.lengths.iter().flat_map(|len| plan.batches.iter().map(move |ops| (*len, *ops))) {
+            let plan = Plan::new(&Options { quick, ..Options::default() });
+            let Extent { lengths, batches, apps, in_flight, .. } = plan.extent;
+            for sizes in [lengths, batches, apps] {
+                assert!(sizes[0] > 0 && sizes.is_sorted_by(|a, b| a < b), "{sizes:?}");
+            }
+            assert!(in_flight <= IN_FLIGHT_MAX && plan.app.batches >= in_flight);
+            for (len, ops) in lengths.iter().flat_map(|len| batches.iter().map(move |ops| (*len, *ops))) {
                 let stream = plan.stream(plan.suites[0], len, ops);
                 assert!(stream.in_flight >= 1 && stream.in_flight <= stream.batches);
-                assert!(stream.timed_ops() <= plan.ops.next_multiple_of(ops).max(ops));
+                assert!(stream.timed_ops() <= plan.extent.ops.next_multiple_of(ops).max(ops));
             }
         }
-        let suite: Suite = "rc4".parse().expect("a suite");
-        let plan = Plan::read(&Options { suites: vec![suite], ..Options::default() }).expect("right");
-        assert_eq!((plan.suites.as_slice(), plan.app.suite), ([suite].as_slice(), suite));
+        let rc4 = suite("rc4");
+        let plan = Plan::new(&Options { suites: vec![rc4], ..Options::default() });
+        assert_eq!((plan.suites.as_slice(), plan.app.suite), ([rc4].as_slice(), rc4));
     }
 }

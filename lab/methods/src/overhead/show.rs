@@ -4,7 +4,7 @@ use ciphermill_contract::Suite;
 use ciphermill_report::{Axis, Better, Cell, Emphasis, Estimate, Look, Plot, Scale, Section, Series, Table};
 use ciphermill_router::{Point, fit};
 
-use super::plan::{Paper, Plan};
+use super::plan::{FRAMEWORK, FRAMEWORK_SHARE, Plan};
 use crate::lineup::digits;
 
 /// A measured value.
@@ -90,12 +90,12 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, engine: &str, paths: &[Pa
     section.measured("left/beside-thread", thread.value, "%", thread.spread, Better::More);
     section.measured("left/beside-mill", mill.value, "%", mill.spread, Better::More);
     section.measured("left/mill", left.mill_ops.value, "op/s", left.mill_ops.spread, Better::More);
-    section.plots.extend(share_plot(engine, paths, &plan.paper));
+    section.plots.extend(share_plot(engine, paths));
     section.plots.extend(apps_plot(plan, apps));
     section.tables.push(path_table(engine, paths));
     section.tables.push(apps_table(plan, apps));
     section.tables.push(left_table(left));
-    section.conclusions.extend(share_words(engine, paths, &plan.paper));
+    section.conclusions.extend(share_words(engine, paths));
     section.conclusions.extend(cost_words(paths));
     section.conclusions.extend(apps_words(apps));
     section.conclusions.push(left_words(left));
@@ -106,7 +106,7 @@ fn by_length(paths: &[Path]) -> Vec<&[Path]> {
     paths.chunk_by(|a, b| (a.suite, a.len) == (b.suite, b.len)).collect()
 }
 
-fn share_plot(engine: &str, paths: &[Path], paper: &Paper) -> Option<Plot> {
+fn share_plot(engine: &str, paths: &[Path]) -> Option<Plot> {
     let mut plot = Plot::new(
         "Through the mill, in percent of the bare engine",
         Axis::new("operations a batch", Scale::Log2),
@@ -121,8 +121,8 @@ fn share_plot(engine: &str, paths: &[Path], paper: &Paper) -> Option<Plot> {
         plot.series.push(Series::new(format!("{}, {} B", line[0].suite, line[0].len), Look::Measured, points));
     }
     let ends = [paths.iter().map(|path| path.ops).min()?, paths.iter().map(|path| path.ops).max()?];
-    let cited = ends.map(|ops| [ops as f64, paper.share]).to_vec();
-    plot.series.push(Series::new(paper.name.clone(), Look::Cited, cited));
+    let cited = ends.map(|ops| [ops as f64, FRAMEWORK_SHARE]).to_vec();
+    plot.series.push(Series::new(FRAMEWORK, Look::Cited, cited));
     Some(plot)
 }
 
@@ -196,7 +196,7 @@ fn left_table(left: &Left) -> Table {
 }
 
 /// From which batch on the mill leaves as much as the paper's framework does.
-fn share_words(engine: &str, paths: &[Path], paper: &Paper) -> Vec<String> {
+fn share_words(engine: &str, paths: &[Path]) -> Vec<String> {
     let mut words = Vec::new();
     let best = paths.iter().max_by(|a, b| a.share.value.total_cmp(&b.share.value));
     let worst = paths.iter().min_by(|a, b| a.share.value.total_cmp(&b.share.value));
@@ -212,21 +212,21 @@ fn share_words(engine: &str, paths: &[Path], paper: &Paper) -> Vec<String> {
             best.suite,
             best.ops,
             best.len,
-            paper.name,
-            paper.share
+            FRAMEWORK,
+            FRAMEWORK_SHARE
         ));
     }
     for line in by_length(paths) {
         // From here on, every larger batch reaches it too.
-        let below = line.iter().rposition(|path| path.share.value < paper.share);
+        let below = line.iter().rposition(|path| path.share.value < FRAMEWORK_SHARE);
         let (suite, len) = (line[0].suite, line[0].len);
         words.push(match below {
-            None => format!("{suite}, {len} B: every batch reaches {:.0} %.", paper.share),
+            None => format!("{suite}, {len} B: every batch reaches {:.0} %.", FRAMEWORK_SHARE),
             Some(last) if last + 1 == line.len() => {
                 format!("{suite}, {len} B: the largest batch reaches {:.1} % only.", line[last].share.value)
             }
             Some(last) => {
-                format!("{suite}, {len} B: {:.0} % from batches of {} on.", paper.share, line[last + 1].ops)
+                format!("{suite}, {len} B: {:.0} % from batches of {} on.", FRAMEWORK_SHARE, line[last + 1].ops)
             }
         });
     }
@@ -305,21 +305,17 @@ mod tests {
         Path { suite, len: 64, ops, bare, called, handed: called, called_share: share, share }
     }
 
-    fn paper() -> Paper {
-        Paper { name: "paper".to_owned(), share: 95.0 }
-    }
-
     #[test]
     fn the_batch_from_which_the_share_is_reached_is_computed() {
         let paths: Vec<Path> = [1, 4, 16, 64, 256].map(|ops| path(ops, 100.0)).to_vec();
         // 100 ns a batch more: 60 % of the rate alone, 95 % once 100 / n is below a nineteenth of 50 + 100 / n.
-        let words = share_words("lanes", &paths, &paper());
+        let words = share_words("lanes", &paths);
         assert!(words[0].contains("from 60 % (aes-128-cbc, 1 × 64 B) to 99 %"), "{words:?}");
         assert_eq!(words[1], "aes-128-cbc, 64 B: 95 % from batches of 64 on.");
         let all: Vec<Path> = [1, 4].map(|ops| path(ops, 1.0)).to_vec();
-        assert!(share_words("lanes", &all, &paper())[1].contains("every batch"));
+        assert!(share_words("lanes", &all)[1].contains("every batch"));
         let none: Vec<Path> = [1, 4].map(|ops| path(ops, 1000.0)).to_vec();
-        assert!(share_words("lanes", &none, &paper())[1].contains("only"));
+        assert!(share_words("lanes", &none)[1].contains("only"));
     }
 
     #[test]
@@ -349,7 +345,7 @@ mod tests {
         let left = |mill| Left { beside_thread: value(75.0), beside_mill: value(mill), mill_ops: value(2e6) };
         assert!(left_words(&left(55.0)).contains("at least its fair share"));
         assert!(left_words(&left(45.0)).contains("less than its fair share"));
-        let plan = Plan::read(&Options { quick: true, ..Options::default() }).expect("right");
+        let plan = Plan::new(&Options { quick: true, ..Options::default() });
         let mut section = section();
         fill(&mut section, &plan, "lanes", &[path(1, 10.0), path(8, 10.0)], &apps, &left(50.0));
         assert_eq!((section.plots.len(), section.tables.len()), (2, 3));

@@ -26,12 +26,12 @@ const KEYS: usize = 64;
 /// Measures peaks. Threads are pinned to cores of their own, whatever core the options name.
 ///
 /// # Errors
-/// [`LabError`]: definitions that are wrong, an engine whose output is wrong.
+/// [`LabError`]: an engine whose output is wrong.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
     let mut section = show::section();
     let engines = lineup::engines(options, &names(), &mut section)?;
     // Not those that this thread may use: it may be pinned to one.
-    let plan = Plan::read(options, Machine::here().cores)?;
+    let plan = Plan::new(options, Machine::here().cores);
     measure(&plan, &engines, section, progress)
 }
 
@@ -47,8 +47,8 @@ fn measure(
         let Algorithm { suite, direction, .. } = algorithm;
         progress(&format!("{suite} {direction}"))?;
         let (bulk, short) = match suite.is_public_key() {
-            true => (Vec::new(), Shape { ops: plan.public, len: 0 }),
-            false => (plan.bulk.clone(), plan.short),
+            true => (&[][..], Shape { ops: plan.extent.public, len: 0 }),
+            false => (plan.extent.bulk, plan.extent.short),
         };
         let longest = bulk.iter().map(|shape| shape.len).max().unwrap_or_default();
         let able: Vec<&Arc<dyn Engine>> = engines
@@ -61,7 +61,7 @@ fn measure(
         }
         let bench = Bench { plan, algorithm, engines: &able, reference: reference.as_ref() };
         if !bulk.is_empty() {
-            let shapes = bench.best_shapes(&bulk)?;
+            let shapes = bench.best_shapes(bulk)?;
             peaks.extend(bench.by_thread(&shapes, What::Bulk)?);
         }
         peaks.extend(bench.by_thread(&vec![short; able.len()], What::Operations)?);
@@ -116,7 +116,7 @@ impl Bench<'_> {
             threads: *threads,
             bytes: workload.bytes,
             expected: Arc::clone(&expected),
-            crew: Crew::start(own, &workload, &prepared, *threads, self.plan.run),
+            crew: Crew::start(own, &workload, &prepared, *threads, self.plan.extent.run),
         };
         Ok(threads.iter().map(entry).collect())
     }
@@ -184,11 +184,11 @@ mod tests {
         let suites = suites.iter().map(|name| name.parse().expect("a suite")).collect();
         let budget = crate::timing::Budget { time: std::time::Duration::ZERO, rounds_min: 1, rounds_max: 1 };
         let options = Options { quick: true, suites, budget, ..Options::default() };
-        let mut plan = Plan::read(&options, 2).expect("the definitions are right");
+        let mut plan = Plan::new(&options, 2);
         plan.algorithms.retain(|algorithm| algorithm.direction == Direction::Encrypt);
-        plan.bulk = vec![Shape { ops: 4, len: 256 }, Shape { ops: 2, len: 512 }];
-        plan.short = Shape { ops: 8, len: 64 };
-        plan.run = std::time::Duration::from_micros(50);
+        plan.extent.bulk = &[Shape { ops: 4, len: 256 }, Shape { ops: 2, len: 512 }];
+        plan.extent.short = Shape { ops: 8, len: 64 };
+        plan.extent.run = std::time::Duration::from_micros(50);
         plan
     }
 
@@ -232,9 +232,9 @@ mod tests {
         let engines = [&engine];
         let bench =
             Bench { plan: &plan, algorithm: &plan.algorithms[0], engines: &engines, reference: reference.as_ref() };
-        let (workload, expected) = bench.work(plan.short).expect("work");
+        let (workload, expected) = bench.work(plan.extent.short).expect("work");
         let prepared = Arc::new(workload.prepare(engine.as_ref()).expect("no keys"));
-        let crew = Crew::start(&engine, &workload, &prepared, 2, plan.run);
+        let crew = Crew::start(&engine, &workload, &prepared, 2, plan.extent.run);
         let mut ran = crew.end().expect("ran");
         assert!(ran.iter().all(|ran| bench.agrees(engine.as_ref(), ran, &expected).is_ok()));
         let at = ran[1].ops[3].tag_span().range().start;

@@ -3,7 +3,7 @@
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 
-use super::plan::{Cited, Plan, Slide};
+use super::plan::{ACCELERATORS, CHIP, Cited, Plan, Slide};
 use crate::lineup::{digits, geometric_mean};
 
 /// What is counted.
@@ -33,7 +33,7 @@ struct Row<'p> {
     suite: Suite,
     direction: Direction,
     what: What,
-    cited: Option<&'p Cited>,
+    cited: Option<Cited>,
     peaks: Vec<&'p Peak>,
 }
 
@@ -65,7 +65,7 @@ impl Row<'_> {
     }
 
     /// The paper's figure, when it is of this kind.
-    fn cited(&self) -> Option<&Cited> {
+    fn cited(&self) -> Option<Cited> {
         let is_of_kind = self.what == What::Bulk || self.suite.is_public_key();
         self.cited.filter(|_| is_of_kind)
     }
@@ -111,11 +111,11 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, peaks: &[Peak]) {
     }
     for what in [What::Bulk, What::Operations] {
         let rows: Vec<&Row<'_>> = rows.iter().filter(|row| row.what == what).collect();
-        section.tables.push(peak_table(plan, &rows, &engines, what, threads));
+        section.tables.push(peak_table(&rows, &engines, what, threads));
     }
     section.tables.push(thread_table(plan, &rows));
     section.plots.extend(thread_plot(plan, &rows));
-    section.conclusions.extend(paper_words(plan, &rows, threads));
+    section.conclusions.extend(paper_words(&rows, threads));
     section.conclusions.extend(peer_words(&rows, threads));
     section.conclusions.extend(thread_words(&rows, threads));
 }
@@ -128,7 +128,7 @@ fn rows<'p>(plan: &'p Plan, peaks: &'p [Peak]) -> Vec<Row<'p>> {
             let own = |peak: &&Peak| (peak.suite, peak.direction, peak.what) == (suite, direction, what);
             let peaks: Vec<&Peak> = peaks.iter().filter(own).collect();
             if !peaks.is_empty() {
-                rows.push(Row { suite, direction, what, cited: algorithm.cited.as_ref(), peaks });
+                rows.push(Row { suite, direction, what, cited: algorithm.cited, peaks });
             }
         }
     }
@@ -143,21 +143,22 @@ fn shown(what: What, rate: f64) -> String {
     }
 }
 
-fn peak_table(plan: &Plan, rows: &[&Row<'_>], engines: &[&str], what: What, threads: usize) -> Table {
+fn peak_table(rows: &[&Row<'_>], engines: &[&str], what: What, threads: usize) -> Table {
     let (title, unit) = match what {
         What::Bulk => ("Peak bulk rates", "Gb/s"),
         What::Operations => ("Operations", "thousands a second"),
     };
-    let paper = format!("{}, chip", plan.paper.name);
+    let paper = format!("{CHIP}, chip");
     let mut heads = vec!["algorithm", "direction", paper.as_str()];
     heads.extend(engines);
     heads.push("best by paper");
     let title = format!("{title} on {threads} thread{}, {unit}", if threads == 1 { "" } else { "s" });
     let mut table = Table::new(&title, &heads, 2);
     table.note = format!(
-        "The chip's figures ({} accelerators) are from the slide `{}`; those for counter mode from `{}`, read as Gb/s. Its ECCp-160 \
+        "The chip's figures ({ACCELERATORS} accelerators) are from the slide `{}`; those for counter mode from `{}`, read as Gb/s. Its ECCp-160 \
          stands beside P-256, a larger curve. The best of each row is marked.",
-        plan.paper.accelerators, plan.paper.peak_slide, plan.paper.counter_slide
+        Slide::Peak.title(),
+        Slide::Counter.title()
     );
     for row in rows {
         let best = row.best(threads);
@@ -224,7 +225,7 @@ fn thread_plot(plan: &Plan, rows: &[Row<'_>]) -> Option<Plot> {
     plot.caption = format!(
         "The best engine of each algorithm. Dashed: what the {} reaches with one and with all of its {} accelerators, taking them \
          to be alike.",
-        plan.paper.name, plan.paper.accelerators
+        CHIP, ACCELERATORS
     );
     for row in rows.iter().filter(|row| row.what == What::Bulk) {
         let Some(best) = row.best(last) else { continue };
@@ -232,33 +233,33 @@ fn thread_plot(plan: &Plan, rows: &[Row<'_>]) -> Option<Plot> {
         let points = plan.threads.iter().filter_map(at).collect();
         plot.series.push(Series::new(format!("{} by {}", row.name(), best.engine), Look::Measured, points));
         if let Some(cited) = row.cited().filter(|cited| cited.slide == Slide::Peak) {
-            let chip = plan.paper.accelerators as f64;
+            let chip = ACCELERATORS as f64;
             let points = vec![[1.0, cited.value / chip], [chip, cited.value]];
-            plot.series.push(Series::new(format!("{}, {}", plan.paper.name, cited.name), Look::Cited, points));
+            plot.series.push(Series::new(format!("{CHIP}, {}", cited.name), Look::Cited, points));
         }
     }
     (!plot.series.is_empty()).then_some(plot)
 }
 
 /// This machine against the paper's chip.
-fn paper_words(plan: &Plan, rows: &[Row<'_>], threads: usize) -> Vec<String> {
+fn paper_words(rows: &[Row<'_>], threads: usize) -> Vec<String> {
     let compared: Vec<(&Row<'_>, f64, f64)> = rows
         .iter()
         .filter_map(|row| {
             let (cited, best, one) = (row.cited()?, row.best(threads)?, row.best(1)?);
-            let accelerator = cited.value / plan.paper.accelerators as f64;
+            let accelerator = cited.value / ACCELERATORS as f64;
             Some((row, best.rate / cited.value, one.rate / accelerator))
         })
         .collect();
     let order = |a: &&(&Row<'_>, f64, f64), b: &&(&Row<'_>, f64, f64)| a.1.total_cmp(&b.1);
     let (Some(most), Some(least)) = (compared.iter().max_by(order), compared.iter().min_by(order)) else {
-        return vec![format!("Nothing that was measured stands in the tables of the {}.", plan.paper.name)];
+        return vec![format!("Nothing that was measured stands in the tables of the {CHIP}.")];
     };
     let over = compared.iter().filter(|(_, ratio, _)| *ratio >= 1.0).count();
     vec![format!(
         "On all {threads} threads this machine reaches or passes the {} chip in {over} of {} algorithms: most in {} ({} times), least \
          in {} ({} times). One thread by one accelerator: {} times in the geometric mean.",
-        plan.paper.name,
+        CHIP,
         compared.len(),
         most.0.name(),
         digits(most.1),
@@ -332,7 +333,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan::read(&Options { quick: true, ..Options::default() }, 2).expect("the definitions are right")
+        Plan::new(&Options { quick: true, ..Options::default() }, 2)
     }
 
     #[test]

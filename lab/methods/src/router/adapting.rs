@@ -13,7 +13,7 @@ use ciphermill_contract::{
 
 use super::{Figure, Goal, mill, opened};
 use crate::LabError;
-use crate::engines::open;
+use crate::engines::{open, suite};
 use crate::timing::Budget;
 use crate::workload::Parameters;
 
@@ -92,7 +92,7 @@ fn batches_until(session: &mut Session, batch: &mut OwnedBatch, engine: &str) ->
 
 /// How many batches it takes until routes leave an engine that has become four times slower, and until they go back.
 pub(super) fn following() -> Result<Vec<Figure>, LabError> {
-    let Ok(suite) = SUITE.parse::<Suite>() else { unreachable!("the name above is a suite") };
+    let suite = suite(SUITE);
     let factor = Arc::new(AtomicU32::new(1));
     let slowed = Slowed { inner: open("lanes")?, factor: Arc::clone(&factor) };
     let mill = Mill::builder().engine(Arc::new(slowed)).engine(open("library")?).legacy(true).workers(0);
@@ -181,9 +181,8 @@ pub(crate) fn saturate(mill: &Mill, batches: Vec<OwnedBatch>, stop: &AtomicBool)
 
 /// Batches that keep a mill busy: 3DES, 64 bytes, as many as a saturated program has in flight.
 pub(crate) fn rival_batches(mill: &Mill) -> Result<Vec<OwnedBatch>, LabError> {
-    let Ok(suite) = "3des-cbc".parse::<Suite>() else { unreachable!("the name above is a suite") };
     let parameters = Parameters { ops: 1000, keys: 64, len_min: 64, len_max: 64, ..Parameters::default() };
-    let workload = parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())?;
+    let workload = parameters.workload(suite("3des-cbc"), Direction::Encrypt, open("reference")?.as_ref())?;
     (0..16).map(|_| workload.owned(mill.keys())).collect::<Result<_>>().map_err(lab_error)
 }
 

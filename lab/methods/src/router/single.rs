@@ -12,7 +12,7 @@ use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, Pr
 
 use super::{Figure, Goal, compare, mill, opened};
 use crate::LabError;
-use crate::engines::open;
+use crate::engines::{open, suite};
 use crate::timing::{Budget, Contestant, Samples};
 use crate::workload::failed;
 
@@ -64,7 +64,7 @@ struct Messages {
 
 impl Messages {
     fn new(name: &str) -> Messages {
-        let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
+        let suite = suite(name);
         let key = |task: usize| (0..suite.default_key_len()).map(|n| (task * 31 + n * 7 + 1) as u8).collect();
         Messages { suite, keys: (0..TASKS).map(key).collect() }
     }

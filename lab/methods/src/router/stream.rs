@@ -8,7 +8,7 @@ use ciphermill_contract::{Batch, Direction, Engine, EngineQueue, OpStatus, Owned
 use super::{Figure, Goal, compare, mill, opened};
 use crate::LabError;
 use crate::contest::expected;
-use crate::engines::open;
+use crate::engines::{open, suite};
 use crate::timing::{Budget, Contestant};
 use crate::workload::{Parameters, Workload, failed};
 
@@ -224,7 +224,7 @@ pub(super) fn against_the_engine(budget: Budget) -> Result<Vec<Figure>, LabError
     let engine = open("lanes")?;
     let mut figures = Vec::new();
     for (name, len) in SUITES {
-        let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
+        let suite = suite(name);
         // The caller's own core does everything, as the bare engine does.
         let mill = opened(mill()?.workers(0))?;
         let stream = Stream::of(suite, len);
@@ -266,7 +266,7 @@ pub(super) fn against_the_engine(budget: Budget) -> Result<Vec<Figure>, LabError
 pub(super) fn two_cores(budget: Budget) -> Result<Vec<Figure>, LabError> {
     let mut figures = Vec::new();
     for (name, len) in SUITES {
-        let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
+        let suite = suite(name);
         let (one, two) = (opened(mill()?.workers(0))?, opened(mill()?.workers(2))?);
         let stream = Stream::of(suite, len);
         let (workloads, answers) = answered(&stream)?;

@@ -8,7 +8,7 @@ use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpSt
 
 use super::{Figure, Goal, compare, mill, opened};
 use crate::LabError;
-use crate::engines::open;
+use crate::engines::{open, suite};
 use crate::timing::{Budget, Contestant};
 use crate::workload::failed;
 
@@ -29,7 +29,7 @@ struct Messages {
 
 impl Messages {
     fn new(name: &str, len: usize) -> Messages {
-        let Ok(suite) = name.parse::<Suite>() else { unreachable!("names above are suites") };
+        let suite = suite(name);
         let key = |thread: usize| (0..suite.default_key_len()).map(|n| (thread * 31 + n * 7 + 1) as u8).collect();
         Messages { suite, len, keys: (0..THREADS).map(key).collect() }
     }

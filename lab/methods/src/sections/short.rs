@@ -1,6 +1,6 @@
 //! `lab short` as a section.
 
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::Direction;
 use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
 
 use super::{goal_cell, interval, path_part};
@@ -50,9 +50,7 @@ impl Short {
     /// As [`Short::run`].
     pub fn section(mut self, progress: Progress<'_>) -> Result<Section, LabError> {
         if self.suites.is_empty() {
-            let wrong = |name: &str, error: String| LabError::Definitions(format!("{name}: {error}"));
-            let parse = |name: &&str| name.parse::<Suite>().map_err(|error| wrong(name, error.to_string()));
-            self.suites = SUITES.iter().map(parse).collect::<Result<_, _>>()?;
+            self.suites = SUITES.map(engines::suite).to_vec();
         }
         if self.directions.is_empty() {
             self.directions = vec![Direction::Encrypt, Direction::Decrypt];

@@ -1,10 +1,5 @@
-use super::super::definitions::Definitions;
 use super::super::rungs::RUNGS;
 use super::*;
-
-fn paper() -> Paper {
-    Definitions::read().expect("the definitions are right").paper
-}
 
 /// A rung whose batches cost exactly this, with operations of 44 bytes, and of 8 and 80 for the fit.
 fn reached(place: usize, cost: Cost) -> Reached {
@@ -65,13 +60,13 @@ fn climb(factors: &[f64]) -> Vec<Reached> {
 #[test]
 fn steps_are_ours_beside_the_papers() {
     let climb = climb(&[2.0, 40.0 / 23.0, 9.0, 1.0, 0.5, 1.2, 1.01]);
-    let steps = steps(&climb, &paper());
+    let steps = steps(&climb);
     assert_eq!(steps.len(), 7);
     assert!((steps[0].ours - 2.0).abs() < 1e-6 && (steps[0].theirs.expect("both") - 23.0 / 12.0).abs() < 1e-9);
     assert!(!steps[0].differs() && steps[0].is_better());
     assert!(steps[4].is_worse() && steps[4].differs(), "the paper's fifth experiment was better by far");
     assert!(!steps[6].is_worse() && !steps[6].is_better(), "within the doubt");
-    let conclusions = conclusions(&climb, &paper(), Some(2000.0));
+    let conclusions = conclusions(&climb, Some(2000.0));
     let find = |start: &str| {
         conclusions
             .iter()
@@ -90,10 +85,10 @@ fn steps_are_ours_beside_the_papers() {
 
 #[test]
 fn a_climb_without_a_bad_step_says_so() {
-    let sentences = conclusions(&climb(&[2.0, 2.0]), &paper(), None);
+    let sentences = conclusions(&climb(&[2.0, 2.0]), None);
     assert!(sentences.iter().any(|sentence| sentence == "No rung made the best rate worse than the one before."));
     assert!(!sentences.iter().any(|sentence| sentence.starts_with("One long operation")));
-    assert_eq!(conclusions(&[], &paper(), None), Vec::<String>::new());
+    assert_eq!(conclusions(&[], None), Vec::<String>::new());
 }
 
 #[test]
