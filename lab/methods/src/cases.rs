@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use ciphermill_contract::{Direction, Engine, Suite, capability};
-use ciphermill_report::{Estimate, Machine, Section};
+use ciphermill_report::{Estimate, Section};
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 use crate::contest::{self, Entrant, Timed};
 use crate::engines::open;
-use crate::method::Progress;
-use crate::short::{Row, Skipped, pin, row};
-use crate::timing::Budget;
+use crate::method::{Options, Progress};
+use crate::sections::cases as show;
+use crate::short::{Row, pin, row};
 use crate::workload::Parameters;
 
 const DEFINITIONS: &str = include_str!("../definitions/lanes.toml");
@@ -83,43 +83,27 @@ struct Definitions {
 }
 
 /// A measured case and direction.
-#[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
-    /// The case's name.
-    pub case: String,
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome<'c> {
+    /// The case.
+    pub(crate) case: &'c Case,
     /// Our row.
-    pub own: Row,
+    pub(crate) own: Row,
     /// What it is compared with, and how: each way of the peer, the fastest first. That one is what counts.
-    pub others: Vec<(Row, Estimate)>,
-    /// What it has to be.
-    pub must: f64,
-    /// What it should be.
-    pub aim: f64,
+    pub(crate) others: Vec<(Row, Estimate)>,
     /// How it went.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 /// How a case went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
     /// The hoped-for goal is reached.
     Aim,
     /// The goal is reached.
     Must,
     /// The goal is missed.
     Missed,
-}
-
-/// A record of cases.
-#[derive(Clone, Debug, Serialize)]
-pub struct Record {
-    /// The machine.
-    pub machine: Machine,
-    /// What was measured.
-    pub outcomes: Vec<Outcome>,
-    /// What was asked for and not measured, with the reason.
-    pub skipped: Vec<Skipped>,
 }
 
 fn both() -> Vec<String> {
@@ -197,7 +181,7 @@ impl Case {
     }
 
     /// Measures the case in each of its directions. `kernels` are forced on the own engine.
-    fn run(&self, kernels: &[String], seed: u64, budget: Budget, record: &mut Record) -> Result<(), LabError> {
+    fn run(&self, kernels: &[String], options: &Options, section: &mut Section) -> Result<Vec<Outcome<'_>>, LabError> {
         let own = open(&format!("{OWN}:{}", kernels.join(",")))?;
         let others = match &self.peer {
             Some(peer) => ways_of(peer).into_iter().map(open).collect(),
@@ -212,29 +196,30 @@ impl Case {
             }
         }
         if let Some((name, why)) = missing.filter(|_| engines.is_empty()) {
-            record.skip(self, "*", &name, why);
-            return Ok(());
+            section.lacks(format!("{} * on {name}", self.name), why);
+            return Ok(Vec::new());
         }
         let suite = self.suite()?;
+        let mut outcomes = Vec::new();
         for direction in self.directions()? {
             let runs = |engine: &Arc<dyn Engine>| capability::find(engine.capabilities(), suite, direction).is_some();
             let able: Vec<&Arc<dyn Engine>> = engines.iter().filter(|engine| runs(engine)).collect();
             let lacks = if runs(&own) { engines.first().filter(|_| able.is_empty()) } else { Some(&own) };
             if let Some(engine) = lacks {
-                let why = "the engine does not run this suite here".to_owned();
-                record.skip(self, &direction.to_string(), engine.info().name, why);
+                let what = format!("{} {direction} on {}", self.name, engine.info().name);
+                section.lacks(what, "the engine does not run this suite here");
                 continue;
             }
-            let mut entrants = self.entrants(&own, &able, suite, direction, seed)?;
+            let mut entrants = self.entrants(&own, &able, suite, direction, options.seed)?;
             for entrant in &entrants {
                 if let Some(why) = entrant.missing() {
-                    record.skip(self, &direction.to_string(), entrant.engine.info().name, why.to_owned());
+                    section.lacks(format!("{} {direction} on {}", self.name, entrant.engine.info().name), why);
                 }
             }
-            let timed = contest::time(&mut entrants, budget)?;
-            record.outcomes.push(self.outcome(&entrants, &timed));
+            let timed = contest::time(&mut entrants, options.budget)?;
+            outcomes.push(self.outcome(&entrants, &timed));
         }
-        Ok(())
+        Ok(outcomes)
     }
 
     /// Our engine, then what it is compared with, each verified: engines, and native loops where peers have them.
@@ -263,7 +248,7 @@ impl Case {
     }
 
     /// The first entrant is ours.
-    fn outcome(&self, entrants: &[Entrant], timed: &[Timed]) -> Outcome {
+    fn outcome(&self, entrants: &[Entrant], timed: &[Timed]) -> Outcome<'_> {
         let own = row(&entrants[0], &timed[0]);
         let others = entrants.iter().zip(timed).skip(1).map(|(entrant, timed_other)| {
             let other = row(entrant, timed_other);
@@ -283,7 +268,7 @@ impl Case {
         let mut others: Vec<(Row, Estimate)> = others.collect();
         others.sort_by(|(a, _), (b, _)| a.ns_per_op.total_cmp(&b.ns_per_op));
         let verdict = self.verdict(others.first().map_or(0.0, |(_, ratio)| ratio.value));
-        Outcome { case: self.name.clone(), own, others, must: self.must, aim: self.aim, verdict }
+        Outcome { case: self, own, others, verdict }
     }
 
     fn verdict(&self, ratio: f64) -> Verdict {
@@ -304,57 +289,33 @@ fn ways_of(peer: &str) -> Vec<&str> {
     if OPENSSL.contains(&peer) { OPENSSL.to_vec() } else { vec![peer] }
 }
 
-impl Record {
-    fn skip(&mut self, case: &Case, direction: &str, engine: &str, why: String) {
-        self.skipped.push(Skipped {
-            suite: case.name.clone(),
-            direction: direction.to_owned(),
-            engine: engine.to_owned(),
-            why,
-        });
-    }
-}
-
-impl Outcome {
+impl Outcome<'_> {
     /// The figure: ours against the fastest way of the other.
-    pub fn ratio(&self) -> Estimate {
+    pub(crate) fn ratio(&self) -> Estimate {
         self.others.first().map_or_else(Estimate::default, |(_, ratio)| *ratio)
     }
 }
 
-/// How cases are measured.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Kernels forced on our own engine, as `avx2` or `des=avx2`; none for the preferred ones.
-    pub kernels: Vec<String>,
-    /// Where the random operations start.
-    pub seed: u64,
-    /// The core that this thread is pinned to.
-    pub core: Option<usize>,
-    /// How long to measure.
-    pub budget: Budget,
-}
-
-/// Measures cases, one after the other. `progress` hears their names.
+/// Measures cases, one after the other, with `kernels` forced on our own engine (`avx2`, `des=avx2`). `progress` hears their
+/// names.
 ///
 /// # Errors
 /// [`LabError`]: an engine whose output is wrong, kernels that do not exist, a core that cannot be had.
-pub fn run(cases: &[Case], options: &Options, progress: Progress<'_>) -> Result<Record, LabError> {
+pub fn section(
+    cases: &[Case],
+    kernels: &[String],
+    options: &Options,
+    progress: Progress<'_>,
+) -> Result<Section, LabError> {
     pin(options.core)?;
-    let mut record = Record { machine: Machine::here(), outcomes: Vec::new(), skipped: Vec::new() };
+    let mut section = show::section();
+    let mut outcomes = Vec::new();
     for case in cases {
         progress(&case.name)?;
-        case.run(&options.kernels, options.seed, options.budget, &mut record)?;
+        outcomes.extend(case.run(kernels, options, &mut section)?);
     }
-    Ok(record)
-}
-
-/// Measures cases and tells how they went as a section of a record.
-///
-/// # Errors
-/// As [`run`].
-pub fn section(cases: &[Case], options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
-    Ok(crate::sections::cases::section(cases, &run(cases, options, progress)?))
+    show::fill(&mut section, &outcomes);
+    Ok(section)
 }
 
 #[cfg(test)]
@@ -395,13 +356,13 @@ mod tests {
     /// One short case of each interface of ipsec-mb, and one of OpenSSL's two ways: what counts is the fastest way.
     #[test]
     fn a_case_is_judged_against_the_fastest_way() {
-        let budget = Budget { time: Duration::from_millis(2), rounds_min: 5, rounds_max: 20 };
+        let budget = crate::timing::Budget { time: Duration::from_millis(2), rounds_min: 5, rounds_max: 20 };
         for name in ["aes-128-cbc-short-decrypt", "aes-128-gcm-short", "chacha20-poly1305-short"] {
             let mut case = named(&[name.to_owned()]).expect("a case").remove(0);
             (case.work.ops, case.work.keys) = (300, 20);
-            let mut record = Record { machine: Machine::here(), outcomes: Vec::new(), skipped: Vec::new() };
-            case.run(&[], 1, budget, &mut record).expect("measured");
-            for outcome in &record.outcomes {
+            let options = Options { seed: 1, budget, ..Options::default() };
+            let outcomes = case.run(&[], &options, &mut Section::default()).expect("measured");
+            for outcome in &outcomes {
                 assert_eq!(outcome.others.len(), 2, "{name}: {:?}", outcome.others);
                 let ns: Vec<f64> = outcome.others.iter().map(|(other, _)| other.ns_per_op).collect();
                 assert!(ns[0] <= ns[1], "{name}: {ns:?}");

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ciphermill_principles::{Algorithm, Experiment, Message, SCALAR_WIDTH, Variant, paper};
-use ciphermill_report::{Estimate, Machine};
-use serde::Serialize;
+use ciphermill_report::Estimate;
 
 pub use crate::sections::principles::section;
 
@@ -43,12 +42,8 @@ pub struct Options<'s> {
 }
 
 /// A record of the experiment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Record {
-    /// The machine.
-    pub machine: Machine,
-    /// Hardware threads of the parallel variants.
-    pub threads: usize,
     /// Messages of a run.
     pub messages: usize,
     /// Bytes of each.
@@ -62,8 +57,7 @@ pub struct Record {
 }
 
 /// How utilisation was found.
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "by", rename_all = "kebab-case")]
+#[derive(Clone, Debug)]
 pub enum Utilisation {
     /// Instructions a cycle from the processor's counters, as a share of the issue width.
     Counters {
@@ -80,7 +74,7 @@ pub enum Utilisation {
 }
 
 /// One algorithm: its lines of both tables.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct AlgorithmRecord {
     /// Its name.
     pub algorithm: &'static str,
@@ -91,24 +85,13 @@ pub struct AlgorithmRecord {
     /// The processor's clock while this was measured.
     pub clock_ghz: f64,
     /// The paper's table 1.
-    pub paper: PaperCharacteristics,
+    pub paper: paper::Characteristics,
     /// The variants.
     pub variants: Vec<VariantRecord>,
 }
 
-/// A row of the paper's table 1.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PaperCharacteristics {
-    /// Instruction space.
-    pub instruction_space: u32,
-    /// Rounds.
-    pub rounds: Option<u32>,
-    /// Memory accesses a round.
-    pub accesses_per_round: u32,
-}
-
 /// One variant of an algorithm.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct VariantRecord {
     /// Its name.
     pub variant: &'static str,
@@ -126,8 +109,6 @@ pub struct VariantRecord {
     pub gain: Estimate,
     /// Utilisation in percent, by [`Record::utilisation`].
     pub utilisation: f64,
-    /// Instructions a cycle, where counters say.
-    pub instructions_per_cycle: Option<f64>,
     /// Half the width of the median's 95 % interval, as a share of it.
     pub spread: f64,
     /// The paper's table 2.
@@ -135,7 +116,7 @@ pub struct VariantRecord {
 }
 
 /// A cell of the paper's table 2.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct PaperFigure {
     /// Throughput in Mb/s.
     pub mbps: f64,
@@ -173,15 +154,7 @@ pub fn run(options: &Options<'_>, progress: Progress<'_>) -> Result<Record, LabE
         Ok(_) => Utilisation::Counters { issue_width },
         Err(why) => Utilisation::Floor { issue_width, why },
     };
-    let mut record = Record {
-        machine: Machine::here(),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-        messages: MESSAGES,
-        len: options.len,
-        keys: KEYS,
-        utilisation,
-        algorithms: Vec::new(),
-    };
+    let mut record = Record { messages: MESSAGES, len: options.len, keys: KEYS, utilisation, algorithms: Vec::new() };
     for algorithm in &options.algorithms {
         progress(algorithm.name())?;
         let experiment = Experiment::random(*algorithm, KEYS, options.seed);
@@ -284,17 +257,12 @@ fn measure(experiment: &Experiment, options: &Options<'_>) -> Result<AlgorithmRe
         VariantRecord { gain: gain.unwrap_or_default(), ..row(run, samples, clock_ghz) }
     });
     let variants: Vec<VariantRecord> = variants.collect();
-    let characteristics = paper::characteristics(algorithm);
     Ok(AlgorithmRecord {
         algorithm: algorithm.name(),
         rounds: algorithm.round_rate(),
         lanes: experiment.lanes(),
         clock_ghz,
-        paper: PaperCharacteristics {
-            instruction_space: characteristics.instruction_space,
-            rounds: characteristics.rounds,
-            accesses_per_round: characteristics.accesses,
-        },
+        paper: paper::characteristics(algorithm),
         variants,
     })
 }
@@ -320,7 +288,6 @@ fn row(run: &mut Run<'_>, samples: &Samples, clock_ghz: f64) -> VariantRecord {
         cycles_per_byte: message_ns * clock_ghz / len as f64,
         gain: Estimate::default(),
         utilisation: 100.0 * per_cycle.map_or(cost.floor_cycles / cycles, |per_cycle| per_cycle / SCALAR_WIDTH),
-        instructions_per_cycle: per_cycle,
         spread: samples.spread(),
         paper: paper_figure(algorithm, variant),
     }
@@ -347,7 +314,7 @@ mod tests {
         let record = run(&options(&stop), &mut |_| Ok(())).expect("a record");
         let [rc4] = &record.algorithms[..] else { panic!("{record:?}") };
         assert_eq!(rc4.variants.len(), Variant::ALL.len());
-        assert_eq!(rc4.paper.accesses_per_round, 7);
+        assert_eq!(rc4.paper.accesses, 7);
         for variant in &rc4.variants {
             assert!(variant.mbps > 0.0 && variant.gain.value > 0.0 && variant.utilisation > 0.0, "{variant:?}");
             assert_eq!(variant.paper.is_none(), variant.variant == "lanes");

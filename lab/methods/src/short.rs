@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::capability;
 use ciphermill_contract::{Direction, Engine, Suite};
-use ciphermill_report::{Estimate, Machine};
-use serde::Serialize;
+use ciphermill_report::{Estimate, Section};
 
 use crate::LabError;
 use crate::contest::{self, Entrant, Timed};
@@ -24,7 +23,7 @@ pub struct Short {
     pub suites: Vec<Suite>,
     /// Directions; suites without a way back run forward only.
     pub directions: Vec<Direction>,
-    /// Engines and peers by name. An engine that cannot run a suite gives no row; see [`Record::skipped`].
+    /// Engines and peers by name. An engine that cannot run a suite gives no row.
     pub engines: Vec<String>,
     /// Kernels that engines with a choice must run, by name: `avx2`, `des=avx2`.
     pub kernels: Vec<String>,
@@ -36,19 +35,8 @@ pub struct Short {
     pub budget: Budget,
 }
 
-/// A record: what was measured, where, and what could not be.
-#[derive(Clone, Debug, Serialize)]
-pub struct Record {
-    /// The machine.
-    pub machine: Machine,
-    /// The measurements.
-    pub rows: Vec<Row>,
-    /// What was asked for and not measured, with the reason.
-    pub skipped: Vec<Skipped>,
-}
-
 /// One engine on one suite and direction.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// The suite's name.
     pub suite: String,
@@ -76,35 +64,19 @@ pub struct Row {
     pub idle_lanes: Option<f64>,
 }
 
-/// Something that was asked for and not measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct Skipped {
-    /// The suite's name, `*` for all.
-    pub suite: String,
-    /// The direction's name, `*` for both.
-    pub direction: String,
-    /// The engine's name.
-    pub engine: String,
-    /// Why.
-    pub why: String,
-}
-
 impl Short {
-    /// Runs the measurement. `progress` hears what is being done.
+    /// Runs the measurement; what is not there is said in `section`. `progress` hears what is being done.
     ///
     /// # Errors
     /// [`LabError`]: unknown names, impossible parameters, an engine whose output is wrong, an error of `progress`.
-    pub fn run(&self, progress: Progress<'_>) -> Result<Record, LabError> {
+    pub(crate) fn run(&self, section: &mut Section, progress: Progress<'_>) -> Result<Vec<Row>, LabError> {
         pin(self.core)?;
         let reference = open("reference")?;
-        let mut skipped = Vec::new();
         let mut engines = Vec::new();
         for opened in open_forced(&self.engines, &self.kernels)? {
             match opened {
                 Ok(engine) => engines.push(engine),
-                Err(LabError::Unavailable { name, why }) => {
-                    skipped.push(Skipped { suite: "*".into(), direction: "*".into(), engine: name, why });
-                }
+                Err(LabError::Unavailable { name, why }) => section.lacks(name, why),
                 Err(error) => return Err(error),
             }
         }
@@ -113,14 +85,14 @@ impl Short {
             for direction in self.directions.iter().filter(|direction| suite.has_direction(**direction)) {
                 progress(&format!("{suite} {direction}"))?;
                 let workload = self.parameters.workload(*suite, *direction, reference.as_ref())?;
-                rows.extend(measure(&workload, &engines, reference.as_ref(), self.budget, &mut skipped)?);
+                rows.extend(measure(&workload, &engines, reference.as_ref(), self.budget, section)?);
             }
         }
-        Ok(Record { machine: Machine::here(), rows, skipped })
+        Ok(rows)
     }
 }
 
-/// Verifies and times the engines that can run a workload; the others are added to `skipped`.
+/// Verifies and times the engines that can run a workload; what the others lack is said in `section`.
 ///
 /// # Errors
 /// [`LabError::WrongResult`] when an engine's output is not the reference's; nothing is timed then.
@@ -129,19 +101,15 @@ pub fn measure(
     engines: &[Arc<dyn Engine>],
     reference: &dyn Engine,
     budget: Budget,
-    skipped: &mut Vec<Skipped>,
+    section: &mut Section,
 ) -> Result<Vec<Row>, LabError> {
     let (suite, direction) = (workload.suite, workload.direction);
     let expected = contest::expected(workload, reference)?;
     let mut entrants = Vec::new();
     for engine in engines {
         if capability::find(engine.capabilities(), suite, direction).is_none() {
-            skipped.push(Skipped {
-                suite: suite.to_string(),
-                direction: direction.to_string(),
-                engine: engine.info().name.to_owned(),
-                why: "the engine does not run this suite".to_owned(),
-            });
+            let what = format!("{suite} {direction} on {}", engine.info().name);
+            section.lacks(what, "the engine does not run this suite");
             continue;
         }
         entrants.push(Entrant::verified(engine, workload, &expected)?);

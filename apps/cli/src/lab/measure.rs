@@ -110,9 +110,7 @@ pub(crate) fn cases(args: &CasesArgs) -> anyhow::Result<ExitCode> {
     }
     let none: &[Suite] = &[];
     let options = args.measure.options(TIME_MS, &[], none);
-    let kernels = args.kernel.clone();
-    let own = cases::Options { kernels, seed: options.seed, core: options.core, budget: options.budget };
-    let run = |progress: Progress<'_>| cases::section(&chosen, &own, progress);
+    let run = |progress: Progress<'_>| cases::section(&chosen, &args.kernel, &options, progress);
     measure(vec![Work { name: "cases", run: Box::new(run) }], &options, &args.output, interrupt::watch()?)
 }
 

@@ -9,6 +9,7 @@ use ciphermill_lab::engines::open;
 use ciphermill_lab::short::measure;
 use ciphermill_lab::timing::Budget;
 use ciphermill_lab::workload::Workload;
+use ciphermill_report::Section;
 
 use crate::args::ValuesArgs;
 use crate::output;
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &ValuesArgs) -> anyhow::Result<ExitCode> {
     let (peer, reference) = (open(&args.engine)?, open("reference")?);
     let workload = Workload::of_values(args.suite, values.into_iter(), args.aad.as_bytes(), 1)?;
     let budget = Budget { time: Duration::from_millis(300), rounds_min: 3, ..Budget::default() };
-    let rows = measure(&workload, &[peer], reference.as_ref(), budget, &mut Vec::new())?;
+    let rows = measure(&workload, &[peer], reference.as_ref(), budget, &mut Section::default())?;
     let Some(row) = rows.first() else { bail!("{} does not run {}", args.engine, args.suite) };
     output::json(&serde_json::json!({
         "suite": row.suite,

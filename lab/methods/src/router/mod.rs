@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use ciphermill::{Mill, MillBuilder};
 use ciphermill_contract::{Cost, EngineKind, EngineKinds};
-use ciphermill_report::{Machine, Section};
+use ciphermill_report::Section;
 use ciphermill_router::{Candidate, Request, decide};
-use serde::Serialize;
 
 use crate::LabError;
 use crate::engines::open;
@@ -25,7 +24,7 @@ use crate::timing::{Budget, Contestant, Samples, interleave};
 const ENGINES: [&str; 3] = ["lanes", "library", "reference"];
 
 /// A measured promise.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Figure {
     /// What was measured.
     pub name: String,
@@ -46,8 +45,7 @@ pub struct Figure {
 }
 
 /// What a value should be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// At least this.
     AtLeast(f64),
@@ -66,15 +64,6 @@ impl Figure {
             Goal::None => None,
         }
     }
-}
-
-/// A record of the promises.
-#[derive(Clone, Debug, Serialize)]
-pub struct Record {
-    /// The machine.
-    pub machine: Machine,
-    /// What was measured.
-    pub figures: Vec<Figure>,
 }
 
 type Experiment = fn(Budget) -> Result<Vec<Figure>, LabError>;
@@ -102,11 +91,12 @@ pub fn check(names: &[String]) -> Result<(), LabError> {
     Err(LabError::Parameters(format!("nothing that is measured is called `{name}`; there are {known}")))
 }
 
-/// Measures the promises of these names, all when there are none. `progress` hears what is being measured.
+/// Measures the promises of these names, all when there are none, and tells how they are kept as a section of a record.
+/// `progress` hears what is being measured.
 ///
 /// # Errors
 /// [`LabError::Parameters`] for a name that there is not; others when an engine cannot be opened or answers wrongly.
-pub fn run(names: &[String], budget: Budget, progress: Progress<'_>) -> Result<Record, LabError> {
+pub fn section(names: &[String], budget: Budget, progress: Progress<'_>) -> Result<Section, LabError> {
     check(names)?;
     let mut figures = Vec::new();
     for (name, what, experiment) in EXPERIMENTS {
@@ -115,15 +105,7 @@ pub fn run(names: &[String], budget: Budget, progress: Progress<'_>) -> Result<R
             figures.extend(experiment(budget)?);
         }
     }
-    Ok(Record { machine: Machine::here(), figures })
-}
-
-/// Measures promises and tells how they are kept as a section of a record.
-///
-/// # Errors
-/// As [`run`].
-pub fn section(names: &[String], budget: Budget, progress: Progress<'_>) -> Result<Section, LabError> {
-    Ok(crate::sections::router::section(&run(names, budget, progress)?))
+    Ok(crate::sections::router::section(&figures))
 }
 
 /// A mill over the engines of this machine, without the threads that cargo's tests or other runs may want.

@@ -4,7 +4,7 @@ use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
 
 use super::{goal_cell, interval, verdict_cell};
 use crate::LabError;
-use crate::cases::{self, Case, Figure, Outcome, Record, Verdict};
+use crate::cases::{self, Figure, Outcome, Verdict};
 use crate::method::{Options, Progress};
 use crate::short::Row;
 
@@ -20,13 +20,11 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<Section, 
             chosen.push(case);
         }
     }
-    let kernels = Vec::new();
-    let own = cases::Options { kernels, seed: options.seed, core: options.core, budget: options.budget };
-    cases::section(&chosen, &own, progress)
+    cases::section(&chosen, &[], options, progress)
 }
 
-/// What was measured, as a section.
-pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
+/// The section, with what is known before anything is measured.
+pub(crate) fn section() -> Section {
     let mut section = Section::new("cases", "What the lanes engine has to reach", "");
     section.lesson = vec![
         "A claim of speed is a ratio against somebody, measured in the same loop: times drift with the machine, ratios of \
@@ -36,56 +34,52 @@ pub(crate) fn section(chosen: &[Case], record: &Record) -> Section {
          its library alone, and what counts is the fastest."
             .to_owned(),
     ];
-    let of = |wanted: Verdict| record.outcomes.iter().filter(|outcome| outcome.verdict == wanted).count();
-    let (aim, must, missed) = (of(Verdict::Aim), of(Verdict::Must), of(Verdict::Missed));
-    section.conclusions.push(format!(
-        "Of {} goals {} are reached, {aim} of them with what was hoped for; {missed} are missed.",
-        record.outcomes.len(),
-        aim + must
-    ));
-    section.conclusions.extend(farthest(record));
-    section.tables.extend([table(record), ways(record)]);
-    for outcome in &record.outcomes {
-        let case = chosen.iter().find(|case| case.name == outcome.case);
-        let better = match case.map(|case| case.figure) {
-            Some(Figure::Latency) => Better::Less,
-            _ => Better::More,
-        };
-        let name = format!("{}/{}", outcome.case, outcome.own.direction);
-        section.ratio(name, outcome.ratio(), better);
-    }
-    for skipped in &record.skipped {
-        section.lacks(format!("{} {} on {}", skipped.suite, skipped.direction, skipped.engine), skipped.why.clone());
-    }
     section
 }
 
+/// Fills the section from what was measured.
+pub(crate) fn fill(section: &mut Section, outcomes: &[Outcome<'_>]) {
+    let of = |wanted: Verdict| outcomes.iter().filter(|outcome| outcome.verdict == wanted).count();
+    let (aim, must, missed) = (of(Verdict::Aim), of(Verdict::Must), of(Verdict::Missed));
+    section.conclusions.push(format!(
+        "Of {} goals {} are reached, {aim} of them with what was hoped for; {missed} are missed.",
+        outcomes.len(),
+        aim + must
+    ));
+    section.conclusions.extend(farthest(outcomes));
+    section.tables.extend([table(outcomes), ways(outcomes)]);
+    for outcome in outcomes {
+        let better = if outcome.case.figure == Figure::Latency { Better::Less } else { Better::More };
+        section.ratio(format!("{}/{}", outcome.case.name, outcome.own.direction), outcome.ratio(), better);
+    }
+}
+
 /// The goal that is missed by most.
-fn farthest(record: &Record) -> Option<String> {
-    let distance = |outcome: &Outcome| (outcome.ratio().value / outcome.must).ln().abs();
-    let missed = record.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Missed);
+fn farthest(outcomes: &[Outcome<'_>]) -> Option<String> {
+    let distance = |outcome: &Outcome<'_>| (outcome.ratio().value / outcome.case.must).ln().abs();
+    let missed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Missed);
     let worst = missed.max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     Some(format!(
         "The farthest from its goal is {} {}: {:.2} × where {} has to be reached.",
-        worst.case,
+        worst.case.name,
         worst.own.direction,
         worst.ratio().value,
-        worst.must
+        worst.case.must
     ))
 }
 
-fn table(record: &Record) -> Table {
+fn table(outcomes: &[Outcome<'_>]) -> Table {
     let heads = ["case", "against", "ratio", "95 %", "must", "verdict"];
     let mut table = Table::new("Cases and goals", &heads, 2);
-    for outcome in &record.outcomes {
-        let (own, ratio) = (&outcome.own, outcome.ratio());
-        let sign = if outcome.aim < outcome.must { "≤" } else { "≥" };
+    for outcome in outcomes {
+        let (case, own, ratio) = (outcome.case, &outcome.own, outcome.ratio());
+        let sign = if case.aim < case.must { "≤" } else { "≥" };
         table.row([
-            format!("{} {}", outcome.case, own.direction).into(),
+            format!("{} {}", case.name, own.direction).into(),
             outcome.others.first().map_or_else(String::new, |(other, _)| way(own, other)).into(),
             goal_cell(format!("{:.2} ×", ratio.value), ratio.is_noisy()),
             interval(ratio).into(),
-            format!("{sign} {}", outcome.must).into(),
+            format!("{sign} {}", case.must).into(),
             verdict(outcome),
         ]);
     }
@@ -97,10 +91,10 @@ fn table(record: &Record) -> Table {
 }
 
 /// Every way in which a peer was used, beside our own time.
-fn ways(record: &Record) -> Table {
+fn ways(outcomes: &[Outcome<'_>]) -> Table {
     let mut table = Table::new("What was compared", &["case", "in this way", "ns/op", "ratio", "95 %"], 2);
-    for outcome in &record.outcomes {
-        let (own, case) = (&outcome.own, format!("{} {}", outcome.case, outcome.own.direction));
+    for outcome in outcomes {
+        let (own, case) = (&outcome.own, format!("{} {}", outcome.case.name, outcome.own.direction));
         table.row([
             case.clone().into(),
             format!("{}, {}", own.engine, own.kernel).into(),
@@ -129,7 +123,7 @@ fn way(own: &Row, other: &Row) -> String {
     }
 }
 
-fn verdict(outcome: &Outcome) -> Cell {
+fn verdict(outcome: &Outcome<'_>) -> Cell {
     match outcome.verdict {
         Verdict::Aim => Cell::from("aim reached").emphasis(Emphasis::Good),
         verdict => verdict_cell(verdict == Verdict::Must),
@@ -139,7 +133,7 @@ fn verdict(outcome: &Outcome) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_report::{Estimate, Machine};
+    use ciphermill_report::Estimate;
 
     fn row(engine: &str, ns_per_op: f64) -> Row {
         Row {
@@ -161,16 +155,15 @@ mod tests {
     #[test]
     fn verdicts_and_the_farthest_goal_come_from_the_figures() {
         let all = cases::all().expect("the definitions parse");
-        let case = all.iter().find(|case| case.figure == Figure::Rate).expect("a rate");
+        let mut case = all.into_iter().find(|case| case.figure == Figure::Rate).expect("a rate");
+        (case.must, case.aim) = (4.0, 8.0);
         let outcome = |ratio: f64| Outcome {
-            case: case.name.clone(),
+            case: &case,
             own: row("lanes", 10.0),
             others: vec![
                 (row("ipsec-mb", 10.0 * ratio), Estimate { value: ratio, interval: [ratio - 0.5, ratio + 0.04] }),
                 (row("ipsec-mb", 20.0 * ratio), Estimate { value: 2.0 * ratio, interval: [ratio, 3.0 * ratio] }),
             ],
-            must: 4.0,
-            aim: 8.0,
             verdict: if ratio >= 8.0 {
                 Verdict::Aim
             } else if ratio >= 4.0 {
@@ -181,8 +174,8 @@ mod tests {
         };
         let mut decrypting = outcome(2.0);
         decrypting.own.direction = "decrypt".to_owned();
-        let record = Record { machine: Machine::here(), outcomes: vec![outcome(9.0), decrypting], skipped: Vec::new() };
-        let section = section(&all, &record);
+        let mut section = section();
+        fill(&mut section, &[outcome(9.0), decrypting]);
         assert_eq!(
             section.conclusions[0],
             "Of 2 goals 1 are reached, 1 of them with what was hoped for; 1 are missed."

@@ -185,7 +185,7 @@ fn characteristics(record: &Record) -> Table {
             cell("computation oriented", accesses),
             algorithm.paper.instruction_space.to_string(),
             algorithm.paper.rounds.map_or_else(|| "/".to_owned(), |rounds| rounds.to_string()),
-            algorithm.paper.accesses_per_round.to_string(),
+            algorithm.paper.accesses.to_string(),
         ];
         table.row(cells.map(Into::into));
     }
@@ -274,7 +274,8 @@ fn throughput_note(record: &Record) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::principles::{PaperCharacteristics, PaperFigure};
+    use crate::principles::PaperFigure;
+    use ciphermill_principles::paper::Characteristics;
     use ciphermill_report::Estimate;
 
     fn variant(name: &'static str, threads: usize, gain: f64, paper: Option<f64>) -> VariantRecord {
@@ -288,7 +289,6 @@ mod tests {
             cycles_per_byte: 1.0,
             gain: Estimate { value: gain, interval: [gain; 2] },
             utilisation: 50.0,
-            instructions_per_cycle: None,
             spread: 0.01,
             paper,
         }
@@ -300,7 +300,7 @@ mod tests {
             rounds: "",
             lanes: "8".to_owned(),
             clock_ghz: 3.0,
-            paper: PaperCharacteristics { instruction_space: 1, rounds: None, accesses_per_round: 1 },
+            paper: Characteristics { instruction_space: 1, rounds: None, accesses: 1 },
             variants: vec![
                 variant("unoptimised", 1, 1.0, Some(1.0)),
                 variant("latency hiding", 1, hiding, Some(1.5)),
@@ -328,8 +328,6 @@ mod tests {
         }
         let mut section = Section::new("principles", "t", "s");
         section.tables.push(throughput(&Record {
-            machine: ciphermill_report::Machine::here(),
-            threads: 16,
             messages: 64,
             len: 64,
             keys: 4,

@@ -5,7 +5,7 @@ use ciphermill_report::{Better, Cell, Estimate, SPREAD_QUOTABLE_MAX, Section, Ta
 use super::{goal_cell, path_part, verdict_cell};
 use crate::LabError;
 use crate::method::{Options, Progress};
-use crate::router::{self, Figure, Goal, Record};
+use crate::router::{self, Figure, Goal};
 
 const SOURCE: &str = "A. Keromytis, J. Wright, T. de Raadt: The Design of the OpenBSD Cryptographic Framework. USENIX Annual \
                       Technical Conference, 2003.";
@@ -19,7 +19,7 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<Section, 
 }
 
 /// What was measured, as a section.
-pub(crate) fn section(record: &Record) -> Section {
+pub(crate) fn section(figures: &[Figure]) -> Section {
     let mut section = Section::new("router", "What the router promises", SOURCE);
     section.lesson = vec![
         "A framework stands between an application and an engine, and has to be worth it. The OpenBSD framework gave its \
@@ -32,11 +32,11 @@ pub(crate) fn section(record: &Record) -> Section {
          routing, queues and accounting for each operation, which short operations feel and long ones do not."
             .to_owned(),
     ];
-    let with_goals = || record.figures.iter().filter_map(Figure::is_reached);
+    let with_goals = || figures.iter().filter_map(Figure::is_reached);
     let met = with_goals().filter(|is_reached| *is_reached).count();
     section.conclusions.push(format!("Of {} promises with a goal {met} are kept.", with_goals().count()));
-    section.tables.push(table(record));
-    for figure in &record.figures {
+    section.tables.push(table(figures));
+    for figure in figures {
         let better = match figure.goal {
             Goal::AtLeast(_) => Better::More,
             Goal::AtMost(_) => Better::Less,
@@ -53,9 +53,9 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-fn table(record: &Record) -> Table {
+fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new("Promises", &["promise", "of", "behind it", "figure", "goal", "verdict"], 3);
-    for figure in &record.figures {
+    for figure in figures {
         let value = match figure.unit {
             "×" => format!("{:.2} ×", figure.value),
             "batches" => format!("{:.0} batches", figure.value),
@@ -81,7 +81,7 @@ fn table(record: &Record) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_report::{Emphasis, Machine};
+    use ciphermill_report::Emphasis;
 
     #[test]
     fn promises_are_counted_and_marked() {
@@ -100,7 +100,7 @@ mod tests {
             figure("broken", 2.0, Goal::AtMost(1.1), 0.2),
             figure("shown", 2.0, Goal::None, 0.0),
         ];
-        let section = section(&Record { machine: Machine::here(), figures });
+        let section = section(&figures);
         assert_eq!(section.conclusions, ["Of 2 promises with a goal 1 are kept."]);
         let rows = &section.tables[0].rows;
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::LabError;
 use crate::engines;
 use crate::method::{Options, Progress};
 use crate::rules::cycles_by;
-use crate::short::{Record, Row, Short};
+use crate::short::{Row, Short};
 use crate::workload::Parameters;
 
 /// The suites that are measured when none is named: those of the central workload.
@@ -58,15 +58,17 @@ impl Short {
         if self.engines.is_empty() {
             self.engines = engines::names().into_iter().map(str::to_owned).collect();
         }
-        let record = self.run(progress)?;
-        Ok(section(&record, &self.parameters))
+        let mut section = Section::new("short", "Short operations, each with its own key and IV", SOURCE);
+        section.lesson = lesson(&self.parameters);
+        let rows = self.run(&mut section, progress)?;
+        fill(&mut section, &rows);
+        Ok(section)
     }
 }
 
-fn section(record: &Record, parameters: &Parameters) -> Section {
-    let mut section = Section::new("short", "Short operations, each with its own key and IV", SOURCE);
-    section.lesson = lesson(parameters);
-    let groups = groups(&record.rows);
+/// Fills the section from what was measured.
+fn fill(section: &mut Section, rows: &[Row]) {
+    let groups = groups(rows);
     section.conclusions = groups.iter().filter_map(|group| conclusion(group)).collect();
     section.tables.push(table(&groups));
     for group in &groups {
@@ -78,14 +80,6 @@ fn section(record: &Record, parameters: &Parameters) -> Section {
             }
         }
     }
-    for skipped in &record.skipped {
-        let what = match (skipped.suite.as_str(), skipped.direction.as_str()) {
-            ("*", "*") => skipped.engine.clone(),
-            (suite, direction) => format!("{suite} {direction} on {}", skipped.engine),
-        };
-        section.lacks(what, skipped.why.clone());
-    }
-    section
 }
 
 fn lesson(parameters: &Parameters) -> Vec<String> {
@@ -182,8 +176,7 @@ fn table(groups: &[Group<'_>]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::short::Skipped;
-    use ciphermill_report::{Estimate, Machine};
+    use ciphermill_report::Estimate;
 
     fn row(engine: &str, kernel: &str, ns_per_op: f64, spread: f64) -> Row {
         Row {
@@ -208,14 +201,9 @@ mod tests {
             let (value, half) = (row.ns_per_op / fastest, row.spread);
             row.of_fastest = Estimate { value, interval: [value * (1.0 - half), value * (1.0 + half)] };
         }
-        let gone = Skipped {
-            suite: "*".to_owned(),
-            direction: "*".to_owned(),
-            engine: "ipsec-mb".to_owned(),
-            why: "not installed".to_owned(),
-        };
-        let record = Record { machine: Machine::here(), rows, skipped: vec![gone] };
-        section(&record, &Parameters::default())
+        let mut section = Section::new("short", "", "");
+        fill(&mut section, &rows);
+        section
     }
 
     #[test]
@@ -244,14 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_marked_and_what_is_missing_is_said() {
+    fn rows_are_marked() {
         let made = of(vec![row("openssl", "", 2000.0, 0.09), row("lanes", "avx2", 100.0, 0.01)]);
         let [slow, fast] = &made.tables[0].rows[..] else { panic!("{made:?}") };
         assert_eq!((slow[4].emphasis, fast[4].emphasis), (Emphasis::Plain, Emphasis::Good));
         assert_eq!((slow[7].text.as_str(), slow[7].emphasis), ("20.00 ×", Emphasis::Doubtful));
         assert_eq!((fast[7].text.as_str(), slow[8].text.as_str()), ("1.00 ×", "18.20–21.80"));
         assert!(made.tables[0].rows.iter().all(|row| row.len() == made.tables[0].columns.len()));
-        assert_eq!((made.missing[0].what.as_str(), made.missing[0].why.as_str()), ("ipsec-mb", "not installed"));
         assert_eq!(made.noisy(), 2, "the time and the ratio");
     }
 
