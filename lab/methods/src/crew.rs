@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ciphermill_contract::{Batch, Direction, Engine, OpStatus, PreparedKey, Suite};
 
-use crate::timing::Contestant;
+use crate::timing::{Budget, Contestant, interleave};
 use crate::workload::{Parameters, Workload, failed};
 use crate::{LabError, contest};
 
@@ -35,7 +35,7 @@ pub(crate) fn work(
     direction: Direction,
     parameters: &Parameters,
     reference: &dyn Engine,
-) -> Result<(Workload, Arc<Workload>), LabError> {
+) -> Result<Work, LabError> {
     let workload = match suite.is_public_key() {
         true => Workload::of_known_answer(suite, direction, parameters.ops)?,
         false => parameters.workload(suite, direction, reference)?,
@@ -45,19 +45,14 @@ pub(crate) fn work(
         (Suite::Sign(_), Direction::Encrypt) => workload.clone(),
         _ => contest::expected(&workload, reference)?,
     };
-    Ok((workload, Arc::new(expected)))
+    Ok(Work { workload, expected: Arc::new(expected) })
 }
 
 /// Compares a run's answers with the reference's; signatures may differ and are verified by it.
 ///
 /// # Errors
 /// [`LabError::WrongResult`] for the first that is wrong.
-pub(crate) fn agrees(
-    engine: &dyn Engine,
-    ran: &Workload,
-    expected: &Workload,
-    reference: &dyn Engine,
-) -> Result<(), LabError> {
+fn agrees(engine: &dyn Engine, ran: &Workload, expected: &Workload, reference: &dyn Engine) -> Result<(), LabError> {
     let wrong = match ran.verification()? {
         None => ran.first_difference(expected),
         Some(mut signed) => match ran.ops.iter().position(|op| !op.status.is_done()) {
@@ -74,6 +69,76 @@ pub(crate) fn agrees(
         None => Ok(()),
         Some(op) => Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op }),
     }
+}
+
+/// Operations and the reference's answers.
+pub(crate) struct Work {
+    pub(crate) workload: Workload,
+    expected: Arc<Workload>,
+}
+
+impl Work {
+    /// Compares a run's answers, as [`agrees`] does.
+    ///
+    /// # Errors
+    /// As [`agrees`].
+    pub(crate) fn agrees(&self, engine: &dyn Engine, ran: &Workload, reference: &dyn Engine) -> Result<(), LabError> {
+        agrees(engine, ran, &self.expected, reference)
+    }
+}
+
+/// An engine on so many threads with its work.
+pub(crate) struct Entry {
+    engine: Arc<dyn Engine>,
+    threads: usize,
+    ops: usize,
+    bytes: u64,
+    expected: Arc<Workload>,
+    crew: Crew,
+}
+
+impl Entry {
+    /// Starts so many threads on work that is prepared for an engine, which one timing takes `run` to do.
+    pub(crate) fn start(
+        engine: &Arc<dyn Engine>,
+        work: &Work,
+        prepared: &Arc<Vec<PreparedKey>>,
+        threads: usize,
+        run: Duration,
+    ) -> Entry {
+        let crew = Crew::start(engine, &work.workload, prepared, threads, run);
+        let (engine, ops, bytes) = (Arc::clone(engine), work.workload.ops.len(), work.workload.bytes);
+        Entry { engine, threads, ops, bytes, expected: Arc::clone(&work.expected), crew }
+    }
+}
+
+/// What an entry took.
+pub(crate) struct Timed {
+    pub(crate) engine: &'static str,
+    pub(crate) threads: usize,
+    pub(crate) ops: usize,
+    pub(crate) bytes: u64,
+    /// For the work once, all threads together.
+    pub(crate) ns: f64,
+    pub(crate) spread: f64,
+}
+
+/// Times entries in turns. Every thread's last answers are compared with the reference's.
+///
+/// # Errors
+/// [`LabError::WrongResult`] for the first that is wrong; [`LabError::Engine`] when an engine refused the work.
+pub(crate) fn time(mut entries: Vec<Entry>, budget: Budget, reference: &dyn Engine) -> Result<Vec<Timed>, LabError> {
+    let crews = entries.iter_mut().map(|entry| &mut entry.crew as &mut dyn Contestant);
+    let samples = interleave(&mut crews.collect::<Vec<_>>(), budget);
+    let mut all = Vec::new();
+    for (Entry { engine, threads, ops, bytes, expected, crew }, samples) in entries.into_iter().zip(&samples) {
+        let ns = samples.median_ns().max(1.0) / crew.runs() as f64;
+        for ran in crew.end()? {
+            agrees(engine.as_ref(), &ran, &expected, reference)?;
+        }
+        all.push(Timed { engine: engine.info().name, threads, ops, bytes, ns, spread: samples.spread() });
+    }
+    Ok(all)
 }
 
 /// So many threads on one engine.

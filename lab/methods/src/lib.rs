@@ -20,6 +20,7 @@ pub mod router;
 pub mod rules;
 mod sections;
 pub mod short;
+mod shown;
 pub mod timing;
 pub mod workload;
 

@@ -9,6 +9,21 @@ use crate::LabError;
 use crate::engines::open;
 use crate::method::Options;
 
+/// An engine or peer; one that this machine does not have is said in `section`.
+///
+/// # Errors
+/// [`LabError::UnknownEngine`], [`LabError::UnknownKernel`].
+pub(crate) fn open_or_lack(name: &str, section: &mut Section) -> Result<Option<Arc<dyn Engine>>, LabError> {
+    match open(name) {
+        Ok(engine) => Ok(Some(engine)),
+        Err(LabError::Unavailable { name, why }) => {
+            section.lacks(name, why);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The engines that the options name, `usual` when they name none. What this machine does not have is said in `section`.
 ///
 /// # Errors
@@ -22,11 +37,7 @@ pub(crate) fn engines(
     let names = if options.engines.is_empty() { &usual } else { &options.engines };
     let mut engines: Vec<Arc<dyn Engine>> = Vec::new();
     for name in names {
-        match open(name) {
-            Ok(engine) => engines.push(engine),
-            Err(LabError::Unavailable { name, why }) => section.lacks(name, why),
-            Err(error) => return Err(error),
-        }
+        engines.extend(open_or_lack(name, section)?);
     }
     if engines.is_empty() {
         return Err(LabError::Parameters(format!("none of {} is available here", names.join(", "))));
@@ -51,40 +62,6 @@ pub(crate) fn runs(engine: &dyn Engine, suite: Suite, direction: Direction, len:
     false
 }
 
-/// A number with three significant digits, as people read it.
-pub(crate) fn digits(value: f64) -> String {
-    match value.abs() {
-        size if size == 0.0 || size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        size if size >= 0.1 => format!("{value:.3}"),
-        _ => format!("{value:.2e}"),
-    }
-}
-
-/// A whole number with a comma every three digits.
-pub(crate) fn grouped(value: usize) -> String {
-    let plain = value.to_string();
-    let mut text = String::new();
-    for (place, digit) in plain.chars().enumerate() {
-        if place > 0 && (plain.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// The geometric mean, zero of nothing.
-pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values {
-        sum += value.ln();
-        count += 1.0;
-    }
-    if count == 0.0 { 0.0 } else { f64::exp(sum / count) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,12 +80,5 @@ mod tests {
         let curve = "ecdh-sect163r2".parse().expect("a suite");
         assert!(!runs(engines[0].as_ref(), curve, Direction::Encrypt, 32, &mut section));
         assert_eq!(section.missing.len(), 1);
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!([1234.6, 12.34, 1.234, 0.1234, 0.001234].map(digits).join(" "), "1235 12.3 1.23 0.123 1.23e-3");
-        assert_eq!([7, 1000, 50_000, 1_234_567].map(grouped).join(" "), "7 1,000 50,000 1,234,567");
-        assert!((geometric_mean([1.0, 100.0].into_iter()) - 10.0).abs() < 1e-9);
     }
 }

@@ -1,12 +1,12 @@
 //! The break-even sweep's section.
 
 use ciphermill_contract::{Cost, Suite};
-use ciphermill_report::{Axis, Better, Cell, Crossing, Emphasis, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Crossing, Look, Plot, Scale, Section, Series, Table};
 use ciphermill_router::{Point, fit};
 
 use super::cross::{Overtaking, overtaking, predicted_batch, predicted_len};
 use super::plan::{ACCELERATOR, PAPER_SUITE, Plan, SOFTWARE};
-use crate::lineup::{digits, geometric_mean};
+use crate::shown::{self, best_cell, digits, distinct, geometric_mean};
 
 /// One engine on one shape.
 #[derive(Clone, Debug)]
@@ -44,13 +44,7 @@ struct Pair {
 impl Swept {
     /// The engines, in the order of measuring.
     fn engines(&self) -> Vec<&'static str> {
-        let mut names: Vec<&'static str> = Vec::new();
-        for shape in &self.shapes {
-            if !names.contains(&shape.engine) {
-                names.push(shape.engine);
-            }
-        }
-        names
+        distinct(self.shapes.iter().map(|shape| shape.engine))
     }
 
     fn shape(&self, engine: &str, len: usize, ops: usize) -> Option<&Shape> {
@@ -141,24 +135,24 @@ impl Swept {
     }
 }
 
+const SOURCE: &str = "Christoph Schuba and others, Transparent Multi-core Cryptographic Support on Niagara CMT Processors (slides): \
+                      Packet size issues, Packet size - breakeven point";
+
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "Every engine costs something before the first byte: a call, a copy, lanes that have to be filled. An engine that is \
+     fast by the byte and dear by the call loses on short requests and wins on long ones, and in between lies the size at \
+     which it pays. The slides find it by running `openssl speed` with and without the accelerator and looking where the \
+     second column becomes the larger.",
+    "A request has two sizes: how long an operation is, and how many operations come together. So each engine and peer is \
+     measured over both, all taking turns on the same operations, and two questions are asked of each pair: from which \
+     batch on does one overtake the other, for each length; and from which length on, for each batch. Beside the measured \
+     answer stands that of the model which the router uses: so much a batch, an operation and a byte.",
+];
+
 /// The section, with what is known before anything is measured.
 pub(super) fn section() -> Section {
-    let source = "Christoph Schuba and others, Transparent Multi-core Cryptographic Support on Niagara CMT Processors (slides): \
-                  Packet size issues, Packet size - breakeven point";
-    let mut section = Section::new("breakeven", "Break-even: from which size on an engine pays", source);
-    section.lesson = vec![
-        "Every engine costs something before the first byte: a call, a copy, lanes that have to be filled. An engine that is \
-         fast by the byte and dear by the call loses on short requests and wins on long ones, and in between lies the size at \
-         which it pays. The slides find it by running `openssl speed` with and without the accelerator and looking where the \
-         second column becomes the larger."
-            .to_owned(),
-        "A request has two sizes: how long an operation is, and how many operations come together. So each engine and peer is \
-         measured over both, all taking turns on the same operations, and two questions are asked of each pair: from which \
-         batch on does one overtake the other, for each length; and from which length on, for each batch. Beside the measured \
-         answer stands that of the model which the router uses: so much a batch, an operation and a byte."
-            .to_owned(),
-    ];
-    section
+    shown::section("breakeven", "Break-even: from which size on an engine pays", SOURCE, LESSON)
 }
 
 /// Fills the section from what was measured.
@@ -240,8 +234,7 @@ fn speed_table(plan: &Plan, all: &[Swept], ops: usize) -> Table {
                     None => "".into(),
                     Some(shape) => {
                         let thousands = (ops * len) as f64 * 1e6 / shape.ns;
-                        let emphasis = if best(*len) == Some(shape.ns) { Emphasis::Good } else { Emphasis::Plain };
-                        Cell::from(format!("{thousands:.2}k")).emphasis(emphasis)
+                        best_cell(format!("{thousands:.2}k"), best(*len) == Some(shape.ns))
                     }
                 });
             }

@@ -14,10 +14,9 @@ use ciphermill_engines::LinkRate;
 use ciphermill_report::{Machine, Section};
 
 use crate::breakeven::cross::overtaking;
-use crate::crew::{self, Crew, threads_up_to};
+use crate::crew::{self, Entry, Timed, Work, threads_up_to};
 use crate::engines::open;
 use crate::method::{Options, Progress};
-use crate::timing::{Contestant, Samples, interleave};
 use crate::workload::{Parameters, Workload, failed};
 use crate::{LabError, lineup};
 use plan::{Figure, Goal, Plan};
@@ -39,14 +38,9 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
     let is_device = |name: &&String| name.split(':').next() == Some(DEVICE);
     let name = options.engines.iter().find(is_device).map_or(DEVICE, String::as_str);
     progress(&format!("the link of {name}"))?;
-    let engine = match open(name) {
-        Ok(engine) => engine,
-        Err(LabError::Unavailable { name, why }) => {
-            section.lacks(name, why);
-            section.conclusions.push("This machine has no device to measure.".to_owned());
-            return Ok(section);
-        }
-        Err(error) => return Err(error),
+    let Some(engine) = lineup::open_or_lack(name, &mut section)? else {
+        section.conclusions.push("This machine has no device to measure.".to_owned());
+        return Ok(section);
     };
     let link = ciphermill_engines::link_rates(name).map_err(|source| failed(engine.as_ref(), source))?;
     let bench = Bench { plan: &plan, device: &engine, link: best(&link), cores: Machine::here().cores };
@@ -74,20 +68,6 @@ struct Bench<'b> {
     cores: usize,
 }
 
-/// An engine on so many threads with its work.
-struct Entry {
-    engine: Arc<dyn Engine>,
-    threads: usize,
-    work: Arc<Work>,
-    crew: Crew,
-}
-
-/// Operations and the reference's answers.
-struct Work {
-    workload: Workload,
-    expected: Arc<Workload>,
-}
-
 impl Bench<'_> {
     fn measure(&self, section: &mut Section, progress: Progress<'_>) -> Result<Vec<Outcome>, LabError> {
         let mut outcomes = Vec::new();
@@ -95,13 +75,9 @@ impl Bench<'_> {
             progress(goal.name)?;
             let rival = match goal.rival {
                 None => None,
-                Some(name) => match open(name) {
-                    Ok(rival) => Some(rival),
-                    Err(LabError::Unavailable { name, why }) => {
-                        section.lacks(name, why);
-                        continue;
-                    }
-                    Err(error) => return Err(error),
+                Some(name) => match lineup::open_or_lack(name, section)? {
+                    None => continue,
+                    rival => rival,
                 },
             };
             let able = |engine: &Arc<dyn Engine>, section: &mut Section| {
@@ -119,44 +95,29 @@ impl Bench<'_> {
     }
 
     /// The work of a goal in batches of so many operations.
-    fn work(&self, goal: &Goal, ops: usize) -> Result<Arc<Work>, LabError> {
+    fn work(&self, goal: &Goal, ops: usize) -> Result<Work, LabError> {
         let reference = open("reference")?;
         let [len_min, len_max] = goal.len;
         let (keys, seed) = (KEYS.min(ops), self.plan.seed);
         let parameters = Parameters { ops, keys, len_min, len_max, seed, ..Parameters::default() };
-        let (workload, expected) = crew::work(goal.suite(), Direction::Encrypt, &parameters, reference.as_ref())?;
-        Ok(Arc::new(Work { workload, expected }))
+        crew::work(goal.suite(), Direction::Encrypt, &parameters, reference.as_ref())
     }
 
     /// Starts so many threads on an engine, whose answers have been found right.
-    fn entry(&self, engine: &Arc<dyn Engine>, work: &Arc<Work>, threads: usize) -> Result<Entry, LabError> {
+    fn entry(&self, engine: &Arc<dyn Engine>, work: &Work, threads: usize) -> Result<Entry, LabError> {
         let prepared = Arc::new(work.workload.prepare(engine.as_ref())?);
-        let crew = Crew::start(engine, &work.workload, &prepared, threads, self.plan.extent.run);
-        Ok(Entry { engine: Arc::clone(engine), threads, work: Arc::clone(work), crew })
+        Ok(Entry::start(engine, work, &prepared, threads, self.plan.extent.run))
     }
 
-    /// Times entries in turns; nanoseconds an operation of all threads together. Every thread's last answers are compared.
-    fn time(&self, mut entries: Vec<Entry>) -> Result<Vec<Rate>, LabError> {
-        let reference = open("reference")?;
-        let crews = entries.iter_mut().map(|entry| &mut entry.crew as &mut dyn Contestant);
-        let samples: Vec<Samples> = interleave(&mut crews.collect::<Vec<_>>(), self.plan.budget);
-        let mut rates = Vec::new();
-        for (entry, samples) in entries.into_iter().zip(&samples) {
-            let runs = entry.crew.runs() as f64;
-            for ran in entry.crew.end()? {
-                crew::agrees(entry.engine.as_ref(), &ran, &entry.work.expected, reference.as_ref())?;
-            }
-            let ops = entry.work.workload.ops.len();
-            rates.push(Rate {
-                engine: entry.engine.info().name,
-                threads: entry.threads,
-                batch: ops,
-                ns_per_op: samples.median_ns() / (runs * ops as f64),
-                bytes_per_op: entry.work.workload.bytes as f64 / ops as f64,
-                spread: samples.spread(),
-            });
-        }
-        Ok(rates)
+    /// Times entries in turns; nanoseconds an operation of all threads together.
+    fn time(&self, entries: Vec<Entry>) -> Result<Vec<Rate>, LabError> {
+        let timed = crew::time(entries, self.plan.budget, open("reference")?.as_ref())?;
+        let rate = |timed: Timed| {
+            let Timed { engine, threads, ops: batch, spread, .. } = timed;
+            let (ns_per_op, bytes_per_op) = (timed.ns / batch as f64, timed.bytes as f64 / batch as f64);
+            Rate { engine, threads, batch, ns_per_op, bytes_per_op, spread }
+        };
+        Ok(timed.into_iter().map(rate).collect())
     }
 
     /// The device on its best number of threads, beside the link or beside the rival on all cores.

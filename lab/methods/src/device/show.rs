@@ -2,12 +2,11 @@
 
 use ciphermill_contract::EngineInfo;
 use ciphermill_engines::LinkRate;
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Look, Plot, Scale, Section, Series, Table};
 
 use super::plan::{Figure, Goal};
 use crate::breakeven::cross::Overtaking;
-use crate::lineup::{digits, grouped};
-use crate::sections::{goal_cell, verdict_cell};
+use crate::shown::{self, best_cell, digits, distinct, figure_cell, grouped, verdict_cell};
 
 /// What an engine reached on so many threads together.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,27 +68,22 @@ impl Outcome {
             Figure::Batch => format!("{} operations", grouped(value as usize)),
         }
     }
-
-    fn is_noisy(&self) -> bool {
-        self.spread > ciphermill_report::SPREAD_QUOTABLE_MAX
-    }
 }
+
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "A device across a bus is far away and fast. Each operation crosses the link with its input, IV and the name of its key, \
+     and comes back as its output, so the link sets the pace of everything that is cheap to compute. The link is \
+     measured first, with pinned memory: there, back, and both ways at once; what cheap suites reach is shown as a \
+     share of the time that the link alone needs for the same bytes. Packing, launches and waiting are in the rest.",
+    "Where the arithmetic is heavy, the question is another: whether the device does more than all cores of this processor \
+     together. And since the way there and back costs the same for one operation as for a thousand, small batches stay \
+     here: the break-even is the batch from which on the device is faster than one core.",
+];
 
 /// The section, with what is known before anything is measured.
 pub(super) fn section() -> Section {
-    let mut section = Section::new("device", "A device across a link", "");
-    section.lesson = vec![
-        "A device across a bus is far away and fast. Each operation crosses the link with its input, IV and the name of its key, \
-         and comes back as its output, so the link sets the pace of everything that is cheap to compute. The link is \
-         measured first, with pinned memory: there, back, and both ways at once; what cheap suites reach is shown as a \
-         share of the time that the link alone needs for the same bytes. Packing, launches and waiting are in the rest."
-            .to_owned(),
-        "Where the arithmetic is heavy, the question is another: whether the device does more than all cores of this processor \
-         together. And since the way there and back costs the same for one operation as for a thousand, small batches stay \
-         here: the break-even is the batch from which on the device is faster than one core."
-            .to_owned(),
-    ];
-    section
+    shown::section("device", "A device across a link", "", LESSON)
 }
 
 /// Fills the section from what was measured.
@@ -122,7 +116,8 @@ pub(super) fn fill(section: &mut Section, device: &EngineInfo, link: &[LinkRate]
         digits(best.from_device / 1e9),
         digits(best.both_ways / 1e9)
     ));
-    let (must, aim) = (outcomes.iter().filter(|one| one.reaches(one.goal.must)).count(), reached_aims(outcomes));
+    let reached = |bound: fn(&Goal) -> f64| outcomes.iter().filter(|one| one.reaches(bound(&one.goal))).count();
+    let (must, aim) = (reached(|goal| goal.must), reached(|goal| goal.aim));
     section
         .conclusions
         .push(format!("Of {} goals {must} are reached, {aim} of them with what was hoped for.", outcomes.len()));
@@ -132,26 +127,18 @@ pub(super) fn fill(section: &mut Section, device: &EngineInfo, link: &[LinkRate]
     section.plots.extend(outcomes.iter().filter(|one| one.goal.figure == Figure::Batch).map(plot));
 }
 
-fn reached_aims(outcomes: &[Outcome]) -> usize {
-    outcomes.iter().filter(|one| one.reaches(one.goal.aim)).count()
-}
-
 fn goals(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new("Goals", &["workload", "suite", "must", "aim", "measured", "verdict"], 2);
     for outcome in outcomes {
         let goal = &outcome.goal;
         let measured = outcome.value.map_or_else(|| "never".to_owned(), |value| outcome.text(value));
-        let verdict = match outcome.reaches(goal.aim) {
-            true => Cell::from("aim reached").emphasis(Emphasis::Good),
-            false => verdict_cell(outcome.reaches(goal.must)),
-        };
         table.row([
             goal.name.into(),
             goal.suite().to_string().into(),
             outcome.text(goal.must).into(),
             outcome.text(goal.aim).into(),
-            goal_cell(measured, outcome.is_noisy()),
-            verdict,
+            figure_cell(measured, outcome.spread),
+            verdict_cell(outcome.reaches(goal.must), outcome.reaches(goal.aim)),
         ]);
     }
     table
@@ -173,13 +160,12 @@ fn rates(outcomes: &[Outcome]) -> Table {
     for outcome in outcomes {
         for rate in &outcome.rates {
             let is_best = outcome.best.as_ref() == Some(rate) && outcome.goal.figure != Figure::Batch;
-            let ns = Cell::from(digits(rate.ns_per_op));
             table.row([
                 outcome.goal.name.into(),
                 rate.engine.into(),
                 rate.threads.to_string().into(),
                 grouped(rate.batch).into(),
-                if is_best { ns.emphasis(Emphasis::Good) } else { ns },
+                best_cell(digits(rate.ns_per_op), is_best),
                 digits(1000.0 / rate.ns_per_op).into(),
                 digits(1000.0 * rate.bytes_per_op / rate.ns_per_op).into(),
             ]);
@@ -199,10 +185,8 @@ fn plot(outcome: &Outcome) -> Plot {
     plot.caption = "What a batch costs beforehand is shared by its operations: the device's line falls until the \
                     arithmetic or the link is all that is left."
         .to_owned();
-    let mut names: Vec<&str> = outcome.rates.iter().map(|rate| rate.engine).collect();
-    names.dedup();
+    let mut names = distinct(outcome.rates.iter().map(|rate| rate.engine));
     names.sort_unstable();
-    names.dedup();
     for name in names {
         let own = outcome.rates.iter().filter(|rate| rate.engine == name);
         let points = own.map(|rate| [rate.batch as f64, rate.ns_per_op]).collect();

@@ -7,8 +7,9 @@ use ciphermill::{Mill, OnFull, Session, SubmitOptions};
 use ciphermill_contract::{Completed, Op, OwnedBatch};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::load::{Load, mill_error};
+use super::load::Load;
 use crate::LabError;
+use crate::router::mill_error;
 use crate::timing::Contestant;
 
 /// When operations are built and handed over.

@@ -7,6 +7,7 @@ use ciphermill_contract::{Direction, Engine, KeyId, Op, OwnedBatch, Span, Suite}
 
 use crate::LabError;
 use crate::contest;
+use crate::router::mill_error;
 use crate::router::stream::Bare;
 use crate::workload::{Parameters, Workload};
 
@@ -220,8 +221,4 @@ fn same_everywhere(workload: &mut Workload, direction: Direction) -> Result<(), 
         workload.arena.copy_within(first.input.range(), op.input.offset as usize);
     }
     Ok(())
-}
-
-pub(super) fn mill_error(source: ciphermill_contract::Error) -> LabError {
-    LabError::Engine { engine: "mill".to_owned(), source }
 }

@@ -21,11 +21,12 @@ use crate::LabError;
 use crate::lineup;
 use crate::method::{Options, Progress};
 use crate::random::Random;
+use crate::router::mill_error;
 use crate::short::pin;
 use crate::timing::{Contestant, Samples, interleave};
 use drive::{Checking, Completion, Dispatch, Drive, Way};
 use effects::Observation;
-use load::{Load, Spec, mill_error};
+use load::{Load, Spec};
 use plan::Plan;
 use show::{DesignPoint, Point, Rate};
 
@@ -140,8 +141,11 @@ impl Bench {
         let chunks = plan.chunks_of(plan.extent.chunks, len, input_max);
         if chunks < plan.extent.chunks {
             section.lacks(
-                format!("{suite}, {} chunks of {len} B", lineup::grouped(plan.extent.chunks)),
-                format!("more memory or time than the method may take; {} chunks instead", lineup::grouped(chunks)),
+                format!("{suite}, {} chunks of {len} B", crate::shown::grouped(plan.extent.chunks)),
+                format!(
+                    "more memory or time than the method may take; {} chunks instead",
+                    crate::shown::grouped(chunks)
+                ),
             );
         }
         let (batch, seed) = (plan.batch_of(len, chunks), plan.seed);

@@ -1,12 +1,12 @@
 //! The driver benchmark's section: plots, tables, and sentences that follow from the numbers.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Estimate, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Estimate, Look, Plot, Scale, Section, Series, Table};
 
 use super::drive::{Checking, Completion, Dispatch};
 use super::effects::{Effect, Factor, Observation, effects};
 use super::plan::{PAPER, PAPER_FACTORS, Plan};
-use crate::lineup::{digits, grouped};
+use crate::shown::{self, capital, digits, distinct, ends, figure_cell, grouped, ratio_cell, times};
 use crate::timing::Samples;
 
 /// A rate.
@@ -58,26 +58,26 @@ impl Point {
     }
 }
 
+const SOURCE: &str = "Geoff Waters, Understanding Crypto Performance in Embedded Systems, part 2 (Embedded.com, Freescale): \
+                      Accelerator Measurement Methodology, figure 1";
+
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "A driver benchmark fills memory with chunks of data, has the engine work on each, and divides bytes by time. What \
+     it finds depends on the driver at least as much as on the engine. A driver that builds the next operation only \
+     when the last one is done pays its own overhead for every chunk; one that builds all operations first and hands \
+     them over as fast as they are taken pays it once a batch, and lets the engine work on many side by side. Both are \
+     honest, but only the first is what a program does that handles packets as they come.",
+    "More such choices move the figure: whether the caller asks for completions or sleeps until it is woken, whether \
+     chunks are new or one chunk stays in the cache, whether one key serves all, and whether answers are compared \
+     while the clock runs. Here every combination of them is measured, and the variation of the results is divided \
+     among the variables. Chunks go through the mill, which chooses the engine; beside it stands the bare engine with all \
+     chunks as one batch.",
+];
+
 /// The section, with what is known before anything is measured.
 pub(super) fn section() -> Section {
-    let source = "Geoff Waters, Understanding Crypto Performance in Embedded Systems, part 2 (Embedded.com, Freescale): \
-                  Accelerator Measurement Methodology, figure 1";
-    let mut section = Section::new("driver", "Driving an engine: how the way of asking moves the answer", source);
-    section.lesson = vec![
-        "A driver benchmark fills memory with chunks of data, has the engine work on each, and divides bytes by time. What \
-         it finds depends on the driver at least as much as on the engine. A driver that builds the next operation only \
-         when the last one is done pays its own overhead for every chunk; one that builds all operations first and hands \
-         them over as fast as they are taken pays it once a batch, and lets the engine work on many side by side. Both are \
-         honest, but only the first is what a program does that handles packets as they come."
-            .to_owned(),
-        "More such choices move the figure: whether the caller asks for completions or sleeps until it is woken, whether \
-         chunks are new or one chunk stays in the cache, whether one key serves all, and whether answers are compared \
-         while the clock runs. Here every combination of them is measured, and the variation of the results is divided \
-         among the variables. Chunks go through the mill, which chooses the engine; beside it stands the bare engine with all \
-         chunks as one batch."
-            .to_owned(),
-    ];
-    section
+    shown::section("driver", "Driving an engine: how the way of asking moves the answer", SOURCE, LESSON)
 }
 
 /// The variables of the design, in the order of an observation's levels.
@@ -183,7 +183,7 @@ fn dispatch_table(points: &[Point]) -> Table {
     table.note =
         "`bare` is the first engine that takes part, called without the mill, with all chunks as one batch.".to_owned();
     for point in points {
-        let rate = |rate: Rate| Cell::from(digits(rate.mbit_per_s)).emphasis(emphasis(rate.spread));
+        let rate = |rate: Rate| figure_cell(digits(rate.mbit_per_s), rate.spread);
         table.row([
             point.suite.to_string().into(),
             point.direction.to_string().into(),
@@ -191,15 +191,11 @@ fn dispatch_table(points: &[Point]) -> Table {
             grouped(point.chunks).into(),
             rate(point.one),
             rate(point.all),
-            Cell::from(format!("{:.2} ×", point.factor.value)).emphasis(emphasis(point.factor.spread())),
+            ratio_cell(point.factor),
             rate(point.bare),
         ]);
     }
     table
-}
-
-fn emphasis(spread: f64) -> Emphasis {
-    if spread > ciphermill_report::SPREAD_QUOTABLE_MAX { Emphasis::Doubtful } else { Emphasis::Plain }
 }
 
 /// What the factors between the styles say, suite by suite.
@@ -241,8 +237,7 @@ fn dispatch_words(points: &[Point]) -> Vec<String> {
 fn suite_words(points: &[Point]) -> Vec<String> {
     let at = |len: usize| points.iter().filter(move |point| point.len == len && point.direction == Direction::Encrypt);
     let apart = |len: usize| {
-        let order = |a: &&Point, b: &&Point| a.one.mbit_per_s.total_cmp(&b.one.mbit_per_s);
-        let (slow, fast) = (at(len).min_by(order)?, at(len).max_by(order)?);
+        let (slow, fast) = ends(at(len), |point| point.one.mbit_per_s)?;
         (at(len).count() > 1).then(|| (fast.one.mbit_per_s / slow.one.mbit_per_s, fast.suite, slow.suite))
     };
     let shortest = points.iter().map(|point| point.len).min();
@@ -263,9 +258,7 @@ fn suite_words(points: &[Point]) -> Vec<String> {
              {long} B ({long_fast} against {long_slow}): {verdict}."
         ));
     }
-    let mut suites: Vec<Suite> = points.iter().map(|point| point.suite).collect();
-    suites.dedup();
-    for suite in suites {
+    for suite in distinct(points.iter().map(|point| point.suite)) {
         let of = |direction| {
             let mut own = points.iter().filter(|point| point.suite == suite && point.direction == direction);
             own.rfind(|point| Some(point.len) == longest)
@@ -320,11 +313,11 @@ fn effects_of(section: &mut Section, factors: &[Factor], seen: &[Observation], s
             factor.name.as_str().into(),
             factor.levels[effect.best].as_str().into(),
             factor.levels[effect.worst].as_str().into(),
-            format!("{:.2} ×", effect.ratio).into(),
+            times(effect.ratio).into(),
             format!("{:.1} %", 100.0 * effect.share).into(),
         ];
         for within in at_each_size(factors, seen, effect.factor) {
-            row.push(within.map_or(String::new(), |effect| format!("{:.2} ×", effect.ratio)).into());
+            row.push(within.map_or(String::new(), |effect| times(effect.ratio)).into());
         }
         table.row(row);
         section.measured(format!("effect/{}", factor.name), effect.ratio, "×", 0.0, Better::Neither);
@@ -337,7 +330,7 @@ fn effects_of(section: &mut Section, factors: &[Factor], seen: &[Observation], s
     {
         section.conclusions.push(format!(
             "{} and {} act together: {:.0} % of the variation is that the one matters more or less by the other.",
-            capitalised(&factors[a].name),
+            capital(&factors[a].name),
             factors[b].name,
             100.0 * share
         ));
@@ -367,11 +360,6 @@ fn effect_words(factors: &[Factor], mains: &[Effect]) -> Vec<String> {
         words.push(format!("Less than a tenth, over everything else: {}.", names.join(", ")));
     }
     words
-}
-
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]

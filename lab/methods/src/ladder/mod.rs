@@ -29,6 +29,7 @@ pub use service::serve_if_child;
 
 use crate::LabError;
 use crate::engines::open;
+use crate::lineup::open_or_lack;
 use crate::method::{Options, Progress};
 use crate::workload::Parameters;
 use analysis::{Reached, conclusions};
@@ -95,39 +96,27 @@ fn lesson() -> Vec<String> {
 struct Engines {
     single: Arc<dyn Engine>,
     single_name: String,
-    lanes: Option<(Arc<dyn Engine>, String)>,
+    lanes: Option<Arc<dyn Engine>>,
 }
 
 fn engines(suite: Suite, options: &Options, section: &mut Section) -> Result<Engines, LabError> {
     let usual = ENGINES.map(str::to_owned);
     let wanted = if options.engines.is_empty() { &usual[..] } else { &options.engines };
+    let runs = |engine: &Arc<dyn Engine>| capability::find(engine.capabilities(), suite, DIRECTION).is_some();
     let mut single = None;
     for name in wanted.iter().filter(|name| *name != LANES) {
-        match open(name) {
-            Ok(engine) if capability::find(engine.capabilities(), suite, DIRECTION).is_some() => {
-                single = Some((engine, name.clone()));
-                break;
-            }
-            Ok(_) => section.lacks(name, format!("does not run {suite}")),
-            Err(LabError::Unavailable { name, why }) => section.lacks(name, why),
-            Err(error) => return Err(error),
+        let Some(engine) = open_or_lack(name, section)? else { continue };
+        if runs(&engine) {
+            single = Some((engine, name.clone()));
+            break;
         }
+        section.lacks(name, format!("does not run {suite}"));
     }
     let (single, single_name) = single.ok_or_else(|| LabError::Unavailable {
         name: "an engine for single messages".to_owned(),
         why: format!("none of {} runs {suite} here", wanted.join(", ")),
     })?;
-    let lanes = match open(LANES) {
-        Ok(engine) if capability::find(engine.capabilities(), suite, DIRECTION).is_some() => {
-            Some((engine, LANES.to_owned()))
-        }
-        Ok(_) => None,
-        Err(LabError::Unavailable { name, why }) => {
-            section.lacks(name, why);
-            None
-        }
-        Err(error) => return Err(error),
-    };
+    let lanes = open_or_lack(LANES, section)?.filter(runs);
     if lanes.is_none() {
         section.lacks("rungs 9 and 10", format!("no lanes run {suite} here"));
     }
@@ -220,11 +209,8 @@ fn climb(
 ) -> Result<(), LabError> {
     progress(&format!("{suite}: raising the ladder"))?;
     let engines = engines(suite, options, section)?;
-    let names = [
-        Some(engines.single_name.as_str()),
-        Some(engines.single_name.as_str()),
-        engines.lanes.as_ref().map(|(_, name)| name.as_str()),
-    ];
+    let names =
+        [Some(engines.single_name.as_str()), Some(engines.single_name.as_str()), engines.lanes.as_ref().map(|_| LANES)];
     let parameters = Parameters {
         ops: OPS,
         keys: KEYS,
@@ -279,7 +265,7 @@ fn bulk(ladder: &Ladder, sweep: &Sweep) -> Result<Taken, LabError> {
 fn in_words(engines: &Engines, ladder: &Ladder) -> String {
     let info = engines.single.info();
     let mut text = format!("Rungs 1 to 8 run on {} {}", info.name, info.version);
-    if let (Some((lanes, _)), Some(kernel)) = (&engines.lanes, ladder.kernels.get(Place::Lanes as usize)) {
+    if let (Some(lanes), Some(kernel)) = (&engines.lanes, ladder.kernels.get(Place::Lanes as usize)) {
         text += &format!(", 9 and 10 on {} (kernel {kernel})", lanes.info().name);
     }
     text + &format!("; the child runs {}.", ladder.service.borrow().placed)

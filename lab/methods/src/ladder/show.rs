@@ -1,9 +1,10 @@
 //! Figure 16 of the paper, and the tables.
 
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, SPREAD_QUOTABLE_MAX, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 
 use super::analysis::{Reached, batch_is_half, dominating, rate, steps, times};
 use super::definitions::{PAPER, PAPER_BULK, paper_of};
+use crate::shown::figure_cell;
 
 /// A climb with one suite, as it is shown.
 pub(crate) struct Shown<'a> {
@@ -81,7 +82,6 @@ impl Shown<'_> {
         for (place, reached) in self.climb.iter().enumerate() {
             let Some(best) = reached.best() else { continue };
             let step = steps.iter().find(|step| step.to == place);
-            let noisy = best.spread > SPREAD_QUOTABLE_MAX;
             let step_mood = match step {
                 Some(step) if step.is_worse() => Emphasis::Bad,
                 Some(step) if !step.is_better() => Emphasis::Doubtful,
@@ -98,7 +98,7 @@ impl Shown<'_> {
             table.row([
                 Cell::from(format!("{} {}", reached.rung.id, reached.rung.name)),
                 Cell::from(reached.rung.change),
-                Cell::from(rate(best.kb_per_s())).emphasis(if noisy { Emphasis::Doubtful } else { Emphasis::Plain }),
+                figure_cell(rate(best.kb_per_s()), best.spread),
                 Cell::from(best.ops.to_string()),
                 Cell::from(step.map_or(String::new(), |step| times(step.ours))).emphasis(step_mood),
                 Cell::from(of_bulk.unwrap_or_default()),

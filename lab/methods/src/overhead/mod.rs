@@ -18,8 +18,8 @@ use ciphermill_report::Section;
 use crate::engines::suite;
 use crate::method::{Options, Progress};
 use crate::router::adapting::{count, count_beside, rival_batches, saturate};
-use crate::router::stream::{Bare, Handed, Stream, answered, pend};
-use crate::router::{mill, opened};
+use crate::router::stream::{Bare, Handed, Stream, agrees, answered, pend};
+use crate::router::{mill, mill_error, opened};
 use crate::short::pin;
 use crate::timing::{Contestant, Samples, interleave};
 use crate::workload::Workload;
@@ -92,7 +92,7 @@ struct Called {
 impl Called {
     fn new(mill: &Mill, workloads: &[Workload], total: usize) -> Result<Called, LabError> {
         let batches = workloads.iter().map(|work| work.owned(mill.keys())).collect::<Result<_, _>>();
-        let batches = batches.map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })?;
+        let batches = batches.map_err(mill_error)?;
         Ok(Called { session: mill.session(), batches, options: RunOptions::default(), total, failed: 0 })
     }
 
@@ -100,13 +100,7 @@ impl Called {
         if self.failed > 0 {
             return Err(LabError::Parameters(format!("{} batches failed in the mill", self.failed)));
         }
-        for (batch, expected) in self.batches.iter().zip(expected) {
-            if let Some(op) = expected.first_difference_in(&batch.ops, batch.arena.bytes()) {
-                let (suite, direction) = (batch.suite, batch.direction);
-                return Err(LabError::WrongResult { engine: "mill".to_owned(), suite, direction, op });
-            }
-        }
-        Ok(())
+        self.batches.iter().zip(expected).try_for_each(|(batch, expected)| agrees(batch, expected))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The overhead's section.
 
 use ciphermill_contract::Suite;
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Estimate, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Estimate, Look, Plot, Scale, Section, Series, Table};
 use ciphermill_router::{Point, fit};
 
 use super::plan::{FRAMEWORK, FRAMEWORK_SHARE, Plan};
-use crate::lineup::digits;
+use crate::shown::{self, digits, distinct, ends, figure_cell};
 
 /// A measured value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,23 +48,23 @@ pub(super) struct Left {
     pub(super) mill_ops: Value,
 }
 
+const SOURCE: &str = "Angelos Keromytis, Jason Wright, Theo de Raadt, The Design of the OpenBSD Cryptographic Framework (USENIX 2003): \
+                      introduction and evaluation";
+
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "Between a program and an engine stands something that finds keys, chooses, queues and accounts. The paper asks of its \
+     framework what everybody should ask of theirs: how much of the bare device's rate is left, whether many programs \
+     together get more out of it than one, and whether an unrelated program next door still gets its work done.",
+    "Here the same batches are run by the bare engine (the check that it relies on, and the run), through the mill by a call, and \
+     through the mill by handing batches over and taking them back, all on one core. Then several applications at once, each \
+     with a thread and a session of its own, against as many threads on bare engines. And a program that counts on every \
+     core, by itself, beside one busy thread, and beside a mill that is given more than it can do.",
+];
+
 /// The section, with what is known before anything is measured.
 pub(super) fn section() -> Section {
-    let source = "Angelos Keromytis, Jason Wright, Theo de Raadt, The Design of the OpenBSD Cryptographic Framework (USENIX 2003): \
-                  introduction and evaluation";
-    let mut section = Section::new("overhead", "Overhead: what a framework costs around an engine", source);
-    section.lesson = vec![
-        "Between a program and an engine stands something that finds keys, chooses, queues and accounts. The paper asks of its \
-         framework what everybody should ask of theirs: how much of the bare device's rate is left, whether many programs \
-         together get more out of it than one, and whether an unrelated program next door still gets its work done."
-            .to_owned(),
-        "Here the same batches are run by the bare engine (the check that it relies on, and the run), through the mill by a call, and \
-         through the mill by handing batches over and taking them back, all on one core. Then several applications at once, each \
-         with a thread and a session of its own, against as many threads on bare engines. And a program that counts on every \
-         core, by itself, beside one busy thread, and beside a mill that is given more than it can do."
-            .to_owned(),
-    ];
-    section
+    shown::section("overhead", "Overhead: what a framework costs around an engine", SOURCE, LESSON)
 }
 
 /// Fills the section from what was measured.
@@ -146,18 +146,13 @@ fn apps_plot(plan: &Plan, apps: &[Apps]) -> Option<Plot> {
     Some(plot)
 }
 
-fn cell(text: String, spread: f64) -> Cell {
-    let noisy = spread > ciphermill_report::SPREAD_QUOTABLE_MAX;
-    Cell::from(text).emphasis(if noisy { Emphasis::Doubtful } else { Emphasis::Plain })
-}
-
 fn path_table(engine: &str, paths: &[Path]) -> Table {
     let heads =
         ["suite", "bytes", "operations", "bare, ns", "called, ns", "handed over, ns", "called, %", "handed over, %"];
     let mut table = Table::new(&format!("The mill around {engine}, nanoseconds an operation"), &heads, 1);
     table.note = "The last two columns are the bare engine's time in percent of the mill's.".to_owned();
     for path in paths {
-        let ns = |value: Value| cell(digits(value.value), value.spread);
+        let ns = |value: Value| figure_cell(digits(value.value), value.spread);
         table.row([
             path.suite.to_string().into(),
             path.len.to_string().into(),
@@ -165,8 +160,8 @@ fn path_table(engine: &str, paths: &[Path]) -> Table {
             ns(path.bare),
             ns(path.called),
             ns(path.handed),
-            cell(format!("{:.1}", path.called_share.value), path.called_share.spread()),
-            cell(format!("{:.1}", path.share.value), path.share.spread()),
+            figure_cell(format!("{:.1}", path.called_share.value), path.called_share.spread()),
+            figure_cell(format!("{:.1}", path.share.value), path.share.spread()),
         ]);
     }
     table
@@ -178,9 +173,12 @@ fn apps_table(plan: &Plan, apps: &[Apps]) -> Table {
     for app in apps {
         table.row([
             app.count.to_string().into(),
-            cell(digits(app.bare.value), app.bare.spread),
-            cell(digits(app.mill.value), app.mill.spread),
-            cell(format!("{:.1}", 100.0 * app.mill.value / app.bare.value), app.mill.spread.max(app.bare.spread)),
+            figure_cell(digits(app.bare.value), app.bare.spread),
+            figure_cell(digits(app.mill.value), app.mill.spread),
+            figure_cell(
+                format!("{:.1}", 100.0 * app.mill.value / app.bare.value),
+                app.mill.spread.max(app.bare.spread),
+            ),
         ]);
     }
     table
@@ -190,7 +188,7 @@ fn left_table(left: &Left) -> Table {
     let mut table = Table::new("What a program that counts on every core still gets", &["beside", "% of alone"], 1);
     table.note = "3DES, 64 B. Beside a mill on all cores the fair share is a half.".to_owned();
     for (what, value) in [("one busy thread", left.beside_thread), ("a saturated mill", left.beside_mill)] {
-        table.row([what.into(), cell(format!("{:.1}", value.value), value.spread)]);
+        table.row([what.into(), figure_cell(format!("{:.1}", value.value), value.spread)]);
     }
     table
 }
@@ -198,9 +196,7 @@ fn left_table(left: &Left) -> Table {
 /// From which batch on the mill leaves as much as the paper's framework does.
 fn share_words(engine: &str, paths: &[Path]) -> Vec<String> {
     let mut words = Vec::new();
-    let best = paths.iter().max_by(|a, b| a.share.value.total_cmp(&b.share.value));
-    let worst = paths.iter().min_by(|a, b| a.share.value.total_cmp(&b.share.value));
-    if let (Some(best), Some(worst)) = (best, worst) {
+    if let Some((worst, best)) = ends(paths, |path| path.share.value) {
         words.push(format!(
             "Handed over, batches get from {:.0} % ({}, {} × {} B) to {:.0} % ({}, {} × {} B) of what bare {engine} does; the {} attains \
              {:.0} % of its device.",
@@ -235,8 +231,6 @@ fn share_words(engine: &str, paths: &[Path]) -> Vec<String> {
 
 /// What the mill adds to a batch and to an operation, by fits of both.
 fn cost_words(paths: &[Path]) -> Vec<String> {
-    let mut suites: Vec<Suite> = paths.iter().map(|path| path.suite).collect();
-    suites.dedup();
     let words = |suite: Suite| {
         let of = |value: fn(&Path) -> f64| {
             let own = paths.iter().filter(|path| path.suite == suite);
@@ -256,7 +250,7 @@ fn cost_words(paths: &[Path]) -> Vec<String> {
             bare.op_ns
         ))
     };
-    suites.into_iter().filter_map(words).collect()
+    distinct(paths.iter().map(|path| path.suite)).into_iter().filter_map(words).collect()
 }
 
 /// The difference, without a sign where it is nothing but rounding.

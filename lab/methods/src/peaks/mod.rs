@@ -11,11 +11,10 @@ use std::sync::Arc;
 use ciphermill_contract::Engine;
 use ciphermill_report::{Machine, Section};
 
-use crate::crew::{self, Crew};
+use crate::crew::{self, Entry, Timed, Work};
 use crate::engines::{names, open};
 use crate::method::{Options, Progress};
-use crate::timing::{Contestant, interleave};
-use crate::workload::{Parameters, Workload};
+use crate::workload::Parameters;
 use crate::{LabError, lineup};
 use plan::{Algorithm, Plan, Shape};
 use show::{Peak, What};
@@ -78,19 +77,9 @@ struct Bench<'b> {
     reference: &'b dyn Engine,
 }
 
-/// An engine with its crew, and what it has to answer.
-struct Entry {
-    engine: usize,
-    shape: Shape,
-    threads: usize,
-    bytes: u64,
-    expected: Arc<Workload>,
-    crew: Crew,
-}
-
 impl Bench<'_> {
     /// The work of a shape, and the reference's answers to it.
-    fn work(&self, shape: Shape) -> Result<(Workload, Arc<Workload>), LabError> {
+    fn work(&self, shape: Shape) -> Result<Work, LabError> {
         let Algorithm { suite, direction, .. } = *self.algorithm;
         let (keys, seed) = (KEYS.min(shape.ops), self.plan.seed);
         let parameters =
@@ -98,50 +87,29 @@ impl Bench<'_> {
         crew::work(suite, direction, &parameters, self.reference)
     }
 
-    fn agrees(&self, engine: &dyn Engine, ran: &Workload, expected: &Workload) -> Result<(), LabError> {
-        crew::agrees(engine, ran, expected, self.reference)
-    }
-
     /// Verifies an engine on a shape and starts crews of these many threads.
-    fn entries(&self, engine: usize, shape: Shape, threads: &[usize]) -> Result<Vec<Entry>, LabError> {
-        let (workload, expected) = self.work(shape)?;
-        let own = self.engines[engine];
-        let prepared = Arc::new(workload.prepare(own.as_ref())?);
-        let mut ran = workload.clone();
-        ran.run_once(own.as_ref(), &prepared)?;
-        self.agrees(own.as_ref(), &ran, &expected)?;
-        let entry = |threads: &usize| Entry {
-            engine,
-            shape,
-            threads: *threads,
-            bytes: workload.bytes,
-            expected: Arc::clone(&expected),
-            crew: Crew::start(own, &workload, &prepared, *threads, self.plan.extent.run),
-        };
+    fn entries(&self, engine: &Arc<dyn Engine>, shape: Shape, threads: &[usize]) -> Result<Vec<Entry>, LabError> {
+        let work = self.work(shape)?;
+        let prepared = Arc::new(work.workload.prepare(engine.as_ref())?);
+        let mut ran = work.workload.clone();
+        ran.run_once(engine.as_ref(), &prepared)?;
+        work.agrees(engine.as_ref(), &ran, self.reference)?;
+        let entry = |threads: &usize| Entry::start(engine, &work, &prepared, *threads, self.plan.extent.run);
         Ok(threads.iter().map(entry).collect())
     }
 
-    /// Times entries in turns, and compares what the last run of each thread answered.
-    fn time(&self, mut entries: Vec<Entry>, what: What) -> Result<Vec<(Shape, Peak)>, LabError> {
-        let crews = entries.iter_mut().map(|entry| &mut entry.crew as &mut dyn Contestant);
-        let samples = interleave(&mut crews.collect::<Vec<_>>(), self.plan.budget);
-        let mut peaks = Vec::new();
-        for (entry, samples) in entries.into_iter().zip(&samples) {
-            let engine = self.engines[entry.engine];
-            let runs = entry.crew.runs() as f64;
-            for ran in entry.crew.end()? {
-                self.agrees(engine.as_ref(), &ran, &entry.expected)?;
-            }
-            let ns = samples.median_ns().max(1.0);
+    /// Times entries in turns.
+    fn time(&self, entries: Vec<Entry>, what: What) -> Result<Vec<Peak>, LabError> {
+        let Algorithm { suite, direction, .. } = *self.algorithm;
+        let peak = |timed: Timed| {
+            let Timed { engine, threads, spread, ns, .. } = timed;
             let rate = match what {
-                What::Bulk => runs * entry.bytes as f64 * 8.0 / ns,
-                What::Operations => runs * entry.shape.ops as f64 * 1e9 / ns,
+                What::Bulk => timed.bytes as f64 * 8.0 / ns,
+                What::Operations => timed.ops as f64 * 1e9 / ns,
             };
-            let Algorithm { suite, direction, .. } = *self.algorithm;
-            let (engine, threads, spread) = (engine.info().name, entry.threads, samples.spread());
-            peaks.push((entry.shape, Peak { suite, direction, engine, threads, what, rate, spread }));
-        }
-        Ok(peaks)
+            Peak { suite, direction, engine, threads, what, rate, spread }
+        };
+        Ok(crew::time(entries, self.plan.budget, self.reference)?.into_iter().map(peak).collect())
     }
 
     /// The shape with the highest rate on one thread, for each engine.
@@ -150,13 +118,13 @@ impl Bench<'_> {
         if shapes.len() == 1 {
             return Ok(best);
         }
-        for (engine, best) in best.iter_mut().enumerate() {
+        for (engine, best) in self.engines.iter().zip(&mut best) {
             let mut entries = Vec::new();
             for shape in shapes {
                 entries.extend(self.entries(engine, *shape, &[1])?);
             }
             let timed = self.time(entries, What::Bulk)?;
-            if let Some((shape, _)) = timed.iter().max_by(|a, b| a.1.rate.total_cmp(&b.1.rate)) {
+            if let Some((shape, _)) = shapes.iter().zip(&timed).max_by(|a, b| a.1.rate.total_cmp(&b.1.rate)) {
                 *best = *shape;
             }
         }
@@ -166,10 +134,10 @@ impl Bench<'_> {
     /// Every engine on every number of threads, in turns.
     fn by_thread(&self, shapes: &[Shape], what: What) -> Result<Vec<Peak>, LabError> {
         let mut entries = Vec::new();
-        for (engine, shape) in shapes.iter().enumerate() {
+        for (engine, shape) in self.engines.iter().zip(shapes) {
             entries.extend(self.entries(engine, *shape, &self.plan.threads)?);
         }
-        Ok(self.time(entries, what)?.into_iter().map(|(_, peak)| peak).collect())
+        self.time(entries, what)
     }
 }
 
@@ -232,14 +200,14 @@ mod tests {
         let engines = [&engine];
         let bench =
             Bench { plan: &plan, algorithm: &plan.algorithms[0], engines: &engines, reference: reference.as_ref() };
-        let (workload, expected) = bench.work(plan.extent.short).expect("work");
-        let prepared = Arc::new(workload.prepare(engine.as_ref()).expect("no keys"));
-        let crew = Crew::start(&engine, &workload, &prepared, 2, plan.extent.run);
+        let work = bench.work(plan.extent.short).expect("work");
+        let prepared = Arc::new(work.workload.prepare(engine.as_ref()).expect("no keys"));
+        let crew = crew::Crew::start(&engine, &work.workload, &prepared, 2, plan.extent.run);
         let mut ran = crew.end().expect("ran");
-        assert!(ran.iter().all(|ran| bench.agrees(engine.as_ref(), ran, &expected).is_ok()));
+        assert!(ran.iter().all(|ran| work.agrees(engine.as_ref(), ran, bench.reference).is_ok()));
         let at = ran[1].ops[3].tag_span().range().start;
         ran[1].arena[at] ^= 1;
-        let result = bench.agrees(engine.as_ref(), &ran[1], &expected);
+        let result = work.agrees(engine.as_ref(), &ran[1], bench.reference);
         assert!(matches!(result, Err(LabError::WrongResult { op: 3, .. })));
     }
 }

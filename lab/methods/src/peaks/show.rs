@@ -1,10 +1,10 @@
 //! The peaks' section.
 
 use ciphermill_contract::{Direction, Suite};
-use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
+use ciphermill_report::{Axis, Better, Cell, Look, Plot, Scale, Section, Series, Table};
 
 use super::plan::{ACCELERATORS, CHIP, Cited, Plan, Slide};
-use crate::lineup::{digits, geometric_mean};
+use crate::shown::{self, best_cell, digits, distinct, ends, geometric_mean};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,24 +75,24 @@ impl Row<'_> {
     }
 }
 
+const SOURCE: &str = "Christoph Schuba and others, Transparent Multi-core Cryptographic Support on Niagara CMT Processors (slides): \
+                      Peak Crypto T2 Accelerator Performance, AES Performance";
+
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "A peak is what is left when nothing stands in the way: long operations or many at once, keys prepared, nothing to \
+     wait for. No program gets it, but it says what an engine could do, and how far anything else stays below it. The \
+     slides give it for a chip with eight accelerators, one a core, as gigabits a second for ciphers and digests and as \
+     operations a second for public keys.",
+    "Here every engine and peer runs on one thread and on more, up to all cores. Each thread has a queue and memory of its \
+     own, so that whatever does not grow with the threads is the machine's: memory, clock, or cores that are halves of \
+     one. Bulk rates are those of the best of several shapes; operations a second are counted with operations of 64 \
+     bytes, and for public keys as they are.",
+];
+
 /// The section, with what is known before anything is measured.
 pub(super) fn section() -> Section {
-    let source = "Christoph Schuba and others, Transparent Multi-core Cryptographic Support on Niagara CMT Processors (slides): \
-                  Peak Crypto T2 Accelerator Performance, AES Performance";
-    let mut section = Section::new("peaks", "Peaks: what each algorithm reaches on one thread and on all", source);
-    section.lesson = vec![
-        "A peak is what is left when nothing stands in the way: long operations or many at once, keys prepared, nothing to \
-         wait for. No program gets it, but it says what an engine could do, and how far anything else stays below it. The \
-         slides give it for a chip with eight accelerators, one a core, as gigabits a second for ciphers and digests and as \
-         operations a second for public keys."
-            .to_owned(),
-        "Here every engine and peer runs on one thread and on more, up to all cores. Each thread has a queue and memory of its \
-         own, so that whatever does not grow with the threads is the machine's: memory, clock, or cores that are halves of \
-         one. Bulk rates are those of the best of several shapes; operations a second are counted with operations of 64 \
-         bytes, and for public keys as they are."
-            .to_owned(),
-    ];
-    section
+    shown::section("peaks", "Peaks: what each algorithm reaches on one thread and on all", SOURCE, LESSON)
 }
 
 /// Fills the section from what was measured.
@@ -103,12 +103,7 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, peaks: &[Peak]) {
     }
     let rows = rows(plan, peaks);
     let threads = plan.threads.last().copied().unwrap_or(1);
-    let mut engines: Vec<&str> = Vec::new();
-    for peak in peaks {
-        if !engines.contains(&peak.engine) {
-            engines.push(peak.engine);
-        }
-    }
+    let engines = distinct(peaks.iter().map(|peak| peak.engine));
     for what in [What::Bulk, What::Operations] {
         let rows: Vec<&Row<'_>> = rows.iter().filter(|row| row.what == what).collect();
         section.tables.push(peak_table(&rows, &engines, what, threads));
@@ -169,13 +164,7 @@ fn peak_table(rows: &[&Row<'_>], engines: &[&str], what: What, threads: usize) -
         for engine in engines {
             cells.push(match row.at(engine, threads) {
                 None => "".into(),
-                Some(peak) => {
-                    let emphasis = match best.is_some_and(|best| best.engine == *engine) {
-                        true => Emphasis::Good,
-                        false => Emphasis::Plain,
-                    };
-                    Cell::from(shown(what, peak.rate)).emphasis(emphasis)
-                }
+                Some(peak) => best_cell(shown(what, peak.rate), best.is_some_and(|best| best.engine == *engine)),
             });
         }
         let by_paper = row.cited().zip(best).map(|(cited, best)| format!("{} ×", digits(best.rate / cited.value)));
@@ -251,8 +240,7 @@ fn paper_words(rows: &[Row<'_>], threads: usize) -> Vec<String> {
             Some((row, best.rate / cited.value, one.rate / accelerator))
         })
         .collect();
-    let order = |a: &&(&Row<'_>, f64, f64), b: &&(&Row<'_>, f64, f64)| a.1.total_cmp(&b.1);
-    let (Some(most), Some(least)) = (compared.iter().max_by(order), compared.iter().min_by(order)) else {
+    let Some((least, most)) = ends(&compared, |(_, ratio, _)| *ratio) else {
         return vec![format!("Nothing that was measured stands in the tables of the {CHIP}.")];
     };
     let over = compared.iter().filter(|(_, ratio, _)| *ratio >= 1.0).count();
@@ -291,8 +279,7 @@ fn peer_words(rows: &[Row<'_>], threads: usize) -> Vec<String> {
         let leads: Vec<String> = leads.iter().map(|(engine, count)| format!("{engine} {count}")).collect();
         words.push(format!("Of {} peaks on {threads} threads, these engines hold: {}.", rows.len(), leads.join(", ")));
     }
-    let order = |a: &&(&Row<'_>, f64), b: &&(&Row<'_>, f64)| a.1.total_cmp(&b.1);
-    if let (Some(most), Some(least)) = (ratios.iter().max_by(order), ratios.iter().min_by(order)) {
+    if let Some((least, most)) = ends(&ratios, |(_, ratio)| *ratio) {
         words.push(format!(
             "lanes against the best of the others: {} times in the geometric mean, from {} times ({}, {}) to {} times ({}, {}).",
             digits(geometric_mean(ratios.iter().map(|(_, ratio)| *ratio))),
@@ -312,7 +299,7 @@ fn thread_words(rows: &[Row<'_>], threads: usize) -> Option<String> {
         return Some("There is one core only, so nothing can be said of scaling.".to_owned());
     }
     let shares: Vec<(&Row<'_>, f64)> = rows.iter().filter_map(|row| Some((row, scaling(row, threads)?))).collect();
-    let least = shares.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (least, _) = ends(&shares, |(_, share)| *share)?;
     Some(format!(
         "{threads} threads do {:.2} times the work of one in the geometric mean; {} grows least, to {:.2} times.",
         threads as f64 * geometric_mean(shares.iter().map(|(_, share)| *share)),
@@ -323,6 +310,8 @@ fn thread_words(rows: &[Row<'_>], threads: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use ciphermill_report::Emphasis;
+
     use super::*;
     use crate::method::Options;
 

@@ -11,7 +11,7 @@ use ciphermill_contract::{
     PreparedKey, QueueHint, Result, Suite,
 };
 
-use super::{Figure, Goal, mill, opened};
+use super::{Figure, Goal, mill, mill_error, opened};
 use crate::LabError;
 use crate::engines::{open, suite};
 use crate::timing::Budget;
@@ -72,16 +72,12 @@ impl EngineQueue for SlowedQueue {
     }
 }
 
-fn lab_error(source: ciphermill_contract::Error) -> LabError {
-    LabError::Engine { engine: "mill".to_owned(), source }
-}
-
 /// Batches until so many in a row went to `engine`, counted to the first of them.
 fn batches_until(session: &mut Session, batch: &mut OwnedBatch, engine: &str) -> Result<usize, LabError> {
     let mut in_a_row = 0;
     for count in 0..BATCHES_MAX {
         batch.ops.iter_mut().for_each(|op| op.status = OpStatus::Pending);
-        let report = session.run(batch.as_batch()).map_err(lab_error)?;
+        let report = session.run(batch.as_batch()).map_err(mill_error)?;
         in_a_row = if report.route.name == engine { in_a_row + 1 } else { 0 };
         if in_a_row == SETTLED {
             return Ok(count + 1 - SETTLED);
@@ -99,7 +95,7 @@ pub(super) fn following() -> Result<Vec<Figure>, LabError> {
     let mill = opened(mill)?;
     let parameters = Parameters { ops: OPS, keys: 1, len_min: LEN, len_max: LEN, ..Parameters::default() };
     let workload = parameters.workload(suite, Direction::Encrypt, open("reference")?.as_ref())?;
-    let mut batch = workload.owned(mill.keys()).map_err(lab_error)?;
+    let mut batch = workload.owned(mill.keys()).map_err(mill_error)?;
     let mut session = mill.session();
     let (mut away, mut back) = (Vec::new(), Vec::new());
     batches_until(&mut session, &mut batch, "lanes")?;
@@ -183,7 +179,7 @@ pub(crate) fn saturate(mill: &Mill, batches: Vec<OwnedBatch>, stop: &AtomicBool)
 pub(crate) fn rival_batches(mill: &Mill) -> Result<Vec<OwnedBatch>, LabError> {
     let parameters = Parameters { ops: 1000, keys: 64, len_min: 64, len_max: 64, ..Parameters::default() };
     let workload = parameters.workload(suite("3des-cbc"), Direction::Encrypt, open("reference")?.as_ref())?;
-    (0..16).map(|_| workload.owned(mill.keys())).collect::<Result<_>>().map_err(lab_error)
+    (0..16).map(|_| workload.owned(mill.keys())).collect::<Result<_>>().map_err(mill_error)
 }
 
 /// What is left to a program that counts on every core while the mill is given more than it can do.

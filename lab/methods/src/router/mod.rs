@@ -118,7 +118,11 @@ pub(crate) fn mill() -> Result<MillBuilder, LabError> {
 }
 
 pub(crate) fn opened(builder: MillBuilder) -> Result<Mill, LabError> {
-    builder.open().map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })
+    builder.open().map_err(mill_error)
+}
+
+pub(crate) fn mill_error(source: ciphermill_contract::Error) -> LabError {
+    LabError::Engine { engine: "mill".to_owned(), source }
 }
 
 /// Times two contestants in turns.

@@ -10,7 +10,7 @@ use std::task::{Context, Wake, Waker};
 use ciphermill::{KeyPolicy, Mill, One, RunOptions};
 use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
 
-use super::{Figure, Goal, compare, mill, opened};
+use super::{Figure, Goal, compare, mill, mill_error, opened};
 use crate::LabError;
 use crate::engines::{open, suite};
 use crate::timing::{Budget, Contestant, Samples};
@@ -139,7 +139,7 @@ impl<'m> Shared<'m> {
         let mill = opened(mill()?.workers(0))?;
         let import = |key: &Vec<u8>| mill.keys().import(KeyMaterial::secret(key), KeyPolicy::default());
         let keys = messages.keys.iter().map(import).collect::<Result<_, _>>();
-        let keys = keys.map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })?;
+        let keys = keys.map_err(mill_error)?;
         let ready = Arc::new(Mutex::new(VecDeque::new()));
         let wakers = (0..tasks).map(|task| Waker::from(Arc::new(Turn(task, Arc::clone(&ready))))).collect();
         Ok(Shared { messages, mill, keys, wakers, ready, failed: RefCell::new(0), tasks })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ciphermill::{Mill, RunOptions, Session, SubmitOptions};
 use ciphermill_contract::{Batch, Direction, Engine, EngineQueue, OpStatus, OwnedBatch, PreparedKey, Suite};
 
-use super::{Figure, Goal, compare, mill, opened};
+use super::{Figure, Goal, compare, mill, mill_error, opened};
 use crate::LabError;
 use crate::contest::expected;
 use crate::engines::{open, suite};
@@ -66,6 +66,18 @@ impl Stream {
 pub(crate) fn pend(batch: &mut OwnedBatch) {
     for op in &mut batch.ops {
         (op.status, op.output_len) = (OpStatus::Pending, 0);
+    }
+}
+
+/// Compares what the mill answered to a batch with the reference's answers.
+///
+/// # Errors
+/// [`LabError::WrongResult`] for the first that differs.
+pub(crate) fn agrees(batch: &OwnedBatch, expected: &Workload) -> Result<(), LabError> {
+    let (engine, suite, direction) = ("mill".to_owned(), batch.suite, batch.direction);
+    match expected.first_difference_in(&batch.ops, batch.arena.bytes()) {
+        None => Ok(()),
+        Some(op) => Err(LabError::WrongResult { engine, suite, direction, op }),
     }
 }
 
@@ -157,7 +169,7 @@ impl Handed {
             Ok(owned)
         };
         let batches = workloads.iter().enumerate().map(import).collect::<ciphermill_contract::Result<_>>();
-        let batches = batches.map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })?;
+        let batches = batches.map_err(mill_error)?;
         let run = RunOptions { engine, ..RunOptions::default() };
         let options = SubmitOptions { run, ..SubmitOptions::default() };
         Ok(Handed { session: mill.session(), batches, total, options, failed: 0 })
@@ -179,15 +191,8 @@ impl Handed {
         if self.failed > 0 || self.batches.len() != expected.len() {
             return Err(LabError::Parameters(format!("{} batches failed in the mill", self.failed)));
         }
-        for batch in &self.batches {
-            let place = batch.ops.first().map_or(0, |op| op.cookie as usize);
-            let expected = &expected[place];
-            if let Some(op) = expected.first_difference_in(&batch.ops, batch.arena.bytes()) {
-                let (suite, direction) = (batch.suite, batch.direction);
-                return Err(LabError::WrongResult { engine: "mill".to_owned(), suite, direction, op });
-            }
-        }
-        Ok(())
+        let place = |batch: &OwnedBatch| batch.ops.first().map_or(0, |op| op.cookie as usize);
+        self.batches.iter().try_for_each(|batch| agrees(batch, &expected[place(batch)]))
     }
 }
 

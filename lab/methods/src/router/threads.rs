@@ -6,7 +6,7 @@ use std::thread;
 use ciphermill::{KeyPolicy, Mill, One};
 use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
 
-use super::{Figure, Goal, compare, mill, opened};
+use super::{Figure, Goal, compare, mill, mill_error, opened};
 use crate::LabError;
 use crate::engines::{open, suite};
 use crate::timing::{Budget, Contestant};
@@ -107,7 +107,7 @@ impl<'m> Blocking<'m> {
         let mill = opened(mill()?.workers(0))?;
         let import = |key: &Vec<u8>| mill.keys().import(KeyMaterial::secret(key), KeyPolicy::default());
         let keys = messages.keys.iter().map(import).collect::<Result<_, _>>();
-        let keys = keys.map_err(|source| LabError::Engine { engine: "mill".to_owned(), source })?;
+        let keys = keys.map_err(mill_error)?;
         Ok(Blocking { messages, mill, keys, failed: AtomicUsize::new(0) })
     }
 

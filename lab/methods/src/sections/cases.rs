@@ -1,12 +1,12 @@
 //! `lab cases` as a section.
 
-use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
+use ciphermill_report::{Better, Section, Table};
 
-use super::{goal_cell, interval, verdict_cell};
 use crate::LabError;
 use crate::cases::{self, Figure, Outcome, Verdict};
 use crate::method::{Options, Progress};
 use crate::short::Row;
+use crate::shown::{self, interval, ratio_cell, verdict_cell};
 
 /// The method in the lab's common frame. Engines that are asked for choose kernels only; suites choose cases.
 ///
@@ -23,18 +23,18 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<Section, 
     cases::section(&chosen, &[], options, progress)
 }
 
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "A claim of speed is a ratio against somebody, measured in the same loop: times drift with the machine, ratios of \
+     rounds that lie next to each other hold. Each case names operations, whom our vector kernels are compared with on \
+     one core (a peer, or themselves on other operations), what has to be reached and what is hoped for. The cases are \
+     data, written down before the kernels were. A peer is used in every way that there is, also as a loop written for \
+     its library alone, and what counts is the fastest.",
+];
+
 /// The section, with what is known before anything is measured.
 pub(crate) fn section() -> Section {
-    let mut section = Section::new("cases", "What the lanes engine has to reach", "");
-    section.lesson = vec![
-        "A claim of speed is a ratio against somebody, measured in the same loop: times drift with the machine, ratios of \
-         rounds that lie next to each other hold. Each case names operations, whom our vector kernels are compared with on \
-         one core (a peer, or themselves on other operations), what has to be reached and what is hoped for. The cases are \
-         data, written down before the kernels were. A peer is used in every way that there is, also as a loop written for \
-         its library alone, and what counts is the fastest."
-            .to_owned(),
-    ];
-    section
+    shown::section("cases", "What the lanes engine has to reach", "", LESSON)
 }
 
 /// Fills the section from what was measured.
@@ -77,10 +77,10 @@ fn table(outcomes: &[Outcome<'_>]) -> Table {
         table.row([
             format!("{} {}", case.name, own.direction).into(),
             outcome.others.first().map_or_else(String::new, |(other, _)| way(own, other)).into(),
-            goal_cell(format!("{:.2} ×", ratio.value), ratio.is_noisy()),
+            ratio_cell(ratio),
             interval(ratio).into(),
             format!("{sign} {}", case.must).into(),
-            verdict(outcome),
+            verdict_cell(outcome.verdict == Verdict::Must, outcome.verdict == Verdict::Aim),
         ]);
     }
     table.note = "The ratio is our rate in bytes by the other's, or, where the goal is an upper one, our time by the \
@@ -107,7 +107,7 @@ fn ways(outcomes: &[Outcome<'_>]) -> Table {
                 case.clone().into(),
                 way(own, other).into(),
                 format!("{:.1}", other.ns_per_op).into(),
-                goal_cell(format!("{:.2} ×", ratio.value), ratio.is_noisy()),
+                ratio_cell(*ratio),
                 interval(*ratio).into(),
             ]);
         }
@@ -123,17 +123,10 @@ fn way(own: &Row, other: &Row) -> String {
     }
 }
 
-fn verdict(outcome: &Outcome<'_>) -> Cell {
-    match outcome.verdict {
-        Verdict::Aim => Cell::from("aim reached").emphasis(Emphasis::Good),
-        verdict => verdict_cell(verdict == Verdict::Must),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_report::Estimate;
+    use ciphermill_report::{Emphasis, Estimate};
 
     fn row(engine: &str, ns_per_op: f64) -> Row {
         Row {

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use ciphermill_principles::Variant;
 use ciphermill_report::{Better, Section, Table};
 
-use super::{goal_cell, path_part, spread_cell};
 use crate::LabError;
 use crate::method::{Options, Progress};
 use crate::principles::{self, AlgorithmRecord, Record, Utilisation, VariantRecord};
+use crate::shown::{capital, ends, path_part, ratio_cell, spread_cell, times};
 
 /// Bytes of each message unless said otherwise.
 const LEN: usize = 1024;
@@ -105,8 +105,7 @@ fn conclusions(algorithms: &[AlgorithmRecord]) -> Vec<String> {
                 Some((algorithm.algorithm, own.gain.value, own.paper?.gain))
             })
             .collect();
-        let order = |a: &&(&str, f64, f64), b: &&(&str, f64, f64)| a.1.total_cmp(&b.1);
-        let (Some(most), Some(least)) = (both.iter().max_by(order), both.iter().min_by(order)) else { continue };
+        let Some((least, most)) = ends(&both, |(_, own, _)| *own) else { continue };
         let more = both.iter().filter(|(_, own, paper)| own > paper).count();
         let tail = match both.len() {
             1 => String::new(),
@@ -145,11 +144,6 @@ fn conclusions(algorithms: &[AlgorithmRecord]) -> Vec<String> {
 
 fn of<'a>(algorithm: &'a AlgorithmRecord, variant: &str) -> Option<&'a VariantRecord> {
     algorithm.variants.iter().find(|other| other.variant == variant)
-}
-
-fn capital(name: &str) -> String {
-    let mut letters = name.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn characteristics(record: &Record) -> Table {
@@ -211,7 +205,7 @@ fn throughput(record: &Record) -> Table {
                 label(algorithm, variant).into(),
                 format!("{:.0}", variant.mbps).into(),
                 format!("{:.1} %", variant.utilisation).into(),
-                goal_cell(format!("{:.2} ×", variant.gain.value), variant.gain.is_noisy()),
+                ratio_cell(variant.gain),
                 format!("{:.2}", variant.cycles_per_byte).into(),
                 spread_cell(variant.spread),
                 mbps.into(),
@@ -237,11 +231,7 @@ fn label(algorithm: &AlgorithmRecord, variant: &VariantRecord) -> String {
 fn ixp1200(variant: &VariantRecord) -> [String; 3] {
     let star = if variant.variant.starts_with("thread parallel") { "*" } else { "" };
     let cells = variant.paper.map(|paper| {
-        [
-            format!("{}{star}", as_printed(paper.mbps)),
-            format!("{:.1} %", paper.utilisation),
-            format!("{:.2} ×", paper.gain),
-        ]
+        [format!("{}{star}", as_printed(paper.mbps)), format!("{:.1} %", paper.utilisation), times(paper.gain)]
     });
     cells.unwrap_or_else(|| ["/".to_owned(), "/".to_owned(), "/".to_owned()])
 }

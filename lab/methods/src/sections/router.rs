@@ -1,11 +1,11 @@
 //! `lab router` as a section.
 
-use ciphermill_report::{Better, Cell, Estimate, SPREAD_QUOTABLE_MAX, Section, Table};
+use ciphermill_report::{Better, Cell, Estimate, Section, Table};
 
-use super::{goal_cell, path_part, verdict_cell};
 use crate::LabError;
 use crate::method::{Options, Progress};
 use crate::router::{self, Figure, Goal};
+use crate::shown::{self, figure_cell, path_part, times, verdict_cell};
 
 const SOURCE: &str = "A. Keromytis, J. Wright, T. de Raadt: The Design of the OpenBSD Cryptographic Framework. USENIX Annual \
                       Technical Conference, 2003.";
@@ -18,20 +18,20 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<Section, 
     router::section(&[], options.budget, progress)
 }
 
+/// What there is to learn, in paragraphs.
+const LESSON: &[&str] = &[
+    "A framework stands between an application and an engine, and has to be worth it. The OpenBSD framework gave its \
+     users 95 % of what their device could do. Here are the promises of this one: what it leaves of a bare engine's \
+     rate, what two cores do for a stream of batches, what single operations of many tasks gain from sharing batches \
+     and what one alone pays for that, how soon routes leave an engine that has become slow and go back, and what \
+     is left to another program on the same cores.",
+    "The engine is called directly with keys at hand: the check that it relies on, and the run. The mill adds leases, \
+     routing, queues and accounting for each operation, which short operations feel and long ones do not.",
+];
+
 /// What was measured, as a section.
 pub(crate) fn section(figures: &[Figure]) -> Section {
-    let mut section = Section::new("router", "What the router promises", SOURCE);
-    section.lesson = vec![
-        "A framework stands between an application and an engine, and has to be worth it. The OpenBSD framework gave its \
-         users 95 % of what their device could do. Here are the promises of this one: what it leaves of a bare engine's \
-         rate, what two cores do for a stream of batches, what single operations of many tasks gain from sharing batches \
-         and what one alone pays for that, how soon routes leave an engine that has become slow and go back, and what \
-         is left to another program on the same cores."
-            .to_owned(),
-        "The engine is called directly with keys at hand: the check that it relies on, and the run. The mill adds leases, \
-         routing, queues and accounting for each operation, which short operations feel and long ones do not."
-            .to_owned(),
-    ];
+    let mut section = shown::section("router", "What the router promises", SOURCE, LESSON);
     let with_goals = || figures.iter().filter_map(Figure::is_reached);
     let met = with_goals().filter(|is_reached| *is_reached).count();
     section.conclusions.push(format!("Of {} promises with a goal {met} are kept.", with_goals().count()));
@@ -57,7 +57,7 @@ fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new("Promises", &["promise", "of", "behind it", "figure", "goal", "verdict"], 3);
     for figure in figures {
         let value = match figure.unit {
-            "×" => format!("{:.2} ×", figure.value),
+            "×" => times(figure.value),
             "batches" => format!("{:.0} batches", figure.value),
             unit => format!("{:.1} {unit}", figure.value),
         };
@@ -70,9 +70,9 @@ fn table(figures: &[Figure]) -> Table {
             figure.name.clone().into(),
             figure.of.clone().into(),
             figure.detail.clone().into(),
-            goal_cell(value, figure.spread > SPREAD_QUOTABLE_MAX),
+            figure_cell(value, figure.spread),
             goal.into(),
-            figure.is_reached().map_or_else(|| Cell::from(""), verdict_cell),
+            figure.is_reached().map_or_else(|| Cell::from(""), |is_reached| verdict_cell(is_reached, false)),
         ]);
     }
     table

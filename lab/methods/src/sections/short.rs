@@ -1,14 +1,14 @@
 //! `lab short` as a section.
 
 use ciphermill_contract::Direction;
-use ciphermill_report::{Better, Cell, Emphasis, Section, Table};
+use ciphermill_report::{Better, Section, Table};
 
-use super::{goal_cell, interval, path_part};
 use crate::LabError;
 use crate::engines;
 use crate::method::{Options, Progress};
 use crate::rules::cycles_by;
 use crate::short::{Row, Short};
+use crate::shown::{best_cell, interval, path_part, ratio_cell};
 use crate::workload::Parameters;
 
 /// The suites that are measured when none is named: those of the central workload.
@@ -154,16 +154,16 @@ fn table(groups: &[Group<'_>]) -> Table {
     for group in groups {
         let fastest = group.iter().map(|row| row.ns_per_op).fold(f64::MAX, f64::min);
         for row in group {
-            let best = |cell: Cell| if row.ns_per_op == fastest { cell.emphasis(Emphasis::Good) } else { cell };
+            let best = |text: String| best_cell(text, row.ns_per_op == fastest);
             table.row([
                 row.suite.clone().into(),
                 row.direction.clone().into(),
                 row.engine.clone().into(),
                 row.kernel.clone().into(),
-                best(format!("{:.1}", row.ns_per_op).into()),
-                best(format!("{:.0}", row.mb_per_s).into()),
+                best(format!("{:.1}", row.ns_per_op)),
+                best(format!("{:.0}", row.mb_per_s)),
                 format!("{:.2}", row.cycles_per_byte).into(),
-                goal_cell(format!("{:.2} ×", row.of_fastest.value), row.of_fastest.is_noisy()),
+                ratio_cell(row.of_fastest),
                 interval(row.of_fastest).into(),
                 row.idle_lanes.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0)).into(),
             ]);
@@ -176,7 +176,7 @@ fn table(groups: &[Group<'_>]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_report::Estimate;
+    use ciphermill_report::{Emphasis, Estimate};
 
     fn row(engine: &str, kernel: &str, ns_per_op: f64, spread: f64) -> Row {
         Row {
