@@ -1,7 +1,6 @@
 //! The ways in which chunks are driven through a mill.
 
 use std::cell::RefCell;
-use std::fmt;
 
 use ciphermill::{Mill, OnFull, Session, SubmitOptions};
 use ciphermill_contract::{Completed, Op, OwnedBatch};
@@ -41,45 +40,16 @@ pub(super) enum Checking {
     Inside,
 }
 
-impl Dispatch {
-    pub(super) const ALL: [Dispatch; 2] = [Dispatch::OneAtATime, Dispatch::All];
-}
+/// Every way of dispatching, with its name.
+pub(super) const DISPATCHES: [(Dispatch, &str); 2] =
+    [(Dispatch::OneAtATime, "one at a time"), (Dispatch::All, "all at once")];
 
-impl Completion {
-    pub(super) const ALL: [Completion; 2] = [Completion::Polled, Completion::Woken];
-}
+/// Every way of completing, with its name.
+pub(super) const COMPLETIONS: [(Completion, &str); 2] = [(Completion::Polled, "polled"), (Completion::Woken, "woken")];
 
-impl Checking {
-    pub(super) const ALL: [Checking; 3] = [Checking::Off, Checking::After, Checking::Inside];
-}
-
-impl fmt::Display for Dispatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Dispatch::OneAtATime => "one at a time",
-            Dispatch::All => "all at once",
-        })
-    }
-}
-
-impl fmt::Display for Completion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Completion::Polled => "polled",
-            Completion::Woken => "woken",
-        })
-    }
-}
-
-impl fmt::Display for Checking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Checking::Off => "off",
-            Checking::After => "after the timer",
-            Checking::Inside => "inside the timer",
-        })
-    }
-}
+/// Every way of checking, with its name.
+pub(super) const CHECKINGS: [(Checking, &str); 3] =
+    [(Checking::Off, "off"), (Checking::After, "after the timer"), (Checking::Inside, "inside the timer")];
 
 /// How one contestant drives its load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use crate::random::Random;
 use crate::router::mill_error;
 use crate::short::pin;
 use crate::timing::{Contestant, Samples, interleave};
-use drive::{Checking, Completion, Dispatch, Drive, Way};
+use drive::{CHECKINGS, COMPLETIONS, Checking, Completion, DISPATCHES, Dispatch, Drive, Way};
 use effects::Observation;
 use load::{Load, Spec};
 use plan::Plan;
@@ -196,9 +196,9 @@ impl Bench {
         }
         let (mut drives, mut levels) = (Vec::new(), Vec::new());
         for (data, keys, load) in &loads {
-            for (d, dispatch) in Dispatch::ALL.into_iter().enumerate() {
-                for (c, completion) in Completion::ALL.into_iter().enumerate() {
-                    for (k, checking) in Checking::ALL.into_iter().enumerate() {
+            for (d, (dispatch, _)) in DISPATCHES.into_iter().enumerate() {
+                for (c, (completion, _)) in COMPLETIONS.into_iter().enumerate() {
+                    for (k, (checking, _)) in CHECKINGS.into_iter().enumerate() {
                         let names = if completion == Completion::Polled { POLLED } else { WOKEN };
                         let way = Way { dispatch, completion, checking };
                         let mut drive = Drive::new(way, load, &self.mills[names], names)?;

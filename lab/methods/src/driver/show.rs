@@ -3,7 +3,7 @@
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_report::{Axis, Better, Cell, Estimate, Look, Plot, Scale, Section, Series, Table};
 
-use super::drive::{Checking, Completion, Dispatch};
+use super::drive::{CHECKINGS, COMPLETIONS, DISPATCHES};
 use super::effects::{Effect, Factor, Observation, effects};
 use super::plan::{PAPER, PAPER_FACTORS, Plan};
 use crate::shown::{self, capital, digits, distinct, ends, figure_cell, grouped, ratio_cell, times};
@@ -82,15 +82,17 @@ pub(super) fn section() -> Section {
 
 /// The variables of the design, in the order of an observation's levels.
 pub(super) fn factors(sizes: &[usize]) -> Vec<Factor> {
-    let factor = |name: &str, levels: Vec<String>| Factor { name: name.to_owned(), levels };
-    let words = |levels: &[&str]| levels.iter().map(|level| (*level).to_owned()).collect();
+    let factor = |name: &str, levels: &[&str]| {
+        let levels = levels.iter().map(|level| (*level).to_owned()).collect();
+        Factor { name: name.to_owned(), levels }
+    };
     vec![
-        factor("size", sizes.iter().map(|len| format!("{len} B")).collect()),
-        factor("dispatch", Dispatch::ALL.map(|level| level.to_string()).to_vec()),
-        factor("completion", Completion::ALL.map(|level| level.to_string()).to_vec()),
-        factor("data", words(&["unique chunks", "one chunk repeated"])),
-        factor("keys", words(&["one key", "many keys"])),
-        factor("checking", Checking::ALL.map(|level| level.to_string()).to_vec()),
+        Factor { levels: sizes.iter().map(|len| format!("{len} B")).collect(), ..factor("size", &[]) },
+        factor("dispatch", &DISPATCHES.map(|(_, name)| name)),
+        factor("completion", &COMPLETIONS.map(|(_, name)| name)),
+        factor("data", &["unique chunks", "one chunk repeated"]),
+        factor("keys", &["one key", "many keys"]),
+        factor("checking", &CHECKINGS.map(|(_, name)| name)),
     ]
 }
 
