@@ -47,7 +47,7 @@ impl Short {
     /// for the usual ones.
     ///
     /// # Errors
-    /// As [`Short::run`].
+    /// [`LabError`]: unknown names, impossible parameters, an engine whose output is wrong, an error of `progress`.
     pub fn section(mut self, progress: Progress<'_>) -> Result<Section, LabError> {
         if self.suites.is_empty() {
             self.suites = SUITES.map(engines::suite).to_vec();
