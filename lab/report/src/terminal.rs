@@ -103,18 +103,22 @@ fn raw(section: &Section) -> Table {
     table
 }
 
-/// For each column the width that keeps its numbers in one piece, with the blanks around them. Where those of all columns
-/// would not leave the others enough, the widest go without.
-fn number_widths(table: &Table, width: usize) -> Vec<Option<usize>> {
+/// For each column the width that keeps its numbers and the words of its texts in one piece, with the blanks around them.
+/// Where those of all columns are more than there is, the widest go without.
+fn least_widths(table: &Table, width: usize) -> Vec<Option<usize>> {
     /// What a column needs that may be broken anywhere.
     const OTHER_WIDTH: usize = 10;
-    let widest = |index: usize| {
-        let cells = table.rows.iter().filter_map(move |row| row.get(index));
-        cells.map(|cell| one_line(&cell.marked()).width() + 2).max()
+    let whole = |text: &str, align: Align| match align {
+        Align::Right => text.width(),
+        Align::Left => text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or_default(),
     };
     let columns = table.columns.iter().enumerate();
-    let mut widths: Vec<Option<usize>> =
-        columns.map(|(index, column)| widest(index).filter(|_| column.align == Align::Right)).collect();
+    let mut widths: Vec<Option<usize>> = columns
+        .map(|(index, column)| {
+            let cells = table.rows.iter().filter_map(|row| row.get(index));
+            cells.map(|cell| whole(&one_line(&cell.marked()), column.align) + 2).max()
+        })
+        .collect();
     while widths.iter().map(|width| width.unwrap_or(OTHER_WIDTH)).sum::<usize>() > width {
         match widths.iter_mut().max() {
             Some(most @ Some(_)) => *most = None,
@@ -233,14 +237,14 @@ impl Pen {
                 }
             }));
         }
-        let widths = number_widths(table, self.width);
-        for (index, column) in table.columns.iter().enumerate() {
-            if let (Some(shown), Align::Right) = (grid.column_mut(index), column.align) {
+        for ((index, column), width) in table.columns.iter().enumerate().zip(least_widths(table, self.width)) {
+            let Some(shown) = grid.column_mut(index) else { continue };
+            if column.align == Align::Right {
                 shown.set_cell_alignment(CellAlignment::Right);
-                if let Some(width) = widths[index] {
-                    let width = Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX));
-                    shown.set_constraint(ColumnConstraint::LowerBoundary(width));
-                }
+            }
+            if let Some(width) = width {
+                let width = Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX));
+                shown.set_constraint(ColumnConstraint::LowerBoundary(width));
             }
         }
         grid
@@ -277,6 +281,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn names_stay_in_one_piece_where_there_is_room() {
+        let mut section = Section::new("m", "t", "s");
+        let heads =
+            ["suite", "engine", "kernel", "nanoseconds", "megabytes", "cycles a byte", "of the fastest", "95 %"];
+        let mut table = Table::new("Names", &heads, 3);
+        let row = ["aes-128-cbc", "openssl-context", "avx512-vaes", "150.0", "12,335", "11.02", "10.47", "1.30–1.64"];
+        table.row(row.map(Into::into));
+        section.tables.push(table);
+        let shown = terminal(&section, 90, false);
+        assert!(shown.lines().any(|line| row.iter().all(|cell| line.contains(cell))), "{shown}");
     }
 
     #[test]
