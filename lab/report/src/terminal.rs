@@ -10,7 +10,7 @@ use textwrap::Options as Wrapping;
 use unicode_width::UnicodeWidthStr;
 
 use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
-use crate::table::{Align, Cell, Emphasis, Table};
+use crate::table::{Align, Cell, Column, Emphasis, Table};
 use crate::words::{certainty, count, date, figure, one_line, whole_percent};
 
 /// Running text is not set wider than this, however wide the terminal.
@@ -103,23 +103,28 @@ fn raw(section: &Section) -> Table {
     table
 }
 
-/// For each column the width that keeps its numbers and the words of its texts in one piece, with the blanks around them.
-/// Where those of all columns are more than there is, the widest go without.
+/// For each column the width that keeps its numbers and the words of its texts in one piece, with the blanks around them,
+/// and where there is room for all of them the words of the heads. Where there is not even room for the cells, the widest
+/// go without.
 fn least_widths(table: &Table, width: usize) -> Vec<Option<usize>> {
     /// What a column needs that may be broken anywhere.
     const OTHER_WIDTH: usize = 10;
-    let whole = |text: &str, align: Align| match align {
-        Align::Right => text.width(),
-        Align::Left => text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or_default(),
-    };
+    let word = |text: &str| text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or_default();
+    let sum = |widths: &[Option<usize>]| widths.iter().map(|width| width.unwrap_or(OTHER_WIDTH)).sum::<usize>();
     let columns = table.columns.iter().enumerate();
     let mut widths: Vec<Option<usize>> = columns
         .map(|(index, column)| {
-            let cells = table.rows.iter().filter_map(|row| row.get(index));
-            cells.map(|cell| whole(&one_line(&cell.marked()), column.align) + 2).max()
+            let cells = table.rows.iter().filter_map(|row| row.get(index)).map(|cell| one_line(&cell.marked()));
+            let whole = cells.map(|cell| if column.align == Align::Right { cell.width() } else { word(&cell) });
+            whole.max().map(|width| width + 2)
         })
         .collect();
-    while widths.iter().map(|width| width.unwrap_or(OTHER_WIDTH)).sum::<usize>() > width {
+    let head = |(width, column): (&Option<usize>, &Column)| width.map(|width| width.max(word(&column.name) + 2));
+    let with_heads: Vec<Option<usize>> = widths.iter().zip(&table.columns).map(head).collect();
+    if sum(&with_heads) <= width {
+        return with_heads;
+    }
+    while sum(&widths) > width {
         match widths.iter_mut().max() {
             Some(most @ Some(_)) => *most = None,
             _ => break,
