@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
@@ -78,10 +78,10 @@ pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 /// A line under the head and no others.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with this head; columns from `numbers_from` on are aligned to the right.
+/// A table with this head, no wider than the terminal; columns from `numbers_from` on are aligned to the right.
 pub fn table(head: &[&str], numbers_from: usize) -> Table {
     let mut table = Table::new();
-    table.load_style(STYLE).set_header(head);
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(head);
     for index in numbers_from..head.len() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
