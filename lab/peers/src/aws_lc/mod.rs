@@ -1,6 +1,8 @@
 //! AWS-LC's AEADs as its users call them: a context kept for each key, one call for each message, from input to output
 //! without a copy between. What is compared with is the engine `library`, which works in place on a copy.
 
+mod ciphers;
+
 use std::ptr;
 use std::ptr::NonNull;
 
@@ -35,9 +37,9 @@ struct Aeads {
     arena: Vec<u8>,
 }
 
-/// The loop, for AEADs with full tags.
+/// The loop, for AEADs with full tags and what `ciphers` has.
 pub(crate) fn open(task: &Task<'_>) -> Option<Box<dyn NativeLoop>> {
-    let Suite::Aead(aead) = task.suite else { return None };
+    let Suite::Aead(aead) = task.suite else { return ciphers::open(task) };
     // SAFETY: each function returns a static table.
     let table = unsafe {
         match aead {
