@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The crates without C code, for a processor that is not x86-64: `check` compiles them with their tests as far as types
-# go, `test` runs the tests of those that differ by processor under qemu-user. Ends with 77 and a line on what is missing
+# The crates without C code, for a processor that is not x86-64: `check` type-checks them, `test` runs the
+# tests of contract and lanes under qemu-user. Ends with 77 and a line on what is missing
 # where the machine cannot do it; `check` says so and goes on.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
