@@ -146,23 +146,41 @@ struct Rules {
 
 /// [`Lengths`] with a power of two as step, so that a test is three instructions.
 #[derive(Clone, Copy)]
-struct Band {
+pub(crate) struct Band {
     min: u32,
     room: u32,
     mask: u32,
 }
 
 impl Band {
-    fn new(lengths: Lengths) -> Band {
+    pub(crate) fn new(lengths: Lengths) -> Band {
         debug_assert!(lengths.step.is_power_of_two());
         let clamp = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         Band { min: clamp(lengths.min), room: clamp(lengths.max) - clamp(lengths.min), mask: clamp(lengths.step) - 1 }
     }
 
     #[inline(always)]
-    fn holds(self, len: u32) -> bool {
+    pub(crate) fn holds(self, len: u32) -> bool {
         let above = len.wrapping_sub(self.min);
         (above <= self.room) & (above & self.mask == 0)
+    }
+
+    /// Every length that an extent may have.
+    pub(crate) const fn any() -> Band {
+        Band { min: 0, room: i32::MAX as u32, mask: 0 }
+    }
+
+    /// The rule that a length of input breaks.
+    pub(crate) fn diagnose(self, len: u32) -> Reason {
+        if self.room == 0 && self.min == 0 {
+            Reason::InputUnexpected
+        } else if len < self.min {
+            Reason::InputTooShort
+        } else if len - self.min > self.room {
+            Reason::InputTooLong
+        } else {
+            Reason::NotBlockMultiple
+        }
     }
 }
 
@@ -244,7 +262,7 @@ impl Rules {
         } else if !op.key.is_none() && !self.needs_key {
             Reason::KeyUnexpected
         } else if !self.input.holds(op.input.len) {
-            self.diagnose_input(op.input.len)
+            self.input.diagnose(op.input.len)
         } else if !self.iv.holds(u32::from(op.iv_len)) {
             Reason::IvLength
         } else if !self.tag.holds(u32::from(op.tag_len)) {
@@ -265,18 +283,6 @@ impl Rules {
             Reason::AadOverlap
         } else {
             Reason::PartialOverlap
-        }
-    }
-
-    fn diagnose_input(&self, len: u32) -> Reason {
-        if self.input.room == 0 && self.input.min == 0 {
-            Reason::InputUnexpected
-        } else if len < self.input.min {
-            Reason::InputTooShort
-        } else if len - self.input.min > self.input.room {
-            Reason::InputTooLong
-        } else {
-            Reason::NotBlockMultiple
         }
     }
 }
@@ -342,7 +348,8 @@ impl Rules {
     }
 }
 
-fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -> Result<u64> {
+/// What a batch of either form asks of its suite.
+pub(crate) fn check_suite(suite: Suite, direction: Direction) -> Result<()> {
     if !suite.has_direction(direction) {
         return Err(Error::Refused(crate::error::Refusal::NoSuchDirection(suite, direction)));
     }
@@ -351,6 +358,11 @@ fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -
     {
         return Err(Error::key(suite, crate::error::KeyProblem::Parameters));
     }
+    Ok(())
+}
+
+fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -> Result<u64> {
+    check_suite(suite, direction)?;
     if ops.len() > BATCH_OPS_MAX {
         return Err(Error::exhausted("BATCH_OPS_MAX", BATCH_OPS_MAX, ops.len()));
     }

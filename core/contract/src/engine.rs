@@ -5,6 +5,7 @@
 
 use crate::batch::CheckedBatch;
 use crate::capability::{Capability, EngineKind};
+use crate::columns::CheckedColumns;
 use crate::error::Result;
 use crate::key::{KeyMaterial, PreparedKey};
 use crate::owned::ArenaBuffer;
@@ -50,6 +51,12 @@ pub trait Engine: Send + Sync {
 pub trait EngineQueue: Send {
     /// Runs a batch on the caller's thread. On return no operation is pending: each one that was has a status.
     fn run(&mut self, batch: &mut CheckedBatch<'_>);
+
+    /// Runs columns on the caller's thread. On return no operation is pending. Engines without a way of their own run them as
+    /// ops.
+    fn run_columns(&mut self, columns: &mut CheckedColumns<'_>) {
+        columns.run_as_ops(|batch| self.run(batch));
+    }
 
     /// How well lanes have been filled since the queue was opened; `None` for engines that do not count.
     fn occupancy(&self) -> Option<Occupancy> {

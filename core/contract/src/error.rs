@@ -39,6 +39,8 @@ pub enum Refusal {
     LegacyDisabled(Suite),
     /// The suite has no such direction (a digest cannot be decrypted).
     NoSuchDirection(Suite, Direction),
+    /// The suite does not run as columns: its output has another length than its input.
+    NoColumns(Suite),
     /// No engine of this mill runs the suite in this direction under the policy, the pins and the batch's size.
     NoEngine(Suite, Direction),
     /// The engine asked for by name is not part of this mill or cannot run the suite.
@@ -178,6 +180,9 @@ impl fmt::Display for Refusal {
                 write!(f, "{suite} is a legacy suite; the policy must say `legacy = true`")
             }
             Refusal::NoSuchDirection(suite, direction) => write!(f, "{suite} has no direction `{direction}`"),
+            Refusal::NoColumns(suite) => {
+                write!(f, "{suite} does not run as columns; its outputs have other lengths than its inputs")
+            }
             Refusal::NoEngine(suite, direction) => {
                 write!(f, "no engine of this mill may run {suite} {direction}")
             }

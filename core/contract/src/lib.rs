@@ -3,13 +3,15 @@
 //! An application fills an *arena* with bytes and describes what is to be done with them as *operations* ([`Op`],
 //! 64 bytes each). Operations of one [`Suite`] and one [`Direction`] form a [`Batch`]. Checking a batch once yields a
 //! [`CheckedBatch`], the only thing an [`Engine`] ever sees. Every operation carries its own [`OpStatus`]; a failed
-//! operation never fails its neighbours.
+//! operation never fails its neighbours. Data that are columns already are run as a [`ColumnBatch`], without a record an
+//! operation.
 //!
 //! This crate holds no engine, does no input or output and has no unsafe code.
 //!
-//! Reading order: [`suite`], [`op`], [`batch`], [`engine`], [`error`], [`limits`].
+//! Reading order: [`suite`], [`op`], [`batch`], [`columns`], [`engine`], [`error`], [`limits`].
 pub mod batch;
 pub mod capability;
+pub mod columns;
 pub mod engine;
 pub mod error;
 pub mod key;
@@ -23,6 +25,7 @@ pub mod suite;
 
 pub use batch::{Batch, CheckedBatch, OpBuffers};
 pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Timing};
+pub use columns::{CheckedColumns, ColumnBatch, ColumnStatus};
 pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
 pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};
 pub use key::{KEY_WORDS, KeyForm, KeyId, KeyMaterial, PreparedKey, SuiteName};

@@ -6,6 +6,9 @@
 /// Operations that one batch may hold: 2^20.
 pub const BATCH_OPS_MAX: usize = 1 << 20;
 
+/// Operations that one columnar batch may hold.
+pub const COLUMN_OPS_MAX: usize = u32::MAX as usize;
+
 /// Bytes that one arena may hold. Offsets are 32 bits wide, so that an operation fits a cache line.
 pub const ARENA_LEN_MAX: usize = u32::MAX as usize;
 

@@ -86,6 +86,20 @@ reasons! {
     AadOverlap = "the additional data overlap the output",
     /// One operation writes where another reads or writes.
     OpsOverlap = "the operation writes where another operation of the batch reads or writes",
+    /// The extents of a columnar batch descend or overlap.
+    ExtentsDescend = "the extents descend or overlap",
+    /// An output's extent is not as long as the input's data with what is inline.
+    OutputLength = "the output's extent is not as long as the suite's output with what is inline",
+    /// A column has another number of entries than the batch has operations.
+    ColumnLength = "a column does not have as many entries as there are operations",
+    /// The buffers are not of the kind that the suite works on.
+    ColumnBuffers = "the suite needs other buffers: digests and MACs an input alone, all others an output or one in place",
+    /// The counter that IVs come from would wrap around.
+    CounterWraps = "the counter of the initialisation vectors wraps around within the batch",
+    /// Tags that are to be written lie in a column that is only compared, or the other way round.
+    TagDirection = "the column of tags is for the other direction",
+    /// The mill draws initialisation vectors; an engine does not.
+    IvDrawn = "only a mill draws initialisation vectors",
     /// The input is not a whole number of cipher blocks.
     NotBlockMultiple = "the input length is not a multiple of the block length",
     /// The input is shorter than the suite allows.

@@ -16,6 +16,10 @@ fn errors_say_what_happened_and_to_what() {
     let gcm = || suite("aes-128-gcm");
     let refusals = [
         (Refusal::LegacyDisabled(suite("des-cbc")), "des-cbc is a legacy suite; the policy must say `legacy = true`"),
+        (
+            Refusal::NoColumns(suite("ed25519")),
+            "ed25519 does not run as columns; its outputs have other lengths than its inputs",
+        ),
         (Refusal::NoSuchDirection(suite("sha256"), Direction::Decrypt), "sha256 has no direction `decrypt`"),
         (Refusal::NoEngine(gcm(), Direction::Encrypt), "no engine of this mill may run aes-128-gcm encrypt"),
         (Refusal::EngineUnavailable("gpu".to_owned()), "engine `gpu` is not available for this"),
