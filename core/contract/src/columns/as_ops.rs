@@ -4,7 +4,10 @@ use core::convert::Infallible;
 
 use zeroize::Zeroizing;
 
-use super::{CheckedColumns, ColumnStatus, DataBuffers, DataPlace, IvPlace, KeyColumn, TagBuffer, TagPlace};
+use super::checked::{CheckedColumns, DataBuffers, PreparedColumn, TagBuffer};
+use super::form::KeyColumn;
+use super::layout::{DataPlace, IvPlace, TagPlace};
+use super::status::ColumnStatus;
 use crate::batch::CheckedBatch;
 use crate::key::{KeyId, PreparedKey};
 use crate::limits::IV_LEN_MAX;
@@ -12,73 +15,113 @@ use crate::op::{Op, Span};
 use crate::status::OpStatus;
 use crate::suite::Direction;
 
-/// Operations that are turned into ops at a time, at most: with their data they stay in the cache.
-pub const CHUNK_OPS: usize = 512;
-
-/// Bytes of arena from which on a chunk ends; one operation may reach past them.
-pub const CHUNK_BYTES: usize = 64 << 10;
-
 /// Stands in for the name of a key that has none here, since it was attached prepared.
 const ANY_KEY: KeyId = KeyId { slot: 0, generation: 1 };
 
-/// A chunk of columns as ops.
-#[derive(Default)]
-struct Chunk<'k> {
-    ops: Vec<Op>,
-    /// The index of each op among the columns.
-    indices: Vec<usize>,
+/// Some operations of columns as ops, copied into an arena of their own, which is wiped.
+#[derive(Clone, Default)]
+pub struct ColumnOps<'k> {
+    /// The operations.
+    pub ops: Vec<Op>,
+    /// The index of each among the columns.
+    pub indices: Vec<usize>,
+    /// What they work on.
+    pub arena: Zeroizing<Vec<u8>>,
+    /// The key of each; empty where none was attached.
     keys: Vec<Option<&'k PreparedKey>>,
-    arena: Zeroizing<Vec<u8>>,
 }
 
-impl CheckedColumns<'_> {
+/// How much is turned into ops at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkLimits {
+    /// Operations at most.
+    pub ops: usize,
+    /// Bytes from which on a chunk ends; one operation may reach past them.
+    pub bytes: usize,
+}
+
+impl ChunkLimits {
+    /// Chunks that stay in the cache with their data.
+    pub const CACHED: ChunkLimits = ChunkLimits { ops: 512, bytes: 64 << 10 };
+}
+
+impl<'a> CheckedColumns<'a> {
     /// Runs the pending operations as batches of ops, a chunk after the other, by `run`. What becomes of them is taken over;
     /// the buffers of those that an engine failed or left pending stay as they are, so that another may try.
     pub fn run_as_ops(&mut self, mut run: impl FnMut(&mut CheckedBatch<'_>)) {
-        let done: Result<(), Infallible> = self.try_as_ops(CHUNK_OPS, |batch| {
+        let Ok(()) = self.try_as_ops(ChunkLimits::CACHED, |batch| {
             run(batch);
-            Ok(())
+            Ok::<(), Infallible>(())
         });
-        match done {
-            Ok(()) => {}
-        }
     }
 
-    /// The same in chunks of `chunk_ops` operations at most. Ends at the first error that `run` gives; the operations of that
-    /// chunk and of those behind it are as they were.
+    /// The same in chunks of other sizes. Ends at the first error that `run` gives; the operations of that chunk and of those
+    /// behind it are as they were.
     ///
     /// # Errors
     /// That of `run`.
     pub fn try_as_ops<E>(
         &mut self,
-        chunk_ops: usize,
+        limits: ChunkLimits,
         mut run: impl FnMut(&mut CheckedBatch<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut chunk = Chunk::default();
-        let prepared = self.prepared();
+        let mut chunk = ColumnOps::default();
         let mut next = 0;
         loop {
-            chunk.ops.clear();
-            chunk.indices.clear();
-            chunk.keys.clear();
-            chunk.arena.clear();
-            let shared = self.layout.shared_aad().unwrap_or_default();
-            chunk.arena.extend_from_slice(shared);
-            while next < self.len() && chunk.ops.len() < chunk_ops.max(1) && chunk.arena.len() < CHUNK_BYTES {
-                if self.statuses[next].is_pending() {
-                    self.put_op(&mut chunk, next);
-                    chunk.keys.push(prepared.at(next));
-                }
-                next += 1;
-            }
+            self.copy_ops(&mut chunk, &mut next, limits, |_| true);
             if chunk.ops.is_empty() {
                 return Ok(());
             }
-            let keys: &[_] = if chunk.keys.iter().all(Option::is_none) { &[] } else { &chunk.keys };
-            let arena = chunk.arena.as_mut_slice();
-            run(&mut CheckedBatch::of_part(self.suite, self.direction, &mut chunk.ops, arena, keys))?;
+            let (suite, direction) = (self.suite, self.direction);
+            run(&mut CheckedBatch::of_part(suite, direction, &mut chunk.ops, &mut chunk.arena, &chunk.keys))?;
             self.take_over(&chunk);
         }
+    }
+
+    /// Copies pending operations that `wanted` takes by their index, from `*next` on, which moves behind the last one that was
+    /// looked at. There are none in `chunk` when no more are left.
+    pub fn copy_ops(
+        &self,
+        chunk: &mut ColumnOps<'a>,
+        next: &mut usize,
+        limits: ChunkLimits,
+        wanted: impl Fn(usize) -> bool,
+    ) {
+        chunk.ops.clear();
+        chunk.indices.clear();
+        chunk.keys.clear();
+        chunk.arena.clear();
+        chunk.put(self.layout.shared_aad().unwrap_or_default());
+        while *next < self.len() && chunk.ops.len() < limits.ops.max(1) && chunk.arena.len() < limits.bytes.max(1) {
+            if self.statuses[*next].is_pending() && wanted(*next) {
+                self.put_op(chunk, *next);
+                if !matches!(self.prepared, PreparedColumn::None) {
+                    chunk.keys.push(self.prepared.at(*next));
+                }
+            }
+            *next += 1;
+        }
+    }
+
+    /// Whether the operation that was copied at `at` of a chunk, which another engine has run meanwhile, has become there what
+    /// it is here. `None` when it did not end on both.
+    pub fn is_same(&self, chunk: &ColumnOps<'_>, at: usize) -> Option<bool> {
+        let (op, index) = (&chunk.ops[at], chunk.indices[at]);
+        let ended = |status: OpStatus| !matches!(status, OpStatus::Pending | OpStatus::EngineFault);
+        let own = self.statuses[index].status().filter(|own| ended(*own) && ended(op.status))?;
+        if !own.is_done() || !op.status.is_done() {
+            return Some(own.is_done() == op.status.is_done());
+        }
+        let (data, tag_len) = (self.layout.data(index), self.layout.tag_len());
+        let same_data =
+            !self.suite.transforms() || self.written_at(data.output, data.len) == &chunk.arena[op.input.range()];
+        let tag = match (self.layout.tag(index, data), &self.buffers.tags) {
+            (TagPlace::Output(at), _) => self.written_at(at, tag_len),
+            (TagPlace::Column(at), TagBuffer::Written(tags)) => &tags[at..at + tag_len],
+            // Verified, and so compared already.
+            _ => return Some(same_data),
+        };
+        Some(same_data && tag == &chunk.arena[op.tag_span().range()])
     }
 
     /// The bytes at an offset of what is read.
@@ -86,6 +129,15 @@ impl CheckedColumns<'_> {
         match &self.buffers.data {
             DataBuffers::Separate(input, _) | DataBuffers::Input(input) => &input[at..at + len],
             DataBuffers::InPlace(data) => &data[at..at + len],
+        }
+    }
+
+    /// The bytes at an offset of what was written.
+    fn written_at(&self, at: usize, len: usize) -> &[u8] {
+        match &self.buffers.data {
+            DataBuffers::Separate(_, output) => &output[at..at + len],
+            DataBuffers::InPlace(data) => &data[at..at + len],
+            DataBuffers::Input(_) => &[],
         }
     }
 
@@ -101,11 +153,11 @@ impl CheckedColumns<'_> {
     /// The IV of an operation.
     fn iv_bytes(&self, index: usize) -> ([u8; IV_LEN_MAX], usize) {
         let len = self.layout.iv_len();
-        let bytes = match (self.layout.iv(index), &self.buffers.data) {
-            (IvPlace::Value(iv), _) => return (iv, len),
-            (IvPlace::Input(at), _) => self.input_bytes_at(at, len),
-            (IvPlace::Output(at), DataBuffers::Separate(_, output)) => &output[at..at + len],
-            (IvPlace::Output(at), _) => self.input_bytes_at(at, len),
+        let bytes = match self.layout.iv(index) {
+            IvPlace::Value(iv) => return (iv, len),
+            IvPlace::Column(bytes) => bytes,
+            IvPlace::Input(at) => self.input_bytes_at(at, len),
+            IvPlace::Output(at) => self.written_at(at, len),
         };
         let mut iv = [0; IV_LEN_MAX];
         iv[..len].copy_from_slice(bytes);
@@ -113,7 +165,7 @@ impl CheckedColumns<'_> {
     }
 
     /// Puts an operation into the chunk.
-    fn put_op(&self, chunk: &mut Chunk<'_>, index: usize) {
+    fn put_op(&self, chunk: &mut ColumnOps<'_>, index: usize) {
         let layout = &self.layout;
         let data = layout.data(index);
         let key = match self.keys {
@@ -145,7 +197,7 @@ impl CheckedColumns<'_> {
     }
 
     /// Copies what has become of a chunk's operations to where they come from.
-    fn take_over(&mut self, chunk: &Chunk<'_>) {
+    fn take_over(&mut self, chunk: &ColumnOps<'_>) {
         let (layout, tag_len) = (self.layout, self.layout.tag_len());
         for (op, index) in chunk.ops.iter().zip(&chunk.indices) {
             let data = layout.data(*index);
@@ -173,6 +225,18 @@ impl CheckedColumns<'_> {
         }
     }
 
+    /// Ends every operation that is pending or that an engine failed as a fault, and zeroes its output: perhaps half a
+    /// plaintext that nobody has authenticated.
+    pub fn give_up(&mut self) {
+        for index in 0..self.len() {
+            if self.statuses[index].is_pending() || self.statuses[index] == ColumnStatus::ENGINE_FAULT {
+                let data = self.layout.data(index);
+                self.output_bytes_at(data.output, data.len).fill(0);
+                self.statuses[index] = ColumnStatus::ENGINE_FAULT;
+            }
+        }
+    }
+
     fn write_output(&mut self, data: DataPlace, bytes: &[u8]) {
         if self.suite.transforms() {
             self.output_bytes_at(data.output, data.len).copy_from_slice(bytes);
@@ -180,7 +244,7 @@ impl CheckedColumns<'_> {
     }
 }
 
-impl Chunk<'_> {
+impl ColumnOps<'_> {
     /// Puts bytes into the arena; returns where.
     fn put(&mut self, bytes: &[u8]) -> u32 {
         let at = self.arena.len();
@@ -199,7 +263,7 @@ impl Chunk<'_> {
     /// Makes room without leaving bytes behind in memory that is given back.
     fn grow(&mut self, len: usize) {
         if self.arena.capacity() < len {
-            let mut larger = Zeroizing::new(Vec::with_capacity(len.max(2 * CHUNK_BYTES)));
+            let mut larger = Zeroizing::new(Vec::with_capacity(len.max(2 * self.arena.capacity())));
             larger.extend_from_slice(&self.arena);
             self.arena = larger;
         }

@@ -1,9 +1,10 @@
 //! The check of a columnar batch: constant work for what all operations share, and one pass over offsets and statuses.
 
-use super::{
-    AadColumn, CheckedColumns, ColumnBatch, ColumnBuffers, ColumnData, ColumnLayout, ColumnStatus, DataBuffers,
-    Extents, IvColumn, KeyColumn, PreparedColumn, TagBuffer, TagColumn, TagSide,
-};
+use super::checked::{CheckedColumns, ColumnBuffers, DataBuffers, PreparedColumn, TagBuffer};
+use super::extents::Extents;
+use super::form::{AadColumn, ColumnBatch, ColumnData, IvColumn, KeyColumn, TagColumn};
+use super::layout::{ColumnLayout, TagSide};
+use super::status::ColumnStatus;
 use crate::batch::{Band, check_suite};
 use crate::error::{Error, Refusal, Result};
 use crate::limits::COLUMN_OPS_MAX;

@@ -1,0 +1,194 @@
+//! Where the parts of operations lie in the buffers of checked columns.
+
+use super::extents::Extents;
+use super::form::{AadColumn, IvColumn};
+use crate::limits::IV_LEN_MAX;
+use crate::suite::Direction;
+
+/// Where the parts of operations lie, as checked. Offsets of input and output count from the start of their buffers; in
+/// place both are the same buffer.
+#[derive(Clone, Copy)]
+pub struct ColumnLayout<'a> {
+    pub(super) inputs: Extents<'a>,
+    pub(super) outputs: Extents<'a>,
+    /// What lies before the data in an input's extent, and before and behind it.
+    pub(super) input_head: usize,
+    pub(super) input_more: usize,
+    pub(super) output_head: usize,
+    pub(super) ivs: IvColumn<'a>,
+    pub(super) aad: AadColumn<'a>,
+    pub(super) tag: TagSide,
+    pub(super) tag_len: usize,
+    pub(super) direction: Direction,
+}
+
+/// Where tags lie, without the buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TagSide {
+    None,
+    Before,
+    After,
+    Column,
+}
+
+/// The data of one operation: bytes in clear or ciphertext, without IV and tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataPlace {
+    /// First byte in the input.
+    pub input: usize,
+    /// First byte in the output.
+    pub output: usize,
+    /// Bytes of both.
+    pub len: usize,
+}
+
+/// The tag of one operation: an offset in one of three buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagPlace {
+    /// There is none.
+    None,
+    /// In the input: to be verified.
+    Input(usize),
+    /// In the output: to be written.
+    Output(usize),
+    /// In the tags' own column.
+    Column(usize),
+}
+
+/// The IV of one operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum IvPlace<'a> {
+    /// Its bytes; behind the layout's IV length they are zero.
+    Value([u8; IV_LEN_MAX]),
+    /// In a column of their own.
+    Column(&'a [u8]),
+    /// At this offset of the input.
+    Input(usize),
+    /// At this offset of the output.
+    Output(usize),
+}
+
+impl<'a> ColumnLayout<'a> {
+    /// The data of the operation at `index`, which is pending.
+    #[inline(always)]
+    pub fn data(&self, index: usize) -> DataPlace {
+        self.data_within(self.inputs.at(index), self.outputs.at(index).0)
+    }
+
+    /// The data of a pending operation whose input has this extent and whose output's begins here.
+    #[inline(always)]
+    pub fn data_within(&self, (start, end): (usize, usize), output: usize) -> DataPlace {
+        DataPlace {
+            input: start + self.input_head,
+            output: output + self.output_head,
+            len: end - start - self.input_more,
+        }
+    }
+
+    /// From the start of a sealed extent to its data: where an inline IV begins, and by how much before them.
+    #[inline]
+    pub fn sealed_head(&self) -> usize {
+        if self.direction == Direction::Encrypt { self.output_head } else { self.input_head }
+    }
+
+    /// The tag of the operation at `index`, whose data are `data`.
+    #[inline(always)]
+    pub fn tag(&self, index: usize, data: DataPlace) -> TagPlace {
+        let sealed = |offset| match self.direction {
+            Direction::Encrypt => TagPlace::Output(offset),
+            Direction::Decrypt => TagPlace::Input(offset),
+        };
+        let at = if self.direction == Direction::Encrypt { data.output } else { data.input };
+        match self.tag {
+            TagSide::None => TagPlace::None,
+            TagSide::Before => sealed(at - self.tag_len),
+            TagSide::After => sealed(at + data.len),
+            TagSide::Column => TagPlace::Column(index * self.tag_len),
+        }
+    }
+
+    /// Where the tags of the operations from `first` on begin at the earliest.
+    #[inline]
+    pub fn tags_from(&self, first: usize) -> TagPlace {
+        match (self.tag, self.direction) {
+            (TagSide::None, _) => TagPlace::None,
+            (TagSide::Column, _) => TagPlace::Column(first * self.tag_len),
+            (_, Direction::Encrypt) => TagPlace::Output(self.outputs.at(first).0),
+            (_, Direction::Decrypt) => TagPlace::Input(self.inputs.at(first).0),
+        }
+    }
+
+    /// Bytes of each tag.
+    #[inline]
+    pub fn tag_len(&self) -> usize {
+        self.tag_len
+    }
+
+    /// The IV of the operation at `index`.
+    #[inline(always)]
+    pub fn iv(&self, index: usize) -> IvPlace<'a> {
+        let mut value = [0; IV_LEN_MAX];
+        match self.ivs {
+            IvColumn::None => {}
+            IvColumn::Each { bytes, len } => return IvPlace::Column(&bytes[index * len..][..len]),
+            IvColumn::Counter(first) => {
+                let (head, counter) = first.split_at(first.len() - 4);
+                value[..head.len()].copy_from_slice(head);
+                // Checked: it does not wrap.
+                let number = counter.iter().fold(0u32, |number, byte| number << 8 | u32::from(*byte));
+                let number = number.wrapping_add(index as u32);
+                value[head.len()..first.len()].copy_from_slice(&number.to_be_bytes());
+            }
+            IvColumn::Inline { .. } | IvColumn::Drawn { .. } => match self.direction {
+                Direction::Encrypt => return IvPlace::Output(self.outputs.at(index).0),
+                Direction::Decrypt => return IvPlace::Input(self.inputs.at(index).0),
+            },
+        }
+        IvPlace::Value(value)
+    }
+
+    /// The direction, when IVs lie in the sealed extents: in the output when encrypting, in the input when decrypting.
+    #[inline(always)]
+    pub fn inline_iv(&self) -> Option<Direction> {
+        matches!(self.ivs, IvColumn::Inline { .. } | IvColumn::Drawn { .. }).then_some(self.direction)
+    }
+
+    /// Bytes of each IV.
+    #[inline]
+    pub fn iv_len(&self) -> usize {
+        match self.ivs {
+            IvColumn::None => 0,
+            IvColumn::Each { len, .. } | IvColumn::Inline { len } | IvColumn::Drawn { len } => len,
+            IvColumn::Counter(first) => first.len(),
+        }
+    }
+
+    /// The additional data of the operation at `index`.
+    #[inline(always)]
+    pub fn aad(&self, index: usize) -> &'a [u8] {
+        match self.aad {
+            AadColumn::None => &[],
+            AadColumn::One(bytes) => bytes,
+            AadColumn::Each { bytes, extents } => {
+                let (start, end) = extents.at(index);
+                &bytes[start..end]
+            }
+        }
+    }
+
+    /// The additional data that all operations share; `None` when each has its own.
+    #[inline]
+    pub fn shared_aad(&self) -> Option<&'a [u8]> {
+        match self.aad {
+            AadColumn::None => Some(&[]),
+            AadColumn::One(bytes) => Some(bytes),
+            AadColumn::Each { .. } => None,
+        }
+    }
+
+    /// Where the extents of input and output of all operations lie.
+    #[inline]
+    pub fn extents(&self) -> (Extents<'a>, Extents<'a>) {
+        (self.inputs, self.outputs)
+    }
+}
