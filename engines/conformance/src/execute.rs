@@ -183,7 +183,7 @@ impl Load<'_> {
 }
 
 /// Canaries: random bytes over and over, with a period that no offset is a multiple of by chance.
-fn noise(len: usize, rng: &mut Rng) -> Vec<u8> {
+pub(crate) fn noise(len: usize, rng: &mut Rng) -> Vec<u8> {
     let block = rng.bytes(len.min(4093));
     let mut bytes = Vec::with_capacity(len);
     while bytes.len() < len {

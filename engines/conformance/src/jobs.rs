@@ -89,6 +89,11 @@ fn iv(suite: Suite, len: usize, rng: &mut Rng) -> Vec<u8> {
     };
     let steps = (max - rule.min) / rule.step;
     let iv_len = rule.min + rng.below(steps + 1) * rule.step;
+    iv_of_len(suite, iv_len, rng)
+}
+
+/// An IV of a length that the suite takes.
+pub(crate) fn iv_of_len(suite: Suite, iv_len: usize, rng: &mut Rng) -> Vec<u8> {
     let mut iv = rng.bytes(iv_len);
     match suite {
         // A counter that wraps around has no defined key stream (RFC 8439, 2.4).

@@ -1,7 +1,8 @@
 //! What every engine has to pass, for every suite and direction that it claims.
 //!
 //! [`check_engine`] runs everything about one engine: every tail length, in and out of place, odd offsets, batches of
-//! many sizes and keys, damaged tags between good ones, refused keys, guard pages, published vectors, known answers.
+//! many sizes and keys, damaged tags between good ones, refused keys, guard pages, columns in every layout against ops,
+//! published vectors, known answers.
 //! [`differential()`] compares an engine with an oracle on random batches, [`acceptance()`] engines with each other on which
 //! keys and operations they accept. All return a [`Report`] that names engine,
 //! suite, direction, check and operation of each failure; [`Report::assert_clean`] turns it into a test:
@@ -16,6 +17,7 @@
 //! The suite knows nothing of engines but the contract, and is itself tested against engines broken on purpose.
 mod acceptance;
 mod checks;
+mod columns;
 pub mod differential;
 mod execute;
 mod jobs;

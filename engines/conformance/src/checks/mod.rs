@@ -2,6 +2,7 @@
 
 mod authentication;
 mod boundaries;
+mod columns;
 mod keys;
 mod rules;
 mod shapes;
@@ -117,6 +118,7 @@ pub(crate) fn run<'a>(
     context.keys();
     context.rules();
     context.vectors();
+    context.columns();
 }
 
 /// Runs the checks that depend on the suite's parameters alone.
