@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use ciphermill_contract::{Batch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
+use ciphermill_contract::{Batch, ColumnBatch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
 use ciphermill_keys::KeyTable;
 
 use crate::costs::Costs;
@@ -159,6 +159,23 @@ impl Mill {
     /// As [`Session::run`].
     pub fn run_with(&self, batch: Batch<'_>, options: &RunOptions<'_>) -> Result<Report> {
         self.runner().with_context(|context| self.runner().run(context, batch, options))
+    }
+
+    /// Runs columns on the engine that the router chooses, on the caller's thread. On return every operation that was pending
+    /// has a status. IVs that are to be drawn come from the operating system.
+    ///
+    /// # Errors
+    /// As [`Session::run`]; `Refused` too for a suite that does not run as columns.
+    pub fn run_columns(&self, batch: ColumnBatch<'_>) -> Result<Report> {
+        self.run_columns_with(batch, &RunOptions::default())
+    }
+
+    /// Runs columns with options of their own.
+    ///
+    /// # Errors
+    /// As [`Mill::run_columns`].
+    pub fn run_columns_with(&self, batch: ColumnBatch<'_>, options: &RunOptions<'_>) -> Result<Report> {
+        self.runner().with_context(|context| self.runner().run_columns(context, batch, options))
     }
 
     /// Hands a batch over as a future, for any executor. A batch that takes less time than waking a worker is run when

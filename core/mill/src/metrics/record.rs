@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use ciphermill_contract::{CheckedBatch, Direction, OpStatus, Suite};
+use ciphermill_contract::{CheckedBatch, CheckedColumns, Direction, OpStatus, Suite};
 use ciphermill_router::{Route, RouteReason};
 use ciphermill_shifts::lock;
 
@@ -253,7 +253,6 @@ pub(crate) struct Before {
 /// How a run on an engine ended.
 pub(crate) struct Ended<'r> {
     pub(crate) route: &'r Route,
-    pub(crate) cell: SuiteCell,
     /// What was so before it, if it was not the batch's first.
     pub(crate) before: Option<Before>,
     /// Operations that are to be run elsewhere.
@@ -310,9 +309,8 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// The entry of an engine for the batch's suite and direction.
-    fn entry_of(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>) -> &Entry {
-        let (suite, direction) = (batch.suite(), batch.direction());
+    /// The entry of an engine for a suite and direction.
+    fn entry_of(&mut self, books: &Books, slot: &EngineSlot, (suite, direction): (Suite, Direction)) -> &Entry {
         self.entry(books, slot, SuiteCell::new(suite, direction), suite, direction)
     }
 
@@ -337,7 +335,7 @@ impl Recorder {
         pending.for_each(|op| (count, bytes) = (count + 1, bytes + u64::from(op.input.len)));
         if replayed {
             tracing::debug!(engine = last.name(), suite = %batch.suite(), ops = count, "operations are run again elsewhere");
-            self.entry_of(books, last, batch).replayed.add(count);
+            self.entry_of(books, last, (batch.suite(), batch.direction())).replayed.add(count);
         }
         Before { outcomes: outcomes(batch), bytes }
     }
@@ -345,15 +343,9 @@ impl Recorder {
     /// Counts a run on an engine. `ended` says how it did.
     #[inline]
     pub(crate) fn record(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, ended: Ended<'_>) {
-        let Ended { route, cell, before, left, has_failed } = ended;
         let run = self.run;
-        let entry = self.entry(books, slot, cell, batch.suite(), batch.direction());
-        entry.batches.add(1);
-        entry.routes[reason_index(&route.reason)].add(1);
-        match run.took {
-            Some(took) => entry.time(run.predicted_ns.unwrap_or(route.predicted_ns), took),
-            None => entry.untimed.add(1),
-        }
+        let entry = self.begin_entry(books, slot, (batch.suite(), batch.direction()), ended.route);
+        let Ended { before, left, has_failed, .. } = ended;
         match before {
             None if run.all_done && left == 0 => {
                 entry.done.add(batch.len() as u64);
@@ -363,19 +355,64 @@ impl Recorder {
         }
     }
 
+    /// Counts a run of columns on an engine. Those that it failed or left pending are its faults.
+    pub(crate) fn record_columns(
+        &mut self,
+        books: &Books,
+        slot: &EngineSlot,
+        columns: &CheckedColumns<'_>,
+        route: &Route,
+    ) {
+        let entry = self.begin_entry(books, slot, (columns.suite(), columns.direction()), route);
+        entry.input_bytes.add(columns.input_bytes());
+        if columns.statuses().iter().all(|status| status.is_done()) {
+            return entry.done.add(columns.len() as u64);
+        }
+        for status in columns.statuses() {
+            match status.status() {
+                None | Some(OpStatus::Refused(_)) => continue,
+                Some(OpStatus::Done) => &entry.done,
+                Some(OpStatus::AuthFailed) => &entry.auth_failed,
+                Some(OpStatus::BadInput(_)) => &entry.bad_input,
+                Some(OpStatus::Pending | OpStatus::EngineFault) => &entry.engine_fault,
+            }
+            .add(1);
+        }
+    }
+
+    /// Counts that a batch ran, and its time if it was taken.
+    #[inline(always)]
+    fn begin_entry(
+        &mut self,
+        books: &Books,
+        slot: &EngineSlot,
+        (suite, direction): (Suite, Direction),
+        route: &Route,
+    ) -> &Entry {
+        let run = self.run;
+        let entry = self.entry(books, slot, SuiteCell::new(suite, direction), suite, direction);
+        entry.batches.add(1);
+        entry.routes[reason_index(&route.reason)].add(1);
+        match run.took {
+            Some(took) => entry.time(run.predicted_ns.unwrap_or(route.predicted_ns), took),
+            None => entry.untimed.add(1),
+        }
+        entry
+    }
+
     /// Counts a comparison of an engine's answer with another's.
     #[cold]
-    pub(crate) fn witness(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, agrees: bool) {
-        let entry = self.entry_of(books, slot, batch);
+    pub(crate) fn witness(&mut self, books: &Books, slot: &EngineSlot, way: (Suite, Direction), agrees: bool) {
+        let entry = self.entry_of(books, slot, way);
         entry.witnessed.add(1);
         entry.disagreements.add(u64::from(!agrees));
     }
 
     /// Counts what a comparison took, copies included.
     #[cold]
-    pub(crate) fn witness_time(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, took: Duration) {
+    pub(crate) fn witness_time(&mut self, books: &Books, slot: &EngineSlot, way: (Suite, Direction), took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.entry_of(books, slot, batch).witness_ns.add(ns);
+        self.entry_of(books, slot, way).witness_ns.add(ns);
     }
 
     /// Counts operations that policy or the key table refused, once the batch is through. They are the engine's that
@@ -384,7 +421,7 @@ impl Recorder {
     pub(crate) fn refused(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>) {
         let refused = outcomes(batch).refused;
         if refused != 0 {
-            self.entry_of(books, slot, batch).refused.add(refused);
+            self.entry_of(books, slot, (batch.suite(), batch.direction())).refused.add(refused);
         }
     }
 }

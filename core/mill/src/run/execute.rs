@@ -16,7 +16,7 @@ use crate::metrics::{Before, Ended, TIMED_FROM_NS, span_around, span_leave};
 use crate::panics::caught;
 
 /// Of batches that are predicted to take less than [`TIMED_FROM_NS`], one of so many is timed.
-const TIMED_EVERY: u32 = 16;
+pub(super) const TIMED_EVERY: u32 = 16;
 
 /// Runs the pending operations on the chosen engine. Returns how many are to be run elsewhere; those are pending, and the
 /// engine is excluded for them.
@@ -33,8 +33,8 @@ pub(super) fn run_once(
     let engine = choice.route.engine;
     let (slot, books) = (run.slot(engine), &run.runner.state.metrics);
     let before = begin_record(run, batch);
-    let inputs = if witness::is_due(run, batch) { witness::inputs(batch) } else { None };
-    let span = span_around(batch, &choice.route);
+    let inputs = if witness::is_due(run, batch.suite()) { witness::inputs(batch) } else { None };
+    let span = span_around(batch.suite(), batch.direction(), (batch.len(), batch.input_bytes()), &choice.route);
     let mut left = if slot.is_isolated() {
         run_isolated(run, batch, choice, lease)?
     } else {
@@ -46,13 +46,14 @@ pub(super) fn run_once(
     if let Some((inputs, copying)) = inputs {
         let start = Instant::now();
         left = witness::compare(run, batch, inputs, choice, lease, left)?;
-        run.own.recorder.witness_time(books, slot, batch, copying + start.elapsed());
+        let way = (batch.suite(), batch.direction());
+        run.own.recorder.witness_time(books, slot, way, copying + start.elapsed());
     }
     if left == 0 {
         slot.health.good();
     }
-    let (route, cell, has_failed) = (&choice.route, choice.cell.suite, run.is_excluded(engine));
-    run.own.recorder.record(books, slot, batch, Ended { route, cell, before, left, has_failed });
+    let (route, has_failed) = (&choice.route, run.is_excluded(engine));
+    run.own.recorder.record(books, slot, batch, Ended { route, before, left, has_failed });
     run.progress.last = Some(choice.route);
     Ok(left)
 }
@@ -87,7 +88,7 @@ fn run_here(
     let mut with_keys = batch.attach_keys(prepared)?;
     let ran = caught(|| queue.run(&mut with_keys));
     if let Some(start) = start {
-        learn(run, choice, slot, batch, start.elapsed());
+        learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
     }
     if let Some(asked) = asked {
         ask_again(batch, &asked);

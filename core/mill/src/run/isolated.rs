@@ -45,7 +45,7 @@ pub(super) fn run_isolated(
     let name = slot.name();
     match came_back {
         Ok((copied, Ok(()))) => {
-            learn(run, choice, slot, batch, start.elapsed());
+            learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
             if copied.write_back(batch) != 0 {
                 slot.health.faulty(name, policy);
                 run.exclude(engine, Error::fault(name, FaultKind::Unfinished));

@@ -2,9 +2,11 @@
 //!
 //! This file is the way from top to bottom; each step calls downwards: [`route`] names an engine, [`prepare`] has keys
 //! prepared for it, [`execute`] runs the batch there (in [`parts`], or [`isolated`]) and has a [`witness`] look at the
-//! answers, [`replay`] says what is to be run elsewhere, and [`share`] cuts a large batch up beforehand.
+//! answers, [`replay`] says what is to be run elsewhere, and [`share`] cuts a large batch up beforehand. [`columns`] is the way of
+//! the other form of a batch.
 
 mod batch_run;
+mod columns;
 mod context;
 mod copies;
 mod execute;
@@ -20,7 +22,7 @@ mod share;
 mod witness;
 
 use ciphermill_contract::error::{Fault, FaultKind, Refusal};
-use ciphermill_contract::{Batch, CheckedBatch, EngineKinds, Error, OpStatus, OwnedBatch, Reason, Result};
+use ciphermill_contract::{Batch, CheckedBatch, EngineKinds, Error, OpStatus, OwnedBatch, Reason, Result, Suite};
 use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::{Route, size_class};
 
@@ -43,15 +45,7 @@ impl Runner {
     /// Runs a batch; [`crate::Session::run`] documents it.
     pub(crate) fn run(&self, context: &mut Context, batch: Batch<'_>, options: &RunOptions<'_>) -> Result<Report> {
         let mut batch = batch.check()?;
-        let suite = batch.suite();
-        if suite.is_legacy() && !self.state.policy.legacy {
-            return Err(Error::Refused(Refusal::LegacyDisabled(suite)));
-        }
-        let begun = context.begin(&self.state);
-        let pinned = options.engine.map(|name| begun.0.named(name)).transpose()?;
-        let deadline_ns = options.deadline.map(|deadline| deadline.as_nanos() as f64);
-        let bounds = Bounds { kinds: options.kinds, pinned, deadline_ns, ..Bounds::default() };
-        let mut run = BatchRun::new(self, begun, bounds);
+        let mut run = begin(self, context, batch.suite(), options)?;
         // Engines' panics are dealt with on the way. This is for what nobody thought of: the operations get their status.
         caught(|| run_batch(&mut run, &mut batch)).unwrap_or_else(|| {
             *context = Context::default();
@@ -72,10 +66,27 @@ impl Runner {
     }
 }
 
+/// Applies the mill's policy and the caller's options.
+fn begin<'r>(
+    runner: &'r Runner,
+    context: &'r mut Context,
+    suite: Suite,
+    options: &RunOptions<'_>,
+) -> Result<BatchRun<'r>> {
+    if suite.is_legacy() && !runner.state.policy.legacy {
+        return Err(Error::Refused(Refusal::LegacyDisabled(suite)));
+    }
+    let begun = context.begin(&runner.state);
+    let pinned = options.engine.map(|name| begun.0.named(name)).transpose()?;
+    let deadline_ns = options.deadline.map(|deadline| deadline.as_nanos() as f64);
+    let bounds = Bounds { kinds: options.kinds, pinned, deadline_ns, ..Bounds::default() };
+    Ok(BatchRun::new(runner, begun, bounds))
+}
+
 /// Runs a batch, or a share of one.
 fn run_batch(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>) -> Result<Report> {
     let (suite, direction) = (batch.suite(), batch.direction());
-    let plan_kinds = route::kinds_of_plan(run, batch);
+    let plan_kinds = route::kinds_of_plan(run, suite, direction);
     if plan_kinds.is_empty() {
         return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
     }

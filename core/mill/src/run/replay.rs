@@ -10,16 +10,16 @@ use super::context::Choice;
 use super::copies::wipe_output;
 use crate::engines::{EngineSlot, Trouble};
 
-/// Takes in what a run took.
+/// Takes in what a run of so many operations and bytes took.
 pub(super) fn learn(
     run: &mut BatchRun<'_>,
     choice: &Choice,
     slot: &EngineSlot,
-    batch: &CheckedBatch<'_>,
+    (ops, bytes): (usize, u64),
     took: Duration,
 ) {
     run.own.recorder.took(took);
-    let predicted_ns = choice.cost.predict_ns(batch.len() as u64, batch.input_bytes());
+    let predicted_ns = choice.cost.predict_ns(ops as u64, bytes);
     slot.learned.observe(choice.cell, predicted_ns, took.as_nanos() as f64, choice.sample());
 }
 

@@ -1,7 +1,7 @@
 //! From a batch to the engine that runs it: what the router is told, and what is asked of an engine before it is believed.
 
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{CheckedBatch, Direction, EngineKinds, Error, Result, Suite};
+use ciphermill_contract::{CheckedBatch, CheckedColumns, Direction, EngineKinds, Error, Result, Suite};
 use ciphermill_router::{Candidate, Request, Route, RouteReason, SKEW_BYTES_MIN, decide, shape_class};
 
 use super::batch_run::BatchRun;
@@ -24,10 +24,56 @@ const PROBE_NS_MAX: f64 = 5e6;
 /// anew takes a tenth of what a lone operation does.
 const REMEMBERED_FOR: u32 = 16;
 
+/// What the router is told of a batch of either form.
+pub(super) trait Shape {
+    fn suite(&self) -> Suite;
+    fn direction(&self) -> Direction;
+    fn op_count(&self) -> u64;
+    fn input_bytes(&self) -> u64;
+    /// Bytes of the longest input; a pass over the operations.
+    fn longest_input(&self) -> u64;
+}
+
+impl Shape for CheckedBatch<'_> {
+    fn suite(&self) -> Suite {
+        self.suite()
+    }
+    fn direction(&self) -> Direction {
+        self.direction()
+    }
+    fn op_count(&self) -> u64 {
+        self.len() as u64
+    }
+    fn input_bytes(&self) -> u64 {
+        self.input_bytes()
+    }
+    fn longest_input(&self) -> u64 {
+        self.ops().iter().map(|op| u64::from(op.input.len)).max().unwrap_or(0)
+    }
+}
+
+impl Shape for CheckedColumns<'_> {
+    fn suite(&self) -> Suite {
+        self.suite()
+    }
+    fn direction(&self) -> Direction {
+        self.direction()
+    }
+    fn op_count(&self) -> u64 {
+        self.pending() as u64
+    }
+    fn input_bytes(&self) -> u64 {
+        self.input_bytes()
+    }
+    fn longest_input(&self) -> u64 {
+        self.longest_input() as u64
+    }
+}
+
 /// Kinds of engines that could run the batch.
-pub(super) fn kinds_of_plan(run: &BatchRun<'_>, batch: &CheckedBatch<'_>) -> EngineKinds {
+pub(super) fn kinds_of_plan(run: &BatchRun<'_>, suite: Suite, direction: Direction) -> EngineKinds {
     run.set
-        .plan(batch.suite(), batch.direction())
+        .plan(suite, direction)
         .iter()
         .filter(|candidate| run.bounds.pinned.is_none_or(|pinned| pinned == candidate.engine))
         .fold(EngineKinds::NONE, |kinds, candidate| kinds.with(candidate.kind))
@@ -35,7 +81,7 @@ pub(super) fn kinds_of_plan(run: &BatchRun<'_>, batch: &CheckedBatch<'_>) -> Eng
 }
 
 /// Asks the router, and again when the engine that it names fails its known-answer test.
-pub(super) fn choose(run: &mut BatchRun<'_>, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> Result<Choice> {
+pub(super) fn choose(run: &mut BatchRun<'_>, batch: &impl Shape, kinds: EngineKinds) -> Result<Choice> {
     let (suite, direction) = (batch.suite(), batch.direction());
     let set = run.set;
     let plan = set.plan(suite, direction);
@@ -68,7 +114,7 @@ pub(super) fn choose(run: &mut BatchRun<'_>, batch: &CheckedBatch<'_>, kinds: En
 /// Has an engine answer the suite's known-answer test. One that may take its time over it, since it has a device to open
 /// or a kernel to build, is left out of this batch as soon as it has had the time of a stalled one, if another engine can
 /// do.
-fn test(run: &mut BatchRun<'_>, request: &Request, batch: &CheckedBatch<'_>, engine: usize, cell: CostCell) {
+fn test(run: &mut BatchRun<'_>, request: &Request, batch: &impl Shape, engine: usize, cell: CostCell) {
     let (suite, plan) = (batch.suite(), run.set.plan(batch.suite(), batch.direction()));
     let (slot, policy) = (run.slot(engine), run.trust());
     let excluded = run.progress.excluded | 1 << engine;
@@ -114,13 +160,13 @@ fn is_probe_due(tick: u32) -> bool {
 
 /// What the router is asked about a batch, and what its cost is learnt for.
 #[inline]
-pub(super) fn request(run: &BatchRun<'_>, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> (Request, CostCell) {
+pub(super) fn request(run: &BatchRun<'_>, batch: &impl Shape, kinds: EngineKinds) -> (Request, CostCell) {
     let (suite, direction) = (batch.suite(), batch.direction());
-    let (ops, bytes) = (batch.len() as u64, batch.input_bytes());
+    let (ops, bytes) = (batch.op_count(), batch.input_bytes());
     let plan = run.set.plan(suite, direction);
     let unlimited = plan.iter().all(|candidate| candidate.input_len_max >= bytes);
     let is_even = ops < 2 || bytes <= SKEW_BYTES_MIN;
-    let input_len_max = if unlimited && is_even { 0 } else { longest_input(batch) };
+    let input_len_max = if unlimited && is_even { 0 } else { batch.longest_input() };
     let (pinned, deadline_ns) = (run.bounds.pinned, run.bounds.deadline_ns);
     let request = Request { ops, bytes, input_len_max, kinds, pinned, deadline_ns };
     (request, CostCell::new(suite, direction, shape_class(ops, bytes, input_len_max)))
@@ -163,8 +209,4 @@ fn no_route(set: &EngineSet, suite: Suite, direction: Direction) -> Error {
 fn decide_for(request: &Request, engine: usize, candidates: impl Iterator<Item = Candidate>) -> Option<Route> {
     let route = decide(&Request { pinned: Some(engine), ..*request }, candidates).ok()?;
     Some(Route { reason: RouteReason::Share, ..route })
-}
-
-fn longest_input(batch: &CheckedBatch<'_>) -> u64 {
-    batch.ops().iter().map(|op| u64::from(op.input.len)).max().unwrap_or(0)
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{CheckedBatch, Direction, Error, OpStatus, Result, Suite};
+use ciphermill_contract::{Batch, CheckedBatch, Direction, Error, OpStatus, Result, Suite};
 use ciphermill_keys::KeyLease;
 use ciphermill_router::size_class;
 
@@ -19,15 +19,16 @@ use crate::report::SelfTestState;
 
 /// Which way a witness runs. A signature is verified, with the public half of the key that made it, and what was
 /// encapsulated or encrypted is taken back where the batch names private keys; with public ones nobody can.
-fn direction_of_check(batch: &CheckedBatch<'_>) -> Direction {
-    if batch.suite().is_randomized(batch.direction()) { Direction::Decrypt } else { batch.direction() }
+fn way_of_check(batch: &CheckedBatch<'_>) -> (Suite, Direction) {
+    let (suite, direction) = (batch.suite(), batch.direction());
+    (suite, if suite.is_randomized(direction) { Direction::Decrypt } else { direction })
 }
 
 /// Whether this batch is one of those that are checked. Random bytes are not: nobody can tell right ones from wrong.
 #[inline]
-pub(super) fn is_due(run: &BatchRun<'_>, batch: &CheckedBatch<'_>) -> bool {
+pub(super) fn is_due(run: &BatchRun<'_>, suite: Suite) -> bool {
     let every = run.trust().witness_every;
-    every != 0 && run.tick.is_multiple_of(every) && batch.suite() != Suite::Random
+    every != 0 && run.tick.is_multiple_of(every) && suite != Suite::Random
 }
 
 /// A copy of all that is about to be run, from which it could be run again, and the time that took. `None` when there is no room for one, in
@@ -55,13 +56,15 @@ pub(super) fn compare(
     left: usize,
 ) -> Result<usize> {
     let accused = choice.route.engine;
-    let Some(witness) = other_engine(run, batch, &[accused]) else { return Ok(left) };
+    let shape = (batch.len(), batch.input_bytes());
+    let Some(witness) = other_engine(run, way_of_check(batch), shape, &[accused]) else { return Ok(left) };
     let policy = *run.trust();
     let stride = inputs.batch.ops.len().div_ceil(policy.witness_ops_max.max(1) as usize).max(1);
     let phase = (run.tick / policy.witness_every.max(1)) as usize % stride;
     let verdict = ask_witness(run, batch, &mut inputs, |index| index % stride == phase, witness, lease)?;
     if verdict != Verdict::Unknown {
-        run.own.recorder.witness(&run.runner.state.metrics, run.slot(accused), batch, verdict == Verdict::Agrees);
+        let way = (batch.suite(), batch.direction());
+        run.own.recorder.witness(&run.runner.state.metrics, run.slot(accused), way, verdict == Verdict::Agrees);
     }
     let Verdict::Differs(op) = verdict else { return Ok(left) };
     let (slot, witness_slot) = (run.slot(accused), run.slot(witness));
@@ -90,27 +93,41 @@ fn is_wrong(
     (accused, witness): (usize, usize),
     lease: Option<&KeyLease<'_>>,
 ) -> Result<bool> {
-    let failed = |index: usize| run.slot(index).test(batch.suite(), run.trust()) == SelfTestState::Failed;
-    let (accused_failed, witness_failed) = (failed(accused), failed(witness));
-    if accused_failed != witness_failed {
-        return Ok(accused_failed);
+    if let Some(wrong) = failed_alone(run, batch.suite(), (accused, witness)) {
+        return Ok(wrong);
     }
-    if let Some(third) = other_engine(run, batch, &[accused, witness]) {
+    let bytes = batch.input_bytes();
+    if let Some(third) = other_engine(run, way_of_check(batch), (batch.len(), bytes), &[accused, witness]) {
         let at = inputs.from.iter().position(|index| *index as usize == op);
         let verdict = ask_witness(run, batch, inputs, |index| Some(index) == at, third, lease)?;
         if verdict != Verdict::Unknown {
             return Ok(verdict != Verdict::Agrees);
         }
     }
+    Ok(is_less_believed(run, accused, witness))
+}
+
+/// Whether the first of two engines fails the suite's known-answer test and the second does not, or the other way round.
+pub(super) fn failed_alone(run: &BatchRun<'_>, suite: Suite, (first, second): (usize, usize)) -> Option<bool> {
+    let failed = |index: usize| run.slot(index).test(suite, run.trust()) == SelfTestState::Failed;
+    let (first_failed, second_failed) = (failed(first), failed(second));
+    (first_failed != second_failed).then_some(first_failed)
+}
+
+/// Whether the first engine is of a kind that is not believed more than the second's.
+pub(super) fn is_less_believed(run: &BatchRun<'_>, first: usize, second: usize) -> bool {
     let kind = |index: usize| run.slot(index).engine.info().kind as u8;
-    Ok(kind(accused) >= kind(witness))
+    kind(first) >= kind(second)
 }
 
 /// The fastest engine on this processor beside `but` that may run the batch; a pin does not bind witnesses.
-fn other_engine(run: &BatchRun<'_>, batch: &CheckedBatch<'_>, but: &[usize]) -> Option<usize> {
-    let (suite, direction) = (batch.suite(), direction_of_check(batch));
-    let bytes = batch.input_bytes();
-    let (ops, class) = (batch.len() as u64, size_class(batch.len() as u64, bytes));
+pub(super) fn other_engine(
+    run: &BatchRun<'_>,
+    (suite, direction): (Suite, Direction),
+    (ops, bytes): (usize, u64),
+    but: &[usize],
+) -> Option<usize> {
+    let (ops, class) = (ops as u64, size_class(ops as u64, bytes));
     let cell = CostCell::new(suite, direction, class);
     run.set
         .plan(suite, direction)
@@ -157,8 +174,18 @@ fn run_witness(
     engine: usize,
     lease: Option<&KeyLease<'_>>,
 ) -> Result<bool> {
+    run_ops_of_witness(run, copied.batch.as_batch(), engine, lease)
+}
+
+/// The same for operations that lie anywhere.
+pub(super) fn run_ops_of_witness(
+    run: &mut BatchRun<'_>,
+    batch: Batch<'_>,
+    engine: usize,
+    lease: Option<&KeyLease<'_>>,
+) -> Result<bool> {
     let (slot, policy) = (run.slot(engine), run.trust());
-    let mut batch = copied.batch.as_batch().check()?;
+    let mut batch = batch.check()?;
     let suite = batch.suite();
     let mut prepared = Prepared::new();
     if let Some(lease) = lease {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use ciphermill_contract::{Batch, Completed, Error, OwnedBatch, Result, Ticket};
+use ciphermill_contract::{Batch, ColumnBatch, Completed, Error, OwnedBatch, Result, Ticket};
 
 use super::dispatcher::Dispatcher;
 use super::inbox::Inbox;
@@ -69,6 +69,22 @@ impl Session {
     /// As [`Session::run`].
     pub fn run_with(&mut self, batch: Batch<'_>, options: &RunOptions<'_>) -> Result<Report> {
         self.dispatcher.runner.run(&mut self.context, batch, options)
+    }
+
+    /// Runs columns; see [`Mill::run_columns`](crate::Mill::run_columns).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_columns(&mut self, batch: ColumnBatch<'_>) -> Result<Report> {
+        self.run_columns_with(batch, &RunOptions::default())
+    }
+
+    /// Runs columns with options of their own.
+    ///
+    /// # Errors
+    /// As [`Session::run_columns`].
+    pub fn run_columns_with(&mut self, batch: ColumnBatch<'_>, options: &RunOptions<'_>) -> Result<Report> {
+        self.dispatcher.runner.run_columns(&mut self.context, batch, options)
     }
 
     /// Hands a batch over. It is checked where it is run; what [`Session::run`] would return as an error comes back with

@@ -1,0 +1,275 @@
+//! Columnar batches. The usual ones are run at once, by an engine on this processor; all that is special about others
+//! (offload engines, budgets, keys that differ in what may hold them, what an engine failed) they meet as batches of ops.
+
+use std::time::Instant;
+
+use ciphermill_contract::columns::{ChunkLimits, ColumnOps, KeyColumn, PreparedColumn};
+use ciphermill_contract::error::{FaultKind, Refusal};
+use ciphermill_contract::{
+    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, EngineQueue, Error, KeyId, PreparedKey, Result,
+};
+use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
+use ciphermill_router::Route;
+
+use super::batch_run::{BatchRun, Progress};
+use super::context::{Choice, Context};
+use super::execute::TIMED_EVERY;
+use super::prepare::Preparer;
+use super::replay::learn;
+use super::route::{choose, kinds_of_plan};
+use super::runner::Runner;
+use super::{begin, run_batch, witness};
+use crate::engines::Trouble;
+use crate::metrics::{TIMED_FROM_NS, span_around, span_leave};
+use crate::panics::caught;
+use crate::policy::RunOptions;
+use crate::report::Report;
+
+/// What offload engines get at a time: they need more to be worth the way.
+const OFFLOAD_CHUNK: ChunkLimits = ChunkLimits { ops: 1 << 16, bytes: 16 << 20 };
+
+impl Runner {
+    /// Runs columns; [`crate::Mill::run_columns`] documents it.
+    pub(crate) fn run_columns(
+        &self,
+        context: &mut Context,
+        batch: ColumnBatch<'_>,
+        options: &RunOptions<'_>,
+    ) -> Result<Report> {
+        let draw = |bytes: &mut [u8]| getrandom::fill(bytes).map_err(|_| Error::fault("mill", FaultKind::Entropy));
+        let mut columns = batch.check_and_draw(draw)?;
+        let mut run = begin(self, context, columns.suite(), options)?;
+        // Engines' panics are dealt with on the way. This is for what nobody thought of.
+        caught(|| run_columns(&mut run, &mut columns)).unwrap_or_else(|| {
+            *context = Context::default();
+            columns.replace_status(ColumnStatus::is_pending, ColumnStatus::ENGINE_FAULT);
+            Err(Error::fault("mill", FaultKind::Panicked))
+        })
+    }
+}
+
+fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Result<Report> {
+    let (suite, direction) = (columns.suite(), columns.direction());
+    let plan_kinds = kinds_of_plan(run, suite, direction);
+    if plan_kinds.is_empty() {
+        return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
+    }
+    let done_before = count_done(columns);
+    let choice = choose(run, columns, plan_kinds)?;
+    let is_offload = run.slot(choice.route.engine).is_isolated() || run.set.may_share(suite, direction);
+    // What stands in the place of its input is compared from a copy of everything, which ops have anyway.
+    let is_compared_whole = !columns.keeps_inputs() && witness::is_due(run, suite);
+    if !is_offload && !is_compared_whole {
+        let lease = suite.needs_key().then(|| run.runner.state.keys.lease());
+        if let Some(keys) = prepared_keys(run, columns, &choice, plan_kinds, lease.as_ref()) {
+            run_at_once(run, columns, &choice, &keys, lease.as_ref());
+        }
+    }
+    let limits = if is_offload { OFFLOAD_CHUNK } else { ChunkLimits::CACHED };
+    let route = run_as_ops(run, columns, limits)?.unwrap_or(choice.route);
+    let done = count_done(columns) - done_before;
+    Ok(Report { route, done, failed: columns.pending() - done })
+}
+
+fn count_done(columns: &CheckedColumns<'_>) -> usize {
+    columns.statuses().iter().filter(|status| status.is_done()).count()
+}
+
+/// The keys of columns, prepared.
+enum Keys<'l> {
+    None,
+    One(&'l PreparedKey),
+    Each(Vec<Option<&'l PreparedKey>>),
+}
+
+/// Finds the keys and has the engine prepare them. `None` unless every key is there, may be held by any of the engines, has
+/// no budget, and suits.
+fn prepared_keys<'l>(
+    run: &BatchRun<'_>,
+    columns: &CheckedColumns<'_>,
+    choice: &Choice,
+    plan_kinds: EngineKinds,
+    lease: Option<&'l KeyLease<'_>>,
+) -> Option<Keys<'l>> {
+    let (suite, direction, keys) = (columns.suite(), columns.direction(), &run.runner.state.keys);
+    let Some(lease) = lease else { return Some(Keys::None) };
+    let now_unix_s = if keys.any_expiry() { now_unix_s() } else { 0 };
+    let entry_of = |key: KeyId| -> Option<&'l KeyEntry> {
+        let entry = lease.entry(key)?;
+        if !entry.is_free() {
+            let own_kinds = entry.check(suite, direction, now_unix_s).ok()?;
+            if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
+                return None;
+            }
+        }
+        Some(entry)
+    };
+    let mut preparer = Preparer::new(run.slot(choice.route.engine), run.trust(), suite);
+    match columns.keys() {
+        KeyColumn::None => Some(Keys::None),
+        KeyColumn::One(key) => preparer.get(entry_of(key)?).ok().map(Keys::One),
+        KeyColumn::Each(keys) => {
+            let entries: Vec<&KeyEntry> = keys.iter().map(|key| entry_of(*key)).collect::<Option<_>>()?;
+            preparer.prepare(entries.iter().copied());
+            let prepared = entries.iter().map(|entry| preparer.get(entry).ok().map(Some));
+            prepared.collect::<Option<_>>().map(Keys::Each)
+        }
+    }
+}
+
+/// Runs columns on an engine on this processor. What that failed and could be run elsewhere is pending then.
+fn run_at_once(
+    run: &mut BatchRun<'_>,
+    columns: &mut CheckedColumns<'_>,
+    choice: &Choice,
+    keys: &Keys<'_>,
+    lease: Option<&KeyLease<'_>>,
+) {
+    let (engine, suite) = (choice.route.engine, columns.suite());
+    let (slot, policy, books) = (run.slot(engine), run.trust(), &run.runner.state.metrics);
+    let shape = (columns.pending(), columns.input_bytes());
+    run.own.recorder.begin();
+    let sample = witness::is_due(run, suite).then(|| Sample::of(run, columns));
+    let span = span_around(suite, columns.direction(), shape, &choice.route);
+    let is_timed = choice.route.predicted_ns >= TIMED_FROM_NS || run.tick.is_multiple_of(TIMED_EVERY);
+    let start = is_timed.then(Instant::now);
+    let ran = match run.own.queue_on(slot, policy) {
+        Ok(queue) => caught(|| run_with(queue, columns, keys)),
+        Err(error) => return run.exclude(engine, error),
+    };
+    if let Some(start) = start {
+        learn(run, choice, slot, shape, start.elapsed());
+    }
+    if let Some(span) = span {
+        span_leave(span);
+    }
+    run.own.recorder.record_columns(books, slot, columns, &choice.route);
+    let is_fault = |status: ColumnStatus| status.is_pending() || status == ColumnStatus::ENGINE_FAULT;
+    if ran.is_none() {
+        run.own.close(slot);
+        slot.health.quarantine(slot.name(), Trouble::Panic, run.trust());
+        run.exclude(engine, Error::fault(slot.name(), FaultKind::Panicked));
+    } else if columns.statuses().iter().any(|status| is_fault(*status)) {
+        slot.health.faulty(slot.name(), run.trust());
+        run.exclude(engine, Error::fault(slot.name(), FaultKind::Unfinished));
+    } else if let Some(sample) = sample {
+        let start = Instant::now();
+        sample.compare(run, columns, engine, lease);
+        run.own.recorder.witness_time(books, slot, (suite, columns.direction()), start.elapsed());
+    } else {
+        slot.health.good();
+    }
+    if columns.keeps_inputs() {
+        columns.replace_status(is_fault, ColumnStatus::PENDING);
+    } else {
+        columns.give_up();
+    }
+}
+
+/// Hands columns to an engine.
+fn run_with(queue: &mut dyn EngineQueue, columns: &mut CheckedColumns<'_>, keys: &Keys<'_>) {
+    let prepared = match keys {
+        Keys::None => PreparedColumn::None,
+        Keys::One(key) => PreparedColumn::One(key),
+        Keys::Each(keys) => PreparedColumn::Each(keys),
+    };
+    // There are as many keys as operations.
+    if let Ok(mut with_keys) = columns.attach_keys(prepared) {
+        queue.run_columns(&mut with_keys);
+    }
+}
+
+/// Runs what is pending as batches of ops. Returns where the last of them went, if there were any.
+///
+/// # Errors
+/// Nobody could run them, and nothing is done.
+fn run_as_ops(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, limits: ChunkLimits) -> Result<Option<Route>> {
+    let mut last = None;
+    let ran = columns.try_as_ops(limits, |batch| {
+        let Progress { excluded, fault, .. } = core::mem::take(&mut run.progress);
+        run.progress = Progress { excluded, fault, ..Progress::default() };
+        last = Some(run_batch(run, batch)?.route);
+        Ok(())
+    });
+    match ran {
+        Ok(()) => Ok(last),
+        Err(error) if count_done(columns) == 0 => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "some operations of columns could not be run");
+            columns.give_up();
+            Ok(last)
+        }
+    }
+}
+
+/// Operations of columns as they were before they were run, of which a witness is asked.
+struct Sample<'c> {
+    ops: ColumnOps<'c>,
+    statuses: Vec<ColumnStatus>,
+}
+
+impl<'c> Sample<'c> {
+    #[cold]
+    fn of(run: &BatchRun<'_>, columns: &CheckedColumns<'c>) -> Sample<'c> {
+        let policy = run.trust();
+        let most = policy.witness_ops_max.max(1) as usize;
+        let stride = columns.len().div_ceil(most).max(1);
+        let phase = (run.tick / policy.witness_every.max(1)) as usize % stride;
+        let limits = ChunkLimits { ops: most, bytes: OFFLOAD_CHUNK.bytes };
+        let mut ops = ColumnOps::default();
+        columns.copy_ops(&mut ops, &mut 0, limits, |index| index % stride == phase);
+        Sample { ops, statuses: columns.statuses().to_vec() }
+    }
+
+    /// Whether another engine's answers are those that `columns` have; `None` when it could not be asked.
+    fn agrees(
+        &self,
+        run: &mut BatchRun<'_>,
+        columns: &CheckedColumns<'_>,
+        engine: usize,
+        lease: Option<&KeyLease<'_>>,
+    ) -> Option<bool> {
+        let mut again = self.ops.clone();
+        let batch = Batch::new(columns.suite(), columns.direction(), &mut again.ops, &mut again.arena);
+        if !matches!(witness::run_ops_of_witness(run, batch, engine, lease), Ok(true)) {
+            return None;
+        }
+        let same: Vec<bool> = (0..again.ops.len()).filter_map(|at| columns.is_same(&again, at)).collect();
+        (!same.is_empty()).then(|| same.iter().all(|same| *same))
+    }
+
+    /// Compares what an engine answered with what another makes of the same inputs. When the engine was wrong, everything is
+    /// pending again and it goes into quarantine.
+    #[cold]
+    fn compare(
+        &self,
+        run: &mut BatchRun<'_>,
+        columns: &mut CheckedColumns<'_>,
+        accused: usize,
+        lease: Option<&KeyLease<'_>>,
+    ) {
+        let (way, policy) = ((columns.suite(), columns.direction()), *run.trust());
+        let shape = (self.ops.ops.len(), columns.input_bytes());
+        let Some(witness) = witness::other_engine(run, way, shape, &[accused]) else { return };
+        let Some(agrees) = self.agrees(run, columns, witness, lease) else { return };
+        run.own.recorder.witness(&run.runner.state.metrics, run.slot(accused), way, agrees);
+        if agrees {
+            return;
+        }
+        let (slot, witness_slot) = (run.slot(accused), run.slot(witness));
+        tracing::error!(engine = slot.name(), witness = witness_slot.name(), suite = %way.0, "answers differ");
+        let third = witness::other_engine(run, way, shape, &[accused, witness]);
+        let is_wrong = witness::failed_alone(run, way.0, (accused, witness))
+            .or_else(|| self.agrees(run, columns, third?, lease).map(|agrees| !agrees))
+            .unwrap_or_else(|| witness::is_less_believed(run, accused, witness));
+        if !is_wrong {
+            witness_slot.health.quarantine(witness_slot.name(), Trouble::WrongResult, &policy);
+            return;
+        }
+        slot.health.quarantine(slot.name(), Trouble::WrongResult, &policy);
+        run.exclude(accused, Error::fault(slot.name(), FaultKind::WrongResult));
+        for (index, status) in self.statuses.iter().enumerate() {
+            columns.set_status(index, *status);
+        }
+    }
+}
