@@ -2,8 +2,8 @@
 
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, Occupancy, OpStatus,
-    PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, CheckedColumns, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, Occupancy,
+    OpStatus, PreparedKey, QueueHint, Result, Suite,
 };
 
 use crate::capabilities;
@@ -91,6 +91,10 @@ impl EngineQueue for Queue {
         if work.settled() < work.len() {
             batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
         }
+    }
+
+    fn run_columns(&mut self, columns: &mut CheckedColumns<'_>) {
+        crate::columns::run(&self.kernels, &mut self.scratch, columns, run);
     }
 
     fn occupancy(&self) -> Option<Occupancy> {

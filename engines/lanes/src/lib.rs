@@ -16,6 +16,7 @@ mod capabilities;
 mod chacha;
 #[cfg(target_arch = "x86_64")]
 mod chain;
+mod columns;
 mod des;
 mod engine;
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! A batch as kernels see it: pending operations with their keys as raw places, ordered by length class.
 //!
-//! Kernels read and write the arena through pointers, because their lanes are scattered over it. What makes that sound
-//! is the batch's one check: every place lies within the arena, an output is its input's place or apart from it, and
+//! Kernels read and write buffers through pointers, because their lanes are scattered over them. What makes that sound
+//! is the batch's one check: every place lies within its buffer, an output is its input's place or apart from it, and
 //! nothing that one operation writes is read or written by another.
 
 use core::any::Any;
@@ -30,9 +30,20 @@ pub(crate) struct Work<'a> {
     ops: &'a mut [Op],
     /// Operations that have ended.
     settled: usize,
-    /// The arena's first byte. Every offset in `ops` has been checked against the arena's length.
-    arena: *mut u8,
+    /// Those of them that ended badly.
+    failed: usize,
+    bases: Bases,
     keys: &'a [Option<&'a PreparedKey>],
+}
+
+/// What the offsets in operations count from: all from the arena's first byte, or each from a place in a buffer of its own.
+/// Every offset has been checked against the length of its buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Bases {
+    pub(crate) input: *const u8,
+    pub(crate) output: *mut u8,
+    pub(crate) tag: *mut u8,
+    pub(crate) aad: *const u8,
 }
 
 /// The key of suites that have none.
@@ -62,6 +73,12 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// An operation of columns, which is known by its lane. `key` is the family's state of its key.
+    #[inline(always)]
+    pub(crate) fn new(input: *const u8, output: *mut u8, key: *const (), len: u32) -> Item {
+        Item { input, output, key, len, op: 0 }
+    }
+
     /// The state of the operation's key.
     ///
     /// # Safety
@@ -136,6 +153,8 @@ pub(crate) struct Scratch {
     /// Lanes and waiting messages of AES-CBC.
     #[cfg(target_arch = "x86_64")]
     pub(crate) cbc: crate::aes::cbc::CbcScratch,
+    /// The records of a window of columns.
+    pub(crate) column_ops: Vec<Op>,
     /// A group's messages of a chain's cipher step.
     #[cfg(target_arch = "x86_64")]
     pub(crate) chain: crate::chain::ChainScratch,
@@ -153,7 +172,20 @@ impl<'a> Work<'a> {
     pub(crate) fn new<'b: 'a>(batch: &'a mut CheckedBatch<'b>) -> Work<'a> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let (ops, arena, keys) = batch.parts();
-        Work { suite, name: suite.into(), direction, ops, settled: 0, arena: arena.as_mut_ptr(), keys }
+        let arena = arena.as_mut_ptr();
+        let bases = Bases { input: arena, output: arena, tag: arena, aad: arena };
+        Work::of_columns(suite, direction, ops, bases, keys)
+    }
+
+    /// A window of columns, as records whose offsets count from `bases`.
+    pub(crate) fn of_columns(
+        suite: Suite,
+        direction: Direction,
+        ops: &'a mut [Op],
+        bases: Bases,
+        keys: &'a [Option<&'a PreparedKey>],
+    ) -> Work<'a> {
+        Work { suite, name: suite.into(), direction, ops, settled: 0, failed: 0, bases, keys }
     }
 
     /// Fetches this batch's keys.
@@ -177,6 +209,11 @@ impl<'a> Work<'a> {
     #[inline]
     pub(crate) fn settled(&self) -> usize {
         self.settled
+    }
+
+    /// How many of them ended badly.
+    pub(crate) fn failed(&self) -> usize {
+        self.failed
     }
 
     /// How many operations there are, pending or not.
@@ -223,31 +260,31 @@ impl<'a> Work<'a> {
     /// First byte of an operation's input.
     #[inline(always)]
     pub(crate) fn input(&self, index: usize) -> *const u8 {
-        // SAFETY: the check has found the offset within the arena.
-        unsafe { self.arena.add(self.ops[index].input.offset as usize) }
+        // SAFETY: the check has found the offset within the buffer.
+        unsafe { self.bases.input.add(self.ops[index].input.offset as usize) }
     }
 
     /// First byte of an operation's output.
     #[inline(always)]
     pub(crate) fn output(&self, index: usize) -> *mut u8 {
-        // SAFETY: the check has found the offset within the arena.
-        unsafe { self.arena.add(self.ops[index].output as usize) }
+        // SAFETY: the check has found the offset within the buffer.
+        unsafe { self.bases.output.add(self.ops[index].output as usize) }
     }
 
     /// First byte of an operation's tag.
     #[inline(always)]
     pub(crate) fn tag(&self, index: usize) -> *mut u8 {
-        // SAFETY: the check has found the offset within the arena.
-        unsafe { self.arena.add(self.ops[index].tag as usize) }
+        // SAFETY: the check has found the offset within the buffer.
+        unsafe { self.bases.tag.add(self.ops[index].tag as usize) }
     }
 
     /// An operation's additional data. They may be shared by many operations; none writes them.
     #[inline(always)]
     pub(crate) fn aad(&self, index: usize) -> &'a [u8] {
         let aad = self.ops[index].aad;
-        // SAFETY: the check has found the span within the arena and apart from everything that is written; the arena is
+        // SAFETY: the check has found the span within the buffer and apart from everything that is written; the buffer is
         // borrowed for 'a.
-        unsafe { core::slice::from_raw_parts(self.arena.add(aad.offset as usize), usize::from(aad.len)) }
+        unsafe { core::slice::from_raw_parts(self.bases.aad.add(aad.offset as usize), usize::from(aad.len)) }
     }
 
     /// An operation's IV.
@@ -282,12 +319,13 @@ impl<'a> Work<'a> {
             let op = &self.ops[index];
             self.suite.output_len(self.direction, op.input.len as usize, op.output_len as usize)
         };
-        // SAFETY: the check has found the output's span within the arena, written by this operation alone.
+        // SAFETY: the check has found the output's span within the buffer, written by this operation alone.
         unsafe { core::ptr::write_bytes(self.output(index), 0, len) };
         let op = &mut self.ops[index];
         op.output_len = 0;
         op.status = status;
         self.settled += 1;
+        self.failed += 1;
     }
 
     /// The next pending operation from index `*next` on, which moves behind it. Operations whose key is not a `T` of
@@ -310,9 +348,9 @@ impl<'a> Work<'a> {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };
-            // SAFETY: the check has found both offsets within the arena.
+            // SAFETY: the check has found both offsets within their buffers.
             let (input, output) =
-                unsafe { (self.arena.add(op.input.offset as usize), self.arena.add(op.output as usize)) };
+                unsafe { (self.bases.input.add(op.input.offset as usize), self.bases.output.add(op.output as usize)) };
             // A batch has fewer operations than 2^32.
             return Some(Item {
                 input,

@@ -19,6 +19,7 @@ mod ocb;
 mod parallel;
 pub(crate) mod schedule;
 mod siv;
+pub(crate) mod siv_columns;
 mod streams;
 mod v128;
 mod v256;

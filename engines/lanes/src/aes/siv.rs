@@ -32,7 +32,7 @@ pub(super) const CAPABILITIES: &[Capability] =
 
 /// A key's two halves (RFC 5297, 2.2) and what S2V needs of the first.
 #[derive(Zeroize, ZeroizeOnDrop)]
-struct SivKey {
+pub(super) struct SivKey {
     mac: CmacKey,
     cipher: Schedule,
     /// The CMAC of the zero block, doubled: what the CMAC of the additional data is added to (RFC 5297, 2.4).
@@ -149,10 +149,10 @@ impl Memo {
 }
 
 /// The sums of a group: where each lane's lies.
-struct Sums {
-    places: [*const u64; LANES_MAX],
+pub(super) struct Sums {
+    pub(super) places: [*const u64; LANES_MAX],
     /// For those that no memo holds, and for those with a nonce.
-    own: Results,
+    pub(super) own: Results,
 }
 
 /// A batch on its way.
@@ -220,7 +220,8 @@ impl Run<'_> {
         } else {
             self.sum_up(work, items, count);
         }
-        let group = Group { work, items, count, one_key, nonces };
+        let encrypt = work.direction() == Direction::Encrypt;
+        let group = Group { items, count, one_key, nonces: nonces.then_some(work), encrypt };
         s2v(self.kernel, &group, self.table, &mut self.sums, &mut self.tags);
     }
 
@@ -294,22 +295,47 @@ impl Run<'_> {
     }
 }
 
+impl SivKey {
+    /// The half that the stream is made with.
+    pub(super) fn cipher(&self) -> &Schedule {
+        &self.cipher
+    }
+}
+
+/// The sum of S2V behind additional data that all operations share.
+pub(super) fn sum_behind(kernel: AesKernel, key: &SivKey, aad: &[u8], table: &mut KeyTable) -> [u64; 2] {
+    if aad.is_empty() {
+        return words(&key.without_aad);
+    }
+    let mut macs = Results::empty();
+    cmac::group(kernel, table, &[cmac::Job { key: &key.mac, data: aad.as_ptr(), len: aad.len() }], &mut macs);
+    let (start, mac) = (words(&key.start), words(macs.get(0)));
+    [start[0] ^ mac[0], start[1] ^ mac[1]]
+}
+
+/// A block as words, its bytes in their order.
+fn words(block: &[u8; 16]) -> [u64; 2] {
+    let (words, _) = block.as_chunks::<8>();
+    [u64::from_ne_bytes(words[0]), u64::from_ne_bytes(words[1])]
+}
+
 /// A group for the end of S2V.
-struct Group<'g, 'w> {
-    work: &'g Work<'w>,
+pub(super) struct Group<'g, 'w> {
     /// As many as lanes.
-    items: &'g [Item],
+    pub(super) items: &'g [Item],
     /// Those that are not idle.
-    count: usize,
+    pub(super) count: usize,
     /// Whether all have one key.
-    one_key: bool,
-    /// Whether any has a nonce.
-    nonces: bool,
+    pub(super) one_key: bool,
+    /// Where the nonces are, if any has one.
+    pub(super) nonces: Option<&'g Work<'w>>,
+    /// Whether plaintexts are the inputs, else the outputs.
+    pub(super) encrypt: bool,
 }
 
 aes_kernels! {
     /// The end of S2V: nonces and plaintexts.
-    fn s2v(group: &Group<'_, '_>, table: &mut KeyTable, sums: &mut Sums, tags: &mut Results) = s2v_on
+    pub(super) fn s2v(group: &Group<'_, '_>, table: &mut KeyTable, sums: &mut Sums, tags: &mut Results) = s2v_on
 }
 
 #[inline(always)]
@@ -355,10 +381,9 @@ fn s2v_lanes<I: Isa, K: RoundKeys<I>, const N: usize>(
     tags: &mut Results,
 ) {
     let items = &group.items[..N * I::LEN];
-    if group.nonces {
-        add_nonces::<I, K, N>(isa, keys, group, sums);
+    if let Some(work) = group.nonces {
+        add_nonces::<I, K, N>(isa, keys, (work, group.items), sums);
     }
-    let encrypt = group.work.direction() == Direction::Encrypt;
     let mut bodies = Bodies::new();
     let mut edges = [[isa.zero(); N]; 2];
     for vector in 0..N {
@@ -366,7 +391,7 @@ fn s2v_lanes<I: Isa, K: RoundKeys<I>, const N: usize>(
         for i in 0..I::LEN {
             let lane = vector * I::LEN + i;
             let item = &items[lane];
-            let plain = if encrypt { item.input } else { item.output.cast_const() };
+            let plain = if group.encrypt { item.input } else { item.output.cast_const() };
             bodies.set(lane, plain, cbc_mac::blocks_of(item));
             // SAFETY: collected as such; the batch is still borrowed, and its check has found the message's own bytes
             // within the arena; each sum's place holds sixteen bytes.
@@ -387,15 +412,20 @@ fn s2v_lanes<I: Isa, K: RoundKeys<I>, const N: usize>(
 
 /// Adds the nonces of those operations that have one.
 #[inline(always)]
-fn add_nonces<I: Isa, K: RoundKeys<I>, const N: usize>(isa: I, keys: K, group: &Group<'_, '_>, sums: &mut Sums) {
+fn add_nonces<I: Isa, K: RoundKeys<I>, const N: usize>(
+    isa: I,
+    keys: K,
+    (work, items): (&Work<'_>, &[Item]),
+    sums: &mut Sums,
+) {
     let mut all = [[isa.zero(); N]; 3];
     for vector in 0..N {
         let mut lanes = [[cbc_mac::zero(); 4]; 3];
         for i in 0..I::LEN {
-            let item = &group.items[vector * I::LEN + i];
+            let item = &items[vector * I::LEN + i];
             // SAFETY: collected as such; the batch is still borrowed.
             let key = unsafe { key_of(item) };
-            let nonce = group.work.iv(item.op as usize);
+            let nonce = work.iv(item.op as usize);
             // SAFETY: the nonce's own bytes, at most sixteen; sixteen bytes of the sum.
             unsafe {
                 let block = cbc_mac::load_last(isa, nonce.as_ptr(), nonce.len(), nonce.len());
@@ -457,7 +487,7 @@ unsafe fn edges_of<I: Isa>(isa: I, key: &SivKey, sum: __m128i, plain: *const u8,
 /// The item was collected as one of this suite; its batch is borrowed until the streams are finished; sixteen bytes may
 /// be read from `iv`.
 #[inline(always)]
-unsafe fn push<'k>(streams: &mut Streams<'k>, item: &Item, iv: *const u8) {
+pub(super) unsafe fn push<'k>(streams: &mut Streams<'k>, item: &Item, iv: *const u8) {
     // SAFETY: the caller's promise, and the batch's check of the message's places; SSE2 is part of x86-64.
     unsafe {
         let iv = _mm_and_si128(_mm_loadu_si128(iv.cast()), _mm_set_epi32(!0x80, !0x80, !0, !0));

@@ -135,7 +135,7 @@ aes_kernels! {
 
 /// A vector of counter blocks: of this message, from this number on.
 #[inline(always)]
-fn count_up<I: Isa>(isa: I, iv: __m128i, first: u32) -> I::V {
+pub(super) fn count_up<I: Isa>(isa: I, iv: __m128i, first: u32) -> I::V {
     let swap = isa.splat_bytes(&SWAP);
     // SAFETY: SSE2 is part of x86-64.
     let first = unsafe { _mm_set_epi32(first as i32, 0, 0, 0) };
@@ -200,7 +200,7 @@ fn long_on<I: Isa>(isa: I, piece: &Piece<'_>) {
 /// # Safety
 /// `len` bytes may be read, at most a vector.
 #[inline(always)]
-unsafe fn load<I: Isa>(isa: I, from: *const u8, len: usize) -> I::V {
+pub(super) unsafe fn load<I: Isa>(isa: I, from: *const u8, len: usize) -> I::V {
     // SAFETY: the caller's promise.
     unsafe { if len == 16 * I::LEN { isa.load(from) } else { isa.load_partial(from, len) } }
 }
@@ -208,7 +208,7 @@ unsafe fn load<I: Isa>(isa: I, from: *const u8, len: usize) -> I::V {
 /// # Safety
 /// `len` bytes may be written, at most a vector.
 #[inline(always)]
-unsafe fn store<I: Isa>(vector: I::V, to: *mut u8, len: usize) {
+pub(super) unsafe fn store<I: Isa>(vector: I::V, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { if len == 16 * I::LEN { vector.store(to) } else { vector.store_partial(to, len) } }
 }
