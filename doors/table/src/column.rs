@@ -1,7 +1,7 @@
 //! One worker per column: fills batches from cells, runs them through the mill, and keeps what the values have become.
 //!
 //! How stored values look: `random` is nonce ‖ ciphertext ‖ tag, `deterministic` is tag ‖ ciphertext (RFC 5297),
-//! `token` is the tag, `ff1` is text. Operations lie in the arena so that a stored value is one stretch of it.
+//! `token` is the tag, `ff1` is text.
 
 mod stage;
 
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use ciphermill::Mill;
 use ciphermill_contract::suite::{Aead, AesSize};
-use ciphermill_contract::{Batch, Direction, Op, OpStatus, Suite};
+use ciphermill_contract::{Direction, OpStatus, Suite};
 
+pub(crate) use self::stage::Scratch;
 use crate::bad::{self, BadValue, BadValues, OnBad, TOKEN_PREFIX};
 use crate::clear::{ClearCounter, InClear};
 use crate::distinct::{Outputs, Seen};
@@ -30,8 +31,8 @@ pub const VALUE_LEN_MAX: usize = 16 << 20;
 /// Operations that are handed to the mill at a time.
 pub const OPS_PER_RUN: usize = 16_384;
 
-/// Bytes of arena from which on a batch is handed to the mill; one value may reach past it.
-const ARENA_LEN: usize = 4 << 20;
+/// Bytes of values from which on they are handed to the mill; one value may reach past it.
+const RUN_BYTES: usize = 4 << 20;
 
 /// Stands among [`ColumnWorker::rows`] for null.
 pub(crate) const NULL_ROW: u32 = u32::MAX;
@@ -50,15 +51,6 @@ pub(crate) fn suite_of(method: &Method) -> Suite {
         Method::Token { .. } => HMAC_SHA256,
         Method::Ff1(options) => options.alphabet.suite(),
     }
-}
-
-/// What all columns of a job share: operations and arena, used again for each batch.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    ops: Vec<Op>,
-    arena: Vec<u8>,
-    numerals: Vec<u8>,
-    text: Vec<u8>,
 }
 
 /// What a worker has done.
@@ -89,7 +81,6 @@ pub(crate) struct ColumnWorker<'m> {
     integer: Option<IntegerType>,
     /// The column whose value in a row is authenticated with the values of that row.
     row_id: Option<String>,
-    nonces: Vec<u8>,
     rows: Vec<u32>,
     outputs: Outputs,
     seen: Option<Seen>,
@@ -156,7 +147,6 @@ impl<'m> ColumnWorker<'m> {
             associated_data: setup.associated_data,
             integer: setup.integer,
             row_id: setup.row_id,
-            nonces: Vec::new(),
             rows: Vec::new(),
             outputs: Outputs::default(),
             seen,
@@ -349,8 +339,7 @@ impl<'m> ColumnWorker<'m> {
             Some(_) => {}
             None => self.outputs.clear(),
         }
-        scratch.ops.clear();
-        self.begin_arena(scratch);
+        scratch.clear();
     }
 
     /// Gives up remembering values where they hardly repeat.
@@ -368,13 +357,6 @@ impl<'m> ColumnWorker<'m> {
     /// Whether equal values have equal results.
     fn repeats(&self) -> bool {
         self.method.is_deterministic() && self.row_id.is_none()
-    }
-
-    fn begin_arena(&self, scratch: &mut Scratch) {
-        scratch.arena.clear();
-        if matches!(self.method, Method::Random | Method::Deterministic) && self.row_id.is_none() {
-            scratch.arena.extend_from_slice(&self.associated_data);
-        }
     }
 
     /// The slot of a cell, in the form in which it is protected or as it was protected.
@@ -405,11 +387,11 @@ impl<'m> ColumnWorker<'m> {
         if value.len() > limit {
             return Err(self.too_long(row, value.len(), limit));
         }
-        if scratch.ops.len() >= OPS_PER_RUN || scratch.arena.len() >= ARENA_LEN {
+        if scratch.len() >= OPS_PER_RUN || scratch.byte_len() >= RUN_BYTES {
             self.flush(scratch)?;
         }
-        // Outputs follow in the order of the operations, and without memory there is one for each value.
-        let next = offset(self.outputs.len() + scratch.ops.len());
+        // Outputs follow in the order of the values, and without memory there is one for each.
+        let next = offset(self.outputs.len() + scratch.len());
         if let Some(seen) = &mut self.seen {
             let (slot, is_new) = seen.number(value);
             if !is_new {
@@ -417,33 +399,23 @@ impl<'m> ColumnWorker<'m> {
             }
             debug_assert_eq!(slot, next);
         }
-        let associated = self.stage_associated_data(scratch, row_ids, row)?;
-        let op = self.stage(scratch, value, associated, row)?;
-        scratch.ops.push(Op { cookie: row as u64, ..op });
+        self.stage(scratch, value, row_ids, row)?;
         Ok(next)
     }
 
     /// Runs what is in the batch and keeps the results.
     fn flush(&mut self, scratch: &mut Scratch) -> Result<()> {
-        if scratch.ops.is_empty() {
+        if scratch.len() == 0 {
             return Ok(());
         }
-        let suite = suite_of(&self.method);
         let started = Instant::now();
-        let report = self
-            .mill
-            .run(Batch::new(suite, self.direction, &mut scratch.ops, &mut scratch.arena))
-            .map_err(|source| TableError::mill(format!("column `{}` ({suite})", self.column), source))?;
+        let engine = self.run(scratch)?;
         self.counts.in_mill += started.elapsed();
-        if !self.counts.engines.contains(&report.route.name) {
-            self.counts.engines.push(report.route.name);
+        if !self.counts.engines.contains(&engine) {
+            self.counts.engines.push(engine);
         }
-        self.counts.processed += scratch.ops.len() as u64;
-        for op in &scratch.ops {
-            self.collect(op, &scratch.arena)?;
-        }
-        scratch.ops.clear();
-        self.begin_arena(scratch);
+        self.counts.processed += scratch.len() as u64;
+        scratch.clear();
         Ok(())
     }
 
@@ -501,14 +473,7 @@ impl<'m> ColumnWorker<'m> {
     }
 }
 
-// An arena holds at most `ARENA_LEN`, one value more and what belongs to it, and slots at most a batch's rows or what fits
-// the memory for values; a value past 32 bits would be refused by the contract's own check of the batch.
-const _: () = assert!(ARENA_LEN + VALUE_LEN_MAX + (1 << 20) < u32::MAX as usize);
-
+// Slots are at most a batch's rows or what fits the memory for values.
 fn offset(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-fn offset_16(value: usize) -> u16 {
-    u16::try_from(value).unwrap_or(u16::MAX)
 }

@@ -6,13 +6,14 @@ use std::hash::{BuildHasher, RandomState};
 #[derive(Default)]
 pub(crate) struct Outputs {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    /// Where each ends, behind the zero at which the first begins; empty where there is none.
+    ends: Vec<i64>,
 }
 
 impl Outputs {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.ends.len().saturating_sub(1)
     }
 
     /// Bytes of all together.
@@ -30,22 +31,43 @@ impl Outputs {
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        self.ends.push(self.bytes.len());
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        self.ends.push(self.bytes.len() as i64);
+    }
+
+    /// Puts in zeros of these lengths. Returns all bytes, and the offsets of those that were put in: one more than lengths.
+    pub(crate) fn grow(&mut self, lens: impl Iterator<Item = i64>) -> (&mut [u8], &[i64]) {
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        let first = self.len();
+        let mut end = self.bytes.len() as i64;
+        self.ends.extend(lens.map(|len| {
+            end += len;
+            end
+        }));
+        self.bytes.resize(usize::try_from(end).unwrap_or_default(), 0);
+        (&mut self.bytes, &self.ends[first..])
     }
 
     /// Puts in what `write` appends.
     #[inline]
     pub(crate) fn push_with<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let result = write(&mut self.bytes);
-        self.ends.push(self.bytes.len());
+        self.end();
         result
     }
 
     /// The one at `slot`, which [`Outputs::push`] has filled.
     #[inline]
     pub(crate) fn at(&self, slot: usize) -> &[u8] {
-        let start = if slot == 0 { 0 } else { self.ends[slot - 1] };
-        &self.bytes[start..self.ends[slot]]
+        &self.bytes[self.ends[slot] as usize..self.ends[slot + 1] as usize]
     }
 }
 

@@ -1,159 +1,251 @@
-//! How the values of one column lie in an arena: laid into it as operations, and taken out of it again.
+//! The values of one column as a columnar batch: gathered one behind the other, run, and written to where outputs lie.
 
+use ciphermill_contract::columns::{AadColumn, ColumnData, ColumnStatus, Extents, IvColumn, TagColumn};
 use ciphermill_contract::limits::AAD_LEN_MAX;
-use ciphermill_contract::{Aad, Direction, Op, OpStatus, Span};
+use ciphermill_contract::{ColumnBatch, Direction, OpStatus};
 
-use super::{ColumnWorker, NONCE_LEN, Scratch, TAG_LEN, offset, offset_16};
+use super::{ColumnWorker, NONCE_LEN, TAG_LEN, suite_of};
 use crate::bad::BadValue;
+use crate::distinct::Outputs;
 use crate::error::{Result, TableError};
 use crate::row_id::{RowIdProblem, RowIds};
 use crate::spec::Method;
 
-const NONCES_AT_A_TIME: usize = 1024;
+/// Byte strings one behind the other, with the offsets that a columnar batch wants.
+#[derive(Default)]
+pub(super) struct Strings {
+    bytes: Vec<u8>,
+    offsets: Vec<i64>,
+}
 
-impl ColumnWorker<'_> {
-    /// Where an authenticated value's associated data are: at the arena's start for all values alike, or, with a row's
-    /// identifier at their end, behind what is there.
-    pub(super) fn stage_associated_data(
-        &self,
-        scratch: &mut Scratch,
-        row_ids: Option<&RowIds<'_>>,
-        row: usize,
-    ) -> Result<Aad> {
-        let Some(column) = &self.row_id else {
-            return Ok(Aad { offset: 0, len: offset_16(self.associated_data.len()) });
-        };
-        let start = scratch.arena.len();
-        scratch.arena.extend_from_slice(&self.associated_data);
-        let appended = row_ids.map_or(Err(RowIdProblem::Null), |row_ids| row_ids.append(row, &mut scratch.arena));
-        appended.map_err(|problem| BadValue::RowId(problem).at(self.place(row), Some(column), &self.method))?;
-        Ok(Aad { offset: offset(start), len: offset_16(scratch.arena.len() - start) })
+impl Strings {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.offsets.clear();
+        self.offsets.push(0);
     }
 
-    /// Lays a value into the arena and says what is to be done with it.
-    pub(super) fn stage(&mut self, scratch: &mut Scratch, value: &[u8], associated: Aad, row: usize) -> Result<Op> {
-        let key = self.key.id();
-        let arena = &mut scratch.arena;
-        let start = offset(arena.len());
-        match (&self.method, self.direction) {
-            (Method::Random, Direction::Encrypt) => {
-                let nonce = next_nonce(&mut self.nonces)?;
-                arena.extend_from_slice(&nonce);
-                arena.extend_from_slice(value);
-                arena.resize(arena.len() + TAG_LEN, 0);
-                let input = Span::new(start + NONCE_LEN as u32, offset(value.len()));
-                self.counts.bytes += value.len() as u64;
-                Ok(aead(Op::in_place(key, input).with_iv(&nonce), offset(input.end() as usize), associated))
+    /// Ends the string that was appended to `bytes`.
+    fn end(&mut self) {
+        self.offsets.push(self.bytes.len() as i64);
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.end();
+    }
+
+    fn at(&self, index: usize) -> &[u8] {
+        &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
+    }
+
+    fn extents(&self) -> Extents<'_> {
+        Extents::LargeOffsets(&self.offsets)
+    }
+}
+
+/// Values that wait for the mill; what all columns of a job share, used again for each batch.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Values; of FF1 their numerals.
+    inputs: Strings,
+    /// The associated data of each, where they differ.
+    associated: Strings,
+    /// What stays in clear of each text of FF1.
+    templates: Strings,
+    /// Whether any of those is part of its tweak.
+    own_tweaks: bool,
+    /// The row of each.
+    rows: Vec<u32>,
+    statuses: Vec<ColumnStatus>,
+    /// Results that are not yet outputs.
+    results: Outputs,
+    /// An integer's text.
+    pub(super) text: Vec<u8>,
+}
+
+impl Scratch {
+    pub(super) fn clear(&mut self) {
+        for strings in [&mut self.inputs, &mut self.associated, &mut self.templates] {
+            strings.clear();
+        }
+        self.own_tweaks = false;
+        self.rows.clear();
+    }
+
+    /// How many values wait.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes of those values.
+    pub(super) fn byte_len(&self) -> usize {
+        self.inputs.bytes.len()
+    }
+}
+
+impl ColumnWorker<'_> {
+    /// Puts a value into the batch.
+    pub(super) fn stage(
+        &mut self,
+        scratch: &mut Scratch,
+        value: &[u8],
+        row_ids: Option<&RowIds<'_>>,
+        row: usize,
+    ) -> Result<()> {
+        if let Method::Ff1(_) = self.method {
+            self.stage_ff1(scratch, value, row)?;
+        } else {
+            let least = if self.direction == Direction::Decrypt { self.overhead() } else { 0 };
+            if value.len() < least {
+                let is_random = matches!(self.method, Method::Random);
+                let rule = if is_random { "shorter than a nonce and a tag" } else { "shorter than a tag" };
+                return Err(self.damaged(row, rule));
             }
-            (Method::Random, Direction::Decrypt) => {
-                let Some((nonce, body)) = value.split_at_checked(NONCE_LEN).filter(|(_, body)| body.len() >= TAG_LEN)
-                else {
-                    return Err(self.damaged(row, "shorter than a nonce and a tag"));
-                };
-                arena.extend_from_slice(body);
-                let input = Span::new(start, offset(body.len() - TAG_LEN));
-                self.counts.bytes += u64::from(input.len);
-                Ok(aead(Op::in_place(key, input).with_iv(nonce), offset(input.end() as usize), associated))
-            }
-            (Method::Deterministic, direction) => {
-                if direction == Direction::Encrypt {
-                    arena.resize(arena.len() + TAG_LEN, 0);
-                } else if value.len() < TAG_LEN {
-                    return Err(self.damaged(row, "shorter than a tag"));
-                }
-                arena.extend_from_slice(value);
-                let input = Span::new(start + TAG_LEN as u32, offset(arena.len()) - start - TAG_LEN as u32);
-                self.counts.bytes += u64::from(input.len);
-                Ok(aead(Op::in_place(key, input), start, associated))
-            }
-            (Method::Token { len }, _) => {
-                arena.extend_from_slice(value);
-                let tag = offset(arena.len());
-                arena.resize(arena.len() + usize::from(*len), 0);
-                self.counts.bytes += value.len() as u64;
-                Ok(Op::in_place(key, Span::new(start, offset(value.len()))).with_tag(tag, u16::from(*len)))
-            }
-            (Method::Ff1(_), _) => self.stage_ff1(scratch, value, row),
+            self.stage_associated_data(scratch, row_ids, row)?;
+            scratch.inputs.push(value);
+            self.counts.bytes += (value.len() - least) as u64;
+        }
+        scratch.rows.push(row as u32);
+        Ok(())
+    }
+
+    /// What a protected value has more than the value in clear.
+    fn overhead(&self) -> usize {
+        match self.method {
+            Method::Random => NONCE_LEN + TAG_LEN,
+            Method::Deterministic => TAG_LEN,
+            Method::Token { .. } | Method::Ff1(_) => 0,
         }
     }
 
-    /// Arena: associated data, template, numerals. The first two are the tweak; of a text without anything kept, whose
-    /// template says nothing, the first alone.
-    fn stage_ff1(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<Op> {
+    /// The column's associated data with a row's identifier at their end, where values are bound to rows.
+    fn stage_associated_data(&self, scratch: &mut Scratch, row_ids: Option<&RowIds<'_>>, row: usize) -> Result<()> {
+        let Some(column) = &self.row_id else { return Ok(()) };
+        let associated = &mut scratch.associated;
+        associated.bytes.extend_from_slice(&self.associated_data);
+        let appended = row_ids.map_or(Err(RowIdProblem::Null), |row_ids| row_ids.append(row, &mut associated.bytes));
+        appended.map_err(|problem| BadValue::RowId(problem).at(self.place(row), Some(column), &self.method))?;
+        associated.end();
+        Ok(())
+    }
+
+    /// Splits a text into template and numerals. The tweak is the associated data and the template; of a text without
+    /// anything kept, whose template says nothing, the first alone.
+    fn stage_ff1(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<()> {
         let Method::Ff1(options) = &self.method else {
             return Err(self.damaged(row, "not a text of ff1"));
         };
-        let Scratch { arena, numerals, .. } = scratch;
         let text = std::str::from_utf8(value).map_err(|_| TableError::NotText(self.place(row)))?;
-        let start = arena.len();
-        arena.extend_from_slice(&self.associated_data);
-        numerals.clear();
+        let Scratch { inputs, associated, templates, own_tweaks, .. } = scratch;
+        let start = templates.bytes.len();
         let shape = options
-            .split(text, arena, numerals)
+            .split(text, &mut templates.bytes, &mut inputs.bytes)
             .map_err(|problem| BadValue::from(problem).at(self.place(row), None, &self.method))?;
-        let tweak_len = arena.len() - start;
+        let template = &templates.bytes[start..];
+        associated.bytes.extend_from_slice(&self.associated_data);
+        let tweak_len = self.associated_data.len() + template.len();
         if tweak_len > AAD_LEN_MAX {
             return Err(self.too_long(row, value.len(), AAD_LEN_MAX - self.associated_data.len()));
         }
-        let tweak_len = if shape.keeps_some { tweak_len } else { self.associated_data.len() };
-        let input = Span::new(offset(arena.len()), offset(numerals.len()));
-        arena.extend_from_slice(numerals);
+        if shape.keeps_some {
+            associated.bytes.extend_from_slice(template);
+            *own_tweaks = true;
+        }
+        associated.end();
+        templates.end();
+        inputs.end();
         self.counts.bytes += value.len() as u64;
-        Ok(Op::in_place(self.key.id(), input).with_aad(offset(start), offset_16(tweak_len)))
+        Ok(())
     }
 
-    /// Keeps the result of an operation.
-    pub(super) fn collect(&mut self, op: &Op, arena: &[u8]) -> Result<()> {
-        let row = op.cookie as usize;
-        match op.status {
-            OpStatus::Done => {}
-            OpStatus::AuthFailed => {
-                let place = self.place(row);
-                return Err(match &self.row_id {
-                    None => TableError::Authentication(place),
-                    Some(row_id) => TableError::AuthenticationOfRow { place, row_id: row_id.clone() },
-                });
-            }
-            status => return Err(TableError::Operation { place: self.place(row), status }),
-        }
-        let input = op.input.range();
-        let tag = op.tag_span().range();
-        match (&self.method, self.direction) {
-            (Method::Random, Direction::Encrypt) => self.outputs.push(&arena[input.start - NONCE_LEN..tag.end]),
-            (Method::Deterministic, Direction::Encrypt) => self.outputs.push(&arena[tag.start..input.end]),
-            (Method::Random | Method::Deterministic, Direction::Decrypt) => match self.integer {
-                None => self.outputs.push(&arena[input]),
-                Some(integer) => {
-                    if !self.outputs.push_with(|value| integer.read(&arena[input], value)) {
-                        return Err(self.damaged(row, "its text is no number of the column's type"));
-                    }
+    /// Runs what waits and keeps the results. Returns the engine's name.
+    pub(super) fn run(&mut self, scratch: &mut Scratch) -> Result<&'static str> {
+        let (suite, direction, count) = (suite_of(&self.method), self.direction, scratch.len());
+        let Scratch { inputs, associated, own_tweaks, statuses, results, .. } = scratch;
+        statuses.clear();
+        statuses.resize(count, ColumnStatus::PENDING);
+        results.clear();
+        let has_own = self.row_id.is_some() || *own_tweaks;
+        let aad = match has_own {
+            true => AadColumn::Each { bytes: &associated.bytes, extents: associated.extents() },
+            false => AadColumn::One(&self.associated_data),
+        };
+        let overhead = self.overhead() as i64;
+        let more = if direction == Direction::Encrypt { overhead } else { -overhead };
+        // Integers are protected as texts, which are not yet outputs.
+        let outputs = if self.is_text_of_integer() { results } else { &mut self.outputs };
+        let (data, ivs, tags) = match &self.method {
+            Method::Random | Method::Deterministic => {
+                let lens = inputs.offsets.windows(2).map(|ends| ends[1] - ends[0] + more);
+                let (output, outputs) = outputs.grow(lens);
+                let outputs = Extents::LargeOffsets(outputs);
+                let data = ColumnData::Separate { input: &inputs.bytes, inputs: inputs.extents(), output, outputs };
+                match self.method {
+                    Method::Random => (data, IvColumn::Drawn { len: NONCE_LEN }, TagColumn::After { len: TAG_LEN }),
+                    _ => (data, IvColumn::None, TagColumn::Before { len: TAG_LEN }),
                 }
-            },
-            (Method::Token { .. }, _) => self.outputs.push(&arena[tag]),
-            (Method::Ff1(options), _) => {
-                let template = &arena[op.aad.offset as usize + self.associated_data.len()..input.start];
-                if !self.outputs.push_with(|text| options.join(template, &arena[input], text)) {
-                    return Err(self.damaged(row, "ff1 gave a numeral that is not below the radix"));
+            }
+            Method::Token { len } => {
+                let len = usize::from(*len);
+                let before = outputs.byte_len();
+                let (bytes, _) = outputs.grow(core::iter::repeat_n(len as i64, count));
+                let data = ColumnData::Input { input: &inputs.bytes, inputs: inputs.extents() };
+                (data, IvColumn::None, TagColumn::Written { bytes: &mut bytes[before..], len })
+            }
+            Method::Ff1(_) => {
+                let Strings { bytes, offsets } = inputs;
+                let data = ColumnData::InPlace { data: bytes, extents: Extents::LargeOffsets(offsets) };
+                (data, IvColumn::None, TagColumn::None)
+            }
+        };
+        let batch = ColumnBatch::new(suite, direction, data, statuses).with_key(self.key.id());
+        let batch = batch.with_ivs(ivs).with_tags(tags);
+        let batch = if matches!(self.method, Method::Token { .. }) { batch } else { batch.with_aad(aad) };
+        let ran = self.mill.run_columns(batch);
+        let report = ran.map_err(|source| TableError::mill(format!("column `{}` ({suite})", self.column), source))?;
+        self.check_statuses(scratch)?;
+        self.keep(scratch)?;
+        Ok(report.route.name)
+    }
+
+    /// Whether results are texts that integers are made of.
+    fn is_text_of_integer(&self) -> bool {
+        self.integer.is_some()
+            && self.direction == Direction::Decrypt
+            && matches!(self.method, Method::Random | Method::Deterministic)
+    }
+
+    /// # Errors
+    /// What became of the first value that did not end well.
+    fn check_statuses(&self, scratch: &Scratch) -> Result<()> {
+        let Some(bad) = scratch.statuses.iter().position(|status| !status.is_done()) else { return Ok(()) };
+        let row = scratch.rows[bad] as usize;
+        Err(match (scratch.statuses[bad].status(), &self.row_id) {
+            (Some(OpStatus::AuthFailed), None) => TableError::Authentication(self.place(row)),
+            (Some(OpStatus::AuthFailed), Some(row_id)) => {
+                TableError::AuthenticationOfRow { place: self.place(row), row_id: row_id.clone() }
+            }
+            (status, _) => TableError::Operation { place: self.place(row), status: status.unwrap_or_default() },
+        })
+    }
+
+    /// Makes outputs of results that are none yet.
+    fn keep(&mut self, scratch: &Scratch) -> Result<()> {
+        if let Method::Ff1(options) = &self.method {
+            for (index, row) in scratch.rows.iter().enumerate() {
+                let (template, numerals) = (scratch.templates.at(index), scratch.inputs.at(index));
+                if !self.outputs.push_with(|text| options.join(template, numerals, text)) {
+                    return Err(self.damaged(*row as usize, "ff1 gave a numeral that is not below the radix"));
+                }
+            }
+        } else if let Some(integer) = self.integer.filter(|_| self.is_text_of_integer()) {
+            for (index, row) in scratch.rows.iter().enumerate() {
+                if !self.outputs.push_with(|value| integer.read(scratch.results.at(index), value)) {
+                    return Err(self.damaged(*row as usize, "its text is no number of the column's type"));
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Adds tag and associated data.
-fn aead(op: Op, tag: u32, associated: Aad) -> Op {
-    op.with_tag(tag, TAG_LEN as u16).with_aad(associated.offset, associated.len)
-}
-
-/// The next unused nonce. Random bytes are fetched many nonces at a time.
-fn next_nonce(nonces: &mut Vec<u8>) -> Result<[u8; NONCE_LEN]> {
-    if nonces.len() < NONCE_LEN {
-        nonces.resize(NONCES_AT_A_TIME * NONCE_LEN, 0);
-        getrandom::fill(nonces).map_err(|_| TableError::Entropy)?;
-    }
-    let mut nonce = [0; NONCE_LEN];
-    nonce.copy_from_slice(&nonces[nonces.len() - NONCE_LEN..]);
-    nonces.truncate(nonces.len() - NONCE_LEN);
-    Ok(nonce)
 }
