@@ -407,6 +407,9 @@ pub enum TableError {
     /// The operating system gave no random bytes.
     #[error("the operating system gave no random bytes")]
     Entropy,
+    /// A thread of the job has panicked, which is a bug of this program.
+    #[error("a thread of the job has ended by itself, which is a bug; no output was left")]
+    Panicked,
     /// The job was cancelled.
     #[error("interrupted; no output was left")]
     Interrupted,

@@ -95,6 +95,9 @@ pub struct ProtectJob {
     /// The codec of protected Parquet columns; without it each keeps its own, except that random ciphertexts, which do not
     /// compress, get none. All other columns stay as they are.
     pub codec: Option<Codec>,
+    /// How many threads work on the table; one a core without a number, and with 1 everything is done by the calling thread.
+    /// With more, that one writes what the others have made. The result does not depend on it.
+    pub threads: Option<usize>,
     /// Whether an existing output is replaced.
     pub force: bool,
     /// Set to `true` by anyone, the job ends with [`TableError::Interrupted`] within a batch.
@@ -122,6 +125,9 @@ pub struct UnprotectJob {
     /// themselves is still checked: nothing in columns of `ff1` and `token` and in those that nobody named, and nowhere
     /// which rows there are and which values are null. Protected columns that are missing are passed over.
     pub allow_changed: bool,
+    /// How many threads work on the table; one a core without a number, and with 1 everything is done by the calling thread.
+    /// With more, that one writes what the others have made. The result does not depend on it.
+    pub threads: Option<usize>,
     /// Whether an existing output is replaced.
     pub force: bool,
     /// Set to `true` by anyone, the job ends with [`TableError::Interrupted`] within a batch.
@@ -143,6 +149,7 @@ impl ProtectJob {
             delimiter: None,
             no_header: false,
             codec: None,
+            threads: None,
             force: false,
             cancel: Arc::default(),
         }
@@ -179,6 +186,7 @@ impl UnprotectJob {
             columns: Vec::new(),
             renamed: Vec::new(),
             allow_changed: false,
+            threads: None,
             force: false,
             cancel: Arc::default(),
         }

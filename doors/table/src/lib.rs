@@ -54,6 +54,7 @@ mod options;
 mod output;
 mod pair;
 mod parquet;
+mod pipeline;
 mod protect;
 mod row_id;
 mod source;

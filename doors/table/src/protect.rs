@@ -32,7 +32,7 @@ use crate::source::Source;
 use crate::spec::{ColumnSpec, LOGICAL_NAME_MAX, Method, RowBinding};
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, type_tag_of, value_type};
-use crate::{csv_io, text};
+use crate::{csv_io, pipeline, text};
 
 /// Bytes that all columns together may spend on remembering values that have been seen.
 pub(crate) const SEEN_LEN_MAX: usize = 96 << 20;
@@ -67,7 +67,7 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     if !job.force {
         check_unprotected(job, &source)?;
     }
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(0) };
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(0), threads: pipeline::threads(job.threads) };
     let mode = output_mode(&source.file, &job.input, &job.output, PROTECTED_MODE)?;
     let planner = Planner { mode, ..planner };
     let done = match (format, to) {

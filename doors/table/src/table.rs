@@ -67,6 +67,13 @@ impl Tally {
         self.batch_rows_max = self.batch_rows_max.max(rows as u64);
         self.batch_bytes_max = self.batch_bytes_max.max(bytes as u64);
     }
+
+    /// Counts the batches of another tally, and not its rows.
+    pub(crate) fn add_batches(&mut self, other: &Tally) {
+        self.batches += other.batches;
+        self.batch_rows_max = self.batch_rows_max.max(other.batch_rows_max);
+        self.batch_bytes_max = self.batch_bytes_max.max(other.batch_bytes_max);
+    }
 }
 
 /// Who watches a job, and may end it.
@@ -74,6 +81,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) progress: &'a dyn Progress,
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) bytes_total: u64,
+    /// Threads that the job may use.
+    pub(crate) threads: usize,
 }
 
 impl Watch<'_> {

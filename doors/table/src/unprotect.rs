@@ -26,6 +26,7 @@ use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, RESTORED_MODE, check_output, output_mode};
 use crate::pair::{Change, Places};
 use crate::parquet::{self, Extras, ParquetInput};
+use crate::pipeline;
 use crate::protect::{SEEN_LEN_MAX, check_name, encoding_of, summarize, text_fields};
 use crate::row_id::check_row_id_type;
 use crate::source::{Protected, Source};
@@ -72,7 +73,7 @@ pub fn restore(
     }
     check_cancel(&job.cancel)?;
     manifest.verify(&manifest_path, mill, root)?;
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes) };
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes), threads: pipeline::threads(job.threads) };
     let mode = output_mode(&source.file, &job.input, &job.output, RESTORED_MODE)?;
     let restorer = Restorer {
         job,
@@ -157,7 +158,7 @@ pub(crate) fn check(
     root: &RootKey,
     progress: &dyn Progress,
 ) -> Result<Checked> {
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes) };
+    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes), threads: pipeline::threads(job.threads) };
     let manifest_path = source.path();
     let restorer = Restorer { job, manifest, manifest_path, mill, root, source, is_named: None, mode: None };
     let done = match manifest.format {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use parquet::errors::ParquetError;
 use parquet::file::writer::TrackedWrite;
@@ -11,8 +12,8 @@ use parquet::schema::types::ColumnDescPtr;
 use sha2::Sha256;
 
 use crate::error::TableError;
+use crate::job::check_cancel;
 use crate::output::OutputFile;
-use crate::table::Watch;
 
 use super::footer::{chunk_field, extent_of, file_field, group_field, meta_field, pointed};
 use super::pages::Extent;
@@ -20,7 +21,7 @@ use super::thrift::{Struct, Value};
 use super::write::{Written, forget_indices};
 use super::{ParquetInput, in_column};
 
-const MAGIC: &[u8; 4] = b"PAR1";
+pub(crate) const MAGIC: &[u8; 4] = b"PAR1";
 const COPY_BUFFER_LEN: usize = 1 << 20;
 
 /// Bytes of an offset index, which is held in memory.
@@ -68,7 +69,11 @@ enum Indices {
         chunk: Struct,
         shift: i64,
     },
-    Made(Written),
+    /// From what was written; pages have moved by this much since.
+    Made {
+        written: Written,
+        shift: i64,
+    },
 }
 
 /// An output file that is being written.
@@ -109,11 +114,11 @@ impl Assembly {
     }
 
     /// Copies a chunk's pages as they are.
-    pub(crate) fn copy_chunk(&mut self, file: &File, chunk: &Struct, watch: &Watch<'_>) -> Copied<()> {
+    pub(crate) fn copy_chunk(&mut self, file: &File, chunk: &Struct, cancel: &AtomicBool) -> Copied<()> {
         let missing = || on_read(ParquetError::General("a chunk has no place".to_owned()));
         let extent = chunk.record(chunk_field::META).and_then(extent_of).ok_or_else(missing)?;
         let shift = self.sink.bytes_written() as i64 - extent.start.cast_signed();
-        self.copy(file, extent, watch)?;
+        self.copy(file, extent, cancel)?;
         let mut moved = chunk.clone();
         if let Some(offset) = moved.int(chunk_field::FILE_OFFSET) {
             // Once the place of a copy of the metadata behind the chunk, which is not copied.
@@ -121,21 +126,24 @@ impl Assembly {
             moved.set_i64(chunk_field::FILE_OFFSET, if is_within { offset + shift } else { 0 });
         }
         forget_indices(&mut moved);
-        if let Some(meta) = moved.record_mut(chunk_field::META) {
-            for field in [meta_field::DATA_PAGE, meta_field::INDEX_PAGE, meta_field::DICTIONARY_PAGE] {
-                if let Some(offset) = meta.int(field).filter(|offset| *offset > 0) {
-                    meta.set_i64(field, offset.saturating_add(shift));
-                }
-            }
-        }
+        move_pages(&mut moved, shift);
         self.add(moved, Indices::Copied { chunk: chunk.clone(), shift });
         Ok(())
     }
 
     /// Adds a chunk that was written to [`Assembly::sink`].
-    pub(crate) fn add_written(&mut self, mut written: Written) {
-        let chunk = std::mem::take(&mut written.chunk);
-        self.add(chunk, Indices::Made(written));
+    pub(crate) fn add_written(&mut self, written: Written) {
+        self.add_moved(written, 0);
+    }
+
+    /// Adds a chunk that was written elsewhere, so much before the place that it has here.
+    pub(crate) fn add_moved(&mut self, mut written: Written, shift: i64) {
+        let mut chunk = std::mem::take(&mut written.chunk);
+        if let Some(offset) = chunk.int(chunk_field::FILE_OFFSET).filter(|offset| *offset > 0) {
+            chunk.set_i64(chunk_field::FILE_OFFSET, offset.saturating_add(shift));
+        }
+        move_pages(&mut chunk, shift);
+        self.add(chunk, Indices::Made { written, shift });
     }
 
     fn add(&mut self, chunk: Struct, indices: Indices) {
@@ -146,11 +154,11 @@ impl Assembly {
         }
     }
 
-    fn copy(&mut self, file: &File, extent: Extent, watch: &Watch<'_>) -> Copied<()> {
+    fn copy(&mut self, file: &File, extent: Extent, cancel: &AtomicBool) -> Copied<()> {
         let mut buffer = vec![0; COPY_BUFFER_LEN.min(usize::try_from(extent.len).unwrap_or(COPY_BUFFER_LEN))];
         let (mut at, end) = (extent.start, extent.start + extent.len);
         while at < end {
-            watch.check().map_err(CopyProblem::Table)?;
+            check_cancel(cancel).map_err(CopyProblem::Table)?;
             let len = buffer.len().min(usize::try_from(end - at).unwrap_or(COPY_BUFFER_LEN));
             file.read_exact_at(&mut buffer[..len], at).map_err(on_read)?;
             self.sink.write_all(&buffer[..len]).map_err(on_write)?;
@@ -185,13 +193,13 @@ impl Assembly {
     }
 
     /// Writes bloom filters, indices and the footer, in which everything else is that of `meta`.
-    pub(crate) fn finish(mut self, input: &ParquetInput, mut meta: Struct, watch: &Watch<'_>) -> Copied<OutputFile> {
+    pub(crate) fn finish(mut self, input: &ParquetInput, mut meta: Struct, cancel: &AtomicBool) -> Copied<OutputFile> {
         let indices = std::mem::take(&mut self.indices);
         for kind in [Kind::Bloom, Kind::Column, Kind::Offset] {
             for (group, chunks) in indices.iter().enumerate() {
                 for (leaf, from) in chunks.iter().enumerate() {
                     let start = self.sink.bytes_written();
-                    if self.write_index(input, kind, from, watch)? {
+                    if self.write_index(input, kind, from, cancel)? {
                         let len = self.sink.bytes_written() - start;
                         kind.point(&mut self.groups[group].1[leaf], start, len);
                     }
@@ -210,16 +218,18 @@ impl Assembly {
     }
 
     /// Writes one index; `false` where the chunk has none.
-    fn write_index(&mut self, input: &ParquetInput, kind: Kind, from: &Indices, watch: &Watch<'_>) -> Copied<bool> {
+    fn write_index(&mut self, input: &ParquetInput, kind: Kind, from: &Indices, cancel: &AtomicBool) -> Copied<bool> {
         let (chunk, shift) = match from {
-            Indices::Made(written) => {
-                let bytes = match kind {
-                    Kind::Bloom => &written.bloom_filter,
-                    Kind::Column => &written.column_index,
-                    Kind::Offset => &written.offset_index,
+            Indices::Made { written, shift } => {
+                let (bytes, shift) = match kind {
+                    Kind::Bloom => (&written.bloom_filter, 0),
+                    Kind::Column => (&written.column_index, 0),
+                    Kind::Offset => (&written.offset_index, *shift),
                 };
-                if let Some(bytes) = bytes {
-                    self.sink.write_all(bytes).map_err(on_write)?;
+                match bytes {
+                    Some(bytes) if shift != 0 => self.write_moved(bytes, shift).map_err(on_write)?,
+                    Some(bytes) => self.sink.write_all(bytes).map_err(on_write)?,
+                    None => {}
                 }
                 return Ok(bytes.is_some());
             }
@@ -227,7 +237,7 @@ impl Assembly {
         };
         let Some(extent) = kind.extent(input, chunk)? else { return Ok(false) };
         if kind != Kind::Offset {
-            self.copy(&input.file, extent, watch)?;
+            self.copy(&input.file, extent, cancel)?;
             return Ok(true);
         }
         if extent.len > INDEX_LEN_MAX {
@@ -236,17 +246,38 @@ impl Assembly {
         }
         let mut bytes = vec![0; extent.len as usize];
         input.file.read_exact_at(&mut bytes, extent.start).map_err(on_read)?;
-        let (mut index, _) = Struct::parse(&bytes).map_err(on_read)?;
-        let moved = index.records(1).map(|page| {
-            let mut page = page.clone();
-            page.set_i64(1, page.int(1).unwrap_or(0).saturating_add(shift));
-            page
-        });
-        let moved = moved.collect();
-        index.set_records(1, moved);
-        self.sink.write_all(&index.to_bytes()).map_err(on_write)?;
+        let (index, _) = Struct::parse(&bytes).map_err(on_read)?;
+        self.sink.write_all(&moved_index(index, shift)).map_err(on_write)?;
         Ok(true)
     }
+
+    /// Writes an offset index of pages that have moved since.
+    fn write_moved(&mut self, index: &[u8], shift: i64) -> Result<(), ParquetError> {
+        let (index, _) = Struct::parse(index)?;
+        Ok(self.sink.write_all(&moved_index(index, shift))?)
+    }
+}
+
+/// Moves the places of a chunk's pages.
+fn move_pages(chunk: &mut Struct, shift: i64) {
+    let Some(meta) = chunk.record_mut(chunk_field::META) else { return };
+    for field in [meta_field::DATA_PAGE, meta_field::INDEX_PAGE, meta_field::DICTIONARY_PAGE] {
+        if let Some(offset) = meta.int(field).filter(|offset| *offset > 0) {
+            meta.set_i64(field, offset.saturating_add(shift));
+        }
+    }
+}
+
+/// An offset index with the places that its pages have now.
+fn moved_index(mut index: Struct, shift: i64) -> Vec<u8> {
+    let moved = index.records(1).map(|page| {
+        let mut page = page.clone();
+        page.set_i64(1, page.int(1).unwrap_or(0).saturating_add(shift));
+        page
+    });
+    let moved = moved.collect();
+    index.set_records(1, moved);
+    index.to_bytes()
 }
 
 /// What stands behind all row groups and belongs to a chunk.

@@ -4,11 +4,12 @@
 //! Everything of the footer that this does not make false is kept: the schema, the metadata of chunks, indices, bloom
 //! filters, and what this program does not know.
 //!
-//! Reading order: [`footer`], [`copy`], [`chunk`], [`read`], [`write`], [`filter`], [`foreign`], then what they are made of.
+//! Reading order: [`footer`], [`copy`], [`columns`], [`chunk`], [`read`], [`write`], [`filter`], [`foreign`], then what they are made of.
 
 mod arrow_footer;
 mod chunk;
 mod codec;
+mod columns;
 mod copy;
 mod filter;
 mod footer;
@@ -19,6 +20,7 @@ mod indices;
 mod layout;
 mod levels;
 mod pages;
+mod place;
 mod read;
 mod rows;
 mod taken;
@@ -27,6 +29,7 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,6 +58,7 @@ pub(crate) use rows::{ColumnRows, GroupReader};
 pub(crate) use write::Layout;
 
 use chunk::Ways;
+use columns::Columns;
 use copy::Assembly;
 use filter::{group_of, marks_for};
 use footer::{Footer, chunk_field, codec_of, element_field, extent_of, file_field, group_field, group_rows};
@@ -232,14 +236,18 @@ pub(crate) fn transform(
     let mut assembly = Assembly::begin(TrackedWrite::new(output)).map_err(on_write)?;
     let mut rejects = rejects.map(|file| Rejects::begin(input, file)).transpose()?;
     let mut run = Run { input, targets, layouts, watch, scratch: Scratch::default(), tally: Tally::default() };
-    for (index, group) in input.footer.groups().enumerate() {
-        let marks = if rejects.is_some() { run.marks(index, group, &on_write)? } else { None };
-        match (marks, &mut rejects) {
-            (Some(marks), Some(rejects)) => {
-                run.taken(index, group, &marks, rejects, &mut assembly, &on_write)?;
-                rejects.take(input, index, group, &marks, watch)?;
+    match &mut rejects {
+        None => run.groups(0..input.footer.groups().len(), watch.threads, &mut assembly)?,
+        Some(rejects) => {
+            for (index, group) in input.footer.groups().enumerate() {
+                match run.marks(index, group, &on_write)? {
+                    None => run.groups(index..index + 1, 1, &mut assembly)?,
+                    Some(marks) => {
+                        run.taken(index, group, &marks, rejects, &mut assembly, &on_write)?;
+                        rejects.take(input, index, group, &marks, watch)?;
+                    }
+                }
             }
-            _ => run.group(index, group, &mut assembly, &on_write)?,
         }
     }
     let (mut tally, mut meta) = (run.tally, input.footer.meta.clone());
@@ -257,7 +265,7 @@ pub(crate) fn transform(
     let changed: Vec<usize> = changed.filter_map(|target| input.footer.fields[target.index].leaf).collect();
     assembly.forget_sorting(&changed);
     assembly.set_sorting(extras.sorting.as_ref().and_then(|sorting| sorting.get(1).cloned()));
-    let output = assembly.finish(input, meta, watch).map_err(|problem| problem.named(input, &output_path))?;
+    let output = assembly.finish(input, meta, watch.cancel).map_err(|problem| problem.named(input, &output_path))?;
     let rejects = rejects.map(|rejects| rejects.finish(input, tally.rejected_rows, watch)).transpose()?;
     Ok((tally, output, rejects))
 }
@@ -300,7 +308,7 @@ impl Rejects {
     fn finish(self, input: &ParquetInput, rows: u64, watch: &Watch<'_>) -> Result<OutputFile> {
         let mut meta = input.footer.meta.clone();
         meta.set_i64(file_field::NUM_ROWS, i64::try_from(rows).unwrap_or(i64::MAX));
-        self.assembly.finish(input, meta, watch).map_err(|problem| problem.named(input, &self.path))
+        self.assembly.finish(input, meta, watch.cancel).map_err(|problem| problem.named(input, &self.path))
     }
 }
 
@@ -314,33 +322,11 @@ struct Run<'r, 'm, 'w> {
 }
 
 impl Run<'_, '_, '_> {
-    fn group(
-        &mut self,
-        index: usize,
-        group: &Struct,
-        assembly: &mut Assembly,
-        on_write: &dyn Fn(ParquetError) -> TableError,
-    ) -> Result<()> {
-        let input = self.input;
-        let place_of = |target: &Target<'_>| input.footer.fields.get(target.index).and_then(|field| field.leaf);
-        assembly.begin_group(group);
-        for (leaf, chunk) in group.records(group_field::COLUMNS).enumerate() {
-            self.watch.check()?;
-            match self.targets.iter().position(|target| place_of(target) == Some(leaf)) {
-                None => {
-                    let copied = assembly.copy_chunk(&input.file, chunk, self.watch);
-                    copied.map_err(|problem| problem.named(input, assembly.path()))?;
-                }
-                Some(at) => {
-                    let name = self.targets[at].worker.column().to_owned();
-                    let problem = |source| input.error(in_column(index, &name, &source));
-                    self.send(group, at, None, assembly, &problem, on_write)?;
-                }
-            }
-        }
-        self.tally.rows += group_rows(group);
-        self.watch.advance(self.tally.rows, Some(input.footer.rows()), 0);
-        Ok(())
+    /// Writes row groups with all of their rows.
+    fn groups(&mut self, groups: Range<usize>, threads: usize, assembly: &mut Assembly) -> Result<()> {
+        let Run { input, targets, layouts, watch, tally, .. } = self;
+        let rows_before = tally.rows;
+        Columns { input, targets, layouts, watch, threads }.run(groups, rows_before, assembly, tally)
     }
 
     /// The rows of a row group that are to be left out; nothing where there are none.

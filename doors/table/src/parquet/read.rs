@@ -23,6 +23,7 @@ use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 use super::forms::Form;
 use super::guard::Guard;
 use super::pages::{Extent, Survey};
+use super::place::Placed;
 use super::thrift::Parsed;
 
 /// Bytes that values built from those before them may have in a batch.
@@ -51,7 +52,7 @@ impl ChunkSource {
             .set_num_values(i64::try_from(self.rows).map_err(|_| overflow())?)
             .build()?;
         let rows = usize::try_from(self.rows).map_err(|_| overflow())?;
-        let pages = SerializedPageReader::new(Arc::clone(&self.file), &meta, rows, None)?;
+        let pages = SerializedPageReader::new(Arc::new(Placed(Arc::clone(&self.file))), &meta, rows, None)?;
         let level_kinds =
             [self.column.max_def_level(), self.column.max_rep_level()].iter().filter(|max| **max > 0).count();
         Ok(Guard::new(pages, level_kinds))

@@ -1,0 +1,422 @@
+//! How a table goes through several threads: a feed makes items, strands work on them, and a drain takes what they have
+//! made, in order.
+//!
+//! A strand is worked on by one thread at a time and sees its items in their order, so that what it remembers, and with it
+//! the result, does not depend on how many threads there are. The drain runs on the calling thread, item by item and strand
+//! by strand; the first error that it meets is the first in the table, whichever thread saw one first. Whatever is ahead of
+//! the drain is bounded: by a number of items, by the memory that they say they take, and by [`PIECES_AHEAD`] for a strand.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, available_parallelism, scope};
+
+use crate::column::Scratch;
+use crate::error::{Result, TableError};
+use crate::job::check_cancel;
+
+/// Threads that one job uses at most.
+pub(crate) const THREADS_MAX: usize = 256;
+
+/// Bytes that items in flight may take for each thread.
+const BYTES_AHEAD: usize = 64 << 20;
+
+/// Pieces of one item that a strand may be ahead of the drain.
+pub(crate) const PIECES_AHEAD: usize = 16;
+
+/// The number of threads that a job asks for; one a core without a number.
+pub(crate) fn threads(asked: Option<usize>) -> usize {
+    let count = asked.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+    count.clamp(1, THREADS_MAX)
+}
+
+/// Makes items, one after the other.
+pub(crate) trait Feed: Send {
+    type Item: Send + Sync;
+
+    /// The next item; nothing at the end.
+    fn next(&mut self) -> Result<Option<Fed<Self::Item>>>;
+}
+
+/// An item, the strands that work on it, and about how many bytes it takes until the drain has taken it.
+pub(crate) struct Fed<I> {
+    pub(crate) item: I,
+    pub(crate) strands: Range<usize>,
+    pub(crate) cost: usize,
+}
+
+/// Takes a piece of what a strand makes of an item.
+pub(crate) type Emit<'a, P> = &'a mut (dyn FnMut(P) -> io::Result<()> + Send);
+
+/// What a strand does with an item.
+pub(crate) trait Work<I, S>: Sync {
+    type Piece: Send;
+
+    fn work(
+        &self,
+        item: &I,
+        strand: &mut S,
+        scratch: &mut Scratch,
+        asked: &Asked<'_>,
+        emit: Emit<'_, Self::Piece>,
+    ) -> Result<()>;
+}
+
+/// Takes what the strands have made: of each item `begin`, each strand's pieces, `end`.
+pub(crate) trait Drain<I, P>: Send {
+    fn begin(&mut self, item: &I) -> Result<()>;
+
+    fn take(&mut self, piece: P) -> io::Result<()>;
+
+    /// What it means that a piece was not taken.
+    fn refused(&self, error: io::Error) -> TableError;
+
+    fn end(&mut self, item: Arc<I>) -> Result<()>;
+}
+
+/// Whether to go on.
+pub(crate) struct Asked<'a> {
+    cancel: &'a AtomicBool,
+    stopped: &'a AtomicBool,
+}
+
+impl Asked<'_> {
+    /// # Errors
+    /// `Interrupted` when somebody has asked for it, or when the job has failed elsewhere.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_cancel(self.cancel)?;
+        check_cancel(self.stopped)
+    }
+}
+
+/// How a job is to be run.
+pub(crate) struct Plan<'a> {
+    /// Threads; 1 for the calling thread alone.
+    pub(crate) threads: usize,
+    /// Items that may be ahead of the drain.
+    pub(crate) items_ahead: usize,
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// Sends all items of `feed` through `strands` to `drain`, and calls `after` whenever one has gone through.
+///
+/// # Errors
+/// The first one in the order of items and strands; `Interrupted`; `Panicked`.
+pub(crate) fn run<F, S, W, D>(
+    feed: &mut F,
+    work: &W,
+    strands: &mut [S],
+    drain: &mut D,
+    plan: &Plan<'_>,
+    after: &mut dyn FnMut(&D),
+) -> Result<()>
+where
+    F: Feed,
+    S: Send,
+    W: Work<F::Item, S>,
+    D: Drain<F::Item, W::Piece>,
+{
+    if plan.threads == 1 {
+        return alone(feed, work, strands, drain, plan, after);
+    }
+    let threads = plan.threads.min(strands.len() + 1);
+    let board = Board::new(feed, strands, plan, threads);
+    let started = scope(|scope| {
+        // Also when something here panics, so that the others do not wait for ever.
+        let _stop = StopAtEnd(&board);
+        let mut started = 0;
+        for number in 0..threads {
+            let thread = Builder::new().name(format!("table-{number}"));
+            let begun = thread.spawn_scoped(scope, || {
+                if catch_unwind(AssertUnwindSafe(|| board.serve(work))).is_err() {
+                    board.lose();
+                }
+            });
+            started += usize::from(begun.is_ok());
+        }
+        (started > 0).then(|| board.drain(drain, after))
+    });
+    match started {
+        Some(outcome) => outcome,
+        // The system gives no thread; the calling one does it all.
+        None => alone(feed, work, strands, drain, plan, after),
+    }
+}
+
+/// Everything on the calling thread.
+fn alone<F, S, W, D>(
+    feed: &mut F,
+    work: &W,
+    strands: &mut [S],
+    drain: &mut D,
+    plan: &Plan<'_>,
+    after: &mut dyn FnMut(&D),
+) -> Result<()>
+where
+    F: Feed,
+    S: Send,
+    W: Work<F::Item, S>,
+    D: Drain<F::Item, W::Piece>,
+{
+    let mut scratch = Scratch::default();
+    let asked = Asked { cancel: plan.cancel, stopped: &AtomicBool::new(false) };
+    loop {
+        asked.check()?;
+        let Some(fed) = feed.next()? else { return Ok(()) };
+        let item = Arc::new(fed.item);
+        drain.begin(&item)?;
+        for strand in &mut strands[fed.strands] {
+            work.work(&item, strand, &mut scratch, &asked, &mut |piece| drain.take(piece))?;
+        }
+        drain.end(item)?;
+        after(drain);
+    }
+}
+
+/// What a strand sends to the drain.
+enum Message<P> {
+    Piece(P),
+    End(Result<()>),
+}
+
+/// An item that a strand is to work on.
+struct Task<I, P> {
+    strand: usize,
+    item: Arc<I>,
+    sender: SyncSender<Message<P>>,
+}
+
+/// What the drain takes next.
+enum Entry<I, P> {
+    Item { item: Arc<I>, pieces: Vec<Receiver<Message<P>>>, cost: usize },
+    Failed(TableError),
+}
+
+/// What all threads share.
+struct Board<'s, F: Feed, S, P> {
+    state: Mutex<State<'s, F, S, P>>,
+    changed: Condvar,
+    stopped: AtomicBool,
+    cancel: &'s AtomicBool,
+    items_ahead: usize,
+    bytes_ahead: usize,
+}
+
+struct State<'s, F: Feed, S, P> {
+    /// Away while a thread makes an item.
+    feed: Option<&'s mut F>,
+    /// An item for which there is no room yet.
+    held: Option<Fed<F::Item>>,
+    ended: bool,
+    /// Each away while a thread works on it.
+    strands: Vec<Option<&'s mut S>>,
+    /// What nobody has begun, in order.
+    tasks: VecDeque<Task<F::Item, P>>,
+    entries: VecDeque<Entry<F::Item, P>>,
+    items: usize,
+    bytes: usize,
+}
+
+/// What a thread does next.
+enum Step<'s, F: Feed, S, P> {
+    Work(Task<F::Item, P>, &'s mut S),
+    Feed(&'s mut F),
+    Leave,
+}
+
+impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
+    fn new(feed: &'s mut F, strands: &'s mut [S], plan: &Plan<'s>, threads: usize) -> Self {
+        let state = State {
+            feed: Some(feed),
+            held: None,
+            ended: false,
+            strands: strands.iter_mut().map(Some).collect(),
+            tasks: VecDeque::new(),
+            entries: VecDeque::new(),
+            items: 0,
+            bytes: 0,
+        };
+        Board {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            stopped: AtomicBool::new(false),
+            cancel: plan.cancel,
+            items_ahead: plan.items_ahead,
+            bytes_ahead: threads * BYTES_AHEAD,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'s, F, S, P>> {
+        // Nothing that could panic is done under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until there is nothing left to do.
+    fn serve(&self, work: &impl Work<F::Item, S, Piece = P>) {
+        let mut scratch = Scratch::default();
+        let asked = Asked { cancel: self.cancel, stopped: &self.stopped };
+        loop {
+            match self.step() {
+                Step::Work(task, strand) => {
+                    let Task { strand: place, item, sender } = task;
+                    let lost = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+                    let mut emit = |piece| sender.send(Message::Piece(piece)).map_err(lost);
+                    let done = work.work(&item, strand, &mut scratch, &asked, &mut emit);
+                    self.lock().strands[place] = Some(strand);
+                    self.changed.notify_all();
+                    // Nobody listens any more once the job has failed.
+                    let _ = sender.send(Message::End(done));
+                }
+                Step::Feed(feed) => {
+                    let fed = asked.check().and_then(|()| feed.next());
+                    self.admit(feed, fed);
+                }
+                Step::Leave => return,
+            }
+        }
+    }
+
+    fn step(&self) -> Step<'s, F, S, P> {
+        let mut state = self.lock();
+        loop {
+            if self.stopped.load(Ordering::Relaxed) || state.is_done() {
+                return Step::Leave;
+            }
+            if let Some((task, strand)) = state.task() {
+                return Step::Work(task, strand);
+            }
+            let has_room = state.items < self.items_ahead && state.bytes < self.bytes_ahead;
+            if has_room
+                && !state.ended
+                && state.held.is_none()
+                && let Some(feed) = state.feed.take()
+            {
+                return Step::Feed(feed);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes the feed back, with what it has given.
+    fn admit(&self, feed: &'s mut F, fed: Result<Option<Fed<F::Item>>>) {
+        let mut state = self.lock();
+        state.feed = Some(feed);
+        match fed {
+            Ok(Some(fed)) => state.held = Some(fed),
+            Ok(None) => state.ended = true,
+            Err(error) => {
+                state.ended = true;
+                state.entries.push_back(Entry::Failed(error));
+            }
+        }
+        state.release_held(self.bytes_ahead);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// A thread has panicked. What it worked on shows that at its place; what it made of the feed would be missed.
+    fn lose(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        state.entries.push_back(Entry::Failed(TableError::Panicked));
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        let mut state = self.lock();
+        // Threads that wait for their pieces to be taken see that nobody will.
+        let (entries, tasks) = (std::mem::take(&mut state.entries), std::mem::take(&mut state.tasks));
+        drop(state);
+        self.changed.notify_all();
+        drop((entries, tasks));
+    }
+
+    fn drain<D: Drain<F::Item, P>>(&self, drain: &mut D, after: &mut dyn FnMut(&D)) -> Result<()> {
+        while let Some(entry) = self.entry() {
+            let (item, pieces, cost) = match entry {
+                Entry::Item { item, pieces, cost } => (item, pieces, cost),
+                Entry::Failed(error) => return Err(error),
+            };
+            drain.begin(&item)?;
+            for pieces in pieces {
+                loop {
+                    match pieces.recv() {
+                        Ok(Message::Piece(piece)) => drain.take(piece).map_err(|error| drain.refused(error))?,
+                        Ok(Message::End(done)) => {
+                            done?;
+                            break;
+                        }
+                        // Its thread has ended without a word.
+                        Err(_) => return Err(TableError::Panicked),
+                    }
+                }
+            }
+            drain.end(item)?;
+            after(drain);
+            let mut state = self.lock();
+            state.items -= 1;
+            state.bytes -= cost;
+            state.release_held(self.bytes_ahead);
+            drop(state);
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// What the drain takes next; nothing at the end.
+    fn entry(&self) -> Option<Entry<F::Item, P>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(entry) = state.entries.pop_front() {
+                return Some(entry);
+            }
+            if state.ended && state.held.is_none() {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<'s, F: Feed, S, P> State<'s, F, S, P> {
+    fn is_done(&self) -> bool {
+        self.ended && self.held.is_none() && self.tasks.is_empty()
+    }
+
+    /// The first task whose strand nobody works on.
+    fn task(&mut self) -> Option<(Task<F::Item, P>, &'s mut S)> {
+        let at = self.tasks.iter().position(|task| self.strands[task.strand].is_some())?;
+        let strand = self.strands[self.tasks[at].strand].take()?;
+        Some((self.tasks.remove(at)?, strand))
+    }
+
+    /// Makes tasks of the item that is held when there is room for it, or nothing else is in flight.
+    fn release_held(&mut self, bytes_max: usize) {
+        let fits = |fed: &mut Fed<F::Item>| self.items == 0 || self.bytes.saturating_add(fed.cost) <= bytes_max;
+        let Some(fed) = self.held.take_if(fits) else { return };
+        let (item, mut pieces) = (Arc::new(fed.item), Vec::with_capacity(fed.strands.len()));
+        for strand in fed.strands {
+            let (sender, receiver) = sync_channel(PIECES_AHEAD);
+            self.tasks.push_back(Task { strand, item: Arc::clone(&item), sender });
+            pieces.push(receiver);
+        }
+        self.items += 1;
+        self.bytes = self.bytes.saturating_add(fed.cost);
+        self.entries.push_back(Entry::Item { item, pieces, cost: fed.cost });
+    }
+}
+
+/// Ends all threads when the drain does.
+struct StopAtEnd<'b, 's, F: Feed, S: Send, P: Send>(&'b Board<'s, F, S, P>);
+
+impl<F: Feed, S: Send, P: Send> Drop for StopAtEnd<'_, '_, F, S, P> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
