@@ -260,6 +260,10 @@ pub(crate) struct TableArgs {
     /// Run on this engine instead of the one that the router chooses.
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<String>,
+    /// How many threads work on the table; with 1 everything is done by one thread. The output does not depend on it
+    /// [default: one a core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
     /// Print the summary as JSON on standard output.
     #[arg(long)]
     pub json: bool,

@@ -3,10 +3,10 @@
 //!
 //! Both are streamed, so that a file that unpacks to far more than it has takes no more memory than another.
 
-use std::cell::Cell;
 use std::io::{self, BufReader, Chain, Cursor, Read, Write};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -41,13 +41,13 @@ impl Compression {
 /// Counts what is read through it.
 struct Counted<R> {
     reader: R,
-    count: Rc<Cell<u64>>,
+    count: Arc<AtomicU64>,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.reader.read(buffer)?;
-        self.count.set(self.count.get() + len as u64);
+        self.count.fetch_add(len as u64, Ordering::Relaxed);
         Ok(len)
     }
 }
@@ -64,7 +64,7 @@ enum Decoder<R: Read> {
 /// The text of a CSV file that may be compressed.
 pub(crate) struct CsvInput<R: Read> {
     decoder: Decoder<R>,
-    consumed: Rc<Cell<u64>>,
+    consumed: Arc<AtomicU64>,
 }
 
 impl<R: Read> CsvInput<R> {
@@ -74,8 +74,8 @@ impl<R: Read> CsvInput<R> {
     /// `Io`.
     pub(crate) fn open(reader: R, path: &Path) -> Result<CsvInput<R>> {
         let on_read = |source| TableError::io(path, "read", source);
-        let consumed = Rc::new(Cell::new(0));
-        let mut reader = Counted { reader, count: Rc::clone(&consumed) };
+        let consumed = Arc::new(AtomicU64::new(0));
+        let mut reader = Counted { reader, count: Arc::clone(&consumed) };
         let mut start = Vec::new();
         reader.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut start).map_err(on_read)?;
         let (is_gzip, is_zstd) = (start.starts_with(GZIP_MAGIC), start.starts_with(ZSTD_MAGIC));
@@ -94,7 +94,7 @@ impl<R: Read> CsvInput<R> {
 
     /// Bytes of the file that were read so far.
     pub(crate) fn consumed(&self) -> u64 {
-        self.consumed.get()
+        self.consumed.load(Ordering::Relaxed)
     }
 
     /// The file's reader, which is at its end when the text is.
@@ -158,7 +158,8 @@ impl CsvOutput {
         written.map_err(|source| TableError::io(self.path(), "write", source))
     }
 
-    fn path(&self) -> &Path {
+    /// Where the file will be.
+    pub(crate) fn path(&self) -> &Path {
         match self {
             CsvOutput::Plain(output) => output.path(),
             CsvOutput::Gzip(encoder) => encoder.get_ref().path(),

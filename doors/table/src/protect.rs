@@ -67,7 +67,12 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     if !job.force {
         check_unprotected(job, &source)?;
     }
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(0), threads: pipeline::threads(job.threads) };
+    let watch = Watch {
+        progress,
+        cancel: &job.cancel,
+        bytes_total: source.len().unwrap_or(0),
+        threads: pipeline::threads(job.threads),
+    };
     let mode = output_mode(&source.file, &job.input, &job.output, PROTECTED_MODE)?;
     let planner = Planner { mode, ..planner };
     let done = match (format, to) {

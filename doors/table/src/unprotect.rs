@@ -73,7 +73,12 @@ pub fn restore(
     }
     check_cancel(&job.cancel)?;
     manifest.verify(&manifest_path, mill, root)?;
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes), threads: pipeline::threads(job.threads) };
+    let watch = Watch {
+        progress,
+        cancel: &job.cancel,
+        bytes_total: source.len().unwrap_or(manifest.bytes),
+        threads: pipeline::threads(job.threads),
+    };
     let mode = output_mode(&source.file, &job.input, &job.output, RESTORED_MODE)?;
     let restorer = Restorer {
         job,
@@ -158,7 +163,12 @@ pub(crate) fn check(
     root: &RootKey,
     progress: &dyn Progress,
 ) -> Result<Checked> {
-    let watch = Watch { progress, cancel: &job.cancel, bytes_total: source.len().unwrap_or(manifest.bytes), threads: pipeline::threads(job.threads) };
+    let watch = Watch {
+        progress,
+        cancel: &job.cancel,
+        bytes_total: source.len().unwrap_or(manifest.bytes),
+        threads: pipeline::threads(job.threads),
+    };
     let manifest_path = source.path();
     let restorer = Restorer { job, manifest, manifest_path, mill, root, source, is_named: None, mode: None };
     let done = match manifest.format {

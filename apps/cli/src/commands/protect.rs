@@ -48,10 +48,11 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     job.no_header |= args.no_header;
     job.codec = args.codec;
     job.force = args.common.force;
+    job.threads = args.common.threads.map(usize::from);
     let name = key_name(args.key.as_deref().or(policy_key.as_deref()), config);
     let keystore = secret::open(&args.keystore, config)?;
     let version = keystore.root_for_protection(name, args.key_version)?.version;
-    let mill = mills::open(args.common.engine.as_deref(), config)?;
+    let mill = mills::open_beside(args.common.engine.as_deref(), config, args.common.threads)?;
     let root = load_root(&keystore, &mill, name, version)?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
@@ -89,11 +90,12 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     job.format = args.format.map(format);
     job.allow_changed = args.allow_changed;
     job.force = args.common.force;
+    job.threads = args.common.threads.map(usize::from);
     let protected = Protected::open(&job)?;
     let ManifestKey { name, version, .. } = protected.manifest().root_key.clone();
     let rows = protected.manifest().rows;
     let keystore = secret::open(&args.keystore, config)?;
-    let mill = mills::open(args.common.engine.as_deref(), config)?;
+    let mill = mills::open_beside(args.common.engine.as_deref(), config, args.common.threads)?;
     let root = load_root(&keystore, &mill, &name, version)
         .with_context(|| format!("the key that the manifest of {} names", job.input.display()))?;
     drop(keystore);

@@ -287,13 +287,32 @@ fn a_full_disk_leaves_the_old_table() {
     let (table, before) = (std::fs::read(place.path("safe.csv")).expect("a file"), place.names());
     // A limit on the length of files stands for a full disk; with its signal ignored it is an error of `write`.
     let limited = "trap '' XFSZ; ulimit -f 64";
-    let output = place.command_after(limited, protect("big.csv", "safe.csv", &["--force"])).output().expect("runs");
-    let ran = Ran::from(output);
-    assert_eq!(ran.code, Some(1), "{}", ran.err);
-    assert!(ran.err.contains("safe.csv: cannot write: File too large"), "{}", ran.err);
-    assert_eq!(std::fs::read(place.path("safe.csv")).expect("a file"), table);
-    assert_eq!(place.names(), before);
+    for threads in ["1", "2", "7"] {
+        let protect = protect("big.csv", "safe.csv", &["--force", "--threads", threads]);
+        let ran = Ran::from(place.command_after(limited, protect).output().expect("runs"));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.err.contains("safe.csv: cannot write: File too large"), "{}", ran.err);
+        assert_eq!(std::fs::read(place.path("safe.csv")).expect("a file"), table);
+        assert_eq!(place.names(), before);
+    }
     place.ok(["unprotect", "safe.csv", "back.csv", "--quiet"]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_parquet_table_on_any_number_of_threads() {
+    let place = with_table();
+    place.ok(["demo", "--scale", "0.1", "--dir", "demo", "--json"]);
+    let before = place.names();
+    let limited = "trap '' XFSZ; ulimit -f 64";
+    for threads in ["1", "2", "7"] {
+        let protect = ["protect", "demo/customer.parquet", "safe.parquet", "--column", "c_name=random", "--column"];
+        let protect = protect.into_iter().chain(["c_address=deterministic", "--quiet", "--threads", threads]);
+        let ran = Ran::from(place.command_after(limited, protect.clone()).output().expect("runs"));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.err.contains("safe.parquet") && ran.err.contains("File too large"), "{}", ran.err);
+        assert_eq!(place.names(), before);
+    }
+    place.fails(2, &["--threads"], ["protect", "in.csv", "x.csv", "--column", "name=random", "--threads", "0"]);
 }
 
 #[test]

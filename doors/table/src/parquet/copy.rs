@@ -65,15 +65,9 @@ pub(crate) fn on_write(error: impl Into<ParquetError>) -> CopyProblem {
 /// Where a chunk's indices come from when the file ends.
 enum Indices {
     /// From the input; pages have moved by this much.
-    Copied {
-        chunk: Struct,
-        shift: i64,
-    },
+    Copied { chunk: Struct, shift: i64 },
     /// From what was written; pages have moved by this much since.
-    Made {
-        written: Written,
-        shift: i64,
-    },
+    Made { written: Written, shift: i64 },
 }
 
 /// An output file that is being written.

@@ -36,6 +36,7 @@ mod rows;
 mod samples;
 #[path = "../../src/testing.rs"]
 mod testing;
+mod threads;
 mod values;
 
 /// A folder, a mill and a root key.
