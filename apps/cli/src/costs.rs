@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use ciphermill::{Costs, MeasuredCost, SIZE_CLASSES};
 use ciphermill_contract::Cost;
-use ciphermill_report::Machine;
+use ciphermill_tuning::Host;
 use serde::{Deserialize, Serialize};
 
 use crate::config::user_folder;
@@ -78,7 +78,7 @@ pub(crate) enum Kept {
 impl Fingerprint {
     /// That of this machine and build.
     pub(crate) fn here() -> Fingerprint {
-        let Machine { cpu, cores, features, optimised, .. } = Machine::here();
+        let Host { cpu, cores, features, optimised } = Host::here();
         Fingerprint { cpu, cores, features, optimised }
     }
 

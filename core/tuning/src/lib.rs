@@ -7,6 +7,7 @@
 //! and clock frequency, and say less about the engine.
 
 mod bench;
+mod host;
 pub mod layout;
 mod material;
 mod shapes;
@@ -19,6 +20,7 @@ use ciphermill::{Costs, MeasuredCost};
 use ciphermill_contract::{Capability, Direction, Engine, Suite, capability};
 
 use bench::Clock;
+pub use host::Host;
 pub use wakeup::wakeup_ns;
 
 /// The least time that a pair gets, however late it is …

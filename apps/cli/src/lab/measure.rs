@@ -10,7 +10,7 @@ use ciphermill_contract::Suite;
 use ciphermill_lab::LabError;
 use ciphermill_lab::cases;
 use ciphermill_lab::method::{METHODS, Options, Progress};
-use ciphermill_lab::rules::{Listener, Recorded, Work, record};
+use ciphermill_lab::rules::{Listener, Recorded, Work, machine, record};
 use ciphermill_lab::short::Short;
 use ciphermill_lab::workload::Parameters;
 use ciphermill_lab::{principles, router};
@@ -156,7 +156,7 @@ fn measure(
     let quiet = outputs.takes_stdout();
     let bar = output::steps(works.len(), quiet);
     if !quiet {
-        say(format!("{}\n", heading(&Machine::here())))?;
+        say(format!("{}\n", heading(&machine())))?;
     }
     let mut screen = Screen { bar, stop, quiet, alone, error: None };
     let recorded = record(works, options, command_line(), &mut screen);
@@ -245,7 +245,7 @@ impl Outputs {
             records::probe(path)?;
         }
         if let Some(folder) = &self.save {
-            records::probe(&records::machine_folder(folder, &Machine::here())?.join("record"))?;
+            records::probe(&records::machine_folder(folder, &machine())?.join("record"))?;
         }
         Ok(())
     }

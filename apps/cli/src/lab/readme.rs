@@ -252,7 +252,7 @@ mod tests {
             format: RECORD_FORMAT,
             made: "2026-01-31T10:20:30Z".to_owned(),
             command: "ciphermill lab all --core 1".to_owned(),
-            machine: Machine { cpu: "A Processor".to_owned(), optimised: true, ..Machine::here() },
+            machine: Machine { cpu: "A Processor".to_owned(), optimised: true, ..ciphermill_lab::rules::machine() },
             environment: Environment::default(),
             sections: vec![section],
         }

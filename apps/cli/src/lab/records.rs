@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn machines_give_names_of_folders() {
-        let machine = Machine { cpu: "Intel(R) Xeon(R) @ 2.0GHz /..".to_owned(), cores: 2, ..Machine::here() };
+        let machine =
+            Machine { cpu: "Intel(R) Xeon(R) @ 2.0GHz /..".to_owned(), cores: 2, ..ciphermill_lab::rules::machine() };
         assert_eq!(slug(&machine), "intel-r-xeon-r-2-0ghz-2-cores");
     }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use ciphermill_contract::{Direction, Engine};
 use ciphermill_engines::LinkRate;
-use ciphermill_report::{Machine, Section};
+use ciphermill_report::Section;
+use ciphermill_tuning::Host;
 
 use crate::breakeven::cross::overtaking;
 use crate::crew::{self, Entry, Timed, Work, threads_up_to};
@@ -43,7 +44,7 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
         return Ok(section);
     };
     let link = ciphermill_engines::link_rates(name).map_err(|source| failed(engine.as_ref(), source))?;
-    let bench = Bench { plan: &plan, device: &engine, link: best(&link), cores: Machine::here().cores };
+    let bench = Bench { plan: &plan, device: &engine, link: best(&link), cores: Host::here().cores };
     let outcomes = bench.measure(&mut section, progress)?;
     show::fill(&mut section, engine.info(), &link, &outcomes);
     Ok(section)

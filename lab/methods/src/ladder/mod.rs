@@ -196,7 +196,7 @@ impl Ladder {
 
 /// The core beside the one that is measured on: the child's.
 fn other_core(core: usize) -> usize {
-    let cores = ciphermill_report::Machine::here().cores;
+    let cores = ciphermill_tuning::Host::here().cores;
     (core + 1) % cores.max(1)
 }
 

@@ -9,7 +9,8 @@ mod show;
 use std::sync::Arc;
 
 use ciphermill_contract::Engine;
-use ciphermill_report::{Machine, Section};
+use ciphermill_report::Section;
+use ciphermill_tuning::Host;
 
 use crate::crew::{self, Entry, Timed, Work};
 use crate::engines::{names, open};
@@ -30,7 +31,7 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
     let mut section = show::section();
     let engines = lineup::engines(options, &names(), &mut section)?;
     // Not those that this thread may use: it may be pinned to one.
-    let plan = Plan::new(options, Machine::here().cores);
+    let plan = Plan::new(options, Host::here().cores);
     measure(&plan, &engines, section, progress)
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ciphermill_report::Environment;
 
 pub(crate) use cycles::{cycles, cycles_by, ghz};
-pub use record::{Listener, Measuring, Recorded, Work, record};
+pub use record::{Listener, Measuring, Recorded, Work, machine, record};
 use system::{Moment, ThreadMoment};
 use timer::Timer;
 

@@ -4,6 +4,7 @@ use std::thread;
 
 use chrono::{SecondsFormat, Utc};
 use ciphermill_report::{Machine, RECORD_FORMAT, Record, Section};
+use ciphermill_tuning::Host;
 
 use super::Watch;
 use crate::LabError;
@@ -86,8 +87,16 @@ pub fn record(works: Vec<Work<'_>>, options: &Options, command: String, listener
     }
     let mut environment = watch.finish();
     environment.warnings.extend(options.quick.then(|| QUICK.to_owned()));
-    let record = Record { format: RECORD_FORMAT, made, command, machine: Machine::here(), environment, sections };
+    let record = Record { format: RECORD_FORMAT, made, command, machine: machine(), environment, sections };
     Recorded { record, failed, interrupted }
+}
+
+/// This machine, as a record names it.
+pub fn machine() -> Machine {
+    let Host { cpu, cores, features, optimised } = Host::here();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let os = format!("{} {}", std::env::consts::OS, release.trim());
+    Machine { cpu, cores, features, os, ciphermill: env!("CARGO_PKG_VERSION").to_owned(), optimised }
 }
 
 /// Runs one method on a thread of its own. A panic there is an error here.
