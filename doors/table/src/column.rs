@@ -3,6 +3,7 @@
 //! How stored values look: `random` is nonce ‖ ciphertext ‖ tag, `deterministic` is tag ‖ ciphertext (RFC 5297),
 //! `token` is the tag, `ff1` is text.
 
+mod scratch;
 mod stage;
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use ciphermill::Mill;
 use ciphermill_contract::suite::{Aead, AesSize};
 use ciphermill_contract::{Direction, OpStatus, Suite};
 
-pub(crate) use self::stage::Scratch;
+pub(crate) use self::scratch::Scratch;
 use crate::bad::{self, BadValue, BadValues, OnBad, TOKEN_PREFIX};
 use crate::clear::{ClearCounter, InClear};
 use crate::distinct::{Outputs, Seen};

@@ -1,15 +1,14 @@
 //! Columns in lanes: no byte of data is copied. Kernels take operations from a window of records that lies in the first-level
 //! cache, whose offsets count from the places of the window's first operation in the caller's own buffers.
 
-use ciphermill_contract::columns::{
-    ColumnLayout, ColumnStatus, DataBuffers, DataPlace, Extents, IvPlace, PreparedColumn, TagBuffer, TagPlace,
-};
+use ciphermill_contract::columns::{ColumnLayout, ColumnStatus, DataPlace, Extents, IvPlace, PreparedColumn, TagPlace};
 use ciphermill_contract::limits::IV_LEN_MAX;
 use ciphermill_contract::suite::BlockCipher;
 use ciphermill_contract::{Aad, CheckedColumns, Direction, Op, OpStatus, PreparedKey, Span, Suite};
 
 #[cfg(target_arch = "x86_64")]
 use crate::aes::siv_columns::SivColumns;
+use crate::rows::{Pointers, Rows, with_rows};
 use crate::select::Kernels;
 use crate::work::{self, Bases, Scratch, Work};
 
@@ -18,46 +17,6 @@ const WINDOW_OPS: usize = 512;
 
 /// Bytes that a window's offsets may reach, less than a record's fields hold.
 const WINDOW_BYTES: usize = 1 << 31;
-
-/// Runs `$work` with the rows of a layout as `$rows`, compiled for the usual kinds of extents.
-macro_rules! with_rows {
-    ($layout:expr, |$rows:ident| $work:expr) => {
-        match $layout.extents() {
-            (Extents::Offsets(inputs), Extents::Offsets(outputs)) => {
-                let $rows = &ByOffsets { layout: $layout, inputs, outputs };
-                $work
-            }
-            (Extents::LargeOffsets(inputs), Extents::LargeOffsets(outputs)) => {
-                let $rows = &ByOffsets { layout: $layout, inputs, outputs };
-                $work
-            }
-            _ => {
-                let $rows = &$layout;
-                $work
-            }
-        }
-    };
-}
-
-impl Pointers {
-    fn of(data: &mut DataBuffers<'_>, tags: &mut TagBuffer<'_>) -> Pointers {
-        let (input, output) = match data {
-            DataBuffers::Separate(input, output) => (input.as_ptr(), output.as_mut_ptr()),
-            DataBuffers::InPlace(data) => {
-                let data = data.as_mut_ptr();
-                (data.cast_const(), data)
-            }
-            DataBuffers::Input(input) => (input.as_ptr(), core::ptr::dangling_mut()),
-        };
-        let tags = match tags {
-            TagBuffer::None => core::ptr::dangling_mut(),
-            TagBuffer::Written(tags) => tags.as_mut_ptr(),
-            // Only read: kernels write tags when encrypting.
-            TagBuffer::Expected(tags) => tags.as_ptr().cast_mut(),
-        };
-        Pointers { input, output, tags }
-    }
-}
 
 /// Runs columns, a window after the other.
 pub(crate) fn run(
@@ -117,49 +76,6 @@ fn settle(statuses: &mut [ColumnStatus], ops: &[Op], all_done: bool) {
     for (status, op) in statuses.iter_mut().zip(ops).filter(|(status, _)| status.is_pending()) {
         // Suites that this engine does not claim end here.
         *status = if op.status.is_pending() { ColumnStatus::ENGINE_FAULT } else { op.status.into() };
-    }
-}
-
-/// The first bytes of the caller's buffers.
-pub(crate) struct Pointers {
-    pub(crate) input: *const u8,
-    pub(crate) output: *mut u8,
-    tags: *mut u8,
-}
-
-/// Where the data of operations lie, in one kind of extents.
-pub(crate) trait Rows {
-    /// The data of the pending operation at `index`.
-    fn data(&self, index: usize) -> DataPlace;
-}
-
-/// Input and output by offsets.
-struct ByOffsets<'r, O> {
-    layout: &'r ColumnLayout<'r>,
-    inputs: &'r [O],
-    outputs: &'r [O],
-}
-
-impl Rows for ByOffsets<'_, i32> {
-    #[inline(always)]
-    fn data(&self, index: usize) -> DataPlace {
-        let input = (self.inputs[index] as usize, self.inputs[index + 1] as usize);
-        self.layout.data_within(input, self.outputs[index] as usize)
-    }
-}
-
-impl Rows for ByOffsets<'_, i64> {
-    #[inline(always)]
-    fn data(&self, index: usize) -> DataPlace {
-        let input = (self.inputs[index] as usize, self.inputs[index + 1] as usize);
-        self.layout.data_within(input, self.outputs[index] as usize)
-    }
-}
-
-impl Rows for &ColumnLayout<'_> {
-    #[inline(always)]
-    fn data(&self, index: usize) -> DataPlace {
-        ColumnLayout::data(self, index)
     }
 }
 

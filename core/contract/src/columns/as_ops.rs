@@ -92,7 +92,11 @@ impl<'a> CheckedColumns<'a> {
         chunk.keys.clear();
         chunk.arena.clear();
         chunk.put(self.layout.shared_aad().unwrap_or_default());
-        while *next < self.len() && chunk.ops.len() < limits.ops.max(1) && chunk.arena.len() < limits.bytes.max(1) {
+        // However long shared additional data are, a chunk has an operation.
+        let has_room = |chunk: &ColumnOps<'_>| {
+            chunk.ops.is_empty() || chunk.ops.len() < limits.ops && chunk.arena.len() < limits.bytes
+        };
+        while *next < self.len() && has_room(chunk) {
             if self.statuses[*next].is_pending() && wanted(*next) {
                 self.put_op(chunk, *next);
                 if !matches!(self.prepared, PreparedColumn::None) {

@@ -15,7 +15,8 @@ impl<'a> ColumnBatch<'a> {
     /// Checks the batch. Writes nothing.
     ///
     /// # Errors
-    /// `Misuse` with the first offending operation's index and the rule it breaks, index 0 for what concerns all of them;
+    /// `Misuse` with an offending operation's index and the rule it breaks: of keys and then of extents the first, index 0 for
+    /// what concerns all operations;
     /// `Refused` when the suite does not take columns, has no such direction, or FF1's radix is out of range; `Exhausted` for
     /// more than [`COLUMN_OPS_MAX`] operations.
     pub fn check(self) -> Result<CheckedColumns<'a>> {
@@ -293,7 +294,6 @@ impl Shape<'_> {
     ) -> Result<(usize, u64)> {
         let count = statuses.len();
         let (mut pending, mut bytes) = (0, 0);
-        let mut ends = [0; 3];
         for (index, status) in statuses.iter().enumerate() {
             let broken = |reason| Err(Error::misuse(index, reason));
             let aad = match self.layout.aad {
@@ -305,11 +305,11 @@ impl Shape<'_> {
                 output.map(|side| (*side.extents, side.buffer_len, Reason::OutputPastEnd)),
                 aad.map(|(extents, len)| (extents, len, Reason::AadPastEnd)),
             ];
-            for ((extents, buffer_len, past), end) in places.into_iter().flatten().zip(&mut ends) {
-                if let Some(reason) = extents.diagnose(index, count, buffer_len, past) {
-                    return broken(reason);
-                }
-                *end = extents.at(index).1;
+            let broken_place = |(extents, buffer_len, past): (Extents<'_>, usize, Reason)| {
+                extents.diagnose(index, count, buffer_len, past)
+            };
+            if let Some(reason) = places.into_iter().flatten().find_map(broken_place) {
+                return broken(reason);
             }
             if !status.is_pending() {
                 continue;

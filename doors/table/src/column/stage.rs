@@ -4,85 +4,12 @@ use ciphermill_contract::columns::{AadColumn, ColumnData, ColumnStatus, Extents,
 use ciphermill_contract::limits::AAD_LEN_MAX;
 use ciphermill_contract::{ColumnBatch, Direction, OpStatus};
 
+use super::scratch::{Scratch, Strings};
 use super::{ColumnWorker, NONCE_LEN, TAG_LEN, suite_of};
 use crate::bad::BadValue;
-use crate::distinct::Outputs;
 use crate::error::{Result, TableError};
 use crate::row_id::{RowIdProblem, RowIds};
 use crate::spec::Method;
-
-/// Byte strings one behind the other, with the offsets that a columnar batch wants.
-#[derive(Default)]
-pub(super) struct Strings {
-    bytes: Vec<u8>,
-    offsets: Vec<i64>,
-}
-
-impl Strings {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.offsets.clear();
-        self.offsets.push(0);
-    }
-
-    /// Ends the string that was appended to `bytes`.
-    fn end(&mut self) {
-        self.offsets.push(self.bytes.len() as i64);
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.end();
-    }
-
-    fn at(&self, index: usize) -> &[u8] {
-        &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
-    }
-
-    fn extents(&self) -> Extents<'_> {
-        Extents::LargeOffsets(&self.offsets)
-    }
-}
-
-/// Values that wait for the mill; what all columns of a job share, used again for each batch.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    /// Values; of FF1 their numerals.
-    inputs: Strings,
-    /// The associated data of each, where they differ.
-    associated: Strings,
-    /// What stays in clear of each text of FF1.
-    templates: Strings,
-    /// Whether any of those is part of its tweak.
-    own_tweaks: bool,
-    /// The row of each.
-    rows: Vec<u32>,
-    statuses: Vec<ColumnStatus>,
-    /// Results that are not yet outputs.
-    results: Outputs,
-    /// An integer's text.
-    pub(super) text: Vec<u8>,
-}
-
-impl Scratch {
-    pub(super) fn clear(&mut self) {
-        for strings in [&mut self.inputs, &mut self.associated, &mut self.templates] {
-            strings.clear();
-        }
-        self.own_tweaks = false;
-        self.rows.clear();
-    }
-
-    /// How many values wait.
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Bytes of those values.
-    pub(super) fn byte_len(&self) -> usize {
-        self.inputs.bytes.len()
-    }
-}
 
 impl ColumnWorker<'_> {
     /// Puts a value into the batch.

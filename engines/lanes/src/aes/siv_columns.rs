@@ -18,7 +18,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::siv::{Group, SivKey, Sums, push, s2v, sum_behind};
 use super::streams::{Streams, count_up, load, store};
-use crate::columns::{Pointers, Rows};
+use crate::rows::{Pointers, Rows};
 use crate::work::Item;
 
 /// Vectors of stream in flight.
