@@ -43,6 +43,9 @@ pub struct Case {
     peer: Option<String>,
     /// Other operations of our own to compare with.
     against: Option<Work>,
+    /// Whether our side gets the operations as columns, through a mill.
+    #[serde(default)]
+    columns: bool,
     /// What is compared.
     #[serde(default)]
     pub figure: Figure,
@@ -126,6 +129,9 @@ pub fn all() -> Result<Vec<Case>, LabError> {
         case.directions()?;
         if case.peer.is_some() == case.against.is_some() {
             return Err(wrong(format!("{}: either `peer` or `against`", case.name)));
+        }
+        if case.columns && !(case.suite()?.takes_columns() && case.suite()?.transforms()) {
+            return Err(wrong(format!("{}: {} has no columns to go through", case.name, case.suite)));
         }
     }
     Ok(definitions.case)
@@ -238,7 +244,8 @@ impl Case {
             Ok((workload, expected))
         };
         let (workload, expected) = made(self.work)?;
-        let mut entrants = vec![Entrant::verified(own, &workload, &expected)?];
+        let of_ours = if self.columns { Entrant::columns } else { Entrant::verified };
+        let mut entrants = vec![of_ours(own, &workload, &expected)?];
         let (workload, expected) = self.against.map_or(Ok((workload, expected)), made)?;
         for other in others {
             entrants.push(Entrant::verified(other, &workload, &expected)?);

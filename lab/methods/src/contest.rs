@@ -8,6 +8,7 @@ use ciphermill_peers::native;
 use ciphermill_peers::native::{NativeLoop, Task};
 
 use crate::LabError;
+use crate::columns::MillColumns;
 use crate::rules::{cycles, ghz};
 use crate::timing::{Budget, Contestant, Samples, interleave};
 use crate::workload::{Workload, failed};
@@ -108,6 +109,27 @@ impl Entrant {
         }
         let native = Some(native);
         Ok(Some(Entrant { engine: Arc::clone(engine), workload: workload.clone(), prepared: Vec::new(), native }))
+    }
+
+    /// A mill over the engine, which gets the workload as columns.
+    ///
+    /// # Errors
+    /// [`LabError::WrongResult`] when its answers are not the expected ones; [`LabError::Engine`] when it cannot be opened.
+    pub(crate) fn columns(
+        engine: &Arc<dyn Engine>,
+        workload: &Workload,
+        expected: &Workload,
+    ) -> Result<Entrant, LabError> {
+        let columns = MillColumns::new(engine, workload).map_err(|source| failed(engine.as_ref(), source))?;
+        let mut own: Box<dyn NativeLoop> = Box::new(columns);
+        let is_right = is_right(own.as_mut(), 0, expected);
+        let (name, task) = (own.ways().concat(), (workload.suite, workload.direction));
+        let native = Native { own, way: 0, name, peer: format!("columns on {}", engine.info().name), task };
+        if !is_right {
+            return Err(native.failed());
+        }
+        let native = Some(native);
+        Ok(Entrant { engine: Arc::clone(engine), workload: workload.clone(), prepared: Vec::new(), native })
     }
 
     /// What runs: the engine's kernel, or the way of the native loop.

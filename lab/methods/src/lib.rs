@@ -2,6 +2,7 @@
 pub mod breakeven;
 pub mod cases;
 mod clock;
+mod columns;
 mod contest;
 mod counters;
 mod crew;
