@@ -81,17 +81,12 @@ pub(super) trait Algorithm {
     const BLOCK: usize;
     /// Words of a chaining value.
     const STATE: usize;
-    /// Words of a digest.
+    /// Words of the longest digest.
     const DIGEST: usize;
     /// Whether words are big-endian.
     const BIG_ENDIAN: bool;
     /// Bytes of the message's length behind its padding; none in a sponge.
     const LENGTH: usize;
-    /// The byte behind a message.
-    const PAD: u8 = 0x80;
-    /// Where it starts.
-    const START: [u64; STATE_MAX];
-
     /// How many messages cost as much one after the other as a vector of them, without [`Instructions`] of their own.
     const WORTH: Worth;
 
@@ -102,16 +97,61 @@ pub(super) trait Algorithm {
     fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: &[Self::W<I>; BLOCK_MAX]);
 }
 
+/// MD5.
 pub(super) struct Md5;
+/// SHA-1.
 pub(super) struct Sha1;
-pub(super) struct Sha224;
+/// SHA-224 and SHA-256.
 pub(super) struct Sha256;
-pub(super) struct Sha384;
+/// SHA-384 and SHA-512.
 pub(super) struct Sha512;
-pub(super) struct Sha3_256;
-pub(super) struct Sha3_512;
-pub(super) struct Shake128;
-pub(super) struct Shake256;
+/// A sponge with a rate of `RATE` bytes: of 136, SHA3-256 and SHAKE256; of 72, SHA3-512; of 168, SHAKE128.
+pub(super) struct Sponge<const RATE: usize>;
+
+/// What digests of one compression function differ in. Not a part of the type: lanes would be compiled for each of them.
+#[derive(Clone, Copy)]
+pub(super) struct Variant {
+    /// Where it starts.
+    pub(super) start: &'static [u64; STATE_MAX],
+    /// Words of a digest.
+    pub(super) words: usize,
+    /// The byte behind a message.
+    pub(super) pad: u8,
+}
+
+impl Variant {
+    pub(super) const MD5: Variant = variant(&start([0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476]), Md5::DIGEST);
+    pub(super) const SHA1: Variant =
+        variant(&start([0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0]), Sha1::DIGEST);
+    pub(super) const SHA224: Variant = variant(&square_roots(8, 0, u32::MAX as u64), 7);
+    pub(super) const SHA256: Variant = variant(&square_roots(0, 32, u32::MAX as u64), 8);
+    pub(super) const SHA384: Variant = variant(&square_roots(8, 0, u64::MAX), 6);
+    pub(super) const SHA512: Variant = variant(&square_roots(0, 0, u64::MAX), 8);
+    // The bits behind a message, and the first of the padding (FIPS 202, 6.1, 6.2, B.2): 01 and 1, 1111 and 1.
+    pub(super) const SHA3_256: Variant = Variant { start: &[0; STATE_MAX], words: 4, pad: 0x06 };
+    pub(super) const SHA3_512: Variant = Variant { start: &[0; STATE_MAX], words: 8, pad: 0x06 };
+    pub(super) const SHAKE128: Variant = Variant { start: &[0; STATE_MAX], words: 4, pad: 0x1f };
+    pub(super) const SHAKE256: Variant = Variant { start: &[0; STATE_MAX], words: 8, pad: 0x1f };
+}
+
+/// What of a digest is known when it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// Which of the digests with this compression function.
+    pub(super) variant: Variant,
+    /// Whether it is an HMAC, whose messages have midstates.
+    pub(super) hmac: bool,
+}
+
+/// One whose messages end with a bit, as everywhere but in sponges.
+const fn variant(start: &'static [u64; STATE_MAX], words: usize) -> Variant {
+    Variant { start, words, pad: 0x80 }
+}
+
+/// Bytes from HMAC's inner midstate to its outer one.
+pub(super) const fn midstate_len<A: Algorithm>() -> usize {
+    (A::WORD * A::STATE).next_multiple_of(32)
+}
 
 /// A chaining value's start, behind which nothing counts.
 const fn start<const N: usize>(words: [u64; N]) -> [u64; STATE_MAX] {
@@ -143,7 +183,6 @@ impl Algorithm for Md5 {
     const DIGEST: usize = 4;
     const BIG_ENDIAN: bool = false;
     const LENGTH: usize = 8;
-    const START: [u64; STATE_MAX] = start([0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476]);
     const WORTH: Worth = Worth { avx512: 2, avx2: 2, portable: 2 };
 
     #[inline(always)]
@@ -184,7 +223,6 @@ impl Algorithm for Sha1 {
     const DIGEST: usize = 5;
     const BIG_ENDIAN: bool = true;
     const LENGTH: usize = 8;
-    const START: [u64; STATE_MAX] = start([0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0]);
     // A block alone takes 93 ns in plain words, a vector of 16 and one of 8 take 250.
     const WORTH: Worth = Worth { avx512: 3, avx2: 3, portable: 5 };
     const INSTRUCTIONS: Option<Instructions> = Some(Instructions::Sha1);
@@ -317,16 +355,15 @@ fn compress_512<I: Isa>(isa: I, state: &mut State<I::W64>, block: &[I::W64; BLOC
 }
 
 macro_rules! sha2_algorithm {
-    ($name:ident, $words:ident, $compress:ident, $word:literal, $digest:literal, $start:expr) => {
+    ($name:ident, $words:ident, $compress:ident, $word:literal) => {
         impl Algorithm for $name {
             type W<I: Isa> = I::$words;
             const WORD: usize = $word;
             const BLOCK: usize = 16 * $word;
             const STATE: usize = 8;
-            const DIGEST: usize = $digest;
+            const DIGEST: usize = 8;
             const BIG_ENDIAN: bool = true;
             const LENGTH: usize = 2 * $word;
-            const START: [u64; STATE_MAX] = $start;
             const WORTH: Worth = if $word == 4 {
                 // A block alone takes 206 ns in plain words, a vector of 16 takes 450, one of 8 560.
                 Worth { avx512: 3, avx2: 3, portable: 5 }
@@ -343,41 +380,27 @@ macro_rules! sha2_algorithm {
     };
 }
 
-sha2_algorithm!(Sha224, W32, compress_256, 4, 7, square_roots(8, 0, u32::MAX as u64));
-sha2_algorithm!(Sha256, W32, compress_256, 4, 8, square_roots(0, 32, u32::MAX as u64));
-sha2_algorithm!(Sha384, W64, compress_512, 8, 6, square_roots(8, 0, u64::MAX));
-sha2_algorithm!(Sha512, W64, compress_512, 8, 8, square_roots(0, 0, u64::MAX));
+sha2_algorithm!(Sha256, W32, compress_256, 4);
+sha2_algorithm!(Sha512, W64, compress_512, 8);
 
-macro_rules! sha3_algorithm {
-    ($name:ident, $rate:literal, $digest:literal, $pad:literal) => {
-        impl Algorithm for $name {
-            type W<I: Isa> = I::W64;
-            const WORD: usize = 8;
-            const BLOCK: usize = $rate;
-            const STATE: usize = 25;
-            const DIGEST: usize = $digest;
-            const BIG_ENDIAN: bool = false;
-            const LENGTH: usize = 0;
-            const PAD: u8 = $pad;
-            const START: [u64; STATE_MAX] = [0; STATE_MAX];
-            const WORTH: Worth = Worth { avx512: 2, avx2: 3, portable: 3 };
+impl<const RATE: usize> Algorithm for Sponge<RATE> {
+    type W<I: Isa> = I::W64;
+    const WORD: usize = 8;
+    const BLOCK: usize = RATE;
+    const STATE: usize = 25;
+    const DIGEST: usize = if RATE == 168 { 4 } else { 8 };
+    const BIG_ENDIAN: bool = false;
+    const LENGTH: usize = 0;
+    const WORTH: Worth = Worth { avx512: 2, avx2: 3, portable: 3 };
 
-            #[inline(always)]
-            fn compress<I: Isa>(isa: I, state: &mut State<I::W64>, block: &[I::W64; BLOCK_MAX]) {
-                for word in 0..$rate / 8 {
-                    state[word] = state[word].xor(block[word]);
-                }
-                permute(isa, state);
-            }
+    #[inline(always)]
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W64>, block: &[I::W64; BLOCK_MAX]) {
+        for word in 0..RATE / 8 {
+            state[word] = state[word].xor(block[word]);
         }
-    };
+        permute(isa, state);
+    }
 }
-
-// The bits behind a message, and the first of the padding (FIPS 202, 6.1, 6.2, B.2): 01 and 1, 1111 and 1.
-sha3_algorithm!(Sha3_256, 136, 4, 0x06);
-sha3_algorithm!(Sha3_512, 72, 8, 0x06);
-sha3_algorithm!(Shake128, 168, 4, 0x1f);
-sha3_algorithm!(Shake256, 136, 8, 0x1f);
 
 /// Keccak-f (FIPS 202, 3.3). Word `x + 5 · y` of the state is the standard's lane (x, y).
 #[inline(always)]

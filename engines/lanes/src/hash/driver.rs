@@ -13,7 +13,7 @@ use zeroize::Zeroize;
 
 use crate::processor::{For, prefetch};
 
-use super::algorithms::{Algorithm, BLOCK_MAX, STATE_MAX, State};
+use super::algorithms::{Algorithm, BLOCK_MAX, Form, STATE_MAX, State, Variant, midstate_len};
 #[cfg(target_arch = "x86_64")]
 use super::pairs::{self, Begun, Left, Piece};
 use super::portable::Scalar;
@@ -21,11 +21,6 @@ use super::source::{DIGEST_MAX, Digest, Few, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::ShaNi;
-
-/// Bytes from HMAC's inner midstate to its outer one.
-pub(super) const fn midstate_len<A: Algorithm>() -> usize {
-    (A::WORD * A::STATE).next_multiple_of(32)
-}
 
 /// Bytes of a block and a vector.
 const STAGED: usize = 8 * BLOCK_MAX + 64;
@@ -82,7 +77,9 @@ enum Step {
 /// The lanes of a digest.
 struct Lanes<I: Isa, A: Algorithm> {
     isa: I,
-    hmac: bool,
+    form: Form,
+    /// Where digests start.
+    start: State<A::W<I>>,
     state: State<A::W<I>>,
     /// What is read next, and how far that moves: nothing in an idle lane.
     from: [*const u8; LANES_MAX],
@@ -103,14 +100,14 @@ struct Lanes<I: Isa, A: Algorithm> {
     waiting: usize,
 }
 
-/// Digests all messages of a source, HMACs when they have midstates. The last messages are left to another way when there
+/// Digests all messages of a source. The last messages are left to another way when there
 /// are few.
 ///
 /// # Safety
-/// What [`Message`] promises; messages have midstates if `hmac`.
+/// What [`Message`] promises; messages have midstates if it is an HMAC.
 #[inline(always)]
-pub(super) unsafe fn digest_all<I: Isa, A: Algorithm>(isa: I, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
-    let mut lanes = Lanes::<I, A>::new(isa, hmac);
+pub(super) unsafe fn digest_all<I: Isa, A: Algorithm>(isa: I, source: &mut Source<'_, '_>, form: Form, few: Few) {
+    let mut lanes = Lanes::<I, A>::new(isa, form);
     // SAFETY: the caller's promise.
     unsafe {
         while let Some(step) = lanes.next_step(source, few) {
@@ -129,10 +126,10 @@ unsafe fn finish<A: Algorithm>(
     lane: &Lane,
     from: *const u8,
     state: &State<A::W<Scalar>>,
-    hmac: bool,
+    form: Form,
     source: &mut Source<'_, '_>,
 ) {
-    let mut one = Lanes::<Scalar, A>::new(Scalar, hmac);
+    let mut one = Lanes::<Scalar, A>::new(Scalar, form);
     one.lanes[0] = *lane;
     (one.from[0], one.strides[0], one.state) = (from, A::BLOCK, *state);
     (one.active, one.more, one.has_heads) = (1, false, !lane.then.is_null());
@@ -146,7 +143,8 @@ unsafe fn finish<A: Algorithm>(
 }
 
 /// HMAC's midstates of a key of any length (RFC 2104, 2), as [`Message`] wants them.
-pub(super) fn midstates<A: Algorithm>(key: &[u8], to: &mut [u64]) {
+pub(super) fn midstates<A: Algorithm>(variant: Variant, key: &[u8], to: &mut [u64]) {
+    let form = Form { variant, hmac: false };
     let mut block = [0u8; 8 * BLOCK_MAX];
     if key.len() <= A::BLOCK {
         block[..key.len()].copy_from_slice(key);
@@ -157,16 +155,16 @@ pub(super) fn midstates<A: Algorithm>(key: &[u8], to: &mut [u64]) {
         // SAFETY: the key's bytes may be read.
         unsafe {
             let mut source = Source::List { messages: &[message], digests: &mut digests };
-            digest_all::<_, A>(Scalar, &mut source, false, Few::NEVER);
+            digest_all::<_, A>(Scalar, &mut source, form, Few::NEVER);
         }
-        let len = A::WORD * A::DIGEST;
+        let len = A::WORD * variant.words;
         block[..len].copy_from_slice(&digests[0][..len]);
         digests.zeroize();
     }
     let to = to.as_mut_ptr().cast::<u8>();
     for (at, pad) in [0x36, 0x5c].into_iter().enumerate() {
         let mut padded = block.map(|byte| byte ^ pad);
-        let mut lanes = Lanes::<Scalar, A>::new(Scalar, false);
+        let mut lanes = Lanes::<Scalar, A>::new(Scalar, form);
         // SAFETY: a padded block lies there; there is room for both midstates, which is asserted where keys are defined.
         unsafe {
             lanes.from[0] = padded.as_ptr();
@@ -188,10 +186,15 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     const BYTES: usize = A::W::<I>::BYTES;
 
     #[inline(always)]
-    fn new(isa: I, hmac: bool) -> Self {
+    fn new(isa: I, form: Form) -> Self {
+        let mut start = [Self::splat(isa, 0); STATE_MAX];
+        for word in 0..A::STATE {
+            start[word] = Self::splat(isa, form.variant.start[word]);
+        }
         Lanes {
             isa,
-            hmac,
+            form,
+            start,
             state: [Self::splat(isa, 0); STATE_MAX],
             from: [NOTHING.as_ptr(); LANES_MAX],
             strides: [0; LANES_MAX],
@@ -345,7 +348,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     /// As in [`digest_all`].
     #[inline(always)]
     unsafe fn set(&mut self, at: usize, message: &Message) {
-        let before = if self.hmac { A::BLOCK } else { 0 };
+        let before = if self.form.hmac { A::BLOCK } else { 0 };
         let mut lane = Lane {
             left: message.len as isize,
             bits: 8 * (before + message.head_len + message.len) as u64,
@@ -397,7 +400,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     #[inline(always)]
     unsafe fn start(&mut self, fresh: u32) {
         let mut first = [Self::splat(self.isa, 0); STATE_MAX];
-        if self.hmac {
+        if self.form.hmac {
             let mut from = [NOTHING.as_ptr(); LANES_MAX];
             for at in 0..Self::LEN {
                 if self.active >> at & 1 == 1 {
@@ -406,13 +409,11 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             }
             // SAFETY: the caller's promise.
             unsafe { self.states_at(&from, &mut first) };
-        } else {
-            for word in 0..A::STATE {
-                first[word] = Self::splat(self.isa, A::START[word]);
-            }
         }
         for word in 0..A::STATE {
-            self.state[word] = A::W::<I>::select(self.isa, fresh, first[word], self.state[word]);
+            // Sponges start with zeros.
+            let from = if self.form.hmac || A::LENGTH == 0 { first[word] } else { self.start[word] };
+            self.state[word] = A::W::<I>::select(self.isa, fresh, from, self.state[word]);
         }
     }
 
@@ -539,7 +540,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
                 let here = have[lane].saturating_sub(at).min(room);
                 // SAFETY: the lane has these bytes.
                 let row = unsafe { A::W::<I>::load_partial(self.isa, self.from[lane].wrapping_add(at), here) };
-                rows[lane] = row.with_byte(pad_at[lane].wrapping_sub(at), A::PAD);
+                rows[lane] = row.with_byte(pad_at[lane].wrapping_sub(at), self.form.variant.pad);
             }
             Self::place(chunk, &mut rows, &mut block);
         }
@@ -570,7 +571,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     #[inline(always)]
     fn end(&mut self, source: &mut Source<'_, '_>) {
         let mut digests = [MaybeUninit::uninit(); LANES_MAX];
-        Self::digests(&self.state, !self.hmac, &mut digests);
+        Self::digests(&self.state, !self.form.hmac, &mut digests);
         self.active &= !self.ended;
         let mut left = core::mem::take(&mut self.ended);
         while left != 0 {
@@ -580,7 +581,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
             // SAFETY: every lane's digest has been written.
             let digest = unsafe { digests[at].assume_init_ref() };
-            if self.hmac {
+            if self.form.hmac {
                 self.inner[self.waiting % (2 * LANES_MAX)].write(Inner { words: *digest, midstates, name });
                 self.waiting += 1;
             } else {
@@ -645,9 +646,15 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
                 block[chunk * Self::LEN + word] = rows[word];
             }
         }
-        let pad = if A::BIG_ENDIAN { u64::from(A::PAD) << (8 * (A::WORD - 1)) } else { u64::from(A::PAD) };
-        block[A::DIGEST] = Self::splat(self.isa, pad);
-        let bits = if A::LENGTH == 0 { 1 << 63 } else { 8 * (A::BLOCK + A::WORD * A::DIGEST) as u64 };
+        let Variant { words, pad, .. } = self.form.variant;
+        let pad = if A::BIG_ENDIAN { u64::from(pad) << (8 * (A::WORD - 1)) } else { u64::from(pad) };
+        // The digest may be shorter than the longest of its compression function.
+        for word in A::DIGEST.min(4)..=A::DIGEST {
+            if word >= words {
+                block[word] = Self::splat(self.isa, if word == words { pad } else { 0 });
+            }
+        }
+        let bits = if A::LENGTH == 0 { 1 << 63 } else { 8 * (A::BLOCK + A::WORD * words) as u64 };
         Self::add_length(&mut block, Self::splat(self.isa, bits), Self::splat(self.isa, 0));
         block
     }
@@ -667,7 +674,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         while self.active != 0 {
             let at = self.active.trailing_zeros() as usize % LANES_MAX;
             self.active &= self.active - 1;
-            let mut state = Lanes::<Scalar, A>::new(Scalar, false).state;
+            let mut state = Lanes::<Scalar, A>::new(Scalar, self.form).state;
             for word in 0..A::STATE {
                 let mut words = [0u8; 64];
                 // SAFETY: the longest vector's bytes; a word of the lane. The lane's message is the caller's promise.
@@ -678,7 +685,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             }
             let lane = core::mem::replace(&mut self.lanes[at], Lane::IDLE);
             // SAFETY: the caller's promise.
-            unsafe { finish::<A>(&lane, self.from[at], &state, self.hmac, source) };
+            unsafe { finish::<A>(&lane, self.from[at], &state, self.form, source) };
             (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
         }
     }
@@ -727,7 +734,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         // SAFETY: so many have been written; the caller's promise.
         unsafe {
             let begun = core::slice::from_raw_parts(all.as_ptr().cast::<Begun>(), count);
-            pairs::digest::<A>(sha, begun, source, self.hmac);
+            pairs::digest::<A>(sha, begun, source, self.form);
             core::ptr::write_bytes(all.as_mut_ptr(), 0, count);
         }
         core::hint::black_box(&raw mut all);
@@ -739,7 +746,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         // SAFETY: zero is what any vector may be, and any number or place.
         unsafe {
             core::ptr::write_bytes(self.state.as_mut_ptr(), 0, A::STATE);
-            if self.hmac {
+            if self.form.hmac {
                 core::ptr::write_bytes(self.inner.as_mut_ptr(), 0, 2 * Self::LEN);
             }
         }

@@ -33,10 +33,7 @@ use crate::instruction_set::InstructionSet;
 use crate::work::{Item, NoKey, Scratch, Work};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{Avx2, Avx512, ShaNi};
-use algorithms::{
-    Algorithm, Instructions, Md5, Sha1, Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512, Shake128, Shake256,
-};
-use driver::midstate_len;
+use algorithms::{Algorithm, Form, Instructions, Md5, Sha1, Sha256, Sha512, Sponge, Variant, midstate_len};
 use portable::{Portable, Scalar};
 pub(crate) use source::{DIGEST_MAX, Digest as Tag, Message, is_tag};
 use source::{Few, Source};
@@ -162,7 +159,7 @@ const _: () = assert!(
     2 * midstate_len::<Md5>() <= 8 * SHORT
         && 2 * midstate_len::<Sha256>() <= 8 * SHORT
         && 2 * midstate_len::<Sha512>() <= 8 * MIDDLE
-        && 2 * midstate_len::<Sha3_256>() <= 8 * LONG
+        && 2 * midstate_len::<Sponge<136>>() <= 8 * LONG
 );
 
 /// Digests that lanes run: all but BLAKE3, which stands last.
@@ -177,46 +174,56 @@ const _: () = assert!(
 
 /// The same expression for whichever algorithm a digest names.
 macro_rules! each {
-    ($digest:expr, $A:ident => $work:expr) => {
+    ($digest:expr, $A:ident, $variant:ident => $work:expr) => {
         match $digest {
             Digest::Md5 => {
                 type $A = Md5;
+                let $variant = Variant::MD5;
                 $work
             }
             Digest::Sha1 => {
                 type $A = Sha1;
+                let $variant = Variant::SHA1;
                 $work
             }
             Digest::Sha224 => {
-                type $A = Sha224;
+                type $A = Sha256;
+                let $variant = Variant::SHA224;
                 $work
             }
             Digest::Sha256 => {
                 type $A = Sha256;
+                let $variant = Variant::SHA256;
                 $work
             }
             Digest::Sha384 => {
-                type $A = Sha384;
+                type $A = Sha512;
+                let $variant = Variant::SHA384;
                 $work
             }
             Digest::Sha512 => {
                 type $A = Sha512;
+                let $variant = Variant::SHA512;
                 $work
             }
             Digest::Sha3_256 => {
-                type $A = Sha3_256;
+                type $A = Sponge<136>;
+                let $variant = Variant::SHA3_256;
                 $work
             }
             Digest::Sha3_512 => {
-                type $A = Sha3_512;
+                type $A = Sponge<72>;
+                let $variant = Variant::SHA3_512;
                 $work
             }
             Digest::Shake128 => {
-                type $A = Shake128;
+                type $A = Sponge<168>;
+                let $variant = Variant::SHAKE128;
                 $work
             }
             Digest::Shake256 => {
-                type $A = Shake256;
+                type $A = Sponge<136>;
+                let $variant = Variant::SHAKE256;
                 $work
             }
             Digest::Blake3 => unreachable!("no capability names it"),
@@ -249,36 +256,44 @@ pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProble
 
 fn hmac_key<const N: usize>(digest: Digest, key: &[u8]) -> HmacKey<N> {
     let mut midstates = HmacKey([0; N]);
-    each!(digest, A => driver::midstates::<A>(key, &mut midstates.0));
+    each!(digest, A, variant => driver::midstates::<A>(variant, key, &mut midstates.0));
     midstates
 }
 
 /// Runs a batch.
 pub(crate) fn run(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
-        Suite::Digest(digest) => each!(digest, A => run_with::<A, NoKey>(kernel, work, scratch, false)),
+        Suite::Digest(digest) => each!(digest, A, variant => {
+            run_with::<A, NoKey>(kernel, work, scratch, Form { variant, hmac: false });
+        }),
         Suite::Mac(Mac::Hmac(digest)) => match digest {
             Digest::Md5 | Digest::Sha1 | Digest::Sha224 | Digest::Sha256 => {
-                each!(digest, A => run_with::<A, HmacKey<SHORT>>(kernel, work, scratch, true));
+                each!(digest, A, variant => {
+                    run_with::<A, HmacKey<SHORT>>(kernel, work, scratch, Form { variant, hmac: true });
+                });
             }
             Digest::Sha384 | Digest::Sha512 => {
-                each!(digest, A => run_with::<A, HmacKey<MIDDLE>>(kernel, work, scratch, true));
+                each!(digest, A, variant => {
+                    run_with::<A, HmacKey<MIDDLE>>(kernel, work, scratch, Form { variant, hmac: true });
+                });
             }
-            _ => each!(digest, A => run_with::<A, HmacKey<LONG>>(kernel, work, scratch, true)),
+            _ => each!(digest, A, variant => {
+                run_with::<A, HmacKey<LONG>>(kernel, work, scratch, Form { variant, hmac: true });
+            }),
         },
         _ => {}
     }
 }
 
 /// Runs a batch whose keys are `K`.
-fn run_with<A: Algorithm, K: Any>(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch, hmac: bool) {
+fn run_with<A: Algorithm, K: Any>(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch, form: Form) {
     let blocks = |item: &Item| (item.len as usize + A::LENGTH) / A::BLOCK;
     let mut next = 0;
     while scratch.collect_by::<K>(work, &mut next, WINDOW, blocks) {
         let count = scratch.ordered.len();
-        let mut source = Source::Batch { work, items: &scratch.ordered, midstates: hmac };
+        let mut source = Source::Batch { work, items: &scratch.ordered, midstates: form.hmac };
         // SAFETY: messages of a batch have no heads; HMAC's items have been collected with their midstates.
-        unsafe { digest_with::<A>(kernel, &mut source, hmac, count) };
+        unsafe { digest_with::<A>(kernel, &mut source, form, count) };
     }
 }
 
@@ -292,8 +307,10 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
     // SAFETY: the caller's promise.
     unsafe {
         match digest {
-            Digest::Sha1 => digest_with::<Sha1>(kernel, &mut source, true, count),
-            _ => digest_with::<Sha256>(kernel, &mut source, true, count),
+            Digest::Sha1 => {
+                digest_with::<Sha1>(kernel, &mut source, Form { variant: Variant::SHA1, hmac: true }, count)
+            }
+            _ => digest_with::<Sha256>(kernel, &mut source, Form { variant: Variant::SHA256, hmac: true }, count),
         }
     }
 }
@@ -302,24 +319,24 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
 ///
 /// # Safety
 /// As in [`driver::digest_all`].
-unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, '_>, hmac: bool, count: usize) {
+unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, '_>, form: Form, count: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(sha) = kernel.pairs::<A>(count) {
         // SAFETY: the caller's promise.
-        return unsafe { pairs::digest::<A>(sha, &[], source, hmac) };
+        return unsafe { pairs::digest::<A>(sha, &[], source, form) };
     }
     let few = kernel.few::<A>();
     // SAFETY: the caller's promise; an `Avx512` or `Avx2` exists only where it was detected.
     unsafe {
         if count < few.below as usize {
-            return driver::digest_all::<_, A>(Scalar, source, hmac, Few::NEVER);
+            return driver::digest_all::<_, A>(Scalar, source, form, Few::NEVER);
         }
         match kernel {
             #[cfg(target_arch = "x86_64")]
-            HashKernel::Avx512(isa, _) => on_avx512::<A>(isa, source, hmac, few),
+            HashKernel::Avx512(isa, _) => on_avx512::<A>(isa, source, form, few),
             #[cfg(target_arch = "x86_64")]
-            HashKernel::ShaNi(_, Some(isa)) | HashKernel::Avx2(isa, _) => on_avx2::<A>(isa, source, hmac, few),
-            _ => driver::digest_all::<_, A>(Portable, source, hmac, few),
+            HashKernel::ShaNi(_, Some(isa)) | HashKernel::Avx2(isa, _) => on_avx2::<A>(isa, source, form, few),
+            _ => driver::digest_all::<_, A>(Portable, source, form, few),
         }
     }
 }
@@ -328,9 +345,9 @@ unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, 
 crate::x86::with_avx512! {
     /// # Safety
     /// As in [`driver::digest_all`].
-    unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
+    unsafe fn on_avx512<A: Algorithm>(isa: Avx512, source: &mut Source<'_, '_>, form: Form, few: Few) {
         // SAFETY: the caller's promise.
-        unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+        unsafe { driver::digest_all::<_, A>(isa, source, form, few) }
     }
 }
 
@@ -338,9 +355,9 @@ crate::x86::with_avx512! {
 crate::x86::with_avx2! {
     /// # Safety
     /// As in [`driver::digest_all`].
-    unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, hmac: bool, few: Few) {
+    unsafe fn on_avx2<A: Algorithm>(isa: Avx2, source: &mut Source<'_, '_>, form: Form, few: Few) {
         // SAFETY: the caller's promise.
-        unsafe { driver::digest_all::<_, A>(isa, source, hmac, few) }
+        unsafe { driver::digest_all::<_, A>(isa, source, form, few) }
     }
 }
 
@@ -356,21 +373,20 @@ mod tests {
             kernel.sha()?;
             Some([
                 kernel.pairs::<Sha1>(count).is_some(),
-                kernel.pairs::<Sha224>(count).is_some(),
                 kernel.pairs::<Sha256>(count).is_some(),
                 kernel.pairs::<Sha512>(count).is_some() || kernel.pairs::<Md5>(count).is_some(),
             ])
         };
         let is = |name, count, expected| assert!(by(name, count).is_none_or(|by| by == expected), "{name} {count}");
         for name in ["avx512", "sha-ni", "avx2"] {
-            is(name, 1, [true, true, true, false]);
-            is(name, 5, [true, true, true, false]);
+            is(name, 1, [true, true, false]);
+            is(name, 5, [true, true, false]);
         }
-        is("avx512", 6, [false, true, true, false]);
-        is("avx512", 9, [false; 4]);
-        is("avx2", 8, [false; 4]);
+        is("avx512", 6, [false, true, false]);
+        is("avx512", 9, [false; 3]);
+        is("avx2", 8, [false; 3]);
         if Avx2::detect().is_some() {
-            is("sha-ni", 100, [false, true, true, false]);
+            is("sha-ni", 100, [false, true, false]);
         }
         assert!(by("portable", 1).is_none());
         if let Some(sha) = ShaNi::detect() {

@@ -10,8 +10,7 @@ use core::mem::MaybeUninit;
 
 use crate::x86::ShaNi;
 
-use super::algorithms::{Algorithm, Instructions};
-use super::driver::midstate_len;
+use super::algorithms::{Algorithm, Form, Instructions, Variant, midstate_len};
 use super::sha_ni::{Rounds, Sha1Rounds, Sha256Rounds, Value};
 use super::source::{DIGEST_MAX, Message, Source};
 
@@ -68,6 +67,22 @@ impl<const N: usize> Room<N> {
     }
 }
 
+/// For each number of words that a digest has: which words of an outer block it keeps, and the padding behind them.
+static BEHIND: [[[u32; 12]; 2]; 9] = {
+    let mut behind = [[[0; 12]; 2]; 9];
+    let mut words = 0;
+    while words < behind.len() {
+        let mut word = 0;
+        while word < words {
+            behind[words][0][word] = u32::MAX;
+            word += 1;
+        }
+        behind[words][1][words] = 0x80;
+        words += 1;
+    }
+    behind
+};
+
 /// A message under way.
 struct Under<R, A> {
     value: Value,
@@ -89,31 +104,31 @@ struct Under<R, A> {
 struct Ends<'e, 's, 'w> {
     begun: &'e [Begun],
     source: &'e mut Source<'s, 'w>,
-    hmac: bool,
+    form: Form,
 }
 
 /// Digests messages as [`digest_all`] does, where the digest has instructions; else none.
 ///
 /// # Safety
 /// As in [`digest_all`].
-pub(super) unsafe fn digest<A: Algorithm>(sha: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, hmac: bool) {
+pub(super) unsafe fn digest<A: Algorithm>(sha: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, form: Form) {
     // SAFETY: the caller's promise; a `ShaNi` exists only where it was detected.
     unsafe {
         match A::INSTRUCTIONS {
-            Some(Instructions::Sha1) => digest_all::<Sha1Rounds, A>(sha, begun, source, hmac),
-            Some(Instructions::Sha256) => digest_all::<Sha256Rounds, A>(sha, begun, source, hmac),
+            Some(Instructions::Sha1) => digest_all::<Sha1Rounds, A>(sha, begun, source, form),
+            Some(Instructions::Sha256) => digest_all::<Sha256Rounds, A>(sha, begun, source, form),
             None => {}
         }
     }
 }
 
 crate::x86::with_sha_ni! {
-    /// Digests messages that have been begun, then all messages of a source: HMACs if `hmac`.
+    /// Digests messages that have been begun, then all messages of a source: HMACs if the form says so.
     ///
     /// # Safety
-    /// What [`Message`] promises, for those begun too; messages have midstates if `hmac`. `R` are `A`'s rounds.
-    unsafe fn digest_all<R: Rounds, A: Algorithm>(_: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, hmac: bool) {
-        let mut ends = Ends { begun, source, hmac };
+    /// What [`Message`] promises, for those begun too; messages have midstates if it is an HMAC. `R` are `A`'s rounds.
+    unsafe fn digest_all<R: Rounds, A: Algorithm>(_: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, form: Form) {
+        let mut ends = Ends { begun, source, form };
         // SAFETY: the caller's promise.
         unsafe {
             let mut first = Under::<R, A>::new();
@@ -177,13 +192,13 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
                 self.value = R::value([_mm_loadu_si128(words), _mm_loadu_si128(words.add(1))]);
             } else {
                 let Some(message) = ends.source.next(BLOCK) else { return false };
-                self.start(&message, ends.hmac);
+                self.start(&message, ends.form);
             }
             if let Left::Data(piece, _) = self.left {
                 (self.from, self.blocks) = (piece.from, piece.len / BLOCK);
             }
             if self.blocks == 0 {
-                self.turn(ends.hmac);
+                self.turn(ends.form);
             }
             true
         }
@@ -194,8 +209,8 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn start(&mut self, message: &Message, hmac: bool) {
-        let before = if hmac { BLOCK } else { 0 };
+    unsafe fn start(&mut self, message: &Message, form: Form) {
+        let before = if form.hmac { BLOCK } else { 0 };
         let mut data = Piece { from: message.data, len: message.len };
         let mut behind = None;
         // SAFETY: the caller's promise; head and the data behind it fill a block at most.
@@ -210,7 +225,7 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
                 }
                 data = Piece { from: head, len: message.head_len + taken };
             }
-            self.value = if hmac { Self::midstate(message.midstates) } else { Self::first() };
+            self.value = if form.hmac { Self::midstate(message.midstates) } else { Self::first(&form.variant) };
         }
         self.left = Left::Data(data, behind);
         self.bits = 8 * (before + message.head_len + message.len) as u64;
@@ -222,8 +237,8 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn first() -> Value {
-        let words: [u32; 8] = core::array::from_fn(|word| A::START[word] as u32);
+    unsafe fn first(variant: &Variant) -> Value {
+        let words: [u32; 8] = core::array::from_fn(|word| variant.start[word] as u32);
         let words = words.as_ptr().cast::<__m128i>();
         // SAFETY: the caller's promise; eight words lie there.
         unsafe { R::value([_mm_loadu_si128(words), _mm_loadu_si128(words.add(1))]) }
@@ -256,7 +271,7 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            if self.turn(ends.hmac) {
+            if self.turn(ends.form) {
                 return true;
             }
             self.deliver(ends.source);
@@ -274,7 +289,7 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
         unsafe {
             loop {
                 R::compress([&mut self.value], [self.from], self.blocks);
-                if !self.turn(ends.hmac) {
+                if !self.turn(ends.form) {
                     break;
                 }
             }
@@ -287,7 +302,7 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn turn(&mut self, hmac: bool) -> bool {
+    unsafe fn turn(&mut self, form: Form) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
             if let Left::Data(_, Some(piece)) = self.left {
@@ -300,13 +315,13 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
             self.from = self.end.place();
             (self.blocks, self.left) = match self.left {
                 Left::Nothing => return false,
-                Left::Data(piece, _) => (self.end_blocks(piece), if hmac { Left::Outer } else { Left::Nothing }),
+                Left::Data(piece, _) => (self.end_blocks(piece), if form.hmac { Left::Outer } else { Left::Nothing }),
                 Left::Length => {
                     self.write([_mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128(), length(self.bits)]);
-                    (1, if hmac { Left::Outer } else { Left::Nothing })
+                    (1, if form.hmac { Left::Outer } else { Left::Nothing })
                 }
                 Left::Outer => {
-                    self.outer_block();
+                    self.outer_block(form.variant.words);
                     (1, Left::Nothing)
                 }
             };
@@ -370,17 +385,14 @@ impl<R: Rounds, A: Algorithm> Under<R, A> {
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn outer_block(&mut self) {
-        let mut keep = [0u32; 12];
-        let mut pad = [0u32; 12];
-        keep[..A::DIGEST].fill(u32::MAX);
-        pad[A::DIGEST] = 0x80;
+    unsafe fn outer_block(&mut self, words: usize) {
+        let [keep, pad] = &BEHIND[words % BEHIND.len()];
         // SAFETY: the caller's promise; twelve words are three vectors.
         unsafe {
             let [low, high] = swapped(R::words(self.value));
             let vector = |words: &[u32; 12], at: usize| _mm_loadu_si128(words.as_ptr().cast::<__m128i>().add(at));
-            let high = _mm_or_si128(_mm_and_si128(high, vector(&keep, 1)), vector(&pad, 1));
-            self.write([low, high, vector(&pad, 2), length(8 * (BLOCK + 4 * A::DIGEST) as u64)]);
+            let high = _mm_or_si128(_mm_and_si128(high, vector(keep, 1)), vector(pad, 1));
+            self.write([low, high, vector(pad, 2), length(8 * (BLOCK + 4 * words) as u64)]);
             self.value = Self::midstate(self.midstates.add(midstate_len::<A>()));
         }
     }
@@ -481,7 +493,7 @@ unsafe fn partial(piece: Piece, len: usize) -> __m128i {
 
 #[cfg(test)]
 mod tests {
-    use super::super::algorithms::{Sha1, Sha224, Sha256};
+    use super::super::algorithms::{Sha1, Sha256};
     use super::super::driver;
     use super::super::portable::Scalar;
     use super::*;
@@ -489,13 +501,13 @@ mod tests {
     use crate::instruction_set::InstructionSet;
 
     /// Messages of these lengths, one behind the other, with heads of any length below a block where `heads` says so.
-    fn digests<A: Algorithm>(sha: Option<ShaNi>, lens: &[usize], heads: bool, hmac: bool) -> Vec<Digest> {
+    fn digests<A: Algorithm>(sha: Option<ShaNi>, lens: &[usize], heads: bool, form: Form) -> Vec<Digest> {
         let data: Vec<u8> = (0..70_000usize).map(|at| ((at * at) >> 3) as u8).collect();
         let mut midstates = vec![[0u64; 8]; lens.len()];
         let mut messages = Vec::new();
         let mut at = 0;
         for (name, len) in lens.iter().enumerate() {
-            driver::midstates::<A>(&data[name..2 * name + 1], &mut midstates[name]);
+            driver::midstates::<A>(form.variant, &data[name..2 * name + 1], &mut midstates[name]);
             let head_len = if heads { (name * 13) % BLOCK } else { 0 };
             messages.push(Message {
                 head: data[at..].as_ptr(),
@@ -512,18 +524,19 @@ mod tests {
         // SAFETY: every message and its midstates lie there, and a `ShaNi` exists only where it was detected.
         unsafe {
             match sha {
-                Some(sha) => digest::<A>(sha, &[], &mut source, hmac),
-                None => driver::digest_all::<_, A>(Scalar, &mut source, hmac, Few::NEVER),
+                Some(sha) => digest::<A>(sha, &[], &mut source, form),
+                None => driver::digest_all::<_, A>(Scalar, &mut source, form, Few::NEVER),
             }
         }
         digests
     }
 
-    fn agrees<A: Algorithm>(sha: ShaNi, lens: &[usize]) {
+    fn agrees<A: Algorithm>(sha: ShaNi, lens: &[usize], variant: Variant) {
         for (heads, hmac) in [(false, false), (false, true), (true, true)] {
-            let (got, expected) = (digests::<A>(Some(sha), lens, heads, hmac), digests::<A>(None, lens, heads, hmac));
+            let form = Form { variant, hmac };
+            let (got, expected) = (digests::<A>(Some(sha), lens, heads, form), digests::<A>(None, lens, heads, form));
             for (at, len) in lens.iter().enumerate() {
-                let words = 4 * A::DIGEST;
+                let words = 4 * variant.words;
                 let of = format!("{len} bytes, message {at} of {}, heads {heads}, HMAC {hmac}", lens.len());
                 assert_eq!(got[at][..words], expected[at][..words], "{of}");
                 assert_ne!(got[at][..words], [0; DIGEST_MAX][..words], "{of}");
@@ -538,9 +551,9 @@ mod tests {
         let falling: Vec<usize> = (0..200).rev().chain([64, 0, 128, 55, 56, 63, 119, 120]).collect();
         let mixed: Vec<usize> = (0..150).map(|at| if at % 7 == 0 { 20 * at } else { at * 31 % 130 }).collect();
         for lens in [&around[..], &falling, &mixed, &[5000, 1, 1, 1, 1], &[1, 5000], &[5000, 64], &[77], &[]] {
-            agrees::<Sha1>(sha, lens);
-            agrees::<Sha224>(sha, lens);
-            agrees::<Sha256>(sha, lens);
+            agrees::<Sha1>(sha, lens, Variant::SHA1);
+            agrees::<Sha256>(sha, lens, Variant::SHA224);
+            agrees::<Sha256>(sha, lens, Variant::SHA256);
         }
     }
 }
