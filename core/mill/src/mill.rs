@@ -162,7 +162,8 @@ impl Mill {
     }
 
     /// Runs columns on the engine that the router chooses, on the caller's thread. On return every operation that was pending
-    /// has a status. IVs that are to be drawn come from the operating system.
+    /// has a status. IVs that are to be drawn come from ChaCha20 under a key that the operating system
+    /// gives for each batch.
     ///
     /// # Errors
     /// As [`Session::run`]; `Refused` too for a suite that does not run as columns.

@@ -88,12 +88,14 @@ impl CheckedColumns<'_> {
             return Ok(());
         };
         let mut drawn = [0; 4096];
-        let per_fill = drawn.len() / len.max(1) * len;
+        let mut waiting = self.pending * len;
         let mut left: &[u8] = &[];
         for (index, _) in self.statuses.iter().enumerate().filter(|(_, status)| status.is_pending()) {
             if left.is_empty() {
-                fill(&mut drawn[..per_fill])?;
-                left = &drawn[..per_fill];
+                let here = waiting.min(drawn.len() / len.max(1) * len);
+                fill(&mut drawn[..here])?;
+                left = &drawn[..here];
+                waiting -= here;
             }
             let (iv, rest) = left.split_at(len);
             output[layout.outputs.at(index).0..][..len].copy_from_slice(iv);

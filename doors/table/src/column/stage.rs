@@ -1,5 +1,7 @@
 //! The values of one column as a columnar batch: gathered one behind the other, run, and written to where outputs lie.
 
+use std::time::Instant;
+
 use ciphermill_contract::columns::{AadColumn, ColumnData, ColumnStatus, Extents, IvColumn, TagColumn};
 use ciphermill_contract::limits::AAD_LEN_MAX;
 use ciphermill_contract::{ColumnBatch, Direction, OpStatus};
@@ -129,7 +131,9 @@ impl ColumnWorker<'_> {
         let batch = ColumnBatch::new(suite, direction, data, statuses).with_key(self.key.id());
         let batch = batch.with_ivs(ivs).with_tags(tags);
         let batch = if matches!(self.method, Method::Token { .. }) { batch } else { batch.with_aad(aad) };
+        let started = Instant::now();
         let ran = self.mill.run_columns(batch);
+        self.counts.in_mill += started.elapsed();
         let report = ran.map_err(|source| TableError::mill(format!("column `{}` ({suite})", self.column), source))?;
         self.check_statuses(scratch)?;
         self.keep(scratch)?;
