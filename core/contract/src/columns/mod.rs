@@ -23,7 +23,7 @@
 //! - operations whose status is not [`ColumnStatus::PENDING`] are left out, as nulls of a table are: their extents have to
 //!   ascend like the others', and may have any length.
 //!
-//! Columns are for suites whose output is as long as their input, digests and MACs ([`Suite::takes_columns`]).
+//! Columns are for suites whose output is as long as their input, digests and MACs ([`crate::Suite::takes_columns`]).
 
 mod as_ops;
 mod check;
