@@ -142,10 +142,9 @@ impl<'a> CheckedColumns<'a> {
         self.statuses
     }
 
-    /// The longest input of a pending operation, in bytes.
+    /// The longest extent of an input, in bytes: no pending operation has more. A pass over the offsets.
     pub fn longest_input(&self) -> usize {
-        let pending = self.statuses.iter().enumerate().filter(|(_, status)| status.is_pending());
-        pending.map(|(index, _)| self.layout.data(index).len).max().unwrap_or(0)
+        self.layout.inputs.longest()
     }
 
     /// Whether inputs are still there when outputs have been written.

@@ -106,6 +106,17 @@ impl Extents<'_> {
         }
     }
 
+    /// The longest of checked extents.
+    pub(super) fn longest(&self) -> usize {
+        match self {
+            Extents::Offsets(offsets) => offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize,
+            Extents::LargeOffsets(offsets) => {
+                offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
+            }
+            Extents::Strided { len, .. } => *len,
+        }
+    }
+
     pub(super) fn len_at(&self, index: usize) -> usize {
         let (start, end) = self.at(index);
         end - start

@@ -85,7 +85,9 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
         }
     }
     let limits = if is_offload { OFFLOAD_CHUNK } else { ChunkLimits::CACHED };
-    let route = run_as_ops(run, columns, limits)?.unwrap_or(choice.route);
+    let is_through = columns.statuses().iter().all(|status| !status.is_pending());
+    let again = if is_through { None } else { run_as_ops(run, columns, limits)? };
+    let route = again.unwrap_or(choice.route);
     let done = count_done(columns) - done_before;
     Ok(Report { route, done, failed: columns.pending() - done })
 }
@@ -177,6 +179,9 @@ fn run_at_once(
         run.own.recorder.witness_time(books, slot, (suite, columns.direction()), start.elapsed());
     } else {
         slot.health.good();
+    }
+    if !run.is_excluded(engine) {
+        return;
     }
     if columns.keeps_inputs() {
         columns.replace_status(is_fault, ColumnStatus::PENDING);
