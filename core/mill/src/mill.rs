@@ -166,7 +166,8 @@ impl Mill {
     /// gives for each batch.
     ///
     /// # Errors
-    /// As [`Session::run`]; `Refused` too for a suite that does not run as columns.
+    /// As [`Session::run`]; `Misuse` for a status that is neither pending nor left out, `Refused` for a suite that does not run
+    /// as columns.
     pub fn run_columns(&self, batch: ColumnBatch<'_>) -> Result<Report> {
         self.run_columns_with(batch, &RunOptions::default())
     }

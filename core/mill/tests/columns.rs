@@ -234,6 +234,20 @@ fn a_wrong_bit_is_found_by_a_witness() {
 }
 
 #[test]
+fn an_engines_status_that_stands_there_before_is_the_callers_fault() {
+    let (mill, _) = faulty(Script::healthy(), EngineKind::Library, 0);
+    let key = import(&mill, 32, KeyPolicy::default());
+    for status in [ColumnStatus::ENGINE_FAULT, ColumnStatus::DONE, ColumnStatus::AUTH_FAILED] {
+        let mut table = Table::new(9);
+        table.statuses[5] = status;
+        let error = mill.run_columns(table.seal(key)).expect_err("was not pending");
+        assert_eq!(error, Error::misuse(5, Reason::NotPending));
+        assert!(table.statuses[4].is_pending());
+    }
+    assert!(mill.metrics().engines.iter().all(|engine| !engine.quarantined));
+}
+
+#[test]
 fn no_operation_at_all_is_no_error() {
     let (mill, key) = honest();
     let report = mill.run_columns(Table::new(0).seal(key)).expect("runs");

@@ -9,7 +9,8 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use ciphermill_contract::columns::{ChunkLimits, ColumnOps, KeyColumn, PreparedColumn};
 use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{
-    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, EngineQueue, Error, KeyId, PreparedKey, Result,
+    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, EngineQueue, Error, KeyId, PreparedKey, Reason,
+    Result,
 };
 use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::Route;
@@ -42,6 +43,11 @@ impl Runner {
     ) -> Result<Report> {
         let mut generator = None;
         let mut columns = batch.check_and_draw(|bytes| draw(&mut generator, bytes))?;
+        // A status that an engine gives must not stand there before: it would count as that engine's.
+        let foreign = |status: &ColumnStatus| !status.is_pending() && *status != ColumnStatus::LEFT_OUT;
+        if let Some(index) = columns.statuses().iter().position(foreign) {
+            return Err(Error::misuse(index, Reason::NotPending));
+        }
         let mut run = begin(self, context, columns.suite(), options)?;
         // Engines' panics are dealt with on the way. This is for what nobody thought of.
         caught(|| run_columns(&mut run, &mut columns)).unwrap_or_else(|| {
