@@ -55,8 +55,8 @@ pub(crate) struct ColumnLoad<'a> {
     pub(crate) items: &'a [Item],
     /// One an operation, or none at all.
     pub(crate) keys: Vec<Option<&'a PreparedKey>>,
-    /// Operations that have another status before the engine sees them.
-    pub(crate) settled: &'a [(usize, ColumnStatus)],
+    /// Operations that are none of the engine's business.
+    pub(crate) left_out: &'a [usize],
 }
 
 /// A buffer on the heap or between guard pages.
@@ -262,7 +262,7 @@ impl ColumnLoad<'_> {
     fn lay_out(&self, layout: Layout, rng: &mut Rng) -> Laid {
         let (iv_len, tag_len) = self.lens();
         let mut statuses = vec![ColumnStatus::PENDING; self.items.len()];
-        self.settled.iter().for_each(|(index, status)| statuses[*index] = *status);
+        self.left_out.iter().for_each(|index| statuses[*index] = ColumnStatus::LEFT_OUT);
         let iv_inline = if layout.ivs == Ivs::Inline { iv_len } else { 0 };
         let tag_inline = if layout.tags == Tags::Column { 0 } else { tag_len };
         let encrypts = self.direction == Direction::Encrypt;

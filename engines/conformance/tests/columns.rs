@@ -92,7 +92,7 @@ impl EngineQueue for BrokenQueue {
             Break::ForgetsTheRest if columns.len() > 4096 => {
                 (4096..columns.len()).for_each(|index| columns.set_status(index, ColumnStatus::LEFT_OUT));
                 self.inner.run_columns(columns);
-                (4096..columns.len()).for_each(|index| columns.set_status(index, before[index]));
+                columns.parts().1[4096..].copy_from_slice(&before[4096..]);
                 return;
             }
             Break::IgnoresLeftOut => {
@@ -104,7 +104,7 @@ impl EngineQueue for BrokenQueue {
                 for index in (0..columns.len()).filter(|_| !separate) {
                     let (start, end) = inputs.at(index);
                     if end - start >= room {
-                        columns.set_status(index, ColumnStatus::PENDING);
+                        columns.parts().1[index] = ColumnStatus::PENDING;
                     }
                 }
                 self.inner.run_columns(columns);
@@ -155,7 +155,7 @@ impl BrokenQueue {
         match self.fault {
             Break::ReportsLeftOut => {
                 let out = (0..count).filter(|index| before[*index] == ColumnStatus::LEFT_OUT);
-                out.for_each(|index| columns.set_status(index, ColumnStatus::DONE));
+                out.for_each(|index| columns.parts().1[index] = ColumnStatus::DONE);
             }
             Break::WritesBehind => flip(written(columns), outputs.at(count - 1).1),
             Break::WritesBefore => flip(written(columns), outputs.at(0).0.wrapping_sub(1)),

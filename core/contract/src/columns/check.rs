@@ -313,8 +313,11 @@ impl Shape<'_> {
             if let Some(reason) = places.into_iter().flatten().find_map(broken_place) {
                 return broken(reason);
             }
-            if !status.is_pending() {
+            if *status == ColumnStatus::LEFT_OUT {
                 continue;
+            }
+            if !status.is_pending() {
+                return broken(Reason::NotPending);
             }
             let len = input.extents.len_at(index);
             let Some(data_len) = len.checked_sub(input.more) else { return broken(Reason::InputTooShort) };

@@ -152,20 +152,24 @@ impl<'a> CheckedColumns<'a> {
         !matches!(self.buffers.data, DataBuffers::InPlace(_))
     }
 
-    /// Makes operations whose status satisfies `wanted` pending, or gives them another status. Returns how many there were.
+    /// Operations whose status satisfies `wanted`, set to `status`, but for those that are left out, which nobody has checked
+    /// and which stay so. Returns how many there were.
     pub fn replace_status(&mut self, wanted: impl Fn(ColumnStatus) -> bool, status: ColumnStatus) -> usize {
         let mut count = 0;
-        for own in self.statuses.iter_mut().filter(|own| wanted(**own)) {
+        for own in self.statuses.iter_mut().filter(|own| **own != ColumnStatus::LEFT_OUT && wanted(**own)) {
             *own = status;
             count += 1;
         }
         count
     }
 
-    /// Sets the status of an operation.
+    /// Sets the status of an operation that is not left out.
     #[inline]
     pub fn set_status(&mut self, index: usize, status: ColumnStatus) {
-        self.statuses[index] = status;
+        let own = &mut self.statuses[index];
+        if *own != ColumnStatus::LEFT_OUT {
+            *own = status;
+        }
     }
 
     /// The buffers, and the statuses to be written, for engines with kernels of their own. Such an engine touches pending

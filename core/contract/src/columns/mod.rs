@@ -20,8 +20,8 @@
 //!   operations touch each other;
 //! - extents of input and output differ by exactly what is inline;
 //! - lengths of data, IVs, tags and additional data are those that the suite takes;
-//! - operations whose status is not [`ColumnStatus::PENDING`] are left out, as nulls of a table are: their extents have to
-//!   ascend like the others', and may have any length.
+//! - operations are [`ColumnStatus::PENDING`] or [`ColumnStatus::LEFT_OUT`], as nulls of a table are: the extents of those
+//!   have to ascend like the others', and may have any length.
 //!
 //! Columns are for suites whose output is as long as their input, digests and MACs ([`crate::Suite::takes_columns`]).
 

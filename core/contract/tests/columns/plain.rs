@@ -327,7 +327,11 @@ impl Told {
         let mut broken: Vec<(usize, Reason)> = self.lays().into_iter().flat_map(misplaced).collect();
         let [(_, input_more), (_, output_more)] = self.heads_and_more();
         let lengths = self.suite.input_len(self.direction);
-        for index in (0..self.len()).filter(|index| self.statuses[*index].is_pending()) {
+        for (index, status) in self.statuses.iter().enumerate().filter(|(_, status)| **status != ColumnStatus::LEFT_OUT)
+        {
+            if !status.is_pending() {
+                broken.push((index, Reason::NotPending));
+            }
             let len = self.inputs.len_at(index) - input_more as i128;
             if len < lengths.min as i128 {
                 broken.push((index, Reason::InputTooShort));

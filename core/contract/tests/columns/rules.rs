@@ -187,16 +187,23 @@ fn counters_may_reach_the_last_number_and_not_wrap() {
 fn what_is_left_out_may_have_any_length_but_not_any_place() {
     let mut wish = gcm(BACK);
     let left_out = WishOp { status: ColumnStatus::LEFT_OUT, ..WishOp::pending(3) };
-    (wish.ops[1], wish.ops[3]) = (left_out, WishOp { status: ColumnStatus::DONE, ..left_out });
+    (wish.ops[1], wish.ops[3]) = (left_out, left_out);
     let mut told = wish.told();
-    let checked = told.batch().check().expect("keeps the rules");
+    let mut checked = told.batch().check().expect("keeps the rules");
     assert_eq!((checked.len(), checked.pending(), checked.input_bytes()), (5, 3, 16 + 33));
+    checked.set_status(1, ColumnStatus::PENDING);
+    checked.set_status(2, ColumnStatus::DONE);
+    assert_eq!(checked.replace_status(|_| true, ColumnStatus::PENDING), 3, "nobody has checked those left out");
+    assert_eq!([1, 2, 3].map(|at| checked.statuses()[at].is_pending()), [false, true, false]);
     refused(&wish, 1, Reason::ExtentsDescend, |told| {
         let offsets = small(&mut told.inputs);
         offsets[2] = offsets[1] - 1;
     });
     refused(&wish, 3, Reason::OutputPastEnd, |told| small(&mut told.outputs)[4] = i32::MAX);
     refused(&wish, 2, Reason::OutputLength, |told| small(&mut told.outputs)[3] += 1);
+    for status in [ColumnStatus::DONE, ColumnStatus::AUTH_FAILED, ColumnStatus::ENGINE_FAULT] {
+        refused(&wish, 4, Reason::NotPending, |told| told.statuses[4] = status);
+    }
 }
 
 #[test]

@@ -9,8 +9,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use ciphermill_contract::columns::{ChunkLimits, ColumnOps, KeyColumn, PreparedColumn};
 use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{
-    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, EngineQueue, Error, KeyId, PreparedKey, Reason,
-    Result,
+    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, EngineQueue, Error, KeyId, PreparedKey, Result,
 };
 use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::Route;
@@ -41,14 +40,9 @@ impl Runner {
         batch: ColumnBatch<'_>,
         options: &RunOptions<'_>,
     ) -> Result<Report> {
+        let mut run = begin(self, context, batch.suite(), options)?;
         let mut generator = None;
         let mut columns = batch.check_and_draw(|bytes| draw(&mut generator, bytes))?;
-        // A status that an engine gives must not stand there before: it would count as that engine's.
-        let foreign = |status: &ColumnStatus| !status.is_pending() && *status != ColumnStatus::LEFT_OUT;
-        if let Some(index) = columns.statuses().iter().position(foreign) {
-            return Err(Error::misuse(index, Reason::NotPending));
-        }
-        let mut run = begin(self, context, columns.suite(), options)?;
         // Engines' panics are dealt with on the way. This is for what nobody thought of.
         caught(|| run_columns(&mut run, &mut columns)).unwrap_or_else(|| {
             *context = Context::default();
@@ -235,7 +229,6 @@ fn run_as_ops(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, limits: 
 /// Operations of columns as they were before they were run, of which a witness is asked.
 struct Sample<'c> {
     ops: ColumnOps<'c>,
-    statuses: Vec<ColumnStatus>,
 }
 
 impl<'c> Sample<'c> {
@@ -248,7 +241,7 @@ impl<'c> Sample<'c> {
         let limits = ChunkLimits { ops: most, bytes: OFFLOAD_CHUNK.bytes };
         let mut ops = ColumnOps::default();
         columns.copy_ops(&mut ops, &mut 0, limits, |index| index % stride == phase);
-        Sample { ops, statuses: columns.statuses().to_vec() }
+        Sample { ops }
     }
 
     /// Whether another engine's answers are those that `columns` have; `None` when it could not be asked.
@@ -298,8 +291,6 @@ impl<'c> Sample<'c> {
         }
         slot.health.quarantine(slot.name(), Trouble::WrongResult, &policy);
         run.exclude(accused, Error::fault(slot.name(), FaultKind::WrongResult));
-        for (index, status) in self.statuses.iter().enumerate() {
-            columns.set_status(index, *status);
-        }
+        columns.replace_status(|_| true, ColumnStatus::PENDING);
     }
 }

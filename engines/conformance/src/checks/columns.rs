@@ -1,6 +1,6 @@
 //! Columns give what their operations give as ops: data, tags and statuses, in every layout.
 
-use ciphermill_contract::{ColumnStatus, Direction, OpStatus, PreparedKey};
+use ciphermill_contract::{Direction, OpStatus, PreparedKey};
 use ciphermill_vectors::Answer;
 
 use super::{Context, Side, inverses};
@@ -42,20 +42,13 @@ const DIFFERENT: usize = 457;
 /// Operations after which engines may begin anew.
 const BORDERS: [usize; 9] = [16, 64, 128, 256, 512, 1000, 1024, 2048, 4096];
 
-/// Statuses of operations that are none of the engine's business.
-const SETTLED: [ColumnStatus; 4] =
-    [ColumnStatus::LEFT_OUT, ColumnStatus::DONE, ColumnStatus::AUTH_FAILED, ColumnStatus::ENGINE_FAULT];
-
-/// Operations by their index, with the status that each has before the engine sees it.
-type Settled = Vec<(usize, ColumnStatus)>;
-
 impl Side<'_> {
     /// Runs operations as columns under the pool's keys; the engine must claim the direction.
     fn run_columns(
         &mut self,
         context: (ciphermill_contract::Suite, Direction),
         items: &[Item],
-        settled: &[(usize, ColumnStatus)],
+        left_out: &[usize],
         layout: Layout,
         rng: &mut Rng,
     ) -> Result<Run, String> {
@@ -69,7 +62,7 @@ impl Side<'_> {
             true => items.iter().map(|item| prepared.get(item.key).and_then(Option::as_ref)).collect(),
             false => Vec::new(),
         };
-        ColumnLoad { suite, direction, items, keys, settled }.run(&mut *self.queue, layout, rng)
+        ColumnLoad { suite, direction, items, keys, left_out }.run(&mut *self.queue, layout, rng)
     }
 }
 
@@ -152,13 +145,13 @@ impl Context<'_> {
         &mut self,
         direction: Direction,
         (items, expected): (&[Item], &[Answer]),
-        settled: &[(usize, ColumnStatus)],
+        left_out: &[usize],
         layout: Layout,
     ) {
         self.direction = direction;
         self.report.ops += items.len();
         let suite = (self.suite, direction);
-        let run = match self.engine.run_columns(suite, items, settled, layout, &mut self.rng) {
+        let run = match self.engine.run_columns(suite, items, left_out, layout, &mut self.rng) {
             Ok(run) => run,
             Err(error) => return self.fail(format!("{error}; {layout:?}")),
         };
@@ -166,13 +159,13 @@ impl Context<'_> {
             self.fail(format!("{trespass}; of {} operations, {layout:?}", items.len()));
         }
         let how = format!("{layout:?}");
-        if settled.is_empty() {
+        if left_out.is_empty() {
             return self.compare(items, &run.answers, expected, &how);
         }
-        let mut is_settled = vec![false; items.len()];
-        settled.iter().for_each(|(index, _)| is_settled[*index] = true);
+        let mut is_out = vec![false; items.len()];
+        left_out.iter().for_each(|index| is_out[*index] = true);
         for (index, (got, expected)) in run.answers.iter().zip(expected).enumerate() {
-            if !is_settled[index]
+            if !is_out[index]
                 && let Some(what) = super::difference(got, expected)
             {
                 self.fail(format!("operation {index} of {}, others left out: {what}; {layout:?}", items.len()));
@@ -181,9 +174,9 @@ impl Context<'_> {
     }
 
     /// Forward and back in one layout. What is damaged on the way back is given by its index; each has to fail alone.
-    fn columns_both_ways(&mut self, items: &[Item], settled: &Settled, damages: &[usize], layout: Layout) {
+    fn columns_both_ways(&mut self, items: &[Item], left_out: &[usize], damages: &[usize], layout: Layout) {
         if let Some(answers) = self.forward_answers(items) {
-            self.answered_both_ways((items, &answers), settled, damages, layout);
+            self.answered_both_ways((items, &answers), left_out, damages, layout);
         }
     }
 
@@ -191,12 +184,12 @@ impl Context<'_> {
     fn answered_both_ways(
         &mut self,
         (items, answers): (&[Item], &[Answer]),
-        settled: &Settled,
+        left_out: &[usize],
         damages: &[usize],
         layout: Layout,
     ) {
         if self.engine.claims(Direction::Encrypt) {
-            self.columns_are(Direction::Encrypt, (items, answers), settled, layout);
+            self.columns_are(Direction::Encrypt, (items, answers), left_out, layout);
         }
         if !self.engine.claims(Direction::Decrypt) {
             return;
@@ -213,7 +206,7 @@ impl Context<'_> {
                 }
             }
         }
-        self.columns_are(Direction::Decrypt, (&back, &expected), settled, layout);
+        self.columns_are(Direction::Decrypt, (&back, &expected), left_out, layout);
     }
 
     /// Every length, in every layout a part of them, with damaged operations between whole ones.
@@ -234,7 +227,7 @@ impl Context<'_> {
             };
             let items = self.column_items(layout, &own);
             let damages: Vec<usize> = (1..items.len()).step_by(4).collect();
-            self.columns_both_ways(&items, &Vec::new(), &damages, layout);
+            self.columns_both_ways(&items, &[], &damages, layout);
         }
     }
 
@@ -248,7 +241,7 @@ impl Context<'_> {
             let items = self.column_items(layout, &lens);
             let mut damages = vec![size - 1, size / 2];
             damages.dedup();
-            self.columns_both_ways(&items, &Vec::new(), &damages, layout);
+            self.columns_both_ways(&items, &[], &damages, layout);
         }
     }
 
@@ -297,8 +290,8 @@ impl Context<'_> {
         damages.dedup();
         let window_out = if self.is_longest() { 2100..3200 } else { 1100..1700 };
         let left_out = window_out.chain((5..count).step_by(31)).filter(|index| !damages.contains(index));
-        let settled: Settled = left_out.map(|index| (index, SETTLED[index % SETTLED.len()])).collect();
-        self.answered_both_ways((&items, &answers), &settled, &damages, layout);
+        let left_out: Vec<usize> = left_out.collect();
+        self.answered_both_ways((&items, &answers), &left_out, &damages, layout);
     }
 
     /// Operations that are left out: the first, the last, several in a row, all but one, all.
@@ -311,9 +304,8 @@ impl Context<'_> {
             let layout = self.some_layout();
             let lens = self.column_lens(count);
             let items = self.column_items(layout, &lens);
-            let out = (0..count).filter(|index| is_out(*index));
-            let settled: Settled = out.map(|index| (index, SETTLED[self.rng.below(SETTLED.len())])).collect();
-            self.columns_both_ways(&items, &settled, &[1, 13], layout);
+            let left_out: Vec<usize> = (0..count).filter(|index| is_out(*index)).collect();
+            self.columns_both_ways(&items, &left_out, &[1, 13], layout);
         }
     }
 
@@ -327,7 +319,7 @@ impl Context<'_> {
                 layout.in_place &= number % 2 == 0;
                 let count = [1, 2, 5][number % 3];
                 let items = self.column_items(layout, &vec![len; count]);
-                self.columns_both_ways(&items, &Vec::new(), &[], layout);
+                self.columns_both_ways(&items, &[], &[], layout);
             }
         }
     }
@@ -354,7 +346,7 @@ impl Context<'_> {
                 keys.fill(replacement);
             }
             self.report.ops += items.len();
-            let load = ColumnLoad { suite: self.suite, direction, items: &items, keys, settled: &[] };
+            let load = ColumnLoad { suite: self.suite, direction, items: &items, keys, left_out: &[] };
             match load.run(&mut *self.engine.queue, layout, &mut self.rng) {
                 Err(error) => self.fail(format!("without a key: {error}; {layout:?}")),
                 Ok(run) => {
