@@ -1,213 +1,286 @@
-//! Columns in lanes: no byte of data is copied. Kernels take operations from a window of records that lies in the first-level
-//! cache, whose offsets count from the places of the window's first operation in the caller's own buffers.
+//! Columns in lanes: kernels read and write the caller's own buffers, and nothing is made of an operation but its item.
 
-use ciphermill_contract::columns::{ColumnLayout, ColumnStatus, DataPlace, Extents, IvPlace, PreparedColumn, TagPlace};
+use ciphermill_contract::columns::{
+    ColumnLayout, ColumnStatus, Extents, IvPlace, PartBuffer, PartLayout, PreparedColumn, Steps,
+};
 use ciphermill_contract::limits::IV_LEN_MAX;
-use ciphermill_contract::suite::BlockCipher;
-use ciphermill_contract::{Aad, CheckedColumns, Direction, Op, OpStatus, PreparedKey, Span, Suite};
+use ciphermill_contract::{CheckedColumns, OpStatus, PreparedKey};
 
 #[cfg(target_arch = "x86_64")]
 use crate::aes::siv_columns::SivColumns;
-use crate::rows::{Pointers, Rows, with_rows};
+use crate::rows::{Pointers, with_rows};
 use crate::select::Kernels;
-use crate::work::{self, Bases, Scratch, Work};
+use crate::work::{Scratch, Work};
 
-/// Records that stay in the first-level cache.
-const WINDOW_OPS: usize = 512;
+/// Operations that the direct way of AES-SIV looks at together.
+const SIV_WINDOW: usize = 512;
 
-/// Bytes that a window's offsets may reach, less than a record's fields hold.
-const WINDOW_BYTES: usize = 1 << 31;
-
-/// Runs columns, a window after the other.
+/// Runs columns. Operations of suites that `kernel` does not know end as faults.
 pub(crate) fn run(
     kernels: &Kernels,
     scratch: &mut Scratch,
     columns: &mut CheckedColumns<'_>,
     kernel: impl Fn(&Kernels, &mut Work<'_>, &mut Scratch),
 ) {
-    let (suite, direction, count) = (columns.suite(), columns.direction(), columns.len());
-    let (layout, prepared) = (columns.layout(), columns.prepared());
-    let needs_key = suite.needs_key();
-    // Bits of blocks, a lane each, want more operations to be ordered by length.
-    let is_sliced = matches!(suite, Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _));
-    let most = if is_sliced { work::WINDOW_OPS } else { WINDOW_OPS };
-    let keys_of_one: Vec<Option<&PreparedKey>> = match prepared {
-        PreparedColumn::One(key) => vec![Some(key); count.min(most)],
-        _ => Vec::new(),
+    let (suite, direction, layout, count) = (columns.suite(), columns.direction(), columns.layout(), columns.len());
+    let one;
+    let keys: &[Option<&PreparedKey>] = match columns.prepared() {
+        PreparedColumn::None => &[],
+        PreparedColumn::One(key) => {
+            one = [Some(key)];
+            &one
+        }
+        PreparedColumn::Each(keys) => keys,
     };
     #[cfg(target_arch = "x86_64")]
     let mut siv = kernels.aes.and_then(|aes| SivColumns::of(aes, columns));
+    #[cfg(target_arch = "x86_64")]
+    let most = if siv.is_some() { SIV_WINDOW } else { count };
+    #[cfg(not(target_arch = "x86_64"))]
+    let most = count;
     let (buffers, statuses) = columns.parts();
     let pointers = Pointers::of(&mut buffers.data, &mut buffers.tags);
-    let mut ops = core::mem::take(&mut scratch.column_ops);
-    let mut next = 0;
-    while next < count {
+    let mut all_settled = true;
+    for first in (0..count).step_by(most.max(1)) {
+        let here = first..count.min(first + most);
+        let statuses = &mut statuses[here.clone()];
         #[cfg(target_arch = "x86_64")]
-        if let Some(siv) = &mut siv {
-            let here = next..count.min(next + most);
-            let statuses = &mut statuses[here.clone()];
-            if with_rows!(&layout, |rows| siv.run(rows, &pointers, next, statuses, &mut scratch.occupancy)) {
-                next = here.end;
-                continue;
-            }
+        if let Some(siv) = &mut siv
+            && with_rows!(&layout, |rows| siv.run(rows, &pointers, first, statuses, &mut scratch.occupancy))
+        {
+            continue;
         }
-        let bases = pointers.window(&layout, &statuses[next..], (next, most), &mut ops);
-        let here = next..next + ops.len();
-        let keys: &[_] = match prepared {
-            _ if !needs_key => &[],
-            PreparedColumn::None => &[],
-            PreparedColumn::One(_) => &keys_of_one[..ops.len()],
-            PreparedColumn::Each(keys) => &keys[here.clone()],
-        };
-        let mut work = Work::of_columns(suite, direction, &mut ops, bases, keys);
+        let keys = keys.get(here).unwrap_or(keys);
+        let window = Columns::new(layout, &pointers, statuses, first);
+        let mut work = Work::of_columns(suite, direction, window, keys);
         kernel(kernels, &mut work, scratch);
-        let all_done = work.settled() == work.len() && work.failed() == 0;
-        settle(&mut statuses[here], &ops, all_done);
-        next += ops.len();
+        all_settled &= work.settled() == work.len();
     }
-    scratch.column_ops = ops;
-}
-
-/// Gives the operations of a window their statuses.
-fn settle(statuses: &mut [ColumnStatus], ops: &[Op], all_done: bool) {
-    if all_done {
-        return statuses.fill(ColumnStatus::DONE);
-    }
-    for (status, op) in statuses.iter_mut().zip(ops).filter(|(status, _)| status.is_pending()) {
-        // Suites that this engine does not claim end here.
-        *status = if op.status.is_pending() { ColumnStatus::ENGINE_FAULT } else { op.status.into() };
+    if !all_settled {
+        columns.replace_status(ColumnStatus::is_pending, ColumnStatus::ENGINE_FAULT);
     }
 }
 
-/// What the offsets of a window's records count from, in the caller's buffers.
-#[derive(Clone, Copy)]
-struct Origin {
-    input: usize,
-    output: usize,
-    tag: usize,
-    aad: *const u8,
-}
-
-impl Pointers {
-    /// Fills `ops` with the operations from `first` on whose statuses these are, `most` of them or fewer.
-    fn window(
-        &self,
-        layout: &ColumnLayout<'_>,
-        statuses: &[ColumnStatus],
-        (first, most): (usize, usize),
-        ops: &mut Vec<Op>,
-    ) -> Bases {
-        let (inputs, outputs) = layout.extents();
-        let (tag_base, tag) = match layout.tags_from(first) {
-            TagPlace::None => (self.tags, 0),
-            TagPlace::Input(at) => (self.input.cast_mut(), at),
-            TagPlace::Output(at) => (self.output, at),
-            TagPlace::Column(at) => (self.tags, at),
-        };
-        let aad = layout.aad(first).as_ptr();
-        let origin = Origin { input: inputs.at(first).0, output: outputs.at(first).0, tag, aad };
-        let shared_aad_len = layout.shared_aad().map_or(0, <[u8]>::len);
-        let template = Op {
-            tag_len: layout.tag_len() as u16,
-            iv_len: layout.iv_len() as u8,
-            aad: Aad::new(0, shared_aad_len as u16),
-            ..Op::default()
-        };
-        ops.clear();
-        ops.resize(statuses.len().min(most), template);
-        let fill = Fill { pointers: self, layout, statuses, first, origin };
-        let filled = with_rows!(layout, |rows| fill.fill(ops, rows));
-        ops.truncate(filled);
-        // SAFETY: checked: operations lie within their buffers, so the first one does.
-        unsafe {
-            Bases {
-                input: self.input.add(origin.input),
-                output: self.output.add(origin.output),
-                tag: tag_base.add(origin.tag),
-                aad,
-            }
-        }
-    }
-}
-
-/// A window that is being filled.
-struct Fill<'f> {
-    pointers: &'f Pointers,
-    layout: &'f ColumnLayout<'f>,
-    statuses: &'f [ColumnStatus],
+/// Columns, or a stretch of them, as one lookup for each part of an operation. Indices are below the number of operations, and
+/// of those that are pending the check has found every part within its buffer.
+pub(crate) struct Columns<'a> {
+    layout: ColumnLayout<'a>,
+    statuses: &'a mut [ColumnStatus],
+    /// The first operation of the stretch, whose index is 0 here.
     first: usize,
-    origin: Origin,
+    input: Part,
+    output: Part,
+    lens: Lens,
+    tag: Part,
+    tag_len: usize,
+    /// `None` when there are none, or they are counted.
+    iv: Option<Part>,
+    iv_len: usize,
+    shared_aad: Option<&'a [u8]>,
 }
 
-impl Fill<'_> {
-    /// Writes what is an operation's own into records that have what is the same for all. `input` and `output` say where
-    /// extents lie. Returns how many records there are: fewer when one lies too far away.
-    #[inline(always)]
-    fn fill(&self, ops: &mut [Op], rows: &impl Rows) -> usize {
-        let (layout, origin) = (self.layout, self.origin);
-        let own_aad = layout.shared_aad().is_none();
-        for (at, op) in ops.iter_mut().enumerate() {
-            let index = self.first + at;
-            if !self.statuses[at].is_pending() {
-                op.status = OpStatus::Done;
-                continue;
-            }
-            let data = rows.data(index);
-            let (input, output) = (data.input - origin.input, data.output - origin.output);
-            let tag = match layout.tag(index, data) {
-                TagPlace::None => origin.tag,
-                TagPlace::Input(at) | TagPlace::Output(at) | TagPlace::Column(at) => at,
-            };
-            if input.max(output) > WINDOW_BYTES {
-                return at;
-            }
-            op.input = Span::new(input as u32, data.len as u32);
-            op.output = output as u32;
-            op.tag = (tag - origin.tag) as u32;
-            // SAFETY: checked: the IV lies within its buffer.
-            unsafe { self.fill_iv(op, index, data) };
-            if own_aad {
-                let aad = layout.aad(index);
-                let offset = aad.as_ptr().addr() - origin.aad.addr();
-                if offset > WINDOW_BYTES {
-                    return at;
-                }
-                op.aad = Aad::new(offset as u32, aad.len() as u16);
-            }
-        }
-        ops.len()
+/// Where one part of each operation lies: so many bytes behind a place.
+#[derive(Clone, Copy)]
+struct Part {
+    from: *const u8,
+    at: At,
+}
+
+/// Numbers of bytes by the index of an operation, of which there are enough.
+#[derive(Clone, Copy)]
+enum At {
+    Small(*const i32),
+    Large(*const i64),
+    Stride(usize),
+}
+
+/// Bytes of data of each operation.
+#[derive(Clone, Copy)]
+enum Lens {
+    /// Those between offsets, less these.
+    Small(*const i32, u32),
+    Large(*const i64, u32),
+    All(u32),
+}
+
+impl Part {
+    const NONE: Part = Part { from: core::ptr::null(), at: At::Stride(0) };
+
+    fn new(pointers: &Pointers, part: &PartLayout<'_>) -> Part {
+        let from = match part.buffer {
+            PartBuffer::Input => pointers.input,
+            PartBuffer::Output => pointers.output.cast_const(),
+            PartBuffer::Tags => pointers.tags.cast_const(),
+            PartBuffer::Column(bytes) => bytes.as_ptr(),
+        };
+        let at = match part.steps {
+            Steps::Offsets(offsets) => At::Small(offsets.as_ptr()),
+            Steps::LargeOffsets(offsets) => At::Large(offsets.as_ptr()),
+            Steps::Stride(stride) => At::Stride(stride),
+        };
+        Part { from: from.wrapping_offset(part.offset), at }
     }
 
     /// # Safety
-    /// The operation at `index` is pending, and its data are `data`.
+    /// The index is that of an operation of the columns.
     #[inline(always)]
-    unsafe fn fill_iv(&self, op: &mut Op, index: usize, data: DataPlace) {
-        let (layout, len) = (self.layout, usize::from(op.iv_len));
-        if len == 0 {
-            return;
+    unsafe fn of(self, index: usize) -> *const u8 {
+        // SAFETY: the caller's promise: there are at least as many offsets as operations.
+        self.from.wrapping_add(unsafe {
+            match self.at {
+                At::Small(offsets) => *offsets.add(index) as usize,
+                At::Large(offsets) => *offsets.add(index) as usize,
+                At::Stride(stride) => index.wrapping_mul(stride),
+            }
+        })
+    }
+}
+
+impl Lens {
+    fn new(layout: &ColumnLayout<'_>) -> Lens {
+        // IVs and tags are short, and checked data have fewer bytes than 2^32.
+        let more = layout.input_more() as u32;
+        match layout.extents().0 {
+            Extents::Offsets(offsets) => Lens::Small(offsets.as_ptr(), more),
+            Extents::LargeOffsets(offsets) => Lens::Large(offsets.as_ptr(), more),
+            Extents::Strided { len, .. } => Lens::All((len as u32).wrapping_sub(more)),
         }
-        // SAFETY: the caller's promise: an inline IV begins so far before the data.
-        let from = unsafe {
-            match layout.inline_iv() {
-                Some(Direction::Encrypt) => self.pointers.output.add(data.output - layout.sealed_head()).cast_const(),
-                Some(Direction::Decrypt) => self.pointers.input.add(data.input - layout.sealed_head()),
-                None => match layout.iv(index) {
-                    IvPlace::Column(bytes) => bytes.as_ptr(),
-                    IvPlace::Value(iv) => return op.iv = iv,
-                    // Not inline.
-                    IvPlace::Input(_) | IvPlace::Output(_) => return,
-                },
+    }
+
+    /// # Safety
+    /// The index is that of a pending operation of the columns.
+    #[inline(always)]
+    unsafe fn of(self, index: usize) -> u32 {
+        // SAFETY: the caller's promise: there is one offset more than operations.
+        unsafe {
+            match self {
+                Lens::Small(offsets, more) => {
+                    (*offsets.add(index + 1)).wrapping_sub(*offsets.add(index)).cast_unsigned().wrapping_sub(more)
+                }
+                Lens::Large(offsets, more) => {
+                    ((*offsets.add(index + 1)).wrapping_sub(*offsets.add(index)) as u32).wrapping_sub(more)
+                }
+                Lens::All(len) => len,
+            }
+        }
+    }
+}
+
+impl<'a> Columns<'a> {
+    /// The operations from `first` on whose statuses these are.
+    fn new(
+        layout: ColumnLayout<'a>,
+        pointers: &Pointers,
+        statuses: &'a mut [ColumnStatus],
+        first: usize,
+    ) -> Columns<'a> {
+        let part = |part: PartLayout<'_>| Part::new(pointers, &part);
+        Columns {
+            input: part(layout.input_part()),
+            output: part(layout.output_part()),
+            lens: Lens::new(&layout),
+            tag: layout.tag_part().map_or(Part::NONE, part),
+            tag_len: layout.tag_len(),
+            iv: layout.iv_part().map(part),
+            iv_len: layout.iv_len(),
+            shared_aad: layout.shared_aad(),
+            layout,
+            statuses,
+            first,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.statuses.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_pending(&self, index: usize) -> bool {
+        self.statuses[index].is_pending()
+    }
+
+    /// Gives an operation its status.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, index: usize, status: OpStatus) {
+        self.statuses[index] = status.into();
+    }
+
+    /// Where the data of a pending operation are read and written, and their bytes.
+    #[inline(always)]
+    pub(crate) fn data(&self, index: usize) -> (*const u8, *mut u8, u32) {
+        let index = self.index(index);
+        // SAFETY: one of the operations.
+        unsafe { (self.input.of(index), self.output.of(index).cast_mut(), self.lens.of(index)) }
+    }
+
+    /// First byte of the tag of a pending operation; one that is verified is only read.
+    #[inline(always)]
+    pub(crate) fn tag(&self, index: usize) -> *mut u8 {
+        // SAFETY: one of the operations.
+        unsafe { self.tag.of(self.index(index)).cast_mut() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tag_len(&self) -> usize {
+        self.tag_len
+    }
+
+    /// The IV of a pending operation, and anything behind it.
+    #[inline(always)]
+    pub(crate) fn iv_block(&self, index: usize) -> [u8; IV_LEN_MAX] {
+        let Some(iv) = self.iv else { return self.counted_iv(index) };
+        // Numbers stay in registers: a vector could not be read from what was just written in two pieces.
+        // SAFETY: one of the operations, and the IV's own bytes; no suite has longer ones than there is room for.
+        let number = unsafe {
+            let from = iv.of(self.index(index));
+            let word = || u64::from_le(from.cast::<u64>().read_unaligned());
+            match self.iv_len {
+                12 => u128::from(word()) | u128::from(u32::from_le(from.add(8).cast::<u32>().read_unaligned())) << 64,
+                16 => u128::from_le(from.cast::<u128>().read_unaligned()),
+                8 => u128::from(word()),
+                len => {
+                    let mut iv = [0; IV_LEN_MAX];
+                    core::ptr::copy_nonoverlapping(from, iv.as_mut_ptr(), len.min(IV_LEN_MAX));
+                    u128::from_le_bytes(iv)
+                }
             }
         };
-        let to = op.iv.as_mut_ptr();
-        // Of a length that is known, a copy is a load and a store; of another, a call.
-        // SAFETY: the IV's bytes; no suite has longer ones than a record has room for.
-        unsafe {
-            match len {
-                12 => core::ptr::copy_nonoverlapping(from, to, 12),
-                16 => core::ptr::copy_nonoverlapping(from, to, 16),
-                _ => core::ptr::copy_nonoverlapping(from, to, len.min(IV_LEN_MAX)),
-            }
+        number.to_le_bytes()
+    }
+
+    /// The same of an operation whose IV is counted from the first one, or who has none.
+    #[cold]
+    fn counted_iv(&self, index: usize) -> [u8; IV_LEN_MAX] {
+        match self.layout.iv(self.index(index)) {
+            IvPlace::Value(iv) => iv,
+            _ => [0; IV_LEN_MAX],
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn iv_len(&self) -> usize {
+        self.iv_len
+    }
+
+    #[inline(always)]
+    pub(crate) fn aad(&self, index: usize) -> &'a [u8] {
+        self.shared_aad.unwrap_or_else(|| self.layout.aad(self.index(index)))
+    }
+
+    /// A number that tells one place and length of additional data from another; the low 16 bits are the length.
+    #[inline(always)]
+    pub(crate) fn aad_name(&self, index: usize) -> u64 {
+        let aad = self.aad(index);
+        // Where a process has less than 2^48 bytes, places differ in these bits if they differ at all.
+        let place = if self.shared_aad.is_some() { 0 } else { aad.as_ptr().addr() as u64 };
+        place << 16 | aad.len() as u64
+    }
+
+    /// The index of an operation among all columns.
+    #[inline(always)]
+    fn index(&self, index: usize) -> usize {
+        assert!(index < self.statuses.len(), "an operation's index");
+        self.first + index
     }
 }

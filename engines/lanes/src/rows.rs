@@ -3,6 +3,7 @@
 use ciphermill_contract::columns::{ColumnLayout, DataBuffers, DataPlace, TagBuffer};
 
 /// The first bytes of the caller's buffers.
+#[derive(Clone, Copy)]
 pub(crate) struct Pointers {
     pub(crate) input: *const u8,
     pub(crate) output: *mut u8,

@@ -1,4 +1,4 @@
-//! A batch as kernels see it: pending operations with their keys as raw places, ordered by length class.
+//! A batch as kernels see it, in either form: pending operations with their keys as raw places, ordered by length class.
 //!
 //! Kernels read and write buffers through pointers, because their lanes are scattered over them. What makes that sound
 //! is the batch's one check: every place lies within its buffer, an output is its input's place or apart from it, and
@@ -8,8 +8,10 @@ use core::any::Any;
 use core::cell::Cell;
 
 pub(crate) use ciphermill_contract::Occupancy;
+use ciphermill_contract::limits::IV_LEN_MAX;
 use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Op, OpStatus, PreparedKey, Suite, SuiteName};
 
+use crate::columns::Columns;
 use crate::processor::{For, prefetch};
 
 /// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
@@ -27,23 +29,20 @@ pub(crate) struct Work<'a> {
     /// The suite as prepared keys name it.
     name: SuiteName,
     direction: Direction,
-    ops: &'a mut [Op],
+    form: Form<'a>,
     /// Operations that have ended.
     settled: usize,
-    /// Those of them that ended badly.
-    failed: usize,
-    bases: Bases,
     keys: &'a [Option<&'a PreparedKey>],
+    /// Bits of an operation's index that name its key: none where all have the first one.
+    key_mask: usize,
 }
 
-/// What the offsets in operations count from: all from the arena's first byte, or each from a place in a buffer of its own.
-/// Every offset has been checked against the length of its buffer.
-#[derive(Clone, Copy)]
-pub(crate) struct Bases {
-    pub(crate) input: *const u8,
-    pub(crate) output: *mut u8,
-    pub(crate) tag: *mut u8,
-    pub(crate) aad: *const u8,
+/// Where operations are read from. The branch between the two is the same for a whole batch, and foreseen.
+enum Form<'a> {
+    /// Records, and the first byte of the arena that their offsets count from.
+    Ops(&'a mut [Op], *mut u8),
+    /// The caller's columns.
+    Columns(Columns<'a>),
 }
 
 /// The key of suites that have none.
@@ -153,8 +152,6 @@ pub(crate) struct Scratch {
     /// Lanes and waiting messages of AES-CBC.
     #[cfg(target_arch = "x86_64")]
     pub(crate) cbc: crate::aes::cbc::CbcScratch,
-    /// The records of a window of columns.
-    pub(crate) column_ops: Vec<Op>,
     /// A group's messages of a chain's cipher step.
     #[cfg(target_arch = "x86_64")]
     pub(crate) chain: crate::chain::ChainScratch,
@@ -172,25 +169,25 @@ impl<'a> Work<'a> {
     pub(crate) fn new<'b: 'a>(batch: &'a mut CheckedBatch<'b>) -> Work<'a> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let (ops, arena, keys) = batch.parts();
-        let arena = arena.as_mut_ptr();
-        let bases = Bases { input: arena, output: arena, tag: arena, aad: arena };
-        Work::of_columns(suite, direction, ops, bases, keys)
+        let form = Form::Ops(ops, arena.as_mut_ptr());
+        Work { suite, name: suite.into(), direction, form, settled: 0, keys, key_mask: usize::MAX }
     }
 
-    /// A window of columns, as records whose offsets count from `bases`.
+    /// Of columns; `keys` are one an operation, one for all, or none.
     pub(crate) fn of_columns(
         suite: Suite,
         direction: Direction,
-        ops: &'a mut [Op],
-        bases: Bases,
+        columns: Columns<'a>,
         keys: &'a [Option<&'a PreparedKey>],
     ) -> Work<'a> {
-        Work { suite, name: suite.into(), direction, ops, settled: 0, failed: 0, bases, keys }
+        let key_mask = if keys.len() == columns.len() { usize::MAX } else { 0 };
+        Work { suite, name: suite.into(), direction, form: Form::Columns(columns), settled: 0, keys, key_mask }
     }
 
     /// Fetches this batch's keys.
     pub(crate) fn keys_ahead(&self) -> KeysAhead<'a> {
-        KeysAhead { keys: self.keys, next: Cell::new(0), limit: Cell::new(0) }
+        let keys = if self.key_mask == 0 { &[] } else { self.keys };
+        KeysAhead { keys, next: Cell::new(0), limit: Cell::new(0) }
     }
 
     /// What is done to every operation.
@@ -211,27 +208,41 @@ impl<'a> Work<'a> {
         self.settled
     }
 
-    /// How many of them ended badly.
-    pub(crate) fn failed(&self) -> usize {
-        self.failed
-    }
-
     /// How many operations there are, pending or not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.ops.len()
+        match &self.form {
+            Form::Ops(ops, _) => ops.len(),
+            Form::Columns(columns) => columns.len(),
+        }
     }
 
-    /// An operation.
+    /// Whether an operation has not ended yet.
     #[inline(always)]
-    pub(crate) fn op(&self, index: usize) -> &Op {
-        &self.ops[index]
+    pub(crate) fn is_pending(&self, index: usize) -> bool {
+        match &self.form {
+            Form::Ops(ops, _) => ops[index].status.is_pending(),
+            Form::Columns(columns) => columns.is_pending(index),
+        }
+    }
+
+    /// Asks for what an operation says of itself, which is about to be read.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: usize) {
+        if let Form::Ops(ops, _) = &self.form {
+            prefetch(core::ptr::from_ref(&ops[index]).cast(), For::Reading);
+        }
+    }
+
+    #[inline(always)]
+    fn key(&self, index: usize) -> Option<&'a PreparedKey> {
+        self.keys.get(index & self.key_mask).copied().flatten()
     }
 
     /// The words of an operation's key, when it was prepared as such by this engine for this suite.
     #[inline(always)]
     pub(crate) fn key_words(&self, index: usize) -> Option<&'a [u64; KEY_WORDS]> {
-        self.keys.get(index).copied().flatten()?.words_for(self.name)
+        self.key(index)?.words_for(self.name)
     }
 
     /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`. Looking a key up is
@@ -241,7 +252,7 @@ impl<'a> Work<'a> {
         if let Some(none) = (&NO_KEY as &dyn Any).downcast_ref::<T>() {
             return Some(none);
         }
-        let key = self.keys.get(index).copied().flatten()?;
+        let key = self.key(index)?;
         // Neighbours in a table of keys have places of their own.
         let place = core::ptr::from_ref(key) as usize / size_of::<PreparedKey>();
         let place = place & known.len().wrapping_sub(1);
@@ -257,75 +268,134 @@ impl<'a> Work<'a> {
         Some(state)
     }
 
-    /// First byte of an operation's input.
+    /// Where an operation's data are read and written, and their bytes.
     #[inline(always)]
-    pub(crate) fn input(&self, index: usize) -> *const u8 {
-        // SAFETY: the check has found the offset within the buffer.
-        unsafe { self.bases.input.add(self.ops[index].input.offset as usize) }
-    }
-
-    /// First byte of an operation's output.
-    #[inline(always)]
-    pub(crate) fn output(&self, index: usize) -> *mut u8 {
-        // SAFETY: the check has found the offset within the buffer.
-        unsafe { self.bases.output.add(self.ops[index].output as usize) }
+    pub(crate) fn data(&self, index: usize) -> (*const u8, *mut u8, u32) {
+        match &self.form {
+            Form::Ops(ops, arena) => {
+                let op = &ops[index];
+                // SAFETY: the check has found both offsets within the arena.
+                unsafe {
+                    (arena.add(op.input.offset as usize).cast_const(), arena.add(op.output as usize), op.input.len)
+                }
+            }
+            Form::Columns(columns) => columns.data(index),
+        }
     }
 
     /// First byte of an operation's tag.
     #[inline(always)]
     pub(crate) fn tag(&self, index: usize) -> *mut u8 {
-        // SAFETY: the check has found the offset within the buffer.
-        unsafe { self.bases.tag.add(self.ops[index].tag as usize) }
+        match &self.form {
+            // SAFETY: the check has found the offset within the arena.
+            Form::Ops(ops, arena) => unsafe { arena.add(ops[index].tag as usize) },
+            Form::Columns(columns) => columns.tag(index),
+        }
+    }
+
+    /// Bytes of an operation's tag.
+    #[inline(always)]
+    pub(crate) fn tag_len(&self, index: usize) -> usize {
+        match &self.form {
+            Form::Ops(ops, _) => usize::from(ops[index].tag_len),
+            Form::Columns(columns) => columns.tag_len(),
+        }
     }
 
     /// An operation's additional data. They may be shared by many operations; none writes them.
     #[inline(always)]
     pub(crate) fn aad(&self, index: usize) -> &'a [u8] {
-        let aad = self.ops[index].aad;
-        // SAFETY: the check has found the span within the buffer and apart from everything that is written; the buffer is
-        // borrowed for 'a.
-        unsafe { core::slice::from_raw_parts(self.bases.aad.add(aad.offset as usize), usize::from(aad.len)) }
+        match &self.form {
+            Form::Ops(ops, arena) => {
+                let aad = ops[index].aad;
+                // SAFETY: the check has found the span within the arena and apart from everything that is written; the
+                // arena is borrowed for 'a.
+                unsafe { core::slice::from_raw_parts(arena.add(aad.offset as usize), usize::from(aad.len)) }
+            }
+            Form::Columns(columns) => columns.aad(index),
+        }
     }
 
-    /// An operation's IV.
+    /// Bytes of an operation's additional data.
     #[inline(always)]
-    pub(crate) fn iv(&self, index: usize) -> &[u8] {
-        let op = &self.ops[index];
-        &op.iv[..usize::from(op.iv_len).min(op.iv.len())]
+    pub(crate) fn aad_len(&self, index: usize) -> usize {
+        match &self.form {
+            Form::Ops(ops, _) => usize::from(ops[index].aad.len),
+            Form::Columns(columns) => columns.aad(index).len(),
+        }
+    }
+
+    /// A number that tells one place and length of additional data from another; the low 16 bits are the length.
+    #[inline(always)]
+    pub(crate) fn aad_name(&self, index: usize) -> u64 {
+        match &self.form {
+            Form::Ops(ops, _) => u64::from(ops[index].aad.offset) << 16 | u64::from(ops[index].aad.len),
+            Form::Columns(columns) => columns.aad_name(index),
+        }
+    }
+
+    /// An operation's IV; what lies behind it is anything.
+    #[inline(always)]
+    pub(crate) fn iv_block(&self, index: usize) -> [u8; IV_LEN_MAX] {
+        match &self.form {
+            Form::Ops(ops, _) => ops[index].iv,
+            Form::Columns(columns) => columns.iv_block(index),
+        }
+    }
+
+    /// Bytes of an operation's IV.
+    #[inline(always)]
+    pub(crate) fn iv_len(&self, index: usize) -> usize {
+        match &self.form {
+            Form::Ops(ops, _) => usize::from(ops[index].iv_len).min(IV_LEN_MAX),
+            Form::Columns(columns) => columns.iv_len(),
+        }
     }
 
     /// Ends an operation well; its output is as long as its input.
     #[inline(always)]
     pub(crate) fn done(&mut self, index: usize) {
-        let op = &mut self.ops[index];
-        op.output_len = op.input.len;
-        op.status = OpStatus::Done;
+        match &mut self.form {
+            Form::Ops(ops, _) => {
+                let op = &mut ops[index];
+                op.output_len = op.input.len;
+                op.status = OpStatus::Done;
+            }
+            Form::Columns(columns) => columns.end(index, OpStatus::Done),
+        }
         self.settled += 1;
     }
 
     /// Ends an operation well whose output has another length than its input.
     #[inline(always)]
     pub(crate) fn done_with(&mut self, index: usize, output_len: u32) {
-        let op = &mut self.ops[index];
-        op.output_len = output_len;
-        op.status = OpStatus::Done;
+        match &mut self.form {
+            Form::Ops(ops, _) => {
+                let op = &mut ops[index];
+                op.output_len = output_len;
+                op.status = OpStatus::Done;
+            }
+            Form::Columns(columns) => columns.end(index, OpStatus::Done),
+        }
         self.settled += 1;
     }
 
     /// Ends an operation badly: its output is zeroed.
     #[cold]
     pub(crate) fn fail(&mut self, index: usize, status: OpStatus) {
-        let len = {
-            let op = &self.ops[index];
-            self.suite.output_len(self.direction, op.input.len as usize, op.output_len as usize)
+        let (_, output, input_len) = self.data(index);
+        let room = match &self.form {
+            Form::Ops(ops, _) => ops[index].output_len as usize,
+            Form::Columns(_) => 0,
         };
-        // SAFETY: the check has found the output's span within the buffer, written by this operation alone.
-        unsafe { core::ptr::write_bytes(self.output(index), 0, len) };
-        let op = &mut self.ops[index];
-        op.output_len = 0;
-        op.status = status;
+        let len = self.suite.output_len(self.direction, input_len as usize, room);
+        // SAFETY: the check has found the output's span within its buffer, written by this operation alone.
+        unsafe { core::ptr::write_bytes(output, 0, len) };
+        match &mut self.form {
+            Form::Ops(ops, _) => (ops[index].output_len, ops[index].status) = (0, status),
+            Form::Columns(columns) => columns.end(index, status),
+        }
         self.settled += 1;
-        self.failed += 1;
     }
 
     /// The next pending operation from index `*next` on, which moves behind it. Operations whose key is not a `T` of
@@ -338,27 +408,19 @@ impl<'a> Work<'a> {
     /// The same, with a memory of keys that have been looked up: a power of two of places, or none.
     #[inline(always)]
     pub(crate) fn take_with<T: Any>(&mut self, next: &mut usize, known: &mut [KnownKey<'a, T>]) -> Option<Item> {
-        while let Some(op) = self.ops.get(*next) {
+        while *next < self.len() {
             let index = *next;
             *next += 1;
-            if !op.status.is_pending() {
+            if !self.is_pending(index) {
                 continue;
             }
             let Some(key) = self.known_key(index, known) else {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };
-            // SAFETY: the check has found both offsets within their buffers.
-            let (input, output) =
-                unsafe { (self.bases.input.add(op.input.offset as usize), self.bases.output.add(op.output as usize)) };
+            let (input, output, len) = self.data(index);
             // A batch has fewer operations than 2^32.
-            return Some(Item {
-                input,
-                output,
-                key: core::ptr::from_ref(key).cast(),
-                len: op.input.len,
-                op: index as u32,
-            });
+            return Some(Item { input, output, key: core::ptr::from_ref(key).cast(), len, op: index as u32 });
         }
         None
     }

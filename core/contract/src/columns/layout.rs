@@ -68,7 +68,113 @@ pub enum IvPlace<'a> {
     Output(usize),
 }
 
+/// Where one part of every operation lies, for engines that look it up for each: `offset` bytes from where `steps` say.
+#[derive(Clone, Copy, Debug)]
+pub struct PartLayout<'a> {
+    /// In which buffer.
+    pub buffer: PartBuffer<'a>,
+    /// Bytes by the operation's index.
+    pub steps: Steps<'a>,
+    /// From there to the part.
+    pub offset: isize,
+}
+
+/// The buffer of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartBuffer<'a> {
+    /// What is read.
+    Input,
+    /// What is written.
+    Output,
+    /// The column of tags.
+    Tags,
+    /// A column that is only read.
+    Column(&'a [u8]),
+}
+
+/// Bytes by the index of an operation.
+#[derive(Clone, Copy, Debug)]
+pub enum Steps<'a> {
+    /// At least as many as operations.
+    Offsets(&'a [i32]),
+    /// The same in 64 bits.
+    LargeOffsets(&'a [i64]),
+    /// So many times the index.
+    Stride(usize),
+}
+
+impl<'a> Extents<'a> {
+    /// Where they start.
+    fn starts(self) -> Steps<'a> {
+        match self {
+            Extents::Offsets(offsets) => Steps::Offsets(offsets),
+            Extents::LargeOffsets(offsets) => Steps::LargeOffsets(offsets),
+            Extents::Strided { stride, .. } => Steps::Stride(stride),
+        }
+    }
+
+    /// Where they end, `len` bytes before that.
+    fn ends(self, len: usize) -> (Steps<'a>, isize) {
+        let before = -(len as isize);
+        match self {
+            Extents::Offsets(offsets) => (Steps::Offsets(&offsets[1..]), before),
+            Extents::LargeOffsets(offsets) => (Steps::LargeOffsets(&offsets[1..]), before),
+            Extents::Strided { len, stride } => (Steps::Stride(stride), before.wrapping_add(len as isize)),
+        }
+    }
+}
+
 impl<'a> ColumnLayout<'a> {
+    /// The data that are read.
+    pub fn input_part(&self) -> PartLayout<'a> {
+        PartLayout { buffer: PartBuffer::Input, steps: self.inputs.starts(), offset: self.input_head as isize }
+    }
+
+    /// The data that are written.
+    pub fn output_part(&self) -> PartLayout<'a> {
+        PartLayout { buffer: PartBuffer::Output, steps: self.outputs.starts(), offset: self.output_head as isize }
+    }
+
+    /// The tags; `None` when there are none.
+    pub fn tag_part(&self) -> Option<PartLayout<'a>> {
+        let (extents, buffer) = self.sealed();
+        let (steps, offset) = match self.tag {
+            TagSide::None => return None,
+            TagSide::Before => (extents.starts(), (self.sealed_head() - self.tag_len) as isize),
+            TagSide::After => extents.ends(self.tag_len),
+            TagSide::Column => {
+                return Some(PartLayout { buffer: PartBuffer::Tags, steps: Steps::Stride(self.tag_len), offset: 0 });
+            }
+        };
+        Some(PartLayout { buffer, steps, offset })
+    }
+
+    /// The IVs; `None` when there are none, or they are counted.
+    pub fn iv_part(&self) -> Option<PartLayout<'a>> {
+        let (buffer, steps) = match self.ivs {
+            IvColumn::None | IvColumn::Counter(_) => return None,
+            IvColumn::Each { bytes, len } => (PartBuffer::Column(bytes), Steps::Stride(len)),
+            IvColumn::Inline { .. } | IvColumn::Drawn { .. } => {
+                let (extents, buffer) = self.sealed();
+                (buffer, extents.starts())
+            }
+        };
+        Some(PartLayout { buffer, steps, offset: 0 })
+    }
+
+    /// The extents that hold what is sealed, and their buffer.
+    fn sealed(&self) -> (Extents<'a>, PartBuffer<'a>) {
+        match self.direction {
+            Direction::Encrypt => (self.outputs, PartBuffer::Output),
+            Direction::Decrypt => (self.inputs, PartBuffer::Input),
+        }
+    }
+
+    /// Bytes of an input's extent that are no data.
+    pub fn input_more(&self) -> usize {
+        self.input_more
+    }
+
     /// The data of the operation at `index`, which is pending.
     #[inline(always)]
     pub fn data(&self, index: usize) -> DataPlace {
@@ -107,17 +213,6 @@ impl<'a> ColumnLayout<'a> {
         }
     }
 
-    /// Where the tags of the operations from `first` on begin at the earliest.
-    #[inline]
-    pub fn tags_from(&self, first: usize) -> TagPlace {
-        match (self.tag, self.direction) {
-            (TagSide::None, _) => TagPlace::None,
-            (TagSide::Column, _) => TagPlace::Column(first * self.tag_len),
-            (_, Direction::Encrypt) => TagPlace::Output(self.outputs.at(first).0),
-            (_, Direction::Decrypt) => TagPlace::Input(self.inputs.at(first).0),
-        }
-    }
-
     /// Bytes of each tag.
     #[inline]
     pub fn tag_len(&self) -> usize {
@@ -145,12 +240,6 @@ impl<'a> ColumnLayout<'a> {
             },
         }
         IvPlace::Value(value)
-    }
-
-    /// The direction, when IVs lie in the sealed extents: in the output when encrypting, in the input when decrypting.
-    #[inline(always)]
-    pub fn inline_iv(&self) -> Option<Direction> {
-        matches!(self.ivs, IvColumn::Inline { .. } | IvColumn::Drawn { .. }).then_some(self.direction)
     }
 
     /// Bytes of each IV.

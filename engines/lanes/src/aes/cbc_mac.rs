@@ -500,7 +500,7 @@ impl Drop for Results {
 /// The operation's tag lies within the arena, at most sixteen bytes.
 #[inline(always)]
 pub(super) unsafe fn settle(work: &mut Work<'_>, index: usize, full: &[u8; 16], output_len: u32) {
-    let (tag, len) = (work.tag(index), usize::from(work.op(index).tag_len).min(16));
+    let (tag, len) = (work.tag(index), work.tag_len(index).min(16));
     let full = u128::from_le_bytes(*full);
     // SAFETY: the caller's promise.
     unsafe {

@@ -72,7 +72,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
 /// Whether the payload's length fits the bytes that the nonce leaves for it; else the operation fails.
 #[inline(always)]
 fn fits(work: &mut Work<'_>, item: &Item) -> bool {
-    let nonce_len = work.iv(item.op as usize).len();
+    let nonce_len = work.iv_len(item.op as usize);
     // Lengths are below 2^32, so four bytes are always enough.
     let fits = nonce_len < 12 || item.len >> (8 * (15 - nonce_len)) == 0;
     if !fits {
@@ -139,7 +139,7 @@ fn add_streams(streams: &mut Streams<'_>, group: &Group<'_>, items: &[Item]) {
 #[inline(always)]
 unsafe fn frame<'k>(work: &Work<'_>, heads: &mut Vec<u64>, items: &[Item]) -> Group<'k> {
     let head_len = |item: &Item| {
-        let aad_len = work.aad(item.op as usize).len();
+        let aad_len = work.aad_len(item.op as usize);
         let announced = if aad_len >= LONG_AAD_LEN { 6 } else { 2 };
         if aad_len == 0 { 16 } else { 16 + (announced + aad_len).next_multiple_of(16) }
     };
@@ -160,7 +160,8 @@ unsafe fn frame<'k>(work: &Work<'_>, heads: &mut Vec<u64>, items: &[Item]) -> Gr
     for (lane, item) in items.iter().enumerate().take(LANES_MAX) {
         let (head, rest) = free.split_at_mut(head_len(item) / 8);
         free = rest;
-        group.counters[lane] = counter_block(work.iv(item.op as usize));
+        let nonce = work.iv_block(item.op as usize);
+        group.counters[lane] = counter_block(&nonce[..work.iv_len(item.op as usize)]);
         write_head(head, &group.counters[lane], work, item);
         // SAFETY: the caller's promise.
         group.keys[lane] = unsafe { key_of(item) };
@@ -185,10 +186,10 @@ fn counter_block(nonce: &[u8]) -> [u8; 16] {
 /// Writes the first block (SP 800-38C, A.2.1) and the additional data, announced by their length (A.2.2).
 #[inline(always)]
 fn write_head(head: &mut [u64], counter: &[u8; 16], work: &Work<'_>, item: &Item) {
-    let (aad, op) = (work.aad(item.op as usize), work.op(item.op as usize));
+    let (aad, tag_len) = (work.aad(item.op as usize), work.tag_len(item.op as usize));
     // The nonce leaves the payload's length enough room: `fits` has looked.
     let mut first = u128::from_be_bytes(*counter) | u128::from(item.len);
-    let tag_code = u128::from(op.tag_len.saturating_sub(2) / 2);
+    let tag_code = tag_len.saturating_sub(2) as u128 / 2;
     first |= (u128::from(!aad.is_empty()) << 6 | tag_code << 3) << 120;
     // SAFETY: `head` is as long as `frame` found necessary; bytes of words may be written as bytes.
     let bytes = unsafe { core::slice::from_raw_parts_mut(head.as_mut_ptr().cast::<u8>(), 8 * head.len()) };

@@ -128,7 +128,7 @@ impl<'w, 'a> Source<'w, 'a> {
     #[inline(always)]
     pub(crate) fn iv_len(&self) -> usize {
         match self {
-            Source::Batch(batch) => usize::from(batch.work.op(batch.next - 1).iv_len),
+            Source::Batch(batch) => batch.work.iv_len(batch.next - 1),
             Source::List(_) => 16,
         }
     }
@@ -142,8 +142,9 @@ unsafe impl Messages for Source<'_, '_> {
             Source::Batch(batch) => {
                 let item = batch.work.take_with(&mut batch.next, batch.known)?;
                 let op = item.op as usize;
-                // SAFETY: an operation has room for sixteen bytes of IV; SSE2 is part of x86-64.
-                let iv = unsafe { _mm_loadu_si128(batch.work.op(op).iv.as_ptr().cast()) };
+                let iv = batch.work.iv_block(op);
+                // SAFETY: sixteen bytes; SSE2 is part of x86-64.
+                let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
                 batch.work.done(op);
                 // SAFETY: collected with this type.
                 let key = unsafe { core::ptr::from_ref(item.key::<AesKey>()) };

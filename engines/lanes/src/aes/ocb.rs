@@ -134,7 +134,7 @@ fn messages<I: Isa, W: Way, const F: usize, const N: usize, const ROUNDS: usize>
         // SAFETY: collected with this type.
         let key = unsafe { item.key::<OcbKey>() };
         // SAFETY: the batch's check: the item's places have its bytes.
-        let (offset, checksum) = unsafe { data::<I, W, F, N, ROUNDS>(isa, key, &work.op(op).iv, &item) };
+        let (offset, checksum) = unsafe { data::<I, W, F, N, ROUNDS>(isa, key, &work.iv_block(op), &item) };
         let hash = hash::<I, N, ROUNDS>(isa, key, work.aad(op));
         let last = offset.xor(checksum).xor(isa.splat_bytes(&key.table.dollar));
         let tag = encipher::<I, ROUNDS>(isa, &key.aes, last).xor(hash).first();

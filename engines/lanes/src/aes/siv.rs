@@ -16,7 +16,7 @@ use core::arch::x86_64::*;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::{Aad, Capability, Cost, Direction, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::cbc_mac::{self, Bodies, KeyTable, LANES_MAX, Results, RoundKeys, Shared};
@@ -58,7 +58,7 @@ pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
         table: &mut table,
         streams: Streams::new(kernel),
         memo: Memo::new(core::mem::take(&mut scratch.bytes), work.len()),
-        last: (core::ptr::null(), Aad::default(), [0; 2]),
+        last: (core::ptr::null(), 0, [0; 2]),
         sums: Sums { places: [core::ptr::null(); LANES_MAX], own: Results::empty() },
         macs: Results::empty(),
         tags: Results::empty(),
@@ -120,8 +120,8 @@ impl Memo {
     /// The place of the sum of this key and these additional data, and whether it is there already. `None` when there
     /// is neither it nor room near it.
     #[inline(always)]
-    fn find(&mut self, key: *const SivKey, aad: Aad) -> Option<(*mut u64, bool)> {
-        let wanted = [key as usize as u64, u64::from(aad.offset) << 16 | u64::from(aad.len)];
+    fn find(&mut self, key: *const SivKey, aad: u64) -> Option<(*mut u64, bool)> {
+        let wanted = [key as usize as u64, aad];
         let hash = (wanted[0] >> 4 ^ wanted[1] << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
         for probe in 0..4.min(self.entries) {
             let at = ENTRY_WORDS * ((hash as usize + probe) & (self.entries - 1));
@@ -162,7 +162,7 @@ struct Run<'k> {
     streams: Streams<'k>,
     memo: Memo,
     /// The key and the additional data of the last group that shared both, and their sum.
-    last: (*const SivKey, Aad, [u64; 2]),
+    last: (*const SivKey, u64, [u64; 2]),
     /// A group's, one after the other, so that they are wiped once.
     sums: Sums,
     macs: Results,
@@ -206,14 +206,14 @@ impl Run<'_> {
     fn synthetic_ivs(&mut self, work: &Work<'_>, items: &[Item], count: usize) {
         // SAFETY: collected as such; the batch is still borrowed.
         let first = unsafe { key_of(&items[0]) };
-        let aad = work.op(items[0].op as usize).aad;
+        let aad = work.aad_name(items[0].op as usize);
         let (mut one_key, mut one_aad, mut nonces) = (true, true, false);
         for item in &items[..count] {
-            let op = work.op(item.op as usize);
+            let index = item.op as usize;
             // SAFETY: as above.
             one_key &= core::ptr::eq(unsafe { key_of(item) }, first);
-            one_aad &= op.aad == aad;
-            nonces |= op.iv_len != 0;
+            one_aad &= work.aad_name(index) == aad;
+            nonces |= work.iv_len(index) != 0;
         }
         if one_key && one_aad {
             self.sum_up_same(work, items);
@@ -234,9 +234,9 @@ impl Run<'_> {
         for (lane, item) in items[..count].iter().enumerate() {
             // SAFETY: collected as such; the batch is still borrowed.
             let key = unsafe { key_of(item) };
-            let aad = work.op(item.op as usize).aad;
+            let aad = work.aad_name(item.op as usize);
             self.sums.places[lane] = key.without_aad.as_ptr().cast();
-            if aad.len != 0 {
+            if aad as u16 != 0 {
                 let own = own.wrapping_add(2 * lane);
                 let (place, known) = self.memo.find(key, aad).unwrap_or((own, false));
                 self.sums.places[lane] = place;
@@ -258,8 +258,8 @@ impl Run<'_> {
     fn sum_up_same(&mut self, work: &Work<'_>, items: &[Item]) {
         // SAFETY: collected as such; the batch is still borrowed.
         let key = unsafe { key_of(&items[0]) };
-        let aad = work.op(items[0].op as usize).aad;
-        if aad.len == 0 {
+        let aad = work.aad_name(items[0].op as usize);
+        if aad as u16 == 0 {
             self.sums.places = [key.without_aad.as_ptr().cast(); LANES_MAX];
             return;
         }
@@ -425,15 +425,15 @@ fn add_nonces<I: Isa, K: RoundKeys<I>, const N: usize>(
             let item = &items[vector * I::LEN + i];
             // SAFETY: collected as such; the batch is still borrowed.
             let key = unsafe { key_of(item) };
-            let nonce = work.iv(item.op as usize);
+            let (nonce, nonce_len) = (work.iv_block(item.op as usize), work.iv_len(item.op as usize));
             // SAFETY: the nonce's own bytes, at most sixteen; sixteen bytes of the sum.
             unsafe {
-                let block = cbc_mac::load_last(isa, nonce.as_ptr(), nonce.len(), nonce.len());
-                let padding = cbc_mac::padding(nonce.len());
-                lanes[0][i] = cbc_mac::xor(cbc_mac::xor(block, padding), key.mac.subkey(nonce.len()));
+                let block = cbc_mac::load_last(isa, nonce.as_ptr(), nonce_len, nonce_len);
+                let padding = cbc_mac::padding(nonce_len);
+                lanes[0][i] = cbc_mac::xor(cbc_mac::xor(block, padding), key.mac.subkey(nonce_len));
                 lanes[1][i] = _mm_loadu_si128(sums.places[vector * I::LEN + i].cast());
             }
-            lanes[2][i] = cbc_mac::mask(isa, !nonce.is_empty());
+            lanes[2][i] = cbc_mac::mask(isa, nonce_len != 0);
         }
         for i in 0..3 {
             all[i][vector] = isa.gather(lanes[i]);

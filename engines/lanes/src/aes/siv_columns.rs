@@ -50,7 +50,7 @@ impl<'k> SivColumns<'k> {
         if columns.is_empty() || columns.pending() != columns.len() || layout.iv_len() != 0 {
             return None;
         }
-        let is_inline = matches!(layout.tags_from(0), TagPlace::Output(_) | TagPlace::Input(_));
+        let is_inline = matches!(layout.tag(0, layout.data(0)), TagPlace::Output(_) | TagPlace::Input(_));
         if !is_inline || layout.sealed_head() != layout.tag_len() {
             return None;
         }

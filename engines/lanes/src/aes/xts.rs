@@ -83,7 +83,7 @@ unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
         let op = item.op as usize;
         // SAFETY: collected with this type.
         let key = unsafe { item.key::<XtsKey>() };
-        let mut tweak = [self.isa.only_first(self.isa.block(&self.work.op(op).iv))];
+        let mut tweak = [self.isa.only_first(self.isa.block(&self.work.iv_block(op)))];
         key.tweak.encrypt(self.isa, &mut tweak);
         self.work.done(op);
         let (input, output, len) = (item.input, item.output, item.len as usize);

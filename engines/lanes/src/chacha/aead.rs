@@ -156,11 +156,11 @@ fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut 
         for (i, index) in ops[..together].iter_mut().enumerate() {
             // Places that stay empty repeat the first message.
             let mac = macs.at(macs.head + if i < count { i } else { 0 });
-            let op = work.op(mac.op as usize);
             // SAFETY: the tape has room for one block more, and all lanes that wrote to it have run.
             unsafe {
                 let end = mac.tape.add(HEAD_LEN + 16 * mac.blocks as usize);
-                let lens = [u64::from(op.aad.len), u64::from(op.input.len)];
+                let op = mac.op as usize;
+                let lens = [work.aad_len(op) as u64, u64::from(work.data(op).2)];
                 end.cast_mut().cast::<[[u8; 8]; 2]>().write(lens.map(u64::to_le_bytes));
                 group.ends[i] = end.add(16);
             }
@@ -331,13 +331,13 @@ fn wipe(memory: &Memory, longs: usize) {
 
 #[inline(always)]
 fn is_short(work: &Work<'_>, item: &Item) -> bool {
-    item.len as usize <= SHORT_LEN_MAX && usize::from(work.op(item.op as usize).aad.len) <= SHORT_AAD_MAX
+    item.len as usize <= SHORT_LEN_MAX && work.aad_len(item.op as usize) <= SHORT_AAD_MAX
 }
 
 /// The last row of the state of an operation's first block.
 #[inline(always)]
 fn first_row(work: &Work<'_>, item: &Item) -> u128 {
-    u128::from_le_bytes(work.op(item.op as usize).iv) << 32
+    u128::from_le_bytes(work.iv_block(item.op as usize)) << 32
 }
 
 /// Places of one message's tape.

@@ -173,7 +173,7 @@ impl Group<'_, '_> {
         for (number, item) in items.iter().enumerate() {
             let index = item.op as usize;
             let tag = &self.scratch.chain.tags[number];
-            let len = usize::from(self.work.op(index).tag_len).min(tag.len());
+            let len = self.work.tag_len(index).min(tag.len());
             // SAFETY: the tag's span lies in the arena, apart from what is read here.
             unsafe { core::ptr::copy_nonoverlapping(tag.as_ptr(), self.work.tag(index), len) };
             self.work.done(index);
@@ -191,7 +191,7 @@ impl Group<'_, '_> {
             let expected = &self.scratch.chain.tags[number];
             number += 1;
             // SAFETY: the tag's span lies in the arena; nothing writes it.
-            let right = unsafe { hash::is_tag(expected, self.work.tag(index), self.work.op(index).tag_len.into()) };
+            let right = unsafe { hash::is_tag(expected, self.work.tag(index), self.work.tag_len(index)) };
             if !right {
                 self.work.fail(index, OpStatus::AuthFailed);
             }
@@ -208,8 +208,8 @@ impl Group<'_, '_> {
         let heads = &mut self.scratch.chain.heads;
         heads.clear();
         heads.extend(items.iter().map(|item| {
-            let op = self.work.op(item.op as usize);
-            Head::new(self.work.aad(item.op as usize), &op.iv, op.iv_len.into())
+            let index = item.op as usize;
+            Head::new(self.work.aad(index), &self.work.iv_block(index), self.work.iv_len(index))
         }));
     }
 
@@ -230,7 +230,8 @@ impl Group<'_, '_> {
             } else {
                 // SAFETY: the caller's promise.
                 let data = unsafe { core::slice::from_raw_parts(data, len) };
-                let (aad, iv) = (self.work.aad(item.op as usize), self.work.iv(item.op as usize));
+                let (aad, iv) = (self.work.aad(item.op as usize), self.work.iv_block(item.op as usize));
+                let iv = &iv[..self.work.iv_len(item.op as usize)];
                 tags[number][..hmac::TAG_LEN_MAX].copy_from_slice(&hmac.tag(&[aad, iv, data]));
             }
         }
@@ -300,10 +301,10 @@ impl Group<'_, '_> {
         let Scratch { cbc, des, chain, .. } = self.scratch;
         for item in items {
             let (input, len) = place(item);
-            let (output, iv) = (item.output, self.work.iv(item.op as usize));
+            let (output, iv) = (item.output, self.work.iv_block(item.op as usize));
             match &key(item).cipher {
                 CipherKey::Aes(key) => {
-                    let iv = first_block(iv);
+                    let iv = first_block(&iv[..self.work.iv_len(item.op as usize)]);
                     chain.aes.push(CbcLane { key, iv, input, output, len });
                 }
                 CipherKey::Des(key) => {

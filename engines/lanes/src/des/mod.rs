@@ -133,15 +133,16 @@ pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
     };
     for index in 0..work.len() {
         ahead.reach(index);
-        if !work.op(index).status.is_pending() {
+        if !work.is_pending(index) {
             continue;
         }
         let Some(key) = work.key_words(index) else {
             work.fail(index, OpStatus::EngineFault);
             continue;
         };
-        let iv = *work.op(index).iv.first_chunk().unwrap_or(&[0; 8]);
-        let (input, output, len) = (work.input(index), work.output(index), work.op(index).input.len as usize);
+        let iv = *work.iv_block(index).first_chunk().unwrap_or(&[0; 8]);
+        let (input, output, len) = work.data(index);
+        let len = len as usize;
         // SAFETY: the batch's check: each span lies in the arena, outputs are their inputs' places or apart from all else;
         // arena and keys are borrowed until `finish`.
         unsafe { scratch.des.add(kernel, job, &DesLane { key, iv, input, output, len }) };

@@ -111,7 +111,7 @@ fn run_len(
     prefix: &mut Prefix,
     memory: &mut Memory,
 ) {
-    let blocks_of = |work: &Work<'_>, item: &Item| shape.prefix_blocks(work.op(item.op as usize).aad.len.into());
+    let blocks_of = |work: &Work<'_>, item: &Item| shape.prefix_blocks(work.aad_len(item.op as usize));
     let first = blocks_of(work, &values[0]);
     let alike = values.iter().all(|item| blocks_of(work, item) == first);
     if !alike {

@@ -39,12 +39,12 @@ struct Common {
 impl Common {
     #[inline(always)]
     fn of(work: &Work<'_>, items: &[Item]) -> Common {
-        let first = work.op(items[0].op as usize).aad;
+        let first = work.aad(items[0].op as usize);
         let mut common = Common { tweak_len: true, tweak: true };
         for item in items {
-            let aad = work.op(item.op as usize).aad;
-            common.tweak_len &= { aad.len } == { first.len };
-            common.tweak &= { aad.offset } == { first.offset };
+            let aad = work.aad(item.op as usize);
+            common.tweak_len &= aad.len() == first.len();
+            common.tweak &= core::ptr::eq(aad.as_ptr(), first.as_ptr());
         }
         common.tweak &= common.tweak_len;
         common
@@ -82,7 +82,7 @@ pub(super) fn chaining<I: Isa, K: RoundKeys<I>, const N: usize>(
             let mut blocks = [block(&[0; 16]); 4];
             for (lane, own) in blocks.iter_mut().enumerate().take(I::LEN) {
                 let item = item_of::<I>(group.items, vector, lane);
-                *own = block(&group.shape.first_block(group.work.op(item.op as usize).aad.len.into()));
+                *own = block(&group.shape.first_block(group.work.aad_len(item.op as usize)));
             }
             *value = isa.gather(blocks);
         }
@@ -108,7 +108,7 @@ pub(super) fn chaining<I: Isa, K: RoundKeys<I>, const N: usize>(
 fn first_of_all<I: Isa>(isa: I, group: &mut Group<'_, '_>) {
     let item = &group.items[0];
     let key = item.fpe_key();
-    let tweak_len = usize::from(group.work.op(item.op as usize).aad.len);
+    let tweak_len = group.work.aad_len(item.op as usize);
     let of = Some((core::ptr::from_ref(key), tweak_len));
     if group.prefix.first_of == of {
         return;

@@ -63,7 +63,7 @@ pub(super) fn run(kernel: AesKernel, group: &mut Group<'_, '_>, memory: &mut Mem
     }
     rounds(kernel, group, Room { keys, values, layout, moduli: &wide.moduli });
     for (item, lane) in group.items.iter().zip(values.chunks_exact_mut(layout.lane)) {
-        if group.work.op(item.op as usize).status.is_pending() {
+        if group.work.is_pending(item.op as usize) {
             write(group.shape, &wide.chunk, item, layout, lane);
             group.work.done(item.op as usize);
         }

@@ -93,7 +93,7 @@ impl Source<'_, '_> {
 /// The operation's tag lies within the arena and is no longer than the longest digest.
 #[inline(always)]
 unsafe fn settle(work: &mut Work<'_>, index: usize, full: &Digest) {
-    let (tag, len) = (work.tag(index), usize::from(work.op(index).tag_len).min(DIGEST_MAX));
+    let (tag, len) = (work.tag(index), work.tag_len(index).min(DIGEST_MAX));
     // SAFETY: the caller's promise.
     unsafe {
         if work.direction() == Direction::Encrypt {

@@ -270,7 +270,8 @@ impl<'a, C: Cipher> Parts<'_, 'a, C> {
                 let item = self.feed.next()?;
                 // SAFETY: collected with this type; the batch's keys are borrowed for 'a.
                 let tables = unsafe { item.key::<C>() }.tables();
-                let chain = (self.first_chain)(self.feed.work.iv(item.op as usize));
+                let (work, index) = (&*self.feed.work, item.op as usize);
+                let chain = (self.first_chain)(&work.iv_block(index)[..work.iv_len(index)]);
                 Part { tables, input: item.input, output: item.output, len: item.len as usize, chain }
             }
         };

@@ -136,7 +136,7 @@ impl<'w, 'a, T: Any> Feed<'w, 'a, T> {
     #[inline(always)]
     fn fetch_ahead(&self) {
         if let Some(item) = self.scratch.ordered.get(self.at + AHEAD) {
-            prefetch(core::ptr::from_ref(self.work.op(item.op as usize)).cast(), For::Reading);
+            self.work.prefetch(item.op as usize);
             let last = item.len.saturating_sub(1) as usize;
             for place in [item.input, item.output.cast_const()] {
                 prefetch(place, For::Reading);

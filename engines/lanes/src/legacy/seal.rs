@@ -75,7 +75,8 @@ impl Iterations<'_, '_> {
             let item = self.feed.next()?;
             // SAFETY: collected with this type; the batch is still borrowed.
             let tables: *const Tables = unsafe { &*item.key::<Key>().0 };
-            let position = self.feed.work.iv(item.op as usize).first_chunk().map_or(0, |iv| u32::from_be_bytes(*iv));
+            let position =
+                self.feed.work.iv_block(item.op as usize).first_chunk().map_or(0, |iv| u32::from_be_bytes(*iv));
             let (input, output, left) = (item.input, item.output, item.len as usize);
             self.rest = Rest { tables, input, output, left, position, iteration: 0 };
         }

@@ -225,10 +225,10 @@ impl Message {
     #[inline(always)]
     fn new(work: &Work<'_>, item: &Item) -> Message {
         let index = item.op as usize;
-        let op = work.op(index);
         let aad = work.aad(index);
-        // SAFETY: an operation has room for sixteen bytes of IV; SSE2 is part of x86-64.
-        let iv = unsafe { _mm_and_si128(_mm_loadu_si128(op.iv.as_ptr().cast()), _mm_setr_epi32(-1, -1, -1, 0)) };
+        let iv = work.iv_block(index);
+        // SAFETY: sixteen bytes; SSE2 is part of x86-64.
+        let iv = unsafe { _mm_and_si128(_mm_loadu_si128(iv.as_ptr().cast()), _mm_setr_epi32(-1, -1, -1, 0)) };
         Message {
             iv,
             input: item.input,
@@ -237,7 +237,7 @@ impl Message {
             aad: aad.as_ptr(),
             aad_len: aad.len(),
             tag: work.tag(index),
-            tag_len: usize::from(op.tag_len),
+            tag_len: work.tag_len(index),
         }
     }
 }

@@ -163,13 +163,12 @@ impl Message {
     #[inline(always)]
     fn new(work: &Work<'_>, item: &Item) -> Message {
         let index = item.op as usize;
-        let op = work.op(index);
-        let aad = work.aad(index);
+        let (aad, iv) = (work.aad(index), work.iv_block(index));
         Message {
             // SAFETY: collected with this type; the batch is still borrowed.
             key: unsafe { &raw const item.key::<SivKey>().0 },
-            // SAFETY: an operation has room for sixteen bytes of IV; SSE2 is part of x86-64.
-            iv: unsafe { _mm_loadu_si128(op.iv.as_ptr().cast()) },
+            // SAFETY: sixteen bytes; SSE2 is part of x86-64.
+            iv: unsafe { _mm_loadu_si128(iv.as_ptr().cast()) },
             input: item.input,
             output: item.output,
             len: item.len as usize,
