@@ -8,9 +8,14 @@ use ciphermill_contract::{CheckedColumns, OpStatus, PreparedKey};
 
 #[cfg(target_arch = "x86_64")]
 use crate::aes::siv_columns::SivColumns;
+use crate::processor::{For, prefetch};
 use crate::rows::{Pointers, with_rows};
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
+
+/// How far ahead of an operation's output the cache is asked for a line, in bytes: the processor follows what is read by
+/// itself, but hardly what is written in pieces of vectors.
+pub(crate) const AHEAD: usize = 1024;
 
 /// Operations that the direct way of AES-SIV looks at together.
 const SIV_WINDOW: usize = 512;
@@ -211,7 +216,10 @@ impl<'a> Columns<'a> {
     pub(crate) fn data(&self, index: usize) -> (*const u8, *mut u8, u32) {
         let index = self.index(index);
         // SAFETY: one of the operations.
-        unsafe { (self.input.of(index), self.output.of(index).cast_mut(), self.lens.of(index)) }
+        let (input, output, len) =
+            unsafe { (self.input.of(index), self.output.of(index).cast_mut(), self.lens.of(index)) };
+        prefetch(output.wrapping_add(AHEAD), For::Writing);
+        (input, output, len)
     }
 
     /// First byte of the tag of a pending operation; one that is verified is only read.

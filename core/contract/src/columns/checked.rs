@@ -142,6 +142,11 @@ impl<'a> CheckedColumns<'a> {
         self.statuses
     }
 
+    /// How many operations ended well.
+    pub fn done(&self) -> usize {
+        self.statuses.iter().map(|status| usize::from(status.is_done())).sum()
+    }
+
     /// The longest extent of an input, in bytes: no pending operation has more. A pass over the offsets.
     pub fn longest_input(&self) -> usize {
         self.layout.inputs.longest()

@@ -361,12 +361,13 @@ impl Recorder {
         books: &Books,
         slot: &EngineSlot,
         columns: &CheckedColumns<'_>,
+        done: usize,
         route: &Route,
     ) {
         let entry = self.begin_entry(books, slot, (columns.suite(), columns.direction()), route);
         entry.input_bytes.add(columns.input_bytes());
-        if columns.statuses().iter().all(|status| status.is_done()) {
-            return entry.done.add(columns.len() as u64);
+        if done == columns.pending() {
+            return entry.done.add(done as u64);
         }
         for status in columns.statuses() {
             match status.status() {

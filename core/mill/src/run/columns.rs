@@ -73,7 +73,6 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
     if plan_kinds.is_empty() {
         return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
     }
-    let done_before = count_done(columns);
     let choice = choose(run, columns, plan_kinds)?;
     let is_offload = run.slot(choice.route.engine).is_isolated() || run.set.may_share(suite, direction);
     // What stands in the place of its input is compared from a copy of everything, which ops have anyway.
@@ -85,15 +84,14 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
         }
     }
     let limits = if is_offload { OFFLOAD_CHUNK } else { ChunkLimits::CACHED };
-    let is_through = columns.statuses().iter().all(|status| !status.is_pending());
-    let again = if is_through { None } else { run_as_ops(run, columns, limits)? };
-    let route = again.unwrap_or(choice.route);
-    let done = count_done(columns) - done_before;
+    let mut route = choice.route;
+    let mut done = columns.done();
+    // Most often that one pass over the statuses says all.
+    if done != columns.pending() && columns.statuses().iter().any(|status| status.is_pending()) {
+        route = run_as_ops(run, columns, limits)?.unwrap_or(route);
+        done = columns.done();
+    }
     Ok(Report { route, done, failed: columns.pending() - done })
-}
-
-fn count_done(columns: &CheckedColumns<'_>) -> usize {
-    columns.statuses().iter().filter(|status| status.is_done()).count()
 }
 
 /// The keys of columns, prepared.
@@ -164,13 +162,14 @@ fn run_at_once(
     if let Some(span) = span {
         span_leave(span);
     }
-    run.own.recorder.record_columns(books, slot, columns, &choice.route);
+    let done = columns.done();
+    run.own.recorder.record_columns(books, slot, columns, done, &choice.route);
     let is_fault = |status: ColumnStatus| status.is_pending() || status == ColumnStatus::ENGINE_FAULT;
     if ran.is_none() {
         run.own.close(slot);
         slot.health.quarantine(slot.name(), Trouble::Panic, run.trust());
         run.exclude(engine, Error::fault(slot.name(), FaultKind::Panicked));
-    } else if columns.statuses().iter().any(|status| is_fault(*status)) {
+    } else if done != columns.pending() && columns.statuses().iter().any(|status| is_fault(*status)) {
         slot.health.faulty(slot.name(), run.trust());
         run.exclude(engine, Error::fault(slot.name(), FaultKind::Unfinished));
     } else if let Some(sample) = sample {
@@ -217,7 +216,7 @@ fn run_as_ops(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, limits: 
     });
     match ran {
         Ok(()) => Ok(last),
-        Err(error) if count_done(columns) == 0 => Err(error),
+        Err(error) if columns.done() == 0 => Err(error),
         Err(error) => {
             tracing::warn!(%error, "some operations of columns could not be run");
             columns.give_up();

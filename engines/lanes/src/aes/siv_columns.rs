@@ -18,6 +18,8 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::siv::{Group, SivKey, Sums, push, s2v, sum_behind};
 use super::streams::{Streams, count_up, load, store};
+use crate::columns::AHEAD;
+use crate::processor::{For, prefetch};
 use crate::rows::{Pointers, Rows};
 use crate::work::Item;
 
@@ -106,6 +108,7 @@ impl<'k> SivColumns<'k> {
         let key = core::ptr::from_ref(self.key).cast();
         let item = |index: usize| {
             let DataPlace { input, output, len } = rows.data(index);
+            prefetch(pointers.output.wrapping_add(output + AHEAD), For::Writing);
             // SAFETY: checked: both lie within their buffers.
             unsafe { Item::new(pointers.input.add(input), pointers.output.add(output), key, len as u32) }
         };
