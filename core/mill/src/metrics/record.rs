@@ -241,7 +241,6 @@ struct Run {
     took: Option<Duration>,
     /// What was predicted, if not what the route says: the batch was split.
     predicted_ns: Option<f64>,
-    all_done: bool,
 }
 
 /// What was so before a run.
@@ -255,8 +254,8 @@ pub(crate) struct Ended<'r> {
     pub(crate) route: &'r Route,
     /// What was so before it, if it was not the batch's first.
     pub(crate) before: Option<Before>,
-    /// Operations that are to be run elsewhere.
-    pub(crate) left: usize,
+    /// Whether every operation of the batch is done.
+    pub(crate) all_done: bool,
     /// Whether the engine failed some of them.
     pub(crate) has_failed: bool,
 }
@@ -272,12 +271,6 @@ impl Recorder {
     #[inline]
     pub(crate) fn took_in_parts(&mut self, took: Duration, predicted_ns: f64) {
         (self.run.took, self.run.predicted_ns) = (Some(took), Some(predicted_ns));
-    }
-
-    /// Every operation of the run in hand is done.
-    #[inline]
-    pub(crate) fn all_done(&mut self) {
-        self.run.all_done = true;
     }
 
     /// Lets go of engines that have left.
@@ -343,11 +336,10 @@ impl Recorder {
     /// Counts a run on an engine. `ended` says how it did.
     #[inline]
     pub(crate) fn record(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, ended: Ended<'_>) {
-        let run = self.run;
         let entry = self.begin_entry(books, slot, (batch.suite(), batch.direction()), ended.route);
-        let Ended { before, left, has_failed, .. } = ended;
+        let Ended { before, all_done, has_failed, .. } = ended;
         match before {
-            None if run.all_done && left == 0 => {
+            None if all_done => {
                 entry.done.add(batch.len() as u64);
                 entry.input_bytes.add(batch.input_bytes());
             }

@@ -48,6 +48,8 @@ pub(super) struct Progress {
     pub(super) excluded: u32,
     /// What the last of them failed with.
     pub(super) fault: Option<Error>,
+    /// Whether the last run left every operation done.
+    pub(super) all_done: bool,
     /// Operations that were lost: they are nobody's fault any more.
     pub(super) lost: usize,
     /// Where operations of this batch were last run.

@@ -51,9 +51,13 @@ pub(super) fn run_once(
     }
     if left == 0 {
         slot.health.good();
+    } else {
+        // A witness may have undone it all.
+        run.progress.all_done = false;
     }
     let (route, has_failed) = (&choice.route, run.is_excluded(engine));
-    run.own.recorder.record(books, slot, batch, Ended { route, before, left, has_failed });
+    let all_done = run.progress.all_done;
+    run.own.recorder.record(books, slot, batch, Ended { route, before, all_done, has_failed });
     run.progress.last = Some(choice.route);
     Ok(left)
 }
@@ -62,6 +66,7 @@ pub(super) fn run_once(
 #[inline]
 fn begin_record(run: &mut BatchRun<'_>, batch: &CheckedBatch<'_>) -> Option<Before> {
     run.own.recorder.begin();
+    run.progress.all_done = false;
     let last = run.progress.last.as_ref()?.engine;
     let replayed = run.is_excluded(last);
     Some(run.own.recorder.begin_again(&run.runner.state.metrics, run.slot(last), batch, replayed))

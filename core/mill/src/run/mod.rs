@@ -22,7 +22,9 @@ mod share;
 mod witness;
 
 use ciphermill_contract::error::{Fault, FaultKind, Refusal};
-use ciphermill_contract::{Batch, CheckedBatch, EngineKinds, Error, OpStatus, OwnedBatch, Reason, Result, Suite};
+use ciphermill_contract::{
+    Batch, CheckedBatch, EngineKinds, Error, KeyId, OpStatus, OwnedBatch, PreparedKey, Reason, Result, Suite,
+};
 use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::{Route, size_class};
 
@@ -123,6 +125,9 @@ fn run_batch(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>) -> Result<Rep
 
 /// Counts outcomes. An operation that an engine left pending is that engine's fault.
 fn account(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>, route: Route) -> Report {
+    if run.progress.all_done {
+        return Report { route, done: batch.len(), failed: 0 };
+    }
     let done = batch.ops().iter().filter(|op| op.status.is_done()).count();
     let failed = batch.len() - done;
     if failed != 0 {
@@ -150,7 +155,13 @@ fn run_unrestricted(
     let mut preparer = Preparer::new(slot, run.trust(), suite);
     let mut prepared = Prepared::from_elem(None, batch.len());
     let mut lacking: Vec<(usize, &KeyEntry)> = Vec::new();
+    let mut last: (KeyId, Option<&PreparedKey>) = (KeyId::NONE, None);
     for (index, (op, key)) in batch.ops().iter().zip(prepared.iter_mut()).enumerate() {
+        // Neighbours often have one key.
+        if op.key == last.0 && last.1.is_some() {
+            *key = last.1;
+            continue;
+        }
         let Some(entry) = lease.entry(op.key) else { return Ok(None) };
         if !entry.is_free() {
             let Ok(own_kinds) = entry.check(suite, direction, now_unix_s) else { return Ok(None) };
@@ -159,6 +170,7 @@ fn run_unrestricted(
             }
         }
         *key = preparer.before(entry);
+        last = (op.key, *key);
         if key.is_none() {
             lacking.push((index, entry));
         }

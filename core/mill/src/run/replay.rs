@@ -27,7 +27,7 @@ pub(super) fn learn(
 #[inline]
 pub(super) fn after_run(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>, choice: &Choice) -> usize {
     if batch.ops().iter().all(|op| op.status.is_done()) {
-        run.own.recorder.all_done();
+        run.progress.all_done = true;
         return 0;
     }
     after_faults(run, batch, choice)
