@@ -5,6 +5,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Seek, Write};
+use std::num::NonZero;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub(crate) const PROTECTED_MODE: u32 = 0o666;
 /// Permission bits that a restored table can have: it holds what was worth protecting.
 pub(crate) const RESTORED_MODE: u32 = 0o600;
 
+/// Bytes that are brought to the disk together.
+const WRITEBACK_LEN: u64 = 32 << 20;
+
 /// Attempts to find a name that nothing has.
 const NAME_TRIES: usize = 8;
 
@@ -34,6 +38,8 @@ pub(crate) struct OutputFile {
     mode: u32,
     hash: Sha256,
     len: u64,
+    /// Bytes that are on their way to the disk.
+    begun: u64,
 }
 
 /// An output that is complete and synced, but not yet in its place.
@@ -158,7 +164,7 @@ impl OutputFile {
     /// `Io` when the directory does not take it.
     pub(crate) fn create(path: &Path, mode: u32) -> Result<OutputFile> {
         let part = Part::create(path).map_err(|source| TableError::io(path, "write beside it", source))?;
-        Ok(OutputFile { path: path.to_owned(), part, mode, hash: Sha256::new(), len: 0 })
+        Ok(OutputFile { path: path.to_owned(), part, mode, hash: Sha256::new(), len: 0, begun: 0 })
     }
 
     /// Takes what would be written to `path`, and keeps nothing of it.
@@ -168,7 +174,14 @@ impl OutputFile {
     pub(crate) fn discard(path: &Path) -> Result<OutputFile> {
         let null = File::options().write(true).open("/dev/null");
         let null = null.map_err(|source| TableError::io(Path::new("/dev/null"), "open", source))?;
-        Ok(OutputFile { path: path.to_owned(), part: Part::Nameless(null), mode: 0, hash: Sha256::new(), len: 0 })
+        Ok(OutputFile {
+            path: path.to_owned(),
+            part: Part::Nameless(null),
+            mode: 0,
+            hash: Sha256::new(),
+            len: 0,
+            begun: 0,
+        })
     }
 
     /// Where the file will be.
@@ -216,6 +229,17 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Has the system begin to bring to the disk what has been written, so that the end need not wait for all of it.
+    fn begin_writeback(&mut self) {
+        if self.len - self.begun >= WRITEBACK_LEN {
+            // Linux begins to write pages that are not needed any more, and those that are being written stay in its cache.
+            // Pipes and devices refuse, and lose nothing by that.
+            let len = NonZero::new(self.len - self.begun);
+            let _ = rustix::fs::fadvise(self.part.file(), self.begun, len, rustix::fs::Advice::DontNeed);
+            self.begun = self.len;
+        }
+    }
+
     /// Ends writing and waits until the bytes are on the disk.
     ///
     /// # Errors
@@ -242,6 +266,7 @@ impl Write for OutputFile {
         let written = self.part.file().write(bytes)?;
         self.hash.update(&bytes[..written]);
         self.len += written as u64;
+        self.begin_writeback();
         Ok(written)
     }
 

@@ -22,11 +22,14 @@ use crate::job::check_cancel;
 /// Threads that one job uses at most.
 pub(crate) const THREADS_MAX: usize = 256;
 
-/// Bytes that items in flight may take for each thread.
-const BYTES_AHEAD: usize = 64 << 20;
+/// Bytes that items in flight may take …
+const BYTES_AHEAD: usize = 128 << 20;
+
+/// … and for each thread besides.
+const BYTES_AHEAD_EACH: usize = 64 << 20;
 
 /// Pieces of one item that a strand may be ahead of the drain.
-pub(crate) const PIECES_AHEAD: usize = 16;
+pub(crate) const PIECES_AHEAD: usize = 40;
 
 /// The number of threads that a job asks for; one a core without a number.
 pub(crate) fn threads(asked: Option<usize>) -> usize {
@@ -246,7 +249,7 @@ impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
             stopped: AtomicBool::new(false),
             cancel: plan.cancel,
             items_ahead: plan.items_ahead,
-            bytes_ahead: threads * BYTES_AHEAD,
+            bytes_ahead: BYTES_AHEAD + threads * BYTES_AHEAD_EACH,
         }
     }
 
