@@ -1,7 +1,9 @@
 //! Columns in lanes: kernels read and write the caller's own buffers, and nothing is made of an operation but its item.
 
+use core::ops::Range;
+
 use ciphermill_contract::columns::{
-    ColumnLayout, ColumnStatus, Extents, IvPlace, PartBuffer, PartLayout, PreparedColumn, Steps,
+    ColumnLayout, ColumnStatus, DataBuffers, Extents, IvPlace, PartBuffer, PartLayout, PreparedColumn, Steps, TagBuffer,
 };
 use ciphermill_contract::limits::IV_LEN_MAX;
 use ciphermill_contract::{CheckedColumns, OpStatus, PreparedKey};
@@ -9,13 +11,12 @@ use ciphermill_contract::{CheckedColumns, OpStatus, PreparedKey};
 #[cfg(target_arch = "x86_64")]
 use crate::aes::siv_columns::SivColumns;
 use crate::processor::{For, prefetch};
-use crate::rows::{Pointers, with_rows};
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
 /// How far ahead of an operation's output the cache is asked for a line, in bytes: the processor follows what is read by
 /// itself, but hardly what is written in pieces of vectors.
-pub(crate) const AHEAD: usize = 1024;
+const AHEAD: usize = 1024;
 
 /// Operations that the direct way of AES-SIV looks at together.
 const SIV_WINDOW: usize = 512;
@@ -49,20 +50,49 @@ pub(crate) fn run(
     for first in (0..count).step_by(most.max(1)) {
         let here = first..count.min(first + most);
         let statuses = &mut statuses[here.clone()];
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "by the direct way alone"))]
+        let mut window = Columns::new(layout, &pointers, statuses, first);
         #[cfg(target_arch = "x86_64")]
         if let Some(siv) = &mut siv
-            && with_rows!(&layout, |rows| siv.run(rows, &pointers, first, statuses, &mut scratch.occupancy))
+            && siv.run(&mut window, &mut scratch.occupancy)
         {
             continue;
         }
         let keys = keys.get(here).unwrap_or(keys);
-        let window = Columns::new(layout, &pointers, statuses, first);
         let mut work = Work::of_columns(suite, direction, window, keys);
         kernel(kernels, &mut work, scratch);
         all_settled &= work.settled() == work.len();
     }
     if !all_settled {
         columns.replace_status(ColumnStatus::is_pending, ColumnStatus::ENGINE_FAULT);
+    }
+}
+
+/// The first bytes of the caller's buffers.
+struct Pointers {
+    input: *const u8,
+    output: *mut u8,
+    tags: *mut u8,
+}
+
+impl Pointers {
+    /// Of checked columns.
+    fn of(data: &mut DataBuffers<'_>, tags: &mut TagBuffer<'_>) -> Pointers {
+        let (input, output) = match data {
+            DataBuffers::Separate(input, output) => (input.as_ptr(), output.as_mut_ptr()),
+            DataBuffers::InPlace(data) => {
+                let data = data.as_mut_ptr();
+                (data.cast_const(), data)
+            }
+            DataBuffers::Input(input) => (input.as_ptr(), core::ptr::dangling_mut()),
+        };
+        let tags = match tags {
+            TagBuffer::None => core::ptr::dangling_mut(),
+            TagBuffer::Written(tags) => tags.as_mut_ptr(),
+            // Only read: kernels write tags when encrypting.
+            TagBuffer::Expected(tags) => tags.as_ptr().cast_mut(),
+        };
+        Pointers { input, output, tags }
     }
 }
 
@@ -78,7 +108,7 @@ pub(crate) struct Columns<'a> {
     lens: Lens,
     tag: Part,
     tag_len: usize,
-    /// `None` when there are none, or they are counted.
+    /// `None` when they are counted.
     iv: Option<Part>,
     iv_len: usize,
     shared_aad: Option<&'a [u8]>,
@@ -186,7 +216,7 @@ impl<'a> Columns<'a> {
             lens: Lens::new(&layout),
             tag: layout.tag_part().map_or(Part::NONE, part),
             tag_len: layout.tag_len(),
-            iv: layout.iv_part().map(part),
+            iv: if layout.iv_len() == 0 { Some(Part::NONE) } else { layout.iv_part().map(part) },
             iv_len: layout.iv_len(),
             shared_aad: layout.shared_aad(),
             layout,
@@ -211,6 +241,37 @@ impl<'a> Columns<'a> {
         self.statuses[index] = status.into();
     }
 
+    /// Ends operations well.
+    #[inline(always)]
+    pub(crate) fn done(&mut self, indices: Range<usize>) {
+        self.statuses[indices].fill(ColumnStatus::DONE);
+    }
+
+    /// Calls `take` with the data of pending operations, as [`Columns::data`] gives them.
+    #[inline(always)]
+    pub(crate) fn each_data(&self, indices: Range<usize>, mut take: impl FnMut(*const u8, *mut u8, u32)) {
+        let mut all = |input: Part, output: Part, lens: Lens| {
+            for index in self.first + indices.start..self.first + indices.end {
+                // SAFETY: operations of these columns.
+                let (input, output, len) = unsafe { (input.of(index), output.of(index).cast_mut(), lens.of(index)) };
+                prefetch(output.wrapping_add(AHEAD), For::Writing);
+                take(input, output, len);
+            }
+        };
+        assert!(indices.end <= self.len(), "operations of these columns");
+        let at = |part: Part, at: At| Part { at, ..part };
+        // A loop for the usual kinds of offsets, which looks at the kind once.
+        match (self.input.at, self.output.at, self.lens) {
+            (i @ At::Small(_), o @ At::Small(_), lens @ Lens::Small(..)) => {
+                all(at(self.input, i), at(self.output, o), lens);
+            }
+            (i @ At::Large(_), o @ At::Large(_), lens @ Lens::Large(..)) => {
+                all(at(self.input, i), at(self.output, o), lens);
+            }
+            _ => all(self.input, self.output, self.lens),
+        }
+    }
+
     /// Where the data of a pending operation are read and written, and their bytes.
     #[inline(always)]
     pub(crate) fn data(&self, index: usize) -> (*const u8, *mut u8, u32) {
@@ -220,6 +281,18 @@ impl<'a> Columns<'a> {
             unsafe { (self.input.of(index), self.output.of(index).cast_mut(), self.lens.of(index)) };
         prefetch(output.wrapping_add(AHEAD), For::Writing);
         (input, output, len)
+    }
+
+    /// The fewest and the most bytes of data that an operation has; all are pending.
+    pub(crate) fn data_len_bounds(&self) -> (u32, u32) {
+        let all = self.first..self.first + self.len();
+        // A loop for each kind of offsets, which becomes vectors.
+        match self.lens {
+            Lens::All(len) => (len, len),
+            // SAFETY: the indices of operations, here and below.
+            lens @ Lens::Small(..) => bounds(all, |index| unsafe { lens.of(index) }),
+            lens @ Lens::Large(..) => bounds(all, |index| unsafe { lens.of(index) }),
+        }
     }
 
     /// First byte of the tag of a pending operation; one that is verified is only read.
@@ -247,6 +320,7 @@ impl<'a> Columns<'a> {
                 12 => u128::from(word()) | u128::from(u32::from_le(from.add(8).cast::<u32>().read_unaligned())) << 64,
                 16 => u128::from_le(from.cast::<u128>().read_unaligned()),
                 8 => u128::from(word()),
+                0 => 0,
                 len => {
                     let mut iv = [0; IV_LEN_MAX];
                     core::ptr::copy_nonoverlapping(from, iv.as_mut_ptr(), len.min(IV_LEN_MAX));
@@ -257,8 +331,8 @@ impl<'a> Columns<'a> {
         number.to_le_bytes()
     }
 
-    /// The same of an operation whose IV is counted from the first one, or who has none.
-    #[cold]
+    /// The same where IVs are counted from the first one.
+    #[inline(never)]
     fn counted_iv(&self, index: usize) -> [u8; IV_LEN_MAX] {
         match self.layout.iv(self.index(index)) {
             IvPlace::Value(iv) => iv,
@@ -291,4 +365,10 @@ impl<'a> Columns<'a> {
         assert!(index < self.statuses.len(), "an operation's index");
         self.first + index
     }
+}
+
+/// The least and the greatest of some numbers.
+#[inline(always)]
+fn bounds(indices: Range<usize>, number: impl Fn(usize) -> u32) -> (u32, u32) {
+    indices.map(number).fold((u32::MAX, 0), |(least, most), number| (least.min(number), most.max(number)))
 }

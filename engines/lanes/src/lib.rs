@@ -26,7 +26,6 @@ mod instruction_set;
 mod legacy;
 mod prepare;
 mod processor;
-mod rows;
 mod select;
 mod work;
 #[cfg(target_arch = "x86_64")]

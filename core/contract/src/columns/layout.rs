@@ -178,12 +178,7 @@ impl<'a> ColumnLayout<'a> {
     /// The data of the operation at `index`, which is pending.
     #[inline(always)]
     pub fn data(&self, index: usize) -> DataPlace {
-        self.data_within(self.inputs.at(index), self.outputs.at(index).0)
-    }
-
-    /// The data of a pending operation whose input has this extent and whose output's begins here.
-    #[inline(always)]
-    pub fn data_within(&self, (start, end): (usize, usize), output: usize) -> DataPlace {
+        let ((start, end), output) = (self.inputs.at(index), self.outputs.at(index).0);
         DataPlace {
             input: start + self.input_head,
             output: output + self.output_head,

@@ -8,9 +8,10 @@
 #![allow(clippy::needless_range_loop)]
 
 use core::arch::x86_64::*;
+use core::ops::Range;
 
-use ciphermill_contract::columns::{ColumnStatus, DataPlace, PreparedColumn, TagPlace};
-use ciphermill_contract::{CheckedColumns, Direction, Occupancy, SuiteName};
+use ciphermill_contract::columns::{PreparedColumn, TagPlace};
+use ciphermill_contract::{CheckedColumns, Direction, Occupancy, OpStatus, SuiteName};
 use zeroize::Zeroize;
 
 use super::cbc_mac::{self, KeyTable, LANES_MAX, Results, middle_rounds, round_key};
@@ -18,9 +19,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 use super::siv::{Group, SivKey, Sums, push, s2v, sum_behind};
 use super::streams::{Streams, count_up, load, store};
-use crate::columns::AHEAD;
-use crate::processor::{For, prefetch};
-use crate::rows::{Pointers, Rows};
+use crate::columns::Columns;
 use crate::work::Item;
 
 /// Vectors of stream in flight.
@@ -64,19 +63,8 @@ impl<'k> SivColumns<'k> {
     }
 
     /// Runs the operations of a window. `false`, and nothing has happened, where their lengths are too far apart.
-    pub(crate) fn run(
-        &mut self,
-        rows: &impl Rows,
-        pointers: &Pointers,
-        first: usize,
-        statuses: &mut [ColumnStatus],
-        occupancy: &mut Occupancy,
-    ) -> bool {
-        let (mut least, mut most) = (u32::MAX, 0);
-        for index in first..first + statuses.len() {
-            let len = rows.data(index).len as u32;
-            (least, most) = (least.min(len), most.max(len));
-        }
+    pub(crate) fn run(&mut self, columns: &mut Columns<'_>, occupancy: &mut Occupancy) -> bool {
+        let (least, most) = columns.data_len_bounds();
         let blocks = |len: u32| len.div_ceil(16).max(1);
         if blocks(most) - blocks(least) > SPREAD_MAX {
             return false;
@@ -84,38 +72,31 @@ impl<'k> SivColumns<'k> {
         self.sums.places = [self.sum.as_ptr(); LANES_MAX];
         let lanes = cbc_mac::lanes(self.kernel);
         let is_short = most as usize <= 16 * cbc_mac::vector_blocks(self.kernel);
-        for (at, statuses) in statuses.chunks_mut(lanes).enumerate() {
-            let items = self.items(rows, pointers, first + at * lanes, (statuses.len(), lanes));
-            let busy: usize = items[..statuses.len()].iter().map(cbc_mac::blocks_of).sum();
+        for first in (0..columns.len()).step_by(lanes) {
+            let here = first..columns.len().min(first + lanes);
+            let items = self.items(columns, here.clone());
+            let busy: usize = items[..here.len()].iter().map(cbc_mac::blocks_of).sum();
             occupancy.add(busy, (lanes * blocks(most) as usize).saturating_sub(busy));
             match self.direction {
-                Direction::Encrypt => self.seal(&items, statuses, is_short),
-                Direction::Decrypt => self.open(&items, statuses, is_short),
+                Direction::Encrypt => self.seal(&items, columns, here, is_short),
+                Direction::Decrypt => self.open(&items, columns, here, is_short),
             }
         }
         true
     }
 
-    /// The operations of a group of `lanes`, of which there are `count`; idle lanes do once more what the last one does.
+    /// The operations of a group; idle lanes do once more what the last one does.
     #[inline(always)]
-    fn items(
-        &self,
-        rows: &impl Rows,
-        pointers: &Pointers,
-        first: usize,
-        (count, lanes): (usize, usize),
-    ) -> [Item; LANES_MAX] {
+    fn items(&self, columns: &Columns<'_>, here: Range<usize>) -> [Item; LANES_MAX] {
         let key = core::ptr::from_ref(self.key).cast();
-        let item = |index: usize| {
-            let DataPlace { input, output, len } = rows.data(index);
-            prefetch(pointers.output.wrapping_add(output + AHEAD), For::Writing);
-            // SAFETY: checked: both lie within their buffers.
-            unsafe { Item::new(pointers.input.add(input), pointers.output.add(output), key, len as u32) }
-        };
-        let mut items = [item(first + count - 1); LANES_MAX];
-        for lane in 0..count.min(lanes) {
-            items[lane] = item(first + lane);
-        }
+        let mut items = [Item::new(core::ptr::null(), core::ptr::null_mut(), key, 0); LANES_MAX];
+        let mut count = 0;
+        columns.each_data(here, |input, output, len| {
+            items[count % LANES_MAX] = Item::new(input, output, key, len);
+            count += 1;
+        });
+        let last = items[(count - 1) % LANES_MAX];
+        items[count..].fill(last);
         items
     }
 
@@ -139,8 +120,8 @@ impl<'k> SivColumns<'k> {
         self.streams.finish();
     }
 
-    fn seal(&mut self, items: &[Item; LANES_MAX], statuses: &mut [ColumnStatus], is_short: bool) {
-        let count = statuses.len();
+    fn seal(&mut self, items: &[Item; LANES_MAX], columns: &mut Columns<'_>, here: Range<usize>, is_short: bool) {
+        let count = here.len();
         self.synthetic_ivs(items, count);
         let mut ivs = [core::ptr::null(); LANES_MAX];
         for lane in 0..LANES_MAX {
@@ -152,11 +133,11 @@ impl<'k> SivColumns<'k> {
             // SAFETY: the tag's sixteen bytes lie directly before the ciphertext.
             unsafe { items[lane].output.sub(16).cast::<[u8; 16]>().write(*self.tags.get(lane)) };
         }
-        statuses.fill(ColumnStatus::DONE);
+        columns.done(here);
     }
 
-    fn open(&mut self, items: &[Item; LANES_MAX], statuses: &mut [ColumnStatus], is_short: bool) {
-        let count = statuses.len();
+    fn open(&mut self, items: &[Item; LANES_MAX], columns: &mut Columns<'_>, here: Range<usize>, is_short: bool) {
+        let count = here.len();
         let mut ivs = [core::ptr::null(); LANES_MAX];
         for lane in 0..LANES_MAX {
             // SAFETY: the tag's sixteen bytes lie directly before the ciphertext.
@@ -164,15 +145,15 @@ impl<'k> SivColumns<'k> {
         }
         self.add_streams(&items[..count], &ivs, is_short);
         self.synthetic_ivs(items, count);
-        for lane in 0..count {
+        for (lane, index) in here.enumerate() {
             // SAFETY: as above.
             let given = unsafe { ivs[lane].cast::<u128>().read_unaligned() };
             let difference = given ^ u128::from_le_bytes(*self.tags.get(lane));
             // One number, so that no comparison can end early.
             if core::hint::black_box(difference as u64 | (difference >> 64) as u64) == 0 {
-                statuses[lane] = ColumnStatus::DONE;
+                columns.end(index, OpStatus::Done);
             } else {
-                statuses[lane] = ColumnStatus::AUTH_FAILED;
+                columns.end(index, OpStatus::AuthFailed);
                 // SAFETY: the output's own bytes.
                 unsafe { core::ptr::write_bytes(items[lane].output, 0, items[lane].len as usize) };
             }
