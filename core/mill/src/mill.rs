@@ -11,7 +11,7 @@ use crate::metrics::Snapshot;
 use crate::policy::{Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 use crate::report::{EngineReport, Report, SelfTestState};
 use crate::run::{Explanation, Preparer, Runner};
-use crate::single::{Coalescers, One, OneDone, OneFuture};
+use crate::single::{Bound, Coalescers, One, OneDone, OneFuture};
 use crate::state::State;
 use crate::submit::{self, BatchFuture, Dispatcher, Session};
 use crate::workers::Workers;
@@ -222,6 +222,17 @@ impl Mill {
     /// `Refused` and `EngineFault` as [`Session::run`].
     pub fn run_one(&self, suite: Suite, direction: Direction, one: One<'_>) -> Result<OneDone> {
         self.coalescers.run(self.runner(), (suite, direction), one)
+    }
+
+    /// A handle for single operations of one suite, direction and key, which asks but once what is the same for all of them.
+    /// The key is [`KeyId::NONE`] for suites without one. An engine is chosen and tested and the key prepared here.
+    ///
+    /// # Errors
+    /// `Misuse` for a key that is missing or not needed; `Refused` for a legacy suite that the mill's policy forbids, a
+    /// direction that there is not, a key that is unknown, does not suit or whose policy forbids it, and when no engine may
+    /// run the suite. A budget that is spent is told by the operations.
+    pub fn bind(&self, suite: Suite, direction: Direction, key: KeyId) -> Result<Bound> {
+        Bound::new(Arc::clone(&self.dispatcher), suite, direction, key)
     }
 
     /// What the router thinks of each engine for `ops` operations of `len` bytes, and what it would choose.

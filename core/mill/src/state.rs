@@ -9,15 +9,15 @@ use ciphermill_contract::{Engine, Error, Result};
 use ciphermill_keys::KeyTable;
 
 use crate::costs::Costs;
-use crate::engines::{EngineSet, EngineSlot};
+use crate::engines::{EngineSet, EngineSlot, Epoch};
 use crate::metrics::Books;
 use crate::policy::Policy;
 
 /// Engines, keys, costs, policy and counts of one mill.
 pub(crate) struct State {
     engines: RwLock<Arc<EngineSet>>,
-    /// Counts the changes of `engines`.
-    epoch: AtomicU64,
+    /// Advances with the changes of `engines` and of what they may run.
+    epoch: Epoch,
     /// Engines that ever joined.
     joined: AtomicU64,
     pub(crate) keys: KeyTable,
@@ -31,7 +31,7 @@ impl State {
     pub(crate) fn new(keys: KeyTable, policy: Policy, costs: Costs) -> State {
         State {
             engines: RwLock::new(Arc::new(EngineSet::new(Vec::new(), policy.engines, &costs))),
-            epoch: AtomicU64::new(0),
+            epoch: Epoch::default(),
             joined: AtomicU64::new(0),
             keys,
             policy,
@@ -46,10 +46,10 @@ impl State {
         Arc::clone(&self.engines.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A number that changes with the engines.
+    /// A number that changes with the engines and with what they may run.
     #[inline]
     pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+        self.epoch.now()
     }
 
     /// Lets engines join and one leave.
@@ -74,10 +74,10 @@ impl State {
             let number = self.joined.fetch_add(1, Ordering::Relaxed);
             let number = u16::try_from(number)
                 .map_err(|_| Error::exhausted("engines that ever joined", u16::MAX.into(), number as usize))?;
-            slots.push(EngineSlot::new(number, engine));
+            slots.push(EngineSlot::new(number, engine, self.epoch.clone()));
         }
         *engines = Arc::new(EngineSet::new(slots, self.policy.engines, &self.costs));
-        self.epoch.fetch_add(1, Ordering::Release);
+        self.epoch.advance();
         Ok(())
     }
 }

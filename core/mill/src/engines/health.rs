@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::epoch::Epoch;
 use crate::policy::TrustPolicy;
 
 /// What a batch with faults adds to the tally, and at how much an engine is put into quarantine: the third faulty
@@ -38,6 +39,7 @@ pub(crate) struct Health {
     tally: AtomicU32,
     good: AtomicU32,
     total: AtomicU32,
+    epoch: Epoch,
 }
 
 fn epoch() -> Instant {
@@ -50,8 +52,9 @@ fn now_ns() -> u64 {
 }
 
 impl Health {
-    pub(crate) fn new() -> Health {
-        Health::default()
+    /// The standing of an engine that nothing is known of. Quarantines advance `epoch`.
+    pub(crate) fn new(epoch: Epoch) -> Health {
+        Health { epoch, ..Health::default() }
     }
 
     /// Whether the engine is in no quarantine, or in one that is over.
@@ -109,6 +112,7 @@ impl Health {
         self.until_ns.store(until_ns, Ordering::Release);
         self.tally.store(0, Ordering::Relaxed);
         self.good.store(0, Ordering::Relaxed);
+        self.epoch.advance();
         tracing::warn!(engine, ?trouble, ?duration, "engine in quarantine");
         duration
     }
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn three_faulty_batches_in_a_row_are_one_too_many_and_good_ones_make_up_for_them() {
-        let health = Health::new();
+        let health = Health::default();
         for _ in 0..50 {
             health.faulty("a", &policy());
             (0..4).for_each(|_| health.good());
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn quarantines_double_up_to_the_policys_longest_and_are_forgiven() {
-        let health = Health::new();
+        let health = Health::default();
         let lengths: Vec<u128> =
             (0..4).map(|_| health.quarantine("a", Trouble::Stall, &policy()).as_millis()).collect();
         assert_eq!(lengths, [20, 40, 70, 70]);
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_caller_readmits_when_the_time_is_over() {
-        let health = Health::new();
+        let health = Health::default();
         assert!(!health.readmits(), "there is nothing to end");
         health.quarantine("a", Trouble::Errors, &policy());
         assert!(!health.allows() && !health.readmits());

@@ -62,8 +62,9 @@ impl SelfTests {
         }
     }
 
-    pub(super) fn set(&self, suite: Suite, state: TestState) {
-        self.states[suite.ordinal()].store(state as u8, Ordering::Release);
+    /// Sets a suite's state; returns the one before.
+    pub(super) fn set(&self, suite: Suite, state: TestState) -> TestState {
+        TestState::ALL[usize::from(self.states[suite.ordinal()].swap(state as u8, Ordering::AcqRel))]
     }
 
     /// Whether the engine may run the suite with this ordinal, as far as is known.

@@ -102,10 +102,7 @@ impl EngineSet {
     #[inline]
     pub(crate) fn as_of_now(&self, candidate: &Candidate, cell: CostCell, excluded: u32) -> Candidate {
         let slot = &self.slots[candidate.engine];
-        if slot.health.readmits() {
-            // What it failed before it went into quarantine says nothing of it now.
-            slot.self_tests.forget();
-        }
+        slot.readmit();
         let suite_allowed = slot.self_tests.allows(cell.suite.ordinal());
         Candidate {
             cost: self.figures(candidate, cell).scaled(slot.learned.correction(cell).factor()),

@@ -8,6 +8,7 @@ use ciphermill_contract::{Direction, Engine, Error, Result, Suite, Timing, capab
 use ciphermill_vectors::known_answers;
 
 use super::drivers::Drivers;
+use super::epoch::Epoch;
 use super::health::{Health, Trouble};
 use super::learned::Learned;
 use super::self_test::{self, SelfTests, TestState};
@@ -32,15 +33,17 @@ pub(crate) struct EngineSlot {
     pub(crate) learned: Learned,
     /// Threads that run it, when it is of a kind that can fail.
     pub(crate) drivers: Drivers,
+    /// That of the mill: advances when the engine may no longer run what it might.
+    epoch: Epoch,
 }
 
 impl EngineSlot {
-    pub(crate) fn new(number: u16, engine: Arc<dyn Engine>) -> Arc<EngineSlot> {
+    pub(crate) fn new(number: u16, engine: Arc<dyn Engine>, epoch: Epoch) -> Arc<EngineSlot> {
         let info = engine.info();
         tracing::info!(engine = info.name, version = %info.version, kernels = ?info.kernels, "engine joins");
         let drivers = Drivers::new(info.parallelism);
-        let (self_tests, health, learned) = (SelfTests::new(), Health::new(), Learned::new());
-        Arc::new(EngineSlot { number, engine, self_tests, health, learned, drivers })
+        let (self_tests, health, learned) = (SelfTests::new(), Health::new(epoch.clone()), Learned::new());
+        Arc::new(EngineSlot { number, engine, self_tests, health, learned, drivers, epoch })
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -50,6 +53,16 @@ impl EngineSlot {
     /// Whether it is run on a thread of its own, from copies.
     pub(crate) fn is_isolated(&self) -> bool {
         self.engine.info().kind.can_fail()
+    }
+
+    /// Lets the engine in again when its quarantine is over: it has its known-answer tests before it, since what it answered
+    /// before says nothing of it now.
+    #[inline]
+    pub(super) fn readmit(&self) {
+        if self.health.readmits() {
+            self.self_tests.forget();
+            self.epoch.advance();
+        }
     }
 
     /// Asks the engine for something that is not a batch: a key, a queue. A panic puts it into quarantine.
@@ -98,7 +111,10 @@ impl EngineSlot {
             // It was let in again too early. The next time is further off.
             self.health.quarantine(self.name(), Trouble::SelfTest, policy);
         }
-        self.self_tests.set(suite, state);
+        let before = self.self_tests.set(suite, state);
+        if before != state && !matches!(state, TestState::Passed | TestState::NoAnswer) {
+            self.epoch.advance();
+        }
         self.self_tests.state(suite)
     }
 

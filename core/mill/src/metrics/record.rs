@@ -393,6 +393,24 @@ impl Recorder {
         entry
     }
 
+    /// Counts operations that ran alone on an engine and are done, each a short batch that was not timed, and their bytes.
+    #[cold]
+    pub(crate) fn lone_done(
+        &mut self,
+        books: &Books,
+        slot: &EngineSlot,
+        way: (Suite, Direction),
+        reason: &RouteReason,
+        (ops, bytes): (u64, u64),
+    ) {
+        let entry = self.entry_of(books, slot, way);
+        entry.batches.add(ops);
+        entry.routes[reason_index(reason)].add(ops);
+        entry.untimed.add(ops);
+        entry.done.add(ops);
+        entry.input_bytes.add(bytes);
+    }
+
     /// Counts a comparison of an engine's answer with another's.
     #[cold]
     pub(crate) fn witness(&mut self, books: &Books, slot: &EngineSlot, way: (Suite, Direction), agrees: bool) {

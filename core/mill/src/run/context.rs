@@ -69,6 +69,29 @@ impl Context {
         (set, &mut self.own, self.tick)
     }
 
+    /// The same without a look at whether engines have joined or left since the last batch. `None` before the first.
+    #[inline]
+    pub(super) fn go_on(&mut self) -> Option<(&EngineSet, &mut Own, u32)> {
+        self.tick = self.tick.wrapping_add(1);
+        Some((self.set.as_deref()?, &mut self.own, self.tick))
+    }
+
+    /// The engines as they were for the last batch, and what a run on them changes.
+    pub(super) fn as_it_was(&mut self) -> Option<(&EngineSet, &mut Own)> {
+        Some((self.set.as_deref()?, &mut self.own))
+    }
+
+    /// The number of the last batch.
+    #[inline]
+    pub(super) fn tick(&self) -> u32 {
+        self.tick
+    }
+
+    /// The state's number when the engines were last looked at.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     #[cold]
     fn follow(&mut self, state: &State, epoch: u64) {
         let set = state.engines();

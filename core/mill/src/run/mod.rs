@@ -3,9 +3,10 @@
 //! This file is the way from top to bottom; each step calls downwards: [`route`] names an engine, [`prepare`] has keys
 //! prepared for it, [`execute`] runs the batch there (in [`parts`], or [`isolated`]) and has a [`witness`] look at the
 //! answers, [`replay`] says what is to be run elsewhere, and [`share`] cuts a large batch up beforehand. [`columns`] is the way of
-//! the other form of a batch.
+//! the other form of a batch, [`bound`] a shorter one for single operations that are all alike.
 
 mod batch_run;
+mod bound;
 mod columns;
 mod context;
 mod copies;
@@ -29,6 +30,7 @@ use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::{Route, size_class};
 
 use self::batch_run::{BatchRun, Bounds};
+pub(crate) use self::bound::Binding;
 pub(crate) use self::context::Context;
 use self::execute::run_once;
 pub use self::explain::{Considered, Explanation};

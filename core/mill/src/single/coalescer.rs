@@ -14,11 +14,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use ciphermill_contract::{Batch, Direction, Error, Op, OpStatus, Result, Suite};
-use ciphermill_memory::wipe;
 use ciphermill_shifts::{OpenBatch, Part, SharedBatch, lock};
 
 use super::blocking::Threads;
 use super::one::{One, OneDone, copy_in, copy_out, lay_out, run_alone};
+use super::wiped::WipedVec;
 use super::worth::{LEN_CLASSES, LONE_PATH_NS, SHARED_PATH_NS, WAIT_MAX, len_class, lowest_ns};
 use crate::panics::caught;
 use crate::policy::RunOptions;
@@ -61,26 +61,6 @@ struct CoalescerState {
     /// Whether waiting pays, by class of lengths, with the engines of this epoch.
     pays: [Option<bool>; LEN_CLASSES],
     epoch: u64,
-}
-
-/// Bytes that are wiped when they are dropped.
-#[derive(Default)]
-struct WipedVec(Vec<u8>);
-
-impl WipedVec {
-    /// Makes room for `len` bytes and more, and wipes where they were before.
-    fn grow(&mut self, len: usize) {
-        let mut wider = Vec::with_capacity(2 * len);
-        wider.extend_from_slice(&self.0);
-        wipe(&mut self.0);
-        self.0 = wider;
-    }
-}
-
-impl Drop for WipedVec {
-    fn drop(&mut self) {
-        wipe(&mut self.0);
-    }
 }
 
 /// The operations of an open batch.

@@ -1,8 +1,11 @@
-//! Single operations of tasks and of blocking threads, which share batches where that pays.
+//! Single operations: of tasks and of blocking threads, which share batches where that pays, and of handles for many that are
+//! alike.
 
 mod blocking;
+mod bound;
 mod coalescer;
 mod one;
+mod wiped;
 mod worth;
 
 use std::sync::OnceLock;
@@ -10,6 +13,7 @@ use std::sync::OnceLock;
 use ciphermill_contract::{Direction, Result, Suite};
 
 use self::blocking::{Inside, block_on};
+pub use self::bound::{Bound, BoundOp};
 use self::coalescer::Coalescer;
 pub use self::coalescer::{OneFuture, SHARED_OPS_MAX};
 use self::one::run_alone;

@@ -78,7 +78,11 @@ pub(super) fn copy_in(one: &One<'_>, op: &Op, arena: &mut [u8]) {
 }
 
 pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op: &Op, arena: &[u8]) -> OneDone {
-    let output_len = op.output_len as usize;
+    let done = OneDone { status: op.status, output_len: op.output_len as usize, tag_len: usize::from(op.tag_len) };
+    if matches!(op.status, OpStatus::Refused(_)) {
+        // Nobody has begun it: buffers stay as they are.
+        return done;
+    }
     if suite.output_len(direction, one.input_len, one.data.len()) != 0 {
         // As the engine left it: zeros after a failure.
         let len = one.data.len();
@@ -88,7 +92,7 @@ pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op
         let len = one.tag.len();
         one.tag.copy_from_slice(&arena[op.tag as usize..][..len]);
     }
-    OneDone { status: op.status, output_len, tag_len: usize::from(op.tag_len) }
+    done
 }
 
 /// Runs one operation in a batch of its own.
@@ -112,6 +116,6 @@ pub(super) fn run_alone(runner: &Runner, suite: Suite, direction: Direction, one
 }
 
 /// The outcome of an operation that breaks a rule; its buffers are as they were.
-fn bad_input(reason: Reason) -> OneDone {
+pub(super) fn bad_input(reason: Reason) -> OneDone {
     OneDone { status: OpStatus::BadInput(reason), output_len: 0, tag_len: 0 }
 }

@@ -1,0 +1,158 @@
+//! Handles for single operations that are all alike: what a caller knows as a cipher context or a session's operation.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ciphermill_contract::{Direction, Error, KeyId, Op, Result, Suite};
+use ciphermill_memory::wipe;
+
+use super::one::{One, OneDone, bad_input, copy_in, copy_out, lay_out};
+use super::wiped::WipedVec;
+use crate::run::Binding;
+use crate::submit::Dispatcher;
+
+/// Memory that a handle keeps for the operations that follow, in bytes; what one of them needs beyond is given back.
+const KEPT_LEN_MAX: usize = 64 * 1024;
+
+/// Operations of one suite, direction and key, one after the other: [`Mill::bind`](crate::Mill::bind) opens it.
+///
+/// What is the same for all of them (policy, engine, the key's prepared form) is found out once, and again when the mill
+/// says that it may have changed: engines that join, leave or go into quarantine, and every 64 operations for costs.
+/// Otherwise an operation pays for its check, the key's lease and the engine alone. The key table is asked each time: a
+/// key that is destroyed is refused by the next operation and wiped however long the handle is idle. Keys that expire or
+/// have a budget are asked for those each time as well.
+///
+/// Outcomes are those of [`Mill::run_one`](crate::Mill::run_one), with two differences: operations never wait to
+/// share a batch with those of other threads, and one that an engine fails is always run elsewhere, since its input is
+/// kept. Operations of more than 2 µs, and all those on offload engines, take the way of a batch.
+///
+/// Counts reach [`Mill::metrics`](crate::Mill::metrics) every 64 operations, and when the handle is dropped. It keeps the
+/// mill alive, and belongs to one thread at a time.
+pub struct Bound {
+    dispatcher: Arc<Dispatcher>,
+    binding: Binding,
+    /// Zero between operations.
+    scratch: WipedVec,
+}
+
+/// One operation of a [`Bound`], and its buffers.
+#[derive(Debug)]
+pub struct BoundOp<'d> {
+    /// The initialisation vector, nonce, tweak or counter block.
+    pub iv: &'d [u8],
+    /// Additional authenticated data, or FF1's tweak.
+    pub aad: &'d [u8],
+    /// The input, and where the output goes: as long as the longer of both.
+    pub data: &'d mut [u8],
+    /// Bytes of input in `data`.
+    pub input_len: usize,
+    /// Where the tag, digest or signature goes, or lies when it is to be verified.
+    pub tag: &'d mut [u8],
+}
+
+impl Bound {
+    pub(crate) fn new(dispatcher: Arc<Dispatcher>, suite: Suite, direction: Direction, key: KeyId) -> Result<Bound> {
+        let binding = Binding::new(&dispatcher.runner, suite, direction, key)?;
+        Ok(Bound { dispatcher, binding, scratch: WipedVec::default() })
+    }
+
+    /// What is done to every operation.
+    pub fn suite(&self) -> Suite {
+        self.binding.suite()
+    }
+
+    /// Which way.
+    pub fn direction(&self) -> Direction {
+        self.binding.direction()
+    }
+
+    /// The key, [`KeyId::NONE`] for suites without one.
+    pub fn key(&self) -> KeyId {
+        self.binding.key()
+    }
+
+    /// Runs one operation on the caller's thread. Its buffers are copied to memory of the handle and back, so that they may
+    /// lie anywhere; [`Bound::run_op`] copies nothing.
+    ///
+    /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`], one whose key
+    /// may not be used (any more) with [`ciphermill_contract::OpStatus::Refused`]; buffers are as they were then.
+    ///
+    /// # Errors
+    /// `Refused` when no engine may run it (any more); `EngineFault` when every engine failed it.
+    #[inline]
+    pub fn run(&mut self, op: BoundOp<'_>) -> Result<OneDone> {
+        let Bound { dispatcher, binding, scratch } = self;
+        let (runner, suite, direction) = (&dispatcher.runner, binding.suite(), binding.direction());
+        let BoundOp { iv, aad, data, input_len, tag } = op;
+        let mut one = One { key: binding.key(), iv, aad, data, input_len, tag };
+        let (mut op, mut end) = match lay_out(&one, suite, direction, 0) {
+            Ok(place) => place,
+            Err(reason) => return Ok(bad_input(reason)),
+        };
+        let at_once = binding.knows_way(runner, input_len);
+        if !at_once && suite.transforms() {
+            // Nobody but the caller has the input twice here: it stays, for another engine.
+            (op.output, end) = apart(&op, end, one.data.len());
+        }
+        if scratch.0.len() < end {
+            // All zeros, so that there is nothing to move or wipe.
+            scratch.0 = vec![0; end.next_power_of_two()];
+        }
+        let arena = &mut scratch.0[..end];
+        copy_in(&one, &op, arena);
+        let kept = Some(&one.data[..input_len]);
+        let ran = if at_once { binding.run_at_once(runner, &mut op, arena, kept) } else { Ok(false) };
+        let ran = ran.and_then(|is_through| if is_through { Ok(()) } else { binding.run(runner, &mut op, arena) });
+        let done = match ran {
+            Ok(()) => Ok(copy_out(&mut one, direction, suite, &op, arena)),
+            Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
+            Err(error) => Err(error),
+        };
+        wipe(arena);
+        if end > KEPT_LEN_MAX {
+            scratch.0 = Vec::new();
+        }
+        done
+    }
+
+    /// Runs one operation over an arena of the caller's, without a copy. Its key is set to the handle's; on return it has a
+    /// status. In place, an engine that fails leaves nothing to run elsewhere: the operation ends with
+    /// [`ciphermill_contract::OpStatus::EngineFault`], and its output is zeroed.
+    ///
+    /// # Errors
+    /// As [`Session::run`](crate::Session::run) for a batch of this operation alone.
+    #[inline]
+    pub fn run_op(&mut self, op: &mut Op, arena: &mut [u8]) -> Result<()> {
+        let Bound { dispatcher, binding, .. } = self;
+        let runner = &dispatcher.runner;
+        op.key = binding.key();
+        let at_once = binding.knows_way(runner, op.input.len as usize);
+        if at_once && binding.run_at_once(runner, op, arena, None)? {
+            return Ok(());
+        }
+        binding.run(runner, op, arena)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.binding.write_up(&self.dispatcher.runner);
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Bound");
+        out.field("suite", &self.suite()).field("direction", &self.direction()).field("key", &self.key());
+        out.finish_non_exhaustive()
+    }
+}
+
+/// A place for an operation's output behind all that is laid out, and where that ends then. Beyond what offsets reach it stays
+/// where it was.
+fn apart(op: &Op, end: usize, output_len: usize) -> (u32, usize) {
+    match (u32::try_from(end), u32::try_from(end + output_len)) {
+        (Ok(output), Ok(_)) => (output, end + output_len),
+        _ => (op.output, end),
+    }
+}
