@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ciphermill::null::NullEngine;
-use ciphermill::{KeyPolicy, Mill, SelfTest, Session};
+use ciphermill::{BoundOp, KeyPolicy, Mill, SelfTest, Session};
 use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
 
 struct Counting;
@@ -48,6 +48,24 @@ fn allocations(session: &mut Session, keys: &[KeyId], count: usize) -> u64 {
     run()
 }
 
+/// Allocations of so many operations of all short lengths through a handle that has run some before.
+fn allocations_of_handle(mill: &Mill, key: KeyId, count: usize) -> u64 {
+    let suite: Suite = "aes-128-gcm".parse().expect("a suite");
+    let mut bound = mill.bind(suite, Direction::Encrypt, key).expect("binds");
+    let mut run = |count: usize| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for len in (0..count).map(|number| number % 100) {
+            let (mut data, mut tag) = ([0; 100], [0; 16]);
+            let op = BoundOp { iv: &[1; 12], aad: &[2; 5], data: &mut data[..len], input_len: len, tag: &mut tag };
+            assert!(bound.run(op).expect("runs").status.is_done());
+        }
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    run(200);
+    run(count)
+}
+
+// One test only: another thread's allocations would be counted too.
 #[test]
 fn allocations_do_not_grow_with_operations() {
     // Without workers: a batch that is split over cores, because the machine was busy a moment ago, allocates its parts.
@@ -63,4 +81,5 @@ fn allocations_do_not_grow_with_operations() {
     for count in [1_000, 10_000] {
         assert_eq!(allocations(&mut session, &keys, count), hundred, "{count} operations");
     }
+    assert_eq!(allocations_of_handle(&mill, keys[0], 1000), 0, "operations through a handle allocate nothing");
 }

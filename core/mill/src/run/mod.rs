@@ -6,7 +6,7 @@
 //! the other form of a batch, [`bound`] a shorter one for single operations that are all alike.
 
 mod batch_run;
-mod bound;
+pub(crate) mod bound;
 mod columns;
 mod context;
 mod copies;
@@ -30,7 +30,6 @@ use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::{Route, size_class};
 
 use self::batch_run::{BatchRun, Bounds};
-pub(crate) use self::bound::Binding;
 pub(crate) use self::context::Context;
 use self::execute::run_once;
 pub use self::explain::{Considered, Explanation};

@@ -8,7 +8,7 @@ use ciphermill_memory::wipe;
 
 use super::one::{One, OneDone, bad_input, copy_in, copy_out, lay_out};
 use super::wiped::WipedVec;
-use crate::run::Binding;
+use crate::run::bound::Binding;
 use crate::submit::Dispatcher;
 
 /// Memory that a handle keeps for the operations that follow, in bytes; what one of them needs beyond is given back.

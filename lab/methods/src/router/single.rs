@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
-use ciphermill::{KeyPolicy, Mill, One, RunOptions};
+use ciphermill::{Bound, BoundOp, KeyPolicy, Mill, One, RunOptions};
 use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite};
 
 use super::{Figure, Goal, compare, mill, mill_error, opened};
@@ -56,17 +56,27 @@ impl Wake for Turn {
     }
 }
 
-/// Single operations of one suite under keys of a task each.
+/// Single operations of one suite, under its keys in turns.
 struct Messages {
     suite: Suite,
     keys: Vec<Vec<u8>>,
 }
 
 impl Messages {
-    fn new(name: &str) -> Messages {
+    fn new(name: &str, keys: usize) -> Messages {
         let suite = suite(name);
-        let key = |task: usize| (0..suite.default_key_len()).map(|n| (task * 31 + n * 7 + 1) as u8).collect();
-        Messages { suite, keys: (0..TASKS).map(key).collect() }
+        let key = |key: usize| (0..suite.default_key_len()).map(|n| (key * 31 + n * 7 + 1) as u8).collect();
+        Messages { suite, keys: (0..keys).map(key).collect() }
+    }
+
+    /// The operation with that number, whose data and tag lie one behind the other in an arena.
+    fn op(&self, n: usize) -> Op {
+        let iv = self.iv(n);
+        // Engines look at prepared keys only, and handles have their own.
+        let name = KeyId { slot: 1, generation: 1 };
+        let op = Op::in_place(name, Span::new(0, LEN as u32)).with_iv(&iv[..self.suite.default_iv_len()]);
+        let tag_len = self.suite.default_tag_len() as u16;
+        if tag_len == 0 { op } else { op.with_tag(LEN as u32, tag_len) }
     }
 
     fn iv(&self, n: usize) -> [u8; 16] {
@@ -95,21 +105,13 @@ impl<'m> Bare<'m> {
     fn call(&mut self, n: usize) -> ([u8; LEN], [u8; 16]) {
         let suite = self.messages.suite;
         let mut arena = [0u8; LEN + 16];
-        let iv = self.messages.iv(n);
-        // The engine looks at prepared keys only.
-        let name = KeyId { slot: 1, generation: 1 };
-        let tag_len = suite.default_tag_len() as u16;
-        let op = Op::in_place(name, Span::new(0, LEN as u32)).with_iv(&iv[..suite.default_iv_len()]);
-        let mut ops = [if tag_len == 0 { op } else { op.with_tag(LEN as u32, tag_len) }];
-        let keys = [self.prepared.get(n % TASKS)];
+        let mut ops = [self.messages.op(n)];
+        let keys = [self.prepared.get(n % self.prepared.len())];
         let ran = Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena)
             .check()
             .and_then(|mut batch| batch.attach_keys(&keys).map(|mut batch| self.queue.run(&mut batch)));
         self.failed += usize::from(ran.is_err() || ops[0].status != OpStatus::Done);
-        let (mut data, mut tag) = ([0; LEN], [0; 16]);
-        data.copy_from_slice(&arena[..LEN]);
-        tag.copy_from_slice(&arena[LEN..]);
-        (data, tag)
+        taken_apart(&arena)
     }
 }
 
@@ -121,6 +123,14 @@ impl Contestant for Bare<'_> {
             std::hint::black_box(self.call(n));
         }
     }
+}
+
+/// What lies in an arena after an operation.
+fn taken_apart(arena: &[u8; LEN + 16]) -> ([u8; LEN], [u8; 16]) {
+    let (mut data, mut tag) = ([0; LEN], [0; 16]);
+    data.copy_from_slice(&arena[..LEN]);
+    tag.copy_from_slice(&arena[LEN..]);
+    (data, tag)
 }
 
 /// The same operations, each submitted by a task of its own.
@@ -146,7 +156,7 @@ impl<'m> Shared<'m> {
     }
 
     fn one<'d>(&self, n: usize, iv: &'d [u8], data: &'d mut [u8], tag: &'d mut [u8]) -> One<'d> {
-        One { key: self.keys[n % TASKS], iv, aad: &[], data, input_len: LEN, tag }
+        One { key: self.keys[n % self.keys.len()], iv, aad: &[], data, input_len: LEN, tag }
     }
 
     async fn task(&self, first: usize, step: usize, count: usize) {
@@ -206,8 +216,59 @@ impl Contestant for Alone<'_, '_> {
     }
 }
 
-fn none_failed(shared: &Shared<'_>, bare: &Bare<'_>) -> Result<(), LabError> {
-    match *shared.failed.borrow() + bare.failed {
+/// One operation after the other through a handle, [`Bound::run`] or [`Bound::run_op`].
+struct ByHandle<'m> {
+    messages: &'m Messages,
+    bound: Bound,
+    in_arena: bool,
+    failed: usize,
+}
+
+impl<'m> ByHandle<'m> {
+    fn new(shared: &Shared<'m>, in_arena: bool) -> Result<ByHandle<'m>, LabError> {
+        let messages = shared.messages;
+        let bound = shared.mill.bind(messages.suite, Direction::Encrypt, shared.keys[0]).map_err(mill_error)?;
+        Ok(ByHandle { messages, bound, in_arena, failed: 0 })
+    }
+
+    fn call(&mut self, n: usize) -> ([u8; LEN], [u8; 16]) {
+        if self.in_arena {
+            let (mut arena, mut op) = ([0u8; LEN + 16], self.messages.op(n));
+            let ran = self.bound.run_op(&mut op, &mut arena);
+            self.failed += usize::from(ran.is_err() || op.status != OpStatus::Done);
+            return taken_apart(&arena);
+        }
+        let suite = self.messages.suite;
+        let (mut data, mut tag, iv) = ([0u8; LEN], [0u8; 16], self.messages.iv(n));
+        let (iv, used) = (&iv[..suite.default_iv_len()], &mut tag[..suite.default_tag_len()]);
+        let done = self.bound.run(BoundOp { iv, aad: &[], data: &mut data, input_len: LEN, tag: used });
+        self.failed += usize::from(!done.is_ok_and(|done| done.status.is_done()));
+        (data, tag)
+    }
+
+    fn agrees_with(&mut self, bare: &mut Bare<'_>) -> Result<(), LabError> {
+        match (0..TASKS).find(|n| self.call(*n) != bare.call(*n)) {
+            None => Ok(()),
+            Some(op) => {
+                let (engine, suite, direction) = ("mill".to_owned(), self.messages.suite, Direction::Encrypt);
+                Err(LabError::WrongResult { engine, suite, direction, op })
+            }
+        }
+    }
+}
+
+impl Contestant for ByHandle<'_> {
+    fn reset(&mut self) {}
+
+    fn run(&mut self) {
+        for n in 0..TASKS * EACH {
+            std::hint::black_box(self.call(n));
+        }
+    }
+}
+
+fn none_failed(failed: usize) -> Result<(), LabError> {
+    match failed {
         0 => Ok(()),
         failed => Err(LabError::Parameters(format!("{failed} single operations failed"))),
     }
@@ -217,13 +278,13 @@ fn none_failed(shared: &Shared<'_>, bare: &Bare<'_>) -> Result<(), LabError> {
 pub(super) fn tasks(budget: Budget) -> Result<Vec<Figure>, LabError> {
     let mut figures = Vec::new();
     for (name, must) in SUITES {
-        let messages = Messages::new(name);
+        let messages = Messages::new(name, TASKS);
         let mut bare = Bare::new(&messages, "library")?;
         let mut shared = Shared::new(&messages, TASKS)?;
         shared.agrees_with(&mut bare)?;
         let (bare_ns, shared_ns) = compare(&mut bare, &mut shared, budget);
         let ratio = bare_ns.ratio(&shared_ns);
-        none_failed(&shared, &bare)?;
+        none_failed(*shared.failed.borrow() + bare.failed)?;
         let each = |ns: f64| ns / (TASKS * EACH) as f64;
         let (bare_each, shared_each) = (each(bare_ns.median_ns()), each(shared_ns.median_ns()));
         figures.push(Figure {
@@ -242,11 +303,17 @@ pub(super) fn tasks(budget: Budget) -> Result<Vec<Figure>, LabError> {
     Ok(figures)
 }
 
+/// What a lone operation may take through the mill, in times of the engine's own.
+const CALLED_MAX: f64 = 1.1;
+
+/// The same through a handle.
+const BOUND_MAX: f64 = 1.2;
+
 /// What a lone operation takes through the mill, against the engine that the mill chooses called directly.
 pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
     let mut figures = Vec::new();
     for (name, _) in SUITES {
-        let messages = Messages::new(name);
+        let messages = Messages::new(name, TASKS);
         let mut shared = Shared::new(&messages, 1)?;
         let options = RunOptions::default();
         let explained = shared.mill.explain(messages.suite, Direction::Encrypt, 1, LEN as u64, &options);
@@ -254,7 +321,7 @@ pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
         let mut bare = Bare::new(&messages, engine)?;
         shared.agrees_with(&mut bare)?;
         let each = |ns: f64| ns / (TASKS * EACH) as f64;
-        let mut figure = |what: &str, mill_ns: &Samples, bare_ns: &Samples| {
+        let mut figure = |what: &str, most: f64, mill_ns: &Samples, bare_ns: &Samples| {
             let ratio = mill_ns.ratio(bare_ns);
             let (mill_each, bare_each) = (each(mill_ns.median_ns()), each(bare_ns.median_ns()));
             figures.push(Figure {
@@ -262,17 +329,28 @@ pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
                 of: format!("{name}, {LEN} B"),
                 value: ratio.value,
                 unit: "×",
-                goal: Goal::AtMost(1.1),
+                goal: Goal::AtMost(most),
                 detail: format!("{bare_each:.0} ns by {engine}, {mill_each:.0} through the mill"),
                 spread: ratio.spread(),
                 interval: Some(ratio.interval),
             });
         };
         let (bare_ns, called_ns) = compare(&mut bare, &mut Alone(&shared), budget);
-        figure("called", &called_ns, &bare_ns);
+        figure("called", CALLED_MAX, &called_ns, &bare_ns);
         let (bare_ns, task_ns) = compare(&mut bare, &mut shared, budget);
-        figure("as a task", &task_ns, &bare_ns);
-        none_failed(&shared, &bare)?;
+        figure("as a task", CALLED_MAX, &task_ns, &bare_ns);
+        none_failed(*shared.failed.borrow() + bare.failed)?;
+        // A handle has one key.
+        let messages = Messages::new(name, 1);
+        let shared = Shared::new(&messages, 1)?;
+        let mut bare = Bare::new(&messages, engine)?;
+        for (what, in_arena) in [("bound", false), ("bound, in an arena", true)] {
+            let mut by_handle = ByHandle::new(&shared, in_arena)?;
+            by_handle.agrees_with(&mut bare)?;
+            let (bare_ns, bound_ns) = compare(&mut bare, &mut by_handle, budget);
+            figure(what, BOUND_MAX, &bound_ns, &bare_ns);
+            none_failed(by_handle.failed + bare.failed)?;
+        }
     }
     Ok(figures)
 }
