@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod exhaustive;
+mod lone;
 
 use std::sync::LazyLock;
 
@@ -17,6 +18,8 @@ use crate::overlap::{Order, check_any_order};
 use crate::status::{OpStatus, Reason};
 use crate::suite::rules::Lengths;
 use crate::suite::{Direction, Suite};
+
+pub use self::lone::LoneCheck;
 
 /// Operations of one suite and direction, with the arena that their inputs and outputs lie in.
 #[derive(Debug)]
@@ -130,7 +133,7 @@ impl<'a> Batch<'a> {
 }
 
 /// The limits that one suite and direction set, in the form that the loop over operations wants.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Rules {
     suite: Suite,
     direction: Direction,
@@ -145,7 +148,7 @@ struct Rules {
 }
 
 /// [`Lengths`] with a power of two as step, so that a test is three instructions.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Band {
     min: u32,
     room: u32,

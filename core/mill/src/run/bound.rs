@@ -12,7 +12,8 @@ use std::slice;
 
 use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{
-    Batch, CheckedBatch, Direction, EngineKinds, Error, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite,
+    Batch, CheckedBatch, Direction, EngineKinds, Error, KeyId, LoneCheck, Op, OpStatus, PreparedKey, Reason, Result,
+    Suite,
 };
 use ciphermill_keys::{KeyEntry, KeyLease, PreparedName, now_unix_s};
 
@@ -43,6 +44,7 @@ pub(crate) struct Binding {
     suite: Suite,
     direction: Direction,
     key: KeyId,
+    check: LoneCheck,
     context: Context,
     ways: [Option<Way>; LEN_CLASSES],
 }
@@ -100,7 +102,7 @@ impl Binding {
     /// Asks everything that can be asked before there is an operation, and has the key prepared;
     /// [`crate::Mill::bind`] documents it.
     pub(crate) fn new(runner: &Runner, suite: Suite, direction: Direction, key: KeyId) -> Result<Binding> {
-        Batch::new(suite, direction, &mut [], &mut []).check()?;
+        let check = LoneCheck::new(suite, direction)?;
         match (suite.needs_key(), key.is_none()) {
             (true, true) => return Err(Error::misuse(0, Reason::KeyMissing)),
             (false, false) => return Err(Error::misuse(0, Reason::KeyUnexpected)),
@@ -123,7 +125,7 @@ impl Binding {
         } else {
             choose(&mut run, &lone, plan_kinds)?;
         }
-        Ok(Binding { suite, direction, key, context, ways: [const { None }; LEN_CLASSES] })
+        Ok(Binding { suite, direction, key, check, context, ways: [const { None }; LEN_CLASSES] })
     }
 
     pub(crate) fn suite(&self) -> Suite {
@@ -165,7 +167,7 @@ impl Binding {
         kept: Option<&[u8]>,
     ) -> Result<bool> {
         let (suite, direction, key) = (self.suite, self.direction, self.key);
-        let mut batch = Batch::new(suite, direction, slice::from_mut(op), arena).check()?;
+        let mut batch = self.check.check(op, arena)?;
         let bytes = batch.input_bytes();
         let Some(way) = &mut self.ways[len_class(bytes)] else { return Ok(false) };
         let lease = suite.needs_key().then(|| runner.state.keys.lease());

@@ -72,9 +72,9 @@ pub(super) fn lay_out(one: &One<'_>, suite: Suite, direction: Direction, start: 
 }
 
 pub(super) fn copy_in(one: &One<'_>, op: &Op, arena: &mut [u8]) {
-    arena[op.input.range()].copy_from_slice(&one.data[..one.input_len]);
-    arena[op.aad.span().range()].copy_from_slice(one.aad);
-    arena[op.tag_span().range()].copy_from_slice(one.tag);
+    copy(&mut arena[op.input.range()], &one.data[..one.input_len]);
+    copy(&mut arena[op.aad.span().range()], one.aad);
+    copy(&mut arena[op.tag_span().range()], one.tag);
 }
 
 pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op: &Op, arena: &[u8]) -> OneDone {
@@ -86,13 +86,42 @@ pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op
     if suite.output_len(direction, one.input_len, one.data.len()) != 0 {
         // As the engine left it: zeros after a failure.
         let len = one.data.len();
-        one.data.copy_from_slice(&arena[op.output as usize..][..len]);
+        copy(one.data, &arena[op.output as usize..][..len]);
     }
     if direction == Direction::Encrypt {
         let len = one.tag.len();
-        one.tag.copy_from_slice(&arena[op.tag as usize..][..len]);
+        copy(one.tag, &arena[op.tag as usize..][..len]);
     }
     done
+}
+
+/// Copies bytes of the same number. Short ones take a few moves instead of a call to `memcpy`, of which a lone operation
+/// would make five.
+///
+/// # Panics
+/// When there are not as many.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    match from.len() {
+        0 => assert!(to.is_empty()),
+        1..=15 => to.copy_from_slice(from),
+        16..=31 => ends::<16>(to, from),
+        32..=63 => ends::<32>(to, from),
+        64..=128 => ends::<64>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies what is `N` to `2 * N` bytes long: its first and its last `N`, which may overlap.
+#[inline(always)]
+fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    assert!(to.len() == from.len() && from.len() <= 2 * N);
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
+        *to = *from;
+    }
 }
 
 /// Runs one operation in a batch of its own.
