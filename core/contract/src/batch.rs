@@ -452,6 +452,7 @@ impl<'a> CheckedBatch<'a> {
     ///
     /// # Errors
     /// `Misuse` when there are neither as many keys as operations nor none.
+    #[inline]
     pub fn attach_keys<'b>(&'b mut self, keys: &'b [Option<&'b PreparedKey>]) -> Result<CheckedBatch<'b>> {
         if !keys.is_empty() && keys.len() != self.ops.len() {
             return Err(Error::misuse(keys.len().min(self.ops.len()), Reason::KeyMissing));

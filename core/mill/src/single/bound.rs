@@ -22,11 +22,30 @@ const KEPT_LEN_MAX: usize = 64 * 1024;
 /// have a budget are asked for those each time as well.
 ///
 /// Outcomes are those of [`Mill::run_one`](crate::Mill::run_one), with two differences: operations never wait to
-/// share a batch with those of other threads, and one that an engine fails is always run elsewhere, since its input is
+/// share a batch with those of other threads, and one that an engine fails is run elsewhere, since its input is
 /// kept. Operations of more than 2 µs, and all those on offload engines, take the way of a batch.
 ///
 /// Counts reach [`Mill::metrics`](crate::Mill::metrics) every 64 operations, and when the handle is dropped. It keeps the
 /// mill alive, and belongs to one thread at a time.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use ciphermill::contract::*;
+/// # fn engine() -> Arc<dyn Engine> { ciphermill::null::NullEngine::shared() }
+/// # fn main() -> Result<()> {
+/// # let mill = ciphermill::Mill::builder().engine(engine()).self_test(ciphermill::SelfTest::Never).open()?;
+/// let key = mill.keys().import(KeyMaterial::secret(&[7; 16]), ciphermill::KeyPolicy::default())?;
+/// let suite: Suite = "aes-128-gcm".parse().expect("a known suite");
+/// let mut seal = mill.bind(suite, Direction::Encrypt, key)?;
+/// for number in 0..3_u8 {
+///     let (mut data, mut tag, iv) = (*b"a short message", [0; 16], [number; 12]);
+///     let input_len = data.len();
+///     let op = ciphermill::BoundOp { iv: &iv, aad: b"", data: &mut data, input_len, tag: &mut tag };
+///     assert_eq!(seal.run(op)?.status, OpStatus::Done);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Bound {
     dispatcher: Arc<Dispatcher>,
     binding: Binding,

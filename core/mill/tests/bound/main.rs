@@ -39,6 +39,12 @@ pub(crate) fn faulty(name: &'static str, script: Script, kind: EngineKind) -> (A
     (Arc::new(engine), handle)
 }
 
+/// The reference, so slow by its own figures that it is nobody's first choice whatever is learnt of the others.
+pub(crate) fn last_resort() -> Arc<dyn Engine> {
+    let engine = FaultEngine::new("reference", reference(), Script::healthy()).with_kind(EngineKind::Reference);
+    Arc::new(engine.with_prior(Cost::new(0.0, 1e9, 0.0)))
+}
+
 pub(crate) fn mill(engines: impl IntoIterator<Item = Arc<dyn Engine>>, witness_every: u32) -> Mill {
     let trust = TrustPolicy { witness_every, quarantine_min: QUARANTINE, ..TrustPolicy::default() };
     let mut costs = Costs::new();

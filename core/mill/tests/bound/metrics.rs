@@ -4,7 +4,7 @@ use ciphermill::{KeyPolicy, Mill, SuiteMetrics};
 use ciphermill_contract::{Direction, KeyId, OpStatus, Suite};
 use ciphermill_fault::{Fault, Script};
 
-use crate::{Message, WAY_OPS, fast, gcm, import, mill, reference, seal};
+use crate::{Message, WAY_OPS, fast, gcm, import, last_resort, mill, seal};
 
 /// What an engine has been counted for, in one direction of AES-128-GCM.
 fn counted(mill: &Mill, engine: &str, direction: Direction) -> SuiteMetrics {
@@ -63,7 +63,7 @@ fn one_way_that_is_timed_stands_for_those_between() {
 
 #[test]
 fn outcomes_are_counted_by_kind() {
-    let mill = mill([fast("fast", Script::healthy()).0, reference()], 0);
+    let mill = mill([fast("fast", Script::healthy()).0, last_resort()], 0);
     let key = import(&mill, KeyPolicy::default());
     let mut opens = mill.bind(gcm(), Direction::Decrypt, key).expect("binds");
     for number in 0..100 {
@@ -92,7 +92,7 @@ fn outcomes_are_counted_by_kind() {
 #[test]
 fn faults_and_replays_are_counted_where_they_happened() {
     let (engine, handle) = fast("faulty", Script::healthy());
-    let mill = mill([engine, reference()], 0);
+    let mill = mill([engine, last_resort()], 0);
     let key = import(&mill, KeyPolicy::default());
     let mut bound = mill.bind(gcm(), Direction::Encrypt, key).expect("binds");
     (0..5).for_each(|number| seal(&mut bound, number));
@@ -109,7 +109,7 @@ fn faults_and_replays_are_counted_where_they_happened() {
 #[test]
 fn one_of_so_many_operations_has_a_witness() {
     for every in [1, 5, 7, 64, 100] {
-        let mill = mill([fast("fast", Script::healthy()).0, reference()], every);
+        let mill = mill([fast("fast", Script::healthy()).0, last_resort()], every);
         let key = import(&mill, KeyPolicy::default());
         let mut bound = mill.bind(gcm(), Direction::Encrypt, key).expect("binds");
         (0..700).for_each(|number| seal(&mut bound, number));
