@@ -6,7 +6,7 @@
 
 #[cfg(test)]
 mod exhaustive;
-mod lone;
+pub(crate) mod lone;
 
 use std::sync::LazyLock;
 
@@ -18,8 +18,6 @@ use crate::overlap::{Order, check_any_order};
 use crate::status::{OpStatus, Reason};
 use crate::suite::rules::Lengths;
 use crate::suite::{Direction, Suite};
-
-pub use self::lone::LoneCheck;
 
 /// Operations of one suite and direction, with the arena that their inputs and outputs lie in.
 #[derive(Debug)]

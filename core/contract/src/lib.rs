@@ -23,7 +23,8 @@ mod parts;
 pub mod status;
 pub mod suite;
 
-pub use batch::{Batch, CheckedBatch, LoneCheck, OpBuffers};
+pub use batch::lone::LoneCheck;
+pub use batch::{Batch, CheckedBatch, OpBuffers};
 pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Timing};
 pub use columns::{CheckedColumns, ColumnBatch, ColumnStatus};
 pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
