@@ -40,7 +40,7 @@ pub struct OneDone {
 
 /// Where an operation's parts lie in an arena from `start` on, and where they end; or the rule that its buffers break.
 /// What the arena holds behind them is no room for it.
-#[inline]
+#[inline(always)]
 pub(super) fn lay_out(one: &One<'_>, suite: Suite, direction: Direction, start: usize) -> Result<(Op, usize), Reason> {
     if one.input_len > one.data.len() {
         return Err(Reason::InputPastEnd);
@@ -72,14 +72,14 @@ pub(super) fn lay_out(one: &One<'_>, suite: Suite, direction: Direction, start: 
     Ok((op.with_iv(one.iv), end))
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn copy_in(one: &One<'_>, op: &Op, arena: &mut [u8]) {
     copy(&mut arena[op.input.range()], &one.data[..one.input_len]);
     copy(&mut arena[op.aad.span().range()], one.aad);
     copy(&mut arena[op.tag_span().range()], one.tag);
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op: &Op, arena: &[u8]) -> OneDone {
     let done = OneDone { status: op.status, output_len: op.output_len as usize, tag_len: usize::from(op.tag_len) };
     if matches!(op.status, OpStatus::Refused(_)) {
@@ -103,7 +103,7 @@ pub(super) fn copy_out(one: &mut One<'_>, direction: Direction, suite: Suite, op
 ///
 /// # Panics
 /// When there are not as many.
-#[inline]
+#[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     match from.len() {
         0 => assert!(to.is_empty()),
