@@ -1,75 +1,21 @@
-//! Columns in lanes: kernels read and write the caller's own buffers, and nothing is made of an operation but its item.
+//! Columns as kernels see them: they read and write the caller's own buffers, and nothing is made of an operation but its item.
 
 use core::ops::Range;
 
+use ciphermill_contract::OpStatus;
 use ciphermill_contract::columns::{
-    ColumnLayout, ColumnStatus, DataBuffers, Extents, IvPlace, PartBuffer, PartLayout, PreparedColumn, Steps, TagBuffer,
+    ColumnLayout, ColumnStatus, DataBuffers, Extents, IvPlace, PartBuffer, PartLayout, Steps, TagBuffer,
 };
 use ciphermill_contract::limits::IV_LEN_MAX;
-use ciphermill_contract::{CheckedColumns, OpStatus, PreparedKey};
 
-#[cfg(target_arch = "x86_64")]
-use crate::aes::siv_columns::SivColumns;
 use crate::processor::{For, prefetch};
-use crate::select::Kernels;
-use crate::work::{Scratch, Work};
 
 /// How far ahead of an operation's output the cache is asked for a line, in bytes: the processor follows what is read by
 /// itself, but hardly what is written in pieces of vectors.
 const AHEAD: usize = 1024;
 
-/// Operations that the direct way of AES-SIV looks at together.
-const SIV_WINDOW: usize = 512;
-
-/// Runs columns. Operations of suites that `kernel` does not know end as faults.
-pub(crate) fn run(
-    kernels: &Kernels,
-    scratch: &mut Scratch,
-    columns: &mut CheckedColumns<'_>,
-    kernel: impl Fn(&Kernels, &mut Work<'_>, &mut Scratch),
-) {
-    let (suite, direction, layout, count) = (columns.suite(), columns.direction(), columns.layout(), columns.len());
-    let one;
-    let keys: &[Option<&PreparedKey>] = match columns.prepared() {
-        PreparedColumn::None => &[],
-        PreparedColumn::One(key) => {
-            one = [Some(key)];
-            &one
-        }
-        PreparedColumn::Each(keys) => keys,
-    };
-    #[cfg(target_arch = "x86_64")]
-    let mut siv = kernels.aes.and_then(|aes| SivColumns::of(aes, columns));
-    #[cfg(target_arch = "x86_64")]
-    let most = if siv.is_some() { SIV_WINDOW } else { count };
-    #[cfg(not(target_arch = "x86_64"))]
-    let most = count;
-    let (buffers, statuses) = columns.parts();
-    let pointers = Pointers::of(&mut buffers.data, &mut buffers.tags);
-    let mut all_settled = true;
-    for first in (0..count).step_by(most.max(1)) {
-        let here = first..count.min(first + most);
-        let statuses = &mut statuses[here.clone()];
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "by the direct way alone"))]
-        let mut window = Columns::new(layout, &pointers, statuses, first);
-        #[cfg(target_arch = "x86_64")]
-        if let Some(siv) = &mut siv
-            && siv.run(&mut window, &mut scratch.occupancy)
-        {
-            continue;
-        }
-        let keys = keys.get(here).unwrap_or(keys);
-        let mut work = Work::of_columns(suite, direction, window, keys);
-        kernel(kernels, &mut work, scratch);
-        all_settled &= work.settled() == work.len();
-    }
-    if !all_settled {
-        columns.replace_status(ColumnStatus::is_pending, ColumnStatus::ENGINE_FAULT);
-    }
-}
-
 /// The first bytes of the caller's buffers.
-struct Pointers {
+pub(crate) struct Pointers {
     input: *const u8,
     output: *mut u8,
     tags: *mut u8,
@@ -77,7 +23,7 @@ struct Pointers {
 
 impl Pointers {
     /// Of checked columns.
-    fn of(data: &mut DataBuffers<'_>, tags: &mut TagBuffer<'_>) -> Pointers {
+    pub(crate) fn of(data: &mut DataBuffers<'_>, tags: &mut TagBuffer<'_>) -> Pointers {
         let (input, output) = match data {
             DataBuffers::Separate(input, output) => (input.as_ptr(), output.as_mut_ptr()),
             DataBuffers::InPlace(data) => {
@@ -203,7 +149,7 @@ impl Lens {
 
 impl<'a> Columns<'a> {
     /// The operations from `first` on whose statuses these are.
-    fn new(
+    pub(crate) fn new(
         layout: ColumnLayout<'a>,
         pointers: &Pointers,
         statuses: &'a mut [ColumnStatus],
@@ -289,8 +235,9 @@ impl<'a> Columns<'a> {
         // A loop for each kind of offsets, which becomes vectors.
         match self.lens {
             Lens::All(len) => (len, len),
-            // SAFETY: the indices of operations, here and below.
+            // SAFETY: the indices of operations.
             lens @ Lens::Small(..) => bounds(all, |index| unsafe { lens.of(index) }),
+            // SAFETY: the same.
             lens @ Lens::Large(..) => bounds(all, |index| unsafe { lens.of(index) }),
         }
     }

@@ -1,18 +1,25 @@
 //! The engine itself: its name, its queues and the way from a suite to the family that runs it.
 
+use ciphermill_contract::columns::PreparedColumn;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, CheckedColumns, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, Occupancy,
-    OpStatus, PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, CheckedColumns, ColumnStatus, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial,
+    Occupancy, OpStatus, PreparedKey, QueueHint, Result, Suite,
 };
 
+#[cfg(target_arch = "x86_64")]
+use crate::aes::siv_columns::SivColumns;
 use crate::capabilities;
+use crate::columns::{Columns, Pointers};
 use crate::prepare;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
 /// The name under which mills, policies and records know this engine.
 pub(crate) const NAME: &str = "lanes";
+
+/// Operations that the direct way of AES-SIV looks at together.
+const SIV_WINDOW: usize = 512;
 
 /// The lanes engine. Prepared keys may be used by any number of its queues at the same time; queues work on the
 /// caller's thread.
@@ -94,7 +101,7 @@ impl EngineQueue for Queue {
     }
 
     fn run_columns(&mut self, columns: &mut CheckedColumns<'_>) {
-        crate::columns::run(&self.kernels, &mut self.scratch, columns, run);
+        run_columns(&self.kernels, &mut self.scratch, columns);
     }
 
     fn occupancy(&self) -> Option<Occupancy> {
@@ -124,5 +131,47 @@ fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
         }
         #[cfg(not(target_arch = "x86_64"))]
         _ => {}
+    }
+}
+
+/// Runs columns. Suites that this engine does not claim end as faults.
+fn run_columns(kernels: &Kernels, scratch: &mut Scratch, columns: &mut CheckedColumns<'_>) {
+    let (suite, direction, layout, count) = (columns.suite(), columns.direction(), columns.layout(), columns.len());
+    let one;
+    let keys: &[Option<&PreparedKey>] = match columns.prepared() {
+        PreparedColumn::None => &[],
+        PreparedColumn::One(key) => {
+            one = [Some(key)];
+            &one
+        }
+        PreparedColumn::Each(keys) => keys,
+    };
+    #[cfg(target_arch = "x86_64")]
+    let mut siv = kernels.aes.and_then(|aes| SivColumns::of(aes, columns));
+    #[cfg(target_arch = "x86_64")]
+    let most = if siv.is_some() { SIV_WINDOW } else { count };
+    #[cfg(not(target_arch = "x86_64"))]
+    let most = count;
+    let (buffers, statuses) = columns.parts();
+    let pointers = Pointers::of(&mut buffers.data, &mut buffers.tags);
+    let mut all_settled = true;
+    for first in (0..count).step_by(most.max(1)) {
+        let here = first..count.min(first + most);
+        let statuses = &mut statuses[here.clone()];
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "by the direct way alone"))]
+        let mut window = Columns::new(layout, &pointers, statuses, first);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(siv) = &mut siv
+            && siv.run(&mut window, &mut scratch.occupancy)
+        {
+            continue;
+        }
+        let keys = keys.get(here).unwrap_or(keys);
+        let mut work = Work::of_columns(suite, direction, window, keys);
+        run(kernels, &mut work, scratch);
+        all_settled &= work.settled() == work.len();
+    }
+    if !all_settled {
+        columns.replace_status(ColumnStatus::is_pending, ColumnStatus::ENGINE_FAULT);
     }
 }

@@ -38,6 +38,7 @@ pub(crate) struct Work<'a> {
 }
 
 /// Where operations are read from. The branch between the two is the same for a whole batch, and foreseen.
+#[expect(clippy::large_enum_variant, reason = "there is one for a batch, which is not moved")]
 enum Form<'a> {
     /// Records, and the first byte of the arena that their offsets count from.
     Ops(&'a mut [Op], *mut u8),

@@ -109,6 +109,9 @@ fn places(suite: Suite) -> (Vec<Op>, usize) {
     ((0..OPS).map(place).collect(), stride * OPS)
 }
 
+/// Runs a suite in one form of a batch.
+type Run = fn(&Lanes, Suite, Direction, Secret);
+
 /// A key of the suite's, marked if it is to be.
 fn key_of(suite: Suite, secret: Secret) -> Vec<u8> {
     let mut key: Vec<u8> = (0..suite.default_key_len()).map(|index| (index * 29 + 3) as u8).collect();
@@ -213,7 +216,7 @@ fn no_branch_and_no_address_depends_on_keys_or_data() {
                 if opens || !suite.has_direction(direction) {
                     continue;
                 }
-                let forms: [(&str, fn(&Lanes, Suite, Direction, Secret)); 2] = [("ops", run), ("columns", run_columns)];
+                let forms: [(&str, Run); 2] = [("ops", run), ("columns", run_columns)];
                 for (form, run) in forms {
                     runs += 1;
                     let count = errors(|| run(&engine, suite, direction, secret));

@@ -343,7 +343,14 @@ fn go_on(
     if left == 0 {
         slot.health.good();
     }
-    run.own.recorder.record(&run.runner.state.metrics, slot, batch, Ended { route, before: None, left, has_failed });
+    run.progress.all_done &= left == 0;
+    let all_done = run.progress.all_done;
+    run.own.recorder.record(
+        &run.runner.state.metrics,
+        slot,
+        batch,
+        Ended { route, before: None, all_done, has_failed },
+    );
     run.progress.last = Some(*route);
     if left == 0 {
         account(run, batch, *route);
