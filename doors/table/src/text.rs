@@ -5,6 +5,10 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
+use base64::Engine as _;
+use base64::decoded_len_estimate;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 /// The time now as [`rfc_3339`] writes it; a clock before 1970 counts as 1970.
 pub(crate) fn now() -> String {
     rfc_3339(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs())
@@ -13,54 +17,23 @@ pub(crate) fn now() -> String {
 /// The name of this encoding in manifests.
 pub(crate) const BASE64URL: &str = "base64url";
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const INVALID: u8 = 0xff;
-
-const VALUES: [u8; 256] = {
-    let mut values = [INVALID; 256];
-    let mut index = 0;
-    while index < ALPHABET.len() {
-        values[ALPHABET[index] as usize] = index as u8;
-        index += 1;
-    }
-    values
-};
-
 /// Appends the text of `bytes`.
 pub(crate) fn encode(bytes: &[u8], text: &mut Vec<u8>) {
-    text.reserve(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().enumerate().fold(0u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
-        for at in 0..=chunk.len() {
-            text.push(ALPHABET[(word >> (18 - 6 * at)) as usize & 63]);
-        }
-    }
+    let start = text.len();
+    text.resize(start + (4 * bytes.len()).div_ceil(3), 0);
+    let written = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text[start..]);
+    debug_assert_eq!(written, Ok(text.len() - start), "four characters for three bytes");
 }
 
-/// Appends the bytes of `text`; `false` when it is not the text of any.
+/// Appends the bytes of `text`; `false`, and none, when it is not the text of any.
 #[must_use]
 pub(crate) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> bool {
-    bytes.reserve(text.len() / 4 * 3 + 2);
-    let mut invalid = 0;
-    for chunk in text.chunks(4) {
-        let mut word = 0u32;
-        for (at, character) in chunk.iter().enumerate() {
-            let value = VALUES[usize::from(*character)];
-            invalid |= value;
-            word |= u32::from(value & 63) << (18 - 6 * at);
-        }
-        let count = match chunk.len() {
-            1 => return false,
-            len => len - 1,
-        };
-        let word = word.to_be_bytes();
-        bytes.extend_from_slice(&word[1..=count]);
-        // Bits that belong to no byte are zero in what `encode` writes.
-        if word[count + 1..].iter().any(|rest| *rest != 0) {
-            return false;
-        }
-    }
-    invalid & 0xc0 == 0
+    let start = bytes.len();
+    bytes.resize(start + decoded_len_estimate(text.len()), 0);
+    // No padding, and bits that belong to no byte are zero.
+    let decoded = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes[start..]);
+    bytes.truncate(start + decoded.as_ref().map_or(0, |len| *len));
+    decoded.is_ok()
 }
 
 /// The time as RFC 3339 writes it, in UTC and whole seconds.
