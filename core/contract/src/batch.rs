@@ -288,6 +288,17 @@ impl Rules {
     }
 }
 
+/// Where the tags of usual operations are: there are none, they stand behind the data, or before them as synthetic IVs do.
+const NO_TAG: u8 = 0;
+const TAG_BEHIND: u8 = 1;
+const TAG_BEFORE: u8 = 2;
+
+/// The first byte of a usual operation.
+#[inline(always)]
+fn start_of(op: &Op) -> u32 {
+    if op.tag_len == 0 { op.input.offset } else { op.input.offset.min(op.tag) }
+}
+
 /// Operations that were found right by a shortcut.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -301,30 +312,33 @@ struct Run {
 impl Rules {
     /// A shortcut through [`Rules::holds`] and [`Order::step`] for the usual batch: how many of `ops` are like `model`,
     /// which has been found right and comes before them. They work in place, have its lengths of IV, tag and additional
-    /// data and the latter's place, and lie one behind the other, each tag behind its data.
+    /// data and the latter's place, and lie one behind the other, each tag behind its data, or each before them.
     #[inline]
     fn run_like(&self, model: &Op, ops: &[Op]) -> Run {
         let usual = self.same_len && self.needs_key && model.output == model.input.offset && model.input.len != 0;
-        let behind_aad = |op: &Op| model.aad.span().end() <= u64::from(op.input.offset);
+        let behind_aad = |op: &Op| model.aad.span().end() <= u64::from(start_of(op));
         if !usual || model.aad.len != 0 && !ops.first().is_some_and(behind_aad) {
             return Run::default();
         }
-        let run = match (model.tag_len != 0, model.aad.len != 0) {
-            (false, false) => self.run_of::<false, false>(model, ops),
-            (true, false) => self.run_of::<true, false>(model, ops),
-            (false, true) => self.run_of::<false, true>(model, ops),
-            (true, true) => self.run_of::<true, true>(model, ops),
+        let (no_tag, is_before) = (model.tag_len == 0, u64::from(model.tag) < model.input.end());
+        let run = match (no_tag, is_before, model.aad.len != 0) {
+            (true, _, false) => self.run_of::<NO_TAG, false>(model, ops),
+            (true, _, true) => self.run_of::<NO_TAG, true>(model, ops),
+            (_, false, false) => self.run_of::<TAG_BEHIND, false>(model, ops),
+            (_, false, true) => self.run_of::<TAG_BEHIND, true>(model, ops),
+            (_, true, false) => self.run_of::<TAG_BEFORE, false>(model, ops),
+            (_, true, true) => self.run_of::<TAG_BEFORE, true>(model, ops),
         };
         // Ends ascend, so the last one speaks for all; else the long way finds the first that is too far.
         if run.end <= self.arena_len { run } else { Run::default() }
     }
 
     #[inline(always)]
-    fn run_of<const TAG: bool, const AAD: bool>(&self, model: &Op, ops: &[Op]) -> Run {
+    fn run_of<const TAG: u8, const AAD: bool>(&self, model: &Op, ops: &[Op]) -> Run {
         let (input, lens) = (self.input, (model.tag_len, model.iv_len, model.aad.len));
-        let mut run = Run { end: if TAG { model.tag_span().end() } else { model.input.end() }, ..Run::default() };
+        let end = |op: &Op| if TAG == TAG_BEHIND { op.tag_span().end() } else { op.input.end() };
+        let mut run = Run { end: end(model), ..Run::default() };
         for op in ops {
-            let data_end = op.input.end();
             let like = op.tag_len == lens.0
                 && op.iv_len == lens.1
                 && op.aad.len == lens.2
@@ -334,14 +348,18 @@ impl Rules {
                 && op.output == op.input.offset
                 && op.input.len != 0
                 && input.holds(op.input.len)
-                && u64::from(op.input.offset) >= run.end
+                && u64::from(if TAG == TAG_BEFORE { op.tag } else { op.input.offset }) >= run.end
                 // Empty spans touch nothing, but lie within the arena too: engines slice it with them.
                 && if AAD { op.aad.offset == model.aad.offset } else { u64::from(op.aad.offset) <= self.arena_len }
-                && if TAG { u64::from(op.tag) >= data_end } else { u64::from(op.tag) <= self.arena_len };
+                && match TAG {
+                    TAG_BEHIND => u64::from(op.tag) >= op.input.end(),
+                    TAG_BEFORE => op.tag_span().end() <= u64::from(op.input.offset),
+                    _ => u64::from(op.tag) <= self.arena_len,
+                };
             if !like {
                 break;
             }
-            run.end = if TAG { op.tag_span().end() } else { data_end };
+            run.end = end(op);
             run.bytes += u64::from(op.input.len);
             run.count += 1;
         }
@@ -384,7 +402,7 @@ fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -
         index += 1;
         let run = rules.run_like(op, &ops[index..]);
         if run.count != 0 {
-            order.advance(ops[index].input.offset, run.end);
+            order.advance(start_of(&ops[index]), run.end);
             input_bytes += run.bytes;
             index += run.count;
         }

@@ -62,7 +62,8 @@ prop_compose! {
 }
 
 /// Suites whose batches go through the check's shortcut, and others in place: with longer outputs, with none, without keys.
-const NEARLY_USUAL: [&str; 8] = [
+const NEARLY_USUAL: [&str; 9] = [
+    "aes-128-siv",
     "aes-128-cbc",
     "aes-128-gcm",
     "aes-128-ctr",
@@ -85,10 +86,17 @@ fn nearly_usual(
     let (blocks, gap, tag_gap, back, own_aad, amiss, where_to) = told;
     let tag_len = suite.default_tag_len() as u16;
     let len = blocks * 16;
-    let offset = (*at + gap).saturating_sub(if amiss == 0 { back } else { 0 });
+    let start = (*at + gap).saturating_sub(if amiss == 0 { back } else { 0 });
+    // Before the data, as synthetic IVs stand, or behind.
+    let is_before = back % 2 == 1;
+    let offset = if is_before { start + u32::from(tag_len) + tag_gap } else { start };
     let output_len = suite.output_len(direction, len as usize, 0) as u32;
     let end = offset + if where_to % 2 == 0 { len } else { len.max(output_len) };
-    let tag = if amiss == 1 { where_to * 8 } else { end + tag_gap };
+    let tag = match (amiss, is_before) {
+        (1, _) => where_to * 8,
+        (_, true) => start,
+        (_, false) => end + tag_gap,
+    };
     let key = if suite.needs_key() == (amiss != 6) { KEY } else { KeyId::NONE };
     let mut op = Op::in_place(key, Span::new(offset, len)).with_iv(&[1; 16][..suite.default_iv_len()]);
     if tag_len > 0 {
@@ -106,7 +114,7 @@ fn nearly_usual(
         7 => op.status = OpStatus::Done,
         _ => {}
     }
-    *at = end + tag_gap + u32::from(tag_len);
+    *at = if is_before { end } else { end + tag_gap + u32::from(tag_len) };
     op
 }
 

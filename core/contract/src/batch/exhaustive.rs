@@ -298,5 +298,13 @@ fn usual_batches_take_the_shortcut() {
         let run = rules.run_like(&ops[0], &ops[1..]);
         assert_eq!((run.count, run.bytes, run.end), (4, 32, 138 + u64::from(tag_len)), "{name}");
         assert_eq!(rules.run_like(&ops[0], &[at(17)]).count, 0, "{name}");
+        // The same with tags before the data.
+        let at = |start| {
+            op(&rules, Span::new(start + tag_len, 8), start + tag_len, Span::new(start, tag_len), Span::new(0, aad_len))
+        };
+        let ops: Vec<Op> = (0..5).map(|n| at(10 + 30 * n)).collect();
+        let run = rules.run_like(&ops[0], &ops[1..]);
+        assert_eq!((run.count, run.bytes, run.end), (4, 32, 138 + u64::from(tag_len)), "{name}");
+        assert_eq!(rules.run_like(&ops[0], &[at(17 + tag_len)]).count, 0, "{name}");
     }
 }
