@@ -134,8 +134,10 @@ struct Ready<'k, V> {
 fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'_>) {
     let mut ring = [const { MaybeUninit::<Ready<'_, I::V>>::uninit() }; AHEAD];
     let (mut next, mut loaded, mut worked) = (0, 0, 0);
+    // Neighbours often have one key.
+    let mut known = [None; 1];
     loop {
-        if let Some(item) = work.take::<GcmKey>(&mut next) {
+        if let Some(item) = work.take_with::<GcmKey>(&mut next, &mut known) {
             // SAFETY: taken with this type; the batch is still borrowed, and its check is what a message promises.
             ring[loaded % AHEAD].write(unsafe { ready::<I, ENCRYPT>(isa, work, &item) });
             loaded += 1;
