@@ -98,12 +98,10 @@ impl EngineQueue for BrokenQueue {
             Break::IgnoresLeftOut => {
                 // Those whose extents have room for what is inline, where input and output cannot differ.
                 let layout = columns.layout();
-                let (inputs, _) = layout.extents();
                 let separate = matches!(columns.parts().0.data, DataBuffers::Separate(..));
                 let room = layout.iv_len() + layout.tag_len();
                 for index in (0..columns.len()).filter(|_| !separate) {
-                    let (start, end) = inputs.at(index);
-                    if end - start >= room {
+                    if layout.input_extent(index).len() >= room {
                         columns.parts().1[index] = ColumnStatus::PENDING;
                     }
                 }
@@ -147,7 +145,6 @@ fn written<'c>(columns: &'c mut CheckedColumns<'_>) -> &'c mut [u8] {
 impl BrokenQueue {
     fn spoil(&self, columns: &mut CheckedColumns<'_>, before: &[ColumnStatus], plain: &[u8]) {
         let (layout, count) = (columns.layout(), columns.len());
-        let (_, outputs) = layout.extents();
         let failed: Vec<usize> = (0..count)
             .filter(|index| before[*index].is_pending() && columns.statuses()[*index] == ColumnStatus::AUTH_FAILED)
             .collect();
@@ -157,9 +154,11 @@ impl BrokenQueue {
                 let out = (0..count).filter(|index| before[*index] == ColumnStatus::LEFT_OUT);
                 out.for_each(|index| columns.parts().1[index] = ColumnStatus::DONE);
             }
-            Break::WritesBehind => flip(written(columns), outputs.at(count - 1).1),
-            Break::WritesBefore => flip(written(columns), outputs.at(0).0.wrapping_sub(1)),
-            Break::WritesNeighbour => (0..count - 1).for_each(|index| flip(written(columns), outputs.at(index).1)),
+            Break::WritesBehind => flip(written(columns), layout.output_extent(count - 1).end),
+            Break::WritesBefore => flip(written(columns), layout.output_extent(0).start.wrapping_sub(1)),
+            Break::WritesNeighbour => {
+                (0..count - 1).for_each(|index| flip(written(columns), layout.output_extent(index).end))
+            }
             Break::SwapsTags if count > 1 && before[0].is_pending() && before[1].is_pending() => {
                 swap_tags(columns);
             }

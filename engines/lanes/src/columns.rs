@@ -121,7 +121,7 @@ impl Lens {
     fn new(layout: &ColumnLayout<'_>) -> Lens {
         // IVs and tags are short, and checked data have fewer bytes than 2^32.
         let more = layout.input_more() as u32;
-        match layout.extents().0 {
+        match layout.input_lens() {
             Extents::Offsets(offsets) => Lens::Small(offsets.as_ptr(), more),
             Extents::LargeOffsets(offsets) => Lens::Large(offsets.as_ptr(), more),
             Extents::Strided { len, .. } => Lens::All((len as u32).wrapping_sub(more)),

@@ -98,7 +98,7 @@ impl CheckedColumns<'_> {
                 waiting -= here;
             }
             let (iv, rest) = left.split_at(len);
-            output[layout.outputs.at(index).0..][..len].copy_from_slice(iv);
+            output[layout.output_extent(index).start..][..len].copy_from_slice(iv);
             left = rest;
         }
         Ok(())
@@ -192,6 +192,9 @@ impl<'a> ColumnData<'a> {
         let layout = |inputs: Extents<'a>, read: Frame, outputs: Extents<'a>, written: Frame| ColumnLayout {
             inputs,
             outputs,
+            input_base: 0,
+            output_base: 0,
+            first: 0,
             input_head: read.before,
             input_more: read.more,
             output_head: written.before,

@@ -1,5 +1,7 @@
 //! Where the parts of operations lie in the buffers of checked columns.
 
+use core::ops::Range;
+
 use super::extents::Extents;
 use super::form::{AadColumn, IvColumn};
 use crate::limits::IV_LEN_MAX;
@@ -11,6 +13,12 @@ use crate::suite::Direction;
 pub struct ColumnLayout<'a> {
     pub(super) inputs: Extents<'a>,
     pub(super) outputs: Extents<'a>,
+    /// What the extents count less than the buffers begin with: a part of columns has the whole's offsets and a stretch of its
+    /// buffers.
+    pub(super) input_base: usize,
+    pub(super) output_base: usize,
+    /// What is added to an operation's index where its IV is counted.
+    pub(super) first: usize,
     /// What lies before the data in an input's extent, and before and behind it.
     pub(super) input_head: usize,
     pub(super) input_more: usize,
@@ -127,17 +135,19 @@ impl<'a> Extents<'a> {
 impl<'a> ColumnLayout<'a> {
     /// The data that are read.
     pub fn input_part(&self) -> PartLayout<'a> {
-        PartLayout { buffer: PartBuffer::Input, steps: self.inputs.starts(), offset: self.input_head as isize }
+        let offset = self.input_head as isize - self.input_base as isize;
+        PartLayout { buffer: PartBuffer::Input, steps: self.inputs.starts(), offset }
     }
 
     /// The data that are written.
     pub fn output_part(&self) -> PartLayout<'a> {
-        PartLayout { buffer: PartBuffer::Output, steps: self.outputs.starts(), offset: self.output_head as isize }
+        let offset = self.output_head as isize - self.output_base as isize;
+        PartLayout { buffer: PartBuffer::Output, steps: self.outputs.starts(), offset }
     }
 
     /// The tags; `None` when there are none.
     pub fn tag_part(&self) -> Option<PartLayout<'a>> {
-        let (extents, buffer) = self.sealed();
+        let (extents, buffer, base) = self.sealed();
         let (steps, offset) = match self.tag {
             TagSide::None => return None,
             TagSide::Before => (extents.starts(), (self.sealed_head() - self.tag_len) as isize),
@@ -146,27 +156,27 @@ impl<'a> ColumnLayout<'a> {
                 return Some(PartLayout { buffer: PartBuffer::Tags, steps: Steps::Stride(self.tag_len), offset: 0 });
             }
         };
-        Some(PartLayout { buffer, steps, offset })
+        Some(PartLayout { buffer, steps, offset: offset.wrapping_sub(base as isize) })
     }
 
     /// The IVs; `None` when there are none, or they are counted.
     pub fn iv_part(&self) -> Option<PartLayout<'a>> {
-        let (buffer, steps) = match self.ivs {
+        let (buffer, steps, base) = match self.ivs {
             IvColumn::None | IvColumn::Counter(_) => return None,
-            IvColumn::Each { bytes, len } => (PartBuffer::Column(bytes), Steps::Stride(len)),
+            IvColumn::Each { bytes, len } => (PartBuffer::Column(bytes), Steps::Stride(len), 0),
             IvColumn::Inline { .. } | IvColumn::Drawn { .. } => {
-                let (extents, buffer) = self.sealed();
-                (buffer, extents.starts())
+                let (extents, buffer, base) = self.sealed();
+                (buffer, extents.starts(), base)
             }
         };
-        Some(PartLayout { buffer, steps, offset: 0 })
+        Some(PartLayout { buffer, steps, offset: -(base as isize) })
     }
 
-    /// The extents that hold what is sealed, and their buffer.
-    fn sealed(&self) -> (Extents<'a>, PartBuffer<'a>) {
+    /// The extents that hold what is sealed, their buffer, and what they count less than that begins with.
+    fn sealed(&self) -> (Extents<'a>, PartBuffer<'a>, usize) {
         match self.direction {
-            Direction::Encrypt => (self.outputs, PartBuffer::Output),
-            Direction::Decrypt => (self.inputs, PartBuffer::Input),
+            Direction::Encrypt => (self.outputs, PartBuffer::Output, self.output_base),
+            Direction::Decrypt => (self.inputs, PartBuffer::Input, self.input_base),
         }
     }
 
@@ -180,8 +190,8 @@ impl<'a> ColumnLayout<'a> {
     pub fn data(&self, index: usize) -> DataPlace {
         let ((start, end), output) = (self.inputs.at(index), self.outputs.at(index).0);
         DataPlace {
-            input: start + self.input_head,
-            output: output + self.output_head,
+            input: start - self.input_base + self.input_head,
+            output: output - self.output_base + self.output_head,
             len: end - start - self.input_more,
         }
     }
@@ -226,12 +236,12 @@ impl<'a> ColumnLayout<'a> {
                 value[..head.len()].copy_from_slice(head);
                 // Checked: it does not wrap.
                 let number = counter.iter().fold(0u32, |number, byte| number << 8 | u32::from(*byte));
-                let number = number.wrapping_add(index as u32);
+                let number = number.wrapping_add((self.first + index) as u32);
                 value[head.len()..first.len()].copy_from_slice(&number.to_be_bytes());
             }
             IvColumn::Inline { .. } | IvColumn::Drawn { .. } => match self.direction {
-                Direction::Encrypt => return IvPlace::Output(self.outputs.at(index).0),
-                Direction::Decrypt => return IvPlace::Input(self.inputs.at(index).0),
+                Direction::Encrypt => return IvPlace::Output(self.output_extent(index).start),
+                Direction::Decrypt => return IvPlace::Input(self.input_extent(index).start),
             },
         }
         IvPlace::Value(value)
@@ -270,9 +280,24 @@ impl<'a> ColumnLayout<'a> {
         }
     }
 
-    /// Where the extents of input and output of all operations lie.
+    /// Where the operation at `index`, pending or not, lies in the input.
+    #[inline(always)]
+    pub fn input_extent(&self, index: usize) -> Range<usize> {
+        let (start, end) = self.inputs.at(index);
+        start - self.input_base..end - self.input_base
+    }
+
+    /// Where the operation at `index`, pending or not, lies in the output.
+    #[inline(always)]
+    pub fn output_extent(&self, index: usize) -> Range<usize> {
+        let (start, end) = self.outputs.at(index);
+        start - self.output_base..end - self.output_base
+    }
+
+    /// Extents that are as long as those of the input. They need not begin where these do: in a part of columns they count
+    /// from the start of the whole's buffer.
     #[inline]
-    pub fn extents(&self) -> (Extents<'a>, Extents<'a>) {
-        (self.inputs, self.outputs)
+    pub fn input_lens(&self) -> Extents<'a> {
+        self.inputs
     }
 }

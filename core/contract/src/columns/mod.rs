@@ -23,6 +23,8 @@
 //! - operations are [`ColumnStatus::PENDING`] or [`ColumnStatus::LEFT_OUT`], as nulls of a table are: the extents of those
 //!   have to ascend like the others', and may have any length.
 //!
+//! Neighbouring operations are parts that can be worked on at the same time ([`CheckedColumns::in_parts`]).
+//!
 //! Columns are for suites whose output is as long as their input, digests and MACs ([`crate::Suite::takes_columns`]).
 
 mod as_ops;
@@ -31,6 +33,7 @@ mod checked;
 mod extents;
 mod form;
 mod layout;
+mod parts;
 mod status;
 
 pub use self::as_ops::{ChunkLimits, ColumnOps};

@@ -3,7 +3,8 @@
 use ciphermill_contract::columns::{ChunkLimits, PreparedColumn};
 use ciphermill_contract::limits::AAD_LEN_MAX;
 use ciphermill_contract::{
-    Batch, CheckedBatch, ColumnStatus, Direction, Error, OpStatus, PreparedKey, Reason, error::FaultKind,
+    Batch, CheckedBatch, CheckedColumns, ColumnStatus, Direction, Error, OpStatus, PreparedKey, Reason,
+    error::FaultKind,
 };
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ use crate::toy::{Toy, key_of};
 use crate::wish::{Wish, WishOp};
 
 /// Every way in which an operation may end.
-const ENDS: [OpStatus; 8] = [
+pub(crate) const ENDS: [OpStatus; 8] = [
     OpStatus::Done,
     OpStatus::AuthFailed,
     OpStatus::Done,
@@ -24,12 +25,8 @@ const ENDS: [OpStatus; 8] = [
     OpStatus::Pending,
 ];
 
-/// Attaches the keys that the toy expects, and has the columns run by `run`.
-fn run_with<E>(
-    told: &mut Told,
-    chunk_ops: Option<usize>,
-    mut run: impl FnMut(&mut CheckedBatch<'_>) -> Result<(), E>,
-) -> Result<(), E> {
+/// Checks the columns, attaches the keys that the toy expects, and hands all to `work`.
+pub(crate) fn with_keys<R>(told: &mut Told, work: impl FnOnce(&mut CheckedColumns<'_>) -> R) -> R {
     let made: Vec<PreparedKey> = (0..told.len()).map(|index| PreparedKey::new(key_of(index, told))).collect();
     let each: Vec<Option<&PreparedKey>> = made.iter().map(Some).collect();
     let prepared = match (&told.keys, made.first()) {
@@ -38,19 +35,27 @@ fn run_with<E>(
         _ => PreparedColumn::None,
     };
     let mut checked = told.batch().check().expect("keeps the rules");
-    let mut attached = checked.attach_keys(prepared).expect("one each");
-    match chunk_ops {
-        Some(chunk_ops) => attached.try_as_ops(ChunkLimits { ops: chunk_ops, ..ChunkLimits::CACHED }, run),
+    work(&mut checked.attach_keys(prepared).expect("one each"))
+}
+
+/// Has the columns run by `run`.
+fn run_with<E>(
+    told: &mut Told,
+    chunk_ops: Option<usize>,
+    mut run: impl FnMut(&mut CheckedBatch<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    with_keys(told, |columns| match chunk_ops {
+        Some(chunk_ops) => columns.try_as_ops(ChunkLimits { ops: chunk_ops, ..ChunkLimits::CACHED }, run),
         None => {
             let mut result = Ok(());
-            attached.run_as_ops(|batch| {
+            columns.run_as_ops(|batch| {
                 if result.is_ok() {
                     result = run(batch);
                 }
             });
             result
         }
-    }
+    })
 }
 
 /// Runs by the toy, in which every chunk has to be a batch that keeps the rules of ops. Returns the sizes of the chunks.
@@ -98,7 +103,7 @@ proptest! {
 }
 
 /// Operations of unequal lengths, every seventh left out, of which some end badly.
-fn many(count: usize, direction: Direction, in_place: bool) -> (Told, Vec<OpStatus>) {
+pub(crate) fn many(count: usize, direction: Direction, in_place: bool) -> (Told, Vec<OpStatus>) {
     let lens: Vec<usize> = (0..count).map(|index| index * 37 % 90).collect();
     let wish = Wish { in_place, iv: (2, 0), aad: 2, key_each: true, ..Wish::new("aes-128-gcm", direction, &lens) };
     let mut wish = Wish { lays: [0, 1, 0], ..wish };
