@@ -9,7 +9,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use ciphermill_contract::columns::{ChunkLimits, ColumnOps, KeyColumn, PreparedColumn};
 use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{
-    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, EngineQueue, Error, KeyId, PreparedKey, Result,
+    Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, Error, KeyId, PreparedKey, Result,
 };
 use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::Route;
@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use super::batch_run::{BatchRun, Progress};
 use super::context::{Choice, Context};
 use super::execute::TIMED_EVERY;
+use super::parts::{run_columns_in_parts, split_of};
 use super::prepare::Preparer;
 use super::replay::learn;
 use super::route::{choose, kinds_of_plan};
@@ -145,27 +146,22 @@ fn run_at_once(
     lease: Option<&KeyLease<'_>>,
 ) {
     let (engine, suite) = (choice.route.engine, columns.suite());
-    let (slot, policy, books) = (run.slot(engine), run.trust(), &run.runner.state.metrics);
+    let (slot, books) = (run.slot(engine), &run.runner.state.metrics);
     let shape = (columns.pending(), columns.input_bytes());
     run.own.recorder.begin();
     let sample = witness::is_due(run, suite).then(|| Sample::of(run, columns));
     let span = span_around(suite, columns.direction(), shape, &choice.route);
-    let is_timed = choice.route.predicted_ns >= TIMED_FROM_NS || run.tick.is_multiple_of(TIMED_EVERY);
-    let start = is_timed.then(Instant::now);
-    let ran = match run.own.queue_on(slot, policy) {
-        Ok(queue) => caught(|| run_with(queue, columns, keys)),
+    let is_well = match run_here(run, columns, choice, keys) {
+        Ok(is_well) => is_well,
         Err(error) => return run.exclude(engine, error),
     };
-    if let Some(start) = start {
-        learn(run, choice, slot, shape, start.elapsed());
-    }
     if let Some(span) = span {
         span_leave(span);
     }
     let done = columns.done();
     run.own.recorder.record_columns(books, slot, columns, done, &choice.route);
     let is_fault = |status: ColumnStatus| status.is_pending() || status == ColumnStatus::ENGINE_FAULT;
-    if ran.is_none() {
+    if !is_well {
         run.own.close(slot);
         slot.health.quarantine(slot.name(), Trouble::Panic, run.trust());
         run.exclude(engine, Error::fault(slot.name(), FaultKind::Panicked));
@@ -189,17 +185,36 @@ fn run_at_once(
     }
 }
 
-/// Hands columns to an engine.
-fn run_with(queue: &mut dyn EngineQueue, columns: &mut CheckedColumns<'_>, keys: &Keys<'_>) {
+/// Runs columns on this thread, or large ones in parts. Returns whether the engine did not panic.
+///
+/// # Errors
+/// The engine could not be used at all, and nothing has happened.
+fn run_here(
+    run: &mut BatchRun<'_>,
+    columns: &mut CheckedColumns<'_>,
+    choice: &Choice,
+    keys: &Keys<'_>,
+) -> Result<bool> {
     let prepared = match keys {
         Keys::None => PreparedColumn::None,
         Keys::One(key) => PreparedColumn::One(key),
         Keys::Each(keys) => PreparedColumn::Each(keys),
     };
-    // There are as many keys as operations.
-    if let Ok(mut with_keys) = columns.attach_keys(prepared) {
-        queue.run_columns(&mut with_keys);
+    if let Some(split) = split_of(run, columns, choice)
+        && let Some(is_well) = run_columns_in_parts(run, columns, choice, prepared, &split)?
+    {
+        return Ok(is_well);
     }
+    let (slot, shape) = (run.slot(choice.route.engine), (columns.pending(), columns.input_bytes()));
+    let queue = run.own.queue_on(slot, run.trust())?;
+    let is_timed = choice.route.predicted_ns >= TIMED_FROM_NS || run.tick.is_multiple_of(TIMED_EVERY);
+    let start = is_timed.then(Instant::now);
+    let mut with_keys = columns.attach_keys(prepared)?;
+    let ran = caught(|| queue.run_columns(&mut with_keys));
+    if let Some(start) = start {
+        learn(run, choice, slot, shape, start.elapsed());
+    }
+    Ok(ran.is_some())
 }
 
 /// Runs what is pending as batches of ops. Returns where the last of them went, if there were any.

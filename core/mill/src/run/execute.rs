@@ -9,7 +9,7 @@ use ciphermill_keys::KeyLease;
 use super::batch_run::BatchRun;
 use super::context::Choice;
 use super::isolated::run_isolated;
-use super::parts::{SPLIT_FROM_WAKEUPS, run_parts, split_of};
+use super::parts::{run_parts, split_of};
 use super::replay::{after_panic, after_run, ask_again, asked_lens, learn};
 use super::witness;
 use crate::metrics::{Before, Ended, TIMED_FROM_NS, span_around, span_leave};
@@ -79,8 +79,7 @@ fn run_here(
     choice: &Choice,
     prepared: &[Option<&PreparedKey>],
 ) -> Result<usize> {
-    if choice.route.predicted_ns >= SPLIT_FROM_WAKEUPS * run.runner.state.costs.wakeup_ns()
-        && let Some(split) = split_of(run, batch, choice)
+    if let Some(split) = split_of(run, batch, choice)
         && let Some(is_well) = run_parts(run, batch, choice, prepared, &split)?
     {
         return Ok(if is_well { after_run(run, batch, choice) } else { after_panic(run, batch, choice) });

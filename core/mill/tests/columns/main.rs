@@ -1,5 +1,8 @@
-//! Columns through a mill: the same answers as ops, keys and their policies, and engines that fail.
+//! Columns through a mill: the same answers as ops, keys and their policies, engines that fail, and large batches in
+//! parts.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
+
+mod parts;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,10 +28,15 @@ fn reference() -> Arc<dyn Engine> {
 }
 
 fn mill(engines: impl IntoIterator<Item = Arc<dyn Engine>>, witness_every: u32) -> Mill {
+    let trust = TrustPolicy { witness_every, ..TrustPolicy::default() };
+    mill_of(engines, trust, 0)
+}
+
+/// A mill with so many threads of its own, for which waking one costs nothing.
+fn mill_of(engines: impl IntoIterator<Item = Arc<dyn Engine>>, trust: TrustPolicy, workers: usize) -> Mill {
     let mut costs = Costs::new();
     costs.set_wakeup_ns(0.0);
-    let trust = TrustPolicy { witness_every, ..TrustPolicy::default() };
-    let builder = Mill::builder().engines(engines).costs(costs).trust(trust).workers(0);
+    let builder = Mill::builder().engines(engines).costs(costs).trust(trust).workers(workers);
     builder.self_test(SelfTest::Never).open().expect("opens")
 }
 
