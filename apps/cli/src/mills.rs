@@ -19,21 +19,19 @@ pub(crate) fn builder(
 
 /// A mill with the engines of this machine, or with the one named.
 pub(crate) fn open(engine: Option<&str>, config: &Config) -> anyhow::Result<Mill> {
-    open_beside(engine, config, None)
+    Ok(builder(engines(engine)?, config)?.open()?)
 }
 
-/// The same for a job on so many threads: the mill has as many as the calling one leaves.
-pub(crate) fn open_beside(engine: Option<&str>, config: &Config, threads: Option<u16>) -> anyhow::Result<Mill> {
-    let engines: Vec<Arc<dyn Engine>> = match engine {
-        None => ciphermill_engines::all(),
-        Some(name) => vec![engine_named(name)?],
-    };
-    let builder = builder(engines, config)?;
-    let builder = match threads {
-        Some(threads) => builder.workers(usize::from(threads).saturating_sub(1)),
-        None => builder,
-    };
-    Ok(builder.open()?)
+/// The same for tables, which keep all cores busy themselves: batches are not split over them.
+pub(crate) fn open_for_tables(engine: Option<&str>, config: &Config) -> anyhow::Result<Mill> {
+    Ok(builder(engines(engine)?, config)?.workers(0).open()?)
+}
+
+fn engines(named: Option<&str>) -> anyhow::Result<Vec<Arc<dyn Engine>>> {
+    match named {
+        None => Ok(ciphermill_engines::all()),
+        Some(name) => Ok(vec![engine_named(name)?]),
+    }
 }
 
 /// The engine of this name, opened.

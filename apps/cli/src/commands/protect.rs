@@ -52,7 +52,7 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     let name = key_name(args.key.as_deref().or(policy_key.as_deref()), config);
     let keystore = secret::open(&args.keystore, config)?;
     let version = keystore.root_for_protection(name, args.key_version)?.version;
-    let mill = mills::open_beside(args.common.engine.as_deref(), config, args.common.threads)?;
+    let mill = mills::open_for_tables(args.common.engine.as_deref(), config)?;
     let root = load_root(&keystore, &mill, name, version)?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
@@ -95,7 +95,7 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     let ManifestKey { name, version, .. } = protected.manifest().root_key.clone();
     let rows = protected.manifest().rows;
     let keystore = secret::open(&args.keystore, config)?;
-    let mill = mills::open_beside(args.common.engine.as_deref(), config, args.common.threads)?;
+    let mill = mills::open_for_tables(args.common.engine.as_deref(), config)?;
     let root = load_root(&keystore, &mill, &name, version)
         .with_context(|| format!("the key that the manifest of {} names", job.input.display()))?;
     drop(keystore);

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         started.elapsed().as_secs_f64()
     ))?;
 
-    let mill = mills::open(None, &Config::default())?;
+    let mill = mills::open_for_tables(None, &Config::default())?;
     let root = demo_key(&args.dir, &mill)?;
     let cancel = interrupt::watch()?;
     let _served = metrics_socket::serve(args.metrics.metrics_socket.as_deref(), &mill)?;
