@@ -278,10 +278,16 @@ impl Shape<'_> {
         let band = Band::new(self.suite.input_len(self.direction));
         // Tags and IVs are short.
         let more = input.more as u32;
+        let extents_hold = || match &output {
+            None => input.extents.all_hold(count, input.buffer_len, more, band),
+            Some(output) => {
+                let of_output = (output.buffer_len, output.more as u32);
+                input.extents.all_agree(count, (input.buffer_len, more, band), output.extents, of_output)
+            }
+        };
         let holds = statuses.iter().fold(true, |all, status| all & status.is_pending())
-            && input.extents.all_hold(count, input.buffer_len, more, band)
-            && aad.is_none_or(|(extents, len)| extents.all_hold(count, len, 0, aad_band))
-            && output.as_ref().is_none_or(|output| output.agrees_with(&input, count));
+            && extents_hold()
+            && aad.is_none_or(|(extents, len)| extents.all_hold(count, len, 0, aad_band));
         if holds {
             return Ok((count, input.extents.total(count) - (input.more * count) as u64));
         }
@@ -340,15 +346,5 @@ impl Shape<'_> {
             bytes += u64::from(data_len);
         }
         Ok((pending, bytes))
-    }
-}
-
-impl Side<'_> {
-    /// Whether an output's extents lie within its buffer and have the lengths of the input's data and what is beside them.
-    fn agrees_with(&self, input: &Side<'_>, count: usize) -> bool {
-        let any = Band::any();
-        let (longer, shorter) = if self.more >= input.more { (self, input) } else { (input, self) };
-        self.extents.all_hold(count, self.buffer_len, 0, any)
-            && shorter.extents.all_differ_by(count, longer.extents, longer.more - shorter.more)
     }
 }

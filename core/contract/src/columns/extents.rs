@@ -87,11 +87,35 @@ impl Extents<'_> {
         }
     }
 
+    /// Whether these extents of inputs hold, as [`Extents::all_hold`] says, and those of `outputs` lie within `output_len` bytes,
+    /// one behind the other, with `output_more` bytes beside as many data. One pass over both where they are of one kind.
+    pub(super) fn all_agree(
+        &self,
+        count: usize,
+        (input_len, input_more, band): (usize, u32, Band),
+        outputs: &Extents<'_>,
+        (output_len, output_more): (usize, u32),
+    ) -> bool {
+        let (input, output) = ((input_len, input_more), (output_len, output_more));
+        match (self, outputs) {
+            (Extents::Offsets(inputs), Extents::Offsets(outputs)) => {
+                offsets_agree((inputs, input), (outputs, output), band)
+            }
+            (Extents::LargeOffsets(inputs), Extents::LargeOffsets(outputs)) => {
+                offsets_agree((inputs, input), (outputs, output), band)
+            }
+            _ => {
+                let (shorter, longer) = if output_more >= input_more { (self, outputs) } else { (outputs, self) };
+                self.all_hold(count, input_len, input_more, band)
+                    && outputs.all_hold(count, output_len, 0, Band::any())
+                    && shorter.all_differ_by(count, longer, output_more.abs_diff(input_more) as usize)
+            }
+        }
+    }
+
     /// Whether the extents of two buffers differ by `more` bytes in each operation; both have held by themselves.
-    pub(super) fn all_differ_by(&self, count: usize, longer: &Extents<'_>, more: usize) -> bool {
+    fn all_differ_by(&self, count: usize, longer: &Extents<'_>, more: usize) -> bool {
         match (self, longer) {
-            (Extents::Offsets(short), Extents::Offsets(long)) => offsets_differ_by(short, long, more),
-            (Extents::LargeOffsets(short), Extents::LargeOffsets(long)) => offsets_differ_by(short, long, more),
             (Extents::Strided { len: short, .. }, Extents::Strided { len: long, .. }) => short + more == *long,
             _ => (0..count).all(|index| self.len_at(index) + more == longer.len_at(index)),
         }
@@ -149,22 +173,37 @@ impl Extents<'_> {
 
 #[inline]
 fn offsets_hold<O: Offset>(offsets: &[O], buffer_len: usize, more: u32, band: Band) -> bool {
-    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
     let mut holds = true;
-    for (start, end) in offsets.iter().zip(&offsets[1..]) {
+    for (start, end) in offsets.iter().zip(offsets.iter().skip(1)) {
         // Shorter than `more` wraps to what is no length.
         holds &= band.holds(start.to(*end).wrapping_sub(more));
     }
-    // They ascend, so the first and the last one speak for all.
-    holds && first.wide() >= 0 && last.wide() as u64 <= buffer_len as u64
+    holds && lie_within(offsets, buffer_len)
 }
 
-#[inline]
-fn offsets_differ_by<O: Offset>(short: &[O], long: &[O], more: usize) -> bool {
-    let Ok(more) = u32::try_from(more) else { return false };
-    let mut same = true;
-    for (short, long) in short.windows(2).zip(long.windows(2)) {
-        same &= short[0].to(short[1]).wrapping_add(more) == long[0].to(long[1]);
+/// Whether offsets that ascend are those of a buffer: the first and the last one speak for all.
+fn lie_within<O: Offset>(offsets: &[O], buffer_len: usize) -> bool {
+    match (offsets.first(), offsets.last()) {
+        (Some(first), Some(last)) => first.wide() >= 0 && last.wide() as u64 <= buffer_len as u64,
+        _ => false,
     }
-    same
+}
+
+/// Offsets of inputs and of outputs, of each with the bytes of its buffer and those beside the data.
+#[inline]
+fn offsets_agree<O: Offset>(
+    (inputs, (input_len, input_more)): (&[O], (usize, u32)),
+    (outputs, (output_len, output_more)): (&[O], (usize, u32)),
+    band: Band,
+) -> bool {
+    let ends = inputs.iter().zip(outputs).skip(1);
+    let mut holds = true;
+    for ((input, output), (input_end, output_end)) in inputs.iter().zip(outputs).zip(ends) {
+        // Shorter than `input_more` wraps to what is no length.
+        let len = input.to(*input_end).wrapping_sub(input_more);
+        let sealed = output.to(*output_end);
+        // What is no extent has a number above all lengths.
+        holds &= band.holds(len) & (sealed <= i32::MAX as u32) & (sealed == len.wrapping_add(output_more));
+    }
+    holds && lie_within(inputs, input_len) && lie_within(outputs, output_len)
 }
