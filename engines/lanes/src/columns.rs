@@ -58,6 +58,8 @@ pub(crate) struct Columns<'a> {
     iv: Option<Part>,
     iv_len: usize,
     shared_aad: Option<&'a [u8]>,
+    /// Where the additional data of the first operation lie, pending or not.
+    first_aad: *const u8,
 }
 
 /// Where one part of each operation lies: so many bytes behind a place.
@@ -148,7 +150,7 @@ impl Lens {
 }
 
 impl<'a> Columns<'a> {
-    /// The operations from `first` on whose statuses these are.
+    /// The operations from `first` on whose statuses these are; there is one at least.
     pub(crate) fn new(
         layout: ColumnLayout<'a>,
         pointers: &Pointers,
@@ -165,6 +167,7 @@ impl<'a> Columns<'a> {
             iv: if layout.iv_len() == 0 { Some(Part::NONE) } else { layout.iv_part().map(part) },
             iv_len: layout.iv_len(),
             shared_aad: layout.shared_aad(),
+            first_aad: layout.aad(first).as_ptr(),
             layout,
             statuses,
             first,
@@ -301,8 +304,8 @@ impl<'a> Columns<'a> {
     #[inline(always)]
     pub(crate) fn aad_name(&self, index: usize) -> u64 {
         let aad = self.aad(index);
-        // Where a process has less than 2^48 bytes, places differ in these bits if they differ at all.
-        let place = if self.shared_aad.is_some() { 0 } else { aad.as_ptr().addr() as u64 };
+        // Counted from the first one, no buffer in memory reaches further than 48 bits.
+        let place = aad.as_ptr().addr().wrapping_sub(self.first_aad.addr()) as u64;
         place << 16 | aad.len() as u64
     }
 

@@ -48,7 +48,9 @@ impl<'k> SivColumns<'k> {
         let PreparedColumn::One(key) = columns.prepared() else { return None };
         let key = key.state_for::<SivKey>(SuiteName::from(suite))?;
         let aad = layout.shared_aad()?;
-        if columns.is_empty() || columns.pending() != columns.len() || layout.iv_len() != 0 {
+        // None was left out, and none has ended already.
+        let all_pending = columns.statuses().iter().fold(true, |all, status| all & status.is_pending());
+        if columns.is_empty() || !all_pending || layout.iv_len() != 0 {
             return None;
         }
         let is_inline = matches!(layout.tag(0, layout.data(0)), TagPlace::Output(_) | TagPlace::Input(_));
