@@ -93,7 +93,8 @@ impl Bound {
     /// lie anywhere; [`Bound::run_op`] copies nothing.
     ///
     /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`], one whose key
-    /// may not be used (any more) with [`ciphermill_contract::OpStatus::Refused`]; buffers are as they were then.
+    /// may not be used (any more) with [`ciphermill_contract::OpStatus::Refused`]; buffers are as they were then, unless it
+    /// was the engine that found the rule broken (FF1's numerals, CCM's length): the output is zeroed.
     ///
     /// # Errors
     /// `Refused` when no engine may run it (any more); `EngineFault` when every engine failed it.
