@@ -14,6 +14,9 @@ use crate::trouble::Result;
 /// Below this many bytes packing costs less than it takes to look after an arena.
 const ARENA_LEN_MIN: usize = 64 << 10;
 
+/// Arenas' data begin at multiples of as many bytes where they are copied as they lie: links move whole words.
+const DIRECT_ALIGN: usize = 4;
+
 /// Bytes of idle arenas that are kept at most: pinned memory is taken from everybody else.
 const IDLE_LEN_MAX: usize = 256 << 20;
 
@@ -70,6 +73,19 @@ pub(crate) struct Hold {
     arenas: Arc<Arenas>,
     start: usize,
     len: usize,
+}
+
+/// Bytes that go between a caller's arena and the device as they lie, beside what goes through the staging buffer.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    /// The memory that they lie in, which stays where it is as long as this is held.
+    pub(crate) hold: Hold,
+    /// Where they begin in it.
+    pub(crate) host: usize,
+    /// How many there are.
+    pub(crate) len: usize,
+    /// Where they lie in the device's memory, behind everything that is copied in.
+    pub(crate) at: usize,
 }
 
 impl Arenas {
@@ -140,6 +156,14 @@ impl Arenas {
         }
         lent.holds += 1;
         Some((Hold { arenas: Arc::clone(self), start: *start, len: lent.len }, inside))
+    }
+
+    /// The copy of these bytes as they lie, if they are an arena's and begin at a whole word of it, which is what links move.
+    /// Where they go on the device is for the caller to say.
+    pub(crate) fn direct(self: &Arc<Self>, bytes: &[u8]) -> Option<Direct> {
+        // The memory itself begins at a page.
+        let (hold, host) = self.hold(bytes).filter(|(_, host)| host % DIRECT_ALIGN == 0)?;
+        Some(Direct { hold, host, len: bytes.len(), at: 0 })
     }
 
     fn lend(self: &Arc<Self>, mut memory: Box<dyn PinnedMemory>, len: usize) -> Box<dyn ArenaBuffer> {

@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::time::Duration;
 
 use crate::arena::Hold;
-pub(crate) use crate::arena::PinnedMemory;
+pub(crate) use crate::arena::{Direct, PinnedMemory};
 use crate::program::Program;
 pub(crate) use crate::trouble::{KEYS_LEN_MAX, Result, Trouble};
 
@@ -36,43 +36,59 @@ pub(crate) struct Launch {
     /// Bytes of the device's memory that the kernel works on, from the same start: what is copied in and out, and what
     /// work items have to themselves behind it. All of it is wiped behind the launch.
     pub(crate) memory_len: usize,
+    /// Groups of the kernels that take columns apart before this one and put them together behind it; `None` for batches
+    /// that the host has packed.
+    pub(crate) column_groups: Option<usize>,
 }
 
-/// Bytes of a caller's arena that go between it and the device as they lie, beside what goes through the staging buffer.
-#[derive(Debug)]
-pub(crate) struct Direct {
-    /// The memory that they lie in, which stays where it is as long as this is held.
-    pub(crate) hold: Hold,
-    /// Where they begin in it.
-    pub(crate) input: usize,
-    /// Where what comes back begins in it, if anything does.
-    pub(crate) output: Option<usize>,
-    /// How many there are, in both directions.
-    pub(crate) len: usize,
-    /// Where they lie in the device's memory, behind everything that is copied in.
-    pub(crate) at: usize,
+impl Launch {
+    /// The kernels that are launched one behind the other, each with its groups.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (Program, &'static str, usize)> {
+        let around = |kernel| self.column_groups.map(|groups| (Program::Columns, kernel, groups));
+        let own = (self.program, self.kernel, self.groups);
+        around("spread").into_iter().chain([own]).chain(around("collect"))
+    }
 }
 
-/// The same as addresses, which lie in the memory that is held.
+/// What of a launch goes between arenas and the device by itself.
+#[derive(Debug, Default)]
+pub(crate) struct DirectCopies {
+    /// To the device.
+    pub(crate) input: Option<Direct>,
+    /// From it.
+    pub(crate) output: Option<Direct>,
+}
+
+/// The same as an address, which lies in the memory that is held.
+#[derive(Clone, Copy)]
 pub(crate) struct Moved {
-    pub(crate) input: *const u8,
-    pub(crate) output: Option<*mut u8>,
+    pub(crate) host: *mut u8,
     pub(crate) len: usize,
     pub(crate) at: usize,
 }
 
 impl Direct {
-    /// The addresses, if all bytes lie where they should: in the held memory, and on the device behind what is copied in
+    /// The address, if all bytes lie where they should: in the held memory, and on the device behind what is copied in
     /// and within what the launch works on.
-    pub(crate) fn checked(&self, launch: &Launch) -> Option<Moved> {
+    fn checked(&self, launch: &Launch) -> Option<Moved> {
         let end = self.at.checked_add(self.len)?;
         let fits = (launch.input_len..=launch.memory_len).contains(&self.at) && end <= launch.memory_len;
-        let output = match self.output {
-            Some(output) => Some(self.hold.address(output, self.len)?),
-            None => None,
-        };
-        let input = self.hold.address(self.input, self.len)?;
-        fits.then_some(Moved { input, output, len: self.len, at: self.at })
+        let host = self.hold.address(self.host, self.len)?;
+        fits.then_some(Moved { host, len: self.len, at: self.at })
+    }
+}
+
+impl DirectCopies {
+    /// The addresses of input and output; `None` when not all bytes lie where they should.
+    pub(crate) fn checked(&self, launch: &Launch) -> Option<[Option<Moved>; 2]> {
+        let [input, output] = [&self.input, &self.output].map(|copy| copy.as_ref().map(|copy| copy.checked(launch)));
+        let lost = |moved: &Option<Option<Moved>>| matches!(moved, Some(None));
+        (!lost(&input) && !lost(&output)).then(|| [input.flatten(), output.flatten()])
+    }
+
+    /// What keeps the memory of both where it is.
+    pub(crate) fn holds(self) -> Vec<Hold> {
+        [self.input, self.output].into_iter().flatten().map(|copy| copy.hold).collect()
     }
 }
 
@@ -132,7 +148,7 @@ pub(crate) trait Stream: Send {
     fn start(&mut self, launch: &Launch) -> Result<()>;
 
     /// The same, with bytes that do not go through the staging buffer. They belong to the device until `finish`.
-    fn start_direct(&mut self, launch: &Launch, direct: Direct) -> Result<()>;
+    fn start_direct(&mut self, launch: &Launch, copies: DirectCopies) -> Result<()>;
 
     /// Sets off a launch whose kernel works on the staging buffer itself, across the link: nothing is copied. The buffer
     /// must have room for all of the launch's memory.

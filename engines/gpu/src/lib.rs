@@ -14,6 +14,7 @@ mod aes;
 mod arena;
 mod cache;
 mod capabilities;
+mod columns;
 mod cuda;
 mod des;
 mod device;

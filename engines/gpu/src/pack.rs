@@ -20,7 +20,7 @@ const HEAD_STATE: usize = 16;
 const TAG_LEN_MAX: usize = 64;
 
 /// Bytes of a part of a long message.
-const PART_LEN: usize = 1024;
+pub(crate) const PART_LEN: usize = 1024;
 
 /// One message for the device: an operation, or a part of one.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +186,7 @@ pub(crate) fn settle(batch: &mut CheckedBatch<'_>, index: usize, status: OpStatu
 impl Plan {
     /// Bytes that a piece's IV takes with its place.
     #[inline]
-    fn iv_room(&self) -> usize {
+    pub(crate) fn iv_room(&self) -> usize {
         self.iv_len + 4 * self.parts.place_words()
     }
 
@@ -287,37 +287,76 @@ impl Plan {
             input_len: layout.tags_at,
             output: output_at..layout.staging_len,
             memory_len: layout.len,
+            column_groups: None,
         }
     }
 }
 
-fn put(staging: &mut [u8], at: usize, word: usize) {
-    // Everything that is put fits the staging buffer, whose length is 32 bits wide.
+/// Writes a word, little-endian.
+pub(crate) fn put(staging: &mut [u8], at: usize, word: usize) {
+    // Everything that is put fits the staging buffer, whose length is 32 bits wide; places in columns wrap.
     staging[at..at + 4].copy_from_slice(&(word as u32).to_le_bytes());
 }
 
-/// The head of a packed batch, in the order of `kernels/batch.h`.
+/// The head of a packed batch, as far as it is not the plan's: places and lengths in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) count: usize,
+    pub(crate) index_at: usize,
+    pub(crate) keys_at: usize,
+    pub(crate) ivs_at: usize,
+    pub(crate) data_at: usize,
+    pub(crate) tags_at: usize,
+    /// Zero where there is an index.
+    pub(crate) stride: usize,
+    pub(crate) len: usize,
+    pub(crate) aads_at: usize,
+    pub(crate) aad_stride: usize,
+    pub(crate) aad_len: usize,
+}
+
+impl Head {
+    /// Writes the head, in the order of `kernels/batch.h`.
+    pub(crate) fn put(&self, plan: &Plan, staging: &mut [u8]) {
+        let head = [
+            self.count,
+            self.index_at / 4,
+            self.keys_at / 4,
+            self.ivs_at / 4,
+            self.data_at / 4,
+            self.tags_at / 4,
+            self.stride / 4,
+            self.len,
+            plan.iv_room() / 4,
+            plan.tag_len / 4,
+            plan.rounds as usize,
+            self.aads_at / 4,
+            self.aad_stride / 4,
+            self.aad_len,
+        ];
+        staging[..4 * HEAD_WORDS].fill(0);
+        head.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * at, word));
+        let state = plan.state.into_iter().enumerate();
+        state.for_each(|(at, word)| put(staging, 4 * (HEAD_STATE + at), word as usize));
+    }
+}
+
 fn pack_head(plan: &Plan, pieces: &[Piece], layout: &Layout, staging: &mut [u8]) {
     let first = pieces.first();
-    let head = [
-        pieces.len(),
-        HEAD_WORDS,
-        layout.keys_at / 4,
-        layout.ivs_at / 4,
-        layout.data_at / 4,
-        layout.tags_at / 4,
-        layout.stride.unwrap_or(0) / 4,
-        first.map_or(0, |piece| piece.len as usize),
-        plan.iv_room() / 4,
-        plan.tag_len / 4,
-        plan.rounds as usize,
-        layout.aads_at / 4,
-        layout.aad_stride / 4,
-        first.map_or(0, |piece| usize::from(piece.aad.len)),
-    ];
-    staging[..4 * HEAD_WORDS].fill(0);
-    head.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * at, word));
-    plan.state.into_iter().enumerate().for_each(|(at, word)| put(staging, 4 * (HEAD_STATE + at), word as usize));
+    let head = Head {
+        count: pieces.len(),
+        index_at: 4 * HEAD_WORDS,
+        keys_at: layout.keys_at,
+        ivs_at: layout.ivs_at,
+        data_at: layout.data_at,
+        tags_at: layout.tags_at,
+        stride: layout.stride.unwrap_or(0),
+        len: first.map_or(0, |piece| piece.len as usize),
+        aads_at: layout.aads_at,
+        aad_stride: layout.aad_stride,
+        aad_len: first.map_or(0, |piece| usize::from(piece.aad.len)),
+    };
+    head.put(plan, staging);
 }
 
 /// Copies bytes and fills up with zeros.

@@ -1,6 +1,7 @@
 //! The pipeline of a queue: batches cut into shares, several of which are in flight at a time, each on a stream of its own: while one is
 //! packed, others are copied in, worked on and copied out.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -8,12 +9,12 @@ use ciphermill_contract::{CheckedBatch, OpStatus};
 
 use crate::arena::Arenas;
 use crate::capabilities::INPUT_LEN_MAX;
-use crate::device::{Device, Direct, Link, Result, Stream, Trouble};
+use crate::device::{Device, DirectCopies, Launch, Link, Result, Stream, Trouble};
 use crate::pack::{self, Layout, Piece};
 use crate::select::{Plan, plan};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// Shares in flight at most.
 pub(crate) const SLOTS_MAX: usize = 4;
@@ -31,10 +32,7 @@ const MAPPED_MESSAGE_MAX: usize = 256;
 
 /// Bytes of a share from which on its data are copied between the caller's arena and the device as they lie: a copy more
 /// each way takes about as long as packing as many.
-const DIRECT_LEN_MIN: usize = 64 << 10;
-
-/// Arenas' data begin at multiples of as many bytes where they are copied as they lie: links move whole words.
-const DIRECT_ALIGN: usize = 4;
+pub(crate) const DIRECT_LEN_MIN: usize = 64 << 10;
 
 /// Pieces for which a queue keeps memory between batches: the most operations of a batch that is not extraordinary.
 const PIECES_KEPT_MAX: usize = 1 << 20;
@@ -53,17 +51,47 @@ pub(crate) struct Pipeline {
 }
 
 /// A share in flight.
-struct Flight {
+struct Flight<L> {
     stream: Box<dyn Stream>,
-    /// Its pieces, as a range of the batch's.
-    pieces: core::ops::Range<usize>,
-    layout: Layout,
+    /// Its pieces or operations, as a range of the batch's.
+    range: Range<usize>,
+    layout: L,
+}
+
+/// What is cut into shares: the pieces of a batch, or columns.
+pub(crate) trait Cargo {
+    /// Where everything of a share lies in the staging buffer.
+    type Layout;
+
+    /// How many pieces or operations there are, and their bytes.
+    fn extent(&self) -> (usize, usize);
+
+    /// The end of a share from `from` on that takes about `len_max` bytes of staging.
+    fn end_of_share(&self, from: usize, len_max: usize) -> usize;
+
+    /// How a share lies, with what is copied between it and arenas as it lies there.
+    fn lay_out(&self, range: Range<usize>, arenas: &Arc<Arenas>) -> (Self::Layout, Launch, DirectCopies);
+
+    /// Bytes of the staging buffer that a share fills, and of its longest message.
+    fn lens(&self, range: Range<usize>, layout: &Self::Layout) -> (usize, usize);
+
+    /// Packs a share.
+    fn pack(&self, range: Range<usize>, layout: &Self::Layout, staging: &mut [u8]);
+
+    /// Takes the results of a share.
+    fn unpack(&mut self, range: Range<usize>, layout: &Self::Layout, staging: &[u8]);
 }
 
 impl Pipeline {
     /// A pipeline that knows its engine's arenas.
     pub(crate) fn new(device: Arc<dyn Device>, arenas: Arc<Arenas>) -> Pipeline {
         Pipeline { device, arenas, link: None, idle: Vec::new(), pieces: Vec::new() }
+    }
+
+    /// The engine's arenas.
+    #[cfg(test)]
+    pub(crate) fn arenas(&self) -> &Arc<Arenas> {
+        &self.arenas
     }
 
     /// A stream with nothing under way.
@@ -84,45 +112,26 @@ impl Pipeline {
     }
 
     /// Packs a share and sets it off.
-    fn set_off(
-        &mut self,
-        batch: &CheckedBatch<'_>,
-        plan: &Plan,
-        pieces: &[Piece],
-        range: core::ops::Range<usize>,
-    ) -> Result<Flight> {
-        let own = &pieces[range.clone()];
-        let direct = self.direct(batch, plan, own);
-        let layout = plan.layout(own, batch.suite().needs_key(), direct.is_some());
+    fn set_off<C: Cargo>(&mut self, cargo: &C, range: Range<usize>) -> Result<Flight<C::Layout>> {
+        let (layout, launch, copies) = cargo.lay_out(range.clone(), &self.arenas);
+        let (staging_len, message_max) = cargo.lens(range.clone(), &layout);
+        let is_direct = copies.input.is_some() || copies.output.is_some();
+        let is_mapped = !is_direct && launch.memory_len <= MAPPED_LEN_MAX && message_max <= MAPPED_MESSAGE_MAX;
         let mut stream = self.take_stream()?;
-        pack::pack(batch, plan, own, &layout, stream.staging(layout.staging_len)?);
-        let launch = plan.launch(&layout, own.len());
-        let message_max = own.first().map_or(0, |longest| longest.len as usize);
-        match direct {
-            Some(direct) => stream.start_direct(&launch, Direct { at: layout.data_at, ..direct })?,
-            None if launch.memory_len <= MAPPED_LEN_MAX && message_max <= MAPPED_MESSAGE_MAX => {
-                stream.start_mapped(&launch)?;
-            }
-            None => stream.start(&launch)?,
+        let room = if is_mapped { launch.memory_len } else { staging_len };
+        cargo.pack(range.clone(), &layout, stream.staging(room)?);
+        match (is_direct, is_mapped) {
+            (true, _) => stream.start_direct(&launch, copies)?,
+            (_, true) => stream.start_mapped(&launch)?,
+            _ => stream.start(&launch)?,
         }
-        Ok(Flight { stream, pieces: range, layout })
-    }
-
-    /// The share's data in an arena that the device knows, if they lie there as the kernel wants them. Where they go on
-    /// the device is not known yet.
-    fn direct(&self, batch: &CheckedBatch<'_>, plan: &Plan, pieces: &[Piece]) -> Option<Direct> {
-        let run = plan.run(batch.direction(), pieces)?;
-        let (hold, start) = self.arenas.hold(batch.arena()).filter(|_| run.len >= DIRECT_LEN_MIN)?;
-        let (input, output) = (start + run.input, run.output.map(|output| start + output));
-        // The memory itself begins at a page.
-        let aligned = [Some(input), output].into_iter().flatten().all(|at| at % DIRECT_ALIGN == 0);
-        aligned.then_some(Direct { hold, input, output, len: run.len, at: 0 })
+        Ok(Flight { stream, range, layout })
     }
 
     /// Waits for a share and takes its results. The stream is idle again; one that failed is given up.
-    fn land(&mut self, batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece], flight: Flight) -> Result<()> {
-        let Flight { mut stream, pieces: range, layout } = flight;
-        let outcome = stream.finish().map(|staging| pack::unpack(batch, plan, &pieces[range], &layout, staging));
+    fn land<C: Cargo>(&mut self, cargo: &mut C, flight: Flight<C::Layout>) -> Result<()> {
+        let Flight { mut stream, range, layout } = flight;
+        let outcome = stream.finish().map(|staging| cargo.unpack(range, &layout, staging));
         stream.wipe();
         if outcome.is_ok() {
             self.give_stream(stream);
@@ -141,7 +150,7 @@ impl Pipeline {
     pub(crate) fn run(&mut self, batch: &mut CheckedBatch<'_>) {
         let Some(plan) = plan(batch.suite(), batch.direction()) else { return };
         let pieces = pack::pieces(batch, &plan, std::mem::take(&mut self.pieces));
-        let landed = match self.fly(batch, &plan, &pieces) {
+        let landed = match self.fly(&mut Pieces { batch, plan: &plan, pieces: &pieces }) {
             Ok(()) => pieces.len(),
             Err(landed) => landed,
         };
@@ -156,26 +165,26 @@ impl Pipeline {
         self.arenas.make_wanted();
     }
 
-    /// Runs all pieces through the slots. On trouble, what was in flight is waited for, and the pieces from the returned
-    /// one on have not been worked on.
-    fn fly(&mut self, batch: &mut CheckedBatch<'_>, plan: &Plan, pieces: &[Piece]) -> core::result::Result<(), usize> {
-        let bytes: usize = pieces.iter().map(|piece| piece.len as usize).sum();
+    /// Runs everything through the slots. On trouble, what was in flight is waited for, and the pieces or operations from
+    /// the returned one on have not been worked on.
+    pub(crate) fn fly<C: Cargo>(&mut self, cargo: &mut C) -> core::result::Result<(), usize> {
+        let (count, bytes) = cargo.extent();
         let share_len = (bytes / (2 * SLOTS_MAX)).clamp(SHARE_LEN_MIN, SHARE_LEN_MAX);
-        let mut flights: VecDeque<Flight> = VecDeque::with_capacity(SLOTS_MAX);
+        let mut flights: VecDeque<Flight<C::Layout>> = VecDeque::with_capacity(SLOTS_MAX);
         let (mut next, mut landed) = (0, 0);
         let mut trouble = None;
-        while next < pieces.len() || !flights.is_empty() {
-            while trouble.is_none() && next < pieces.len() && flights.len() < SLOTS_MAX {
-                let end = next + plan.fitting(&pieces[next..], share_len);
-                match self.set_off(batch, plan, pieces, next..end) {
+        while next < count || !flights.is_empty() {
+            while trouble.is_none() && next < count && flights.len() < SLOTS_MAX {
+                let end = cargo.end_of_share(next, share_len);
+                match self.set_off(cargo, next..end) {
                     Ok(flight) => flights.push_back(flight),
                     Err(error) => trouble = Some(error),
                 }
                 next = end;
             }
             let Some(flight) = flights.pop_front() else { break };
-            let end = flight.pieces.end;
-            match self.land(batch, plan, pieces, flight) {
+            let end = flight.range.end;
+            match self.land(cargo, flight) {
                 Ok(()) => landed = end,
                 Err(error) => {
                     trouble = Some(error);
@@ -191,6 +200,63 @@ impl Pipeline {
                 Err(landed)
             }
         }
+    }
+}
+
+/// The pieces of a batch of ops.
+struct Pieces<'p, 'b> {
+    batch: &'p mut CheckedBatch<'b>,
+    plan: &'p Plan,
+    pieces: &'p [Piece],
+}
+
+impl Pieces<'_, '_> {
+    /// The data of some pieces in an arena that the device knows, if they lie there as the kernel wants them: what is copied
+    /// in and, for suites that transform, out. Where they go on the device is not known yet.
+    fn direct(&self, pieces: &[Piece], arenas: &Arc<Arenas>) -> DirectCopies {
+        let run = self.plan.run(self.batch.direction(), pieces).filter(|run| run.len >= DIRECT_LEN_MIN);
+        let copy = |at: usize, len: usize| arenas.direct(&self.batch.arena()[at..at + len]);
+        let Some(run) = run else { return DirectCopies::default() };
+        match (copy(run.input, run.len), run.output.map(|output| copy(output, run.len))) {
+            (Some(input), None) => DirectCopies { input: Some(input), output: None },
+            (Some(input), Some(Some(output))) => DirectCopies { input: Some(input), output: Some(output) },
+            _ => DirectCopies::default(),
+        }
+    }
+}
+
+impl Cargo for Pieces<'_, '_> {
+    type Layout = Layout;
+
+    fn extent(&self) -> (usize, usize) {
+        (self.pieces.len(), self.pieces.iter().map(|piece| piece.len as usize).sum())
+    }
+
+    fn end_of_share(&self, from: usize, len_max: usize) -> usize {
+        from + self.plan.fitting(&self.pieces[from..], len_max)
+    }
+
+    fn lay_out(&self, range: Range<usize>, arenas: &Arc<Arenas>) -> (Layout, Launch, DirectCopies) {
+        let own = &self.pieces[range];
+        let mut copies = self.direct(own, arenas);
+        let layout = self.plan.layout(own, self.batch.suite().needs_key(), copies.input.is_some());
+        for copy in [&mut copies.input, &mut copies.output].into_iter().flatten() {
+            copy.at = layout.data_at;
+        }
+        let launch = self.plan.launch(&layout, own.len());
+        (layout, launch, copies)
+    }
+
+    fn lens(&self, range: Range<usize>, layout: &Layout) -> (usize, usize) {
+        (layout.staging_len, self.pieces[range].first().map_or(0, |longest| longest.len as usize))
+    }
+
+    fn pack(&self, range: Range<usize>, layout: &Layout, staging: &mut [u8]) {
+        pack::pack(self.batch, self.plan, &self.pieces[range], layout, staging);
+    }
+
+    fn unpack(&mut self, range: Range<usize>, layout: &Layout, staging: &[u8]) {
+        pack::unpack(self.batch, self.plan, &self.pieces[range], layout, staging);
     }
 }
 

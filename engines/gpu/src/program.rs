@@ -49,10 +49,12 @@ pub enum Program {
     Merkle,
     /// SEAL 3.0.
     Seal,
+    /// Columns on their way to the others' kernels and back.
+    Columns,
 }
 
 /// All programs.
-pub const PROGRAMS: [Program; 23] = [
+pub const PROGRAMS: [Program; 24] = [
     Program::Md5,
     Program::Sha1,
     Program::Sha256,
@@ -76,6 +78,7 @@ pub const PROGRAMS: [Program; 23] = [
     Program::Blowfish,
     Program::Merkle,
     Program::Seal,
+    Program::Columns,
 ];
 
 macro_rules! source {
@@ -133,6 +136,7 @@ impl Program {
             Program::Blowfish => "blowfish",
             Program::Merkle => "khufu-khafre",
             Program::Seal => "seal",
+            Program::Columns => "columns",
         }
     }
 
@@ -155,6 +159,7 @@ impl Program {
             Program::P256Verify => &["verify"],
             Program::X25519 => &["agree"],
             Program::Rsa1024 | Program::Rsa2048 | Program::Rsa3072 | Program::Rsa4096 => &["private_operation"],
+            Program::Columns => &["spread", "collect"],
         }
     }
 
@@ -184,6 +189,7 @@ impl Program {
             Program::Blowfish => &[source!("legacy/blowfish.h"), OLD_BLOCKS, source!("legacy/ctr.cl")],
             Program::Merkle => &[source!("legacy/merkle.h"), OLD_BLOCKS],
             Program::Seal => &[source!("legacy/seal.cl")],
+            Program::Columns => &[source!("columns/columns.cl")],
         };
         [&[DIALECT, BATCH], parts].concat().concat()
     }

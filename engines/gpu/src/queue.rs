@@ -1,7 +1,8 @@
 //! The engine's queue: suites of messages go through the pipeline as they are, those of public keys through their host work.
 
-use ciphermill_contract::{CheckedBatch, EngineQueue, OpStatus};
+use ciphermill_contract::{CheckedBatch, CheckedColumns, EngineQueue, OpStatus};
 
+use crate::columns;
 use crate::pack;
 use crate::pipeline::Pipeline;
 use crate::public;
@@ -17,14 +18,22 @@ impl Queue {
 
 impl EngineQueue for Queue {
     fn run(&mut self, batch: &mut CheckedBatch<'_>) {
-        self.0.run(batch);
-        public::run(&mut self.0, batch);
-        self.0.make_arenas();
-        // Suites that this engine does not claim end here.
-        for index in 0..batch.len() {
-            if batch.ops()[index].status.is_pending() {
-                pack::settle(batch, index, OpStatus::EngineFault);
-            }
+        run(&mut self.0, batch);
+    }
+
+    fn run_columns(&mut self, columns: &mut CheckedColumns<'_>) {
+        columns::run(&mut self.0, columns, run);
+    }
+}
+
+fn run(pipeline: &mut Pipeline, batch: &mut CheckedBatch<'_>) {
+    pipeline.run(batch);
+    public::run(pipeline, batch);
+    pipeline.make_arenas();
+    // Suites that this engine does not claim end here.
+    for index in 0..batch.len() {
+        if batch.ops()[index].status.is_pending() {
+            pack::settle(batch, index, OpStatus::EngineFault);
         }
     }
 }

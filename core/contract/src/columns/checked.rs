@@ -177,6 +177,21 @@ impl<'a> CheckedColumns<'a> {
         }
     }
 
+    /// The buffers of data.
+    #[inline]
+    pub fn data(&self) -> &DataBuffers<'a> {
+        &self.buffers.data
+    }
+
+    /// The column of tags that are compared with the operations' own; `None` when there is none.
+    #[inline]
+    pub fn expected_tags(&self) -> Option<&[u8]> {
+        match &self.buffers.tags {
+            TagBuffer::Expected(tags) => Some(tags),
+            TagBuffer::None | TagBuffer::Written(_) => None,
+        }
+    }
+
     /// The buffers, and the statuses to be written, for engines with kernels of their own. Such an engine touches pending
     /// operations only, gives each a status, and zeroes the output of a failed open.
     #[inline]

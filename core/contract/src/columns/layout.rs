@@ -280,6 +280,15 @@ impl<'a> ColumnLayout<'a> {
         }
     }
 
+    /// What the operations' own additional data lie in, and where; `None` when all share theirs.
+    #[inline]
+    pub fn own_aad(&self) -> Option<(&'a [u8], Extents<'a>)> {
+        match self.aad {
+            AadColumn::None | AadColumn::One(_) => None,
+            AadColumn::Each { bytes, extents } => Some((bytes, extents)),
+        }
+    }
+
     /// Where the operation at `index`, pending or not, lies in the input.
     #[inline(always)]
     pub fn input_extent(&self, index: usize) -> Range<usize> {
@@ -299,5 +308,11 @@ impl<'a> ColumnLayout<'a> {
     #[inline]
     pub fn input_lens(&self) -> Extents<'a> {
         self.inputs
+    }
+
+    /// Extents that are as long as those of the output, as [`ColumnLayout::input_lens`].
+    #[inline]
+    pub fn output_lens(&self) -> Extents<'a> {
+        self.outputs
     }
 }

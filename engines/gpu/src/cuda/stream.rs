@@ -12,7 +12,7 @@ use cudarc::driver::{result, sys};
 use super::context::Shared;
 use super::pinned::Pinned;
 use crate::arena::Hold;
-use crate::device::{Direct, GROUP, Launch, Link, PinnedMemory as _, Result, Stream, Trouble, Ways};
+use crate::device::{DirectCopies, GROUP, Launch, Link, PinnedMemory as _, Result, Stream, Trouble, Ways};
 
 /// The two lines that the slots of a queue share.
 struct Lanes {
@@ -74,7 +74,7 @@ impl Link for CudaLink {
             staging: None,
             used: 0,
             waits: Waits::Nothing,
-            hold: None,
+            holds: Vec::new(),
         };
         let quiet = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let event = |flags: u32| {
@@ -167,8 +167,8 @@ struct CudaStream {
     /// Bytes of the staging buffer that are not zero.
     used: usize,
     waits: Waits,
-    /// The arena that a launch copies from or to.
-    hold: Option<Hold>,
+    /// The arenas that a launch copies from and to.
+    holds: Vec<Hold>,
 }
 
 // SAFETY: the buffers belong to this value alone, and the driver's objects may be used from any thread.
@@ -186,7 +186,7 @@ impl CudaStream {
             Waits::Lines => self.drain()?,
         }
         self.waits = Waits::Nothing;
-        self.hold = None;
+        self.holds.clear();
         Ok(())
     }
 
@@ -232,25 +232,32 @@ impl CudaStream {
         Ok(start)
     }
 
-    fn launch(&mut self, launch: &Launch, function: sys::CUfunction, mut buffer: sys::CUdeviceptr) -> Result<()> {
-        let groups = u32::try_from(launch.groups).map_err(|_| Trouble::Absent)?;
+    /// A launch's kernels with their groups, built.
+    fn functions(&self, launch: &Launch) -> Result<Vec<(sys::CUfunction, u32)>> {
+        let function = |(program, kernel, groups)| {
+            let groups = u32::try_from(groups).map_err(|_| Trouble::Absent)?;
+            Ok((self.lanes.shared.kernel(program, kernel)?, groups))
+        };
+        launch.steps().map(function).collect()
+    }
+
+    fn launch(&mut self, functions: &[(sys::CUfunction, u32)], mut buffer: sys::CUdeviceptr) -> Result<()> {
         let mut keys = self.lanes.shared.keys;
-        let mut arguments: [*mut c_void; 2] = [(&raw mut buffer).cast(), (&raw mut keys).cast()];
-        let (grid, group) = ((groups, 1, 1), (GROUP as u32, 1, 1));
-        // SAFETY: both arguments are addresses on the device, as every kernel has them, and are read before the call
-        // returns; the function's module lives as long as the device.
-        unsafe { result::launch_kernel(function, grid, group, 0, self.compute, &mut arguments)? };
+        for (function, groups) in functions {
+            let mut arguments: [*mut c_void; 2] = [(&raw mut buffer).cast(), (&raw mut keys).cast()];
+            let (grid, group) = ((*groups, 1, 1), (GROUP as u32, 1, 1));
+            // SAFETY: both arguments are addresses on the device, as every kernel has them, and are read before the call
+            // returns; the function's module lives as long as the device.
+            unsafe { result::launch_kernel(*function, grid, group, 0, self.compute, &mut arguments)? };
+        }
         Ok(())
     }
 
     /// Everything of a launch, in the three lines. From its first copy on it is the device's until `wait`.
-    fn enqueue(&mut self, launch: &Launch, direct: Option<Direct>) -> Result<()> {
+    fn enqueue(&mut self, launch: &Launch, copies: DirectCopies) -> Result<()> {
         self.wait()?;
-        let function = self.lanes.shared.kernel(launch.program, launch.kernel)?;
-        let moved = match &direct {
-            Some(direct) => Some(direct.checked(launch).ok_or_else(invalid)?),
-            None => None,
-        };
+        let functions = self.functions(launch)?;
+        let [moved_in, moved_out] = copies.checked(launch).ok_or_else(invalid)?;
         let Some(staging) = self.staging.as_ref().map(|staging| staging.start) else { return Err(Trouble::Absent) };
         let output = launch.output.clone();
         let len = launch.memory_len.max(launch.input_len).max(output.end);
@@ -258,26 +265,26 @@ impl CudaStream {
             return Err(invalid());
         }
         let memory = self.reserve(len)?;
-        self.hold = direct.map(|direct| direct.hold);
+        self.holds = copies.holds();
         self.waits = Waits::Lines;
         self.dirty = len;
         let (copy_in, compute, copy_out) = (self.lanes.copy_in, self.compute, self.lanes.copy_out);
         // SAFETY: streams and events are this value's or live as long. Copies lie within both buffers, or within the
-        // arena that `hold` keeps, as was checked. Neither is freed, and the staging buffer is not touched, until `wait` has
+        // arenas that `holds` keeps, as was checked. Neither is freed, and the staging buffer is not touched, until `wait` has
         // seen the last copy end; whoever started the launch has the arena exclusively until then.
         unsafe {
             // The device's buffer may still be wiped of the launch before; an event that was never recorded is over.
             wait_for(copy_in, self.wiped)?;
             let input = std::slice::from_raw_parts(staging, launch.input_len);
             result::memcpy_htod_async(memory, input, copy_in)?;
-            if let Some(moved) = &moved {
-                let input = std::slice::from_raw_parts(moved.input, moved.len);
+            if let Some(moved) = moved_in {
+                let input = std::slice::from_raw_parts(moved.host, moved.len);
                 result::memcpy_htod_async(memory + moved.at as u64, input, copy_in)?;
             }
             result::event::record(self.copied_in, copy_in)?;
             wait_for(compute, self.copied_in)?;
         }
-        self.launch(launch, function, memory)?;
+        self.launch(&functions, memory)?;
         // SAFETY: as above.
         unsafe {
             result::event::record(self.computed, compute)?;
@@ -286,8 +293,8 @@ impl CudaStream {
                 let out = std::slice::from_raw_parts_mut(staging.add(output.start), output.len());
                 result::memcpy_dtoh_async(out, memory + output.start as u64, copy_out)?;
             }
-            if let Some((moved, output)) = moved.as_ref().and_then(|moved| Some((moved, moved.output?))) {
-                let out = std::slice::from_raw_parts_mut(output, moved.len);
+            if let Some(moved) = moved_out {
+                let out = std::slice::from_raw_parts_mut(moved.host, moved.len);
                 result::memcpy_dtoh_async(out, memory + moved.at as u64, copy_out)?;
             }
             result::event::record(self.copied_out, copy_out)?;
@@ -331,22 +338,22 @@ impl Stream for CudaStream {
     }
 
     fn start(&mut self, launch: &Launch) -> Result<()> {
-        self.enqueue(launch, None)
+        self.enqueue(launch, DirectCopies::default())
     }
 
-    fn start_direct(&mut self, launch: &Launch, direct: Direct) -> Result<()> {
-        self.enqueue(launch, Some(direct))
+    fn start_direct(&mut self, launch: &Launch, copies: DirectCopies) -> Result<()> {
+        self.enqueue(launch, copies)
     }
 
     fn start_mapped(&mut self, launch: &Launch) -> Result<()> {
         self.wait()?;
-        let function = self.lanes.shared.kernel(launch.program, launch.kernel)?;
+        let functions = self.functions(launch)?;
         let Some(buffer) = self.staging.as_ref().map(|staging| staging.device) else { return Err(Trouble::Absent) };
         if launch.memory_len.max(launch.input_len).max(launch.output.end) > self.used {
             return Err(invalid());
         }
         self.waits = Waits::Lines;
-        self.launch(launch, function, buffer)?;
+        self.launch(&functions, buffer)?;
         // SAFETY: event and stream are this value's own.
         unsafe { result::event::record(self.computed, self.compute)? };
         self.waits = Waits::Event(self.computed);
@@ -382,7 +389,7 @@ impl Drop for CudaStream {
             // The device may still write: what it writes to is not freed before the context, as its own memory is.
             let used = self.used;
             self.staging.take().into_iter().for_each(|staging| Box::new(staging).abandon(used));
-            self.hold.take().into_iter().for_each(Hold::forever);
+            self.holds.drain(..).for_each(Hold::forever);
         }
         // SAFETY: all of them were made by `stream` and are not used any more; those that are null were not made.
         unsafe {

@@ -17,7 +17,7 @@ use opencl3::types::{CL_NON_BLOCKING, cl_mem};
 use super::context::{Shared, queue};
 use super::pinned::Pinned;
 use crate::arena::Hold;
-use crate::device::{Direct, GROUP, Launch, Link, Moved, Result, Stream, Trouble, Ways};
+use crate::device::{DirectCopies, GROUP, Launch, Link, Moved, Result, Stream, Trouble, Ways};
 use crate::program::Program;
 
 /// The two lines that the slots of a queue share.
@@ -48,7 +48,7 @@ impl Link for ClLink {
             used: 0,
             waits: Waits::Nothing,
             wiped: None,
-            hold: None,
+            holds: Vec::new(),
             lanes: Arc::clone(&self.0),
         }))
     }
@@ -110,8 +110,8 @@ struct ClStream {
     waits: Waits,
     /// The end of the last launch's wiping.
     wiped: Option<Event>,
-    /// The arena that a launch copies from or to.
-    hold: Option<Hold>,
+    /// The arenas that a launch copies from and to.
+    holds: Vec<Hold>,
     lanes: Arc<Lanes>,
 }
 
@@ -144,7 +144,7 @@ impl ClStream {
                 self.waits = Waits::Nothing;
             }
         }
-        self.hold = None;
+        self.holds.clear();
         Ok(())
     }
 
@@ -181,38 +181,40 @@ impl ClStream {
         Ok(())
     }
 
-    /// Sees to it that a launch's kernel is there.
+    /// Sees to it that a launch's kernels are there.
     fn build(&mut self, launch: &Launch) -> Result<()> {
-        if let Entry::Vacant(place) = self.kernels.entry((launch.program, launch.kernel)) {
-            place.insert(self.lanes.shared.kernel(launch.program, launch.kernel)?);
+        for (program, kernel, _) in launch.steps() {
+            if let Entry::Vacant(place) = self.kernels.entry((program, kernel)) {
+                place.insert(self.lanes.shared.kernel(program, kernel)?);
+            }
         }
         Ok(())
     }
 
-    /// Puts a kernel in this slot's line, behind an event if one is given.
+    /// Puts a launch's kernels in this slot's line, behind an event if one is given. The event of the last one comes back.
     fn launch(&self, launch: &Launch, buffer: cl_mem, behind: Option<&Event>) -> Result<Event> {
-        let Some(kernel) = self.kernels.get(&(launch.program, launch.kernel)) else { return Err(Trouble::Absent) };
-        let (items, group) = ([launch.groups * GROUP], [GROUP]);
         let behind: Vec<_> = behind.map(Event::get).into_iter().collect();
-        // SAFETY: both arguments are buffers, as every kernel has them, and live until the line is empty; both lengths are
-        // of one dimension.
-        let event = unsafe {
-            kernel.set_arg(0, &buffer)?;
-            kernel.set_arg(1, &self.lanes.shared.keys_handle.0)?;
-            let (offsets, items, group) = (ptr::null(), items.as_ptr(), group.as_ptr());
-            self.compute.enqueue_nd_range_kernel(kernel.get(), 1, offsets, items, group, &behind)?
-        };
-        Ok(event)
+        let mut last = Err(Trouble::Absent);
+        for (program, kernel, groups) in launch.steps() {
+            let Some(kernel) = self.kernels.get(&(program, kernel)) else { return Err(Trouble::Absent) };
+            let (items, group) = ([groups * GROUP], [GROUP]);
+            // SAFETY: both arguments are buffers, as every kernel has them, and live until the line is empty; both lengths
+            // are of one dimension. The line works in order.
+            last = Ok(unsafe {
+                kernel.set_arg(0, &buffer)?;
+                kernel.set_arg(1, &self.lanes.shared.keys_handle.0)?;
+                let (offsets, items, group) = (ptr::null(), items.as_ptr(), group.as_ptr());
+                self.compute.enqueue_nd_range_kernel(kernel.get(), 1, offsets, items, group, &behind)?
+            });
+        }
+        last
     }
 
     /// Everything of a launch, in the three lines. From its first copy on it is the device's until `wait`.
-    fn enqueue(&mut self, launch: &Launch, direct: Option<Direct>) -> Result<()> {
+    fn enqueue(&mut self, launch: &Launch, copies: DirectCopies) -> Result<()> {
         self.wait()?;
         self.build(launch)?;
-        let moved = match &direct {
-            Some(direct) => Some(direct.checked(launch).ok_or_else(invalid)?),
-            None => None,
-        };
+        let [moved_in, moved_out] = copies.checked(launch).ok_or_else(invalid)?;
         let output = launch.output.clone();
         let len = launch.memory_len.max(launch.input_len).max(output.end);
         if launch.input_len.max(output.end) > self.used || output.start > output.end {
@@ -222,20 +224,20 @@ impl ClStream {
         let lanes = Arc::clone(&self.lanes);
         let Some(staging) = self.staging.as_ref().map(|staging| staging.start) else { return Err(Trouble::Absent) };
         let wiped = self.wiped.take();
-        self.hold = direct.map(|direct| direct.hold);
+        self.holds = copies.holds();
         self.waits = Waits::Lines;
         self.dirty = len;
         let Some((buffer, _)) = &mut self.memory else { return Err(Trouble::Absent) };
         let handle = buffer.get();
-        // SAFETY: copies lie within both buffers, or within the arena that `hold` keeps, as was checked. Neither is freed, and
+        // SAFETY: copies lie within both buffers, or within the arenas that `holds` keeps, as was checked. Neither is freed, and
         // the staging buffer is not touched, until `wait` has seen the last copy end; whoever started the launch has
         // the arena exclusively until then.
         let copied_in = unsafe {
             let behind: Vec<_> = wiped.iter().map(Event::get).collect();
             let input = std::slice::from_raw_parts(staging, launch.input_len);
             let mut last = lanes.copy_in.enqueue_write_buffer(buffer, CL_NON_BLOCKING, 0, input, &behind)?;
-            if let Some(moved) = &moved {
-                let input = std::slice::from_raw_parts(moved.input, moved.len);
+            if let Some(moved) = moved_in {
+                let input = std::slice::from_raw_parts(moved.host, moved.len);
                 last = lanes.copy_in.enqueue_write_buffer(buffer, CL_NON_BLOCKING, moved.at, input, &[])?;
             }
             last
@@ -244,7 +246,7 @@ impl ClStream {
         lanes.copy_in.flush()?;
         let computed = self.launch(launch, handle, Some(&copied_in))?;
         self.compute.flush()?;
-        let copied_out = self.copy_out(&lanes.copy_out, staging, output, moved.as_ref(), &computed)?;
+        let copied_out = self.copy_out(&lanes.copy_out, staging, output, moved_out, &computed)?;
         lanes.copy_out.flush()?;
         if let Some((buffer, _)) = &mut self.memory {
             // Wiping keeps out of the way of other slots' copies.
@@ -264,15 +266,15 @@ impl ClStream {
         line: &CommandQueue,
         staging: *mut u8,
         output: core::ops::Range<usize>,
-        moved: Option<&Moved>,
+        moved: Option<Moved>,
         computed: &Event,
     ) -> Result<Event> {
         let Some((buffer, _)) = &self.memory else { return Err(Trouble::Absent) };
         let mut last = None;
         // SAFETY: as in `enqueue`, which has checked the ranges.
         unsafe {
-            if let Some((moved, output)) = moved.and_then(|moved| Some((moved, moved.output?))) {
-                let out = std::slice::from_raw_parts_mut(output, moved.len);
+            if let Some(moved) = moved {
+                let out = std::slice::from_raw_parts_mut(moved.host, moved.len);
                 last = Some(line.enqueue_read_buffer(buffer, CL_NON_BLOCKING, moved.at, out, &[computed.get()])?);
             }
             if !output.is_empty() {
@@ -303,11 +305,11 @@ impl Stream for ClStream {
     }
 
     fn start(&mut self, launch: &Launch) -> Result<()> {
-        self.enqueue(launch, None)
+        self.enqueue(launch, DirectCopies::default())
     }
 
-    fn start_direct(&mut self, launch: &Launch, direct: Direct) -> Result<()> {
-        self.enqueue(launch, Some(direct))
+    fn start_direct(&mut self, launch: &Launch, copies: DirectCopies) -> Result<()> {
+        self.enqueue(launch, copies)
     }
 
     /// The host gives the buffer up, the kernel works in it, and the host maps it anew: all in this slot's line.
@@ -361,7 +363,7 @@ impl Drop for ClStream {
         } else {
             // The runtime may still write there: what is never freed cannot be written to by mistake.
             std::mem::forget(self.staging.take());
-            self.hold.take().into_iter().for_each(Hold::forever);
+            self.holds.drain(..).for_each(Hold::forever);
         }
     }
 }

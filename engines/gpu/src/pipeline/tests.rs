@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ciphermill_contract::suite::{BlockCipher, Mode};
-use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, Span, Suite};
+use ciphermill_contract::{Batch, Direction, KeyId, KeyMaterial, Op, PreparedKey, Span, Suite};
 
 use super::*;
 use crate::arena::Hold;
@@ -14,7 +14,7 @@ use crate::keys::KeyTable;
 
 /// What a device does at its n-th launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Fails {
+pub(crate) enum Fails {
     #[default]
     Never,
     /// No way to the device can be opened.
@@ -30,19 +30,19 @@ enum Fails {
 }
 
 /// A device whose kernels do nothing: data come back as they went in.
-struct Idle {
+pub(crate) struct Idle {
     description: Description,
-    state: Arc<State>,
+    pub(crate) state: Arc<State>,
 }
 
 #[derive(Default)]
-struct State {
-    fails: Mutex<Fails>,
+pub(crate) struct State {
+    pub(crate) fails: Mutex<Fails>,
     links: AtomicUsize,
-    starts: AtomicUsize,
+    pub(crate) starts: AtomicUsize,
     /// How many of them worked in the staging buffer, and how many copied from and to an arena.
-    mapped: AtomicUsize,
-    direct: AtomicUsize,
+    pub(crate) mapped: AtomicUsize,
+    pub(crate) direct: AtomicUsize,
     wipes: AtomicUsize,
     /// Launches under way, and the most at a time.
     under_way: AtomicUsize,
@@ -57,7 +57,7 @@ struct IdleStream {
     number: usize,
     busy: bool,
     staging: Vec<u8>,
-    hold: Option<Hold>,
+    holds: Vec<Hold>,
     state: Arc<State>,
 }
 
@@ -97,7 +97,7 @@ impl Link for IdleLink {
             return Err(Trouble::Call(-1));
         }
         let state = Arc::clone(&self.0);
-        Ok(Box::new(IdleStream { number: 0, busy: false, staging: Vec::new(), hold: None, state }))
+        Ok(Box::new(IdleStream { number: 0, busy: false, staging: Vec::new(), holds: Vec::new(), state }))
     }
     fn time_copies(&self, _ways: Ways, _len: usize, _copies: usize, turns: usize) -> Result<Vec<Duration>> {
         Ok(vec![Duration::from_millis(1); turns])
@@ -121,10 +121,10 @@ impl Stream for IdleStream {
         self.state.most.fetch_max(now, Ordering::SeqCst);
         Ok(())
     }
-    fn start_direct(&mut self, launch: &Launch, direct: Direct) -> Result<()> {
-        assert!(direct.checked(launch).is_some(), "all bytes lie where they should");
+    fn start_direct(&mut self, launch: &Launch, copies: DirectCopies) -> Result<()> {
+        assert!(copies.checked(launch).is_some(), "all bytes lie where they should");
         self.state.direct.fetch_add(1, Ordering::SeqCst);
-        self.hold = Some(direct.hold);
+        self.holds = copies.holds();
         self.start(launch)
     }
     fn start_mapped(&mut self, launch: &Launch) -> Result<()> {
@@ -136,7 +136,7 @@ impl Stream for IdleStream {
         if std::mem::take(&mut self.busy) {
             self.state.under_way.fetch_sub(1, Ordering::SeqCst);
         }
-        self.hold = None;
+        self.holds.clear();
         if self.state.fails() == Fails::Finish(self.number) { Err(Trouble::Call(-3)) } else { Ok(&self.staging) }
     }
     fn wipe(&mut self) {
@@ -153,7 +153,7 @@ impl Drop for IdleStream {
     }
 }
 
-fn device(fails: Fails) -> (Arc<Idle>, Pipeline) {
+pub(crate) fn device(fails: Fails) -> (Arc<Idle>, Pipeline) {
     let description = Description { runtime: "none", words: "a device for tests".to_owned() };
     let state = State { fails: Mutex::new(fails), ..State::default() };
     let device = Arc::new(Idle { description, state: Arc::new(state) });
@@ -162,7 +162,14 @@ fn device(fails: Fails) -> (Arc<Idle>, Pipeline) {
     (Arc::clone(&device), Pipeline::new(device, arenas))
 }
 
-const AES: Suite = Suite::Cipher(BlockCipher::Aes(ciphermill_contract::suite::AesSize::Aes128), Mode::Cbc);
+pub(crate) const AES: Suite = Suite::Cipher(BlockCipher::Aes(ciphermill_contract::suite::AesSize::Aes128), Mode::Cbc);
+
+/// A key for a suite that takes 16 bytes.
+pub(crate) fn key_on(device: &Arc<Idle>, suite: Suite) -> PreparedKey {
+    let table = Arc::new(KeyTable::new(Arc::clone(device) as Arc<dyn Device>));
+    let key = crate::prepare::prepare_many(&table, &[KeyMaterial::secret(&[7; 16])], suite).pop();
+    key.expect("one key, one outcome").expect("a good key")
+}
 
 /// Messages of half a megabyte: more shares than slots.
 const COUNT: usize = 14;
@@ -176,9 +183,7 @@ fn run(device: &Arc<Idle>, queue: &mut Pipeline) -> (Vec<Op>, Vec<u8>) {
 
 /// Messages of `len` bytes, one behind the other, as many as the arena holds.
 fn run_in(device: &Arc<Idle>, queue: &mut Pipeline, arena: &mut [u8], suite: Suite, len: usize) -> Vec<Op> {
-    let table = Arc::new(KeyTable::new(Arc::clone(device) as Arc<dyn Device>));
-    let key = crate::prepare::prepare_many(&table, &[KeyMaterial::secret(&[7; 16])], suite).pop();
-    let key = key.expect("one key, one outcome").expect("a good key");
+    let key = key_on(device, suite);
     let keys = vec![Some(&key); arena.len() / len];
     let name = KeyId { slot: 0, generation: 1 };
     let op = |at: usize| Op::in_place(name, Span::new((at * len) as u32, len as u32)).with_iv(&[0; 16]);
@@ -222,7 +227,7 @@ fn a_failing_device_fails_operations_and_nothing_else() {
     }
 }
 
-fn count(of: &AtomicUsize) -> usize {
+pub(crate) fn count(of: &AtomicUsize) -> usize {
     of.load(Ordering::SeqCst)
 }
 
@@ -335,9 +340,7 @@ fn packing_costs_a_core() {
     const OPS: usize = 1 << 20;
     let (device, mut queue) = device(Fails::Never);
     let plan = plan(AES, Direction::Encrypt).expect("a plan");
-    let table = Arc::new(KeyTable::new(Arc::clone(&device) as Arc<dyn Device>));
-    let key = crate::prepare::prepare_many(&table, &[KeyMaterial::secret(&[7; 16])], AES).pop();
-    let key = key.expect("one key, one outcome").expect("a good key");
+    let key = key_on(&device, AES);
     let keys = vec![Some(&key); OPS];
     let name = KeyId { slot: 0, generation: 1 };
     let op = |at: usize| Op::in_place(name, Span::new((at * 64) as u32, 64)).with_iv(&[0; 16]);

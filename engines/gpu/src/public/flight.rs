@@ -92,6 +92,7 @@ impl Shape {
             groups,
             input_len: len,
             output: places.data_at..len,
+            column_groups: None,
             memory_len: if scratch_len == 0 { len } else { places.scratch_at + scratch_len },
         }
     }

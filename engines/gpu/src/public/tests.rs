@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::around::{Around, Out, Shape, View};
 use super::flight::fly;
 use crate::arena::Arenas;
-use crate::device::{Description, Device, Direct, Launch, Link, PinnedMemory, Result, Stream, Trouble, Ways};
+use crate::device::{Description, Device, DirectCopies, Launch, Link, PinnedMemory, Result, Stream, Trouble, Ways};
 use crate::keys::{self, KeyTable};
 use crate::pipeline::Pipeline;
 use crate::program::Program;
@@ -76,7 +76,7 @@ impl Link for FakeLink {
 }
 
 impl Stream for FakeStream {
-    fn start_direct(&mut self, _launch: &Launch, _direct: Direct) -> Result<()> {
+    fn start_direct(&mut self, _launch: &Launch, _copies: DirectCopies) -> Result<()> {
         unreachable!("data of public-key suites are packed")
     }
     fn start_mapped(&mut self, launch: &Launch) -> Result<()> {

@@ -19,6 +19,7 @@ fn session(seed: u64) -> Outcome {
         Ok(gpu) => {
             let mut outcome = jobs::small(&gpu, seed);
             outcome.add(jobs::lying(&gpu, seed, 2000));
+            outcome.add(jobs::columns(&gpu, seed, 2000));
             outcome.add(jobs::digests(&gpu, seed));
             outcome
         }

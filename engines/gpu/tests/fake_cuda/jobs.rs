@@ -1,8 +1,10 @@
 //! Work for the engine that has something in flight most of the time, and what became of it.
 
+use ciphermill_contract::columns::{ColumnBatch, ColumnData, Extents, IvColumn, PreparedColumn};
 use ciphermill_contract::suite::{AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
 use ciphermill_contract::{
-    ArenaBuffer, Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, QueueHint, Span, Suite,
+    ArenaBuffer, Batch, ColumnStatus, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, QueueHint, Span,
+    Suite,
 };
 use ciphermill_gpu::Gpu;
 use ciphermill_reference::Reference;
@@ -45,6 +47,7 @@ pub(crate) fn run_all(gpu: &Gpu, seed: u64) -> Outcome {
     outcome.add(keyed(gpu, Suite::Stream(StreamCipher::Rc4), seed, &vec![4 << 10; 700], 0));
     outcome.add(keyed(gpu, Suite::Stream(StreamCipher::ChaCha20), seed, &long, 12));
     outcome.add(lying(gpu, seed, 20_000));
+    outcome.add(columns(gpu, seed, 20_000));
     outcome.add(small(gpu, seed));
     outcome.add(digests(gpu, seed));
     outcome
@@ -68,6 +71,44 @@ pub(crate) fn lying(gpu: &Gpu, seed: u64, count: usize) -> Outcome {
         Err(error) => {
             assert!(matches!(error, Error::EngineFault(_)), "{error}");
             Outcome { done: 0, faults: 1 }
+        }
+    }
+}
+
+/// As many values of 64 bytes as columns, from one of the device's arenas to another.
+pub(crate) fn columns(gpu: &Gpu, seed: u64, count: usize) -> Outcome {
+    let fault = Outcome { done: 0, faults: 1 };
+    let (Ok(mut input), Ok(mut output)) = (gpu.pinned_arena(64 * count), gpu.pinned_arena(64 * count)) else {
+        return fault;
+    };
+    let (suite, material, iv) = (Suite::Stream(StreamCipher::ChaCha20), noise(seed, 32), noise(seed + 1, 12));
+    input.bytes_mut().copy_from_slice(&noise(seed + 2, 64 * count));
+    let run = |engine: &dyn Engine, output: &mut [u8]| -> Result<Vec<ColumnStatus>, Error> {
+        let key = engine.prepare(&KeyMaterial::secret(&material), suite)?;
+        let mut queue = engine.queue(QueueHint::default())?;
+        let mut statuses = vec![ColumnStatus::PENDING; count];
+        let extents = Extents::Strided { len: 64, stride: 64 };
+        let data = ColumnData::Separate { input: input.bytes(), inputs: extents, output, outputs: extents };
+        let batch = ColumnBatch::new(suite, Direction::Encrypt, data, &mut statuses);
+        let batch = batch.with_key(KeyId { slot: 0, generation: 1 }).with_ivs(IvColumn::Counter(&iv));
+        queue.run_columns(&mut batch.check()?.attach_keys(PreparedColumn::One(&key))?);
+        Ok(statuses)
+    };
+    let mut expected = vec![0; 64 * count];
+    run(&Reference::new(), &mut expected).expect("the reference runs everything");
+    match run(gpu, output.bytes_mut()) {
+        Err(error) => {
+            assert!(matches!(error, Error::EngineFault(_)), "{error}");
+            fault
+        }
+        Ok(statuses) => {
+            let rows = output.bytes().chunks(64).zip(expected.chunks(64));
+            for (status, (own, expected)) in statuses.iter().zip(rows) {
+                let is_right = if status.is_done() { own == expected } else { own.iter().all(|byte| *byte == 0) };
+                assert!(is_right && !status.is_pending(), "columns: {status:?} with a wrong value");
+            }
+            let done = statuses.iter().filter(|status| status.is_done()).count();
+            Outcome { done, faults: count - done }
         }
     }
 }

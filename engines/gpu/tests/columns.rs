@@ -1,0 +1,219 @@
+//! Columns in arenas that the device copies from and to by itself: as the reference has them, in several shares, forward and
+//! back. Layouts are for the conformance suite, which has them all in other memory.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
+
+mod common;
+
+use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, PreparedColumn, TagColumn};
+use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
+use ciphermill_contract::{
+    ArenaBuffer, ColumnBatch, ColumnStatus, Direction, Engine, KeyId, KeyMaterial, QueueHint, Suite,
+};
+use ciphermill_gpu::Gpu;
+use ciphermill_reference::Reference;
+
+const CBC: Suite = Suite::Cipher(BlockCipher::Aes(AesSize::Aes128), Mode::Cbc);
+const GCM: Suite = Suite::Aead(Aead::AesGcm(AesSize::Aes256));
+const NAME: KeyId = KeyId { slot: 0, generation: 1 };
+
+/// Values: enough for several shares.
+const COUNT: usize = 18_000;
+
+/// How values lie.
+#[derive(Clone, Copy, Debug)]
+struct Lie {
+    suite: Suite,
+    in_place: bool,
+    /// Lengths differ; else all have 48 bytes.
+    is_ragged: bool,
+    /// Tags before the ciphertext with the IV before them, else a column of each.
+    is_inline: bool,
+}
+
+impl Lie {
+    fn iv_len(&self) -> usize {
+        self.suite.default_iv_len()
+    }
+
+    fn tag_len(&self) -> usize {
+        self.suite.default_tag_len()
+    }
+
+    /// Bytes beside the data in a sealed extent.
+    fn more(&self) -> usize {
+        if self.is_inline { self.iv_len() + self.tag_len() } else { 0 }
+    }
+
+    fn len_of(&self, index: usize) -> usize {
+        if self.is_ragged { 16 * (1 + index * index % 5) } else { 48 }
+    }
+
+    /// Where extents with so much more than data begin and end.
+    fn offsets(&self, more: usize) -> Vec<i32> {
+        let mut at = 0;
+        let ends = (0..COUNT).map(|index| {
+            at += (self.len_of(index) + more) as i32;
+            at
+        });
+        core::iter::once(0).chain(ends).collect()
+    }
+}
+
+/// Columns in some memory.
+struct Table {
+    lie: Lie,
+    clear: Vec<i32>,
+    sealed: Vec<i32>,
+    input: Box<dyn ArenaBuffer>,
+    output: Box<dyn ArenaBuffer>,
+    ivs: Vec<u8>,
+    tags: Vec<u8>,
+    statuses: Vec<ColumnStatus>,
+}
+
+impl Table {
+    /// Noise to be sealed; IVs that are inline are where they should be.
+    fn new(lie: Lie, mut memory: impl FnMut(usize) -> Box<dyn ArenaBuffer>) -> Table {
+        let (clear, sealed) = (lie.offsets(0), lie.offsets(lie.more()));
+        let len = sealed[COUNT] as usize;
+        let (mut input, mut output) = (memory(len), memory(len));
+        let noise = |at: usize| (at.wrapping_mul(0x9e37_79b9) >> 13) as u8;
+        input.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = noise(at));
+        output.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = noise(at + 7));
+        let ivs = (0..lie.iv_len() * COUNT).map(|at| noise(at + 3)).collect();
+        let tags = vec![0; lie.tag_len() * COUNT];
+        Table { lie, clear, sealed, input, output, ivs, tags, statuses: vec![ColumnStatus::PENDING; COUNT] }
+    }
+
+    fn run(&mut self, engine: &dyn Engine, direction: Direction) {
+        let (lie, suite) = (self.lie, self.lie.suite);
+        self.statuses.fill(ColumnStatus::PENDING);
+        let extents = |offsets, more: usize| match lie.is_ragged {
+            true => Extents::Offsets(offsets),
+            false => Extents::Strided { len: 48 + more, stride: 48 + more },
+        };
+        let (clear, sealed) = (extents(&self.clear, 0), extents(&self.sealed, lie.more()));
+        let (inputs, outputs) = if direction == Direction::Encrypt { (clear, sealed) } else { (sealed, clear) };
+        let data = if !suite.transforms() {
+            ColumnData::Input { input: self.input.bytes(), inputs: clear }
+        } else if lie.in_place {
+            ColumnData::InPlace { data: self.input.bytes_mut(), extents: sealed }
+        } else {
+            ColumnData::Separate { input: self.input.bytes(), inputs, output: self.output.bytes_mut(), outputs }
+        };
+        let ivs = match lie.iv_len() {
+            0 => IvColumn::None,
+            len if lie.is_inline => IvColumn::Inline { len },
+            len => IvColumn::Each { bytes: &self.ivs, len },
+        };
+        let tags = match lie.tag_len() {
+            0 => TagColumn::None,
+            len if lie.is_inline => TagColumn::Before { len },
+            len if direction == Direction::Encrypt => TagColumn::Written { bytes: &mut self.tags, len },
+            len => TagColumn::Expected { bytes: &self.tags, len },
+        };
+        let aad = if matches!(suite, Suite::Aead(_)) { AadColumn::One(b"a table's column") } else { AadColumn::None };
+        let batch = ColumnBatch::new(suite, direction, data, &mut self.statuses);
+        let batch = if suite.needs_key() { batch.with_key(NAME) } else { batch };
+        let mut columns = batch.with_ivs(ivs).with_tags(tags).with_aad(aad).check().expect("good columns");
+        let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+        let material: Vec<u8> = (0..suite.default_key_len() as u8).collect();
+        match suite.needs_key() {
+            true => {
+                let key = engine.prepare(&KeyMaterial::secret(&material), suite).expect("a good key");
+                queue.run_columns(&mut columns.attach_keys(PreparedColumn::One(&key)).expect("one key"));
+            }
+            false => queue.run_columns(&mut columns),
+        }
+    }
+
+    /// Turns what is sealed into what is to be opened.
+    fn turn(&mut self) {
+        if self.lie.suite.transforms() && !self.lie.in_place {
+            core::mem::swap(&mut self.input, &mut self.output);
+        }
+    }
+
+    fn same_as(&self, other: &Table) -> bool {
+        self.input.bytes() == other.input.bytes()
+            && self.output.bytes() == other.output.bytes()
+            && self.tags == other.tags
+            && self.statuses == other.statuses
+    }
+}
+
+/// Seals and opens in the device's arenas and by the reference in other memory.
+fn agrees(gpu: &Gpu, lie: Lie) {
+    let mut own = Table::new(lie, |len| gpu.pinned_arena(len).expect("memory"));
+    let mut expected = Table::new(lie, |len| Box::new(vec![0; len]));
+    let both = |own: &mut Table, expected: &mut Table, direction| {
+        own.run(gpu, direction);
+        expected.run(&Reference::new(), direction);
+        assert!(own.same_as(expected), "{direction}: {lie:?}");
+    };
+    both(&mut own, &mut expected, Direction::Encrypt);
+    assert!(own.statuses.iter().all(|status| status.is_done()), "{lie:?}");
+    if !lie.suite.has_direction(Direction::Decrypt) {
+        return;
+    }
+    // One value in the middle of the last share is damaged where it has a tag to tell.
+    let damaged = COUNT - 11;
+    for table in [&mut own, &mut expected] {
+        table.turn();
+        match (lie.tag_len(), lie.is_inline) {
+            (0, _) => {}
+            (_, true) => table.input.bytes_mut()[table.sealed[damaged] as usize + lie.iv_len()] ^= 1,
+            (len, false) => table.tags[damaged * len + len - 1] ^= 0x80,
+        }
+    }
+    both(&mut own, &mut expected, Direction::Decrypt);
+    let failed = own.statuses.iter().filter(|status| **status == ColumnStatus::AUTH_FAILED).count();
+    assert_eq!(failed, usize::from(lie.tag_len() > 0), "{lie:?}");
+}
+
+#[test]
+fn columns_that_the_device_copies_by_itself_agree_with_the_reference() {
+    let Some(gpu) = common::device() else { return };
+    for (number, suite) in [
+        CBC,
+        GCM,
+        Suite::Aead(Aead::ChaCha20Poly1305),
+        Suite::Stream(StreamCipher::ChaCha20),
+        Suite::Digest(Digest::Sha256),
+        Suite::Mac(Mac::Hmac(Digest::Sha1)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for in_place in [false, true] {
+            for is_ragged in [false, true] {
+                let is_inline =
+                    suite.transforms() && (number + usize::from(in_place) + usize::from(is_ragged)) % 2 == 0;
+                agrees(gpu, Lie { suite, in_place, is_ragged, is_inline });
+            }
+        }
+    }
+}
+
+#[test]
+fn long_values_become_operations_and_agree_as_well() {
+    let Some(gpu) = common::device() else { return };
+    let len = 40_000;
+    for count in [1usize, 3] {
+        let run = |engine: &dyn Engine| {
+            let key = engine.prepare(&KeyMaterial::secret(&[5; 16]), CBC).expect("a good key");
+            let (input, mut output) = (vec![0x33; count * len], vec![0; count * len]);
+            let mut statuses = vec![ColumnStatus::PENDING; count];
+            let extents = Extents::Strided { len, stride: len };
+            let data = ColumnData::Separate { input: &input, inputs: extents, output: &mut output, outputs: extents };
+            let ivs = vec![9; 16 * count];
+            let batch = ColumnBatch::new(CBC, Direction::Decrypt, data, &mut statuses);
+            let batch = batch.with_key(NAME).with_ivs(IvColumn::Each { bytes: &ivs, len: 16 });
+            let mut columns = batch.check().expect("good columns");
+            let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+            queue.run_columns(&mut columns.attach_keys(PreparedColumn::One(&key)).expect("one key"));
+            (output, statuses)
+        };
+        assert!(run(gpu.as_ref()) == run(&Reference::new()));
+    }
+}
