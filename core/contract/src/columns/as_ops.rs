@@ -202,30 +202,29 @@ impl<'a> CheckedColumns<'a> {
 
     /// Copies what has become of a chunk's operations to where they come from.
     fn take_over(&mut self, chunk: &ColumnOps<'_>) {
-        let (layout, tag_len) = (self.layout, self.layout.tag_len());
         for (op, index) in chunk.ops.iter().zip(&chunk.indices) {
-            let data = layout.data(*index);
-            self.statuses[*index] = ColumnStatus::from(op.status);
-            match op.status {
-                OpStatus::Done => {
-                    self.write_output(data, &chunk.arena[op.input.range()]);
-                    if self.direction == Direction::Encrypt {
-                        let tag = &chunk.arena[op.tag_span().range()];
-                        match (layout.tag(*index, data), &mut self.buffers.tags) {
-                            (TagPlace::Column(at), TagBuffer::Written(tags)) => {
-                                tags[at..at + tag_len].copy_from_slice(tag);
-                            }
-                            (TagPlace::Output(at), _) => self.output_bytes_at(at, tag_len).copy_from_slice(tag),
-                            _ => {}
-                        }
+            self.end(*index, op.status, &chunk.arena[op.input.range()], &chunk.arena[op.tag_span().range()]);
+        }
+    }
+
+    /// Ends an operation as it ended elsewhere, with the data and the tag that it has there. What an engine failed, or did
+    /// not end, leaves the buffers as they are.
+    pub(super) fn end(&mut self, index: usize, status: OpStatus, output: &[u8], tag: &[u8]) {
+        let (data, tag_len) = (self.layout.data(index), self.layout.tag_len());
+        self.statuses[index] = ColumnStatus::from(status);
+        match status {
+            OpStatus::Done => {
+                self.write_output(data, output);
+                if self.direction == Direction::Encrypt {
+                    match (self.layout.tag(index, data), &mut self.buffers.tags) {
+                        (TagPlace::Column(at), TagBuffer::Written(tags)) => tags[at..at + tag_len].copy_from_slice(tag),
+                        (TagPlace::Output(at), _) => self.output_bytes_at(at, tag_len).copy_from_slice(tag),
+                        _ => {}
                     }
                 }
-                OpStatus::AuthFailed | OpStatus::BadInput(_) => {
-                    let len = data.len;
-                    self.output_bytes_at(data.output, len).fill(0);
-                }
-                OpStatus::Pending | OpStatus::EngineFault | OpStatus::Refused(_) => {}
             }
+            OpStatus::AuthFailed | OpStatus::BadInput(_) => self.output_bytes_at(data.output, data.len).fill(0),
+            OpStatus::Pending | OpStatus::EngineFault | OpStatus::Refused(_) => {}
         }
     }
 

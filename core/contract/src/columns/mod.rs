@@ -33,6 +33,7 @@ mod checked;
 mod extents;
 mod form;
 mod layout;
+mod owned;
 mod parts;
 mod status;
 
@@ -41,4 +42,5 @@ pub use self::checked::{CheckedColumns, ColumnBuffers, DataBuffers, PreparedColu
 pub use self::extents::Extents;
 pub use self::form::{AadColumn, ColumnBatch, ColumnData, IvColumn, KeyColumn, TagColumn};
 pub use self::layout::{ColumnLayout, DataPlace, IvPlace, PartBuffer, PartLayout, Steps, TagPlace};
+pub use self::owned::OwnedColumns;
 pub use self::status::ColumnStatus;

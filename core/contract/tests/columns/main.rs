@@ -5,6 +5,7 @@
 
 mod draw;
 mod hostile;
+mod owned;
 mod parts;
 mod plain;
 mod rules;

@@ -1,5 +1,6 @@
-//! Columnar batches. The usual ones are run at once, by an engine on this processor; all that is special about others
-//! (offload engines, budgets, keys that differ in what may hold them, what an engine failed) they meet as batches of ops.
+//! Columnar batches. The usual ones are run at once, by an engine on this processor or, from a copy as they lie, by an offload
+//! engine; all that is special about others (budgets, keys that differ in what may hold them, what an engine failed) they
+//! meet as batches of ops.
 
 use std::time::Instant;
 
@@ -17,13 +18,15 @@ use zeroize::Zeroizing;
 
 use super::batch_run::{BatchRun, Progress};
 use super::context::{Choice, Context};
+use super::copies::COPY_LEN_MAX;
 use super::execute::TIMED_EVERY;
+use super::isolated::{Pins, run_columns_isolated};
 use super::parts::{run_columns_in_parts, split_of};
 use super::prepare::Preparer;
 use super::replay::learn;
 use super::route::{choose, kinds_of_plan};
 use super::runner::Runner;
-use super::{begin, run_batch, witness};
+use super::{begin, run_batch, share, witness};
 use crate::engines::Trouble;
 use crate::metrics::{TIMED_FROM_NS, span_around, span_leave};
 use crate::panics::caught;
@@ -74,14 +77,19 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
     if plan_kinds.is_empty() {
         return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
     }
+    let shares = share::shares_of(run, columns, plan_kinds);
+    if let Some(report) = shares.and_then(|shares| share::run_column_shares(run, columns, &shares, run_columns)) {
+        return report;
+    }
     let choice = choose(run, columns, plan_kinds)?;
-    let is_offload = run.slot(choice.route.engine).is_isolated() || run.set.may_share(suite, direction);
+    let is_offload = run.slot(choice.route.engine).is_isolated();
     // What stands in the place of its input is compared from a copy of everything, which ops have anyway.
     let is_compared_whole = !columns.keeps_inputs() && witness::is_due(run, suite);
-    if !is_offload && !is_compared_whole {
+    let is_copied_whole = !is_offload || columns.input_bytes() <= COPY_LEN_MAX;
+    if !is_compared_whole && is_copied_whole {
         let lease = suite.needs_key().then(|| run.runner.state.keys.lease());
-        if let Some(keys) = prepared_keys(run, columns, &choice, plan_kinds, lease.as_ref()) {
-            run_at_once(run, columns, &choice, &keys, lease.as_ref());
+        if let Some(keys) = ready_keys(run, columns, &choice, plan_kinds, lease.as_ref()) {
+            run_at_once(run, columns, &choice, keys, lease.as_ref());
         }
     }
     let limits = if is_offload { OFFLOAD_CHUNK } else { ChunkLimits::CACHED };
@@ -95,16 +103,18 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
     Ok(Report { route, done, failed: columns.pending() - done })
 }
 
-/// The keys of columns, prepared.
+/// The keys of columns.
 enum Keys<'l> {
     None,
     One(&'l PreparedKey),
     Each(Vec<Option<&'l PreparedKey>>),
+    /// Those of an engine that prepares them on its own thread.
+    Pinned(Pins),
 }
 
-/// Finds the keys and has the engine prepare them. `None` unless every key is there, may be held by any of the engines, has
-/// no budget, and suits.
-fn prepared_keys<'l>(
+/// Finds the keys and has an engine on this processor prepare them. `None` unless every key is there, may be held by any of
+/// the engines, has no budget, and suits.
+fn ready_keys<'l>(
     run: &BatchRun<'_>,
     columns: &CheckedColumns<'_>,
     choice: &Choice,
@@ -112,7 +122,10 @@ fn prepared_keys<'l>(
     lease: Option<&'l KeyLease<'_>>,
 ) -> Option<Keys<'l>> {
     let (suite, direction, keys) = (columns.suite(), columns.direction(), &run.runner.state.keys);
-    let Some(lease) = lease else { return Some(Keys::None) };
+    let (slot, is_isolated) = (run.slot(choice.route.engine), run.slot(choice.route.engine).is_isolated());
+    let Some(lease) = lease else {
+        return Some(if is_isolated { Keys::Pinned(Pins::of(None, [].into_iter())) } else { Keys::None });
+    };
     let now_unix_s = if keys.any_expiry() { now_unix_s() } else { 0 };
     let entry_of = |key: KeyId| -> Option<&'l KeyEntry> {
         let entry = lease.entry(key)?;
@@ -124,12 +137,21 @@ fn prepared_keys<'l>(
         }
         Some(entry)
     };
-    let mut preparer = Preparer::new(run.slot(choice.route.engine), run.trust(), suite);
+    let mut preparer = Preparer::new(slot, run.trust(), suite);
     match columns.keys() {
         KeyColumn::None => Some(Keys::None),
-        KeyColumn::One(key) => preparer.get(entry_of(key)?).ok().map(Keys::One),
+        KeyColumn::One(key) => {
+            let entry = entry_of(key)?;
+            match is_isolated {
+                true => Some(Keys::Pinned(Pins::of(Some(lease), [key].into_iter()))),
+                false => preparer.get(entry).ok().map(Keys::One),
+            }
+        }
         KeyColumn::Each(keys) => {
             let entries: Vec<&KeyEntry> = keys.iter().map(|key| entry_of(*key)).collect::<Option<_>>()?;
+            if is_isolated {
+                return Some(Keys::Pinned(Pins::of(Some(lease), keys.iter().copied())));
+            }
             preparer.prepare(entries.iter().copied());
             let prepared = entries.iter().map(|entry| preparer.get(entry).ok().map(Some));
             prepared.collect::<Option<_>>().map(Keys::Each)
@@ -137,12 +159,12 @@ fn prepared_keys<'l>(
     }
 }
 
-/// Runs columns on an engine on this processor. What that failed and could be run elsewhere is pending then.
+/// Runs columns on one engine. What that failed and could be run elsewhere is pending then.
 fn run_at_once(
     run: &mut BatchRun<'_>,
     columns: &mut CheckedColumns<'_>,
     choice: &Choice,
-    keys: &Keys<'_>,
+    keys: Keys<'_>,
     lease: Option<&KeyLease<'_>>,
 ) {
     let (engine, suite) = (choice.route.engine, columns.suite());
@@ -178,28 +200,28 @@ fn run_at_once(
     if !run.is_excluded(engine) {
         return;
     }
-    if columns.keeps_inputs() {
+    if columns.keeps_inputs() || slot.is_isolated() {
         columns.replace_status(is_fault, ColumnStatus::PENDING);
     } else {
         columns.give_up();
     }
 }
 
-/// Runs columns on this thread, or large ones in parts. Returns whether the engine did not panic.
+/// Runs columns on this thread, large ones in parts, or from a copy on the engine's own. Returns whether the engine did not
+/// panic.
 ///
 /// # Errors
 /// The engine could not be used at all, and nothing has happened.
-fn run_here(
-    run: &mut BatchRun<'_>,
-    columns: &mut CheckedColumns<'_>,
-    choice: &Choice,
-    keys: &Keys<'_>,
-) -> Result<bool> {
-    let prepared = match keys {
+fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &Choice, keys: Keys<'_>) -> Result<bool> {
+    let prepared = match &keys {
         Keys::None => PreparedColumn::None,
         Keys::One(key) => PreparedColumn::One(key),
         Keys::Each(keys) => PreparedColumn::Each(keys),
+        Keys::Pinned(_) => PreparedColumn::None,
     };
+    if let Keys::Pinned(pins) = keys {
+        return run_columns_isolated(run, columns, choice, pins).map(|()| true);
+    }
     if let Some(split) = split_of(run, columns, choice)
         && let Some(is_well) = run_columns_in_parts(run, columns, choice, prepared, &split)?
     {

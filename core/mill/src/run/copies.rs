@@ -7,7 +7,7 @@ use ciphermill_contract::{
 use ciphermill_memory::Arena;
 
 /// Bytes that one copy takes at most, unless a single operation is longer; what does not fit follows in another.
-const COPY_LEN_MAX: u64 = 64 << 20;
+pub(super) const COPY_LEN_MAX: u64 = 64 << 20;
 
 /// Copied operations and where they came from.
 pub(super) struct Copied {
@@ -38,9 +38,11 @@ impl ArenaBuffer for Wiped {
     }
 }
 
+/// Memory on the heap that is wiped when it is dropped.
+///
 /// # Errors
 /// `Exhausted` when there is no memory, or for more than an arena holds.
-fn wiped(len: u64) -> Result<Box<dyn ArenaBuffer>> {
+pub(super) fn wiped(len: u64) -> Result<Box<dyn ArenaBuffer>> {
     let asked = usize::try_from(len).unwrap_or(usize::MAX);
     if asked > ARENA_LEN_MAX {
         return Err(Error::exhausted("ARENA_LEN_MAX", ARENA_LEN_MAX, asked));

@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ciphermill_contract::columns::{OwnedColumns, PreparedColumn};
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{CheckedBatch, EngineQueue, Error, KeyId, Op, OpStatus, QueueHint, Reason, Result};
+use ciphermill_contract::{
+    CheckedBatch, CheckedColumns, EngineQueue, Error, KeyId, OpStatus, QueueHint, Reason, Result,
+};
 use ciphermill_keys::{KeyEntry, KeyLease};
 
 use super::batch_run::BatchRun;
 use super::context::Choice;
-use super::copies::{Copied, copy_pending};
+use super::copies::{Copied, copy_pending, wiped};
 use super::prepare::{Prepared, Preparer, refusal};
 use super::replay::learn;
 use crate::engines::{DriverQueue, EngineSlot, Lost, Trouble};
@@ -35,7 +38,7 @@ pub(super) fn run_isolated(
     let mut copied = copy_pending(batch, |_| true, arena)?;
     // An engine that hangs keeps these keys and no other: a lease that never ends would keep all that are destroyed
     // from then on.
-    let pins = Pins::of(lease, &copied.batch.ops);
+    let pins = Pins::of(lease, copied.batch.ops.iter().map(|op| op.key));
     let (own_slot, own_policy, start) = (Arc::clone(slot), *policy, Instant::now());
     let timeout = time_allowed(choice.route.predicted_ns, policy);
     let came_back = slot.drivers.call(slot.name(), choice.route.predicted_ns, timeout, move |queue| {
@@ -65,6 +68,52 @@ pub(super) fn run_isolated(
     Ok(batch.ops().iter().filter(|op| op.status.is_pending()).count())
 }
 
+/// Runs columns, from a copy of them as they lie. On return those are pending that the engine did not end.
+///
+/// # Errors
+/// The engine could not be used, or there is no memory for the copy; nothing has happened. An engine that is to blame is in
+/// quarantine.
+pub(super) fn run_columns_isolated(
+    run: &mut BatchRun<'_>,
+    columns: &mut CheckedColumns<'_>,
+    choice: &Choice,
+    pins: Pins,
+) -> Result<()> {
+    let (slot, policy) = (run.slot(choice.route.engine), run.trust());
+    let arena = |len| match slot.ask(policy, |engine| Ok(engine.arena(len))).ok().flatten() {
+        Some(arena) if arena.bytes().len() == len => Ok(arena),
+        _ => wiped(len as u64),
+    };
+    let mut copied = columns.to_owned_in(arena)?;
+    let (own_slot, own_policy, start) = (Arc::clone(slot), *policy, Instant::now());
+    let timeout = time_allowed(choice.route.predicted_ns, policy);
+    let name = slot.name();
+    let came_back = slot.drivers.call(name, choice.route.predicted_ns, timeout, move |queue| {
+        let ran = run_columns_copy(&own_slot, &own_policy, queue, &pins, &mut copied);
+        (copied, ran)
+    });
+    match came_back {
+        Ok((copied, Ok(()))) => {
+            learn(run, choice, slot, (columns.pending(), columns.input_bytes()), start.elapsed());
+            copied.write_back(columns);
+            Ok(())
+        }
+        Ok((_, Err(error))) => {
+            // A key that this engine cannot have is not its fault.
+            if matches!(error, Error::EngineFault(_)) {
+                slot.health.quarantine(name, Trouble::Errors, policy);
+            }
+            Err(error)
+        }
+        Err(Lost::Trouble(trouble)) => {
+            slot.health.quarantine(name, trouble, policy);
+            let kind = if trouble == Trouble::Panic { FaultKind::Panicked } else { FaultKind::Stalled };
+            Err(Error::fault(name, kind))
+        }
+        Err(Lost::Busy) => Err(Error::fault(name, FaultKind::Unavailable)),
+    }
+}
+
 /// How long a caller waits for a batch that should take so many nanoseconds.
 fn time_allowed(predicted_ns: f64, policy: &TrustPolicy) -> Duration {
     let allowed_ns = predicted_ns * f64::from(policy.stall_factor);
@@ -73,7 +122,7 @@ fn time_allowed(predicted_ns: f64, policy: &TrustPolicy) -> Duration {
 }
 
 /// Keys of operations that run on another thread, kept until these pins are dropped.
-struct Pins {
+pub(super) struct Pins {
     /// One for each run of operations with the same key; `None` for keys that are gone.
     keys: Vec<Option<Arc<KeyEntry>>>,
     /// For each operation the index of its key; none for suites without keys.
@@ -81,15 +130,16 @@ struct Pins {
 }
 
 impl Pins {
-    fn of(lease: Option<&KeyLease<'_>>, ops: &[Op]) -> Pins {
+    /// Those of operations with these keys.
+    pub(super) fn of(lease: Option<&KeyLease<'_>>, keys: impl ExactSizeIterator<Item = KeyId>) -> Pins {
         let mut pins = Pins { keys: Vec::new(), of: Vec::new() };
         let Some(lease) = lease else { return pins };
-        pins.of.reserve_exact(ops.len());
+        pins.of.reserve_exact(keys.len());
         let mut last = KeyId::NONE;
-        for op in ops {
-            if op.key != last || pins.keys.is_empty() {
-                pins.keys.push(lease.pin(op.key));
-                last = op.key;
+        for key in keys {
+            if key != last || pins.keys.is_empty() {
+                pins.keys.push(lease.pin(key));
+                last = key;
             }
             pins.of.push(pins.keys.len() as u32 - 1);
         }
@@ -115,11 +165,7 @@ fn run_copy(
 ) -> Result<()> {
     let mut batch = copied.batch.as_batch().check()?;
     let suite = batch.suite();
-    let open = match queue.take() {
-        Some(open) => open,
-        None => slot.engine.queue(QueueHint::default())?,
-    };
-    let queue = queue.insert(open);
+    let queue = opened(slot, queue)?;
     if !suite.needs_key() {
         queue.run(&mut batch);
         return Ok(());
@@ -134,7 +180,46 @@ fn run_copy(
         };
         prepared.push(made.map_err(|status| batch.set_status(index, status)).ok());
     }
-    let queue: &mut dyn EngineQueue = queue.as_mut();
     queue.run(&mut batch.attach_keys(&prepared)?);
     Ok(())
+}
+
+/// Runs a copy of columns on an engine, under one key or as many as operations.
+///
+/// # Errors
+/// The engine could not be opened, or cannot have one of the keys.
+fn run_columns_copy(
+    slot: &EngineSlot,
+    policy: &TrustPolicy,
+    queue: &mut DriverQueue,
+    pins: &Pins,
+    copied: &mut OwnedColumns,
+) -> Result<()> {
+    let mut columns = copied.as_checked();
+    let suite = columns.suite();
+    let queue = opened(slot, queue)?;
+    if !suite.needs_key() {
+        queue.run_columns(&mut columns);
+        return Ok(());
+    }
+    let mut preparer = Preparer::new(slot, policy, suite);
+    preparer.prepare(pins.entries().flatten());
+    let found = |entry: Option<_>| entry.ok_or_else(|| Error::misuse(0, Reason::KeyUnknown));
+    if let [one] = pins.of.as_slice() {
+        let key = preparer.get(found(pins.keys[*one as usize].as_deref())?)?;
+        queue.run_columns(&mut columns.attach_keys(PreparedColumn::One(key))?);
+        return Ok(());
+    }
+    let each = pins.entries().map(|entry| preparer.get(found(entry)?).map(Some)).collect::<Result<Vec<_>>>()?;
+    queue.run_columns(&mut columns.attach_keys(PreparedColumn::Each(&each))?);
+    Ok(())
+}
+
+/// The driver's queue, opened when first needed.
+fn opened<'q>(slot: &EngineSlot, queue: &'q mut DriverQueue) -> Result<&'q mut dyn EngineQueue> {
+    let open = match queue.take() {
+        Some(open) => open,
+        None => slot.engine.queue(QueueHint::default())?,
+    };
+    Ok(queue.insert(open).as_mut())
 }

@@ -93,12 +93,9 @@ fn run_batch(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>) -> Result<Rep
     if plan_kinds.is_empty() {
         return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
     }
-    if !run.bounds.is_share && run.bounds.pinned.is_none() && run.set.may_share(suite, direction) {
-        // Far from every batch on this processor alone.
-        let shares = share::shares_of(run, batch, plan_kinds);
-        if let Some(report) = shares.and_then(|shares| share::run_shares(run, batch, &shares, run_batch)) {
-            return report;
-        }
+    let shares = share::shares_of(run, batch, plan_kinds);
+    if let Some(report) = shares.and_then(|shares| share::run_shares(run, batch, &shares, run_batch)) {
+        return report;
     }
     if !suite.needs_key() {
         let route = run_keyless(run, batch, plan_kinds)?;

@@ -72,7 +72,7 @@ pub(super) fn run_columns_in_parts(
     split: &Split,
 ) -> Result<Option<bool>> {
     let way = (columns.suite(), columns.direction());
-    let counts = counts_of(columns, split);
+    let counts = counts_of(columns, split.parts.iter().map(|part| part.ops as usize));
     let (runner, slot) = (run.runner, run.slot(choice.route.engine));
     let own = run.own.queue_on(slot, run.trust())?;
     let mut with_keys = columns.attach_keys(prepared)?;
@@ -81,14 +81,13 @@ pub(super) fn run_columns_in_parts(
     Ok(ran.map(|ran| ran.learn(run, (choice, way), split, start.elapsed())))
 }
 
-/// Operations of each part, such that it has as many that are pending as the split says.
-fn counts_of(columns: &CheckedColumns<'_>, split: &Split) -> Vec<usize> {
-    let wanted = split.parts.iter().map(|part| part.ops as usize);
+/// Operations of each part, such that it has as many that are pending as are wanted of it.
+pub(super) fn counts_of(columns: &CheckedColumns<'_>, wanted: impl ExactSizeIterator<Item = usize>) -> Vec<usize> {
     if columns.pending() == columns.len() {
         return wanted.collect();
     }
     let mut rest = columns.statuses();
-    let mut counts: Vec<usize> = Vec::with_capacity(split.parts.len());
+    let mut counts: Vec<usize> = Vec::with_capacity(wanted.len());
     for wanted in wanted {
         let pending = rest.iter().enumerate().filter(|(_, status)| status.is_pending());
         let count = pending.map(|(index, _)| index + 1).take(wanted).last().unwrap_or(0);

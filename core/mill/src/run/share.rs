@@ -1,17 +1,21 @@
 //! A large batch over several engines: this processor's fastest and offload engines, each of which goes the whole way with
 //! its share, so that nothing of trust, replay or key policy is different for a share.
 
-use ciphermill_contract::{CheckedBatch, EngineKinds, OpStatus, Result};
+use ciphermill_contract::{CheckedBatch, CheckedColumns, EngineKinds, OpStatus, Result};
 use ciphermill_router::{Candidate, IdleWorkers, Request, Route, RouteReason, Share, Shares, decide, share};
 
 use super::batch_run::{BatchRun, Bounds};
-use super::parts::SPLIT_FROM_WAKEUPS;
-use super::route::request;
+use super::parts::{SPLIT_FROM_WAKEUPS, counts_of};
+use super::route::{Shape, request};
 use super::runner::Runner;
 use crate::report::Report;
 
 /// Which engines should work on the batch, if several should.
-pub(super) fn shares_of(run: &BatchRun<'_>, batch: &CheckedBatch<'_>, kinds: EngineKinds) -> Option<Shares> {
+pub(super) fn shares_of(run: &BatchRun<'_>, batch: &impl Shape, kinds: EngineKinds) -> Option<Shares> {
+    if run.bounds.is_share || run.bounds.pinned.is_some() || !run.set.may_share(batch.suite(), batch.direction()) {
+        // Far from every batch on this processor alone.
+        return None;
+    }
     let (request, cell) = request(run, batch, kinds);
     let plan = run.set.plan(batch.suite(), batch.direction());
     let now = || plan.iter().map(|candidate| run.set.as_of_now(candidate, cell, run.progress.excluded));
@@ -43,14 +47,34 @@ pub(super) fn run_shares(
 ) -> Option<Result<Report>> {
     let counts: Vec<usize> = shares.shares.iter().map(|share| share.ops as usize).collect();
     let reports = batch.in_parts(&counts, |parts| run_each(run, parts, shares, run_share))?;
-    Some(together(batch, shares, reports))
+    Some(together(shares, reports).map(|route| {
+        batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
+        let done = batch.ops().iter().filter(|op| op.status.is_done()).count();
+        Report { route, done, failed: batch.len() - done }
+    }))
 }
 
-fn run_each(
+/// The same for columns.
+pub(super) fn run_column_shares(
     run: &mut BatchRun<'_>,
-    parts: Vec<CheckedBatch<'_>>,
+    columns: &mut CheckedColumns<'_>,
     shares: &Shares,
-    run_share: impl Fn(&mut BatchRun<'_>, &mut CheckedBatch<'_>) -> Result<Report> + Sync,
+    run_share: impl Fn(&mut BatchRun<'_>, &mut CheckedColumns<'_>) -> Result<Report> + Sync,
+) -> Option<Result<Report>> {
+    let counts = counts_of(columns, shares.shares.iter().map(|share| share.ops as usize));
+    let reports = columns.in_parts(&counts, |parts| run_each(run, parts, shares, run_share))?;
+    Some(together(shares, reports).map(|route| {
+        columns.give_up();
+        let done = columns.done();
+        Report { route, done, failed: columns.pending() - done }
+    }))
+}
+
+fn run_each<P: Send>(
+    run: &mut BatchRun<'_>,
+    parts: Vec<P>,
+    shares: &Shares,
+    run_share: impl Fn(&mut BatchRun<'_>, &mut P) -> Result<Report> + Sync,
 ) -> Vec<Option<Result<Report>>> {
     let mut reports: Vec<Option<Result<Report>>> = vec![None; parts.len()];
     let runner = run.runner;
@@ -80,8 +104,8 @@ fn run_each(
     reports
 }
 
-/// What became of the batch as a whole. A share that nobody could run is an error only when all are.
-fn together(batch: &mut CheckedBatch<'_>, shares: &Shares, reports: Vec<Option<Result<Report>>>) -> Result<Report> {
+/// The route of the batch as a whole. A share that nobody could run is an error only when all are.
+fn together(shares: &Shares, reports: Vec<Option<Result<Report>>>) -> Result<Route> {
     let mut failure = None;
     let mut ran = false;
     for report in reports.into_iter().flatten() {
@@ -95,10 +119,7 @@ fn together(batch: &mut CheckedBatch<'_>, shares: &Shares, reports: Vec<Option<R
         Some(error) => tracing::warn!(%error, "a share of a batch could not be run"),
         None => {}
     }
-    batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
     let largest = shares.shares.iter().max_by_key(|share| share.ops);
     let (engine, name) = largest.map_or((0, ""), |share| (share.engine, share.name));
-    let route = Route { engine, name, predicted_ns: shares.predicted_ns, reason: RouteReason::Share };
-    let done = batch.ops().iter().filter(|op| op.status.is_done()).count();
-    Ok(Report { route, done, failed: batch.len() - done })
+    Ok(Route { engine, name, predicted_ns: shares.predicted_ns, reason: RouteReason::Share })
 }

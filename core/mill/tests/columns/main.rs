@@ -2,6 +2,7 @@
 //! parts.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
+mod offload;
 mod parts;
 
 use std::collections::HashSet;

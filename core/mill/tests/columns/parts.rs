@@ -16,11 +16,11 @@ use ciphermill_fault::{Fault, FaultEngine, Script};
 
 use crate::{NONCE, TAG, Table, aes_gcm, honest, import, mill_of, reference, suite};
 
-const COUNT: usize = 1500;
+pub(crate) const COUNT: usize = 1500;
 
 /// In which of the parts an engine panics when it has half done it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Panics {
+pub(crate) enum Panics {
     Nowhere,
     OnTheCallersThread,
     OnAnother,
@@ -28,17 +28,17 @@ enum Panics {
 
 /// One run of columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Ran {
-    thread: ThreadId,
+pub(crate) struct Ran {
+    pub(crate) thread: ThreadId,
     queue: usize,
-    len: usize,
-    pending: usize,
+    pub(crate) len: usize,
+    pub(crate) pending: usize,
     panicked: bool,
 }
 
 /// What the queues of an engine have in common.
-struct Seen {
-    caller: ThreadId,
+pub(crate) struct Seen {
+    pub(crate) caller: ThreadId,
     /// So many runs wait for each other, so that they can only end if they are side by side.
     together: usize,
     panics: Panics,
@@ -113,6 +113,11 @@ impl EngineQueue for WatchedQueue {
 
 /// A mill of a watched engine, which it prefers, and the reference, with so many threads beside the caller's.
 fn watched(workers: usize, panics: Panics) -> (Mill, Arc<Seen>) {
+    watched_as(EngineKind::Library, workers, panics)
+}
+
+/// The same with an engine of any kind.
+pub(crate) fn watched_as(kind: EngineKind, workers: usize, panics: Panics) -> (Mill, Arc<Seen>) {
     let seen = Arc::new(Seen {
         caller: current().id(),
         together: workers + 1,
@@ -124,7 +129,7 @@ fn watched(workers: usize, panics: Panics) -> (Mill, Arc<Seen>) {
     let inner = reference();
     let mut capabilities = inner.capabilities().to_vec();
     capabilities.iter_mut().for_each(|capability| capability.prior = Cost::new(0.0, 1.0, 0.01));
-    let info = EngineInfo { name: "watched", kind: EngineKind::Library, ..inner.info().clone() };
+    let info = EngineInfo { name: "watched", kind, ..inner.info().clone() };
     let engine: Arc<dyn Engine> = Arc::new(Watched { info, capabilities, inner, seen: Arc::clone(&seen) });
     // An engine that panicked is back at once.
     let none = Duration::ZERO;
@@ -134,7 +139,7 @@ fn watched(workers: usize, panics: Panics) -> (Mill, Arc<Seen>) {
 
 impl Seen {
     /// What was run since the last call.
-    fn take(&self) -> Vec<Ran> {
+    pub(crate) fn take(&self) -> Vec<Ran> {
         std::mem::take(&mut *self.ran.lock().expect("nobody panics with it"))
     }
 
@@ -159,7 +164,7 @@ impl Seen {
 }
 
 /// Seals a table under nonces of its index, so that it comes out the same each time.
-fn seal(mill: &Mill, table: &mut Table) -> (usize, usize) {
+pub(crate) fn seal(mill: &Mill, table: &mut Table) -> (usize, usize) {
     let key = import(mill, 32, KeyPolicy::default());
     for index in 0..table.statuses.len() {
         let start = table.sealed_offsets[index] as usize;
@@ -170,7 +175,7 @@ fn seal(mill: &Mill, table: &mut Table) -> (usize, usize) {
 }
 
 /// Sealed by one thread.
-fn sealed() -> Table {
+pub(crate) fn sealed() -> Table {
     let mut table = Table::new(COUNT);
     assert_eq!(seal(&honest().0, &mut table), (COUNT, 0));
     table
