@@ -277,6 +277,7 @@ impl Mill {
 
     /// What the mill has counted since it was opened.
     pub fn metrics(&self) -> Snapshot {
+        self.coalescers.write_up(self.runner());
         Snapshot {
             queued_batches: self.dispatcher.queued() as u64,
             busy_workers: self.runner().workers.busy() as u64,

@@ -7,6 +7,7 @@ use ciphermill_contract::{Direction, Error, KeyId, Op, Result, Suite};
 
 use super::one::{One, OneDone, bad_input, copy_in, copy_out, lay_out};
 use super::wiped::WipedVec;
+use crate::run::Runner;
 use crate::run::bound::Binding;
 use crate::submit::Dispatcher;
 
@@ -101,38 +102,9 @@ impl Bound {
     #[inline]
     pub fn run(&mut self, op: BoundOp<'_>) -> Result<OneDone> {
         let Bound { dispatcher, binding, scratch } = self;
-        let (runner, suite, direction) = (&dispatcher.runner, binding.suite(), binding.direction());
         let BoundOp { iv, aad, data, input_len, tag } = op;
         let mut one = One { key: binding.key(), iv, aad, data, input_len, tag };
-        let (mut op, mut end) = match lay_out(&one, suite, direction, 0) {
-            Ok(place) => place,
-            Err(reason) => return Ok(bad_input(reason)),
-        };
-        let at_once = binding.knows_way(runner, input_len);
-        if !at_once && suite.transforms() {
-            // Nobody but the caller has the input twice here: it stays, for another engine.
-            (op.output, end) = apart(&op, end, one.data.len());
-        }
-        if scratch.0.len() < end {
-            // All zeros, so that there is nothing to move or wipe.
-            scratch.0 = vec![0; end.next_power_of_two()];
-        }
-        let arena = &mut scratch.0[..end];
-        copy_in(&one, &op, arena);
-        let kept = Some(&one.data[..input_len]);
-        let ran = if at_once { binding.run_at_once(runner, &mut op, arena, kept) } else { Ok(false) };
-        let ran = ran.and_then(|is_through| if is_through { Ok(()) } else { binding.run(runner, &mut op, arena) });
-        let done = match ran {
-            Ok(()) => Ok(copy_out(&mut one, direction, suite, &op, arena)),
-            Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
-            Err(error) => Err(error),
-        };
-        // No compiler leaves out a store to memory that is looked at again.
-        arena.fill(0);
-        if end > KEPT_LEN_MAX {
-            *scratch = WipedVec::default();
-        }
-        done
+        run_copied(&dispatcher.runner, binding, scratch, &mut one)
     }
 
     /// Runs one operation over an arena of the caller's, without a copy. Its key is set to the handle's; on return it has a
@@ -166,6 +138,50 @@ impl fmt::Debug for Bound {
         out.field("suite", &self.suite()).field("direction", &self.direction()).field("key", &self.key());
         out.finish_non_exhaustive()
     }
+}
+
+/// Runs an operation, whose key is the binding's, over a copy of its buffers in `scratch`, which is zero before and behind
+/// it.
+///
+/// # Errors
+/// As [`Bound::run`].
+#[inline]
+pub(super) fn run_copied(
+    runner: &Runner,
+    binding: &mut Binding,
+    scratch: &mut WipedVec,
+    one: &mut One<'_>,
+) -> Result<OneDone> {
+    let (suite, direction, input_len) = (binding.suite(), binding.direction(), one.input_len);
+    let (mut op, mut end) = match lay_out(one, suite, direction, 0) {
+        Ok(place) => place,
+        Err(reason) => return Ok(bad_input(reason)),
+    };
+    let at_once = binding.knows_way(runner, input_len);
+    if !at_once && suite.transforms() {
+        // Nobody but the caller has the input twice here: it stays, for another engine.
+        (op.output, end) = apart(&op, end, one.data.len());
+    }
+    if scratch.0.len() < end {
+        // All zeros, so that there is nothing to move or wipe.
+        scratch.0 = vec![0; end.next_power_of_two()];
+    }
+    let arena = &mut scratch.0[..end];
+    copy_in(one, &op, arena);
+    let kept = Some(&one.data[..input_len]);
+    let ran = if at_once { binding.run_at_once(runner, &mut op, arena, kept) } else { Ok(false) };
+    let ran = ran.and_then(|is_through| if is_through { Ok(()) } else { binding.run(runner, &mut op, arena) });
+    let done = match ran {
+        Ok(()) => Ok(copy_out(one, direction, suite, &op, arena)),
+        Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
+        Err(error) => Err(error),
+    };
+    // No compiler leaves out a store to memory that is looked at again.
+    arena.fill(0);
+    if end > KEPT_LEN_MAX {
+        *scratch = WipedVec::default();
+    }
+    done
 }
 
 /// A place for an operation's output behind all that is laid out, and where that ends then. Beyond what offsets reach it stays

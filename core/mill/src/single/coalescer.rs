@@ -16,6 +16,7 @@ use std::time::Instant;
 use ciphermill_contract::{Batch, Direction, Error, Op, OpStatus, Result, Suite};
 use ciphermill_shifts::{OpenBatch, Part, SharedBatch, lock};
 
+use super::alone::Alone;
 use super::blocking::Threads;
 use super::one::{One, OneDone, copy_in, copy_out, lay_out, run_alone};
 use super::wiped::WipedVec;
@@ -42,9 +43,29 @@ const WORTH: f64 = 0.1;
 pub(crate) struct Coalescer {
     state: Mutex<CoalescerState>,
     threads: Threads,
+    alone: Alone,
 }
 
 impl Coalescer {
+    /// Runs one operation by itself.
+    pub(super) fn run_alone(
+        &self,
+        runner: &Runner,
+        suite: Suite,
+        direction: Direction,
+        one: &mut One<'_>,
+    ) -> Result<OneDone> {
+        match self.alone.run(runner, suite, direction, one) {
+            Some(done) => done,
+            None => run_alone(runner, suite, direction, one),
+        }
+    }
+
+    /// Puts into the books what stands here only.
+    pub(super) fn write_up(&self, runner: &Runner) {
+        self.alone.write_up(runner);
+    }
+
     /// What threads that block know of it.
     pub(crate) fn threads(&self) -> &Threads {
         &self.threads
@@ -211,7 +232,8 @@ impl Future for OneFuture<'_> {
         let this = &mut *self;
         let Some(part) = this.part.take() else {
             let Some(part) = this.join(context) else {
-                return Poll::Ready(run_alone(this.runner, this.suite, this.direction, &mut this.one));
+                let done = this.coalescer.run_alone(this.runner, this.suite, this.direction, &mut this.one);
+                return Poll::Ready(done);
             };
             if part.leads {
                 context.waker().wake_by_ref();

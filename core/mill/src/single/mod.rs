@@ -1,6 +1,7 @@
 //! Single operations: of tasks and of blocking threads, which share batches where that pays, and of handles for many that are
 //! alike.
 
+mod alone;
 mod blocking;
 mod bound;
 mod coalescer;
@@ -16,7 +17,6 @@ use self::blocking::{Inside, block_on};
 pub use self::bound::{Bound, BoundOp};
 use self::coalescer::Coalescer;
 pub use self::coalescer::{OneFuture, SHARED_OPS_MAX};
-use self::one::run_alone;
 pub use self::one::{One, OneDone};
 use crate::cell::SuiteCell;
 use crate::run::Runner;
@@ -33,6 +33,11 @@ impl Coalescers {
         self.0[SuiteCell::new(suite, direction).index()].get_or_init(Coalescer::default)
     }
 
+    /// Puts into the books what stands here only.
+    pub(crate) fn write_up(&self, runner: &Runner) {
+        self.0.iter().filter_map(OnceLock::get).for_each(|coalescer| coalescer.write_up(runner));
+    }
+
     /// One operation as a future; [`crate::Mill::submit_one`] documents it.
     pub(crate) fn submit<'d>(&'d self, runner: &'d Runner, what: (Suite, Direction), one: One<'d>) -> OneFuture<'d> {
         OneFuture::new(runner, self.of(what.0, what.1), what, one)
@@ -44,11 +49,11 @@ impl Coalescers {
         let coalescer = self.of(suite, direction);
         let threads = coalescer.threads();
         if !threads.pays(&runner.state, suite, direction, one.input_len) {
-            return run_alone(runner, suite, direction, &mut one);
+            return coalescer.run_alone(runner, suite, direction, &mut one);
         }
         let (_inside, has_others) = Inside::enter(threads);
         if !has_others {
-            return run_alone(runner, suite, direction, &mut one);
+            return coalescer.run_alone(runner, suite, direction, &mut one);
         }
         block_on(OneFuture::new(runner, coalescer, what, one))
     }

@@ -1,6 +1,7 @@
 //! Operations through a handle: the same outcomes as one by one, and all that may change between two of them.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
+mod alone;
 mod engines;
 mod keys;
 mod metrics;
