@@ -216,7 +216,8 @@ impl Mill {
     /// Runs one operation on the caller's thread, or in a batch with those of other threads that are here at the same
     /// time where that is predicted to be worth the wait.
     ///
-    /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`].
+    /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`]. One that came
+    /// alone and that an engine fails is run elsewhere. What a handle knows ([`Mill::bind`]) is kept for keys that come again.
     ///
     /// # Errors
     /// `Refused` and `EngineFault` as [`Session::run`].
@@ -299,7 +300,9 @@ impl Mill {
     /// # Errors
     /// `Refused` when there is no engine of that name.
     pub fn remove_engine(&self, name: &str) -> Result<()> {
-        self.state().change_engines(Vec::new(), Some(name))
+        self.state().change_engines(Vec::new(), Some(name))?;
+        self.coalescers.let_go(self.runner());
+        Ok(())
     }
 
     /// Has keys prepared for a suite by every engine of this mill that may hold them and runs it, side by side where an

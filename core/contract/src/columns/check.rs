@@ -62,8 +62,8 @@ impl<'a> ColumnBatch<'a> {
         let shape = Shape { suite, direction, buffers: &buffers, layout: &layout };
         let (pending, input_bytes) = shape.check_extents(self.statuses)?;
         let tags = match self.tags {
-            TagColumn::Written { bytes, .. } => TagBuffer::Written(bytes),
-            TagColumn::Expected { bytes, .. } => TagBuffer::Expected(bytes),
+            TagColumn::Written { bytes, .. } if tag == TagSide::Column => TagBuffer::Written(bytes),
+            TagColumn::Expected { bytes, .. } if tag == TagSide::Column => TagBuffer::Expected(bytes),
             _ => TagBuffer::None,
         };
         Ok(CheckedColumns {
@@ -181,7 +181,11 @@ fn check_tags(
         TagColumn::Written { .. } | TagColumn::Expected { .. } => return Err(of_all(Reason::TagDirection)),
         _ => return Ok((if len == 0 { TagSide::None } else { side }, len, len)),
     };
-    if len.checked_mul(count) != Some(column) { Err(of_all(Reason::ColumnLength)) } else { Ok((side, len, 0)) }
+    if len.checked_mul(count) != Some(column) {
+        return Err(of_all(Reason::ColumnLength));
+    }
+    // A column of nothing is none.
+    Ok((if len == 0 { TagSide::None } else { side }, len, 0))
 }
 
 impl<'a> ColumnData<'a> {

@@ -101,6 +101,29 @@ fn stretch(count: usize, extent: impl Fn(usize) -> Range<usize>) -> Range<usize>
 }
 
 impl CheckedColumns<'_> {
+    /// Bytes that a copy takes of the buffers, and of the operations' own additional data: from the first operation to the
+    /// last, with what lies between.
+    pub fn stretches_len(&self) -> usize {
+        let (layout, count) = (&self.layout, self.len());
+        let input = stretch(count, |index| layout.input_extent(index)).len();
+        let output = match &self.buffers.data {
+            DataBuffers::Separate(..) => stretch(count, |index| layout.output_extent(index)).len(),
+            DataBuffers::InPlace(_) | DataBuffers::Input(_) => 0,
+        };
+        let aad = match layout.aad {
+            AadColumn::Each { extents, .. } => stretch(count, |index| extents.at(index).0..extents.at(index).1).len(),
+            AadColumn::None | AadColumn::One(_) => 0,
+        };
+        input.saturating_add(output).saturating_add(aad)
+    }
+
+    /// Whether operations lie so far apart that it takes less to copy each by itself than all with what lies between.
+    pub fn is_sparse(&self) -> bool {
+        /// What comes with an operation beside its data, about: IV, tag, additional data.
+        const AROUND: u64 = 64;
+        self.stretches_len() as u64 > 4 * (self.input_bytes + AROUND * self.pending as u64)
+    }
+
     /// A copy in memory that `memory` gives, as many bytes as it is asked for. Outputs are copied where IVs lie in them.
     ///
     /// # Errors
@@ -273,14 +296,19 @@ impl OwnedColumns {
         left
     }
 
-    /// Whether every operation is done, and nothing of the caller's lies between outputs; in place it is there as it was.
+    /// Whether every operation is done, and the stretch of output holds nothing but what engines write: no bytes between
+    /// operations, and no IVs.
     fn is_done_whole(&self, layout: &ColumnLayout<'_>) -> bool {
         let is_dense = match layout.outputs {
-            Extents::Strided { len, stride } => len == stride || matches!(self.buffers, OwnedBuffers::InPlace(_)),
+            Extents::Strided { len, stride } => len == stride,
             Extents::Offsets(_) | Extents::LargeOffsets(_) => true,
         };
+        let is_sealed = match self.direction {
+            Direction::Encrypt => matches!(self.ivs, OwnedIvs::Inline(_)),
+            Direction::Decrypt => matches!(self.buffers, OwnedBuffers::InPlace(_)) && layout.input_more > 0,
+        };
         let all_pending = self.pending == self.statuses.len();
-        is_dense && all_pending && self.statuses.iter().all(|status| status.is_done())
+        is_dense && !is_sealed && all_pending && self.statuses.iter().all(|status| status.is_done())
     }
 }
 

@@ -212,7 +212,7 @@ fn is_told_rightly(told: &Told) -> Result<(), TestCaseError> {
             (_, Some(tag)) if tag.is_empty() => TagPlace::None,
             (_, Some(tag)) if encrypts => TagPlace::Output(tag.start),
             (_, Some(tag)) => TagPlace::Input(tag.start),
-            (Tags::None, _) => TagPlace::None,
+            (tags, None) if tags.len() == 0 => TagPlace::None,
             (tags, None) => TagPlace::Column(index * tags.len()),
         };
         prop_assert_eq!(layout.tag(index, data), tag);

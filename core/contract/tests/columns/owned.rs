@@ -1,7 +1,10 @@
 //! A copy of columns, run and written back, gives what the columns give, byte for byte.
 
+use ciphermill_contract::columns::{ColumnData, DataBuffers, Extents, IvColumn, TagBuffer, TagColumn};
 use ciphermill_contract::error::{Error, FaultKind};
-use ciphermill_contract::{ArenaBuffer, CheckedColumns, ColumnStatus, Direction, OpStatus, Result};
+use ciphermill_contract::{
+    ArenaBuffer, CheckedColumns, ColumnBatch, ColumnStatus, Direction, KeyId, OpStatus, Result, Suite,
+};
 use proptest::prelude::*;
 
 use crate::hostile::wish;
@@ -109,4 +112,64 @@ fn what_is_left_out_stays_so_whatever_the_engine_says() {
     assert!(ran.statuses[0].is_pending());
     let left_out = |told: &Told| told.statuses.iter().filter(|status| **status == ColumnStatus::LEFT_OUT).count();
     assert_eq!((left_out(&ran), left_out(&told)), (14, 14));
+}
+
+/// Bytes between operations, IVs, and tags that are verified are the caller's, whatever an engine does with its copy of them.
+#[test]
+fn what_is_no_output_is_not_written_back() {
+    let extents = Extents::Strided { len: 12 + 20 + 16, stride: 64 };
+    let suite: Suite = "aes-128-gcm".parse().expect("a suite");
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        let (mut data, mut statuses) = (vec![0x11; 64 * 9], [ColumnStatus::PENDING; 9]);
+        let batch = ColumnBatch::new(suite, direction, ColumnData::InPlace { data: &mut data, extents }, &mut statuses);
+        let batch = batch.with_key(KeyId { slot: 0, generation: 1 });
+        let batch = batch.with_ivs(IvColumn::Inline { len: 12 }).with_tags(TagColumn::After { len: 16 });
+        let mut columns = batch.check().expect("good columns");
+        assert_eq!((columns.stretches_len(), columns.is_sparse()), (8 * 64 + 48, false));
+        let mut copy = columns.to_owned_in(memory).expect("memory");
+        let mut own = copy.as_checked();
+        let (buffers, own_statuses) = own.parts();
+        let DataBuffers::InPlace(bytes) = &mut buffers.data else { panic!("in place") };
+        bytes.fill(0x22);
+        own_statuses.fill(ColumnStatus::DONE);
+        assert_eq!(copy.write_back(&mut columns), 0);
+        for row in data.chunks(64) {
+            assert!(row[..12].iter().all(|byte| *byte == 0x11), "{direction}: IVs");
+            assert!(row[12..32].iter().all(|byte| *byte == 0x22), "{direction}: data");
+            let tag = if direction == Direction::Encrypt { 0x22 } else { 0x11 };
+            assert!(row[32..48].iter().all(|byte| *byte == tag), "{direction}: tags");
+            assert!(row[48..].iter().all(|byte| *byte == 0x11), "{direction}: what lies between");
+        }
+    }
+}
+
+#[test]
+fn operations_that_lie_far_apart_are_sparse() {
+    let suite: Suite = "aes-128-ctr".parse().expect("a suite");
+    for (stride, is_sparse) in [(16, false), (300, false), (400, true), (4096, true)] {
+        let (mut data, mut statuses) = (vec![0; 4096 * 50], [ColumnStatus::PENDING; 50]);
+        let data = ColumnData::InPlace { data: &mut data, extents: Extents::Strided { len: 16, stride } };
+        let batch = ColumnBatch::new(suite, Direction::Encrypt, data, &mut statuses);
+        let batch = batch.with_key(KeyId { slot: 0, generation: 1 }).with_ivs(IvColumn::Counter(&[0; 16]));
+        assert_eq!(batch.check().expect("good columns").is_sparse(), is_sparse, "{stride}");
+    }
+}
+
+/// A column of tags of no bytes is none, so that no engine has to think of it.
+#[test]
+fn tags_of_no_bytes_are_none() {
+    let suite: Suite = "aes-128-ctr".parse().expect("a suite");
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        let (mut data, mut statuses) = (vec![0; 64], [ColumnStatus::PENDING; 4]);
+        let data = ColumnData::InPlace { data: &mut data, extents: Extents::Strided { len: 16, stride: 16 } };
+        let batch = ColumnBatch::new(suite, direction, data, &mut statuses).with_ivs(IvColumn::Counter(&[0; 16]));
+        let tags = match direction {
+            Direction::Encrypt => TagColumn::Written { bytes: &mut [], len: 0 },
+            Direction::Decrypt => TagColumn::Expected { bytes: &[], len: 0 },
+        };
+        let mut columns =
+            batch.with_key(KeyId { slot: 0, generation: 1 }).with_tags(tags).check().expect("good columns");
+        assert!(matches!(columns.parts().0.tags, TagBuffer::None));
+        assert!(columns.layout().tag_part().is_none());
+    }
 }

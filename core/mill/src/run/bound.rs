@@ -9,6 +9,7 @@
 //! wiped however long nothing is run.
 
 use std::slice;
+use std::sync::Arc;
 
 use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{
@@ -25,6 +26,7 @@ use super::replay::{after_panic, after_run, give_up};
 use super::route::{Shape, choose, kinds_of_plan};
 use super::runner::Runner;
 use super::{account, begin, run_keyless, run_with_keys};
+use crate::engines::EngineSlot;
 use crate::metrics::{Ended, TIMED_FROM_NS, span_around, span_leave};
 use crate::panics::caught;
 use crate::policy::RunOptions;
@@ -39,19 +41,20 @@ const LEN_CLASSES: usize = 3;
 /// Bytes of input that a handle is prepared for: which engine that is for others, the first operation of theirs finds out.
 const USUAL_LEN: u64 = 64;
 
-/// Operations of one suite, direction and key, with all that a thread keeps for them.
+/// Operations of one suite, direction and key. Whoever has several lends all of them the same context.
 pub(crate) struct Binding {
     suite: Suite,
     direction: Direction,
     key: KeyId,
     check: LoneCheck,
-    context: Context,
     ways: [Option<Way>; LEN_CLASSES],
 }
 
 /// What was found out for operations of one class of lengths.
 struct Way {
     choice: Choice,
+    /// The engine that it names, which may have left since.
+    slot: Arc<EngineSlot>,
     /// What the key's form is called that the engine made.
     form: PreparedName,
     /// Whether the key has a budget or expires: both are asked each time.
@@ -101,15 +104,19 @@ fn len_class(len: u64) -> usize {
 impl Binding {
     /// Asks everything that can be asked before there is an operation, and has the key prepared;
     /// [`crate::Mill::bind`] documents it.
-    pub(crate) fn new(runner: &Runner, suite: Suite, direction: Direction, key: KeyId) -> Result<Binding> {
+    pub(crate) fn new(
+        runner: &Runner,
+        context: &mut Context,
+        (suite, direction): (Suite, Direction),
+        key: KeyId,
+    ) -> Result<Binding> {
         let check = LoneCheck::new(suite, direction)?;
         match (suite.needs_key(), key.is_none()) {
             (true, true) => return Err(Error::misuse(0, Reason::KeyMissing)),
             (false, false) => return Err(Error::misuse(0, Reason::KeyUnexpected)),
             _ => {}
         }
-        let mut context = Context::default();
-        let mut run = begin(runner, &mut context, suite, &RunOptions::default())?;
+        let mut run = begin(runner, context, suite, &RunOptions::default())?;
         let plan_kinds = kinds_of_plan(&run, suite, direction);
         if plan_kinds.is_empty() {
             return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
@@ -125,7 +132,7 @@ impl Binding {
         } else {
             choose(&mut run, &lone, plan_kinds)?;
         }
-        Ok(Binding { suite, direction, key, check, context, ways: [const { None }; LEN_CLASSES] })
+        Ok(Binding { suite, direction, key, check, ways: [const { None }; LEN_CLASSES] })
     }
 
     pub(crate) fn suite(&self) -> Suite {
@@ -140,15 +147,15 @@ impl Binding {
         self.key
     }
 
-    /// Whether the next operation of this length may go at once.
+    /// Whether the next operation of this length may go at once, with the context that the others had.
     #[inline]
-    pub(crate) fn knows_way(&self, runner: &Runner, len: usize) -> bool {
+    pub(crate) fn knows_way(&self, runner: &Runner, context: &Context, len: usize) -> bool {
         let len = len as u64;
         self.ways[len_class(len)].as_ref().is_some_and(|way| {
             // Earlier than all else that is read for the operation.
             way.epoch == runner.state.epoch()
                 && len <= way.len_max
-                && self.context.tick().wrapping_add(1).wrapping_sub(way.since) < way.good_for
+                && context.tick().wrapping_add(1).wrapping_sub(way.since) < way.good_for
         })
     }
 
@@ -161,7 +168,7 @@ impl Binding {
     #[inline]
     pub(crate) fn run_at_once(
         &mut self,
-        runner: &Runner,
+        (runner, context): (&Runner, &mut Context),
         op: &mut Op,
         arena: &mut [u8],
         kept: Option<&[u8]>,
@@ -179,7 +186,7 @@ impl Binding {
                 return Ok(false);
             }
         }
-        let Some((set, own, tick)) = self.context.go_on() else { return Ok(false) };
+        let Some((set, own, tick)) = context.go_on() else { return Ok(false) };
         let (choice, policy) = (way.choice, &runner.state.policy.trust);
         let slot = &set.slots[choice.route.engine];
         let Ok(queue) = own.queue_on(slot, policy) else { return Ok(false) };
@@ -205,8 +212,8 @@ impl Binding {
             None => {
                 // For what nobody thought of: the operation gets its status.
                 give_up(&mut batch);
-                self.write_up(runner);
-                self.context = Context::default();
+                self.write_up(runner, context);
+                *context = Context::default();
                 Err(Error::fault("mill", FaultKind::Panicked))
             }
         }
@@ -218,34 +225,38 @@ impl Binding {
     /// As [`Runner::run`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn run(&mut self, runner: &Runner, op: &mut Op, arena: &mut [u8]) -> Result<()> {
-        // By the set of engines that it was done with.
-        self.write_up(runner);
+    pub(crate) fn run(
+        &mut self,
+        (runner, context): (&Runner, &mut Context),
+        op: &mut Op,
+        arena: &mut [u8],
+    ) -> Result<()> {
+        self.write_up(runner, context);
         let len = u64::from(op.input.len);
         let class = len_class(len);
         self.ways[class] = None;
         let batch = Batch::new(self.suite, self.direction, slice::from_mut(op), arena);
-        let report = runner.run(&mut self.context, batch, &RunOptions::default())?;
-        self.ways[class] = self.way_of(runner, report.route.engine, len);
+        let report = runner.run(context, batch, &RunOptions::default())?;
+        self.ways[class] = self.way_of(runner, context, report.route.engine, len);
         Ok(())
     }
 
     /// Puts into the books what stands here only.
-    pub(crate) fn write_up(&mut self, runner: &Runner) {
-        let Some((set, own)) = self.context.as_it_was() else { return };
+    pub(crate) fn write_up(&mut self, runner: &Runner, context: &mut Context) {
+        let Some((_, own)) = context.as_it_was() else { return };
         for way in self.ways.iter_mut().flatten().filter(|way| way.done != 0) {
-            let (slot, route) = (&set.slots[way.choice.route.engine], &way.choice.route);
             let counts = (std::mem::take(&mut way.done), std::mem::take(&mut way.bytes));
-            own.recorder.lone_done(&runner.state.metrics, slot, (self.suite, self.direction), &route.reason, counts);
+            let (reason, what) = (&way.choice.route.reason, (self.suite, self.direction));
+            own.recorder.lone_done(&runner.state.metrics, &way.slot, what, reason, counts);
         }
     }
 
     /// The way that an operation of `len` bytes has just gone, if others can go it at once: it is short, on an engine on
     /// this processor, and what the router chose.
-    fn way_of(&mut self, runner: &Runner, engine: usize, len: u64) -> Option<Way> {
+    fn way_of(&self, runner: &Runner, context: &mut Context, engine: usize, len: u64) -> Option<Way> {
         let (suite, direction) = (self.suite, self.direction);
-        let (tick, epoch) = (self.context.tick(), self.context.epoch());
-        let (set, own) = self.context.as_it_was()?;
+        let (tick, epoch) = (context.tick(), context.epoch());
+        let (set, own) = context.as_it_was()?;
         let remembered = own.remembered.as_ref()?;
         let (choice, request) = (remembered.choice, &remembered.request);
         let is_this = (request.ops, request.bytes, choice.route.engine) == (1, len, engine);
@@ -269,7 +280,8 @@ impl Binding {
         let good_for = if every == 0 { until(WAY_OPS_MAX) } else { until(WAY_OPS_MAX).min(until(every)) };
         let form = PreparedName::new(slot.number, suite);
         let len_max = limit.min(longest_short(&choice, len));
-        Some(Way { choice, form, is_limited, len_max, epoch, since: tick, good_for, done: 0, bytes: 0 })
+        let slot = Arc::clone(slot);
+        Some(Way { choice, slot, form, is_limited, len_max, epoch, since: tick, good_for, done: 0, bytes: 0 })
     }
 }
 

@@ -85,7 +85,7 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
     let is_offload = run.slot(choice.route.engine).is_isolated();
     // What stands in the place of its input is compared from a copy of everything, which ops have anyway.
     let is_compared_whole = !columns.keeps_inputs() && witness::is_due(run, suite);
-    let is_copied_whole = !is_offload || columns.input_bytes() <= COPY_LEN_MAX;
+    let is_copied_whole = !is_offload || columns.stretches_len() as u64 <= COPY_LEN_MAX && !columns.is_sparse();
     if !is_compared_whole && is_copied_whole {
         let lease = suite.needs_key().then(|| run.runner.state.keys.lease());
         if let Some(keys) = ready_keys(run, columns, &choice, plan_kinds, lease.as_ref()) {
@@ -173,17 +173,23 @@ fn run_at_once(
     run.own.recorder.begin();
     let sample = witness::is_due(run, suite).then(|| Sample::of(run, columns));
     let span = span_around(suite, columns.direction(), shape, &choice.route);
-    let is_well = match run_here(run, columns, choice, keys) {
-        Ok(is_well) => is_well,
-        Err(error) => return run.exclude(engine, error),
+    let ran = match run_here(run, columns, choice, keys) {
+        Ok(ran) => ran,
+        Err(error) => {
+            run.own.recorder.record_columns(books, slot, columns, 0, &choice.route);
+            return run.exclude(engine, error);
+        }
     };
     if let Some(span) = span {
         span_leave(span);
     }
+    if ran == Ran::NotAtAll {
+        return;
+    }
     let done = columns.done();
     run.own.recorder.record_columns(books, slot, columns, done, &choice.route);
     let is_fault = |status: ColumnStatus| status.is_pending() || status == ColumnStatus::ENGINE_FAULT;
-    if !is_well {
+    if ran == Ran::Panicked {
         run.own.close(slot);
         slot.health.quarantine(slot.name(), Trouble::Panic, run.trust());
         run.exclude(engine, Error::fault(slot.name(), FaultKind::Panicked));
@@ -207,12 +213,26 @@ fn run_at_once(
     }
 }
 
-/// Runs columns on this thread, large ones in parts, or from a copy on the engine's own. Returns whether the engine did not
-/// panic.
+/// How a run of columns ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ran {
+    Well,
+    Panicked,
+    /// They are for ops.
+    NotAtAll,
+}
+
+impl Ran {
+    fn of(is_well: bool) -> Ran {
+        if is_well { Ran::Well } else { Ran::Panicked }
+    }
+}
+
+/// Runs columns on this thread, large ones in parts, or from a copy on the engine's own.
 ///
 /// # Errors
 /// The engine could not be used at all, and nothing has happened.
-fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &Choice, keys: Keys<'_>) -> Result<bool> {
+fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &Choice, keys: Keys<'_>) -> Result<Ran> {
     let prepared = match &keys {
         Keys::None => PreparedColumn::None,
         Keys::One(key) => PreparedColumn::One(key),
@@ -220,12 +240,13 @@ fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &C
         Keys::Pinned(_) => PreparedColumn::None,
     };
     if let Keys::Pinned(pins) = keys {
-        return run_columns_isolated(run, columns, choice, pins).map(|()| true);
+        let has_run = run_columns_isolated(run, columns, choice, pins)?;
+        return Ok(if has_run { Ran::Well } else { Ran::NotAtAll });
     }
     if let Some(split) = split_of(run, columns, choice)
         && let Some(is_well) = run_columns_in_parts(run, columns, choice, prepared, &split)?
     {
-        return Ok(is_well);
+        return Ok(Ran::of(is_well));
     }
     let (slot, shape) = (run.slot(choice.route.engine), (columns.pending(), columns.input_bytes()));
     let queue = run.own.queue_on(slot, run.trust())?;
@@ -236,7 +257,7 @@ fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &C
     if let Some(start) = start {
         learn(run, choice, slot, shape, start.elapsed());
     }
-    Ok(ran.is_some())
+    Ok(Ran::of(ran.is_some()))
 }
 
 /// Runs what is pending as batches of ops. Returns where the last of them went, if there were any.

@@ -68,23 +68,23 @@ pub(super) fn run_isolated(
     Ok(batch.ops().iter().filter(|op| op.status.is_pending()).count())
 }
 
-/// Runs columns, from a copy of them as they lie. On return those are pending that the engine did not end.
+/// Runs columns, from a copy of them as they lie. On return those are pending that the engine did not end. `false`, and
+/// nothing has happened, when they are for ops: there is no memory for the copy, or the engine cannot have one of the keys.
 ///
 /// # Errors
-/// The engine could not be used, or there is no memory for the copy; nothing has happened. An engine that is to blame is in
-/// quarantine.
+/// The engine could not be used; nothing has happened. One that is to blame is in quarantine.
 pub(super) fn run_columns_isolated(
     run: &mut BatchRun<'_>,
     columns: &mut CheckedColumns<'_>,
     choice: &Choice,
     pins: Pins,
-) -> Result<()> {
+) -> Result<bool> {
     let (slot, policy) = (run.slot(choice.route.engine), run.trust());
     let arena = |len| match slot.ask(policy, |engine| Ok(engine.arena(len))).ok().flatten() {
         Some(arena) if arena.bytes().len() == len => Ok(arena),
         _ => wiped(len as u64),
     };
-    let mut copied = columns.to_owned_in(arena)?;
+    let Ok(mut copied) = columns.to_owned_in(arena) else { return Ok(false) };
     let (own_slot, own_policy, start) = (Arc::clone(slot), *policy, Instant::now());
     let timeout = time_allowed(choice.route.predicted_ns, policy);
     let name = slot.name();
@@ -96,15 +96,13 @@ pub(super) fn run_columns_isolated(
         Ok((copied, Ok(()))) => {
             learn(run, choice, slot, (columns.pending(), columns.input_bytes()), start.elapsed());
             copied.write_back(columns);
-            Ok(())
+            Ok(true)
         }
-        Ok((_, Err(error))) => {
-            // A key that this engine cannot have is not its fault.
-            if matches!(error, Error::EngineFault(_)) {
-                slot.health.quarantine(name, Trouble::Errors, policy);
-            }
+        Ok((_, Err(error @ Error::EngineFault(_)))) => {
+            slot.health.quarantine(name, Trouble::Errors, policy);
             Err(error)
         }
+        Ok((_, Err(_))) => Ok(false),
         Err(Lost::Trouble(trouble)) => {
             slot.health.quarantine(name, trouble, policy);
             let kind = if trouble == Trouble::Panic { FaultKind::Panicked } else { FaultKind::Stalled };

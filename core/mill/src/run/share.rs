@@ -1,7 +1,7 @@
 //! A large batch over several engines: this processor's fastest and offload engines, each of which goes the whole way with
 //! its share, so that nothing of trust, replay or key policy is different for a share.
 
-use ciphermill_contract::{CheckedBatch, CheckedColumns, EngineKinds, OpStatus, Result};
+use ciphermill_contract::{CheckedBatch, CheckedColumns, ColumnStatus, EngineKinds, OpStatus, Result};
 use ciphermill_router::{Candidate, IdleWorkers, Request, Route, RouteReason, Share, Shares, decide, share};
 
 use super::batch_run::{BatchRun, Bounds};
@@ -64,7 +64,7 @@ pub(super) fn run_column_shares(
     let counts = counts_of(columns, shares.shares.iter().map(|share| share.ops as usize));
     let reports = columns.in_parts(&counts, |parts| run_each(run, parts, shares, run_share))?;
     Some(together(shares, reports).map(|route| {
-        columns.give_up();
+        columns.replace_status(ColumnStatus::is_pending, ColumnStatus::ENGINE_FAULT);
         let done = columns.done();
         Report { route, done, failed: columns.pending() - done }
     }))

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ciphermill_contract::{Direction, Error, KeyId, Op, Result, Suite};
 
-use super::one::{One, OneDone, bad_input, copy_in, copy_out, lay_out};
+use super::one::{One, OneDone, apart, bad_input, copy_in, copy_out, lay_out};
 use super::wiped::WipedVec;
-use crate::run::Runner;
 use crate::run::bound::Binding;
+use crate::run::{Context, Runner};
 use crate::submit::Dispatcher;
 
 /// Memory that a handle keeps for the operations that follow, in bytes; what one of them needs beyond is given back.
@@ -22,9 +22,8 @@ const KEPT_LEN_MAX: usize = 64 * 1024;
 /// key that is destroyed is refused by the next operation and wiped however long the handle is idle. Keys that expire or
 /// have a budget are asked for those each time as well.
 ///
-/// Outcomes are those of [`Mill::run_one`](crate::Mill::run_one), with two differences: operations never wait to
-/// share a batch with those of other threads, and one that an engine fails is run elsewhere, since its input is
-/// kept. Operations of more than 2 µs, and all those on offload engines, take the way of a batch.
+/// Outcomes are those of [`Mill::run_one`](crate::Mill::run_one), but operations never wait to share a batch with those of
+/// other threads. Operations of more than 2 µs, and all those on offload engines, take the way of a batch.
 ///
 /// Counts reach [`Mill::metrics`](crate::Mill::metrics) every 64 operations, and when the handle is dropped. It keeps the
 /// mill alive, and belongs to one thread at a time.
@@ -50,6 +49,13 @@ const KEPT_LEN_MAX: usize = 64 * 1024;
 pub struct Bound {
     dispatcher: Arc<Dispatcher>,
     binding: Binding,
+    lent: Lent,
+}
+
+/// What operations use one after the other.
+#[derive(Default)]
+pub(super) struct Lent {
+    pub(super) context: Context,
     /// Zero between operations.
     scratch: WipedVec,
 }
@@ -71,8 +77,9 @@ pub struct BoundOp<'d> {
 
 impl Bound {
     pub(crate) fn new(dispatcher: Arc<Dispatcher>, suite: Suite, direction: Direction, key: KeyId) -> Result<Bound> {
-        let binding = Binding::new(&dispatcher.runner, suite, direction, key)?;
-        Ok(Bound { dispatcher, binding, scratch: WipedVec::default() })
+        let mut lent = Lent::default();
+        let binding = Binding::new(&dispatcher.runner, &mut lent.context, (suite, direction), key)?;
+        Ok(Bound { dispatcher, binding, lent })
     }
 
     /// What is done to every operation.
@@ -101,10 +108,10 @@ impl Bound {
     /// `Refused` when no engine may run it (any more); `EngineFault` when every engine failed it.
     #[inline]
     pub fn run(&mut self, op: BoundOp<'_>) -> Result<OneDone> {
-        let Bound { dispatcher, binding, scratch } = self;
+        let Bound { dispatcher, binding, lent } = self;
         let BoundOp { iv, aad, data, input_len, tag } = op;
         let mut one = One { key: binding.key(), iv, aad, data, input_len, tag };
-        run_copied(&dispatcher.runner, binding, scratch, &mut one)
+        run_copied(&dispatcher.runner, binding, lent, &mut one)
     }
 
     /// Runs one operation over an arena of the caller's, without a copy. Its key is set to the handle's; on return it has a
@@ -115,20 +122,20 @@ impl Bound {
     /// As [`Session::run`](crate::Session::run) for a batch of this operation alone.
     #[inline]
     pub fn run_op(&mut self, op: &mut Op, arena: &mut [u8]) -> Result<()> {
-        let Bound { dispatcher, binding, .. } = self;
-        let runner = &dispatcher.runner;
+        let Bound { dispatcher, binding, lent } = self;
+        let with = (&dispatcher.runner, &mut lent.context);
         op.key = binding.key();
-        let at_once = binding.knows_way(runner, op.input.len as usize);
-        if at_once && binding.run_at_once(runner, op, arena, None)? {
+        let at_once = binding.knows_way(with.0, with.1, op.input.len as usize);
+        if at_once && binding.run_at_once((with.0, &mut *with.1), op, arena, None)? {
             return Ok(());
         }
-        binding.run(runner, op, arena)
+        binding.run(with, op, arena)
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        self.binding.write_up(&self.dispatcher.runner);
+        self.binding.write_up(&self.dispatcher.runner, &mut self.lent.context);
     }
 }
 
@@ -140,8 +147,7 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// Runs an operation, whose key is the binding's, over a copy of its buffers in `scratch`, which is zero before and behind
-/// it.
+/// Runs an operation, whose key is the binding's, over a copy of its buffers.
 ///
 /// # Errors
 /// As [`Bound::run`].
@@ -149,7 +155,7 @@ impl fmt::Debug for Bound {
 pub(super) fn run_copied(
     runner: &Runner,
     binding: &mut Binding,
-    scratch: &mut WipedVec,
+    lent: &mut Lent,
     one: &mut One<'_>,
 ) -> Result<OneDone> {
     let (suite, direction, input_len) = (binding.suite(), binding.direction(), one.input_len);
@@ -157,10 +163,10 @@ pub(super) fn run_copied(
         Ok(place) => place,
         Err(reason) => return Ok(bad_input(reason)),
     };
-    let at_once = binding.knows_way(runner, input_len);
-    if !at_once && suite.transforms() {
-        // Nobody but the caller has the input twice here: it stays, for another engine.
-        (op.output, end) = apart(&op, end, one.data.len());
+    let Lent { context, scratch } = lent;
+    let at_once = binding.knows_way(runner, context, input_len);
+    if !at_once {
+        (op.output, end) = apart(suite, &op, end, one);
     }
     if scratch.0.len() < end {
         // All zeros, so that there is nothing to move or wipe.
@@ -169,8 +175,11 @@ pub(super) fn run_copied(
     let arena = &mut scratch.0[..end];
     copy_in(one, &op, arena);
     let kept = Some(&one.data[..input_len]);
-    let ran = if at_once { binding.run_at_once(runner, &mut op, arena, kept) } else { Ok(false) };
-    let ran = ran.and_then(|is_through| if is_through { Ok(()) } else { binding.run(runner, &mut op, arena) });
+    let ran = if at_once { binding.run_at_once((runner, &mut *context), &mut op, arena, kept) } else { Ok(false) };
+    let ran = match ran {
+        Ok(false) => binding.run((runner, context), &mut op, arena),
+        ran => ran.map(|_| ()),
+    };
     let done = match ran {
         Ok(()) => Ok(copy_out(one, direction, suite, &op, arena)),
         Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
@@ -182,13 +191,4 @@ pub(super) fn run_copied(
         *scratch = WipedVec::default();
     }
     done
-}
-
-/// A place for an operation's output behind all that is laid out, and where that ends then. Beyond what offsets reach it stays
-/// where it was.
-fn apart(op: &Op, end: usize, output_len: usize) -> (u32, usize) {
-    match (u32::try_from(end), u32::try_from(end + output_len)) {
-        (Ok(output), Ok(_)) => (output, end + output_len),
-        _ => (op.output, end),
-    }
 }

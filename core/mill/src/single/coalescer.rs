@@ -61,9 +61,9 @@ impl Coalescer {
         }
     }
 
-    /// Puts into the books what stands here only.
-    pub(super) fn write_up(&self, runner: &Runner) {
-        self.alone.write_up(runner);
+    /// What is kept of operations that come alone.
+    pub(super) fn alone(&self) -> &Alone {
+        &self.alone
     }
 
     /// What threads that block know of it.

@@ -35,7 +35,12 @@ impl Coalescers {
 
     /// Puts into the books what stands here only.
     pub(crate) fn write_up(&self, runner: &Runner) {
-        self.0.iter().filter_map(OnceLock::get).for_each(|coalescer| coalescer.write_up(runner));
+        self.0.iter().filter_map(OnceLock::get).for_each(|coalescer| coalescer.alone().write_up(runner));
+    }
+
+    /// Lets go of engines that have left.
+    pub(crate) fn let_go(&self, runner: &Runner) {
+        self.0.iter().filter_map(OnceLock::get).for_each(|coalescer| coalescer.alone().let_go(runner));
     }
 
     /// One operation as a future; [`crate::Mill::submit_one`] documents it.

@@ -72,6 +72,16 @@ pub(super) fn lay_out(one: &One<'_>, suite: Suite, direction: Direction, start: 
     Ok((op.with_iv(one.iv), end))
 }
 
+/// A place for an operation's output behind all that is laid out, and where that ends then: its input stays, for another engine
+/// when one fails. Beyond what offsets reach, and for suites that do not transform, it stays where it was.
+pub(super) fn apart(suite: Suite, op: &Op, end: usize, one: &One<'_>) -> (u32, usize) {
+    let output_len = one.data.len();
+    match (u32::try_from(end), u32::try_from(end + output_len)) {
+        (Ok(output), Ok(_)) if suite.transforms() => (output, end + output_len),
+        _ => (op.output, end),
+    }
+}
+
 #[inline(always)]
 pub(super) fn copy_in(one: &One<'_>, op: &Op, arena: &mut [u8]) {
     copy(&mut arena[op.input.range()], &one.data[..one.input_len]);
@@ -129,10 +139,11 @@ fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
 
 /// Runs one operation in a batch of its own.
 pub(super) fn run_alone(runner: &Runner, suite: Suite, direction: Direction, one: &mut One<'_>) -> Result<OneDone> {
-    let (op, end) = match lay_out(one, suite, direction, 0) {
+    let (mut op, mut end) = match lay_out(one, suite, direction, 0) {
         Ok(place) => place,
         Err(reason) => return Ok(bad_input(reason)),
     };
+    (op.output, end) = apart(suite, &op, end, one);
     let mut arena: SmallVec<[u8; 512]> = SmallVec::from_elem(0, end);
     copy_in(one, &op, &mut arena);
     let mut ops = [op];

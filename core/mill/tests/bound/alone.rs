@@ -1,7 +1,9 @@
 //! Single operations without a handle, which a mill keeps one for itself: several under a key, keys that take turns, keys that
 //! end, engines that fail, and threads at the same time.
 
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::{Direction, KeyId, KeyMaterial, OpStatus, Reason};
@@ -120,8 +122,26 @@ fn an_engine_that_leaves_is_not_used_any_more() {
     assert_eq!(counted(&mill, "reference").1, 20);
 }
 
+/// However short keys live, witnesses are asked of one operation in so many.
 #[test]
-fn threads_do_not_wait_for_each_other() {
+fn witnesses_are_asked_whatever_the_keys() {
+    let engine = fast("fast", Script::healthy()).0;
+    let mill = mill([engine, last_resort()], 64);
+    let mut total = 0;
+    for ops in [100, 40, 20, 9, 3].repeat(4) {
+        let key = import(&mill, KeyPolicy::default());
+        (0..ops).for_each(|number| assert!(seal(&mill, key, number, 33).is_done()));
+        mill.keys().destroy(key).expect("is there");
+        total += ops as u64;
+    }
+    let metrics = mill.metrics();
+    let engines = metrics.engines.iter().flat_map(|engine| &engine.suites);
+    let witnessed: u64 = engines.map(|of| of.witnessed).sum();
+    assert!((total / 64 - 2..=total / 64 + 1).contains(&witnessed), "{witnessed} of {total}");
+}
+
+#[test]
+fn many_threads_at_once_lose_nothing() {
     let mill = mill([fast("fast", Script::healthy()).0], 0);
     let keys: Vec<KeyId> = (0..3).map(|_| import(&mill, KeyPolicy::default())).collect();
     thread::scope(|scope| {
@@ -137,4 +157,33 @@ fn threads_do_not_wait_for_each_other() {
         }
     });
     assert_eq!(counted(&mill, "fast").0, 3600);
+}
+
+#[test]
+fn nobody_waits_for_a_thread_whose_engine_hangs() {
+    let (engine, handle) = fast("fast", Script::healthy());
+    let mill = mill([engine], 0);
+    let key = import(&mill, KeyPolicy::default());
+    thread::scope(|scope| {
+        let (mill, handle, (ready, done)) = (&mill, &handle, channel());
+        scope.spawn(move || {
+            // Until it goes by what is kept.
+            (0..20).for_each(|number| assert!(seal(mill, key, number, 50).is_done()));
+            handle.set_script(Script::at(0, Fault::Stall));
+            assert!(seal(mill, key, 1, 50).is_done());
+        });
+        let stalled = handle.wait_until_stalled(1, Duration::from_secs(20));
+        // Twice as many threads as places: two have the same as the one that hangs.
+        for _ in 0..16 {
+            let ready = ready.clone();
+            scope.spawn(move || {
+                (0..20).for_each(|number| assert!(seal(mill, key, number, 50).is_done()));
+                ready.send(()).expect("is waited for");
+            });
+        }
+        let ended = (0..16).filter(|_| done.recv_timeout(Duration::from_secs(20)).is_ok()).count();
+        handle.release();
+        assert!(stalled);
+        assert_eq!(ended, 16);
+    });
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ciphermill::{KeyPolicy, Mill, RouteReason, TrustPolicy};
 use ciphermill_contract::columns::{ColumnData, Extents, IvColumn, KeyColumn};
-use ciphermill_contract::{ColumnBatch, ColumnStatus, Cost, Direction, Engine, EngineKind, EngineKinds, KeyId};
+use ciphermill_contract::{
+    ColumnBatch, ColumnStatus, Cost, Direction, Engine, EngineKind, EngineKinds, KeyId, OpStatus, Reason,
+};
 use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
 
 use crate::parts::{COUNT, Panics, seal, sealed, watched_as};
@@ -94,7 +96,10 @@ fn a_caller_does_not_wait_for_an_engine_that_hangs() {
     let mut table = Table::new(COUNT);
     assert_eq!(seal(&mill, &mut table), (COUNT, 0));
     assert!(table.sealed == expected.sealed && handle.injected() > 0);
-    assert!(mill.metrics().engines.iter().any(|engine| engine.engine == "device" && engine.quarantined));
+    let metrics = mill.metrics();
+    let device = metrics.engines.iter().find(|engine| engine.engine == "device").expect("is there");
+    let [of] = &device.suites[..] else { panic!("one suite") };
+    assert!(device.quarantined && of.operations.engine_fault == COUNT as u64 && of.operations.done == 0);
     // What it says later reaches nobody.
     table.sealed.fill(0x77);
     handle.release();
@@ -162,4 +167,34 @@ fn digests_go_there_as_well() {
         digests
     };
     assert!(run(&mill) == run(&honest().0) && handle.batches() > 0);
+}
+
+/// What an engine refuses one key with concerns that key's operations alone, and nobody else is there to run them.
+#[test]
+fn a_key_that_does_not_suit_is_told_by_its_operations() {
+    let engine = FaultEngine::new("device", reference(), Script::healthy()).with_kind(EngineKind::Gpu);
+    let mill = mill_of([Arc::new(engine) as Arc<dyn Engine>], TrustPolicy::default(), 0);
+    let (good, short) = (import(&mill, 32, KeyPolicy::default()), import(&mill, 5, KeyPolicy::default()));
+    let keys: Vec<KeyId> = (0..40).map(|index| if index == 7 { short } else { good }).collect();
+    let mut table = Table::new(40);
+    let report = mill.run_columns(table.seal(good).with_keys(KeyColumn::Each(&keys))).expect("runs");
+    assert_eq!((report.done, report.failed, report.route.name), (39, 1, "device"));
+    assert_eq!(table.statuses[7].status(), Some(OpStatus::Refused(Reason::KeyUnsuitable)));
+    assert!(mill.metrics().engines.iter().all(|engine| !engine.quarantined));
+}
+
+#[test]
+fn values_that_lie_far_apart_go_as_operations() {
+    let (mill, seen) = watched_as(EngineKind::Gpu, 0, Panics::Nowhere);
+    let run = |mill: &Mill| {
+        let key = import(mill, 32, KeyPolicy::default());
+        let (mut data, mut statuses) = (vec![0x55; 50 * 4096], vec![ColumnStatus::PENDING; 50]);
+        let extents = Extents::Strided { len: 20 + NONCE + TAG, stride: 4096 };
+        let batch = aes_gcm(ColumnData::InPlace { data: &mut data, extents }, Direction::Encrypt, &mut statuses);
+        let batch = batch.with_ivs(IvColumn::Inline { len: NONCE }).with_key(key);
+        assert_eq!(mill.run_columns(batch).expect("runs").done, 50);
+        data
+    };
+    assert!(run(&mill) == run(&honest().0));
+    assert!(seen.take().is_empty());
 }

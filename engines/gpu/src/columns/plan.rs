@@ -20,7 +20,7 @@ pub(super) struct ColumnPlan {
     pub(super) in_place: bool,
     /// Whether operations are left out.
     pub(super) has_left_out: bool,
-    /// The longest input in bytes, with what is inline.
+    /// The most bytes of data that an operation has.
     pub(super) longest: usize,
 }
 
@@ -50,13 +50,13 @@ pub(super) enum Keys {
 }
 
 impl ColumnPlan {
-    /// `None` for columns that become ops: long messages, which are worked on in parts; operations whose keys are not this
-    /// engine's; suites that are no messages.
+    /// `None` for columns that become ops: those with a message of more than two parts, which is worked on in parts; those that
+    /// lie far apart; those whose keys are not all this engine's; suites that are no messages.
     pub(super) fn of(columns: &CheckedColumns<'_>) -> Option<ColumnPlan> {
         let (suite, direction, layout) = (columns.suite(), columns.direction(), columns.layout());
         let own = plan(suite, direction)?;
         let first = columns.statuses().iter().position(|status| status.is_pending())?;
-        let longest = columns.longest_input();
+        let longest = longest(columns);
         let strided = matches!(layout.input_lens(), Extents::Strided { .. });
         if longest > 2 * PART_LEN && !(strided && own.parts == Parts::Whole) {
             return None;
@@ -64,7 +64,7 @@ impl ColumnPlan {
         // The counter of ChaCha20, where the caller gives it, may run out.
         let iv_len = layout.iv_len();
         let counted = own.parts == Parts::CountedFirst && iv_len == own.iv_len;
-        if counted || iv_len % 4 != 0 || iv_len > own.iv_len {
+        if columns.is_sparse() || counted || iv_len % 4 != 0 || iv_len > own.iv_len {
             return None;
         }
         Some(ColumnPlan {
@@ -89,6 +89,15 @@ impl ColumnPlan {
             _ => (0, 0),
         }
     }
+}
+
+fn longest(columns: &CheckedColumns<'_>) -> usize {
+    let layout = columns.layout();
+    if columns.pending() == columns.len() {
+        return columns.longest_input() - layout.input_more();
+    }
+    let pending = columns.statuses().iter().enumerate().filter(|(_, status)| status.is_pending());
+    pending.map(|(index, _)| layout.data(index).len).max().unwrap_or(0)
 }
 
 fn tag_side(layout: &ColumnLayout<'_>, index: usize) -> TagSide {

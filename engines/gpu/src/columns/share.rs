@@ -93,6 +93,12 @@ impl<'c, 'b> Columns<'c, 'b> {
         }
     }
 
+    /// What operations have of additional data of their own.
+    fn aad_stretch(&self, range: &Range<usize>) -> Range<usize> {
+        let own = self.columns.layout().own_aad();
+        own.map_or(0..0, |(_, extents)| extents.at(range.start).0..extents.at(range.end - 1).1)
+    }
+
     /// Whether nothing lies between the outputs that is the caller's, so that they come back in one piece.
     fn is_output_whole(&self, range: &Range<usize>) -> bool {
         let dense = match self.columns.layout().output_lens() {
@@ -111,7 +117,7 @@ impl<'c, 'b> Columns<'c, 'b> {
     fn places(&self, range: &Range<usize>, copies: &mut DirectCopies) -> Places {
         let (layout, plan, count) = (self.columns.layout(), self.plan, range.len());
         let (input, output) = (self.input_stretch(range), self.output_stretch(range));
-        let aad = layout.own_aad().map(|(_, extents)| extents.at(range.start).0..extents.at(range.end - 1).1);
+        let aad = self.aad_stretch(range);
         let own_output = plan.suite.transforms && !plan.in_place;
         let tag_column = if plan.tags == TagSide::Column { layout.tag_len() * count } else { 0 };
         let offsets = |extents: Option<Extents<'_>>, len: usize| match extents {
@@ -128,7 +134,7 @@ impl<'c, 'b> Columns<'c, 'b> {
         places.left_out = taken.take_if(plan.has_left_out, count);
         places.keys = taken.take_if(matches!(plan.keys, Keys::Each(_)), 4 * count);
         places.ivs = taken.take_if(plan.ivs == IvSource::Column, layout.iv_len() * count);
-        let aad_len = aad.as_ref().map_or(layout.shared_aad().unwrap_or_default().len(), ExactSizeIterator::len);
+        let aad_len = layout.shared_aad().map_or(aad.len(), <[u8]>::len);
         places.aads = taken.take(aad_len.next_multiple_of(AAD_GRAIN));
         places.tags = taken.take_if(plan.opens, tag_column);
         places.input = taken.take_if(!places.is_input_direct, input.len());
@@ -152,7 +158,7 @@ impl<'c, 'b> Columns<'c, 'b> {
             copy.at = places.output;
         }
         (places.input_here, places.output_here) = (input, output);
-        places.aad_here = aad.unwrap_or_default();
+        places.aad_here = aad;
         self.place_messages(range, &mut places, &mut taken);
         places.spread_data = taken.0;
         places
@@ -276,7 +282,9 @@ impl Cargo for Columns<'_, '_> {
         let around = 24 + self.plan.suite.iv_room() + self.plan.suite.tag_len;
         let len_to = |end: usize| {
             let range = from..end;
-            self.input_stretch(&range).len() + self.output_stretch(&range).len() + around * range.len()
+            let stretches = self.input_stretch(&range).len() + self.output_stretch(&range).len();
+            // Additional data go there and are padded there.
+            stretches + 2 * self.aad_stretch(&range).len() + around * range.len()
         };
         let (mut fits, mut past) = (from + 1, self.columns.len() + 1);
         while past - fits > 1 {
