@@ -92,6 +92,8 @@ mod tests {
     #[test]
     fn it_says_what_the_check_of_batches_says() {
         let mut random = Random(1);
+        // Miri takes a minute for what a processor does in milliseconds.
+        let rounds = if cfg!(miri) { 20 } else { 2000 };
         let (mut right, mut wrong) = (0, std::collections::HashSet::new());
         for suite in Suite::all().filter(|suite| suite.tag_len(Direction::Encrypt).max <= 64) {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
@@ -99,7 +101,7 @@ mod tests {
                     assert!(!suite.has_direction(direction));
                     continue;
                 };
-                for _ in 0..2000 {
+                for _ in 0..rounds {
                     let op = random.op(suite, direction);
                     let mut arena = vec![0; 40 + random.below(40) as usize];
                     let (mut own, mut ops) = (op, [op]);
@@ -119,7 +121,7 @@ mod tests {
                 }
             }
         }
-        assert!(right > 1000 && wrong.len() > 10, "{right} {wrong:?}");
+        assert!(right > rounds / 2 && wrong.len() > 10, "{right} {wrong:?}");
     }
 
     #[test]
