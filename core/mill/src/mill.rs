@@ -217,7 +217,7 @@ impl Mill {
     /// time where that is predicted to be worth the wait.
     ///
     /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`]. One that came
-    /// alone and that an engine fails is run elsewhere. What a handle knows ([`Mill::bind`]) is kept for keys that come again.
+    /// alone and that an engine fails is run elsewhere. What a handle knows ([`Mill::bind`]) but for the key is kept.
     ///
     /// # Errors
     /// `Refused` and `EngineFault` as [`Session::run`].

@@ -41,11 +41,12 @@ const LEN_CLASSES: usize = 3;
 /// Bytes of input that a handle is prepared for: which engine that is for others, the first operation of theirs finds out.
 const USUAL_LEN: u64 = 64;
 
-/// Operations of one suite, direction and key. Whoever has several lends all of them the same context.
+/// Operations of one suite and direction, under one key or under any.
 pub(crate) struct Binding {
     suite: Suite,
     direction: Direction,
-    key: KeyId,
+    /// `None` for whatever key an operation has. Those whose policy has to be asked go the way of batches then.
+    key: Option<KeyId>,
     check: LoneCheck,
     ways: [Option<Way>; LEN_CLASSES],
 }
@@ -132,7 +133,16 @@ impl Binding {
         } else {
             choose(&mut run, &lone, plan_kinds)?;
         }
-        Ok(Binding { suite, direction, key, check, ways: [const { None }; LEN_CLASSES] })
+        Ok(Binding { suite, direction, key: Some(key), check, ways: [const { None }; LEN_CLASSES] })
+    }
+
+    /// One for operations under any key, which asks nothing beforehand.
+    ///
+    /// # Errors
+    /// As [`LoneCheck::new`].
+    pub(crate) fn of_any(suite: Suite, direction: Direction) -> Result<Binding> {
+        let check = LoneCheck::new(suite, direction)?;
+        Ok(Binding { suite, direction, key: None, check, ways: [const { None }; LEN_CLASSES] })
     }
 
     pub(crate) fn suite(&self) -> Suite {
@@ -143,8 +153,9 @@ impl Binding {
         self.direction
     }
 
+    /// The key that all operations have; none where they may have any.
     pub(crate) fn key(&self) -> KeyId {
-        self.key
+        self.key.unwrap_or(KeyId::NONE)
     }
 
     /// Whether the next operation of this length may go at once, with the context that the others had.
@@ -173,7 +184,7 @@ impl Binding {
         arena: &mut [u8],
         kept: Option<&[u8]>,
     ) -> Result<bool> {
-        let (suite, direction, key) = (self.suite, self.direction, self.key);
+        let (suite, direction, key) = (self.suite, self.direction, op.key);
         let mut batch = self.check.check(op, arena)?;
         let bytes = batch.input_bytes();
         let Some(way) = &mut self.ways[len_class(bytes)] else { return Ok(false) };
@@ -190,7 +201,8 @@ impl Binding {
         let (choice, policy) = (way.choice, &runner.state.policy.trust);
         let slot = &set.slots[choice.route.engine];
         let Ok(queue) = own.queue_on(slot, policy) else { return Ok(false) };
-        if way.is_limited && !entry.is_some_and(|entry| is_granted(entry, suite, direction)) {
+        let asks = if self.key.is_some() { way.is_limited } else { entry.is_some_and(|entry| !entry.is_free()) };
+        if asks && (self.key.is_none() || !entry.is_some_and(|entry| is_granted(entry, suite, direction))) {
             return Ok(false);
         }
         let span = span_around(suite, direction, (1, bytes), &choice.route);
@@ -231,13 +243,19 @@ impl Binding {
         op: &mut Op,
         arena: &mut [u8],
     ) -> Result<()> {
-        self.write_up(runner, context);
         let len = u64::from(op.input.len);
-        let class = len_class(len);
-        self.ways[class] = None;
+        let (class, key) = (len_class(len), op.key);
+        // A key that may not go at once says nothing of others.
+        let is_kept = self.key.is_none() && self.knows_way(runner, context, op.input.len as usize);
+        if !is_kept {
+            self.write_up(runner, context);
+            self.ways[class] = None;
+        }
         let batch = Batch::new(self.suite, self.direction, slice::from_mut(op), arena);
         let report = runner.run(context, batch, &RunOptions::default())?;
-        self.ways[class] = self.way_of(runner, context, report.route.engine, len);
+        if !is_kept {
+            self.ways[class] = self.way_of(runner, context, report.route.engine, (key, len));
+        }
         Ok(())
     }
 
@@ -253,7 +271,7 @@ impl Binding {
 
     /// The way that an operation of `len` bytes has just gone, if others can go it at once: it is short, on an engine on
     /// this processor, and what the router chose.
-    fn way_of(&self, runner: &Runner, context: &mut Context, engine: usize, len: u64) -> Option<Way> {
+    fn way_of(&self, runner: &Runner, context: &mut Context, engine: usize, (key, len): (KeyId, u64)) -> Option<Way> {
         let (suite, direction) = (self.suite, self.direction);
         let (tick, epoch) = (context.tick(), context.epoch());
         let (set, own) = context.as_it_was()?;
@@ -268,7 +286,10 @@ impl Binding {
         let lease = suite.needs_key().then(|| runner.state.keys.lease());
         let mut is_limited = false;
         if let Some(lease) = &lease {
-            let entry = lease.entry(self.key)?;
+            let entry = lease.entry(key)?;
+            if self.key.is_none() && !entry.is_free() {
+                return None;
+            }
             let kind = slot.engine.info().kind;
             allowed_kinds(entry, suite, direction, EngineKinds::only(kind)).ok()?;
             is_limited = entry.has_budget() || entry.policy().expires_unix_s.is_some();

@@ -147,7 +147,7 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// Runs an operation, whose key is the binding's, over a copy of its buffers.
+/// Runs an operation over a copy of its buffers.
 ///
 /// # Errors
 /// As [`Bound::run`].
@@ -159,35 +159,36 @@ pub(super) fn run_copied(
     one: &mut One<'_>,
 ) -> Result<OneDone> {
     let (suite, direction, input_len) = (binding.suite(), binding.direction(), one.input_len);
-    let (mut op, mut end) = match lay_out(one, suite, direction, 0) {
+    let (mut op, end) = match lay_out(one, suite, direction, 0) {
         Ok(place) => place,
         Err(reason) => return Ok(bad_input(reason)),
     };
     let Lent { context, scratch } = lent;
-    let at_once = binding.knows_way(runner, context, input_len);
-    if !at_once {
-        (op.output, end) = apart(suite, &op, end, one);
-    }
-    if scratch.0.len() < end {
+    // Where nobody but the caller has the input twice, it stays, for another engine.
+    let (apart_output, apart_end) = apart(suite, &op, end, one);
+    if scratch.0.len() < apart_end {
         // All zeros, so that there is nothing to move or wipe.
-        scratch.0 = vec![0; end.next_power_of_two()];
+        scratch.0 = vec![0; apart_end.next_power_of_two()];
     }
-    let arena = &mut scratch.0[..end];
-    copy_in(one, &op, arena);
-    let kept = Some(&one.data[..input_len]);
-    let ran = if at_once { binding.run_at_once((runner, &mut *context), &mut op, arena, kept) } else { Ok(false) };
-    let ran = match ran {
-        Ok(false) => binding.run((runner, context), &mut op, arena),
-        ran => ran.map(|_| ()),
-    };
+    copy_in(one, &op, &mut scratch.0[..end]);
+    let (mut used, mut ran) = (end, Ok(false));
+    if binding.knows_way(runner, context, input_len) {
+        let kept = Some(&one.data[..input_len]);
+        ran = binding.run_at_once((runner, &mut *context), &mut op, &mut scratch.0[..end], kept);
+    }
+    if let Ok(false) = ran {
+        (op.output, used) = (apart_output, apart_end);
+        ran = binding.run((runner, context), &mut op, &mut scratch.0[..used]).map(|()| true);
+    }
+    let arena = &mut scratch.0[..used];
     let done = match ran {
-        Ok(()) => Ok(copy_out(one, direction, suite, &op, arena)),
+        Ok(_) => Ok(copy_out(one, direction, suite, &op, arena)),
         Err(Error::Misuse(misuse)) => Ok(bad_input(misuse.reason)),
         Err(error) => Err(error),
     };
     // No compiler leaves out a store to memory that is looked at again.
     arena.fill(0);
-    if end > KEPT_LEN_MAX {
+    if used > KEPT_LEN_MAX {
         *scratch = WipedVec::default();
     }
     done
