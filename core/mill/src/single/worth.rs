@@ -9,7 +9,7 @@ use crate::cell::CostCell;
 use crate::state::State;
 
 /// The mill's own path for a lone operation and for one of a shared batch, in nanoseconds (`benches/path.rs`).
-pub(super) const LONE_PATH_NS: f64 = 200.0;
+pub(super) const LONE_PATH_NS: f64 = 50.0;
 pub(super) const SHARED_PATH_NS: f64 = 100.0;
 
 /// How long an operation waits at most before whoever looks next runs the shared batch.
