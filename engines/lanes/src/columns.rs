@@ -62,32 +62,33 @@ pub(crate) struct Columns<'a> {
     first_aad: *const u8,
 }
 
-/// Where one part of each operation lies: so many bytes behind a place.
+/// Where one part of each operation lies: so many bytes behind a place. One formula for all kinds of offsets and for strides,
+/// since kernels have it inlined beside the way of ops: a choice for each of several parts would cost both.
 #[derive(Clone, Copy)]
 struct Part {
     from: *const u8,
-    at: At,
+    /// The first operation's offset, and bytes from one to the next: none where there is a stride.
+    offsets: *const u8,
+    step: usize,
+    /// Whether offsets have 64 bits.
+    is_wide: bool,
+    stride: usize,
 }
 
-/// Numbers of bytes by the index of an operation, of which there are enough.
+/// Bytes of data of each operation: those between two offsets of which the low 32 bits are enough, and so many more.
 #[derive(Clone, Copy)]
-enum At {
-    Small(*const i32),
-    Large(*const i64),
-    Stride(usize),
+struct Lens {
+    offsets: *const u8,
+    step: usize,
+    more: u32,
 }
 
-/// Bytes of data of each operation.
-#[derive(Clone, Copy)]
-enum Lens {
-    /// Those between offsets, less these.
-    Small(*const i32, u32),
-    Large(*const i64, u32),
-    All(u32),
-}
+/// Stands in for offsets where there are none.
+static NO_OFFSET: u32 = 0;
 
 impl Part {
-    const NONE: Part = Part { from: core::ptr::null(), at: At::Stride(0) };
+    const NONE: Part =
+        Part { from: core::ptr::null(), offsets: (&raw const NO_OFFSET).cast(), step: 0, is_wide: false, stride: 0 };
 
     fn new(pointers: &Pointers, part: &PartLayout<'_>) -> Part {
         let from = match part.buffer {
@@ -96,37 +97,55 @@ impl Part {
             PartBuffer::Tags => pointers.tags.cast_const(),
             PartBuffer::Column(bytes) => bytes.as_ptr(),
         };
-        let at = match part.steps {
-            Steps::Offsets(offsets) => At::Small(offsets.as_ptr()),
-            Steps::LargeOffsets(offsets) => At::Large(offsets.as_ptr()),
-            Steps::Stride(stride) => At::Stride(stride),
-        };
-        Part { from: from.wrapping_offset(part.offset), at }
+        let from = from.wrapping_offset(part.offset);
+        match part.steps {
+            Steps::Offsets(offsets) => Part { from, offsets: offsets.as_ptr().cast(), step: 4, ..Part::NONE },
+            Steps::LargeOffsets(offsets) => {
+                Part { from, offsets: offsets.as_ptr().cast(), step: 8, is_wide: true, ..Part::NONE }
+            }
+            Steps::Stride(stride) => Part { from, stride, ..Part::NONE },
+        }
+    }
+
+    /// The same where offsets are known to have 32 bits.
+    #[inline(always)]
+    fn narrow(self) -> Part {
+        Part { step: 4, is_wide: false, stride: 0, ..self }
+    }
+
+    /// The same where they are known to have 64.
+    #[inline(always)]
+    fn wide(self) -> Part {
+        Part { step: 8, is_wide: true, stride: 0, ..self }
     }
 
     /// # Safety
     /// The index is that of an operation of the columns.
     #[inline(always)]
     unsafe fn of(self, index: usize) -> *const u8 {
-        // SAFETY: the caller's promise: there are at least as many offsets as operations.
-        self.from.wrapping_add(unsafe {
-            match self.at {
-                At::Small(offsets) => *offsets.add(index) as usize,
-                At::Large(offsets) => *offsets.add(index) as usize,
-                At::Stride(stride) => index.wrapping_mul(stride),
+        let place = self.offsets.wrapping_add(index * self.step);
+        // SAFETY: the caller's promise: there are at least as many offsets as operations. Checked ones are not negative.
+        let offset = unsafe {
+            match self.is_wide {
+                true => place.cast::<u64>().read() as usize,
+                false => place.cast::<u32>().read() as usize,
             }
-        })
+        };
+        self.from.wrapping_add(offset).wrapping_add(index.wrapping_mul(self.stride))
     }
 }
 
 impl Lens {
     fn new(layout: &ColumnLayout<'_>) -> Lens {
         // IVs and tags are short, and checked data have fewer bytes than 2^32.
-        let more = layout.input_more() as u32;
+        let less = layout.input_more() as u32;
+        let more = 0u32.wrapping_sub(less);
         match layout.input_lens() {
-            Extents::Offsets(offsets) => Lens::Small(offsets.as_ptr(), more),
-            Extents::LargeOffsets(offsets) => Lens::Large(offsets.as_ptr(), more),
-            Extents::Strided { len, .. } => Lens::All((len as u32).wrapping_sub(more)),
+            Extents::Offsets(offsets) => Lens { offsets: offsets.as_ptr().cast(), step: 4, more },
+            Extents::LargeOffsets(offsets) => Lens { offsets: offsets.as_ptr().cast(), step: 8, more },
+            Extents::Strided { len, .. } => {
+                Lens { offsets: Part::NONE.offsets, step: 0, more: (len as u32).wrapping_sub(less) }
+            }
         }
     }
 
@@ -134,18 +153,10 @@ impl Lens {
     /// The index is that of a pending operation of the columns.
     #[inline(always)]
     unsafe fn of(self, index: usize) -> u32 {
-        // SAFETY: the caller's promise: there is one offset more than operations.
-        unsafe {
-            match self {
-                Lens::Small(offsets, more) => {
-                    (*offsets.add(index + 1)).wrapping_sub(*offsets.add(index)).cast_unsigned().wrapping_sub(more)
-                }
-                Lens::Large(offsets, more) => {
-                    ((*offsets.add(index + 1)).wrapping_sub(*offsets.add(index)) as u32).wrapping_sub(more)
-                }
-                Lens::All(len) => len,
-            }
-        }
+        let start = self.offsets.wrapping_add(index * self.step);
+        // SAFETY: the caller's promise: there is one offset more than operations. The low half lies first.
+        let (start, end) = unsafe { (start.cast::<u32>().read(), start.wrapping_add(self.step).cast::<u32>().read()) };
+        end.wrapping_sub(start).wrapping_add(self.more)
     }
 }
 
@@ -208,16 +219,12 @@ impl<'a> Columns<'a> {
             }
         };
         assert!(indices.end <= self.len(), "operations of these columns");
-        let at = |part: Part, at: At| Part { at, ..part };
-        // A loop for the usual kinds of offsets, which looks at the kind once.
-        match (self.input.at, self.output.at, self.lens) {
-            (i @ At::Small(_), o @ At::Small(_), lens @ Lens::Small(..)) => {
-                all(at(self.input, i), at(self.output, o), lens);
-            }
-            (i @ At::Large(_), o @ At::Large(_), lens @ Lens::Large(..)) => {
-                all(at(self.input, i), at(self.output, o), lens);
-            }
-            _ => all(self.input, self.output, self.lens),
+        let (input, output, lens) = (self.input, self.output, self.lens);
+        // A loop for the usual kinds of offsets, which is compiled for them.
+        match (input.step, output.step, lens.step) {
+            (4, 4, 4) => all(input.narrow(), output.narrow(), Lens { step: 4, ..lens }),
+            (8, 8, 8) => all(input.wide(), output.wide(), Lens { step: 8, ..lens }),
+            _ => all(input, output, lens),
         }
     }
 
@@ -232,16 +239,26 @@ impl<'a> Columns<'a> {
         (input, output, len)
     }
 
+    /// The bytes of data of a pending operation.
+    #[inline(always)]
+    pub(crate) fn data_len(&self, index: usize) -> u32 {
+        // SAFETY: one of the operations.
+        unsafe { self.lens.of(self.index(index)) }
+    }
+
     /// The fewest and the most bytes of data that an operation has; all are pending.
     pub(crate) fn data_len_bounds(&self) -> (u32, u32) {
         let all = self.first..self.first + self.len();
-        // A loop for each kind of offsets, which becomes vectors.
-        match self.lens {
-            Lens::All(len) => (len, len),
+        let of = |step| {
+            let lens = Lens { step, ..self.lens };
             // SAFETY: the indices of operations.
-            lens @ Lens::Small(..) => bounds(all, |index| unsafe { lens.of(index) }),
-            // SAFETY: the same.
-            lens @ Lens::Large(..) => bounds(all, |index| unsafe { lens.of(index) }),
+            bounds(all.clone(), |index| unsafe { lens.of(index) })
+        };
+        // A loop for each kind of offsets, which becomes vectors.
+        match self.lens.step {
+            4 => of(4),
+            8 => of(8),
+            step => of(step),
         }
     }
 
@@ -257,32 +274,33 @@ impl<'a> Columns<'a> {
         self.tag_len
     }
 
-    /// The IV of a pending operation, and anything behind it.
+    /// The IV of a pending operation as a little-endian number, and anything behind it.
     #[inline(always)]
-    pub(crate) fn iv_block(&self, index: usize) -> [u8; IV_LEN_MAX] {
-        let Some(iv) = self.iv else { return self.counted_iv(index) };
-        // Numbers stay in registers: a vector could not be read from what was just written in two pieces.
-        // SAFETY: one of the operations, and the IV's own bytes; no suite has longer ones than there is room for.
-        let number = unsafe {
+    pub(crate) fn iv_number(&self, index: usize) -> u128 {
+        let (Some(iv), 12 | 16) = (self.iv, self.iv_len) else { return self.unusual_iv(index) };
+        // SAFETY: one of the operations, and the IV's own bytes.
+        unsafe {
             let from = iv.of(self.index(index));
-            let word = || u64::from_le(from.cast::<u64>().read_unaligned());
+            let low = u128::from(from.cast::<u64>().read_unaligned());
             match self.iv_len {
-                12 => u128::from(word()) | u128::from(u32::from_le(from.add(8).cast::<u32>().read_unaligned())) << 64,
-                16 => u128::from_le(from.cast::<u128>().read_unaligned()),
-                8 => u128::from(word()),
-                0 => 0,
-                len => {
-                    let mut iv = [0; IV_LEN_MAX];
-                    core::ptr::copy_nonoverlapping(from, iv.as_mut_ptr(), len.min(IV_LEN_MAX));
-                    u128::from_le_bytes(iv)
-                }
+                12 => low | u128::from(from.add(8).cast::<u32>().read_unaligned()) << 64,
+                _ => low | u128::from(from.add(8).cast::<u64>().read_unaligned()) << 64,
             }
-        };
-        number.to_le_bytes()
+        }
+    }
+
+    /// The same for IVs that are counted, or of other lengths.
+    #[inline(never)]
+    fn unusual_iv(&self, index: usize) -> u128 {
+        let Some(iv) = self.iv else { return u128::from_le_bytes(self.counted_iv(index)) };
+        let mut block = [0; IV_LEN_MAX];
+        let len = self.iv_len.min(IV_LEN_MAX);
+        // SAFETY: one of the operations, and the IV's own bytes; no suite has longer ones than there is room for.
+        unsafe { core::ptr::copy_nonoverlapping(iv.of(self.index(index)), block.as_mut_ptr(), len) };
+        u128::from_le_bytes(block)
     }
 
     /// The same where IVs are counted from the first one.
-    #[inline(never)]
     fn counted_iv(&self, index: usize) -> [u8; IV_LEN_MAX] {
         match self.layout.iv(self.index(index)) {
             IvPlace::Value(iv) => iv,
@@ -297,7 +315,15 @@ impl<'a> Columns<'a> {
 
     #[inline(always)]
     pub(crate) fn aad(&self, index: usize) -> &'a [u8] {
-        self.shared_aad.unwrap_or_else(|| self.layout.aad(self.index(index)))
+        match self.shared_aad {
+            Some(aad) => aad,
+            None => self.own_aad(index),
+        }
+    }
+
+    #[inline(never)]
+    fn own_aad(&self, index: usize) -> &'a [u8] {
+        self.layout.aad(self.index(index))
     }
 
     /// A number that tells one place and length of additional data from another; the low 16 bits are the length.

@@ -284,6 +284,15 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Bytes of an operation's data.
+    #[inline(always)]
+    pub(crate) fn data_len(&self, index: usize) -> u32 {
+        match &self.form {
+            Form::Ops(ops, _) => ops[index].input.len,
+            Form::Columns(columns) => columns.data_len(index),
+        }
+    }
+
     /// First byte of an operation's tag.
     #[inline(always)]
     pub(crate) fn tag(&self, index: usize) -> *mut u8 {
@@ -338,9 +347,16 @@ impl<'a> Work<'a> {
     /// An operation's IV; what lies behind it is anything.
     #[inline(always)]
     pub(crate) fn iv_block(&self, index: usize) -> [u8; IV_LEN_MAX] {
+        self.iv_number(index).to_le_bytes()
+    }
+
+    /// The same as a little-endian number. As bytes that become a number it would go through memory in two halves, where the
+    /// two forms of a batch meet, and be waited for.
+    #[inline(always)]
+    pub(crate) fn iv_number(&self, index: usize) -> u128 {
         match &self.form {
-            Form::Ops(ops, _) => ops[index].iv,
-            Form::Columns(columns) => columns.iv_block(index),
+            Form::Ops(ops, _) => u128::from_le_bytes(ops[index].iv),
+            Form::Columns(columns) => columns.iv_number(index),
         }
     }
 

@@ -160,7 +160,7 @@ fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut 
             unsafe {
                 let end = mac.tape.add(HEAD_LEN + 16 * mac.blocks as usize);
                 let op = mac.op as usize;
-                let lens = [work.aad_len(op) as u64, u64::from(work.data(op).2)];
+                let lens = [work.aad_len(op) as u64, u64::from(work.data_len(op))];
                 end.cast_mut().cast::<[[u8; 8]; 2]>().write(lens.map(u64::to_le_bytes));
                 group.ends[i] = end.add(16);
             }
@@ -337,7 +337,7 @@ fn is_short(work: &Work<'_>, item: &Item) -> bool {
 /// The last row of the state of an operation's first block.
 #[inline(always)]
 fn first_row(work: &Work<'_>, item: &Item) -> u128 {
-    u128::from_le_bytes(work.iv_block(item.op as usize)) << 32
+    work.iv_number(item.op as usize) << 32
 }
 
 /// Places of one message's tape.

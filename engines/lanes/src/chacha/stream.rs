@@ -48,7 +48,7 @@ fn enqueue<I: Isa>(isa: I, work: &mut Work<'_>, waiting: &mut Waiting, item: &It
     let index = item.op as usize;
     // SAFETY: collected with this type; the batch is still borrowed.
     let key = unsafe { item.key::<ChaChaKey>() }.bytes.as_ptr();
-    let (len, mut row) = (item.len as usize, counter_nonce(work.iv_block(index), work.iv_len(index)));
+    let (len, mut row) = (item.len as usize, counter_nonce(work.iv_number(index), work.iv_len(index)));
     // RFC 8439 does not say what follows the last of 2^32 blocks.
     if (row & u128::from(u32::MAX)) + len.div_ceil(64) as u128 > 1 << 32 {
         return work.fail(index, OpStatus::BadInput(Reason::InputTooLong));
@@ -79,7 +79,6 @@ fn enqueue<I: Isa>(isa: I, work: &mut Work<'_>, waiting: &mut Waiting, item: &It
 
 /// The last row of the state: counter and nonce. Bytes of `iv` behind a short one fall out at the top.
 #[inline(always)]
-fn counter_nonce(iv: [u8; 16], len: usize) -> u128 {
-    let row = u128::from_le_bytes(iv);
+fn counter_nonce(row: u128, len: usize) -> u128 {
     if len == 16 { row } else { row << 32 }
 }
