@@ -347,7 +347,11 @@ impl<'a> Work<'a> {
     /// An operation's IV; what lies behind it is anything.
     #[inline(always)]
     pub(crate) fn iv_block(&self, index: usize) -> [u8; IV_LEN_MAX] {
-        self.iv_number(index).to_le_bytes()
+        match &self.form {
+            // In one piece: a vector that is loaded from two would be waited for.
+            Form::Ops(ops, _) => ops[index].iv,
+            Form::Columns(columns) => columns.iv_number(index).to_le_bytes(),
+        }
     }
 
     /// The same as a little-endian number. As bytes that become a number it would go through memory in two halves, where the
