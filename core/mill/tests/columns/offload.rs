@@ -19,8 +19,10 @@ fn offload(script: Script) -> (Mill, FaultHandle) {
     let engine = FaultEngine::new("device", reference(), script).with_kind(EngineKind::Gpu);
     let engine = engine.with_prior(Cost::new(0.0, 1.0, 0.01));
     let handle = engine.handle();
-    let stall_min = Duration::from_millis(200);
-    let trust = TrustPolicy { witness_every: 0, stall_min, ..TrustPolicy::default() };
+    // Quarantine outlasts the test, however slowly that runs.
+    let (stall_min, quarantine_min, quarantine_max) =
+        (Duration::from_millis(200), Duration::from_secs(600), Duration::from_secs(600));
+    let trust = TrustPolicy { witness_every: 0, stall_min, quarantine_min, quarantine_max, ..TrustPolicy::default() };
     (mill_of([Arc::new(engine) as Arc<dyn Engine>, reference()], trust, 0), handle)
 }
 
