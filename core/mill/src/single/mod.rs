@@ -21,8 +21,8 @@ pub use self::one::{One, OneDone};
 use crate::cell::SuiteCell;
 use crate::run::Runner;
 
-/// Where single operations meet, by suite and direction.
-pub(crate) struct Coalescers(Box<[OnceLock<Coalescer>]>);
+/// Where single operations meet, by suite and direction. Boxed: each has kilobytes, and most suites are never asked for.
+pub(crate) struct Coalescers(Box<[OnceLock<Box<Coalescer>>]>);
 
 impl Coalescers {
     pub(crate) fn new() -> Coalescers {
@@ -30,7 +30,7 @@ impl Coalescers {
     }
 
     fn of(&self, suite: Suite, direction: Direction) -> &Coalescer {
-        self.0[SuiteCell::new(suite, direction).index()].get_or_init(Coalescer::default)
+        self.0[SuiteCell::new(suite, direction).index()].get_or_init(Box::default)
     }
 
     /// Puts into the books what stands here only.

@@ -8,7 +8,7 @@ use ciphermill_router::{Candidate, size_class};
 use crate::cell::CostCell;
 use crate::state::State;
 
-/// The mill's own path for a lone operation and for one of a shared batch, in nanoseconds (`benches/path.rs`).
+/// The mill's own path for a lone operation and for one of a shared batch, in nanoseconds (`benches/path.rs`, `ciphermill lab router alone`).
 pub(super) const LONE_PATH_NS: f64 = 50.0;
 pub(super) const SHARED_PATH_NS: f64 = 100.0;
 
