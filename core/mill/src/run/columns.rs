@@ -183,13 +183,13 @@ fn run_at_once(
     if let Some(span) = span {
         span_leave(span);
     }
-    if ran == Ran::NotAtAll {
+    if ran == Outcome::NotAtAll {
         return;
     }
     let done = columns.done();
     run.own.recorder.record_columns(books, slot, columns, done, &choice.route);
     let is_fault = |status: ColumnStatus| status.is_pending() || status == ColumnStatus::ENGINE_FAULT;
-    if ran == Ran::Panicked {
+    if ran == Outcome::Panicked {
         run.own.close(slot);
         slot.health.quarantine(slot.name(), Trouble::Panic, run.trust());
         run.exclude(engine, Error::fault(slot.name(), FaultKind::Panicked));
@@ -215,16 +215,16 @@ fn run_at_once(
 
 /// How a run of columns ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ran {
+enum Outcome {
     Well,
     Panicked,
     /// They are for ops.
     NotAtAll,
 }
 
-impl Ran {
-    fn of(is_well: bool) -> Ran {
-        if is_well { Ran::Well } else { Ran::Panicked }
+impl Outcome {
+    fn of(is_well: bool) -> Outcome {
+        if is_well { Outcome::Well } else { Outcome::Panicked }
     }
 }
 
@@ -232,7 +232,12 @@ impl Ran {
 ///
 /// # Errors
 /// The engine could not be used at all, and nothing has happened.
-fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &Choice, keys: Keys<'_>) -> Result<Ran> {
+fn run_here(
+    run: &mut BatchRun<'_>,
+    columns: &mut CheckedColumns<'_>,
+    choice: &Choice,
+    keys: Keys<'_>,
+) -> Result<Outcome> {
     let prepared = match &keys {
         Keys::None => PreparedColumn::None,
         Keys::One(key) => PreparedColumn::One(key),
@@ -241,12 +246,12 @@ fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &C
     };
     if let Keys::Pinned(pins) = keys {
         let has_run = run_columns_isolated(run, columns, choice, pins)?;
-        return Ok(if has_run { Ran::Well } else { Ran::NotAtAll });
+        return Ok(if has_run { Outcome::Well } else { Outcome::NotAtAll });
     }
     if let Some(split) = split_of(run, columns, choice)
         && let Some(is_well) = run_columns_in_parts(run, columns, choice, prepared, &split)?
     {
-        return Ok(Ran::of(is_well));
+        return Ok(Outcome::of(is_well));
     }
     let (slot, shape) = (run.slot(choice.route.engine), (columns.pending(), columns.input_bytes()));
     let queue = run.own.queue_on(slot, run.trust())?;
@@ -257,7 +262,7 @@ fn run_here(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>, choice: &C
     if let Some(start) = start {
         learn(run, choice, slot, shape, start.elapsed());
     }
-    Ok(Ran::of(ran.is_some()))
+    Ok(Outcome::of(ran.is_some()))
 }
 
 /// Runs what is pending as batches of ops. Returns where the last of them went, if there were any.

@@ -58,12 +58,7 @@ pub(super) fn run_isolated(
             slot.health.quarantine(name, Trouble::Errors, policy);
             run.exclude(engine, error);
         }
-        Err(Lost::Trouble(trouble)) => {
-            slot.health.quarantine(name, trouble, policy);
-            let kind = if trouble == Trouble::Panic { FaultKind::Panicked } else { FaultKind::Stalled };
-            run.exclude(engine, Error::fault(name, kind));
-        }
-        Err(Lost::Busy) => run.exclude(engine, Error::fault(name, FaultKind::Unavailable)),
+        Err(lost) => run.exclude(engine, fault_of(slot, policy, lost)),
     }
     Ok(batch.ops().iter().filter(|op| op.status.is_pending()).count())
 }
@@ -93,23 +88,30 @@ pub(super) fn run_columns_isolated(
         (copied, ran)
     });
     match came_back {
-        Ok((copied, Ok(()))) => {
+        Ok((copied, Ok(true))) => {
             learn(run, choice, slot, (columns.pending(), columns.input_bytes()), start.elapsed());
             copied.write_back(columns);
             Ok(true)
         }
-        Ok((_, Err(error @ Error::EngineFault(_)))) => {
+        Ok((_, Ok(false))) => Ok(false),
+        Ok((_, Err(error))) => {
             slot.health.quarantine(name, Trouble::Errors, policy);
             Err(error)
         }
-        Ok((_, Err(_))) => Ok(false),
-        Err(Lost::Trouble(trouble)) => {
-            slot.health.quarantine(name, trouble, policy);
-            let kind = if trouble == Trouble::Panic { FaultKind::Panicked } else { FaultKind::Stalled };
-            Err(Error::fault(name, kind))
-        }
-        Err(Lost::Busy) => Err(Error::fault(name, FaultKind::Unavailable)),
+        Err(lost) => Err(fault_of(slot, policy, lost)),
     }
+}
+
+/// What a batch failed with that did not come back. An engine that is to blame goes into quarantine.
+fn fault_of(slot: &EngineSlot, policy: &TrustPolicy, lost: Lost) -> Error {
+    let kind = match lost {
+        Lost::Trouble(trouble) => {
+            slot.health.quarantine(slot.name(), trouble, policy);
+            if trouble == Trouble::Panic { FaultKind::Panicked } else { FaultKind::Stalled }
+        }
+        Lost::Busy => FaultKind::Unavailable,
+    };
+    Error::fault(slot.name(), kind)
 }
 
 /// How long a caller waits for a batch that should take so many nanoseconds.
@@ -182,35 +184,32 @@ fn run_copy(
     Ok(())
 }
 
-/// Runs a copy of columns on an engine, under one key or as many as operations.
+/// Runs a copy of columns on an engine, under one key or as many as operations. `false`, and nothing has happened, when it
+/// cannot have one of the keys: why, and whose fault that is, ops find out for each key.
 ///
 /// # Errors
-/// The engine could not be opened, or cannot have one of the keys.
+/// The engine could not be opened.
 fn run_columns_copy(
     slot: &EngineSlot,
     policy: &TrustPolicy,
     queue: &mut DriverQueue,
     pins: &Pins,
     copied: &mut OwnedColumns,
-) -> Result<()> {
+) -> Result<bool> {
     let mut columns = copied.as_checked();
     let suite = columns.suite();
     let queue = opened(slot, queue)?;
-    if !suite.needs_key() {
-        queue.run_columns(&mut columns);
-        return Ok(());
-    }
     let mut preparer = Preparer::new(slot, policy, suite);
     preparer.prepare(pins.entries().flatten());
-    let found = |entry: Option<_>| entry.ok_or_else(|| Error::misuse(0, Reason::KeyUnknown));
-    if let [one] = pins.of.as_slice() {
-        let key = preparer.get(found(pins.keys[*one as usize].as_deref())?)?;
-        queue.run_columns(&mut columns.attach_keys(PreparedColumn::One(key))?);
-        return Ok(());
-    }
-    let each = pins.entries().map(|entry| preparer.get(found(entry)?).map(Some)).collect::<Result<Vec<_>>>()?;
-    queue.run_columns(&mut columns.attach_keys(PreparedColumn::Each(&each))?);
-    Ok(())
+    let each: Option<Vec<_>> = pins.entries().map(|entry| preparer.get(entry?).ok().map(Some)).collect();
+    let Some(each) = each else { return Ok(false) };
+    let prepared = match each.as_slice() {
+        [] => PreparedColumn::None,
+        [Some(one)] => PreparedColumn::One(one),
+        each => PreparedColumn::Each(each),
+    };
+    queue.run_columns(&mut columns.attach_keys(prepared)?);
+    Ok(true)
 }
 
 /// The driver's queue, opened when first needed.

@@ -185,6 +185,19 @@ fn a_key_that_does_not_suit_is_told_by_its_operations() {
     assert!(mill.metrics().engines.iter().all(|engine| !engine.quarantined));
 }
 
+/// A key that could not be had is no fault of the whole engine: ops ask for it again, and the device does the work.
+#[test]
+fn a_key_that_an_engine_fails_is_asked_for_again() {
+    let (mill, handle) = offload(Script::healthy());
+    // Behind the call that opens its queue, as often as a run asks.
+    handle.set_call_script(Script::sequence(vec![Fault::None, Fault::Errors, Fault::Errors]));
+    let key = import(&mill, 32, KeyPolicy::default());
+    let mut table = Table::new(60);
+    let report = mill.run_columns(table.seal(key)).expect("runs");
+    assert_eq!((report.done, report.route.name), (60, "device"));
+    assert!(mill.metrics().engines.iter().all(|engine| !engine.quarantined) && handle.batches() > 0);
+}
+
 #[test]
 fn values_that_lie_far_apart_go_as_operations() {
     let (mill, seen) = watched_as(EngineKind::Gpu, 0, Panics::Nowhere);
