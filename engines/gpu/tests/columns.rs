@@ -261,3 +261,24 @@ fn long_values_become_operations_and_agree_as_well() {
         assert!(run(gpu.as_ref()) == run(&Reference::new()));
     }
 }
+
+/// A null with room for megabytes, which may stand in any column, is not sent along.
+#[test]
+fn a_wide_gap_becomes_operations_and_agrees_as_well() {
+    let Some(gpu) = common::device() else { return };
+    let offsets: Vec<i64> = (0..=20_000).map(|index| 64 * index + if index > 9 { 3 << 20 } else { 0 }).collect();
+    let count = offsets.len() - 1;
+    let run = |engine: &dyn Engine| {
+        let key = engine.prepare(&KeyMaterial::secret(&[5; 16]), CBC).expect("a good key");
+        let mut data = vec![0x33; offsets[count] as usize];
+        let mut statuses = vec![ColumnStatus::PENDING; count];
+        statuses[9] = ColumnStatus::LEFT_OUT;
+        let data_of = ColumnData::InPlace { data: &mut data, extents: Extents::LargeOffsets(&offsets) };
+        let batch = ColumnBatch::new(CBC, Direction::Encrypt, data_of, &mut statuses).with_key(NAME);
+        let mut columns = batch.with_ivs(IvColumn::Counter(&[0; 16])).check().expect("good columns");
+        let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+        queue.run_columns(&mut columns.attach_keys(PreparedColumn::One(&key)).expect("one key"));
+        (data, statuses)
+    };
+    assert!(run(gpu.as_ref()) == run(&Reference::new()));
+}

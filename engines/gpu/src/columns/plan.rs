@@ -4,9 +4,13 @@ use ciphermill_contract::columns::{ColumnLayout, DataBuffers, Extents, IvPlace, 
 use ciphermill_contract::key::SuiteName;
 use ciphermill_contract::{CheckedColumns, Direction, PreparedKey, Suite};
 
+use crate::capabilities::INPUT_LEN_MAX;
 use crate::keys::Prepared;
 use crate::pack::PART_LEN;
 use crate::select::{Iv, Parts, Plan, plan};
+
+/// Bytes of an extent of an operation that is left out, at most.
+const GAP_LEN_MAX: usize = 1 << 20;
 
 /// Columns that go to the device as they lie.
 pub(super) struct ColumnPlan {
@@ -51,7 +55,7 @@ pub(super) enum Keys {
 
 impl ColumnPlan {
     /// `None` for columns that become ops: those with a message of more than two parts, which is worked on in parts; those that
-    /// lie far apart; those whose keys are not all this engine's; suites that are no messages.
+    /// lie far apart or leave wide gaps; those whose keys are not all this engine's; suites that are no messages.
     pub(super) fn of(columns: &CheckedColumns<'_>) -> Option<ColumnPlan> {
         let (suite, direction, layout) = (columns.suite(), columns.direction(), columns.layout());
         let own = plan(suite, direction)?;
@@ -64,7 +68,13 @@ impl ColumnPlan {
         // The counter of ChaCha20, where the caller gives it, may run out.
         let iv_len = layout.iv_len();
         let counted = own.parts == Parts::CountedFirst && iv_len == own.iv_len;
-        if columns.is_sparse() || counted || iv_len % 4 != 0 || iv_len > own.iv_len {
+        if longest > INPUT_LEN_MAX
+            || columns.is_sparse()
+            || has_wide_gap(columns)
+            || counted
+            || iv_len % 4 != 0
+            || iv_len > own.iv_len
+        {
             return None;
         }
         Some(ColumnPlan {
@@ -89,6 +99,19 @@ impl ColumnPlan {
             _ => (0, 0),
         }
     }
+}
+
+/// Whether an operation that is left out takes so much room that places on the device might not fit 32 bits.
+fn has_wide_gap(columns: &CheckedColumns<'_>) -> bool {
+    if columns.pending() == columns.len() {
+        return false;
+    }
+    let layout = columns.layout();
+    let widest = |index: usize| {
+        let aad = layout.own_aad().map_or(0, |(_, extents)| extents.at(index).1 - extents.at(index).0);
+        layout.input_extent(index).len().max(layout.output_extent(index).len()).max(aad)
+    };
+    (0..columns.len()).any(|index| widest(index) > GAP_LEN_MAX)
 }
 
 fn longest(columns: &CheckedColumns<'_>) -> usize {
