@@ -83,6 +83,9 @@ struct Lens {
     more: u32,
 }
 
+/// Where the low half of a 64-bit offset lies.
+const LOW_HALF: usize = if cfg!(target_endian = "big") { 4 } else { 0 };
+
 /// Stands in for offsets where there are none.
 static NO_OFFSET: u32 = 0;
 
@@ -142,7 +145,9 @@ impl Lens {
         let more = 0u32.wrapping_sub(less);
         match layout.input_lens() {
             Extents::Offsets(offsets) => Lens { offsets: offsets.as_ptr().cast(), step: 4, more },
-            Extents::LargeOffsets(offsets) => Lens { offsets: offsets.as_ptr().cast(), step: 8, more },
+            Extents::LargeOffsets(offsets) => {
+                Lens { offsets: offsets.as_ptr().cast::<u8>().wrapping_add(LOW_HALF), step: 8, more }
+            }
             Extents::Strided { len, .. } => {
                 Lens { offsets: Part::NONE.offsets, step: 0, more: (len as u32).wrapping_sub(less) }
             }
@@ -154,7 +159,7 @@ impl Lens {
     #[inline(always)]
     unsafe fn of(self, index: usize) -> u32 {
         let start = self.offsets.wrapping_add(index * self.step);
-        // SAFETY: the caller's promise: there is one offset more than operations. The low half lies first.
+        // SAFETY: the caller's promise: there is one offset more than operations.
         let (start, end) = unsafe { (start.cast::<u32>().read(), start.wrapping_add(self.step).cast::<u32>().read()) };
         end.wrapping_sub(start).wrapping_add(self.more)
     }
@@ -281,10 +286,10 @@ impl<'a> Columns<'a> {
         // SAFETY: one of the operations, and the IV's own bytes.
         unsafe {
             let from = iv.of(self.index(index));
-            let low = u128::from(from.cast::<u64>().read_unaligned());
+            let low = u128::from(u64::from_le(from.cast::<u64>().read_unaligned()));
             match self.iv_len {
-                12 => low | u128::from(from.add(8).cast::<u32>().read_unaligned()) << 64,
-                _ => low | u128::from(from.add(8).cast::<u64>().read_unaligned()) << 64,
+                12 => low | u128::from(u32::from_le(from.add(8).cast::<u32>().read_unaligned())) << 64,
+                _ => low | u128::from(u64::from_le(from.add(8).cast::<u64>().read_unaligned())) << 64,
             }
         }
     }
