@@ -4,7 +4,7 @@
 
 mod common;
 
-use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, PreparedColumn, TagColumn};
+use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, KeyColumn, PreparedColumn, TagColumn};
 use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Mac, Mode, StreamCipher};
 use ciphermill_contract::{
     ArenaBuffer, ColumnBatch, ColumnStatus, Direction, Engine, KeyId, KeyMaterial, QueueHint, Suite,
@@ -281,4 +281,36 @@ fn a_wide_gap_becomes_operations_and_agrees_as_well() {
         (data, statuses)
     };
     assert!(run(gpu.as_ref()) == run(&Reference::new()));
+}
+
+/// Kernels that take two messages at a time mix their keys' words: a message that is left out must not bring those of another
+/// suite, which lie where the device's keys begin.
+#[test]
+fn the_neighbours_of_values_that_are_left_out_have_their_own_keys_alone() {
+    if common::device().is_none() {
+        return;
+    }
+    // A device of its own, whose first key is known.
+    let gpu = Gpu::open(&common::device_name()).expect("it opened before");
+    let first = KeyMaterial::secret(&[0xff; 32]);
+    let _first = gpu.prepare(&first, Suite::Stream(StreamCipher::ChaCha20)).expect("a good key");
+    let run = |engine: &dyn Engine| {
+        let materials: Vec<[u8; 16]> = (0..64).map(|byte| [byte; 16]).collect();
+        let key = |bytes: &[u8; 16]| engine.prepare(&KeyMaterial::secret(bytes), CBC).expect("a good key");
+        let keys: Vec<_> = materials.iter().map(key).collect();
+        let mut data = vec![0x33; 64 * keys.len()];
+        let mut statuses = vec![ColumnStatus::PENDING; keys.len()];
+        statuses.iter_mut().step_by(5).for_each(|status| *status = ColumnStatus::LEFT_OUT);
+        let data_of = ColumnData::InPlace { data: &mut data, extents: Extents::Strided { len: 64, stride: 64 } };
+        let names = vec![NAME; keys.len()];
+        let batch =
+            ColumnBatch::new(CBC, Direction::Encrypt, data_of, &mut statuses).with_keys(KeyColumn::Each(&names));
+        let mut columns = batch.with_ivs(IvColumn::Counter(&[0; 16])).check().expect("good columns");
+        let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+        let each: Vec<_> =
+            columns.statuses().iter().zip(&keys).map(|(status, key)| status.is_pending().then_some(key)).collect();
+        queue.run_columns(&mut columns.attach_keys(PreparedColumn::Each(&each)).expect("a key each"));
+        (data, statuses)
+    };
+    assert!(run(&gpu) == run(&Reference::new()));
 }

@@ -2,7 +2,7 @@
 
 use ciphermill_contract::columns::{ColumnLayout, DataBuffers, Extents, IvPlace, PreparedColumn, TagPlace};
 use ciphermill_contract::key::SuiteName;
-use ciphermill_contract::{CheckedColumns, Direction, PreparedKey, Suite};
+use ciphermill_contract::{CheckedColumns, ColumnStatus, Direction, PreparedKey, Suite};
 
 use crate::capabilities::INPUT_LEN_MAX;
 use crate::keys::Prepared;
@@ -155,13 +155,16 @@ fn keys(columns: &CheckedColumns<'_>, suite: Suite) -> Option<Keys> {
         PreparedColumn::None => Some(Keys::None),
         PreparedColumn::One(key) => word(key).map(Keys::One),
         PreparedColumn::Each(keys) => {
-            let each = keys.iter().zip(columns.statuses());
-            let word = |(key, status): (&Option<&PreparedKey>, &ciphermill_contract::ColumnStatus)| match key {
-                _ if !status.is_pending() => Some(0),
+            let each = || keys.iter().zip(columns.statuses());
+            // A kernel that takes two messages at a time mixes their keys: one that is left out has to have a key of this suite.
+            let (first, _) = each().find(|(_, status)| status.is_pending())?;
+            let filler = word((*first)?)?;
+            let word = |(key, status): (&Option<&PreparedKey>, &ColumnStatus)| match key {
+                _ if !status.is_pending() => Some(filler),
                 Some(key) => word(key),
                 None => None,
             };
-            each.map(word).collect::<Option<_>>().map(Keys::Each)
+            each().map(word).collect::<Option<_>>().map(Keys::Each)
         }
     }
 }

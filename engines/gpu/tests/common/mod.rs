@@ -14,12 +14,17 @@ pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "gpu: {what}");
 }
 
+/// The name of that device.
+pub(crate) fn device_name() -> String {
+    std::env::var("GPU_TEST_DEVICE").unwrap_or_else(|_| "pocl".to_owned())
+}
+
 /// The engine on that device, opened once a process. Where there is none the tests say so, and fail in CI, which has to
 /// have PoCL.
 pub(crate) fn device() -> Option<&'static Arc<Gpu>> {
     static GPU: OnceLock<Option<Arc<Gpu>>> = OnceLock::new();
     let gpu = GPU.get_or_init(|| {
-        let name = std::env::var("GPU_TEST_DEVICE").unwrap_or_else(|_| "pocl".to_owned());
+        let name = device_name();
         match Gpu::open(&name) {
             Ok(gpu) => Some(Arc::new(gpu)),
             Err(Error::EngineFault(Fault { kind: FaultKind::Unavailable, .. })) => {
