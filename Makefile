@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: machete help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz real-tables check-all gpu-kernels gpu-check deny clean
+.PHONY: machete help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -98,6 +98,10 @@ fuzz: ## fuzz everything that reads what comes from outside, TIME seconds a targ
 real-tables: ## Parquet files of pandas, polars, DuckDB, Spark and others: protected, read by all of them, restored, compared
 	@./xtask/setup.sh real-tables
 	@./xtask/real-tables.sh
+
+table-rates: ## protect and unprotect of 2.4 million customers, timed against pyarrow copying the same files
+	@./xtask/setup.sh real-tables
+	@./xtask/real-tables.sh rates
 
 check-all: setup-tests ## everything above, sanitizers, all faults, fuzzing; says what this machine could not run
 	@./xtask/check-all.sh

@@ -2,8 +2,10 @@
 //!
 //! A protected field keeps its quotation marks, so that restoring gives back the bytes that there were.
 
+use std::convert::Infallible;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_array::BinaryArray;
 use arrow_array::builder::BinaryBuilder;
@@ -12,88 +14,116 @@ use ciphermill_contract::Direction;
 use crate::bad::OnBad;
 use crate::column::{ColumnWorker, NULL_ROW, Scratch};
 use crate::compress::{CsvInput, CsvOutput};
-use crate::csv_scan::{Field, Records, Scanner};
+use crate::csv_blocks::{BLOCK_LEN, Blocks, SharedBlock};
+use crate::csv_scan::{Field, Layout, Records};
 use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
-use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
-use crate::pipeline::{self, Asked, Drain, Emit, Fed, Feed, Plan, Work};
+use crate::pipeline::{self, Asked, Drain, Emit, Fed, Feed, Plan, Stage, Work};
 use crate::row_id::RowIds;
 use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
 use crate::text;
 
-/// Batches that may be ahead of the output, beside one for each thread.
-const BATCHES_AHEAD: usize = 2;
-
-/// Strands for each thread, where there are more columns.
-const STRANDS: usize = 4;
-
-/// Sends all rows through the workers of `targets`, from the scanner to the output, the header first.
-///
-/// # Errors
-/// Everything that can be wrong with a row; `Interrupted`; `Io`.
-pub(crate) fn transform<R: Read + Send>(
-    scanner: &mut Scanner<CsvInput<R>>,
-    header: &[u8],
-    delimiter: u8,
-    targets: &mut [Target<'_>],
-    output: &mut CsvOutput,
-    rejects: Option<&mut CsvOutput>,
-    watch: &Watch<'_>,
-) -> Result<Tally> {
-    output.write(header)?;
-    let kept = Kept::of(targets);
-    scanner.want(&kept.0);
-    let order = in_order(targets, &kept)?;
-    let fields = Fields { kept: &kept, order: &order, delimiter };
-    if let Some(rejects) = rejects {
-        rejects.write(header)?;
-        return fields.with_rejects(scanner, targets, output, rejects, watch);
-    }
-    let spare = Mutex::default();
-    let len = targets.len().div_ceil(STRANDS * watch.threads).max(1);
-    let mut strands: Vec<&mut [Target<'_>]> = targets.chunks_mut(len).collect();
-    let mut feed =
-        Batches { scanner, strands: strands.len(), kept: kept.0.len(), next_row: 1, ended: false, spare: &spare };
-    let mut drain = Writing {
-        fields: &fields,
-        output,
-        columns: Vec::new(),
-        out: Vec::new(),
-        tally: Tally::default(),
-        consumed: 0,
-        spare: &spare,
-    };
-    let plan = Plan { threads: watch.threads, items_ahead: watch.threads + BATCHES_AHEAD, cancel: watch.cancel };
-    let mut told = 0;
-    pipeline::run(&mut feed, &Filling(&fields), &mut strands, &mut drain, &plan, &mut |drain| {
-        if drain.tally.rows > told {
-            told = drain.tally.rows;
-            watch.advance(drain.tally.rows, None, drain.consumed);
-        }
-    })?;
-    Ok(drain.tally)
+/// How many blocks may be ahead of the output: two for each thread, and some.
+pub(crate) fn blocks_ahead(threads: usize) -> usize {
+    2 * threads + 2
 }
 
-/// Records that are used again.
-type Spare = Mutex<Vec<Records>>;
+/// Strands for each thread, where there are more columns.
+pub(crate) const STRANDS: usize = 4;
 
-/// Reads batches of records.
-struct Batches<'a, R: Read> {
-    scanner: &'a mut Scanner<CsvInput<R>>,
+/// A CSV table on its way.
+pub(crate) struct Transform<'a, 't, 'm, R: Read> {
+    pub(crate) blocks: &'a mut Blocks<CsvInput<R>>,
+    /// What stands before the first row.
+    pub(crate) header: &'a [u8],
+    pub(crate) targets: &'t mut [Target<'m>],
+    pub(crate) output: &'a mut CsvOutput,
+    /// Where rows go that a target rejects.
+    pub(crate) rejects: Option<&'a mut CsvOutput>,
+    pub(crate) watch: &'a Watch<'a>,
+}
+
+impl<R: Read + Send> Transform<'_, '_, '_, R> {
+    /// Sends all rows through the workers of the targets, from the blocks to the output, the header first.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with a row; `Interrupted`; `Io`.
+    pub(crate) fn run(self) -> Result<Tally> {
+        let Transform { blocks, header, targets, output, mut rejects, watch } = self;
+        output.write(header)?;
+        if let Some(rejects) = &mut rejects {
+            rejects.write(header)?;
+        }
+        let kept = Kept::of(targets);
+        blocks.want(&kept.0);
+        let order = in_order(targets, &kept)?;
+        let spare = Spare::default();
+        // The reader goes to whoever feeds, and what all need to know of it stays.
+        let layout = blocks.layout().clone();
+        let path = blocks.path().to_owned();
+        let fields = Fields { kept: &kept, order: &order, layout: &layout, spare: &spare, rejects: rejects.is_some() };
+        let len = targets.len().div_ceil(STRANDS * watch.threads).max(1);
+        let strands = targets.chunks_mut(len).enumerate();
+        let strands = strands.map(|(at, targets)| Strand { first: at * len, targets, rows_before: 0 });
+        let mut strands: Vec<Strand<'_, '_>> = strands.collect();
+        let mut feed =
+            Feeding { blocks, strands: strands.len(), columns: order.len(), kept: kept.0.len(), spare: &spare };
+        let mut drain = Writing { output, rejects, path: &path, tally: Tally::default(), consumed: 0, spare: &spare };
+        let plan = Plan { threads: watch.threads, items_ahead: blocks_ahead(watch.threads), cancel: watch.cancel };
+        let mut told = 0;
+        pipeline::run(&mut feed, &fields, &mut strands, &mut drain, &plan, &mut |drain| {
+            let rows = drain.tally.rows + drain.tally.rejected_rows;
+            if rows > told {
+                told = rows;
+                watch.advance(rows, None, drain.consumed);
+            }
+        })?;
+        Ok(drain.tally)
+    }
+}
+
+/// Memory that is used again.
+#[derive(Default)]
+struct Spare {
+    records: Mutex<Vec<Records>>,
+    outs: Mutex<Vec<Vec<u8>>>,
+}
+
+/// Something that lies there, or something new.
+fn taken<T: Default>(from: &Mutex<Vec<T>>) -> T {
+    lock(from).pop().unwrap_or_default()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads blocks.
+struct Feeding<'a, R: Read> {
+    blocks: &'a mut Blocks<CsvInput<R>>,
     strands: usize,
+    columns: usize,
     kept: usize,
-    next_row: u64,
-    ended: bool,
     spare: &'a Spare,
 }
 
-/// A batch of rows, the first of which is this one.
+/// A block of rows on its way.
 struct Batch {
-    records: Records,
-    first_row: u64,
-    /// Bytes of the file that were read so far.
-    consumed: u64,
+    block: SharedBlock,
+    /// The rows that are rejected.
+    skip: Mutex<Vec<bool>>,
+    /// What the targets' fields become.
+    columns: Vec<OnceLock<Texts>>,
+    written: OnceLock<WrittenRows>,
+}
+
+/// The rows of a batch as they are written.
+#[derive(Default)]
+struct WrittenRows {
+    out: Vec<u8>,
+    rejected: Vec<u8>,
+    rejected_rows: usize,
 }
 
 /// Bytes that a kept field takes while its batch is worked on, beside those of the text: its place, and the ends of the
@@ -103,68 +133,112 @@ const FIELD_COST: usize = 64;
 /// How many times a batch's text is in memory: as it is read, as values, as what they become, and as it is written.
 const TEXT_COST: usize = 4;
 
-impl<R: Read + Send> Feed for Batches<'_, R> {
+/// About how much memory a block takes that is worked on, of whose rows so many fields are kept.
+pub(crate) fn cost_of(block: &SharedBlock, kept: usize) -> usize {
+    // What is longer is one record, of which each byte could begin a field that is kept, or the next row.
+    let fields = block.len.min(BLOCK_LEN.max(kept));
+    TEXT_COST * block.len + FIELD_COST * fields
+}
+
+impl<R: Read + Send> Feed for Feeding<'_, R> {
     type Item = Batch;
 
     fn next(&mut self) -> Result<Option<Fed<Batch>>> {
-        if self.ended {
-            return Ok(None);
-        }
-        let mut records = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        self.ended = !self.scanner.next_batch(&mut records, BATCH_ROWS_MAX, BATCH_BYTES_MAX)?;
-        let first_row = self.next_row;
-        self.next_row += records.rows as u64;
-        let strands = if self.ended { 0..0 } else { 0..self.strands };
-        let cost = TEXT_COST * records.text.len() + FIELD_COST * records.rows * self.kept;
-        let item = Batch { records, first_row, consumed: self.scanner.reader().consumed() };
-        Ok(Some(Fed { item, strands, cost }))
+        let Some(block) = self.blocks.next_shared(taken(&self.spare.records))? else { return Ok(None) };
+        let cost = cost_of(&block, self.kept);
+        let columns = (0..self.columns).map(|_| OnceLock::new()).collect();
+        let item = Batch { block, skip: Mutex::default(), columns, written: OnceLock::new() };
+        Ok(Some(Fed { item, strands: 0..self.strands, cost }))
     }
 }
 
-/// Fills the fields of a column anew.
-struct Filling<'a>(&'a Fields<'a>);
+/// Some of the targets, and how many rows they have seen.
+struct Strand<'t, 'm> {
+    /// The place of the first among all targets.
+    first: usize,
+    targets: &'t mut [Target<'m>],
+    rows_before: u64,
+}
 
-impl<'t, 'm> Work<Batch, &'t mut [Target<'m>]> for Filling<'_> {
-    type Piece = Texts;
+impl<'t, 'm> Work<Batch, Strand<'t, 'm>> for Fields<'_> {
+    type Piece = Infallible;
+
+    fn stages(&self) -> &'static [Stage] {
+        match self.rejects {
+            true => &[Stage::Prepare, Stage::Mark, Stage::Work, Stage::Finish],
+            false => &[Stage::Prepare, Stage::Work, Stage::Finish],
+        }
+    }
+
+    fn prepare(&self, batch: &Batch) -> Result<()> {
+        batch.block.scan(self.layout);
+        Ok(())
+    }
+
+    fn mark(&self, batch: &Batch, strand: &mut Strand<'t, 'm>, asked: &Asked<'_>) -> Result<()> {
+        let Some(records) = batch.block.records() else { return Ok(()) };
+        let mut marks = vec![false; records.rows];
+        let rejecting = |target: &&mut Target<'_>| target.worker.on_bad() == OnBad::Reject;
+        for target in strand.targets.iter_mut().filter(rejecting) {
+            asked.check()?;
+            self.mark_rejects(records, target, strand.rows_before + 1, &mut marks)?;
+        }
+        let mut skip = lock(&batch.skip);
+        skip.resize(records.rows, false);
+        skip.iter_mut().zip(marks).for_each(|(skip, mark)| *skip |= mark);
+        Ok(())
+    }
 
     fn work(
         &self,
         batch: &Batch,
-        targets: &mut &'t mut [Target<'m>],
+        strand: &mut Strand<'t, 'm>,
         scratch: &mut Scratch,
         asked: &Asked<'_>,
-        emit: Emit<'_, Texts>,
+        _: Emit<'_, Infallible>,
     ) -> Result<()> {
-        for target in targets.iter_mut() {
+        let Some(records) = batch.block.records() else { return Ok(()) };
+        for (target, texts) in strand.targets.iter_mut().zip(&batch.columns[strand.first..]) {
             asked.check()?;
-            let texts = self.0.fill(&batch.records, target, scratch, batch.first_row)?;
-            // A refusal is that of a job which has failed elsewhere.
-            emit(texts).map_err(|_| TableError::Interrupted)?;
+            if self.rejects {
+                target.worker.skip(&lock(&batch.skip));
+            }
+            // Each target has a strand, and a batch comes to it once.
+            let _ = texts.set(self.fill(records, target, scratch, strand.rows_before + 1)?);
         }
+        strand.rows_before += records.rows as u64;
+        Ok(())
+    }
+
+    fn finish(&self, batch: &Batch) -> Result<()> {
+        let columns: Option<Vec<&Texts>> = batch.columns.iter().map(OnceLock::get).collect();
+        let (Some(records), Some(columns)) = (batch.block.records(), columns) else { return Ok(()) };
+        let mut written = WrittenRows { out: taken(&self.spare.outs), ..WrittenRows::default() };
+        written.out.clear();
+        self.write(records, &columns, &lock(&batch.skip), &mut written);
+        // Called once.
+        let _ = batch.written.set(written);
         Ok(())
     }
 }
 
 /// Writes batches with the fields that were filled.
 struct Writing<'a> {
-    fields: &'a Fields<'a>,
     output: &'a mut CsvOutput,
-    columns: Vec<Texts>,
-    out: Vec<u8>,
+    rejects: Option<&'a mut CsvOutput>,
+    path: &'a Path,
     tally: Tally,
     consumed: u64,
     spare: &'a Spare,
 }
 
-impl Drain<Batch, Texts> for Writing<'_> {
-    fn begin(&mut self, _: &Batch) -> Result<()> {
-        self.columns.clear();
-        Ok(())
+impl Drain<Batch, Infallible> for Writing<'_> {
+    fn begin(&mut self, batch: &Batch) -> Result<()> {
+        batch.block.check(self.path, self.tally.rows + self.tally.rejected_rows)
     }
 
-    fn take(&mut self, texts: Texts) -> io::Result<()> {
-        self.columns.push(texts);
-        Ok(())
+    fn take(&mut self, piece: Infallible) -> io::Result<()> {
+        match piece {}
     }
 
     fn refused(&self, error: io::Error) -> TableError {
@@ -172,17 +246,20 @@ impl Drain<Batch, Texts> for Writing<'_> {
     }
 
     fn end(&mut self, batch: Arc<Batch>) -> Result<()> {
-        let records = &batch.records;
-        if records.rows == 0 {
-            return self.output.write(&records.text);
+        // No stage has failed.
+        let (Some(records), Some(written)) = (batch.block.records(), batch.written.get()) else { return Ok(()) };
+        self.output.write(&written.out)?;
+        if let Some(rejects) = &mut self.rejects {
+            rejects.write(&written.rejected)?;
         }
-        self.out.clear();
-        self.fields.write(records, &self.columns, &[], &mut self.out, &mut Vec::new());
-        self.output.write(&self.out)?;
-        self.tally.add(records.rows, records.text.len());
-        self.consumed = batch.consumed;
-        if let Ok(batch) = Arc::try_unwrap(batch) {
-            self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(batch.records);
+        if records.rows > 0 {
+            self.tally.rejected_rows += written.rejected_rows as u64;
+            self.tally.add(records.rows - written.rejected_rows, records.text.len());
+        }
+        self.consumed = batch.block.consumed;
+        if let Some(Batch { block, written, .. }) = Arc::into_inner(batch) {
+            lock(&self.spare.records).extend(block.into_records());
+            lock(&self.spare.outs).extend(written.into_inner().map(|written| written.out));
         }
         Ok(())
     }
@@ -259,24 +336,6 @@ pub(crate) fn read_texts(records: &Records, slot: usize) -> BinaryArray {
     builder.finish()
 }
 
-/// Marks the rows of the batch that have a value which an `on-bad=reject` column's method cannot take.
-fn mark_rejects(
-    records: &Records,
-    targets: &mut [Target<'_>],
-    kept: &Kept,
-    first_row: u64,
-    skip: &mut Vec<bool>,
-) -> Result<()> {
-    skip.resize(records.rows, false);
-    for target in targets.iter_mut().filter(|target| target.worker.on_bad() == OnBad::Reject) {
-        let array = read_column(records, target, kept.slot(target.index), first_row)?;
-        let row_ids = target.row_id.map(|index| read_texts(records, kept.slot(index)));
-        let row_ids = row_ids.as_ref().map(RowIds::of_texts);
-        target.worker.mark_rejects(&Cells::new(&array), row_ids.as_ref(), first_row, skip);
-    }
-    Ok(())
-}
-
 /// What stands in a column's fields now, row by row.
 #[derive(Default)]
 struct Texts {
@@ -299,7 +358,10 @@ struct Fields<'a> {
     kept: &'a Kept,
     /// The targets in the order of their fields, each with its column's place among those that are kept.
     order: &'a [(usize, usize)],
-    delimiter: u8,
+    layout: &'a Layout,
+    spare: &'a Spare,
+    /// Whether rows may be rejected.
+    rejects: bool,
 }
 
 impl Fields<'_> {
@@ -320,7 +382,7 @@ impl Fields<'_> {
                 if encodes {
                     text::encode(value, &mut texts.bytes);
                 } else {
-                    write_text(value, records.field(row, slot), self.delimiter, &mut texts.bytes);
+                    write_text(value, records.field(row, slot), self.layout.dialect.delimiter, &mut texts.bytes);
                 }
             }
             texts.ends.push(texts.bytes.len());
@@ -328,54 +390,26 @@ impl Fields<'_> {
         Ok(texts)
     }
 
-    /// Sends all rows through, but those that the targets reject to `rejects`, a batch after the other.
-    fn with_rejects<R: Read>(
-        &self,
-        scanner: &mut Scanner<CsvInput<R>>,
-        targets: &mut [Target<'_>],
-        output: &mut CsvOutput,
-        rejects: &mut CsvOutput,
-        watch: &Watch<'_>,
-    ) -> Result<Tally> {
-        let (mut tally, mut scratch, mut records) = (Tally::default(), Scratch::default(), Records::default());
-        let (mut out, mut skip, mut rejected) = (Vec::new(), Vec::new(), Vec::new());
-        loop {
-            watch.check()?;
-            let first_row = tally.rows + tally.rejected_rows + 1;
-            if !scanner.next_batch(&mut records, BATCH_ROWS_MAX, BATCH_BYTES_MAX)? {
-                output.write(&records.text)?;
-                return Ok(tally);
-            }
-            skip.clear();
-            mark_rejects(&records, targets, self.kept, first_row, &mut skip)?;
-            let mut columns = Vec::with_capacity(targets.len());
-            for target in targets.iter_mut() {
-                target.worker.skip(&skip);
-                columns.push(self.fill(&records, target, &mut scratch, first_row)?);
-            }
-            out.clear();
-            rejected.clear();
-            let rejected_rows = self.write(&records, &columns, &skip, &mut out, &mut rejected);
-            output.write(&out)?;
-            rejects.write(&rejected)?;
-            tally.rejected_rows += rejected_rows as u64;
-            tally.add(records.rows - rejected_rows, records.text.len());
-            watch.advance(tally.rows + tally.rejected_rows, None, scanner.reader().consumed());
-        }
-    }
-
-    /// Appends the batch's raw text to `out` with the targets' fields replaced, and the rows that `skip` marks to
-    /// `rejected` as they are. Returns how many these are.
-    fn write(
+    /// Marks the rows that have a value which the target's method cannot take.
+    fn mark_rejects(
         &self,
         records: &Records,
-        columns: &[Texts],
-        skip: &[bool],
-        out: &mut Vec<u8>,
-        rejected: &mut Vec<u8>,
-    ) -> usize {
+        target: &mut Target<'_>,
+        first_row: u64,
+        marks: &mut [bool],
+    ) -> Result<()> {
+        let array = read_column(records, target, self.kept.slot(target.index), first_row)?;
+        let row_ids = target.row_id.map(|index| read_texts(records, self.kept.slot(index)));
+        let row_ids = row_ids.as_ref().map(RowIds::of_texts);
+        target.worker.mark_rejects(&Cells::new(&array), row_ids.as_ref(), first_row, marks);
+        Ok(())
+    }
+
+    /// Writes a batch's raw text with the targets' fields replaced, and the rows that `skip` marks apart, as they are.
+    fn write(&self, records: &Records, columns: &[&Texts], skip: &[bool], written: &mut WrittenRows) {
+        let WrittenRows { out, rejected, rejected_rows } = written;
         let text = &records.text;
-        let (mut copied, mut count) = (0, 0);
+        let mut copied = 0;
         let mut starts = vec![0; columns.len()];
         for row in 0..records.rows {
             let is_rejected = skip.get(row) == Some(&true);
@@ -384,7 +418,7 @@ impl Fields<'_> {
                 out.extend_from_slice(&text[copied..start]);
                 rejected.extend_from_slice(&text[start..end]);
                 copied = end;
-                count += 1;
+                *rejected_rows += 1;
             }
             for (target, slot) in self.order {
                 let value = columns[*target].next(row, &mut starts[*target]);
@@ -397,7 +431,6 @@ impl Fields<'_> {
             }
         }
         out.extend_from_slice(&text[copied..]);
-        count
     }
 }
 

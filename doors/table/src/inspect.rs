@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use ciphermill::Mill;
 
 use crate::compress::CsvInput;
-use crate::csv_scan::{Records, Scanner};
+use crate::csv_blocks::Blocks;
+use crate::csv_scan::Records;
 use crate::dialect::Dialect;
 use crate::error::{Place, Result, TableError, find_column};
 use crate::hash::TableHash;
-use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Format, Progress, ProtectJob, UnprotectJob, check_cancel};
+use crate::job::{Format, Progress, ProtectJob, UnprotectJob, check_cancel};
 use crate::keys::RootKey;
 use crate::manifest::{Manifest, ManifestColumn, manifest_path};
 use crate::output::{Directory, PROTECTED_MODE, check_output, output_mode, ready_file};
@@ -152,7 +153,7 @@ pub fn rebuild(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
 /// Counts the values and nulls of token columns, whose values have to look like tokens.
 fn count_tokens(job: &ProtectJob, source: &Source, manifest: &mut Manifest) -> Result<()> {
     let text = CsvInput::open(&source.file, &job.input)?;
-    let (mut scanner, names, _) = Scanner::open(text, &job.input, Dialect::of_job(job))?;
+    let (mut blocks, names, _) = Blocks::open(text, &job.input, Dialect::of_job(job))?;
     let mut tokens: Vec<(usize, usize, &mut ManifestColumn)> = Vec::new();
     for (spec, column) in job.columns.iter().zip(&mut manifest.columns) {
         if let Method::Token { len } = spec.method {
@@ -160,8 +161,8 @@ fn count_tokens(job: &ProtectJob, source: &Source, manifest: &mut Manifest) -> R
         }
     }
     let (mut records, mut scratch, mut decoded) = (Records::default(), Vec::new(), Vec::new());
-    let mut first_row = 1;
-    while !tokens.is_empty() && scanner.next_batch(&mut records, BATCH_ROWS_MAX, BATCH_BYTES_MAX)? {
+    let mut rows = 0;
+    while !tokens.is_empty() && blocks.next_records(&mut records, rows)? {
         check_cancel(&job.cancel)?;
         for (index, len, column) in &mut tokens {
             for row in 0..records.rows {
@@ -172,12 +173,12 @@ fn count_tokens(job: &ProtectJob, source: &Source, manifest: &mut Manifest) -> R
                 } else if text::decode(content, &mut decoded) && decoded.len() == *len {
                     column.values += 1;
                 } else {
-                    let place = Place::new(&job.input, first_row + row as u64, &column.name);
+                    let place = Place::new(&job.input, rows + 1 + row as u64, &column.name);
                     return Err(TableError::Damaged { place, rule: "not a token of the length given" });
                 }
             }
         }
-        first_row += records.rows as u64;
+        rows += records.rows as u64;
     }
     Ok(())
 }

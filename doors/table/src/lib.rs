@@ -36,6 +36,7 @@ mod clear;
 mod column;
 mod compress;
 mod convert;
+mod csv_blocks;
 mod csv_io;
 mod csv_scan;
 mod dialect;

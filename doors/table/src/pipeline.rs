@@ -2,7 +2,8 @@
 //! made, in order.
 //!
 //! A strand is worked on by one thread at a time and sees its items in their order, so that what it remembers, and with it
-//! the result, does not depend on how many threads there are. The drain runs on the calling thread, item by item and strand
+//! the result, does not depend on how many threads there are. What needs no memory of earlier items may be done to an item
+//! before its strands and after them by any thread ([`Stage`]). The drain runs on the calling thread, item by item and strand
 //! by strand; the first error that it meets is the first in the table, whichever thread saw one first. Whatever is ahead of
 //! the drain is bounded: by a number of items, by the memory that they say they take, and by [`PIECES_AHEAD`] for a strand.
 
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, available_parallelism, scope};
@@ -55,10 +56,44 @@ pub(crate) struct Fed<I> {
 /// Takes a piece of what a strand makes of an item.
 pub(crate) type Emit<'a, P> = &'a mut (dyn FnMut(P) -> io::Result<()> + Send);
 
-/// What a strand does with an item.
+/// What is done with an item, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// By any thread, before the drain begins with it.
+    Prepare,
+    /// By each strand, before any of them works on it.
+    Mark,
+    /// By each strand.
+    Work,
+    /// By any thread, after all strands.
+    Finish,
+}
+
+/// What is done with items, stage by stage.
 pub(crate) trait Work<I, S>: Sync {
     type Piece: Send;
 
+    /// The stages that items go through, in their order.
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Work]
+    }
+
+    /// [`Stage::Prepare`].
+    fn prepare(&self, _item: &I) -> Result<()> {
+        Ok(())
+    }
+
+    /// [`Stage::Mark`].
+    fn mark(&self, _item: &I, _strand: &mut S, _asked: &Asked<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// [`Stage::Finish`]. Strands may have failed.
+    fn finish(&self, _item: &I) -> Result<()> {
+        Ok(())
+    }
+
+    /// [`Stage::Work`].
     fn work(
         &self,
         item: &I,
@@ -126,8 +161,9 @@ where
     if plan.threads == 1 {
         return alone(feed, work, strands, drain, plan, after);
     }
-    let threads = plan.threads.min(strands.len() + 1);
-    let board = Board::new(feed, strands, plan, threads);
+    let is_shared = work.stages() != [Stage::Work];
+    let threads = if is_shared { plan.threads } else { plan.threads.min(strands.len() + 1) };
+    let board = Board::new(feed, strands, plan, threads, work.stages());
     let started = scope(|scope| {
         // Also when something here panics, so that the others do not wait for ever.
         let _stop = StopAtEnd(&board);
@@ -171,31 +207,62 @@ where
         asked.check()?;
         let Some(fed) = feed.next()? else { return Ok(()) };
         let item = Arc::new(fed.item);
+        if work.stages().contains(&Stage::Prepare) {
+            work.prepare(&item)?;
+        }
         drain.begin(&item)?;
-        for strand in &mut strands[fed.strands] {
-            work.work(&item, strand, &mut scratch, &asked, &mut |piece| drain.take(piece))?;
+        for stage in work.stages() {
+            let strands = &mut strands[fed.strands.clone()];
+            match stage {
+                Stage::Prepare => {}
+                Stage::Mark => strands.iter_mut().try_for_each(|strand| work.mark(&item, strand, &asked))?,
+                Stage::Work => {
+                    for strand in strands {
+                        work.work(&item, strand, &mut scratch, &asked, &mut |piece| drain.take(piece))?;
+                    }
+                }
+                Stage::Finish => work.finish(&item)?,
+            }
         }
         drain.end(item)?;
         after(drain);
     }
 }
 
-/// What a strand sends to the drain.
+/// What a task sends to the drain.
 enum Message<P> {
     Piece(P),
     End(Result<()>),
 }
 
-/// An item that a strand is to work on.
+/// What is to be done with an item in a stage, by a strand where that is one of strands.
 struct Task<I, P> {
-    strand: usize,
+    stage: Stage,
+    strand: Option<usize>,
+    flight: Arc<Flight>,
     item: Arc<I>,
     sender: SyncSender<Message<P>>,
 }
 
+/// How far an item has come: the tasks that are left of each stage. Touched under the board's lock alone.
+struct Flight {
+    left: [AtomicUsize; 4],
+}
+
+impl Flight {
+    fn left(&self, stage: Stage) -> &AtomicUsize {
+        &self.left[stage as usize]
+    }
+
+    /// Whether everything before a stage has been done.
+    fn is_at(&self, stage: Stage) -> bool {
+        self.left[..stage as usize].iter().all(|left| left.load(Ordering::Relaxed) == 0)
+    }
+}
+
 /// What the drain takes next.
 enum Entry<I, P> {
-    Item { item: Arc<I>, pieces: Vec<Receiver<Message<P>>>, cost: usize },
+    Item { item: Arc<I>, pieces: Vec<Receiver<Message<P>>>, is_prepared: bool, cost: usize },
     Failed(TableError),
 }
 
@@ -207,6 +274,7 @@ struct Board<'s, F: Feed, S, P> {
     cancel: &'s AtomicBool,
     items_ahead: usize,
     bytes_ahead: usize,
+    stages: &'static [Stage],
 }
 
 struct State<'s, F: Feed, S, P> {
@@ -219,6 +287,8 @@ struct State<'s, F: Feed, S, P> {
     strands: Vec<Option<&'s mut S>>,
     /// What nobody has begun, in order.
     tasks: VecDeque<Task<F::Item, P>>,
+    /// Which strands have a task before the one that is looked at.
+    is_behind: Vec<bool>,
     entries: VecDeque<Entry<F::Item, P>>,
     items: usize,
     bytes: usize,
@@ -226,19 +296,20 @@ struct State<'s, F: Feed, S, P> {
 
 /// What a thread does next.
 enum Step<'s, F: Feed, S, P> {
-    Work(Task<F::Item, P>, &'s mut S),
+    Work(Task<F::Item, P>, Option<&'s mut S>),
     Feed(&'s mut F),
     Leave,
 }
 
 impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
-    fn new(feed: &'s mut F, strands: &'s mut [S], plan: &Plan<'s>, threads: usize) -> Self {
+    fn new(feed: &'s mut F, strands: &'s mut [S], plan: &Plan<'s>, threads: usize, stages: &'static [Stage]) -> Self {
         let state = State {
             feed: Some(feed),
             held: None,
             ended: false,
             strands: strands.iter_mut().map(Some).collect(),
             tasks: VecDeque::new(),
+            is_behind: Vec::new(),
             entries: VecDeque::new(),
             items: 0,
             bytes: 0,
@@ -250,6 +321,7 @@ impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
             cancel: plan.cancel,
             items_ahead: plan.items_ahead,
             bytes_ahead: BYTES_AHEAD + threads * BYTES_AHEAD_EACH,
+            stages,
         }
     }
 
@@ -264,12 +336,25 @@ impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
         let asked = Asked { cancel: self.cancel, stopped: &self.stopped };
         loop {
             match self.step() {
-                Step::Work(task, strand) => {
-                    let Task { strand: place, item, sender } = task;
+                Step::Work(task, mut strand) => {
+                    let Task { stage, strand: place, flight, item, sender } = task;
                     let lost = |_| io::Error::from(io::ErrorKind::BrokenPipe);
                     let mut emit = |piece| sender.send(Message::Piece(piece)).map_err(lost);
-                    let done = work.work(&item, strand, &mut scratch, &asked, &mut emit);
-                    self.lock().strands[place] = Some(strand);
+                    let done = match (stage, &mut strand) {
+                        (Stage::Mark, Some(strand)) => work.mark(&item, strand, &asked),
+                        (Stage::Work, Some(strand)) => work.work(&item, strand, &mut scratch, &asked, &mut emit),
+                        (Stage::Mark | Stage::Work, None) => Ok(()),
+                        (Stage::Prepare, _) => asked.check().and_then(|()| work.prepare(&item)),
+                        (Stage::Finish, _) => work.finish(&item),
+                    };
+                    // Before the drain hears of its end, so that the item is the drain's alone then.
+                    drop(item);
+                    let mut state = self.lock();
+                    if let Some(place) = place {
+                        state.strands[place] = strand;
+                    }
+                    flight.left(stage).fetch_sub(1, Ordering::Relaxed);
+                    drop(state);
                     self.changed.notify_all();
                     // Nobody listens any more once the job has failed.
                     let _ = sender.send(Message::End(done));
@@ -289,8 +374,8 @@ impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
             if self.stopped.load(Ordering::Relaxed) || state.is_done() {
                 return Step::Leave;
             }
-            if let Some((task, strand)) = state.task() {
-                return Step::Work(task, strand);
+            if let Some(step) = state.task() {
+                return step;
             }
             let has_room = state.items < self.items_ahead && state.bytes < self.bytes_ahead;
             if has_room
@@ -316,7 +401,7 @@ impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
                 state.entries.push_back(Entry::Failed(error));
             }
         }
-        state.release_held(self.bytes_ahead);
+        state.release_held(self.bytes_ahead, self.stages);
         drop(state);
         self.changed.notify_all();
     }
@@ -342,30 +427,20 @@ impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
 
     fn drain<D: Drain<F::Item, P>>(&self, drain: &mut D, after: &mut dyn FnMut(&D)) -> Result<()> {
         while let Some(entry) = self.entry() {
-            let (item, pieces, cost) = match entry {
-                Entry::Item { item, pieces, cost } => (item, pieces, cost),
+            let (item, pieces, is_prepared, cost) = match entry {
+                Entry::Item { item, pieces, is_prepared, cost } => (item, pieces, is_prepared, cost),
                 Entry::Failed(error) => return Err(error),
             };
+            let (before, pieces) = pieces.split_at(usize::from(is_prepared));
+            before.iter().try_for_each(|pieces| receive(pieces, drain))?;
             drain.begin(&item)?;
-            for pieces in pieces {
-                loop {
-                    match pieces.recv() {
-                        Ok(Message::Piece(piece)) => drain.take(piece).map_err(|error| drain.refused(error))?,
-                        Ok(Message::End(done)) => {
-                            done?;
-                            break;
-                        }
-                        // Its thread has ended without a word.
-                        Err(_) => return Err(TableError::Panicked),
-                    }
-                }
-            }
+            pieces.iter().try_for_each(|pieces| receive(pieces, drain))?;
             drain.end(item)?;
             after(drain);
             let mut state = self.lock();
             state.items -= 1;
             state.bytes -= cost;
-            state.release_held(self.bytes_ahead);
+            state.release_held(self.bytes_ahead, self.stages);
             drop(state);
             self.changed.notify_all();
         }
@@ -392,26 +467,63 @@ impl<'s, F: Feed, S, P> State<'s, F, S, P> {
         self.ended && self.held.is_none() && self.tasks.is_empty()
     }
 
-    /// The first task whose strand nobody works on.
-    fn task(&mut self) -> Option<(Task<F::Item, P>, &'s mut S)> {
-        let at = self.tasks.iter().position(|task| self.strands[task.strand].is_some())?;
-        let strand = self.strands[self.tasks[at].strand].take()?;
-        Some((self.tasks.remove(at)?, strand))
+    /// The first task whose item is so far, and whose strand is through with what comes before and nobody's.
+    fn task(&mut self) -> Option<Step<'s, F, S, P>> {
+        self.is_behind.clear();
+        self.is_behind.resize(self.strands.len(), false);
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            let is_due = task.flight.is_at(task.stage);
+            let Some(strand) = task.strand else {
+                if is_due {
+                    return self.tasks.remove(at).map(|task| Step::Work(task, None));
+                }
+                continue;
+            };
+            let is_behind = std::mem::replace(&mut self.is_behind[strand], true);
+            if is_due && !is_behind && self.strands[strand].is_some() {
+                let strand = self.strands[strand].take();
+                return self.tasks.remove(at).map(|task| Step::Work(task, strand));
+            }
+        }
+        None
     }
 
     /// Makes tasks of the item that is held when there is room for it, or nothing else is in flight.
-    fn release_held(&mut self, bytes_max: usize) {
+    fn release_held(&mut self, bytes_max: usize, stages: &[Stage]) {
         let fits = |fed: &mut Fed<F::Item>| self.items == 0 || self.bytes.saturating_add(fed.cost) <= bytes_max;
         let Some(fed) = self.held.take_if(fits) else { return };
-        let (item, mut pieces) = (Arc::new(fed.item), Vec::with_capacity(fed.strands.len()));
-        for strand in fed.strands {
+        let (item, flight, mut pieces) =
+            (Arc::new(fed.item), Arc::new(Flight { left: Default::default() }), Vec::new());
+        let mut add = |stage: Stage, strand: Option<usize>| {
             let (sender, receiver) = sync_channel(PIECES_AHEAD);
-            self.tasks.push_back(Task { strand, item: Arc::clone(&item), sender });
+            flight.left(stage).fetch_add(1, Ordering::Relaxed);
+            let (flight, item) = (Arc::clone(&flight), Arc::clone(&item));
+            self.tasks.push_back(Task { stage, strand, flight, item, sender });
             pieces.push(receiver);
+        };
+        for stage in stages {
+            match stage {
+                Stage::Prepare | Stage::Finish => add(*stage, None),
+                Stage::Mark | Stage::Work => fed.strands.clone().for_each(|strand| add(*stage, Some(strand))),
+            }
         }
         self.items += 1;
         self.bytes = self.bytes.saturating_add(fed.cost);
-        self.entries.push_back(Entry::Item { item, pieces, cost: fed.cost });
+        let is_prepared = stages.first() == Some(&Stage::Prepare);
+        self.entries.push_back(Entry::Item { item, pieces, is_prepared, cost: fed.cost });
+    }
+}
+
+/// Takes what a task sends.
+fn receive<I, P, D: Drain<I, P>>(pieces: &Receiver<Message<P>>, drain: &mut D) -> Result<()> {
+    loop {
+        match pieces.recv() {
+            Ok(Message::Piece(piece)) => drain.take(piece).map_err(|error| drain.refused(error))?,
+            Ok(Message::End(done)) => return done,
+            // Its thread has ended without a word.
+            Err(_) => return Err(TableError::Panicked),
+        }
     }
 }
 
@@ -427,7 +539,6 @@ impl<F: Feed, S: Send, P: Send> Drop for StopAtEnd<'_, '_, F, S, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
 
     /// Numbers below an end; `fails` is where there is none.
     struct Numbers {

@@ -13,7 +13,7 @@ use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{Compression, CsvInput, CsvOutput};
 use crate::convert::{self, to_csv, to_parquet};
-use crate::csv_scan::Scanner;
+use crate::csv_blocks::Blocks;
 use crate::dialect::{Dialect, is_positional, is_tsv};
 use crate::embed::{Embedded, FooterManifest};
 use crate::error::{Result, TableError, find_column};
@@ -128,7 +128,7 @@ pub(crate) fn draft(job: &ProtectJob, source: &Source, mill: &Mill, root: &RootK
     check_columns(&job.columns)?;
     let planner = Planner { job, format: Format::Csv, to: Format::Csv, mode: 0, mill, root };
     let text = CsvInput::open(&source.file, &job.input)?;
-    let (_, names, _) = Scanner::open(text, &job.input, Dialect::of_job(job))?;
+    let (_, names, _) = Blocks::open(text, &job.input, Dialect::of_job(job))?;
     planner.check_names(&names)?;
     let (targets, columns) = planner.plan(&text_fields(&names))?;
     planner.csv_manifest(names.len(), &Tally::default(), &targets, &columns)
@@ -165,15 +165,21 @@ struct Planner<'a, 'm> {
 
 impl<'m> Planner<'_, 'm> {
     fn csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
-        let dialect = Dialect::of_job(self.job);
         let text = CsvInput::open(&source.file, &self.job.input)?;
-        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, dialect)?;
+        let (mut blocks, names, header) = Blocks::open(text, &self.job.input, Dialect::of_job(self.job))?;
         self.check_names(&names)?;
         let (mut targets, columns) = self.plan(&text_fields(&names))?;
         let mut output = CsvOutput::new(self.output()?)?;
         let mut rejects = self.rejects()?.map(CsvOutput::new).transpose()?;
-        let (delimiter, rejected) = (dialect.delimiter, rejects.as_mut());
-        let tally = csv_io::transform(&mut scanner, &header, delimiter, &mut targets, &mut output, rejected, watch)?;
+        let transform = csv_io::Transform {
+            blocks: &mut blocks,
+            header: &header,
+            targets: &mut targets,
+            output: &mut output,
+            rejects: rejects.as_mut(),
+            watch,
+        };
+        let tally = transform.run()?;
         let manifest = self.csv_manifest(names.len(), &tally, &targets, &columns)?;
         let (output, rejects) = (output.finish()?, rejects.map(CsvOutput::finish).transpose()?);
         Ok(Done { tally, targets, manifest, output, rejects, converted: None })
@@ -181,7 +187,7 @@ impl<'m> Planner<'_, 'm> {
 
     fn csv_to_parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
         let text = CsvInput::open(&source.file, &self.job.input)?;
-        let (mut scanner, names, _) = Scanner::open(text, &self.job.input, self.dialect())?;
+        let (mut blocks, names, _) = Blocks::open(text, &self.job.input, self.dialect())?;
         self.check_names(&names)?;
         to_parquet::check_names(&self.job.input, &names)?;
         let (mut targets, mut columns) = self.plan(&text_fields(&names))?;
@@ -201,7 +207,7 @@ impl<'m> Planner<'_, 'm> {
         };
         let (input, codec) = (self.job.input.as_path(), self.job.codec);
         let conversion = to_parquet::Conversion { input, names: &names, targets: &mut targets, codec, watch };
-        let (tally, mut output) = conversion.run(&mut scanner, self.output()?, &mut pairs)?;
+        let (tally, mut output) = conversion.run(&mut blocks, self.output()?, &mut pairs)?;
         let manifest = match self.job.dry_run {
             true => manifest_of(&tally, &targets)?,
             false => footer.fill_in(&mut output, self.mill, self.root)?,

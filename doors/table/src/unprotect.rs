@@ -13,8 +13,8 @@ use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, suite_of};
 use crate::compress::{CsvInput, CsvOutput};
 use crate::convert::{self, to_csv, to_parquet};
+use crate::csv_blocks::Blocks;
 use crate::csv_io;
-use crate::csv_scan::Scanner;
 use crate::dialect::Dialect;
 use crate::embed::{FooterManifest, ends_as_parquet};
 use crate::error::{Result, TableError, find_column};
@@ -222,12 +222,19 @@ impl<'m> Restorer<'_, 'm> {
     fn csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
         let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
         let text = CsvInput::open(HashingReader::new(&self.source.file), &self.job.input)?;
-        let (mut scanner, names, header) = Scanner::open(text, &self.job.input, dialect)?;
+        let (mut blocks, names, header) = Blocks::open(text, &self.job.input, dialect)?;
         let mut plan = self.plan(&text_fields(&names))?;
         let mut output = CsvOutput::new(self.output()?)?;
-        let targets = &mut plan.targets;
-        let tally = csv_io::transform(&mut scanner, &header, dialect.delimiter, targets, &mut output, None, watch)?;
-        let hash = Some(scanner.into_reader().into_inner().finish());
+        let transform = csv_io::Transform {
+            blocks: &mut blocks,
+            header: &header,
+            targets: &mut plan.targets,
+            output: &mut output,
+            rejects: None,
+            watch,
+        };
+        let tally = transform.run()?;
+        let hash = Some(blocks.into_reader().into_inner().finish());
         let output = output.finish()?;
         let remaining = self.remaining(&plan.kept, &tally);
         Ok(Done { tally, plan, hash, remaining, output, converted: None })
@@ -237,13 +244,13 @@ impl<'m> Restorer<'_, 'm> {
         let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
         let input = self.job.input.as_path();
         let text = CsvInput::open(HashingReader::new(&self.source.file), input)?;
-        let (mut scanner, names, _) = Scanner::open(text, input, dialect)?;
+        let (mut blocks, names, _) = Blocks::open(text, input, dialect)?;
         to_parquet::check_names(input, &names)?;
         let mut plan = self.plan(&text_fields(&names))?;
         let conversion =
             to_parquet::Conversion { input, names: &names, targets: &mut plan.targets, codec: None, watch };
-        let (tally, output) = conversion.run(&mut scanner, self.output()?, &mut |_| Ok(Vec::new()))?;
-        let hash = Some(scanner.into_reader().into_inner().finish());
+        let (tally, output) = conversion.run(&mut blocks, self.output()?, &mut |_| Ok(Vec::new()))?;
+        let hash = Some(blocks.into_reader().into_inner().finish());
         Ok(Done { tally, plan, hash, remaining: None, output, converted: Some(convert::from_csv()) })
     }
 

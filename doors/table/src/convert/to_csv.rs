@@ -2,6 +2,9 @@
 //! with LF, and fields have quotation marks where they need them.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, BinaryArray};
 use arrow_schema::DataType;
@@ -11,12 +14,14 @@ use super::CONVERTED_PAGES_MAX;
 use super::rendered::{Form, NoText};
 use crate::column::{NULL_ROW, Scratch};
 use crate::compress::CsvOutput;
+use crate::csv_io::{STRANDS, blocks_ahead};
 use crate::csv_scan::{self, HEADER_LEN_MAX, RECORD_LEN_MAX};
 use crate::dialect::Dialect;
 use crate::encode::Cells;
 use crate::error::{Place, Result, TableError};
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 use crate::parquet::{ColumnRows, GroupReader, ParquetInput, is_binary};
+use crate::pipeline::{self, Asked, Drain, Emit, Fed, Feed, Plan, Stage, Work};
 use crate::row_id::RowIds;
 use crate::table::{Tally, Target, Watch};
 
@@ -40,54 +45,55 @@ struct Column {
     name: String,
     /// The form of what the file holds, for columns that are not restored.
     form: Form,
-    /// Its place among the targets.
-    target: Option<usize>,
     /// The form of restored values.
     restored: Form,
 }
 
-impl Conversion<'_, '_> {
+impl<'a, 'm> Conversion<'a, 'm> {
     /// Sends all rows through the workers to the output.
     ///
     /// # Errors
     /// `UnsupportedType` for columns without a form in CSV, before anything is written; everything that can be wrong with a
     /// value; `Malformed` for rows that could not be read again; `Interrupted`; `Parquet`; `Io`.
-    pub(crate) fn run(mut self, output: &mut CsvOutput) -> Result<Tally> {
+    pub(crate) fn run(self, output: &mut CsvOutput) -> Result<Tally> {
         let columns = self.columns()?;
-        let mut line = Line { delimiter: self.dialect.delimiter, text: Vec::new(), is_first: true };
-        if self.dialect.has_header() {
+        let Conversion { input, targets, dialect, watch, .. } = self;
+        if dialect.has_header() {
+            let mut line = Line { delimiter: dialect.delimiter, text: Vec::new(), is_first: true };
             columns.iter().enumerate().for_each(|(at, column)| line.push(at, Some(column.name.as_bytes()), &[]));
             line.end();
             if line.text.len() > HEADER_LEN_MAX {
-                return Err(self.malformed(0, format!("a header of more than {HEADER_LEN_MAX} bytes")));
+                return Err(malformed(input, 0, format!("a header of more than {HEADER_LEN_MAX} bytes")));
             }
             output.write(&line.text)?;
         }
-        let (mut tally, mut scratch) = (Tally::default(), Scratch::default());
+        let mut workers: Vec<Option<&mut Target<'m>>> = columns.iter().map(|_| None).collect();
+        targets.iter_mut().for_each(|target| {
+            let index = target.index;
+            workers[index] = Some(target);
+        });
+        let len = columns.len().div_ceil(STRANDS * watch.threads).max(1);
+        let strands = workers.chunks_mut(len).enumerate();
+        let strands = strands.map(|(at, targets)| Strand { first: at * len, targets });
+        let mut strands: Vec<Strand<'_, '_, '_>> = strands.collect();
         let step_max = (BATCH_VALUES_MAX / columns.len().max(1)).clamp(1, BATCH_ROWS_MAX);
-        for group in 0..self.input.group_count() {
-            let mut reader = self.input.group_reader(group, CONVERTED_PAGES_MAX)?;
-            while let Some(rows) = self.next(&mut reader, step_max)? {
-                let count = rows.first().map_or(0, ColumnRows::len);
-                let mut start = 0;
-                while start < count {
-                    self.watch.check()?;
-                    let taken = fitting(&rows, start, count);
-                    line.text.clear();
-                    let first_row = tally.rows + 1;
-                    self.piece(&columns, &rows, start, taken, first_row, &mut scratch, &mut line)?;
-                    output.write(&line.text)?;
-                    tally.add(taken, line.text.len());
-                    start += taken;
-                }
-                self.watch.advance(tally.rows, Some(self.input.row_count()), 0);
-            }
-        }
-        Ok(tally)
-    }
-
-    fn next(&self, reader: &mut GroupReader, step_max: usize) -> Result<Option<Vec<ColumnRows>>> {
-        reader.next(step_max).map_err(|source| self.input.error(source))
+        let mut feed = Feeding {
+            input,
+            step_max,
+            strands: strands.len(),
+            columns: columns.len(),
+            group: 0,
+            reader: None,
+            rows: None,
+            rows_before: 0,
+        };
+        let work = Converting { input, columns: &columns, dialect };
+        let mut drain = Writing { output, tally: Tally::default() };
+        let plan = Plan { threads: watch.threads, items_ahead: blocks_ahead(watch.threads), cancel: watch.cancel };
+        pipeline::run(&mut feed, &work, &mut strands, &mut drain, &plan, &mut |drain| {
+            watch.advance(drain.tally.rows, Some(input.row_count()), 0);
+        })?;
+        Ok(drain.tally)
     }
 
     fn columns(&self) -> Result<Vec<Column>> {
@@ -107,96 +113,204 @@ impl Conversion<'_, '_> {
             self.input.check_flat(index).map_err(|rule| unsupported(field.data_type(), rule))?;
             let is_token = self.tokens.contains(field.name());
             let form = if is_token { Form::Base64Url } else { form_of(field.data_type())? };
-            Ok(Column { name: field.name().clone(), form, target, restored })
+            Ok(Column { name: field.name().clone(), form, restored })
         });
         fields.collect()
     }
+}
 
-    /// Appends some rows to `line`.
-    #[allow(clippy::too_many_arguments, reason = "what a batch is, and where it goes")]
-    fn piece(
-        &mut self,
-        columns: &[Column],
-        rows: &[ColumnRows],
-        start: usize,
-        count: usize,
-        first_row: u64,
-        scratch: &mut Scratch,
-        line: &mut Line,
-    ) -> Result<()> {
-        let mut texts: Vec<BinaryArray> = Vec::with_capacity(columns.len());
-        for (column, rows) in columns.iter().zip(rows) {
-            let restores = column.target.is_some_and(|at| self.targets[at].worker.direction() == Direction::Decrypt);
-            let cells = rows.stretch(start, count);
-            let value = |row: usize| (!restores && !cells.is_null(row)).then(|| cells.value(row));
-            let found = column.form.texts(count, value);
-            texts.push(found.map_err(|problem| self.no_text(column, problem, first_row))?);
-        }
-        self.process(rows, start, count, &texts, first_row, scratch)?;
-        let mut in_clear: Vec<Option<BinaryArray>> = vec![None; columns.len()];
-        for column in columns {
-            let Some((at, target)) = column.target.map(|at| (at, &self.targets[at])) else { continue };
-            let value = |row: usize| {
-                let slot = target.worker.rows()[row];
-                (slot != NULL_ROW).then(|| target.worker.outputs().at(slot as usize))
-            };
-            let form = match target.worker.direction() {
-                Direction::Decrypt => &column.restored,
-                Direction::Encrypt if is_binary(target.worker.method()) => &Form::Base64Url,
-                Direction::Encrypt => &Form::Text,
-            };
-            let found = form.texts(count, value);
-            let found = found.map_err(|problem| self.no_text(column, problem, first_row))?;
-            let index = self.targets[at].index;
-            match target.worker.direction() {
-                Direction::Encrypt => {
-                    // An empty text is a null to the worker, and stays what it is.
-                    let protected = with_empty_texts(&found, &texts[index]);
-                    in_clear[index] = Some(std::mem::replace(&mut texts[index], protected));
+/// Reads rows, in pieces of a batch's bytes.
+struct Feeding<'a> {
+    input: &'a ParquetInput,
+    step_max: usize,
+    strands: usize,
+    columns: usize,
+    /// The row group that comes next.
+    group: usize,
+    reader: Option<GroupReader>,
+    /// Rows that were read, and where those begin that were not given out yet.
+    rows: Option<(Arc<Vec<ColumnRows>>, usize)>,
+    /// Rows of the file before those.
+    rows_before: u64,
+}
+
+/// How many times the bytes of a piece are in memory: as texts, as values, as what they become, and as lines.
+const PIECE_COST: usize = 6;
+
+/// Bytes that a field takes beside those of its values.
+const FIELD_COST: usize = 64;
+
+impl Feeding<'_> {
+    /// The rows that are read next; nothing at the end.
+    fn next_rows(&mut self) -> Result<Option<(Arc<Vec<ColumnRows>>, usize)>> {
+        loop {
+            if let Some(rows) = self.rows.take() {
+                return Ok(Some(rows));
+            }
+            if let Some(reader) = &mut self.reader {
+                let rows = reader.next(self.step_max).map_err(|source| self.input.error(source))?;
+                self.rows = rows.map(|rows| (Arc::new(rows), 0));
+            }
+            if self.rows.is_none() {
+                if self.group == self.input.group_count() {
+                    return Ok(None);
                 }
-                Direction::Decrypt => texts[index] = found,
+                // The pages of one group are let go of before those of the next are read.
+                self.reader = None;
+                self.reader = Some(self.input.group_reader(self.group, CONVERTED_PAGES_MAX)?);
+                self.group += 1;
             }
         }
-        for row in 0..count {
+    }
+}
+
+impl Feed for Feeding<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Result<Option<Fed<Piece>>> {
+        let Some((rows, start)) = self.next_rows()? else { return Ok(None) };
+        let len = rows.first().map_or(0, ColumnRows::len);
+        let (count, bytes) = fitting(&rows, start, len);
+        if start + count < len {
+            self.rows = Some((Arc::clone(&rows), start + count));
+        }
+        let first_row = self.rows_before + 1;
+        self.rows_before += count as u64;
+        let pages = self.reader.as_ref().map_or(0, GroupReader::pages_len);
+        let cost = (PIECE_COST * bytes + FIELD_COST * count * self.columns).saturating_add(pages);
+        let texts = (0..self.columns).map(|_| OnceLock::new()).collect();
+        let piece = Piece { rows, start, count, first_row, texts, lines: OnceLock::new() };
+        Ok(Some(Fed { item: piece, strands: 0..self.strands, cost }))
+    }
+}
+
+/// Some rows of all columns.
+struct Piece {
+    rows: Arc<Vec<ColumnRows>>,
+    start: usize,
+    count: usize,
+    first_row: u64,
+    /// What each column's values become.
+    texts: Vec<OnceLock<Texts>>,
+    lines: OnceLock<Vec<u8>>,
+}
+
+/// A column of fields.
+struct Texts {
+    values: BinaryArray,
+    /// Those of a column that is protected, in clear: a protected field has the quotation marks that it will need when it is
+    /// restored.
+    in_clear: Option<BinaryArray>,
+}
+
+/// The targets among some of the columns.
+struct Strand<'s, 't, 'm> {
+    /// The place of the first column.
+    first: usize,
+    targets: &'s mut [Option<&'t mut Target<'m>>],
+}
+
+/// Makes lines of rows.
+struct Converting<'a> {
+    input: &'a ParquetInput,
+    columns: &'a [Column],
+    dialect: Dialect,
+}
+
+impl<'s, 't, 'm> Work<Piece, Strand<'s, 't, 'm>> for Converting<'_> {
+    type Piece = Infallible;
+
+    fn stages(&self) -> &'static [Stage] {
+        &[Stage::Work, Stage::Finish]
+    }
+
+    fn work(
+        &self,
+        piece: &Piece,
+        strand: &mut Strand<'s, 't, 'm>,
+        scratch: &mut Scratch,
+        asked: &Asked<'_>,
+        _: Emit<'_, Infallible>,
+    ) -> Result<()> {
+        let columns = self.columns.iter().enumerate().skip(strand.first).zip(strand.targets.iter_mut());
+        for ((index, column), target) in columns {
+            asked.check()?;
+            let texts = match target.as_deref_mut() {
+                None => Texts { values: self.texts(piece, index)?, in_clear: None },
+                Some(target) => self.changed(piece, column, target, scratch)?,
+            };
+            // Each column has a strand, and a piece comes to it once.
+            let _ = piece.texts[index].set(texts);
+        }
+        Ok(())
+    }
+
+    fn finish(&self, piece: &Piece) -> Result<()> {
+        let columns: Option<Vec<&Texts>> = piece.texts.iter().map(OnceLock::get).collect();
+        // A strand has failed.
+        let Some(columns) = columns else { return Ok(()) };
+        let is_first = piece.first_row == 1 && !self.dialect.has_header();
+        let mut line = Line { delimiter: self.dialect.delimiter, text: Vec::new(), is_first };
+        for row in 0..piece.count {
             let before = line.text.len();
-            for (at, texts) in texts.iter().enumerate() {
-                let value = texts.is_valid(row).then(|| texts.value(row));
-                // A protected field has the quotation marks that it will need when it is restored.
-                let in_clear = in_clear[at].as_ref().filter(|clear| clear.is_valid(row));
+            for (at, texts) in columns.iter().enumerate() {
+                let value = texts.values.is_valid(row).then(|| texts.values.value(row));
+                let in_clear = texts.in_clear.as_ref().filter(|clear| clear.is_valid(row));
                 line.push(at, value, in_clear.map_or(&[], |clear| clear.value(row)));
             }
             line.end();
             if line.text.len() - before > RECORD_LEN_MAX {
                 let rule = format!("a record of more than {RECORD_LEN_MAX} bytes");
-                return Err(self.malformed(first_row + row as u64, rule));
+                return Err(malformed(self.input, piece.first_row + row as u64, rule));
             }
         }
+        // Called once.
+        let _ = piece.lines.set(line.text);
         Ok(())
     }
+}
 
-    /// Runs the workers over the cells of a file that is restored, or over the texts of one that is protected.
-    fn process(
-        &mut self,
-        rows: &[ColumnRows],
-        start: usize,
-        count: usize,
-        texts: &[BinaryArray],
-        first_row: u64,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        for target in self.targets.iter_mut() {
-            if target.worker.direction() == Direction::Encrypt {
-                let values = without_empty_texts(&texts[target.index]);
-                let ids = target.row_id.map(|index| without_empty_texts(&texts[index]));
-                let ids = ids.as_ref().map(RowIds::of_texts);
-                target.worker.process(scratch, &Cells::new(&values), ids.as_ref(), first_row)?;
-            } else {
-                let cells = rows[target.index].stretch(start, count);
-                let ids = target.row_id.and_then(|index| rows[index].row_ids(start, count));
-                target.worker.process(scratch, &cells, ids.as_ref(), first_row)?;
-            }
+impl Converting<'_> {
+    /// The texts of what the file holds.
+    fn texts(&self, piece: &Piece, index: usize) -> Result<BinaryArray> {
+        let (column, cells) = (&self.columns[index], piece.rows[index].stretch(piece.start, piece.count));
+        let texts = column.form.texts(piece.count, |row| (!cells.is_null(row)).then(|| cells.value(row)));
+        texts.map_err(|problem| self.no_text(column, problem, piece.first_row))
+    }
+
+    /// The texts of a column that is protected or restored.
+    fn changed(&self, piece: &Piece, column: &Column, target: &mut Target<'_>, scratch: &mut Scratch) -> Result<Texts> {
+        let (start, count, first_row) = (piece.start, piece.count, piece.first_row);
+        let mut in_clear = None;
+        if target.worker.direction() == Direction::Encrypt {
+            let texts = self.texts(piece, target.index)?;
+            let values = without_empty_texts(&texts);
+            let ids = target.row_id.map(|index| self.texts(piece, index)).transpose()?;
+            let ids = ids.as_ref().map(without_empty_texts);
+            let ids = ids.as_ref().map(RowIds::of_texts);
+            target.worker.process(scratch, &Cells::new(&values), ids.as_ref(), first_row)?;
+            in_clear = Some(texts);
+        } else {
+            let cells = piece.rows[target.index].stretch(start, count);
+            let ids = target.row_id.and_then(|index| piece.rows[index].row_ids(start, count));
+            target.worker.process(scratch, &cells, ids.as_ref(), first_row)?;
         }
-        Ok(())
+        let value = |row: usize| {
+            let slot = target.worker.rows()[row];
+            (slot != NULL_ROW).then(|| target.worker.outputs().at(slot as usize))
+        };
+        let form = match target.worker.direction() {
+            Direction::Decrypt => &column.restored,
+            Direction::Encrypt if is_binary(target.worker.method()) => &Form::Base64Url,
+            Direction::Encrypt => &Form::Text,
+        };
+        let values = form.texts(count, value).map_err(|problem| self.no_text(column, problem, first_row))?;
+        // An empty text is a null to the worker, and stays what it is.
+        let values = match &in_clear {
+            Some(texts) => with_empty_texts(&values, texts),
+            None => values,
+        };
+        Ok(Texts { values, in_clear })
     }
 
     fn no_text(&self, column: &Column, problem: NoText, first_row: u64) -> TableError {
@@ -208,20 +322,52 @@ impl Conversion<'_, '_> {
             }
         }
     }
+}
 
-    fn malformed(&self, row: u64, rule: String) -> TableError {
-        TableError::Malformed { file: self.input.path().to_owned(), row, rule }
+/// Writes lines.
+struct Writing<'a> {
+    output: &'a mut CsvOutput,
+    tally: Tally,
+}
+
+impl Drain<Piece, Infallible> for Writing<'_> {
+    fn begin(&mut self, _: &Piece) -> Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self, piece: Infallible) -> io::Result<()> {
+        match piece {}
+    }
+
+    fn refused(&self, error: io::Error) -> TableError {
+        TableError::io(self.output.path(), "write", error)
+    }
+
+    fn end(&mut self, piece: Arc<Piece>) -> Result<()> {
+        // No stage has failed.
+        let Some(lines) = piece.lines.get() else { return Ok(()) };
+        self.output.write(lines)?;
+        self.tally.add(piece.count, lines.len());
+        Ok(())
     }
 }
 
-/// How many rows from `start` have a batch's bytes together; one at least.
-fn fitting(rows: &[ColumnRows], start: usize, count: usize) -> usize {
-    let mut len = 0usize;
-    let fits = |row: &usize| {
-        len = rows.iter().fold(len, |len, rows| len.saturating_add(rows.value_len(*row)));
-        len <= BATCH_BYTES_MAX
-    };
-    (start..count).take_while(fits).count().max(1)
+fn malformed(input: &ParquetInput, row: u64, rule: String) -> TableError {
+    TableError::Malformed { file: input.path().to_owned(), row, rule }
+}
+
+/// How many rows from `start` have a batch's bytes together, one at least, and how many bytes these have.
+fn fitting(rows: &[ColumnRows], start: usize, end: usize) -> (usize, usize) {
+    let (mut count, mut bytes) = (0, 0usize);
+    for row in start..end {
+        let len = rows.iter().fold(0usize, |len, rows| len.saturating_add(rows.value_len(row)));
+        if count > 0 && bytes.saturating_add(len) > BATCH_BYTES_MAX {
+            break;
+        }
+        count += 1;
+        bytes = bytes.saturating_add(len);
+    }
+    (count, bytes)
 }
 
 fn without_empty_texts(texts: &BinaryArray) -> BinaryArray {

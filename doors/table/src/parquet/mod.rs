@@ -241,7 +241,7 @@ pub(crate) fn transform(
         Some(rejects) => {
             for (index, group) in input.footer.groups().enumerate() {
                 match run.marks(index, group, &on_write)? {
-                    None => run.groups(index..index + 1, 1, &mut assembly)?,
+                    None => run.groups(index..index + 1, watch.threads, &mut assembly)?,
                     Some(marks) => {
                         run.taken(index, group, &marks, rejects, &mut assembly, &on_write)?;
                         rejects.take(input, index, group, &marks, watch)?;

@@ -19,6 +19,8 @@ pub(crate) struct GroupReader {
     columns: Vec<ColumnOfGroup>,
     step: usize,
     left: u64,
+    /// Bytes that the columns' pages take at a time, at most.
+    pages: u64,
 }
 
 /// One column on its way.
@@ -121,7 +123,7 @@ impl ParquetInput {
             columns.push(ColumnOfGroup { name, reader, data_type, left: len_max, len_max });
         }
         let step = DELTA_BYTES_MAX.checked_div(delta).unwrap_or(usize::MAX).max(1);
-        Ok(GroupReader { index, columns, step, left: group_rows(group) })
+        Ok(GroupReader { index, columns, step, left: group_rows(group), pages })
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -134,6 +136,11 @@ impl ParquetInput {
 }
 
 impl GroupReader {
+    /// Bytes that rows keep in memory beside what is made of them, at most.
+    pub(crate) fn pages_len(&self) -> usize {
+        usize::try_from(self.pages).unwrap_or(usize::MAX)
+    }
+
     /// The next rows of all columns, at most `step_max`; nothing at the end.
     pub(crate) fn next(&mut self, step_max: usize) -> Parsed<Option<Vec<ColumnRows>>> {
         let wanted = self.left.min(self.step.min(step_max) as u64) as usize;

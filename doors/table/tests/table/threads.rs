@@ -64,11 +64,16 @@ fn counts(summary: &Summary) -> Vec<(u64, u64, u64, u64)> {
 
 /// Protects and restores on each number of threads, and compares.
 fn compare(bench: &Bench, extension: &str, columns: &[&str]) {
-    let input = format!("in.{extension}");
+    compare_converted(bench, extension, extension, columns);
+}
+
+/// The same where the protected table has another format.
+fn compare_converted(bench: &Bench, from: &str, extension: &str, columns: &[&str]) {
+    let input = format!("in.{from}");
     let has_random = columns.iter().any(|column| column.contains("random"));
     let (mut first, mut restored) = (None, None);
     for threads in THREADS {
-        let (safe, back) = (format!("safe-{threads}.{extension}"), format!("back-{threads}.{extension}"));
+        let (safe, back) = (format!("safe-{threads}.{extension}"), format!("back-{threads}.{from}"));
         let job = ProtectJob { threads: Some(threads), force: true, ..bench.job(&input, &safe, columns) };
         let summary = protect(&job, &bench.mill, &bench.root, &NoProgress).unwrap();
         let (sha256, len) = hash(bench, &safe);
@@ -90,7 +95,7 @@ fn the_output_does_not_depend_on_the_number_of_threads() {
         compare(&bench, "parquet", COLUMNS);
         compare(&bench, "parquet", &COLUMNS[1..2]);
     }
-    for rows in [0, 1, 36_000] {
+    for rows in [0, 1, 90_000] {
         let bench = Bench::new();
         bench.write("in.csv", csv(rows));
         compare(&bench, "csv", &COLUMNS[..3]);
@@ -98,6 +103,29 @@ fn the_output_does_not_depend_on_the_number_of_threads() {
         compare(&bench, "csv", &["note=random", "name=deterministic", "phone=ff1"]);
         assert_eq!(bench.text("back-7.csv"), csv(rows));
     }
+}
+
+#[test]
+fn conversions_do_not_depend_on_the_number_of_threads() {
+    for (rows, group) in [(1, 1), (60_000, 25_000)] {
+        let bench = Bench::new();
+        bench.write("in.csv", csv(rows));
+        table(&bench, "in.parquet", rows, group);
+        for columns in [&COLUMNS[..3], COLUMNS, &COLUMNS[1..2]] {
+            compare_converted(&bench, "csv", "parquet", columns);
+            compare_converted(&bench, "parquet", "csv", columns);
+        }
+    }
+    // Enough for several row groups.
+    let bench = Bench::new();
+    let row = |row: usize| format!("{},{row},,x\n", row % 7);
+    bench.write("in.csv", "a,b,c,d\n".to_owned() + &(0..900_000).map(row).collect::<String>());
+    let columns = ["a", "b", "c", "d"].map(|column| format!("{column}=deterministic"));
+    compare_converted(&bench, "csv", "parquet", &columns.each_ref().map(String::as_str));
+    let file = std::fs::File::open(bench.path("safe-7.parquet")).unwrap();
+    let metadata = parquet::file::metadata::ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+    assert!(metadata.num_row_groups() > 1);
+    assert_eq!(metadata.file_metadata().num_rows(), 900_000);
 }
 
 #[test]
@@ -109,6 +137,46 @@ fn a_table_of_one_column() {
     let rows = batch(vec![("a", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])) as ArrayRef)]);
     write_parquet(&bench.path("in.parquet"), &[rows], None);
     compare(&bench, "parquet", &["a=deterministic"]);
+}
+
+/// Rows that one column or another rejects: the same ones, and what is left is what would have come of a table without them.
+#[test]
+fn rejected_rows_are_the_same_on_any_number_of_threads() {
+    let bench = Bench::new();
+    let columns = ["mark=deterministic", "phone=ff1:on-bad=reject", "name=deterministic", "code=ff1:on-bad=reject"];
+    let (mut text, mut good, mut bad) = (String::new(), String::new(), String::new());
+    for (row, line) in csv(90_000).lines().enumerate() {
+        let is_bad = row > 0 && (row % 1_000 == 7 || row % 4_099 == 0);
+        let code = if row == 0 { "code".to_owned() } else { format!("{:08}", row % 70_000) };
+        // The first of the bad ones by their phone, the others by their code.
+        let line = match (is_bad, row % 1_000 == 7) {
+            (true, true) => line.replace(&format!(",p{},", row - 1), &format!(",p{},x", row - 1)) + "," + &code,
+            (true, false) => format!("{line},y"),
+            (false, _) => format!("{line},{code}"),
+        };
+        text += &(line.clone() + "\n");
+        if !is_bad {
+            good += &(line.clone() + "\n");
+        }
+        if is_bad || row == 0 {
+            bad += &(line + "\n");
+        }
+    }
+    bench.write("in.csv", &text);
+    bench.write("good.csv", &good);
+    let plain = columns.map(|column| column.trim_end_matches(":on-bad=reject"));
+    let job = ProtectJob { threads: Some(1), ..bench.job("good.csv", "wanted.csv", &plain) };
+    protect(&job, &bench.mill, &bench.root, &NoProgress).unwrap();
+    for threads in THREADS {
+        let mut job = bench.job("in.csv", "out.csv", &columns);
+        (job.threads, job.force) = (Some(threads), true);
+        job.reject_file = Some(bench.path("bad.csv"));
+        let summary = protect(&job, &bench.mill, &bench.root, &NoProgress).unwrap();
+        assert_eq!(summary.rows + summary.rejected_rows, 90_000);
+        assert_eq!(summary.rejected_rows, bad.lines().count() as u64 - 1);
+        assert!(bench.text("bad.csv") == bad, "{threads} threads");
+        assert!(bench.text("out.csv") == bench.text("wanted.csv"), "{threads} threads");
+    }
 }
 
 /// Values bound to their rows, and a binding column between those that are protected.
@@ -157,6 +225,17 @@ fn the_first_error_is_told() {
         assert!(words.contains("row 11002, column `c`"), "{threads} threads: {words}");
         let words = job("in.parquet", "out.parquet", &["a=ff1", "b=ff1"]);
         assert!(words.contains("row 12346, column `b`"), "{threads} threads: {words}");
+    }
+    // The same of conversions.
+    for threads in THREADS {
+        let job = |input: &str, output: &str, columns: &[&str]| {
+            let job = ProtectJob { threads: Some(threads), ..bench.job(input, output, columns) };
+            bench.error(protect(&job, &bench.mill, &bench.root, &NoProgress), &before)
+        };
+        let words = job("in.csv", "out.parquet", COLUMNS);
+        assert!(words.contains("row 20002, column `phone`"), "{threads} threads: {words}");
+        let words = job("in.parquet", "out.csv", &["c=ff1", "a=ff1", "b=ff1"]);
+        assert!(words.contains("row 11002, column `c`"), "{threads} threads: {words}");
     }
     // A record that is malformed comes after the batches before it, and before its own.
     text += "1,2\n";

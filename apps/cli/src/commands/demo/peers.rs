@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Decimal128Type;
 use arrow_array::{Array, RecordBatch};
+use ciphermill_contract::limits::BATCH_OPS_MAX;
 use ciphermill_table::ColumnSummary;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,8 @@ pub(crate) fn compare(table: &Path, column: &ColumnSummary) -> anyhow::Result<Op
         // Equal values are processed once by the mill; the peer gets the same operations.
         values = values.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     }
+    // As many as a batch may have tell the rate as well.
+    values.truncate(BATCH_OPS_MAX);
     let mut child = Command::new(lab::program())
         .args(["values", suite, PEER, &column.logical])
         .stdin(Stdio::piped())
