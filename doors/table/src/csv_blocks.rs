@@ -11,19 +11,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use memchr::{memchr, memchr2_iter, memrchr2};
 
 use crate::compress::CsvInput;
-use crate::csv_scan::{BYTE_ORDER_MARK, FOREIGN, Flaw, Layout, Next, Records};
+use crate::csv_scan::{BLOCK_LEN, BYTE_ORDER_MARK, Block, FOREIGN, Flaw, Layout, Next, Records};
 use crate::dialect::{Dialect, Header, positional_name};
 use crate::error::{Result, TableError};
-
-/// Bytes that a block is begun with; it has less, or one record that is longer.
-pub(crate) const BLOCK_LEN: usize = 1 << 20;
-
-/// Records one after another, byte for byte as in the file.
-pub(crate) struct Block {
-    pub(crate) text: Vec<u8>,
-    /// Whether it ends where a record does. If not, its only record is longer than records may be.
-    pub(crate) is_whole: bool,
-}
 
 /// A block whose fields any thread may find, once, and all may look at then.
 pub(crate) struct SharedBlock {

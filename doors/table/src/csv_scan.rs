@@ -9,7 +9,6 @@
 
 use std::ops::Range;
 
-use crate::csv_blocks::{BLOCK_LEN, Block};
 use crate::dialect::{COLUMNS_MAX, Dialect, Header};
 
 /// Bytes that one record may have: 64 MiB.
@@ -19,6 +18,16 @@ pub const RECORD_LEN_MAX: usize = 64 << 20;
 pub const HEADER_LEN_MAX: usize = 16 << 20;
 
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Bytes that a block is begun with; it has less, or one record that is longer.
+pub(crate) const BLOCK_LEN: usize = 1 << 20;
+
+/// Records one after another, byte for byte as in the file.
+pub(crate) struct Block {
+    pub(crate) text: Vec<u8>,
+    /// Whether it ends where a record does. If not, its only record is longer than records may be.
+    pub(crate) is_whole: bool,
+}
 
 /// What files begin with that are no CSV, and what is said of them.
 pub(crate) const FOREIGN: &[(&[u8], &str)] = &[

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 
 use ciphermill_contract::Suite;
 use ciphermill_contract::limits::FF1_NUMERALS_MAX;
@@ -25,6 +26,8 @@ const NO_NUMERAL: u32 = u32::MAX;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Alphabet {
     characters: Vec<char>,
+    /// The same where all are ASCII.
+    ascii_characters: Option<Vec<u8>>,
     ascii: Box<[u32; 128]>,
     others: HashMap<char, u32>,
 }
@@ -35,6 +38,8 @@ pub struct Alphabet {
 pub struct Separators {
     characters: Vec<char>,
     any: bool,
+    /// A bit for each ASCII character that is one.
+    ascii: u128,
 }
 
 /// Why a text cannot be encrypted.
@@ -87,7 +92,8 @@ impl Alphabet {
                 return Err(format!("the alphabet holds `{character}` twice"));
             }
         }
-        Ok(Alphabet { characters, ascii, others })
+        let ascii_characters = characters.iter().map(|character| u8::try_from(*character).ok().filter(u8::is_ascii));
+        Ok(Alphabet { ascii_characters: ascii_characters.collect(), characters, ascii, others })
     }
 
     /// How many characters there are.
@@ -127,11 +133,11 @@ impl Alphabet {
 
 impl Separators {
     /// None: every character has to be in the alphabet.
-    pub const NONE: Separators = Separators { characters: Vec::new(), any: false };
+    pub const NONE: Separators = Separators { characters: Vec::new(), any: false, ascii: 0 };
 
     /// Every character outside of the alphabet, as `ff1` had it before separators were named. Only files that were
     /// protected then are restored so.
-    pub(crate) const ANY: Separators = Separators { characters: Vec::new(), any: true };
+    pub(crate) const ANY: Separators = Separators { characters: Vec::new(), any: true, ascii: u128::MAX };
 
     /// The characters of `text`.
     ///
@@ -147,7 +153,9 @@ impl Separators {
                 return Err(format!("the separators hold `{character}` twice"));
             }
         }
-        Ok(Separators { characters, any: false })
+        let bits = characters.iter().filter(|character| character.is_ascii());
+        let ascii = bits.fold(0, |bits, character| bits | 1 << u32::from(*character));
+        Ok(Separators { characters, any: false, ascii })
     }
 
     /// The characters; nothing when all outside of the alphabet are meant.
@@ -155,8 +163,12 @@ impl Separators {
         (!self.any).then_some(&self.characters)
     }
 
+    #[inline]
     fn allow(&self, character: char) -> bool {
-        self.any || self.characters.contains(&character)
+        match u32::from(character) {
+            ascii @ 0..128 => self.ascii >> ascii & 1 == 1,
+            _ => self.any || self.characters.contains(&character),
+        }
     }
 }
 
@@ -195,14 +207,8 @@ impl Ff1Options {
     /// # Errors
     /// `SplitProblem`.
     pub(crate) fn holes(&self, text: &str) -> Result<usize, SplitProblem> {
-        let mut members = 0usize;
-        for character in text.chars() {
-            if self.alphabet.contains(character) {
-                members += 1;
-            } else if !self.separators.allow(character) {
-                return Err(SplitProblem::NotInAlphabet);
-            }
-        }
+        let members = if text.is_ascii() { self.members_of_ascii(text.as_bytes()) } else { self.members(text) };
+        let members = members.ok_or(SplitProblem::NotInAlphabet)?;
         let holes = members.saturating_sub(self.keep_first).saturating_sub(self.keep_last);
         if holes < self.alphabet.numerals_min() {
             return Err(SplitProblem::TooShort(holes));
@@ -211,6 +217,26 @@ impl Ff1Options {
             return Err(SplitProblem::TooLong(holes));
         }
         Ok(holes)
+    }
+
+    /// Characters of the alphabet; `None` where another stands that is no separator.
+    fn members(&self, text: &str) -> Option<usize> {
+        let is_member = |character: char| match self.alphabet.contains(character) {
+            true => Some(1),
+            false => self.separators.allow(character).then_some(0),
+        };
+        text.chars().map(is_member).sum()
+    }
+
+    /// The same of bytes below 128, without a branch for each.
+    fn members_of_ascii(&self, text: &[u8]) -> Option<usize> {
+        let (mut members, mut strangers) = (0, 0u32);
+        for byte in text {
+            let is_member = self.alphabet.ascii[usize::from(*byte & 0x7f)] != NO_NUMERAL;
+            members += usize::from(is_member);
+            strangers |= u32::from(!is_member) & !((self.separators.ascii >> (*byte & 0x7f)) as u32);
+        }
+        (strangers & 1 == 0).then_some(members)
     }
 
     /// Splits `text`: its template is appended to `template`, its numerals (two little-endian bytes each) to `numerals`.
@@ -225,6 +251,10 @@ impl Ff1Options {
     ) -> Result<Shape, SplitProblem> {
         let holes = self.holes(text)?;
         let encrypted = self.keep_first..self.keep_first + holes;
+        if text.is_ascii() {
+            self.split_ascii(text.as_bytes(), encrypted, template, numerals);
+            return Ok(Shape { holes, keeps_some: holes < text.len() });
+        }
         let mut member = 0;
         let mut keeps_some = false;
         for character in text.chars() {
@@ -246,11 +276,35 @@ impl Ff1Options {
         Ok(Shape { holes, keeps_some })
     }
 
+    /// The same of bytes below 128, of which the members of the alphabet with these numbers are encrypted.
+    fn split_ascii(&self, text: &[u8], encrypted: Range<usize>, template: &mut Vec<u8>, numerals: &mut Vec<u8>) {
+        let mut member = 0;
+        let first = numerals.len();
+        // One place more: the numeral of a character that is kept is written there, and written over or cut off.
+        numerals.resize(first + 2 * encrypted.len() + 2, 0);
+        let (places, _) = numerals[first..].as_chunks_mut::<2>();
+        let mut taken = 0;
+        template.extend(text.iter().map(|byte| {
+            let numeral = self.alphabet.ascii[usize::from(*byte & 0x7f)];
+            let is_member = numeral != NO_NUMERAL;
+            let is_hole = is_member && encrypted.contains(&member);
+            member += usize::from(is_member);
+            // Below the radix, so it fits sixteen bits.
+            places[taken] = (numeral as u16).to_le_bytes();
+            taken += usize::from(is_hole);
+            if is_hole { HOLE } else { *byte }
+        }));
+        numerals.truncate(first + 2 * taken);
+    }
+
     /// Fills a template's holes with `numerals` and appends the text to `text`. Returns whether each hole found a
     /// numeral of the alphabet and none was left over.
     #[must_use]
     pub(crate) fn join(&self, template: &[u8], numerals: &[u8], text: &mut Vec<u8>) -> bool {
         let (numerals, rest) = numerals.as_chunks::<2>();
+        if let (Some(ascii), []) = (&self.alphabet.ascii_characters, rest) {
+            return join_ascii(ascii, template, numerals, text);
+        }
         let mut numerals = numerals.iter();
         for byte in template {
             if *byte != HOLE {
@@ -265,6 +319,22 @@ impl Ff1Options {
         }
         rest.is_empty() && numerals.next().is_none()
     }
+}
+
+/// The same with an alphabet of ASCII alone.
+fn join_ascii(alphabet: &[u8], template: &[u8], numerals: &[[u8; 2]], text: &mut Vec<u8>) -> bool {
+    let (mut taken, mut is_good) = (0, true);
+    text.extend(template.iter().map(|byte| {
+        if *byte != HOLE {
+            return *byte;
+        }
+        let numeral = numerals.get(taken).map(|bytes| usize::from(u16::from_le_bytes(*bytes)));
+        taken += 1;
+        let character = numeral.and_then(|numeral| alphabet.get(numeral));
+        is_good &= character.is_some();
+        character.copied().unwrap_or_default()
+    }));
+    is_good && taken == numerals.len()
 }
 
 #[cfg(test)]
@@ -353,6 +423,25 @@ mod tests {
             let mut joined = Vec::new();
             prop_assert!(options.join(&template, &numerals, &mut joined));
             prop_assert_eq!(joined, text.as_bytes());
+        }
+
+        /// The way of ASCII texts is that of all others.
+        #[test]
+        fn a_separator_that_is_not_ascii_changes_nothing_else(
+            text in "[0-9a .-]{0,30}",
+            any in any::<bool>(),
+            keep_first in 0usize..4,
+            keep_last in 0usize..4,
+        ) {
+            let mut options = options("digits", keep_first, keep_last);
+            if !any {
+                options.separators = Separators::named(".-é", &options.alphabet).unwrap();
+            }
+            let other = split(&options, &(text.clone() + "é")).map(|(template, numerals, shape)| {
+                (template[..template.len() - 2].to_vec(), numerals, shape.holes)
+            });
+            let own = split(&options, &text).map(|(template, numerals, shape)| (template, numerals, shape.holes));
+            prop_assert_eq!(own, other);
         }
 
         #[test]
