@@ -76,15 +76,17 @@ pub fn inspect(
     key: Option<(&Mill, &RootKey)>,
     progress: &dyn Progress,
 ) -> Result<Inspection> {
-    let Protected { source, manifest, manifest_path, origin, is_named } = protected;
+    let mut protected = protected;
+    if protected.is_named.is_none() && protected.source.len().is_some() {
+        let source = &protected.source;
+        let hash = TableHash::of(&source.file, source.path(), || check_cancel(&job.cancel))?;
+        protected = protected.named_by(&hash);
+    }
+    let Protected { source, manifest, manifest_path, origin, is_named, .. } = protected;
     let hash = match is_named {
         Some(true) => Check::Verified,
         Some(false) => not_named(),
-        None if source.len().is_none() => Check::NotChecked("the input can be read only once"),
-        None => {
-            let hash = TableHash::of(&source.file, source.path(), || check_cancel(&job.cancel))?;
-            if hash.is_in(&manifest) { Check::Verified } else { not_named() }
-        }
+        None => Check::NotChecked("the input can be read only once"),
     };
     let (mut signature, mut values) = (Check::NotChecked("it takes the key"), Check::NotChecked("it takes the key"));
     if let Some((mill, root)) = key {

@@ -229,6 +229,20 @@ pub fn manifest_path(file: &Path) -> PathBuf {
 }
 
 impl Manifest {
+    /// Whether another manifest says the same of a table, whatever of its bytes each names.
+    pub(crate) fn is_like(&self, other: &Manifest) -> bool {
+        let bare = |manifest: &Manifest| Manifest {
+            bytes: 0,
+            sha256: String::new(),
+            covers: Covers::File,
+            signature: String::new(),
+            previous: None,
+            pending: None,
+            ..manifest.clone()
+        };
+        bare(self) == bare(other)
+    }
+
     /// Reads the manifests of a file beside a table. Their signatures are not looked at yet, so nothing in them can be
     /// relied on; what a caller needs is the key's name and version.
     ///

@@ -105,8 +105,10 @@ pub struct Protected {
     /// The file that the manifest was read from.
     pub(crate) manifest_path: PathBuf,
     pub(crate) origin: Origin,
-    /// Whether the manifest names this very file; `None` when that has not been looked at.
+    /// Whether the manifest names this very file; `None` when that has not been looked at, and is on the way.
     pub(crate) is_named: Option<bool>,
+    /// While that is open: the manifest in the footer, which says the same of the table.
+    pub(crate) footer: Option<Manifest>,
 }
 
 impl Protected {
@@ -125,6 +127,20 @@ impl Protected {
             }
         }
         Err(TableError::ChangedMeanwhile { file: job.input.clone() })
+    }
+
+    /// With the manifest that names a file of this hash.
+    pub(crate) fn named_by(self, hash: &TableHash) -> Protected {
+        if hash.is_in(&self.manifest) {
+            return Protected { is_named: Some(true), ..self };
+        }
+        match self.footer {
+            Some(manifest) if hash.is_in(&manifest) => {
+                let (manifest_path, origin) = (self.source.path().to_owned(), Origin::Footer);
+                Protected { manifest, manifest_path, origin, is_named: Some(true), footer: None, ..self }
+            }
+            footer => Protected { is_named: Some(false), footer, ..self },
+        }
     }
 
     /// The manifest, without a previous one.
@@ -158,6 +174,13 @@ impl Search<'_> {
         let hashed_on_the_way = current.format == Format::Csv || self.job.allow_changed;
         if self.source.len().is_none() || (previous.is_none() && hashed_on_the_way) {
             return Ok(self.chosen(current, Origin::Beside, None));
+        }
+        // Whichever of two names the file that say the same of it, restoring can begin before that is known.
+        if previous.is_none() && self.job.manifest.is_none() {
+            let footer = self.embedded()?.filter(|footer| footer.is_like(&current));
+            if footer.is_some() {
+                return Ok(Protected { footer, ..self.chosen(current, Origin::Beside, None) });
+            }
         }
         let hash = self.hash()?;
         if hash.is_in(&current) {
@@ -195,6 +218,6 @@ impl Search<'_> {
 
     fn chosen(self, manifest: Manifest, origin: Origin, is_named: Option<bool>) -> Protected {
         let manifest_path = if origin == Origin::Footer { self.source.path().to_owned() } else { self.path };
-        Protected { source: self.source, manifest, manifest_path, origin, is_named }
+        Protected { source: self.source, manifest, manifest_path, origin, is_named, footer: None }
     }
 }

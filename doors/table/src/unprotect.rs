@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::Instant;
 
 use arrow_schema::{DataType, Field};
@@ -60,49 +62,41 @@ pub fn restore(
     progress: &dyn Progress,
 ) -> Result<Summary> {
     let started = Instant::now();
-    let Protected { source, manifest, manifest_path, origin, is_named } = protected;
-    let to = job.format.or_else(|| Format::of_path(&job.output)).unwrap_or(manifest.format);
-    check_formats(job, &manifest, to)?;
+    let to = job.format.or_else(|| Format::of_path(&job.output)).unwrap_or(protected.manifest.format);
+    check_formats(job, &protected.manifest, to)?;
     check_output(&job.input, &job.output, job.force)?;
-    check_output(&manifest_path, &job.output, job.force)?;
+    check_output(&protected.manifest_path, &job.output, job.force)?;
     let path_beside = crate::manifest::manifest_path(&job.output);
     let places = Places { table: &job.output, manifest: &path_beside, rejects: None, force: job.force };
     if !job.columns.is_empty() {
         check_can_have_manifest(&job.output)?;
-        places.check(&[&job.input, &manifest_path])?;
+        places.check(&[&job.input, &protected.manifest_path])?;
     }
     check_cancel(&job.cancel)?;
-    manifest.verify(&manifest_path, mill, root)?;
+    protected.manifest.verify(&protected.manifest_path, mill, root)?;
     let watch = Watch {
         progress,
         cancel: &job.cancel,
-        bytes_total: source.len().unwrap_or(manifest.bytes),
+        bytes_total: protected.source.len().unwrap_or(protected.manifest.bytes),
         threads: pipeline::threads(job.threads),
     };
-    let mode = output_mode(&source.file, &job.input, &job.output, RESTORED_MODE)?;
-    let restorer = Restorer {
-        job,
-        manifest: &manifest,
-        manifest_path: &manifest_path,
-        mill,
-        root,
-        source: &source,
-        is_named,
-        mode: Some(mode),
+    let mode = output_mode(&protected.source.file, &job.input, &job.output, RESTORED_MODE)?;
+    let restorer = Restorer::of(&protected, job, mill, root, mode);
+    let mut done = restorer.run(to, &watch).map_err(|error| restorer.explain(error))?;
+    let origin = protected.origin;
+    let protected = match done.hash.take() {
+        Some(hash) => protected.named_by(&hash),
+        None => protected,
     };
-    let done = match (manifest.format, to) {
-        (Format::Csv, Format::Csv) => restorer.csv(&watch),
-        (Format::Parquet, Format::Parquet) => restorer.parquet(&watch),
-        (Format::Csv, Format::Parquet) => restorer.csv_to_parquet(&watch),
-        (Format::Parquet, Format::Csv) => restorer.parquet_to_csv(&watch),
-    };
-    let done = done.map_err(|error| restorer.explain(error))?;
-    restorer.compare(&done)?;
-    source.check_unchanged()?;
+    if protected.origin != origin {
+        protected.manifest.verify(&protected.manifest_path, mill, root)?;
+    }
+    Restorer::of(&protected, job, mill, root, mode).compare(&done)?;
+    protected.source.check_unchanged()?;
     check_cancel(&job.cancel)?;
     let ready = done.output.finish()?;
-    let mut summary = summarize(&done.tally, &done.plan.targets, ready.len, manifest_path.clone());
-    summary.manifest_origin = origin;
+    let mut summary = summarize(&done.tally, &done.plan.targets, ready.len, protected.manifest_path);
+    summary.manifest_origin = protected.origin;
     summary.converted = done.converted;
     summary.still_protected = done.plan.kept.into_iter().map(|(_, name)| name).collect();
     summary.missing = done.plan.missing;
@@ -197,7 +191,7 @@ struct Plan<'m> {
 struct Done<'m> {
     tally: Tally,
     plan: Plan<'m>,
-    /// The hash of a file that was read once, from its start to its end.
+    /// The file's hash, where it was taken on the way.
     hash: Option<TableHash>,
     /// The manifest of the columns that stay protected, without the file's hash and length.
     remaining: Option<Manifest>,
@@ -218,7 +212,61 @@ struct Restorer<'a, 'm> {
     mode: Option<u32>,
 }
 
-impl<'m> Restorer<'_, 'm> {
+/// Ends what runs beside something that fails or panics.
+struct EndAtDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndAtDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<'a, 'm> Restorer<'a, 'm> {
+    fn of(protected: &'a Protected, job: &'a UnprotectJob, mill: &'m Mill, root: &'a RootKey, mode: u32) -> Self {
+        Restorer {
+            job,
+            manifest: &protected.manifest,
+            manifest_path: &protected.manifest_path,
+            mill,
+            root,
+            source: &protected.source,
+            is_named: protected.is_named,
+            mode: Some(mode),
+        }
+    }
+
+    /// Restores the table in a format, and has the hash of a file that is read in pieces taken beside that.
+    fn run(&self, to: Format, watch: &Watch<'_>) -> Result<Done<'m>> {
+        let restored = || match (self.manifest.format, to) {
+            (Format::Csv, Format::Csv) => self.csv(watch),
+            (Format::Parquet, Format::Parquet) => self.parquet(watch),
+            (Format::Csv, Format::Parquet) => self.csv_to_parquet(watch),
+            (Format::Parquet, Format::Csv) => self.parquet_to_csv(watch),
+        };
+        if self.manifest.format == Format::Csv || self.is_named.is_some() || self.job.allow_changed {
+            return restored();
+        }
+        let has_ended = AtomicBool::new(false);
+        let hashed = || {
+            let checked = || check_cancel(watch.cancel).and_then(|()| check_cancel(&has_ended));
+            TableHash::of(&self.source.file, self.source.path(), checked)
+        };
+        if watch.threads == 1 {
+            return Ok(Done { hash: Some(hashed()?), ..restored()? });
+        }
+        scope(|scope| {
+            let hashing = Builder::new().name("table-hash".to_owned()).spawn_scoped(scope, hashed);
+            let _end = EndAtDrop(&has_ended);
+            let done = restored()?;
+            let hash = match hashing.map(ScopedJoinHandle::join) {
+                Ok(hash) => hash.map_err(|_| TableError::Panicked)??,
+                // The system gives no thread.
+                Err(_) => hashed()?,
+            };
+            Ok(Done { hash: Some(hash), ..done })
+        })
+    }
+
     fn csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
         let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
         let text = CsvInput::open(HashingReader::new(&self.source.file), &self.job.input)?;
@@ -544,8 +592,7 @@ impl<'m> Restorer<'_, 'm> {
         if self.job.allow_changed {
             return Ok(());
         }
-        let is_named = done.hash.as_ref().map(|hash| hash.is_in(self.manifest)).or(self.is_named);
-        if is_named == Some(true) {
+        if self.is_named == Some(true) {
             return Ok(());
         }
         if done.tally.rows != self.manifest.rows {
