@@ -3,9 +3,45 @@
 //! Texts and byte strings are themselves; what other types become is said in `parquet::forms`.
 
 use arrow_array::{Array, BinaryArray};
+use bytes::Bytes;
 use parquet::data_type::ByteArray;
 
 use crate::column::NULL_ROW;
+
+/// A byte string's place: one of some buffers, where in it, and how long.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) buffer: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+/// Byte strings in buffers.
+#[derive(Default)]
+pub(crate) struct Spans {
+    pub(crate) buffers: Vec<Bytes>,
+    pub(crate) spans: Vec<Span>,
+}
+
+impl Spans {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// One of them.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> &[u8] {
+        let Span { buffer, start, len } = self.spans[index];
+        &self.buffers[buffer as usize][start as usize..][..len as usize]
+    }
+
+    /// The bytes of one of them, if it is there.
+    #[inline]
+    pub(crate) fn len_of(&self, index: usize) -> Option<usize> {
+        Some(self.spans.get(index)?.len as usize)
+    }
+}
 
 /// A stretch of a column's rows.
 pub(crate) struct Cells<'a> {
@@ -16,6 +52,8 @@ pub(crate) struct Cells<'a> {
 enum Values<'a> {
     Binary(&'a BinaryArray),
     /// Which value each row has, or [`NULL_ROW`]; the values.
+    Spans(&'a [u32], &'a Spans),
+    /// The same with handles.
     Handles(&'a [u32], &'a [ByteArray]),
     /// The same with values of one width, one after another.
     Fixed(&'a [u32], &'a [u8], usize),
@@ -28,6 +66,11 @@ impl<'a> Cells<'a> {
     }
 
     /// Rows with values of any length; `slots` are within `values` or [`NULL_ROW`].
+    pub(crate) fn spans(slots: &'a [u32], values: &'a Spans) -> Cells<'a> {
+        Cells { values: Values::Spans(slots, values), len: slots.len() }
+    }
+
+    /// The same with handles.
     pub(crate) fn handles(slots: &'a [u32], values: &'a [ByteArray]) -> Cells<'a> {
         Cells { values: Values::Handles(slots, values), len: slots.len() }
     }
@@ -52,7 +95,7 @@ impl<'a> Cells<'a> {
     pub(crate) fn is_null(&self, row: usize) -> bool {
         match self.values {
             Values::Binary(array) => array.is_null(row),
-            Values::Handles(slots, _) | Values::Fixed(slots, ..) => slots[row] == NULL_ROW,
+            Values::Spans(slots, _) | Values::Handles(slots, _) | Values::Fixed(slots, ..) => slots[row] == NULL_ROW,
         }
     }
 
@@ -61,6 +104,7 @@ impl<'a> Cells<'a> {
     pub(crate) fn value(&self, row: usize) -> &'a [u8] {
         match self.values {
             Values::Binary(array) => array.value(row),
+            Values::Spans(slots, values) => values.at(slots[row] as usize),
             Values::Handles(slots, values) => values[slots[row] as usize].data(),
             Values::Fixed(slots, bytes, width) => {
                 let start = slots[row] as usize * width;

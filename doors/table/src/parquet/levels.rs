@@ -14,40 +14,95 @@ pub(crate) fn decode(
     count: usize,
     take: &mut dyn FnMut(u32, usize) -> Parsed<()>,
 ) -> Parsed<()> {
-    if width > 32 {
-        return Err(damaged("numbers have more than 32 bits"));
+    let mut runs = Runs::new(bytes, width, count)?;
+    while let Some((number, times)) = runs.next(usize::MAX)? {
+        take(number, times)?;
     }
-    let (mut at, mut left) = (0, count);
-    while left > 0 {
-        let (header, len) = varint(&bytes[at..])?;
-        at += len;
+    Ok(())
+}
+
+/// The same numbers, taken when they are wanted.
+pub(crate) struct Runs<B> {
+    bytes: B,
+    width: u8,
+    /// Where the next run begins.
+    at: usize,
+    /// Numbers that were not given out.
+    left: usize,
+    run: Run,
+}
+
+/// What is left of a run.
+enum Run {
+    Repeated { number: u32, times: usize },
+    Packed { from: usize, index: usize, count: usize },
+}
+
+impl<B: AsRef<[u8]>> Runs<B> {
+    /// # Errors
+    /// When the width is past 32.
+    pub(crate) fn new(bytes: B, width: u8, count: usize) -> Parsed<Runs<B>> {
+        if width > 32 {
+            return Err(damaged("numbers have more than 32 bits"));
+        }
+        Ok(Runs { bytes, width, at: 0, left: count, run: Run::Repeated { number: 0, times: 0 } })
+    }
+
+    /// The next number and how often it follows, at most `most` times; nothing at the end.
+    ///
+    /// # Errors
+    /// When the bytes end before.
+    #[inline]
+    pub(crate) fn next(&mut self, most: usize) -> Parsed<Option<(u32, usize)>> {
+        loop {
+            match &mut self.run {
+                _ if self.left == 0 => return Ok(None),
+                Run::Repeated { times: 0, .. } => {}
+                Run::Repeated { number, times } => {
+                    let taken = most.min(*times);
+                    *times -= taken;
+                    self.left -= taken;
+                    return Ok(Some((*number, taken)));
+                }
+                Run::Packed { index, count, .. } if index == count => {}
+                Run::Packed { from, index, .. } => {
+                    let number = unpack(&self.bytes.as_ref()[*from..self.at], self.width, *index);
+                    *index += 1;
+                    self.left -= 1;
+                    return Ok(Some((number, 1)));
+                }
+            }
+            self.begin()?;
+        }
+    }
+
+    /// Reads the head of the next run.
+    fn begin(&mut self) -> Parsed<()> {
+        let (bytes, width) = (self.bytes.as_ref(), usize::from(self.width));
+        let (header, len) = varint(&bytes[self.at..])?;
+        let at = self.at + len;
         let runs = usize::try_from(header >> 1).map_err(|_| damaged("a run is too long"))?;
         if header & 1 == 0 {
-            let len = usize::from(width).div_ceil(8);
-            let raw = bytes.get(at..at + len).ok_or_else(|| damaged("a run ends early"))?;
-            at += len;
+            let raw = bytes.get(at..at + width.div_ceil(8)).ok_or_else(|| damaged("a run ends early"))?;
             let number = raw.iter().rev().fold(0u32, |number, byte| number << 8 | u32::from(*byte));
             if runs == 0 {
                 return Err(damaged("a run is empty"));
             }
-            take(number, runs.min(left))?;
-            left -= runs.min(left);
-        } else {
-            let len = runs.checked_mul(usize::from(width)).ok_or_else(|| damaged("a run is too long"))?;
-            // Some writers leave out the bytes past the last number.
-            let packed = &bytes[at..(at.saturating_add(len)).min(bytes.len())];
-            at += packed.len();
-            let numbers = left.min(runs.saturating_mul(8));
-            if numbers == 0 || (numbers * usize::from(width)).div_ceil(8) > packed.len() {
-                return Err(damaged("a run ends early"));
-            }
-            for index in 0..numbers {
-                take(unpack(packed, width, index), 1)?;
-            }
-            left -= numbers;
+            self.at = at + raw.len();
+            self.run = Run::Repeated { number, times: runs.min(self.left) };
+            return Ok(());
         }
+        let len = runs.checked_mul(width).ok_or_else(|| damaged("a run is too long"))?;
+        // Some writers leave out the bytes past the last number.
+        let end = at.saturating_add(len).min(bytes.len());
+        let count = self.left.min(runs.saturating_mul(8));
+        if count == 0 || (count * width).div_ceil(8) > end - at {
+            return Err(damaged("a run ends early"));
+        }
+        self.at = end;
+        self.run = Run::Packed { from: at, index: 0, count };
+        Ok(())
     }
-    Ok(())
 }
 
 fn unpack(packed: &[u8], width: u8, index: usize) -> u32 {

@@ -23,6 +23,7 @@ mod pages;
 mod place;
 mod read;
 mod rows;
+mod strings;
 mod taken;
 mod thrift;
 mod write;

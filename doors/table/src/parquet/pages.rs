@@ -25,6 +25,7 @@ const DATA_PAGE_V2: i64 = 3;
 /// Values of Parquet's `Encoding`.
 const PLAIN: i64 = 0;
 const PLAIN_DICTIONARY: i64 = 2;
+const RLE: i64 = 3;
 const DELTA_BYTE_ARRAY: i64 = 7;
 const RLE_DICTIONARY: i64 = 8;
 
@@ -51,6 +52,8 @@ pub(crate) struct Survey {
     /// Data pages whose values are indices into the dictionary, and others.
     pub(crate) by_dictionary: u64,
     pub(crate) by_value: u64,
+    /// Data pages whose values are neither PLAIN nor in the dictionary, or whose levels are not encoded by RLE.
+    pub(crate) unusual: u64,
     /// The encoding of the first data page that does not use the dictionary.
     pub(crate) encoding: Option<i64>,
     /// Version of the data pages: 1 or 2; of the first, should they differ.
@@ -161,6 +164,9 @@ impl Survey {
                 self.encoding.get_or_insert(other);
             }
         }
+        let has_usual_levels = version == 2 || data.int(3) == Some(RLE);
+        let has_usual_values = matches!(encoding, PLAIN | PLAIN_DICTIONARY | RLE_DICTIONARY);
+        self.unusual += u64::from(!has_usual_levels || !has_usual_values);
         if encoding == DELTA_BYTE_ARRAY {
             self.longest_delta = self.longest_delta.max(len);
         }

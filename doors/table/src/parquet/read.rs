@@ -1,7 +1,7 @@
 //! Reads the values of a flat column chunk in batches of bounded size.
 //!
-//! Byte strings are handles into their page or dictionary, so that a value which a dictionary holds once is in memory
-//! once, however many rows have it.
+//! Byte strings are places in their page or dictionary, or handles of them, so that a value which a dictionary holds once is in
+//! memory once, however many rows have it.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescPtr;
 
 use crate::column::NULL_ROW;
-use crate::encode::Cells;
+use crate::encode::{Cells, Spans};
 use crate::job::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 
 use super::forms::Form;
 use super::guard::Guard;
 use super::pages::{Extent, Survey};
 use super::place::Placed;
+use super::strings::{StringReader, of_plain};
 use super::thrift::Parsed;
 
 /// Bytes that values built from those before them may have in a batch.
@@ -65,6 +66,7 @@ impl ChunkSource {
 
 /// Values in canonical form.
 pub(crate) enum Values {
+    Spans(Spans),
     Handles(Vec<ByteArray>),
     Fixed { bytes: Vec<u8>, width: usize },
 }
@@ -78,21 +80,34 @@ pub(crate) struct Rows {
 
 /// Reads a chunk in batches.
 pub(crate) struct ChunkReader {
-    reader: ColumnReader,
+    reader: Reader,
     form: Form,
     nullable: bool,
     step: usize,
 }
 
+/// Our own way for byte strings as they usually are, the library's for all else.
+enum Reader {
+    Strings(Box<StringReader>),
+    Library(Box<ColumnReader>),
+}
+
 impl ChunkReader {
     pub(crate) fn new(source: &ChunkSource, survey: &Survey) -> Parsed<ChunkReader> {
-        let step = step_for(survey);
-        Ok(ChunkReader {
-            reader: get_column_reader(Arc::clone(&source.column), Box::new(source.pages()?)),
-            form: source.form(),
-            nullable: source.column.max_def_level() > 0,
-            step,
-        })
+        let (form, nullable, pages) = (source.form(), source.column.max_def_level() > 0, Box::new(source.pages()?));
+        let is_flat = source.column.max_def_level() <= 1 && source.column.max_rep_level() == 0;
+        let is_string = source.column.physical_type() == Type::BYTE_ARRAY && form == Form::Raw;
+        let reader = match is_string && is_flat && survey.unusual == 0 {
+            true => Reader::Strings(Box::new(StringReader::new(pages, nullable))),
+            false => Reader::Library(Box::new(get_column_reader(Arc::clone(&source.column), pages))),
+        };
+        Ok(ChunkReader { reader, form, nullable, step: step_for(survey) })
+    }
+
+    /// The same with the library's reader for everything.
+    #[cfg(test)]
+    pub(crate) fn of_library(source: &ChunkSource, survey: &Survey) -> Parsed<ChunkReader> {
+        ChunkReader::new(source, &Survey { unusual: 1, ..survey.clone() })
     }
 
     /// Rows that may be read at a time.
@@ -103,7 +118,14 @@ impl ChunkReader {
     /// The next rows, fewer than `step` only before the end; nothing at the end.
     pub(crate) fn next(&mut self, step: usize) -> Parsed<Option<Rows>> {
         let (form, nullable) = (self.form, self.nullable);
-        match &mut self.reader {
+        let reader = match &mut self.reader {
+            Reader::Library(reader) => reader.as_mut(),
+            Reader::Strings(reader) => {
+                let (slots, spans) = reader.next(step)?;
+                return Ok((!slots.is_empty()).then_some(Rows { slots, values: Values::Spans(spans) }));
+            }
+        };
+        match reader {
             ColumnReader::ByteArrayColumnReader(reader) => {
                 let mut handles = Vec::new();
                 let slots = read(reader, nullable, step, &mut handles)?;
@@ -197,15 +219,19 @@ impl Rows {
     /// The rows from `start`: as many as have [`BATCH_BYTES_MAX`] bytes together, one at least.
     pub(crate) fn cells(&self, start: usize) -> Cells<'_> {
         let slots = &self.slots[start..];
-        let mut count = slots.len();
-        if let Values::Handles(handles) = &self.values {
+        let fitting = |len: &dyn Fn(usize) -> Option<usize>| {
             let mut bytes = 0usize;
-            let fitting = slots.iter().take_while(|slot| {
-                bytes = bytes.saturating_add(handles.get(**slot as usize).map_or(0, ByteArray::len));
+            let fits = |slot: &&u32| {
+                bytes = bytes.saturating_add(len(**slot as usize).unwrap_or(0));
                 bytes <= BATCH_BYTES_MAX
-            });
-            count = fitting.count().max(1);
-        }
+            };
+            slots.iter().take_while(fits).count().max(1)
+        };
+        let count = match &self.values {
+            Values::Fixed { .. } => slots.len(),
+            Values::Spans(spans) => fitting(&|slot| spans.len_of(slot)),
+            Values::Handles(handles) => fitting(&|slot| handles.get(slot).map(ByteArray::len)),
+        };
         self.stretch(start, count)
     }
 
@@ -214,6 +240,7 @@ impl Rows {
         let slots = &self.slots[start..start + count];
         match &self.values {
             Values::Fixed { bytes, width } => Cells::fixed(slots, bytes, *width),
+            Values::Spans(spans) => Cells::spans(slots, spans),
             Values::Handles(handles) => Cells::handles(slots, handles),
         }
     }
@@ -240,23 +267,10 @@ pub(crate) fn dictionary_values(page: &[u8], count: usize, column: &ColumnDescPt
 }
 
 fn byte_strings(page: &[u8], count: usize, form: Form) -> Parsed<Rows> {
-    let short = || ParquetError::General("a dictionary ends early".to_owned());
-    let all = ByteArray::from(page.to_vec());
-    let mut handles = Vec::with_capacity(count.min(page.len() / 4));
-    let mut at = 0usize;
-    for _ in 0..count {
-        let len = page.get(at..).and_then(<[u8]>::first_chunk::<4>).ok_or_else(short)?;
-        let len = u32::from_le_bytes(*len) as usize;
-        at += 4;
-        if page.len() - at < len {
-            return Err(short());
-        }
-        handles.push(all.slice(at, len));
-        at += len;
-    }
+    let spans = of_plain(page.to_vec().into(), count)?;
     let values = match form {
-        Form::Raw => Values::Handles(handles),
-        _ => fixed(form, handles.iter().map(AsBytes::as_bytes))?,
+        Form::Raw => Values::Spans(spans),
+        _ => fixed(form, (0..spans.len()).map(|index| spans.at(index)))?,
     };
     Ok(Rows { slots: (0..count as u32).collect(), values })
 }
