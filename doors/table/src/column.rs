@@ -285,6 +285,11 @@ impl<'m> ColumnWorker<'m> {
             }
             return Ok(stays);
         }
+        // What `ff1` cannot take shows when it is split.
+        let shows = matches!(self.method, Method::Ff1(_)) && self.bad.action == OnBad::Error && !self.bad.dry_run;
+        if shows {
+            return Ok(false);
+        }
         let Err(bad) = self.examine(cell, row_ids, row) else { return Ok(false) };
         if self.bad.dry_run {
             // Anything does, since it is not written; a null might not fit the column.
@@ -348,6 +353,11 @@ impl<'m> ColumnWorker<'m> {
         if values >= REMEMBER_TRIAL && processed > values - values / 4 {
             self.seen = None;
         }
+    }
+
+    /// Whether what values have become is remembered: not where it is random, or where they hardly repeat.
+    pub(crate) fn remembers(&self) -> bool {
+        self.seen.is_some()
     }
 
     /// Whether the values of a dictionary can be processed in place of the rows that have them.

@@ -27,6 +27,7 @@ use crate::table::Target;
 use super::codec::compress;
 use super::footer::{chunk_field, codec_number, meta_field};
 use super::indices::{CATEGORY_ROWS_MAX, Used, damaged, indices_in_order, indices_of, split, used_by};
+use super::is_binary;
 use super::levels;
 use super::pages::{Page, Pages, Survey, dictionary_header, index_header, index_header_v2, size_i32};
 use super::read::{ChunkReader, ChunkSource, Rows, dictionary_values};
@@ -116,7 +117,9 @@ impl Ways<'_> {
         sink: &mut TrackedWrite<W>,
         dictionary: Option<PlainDictionary>,
     ) -> Result<Written> {
-        let codec = layout.codec.unwrap_or(source.codec);
+        let is_noise = is_noise(target);
+        let codec = layout.codec.unwrap_or(if is_noise { Compression::UNCOMPRESSED } else { source.codec });
+        let layout = &Layout { dictionary: layout.dictionary && !is_noise, ..layout.clone() };
         let start = sink.bytes_written();
         let (mut dictionary_len, mut dictionary_stored) = (0, 0);
         if let Some(dictionary) = dictionary {
@@ -159,6 +162,12 @@ impl Ways<'_> {
         }
         Ok(written)
     }
+}
+
+/// Whether what a target makes will hardly be shorter by any codec or dictionary: ciphertexts and tokens that do not repeat.
+fn is_noise(target: &Target<'_>) -> bool {
+    let worker = &target.worker;
+    worker.direction() == Direction::Encrypt && is_binary(worker.method()) && !worker.remembers()
 }
 
 /// Reads the column that values are bound to rows by, in step with them.
