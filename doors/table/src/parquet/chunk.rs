@@ -26,7 +26,8 @@ use crate::table::Target;
 
 use super::codec::compress;
 use super::footer::{chunk_field, codec_number, meta_field};
-use super::indices::{CATEGORY_ROWS_MAX, Used, damaged, indices_in_order, indices_of, split, used_by};
+use super::guard::{damaged, split};
+use super::indices::{CATEGORY_ROWS_MAX, Used, indices_in_order, indices_of, used_by};
 use super::is_binary;
 use super::levels;
 use super::pages::{Page, Pages, Survey, dictionary_header, index_header, index_header_v2, size_i32};

@@ -108,7 +108,17 @@ fn varint(bytes: &[u8], at: &mut usize) -> Parsed<u64> {
     Err(damaged("an integer is too long"))
 }
 
-fn damaged(problem: &str) -> ParquetError {
+/// The bytes from `start` on that are levels, and what follows them.
+pub(super) fn split(buffer: &[u8], start: usize, len: usize) -> Parsed<(&[u8], &[u8])> {
+    let end = start.saturating_add(len);
+    match (buffer.get(start..end), buffer.get(end..)) {
+        (Some(levels), Some(rest)) => Ok((levels, rest)),
+        _ => Err(damaged("its levels reach past the page")),
+    }
+}
+
+/// A page whose content is not as the format has it.
+pub(super) fn damaged(problem: &str) -> ParquetError {
     ParquetError::General(format!("a page: {problem}"))
 }
 

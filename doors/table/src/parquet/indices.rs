@@ -1,10 +1,10 @@
 //! The levels and indices of a chunk whose values all lie in its dictionary.
 
 use parquet::column::page::{Page as DecodedPage, PageReader};
-use parquet::errors::ParquetError;
 
 use crate::column::NULL_ROW;
 
+use super::guard::{damaged, split};
 use super::levels;
 use super::read::ChunkSource;
 use super::thrift::Parsed;
@@ -119,17 +119,4 @@ fn each_page_of_indices(source: &ChunkSource, take: OnIndices<'_>) -> Parsed<()>
         take(rows, definition, present, width, indices)?;
     }
     Ok(())
-}
-
-pub(super) fn split(buffer: &[u8], start: usize, len: usize) -> Parsed<(&[u8], &[u8])> {
-    let end = start.saturating_add(len);
-    match (buffer.get(start..end), buffer.get(end..)) {
-        (Some(levels), Some(rest)) => Ok((levels, rest)),
-        _ => Err(damaged("its levels reach past the page")),
-    }
-}
-
-/// A page whose content is not as the format has it.
-pub(super) fn damaged(problem: &str) -> ParquetError {
-    ParquetError::General(format!("a page: {problem}"))
 }

@@ -8,7 +8,7 @@ use parquet::column::page::{Page, PageReader};
 use crate::column::NULL_ROW;
 use crate::encode::{Span, Spans};
 
-use super::indices::{damaged, split};
+use super::guard::{damaged, split};
 use super::levels::Runs;
 use super::thrift::Parsed;
 
