@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use memchr::{memchr, memchr2_iter, memrchr2};
+use memchr::{memchr, memchr_iter, memchr3, memrchr2};
 
 use crate::compress::CsvInput;
 use crate::csv_scan::{BLOCK_LEN, BYTE_ORDER_MARK, Block, FOREIGN, Flaw, Layout, Next, Records};
@@ -20,20 +20,14 @@ pub(crate) struct SharedBlock {
     /// As it is read; gone once its fields are looked for.
     block: Mutex<Option<(Block, Records)>>,
     records: OnceLock<std::result::Result<Records, Flaw>>,
-    /// Bytes of its text.
+    /// Bytes of its text, and as many rows as it may have.
     pub(crate) len: usize,
+    pub(crate) rows_max: usize,
     /// Bytes of the file that were read so far.
     pub(crate) consumed: u64,
 }
 
 impl SharedBlock {
-    /// As many rows as it may have.
-    pub(crate) fn rows_max(&self) -> usize {
-        let block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = block.as_ref().map_or(&[][..], |(block, _)| &block.text);
-        memchr2_iter(b'\n', b'\r', text).count() + 1
-    }
-
     /// Finds its fields.
     pub(crate) fn scan(&self, layout: &Layout) {
         let taken = self.block.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -76,8 +70,9 @@ pub(crate) struct Blocks<R> {
     reader: R,
     path: PathBuf,
     layout: Layout,
-    /// What was read and not given out yet; it begins where a record does.
+    /// What was read, and where in it that begins which was not given out yet: where a record does.
     ahead: Vec<u8>,
+    at: usize,
     ended: bool,
     block_len: usize,
 }
@@ -100,7 +95,8 @@ impl<R: Read> Blocks<R> {
         block_len: usize,
     ) -> Result<(Blocks<R>, Vec<String>, Vec<u8>)> {
         let layout = Layout { dialect, columns: 0, wanted: None };
-        let mut blocks = Blocks { reader, path: path.to_owned(), layout, ahead: Vec::new(), ended: false, block_len };
+        let mut blocks =
+            Blocks { reader, path: path.to_owned(), layout, ahead: Vec::new(), at: 0, ended: false, block_len };
         blocks.fill(block_len)?;
         if let Some((_, rule)) = FOREIGN.iter().find(|(start, _)| blocks.ahead.starts_with(start)) {
             return Err(blocks.malformed(0, (*rule).to_owned()));
@@ -176,29 +172,38 @@ impl<R: Read> Blocks<R> {
     /// # Errors
     /// `Io`.
     pub(crate) fn next(&mut self, mut spare: Vec<u8>) -> Result<Option<Block>> {
-        let delimiter = self.layout.dialect.delimiter;
-        let mut wanted = self.block_len;
-        loop {
-            self.fill(wanted)?;
-            if self.ahead.is_empty() {
+        self.fill(self.block_len)?;
+        let end = loop {
+            let text = &self.ahead[self.at..];
+            if text.is_empty() {
                 return Ok(None);
             }
-            let is_overlong = self.ahead.len() > self.layout.record_len_max();
-            let end = match last_end(&self.ahead, delimiter) {
-                _ if self.ended => Some(self.ahead.len()),
-                None if is_overlong => None,
-                None => {
-                    wanted = self.more();
-                    continue;
-                }
-                end => end,
-            };
-            spare.clear();
-            spare.extend_from_slice(&self.ahead[end.unwrap_or(self.ahead.len())..]);
-            let mut text = std::mem::replace(&mut self.ahead, spare);
-            text.truncate(end.unwrap_or(text.len()));
-            return Ok(Some(Block { text, is_whole: end.is_some() }));
+            if self.ended && text.len() <= self.block_len {
+                break Some(text.len());
+            }
+            // Of what is longer only the first record is taken, so that a block has few rows beside it.
+            let delimiter = self.layout.dialect.delimiter;
+            let found =
+                last_end(&text[..text.len().min(self.block_len)], delimiter).or_else(|| first_end(text, delimiter));
+            match found {
+                None if self.ended => break Some(text.len()),
+                None if text.len() > self.layout.record_len_max() => break None,
+                None => self.fill(self.more())?,
+                found => break found,
+            }
+        };
+        let text = &self.ahead[self.at..];
+        let (block, rest) = text.split_at(end.unwrap_or(text.len()));
+        spare.clear();
+        if self.at == 0 && rest.len() < block.len() {
+            spare.extend_from_slice(rest);
+            std::mem::swap(&mut self.ahead, &mut spare);
+            spare.truncate(spare.len() - self.ahead.len());
+        } else {
+            spare.extend_from_slice(block);
+            self.at += spare.len();
         }
+        Ok(Some(Block { text: spare, is_whole: end.is_some() }))
     }
 
     /// The reader, for what it knows in the end.
@@ -209,15 +214,17 @@ impl<R: Read> Blocks<R> {
     /// How much is to be ahead where what is there is no whole record: twice as much, so that a record of n bytes is looked at in
     /// 2 n steps at most, but not much more than the longest one has.
     fn more(&self) -> usize {
-        (2 * self.ahead.len()).min(self.layout.record_len_max() + self.block_len).max(self.ahead.len() + 1)
+        let len = self.ahead.len() - self.at;
+        (2 * len).min(self.layout.record_len_max() + self.block_len).max(len + 1)
     }
 
     /// Reads until so many bytes are ahead, or up to the end of the file.
     fn fill(&mut self, wanted: usize) -> Result<()> {
-        let missing = wanted.saturating_sub(self.ahead.len());
+        let missing = wanted.saturating_sub(self.ahead.len() - self.at);
         if missing == 0 || self.ended {
             return Ok(());
         }
+        self.ahead.drain(..std::mem::take(&mut self.at));
         self.ahead.reserve_exact(missing);
         let read = self.reader.by_ref().take(missing as u64).read_to_end(&mut self.ahead);
         self.ended = read.map_err(|source| TableError::io(&self.path, "read", source))? < missing;
@@ -237,8 +244,15 @@ impl<R: Read> Blocks<CsvInput<R>> {
     /// `Io`.
     pub(crate) fn next_shared(&mut self, mut records: Records) -> Result<Option<SharedBlock>> {
         let Some(block) = self.next(std::mem::take(&mut records.text))? else { return Ok(None) };
-        let (len, consumed) = (block.text.len(), self.reader.consumed());
-        Ok(Some(SharedBlock { block: Mutex::new(Some((block, records))), records: OnceLock::new(), len, consumed }))
+        let count = |byte| memchr_iter(byte, &block.text).count();
+        let lines = Some(count(b'\n')).filter(|count| *count > 0).unwrap_or_else(|| count(b'\r'));
+        Ok(Some(SharedBlock {
+            len: block.text.len(),
+            rows_max: lines + 1,
+            consumed: self.reader.consumed(),
+            block: Mutex::new(Some((block, records))),
+            records: OnceLock::new(),
+        }))
     }
 }
 
@@ -257,6 +271,25 @@ fn last_end(text: &[u8], delimiter: u8) -> Option<usize> {
         }
     }
     last_line_end(text, plain_from, text.len()).or(end)
+}
+
+/// Behind the line end of the first record of a text that begins with one; `None` if its end is not there. Of a text that is no
+/// CSV it is anywhere.
+fn first_end(text: &[u8], delimiter: u8) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let found = at + memchr3(b'"', b'\n', b'\r', text.get(at..)?)?;
+        at = match text[found] {
+            b'"' if found == 0 || text[found - 1] == delimiter || matches!(text[found - 1], b'\n' | b'\r') => {
+                closing(text, found + 1)? + 1
+            }
+            b'"' => found + 1,
+            b'\n' => return Some(found + 1),
+            // Half of a CRLF, maybe.
+            _ if text.get(found + 1)? == &b'\n' => return Some(found + 2),
+            _ => return Some(found + 1),
+        };
+    }
 }
 
 /// The quotation mark that closes a field whose text begins at `from`; `None` if what follows would tell whether one does.
@@ -310,7 +343,16 @@ mod tests {
 
     /// All records of a text, and the raw text that came out.
     fn read(text: &[u8], drop_len: usize, block_len: usize) -> Result<(Vec<String>, Rows, Vec<u8>)> {
-        let (path, dialect) = (Path::new("t.csv"), Dialect::with_header(b','));
+        read_as(Dialect::with_header(b','), text, drop_len, block_len)
+    }
+
+    fn read_as(
+        dialect: Dialect,
+        text: &[u8],
+        drop_len: usize,
+        block_len: usize,
+    ) -> Result<(Vec<String>, Rows, Vec<u8>)> {
+        let path = Path::new("t.csv");
         let (mut blocks, names, mut raw) = Blocks::open_with(Drops(text, drop_len), path, dialect, block_len)?;
         let (mut records, mut rows, mut scratch) = (Records::default(), Vec::new(), Vec::new());
         loop {
@@ -318,6 +360,7 @@ mod tests {
                 return Ok((names, rows, raw));
             }
             raw.extend_from_slice(&records.text);
+            assert!(records.text.len() <= block_len || records.rows <= 1, "{} rows", records.rows);
             for row in 0..records.rows {
                 let fields = (0..names.len()).map(|column| {
                     let content = records.content(records.field(row, column), &mut scratch);
@@ -454,14 +497,20 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// Of tables of one column and of two, with a header and without, and with every way to end a line.
         #[test]
         fn every_byte_comes_out_again(
-            text in "(a,\"b\"\n|a,b\r\n)([a\"]{0,3}[,]?[\",\n\r]{0,2}x?){0,30}",
+            text in "(\u{feff})?(a,\"b\"\n|a,b\r\n|a\r|\"a\"\n)([a\"]{0,3}[,;]?[\",\n\r]{0,2}x?){0,30}",
+            semicolons: bool,
+            headed: bool,
             drop_len in 1usize..40,
             block_len in 1usize..60,
         ) {
-            let whole = read(text.as_bytes(), usize::MAX, BLOCK_LEN);
-            match (whole, read(text.as_bytes(), drop_len, block_len)) {
+            let delimiter = if semicolons { b';' } else { b',' };
+            let header = if headed { Header::Present } else { Header::Absent { columns: None } };
+            let dialect = Dialect { delimiter, header };
+            let whole = read_as(dialect, text.as_bytes(), usize::MAX, BLOCK_LEN);
+            match (whole, read_as(dialect, text.as_bytes(), drop_len, block_len)) {
                 (Ok((names, rows, raw)), Ok(pieces)) => {
                     proptest::prop_assert_eq!(raw.as_slice(), text.as_bytes());
                     proptest::prop_assert_eq!(pieces, (names, rows, raw));

@@ -135,9 +135,8 @@ const TEXT_COST: usize = 4;
 
 /// About how much memory a block takes that is worked on, of whose rows so many fields are kept.
 pub(crate) fn cost_of(block: &SharedBlock, kept: usize) -> usize {
-    // What is longer is one record, of which each byte could begin a field that is kept, or the next row.
-    let fields = block.len.min(BLOCK_LEN.max(kept));
-    TEXT_COST * block.len + FIELD_COST * fields
+    // A field has a byte at least, that of what ends it.
+    TEXT_COST * block.len + FIELD_COST * block.len.min(block.rows_max.saturating_mul(kept))
 }
 
 impl<R: Read + Send> Feed for Feeding<'_, R> {
@@ -258,8 +257,12 @@ impl Drain<Batch, Infallible> for Writing<'_> {
         }
         self.consumed = batch.block.consumed;
         if let Some(Batch { block, written, .. }) = Arc::into_inner(batch) {
-            lock(&self.spare.records).extend(block.into_records());
-            lock(&self.spare.outs).extend(written.into_inner().map(|written| written.out));
+            // What held a long record is not kept.
+            let is_usual = |len: usize| len <= 4 * BLOCK_LEN;
+            let records = block.into_records().filter(|records| is_usual(records.text.capacity()));
+            lock(&self.spare.records).extend(records);
+            let out = written.into_inner().map(|written| written.out).filter(|out| is_usual(out.capacity()));
+            lock(&self.spare.outs).extend(out);
         }
         Ok(())
     }

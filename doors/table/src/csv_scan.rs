@@ -4,8 +4,8 @@
 //! RFC 4180, and what is found in practice: lines end with LF, CRLF or CR; blank lines are passed over (in a file of one
 //! column they are empty values); a quotation mark within an unquoted field is itself.
 //!
-//! What a file can make of memory is bounded by the limits below: a record is given up at one field more than there are
-//! columns, and places are kept of the wanted columns' fields only.
+//! What a file can make of memory is bounded: a block of text has [`BLOCK_LEN`] bytes or one record, a record the bytes that the
+//! limits below say, and is given up at one field more than there are columns; places are kept of the wanted columns' fields only.
 
 use std::ops::Range;
 
@@ -19,10 +19,10 @@ pub const HEADER_LEN_MAX: usize = 16 << 20;
 
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes that a block is begun with; it has less, or one record that is longer.
+/// Bytes that a block may have, unless it is one record that is longer.
 pub(crate) const BLOCK_LEN: usize = 1 << 20;
 
-/// Records one after another, byte for byte as in the file.
+/// Some records as they lie in a file.
 pub(crate) struct Block {
     pub(crate) text: Vec<u8>,
     /// Whether it ends where a record does. If not, its only record is longer than records may be.

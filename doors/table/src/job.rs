@@ -17,10 +17,10 @@ use crate::parquet::Codec;
 use crate::source::Origin;
 use crate::spec::{ColumnSpec, RowBinding};
 
-/// Rows that are worked on at a time, at most.
+/// Rows of a Parquet table that are worked on at a time, at most.
 pub const BATCH_ROWS_MAX: usize = 16_384;
 
-/// Bytes of rows that are worked on at a time; a single row may have more.
+/// Bytes of rows of a Parquet table that are worked on at a time; a single row may have more.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// The input or output that stands for standard input or output.

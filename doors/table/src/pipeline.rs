@@ -287,7 +287,7 @@ struct State<'s, F: Feed, S, P> {
     strands: Vec<Option<&'s mut S>>,
     /// What nobody has begun, in order.
     tasks: VecDeque<Task<F::Item, P>>,
-    /// Which strands have a task before the one that is looked at.
+    /// Which strands have a task before the one that is looked at; none while nobody looks.
     is_behind: Vec<bool>,
     entries: VecDeque<Entry<F::Item, P>>,
     items: usize,
@@ -303,13 +303,14 @@ enum Step<'s, F: Feed, S, P> {
 
 impl<'s, F: Feed, S: Send, P: Send> Board<'s, F, S, P> {
     fn new(feed: &'s mut F, strands: &'s mut [S], plan: &Plan<'s>, threads: usize, stages: &'static [Stage]) -> Self {
+        let strands_len = strands.len();
         let state = State {
             feed: Some(feed),
             held: None,
             ended: false,
             strands: strands.iter_mut().map(Some).collect(),
             tasks: VecDeque::new(),
-            is_behind: Vec::new(),
+            is_behind: vec![false; strands_len],
             entries: VecDeque::new(),
             items: 0,
             bytes: 0,
@@ -469,24 +470,29 @@ impl<'s, F: Feed, S, P> State<'s, F, S, P> {
 
     /// The first task whose item is so far, and whose strand is through with what comes before and nobody's.
     fn task(&mut self) -> Option<Step<'s, F, S, P>> {
-        self.is_behind.clear();
-        self.is_behind.resize(self.strands.len(), false);
-        for at in 0..self.tasks.len() {
-            let task = &self.tasks[at];
+        let mut found = None;
+        let mut looked_at = 0;
+        for (at, task) in self.tasks.iter().enumerate() {
             let is_due = task.flight.is_at(task.stage);
-            let Some(strand) = task.strand else {
-                if is_due {
-                    return self.tasks.remove(at).map(|task| Step::Work(task, None));
+            let is_free = match task.strand {
+                None => true,
+                Some(strand) => {
+                    let is_behind = std::mem::replace(&mut self.is_behind[strand], true);
+                    !is_behind && self.strands[strand].is_some()
                 }
-                continue;
             };
-            let is_behind = std::mem::replace(&mut self.is_behind[strand], true);
-            if is_due && !is_behind && self.strands[strand].is_some() {
-                let strand = self.strands[strand].take();
-                return self.tasks.remove(at).map(|task| Step::Work(task, strand));
+            looked_at = at + 1;
+            if is_due && is_free {
+                found = Some(at);
+                break;
             }
         }
-        None
+        for strand in self.tasks.iter().take(looked_at).filter_map(|task| task.strand) {
+            self.is_behind[strand] = false;
+        }
+        let task = self.tasks.remove(found?)?;
+        let strand = task.strand.and_then(|strand| self.strands[strand].take());
+        Some(Step::Work(task, strand))
     }
 
     /// Makes tasks of the item that is held when there is room for it, or nothing else is in flight.
@@ -564,17 +570,44 @@ mod tests {
         }
     }
 
-    /// Each strand counts its items; one may fail or panic at one.
+    /// Each strand counts its items; one may fail or panic at one, and a stage at an item.
     #[derive(Default)]
     struct Counting {
+        stages: Option<&'static [Stage]>,
+        fails_in: Option<(usize, Stage)>,
+        panics_in: Option<(usize, Stage)>,
         fails: Option<(usize, usize)>,
         panics: Option<(usize, usize)>,
         pieces: usize,
         begun: AtomicUsize,
     }
 
+    impl Counting {
+        fn step(&self, item: usize, stage: Stage) -> Result<()> {
+            assert_ne!(Some((item, stage)), self.panics_in, "asked to");
+            if self.fails_in == Some((item, stage)) { Err(TableError::NothingToDo) } else { Ok(()) }
+        }
+    }
+
     impl Work<usize, (usize, usize)> for Counting {
         type Piece = (usize, usize, usize);
+
+        fn stages(&self) -> &'static [Stage] {
+            self.stages.unwrap_or(&[Stage::Work])
+        }
+
+        fn prepare(&self, item: &usize) -> Result<()> {
+            self.step(*item, Stage::Prepare)
+        }
+
+        fn mark(&self, item: &usize, (_, seen): &mut (usize, usize), _: &Asked<'_>) -> Result<()> {
+            assert_eq!(item, seen, "a strand sees items in their order");
+            self.step(*item, Stage::Mark)
+        }
+
+        fn finish(&self, item: &usize) -> Result<()> {
+            self.step(*item, Stage::Finish)
+        }
 
         fn work(
             &self,
@@ -672,6 +705,43 @@ mod tests {
             let refused = run_on(threads, numbers(1000), &work, &mut drain);
             assert!(matches!(refused, Err(TableError::ManifestUnnamed | TableError::Interrupted)));
             assert!(work.begun.load(Ordering::Relaxed) <= (7 + 4) * STRANDS, "items ahead are bounded");
+        }
+    }
+
+    const ALL: &[Stage] = &[Stage::Prepare, Stage::Mark, Stage::Work, Stage::Finish];
+
+    #[test]
+    fn items_go_through_their_stages_in_order() {
+        for threads in [1, 2, 3, 16] {
+            for stages in [ALL, &ALL[..3], &ALL[1..3], &ALL[2..]] {
+                let (work, mut drain) = (Counting { stages: Some(stages), ..counting() }, Taken::default());
+                assert_eq!(run_on(threads, numbers(50), &work, &mut drain).unwrap(), 50);
+                let wanted = (0..50).flat_map(|item| (0..STRANDS * 40).map(move |at| (item, at / 40, item)));
+                assert!(drain.pieces.iter().copied().eq(wanted), "{threads} threads, {stages:?}");
+            }
+            // Items without strands have the other stages.
+            let (work, mut drain) = (Counting { stages: Some(ALL), ..counting() }, Taken::default());
+            assert_eq!(run_on(threads, Numbers { strands: 0, ..numbers(9) }, &work, &mut drain).unwrap(), 9);
+        }
+    }
+
+    #[test]
+    fn a_stage_that_fails_or_panics_ends_it() {
+        for threads in [1, 2, 3, 16] {
+            for stage in [Stage::Prepare, Stage::Mark, Stage::Finish] {
+                let work = Counting { stages: Some(ALL), fails_in: Some((20, stage)), ..counting() };
+                let mut drain = Taken::default();
+                let ended = run_on(threads, numbers(1000), &work, &mut drain);
+                assert!(matches!(ended, Err(TableError::NothingToDo)), "{stage:?}");
+                assert_eq!(drain.ended, 20, "{stage:?}");
+                if threads > 1 {
+                    let work = Counting { stages: Some(ALL), panics_in: Some((9, stage)), ..counting() };
+                    let mut drain = Taken::default();
+                    let ended = run_on(threads, numbers(1000), &work, &mut drain);
+                    assert!(matches!(ended, Err(TableError::Panicked)), "{stage:?}");
+                    assert_eq!(drain.ended, 9, "{stage:?}");
+                }
+            }
         }
     }
 

@@ -10,10 +10,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ciphermill::Mill;
+
 use crate::embed::Embedded;
 use crate::error::{Result, TableError};
 use crate::hash::TableHash;
 use crate::job::{Format, UnprotectJob, check_cancel, is_standard_stream};
+use crate::keys::RootKey;
 use crate::manifest::{Manifest, manifest_path};
 
 /// Attempts to open a table that is being replaced.
@@ -127,6 +130,23 @@ impl Protected {
             }
         }
         Err(TableError::ChangedMeanwhile { file: job.input.clone() })
+    }
+
+    /// With a manifest whose signature holds. Where the one beside the table is damaged, and the one in the footer says the same
+    /// but of the hash, it is that one, if it names the file.
+    ///
+    /// # Errors
+    /// `ManifestAltered`, and others of a manifest that does not hold; `Interrupted`, `Io`.
+    pub(crate) fn verified(self, job: &UnprotectJob, mill: &Mill, root: &RootKey) -> Result<Protected> {
+        let verify = |protected: &Protected| protected.manifest.verify(&protected.manifest_path, mill, root);
+        let Err(problem) = verify(&self) else { return Ok(self) };
+        if self.footer.is_none() {
+            return Err(problem);
+        }
+        let hash = TableHash::of(&self.source.file, self.source.path(), || check_cancel(&job.cancel))?;
+        let named = self.named_by(&hash);
+        verify(&named)?;
+        Ok(named)
     }
 
     /// With the manifest that names a file of this hash.

@@ -73,7 +73,7 @@ pub fn restore(
         places.check(&[&job.input, &protected.manifest_path])?;
     }
     check_cancel(&job.cancel)?;
-    protected.manifest.verify(&protected.manifest_path, mill, root)?;
+    let protected = protected.verified(job, mill, root)?;
     let watch = Watch {
         progress,
         cancel: &job.cancel,
@@ -252,7 +252,8 @@ impl<'a, 'm> Restorer<'a, 'm> {
             TableHash::of(&self.source.file, self.source.path(), checked)
         };
         if watch.threads == 1 {
-            return Ok(Done { hash: Some(hashed()?), ..restored()? });
+            let done = restored()?;
+            return Ok(Done { hash: Some(hashed()?), ..done });
         }
         scope(|scope| {
             let hashing = Builder::new().name("table-hash".to_owned()).spawn_scoped(scope, hashed);

@@ -84,6 +84,7 @@ impl<'a, 'm> Conversion<'a, 'm> {
             columns: columns.len(),
             group: 0,
             reader: None,
+            pages: 0,
             rows: None,
             rows_before: 0,
         };
@@ -128,6 +129,8 @@ struct Feeding<'a> {
     /// The row group that comes next.
     group: usize,
     reader: Option<GroupReader>,
+    /// Bytes of the pages of a row group that no piece has been charged with.
+    pages: usize,
     /// Rows that were read, and where those begin that were not given out yet.
     rows: Option<(Arc<Vec<ColumnRows>>, usize)>,
     /// Rows of the file before those.
@@ -157,7 +160,9 @@ impl Feeding<'_> {
                 }
                 // The pages of one group are let go of before those of the next are read.
                 self.reader = None;
-                self.reader = Some(self.input.group_reader(self.group, CONVERTED_PAGES_MAX)?);
+                let reader = self.input.group_reader(self.group, CONVERTED_PAGES_MAX)?;
+                self.pages = reader.pages_len();
+                self.reader = Some(reader);
                 self.group += 1;
             }
         }
@@ -176,8 +181,9 @@ impl Feed for Feeding<'_> {
         }
         let first_row = self.rows_before + 1;
         self.rows_before += count as u64;
-        let pages = self.reader.as_ref().map_or(0, GroupReader::pages_len);
-        let cost = (PIECE_COST * bytes + FIELD_COST * count * self.columns).saturating_add(pages);
+        let cost = PIECE_COST * bytes + FIELD_COST * count * self.columns;
+        // The pages of a group are let in when there is room for all of them, with its first piece.
+        let cost = cost.saturating_add(std::mem::take(&mut self.pages));
         let texts = (0..self.columns).map(|_| OnceLock::new()).collect();
         let piece = Piece { rows, start, count, first_row, texts, lines: OnceLock::new() };
         Ok(Some(Fed { item: piece, strands: 0..self.strands, cost }))

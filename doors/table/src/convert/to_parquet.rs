@@ -234,7 +234,9 @@ impl<R: Read + Send> Feed for Feeding<'_, R> {
             writers = self.groups.create_column_writers(self.group.number).map_err(on_write)?;
         }
         self.group.blocks += 1;
-        self.group.len += block.len + VALUE_COST * self.protected * block.rows_max();
+        // Of a row's columns those have a value that have a byte beside the one that ends them.
+        let values = block.len.saturating_sub(block.rows_max * self.columns).min(block.rows_max * self.protected);
+        self.group.len += block.len + VALUE_COST * values;
         let ends_group = self.group.len > GROUP_LEN_MAX;
         if ends_group {
             self.group = Group { number: self.group.number + 1, ..Group::default() };

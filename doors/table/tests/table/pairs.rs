@@ -226,6 +226,12 @@ fn a_parquet_table_without_its_side_file_has_lost_nothing() {
     bench.protect("other.parquet", "other.out.parquet", &["b=deterministic"]).unwrap();
     bench.write("out.parquet.ciphermill.json", bench.read("other.out.parquet.ciphermill.json"));
     assert_eq!(origin(&bench), Origin::Footer);
+    // Damaged where it speaks of the file: the one in the footer says the rest.
+    let mut damaged = manifest.clone();
+    let digit = damaged.windows(11).position(|window| window == b"\"sha256\": \"").unwrap() + 11;
+    damaged[digit] = if damaged[digit] == b'0' { b'1' } else { b'0' };
+    bench.write("out.parquet.ciphermill.json", damaged);
+    assert_eq!(origin(&bench), Origin::Footer);
     bench.write("out.parquet.ciphermill.json", &manifest);
     assert_eq!(origin(&bench), Origin::Beside);
     // A manifest that the job names has to be there.
