@@ -15,6 +15,9 @@ use crate::csv_scan::{BLOCK_LEN, BYTE_ORDER_MARK, Block, FOREIGN, Flaw, Layout, 
 use crate::dialect::{Dialect, Header, positional_name};
 use crate::error::{Result, TableError};
 
+/// Bytes at the start of a file that tell what it is.
+const START_LEN: usize = 8;
+
 /// A block whose fields any thread may find, once, and all may look at then.
 pub(crate) struct SharedBlock {
     /// As it is read; gone once its fields are looked for.
@@ -97,7 +100,7 @@ impl<R: Read> Blocks<R> {
         let layout = Layout { dialect, columns: 0, wanted: None };
         let mut blocks =
             Blocks { reader, path: path.to_owned(), layout, ahead: Vec::new(), at: 0, ended: false, block_len };
-        blocks.fill(block_len)?;
+        blocks.fill(block_len.max(START_LEN))?;
         if let Some((_, rule)) = FOREIGN.iter().find(|(start, _)| blocks.ahead.starts_with(start)) {
             return Err(blocks.malformed(0, (*rule).to_owned()));
         }

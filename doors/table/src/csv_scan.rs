@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr;
+
 use crate::dialect::{COLUMNS_MAX, Dialect, Header};
 
 /// Bytes that one record may have: 64 MiB.
@@ -51,13 +53,15 @@ pub(crate) struct Field {
     start: u32,
     end: u32,
     pub(crate) quoted: bool,
+    /// Whether quotation marks within are doubled.
+    doubled: bool,
 }
 
 impl Field {
     fn new(span: Range<usize>, quoted: bool) -> Field {
         // Blocks are far shorter than 4 GiB, as asserted above; a place that is cut off would be empty.
         let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        Field { start: short(span.start), end: short(span.end), quoted }
+        Field { start: short(span.start), end: short(span.end), quoted, doubled: false }
     }
 
     /// Where it lies in its block's text.
@@ -98,7 +102,7 @@ impl Records {
     #[inline]
     pub(crate) fn content<'a>(&'a self, field: &Field, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let raw = &self.text[field.span()];
-        if !field.quoted || !raw.contains(&b'"') {
+        if !field.doubled {
             return raw;
         }
         scratch.clear();
@@ -260,11 +264,12 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    fn push(&mut self, span: Range<usize>, quoted: bool) -> Result<(), Scanned> {
+    #[inline]
+    fn push(&mut self, span: Range<usize>, quoted: bool, doubled: bool) -> Result<(), Scanned> {
         if self.found == self.layout.fields_max() {
             return Err(Scanned::TooMany);
         }
-        let field = Field::new(self.base + span.start..self.base + span.end, quoted);
+        let field = Field { doubled, ..Field::new(self.base + span.start..self.base + span.end, quoted) };
         if self.found == 0 {
             self.starts.push(field.start - u32::from(quoted));
         }
@@ -310,34 +315,33 @@ fn scan(input: &[u8], ended: bool, fields: &mut Fields<'_>) -> Scanned {
 }
 
 /// Scans the field that begins at `at`. Returns where it ends: at a delimiter, a line end or the end of the file.
+#[inline]
 fn scan_field(input: &[u8], at: usize, ended: bool, fields: &mut Fields<'_>) -> Result<usize, Scanned> {
     let delimiter = fields.layout.dialect.delimiter;
-    let find = |from: usize, wanted: &dyn Fn(u8) -> bool| {
-        input.get(from..)?.iter().position(|byte| wanted(*byte)).map(|found| from + found)
-    };
     if input.get(at) != Some(&b'"') {
-        let end = match find(at, &|byte| byte == delimiter || is_line_end(byte)) {
-            Some(end) => end,
+        // Fields without marks are short: to begin with vectors would take longer.
+        let ends = |byte: &u8| *byte == delimiter || is_line_end(*byte);
+        let end = match input.get(at..).and_then(|rest| rest.iter().position(ends)) {
+            Some(len) => at + len,
             None if ended => input.len(),
             None => return Err(Scanned::Next(Next::NeedMore)),
         };
-        fields.push(at..end, false)?;
+        fields.push(at..end, false, false)?;
         return Ok(end);
     }
-    let mut from = at + 1;
+    let (mut from, mut doubled) = (at + 1, false);
     loop {
-        let Some(mark) = find(from, &|byte| byte == b'"') else {
-            return Err(if ended {
-                Scanned::Malformed("a quoted field is not closed")
-            } else {
-                Scanned::Next(Next::NeedMore)
+        let Some(mark) = input.get(from..).and_then(|rest| memchr(b'"', rest)).map(|found| from + found) else {
+            return Err(match ended {
+                true => Scanned::Malformed("a quoted field is not closed"),
+                false => Scanned::Next(Next::NeedMore),
             });
         };
         match input.get(mark + 1) {
-            Some(b'"') => from = mark + 2,
+            Some(b'"') => (from, doubled) = (mark + 2, true),
             None if !ended => return Err(Scanned::Next(Next::NeedMore)),
             _ => {
-                fields.push(at + 1..mark, true)?;
+                fields.push(at + 1..mark, true, doubled)?;
                 return Ok(mark + 1);
             }
         }

@@ -92,7 +92,7 @@ pub(crate) struct FooterManifest {
 struct Room {
     manifest: Manifest,
     placeholder: String,
-    before: (Sha256, u64),
+    before: Option<(Sha256, u64)>,
 }
 
 impl FooterManifest {
@@ -124,7 +124,7 @@ impl FooterManifest {
     /// # Errors
     /// `Io`; what the mill answers.
     pub(crate) fn fill_in(self, output: &mut OutputFile, mill: &Mill, root: &RootKey) -> Result<Manifest> {
-        let Some(Room { manifest, placeholder, before }) = self.room else {
+        let Some(Room { manifest, placeholder, before: Some(before) }) = self.room else {
             let problem = io::Error::other("no footer was written");
             return Err(TableError::io(output.path(), "write the manifest into the footer", problem));
         };

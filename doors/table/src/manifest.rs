@@ -331,8 +331,13 @@ impl Manifest {
     }
 
     /// The same with the hash and length of a file.
-    pub(crate) fn of_file(self, file: &Ready) -> Manifest {
-        Manifest { covers: Covers::File, bytes: file.len, sha256: file.sha256.clone(), ..self }
+    ///
+    /// # Errors
+    /// `Io` where its hash was not taken.
+    pub(crate) fn of_file(self, file: &Ready) -> Result<Manifest> {
+        let missing = || TableError::io(file.path(), "name", std::io::Error::other("its hash was not taken"));
+        let sha256 = file.sha256.clone().ok_or_else(missing)?;
+        Ok(Manifest { covers: Covers::File, bytes: file.len, sha256, ..self })
     }
 
     /// The manifest with its signature.

@@ -114,7 +114,7 @@ impl Places<'_> {
         };
         let pending = previous.is_none().then(|| Pending {
             table: self.pending_name(),
-            rejects_sha256: rejects.as_ref().map(|rejects| rejects.sha256.clone()),
+            rejects_sha256: rejects.as_ref().and_then(|rejects| rejects.sha256.clone()),
         });
         let last = ready_file(self.manifest, &manifest.to_text(self.manifest)?, mode)?;
         let ahead = Manifest { previous, pending, ..manifest.clone() };

@@ -89,7 +89,7 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     summary.converted = converted;
     if !job.dry_run {
         let ready = output.finish()?;
-        let manifest = manifest.of_file(&ready).signed(mill, root)?;
+        let manifest = manifest.of_file(&ready)?.signed(mill, root)?;
         let rejects = rejects.map(OutputFile::finish).transpose()?;
         places.change(Change { table: ready, rejects, manifest: &manifest, mode })?;
     }

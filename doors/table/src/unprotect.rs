@@ -107,7 +107,7 @@ pub fn restore(
     match done.remaining {
         None => ready.place(&Directory::open(&job.output)?, job.force)?,
         Some(remaining) => {
-            let remaining = remaining.of_file(&ready).signed(mill, root)?;
+            let remaining = remaining.of_file(&ready)?.signed(mill, root)?;
             places.change(Change { table: ready, rejects: None, manifest: &remaining, mode })?;
             summary.manifest = path_beside;
         }
@@ -273,7 +273,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         let text = CsvInput::open(HashingReader::new(&self.source.file), &self.job.input)?;
         let (mut blocks, names, header) = Blocks::open(text, &self.job.input, dialect)?;
         let mut plan = self.plan(&text_fields(&names))?;
-        let mut output = CsvOutput::new(self.output()?)?;
+        let mut output = CsvOutput::new(self.output(&plan)?)?;
         let transform = csv_io::Transform {
             blocks: &mut blocks,
             header: &header,
@@ -296,9 +296,10 @@ impl<'a, 'm> Restorer<'a, 'm> {
         let (mut blocks, names, _) = Blocks::open(text, input, dialect)?;
         to_parquet::check_names(input, &names)?;
         let mut plan = self.plan(&text_fields(&names))?;
+        let output = self.output(&plan)?;
         let conversion =
             to_parquet::Conversion { input, names: &names, targets: &mut plan.targets, codec: None, watch };
-        let (tally, output) = conversion.run(&mut blocks, self.output()?, &mut |_| Ok(Vec::new()))?;
+        let (tally, output) = conversion.run(&mut blocks, output, &mut |_| Ok(Vec::new()))?;
         let hash = Some(blocks.into_reader().into_inner().finish());
         Ok(Done { tally, plan, hash, remaining: None, output, converted: Some(convert::from_csv()) })
     }
@@ -315,7 +316,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
             types.push(data_type.map_err(|_| self.damaged(format!("`{}` is not an Arrow type", column.data_type)))?);
         }
         let tokens: Vec<String> = plan.tokens.iter().map(|(_, summary)| summary.name.clone()).collect();
-        let mut output = CsvOutput::new(self.output()?)?;
+        let mut output = CsvOutput::new(self.output(&plan)?)?;
         let conversion = to_csv::Conversion {
             input: &input,
             targets: &mut plan.targets,
@@ -351,7 +352,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
             layouts.push(input.restored_layout(target.index, storage)?);
         }
         let restored = self.restored_metadata(&input, &plan)?;
-        let output = self.output()?;
+        let output = self.output(&plan)?;
         let (kept, mut footer) = (std::mem::take(&mut plan.kept), FooterManifest::default());
         let mut footer_pairs = |before: &parquet::BeforeFooter<'_, '_>| {
             let Some(remaining) = self.remaining(&kept, before.tally) else { return Ok(self.footer_pairs()) };
@@ -371,9 +372,12 @@ impl<'a, 'm> Restorer<'a, 'm> {
         vec![(FOOTER_KEY.to_owned(), self.manifest.file_metadata.get(FOOTER_KEY).cloned())]
     }
 
-    fn output(&self) -> Result<OutputFile> {
+    /// The restored table. Where columns stay protected, a manifest will name it.
+    fn output(&self, plan: &Plan<'_>) -> Result<OutputFile> {
+        let is_named = !plan.kept.is_empty();
         match self.mode {
-            Some(mode) => OutputFile::create(&self.job.output, mode),
+            Some(mode) if is_named => OutputFile::create(&self.job.output, mode),
+            Some(mode) => OutputFile::create_unnamed(&self.job.output, mode),
             None => OutputFile::discard(&self.job.output),
         }
     }

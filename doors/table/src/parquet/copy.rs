@@ -93,8 +93,8 @@ impl Assembly {
         &mut self.sink
     }
 
-    /// The hash of what was written so far, and its length.
-    pub(crate) fn so_far(&mut self) -> Result<(Sha256, u64), ParquetError> {
+    /// The hash of what was written so far, and its length, where they are taken.
+    pub(crate) fn so_far(&mut self) -> Result<Option<(Sha256, u64)>, ParquetError> {
         self.sink.flush()?;
         Ok(self.sink.inner().so_far())
     }

@@ -209,8 +209,8 @@ impl<'a> Extras<'a> {
 
 /// A file to which all rows have been written, but no footer yet.
 pub(crate) struct BeforeFooter<'a, 'm> {
-    /// The hash and length of what was written so far.
-    pub(crate) written: (Sha256, u64),
+    /// The hash and length of what was written so far, where they are taken.
+    pub(crate) written: Option<(Sha256, u64)>,
     pub(crate) tally: &'a Tally,
     pub(crate) targets: &'a [Target<'m>],
 }
