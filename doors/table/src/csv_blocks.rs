@@ -248,7 +248,8 @@ impl<R: Read> Blocks<CsvInput<R>> {
     pub(crate) fn next_shared(&mut self, mut records: Records) -> Result<Option<SharedBlock>> {
         let Some(block) = self.next(std::mem::take(&mut records.text))? else { return Ok(None) };
         let count = |byte| memchr_iter(byte, &block.text).count();
-        let lines = Some(count(b'\n')).filter(|count| *count > 0).unwrap_or_else(|| count(b'\r'));
+        // CRLF counts once; a file that mixes all three ways has at most twice as many.
+        let lines = count(b'\n').max(count(b'\r'));
         Ok(Some(SharedBlock {
             len: block.text.len(),
             rows_max: lines + 1,

@@ -83,6 +83,9 @@ impl<R: Read + Send> Transform<'_, '_, '_, R> {
     }
 }
 
+/// Bytes of memory that is used again; longer pieces are given back.
+pub(crate) const SPARE_LEN_MAX: usize = 4 * BLOCK_LEN;
+
 /// Memory that is used again.
 #[derive(Default)]
 struct Spare {
@@ -91,11 +94,11 @@ struct Spare {
 }
 
 /// Something that lies there, or something new.
-fn taken<T: Default>(from: &Mutex<Vec<T>>) -> T {
+pub(crate) fn taken<T: Default>(from: &Mutex<Vec<T>>) -> T {
     lock(from).pop().unwrap_or_default()
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -258,7 +261,7 @@ impl Drain<Batch, Infallible> for Writing<'_> {
         self.consumed = batch.block.consumed;
         if let Some(Batch { block, written, .. }) = Arc::into_inner(batch) {
             // What held a long record is not kept.
-            let is_usual = |len: usize| len <= 4 * BLOCK_LEN;
+            let is_usual = |len: usize| len <= SPARE_LEN_MAX;
             let records = block.into_records().filter(|records| is_usual(records.text.capacity()));
             lock(&self.spare.records).extend(records);
             let out = written.into_inner().map(|written| written.out).filter(|out| is_usual(out.capacity()));

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::{Array, BinaryArray};
 use arrow_schema::DataType;
@@ -14,7 +14,7 @@ use super::CONVERTED_PAGES_MAX;
 use super::rendered::{Form, NoText};
 use crate::column::{NULL_ROW, Scratch};
 use crate::compress::CsvOutput;
-use crate::csv_io::{STRANDS, blocks_ahead};
+use crate::csv_io::{SPARE_LEN_MAX, STRANDS, blocks_ahead, lock, taken};
 use crate::csv_scan::{self, HEADER_LEN_MAX, RECORD_LEN_MAX};
 use crate::dialect::Dialect;
 use crate::encode::Cells;
@@ -88,8 +88,9 @@ impl<'a, 'm> Conversion<'a, 'm> {
             rows: None,
             rows_before: 0,
         };
-        let work = Converting { input, columns: &columns, dialect };
-        let mut drain = Writing { output, tally: Tally::default() };
+        let spare = Mutex::default();
+        let work = Converting { input, columns: &columns, dialect, spare: &spare };
+        let mut drain = Writing { output, tally: Tally::default(), spare: &spare };
         let plan = Plan { threads: watch.threads, items_ahead: blocks_ahead(watch.threads), cancel: watch.cancel };
         pipeline::run(&mut feed, &work, &mut strands, &mut drain, &plan, &mut |drain| {
             watch.advance(drain.tally.rows, Some(input.row_count()), 0);
@@ -221,6 +222,8 @@ struct Converting<'a> {
     input: &'a ParquetInput,
     columns: &'a [Column],
     dialect: Dialect,
+    /// Memory of lines that were written.
+    spare: &'a Mutex<Vec<Vec<u8>>>,
 }
 
 impl<'s, 't, 'm> Work<Piece, Strand<'s, 't, 'm>> for Converting<'_> {
@@ -256,7 +259,8 @@ impl<'s, 't, 'm> Work<Piece, Strand<'s, 't, 'm>> for Converting<'_> {
         // A strand has failed.
         let Some(columns) = columns else { return Ok(()) };
         let is_first = piece.first_row == 1 && !self.dialect.has_header();
-        let mut line = Line { delimiter: self.dialect.delimiter, text: Vec::new(), is_first };
+        let mut line = Line { delimiter: self.dialect.delimiter, text: taken(self.spare), is_first };
+        line.text.clear();
         for row in 0..piece.count {
             let before = line.text.len();
             for (at, texts) in columns.iter().enumerate() {
@@ -334,6 +338,7 @@ impl Converting<'_> {
 struct Writing<'a> {
     output: &'a mut CsvOutput,
     tally: Tally,
+    spare: &'a Mutex<Vec<Vec<u8>>>,
 }
 
 impl Drain<Piece, Infallible> for Writing<'_> {
@@ -354,6 +359,8 @@ impl Drain<Piece, Infallible> for Writing<'_> {
         let Some(lines) = piece.lines.get() else { return Ok(()) };
         self.output.write(lines)?;
         self.tally.add(piece.count, lines.len());
+        let lines = Arc::into_inner(piece).and_then(|piece| piece.lines.into_inner());
+        lock(self.spare).extend(lines.filter(|lines| lines.capacity() <= 2 * SPARE_LEN_MAX));
         Ok(())
     }
 }
@@ -402,7 +409,9 @@ impl Line {
         let is_first = std::mem::take(&mut self.is_first);
         let Some(value) = value else { return };
         let special = |byte: &u8| *byte == self.delimiter || matches!(byte, b'"' | b'\n' | b'\r');
-        let is_plain = !value.is_empty() && !value.iter().any(special) && !in_clear.iter().any(special);
+        // Without a way out, so that it becomes vectors: hardly any value has one.
+        let has_special = |text: &[u8]| text.iter().fold(false, |found, byte| found | special(byte));
+        let is_plain = !value.is_empty() && !has_special(value) && !has_special(in_clear);
         if is_plain && !(is_first && (csv_scan::begins_otherwise(value) || csv_scan::begins_otherwise(in_clear))) {
             self.text.extend_from_slice(value);
             return;
