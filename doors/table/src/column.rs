@@ -86,6 +86,8 @@ pub(crate) struct ColumnWorker<'m> {
     outputs: Outputs,
     seen: Option<Seen>,
     seen_len_max: usize,
+    /// Whether nearly all values of a batch were new.
+    hardly_repeats: bool,
     first_row: u64,
     clear: Option<ClearCounter>,
     bad: BadHandling<'m>,
@@ -152,6 +154,7 @@ impl<'m> ColumnWorker<'m> {
             outputs: Outputs::default(),
             seen,
             seen_len_max: setup.seen_len_max,
+            hardly_repeats: false,
             first_row: 1,
             clear,
             bad: setup.bad,
@@ -180,8 +183,21 @@ impl<'m> ColumnWorker<'m> {
         row_ids: Option<&RowIds<'_>>,
         first_row: u64,
     ) -> Result<()> {
+        let (values, processed) = (self.counts.values, self.counts.processed);
+        self.process_rows(scratch, cells, row_ids, first_row)?;
+        self.judge(self.counts.values - values, self.counts.processed - processed);
+        Ok(())
+    }
+
+    fn process_rows(
+        &mut self,
+        scratch: &mut Scratch,
+        cells: &Cells<'_>,
+        row_ids: Option<&RowIds<'_>>,
+        first_row: u64,
+    ) -> Result<()> {
         self.begin(scratch, first_row);
-        let (nulls, repeated) = (self.counts.nulls, self.counts.processed);
+        let nulls = self.counts.nulls;
         let skip = std::mem::take(&mut self.skip);
         let skipped = skip.iter().filter(|skip| **skip).count() as u64;
         for row in 0..cells.len() {
@@ -208,7 +224,6 @@ impl<'m> ColumnWorker<'m> {
             clear.add(&self.rows, &self.outputs);
         }
         self.place_aside();
-        self.judge(values, self.counts.processed - repeated);
         Ok(())
     }
 
@@ -241,7 +256,8 @@ impl<'m> ColumnWorker<'m> {
         first_row: u64,
     ) -> Result<()> {
         let (clear, values, nulls) = (self.clear.take(), self.counts.values, self.counts.nulls);
-        let processed = self.process(scratch, cells, None, first_row);
+        // How often rows have these values does not show here.
+        let processed = self.process_rows(scratch, cells, None, first_row);
         (self.clear, self.counts.values, self.counts.nulls) = (clear, values, nulls);
         processed
     }
@@ -350,14 +366,19 @@ impl<'m> ColumnWorker<'m> {
 
     /// Gives up remembering values where they hardly repeat.
     fn judge(&mut self, values: u64, processed: u64) {
-        if values >= REMEMBER_TRIAL && processed > values - values / 4 {
+        if values < REMEMBER_TRIAL || self.seen.is_none() {
+            return;
+        }
+        self.hardly_repeats = processed > values - values / 16;
+        if processed > values - values / 4 {
             self.seen = None;
         }
     }
 
-    /// Whether what values have become is remembered: not where it is random, or where they hardly repeat.
-    pub(crate) fn remembers(&self) -> bool {
-        self.seen.is_some()
+    /// Whether what values become will hardly be shorter by any codec or dictionary: ciphertexts and tokens that differ.
+    pub(crate) fn is_noise(&self) -> bool {
+        let differs = self.method == Method::Random || self.row_id.is_some() || self.hardly_repeats;
+        self.direction == Direction::Encrypt && !matches!(self.method, Method::Ff1(_)) && differs
     }
 
     /// Whether the values of a dictionary can be processed in place of the rows that have them.

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use memchr::{memchr, memchr_iter, memchr3, memrchr2};
+use memchr::{memchr, memchr_iter, memchr3, memchr3_iter, memrchr2};
 
 use crate::compress::CsvInput;
 use crate::csv_scan::{BLOCK_LEN, BYTE_ORDER_MARK, Block, FOREIGN, Flaw, Layout, Next, Records};
@@ -31,6 +31,18 @@ pub(crate) struct SharedBlock {
 }
 
 impl SharedBlock {
+    /// As many fields as it may have that are not empty: each has bytes beside those that end fields.
+    pub(crate) fn values_max(&self, delimiter: u8) -> usize {
+        let block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = block.as_ref().map_or(&[][..], |(block, _)| &block.text);
+        let (mut values, mut next) = (0, 0);
+        for at in memchr3_iter(delimiter, b'\n', b'\r', text).chain([text.len()]) {
+            values += usize::from(at > next);
+            next = at + 1;
+        }
+        values
+    }
+
     /// Finds its fields.
     pub(crate) fn scan(&self, layout: &Layout) {
         let taken = self.block.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -140,11 +140,12 @@ impl Protected {
     pub(crate) fn verified(self, job: &UnprotectJob, mill: &Mill, root: &RootKey) -> Result<Protected> {
         let verify = |protected: &Protected| protected.manifest.verify(&protected.manifest_path, mill, root);
         let Err(problem) = verify(&self) else { return Ok(self) };
-        if self.footer.is_none() {
+        let Some(footer) = &self.footer else { return Err(problem) };
+        let hash = TableHash::of(&self.source.file, self.source.path(), || check_cancel(&job.cancel))?;
+        if !hash.is_in(footer) {
             return Err(problem);
         }
-        let hash = TableHash::of(&self.source.file, self.source.path(), || check_cancel(&job.cancel))?;
-        let named = self.named_by(&hash);
+        let named = self.of_footer();
         verify(&named)?;
         Ok(named)
     }
@@ -154,13 +155,19 @@ impl Protected {
         if hash.is_in(&self.manifest) {
             return Protected { is_named: Some(true), ..self };
         }
-        match self.footer {
-            Some(manifest) if hash.is_in(&manifest) => {
-                let (manifest_path, origin) = (self.source.path().to_owned(), Origin::Footer);
-                Protected { manifest, manifest_path, origin, is_named: Some(true), footer: None, ..self }
-            }
-            footer => Protected { is_named: Some(false), footer, ..self },
+        match &self.footer {
+            Some(footer) if hash.is_in(footer) => self.of_footer(),
+            _ => Protected { is_named: Some(false), ..self },
         }
+    }
+
+    /// With the manifest in the footer, which names the file.
+    fn of_footer(mut self) -> Protected {
+        if let Some(manifest) = self.footer.take() {
+            let manifest_path = self.source.path().to_owned();
+            self = Protected { manifest, manifest_path, origin: Origin::Footer, is_named: Some(true), ..self };
+        }
+        self
     }
 
     /// The manifest, without a previous one.

@@ -81,6 +81,21 @@ fn hostile_csv_files_stay_within_the_memory_that_is_promised() {
 }
 
 #[test]
+fn hostile_csv_files_that_become_parquet_stay_within_the_memory_that_is_promised() {
+    let place = Place::new();
+    place.ok(["keys", "generate", "default"]);
+    let names: Vec<String> = (0..100).map(|column| format!("c{column}")).collect();
+    let columns: Vec<String> = names.iter().map(|name| format!("{name}=random")).collect();
+    let head = format!("{},note\n", names.join(","));
+    // Line ends within quotation marks, and blank lines.
+    write(&place, "in.csv", &head, &format!("{}\"\n\n\"\n\n", "1,".repeat(100)), 64 << 20, "");
+    let mut args = vec!["protect", "in.csv", "out.parquet", "--quiet", "--threads", "2"];
+    args.extend(columns.iter().flat_map(|column| ["--column", column]));
+    let ran = run_within_limit(&place, &args);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+}
+
+#[test]
 fn a_table_of_many_protected_columns_stays_within_the_memory_that_is_promised() {
     let place = Place::new();
     place.ok(["keys", "generate", "default"]);

@@ -1,7 +1,7 @@
 //! Parquet becomes CSV: each value as its text, a null as an empty field, an empty text as two quotation marks. Lines end
 //! with LF, and fields have quotation marks where they need them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -84,6 +84,7 @@ impl<'a, 'm> Conversion<'a, 'm> {
             columns: columns.len(),
             group: 0,
             reader: None,
+            charged: HashSet::new(),
             pages: 0,
             rows: None,
             rows_before: 0,
@@ -130,7 +131,8 @@ struct Feeding<'a> {
     /// The row group that comes next.
     group: usize,
     reader: Option<GroupReader>,
-    /// Bytes of the pages of a row group that no piece has been charged with.
+    /// Where the pages of the rows before lie, which were paid for, and bytes of those of the rows at hand, which were not.
+    charged: HashSet<usize>,
     pages: usize,
     /// Rows that were read, and where those begin that were not given out yet.
     rows: Option<(Arc<Vec<ColumnRows>>, usize)>,
@@ -145,6 +147,14 @@ const PIECE_COST: usize = 6;
 const FIELD_COST: usize = 64;
 
 impl Feeding<'_> {
+    /// Has the first piece of some rows pay for the pages that those before did not hold.
+    fn charge(&mut self, rows: &[ColumnRows]) {
+        let pages: HashMap<usize, usize> =
+            rows.iter().flat_map(ColumnRows::pages).map(|page| (page.as_ptr().addr(), page.len())).collect();
+        self.pages = pages.iter().filter(|(place, _)| !self.charged.contains(*place)).map(|(_, len)| len).sum();
+        self.charged = pages.into_keys().collect();
+    }
+
     /// The rows that are read next; nothing at the end.
     fn next_rows(&mut self) -> Result<Option<(Arc<Vec<ColumnRows>>, usize)>> {
         loop {
@@ -153,6 +163,7 @@ impl Feeding<'_> {
             }
             if let Some(reader) = &mut self.reader {
                 let rows = reader.next(self.step_max).map_err(|source| self.input.error(source))?;
+                self.charge(rows.as_deref().unwrap_or_default());
                 self.rows = rows.map(|rows| (Arc::new(rows), 0));
             }
             if self.rows.is_none() {
@@ -161,9 +172,7 @@ impl Feeding<'_> {
                 }
                 // The pages of one group are let go of before those of the next are read.
                 self.reader = None;
-                let reader = self.input.group_reader(self.group, CONVERTED_PAGES_MAX)?;
-                self.pages = reader.pages_len();
-                self.reader = Some(reader);
+                self.reader = Some(self.input.group_reader(self.group, CONVERTED_PAGES_MAX)?);
                 self.group += 1;
             }
         }
@@ -183,7 +192,6 @@ impl Feed for Feeding<'_> {
         let first_row = self.rows_before + 1;
         self.rows_before += count as u64;
         let cost = PIECE_COST * bytes + FIELD_COST * count * self.columns;
-        // The pages of a group are let in when there is room for all of them, with its first piece.
         let cost = cost.saturating_add(std::mem::take(&mut self.pages));
         let texts = (0..self.columns).map(|_| OnceLock::new()).collect();
         let piece = Piece { rows, start, count, first_row, texts, lines: OnceLock::new() };

@@ -33,7 +33,6 @@ use crate::output::OutputFile;
 use crate::parquet::{BeforeFooter, Codec, FooterPairs, is_binary, text_element};
 use crate::pipeline::{self, Asked, Drain, Emit, Fed, Feed, Plan, Stage, Work};
 use crate::row_id::RowIds;
-use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
 
 /// Bytes that the rows of a group may take while it is in memory, by an estimate that its text allows: a group ends with the
@@ -166,14 +165,14 @@ impl Conversion<'_, '_> {
         let mut properties = WriterProperties::builder().set_compression(usual);
         for target in self.targets.iter().filter(|target| target.worker.direction() == Direction::Encrypt) {
             let path = ColumnPath::from(self.names[target.index].clone());
-            let is_random = *target.worker.method() == Method::Random;
+            let is_noise = target.worker.is_noise();
             let codec = match self.codec {
                 Some(codec) => codec.compression(),
-                None if is_random => Compression::UNCOMPRESSED,
+                None if is_noise => Compression::UNCOMPRESSED,
                 None => usual,
             };
             properties = properties.set_column_compression(path.clone(), codec);
-            if is_random {
+            if is_noise {
                 properties = properties.set_column_dictionary_enabled(path.clone(), false);
             }
             if holds_bytes(target) {
@@ -234,8 +233,8 @@ impl<R: Read + Send> Feed for Feeding<'_, R> {
             writers = self.groups.create_column_writers(self.group.number).map_err(on_write)?;
         }
         self.group.blocks += 1;
-        // Of a row's columns those have a value that have a byte beside the one that ends them.
-        let values = block.len.saturating_sub(block.rows_max * self.columns).min(block.rows_max * self.protected);
+        let delimiter = self.blocks.layout().dialect.delimiter;
+        let values = block.values_max(delimiter).min(block.rows_max * self.protected);
         self.group.len += block.len + VALUE_COST * values;
         let ends_group = self.group.len > GROUP_LEN_MAX;
         if ends_group {

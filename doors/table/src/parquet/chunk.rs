@@ -28,7 +28,6 @@ use super::codec::compress;
 use super::footer::{chunk_field, codec_number, meta_field};
 use super::guard::{damaged, split};
 use super::indices::{CATEGORY_ROWS_MAX, Used, indices_in_order, indices_of, used_by};
-use super::is_binary;
 use super::levels;
 use super::pages::{Page, Pages, Survey, dictionary_header, index_header, index_header_v2, size_i32};
 use super::read::{ChunkReader, ChunkSource, Rows, dictionary_values};
@@ -118,7 +117,8 @@ impl Ways<'_> {
         sink: &mut TrackedWrite<W>,
         dictionary: Option<PlainDictionary>,
     ) -> Result<Written> {
-        let is_noise = is_noise(target);
+        // A dictionary that has them all says that they repeat.
+        let is_noise = target.worker.is_noise() && !survey.is_all_dictionary();
         let codec = layout.codec.unwrap_or(if is_noise { Compression::UNCOMPRESSED } else { source.codec });
         let layout = &Layout { dictionary: layout.dictionary && !is_noise, ..layout.clone() };
         let start = sink.bytes_written();
@@ -163,12 +163,6 @@ impl Ways<'_> {
         }
         Ok(written)
     }
-}
-
-/// Whether what a target makes will hardly be shorter by any codec or dictionary: ciphertexts and tokens that do not repeat.
-fn is_noise(target: &Target<'_>) -> bool {
-    let worker = &target.worker;
-    worker.direction() == Direction::Encrypt && is_binary(worker.method()) && !worker.remembers()
 }
 
 /// Reads the column that values are bound to rows by, in step with them.

@@ -54,11 +54,9 @@ pub(super) fn indices_in_order(source: &ChunkSource, dictionary: usize) -> Parse
         }
         let mut found = found.into_iter();
         levels::decode(definition, 1, rows, &mut |level, times| {
-            let nulls = std::iter::repeat_n(NULL_ROW, times);
-            if level == 1 {
-                all.extend(found.by_ref().take(times))
-            } else {
-                all.extend(nulls)
+            match level {
+                1 => all.extend(found.by_ref().take(times)),
+                _ => all.extend(std::iter::repeat_n(NULL_ROW, times)),
             }
             Ok(())
         })
@@ -108,7 +106,7 @@ fn each_page_of_indices(source: &ChunkSource, take: OnIndices<'_>) -> Parsed<()>
             present = 0;
             levels::decode(definition, 1, rows, &mut |level, times| {
                 present += if level == 1 { times } else { 0 };
-                Ok(())
+                if level > 1 { Err(damaged("a level is past the column's")) } else { Ok(()) }
             })?;
         }
         let (width, indices) = match indices.split_first() {

@@ -93,10 +93,11 @@ impl<B: AsRef<[u8]>> Runs<B> {
             return Ok(());
         }
         let len = runs.checked_mul(width).ok_or_else(|| damaged("a run is too long"))?;
-        // Some writers leave out the bytes past the last number.
+        // Some writers leave out the bytes past the last number, of which there may be fewer than are asked for.
         let end = at.saturating_add(len).min(bytes.len());
-        let count = self.left.min(runs.saturating_mul(8));
-        if count == 0 || (count * width).div_ceil(8) > end - at {
+        let there = (8 * (end - at)).checked_div(width).unwrap_or(usize::MAX);
+        let count = self.left.min(runs.saturating_mul(8)).min(there);
+        if count == 0 {
             return Err(damaged("a run ends early"));
         }
         self.at = end;

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use bytes::Bytes;
 use parquet::basic::{Compression, Type};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -212,6 +213,14 @@ fn fixed<'a>(form: Form, physical: impl Iterator<Item = &'a [u8]>) -> Parsed<Val
 }
 
 impl Rows {
+    /// The pages that are kept in memory for these rows.
+    pub(crate) fn pages(&self) -> &[Bytes] {
+        match &self.values {
+            Values::Spans(spans) => &spans.buffers,
+            Values::Handles(_) | Values::Fixed { .. } => &[],
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }

@@ -1,6 +1,7 @@
 //! Reads all columns of a row group side by side.
 
 use arrow_schema::DataType;
+use bytes::Bytes;
 use parquet::errors::ParquetError;
 
 use crate::encode::Cells;
@@ -19,8 +20,6 @@ pub(crate) struct GroupReader {
     columns: Vec<ColumnOfGroup>,
     step: usize,
     left: u64,
-    /// Bytes that the columns' pages take at a time, at most.
-    pages: u64,
 }
 
 /// One column on its way.
@@ -57,6 +56,11 @@ pub(crate) struct ColumnRows {
 impl ColumnRows {
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// The pages that are kept in memory for these rows.
+    pub(crate) fn pages(&self) -> &[Bytes] {
+        self.rows.pages()
     }
 
     /// So many rows from `start`, which there must be.
@@ -123,7 +127,7 @@ impl ParquetInput {
             columns.push(ColumnOfGroup { name, reader, data_type, left: len_max, len_max });
         }
         let step = DELTA_BYTES_MAX.checked_div(delta).unwrap_or(usize::MAX).max(1);
-        Ok(GroupReader { index, columns, step, left: group_rows(group), pages })
+        Ok(GroupReader { index, columns, step, left: group_rows(group) })
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -136,11 +140,6 @@ impl ParquetInput {
 }
 
 impl GroupReader {
-    /// Bytes that rows keep in memory beside what is made of them, at most.
-    pub(crate) fn pages_len(&self) -> usize {
-        usize::try_from(self.pages).unwrap_or(usize::MAX)
-    }
-
     /// The next rows of all columns, at most `step_max`; nothing at the end.
     pub(crate) fn next(&mut self, step_max: usize) -> Parsed<Option<Vec<ColumnRows>>> {
         let wanted = self.left.min(self.step.min(step_max) as u64) as usize;

@@ -129,28 +129,35 @@ struct Taking<'a> {
 impl Taking<'_> {
     fn take(&mut self, page: &mut StringPage, wanted: usize) -> Parsed<()> {
         page.left -= wanted;
-        let buffer = self.found.buffers.len() as u32;
-        match (&page.values, &self.dictionary) {
-            (Values::Indices(_), Some(dictionary)) => self.found.buffers.extend(dictionary.buffers.first().cloned()),
-            _ => self.found.buffers.push(page.body.clone()),
-        }
-        let Some(mut levels) = page.levels.take() else { return self.values(page, wanted, buffer) };
+        // A page without values is not kept.
+        let mut buffer = None;
+        let Some(mut levels) = page.levels.take() else { return self.values(page, wanted, &mut buffer) };
         let mut left = wanted;
         while left > 0 {
             let (level, times) =
                 levels.next(left)?.ok_or_else(|| damaged("it has fewer levels than its header says"))?;
             left -= times;
             match level {
-                1 => self.values(page, times, buffer)?,
-                _ => self.slots.extend(std::iter::repeat_n(NULL_ROW, times)),
+                0 => self.slots.extend(std::iter::repeat_n(NULL_ROW, times)),
+                1 => self.values(page, times, &mut buffer)?,
+                _ => return Err(damaged("a level is past the column's")),
             }
         }
         page.levels = Some(levels);
         Ok(())
     }
 
-    fn values(&mut self, page: &mut StringPage, count: usize, buffer: u32) -> Parsed<()> {
-        let spans = &mut self.found.spans;
+    /// The next values of a page, which lie in `buffer`.
+    fn values(&mut self, page: &mut StringPage, count: usize, buffer: &mut Option<u32>) -> Parsed<()> {
+        let Spans { buffers, spans } = self.found;
+        let dictionary = self.dictionary.as_ref();
+        let buffer = *buffer.get_or_insert_with(|| {
+            buffers.push(match (&page.values, dictionary.and_then(|dictionary| dictionary.buffers.first())) {
+                (Values::Indices(_), Some(dictionary)) => dictionary.clone(),
+                _ => page.body.clone(),
+            });
+            buffers.len() as u32 - 1
+        });
         let first = spans.len();
         match &mut page.values {
             Values::Plain(at) => {
@@ -159,7 +166,7 @@ impl Taking<'_> {
                 }
             }
             Values::Indices(runs) => {
-                let dictionary = self.dictionary.as_ref().map_or(&[][..], |dictionary| &dictionary.spans);
+                let dictionary = dictionary.map_or(&[][..], |dictionary| &dictionary.spans);
                 let mut left = count;
                 while left > 0 {
                     let (index, times) =
@@ -203,6 +210,85 @@ mod tests {
         writer.write(&RecordBatch::try_new(schema, vec![column]).unwrap()).unwrap();
         writer.close().unwrap();
         file
+    }
+
+    /// Pages as no library of ours writes them.
+    struct Pages(std::vec::IntoIter<Page>);
+
+    impl PageReader for Pages {
+        fn get_next_page(&mut self) -> Parsed<Option<Page>> {
+            Ok(self.0.next())
+        }
+
+        fn peek_next_page(&mut self) -> Parsed<Option<parquet::column::page::PageMetadata>> {
+            Ok(None)
+        }
+
+        fn skip_next_page(&mut self) -> Parsed<()> {
+            Ok(())
+        }
+    }
+
+    impl Iterator for Pages {
+        type Item = Parsed<Page>;
+
+        fn next(&mut self) -> Option<Parsed<Page>> {
+            self.0.next().map(Ok)
+        }
+    }
+
+    /// A data page of version 1, of levels and what follows them.
+    fn page(encoding: Encoding, rows: u32, levels: &[u8], body: &[u8]) -> Page {
+        let buf = [&(levels.len() as u32).to_le_bytes()[..], levels, body].concat().into();
+        let (def_level_encoding, rep_level_encoding) = (Encoding::RLE, Encoding::RLE);
+        Page::DataPage { buf, num_values: rows, encoding, def_level_encoding, rep_level_encoding, statistics: None }
+    }
+
+    /// The values of a nullable column of these pages behind a dictionary of `a`, `b`, `c`.
+    fn hand_made(pages: Vec<Page>) -> Parsed<(Vec<Option<char>>, usize)> {
+        let buf = b"\x01\0\0\0a\x01\0\0\0b\x01\0\0\0c".as_slice().into();
+        let dictionary = Page::DictionaryPage { buf, num_values: 3, encoding: Encoding::PLAIN, is_sorted: false };
+        let pages: Vec<Page> = std::iter::once(dictionary).chain(pages).collect();
+        let (slots, spans) = StringReader::new(Box::new(Pages(pages.into_iter())), true).next(1000)?;
+        let value = |slot: &u32| (*slot != NULL_ROW).then(|| char::from(spans.at(*slot as usize)[0]));
+        Ok((slots.iter().map(value).collect(), spans.buffers.len()))
+    }
+
+    #[test]
+    fn pages_of_other_writers_are_read() {
+        // Levels 0 and 1 by turns; of two groups of five-bit indices only the ten that there are.
+        let levels = [0x07, 0x55, 0x55, 0x55];
+        let indices = [5, 0x05, 0x20, 0x08, 0x10, 0x04, 0x08, 0x02, 0x00];
+        let (values, _) = hand_made(vec![page(Encoding::RLE_DICTIONARY, 20, &levels, &indices)]).unwrap();
+        let found: String = values.iter().flatten().collect();
+        assert_eq!((values.len(), found.as_str()), (20, "abcabcabca"));
+        assert!(values.iter().step_by(2).all(Option::is_some) || values.iter().step_by(2).all(Option::is_none));
+        // Nulls alone, with and without anything behind them; no page of theirs is kept.
+        let nulls = || page(Encoding::PLAIN, 3, &[6, 0], &[]);
+        let padded = page(Encoding::PLAIN, 3, &[6, 0], &[9; 100]);
+        let empty = page(Encoding::RLE_DICTIONARY, 3, &[6, 0], &[]);
+        assert_eq!(hand_made(vec![nulls(), padded, empty]).unwrap(), (vec![None; 9], 0));
+        // One value for all, whose index has no bits, and no rows at all.
+        let same = page(Encoding::PLAIN_DICTIONARY, 2, &[4, 1], &[0, 4]);
+        let none = page(Encoding::PLAIN, 0, &[], &[]);
+        assert_eq!(hand_made(vec![none, same]).unwrap(), (vec![Some('a'); 2], 1));
+    }
+
+    #[test]
+    fn pages_that_are_wrong_are_errors() {
+        for (encoding, rows, levels, body, said) in [
+            (Encoding::PLAIN, 2, &[4, 3][..], &[1, 0, 0, 0, b'x'][..], "a level is past"),
+            (Encoding::PLAIN, 2, &[4, 1], &[1, 0, 0, 0, b'x'], "fewer values"),
+            (Encoding::PLAIN, 1, &[2, 1], &[9, 0, 0, 0, b'x'], "fewer values"),
+            (Encoding::PLAIN, 9, &[2, 1], &[1, 0, 0, 0, b'x'], "a run has no length"),
+            (Encoding::RLE_DICTIONARY, 2, &[4, 1], &[2, 4, 3], "past the dictionary"),
+            (Encoding::RLE_DICTIONARY, 2, &[4, 1], &[2, 2, 1], "a run has no length"),
+            (Encoding::RLE_DICTIONARY, 2, &[4, 1], &[40, 4, 1], "more than 32 bits"),
+            (Encoding::DELTA_BYTE_ARRAY, 2, &[4, 1], &[], "was not announced"),
+        ] {
+            let error = hand_made(vec![page(encoding, rows, levels, body)]).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}, and not {said}");
+        }
     }
 
     type Found = Parsed<Vec<Option<Vec<u8>>>>;

@@ -227,11 +227,13 @@ fn a_parquet_table_without_its_side_file_has_lost_nothing() {
     bench.write("out.parquet.ciphermill.json", bench.read("other.out.parquet.ciphermill.json"));
     assert_eq!(origin(&bench), Origin::Footer);
     // Damaged where it speaks of the file: the one in the footer says the rest.
-    let mut damaged = manifest.clone();
-    let digit = damaged.windows(11).position(|window| window == b"\"sha256\": \"").unwrap() + 11;
-    damaged[digit] = if damaged[digit] == b'0' { b'1' } else { b'0' };
-    bench.write("out.parquet.ciphermill.json", damaged);
-    assert_eq!(origin(&bench), Origin::Footer);
+    for field in ["sha256", "signature"] {
+        let (mut damaged, start) = (manifest.clone(), format!("\"{field}\": \""));
+        let digit = damaged.windows(start.len()).position(|window| window == start.as_bytes()).unwrap() + start.len();
+        damaged[digit] = if damaged[digit] == b'0' { b'1' } else { b'0' };
+        bench.write("out.parquet.ciphermill.json", damaged);
+        assert_eq!(origin(&bench), Origin::Footer, "{field}");
+    }
     bench.write("out.parquet.ciphermill.json", &manifest);
     assert_eq!(origin(&bench), Origin::Beside);
     // A manifest that the job names has to be there.

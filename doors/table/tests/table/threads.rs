@@ -118,7 +118,7 @@ fn conversions_do_not_depend_on_the_number_of_threads() {
     }
     // Enough for several row groups.
     let bench = Bench::new();
-    let row = |row: usize| format!("{},{row},,x\n", row % 7);
+    let row = |row: usize| format!("{},{row},y,x\n", row % 7);
     bench.write("in.csv", "a,b,c,d\n".to_owned() + &(0..900_000).map(row).collect::<String>());
     let columns = ["a", "b", "c", "d"].map(|column| format!("{column}=deterministic"));
     compare_converted(&bench, "csv", "parquet", &columns.each_ref().map(String::as_str));
