@@ -183,9 +183,13 @@ impl<'m> ColumnWorker<'m> {
         row_ids: Option<&RowIds<'_>>,
         first_row: u64,
     ) -> Result<()> {
-        let (values, processed) = (self.counts.values, self.counts.processed);
+        let before = (self.counts.values, self.counts.processed);
+        let remembered = self.seen.is_some();
         self.process_rows(scratch, cells, row_ids, first_row)?;
-        self.judge(self.counts.values - values, self.counts.processed - processed);
+        let (values, processed) = self.judge(before);
+        if remembered && values >= REMEMBER_TRIAL {
+            self.hardly_repeats = processed > values - values / 16;
+        }
         Ok(())
     }
 
@@ -256,8 +260,10 @@ impl<'m> ColumnWorker<'m> {
         first_row: u64,
     ) -> Result<()> {
         let (clear, values, nulls) = (self.clear.take(), self.counts.values, self.counts.nulls);
-        // How often rows have these values does not show here.
+        // How often rows have these values does not show here, whether they were seen before does.
+        let before = (self.counts.values, self.counts.processed);
         let processed = self.process_rows(scratch, cells, None, first_row);
+        self.judge(before);
         (self.clear, self.counts.values, self.counts.nulls) = (clear, values, nulls);
         processed
     }
@@ -364,15 +370,13 @@ impl<'m> ColumnWorker<'m> {
         scratch.clear();
     }
 
-    /// Gives up remembering values where they hardly repeat.
-    fn judge(&mut self, values: u64, processed: u64) {
-        if values < REMEMBER_TRIAL || self.seen.is_none() {
-            return;
-        }
-        self.hardly_repeats = processed > values - values / 16;
-        if processed > values - values / 4 {
+    /// Gives up remembering values where few of those since `before` had been seen. Says how many there were, and how many new.
+    fn judge(&mut self, before: (u64, u64)) -> (u64, u64) {
+        let (values, processed) = (self.counts.values - before.0, self.counts.processed - before.1);
+        if values >= REMEMBER_TRIAL && processed > values - values / 4 {
             self.seen = None;
         }
+        (values, processed)
     }
 
     /// Whether what values become will hardly be shorter by any codec or dictionary: ciphertexts and tokens that differ.
