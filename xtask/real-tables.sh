@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tables of many writers, protected, read by many programs, restored and compared: see xtask/real-tables/check.py.
 # Exit 77 says that this machine lacks something, and what. ONLY=NAME tries the samples whose names contain NAME. With `rates`,
-# tables of TPC-H customers are timed instead (xtask/real-tables/rates.py; SCALE, ROUNDS).
+# tables of TPC-H customers are timed instead (xtask/real-tables/rates.py; SCALE, ROUNDS), in the folder RATES.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 here=xtask/real-tables
@@ -27,12 +27,13 @@ pandas2=$work/pandas-2/bin/python
 if [ "${1:-}" = rates ]; then
     cargo build --release --locked -p ciphermill-cli
     tool=$PWD/target/release/ciphermill
-    mkdir -p -m 700 "$work/rates"
-    : >"$work/rates/ciphermill.toml"
-    export CIPHERMILL_KEYSTORE=$work/rates/keys CIPHERMILL_CONFIG=$work/rates/ciphermill.toml
-    [ -e "$work/rates/key" ] || (umask 077 && head -c 32 /dev/urandom >"$work/rates/key")
-    [ -e "$work/rates/keys" ] || "$tool" keys generate data --master-key-file "$work/rates/key"
-    exec "$pandas2" "$here/rates.py" "$tool" "$work/rates" "${SCALE:-16}" "${ROUNDS:-5}"
+    rates=${RATES:-$work/rates}
+    mkdir -p -m 700 "$rates"
+    : >"$rates/ciphermill.toml"
+    export CIPHERMILL_KEYSTORE=$rates/keys CIPHERMILL_CONFIG=$rates/ciphermill.toml
+    [ -e "$rates/key" ] || (umask 077 && head -c 32 /dev/urandom >"$rates/key")
+    [ -e "$rates/keys" ] || "$tool" keys generate data --master-key-file "$rates/key"
+    exec "$pandas2" "$here/rates.py" "$tool" "$rates" "${SCALE:-16}" "${ROUNDS:-5}"
 fi
 environment pandas-3
 pandas3=$work/pandas-3/bin/python
