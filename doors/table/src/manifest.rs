@@ -231,16 +231,20 @@ pub fn manifest_path(file: &Path) -> PathBuf {
 impl Manifest {
     /// Whether another manifest says the same of a table, whatever of its bytes each names.
     pub(crate) fn is_like(&self, other: &Manifest) -> bool {
-        let bare = |manifest: &Manifest| Manifest {
+        self.without_file() == other.without_file()
+    }
+
+    /// The same without hash, length and signature, and without what it says of replacing a table.
+    fn without_file(&self) -> Manifest {
+        Manifest {
             bytes: 0,
             sha256: String::new(),
             covers: Covers::File,
             signature: String::new(),
             previous: None,
             pending: None,
-            ..manifest.clone()
-        };
-        bare(self) == bare(other)
+            ..self.clone()
+        }
     }
 
     /// Reads the manifests of a file beside a table. Their signatures are not looked at yet, so nothing in them can be
@@ -320,13 +324,7 @@ impl Manifest {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             created: text::now(),
             rows,
-            bytes: 0,
-            sha256: String::new(),
-            covers: Covers::File,
-            signature: String::new(),
-            previous: None,
-            pending: None,
-            ..self.clone()
+            ..self.without_file()
         }
     }
 
