@@ -79,7 +79,7 @@ pub(crate) struct Conversion<'a, 'm> {
     pub(crate) input: &'a Path,
     pub(crate) names: &'a [String],
     pub(crate) targets: &'a mut [Target<'m>],
-    /// The codec of the columns that are protected; without it the usual one, and none for `random`.
+    /// The codec of the columns that are protected; without it the usual one, and none for ciphertexts that all differ.
     pub(crate) codec: Option<Codec>,
     pub(crate) watch: &'a Watch<'a>,
 }
