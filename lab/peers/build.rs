@@ -11,7 +11,11 @@ fn main() {
     println!("cargo::rerun-if-env-changed=CIPHERMILL_NO_IPSEC_MB");
     match shim() {
         Ok(()) => println!("cargo::rustc-cfg=ipsec_mb"),
-        Err(why) => println!("cargo::rustc-env=CIPHERMILL_IPSEC_MB_MISSING={why}"),
+        Err(why) => {
+            println!("cargo::rustc-env=CIPHERMILL_IPSEC_MB_MISSING={why}");
+            // A library that is installed after the first build is found by the next.
+            println!("cargo::rerun-if-changed=/usr/include");
+        }
     }
 }
 
