@@ -10,9 +10,16 @@ use ciphermill_contract::limits::IV_LEN_MAX;
 
 use crate::processor::{For, prefetch};
 
-/// How far ahead of an operation's output the cache is asked for a line, in bytes: the processor follows what is read by
-/// itself, but hardly what is written in pieces of vectors.
+/// How far ahead of an operation's data the cache is asked for a line, in bytes: the processor hardly sees a stream in what is
+/// read and written in pieces of vectors.
 const AHEAD: usize = 1024;
+
+/// Fetches what lies [`AHEAD`] of an operation's data into the cache.
+#[inline(always)]
+fn ahead(input: *const u8, output: *mut u8) {
+    prefetch(output.wrapping_add(AHEAD), For::Writing);
+    prefetch(input.wrapping_add(AHEAD), For::Reading);
+}
 
 /// The first bytes of the caller's buffers.
 pub(crate) struct Pointers {
@@ -219,7 +226,7 @@ impl<'a> Columns<'a> {
             for index in self.first + indices.start..self.first + indices.end {
                 // SAFETY: operations of these columns.
                 let (input, output, len) = unsafe { (input.of(index), output.of(index).cast_mut(), lens.of(index)) };
-                prefetch(output.wrapping_add(AHEAD), For::Writing);
+                ahead(input, output);
                 take(input, output, len);
             }
         };
@@ -240,7 +247,7 @@ impl<'a> Columns<'a> {
         // SAFETY: one of the operations.
         let (input, output, len) =
             unsafe { (self.input.of(index), self.output.of(index).cast_mut(), self.lens.of(index)) };
-        prefetch(output.wrapping_add(AHEAD), For::Writing);
+        ahead(input, output);
         (input, output, len)
     }
 

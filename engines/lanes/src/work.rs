@@ -14,6 +14,10 @@ use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Op, OpStatus, Prep
 use crate::columns::Columns;
 use crate::processor::{For, prefetch};
 
+/// How many operations ahead of the one that is taken data are fetched into the cache. The processor does not see a stream in
+/// what is read and written in pieces of vectors: without this, AES-CBC of 8 to 80 bytes out of the caches took twice as long.
+const SOON: usize = 16;
+
 /// How many operations are ordered at a time: with their keys and data they should stay in the second-level cache.
 pub(crate) const WINDOW_OPS: usize = 2048;
 
@@ -275,6 +279,9 @@ impl<'a> Work<'a> {
         match &self.form {
             Form::Ops(ops, arena) => {
                 let op = &ops[index];
+                let later = &ops[(index + SOON).min(ops.len() - 1)];
+                prefetch(arena.wrapping_add(later.output as usize), For::Writing);
+                prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
                 // SAFETY: the check has found both offsets within the arena.
                 unsafe {
                     (arena.add(op.input.offset as usize).cast_const(), arena.add(op.output as usize), op.input.len)
