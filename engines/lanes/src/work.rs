@@ -50,6 +50,13 @@ enum Form<'a> {
     Columns(Columns<'a>),
 }
 
+/// Where the data of a checked operation are read and written, and their bytes.
+#[inline(always)]
+fn data_of(op: &Op, arena: *mut u8) -> (*const u8, *mut u8, u32) {
+    // SAFETY: the check has found both offsets within the arena.
+    unsafe { (arena.add(op.input.offset as usize).cast_const(), arena.add(op.output as usize), op.input.len) }
+}
+
 /// The key of suites that have none.
 pub(crate) struct NoKey;
 
@@ -98,6 +105,22 @@ impl Item {
     pub(crate) fn key_place(&self) -> *const u8 {
         self.key.cast()
     }
+}
+
+/// What an authenticated operation has beside its data: bytes that the batch's check has found apart from all that is written
+/// but by the operation itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside {
+    /// The IV; what lies behind it is anything.
+    pub(crate) iv: [u8; IV_LEN_MAX],
+    /// First byte of the additional data, which are only read.
+    pub(crate) aad: *const u8,
+    /// Bytes of additional data.
+    pub(crate) aad_len: usize,
+    /// First byte of the tag.
+    pub(crate) tag: *mut u8,
+    /// Bytes of the tag.
+    pub(crate) tag_len: usize,
 }
 
 /// Fetches prepared keys of operations to come into the cache, a few at a time wherever a kernel has time for it:
@@ -277,16 +300,7 @@ impl<'a> Work<'a> {
     #[inline(always)]
     pub(crate) fn data(&self, index: usize) -> (*const u8, *mut u8, u32) {
         match &self.form {
-            Form::Ops(ops, arena) => {
-                let op = &ops[index];
-                let later = &ops[(index + SOON).min(ops.len() - 1)];
-                prefetch(arena.wrapping_add(later.output as usize), For::Writing);
-                prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
-                // SAFETY: the check has found both offsets within the arena.
-                unsafe {
-                    (arena.add(op.input.offset as usize).cast_const(), arena.add(op.output as usize), op.input.len)
-                }
-            }
+            Form::Ops(ops, arena) => data_of(&ops[index], *arena),
             Form::Columns(columns) => columns.data(index),
         }
     }
@@ -348,6 +362,23 @@ impl<'a> Work<'a> {
         match &self.form {
             Form::Ops(ops, _) => u64::from(ops[index].aad.offset) << 16 | u64::from(ops[index].aad.len),
             Form::Columns(columns) => columns.aad_name(index),
+        }
+    }
+
+    /// What an operation has beside its data: everything at one look.
+    #[inline(always)]
+    pub(crate) fn beside(&self, index: usize) -> Beside {
+        match &self.form {
+            Form::Ops(ops, arena) => {
+                let op = &ops[index];
+                let place = |offset: u32| arena.wrapping_add(offset as usize);
+                let (aad, tag) = (place(op.aad.offset), place(op.tag));
+                Beside { iv: op.iv, aad, aad_len: op.aad.len.into(), tag, tag_len: op.tag_len.into() }
+            }
+            Form::Columns(columns) => {
+                let (iv, aad, tag) = (columns.iv_number(index).to_le_bytes(), columns.aad(index), columns.tag(index));
+                Beside { iv, aad: aad.as_ptr(), aad_len: aad.len(), tag, tag_len: columns.tag_len() }
+            }
         }
     }
 
@@ -436,21 +467,31 @@ impl<'a> Work<'a> {
     /// The same, with a memory of keys that have been looked up: a power of two of places, or none.
     #[inline(always)]
     pub(crate) fn take_with<T: Any>(&mut self, next: &mut usize, known: &mut [KnownKey<'a, T>]) -> Option<Item> {
-        while *next < self.len() {
+        loop {
             let index = *next;
+            // One look at the form and one at an operation: this is paid for every operation.
+            let data = match &self.form {
+                Form::Ops(ops, arena) => {
+                    let op = ops.get(index)?;
+                    let later = &ops[(index + SOON).min(ops.len() - 1)];
+                    prefetch(arena.wrapping_add(later.output as usize), For::Writing);
+                    prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
+                    op.status.is_pending().then(|| data_of(op, *arena))
+                }
+                Form::Columns(columns) if index < columns.len() => {
+                    columns.is_pending(index).then(|| columns.data(index))
+                }
+                Form::Columns(_) => return None,
+            };
             *next += 1;
-            if !self.is_pending(index) {
-                continue;
-            }
+            let Some((input, output, len)) = data else { continue };
             let Some(key) = self.known_key(index, known) else {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };
-            let (input, output, len) = self.data(index);
             // A batch has fewer operations than 2^32.
             return Some(Item { input, output, key: core::ptr::from_ref(key).cast(), len, op: index as u32 });
         }
-        None
     }
 
     /// Collects the next pending operations, `WINDOW_OPS` at most, into `items`, from index `*next` on, which moves

@@ -5,6 +5,8 @@
 //! of its own under `H^LEN`, so that nothing is added up over a vector before the end. What remains (at least one whole
 //! vector, at which the lanes' sums join) goes in chunks of at most sixteen blocks.
 
+use core::arch::x86_64::__m128i;
+
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
 use crate::aes::ghash::BULK_VECTORS;
 use crate::aes::isa::{Blocks, Isa};
@@ -36,7 +38,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
     isa: I,
     key: &GcmKey,
     message: &Message,
-    given: I::V,
+    given: __m128i,
 ) -> bool {
     let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
     let mut mask = [white.xor(counters(isa, 1))];
@@ -54,7 +56,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
         }
         while !stream.rest::<R, ENCRYPT>() {}
         let tag = stream.hash.shuffle(ghash::reversal(isa)).xor(mask[0]).first();
-        settle::<I, ENCRYPT>(isa, tag, given, message)
+        settle::<I, ENCRYPT>(isa, tag, given, message.tag, message.tag_len)
     }
 }
 

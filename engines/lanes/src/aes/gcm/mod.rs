@@ -25,7 +25,8 @@ use super::ghash::{self, HashKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Beside, Item, KNOWN_KEYS, KnownKey, Scratch, Work};
+use short::Begun;
 
 pub(super) const CAPABILITIES: &[Capability] = &[
     Capability::new(&lists::AES_GCM, Cost::new(60.0, 20.0, 0.06)).lanes(4),
@@ -35,9 +36,12 @@ pub(super) const CAPABILITIES: &[Capability] = &[
 /// Additional data that fit one block; longer ones are hashed on their own first.
 const SHORT_AAD: usize = 16;
 
-/// How many messages are loaded ahead of the one that is worked on. A masked load waits for any masked store shortly
+/// How many short messages are begun ahead of the one that is finished. A masked load waits for any masked store shortly
 /// before it whose vector, bytes left out included, overlaps its own, as those of neighbours do.
 const AHEAD: usize = 8;
+
+/// Vectors of four blocks of a message that is begun early.
+const EARLY: usize = 2;
 
 /// What a key becomes.
 #[repr(C, align(64))]
@@ -117,75 +121,69 @@ aes_kernels! {
     fn open_256(work: &mut Work<'_>) = run_on::<_, 14, false>
 }
 
-/// A message on its way through [`run_on`].
-struct Ready<'k, V> {
-    key: &'k GcmKey,
-    message: Message,
-    op: usize,
-    /// Blocks with additional data and lengths.
-    slots: usize,
-    /// Of messages of up to eight blocks in vectors of four: what [`short::load`] gives.
-    input: [V; 2],
-    /// The tag that came along.
-    given: V,
-}
-
 #[inline(always)]
 fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'_>) {
-    let mut ring = [const { MaybeUninit::<Ready<'_, I::V>>::uninit() }; AHEAD];
-    let (mut next, mut loaded, mut worked) = (0, 0, 0);
-    // Neighbours often have one key.
-    let mut known = [None; 1];
-    loop {
-        if let Some(item) = work.take_with::<GcmKey>(&mut next, &mut known) {
-            // SAFETY: taken with this type; the batch is still borrowed, and its check is what a message promises.
-            ring[loaded % AHEAD].write(unsafe { ready::<I, ENCRYPT>(isa, work, &item) });
-            loaded += 1;
-            if loaded < worked + AHEAD {
-                continue;
-            }
-        } else if worked == loaded {
-            break;
-        }
-        // SAFETY: written before, as `worked` is below `loaded`; the batch's check is what a message promises.
-        let (good, op) = unsafe {
-            let ready = ring[worked % AHEAD].assume_init_ref();
-            (one::<I, R, ENCRYPT>(isa, ready), ready.op)
-        };
-        worked += 1;
-        if good {
-            work.done(op);
-        } else {
-            work.fail(op, OpStatus::AuthFailed);
-        }
-    }
-    if ENCRYPT && I::LEN == 4 {
-        for ready in &mut ring[..loaded.min(AHEAD)] {
-            // SAFETY: written before; volatile writes are not dropped.
-            unsafe { core::ptr::write_volatile(&raw mut (*ready.as_mut_ptr()).input, [isa.zero(); 2]) };
-        }
+    if work.len() < KNOWN_KEYS {
+        run_knowing::<I, R, ENCRYPT>(isa, work, &mut [None; 1]);
+    } else {
+        run_knowing::<I, R, ENCRYPT>(isa, work, &mut [None; KNOWN_KEYS]);
     }
 }
 
-/// Reads an operation, and its data if they are short.
-///
-/// # Safety
-/// See [`Message`]; the item was taken with [`GcmKey`], and the batch is still borrowed.
+/// Messages one after the other. While short ones are hashed, others behind them are encrypted: both are chains of some 45
+/// cycles, and a message's instructions are too many for the processor to see the next one's chain by itself.
 #[inline(always)]
-unsafe fn ready<'k, I: Isa, const ENCRYPT: bool>(isa: I, work: &Work<'_>, item: &Item) -> Ready<'k, I::V> {
-    let message = Message::new(work, item);
-    let slots = message.len.div_ceil(16) + 2;
-    let early = I::LEN == 4 && slots <= 8 && message.aad_len <= SHORT_AAD;
-    // SAFETY: the caller's promise.
-    unsafe {
-        Ready {
-            key: item.key::<GcmKey>(),
-            message,
-            op: item.op as usize,
-            slots,
-            input: if early { short::load::<I, 2>(isa, &message) } else { [isa.zero(); 2] },
-            given: if ENCRYPT { isa.zero() } else { isa.load_partial(message.tag, message.tag_len) },
+fn run_knowing<'a, I: Isa, const R: usize, const ENCRYPT: bool>(
+    isa: I,
+    work: &mut Work<'a>,
+    known: &mut [KnownKey<'a, GcmKey>],
+) {
+    let mut ring = [const { MaybeUninit::<Begun<'_, I::V, EARLY>>::uninit() }; AHEAD];
+    let (mut next, mut begun, mut finished) = (0, 0, 0);
+    loop {
+        let item = work.take_with::<GcmKey>(&mut next, known);
+        if finished < begun && (item.is_none() || begun - finished == AHEAD) {
+            // SAFETY: begun and not finished, so written; the batch's check is what a message promises.
+            let (good, op) = unsafe {
+                let begun = ring[finished % AHEAD].assume_init_ref();
+                (short::finish::<I, ENCRYPT, EARLY>(isa, begun), begun.op)
+            };
+            finished += 1;
+            settled(work, op, good);
         }
+        let Some(item) = item else {
+            if finished == begun {
+                break;
+            }
+            continue;
+        };
+        // SAFETY: taken with this type; the batch is still borrowed.
+        let (key, message, op) = (unsafe { item.key::<GcmKey>() }, Message::new(work, &item), item.op as usize);
+        let slots = message.len.div_ceil(16) + 2;
+        // SAFETY: the batch's check is what a message promises.
+        unsafe {
+            if I::LEN == 4 && slots <= EARLY * I::LEN && message.aad_len <= SHORT_AAD {
+                ring[begun % AHEAD].write(short::begin::<I, R, ENCRYPT, EARLY>(isa, key, &message, op));
+                begun += 1;
+            } else {
+                let good = one::<I, R, ENCRYPT>(isa, key, &message, slots);
+                settled(work, op, good);
+            }
+        }
+    }
+    for begun in &mut ring[..begun.min(AHEAD)] {
+        // SAFETY: written before.
+        unsafe { begun.assume_init_mut() }.wipe(isa);
+    }
+}
+
+/// Ends an operation.
+#[inline(always)]
+fn settled(work: &mut Work<'_>, op: usize, good: bool) {
+    if good {
+        work.done(op);
+    } else {
+        work.fail(op, OpStatus::AuthFailed);
     }
 }
 
@@ -194,28 +192,22 @@ unsafe fn ready<'k, I: Isa, const ENCRYPT: bool>(isa: I, work: &Work<'_>, item: 
 /// # Safety
 /// See [`Message`].
 #[inline(always)]
-unsafe fn one<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, ready: &Ready<'_, I::V>) -> bool {
-    let Ready { key, message, slots, input, given, .. } = ready;
+unsafe fn one<I: Isa, const R: usize, const ENCRYPT: bool>(
+    isa: I,
+    key: &GcmKey,
+    message: &Message,
+    slots: usize,
+) -> bool {
     // SAFETY: the caller's promise, and each form's limit has been looked at.
     unsafe {
-        if message.aad_len > SHORT_AAD || *slots > ghash::slots_max::<I>() {
-            return long::message::<I, R, ENCRYPT>(isa, key, message, *given);
+        if message.aad_len > SHORT_AAD || slots > ghash::slots_max::<I>() {
+            let given = if ENCRYPT { isa.zero() } else { isa.load_partial(message.tag, message.tag_len) };
+            return long::message::<I, R, ENCRYPT>(isa, key, message, given.first());
         }
         match (I::LEN, slots) {
-            (4, ..=4) => short::message::<I, R, ENCRYPT, 1>(isa, key, message, &[input[0]], *given),
-            (4, ..=8) => short::message::<I, R, ENCRYPT, 2>(isa, key, message, input, *given),
-            (2, ..=4) => {
-                let input = short::load::<I, 2>(isa, message);
-                short::message::<I, R, ENCRYPT, 2>(isa, key, message, &input, *given)
-            }
-            (4, _) | (2, ..=8) | (1, ..=4) => {
-                let input = short::load::<I, 4>(isa, message);
-                short::message::<I, R, ENCRYPT, 4>(isa, key, message, &input, *given)
-            }
-            _ => {
-                let input = short::load::<I, 8>(isa, message);
-                short::message::<I, R, ENCRYPT, 8>(isa, key, message, &input, *given)
-            }
+            (2, ..=4) => short::message::<I, R, ENCRYPT, 2>(isa, key, message),
+            (4, _) | (2, ..=8) | (1, ..=4) => short::message::<I, R, ENCRYPT, 4>(isa, key, message),
+            _ => short::message::<I, R, ENCRYPT, 8>(isa, key, message),
         }
     }
 }
@@ -226,21 +218,10 @@ impl Message {
     /// sixteen, may be read and written at `tag`.
     #[inline(always)]
     fn new(work: &Work<'_>, item: &Item) -> Message {
-        let index = item.op as usize;
-        let aad = work.aad(index);
-        let iv = work.iv_block(index);
+        let Beside { iv, aad, aad_len, tag, tag_len } = work.beside(item.op as usize);
         // SAFETY: sixteen bytes; SSE2 is part of x86-64.
         let iv = unsafe { _mm_and_si128(_mm_loadu_si128(iv.as_ptr().cast()), _mm_setr_epi32(-1, -1, -1, 0)) };
-        Message {
-            iv,
-            input: item.input,
-            output: item.output,
-            len: item.len as usize,
-            aad: aad.as_ptr(),
-            aad_len: aad.len(),
-            tag: work.tag(index),
-            tag_len: work.tag_len(index),
-        }
+        Message { iv, input: item.input, output: item.output, len: item.len as usize, aad, aad_len, tag, tag_len }
     }
 }
 
@@ -263,17 +244,23 @@ fn rounds<I: Isa, const R: usize, const N: usize>(isa: I, schedule: &Schedule, b
 /// Writes the tag, or compares it with the one that came along, in constant time.
 ///
 /// # Safety
-/// See [`Message`].
+/// `tag_len` bytes, at most sixteen, may be read and written at `tag`.
 #[inline(always)]
-unsafe fn settle<I: Isa, const ENCRYPT: bool>(isa: I, tag: __m128i, given: I::V, message: &Message) -> bool {
-    let own = isa.only_first(tag);
+unsafe fn settle<I: Isa, const ENCRYPT: bool>(
+    isa: I,
+    own: __m128i,
+    given: __m128i,
+    tag: *mut u8,
+    tag_len: usize,
+) -> bool {
+    let own = isa.only_first(own);
     // SAFETY: the caller's promise.
     unsafe {
         if ENCRYPT {
-            own.store_partial(message.tag, message.tag_len);
+            own.store_partial(tag, tag_len);
             return true;
         }
-        let difference = own.xor(given).keep_from::<0>(message.tag_len);
+        let difference = own.xor(isa.only_first(given)).keep_from::<0>(tag_len);
         // Any bits are a `u128`.
         core::mem::transmute::<__m128i, u128>(difference.first()) == 0
     }

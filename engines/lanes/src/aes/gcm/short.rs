@@ -4,57 +4,115 @@
 //! `i + 1`, so that slot 0 masks the tag and slot `i` encrypts block `i - 1` of the data. For the hash, slot 0 has the
 //! additional data, then come the data, then the lengths.
 
+use core::arch::x86_64::__m128i;
+
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
+use crate::aes::ghash::HashKey;
 use crate::aes::isa::{Blocks, Isa};
 
-/// One message, as it was loaded; returns whether its tag is right. Nothing is written when it is not.
+/// A message between the cipher and the hash: what it becomes, and what is to be hashed.
+pub(super) struct Begun<'k, V, const N: usize> {
+    key: &'k HashKey,
+    /// Additional data, ciphertext and lengths as the hash wants them.
+    hashed: [V; N],
+    /// What is written.
+    output: [V; N],
+    /// What hides the tag.
+    mask: __m128i,
+    /// The tag that came along.
+    given: __m128i,
+    to: *mut u8,
+    len: usize,
+    tag: *mut u8,
+    tag_len: usize,
+    /// The operation's index.
+    pub(super) op: usize,
+}
+
+impl<V: Blocks, const N: usize> Begun<'_, V, N> {
+    /// Forgets what is secret: data that have not been verified, what hides the tag.
+    #[inline(always)]
+    pub(super) fn wipe<I: Isa<V = V>>(&mut self, isa: I) {
+        // SAFETY: places of our own; volatile writes are not dropped.
+        unsafe {
+            core::ptr::write_volatile(&raw mut self.output, [isa.zero(); N]);
+            core::ptr::write_volatile(&raw mut self.mask, isa.zero().first());
+        }
+    }
+}
+
+/// One message; returns whether its tag is right. Nothing is written when it is not.
 ///
 /// # Safety
-/// See [`Message`]; its slots are at most `N` vectors and more than `N` / 2, or `N` is the least of `I`.
+/// See [`begin`].
 #[inline(always)]
 pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const N: usize>(
     isa: I,
     key: &GcmKey,
     message: &Message,
-    input: &[I::V; N],
-    given: I::V,
 ) -> bool {
-    let blocks = message.len.div_ceil(16);
+    // SAFETY: the caller's promise.
+    unsafe { finish::<I, ENCRYPT, N>(isa, &begin::<I, R, ENCRYPT, N>(isa, key, message, 0)) }
+}
+
+/// Reads a message and encrypts or decrypts it, without writing anything.
+///
+/// # Safety
+/// See [`Message`]; its additional data fit one block, its slots are at most `N` vectors and more than `N` / 2, or `N` is
+/// at most two.
+#[inline(always)]
+pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, const N: usize>(
+    isa: I,
+    key: &'k GcmKey,
+    message: &Message,
+    op: usize,
+) -> Begun<'k, I::V, N> {
+    let Message { len, tag, tag_len, .. } = *message;
+    // SAFETY: the caller's promise.
+    let input = unsafe { load::<I, N>(isa, message) };
     let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
     let mut stream = [isa.zero(); N];
     for (v, stream) in stream.iter_mut().enumerate() {
         *stream = white.xor(counters(isa, 1 + v * I::LEN));
     }
     rounds::<I, R, N>(isa, &key.schedule, &mut stream);
-    let reversal = ghash::reversal(isa);
-    let lengths = lengths(isa, message.aad_len, message.len);
+    let blocks = len.div_ceil(16);
+    let (reversal, lengths) = (ghash::reversal(isa), lengths(isa, message.aad_len, len));
     let (mut output, mut hashed) = ([isa.zero(); N], [isa.zero(); N]);
     for v in 0..N {
         output[v] = stream[v].xor(input[v]);
-        let mut ciphertext = input[v];
-        if ENCRYPT {
-            // SAFETY: the caller's promise.
-            unsafe { store::<I>(message, v, output[v]) };
-            let (_, len) = part::<I>(v, message.len);
-            ciphertext = if v == 0 {
-                output[v].keep_from::<1>(len).xor(input[v].keep_from::<0>(16))
-            } else {
-                output[v].keep_from::<0>(len)
-            };
-        }
+        let (_, len) = part::<I>(v, len);
+        let ciphertext = match (ENCRYPT, v) {
+            (false, _) => input[v],
+            (true, 0) => output[v].keep_from::<1>(len).xor(input[v].keep_from::<0>(16)),
+            (true, _) => output[v].keep_from::<0>(len),
+        };
         hashed[v] = ciphertext.shuffle(reversal).xor(lengths.and(ghash::only(isa, blocks + 1, v)));
     }
-    let hash = ghash::weigh(isa, &key.hash, isa.zero(), &hashed, blocks + 2);
-    let tag = isa.only_first(hash.shuffle(reversal).fold()).xor(isa.only_first(stream[0].first())).first();
     // SAFETY: the caller's promise.
-    let good = unsafe { settle::<I, ENCRYPT>(isa, tag, given, message) };
-    if !ENCRYPT && good {
-        for (v, output) in output.iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { store::<I>(message, v, *output) };
+    let given = unsafe { if ENCRYPT { isa.zero() } else { isa.load_partial(tag, tag_len) } };
+    let (mask, given, to) = (stream[0].first(), given.first(), message.output);
+    Begun { key: &key.hash, hashed, output, mask, given, to, len, tag, tag_len, op }
+}
+
+/// Hashes a message that was begun and writes it; returns whether its tag is right. Nothing is written when it is not.
+///
+/// # Safety
+/// As for [`begin`], of the message that it was given.
+#[inline(always)]
+pub(super) unsafe fn finish<I: Isa, const ENCRYPT: bool, const N: usize>(isa: I, begun: &Begun<'_, I::V, N>) -> bool {
+    let hash = ghash::weigh(isa, begun.key, isa.zero(), &begun.hashed, begun.len.div_ceil(16) + 2);
+    let tag = isa.only_first(hash.shuffle(ghash::reversal(isa)).fold()).xor(isa.only_first(begun.mask)).first();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let good = settle::<I, ENCRYPT>(isa, tag, begun.given, begun.tag, begun.tag_len);
+        if good {
+            for (v, output) in begun.output.iter().enumerate() {
+                store::<I>(begun.to, begun.len, v, *output);
+            }
         }
+        good
     }
-    good
 }
 
 /// The data of a message in the slots behind the first, which has the additional data.
@@ -62,7 +120,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
 /// # Safety
 /// See [`Message`]; the additional data fit one block.
 #[inline(always)]
-pub(super) unsafe fn load<I: Isa, const N: usize>(isa: I, message: &Message) -> [I::V; N] {
+unsafe fn load<I: Isa, const N: usize>(isa: I, message: &Message) -> [I::V; N] {
     let mut input = [isa.zero(); N];
     for (v, input) in input.iter_mut().enumerate() {
         let (at, len) = part::<I>(v, message.len);
@@ -93,14 +151,14 @@ fn part<I: Isa>(v: usize, len: usize) -> (usize, usize) {
 /// # Safety
 /// See [`Message`].
 #[inline(always)]
-unsafe fn store<I: Isa>(message: &Message, v: usize, output: I::V) {
-    let (at, len) = part::<I>(v, message.len);
+unsafe fn store<I: Isa>(to: *mut u8, len: usize, v: usize, output: I::V) {
+    let (at, len) = part::<I>(v, len);
     // SAFETY: the caller's promise; `part` keeps within `len`.
     unsafe {
         if v == 0 {
-            output.store_from::<1>(message.output, len);
+            output.store_from::<1>(to, len);
         } else {
-            output.store_partial(message.output.wrapping_add(at), len);
+            output.store_partial(to.wrapping_add(at), len);
         }
     }
 }

@@ -24,7 +24,7 @@ use super::ghash;
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 
-use crate::work::{Item, Scratch, WINDOW_OPS, Work};
+use crate::work::{Beside, Item, Scratch, WINDOW_OPS, Work};
 use keys::Group;
 
 pub(super) const CAPABILITIES: &[Capability] =
@@ -162,8 +162,7 @@ impl Message {
 
     #[inline(always)]
     fn new(work: &Work<'_>, item: &Item) -> Message {
-        let index = item.op as usize;
-        let (aad, iv) = (work.aad(index), work.iv_block(index));
+        let Beside { iv, aad, aad_len, tag, .. } = work.beside(item.op as usize);
         Message {
             // SAFETY: collected with this type; the batch is still borrowed.
             key: unsafe { &raw const item.key::<SivKey>().0 },
@@ -172,9 +171,9 @@ impl Message {
             input: item.input,
             output: item.output,
             len: item.len as usize,
-            aad: aad.as_ptr(),
-            aad_len: aad.len(),
-            tag: work.tag(index),
+            aad,
+            aad_len,
+            tag,
         }
     }
 }
