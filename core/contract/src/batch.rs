@@ -141,6 +141,8 @@ struct Rules {
     aad: Band,
     needs_key: bool,
     same_len: bool,
+    /// Nothing is written but a tag.
+    silent: bool,
     separate: bool,
     arena_len: u64,
 }
@@ -213,6 +215,7 @@ impl Rules {
             aad: Band::new(suite.aad_len()),
             needs_key: suite.needs_key(),
             same_len: matches!(suite, Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_)),
+            silent: matches!(suite, Suite::Digest(_) | Suite::Mac(_)),
             separate: !suite.transforms(),
             arena_len: arena_len as u64,
         }
@@ -293,7 +296,12 @@ const NO_TAG: u8 = 0;
 const TAG_BEHIND: u8 = 1;
 const TAG_BEFORE: u8 = 2;
 
-/// The first byte of a usual operation.
+/// Where their additional data are: there are none, all have the same, or each has its own, before data and tag.
+const NO_AAD: u8 = 0;
+const AAD_SHARED: u8 = 1;
+const AAD_OWN: u8 = 2;
+
+/// The first byte of a usual operation's data and tag.
 #[inline(always)]
 fn start_of(op: &Op) -> u32 {
     if op.tag_len == 0 { op.input.offset } else { op.input.offset.min(op.tag) }
@@ -303,54 +311,85 @@ fn start_of(op: &Op) -> u32 {
 #[derive(Clone, Copy, Default)]
 struct Run {
     count: usize,
+    /// Where the first one starts, with additional data of its own.
+    start: u32,
     /// Where the last one ends.
     end: u64,
     /// Bytes of input of all.
     bytes: u64,
+    /// Whether each has additional data of its own.
+    owns_aad: bool,
 }
 
 impl Rules {
     /// A shortcut through [`Rules::holds`] and [`Order::step`] for the usual batch: how many of `ops` are like `model`,
-    /// which has been found right and comes before them. They work in place, have its lengths of IV, tag and additional
-    /// data and the latter's place, and lie one behind the other, each tag behind its data, or each before them.
+    /// which has been found right and comes before them. They work in place or write nothing but a tag, have its lengths of
+    /// IV, tag and additional data, and lie one behind the other, each tag behind its data, or each before them. Their
+    /// additional data are all in its place, or each operation's before its data and tag.
     #[inline]
     fn run_like(&self, model: &Op, ops: &[Op]) -> Run {
-        let usual = self.same_len && self.needs_key && model.output == model.input.offset && model.input.len != 0;
-        let behind_aad = |op: &Op| model.aad.span().end() <= u64::from(start_of(op));
-        if !usual || model.aad.len != 0 && !ops.first().is_some_and(behind_aad) {
+        let in_place = self.same_len && model.output == model.input.offset;
+        let Some(first) = ops.first().filter(|_| (in_place || self.silent) && model.input.len != 0) else {
             return Run::default();
-        }
-        let (no_tag, is_before) = (model.tag_len == 0, u64::from(model.tag) < model.input.end());
-        let run = match (no_tag, is_before, model.aad.len != 0) {
-            (true, _, false) => self.run_of::<NO_TAG, false>(model, ops),
-            (true, _, true) => self.run_of::<NO_TAG, true>(model, ops),
-            (_, false, false) => self.run_of::<TAG_BEHIND, false>(model, ops),
-            (_, false, true) => self.run_of::<TAG_BEHIND, true>(model, ops),
-            (_, true, false) => self.run_of::<TAG_BEFORE, false>(model, ops),
-            (_, true, true) => self.run_of::<TAG_BEFORE, true>(model, ops),
+        };
+        let (has_tag, is_before) = (model.tag_len != 0, u64::from(model.tag) < model.input.end());
+        let tag = if !has_tag {
+            NO_TAG
+        } else if is_before {
+            TAG_BEFORE
+        } else {
+            TAG_BEHIND
+        };
+        let owns_aad = model.aad.len != 0 && first.aad.offset != model.aad.offset;
+        let aad = if model.aad.len == 0 {
+            NO_AAD
+        } else if owns_aad {
+            AAD_OWN
+        } else if model.aad.span().end() <= u64::from(start_of(first)) {
+            AAD_SHARED
+        } else {
+            return Run::default();
+        };
+        let run = match (tag, aad) {
+            (NO_TAG, NO_AAD) => self.run_of::<NO_TAG, NO_AAD>(model, ops),
+            (NO_TAG, AAD_SHARED) => self.run_of::<NO_TAG, AAD_SHARED>(model, ops),
+            (NO_TAG, _) => self.run_of::<NO_TAG, AAD_OWN>(model, ops),
+            (TAG_BEHIND, NO_AAD) => self.run_of::<TAG_BEHIND, NO_AAD>(model, ops),
+            (TAG_BEHIND, AAD_SHARED) => self.run_of::<TAG_BEHIND, AAD_SHARED>(model, ops),
+            (TAG_BEHIND, _) => self.run_of::<TAG_BEHIND, AAD_OWN>(model, ops),
+            (_, NO_AAD) => self.run_of::<TAG_BEFORE, NO_AAD>(model, ops),
+            (_, AAD_SHARED) => self.run_of::<TAG_BEFORE, AAD_SHARED>(model, ops),
+            (_, _) => self.run_of::<TAG_BEFORE, AAD_OWN>(model, ops),
         };
         // Ends ascend, so the last one speaks for all; else the long way finds the first that is too far.
-        if run.end <= self.arena_len { run } else { Run::default() }
+        let start = if owns_aad { first.aad.offset } else { start_of(first) };
+        if run.end <= self.arena_len { Run { start, owns_aad, ..run } } else { Run::default() }
     }
 
     #[inline(always)]
-    fn run_of<const TAG: u8, const AAD: bool>(&self, model: &Op, ops: &[Op]) -> Run {
+    fn run_of<const TAG: u8, const AAD: u8>(&self, model: &Op, ops: &[Op]) -> Run {
         let (input, lens) = (self.input, (model.tag_len, model.iv_len, model.aad.len));
         let end = |op: &Op| if TAG == TAG_BEHIND { op.tag_span().end() } else { op.input.end() };
         let mut run = Run { end: end(model), ..Run::default() };
         for op in ops {
+            // Where data and tag may start.
+            let from = if AAD == AAD_OWN { op.aad.span().end() } else { run.end };
             let like = op.tag_len == lens.0
                 && op.iv_len == lens.1
                 && op.aad.len == lens.2
                 && op.reserved == 0
                 && op.status.is_pending()
-                && op.key.generation != 0
-                && op.output == op.input.offset
+                && op.key.is_none() != self.needs_key
+                // Empty spans touch nothing, but lie within the arena too: engines slice it with them.
+                && if self.silent { u64::from(op.output) <= self.arena_len } else { op.output == op.input.offset }
                 && op.input.len != 0
                 && input.holds(op.input.len)
-                && u64::from(if TAG == TAG_BEFORE { op.tag } else { op.input.offset }) >= run.end
-                // Empty spans touch nothing, but lie within the arena too: engines slice it with them.
-                && if AAD { op.aad.offset == model.aad.offset } else { u64::from(op.aad.offset) <= self.arena_len }
+                && u64::from(if TAG == TAG_BEFORE { op.tag } else { op.input.offset }) >= from
+                && match AAD {
+                    AAD_OWN => u64::from(op.aad.offset) >= run.end,
+                    AAD_SHARED => op.aad.offset == model.aad.offset,
+                    _ => u64::from(op.aad.offset) <= self.arena_len,
+                }
                 && match TAG {
                     TAG_BEHIND => u64::from(op.tag) >= op.input.end(),
                     TAG_BEFORE => op.tag_span().end() <= u64::from(op.input.offset),
@@ -402,7 +441,7 @@ fn check_ops(suite: Suite, direction: Direction, ops: &[Op], arena_len: usize) -
         index += 1;
         let run = rules.run_like(op, &ops[index..]);
         if run.count != 0 {
-            order.advance(start_of(&ops[index]), run.end);
+            order.advance(run.start, run.end, run.owns_aad);
             input_bytes += run.bytes;
             index += run.count;
         }

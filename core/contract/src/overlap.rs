@@ -68,15 +68,20 @@ impl Order {
         }
     }
 
-    /// As [`Order::step`] for operations in place that lie one behind the other from `start` to `end`. Their additional
-    /// data, if any, are those of the operation before, and so have been counted.
-    pub(crate) fn advance(&mut self, start: u32, end: u64) {
+    /// As [`Order::step`] for operations that lie one behind the other from `start` to `end`. Their additional data, if any,
+    /// are among them where they own them, and else those of the operation before, which have been counted.
+    pub(crate) fn advance(&mut self, start: u32, end: u64, owns_aad: bool) {
         let start = u64::from(start);
         self.data_ascend &= start >= self.data_end;
         self.data_end = end;
         self.data.start = self.data.start.min(start);
         self.data.end = self.data.end.max(end);
-        // Those may reach further than the data; what begins behind them touches neither.
+        if owns_aad {
+            // Somewhere there, so that the order of all has to prove what it can.
+            self.aad.start = self.aad.start.min(start);
+            self.aad.end = self.aad.end.max(end);
+        }
+        // Shared ones may reach further than the data; what begins behind them touches neither.
         self.all_ascend &= start >= self.all_end;
         self.all_end = end;
     }
@@ -90,7 +95,7 @@ impl Order {
 /// Finds an operation that writes where another reads or writes, whatever the layout. `writes_tag` says whether tags
 /// are written or read.
 pub(crate) fn check_any_order(ops: &[Op], output_of: impl Fn(&Op) -> Span, writes_tag: bool) -> Result<(), u32> {
-    if areas_are_apart(ops, &output_of) {
+    if areas_are_apart(ops, &output_of) || writes_ascend(ops, &output_of, writes_tag) {
         return Ok(());
     }
     let mut writes: Vec<(Span, u32)> = Vec::with_capacity(ops.len() * 2);
@@ -128,6 +133,11 @@ fn foreign_writer(writes: &[(Span, u32)], read: Span, reader: u32) -> Option<u32
         .map(|(_, writer)| *writer)
 }
 
+/// Whether an operation's input is where its output goes, and no longer.
+fn is_in_place(op: &Op, output: Span) -> bool {
+    op.input.offset == output.offset && op.input.len <= output.len
+}
+
 /// Whether inputs, outputs, tags and additional data lie in areas of their own, outputs and tags ascending.
 fn areas_are_apart(ops: &[Op], output_of: &impl Fn(&Op) -> Span) -> bool {
     let mut outputs = Hull::EMPTY;
@@ -143,12 +153,36 @@ fn areas_are_apart(ops: &[Op], output_of: &impl Fn(&Op) -> Span) -> bool {
         outputs.add(output);
         tags.add(tag);
         reads.add(op.aad.span());
-        let in_place = op.input.offset == output.offset && op.input.len <= output.len;
-        if !in_place {
+        if !is_in_place(op, output) {
             reads.add(op.input);
         }
     }
     outputs.apart_from(tags) && outputs.apart_from(reads) && tags.apart_from(reads)
+}
+
+/// Whether what is written lies in an area of its own, each operation's behind that of the one before: records that become
+/// others elsewhere.
+fn writes_ascend(ops: &[Op], output_of: &impl Fn(&Op) -> Span, writes_tag: bool) -> bool {
+    let (mut writes, mut reads) = (Hull::EMPTY, Hull::EMPTY);
+    for op in ops {
+        let output = output_of(op);
+        let mut own = Hull::EMPTY;
+        own.add(output);
+        if writes_tag {
+            own.add(op.tag_span())
+        } else {
+            reads.add(op.tag_span())
+        }
+        if own.end != 0 && own.start < writes.end {
+            return false;
+        }
+        writes = Hull { start: writes.start.min(own.start), end: writes.end.max(own.end) };
+        reads.add(op.aad.span());
+        if !is_in_place(op, output) {
+            reads.add(op.input);
+        }
+    }
+    writes.apart_from(reads)
 }
 
 #[cfg(test)]
@@ -202,6 +236,16 @@ mod tests {
         assert!(apart(&ops));
         ops[3].input.offset = 210;
         assert!(!apart(&ops), "an input among the tags");
+        // A record's additional data and input in one area, its output and tag in another.
+        let record = |n: u32| {
+            let op = Op::in_place(KeyId::NONE, Span::new(24 * n + 4, 8)).with_aad(24 * n, 4);
+            op.with_output(100 + 12 * n).with_tag(108 + 12 * n, 4)
+        };
+        let ascend = |ops: &[Op]| writes_ascend(ops, &|op: &Op| Span::new(op.output, op.input.len), true);
+        let mut ops: Vec<Op> = (0..4).map(record).collect();
+        assert!(!apart(&ops) && ascend(&ops));
+        ops[0].output = 118;
+        assert!(!ascend(&ops), "an output among the records behind it");
     }
 
     proptest::proptest! {

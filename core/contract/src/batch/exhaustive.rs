@@ -214,10 +214,11 @@ fn every_triple_of_usual_operations_is_judged_by_the_map() {
     for direction in [Direction::Encrypt, Direction::Decrypt] {
         let rules = rules("aes-128-gcm", direction, 19);
         let mut ops = Vec::new();
-        for offset in [0, 1, 5, 6, 7, 10, 12] {
+        for offset in [0u32, 1, 5, 6, 7, 10, 12] {
             for len in 0..=2 {
                 for tag in [offset + len, offset + len + 1, 15] {
-                    for aad in [Span::default(), Span::new(0, 1), Span::new(14, 1)] {
+                    let own = Span::new(offset.saturating_sub(1), 1);
+                    for aad in [Span::default(), Span::new(0, 1), own, Span::new(14, 1)] {
                         ops.push(op(&rules, Span::new(offset, len), offset, Span::new(tag, 4), aad));
                     }
                 }
@@ -228,11 +229,33 @@ fn every_triple_of_usual_operations_is_judged_by_the_map() {
     }
 }
 
+/// The same of operations that write nothing but a tag, wherever they say that their output is.
+#[test]
+fn every_triple_of_tags_alone_is_judged_by_the_map() {
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        let rules = rules("hmac-sha256", direction, 19);
+        let mut ops = Vec::new();
+        for offset in [0u32, 1, 4, 5, 6, 10, 12] {
+            for len in 0..=2 {
+                for tag in [offset + len, offset + len + 1, offset.saturating_sub(4), 15] {
+                    for output in [0, offset, 19, 20] {
+                        ops.push(op(&rules, Span::new(offset, len), output, Span::new(tag, 4), Span::default()));
+                    }
+                }
+            }
+        }
+        let (passed, refused) = compare(&rules, 0, &ops, 3);
+        // Tags that are verified are only read.
+        let conflicts = direction == Direction::Encrypt;
+        assert!(passed > 1_000 && (refused > 1_000) == conflicts, "{passed} {refused}");
+    }
+}
+
 /// An operation that keeps the rules, and any other behind it, with places of empty tags and additional data within the arena
 /// and beyond it: the shortcut for usual batches must refuse what the long way refuses.
 #[test]
 fn every_operation_behind_a_usual_one_is_judged_by_the_rules() {
-    for (name, tag_lens) in [("aes-128-ctr", [0, 4]), ("aes-128-gcm", [4, 0])] {
+    for (name, tag_lens) in [("aes-128-ctr", [0, 4]), ("aes-128-gcm", [4, 0]), ("hmac-sha256", [4, 0])] {
         let rules = rules(name, Direction::Encrypt, 14);
         let mut ops = Vec::new();
         for tag_len in tag_lens {
@@ -307,4 +330,17 @@ fn usual_batches_take_the_shortcut() {
         assert_eq!((run.count, run.bytes, run.end), (4, 32, 138 + u64::from(tag_len)), "{name}");
         assert_eq!(rules.run_like(&ops[0], &[at(17 + tag_len)]).count, 0, "{name}");
     }
+    // Each with additional data of its own, as records have them.
+    let records = rules("aes-128-gcm", Direction::Encrypt, 1000);
+    let at = |start| op(&records, Span::new(start + 3, 8), start + 3, Span::new(start + 11, 4), Span::new(start, 3));
+    let ops: Vec<Op> = (0..5).map(|n| at(10 + 30 * n)).collect();
+    let run = records.run_like(&ops[0], &ops[1..]);
+    assert_eq!((run.count, run.start, run.end), (4, 40, 145));
+    assert_eq!(records.run_like(&ops[0], &[at(24)]).count, 0);
+    // Nothing is written but a tag.
+    let tags = rules("hmac-sha256", Direction::Encrypt, 1000);
+    let at = |start| op(&tags, Span::new(start, 8), 0, Span::new(start + 8, 4), Span::default());
+    let ops: Vec<Op> = (0..5).map(|n| at(10 + 30 * n)).collect();
+    assert_eq!(tags.run_like(&ops[0], &ops[1..]).count, 4);
+    assert_eq!(tags.run_like(&ops[0], &[at(21)]).count, 0);
 }
