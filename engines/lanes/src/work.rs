@@ -515,8 +515,6 @@ impl<'a> Work<'a> {
         let mut known = [None; KNOWN];
         while items.len() < count {
             let Some(item) = self.take_with::<T>(next, &mut known) else { return };
-            // In another order than they come, operations' data are no stream that the processor sees.
-            prefetch(item.input, For::Later);
             items.push(item);
         }
     }
