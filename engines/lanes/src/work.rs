@@ -30,15 +30,20 @@ pub(crate) const CLASSES_MAX: usize = 64;
 /// A batch taken apart.
 pub(crate) struct Work<'a> {
     suite: Suite,
-    /// The suite as prepared keys name it.
-    name: SuiteName,
     direction: Direction,
     form: Form<'a>,
     /// Operations that have ended.
     settled: usize,
-    keys: &'a [Option<&'a PreparedKey>],
+    keys: Keys<'a>,
+}
+
+/// The keys of a batch.
+struct Keys<'a> {
+    /// The suite as prepared keys name it.
+    name: SuiteName,
+    all: &'a [Option<&'a PreparedKey>],
     /// Bits of an operation's index that name its key: none where all have the first one.
-    key_mask: usize,
+    mask: usize,
 }
 
 /// Where operations are read from. The branch between the two is the same for a whole batch, and foreseen.
@@ -55,6 +60,14 @@ enum Form<'a> {
 fn data_of(op: &Op, arena: *mut u8) -> (*const u8, *mut u8, u32) {
     // SAFETY: the check has found both offsets within the arena.
     unsafe { (arena.add(op.input.offset as usize).cast_const(), arena.add(op.output as usize), op.input.len) }
+}
+
+/// Fetches the data of an operation that is taken soon.
+#[inline(always)]
+fn fetch_soon(ops: &[Op], index: usize, arena: *mut u8) {
+    let later = &ops[(index + SOON).min(ops.len() - 1)];
+    prefetch(arena.wrapping_add(later.output as usize), For::Writing);
+    prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
 }
 
 /// The key of suites that have none.
@@ -192,13 +205,43 @@ pub(crate) struct Scratch {
 // SAFETY: items hold pointers into a batch only while `run` works on it; between batches they are never followed.
 unsafe impl Send for Scratch {}
 
+impl<'a> Keys<'a> {
+    #[inline(always)]
+    fn key(&self, index: usize) -> Option<&'a PreparedKey> {
+        self.all.get(index & self.mask).copied().flatten()
+    }
+
+    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`. Looking a key up is
+    /// a call through its type and two cache lines; hence the memory.
+    #[inline(always)]
+    fn known<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
+        if let Some(none) = (&NO_KEY as &dyn Any).downcast_ref::<T>() {
+            return Some(none);
+        }
+        let key = self.key(index)?;
+        // Neighbours in a table of keys have places of their own.
+        let place = core::ptr::from_ref(key) as usize / size_of::<PreparedKey>();
+        let place = place & known.len().wrapping_sub(1);
+        if let Some(Some((known, state))) = known.get(place)
+            && core::ptr::eq(*known, key)
+        {
+            return Some(state);
+        }
+        let state = key.state_for(self.name)?;
+        if let Some(place) = known.get_mut(place) {
+            *place = Some((key, state));
+        }
+        Some(state)
+    }
+}
+
 impl<'a> Work<'a> {
     /// Takes a batch apart.
     pub(crate) fn new<'b: 'a>(batch: &'a mut CheckedBatch<'b>) -> Work<'a> {
         let (suite, direction) = (batch.suite(), batch.direction());
         let (ops, arena, keys) = batch.parts();
         let form = Form::Ops(ops, arena.as_mut_ptr());
-        Work { suite, name: suite.into(), direction, form, settled: 0, keys, key_mask: usize::MAX }
+        Work { suite, direction, form, settled: 0, keys: Keys { name: suite.into(), all: keys, mask: usize::MAX } }
     }
 
     /// Of columns; `keys` are one an operation, one for all, or none.
@@ -208,13 +251,14 @@ impl<'a> Work<'a> {
         columns: Columns<'a>,
         keys: &'a [Option<&'a PreparedKey>],
     ) -> Work<'a> {
-        let key_mask = if keys.len() == columns.len() { usize::MAX } else { 0 };
-        Work { suite, name: suite.into(), direction, form: Form::Columns(columns), settled: 0, keys, key_mask }
+        let mask = if keys.len() == columns.len() { usize::MAX } else { 0 };
+        let keys = Keys { name: suite.into(), all: keys, mask };
+        Work { suite, direction, form: Form::Columns(columns), settled: 0, keys }
     }
 
     /// Fetches this batch's keys.
     pub(crate) fn keys_ahead(&self) -> KeysAhead<'a> {
-        let keys = if self.key_mask == 0 { &[] } else { self.keys };
+        let keys = if self.keys.mask == 0 { &[] } else { self.keys.all };
         KeysAhead { keys, next: Cell::new(0), limit: Cell::new(0) }
     }
 
@@ -262,38 +306,10 @@ impl<'a> Work<'a> {
         }
     }
 
-    #[inline(always)]
-    fn key(&self, index: usize) -> Option<&'a PreparedKey> {
-        self.keys.get(index & self.key_mask).copied().flatten()
-    }
-
     /// The words of an operation's key, when it was prepared as such by this engine for this suite.
     #[inline(always)]
     pub(crate) fn key_words(&self, index: usize) -> Option<&'a [u64; KEY_WORDS]> {
-        self.key(index)?.words_for(self.name)
-    }
-
-    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`. Looking a key up is
-    /// a call through its type and two cache lines; hence the memory.
-    #[inline(always)]
-    fn known_key<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
-        if let Some(none) = (&NO_KEY as &dyn Any).downcast_ref::<T>() {
-            return Some(none);
-        }
-        let key = self.key(index)?;
-        // Neighbours in a table of keys have places of their own.
-        let place = core::ptr::from_ref(key) as usize / size_of::<PreparedKey>();
-        let place = place & known.len().wrapping_sub(1);
-        if let Some(Some((known, state))) = known.get(place)
-            && core::ptr::eq(*known, key)
-        {
-            return Some(state);
-        }
-        let state = key.state_for(self.name)?;
-        if let Some(place) = known.get_mut(place) {
-            *place = Some((key, state));
-        }
-        Some(state)
+        self.keys.key(index)?.words_for(self.keys.name)
     }
 
     /// Where an operation's data are read and written, and their bytes.
@@ -473,9 +489,7 @@ impl<'a> Work<'a> {
             let data = match &self.form {
                 Form::Ops(ops, arena) => {
                     let op = ops.get(index)?;
-                    let later = &ops[(index + SOON).min(ops.len() - 1)];
-                    prefetch(arena.wrapping_add(later.output as usize), For::Writing);
-                    prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
+                    fetch_soon(ops, index, *arena);
                     op.status.is_pending().then(|| data_of(op, *arena))
                 }
                 Form::Columns(columns) if index < columns.len() => {
@@ -485,12 +499,46 @@ impl<'a> Work<'a> {
             };
             *next += 1;
             let Some((input, output, len)) = data else { continue };
-            let Some(key) = self.known_key(index, known) else {
+            let Some(key) = self.keys.known(index, known) else {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };
             // A batch has fewer operations than 2^32.
             return Some(Item { input, output, key: core::ptr::from_ref(key).cast(), len, op: index as u32 });
+        }
+    }
+
+    /// The same, with the operation's IV, for whoever can no longer fail: the operation counts as done.
+    #[inline(always)]
+    pub(crate) fn take_done<T: Any>(
+        &mut self,
+        next: &mut usize,
+        known: &mut [KnownKey<'a, T>],
+    ) -> Option<(Item, [u8; IV_LEN_MAX])> {
+        loop {
+            let Form::Ops(ops, arena) = &mut self.form else {
+                let item = self.take_with(next, known)?;
+                let iv = self.iv_block(item.op as usize);
+                self.done(item.op as usize);
+                return Some((item, iv));
+            };
+            let index = *next;
+            if index < ops.len() {
+                fetch_soon(ops, index, *arena);
+            }
+            let op = ops.get_mut(index)?;
+            *next += 1;
+            if !op.status.is_pending() {
+                continue;
+            }
+            if let Some(key) = self.keys.known(index, known) {
+                let (input, output, len) = data_of(op, *arena);
+                (op.output_len, op.status) = (len, OpStatus::Done);
+                self.settled += 1;
+                let item = Item { input, output, key: core::ptr::from_ref(key).cast(), len, op: index as u32 };
+                return Some((item, op.iv));
+            }
+            self.fail(index, OpStatus::EngineFault);
         }
     }
 

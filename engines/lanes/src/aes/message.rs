@@ -140,12 +140,9 @@ unsafe impl Messages for Source<'_, '_> {
     fn next(&mut self) -> Option<Message> {
         match self {
             Source::Batch(batch) => {
-                let item = batch.work.take_with(&mut batch.next, batch.known)?;
-                let op = item.op as usize;
-                let iv = batch.work.iv_block(op);
+                let (item, iv) = batch.work.take_done(&mut batch.next, batch.known)?;
                 // SAFETY: sixteen bytes; SSE2 is part of x86-64.
                 let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
-                batch.work.done(op);
                 // SAFETY: collected with this type.
                 let key = unsafe { core::ptr::from_ref(item.key::<AesKey>()) };
                 Some(Message { key, iv, input: item.input, output: item.output, len: item.len as usize })

@@ -79,13 +79,11 @@ impl<'w, 'a, I: Isa, M: Mode> Units<'w, 'a, I, M> {
 unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
-        let item = self.work.take_with(&mut self.next, &mut self.known)?;
-        let op = item.op as usize;
+        let (item, iv) = self.work.take_done(&mut self.next, &mut self.known)?;
         // SAFETY: collected with this type.
         let key = unsafe { item.key::<XtsKey>() };
-        let mut tweak = [self.isa.only_first(self.isa.block(&self.work.iv_block(op)))];
+        let mut tweak = [self.isa.only_first(self.isa.block(&iv))];
         key.tweak.encrypt(self.isa, &mut tweak);
-        self.work.done(op);
         let (input, output, len) = (item.input, item.output, item.len as usize);
         let unit = Message { key: &key.data, iv: tweak[0].first(), input, output, len };
         if len.is_multiple_of(16) {
