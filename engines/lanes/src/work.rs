@@ -38,7 +38,7 @@ pub(crate) struct Work<'a> {
 }
 
 /// The keys of a batch.
-struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     /// The suite as prepared keys name it.
     name: SuiteName,
     all: &'a [Option<&'a PreparedKey>],
@@ -60,6 +60,20 @@ enum Form<'a> {
 fn data_of(op: &Op, arena: *mut u8) -> (*const u8, *mut u8, u32) {
     // SAFETY: the check has found both offsets within the arena.
     unsafe { (arena.add(op.input.offset as usize).cast_const(), arena.add(op.output as usize), op.input.len) }
+}
+
+/// An operation that counts as done: what it needs.
+pub(crate) struct Taken<K> {
+    /// Its key.
+    pub(crate) key: K,
+    /// The IV; what lies behind it is anything.
+    pub(crate) iv: [u8; IV_LEN_MAX],
+    /// First byte of the input.
+    pub(crate) input: *const u8,
+    /// First byte of the output.
+    pub(crate) output: *mut u8,
+    /// Bytes of input.
+    pub(crate) len: usize,
 }
 
 /// Fetches the data of an operation that is taken soon.
@@ -211,10 +225,16 @@ impl<'a> Keys<'a> {
         self.all.get(index & self.mask).copied().flatten()
     }
 
+    /// The words of an operation's key, when it was prepared as such by this engine for this suite.
+    #[inline(always)]
+    pub(crate) fn words(&self, index: usize) -> Option<&'a [u64; KEY_WORDS]> {
+        self.key(index)?.words_for(self.name)
+    }
+
     /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`. Looking a key up is
     /// a call through its type and two cache lines; hence the memory.
     #[inline(always)]
-    fn known<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
+    pub(crate) fn known<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
         if let Some(none) = (&NO_KEY as &dyn Any).downcast_ref::<T>() {
             return Some(none);
         }
@@ -304,12 +324,6 @@ impl<'a> Work<'a> {
         if let Form::Ops(ops, _) = &self.form {
             prefetch(core::ptr::from_ref(&ops[index]).cast(), For::Reading);
         }
-    }
-
-    /// The words of an operation's key, when it was prepared as such by this engine for this suite.
-    #[inline(always)]
-    pub(crate) fn key_words(&self, index: usize) -> Option<&'a [u64; KEY_WORDS]> {
-        self.keys.key(index)?.words_for(self.keys.name)
     }
 
     /// Where an operation's data are read and written, and their bytes.
@@ -508,37 +522,51 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The same, with the operation's IV, for whoever can no longer fail: the operation counts as done.
+    /// The next pending operation from index `*next` on, which moves behind it, for whoever can no longer fail: it counts as
+    /// done. Operations without a `key` fail here. `None` when there is no other.
     #[inline(always)]
-    pub(crate) fn take_done<T: Any>(
+    pub(crate) fn take_done<K>(
         &mut self,
         next: &mut usize,
-        known: &mut [KnownKey<'a, T>],
-    ) -> Option<(Item, [u8; IV_LEN_MAX])> {
+        mut key: impl FnMut(&Keys<'a>, usize) -> Option<K>,
+    ) -> Option<Taken<K>> {
         loop {
-            let Form::Ops(ops, arena) = &mut self.form else {
-                let item = self.take_with(next, known)?;
-                let iv = self.iv_block(item.op as usize);
-                self.done(item.op as usize);
-                return Some((item, iv));
-            };
             let index = *next;
-            if index < ops.len() {
-                fetch_soon(ops, index, *arena);
+            if index >= self.len() {
+                return None;
             }
-            let op = ops.get_mut(index)?;
             *next += 1;
-            if !op.status.is_pending() {
-                continue;
+            let taken = match &mut self.form {
+                Form::Ops(ops, arena) => {
+                    fetch_soon(ops, index, *arena);
+                    let op = &mut ops[index];
+                    if !op.status.is_pending() {
+                        continue;
+                    }
+                    key(&self.keys, index).map(|key| {
+                        let (input, output, len) = data_of(op, *arena);
+                        (op.output_len, op.status) = (len, OpStatus::Done);
+                        Taken { key, iv: op.iv, input, output, len: len as usize }
+                    })
+                }
+                Form::Columns(columns) => {
+                    if !columns.is_pending(index) {
+                        continue;
+                    }
+                    key(&self.keys, index).map(|key| {
+                        let (input, output, len) = columns.data(index);
+                        columns.end(index, OpStatus::Done);
+                        Taken { key, iv: columns.iv_number(index).to_le_bytes(), input, output, len: len as usize }
+                    })
+                }
+            };
+            match taken {
+                Some(taken) => {
+                    self.settled += 1;
+                    return Some(taken);
+                }
+                None => self.fail(index, OpStatus::EngineFault),
             }
-            if let Some(key) = self.keys.known(index, known) {
-                let (input, output, len) = data_of(op, *arena);
-                (op.output_len, op.status) = (len, OpStatus::Done);
-                self.settled += 1;
-                let item = Item { input, output, key: core::ptr::from_ref(key).cast(), len, op: index as u32 };
-                return Some((item, op.iv));
-            }
-            self.fail(index, OpStatus::EngineFault);
         }
     }
 

@@ -9,7 +9,7 @@ use ciphermill_contract::Suite;
 use ciphermill_contract::suite::BlockCipher;
 
 use super::schedule::AesKey;
-use crate::work::{KNOWN_KEYS, KnownKey, Work};
+use crate::work::{KNOWN_KEYS, KnownKey, Taken, Work};
 
 /// One message: its key, its IV or counter block, its places.
 #[derive(Clone, Copy)]
@@ -140,12 +140,12 @@ unsafe impl Messages for Source<'_, '_> {
     fn next(&mut self) -> Option<Message> {
         match self {
             Source::Batch(batch) => {
-                let (item, iv) = batch.work.take_done(&mut batch.next, batch.known)?;
+                let FromWork { work, next, known } = batch;
+                let Taken { key, iv, input, output, len } =
+                    work.take_done(next, |keys, index| keys.known::<AesKey>(index, known))?;
                 // SAFETY: sixteen bytes; SSE2 is part of x86-64.
                 let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
-                // SAFETY: collected with this type.
-                let key = unsafe { core::ptr::from_ref(item.key::<AesKey>()) };
-                Some(Message { key, iv, input: item.input, output: item.output, len: item.len as usize })
+                Some(Message { key, iv, input, output, len })
             }
             Source::List(lanes) => {
                 let (lane, rest) = lanes.split_first()?;

@@ -18,7 +18,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::message::{Message, Messages};
 use super::parallel::{Mode, Way, drive};
 use super::schedule::{AesKey, Schedule};
-use crate::work::{KNOWN_KEYS, KnownKey, Scratch, Work};
+use crate::work::{KNOWN_KEYS, KnownKey, Scratch, Taken, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_XTS, Cost::new(60.0, 25.0, 0.08)).lanes(16)];
@@ -79,12 +79,11 @@ impl<'w, 'a, I: Isa, M: Mode> Units<'w, 'a, I, M> {
 unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
-        let (item, iv) = self.work.take_done(&mut self.next, &mut self.known)?;
-        // SAFETY: collected with this type.
-        let key = unsafe { item.key::<XtsKey>() };
+        let known = &mut self.known;
+        let Taken { key, iv, input, output, len } =
+            self.work.take_done(&mut self.next, |keys, index| keys.known::<XtsKey>(index, known))?;
         let mut tweak = [self.isa.only_first(self.isa.block(&iv))];
         key.tweak.encrypt(self.isa, &mut tweak);
-        let (input, output, len) = (item.input, item.output, item.len as usize);
         let unit = Message { key: &key.data, iv: tweak[0].first(), input, output, len };
         if len.is_multiple_of(16) {
             return Some(unit);

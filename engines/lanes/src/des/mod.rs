@@ -24,10 +24,10 @@ mod word;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode, lists};
-use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 
 use crate::processor::{For, prefetch};
-use crate::work::{KeysAhead, Occupancy, Scratch, Work};
+use crate::work::{KeysAhead, Occupancy, Scratch, Taken, Work};
 use group::{Memory, group};
 use isa::{DesKernel, Isa, des_kernels};
 pub(crate) use key::DesKey;
@@ -131,23 +131,16 @@ pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
         passes: if cipher == BlockCipher::Des { 1 } else { PASSES_MAX },
         ahead,
     };
-    for index in 0..work.len() {
+    let mut next = 0;
+    while let Some(taken) = work.take_done(&mut next, |keys, index| {
         ahead.reach(index);
-        if !work.is_pending(index) {
-            continue;
-        }
-        let Some(key) = work.key_words(index) else {
-            work.fail(index, OpStatus::EngineFault);
-            continue;
-        };
-        let iv = *work.iv_block(index).first_chunk().unwrap_or(&[0; 8]);
-        let (input, output, len) = work.data(index);
-        let len = len as usize;
+        keys.words(index)
+    }) {
+        let Taken { key, input, output, len, .. } = taken;
+        let iv = *taken.iv.first_chunk().unwrap_or(&[0; 8]);
         // SAFETY: the batch's check: each span lies in the arena, outputs are their inputs' places or apart from all else;
         // arena and keys are borrowed until `finish`.
         unsafe { scratch.des.add(kernel, job, &DesLane { key, iv, input, output, len }) };
-        // Nothing can go wrong any more.
-        work.done(index);
     }
     // SAFETY: as above.
     unsafe { scratch.des.finish(kernel, job) };
