@@ -13,7 +13,7 @@ fn main() {
         Ok(()) => println!("cargo::rustc-cfg=ipsec_mb"),
         Err(why) => {
             println!("cargo::rustc-env=CIPHERMILL_IPSEC_MB_MISSING={why}");
-            // A library that is installed after the first build is found by the next.
+            // Where Debian's package puts the header: one that is installed after this build is found by the next.
             println!("cargo::rerun-if-changed=/usr/include");
         }
     }

@@ -361,9 +361,7 @@ impl Rules {
             (_, AAD_SHARED) => self.run_of::<TAG_BEFORE, AAD_SHARED>(model, ops),
             (_, _) => self.run_of::<TAG_BEFORE, AAD_OWN>(model, ops),
         };
-        // Ends ascend, so the last one speaks for all; else the long way finds the first that is too far.
-        let start = if owns_aad { first.aad.offset } else { start_of(first) };
-        if run.end <= self.arena_len { Run { start, owns_aad, ..run } } else { Run::default() }
+        Run { start: if owns_aad { first.aad.offset } else { start_of(first) }, owns_aad, ..run }
     }
 
     #[inline(always)]
@@ -384,6 +382,8 @@ impl Rules {
                 && if self.silent { u64::from(op.output) <= self.arena_len } else { op.output == op.input.offset }
                 && op.input.len != 0
                 && input.holds(op.input.len)
+                // Here, not of the last one alone: the long way would go through all of them again, one by one.
+                && end(op) <= self.arena_len
                 && u64::from(if TAG == TAG_BEFORE { op.tag } else { op.input.offset }) >= from
                 && match AAD {
                     AAD_OWN => u64::from(op.aad.offset) >= run.end,

@@ -229,6 +229,44 @@ fn every_triple_of_usual_operations_is_judged_by_the_map() {
     }
 }
 
+/// The other forms that the shortcut knows: tags before the data, additional data before all or shared, tweaks without a tag,
+/// digests without a key (pairs: three do not fit the map); at the start of the address range and at its end.
+#[test]
+fn every_triple_of_the_other_usual_forms_is_judged_by_the_map() {
+    for (name, tag_len, len, count) in
+        [("aes-128-gcm", 4, 1, 3), ("ff1-aes-128-radix-65536", 0, 4, 3), ("md5", 16, 1, 2), ("hmac-sha256", 4, 1, 3)]
+    {
+        for base in [0, u32::MAX - 63] {
+            let rules = rules(name, Direction::Encrypt, u64::from(base) + 60);
+            let mut ops = Vec::new();
+            for offset in [6u32, 7, 11, 12, 16, 17, 22, 40, 43, 59] {
+                for tag in [offset.saturating_sub(tag_len), offset.saturating_sub(tag_len + 1), offset + len] {
+                    for aad in [Span::default(), Span::new(0, 1), Span::new(offset - 1, 1), Span::new(offset - 5, 1)] {
+                        let spans = (Span::new(base + offset, len), Span::new(base + tag, tag_len));
+                        let op = op(&rules, spans.0, base + offset, spans.1, Span::new(base + aad.offset, aad.len));
+                        ops.push(Op { key: if rules.needs_key { KEY } else { KeyId::NONE }, ..op });
+                    }
+                }
+            }
+            let (passed, refused) = compare(&rules, base, &ops, count);
+            assert!(passed > 10 && refused > 100, "{name}: {passed} {refused}");
+        }
+    }
+}
+
+/// A batch as large as there may be, of which the last operation is wrong, is not gone through again for each operation.
+#[test]
+fn what_is_wrong_at_the_end_is_found_in_one_pass() {
+    let rules = rules("hmac-sha256", Direction::Encrypt, 12 << 20);
+    let at = |n: u32| op(&rules, Span::new(12 * n, 8), 0, Span::new(12 * n + 8, 4), Span::default());
+    let mut ops: Vec<Op> = (0..1 << 20).map(at).collect();
+    ops[(1 << 20) - 1].tag += 1;
+    let run = rules.run_like(&ops[0], &ops[1..]);
+    assert_eq!(run.count, (1 << 20) - 2, "the run ends before what is wrong");
+    let verdict = check_ops(rules.suite, rules.direction, &ops, rules.arena_len as usize);
+    assert_eq!(verdict, Err(Error::misuse((1 << 20) - 1, Reason::TagPastEnd)));
+}
+
 /// The same of operations that write nothing but a tag, wherever they say that their output is.
 #[test]
 fn every_triple_of_tags_alone_is_judged_by_the_map() {

@@ -200,8 +200,7 @@ pub(crate) fn reversal<I: Isa>(isa: I) -> I::V {
 }
 
 /// The sum of `n` blocks with their weights `H^n` to `H`, in POLYVAL's form, not yet added up over the vector. `start` is
-/// what was hashed before, to be added to the first vector. Blocks behind the `n`th count nothing; the last vector has
-/// one that counts.
+/// what was hashed before, to be added to the first vector. Blocks behind the `n`th, eight at most, count nothing.
 #[inline(always)]
 pub(crate) fn weigh<I: Isa, const N: usize>(isa: I, key: &HashKey, start: I::V, blocks: &[I::V; N], n: usize) -> I::V {
     let mut sum = Sum::of(blocks[0].xor(start), key.near(isa, n, 0));

@@ -54,7 +54,8 @@ pub(crate) trait Blocks: Copy {
     fn clmul<const HALVES: i32>(self, other: Self) -> Self;
     /// The last block of `previous`, then all but the last of this vector: what came before each block of a message.
     fn behind(self, previous: Self) -> Self;
-    /// Keeps `len` bytes from the start of block `LANE` on, at most to the vector's end; all others become zero.
+    /// Keeps `len` bytes, at most `16 · LEN`, from the start of block `LANE` on, at most to the vector's end; all others become
+    /// zero.
     fn keep_from<const LANE: usize>(self, len: usize) -> Self;
     /// One block of the vector; `index` is below [`Isa::LEN`].
     fn extract(self, index: usize) -> __m128i;
@@ -72,8 +73,8 @@ pub(crate) trait Blocks: Copy {
     /// # Safety
     /// `len` bytes from `to` may be written.
     unsafe fn store_partial(self, to: *mut u8, len: usize);
-    /// Writes `len` bytes from the start of block `LANE` on, at most to the vector's end, and no others. Nothing where
-    /// the vector has no such block.
+    /// Writes `len` bytes, at most `16 · LEN`, from the start of block `LANE` on, at most to the vector's end, and no others.
+    /// Nothing where the vector has no such block.
     ///
     /// # Safety
     /// `len` bytes from `to` may be written.
@@ -111,8 +112,8 @@ pub(crate) trait Isa: Copy {
     /// # Safety
     /// They may be read.
     unsafe fn load_partial(self, from: *const u8, len: usize) -> Self::V;
-    /// Reads `len` bytes, and no others, to the start of block `LANE`, at most to the vector's end; the rest is zero.
-    /// Zero altogether where the vector has no such block.
+    /// Reads `len` bytes, at most `16 · LEN`, and no others, to the start of block `LANE`, at most to the vector's end; the rest
+    /// is zero. Zero altogether where the vector has no such block.
     ///
     /// # Safety
     /// They may be read.

@@ -30,7 +30,8 @@ pub(super) struct Begun<'k, V, const N: usize> {
 }
 
 impl<V: Blocks, const N: usize> Begun<'_, V, N> {
-    /// Forgets what is secret: data that have not been verified, what hides the tag.
+    /// Forgets what is secret: data, key stream behind them, what hides the tag. For what lies in memory between operations;
+    /// what is worked on at once is on the stack no longer than any other value of a kernel.
     #[inline(always)]
     pub(super) fn wipe<I: Isa<V = V>>(&mut self, isa: I) {
         // SAFETY: places of our own; volatile writes are not dropped.
@@ -58,8 +59,8 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
 /// Reads a message and encrypts or decrypts it, without writing anything.
 ///
 /// # Safety
-/// See [`Message`]; its additional data fit one block, its slots are at most `N` vectors and more than `N` / 2, or `N` is
-/// at most two.
+/// See [`Message`]; its additional data fit one block, and its slots, two at least, are at most `N` vectors. `N` vectors are at
+/// most eight blocks more than the slots: those weigh nothing.
 #[inline(always)]
 pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, const N: usize>(
     isa: I,
