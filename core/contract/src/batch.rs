@@ -307,6 +307,12 @@ fn start_of(op: &Op) -> u32 {
     if op.tag_len == 0 { op.input.offset } else { op.input.offset.min(op.tag) }
 }
 
+/// Where they end.
+#[inline(always)]
+fn end_of(op: &Op) -> u64 {
+    if op.tag_len == 0 { op.input.end() } else { op.input.end().max(op.tag_span().end()) }
+}
+
 /// Operations that were found right by a shortcut.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -361,6 +367,11 @@ impl Rules {
             (_, AAD_SHARED) => self.run_of::<TAG_BEFORE, AAD_SHARED>(model, ops),
             (_, _) => self.run_of::<TAG_BEFORE, AAD_OWN>(model, ops),
         };
+        if run.end > self.arena_len {
+            // Ends ascend. Those within the arena, at a second and last look: the long way finds what is wrong with the next.
+            let is_within = |op: &Op| end_of(op) <= self.arena_len;
+            return self.run_like(model, &ops[..ops[..run.count].partition_point(is_within)]);
+        }
         Run { start: if owns_aad { first.aad.offset } else { start_of(first) }, owns_aad, ..run }
     }
 
@@ -382,8 +393,6 @@ impl Rules {
                 && if self.silent { u64::from(op.output) <= self.arena_len } else { op.output == op.input.offset }
                 && op.input.len != 0
                 && input.holds(op.input.len)
-                // Here, not of the last one alone: the long way would go through all of them again, one by one.
-                && end(op) <= self.arena_len
                 && u64::from(if TAG == TAG_BEFORE { op.tag } else { op.input.offset }) >= from
                 && match AAD {
                     AAD_OWN => u64::from(op.aad.offset) >= run.end,

@@ -523,9 +523,10 @@ impl<'a> Work<'a> {
     }
 
     /// The next pending operation from index `*next` on, which moves behind it, for whoever can no longer fail: it counts as
-    /// done. Operations without a `key` fail here. `None` when there is no other.
+    /// done. Operations without a `key` fail here. `None` when there is no other. `FETCH` is for whoever does not fetch data
+    /// by himself.
     #[inline(always)]
-    pub(crate) fn take_done<K>(
+    pub(crate) fn take_done<K, const FETCH: bool>(
         &mut self,
         next: &mut usize,
         mut key: impl FnMut(&Keys<'a>, usize) -> Option<K>,
@@ -538,7 +539,9 @@ impl<'a> Work<'a> {
             *next += 1;
             let taken = match &mut self.form {
                 Form::Ops(ops, arena) => {
-                    fetch_soon(ops, index, *arena);
+                    if FETCH {
+                        fetch_soon(ops, index, *arena);
+                    }
                     let op = &mut ops[index];
                     if !op.status.is_pending() {
                         continue;

@@ -142,7 +142,7 @@ unsafe impl Messages for Source<'_, '_> {
             Source::Batch(batch) => {
                 let FromWork { work, next, known } = batch;
                 let Taken { key, iv, input, output, len } =
-                    work.take_done(next, |keys, index| keys.known::<AesKey>(index, known))?;
+                    work.take_done::<_, true>(next, |keys, index| keys.known::<AesKey>(index, known))?;
                 // SAFETY: sixteen bytes; SSE2 is part of x86-64.
                 let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
                 Some(Message { key, iv, input, output, len })

@@ -81,7 +81,7 @@ unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
     fn next(&mut self) -> Option<Message> {
         let known = &mut self.known;
         let Taken { key, iv, input, output, len } =
-            self.work.take_done(&mut self.next, |keys, index| keys.known::<XtsKey>(index, known))?;
+            self.work.take_done::<_, true>(&mut self.next, |keys, index| keys.known::<XtsKey>(index, known))?;
         let mut tweak = [self.isa.only_first(self.isa.block(&iv))];
         key.tweak.encrypt(self.isa, &mut tweak);
         let unit = Message { key: &key.data, iv: tweak[0].first(), input, output, len };

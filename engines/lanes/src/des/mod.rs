@@ -132,7 +132,7 @@ pub(crate) fn run(kernel: DesKernel, work: &mut Work<'_>, scratch: &mut Scratch)
         ahead,
     };
     let mut next = 0;
-    while let Some(taken) = work.take_done(&mut next, |keys, index| {
+    while let Some(taken) = work.take_done::<_, false>(&mut next, |keys, index| {
         ahead.reach(index);
         keys.words(index)
     }) {

@@ -1,9 +1,9 @@
 //! AES-GCM and GMAC (NIST SP 800-38D) with IVs of 96 bits.
 //!
 //! A vector holds blocks of one message, so that its round keys and powers of `H` come as they lie in memory. Short
-//! messages ([`short`]) are straight-line code without a branch on any length: the processor overlaps one message's
-//! rounds with the next one's products by itself. Long ones ([`long`]) have eight vectors in flight, between whose
-//! rounds the batch before is hashed.
+//! messages ([`short`]) are straight-line code without a branch on any length; with vectors of four blocks one is hashed
+//! while others behind it are encrypted. Long ones ([`long`]) have eight vectors in flight, between whose rounds the run
+//! before is hashed.
 //!
 //! Floor, for messages of up to 96 bytes with up to 16 of additional data (two vectors of four blocks) under AES-128: 20
 //! AES rounds, 8 carry-less products and about 30 additions, shuffles and accesses. For long messages 10 AES rounds and 9
