@@ -3,6 +3,7 @@
 use core::any::Any;
 use core::fmt;
 
+use ciphermill_erased::Erased;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::limits::SUITE_ORDINALS_MAX;
@@ -90,7 +91,7 @@ pub struct PreparedKey(State);
 enum State {
     Boxed {
         suite: SuiteName,
-        state: Box<dyn Any + Send + Sync>,
+        state: Erased,
     },
     /// A suite's ordinal and radix apart, so that all fits half a cache line.
     Words {
@@ -140,12 +141,12 @@ fn ordinal_and_radix(suite: Suite) -> (u16, u32) {
 impl PreparedKey {
     /// Wraps an engine's state that knows itself what it was made for.
     pub fn new<T: Any + Send + Sync>(state: T) -> PreparedKey {
-        PreparedKey(State::Boxed { suite: SuiteName::NONE, state: Box::new(state) })
+        PreparedKey(State::Boxed { suite: SuiteName::NONE, state: Erased::new(state) })
     }
 
     /// Wraps an engine's state that serves one suite only.
     pub fn for_suite<T: Any + Send + Sync>(suite: Suite, state: T) -> PreparedKey {
-        PreparedKey(State::Boxed { suite: suite.into(), state: Box::new(state) })
+        PreparedKey(State::Boxed { suite: suite.into(), state: Erased::new(state) })
     }
 
     /// Keeps a state that is nothing but a few words, for one suite only. It lies where its name is found: with
@@ -159,7 +160,7 @@ impl PreparedKey {
     #[inline]
     pub fn state<T: Any>(&self) -> Option<&T> {
         match &self.0 {
-            State::Boxed { state, .. } => state.downcast_ref(),
+            State::Boxed { state, .. } => state.get(),
             State::Words { .. } => None,
         }
     }
@@ -169,7 +170,7 @@ impl PreparedKey {
     #[inline]
     pub fn state_for<T: Any>(&self, name: SuiteName) -> Option<&T> {
         match &self.0 {
-            State::Boxed { suite, state } if *suite == name => state.downcast_ref(),
+            State::Boxed { suite, state } if *suite == name => state.get(),
             _ => None,
         }
     }

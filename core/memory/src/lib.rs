@@ -9,7 +9,7 @@
 //! - [`Slab`]: a table that is read without locks under a [`Lease`]; removed entries die when the last lease that
 //!   could see them ends, and those that were pinned when they are let go of.
 //!
-//! This is the only crate of the core floors that holds unsafe code; the crates above forbid it and build on the safe
+//! Of the core floors only this crate and `core/erased` hold unsafe code; the crates above forbid it and build on the safe
 //! surface given here. It is written for 64-bit Linux.
 #![allow(unsafe_code, reason = "locked, guarded and mapped memory")]
 
