@@ -68,6 +68,8 @@ pub(crate) struct Taken<K> {
     pub(crate) key: K,
     /// The IV; what lies behind it is anything.
     pub(crate) iv: [u8; IV_LEN_MAX],
+    /// Bytes of the IV.
+    pub(crate) iv_len: usize,
     /// First byte of the input.
     pub(crate) input: *const u8,
     /// First byte of the output.
@@ -88,12 +90,6 @@ fn fetch_soon(ops: &[Op], index: usize, arena: *mut u8) {
 pub(crate) struct NoKey;
 
 static NO_KEY: NoKey = NoKey;
-
-/// A key that has been looked up, with its state.
-pub(crate) type KnownKey<'a, T> = Option<(&'a PreparedKey, &'a T)>;
-
-/// Places for keys that have been looked up, in batches that are worth it.
-pub(crate) const KNOWN_KEYS: usize = 64;
 
 /// One pending operation: its places, its key, its index in the batch.
 #[derive(Clone, Copy, Debug)]
@@ -231,27 +227,13 @@ impl<'a> Keys<'a> {
         self.key(index)?.words_for(self.name)
     }
 
-    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`. Looking a key up is
-    /// a call through its type and two cache lines; hence the memory.
+    /// The state of an operation's key, when it was prepared by this engine, for this suite, as a `T`.
     #[inline(always)]
-    pub(crate) fn known<T: Any>(&self, index: usize, known: &mut [KnownKey<'a, T>]) -> Option<&'a T> {
+    pub(crate) fn state<T: Any>(&self, index: usize) -> Option<&'a T> {
         if let Some(none) = (&NO_KEY as &dyn Any).downcast_ref::<T>() {
             return Some(none);
         }
-        let key = self.key(index)?;
-        // Neighbours in a table of keys have places of their own.
-        let place = core::ptr::from_ref(key) as usize / size_of::<PreparedKey>();
-        let place = place & known.len().wrapping_sub(1);
-        if let Some(Some((known, state))) = known.get(place)
-            && core::ptr::eq(*known, key)
-        {
-            return Some(state);
-        }
-        let state = key.state_for(self.name)?;
-        if let Some(place) = known.get_mut(place) {
-            *place = Some((key, state));
-        }
-        Some(state)
+        self.key(index)?.state_for(self.name)
     }
 }
 
@@ -491,12 +473,6 @@ impl<'a> Work<'a> {
     /// this suite fail here. `None` when there is no other.
     #[inline(always)]
     pub(crate) fn take<T: Any>(&mut self, next: &mut usize) -> Option<Item> {
-        self.take_with::<T>(next, &mut [])
-    }
-
-    /// The same, with a memory of keys that have been looked up: a power of two of places, or none.
-    #[inline(always)]
-    pub(crate) fn take_with<T: Any>(&mut self, next: &mut usize, known: &mut [KnownKey<'a, T>]) -> Option<Item> {
         loop {
             let index = *next;
             // One look at the form and one at an operation: this is paid for every operation.
@@ -513,7 +489,7 @@ impl<'a> Work<'a> {
             };
             *next += 1;
             let Some((input, output, len)) = data else { continue };
-            let Some(key) = self.keys.known(index, known) else {
+            let Some(key) = self.keys.state::<T>(index) else {
                 self.fail(index, OpStatus::EngineFault);
                 continue;
             };
@@ -549,7 +525,7 @@ impl<'a> Work<'a> {
                     key(&self.keys, index).map(|key| {
                         let (input, output, len) = data_of(op, *arena);
                         (op.output_len, op.status) = (len, OpStatus::Done);
-                        Taken { key, iv: op.iv, input, output, len: len as usize }
+                        Taken { key, iv: op.iv, iv_len: op.iv_len.into(), input, output, len: len as usize }
                     })
                 }
                 Form::Columns(columns) => {
@@ -559,7 +535,8 @@ impl<'a> Work<'a> {
                     key(&self.keys, index).map(|key| {
                         let (input, output, len) = columns.data(index);
                         columns.end(index, OpStatus::Done);
-                        Taken { key, iv: columns.iv_number(index).to_le_bytes(), input, output, len: len as usize }
+                        let (iv, iv_len) = (columns.iv_number(index).to_le_bytes(), columns.iv_len());
+                        Taken { key, iv, iv_len, input, output, len: len as usize }
                     })
                 }
             };
@@ -583,17 +560,8 @@ impl<'a> Work<'a> {
 
     /// As [`Work::collect`], behind the items that are there, until there are `count`.
     fn collect_up_to<T: Any>(&mut self, count: usize, next: &mut usize, items: &mut Vec<Item>) {
-        if self.len() - (*next).min(self.len()) < 8 * KNOWN_KEYS {
-            self.collect_with::<T, 1>(count, next, items);
-        } else {
-            self.collect_with::<T, KNOWN_KEYS>(count, next, items);
-        }
-    }
-
-    fn collect_with<T: Any, const KNOWN: usize>(&mut self, count: usize, next: &mut usize, items: &mut Vec<Item>) {
-        let mut known = [None; KNOWN];
         while items.len() < count {
-            let Some(item) = self.take_with::<T>(next, &mut known) else { return };
+            let Some(item) = self.take::<T>(next) else { return };
             items.push(item);
         }
     }

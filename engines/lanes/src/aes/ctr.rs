@@ -14,7 +14,6 @@ use ciphermill_contract::limits::INPUT_LEN_MAX;
 use ciphermill_contract::suite::lists;
 use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 
-use super::cbc::CbcScratch;
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 pub(crate) use super::message::Lane as CtrLane;
 use super::message::{Message, Messages, Source};
@@ -36,10 +35,10 @@ const _: () = assert!(INPUT_LEN_MAX as u64 / 16 < u32::MAX as u64);
 /// # Safety
 /// `len` bytes may be read at each message's input and written at its output, which is the same place or apart; nothing
 /// that one message writes is read or written by another.
-pub(crate) unsafe fn messages(kernel: AesKernel, lanes: &[CtrLane<'_>], scratch: &mut CbcScratch) {
+pub(crate) unsafe fn messages(kernel: AesKernel, lanes: &[CtrLane<'_>]) {
     // SAFETY: the caller's promise.
     let Some((rounds, mut source)) = (unsafe { Source::list(lanes) }) else { return };
-    all(kernel, rounds, &mut source, &mut scratch.waiting);
+    all(kernel, rounds, &mut source);
 }
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
@@ -47,46 +46,47 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 }
 
 /// Runs a batch.
-pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
-    Source::batch(work, |rounds, source| all(kernel, rounds, source, &mut scratch.cbc.waiting));
+pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
+    Source::batch(work, |rounds, source| all(kernel, rounds, source));
 }
 
 aes_kernels! {
-    fn all(rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) = all_on
+    fn all(rounds: usize, source: &mut Source<'_, '_>) = all_on
 }
 
 #[inline(always)]
-fn all_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) {
-    drive::<I, Ctr>(isa, rounds, &mut Counted { source, second: None }, waiting);
+fn all_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>) {
+    drive::<I, Ctr>(isa, rounds, &mut Counted { isa, source, second: None });
 }
 
 /// A list whose messages' IVs become counters: little-endian numbers whose lower halves do not wrap.
-struct Counted<'s, 'w, 'a> {
+struct Counted<'s, 'w, 'a, I> {
+    isa: I,
     source: &'s mut Source<'w, 'a>,
     /// The part of a message behind the place where the lower half wraps.
     second: Option<Message>,
 }
 
 // SAFETY: the promise of the list within; the two parts of a message lie within it and apart from each other.
-unsafe impl Messages for Counted<'_, '_, '_> {
+unsafe impl<I: Isa> Messages for Counted<'_, '_, '_, I> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
         if let Some(second) = self.second.take() {
             return Some(second);
         }
-        let message = self.source.next()?;
+        let (message, iv_len) = self.source.next_with_iv_len()?;
+        let isa = self.isa;
+        let mut counter = isa.only_first(message.iv).shuffle(isa.splat_bytes(&REVERSED));
+        if iv_len == NONCE_LEN {
+            counter = counter.and_not(isa.only_first(number(0xffff_ffff, 0))).or(isa.only_first(number(1, 0)));
+        }
+        let counted = Message { iv: counter.first(), ..message };
         // SAFETY: SSE2 is part of x86-64.
-        let (first, last) =
-            unsafe { (_mm_cvtsi128_si64(message.iv), _mm_cvtsi128_si64(_mm_unpackhi_epi64(message.iv, message.iv))) };
-        let high = (first as u64).swap_bytes();
-        let block_low = (last as u64).swap_bytes();
-        let nonce_low = (block_low & !0xffff_ffff) | 1;
-        let low = if self.source.iv_len() == NONCE_LEN { nonce_low } else { block_low };
-        // Blocks before the lower half wraps, but for a counter of zero.
-        let room = low.wrapping_neg();
-        let counted = Message { iv: number(low, high), ..message };
-        if room != 0 && message.len.div_ceil(16) as u64 > room {
-            return Some(self.split(counted, 16 * room as usize, high));
+        let low = unsafe { _mm_cvtsi128_si64(counted.iv) } as u64;
+        let blocks = message.len.div_ceil(16) as u64;
+        // The last block's counter is below the first one's where the lower half wraps.
+        if low.checked_add(blocks.saturating_sub(1)).is_none() {
+            return Some(self.split(counted, 16 * low.wrapping_neg() as usize));
         }
         Some(counted)
     }
@@ -97,14 +97,19 @@ unsafe impl Messages for Counted<'_, '_, '_> {
     }
 }
 
-impl Counted<'_, '_, '_> {
+impl<I: Isa> Counted<'_, '_, '_, I> {
     /// Keeps what is behind `len` bytes for later, where the upper half is one higher and the lower one zero.
     #[cold]
-    fn split(&mut self, message: Message, len: usize, high: u64) -> Message {
+    fn split(&mut self, message: Message, len: usize) -> Message {
+        // SAFETY: SSE2 is part of x86-64.
+        let high = unsafe { _mm_cvtsi128_si64(_mm_unpackhi_epi64(message.iv, message.iv)) } as u64;
         self.second = Some(message.behind(len, number(0, high.wrapping_add(1))));
         Message { len, ..message }
     }
 }
+
+/// The bytes of a block in the reverse order.
+const REVERSED: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
 
 /// A little-endian number of 128 bits.
 #[inline(always)]
@@ -123,7 +128,7 @@ impl Way for Ctr {
 impl Mode for Ctr {
     #[inline(always)]
     fn mix<I: Isa, const N: usize>(isa: I, iv: __m128i, blocks: &mut [I::V; N]) -> ([I::V; N], __m128i) {
-        let reversed = isa.splat_bytes(&[15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        let reversed = isa.splat_bytes(&REVERSED);
         let step = isa.splat(number(I::LEN as u64, 0));
         let mut counter = isa.splat(iv).add64(isa.indices());
         let data = *blocks;

@@ -9,7 +9,7 @@ use ciphermill_contract::suite::lists;
 use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 
 use super::isa::{AesKernel, Isa, aes_kernels};
-use super::message::{Message, Source};
+use super::message::Source;
 use super::parallel::{Mode, Way, drive};
 use super::schedule::AesKey;
 
@@ -23,26 +23,20 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 }
 
 /// Runs a batch.
-pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
+pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
     let direction = work.direction();
-    Source::batch(work, |rounds, source| all(kernel, direction, rounds, source, &mut scratch.cbc.waiting));
+    Source::batch(work, |rounds, source| all(kernel, direction, rounds, source));
 }
 
 aes_kernels! {
-    fn all(direction: Direction, rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) = all_on
+    fn all(direction: Direction, rounds: usize, source: &mut Source<'_, '_>) = all_on
 }
 
 #[inline(always)]
-fn all_on<I: Isa>(
-    isa: I,
-    direction: Direction,
-    rounds: usize,
-    source: &mut Source<'_, '_>,
-    waiting: &mut Vec<Message>,
-) {
+fn all_on<I: Isa>(isa: I, direction: Direction, rounds: usize, source: &mut Source<'_, '_>) {
     match direction {
-        Direction::Encrypt => drive::<I, Encrypt>(isa, rounds, source, waiting),
-        Direction::Decrypt => drive::<I, Decrypt>(isa, rounds, source, waiting),
+        Direction::Encrypt => drive::<I, Encrypt>(isa, rounds, source),
+        Direction::Decrypt => drive::<I, Decrypt>(isa, rounds, source),
     }
 }
 

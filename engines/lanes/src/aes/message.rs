@@ -9,7 +9,7 @@ use ciphermill_contract::Suite;
 use ciphermill_contract::suite::BlockCipher;
 
 use super::schedule::AesKey;
-use crate::work::{KNOWN_KEYS, KnownKey, Taken, Work};
+use crate::work::{Taken, Work};
 
 /// One message: its key, its IV or counter block, its places.
 #[derive(Clone, Copy)]
@@ -27,16 +27,6 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// No message: a place for one. Its key must not be asked for.
-    pub(crate) const NONE: Message = Message {
-        key: core::ptr::null(),
-        // SAFETY: any bits are a vector.
-        iv: unsafe { core::mem::transmute::<[u8; 16], __m128i>([0; 16]) },
-        input: core::ptr::null(),
-        output: core::ptr::null_mut(),
-        len: 0,
-    };
-
     /// The key.
     ///
     /// # Safety
@@ -84,7 +74,6 @@ pub(crate) enum Source<'w, 'a> {
 pub(crate) struct FromWork<'w, 'a> {
     work: &'w mut Work<'a>,
     next: usize,
-    known: &'w mut [KnownKey<'a, AesKey>],
 }
 
 /// One message of a list that another family has made (a chain's cipher step).
@@ -107,11 +96,7 @@ impl<'w, 'a> Source<'w, 'a> {
     pub(crate) fn batch(work: &'w mut Work<'a>, run: impl FnOnce(usize, &mut Source<'_, 'a>)) {
         let Suite::Cipher(BlockCipher::Aes(size), _) = work.suite() else { return };
         let rounds = size.key_len() / 4 + 6;
-        if work.len() < KNOWN_KEYS {
-            run(rounds, &mut Source::Batch(FromWork { work, next: 0, known: &mut [None; 1] }));
-        } else {
-            run(rounds, &mut Source::Batch(FromWork { work, next: 0, known: &mut [None; KNOWN_KEYS] }));
-        }
+        run(rounds, &mut Source::Batch(FromWork { work, next: 0 }));
     }
 
     /// All messages of a list, and the number of rounds of their keys. `None` when there are none.
@@ -124,12 +109,26 @@ impl<'w, 'a> Source<'w, 'a> {
         Some((rounds, Source::List(lanes)))
     }
 
-    /// Bytes of IV of the message that came last.
+    /// The next message, and how many bytes of its IV are given.
     #[inline(always)]
-    pub(crate) fn iv_len(&self) -> usize {
+    pub(crate) fn next_with_iv_len(&mut self) -> Option<(Message, usize)> {
         match self {
-            Source::Batch(batch) => batch.work.iv_len(batch.next - 1),
-            Source::List(_) => 16,
+            Source::Batch(batch) => {
+                let FromWork { work, next } = batch;
+                let Taken { key, iv, iv_len, input, output, len } =
+                    work.take_done::<_, true>(next, |keys, index| keys.state::<AesKey>(index))?;
+                // SAFETY: sixteen bytes; SSE2 is part of x86-64.
+                let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
+                Some((Message { key, iv, input, output, len }, iv_len))
+            }
+            Source::List(lanes) => {
+                let (lane, rest) = lanes.split_first()?;
+                *lanes = rest;
+                // SAFETY: sixteen bytes may be read; SSE2 is part of x86-64.
+                let iv = unsafe { _mm_loadu_si128(lane.iv.as_ptr().cast()) };
+                let message = Message { key: lane.key, iv, input: lane.input, output: lane.output, len: lane.len };
+                Some((message, lane.iv.len()))
+            }
         }
     }
 }
@@ -138,23 +137,7 @@ impl<'w, 'a> Source<'w, 'a> {
 unsafe impl Messages for Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
-        match self {
-            Source::Batch(batch) => {
-                let FromWork { work, next, known } = batch;
-                let Taken { key, iv, input, output, len } =
-                    work.take_done::<_, true>(next, |keys, index| keys.known::<AesKey>(index, known))?;
-                // SAFETY: sixteen bytes; SSE2 is part of x86-64.
-                let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
-                Some(Message { key, iv, input, output, len })
-            }
-            Source::List(lanes) => {
-                let (lane, rest) = lanes.split_first()?;
-                *lanes = rest;
-                // SAFETY: sixteen bytes may be read; SSE2 is part of x86-64.
-                let iv = unsafe { _mm_loadu_si128(lane.iv.as_ptr().cast()) };
-                Some(Message { key: lane.key, iv, input: lane.input, output: lane.output, len: lane.len })
-            }
-        }
+        self.next_with_iv_len().map(|(message, _)| message)
     }
 
     #[inline(always)]

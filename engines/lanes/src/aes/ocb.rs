@@ -17,7 +17,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::parallel::{Way, cipher, schedule};
 use super::schedule::AesKey;
-use crate::work::{Item, KNOWN_KEYS, Scratch, Work};
+use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_OCB, Cost::new(60.0, 50.0, 0.08)).lanes(4)];
@@ -128,8 +128,8 @@ fn all_sized<I: Isa, W: Way, const ROUNDS: usize>(isa: I, work: &mut Work<'_>) {
 /// Every pending operation; a chunk is `N` vectors, and `F` chunks of a long message are in flight.
 #[inline(always)]
 fn messages<I: Isa, W: Way, const F: usize, const N: usize, const ROUNDS: usize>(isa: I, work: &mut Work<'_>) {
-    let (mut next, mut known) = (0, [None; KNOWN_KEYS]);
-    while let Some(item) = work.take_with::<OcbKey>(&mut next, &mut known) {
+    let mut next = 0;
+    while let Some(item) = work.take::<OcbKey>(&mut next) {
         let op = item.op as usize;
         // SAFETY: collected with this type.
         let key = unsafe { item.key::<OcbKey>() };
@@ -156,9 +156,9 @@ fn messages<I: Isa, W: Way, const F: usize, const N: usize, const ROUNDS: usize>
 /// One block under the key.
 #[inline(always)]
 fn encipher<I: Isa, const ROUNDS: usize>(isa: I, key: &AesKey, block: I::V) -> I::V {
-    let mut blocks = [[block]];
-    cipher::<I, Forward, 1, 1, ROUNDS>(isa, [&key.encrypt], &mut blocks, &[[isa.zero()]]);
-    blocks[0][0]
+    let mut blocks = [block];
+    cipher::<I, Forward, ROUNDS>(isa, &key.encrypt, &mut blocks, &[isa.zero()]);
+    blocks[0]
 }
 
 /// The first offset: a window, which the nonce's last six bits place, of a stretched block (RFC 7253, 4.2).
@@ -280,7 +280,7 @@ unsafe fn chunks<I: Isa, W: Way, const C: usize, const N: usize, const ROUNDS: u
                 blocks[c][v] = text.xor(added[c][v]);
             }
         }
-        cipher::<I, W, C, N, ROUNDS>(isa, [schedule::<W>(&key.aes); C], &mut blocks, &added);
+        cipher::<I, W, ROUNDS>(isa, schedule::<W>(&key.aes), blocks.as_flattened_mut(), added.as_flattened());
         for c in 0..C {
             for v in 0..N {
                 let at = (c * N + v) * width;
@@ -303,14 +303,14 @@ fn hash<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, key: &OcbKey, aad: 
     while at < whole {
         let len = (whole - at).min(16 * CHUNK);
         let before = offset;
-        let mut blocks = [offsets::<I, N>(isa, &key.table, at / 16, &mut offset)];
-        for (v, block) in blocks[0].iter_mut().enumerate() {
+        let mut blocks = offsets::<I, N>(isa, &key.table, at / 16, &mut offset);
+        for (v, block) in blocks.iter_mut().enumerate() {
             let here = len.saturating_sub(v * width).min(width);
             // SAFETY: within the additional data.
             *block = block.xor(unsafe { isa.load_partial(aad.as_ptr().add(at + (v * width).min(len)), here) });
         }
-        cipher::<I, Forward, 1, N, ROUNDS>(isa, [&key.aes.encrypt], &mut blocks, &[[isa.zero(); N]]);
-        for (v, block) in blocks[0].iter().enumerate() {
+        cipher::<I, Forward, ROUNDS>(isa, &key.aes.encrypt, &mut blocks, &[isa.zero(); N]);
+        for (v, block) in blocks.iter().enumerate() {
             sum = sum.xor(block.keep_from::<0>(len.saturating_sub(v * width).min(width)));
         }
         if len < 16 * CHUNK {

@@ -1,28 +1,28 @@
-//! Modes that are parallel within a message: ECB, CBC decryption, CTR, XTS. Blocks of one message fill a vector.
+//! Modes that are parallel within a message: ECB, CBC decryption, CTR, XTS. Blocks of one message fill vectors.
 //!
-//! Messages are done in groups, each under its own key: the first four blocks of each without a branch on its length;
-//! what is longer comes back in another group. Long messages run alone, eight vectors in flight, but for their ends.
+//! A message has whole flights of eight vectors, and an end that is done in as few vectors as its class has. No message
+//! waits for others: the processor sees the next one's rounds by itself, as long as nothing is mispredicted. So the class of
+//! the shortest is wide enough for what short operations are, though half of its vectors may be empty.
 //!
-//! Floor with 512-bit vectors: one AES instruction a round and vector, one a cycle: 10 to 14 cycles for up to four
-//! blocks. Loads, stores and a mode's own work go to other ports but for a few shifts.
+//! Short messages are written late. A masked load waits for any masked store shortly before it whose vector, bytes left out
+//! included, overlaps its own, as those of neighbours do; of CBC decryption, whose rounds begin with the load, one message
+//! would then run at a time (64 bytes took 17 ns instead of 8).
+//!
+//! Floor with 512-bit vectors: one AES instruction a round and vector, one or two a cycle; of a message of 8 to 128 bytes
+//! 22 of some 130 instructions, most of which take the operation and make masks.
 
 use core::arch::x86_64::__m128i;
+use core::mem::MaybeUninit;
 
 use super::isa::{Blocks, Isa};
 use super::message::{Message, Messages};
 use super::schedule::{AesKey, Schedule};
 
-/// Bytes of a message that are done at a time.
-const HEAD: usize = 64;
-
-/// Messages that may wait for the rest of their blocks.
-const WAITING: usize = 64;
-
 /// Vectors in flight for long messages.
 const FLIGHT: usize = 8;
 
-/// Bytes from which on a message runs alone: more than half of what is in flight then with the widest vectors.
-const LONG: usize = 288;
+/// How many short messages later one is written.
+const LATE: usize = 8;
 
 /// Which way the cipher runs.
 pub(super) trait Way {
@@ -37,180 +37,151 @@ pub(super) trait Mode: Way {
     fn mix<I: Isa, const N: usize>(isa: I, iv: __m128i, blocks: &mut [I::V; N]) -> ([I::V; N], __m128i);
 }
 
-/// Runs a mode over all messages of a list whose keys have `rounds` rounds. `waiting` is empty before and afterwards.
+/// Runs a mode over all messages of a list whose keys have `rounds` rounds.
 #[inline(always)]
-pub(super) fn drive<I: Isa, M: Mode>(isa: I, rounds: usize, source: &mut impl Messages, waiting: &mut Vec<Message>) {
+pub(super) fn drive<I: Isa, M: Mode>(isa: I, rounds: usize, source: &mut impl Messages) {
     match rounds {
-        10 => drive_sized::<I, M, 10>(isa, source, waiting),
-        12 => drive_sized::<I, M, 12>(isa, source, waiting),
-        _ => drive_sized::<I, M, 14>(isa, source, waiting),
+        10 => drive_sized::<I, M, 10>(isa, source),
+        12 => drive_sized::<I, M, 12>(isa, source),
+        _ => drive_sized::<I, M, 14>(isa, source),
     }
 }
 
-/// Groups as large as the registers hold: eight vectors of state.
 #[inline(always)]
-fn drive_sized<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, source: &mut impl Messages, waiting: &mut Vec<Message>) {
-    waiting.clear();
-    waiting.reserve(WAITING);
+fn drive_sized<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, source: &mut impl Messages) {
     match I::LEN {
-        4 => drive_grouped::<I, M, 8, 1, ROUNDS>(isa, source, waiting),
-        2 => drive_grouped::<I, M, 4, 2, ROUNDS>(isa, source, waiting),
-        _ => drive_grouped::<I, M, 2, 4, ROUNDS>(isa, source, waiting),
+        1 => drive_classed::<I, M, 4, FLIGHT, ROUNDS>(isa, source),
+        _ => drive_classed::<I, M, 2, 4, ROUNDS>(isa, source),
     }
 }
 
-/// Groups of `G` messages, `N` vectors of each, which are [`HEAD`] bytes. Each kernel is called from one place, so that
-/// it is built once.
+/// Messages of up to `FEW` vectors and longer ones, whose ends have up to `MORE` or a flight.
 #[inline(always)]
-fn drive_grouped<I: Isa, M: Mode, const G: usize, const N: usize, const ROUNDS: usize>(
+fn drive_classed<I: Isa, M: Mode, const FEW: usize, const MORE: usize, const ROUNDS: usize>(
     isa: I,
     source: &mut impl Messages,
-    waiting: &mut Vec<Message>,
 ) {
-    let mut group = [Message::NONE; G];
-    let mut more = true;
-    loop {
-        let mut count = 0;
-        while more && count < G && waiting.len() < WAITING - G {
-            let Some(mut message) = source.next() else {
-                more = false;
-                break;
-            };
-            if message.len >= LONG.min(FLIGHT * 16 * I::LEN) {
-                // SAFETY: the list of messages is borrowed until the end of this function.
-                message = unsafe { long::<I, M, ROUNDS>(isa, message) };
+    let mut late = [const { MaybeUninit::<Done<I::V, FEW>>::uninit() }; LATE];
+    let (mut done, mut written) = (0, 0);
+    while let Some(message) = source.next() {
+        // SAFETY: the list of messages is borrowed until the end of this function; what is not written yet has been done.
+        unsafe {
+            if message.len > FEW * 16 * I::LEN {
+                long::<I, M, MORE, ROUNDS>(isa, message);
+                continue;
             }
-            group[count] = message;
-            count += 1;
-        }
-        while count < G
-            && let Some(message) = waiting.pop()
-        {
-            group[count] = message;
-            count += 1;
-        }
-        if count < G {
-            // Nothing is left but these.
-            for message in &group[..count] {
-                // SAFETY: as above.
-                unsafe { short::<I, M, N, ROUNDS>(isa, *message) };
+            if done - written == LATE {
+                late[written % LATE].assume_init_ref().write::<I>();
+                written += 1;
             }
-            return;
+            let key = schedule::<M>(message.key());
+            late[done % LATE].write(some::<I, M, FEW, ROUNDS>(isa, key, &message));
+            done += 1;
         }
+    }
+    for place in written..done {
         // SAFETY: as above.
-        let next = unsafe { some::<I, M, G, N, ROUNDS>(isa, &group) };
-        for (message, next) in group.iter().zip(next) {
-            waiting.push(message.behind(HEAD, next));
-            // Pushed and perhaps taken back: a branch would be mispredicted.
-            let keep = waiting.len() - usize::from(message.len <= HEAD);
-            waiting.truncate(keep);
+        unsafe { late[place % LATE].assume_init_ref().write::<I>() };
+    }
+    for late in &mut late[..done.min(LATE)] {
+        // SAFETY: written before, a place of our own; a volatile write is not dropped.
+        unsafe { core::ptr::write_volatile(&raw mut late.assume_init_mut().blocks, [isa.zero(); FEW]) };
+    }
+}
+
+/// What a message, or its end, becomes, and where it belongs.
+struct Done<V, const N: usize> {
+    blocks: [V; N],
+    to: *mut u8,
+    len: usize,
+}
+
+impl<V: Blocks, const N: usize> Done<V, N> {
+    /// Writes it.
+    ///
+    /// # Safety
+    /// `len` bytes from `to` may be written.
+    #[inline(always)]
+    unsafe fn write<I: Isa<V = V>>(&self) {
+        for (v, block) in self.blocks.iter().enumerate() {
+            let (at, len) = part::<I>(v, self.len);
+            // SAFETY: the caller's promise.
+            unsafe { block.store_partial(self.to.wrapping_add(at), len) };
         }
     }
 }
 
-/// One message from beginning to end, with few vectors in flight.
-///
-/// # Safety
-/// The list that it came from is borrowed.
+/// Where vector `v` of `len` bytes begins, and how many it has of them; with none it may lie behind them.
 #[inline(always)]
-unsafe fn short<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(isa: I, message: Message) {
-    let mut rest = message;
-    loop {
-        // SAFETY: the caller's promise.
-        let [next] = unsafe { some::<I, M, 1, N, ROUNDS>(isa, &[rest]) };
-        if rest.len <= HEAD {
-            return;
-        }
-        rest = rest.behind(HEAD, next);
-    }
+fn part<I: Isa>(v: usize, len: usize) -> (usize, usize) {
+    let width = 16 * I::LEN;
+    (v * width, len.saturating_sub(v * width).min(width))
 }
 
-/// A long message, [`FLIGHT`] vectors at a time. Returns what is left of it, if that is little.
+/// A message of any length.
 ///
 /// # Safety
 /// The list that it came from is borrowed.
 #[inline(always)]
-unsafe fn long<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, message: Message) -> Message {
-    let flight = 16 * I::LEN * FLIGHT;
+unsafe fn long<I: Isa, M: Mode, const MORE: usize, const ROUNDS: usize>(isa: I, message: Message) {
+    let flight = FLIGHT * 16 * I::LEN;
     let mut rest = message;
     // SAFETY: the caller's promise.
     unsafe {
         let key = schedule::<M>(rest.key());
         while rest.len >= flight {
-            let next = in_flight::<I, M, ROUNDS, true>(isa, key, &rest);
+            let next = whole::<I, M, ROUNDS>(isa, key, &rest);
             rest = rest.behind(flight, next);
         }
-        if rest.len >= LONG {
-            in_flight::<I, M, ROUNDS, false>(isa, key, &rest);
-            rest.len = 0;
+        if rest.len > MORE * 16 * I::LEN {
+            some::<I, M, FLIGHT, ROUNDS>(isa, key, &rest).write::<I>();
+        } else if rest.len != 0 {
+            some::<I, M, MORE, ROUNDS>(isa, key, &rest).write::<I>();
         }
     }
-    rest
 }
 
-/// [`FLIGHT`] vectors of a message, or, unless `WHOLE`, what it has of them. Returns the IV of what is behind them.
+/// [`FLIGHT`] vectors of a message. Returns the IV of what is behind them.
 ///
 /// # Safety
-/// The list that it came from is borrowed.
+/// The list that it came from is borrowed, and it has so many.
 #[inline(always)]
-unsafe fn in_flight<I: Isa, M: Mode, const ROUNDS: usize, const WHOLE: bool>(
-    isa: I,
-    key: &Schedule,
-    message: &Message,
-) -> __m128i {
+unsafe fn whole<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, key: &Schedule, message: &Message) -> __m128i {
     let width = 16 * I::LEN;
-    let place = |v: usize| if WHOLE { v * width } else { (v * width).min(message.len) };
-    let here = |v: usize| if WHOLE { width } else { message.len.saturating_sub(v * width).min(width) };
-    let mut blocks = [[isa.zero(); FLIGHT]];
+    let mut blocks = [isa.zero(); FLIGHT];
     // SAFETY: within the message, as its list promises; all vectors are read before any is written.
     unsafe {
-        for v in 0..FLIGHT {
-            let from = message.input.add(place(v));
-            blocks[0][v] = if WHOLE { isa.load(from) } else { isa.load_partial(from, here(v)) };
+        for (v, block) in blocks.iter_mut().enumerate() {
+            *block = isa.load(message.input.add(v * width));
         }
-        let (added, next) = M::mix::<I, FLIGHT>(isa, message.iv, &mut blocks[0]);
-        cipher::<I, M, 1, FLIGHT, ROUNDS>(isa, [key], &mut blocks, &[added]);
-        for v in 0..FLIGHT {
-            let to = message.output.add(place(v));
-            if WHOLE { blocks[0][v].store(to) } else { blocks[0][v].store_partial(to, here(v)) }
+        let (added, next) = M::mix::<I, FLIGHT>(isa, message.iv, &mut blocks);
+        cipher::<I, M, ROUNDS>(isa, key, &mut blocks, &added);
+        for (v, block) in blocks.iter().enumerate() {
+            block.store(message.output.add(v * width));
         }
         next
     }
 }
 
-/// At most [`HEAD`] bytes of each message. Returns the IVs of what is behind that many.
+/// What a message of at most `N` vectors becomes.
 ///
 /// # Safety
-/// The list that the messages came from is borrowed.
+/// The list that it came from is borrowed.
 #[inline(always)]
-unsafe fn some<I: Isa, M: Mode, const G: usize, const N: usize, const ROUNDS: usize>(
+unsafe fn some<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(
     isa: I,
-    group: &[Message; G],
-) -> [__m128i; G] {
-    let width = 16 * I::LEN;
-    let here = |g: usize, v: usize| group[g].len.min(HEAD).saturating_sub(v * width).min(width);
-    let place = |g: usize, v: usize| (v * width).min(group[g].len);
-    // SAFETY: the caller's promise.
-    let keys = group.map(|message| unsafe { schedule::<M>(message.key()) });
-    let mut next = group.map(|message| message.iv);
-    let mut blocks = [[isa.zero(); N]; G];
-    let mut added = blocks;
-    for g in 0..G {
-        for v in 0..N {
-            // SAFETY: within the message. All of a message is read before any of it is written, and no message is
-            // written where another is read.
-            blocks[g][v] = unsafe { isa.load_partial(group[g].input.add(place(g, v)), here(g, v)) };
-        }
-        (added[g], next[g]) = M::mix::<I, N>(isa, group[g].iv, &mut blocks[g]);
+    key: &Schedule,
+    message: &Message,
+) -> Done<I::V, N> {
+    let mut blocks = [isa.zero(); N];
+    for (v, block) in blocks.iter_mut().enumerate() {
+        let (at, len) = part::<I>(v, message.len);
+        // SAFETY: within the message, as its list promises.
+        *block = unsafe { isa.load_partial(message.input.wrapping_add(at), len) };
     }
-    cipher::<I, M, G, N, ROUNDS>(isa, keys, &mut blocks, &added);
-    for g in 0..G {
-        for v in 0..N {
-            // SAFETY: within the message.
-            unsafe { blocks[g][v].store_partial(group[g].output.add(place(g, v)), here(g, v)) };
-        }
-    }
-    next
+    let (added, _) = M::mix::<I, N>(isa, message.iv, &mut blocks);
+    cipher::<I, M, ROUNDS>(isa, key, &mut blocks, &added);
+    Done { blocks, to: message.output, len: message.len }
 }
 
 /// The schedule that a mode's cipher runs with.
@@ -219,34 +190,23 @@ pub(super) fn schedule<W: Way>(key: &AesKey) -> &Schedule {
     if W::DECRYPTS { &key.decrypt } else { &key.encrypt }
 }
 
-/// The cipher on `G` groups of `N` vectors, each group under its own key. What is to be added to the output goes into the
-/// last round key.
+/// The cipher on vectors side by side; the caller knows their number when it is compiled. What is to be added to the output
+/// goes into the last round key.
 #[inline(always)]
-pub(super) fn cipher<I: Isa, W: Way, const G: usize, const N: usize, const ROUNDS: usize>(
-    isa: I,
-    keys: [&Schedule; G],
-    blocks: &mut [[I::V; N]; G],
-    added: &[[I::V; N]; G],
-) {
-    for (key, blocks) in keys.iter().zip(blocks.iter_mut()) {
-        let first = key.splat(isa, 0);
-        for block in blocks {
-            *block = block.xor(first);
-        }
+pub(super) fn cipher<I: Isa, W: Way, const ROUNDS: usize>(isa: I, key: &Schedule, blocks: &mut [I::V], added: &[I::V]) {
+    let first = key.splat(isa, 0);
+    for block in blocks.iter_mut() {
+        *block = block.xor(first);
     }
     for round in 1..ROUNDS {
-        for (key, blocks) in keys.iter().zip(blocks.iter_mut()) {
-            let round_key = key.splat(isa, round);
-            for block in blocks {
-                *block = if W::DECRYPTS { block.aes_dec(round_key) } else { block.aes_enc(round_key) };
-            }
+        let round_key = key.splat(isa, round);
+        for block in blocks.iter_mut() {
+            *block = if W::DECRYPTS { block.aes_dec(round_key) } else { block.aes_enc(round_key) };
         }
     }
-    for ((key, blocks), added) in keys.iter().zip(blocks.iter_mut()).zip(added) {
-        let last = key.splat(isa, ROUNDS);
-        for (block, added) in blocks.iter_mut().zip(added) {
-            let last = last.xor(*added);
-            *block = if W::DECRYPTS { block.aes_dec_last(last) } else { block.aes_enc_last(last) };
-        }
+    let last = key.splat(isa, ROUNDS);
+    for (block, added) in blocks.iter_mut().zip(added) {
+        let last = last.xor(*added);
+        *block = if W::DECRYPTS { block.aes_dec_last(last) } else { block.aes_enc_last(last) };
     }
 }

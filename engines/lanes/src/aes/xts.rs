@@ -18,7 +18,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::message::{Message, Messages};
 use super::parallel::{Mode, Way, drive};
 use super::schedule::{AesKey, Schedule};
-use crate::work::{KNOWN_KEYS, KnownKey, Scratch, Taken, Work};
+use crate::work::{Scratch, Taken, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_XTS, Cost::new(60.0, 25.0, 0.08)).lanes(16)];
@@ -41,21 +41,21 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 }
 
 /// Runs a batch.
-pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
-    all(kernel, work, &mut scratch.cbc.waiting);
+pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
+    all(kernel, work);
 }
 
 aes_kernels! {
-    fn all(work: &mut Work<'_>, waiting: &mut Vec<Message>) = all_on
+    fn all(work: &mut Work<'_>) = all_on
 }
 
 #[inline(always)]
-fn all_on<I: Isa>(isa: I, work: &mut Work<'_>, waiting: &mut Vec<Message>) {
+fn all_on<I: Isa>(isa: I, work: &mut Work<'_>) {
     let Suite::Cipher(BlockCipher::Aes(size), _) = work.suite() else { return };
     let rounds = size.key_len() / 4 + 6;
     match work.direction() {
-        Direction::Encrypt => drive::<I, Encrypt>(isa, rounds, &mut Units::<I, Encrypt>::new(isa, work), waiting),
-        Direction::Decrypt => drive::<I, Decrypt>(isa, rounds, &mut Units::<I, Decrypt>::new(isa, work), waiting),
+        Direction::Encrypt => drive::<I, Encrypt>(isa, rounds, &mut Units::<I, Encrypt>::new(isa, work)),
+        Direction::Decrypt => drive::<I, Decrypt>(isa, rounds, &mut Units::<I, Decrypt>::new(isa, work)),
     }
 }
 
@@ -64,14 +64,13 @@ struct Units<'w, 'a, I, M> {
     isa: I,
     work: &'w mut Work<'a>,
     next: usize,
-    known: [KnownKey<'a, XtsKey>; KNOWN_KEYS],
     mode: PhantomData<M>,
 }
 
 impl<'w, 'a, I: Isa, M: Mode> Units<'w, 'a, I, M> {
     #[inline(always)]
     fn new(isa: I, work: &'w mut Work<'a>) -> Self {
-        Units { isa, work, next: 0, known: [None; KNOWN_KEYS], mode: PhantomData }
+        Units { isa, work, next: 0, mode: PhantomData }
     }
 }
 
@@ -79,9 +78,8 @@ impl<'w, 'a, I: Isa, M: Mode> Units<'w, 'a, I, M> {
 unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
-        let known = &mut self.known;
-        let Taken { key, iv, input, output, len } =
-            self.work.take_done::<_, true>(&mut self.next, |keys, index| keys.known::<XtsKey>(index, known))?;
+        let Taken { key, iv, input, output, len, .. } =
+            self.work.take_done::<_, true>(&mut self.next, |keys, index| keys.state::<XtsKey>(index))?;
         let mut tweak = [self.isa.only_first(self.isa.block(&iv))];
         key.tweak.encrypt(self.isa, &mut tweak);
         let unit = Message { key: &key.data, iv: tweak[0].first(), input, output, len };

@@ -316,7 +316,7 @@ impl Group<'_, '_> {
         // SAFETY: the batch's check: every span lies in the arena; an output is its input's place or apart from all else.
         unsafe {
             match (self.chain.mode, self.kernels.aes) {
-                (Mode::Ctr, Some(kernel)) => ctr::messages(kernel, &chain.aes, cbc),
+                (Mode::Ctr, Some(kernel)) => ctr::messages(kernel, &chain.aes),
                 (_, Some(kernel)) if !chain.aes.is_empty() => cbc::messages(kernel, direction, &chain.aes, cbc),
                 _ => des::triple_cbc_messages(self.kernels.des, direction, &chain.des, des),
             }

@@ -3,17 +3,17 @@
 use core::arch::x86_64::__m128i;
 
 use crate::aes::isa::{Blocks, Isa, aes_kernels};
-use crate::aes::message::{Message, Source};
+use crate::aes::message::Source;
 use crate::aes::parallel::{Mode, Way, drive};
 
 aes_kernels! {
     /// Decrypts all messages of a list whose keys have `rounds` rounds.
-    pub(super) fn all(rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) = all_on
+    pub(super) fn all(rounds: usize, source: &mut Source<'_, '_>) = all_on
 }
 
 #[inline(always)]
-fn all_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>, waiting: &mut Vec<Message>) {
-    drive::<I, CbcDecrypt>(isa, rounds, source, waiting);
+fn all_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>) {
+    drive::<I, CbcDecrypt>(isa, rounds, source);
 }
 
 /// What is chained is the previous ciphertext block.

@@ -61,6 +61,6 @@ fn either(
 ) {
     match direction {
         Direction::Encrypt => encrypt::all(kernel, rounds, source, scratch),
-        Direction::Decrypt => decrypt::all(kernel, rounds, source, &mut scratch.waiting),
+        Direction::Decrypt => decrypt::all(kernel, rounds, source),
     }
 }

@@ -25,7 +25,7 @@ use super::ghash::{self, HashKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 
-use crate::work::{Beside, Item, KNOWN_KEYS, KnownKey, Scratch, Work};
+use crate::work::{Beside, Item, Scratch, Work};
 use short::Begun;
 
 pub(super) const CAPABILITIES: &[Capability] = &[
@@ -121,27 +121,14 @@ aes_kernels! {
     fn open_256(work: &mut Work<'_>) = run_on::<_, 14, false>
 }
 
-#[inline(always)]
-fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'_>) {
-    if work.len() < KNOWN_KEYS {
-        run_knowing::<I, R, ENCRYPT>(isa, work, &mut [None; 1]);
-    } else {
-        run_knowing::<I, R, ENCRYPT>(isa, work, &mut [None; KNOWN_KEYS]);
-    }
-}
-
 /// Messages one after the other. While short ones are hashed, others behind them are encrypted: both are chains of some 45
 /// cycles, and a message's instructions are too many for the processor to see the next one's chain by itself.
 #[inline(always)]
-fn run_knowing<'a, I: Isa, const R: usize, const ENCRYPT: bool>(
-    isa: I,
-    work: &mut Work<'a>,
-    known: &mut [KnownKey<'a, GcmKey>],
-) {
+fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'_>) {
     let mut ring = [const { MaybeUninit::<Begun<'_, I::V, EARLY>>::uninit() }; AHEAD];
     let (mut next, mut begun, mut finished) = (0, 0, 0);
     loop {
-        let item = work.take_with::<GcmKey>(&mut next, known);
+        let item = work.take::<GcmKey>(&mut next);
         if finished < begun && (item.is_none() || begun - finished == AHEAD) {
             // SAFETY: begun and not finished, so written; the batch's check is what a message promises.
             let (good, op) = unsafe {
