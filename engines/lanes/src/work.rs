@@ -81,9 +81,10 @@ pub(crate) struct Taken<K> {
 /// Fetches the data of an operation that is taken soon.
 #[inline(always)]
 fn fetch_soon(ops: &[Op], index: usize, arena: *mut u8) {
-    let later = &ops[(index + SOON).min(ops.len() - 1)];
-    prefetch(arena.wrapping_add(later.output as usize), For::Writing);
-    prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
+    if let Some(later) = ops.get(index + SOON) {
+        prefetch(arena.wrapping_add(later.output as usize), For::Writing);
+        prefetch(arena.wrapping_add(later.input.offset as usize), For::Reading);
+    }
 }
 
 /// The key of suites that have none.
@@ -509,16 +510,13 @@ impl<'a> Work<'a> {
     ) -> Option<Taken<K>> {
         loop {
             let index = *next;
-            if index >= self.len() {
-                return None;
-            }
-            *next += 1;
             let taken = match &mut self.form {
                 Form::Ops(ops, arena) => {
                     if FETCH {
                         fetch_soon(ops, index, *arena);
                     }
-                    let op = &mut ops[index];
+                    let op = ops.get_mut(index)?;
+                    *next = index + 1;
                     if !op.status.is_pending() {
                         continue;
                     }
@@ -529,6 +527,10 @@ impl<'a> Work<'a> {
                     })
                 }
                 Form::Columns(columns) => {
+                    if index >= columns.len() {
+                        return None;
+                    }
+                    *next = index + 1;
                     if !columns.is_pending(index) {
                         continue;
                     }
