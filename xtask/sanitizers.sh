@@ -20,7 +20,7 @@ skipped=()
 case $kind in
 address)
     # Vector kernels, AWS-LC, locked memory: what holds unsafe code and needs no device.
-    tests=(-p ciphermill-memory -p ciphermill-lanes -p ciphermill-library -p ciphermill-keys)
+    tests=(-p ciphermill-erased -p ciphermill-memory -p ciphermill-lanes -p ciphermill-library -p ciphermill-keys)
     # The sanitizer makes mlock do nothing and takes SIGSEGV for itself, which these tests are about.
     for test in a_refusal_to_lock_is_reported guard_pages_kill the_kernel_confirms_the_protections; do
         skipped+=(--skip "$test")

@@ -13,9 +13,10 @@ use core::ptr::NonNull;
 
 /// A value of any type that threads may share.
 pub struct Erased {
-    /// From `Box::into_raw`, of the type that `of` tells.
+    /// A box that was let go of, of the type that `of` tells.
     value: NonNull<()>,
     of: &'static Type,
+    /// What a box would say of itself: not that a panic leaves the value in order.
     owned: PhantomData<Box<dyn Any + Send + Sync>>,
 }
 
@@ -34,7 +35,7 @@ impl<T: Any> Of<T> {
 }
 
 /// # Safety
-/// `value` came from `Box::into_raw` of a `Box<T>` and is not used afterwards.
+/// `value` is a `Box<T>` that was let go of, and is not used afterwards.
 unsafe fn drop_boxed<T>(value: NonNull<()>) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });

@@ -1,7 +1,7 @@
 //! The lanes engine: vector kernels that work on many messages side by side, each with its own key and IV.
 //!
-//! One folder a family of ciphers, one file an instruction set. A batch goes to its family in one indirect call; the
-//! family orders the pending operations by length and fills its lanes with them. Kernels are chosen once, when the
+//! One folder a family of ciphers, one file an instruction set. A batch goes to its family in one indirect call. A
+//! family whose messages fill lanes orders them by length; others run one after the other. Kernels are chosen once, when the
 //! engine is opened, by what the processor can do; each can be forced by name ([`Lanes::with_kernels`]).
 #![allow(unsafe_code, reason = "vector instructions, and lanes that lie scattered over an arena")]
 // Iterator adaptors were seen to stay calls within functions that enable vector instructions, which spills every vector;

@@ -22,8 +22,7 @@ use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_CTR, Cost::new(60.0, 10.0, 0.06)).lanes(16)];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_CTR, Cost::new(60.0, 10.0, 0.06))];
 
 /// Bytes of a nonce (RFC 3686, section 4, with the IV of each packet).
 const NONCE_LEN: usize = 12;
@@ -89,11 +88,6 @@ unsafe impl<I: Isa> Messages for Counted<'_, '_, '_, I> {
             return Some(self.split(counted, 16 * low.wrapping_neg() as usize));
         }
         Some(counted)
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.source.len() + 1
     }
 }
 

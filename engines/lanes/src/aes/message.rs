@@ -58,8 +58,6 @@ impl Message {
 pub(crate) unsafe trait Messages {
     /// The next one.
     fn next(&mut self) -> Option<Message>;
-    /// No fewer than those that remain.
-    fn len(&self) -> usize;
 }
 
 /// Where messages under keys that are an [`AesKey`] each come from. One type, so that kernels are built once.
@@ -109,6 +107,14 @@ impl<'w, 'a> Source<'w, 'a> {
         Some((rounds, Source::List(lanes)))
     }
 
+    /// No fewer than those that remain.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Source::Batch(batch) => batch.work.len() - batch.next,
+            Source::List(lanes) => lanes.len(),
+        }
+    }
+
     /// The next message, and how many bytes of its IV are given.
     #[inline(always)]
     pub(crate) fn next_with_iv_len(&mut self) -> Option<(Message, usize)> {
@@ -138,13 +144,5 @@ unsafe impl Messages for Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
         self.next_with_iv_len().map(|(message, _)| message)
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        match self {
-            Source::Batch(batch) => batch.work.len() - batch.next,
-            Source::List(lanes) => lanes.len(),
-        }
     }
 }

@@ -9,7 +9,7 @@
 //! would then run at a time (64 bytes took 17 ns instead of 8).
 //!
 //! Floor with 512-bit vectors: one AES instruction a round and vector, one or two a cycle; of a message of 8 to 128 bytes
-//! 22 of some 130 instructions, most of which take the operation and make masks.
+//! 20 of some 130 instructions, most of which take the operation and make masks.
 
 use core::arch::x86_64::__m128i;
 use core::mem::MaybeUninit;
@@ -61,42 +61,42 @@ fn drive_classed<I: Isa, M: Mode, const FEW: usize, const MORE: usize, const ROU
     isa: I,
     source: &mut impl Messages,
 ) {
-    let mut late = [const { MaybeUninit::<Done<I::V, FEW>>::uninit() }; LATE];
-    let (mut done, mut written) = (0, 0);
+    let mut late = [const { MaybeUninit::<Computed<I::V, FEW>>::uninit() }; LATE];
+    let (mut computed, mut written) = (0, 0);
     while let Some(message) = source.next() {
-        // SAFETY: the list of messages is borrowed until the end of this function; what is not written yet has been done.
+        // SAFETY: the list of messages is borrowed until the end of this function; what is not written yet has been computed.
         unsafe {
             if message.len > FEW * 16 * I::LEN {
                 long::<I, M, MORE, ROUNDS>(isa, message);
                 continue;
             }
-            if done - written == LATE {
+            if computed - written == LATE {
                 late[written % LATE].assume_init_ref().write::<I>();
                 written += 1;
             }
             let key = schedule::<M>(message.key());
-            late[done % LATE].write(some::<I, M, FEW, ROUNDS>(isa, key, &message));
-            done += 1;
+            late[computed % LATE].write(some::<I, M, FEW, ROUNDS>(isa, key, &message));
+            computed += 1;
         }
     }
-    for place in written..done {
+    for place in written..computed {
         // SAFETY: as above.
         unsafe { late[place % LATE].assume_init_ref().write::<I>() };
     }
-    for late in &mut late[..done.min(LATE)] {
+    for late in &mut late[..computed.min(LATE)] {
         // SAFETY: written before, a place of our own; a volatile write is not dropped.
         unsafe { core::ptr::write_volatile(&raw mut late.assume_init_mut().blocks, [isa.zero(); FEW]) };
     }
 }
 
-/// What a message, or its end, becomes, and where it belongs.
-struct Done<V, const N: usize> {
+/// What a message, or its end, becomes, and where it is to be written.
+struct Computed<V, const N: usize> {
     blocks: [V; N],
     to: *mut u8,
     len: usize,
 }
 
-impl<V: Blocks, const N: usize> Done<V, N> {
+impl<V: Blocks, const N: usize> Computed<V, N> {
     /// Writes it.
     ///
     /// # Safety
@@ -172,7 +172,8 @@ unsafe fn some<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(
     isa: I,
     key: &Schedule,
     message: &Message,
-) -> Done<I::V, N> {
+) -> Computed<I::V, N> {
+    debug_assert!(message.len <= N * 16 * I::LEN);
     let mut blocks = [isa.zero(); N];
     for (v, block) in blocks.iter_mut().enumerate() {
         let (at, len) = part::<I>(v, message.len);
@@ -181,7 +182,7 @@ unsafe fn some<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(
     }
     let (added, _) = M::mix::<I, N>(isa, message.iv, &mut blocks);
     cipher::<I, M, ROUNDS>(isa, key, &mut blocks, &added);
-    Done { blocks, to: message.output, len: message.len }
+    Computed { blocks, to: message.output, len: message.len }
 }
 
 /// The schedule that a mode's cipher runs with.
@@ -194,6 +195,7 @@ pub(super) fn schedule<W: Way>(key: &AesKey) -> &Schedule {
 /// goes into the last round key.
 #[inline(always)]
 pub(super) fn cipher<I: Isa, W: Way, const ROUNDS: usize>(isa: I, key: &Schedule, blocks: &mut [I::V], added: &[I::V]) {
+    debug_assert_eq!(blocks.len(), added.len());
     let first = key.splat(isa, 0);
     for block in blocks.iter_mut() {
         *block = block.xor(first);

@@ -20,8 +20,7 @@ use super::parallel::{Mode, Way, drive};
 use super::schedule::{AesKey, Schedule};
 use crate::work::{Scratch, Taken, Work};
 
-pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_XTS, Cost::new(60.0, 25.0, 0.08)).lanes(16)];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_XTS, Cost::new(60.0, 25.0, 0.08))];
 
 /// The two keys, which wipe themselves.
 struct XtsKey {
@@ -88,11 +87,6 @@ unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
         }
         // SAFETY: `len` bytes at both places, as the batch's check says; no unit is shorter than a block.
         Some(unsafe { steal::<I, M>(self.isa, &key.data, unit) })
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.work.len() - self.next
     }
 }
 

@@ -5,9 +5,9 @@
 //! groups run. What does not fill a group, and messages longer than the groups have classes for, wait until the end:
 //! they run the longest first, and a lane that ends takes the next message.
 //!
-//! With 512-bit vectors lanes read and write four blocks each at a time, which are transposed. Messages that lie pages apart share a few lines of
-//! the first-level cache: touched once for each block, a line was fetched from the second-level cache each time, and 4 KiB took
-//! nine times as long as 1 KiB.
+//! With 512-bit vectors lanes read and write four blocks each at a time, which are transposed. Messages that lie pages
+//! apart share a few lines of the first-level cache: touched once for each block, a line was fetched from the
+//! second-level cache each time, and 4 KiB took nine times as long as 1 KiB.
 //!
 //! Floor with 512-bit vectors: a step of 16 blocks takes 4 AES instructions a round, one a cycle: 2.5 cycles a block
 //! with 128-bit keys (10 rounds); and a message's 11 round keys are one load and one store each.
@@ -17,11 +17,18 @@ use core::arch::x86_64::*;
 use super::CbcScratch;
 use crate::aes::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use crate::aes::lane_keys::{LANES, LaneKeys};
-use crate::aes::message::{Message, Messages};
+use crate::aes::message::{Message, Messages, Source};
 use crate::aes::schedule::Schedule;
 
 /// Groups by number of blocks: 1 to this.
 const CLASSES: usize = 16;
+
+/// Blocks by which the first half of the lanes is ahead of the other, a line: where messages lie pages apart, all lanes are at
+/// lines that share a set of the first-level cache, which has fewer places than there are lanes.
+const LEAD: usize = 4;
+
+/// Blocks of messages for which that pays.
+const LEAD_FROM: usize = 128;
 
 /// Messages that run side by side, with what each lane needs.
 #[derive(Clone)]
@@ -102,15 +109,15 @@ fn lanes_of(kernel: AesKernel) -> usize {
 }
 
 /// Encrypts all messages of a list whose keys have `rounds` rounds.
-pub(super) fn all<S: Messages>(kernel: AesKernel, rounds: usize, source: &mut S, scratch: &mut CbcScratch) {
+pub(super) fn all(kernel: AesKernel, rounds: usize, source: &mut Source<'_, '_>, scratch: &mut CbcScratch) {
     match rounds {
-        10 => encrypt::<S, 10>(kernel, source, scratch),
-        12 => encrypt::<S, 12>(kernel, source, scratch),
-        _ => encrypt::<S, 14>(kernel, source, scratch),
+        10 => encrypt::<10>(kernel, source, scratch),
+        12 => encrypt::<12>(kernel, source, scratch),
+        _ => encrypt::<14>(kernel, source, scratch),
     }
 }
 
-fn encrypt<S: Messages, const ROUNDS: usize>(kernel: AesKernel, source: &mut S, scratch: &mut CbcScratch) {
+fn encrypt<const ROUNDS: usize>(kernel: AesKernel, source: &mut Source<'_, '_>, scratch: &mut CbcScratch) {
     scratch.waiting.clear();
     let lanes = lanes_of(kernel);
     if source.len() <= lanes {
@@ -120,14 +127,14 @@ fn encrypt<S: Messages, const ROUNDS: usize>(kernel: AesKernel, source: &mut S, 
             }
         }
     } else {
-        deal::<S, ROUNDS>(kernel, lanes, source, scratch);
+        deal::<ROUNDS>(kernel, lanes, source, scratch);
     }
     run_waiting::<ROUNDS>(kernel, lanes, scratch);
     scratch.waiting.clear();
 }
 
 /// Deals messages into groups and runs those that become full; the others wait.
-fn deal<S: Messages, const ROUNDS: usize>(kernel: AesKernel, lanes: usize, source: &mut S, scratch: &mut CbcScratch) {
+fn deal<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, source: &mut Source<'_, '_>, scratch: &mut CbcScratch) {
     let CbcScratch { groups, waiting } = scratch;
     groups.resize_with(CLASSES + 1, Group::default);
     let mut used = 0u32;
@@ -180,6 +187,10 @@ fn run_waiting<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, scratch: &m
             group.put::<ROUNDS>(active, message);
             left[active] = message.len / 16;
             active += 1;
+            if active == LANES / 2 && lanes == LANES && left[active - 1] >= LEAD_FROM {
+                steps(kernel, group, active, ROUNDS, LEAD);
+                left[..active].iter_mut().for_each(|left| *left -= LEAD);
+            }
         }
         if active < 2 {
             break;
@@ -261,7 +272,7 @@ unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group:
     // SAFETY: `N` vectors are within the lanes of a group.
     let mut chain: [I::V; N] =
         core::array::from_fn(|v| unsafe { isa.load(group.chain.as_ptr().add(v * I::LEN).cast()) });
-    // Smaller vectors are touched more often, and have too few registers for it.
+    // With smaller vectors it would be slower: a line is more vectors than one, and there are too few registers.
     let in_lines = if I::LEN == 4 { count - count % I::LEN } else { 0 };
     for step in (0..in_lines).step_by(I::LEN) {
         let at = 16 * step;
@@ -269,9 +280,9 @@ unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group:
         let mut texts = [[isa.zero(); 4]; N];
         for (v, text) in texts.iter_mut().enumerate() {
             let mut rows = [isa.zero(); 4];
-            for (i, row) in rows.iter_mut().enumerate() {
+            for (i, row) in rows.iter_mut().enumerate().take(I::LEN) {
                 // SAFETY: the caller's promise.
-                *row = unsafe { isa.load(group.input[4 * v + i].add(at)) };
+                *row = unsafe { isa.load(group.input[v * I::LEN + i].add(at)) };
             }
             *text = isa.transpose(rows);
         }
@@ -282,9 +293,9 @@ unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group:
         step_of_line::<I, N, ROUNDS, 3>(isa, &group.keys, &mut chain, &mut texts);
         for (v, text) in texts.iter().enumerate() {
             let rows = isa.transpose(*text);
-            for (i, row) in rows.iter().enumerate() {
+            for (i, row) in rows.iter().enumerate().take(I::LEN) {
                 // SAFETY: the caller's promise. All lanes have read before any writes.
-                unsafe { row.store(group.output[4 * v + i].add(at)) };
+                unsafe { row.store(group.output[v * I::LEN + i].add(at)) };
             }
         }
     }

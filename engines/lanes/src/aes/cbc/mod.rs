@@ -18,12 +18,12 @@ use crate::work::{Scratch, Work};
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_CBC, Cost::new(60.0, 10.0, 0.06)).lanes(16)];
 
-/// What a queue keeps for the modes without authentication: lanes with transposed keys, messages that wait. Empty until
-/// it is used; no keys stay in it.
+/// What a queue keeps for CBC encryption: lanes with transposed keys, messages that wait. Empty until it is used; no keys stay
+/// in it.
 #[derive(Default)]
 pub(crate) struct CbcScratch {
     groups: Vec<encrypt::Group>,
-    pub(super) waiting: Vec<Message>,
+    waiting: Vec<Message>,
 }
 
 /// Runs CBC over a list of messages of any lengths, with keys of one size.
