@@ -89,6 +89,11 @@ unsafe impl<I: Isa> Messages for Counted<'_, '_, '_, I> {
         }
         Some(counted)
     }
+
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        self.source.is_alone()
+    }
 }
 
 impl<I: Isa> Counted<'_, '_, '_, I> {

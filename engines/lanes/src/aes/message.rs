@@ -58,6 +58,8 @@ impl Message {
 pub(crate) unsafe trait Messages {
     /// The next one.
     fn next(&mut self) -> Option<Message>;
+    /// Whether there is one at most.
+    fn is_alone(&self) -> bool;
 }
 
 /// Where messages under keys that are an [`AesKey`] each come from. One type, so that kernels are built once.
@@ -144,5 +146,10 @@ unsafe impl Messages for Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
         self.next_with_iv_len().map(|(message, _)| message)
+    }
+
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        self.len() <= 1
     }
 }

@@ -63,10 +63,11 @@ fn drive_classed<I: Isa, M: Mode, const FEW: usize, const MORE: usize, const ROU
 ) {
     let mut late = [const { MaybeUninit::<Computed<I::V, FEW>>::uninit() }; LATE];
     let (mut computed, mut written) = (0, 0);
+    let is_alone = source.is_alone();
     while let Some(message) = source.next() {
         // SAFETY: the list of messages is borrowed until the end of this function; what is not written yet has been computed.
         unsafe {
-            if message.len > FEW * 16 * I::LEN {
+            if is_alone || message.len > FEW * 16 * I::LEN {
                 long::<I, M, MORE, ROUNDS>(isa, message);
                 continue;
             }

@@ -88,6 +88,11 @@ unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
         // SAFETY: `len` bytes at both places, as the batch's check says; no unit is shorter than a block.
         Some(unsafe { steal::<I, M>(self.isa, &key.data, unit) })
     }
+
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        self.work.len() <= 1
+    }
 }
 
 /// The end of a unit with a rest of a block: its last whole block and the rest. Returns what is before them.
