@@ -38,7 +38,7 @@ deny() {
 gpu_kernels() { if has python3; then make gpu-kernels; else lacks 'python3, to download NVRTC'; fi; }
 miri() {
     cargo +nightly miri --version || { lacks 'Miri (rustup component add miri --toolchain nightly)'; return; }
-    cargo +nightly miri test --locked --target-dir target/miri -p ciphermill-erased
+    cargo +nightly miri test --locked --target-dir target/miri -p ciphermill-erased || return
     # Where operations meet the arena: the rest has no pointers, and what is exhaustive takes hours here.
     MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 cargo +nightly miri test --locked --target-dir target/miri \
         -p ciphermill-contract --lib -- batch:: key:: op:: overlap:: owned:: parts:: status:: --skip exhaustive
