@@ -561,6 +561,7 @@ impl<'a> Work<'a> {
     }
 
     /// As [`Work::collect`], behind the items that are there, until there are `count`.
+    // Within kernels it would take registers from what they do.
     #[inline(never)]
     fn collect_up_to<T: Any>(&mut self, count: usize, next: &mut usize, items: &mut Vec<Item>) {
         while items.len() < count {
