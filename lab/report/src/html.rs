@@ -1,5 +1,6 @@
 //! A record as one HTML file that needs nothing else: no script, no picture, no font from elsewhere.
 
+mod maps;
 mod parts;
 mod tables;
 
@@ -109,6 +110,7 @@ fn section_markup(section: &Section, number: usize, anchor: &str, numbers: &mut 
             @for (index, plot) in section.plots.iter().enumerate() {
                 (parts::figure(plot, &format!("{anchor}-plot-{index}"), numbers))
             }
+            @for map in &section.maps { (maps::map(map, numbers)) }
             @for table in &section.tables { (tables::table(table, numbers)) }
             (parts::missing(section))
             (tables::measurements(section))
@@ -137,6 +139,29 @@ mod tests {
                 for (one, other) in colours(style, name).into_iter().zip(colours(ground, ground_name)) {
                     let contrast = contrast(one, other);
                     assert!(contrast >= 4.5, "{name} on {ground_name}: {contrast:.2}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_map_is_legible_and_its_steps_are_told_apart() {
+        use crate::svg::sight::{apart, colours, contrast};
+        let names: Vec<String> =
+            ["behind4", "behind3", "behind2", "behind1", "level", "ahead1", "ahead2", "ahead3", "ahead4"]
+                .map(str::to_owned)
+                .to_vec();
+        let grounds: Vec<_> = names.iter().map(|name| colours(STYLE, name)).collect();
+        let inks = colours(svg::STYLE, "ink");
+        for mode in [0, 1] {
+            for (ground, name) in grounds.iter().zip(&names) {
+                let contrast = contrast(inks[mode], ground[mode]);
+                assert!(contrast >= 4.5, "ink on {name} in mode {mode}: {contrast:.2}");
+            }
+            for (index, (one, name)) in grounds.iter().zip(&names).enumerate() {
+                for (other, other_name) in grounds.iter().zip(&names).skip(index + 1) {
+                    let apart = apart(one[mode], other[mode]);
+                    assert!(apart >= 6.0, "{name} and {other_name} in mode {mode}: {apart:.1}");
                 }
             }
         }

@@ -1,14 +1,15 @@
 //! What the lab measured, as data, and how it is shown.
 //!
 //! A method of the lab returns a [`Section`]: numbers under names that stay the same from record to record
-//! ([`Measurement`]), and what a reader gets to see: a lesson, tables, plots, conclusions. A [`Record`] is the sections of
-//! one run on one machine: read and written as JSON ([`Record::read`], [`Record::to_json`]), shown as a page ([`html`]) or
-//! in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
+//! ([`Measurement`]), and what a reader gets to see: a lesson, plots, heat maps, tables, conclusions. A [`Record`] is the
+//! sections of one run on one machine: read and written as JSON ([`Record::read`], [`Record::to_json`]), shown as a page
+//! ([`html`]) or in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
 mod compare;
 mod facts;
 mod html;
 mod inks;
 mod machine;
+mod map;
 mod model;
 mod plot;
 mod read;
@@ -23,6 +24,7 @@ mod words;
 pub use compare::{Change, Comparison, Verdict, compare};
 pub use html::html;
 pub use machine::Machine;
+pub use map::{MAP_AHEAD_ABOVE, MAP_BEHIND_BELOW, Map, MapCell, MapGroup, MapRow, MapState};
 pub use model::{
     Better, Environment, Estimate, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section,
 };

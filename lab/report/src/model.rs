@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::map::Map;
 use crate::plot::Plot;
 use crate::table::Table;
 
@@ -78,6 +79,9 @@ pub struct Section {
     pub plots: Vec<Plot>,
     /// The tables.
     pub tables: Vec<Table>,
+    /// The heat maps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<Map>,
     /// The numbers, each under a name that stays the same from record to record.
     pub measurements: Vec<Measurement>,
     /// What was asked for and not measured.

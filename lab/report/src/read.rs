@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::map::Map;
 use crate::model::{Environment, Measurement, RECORD_FORMAT, RECORD_FORMAT_MIN, Record, Section};
 use crate::plot::Plot;
 
@@ -64,8 +65,8 @@ impl Record {
         Ok(text)
     }
 
-    /// Checks the rules that types do not hold: the format, finite numbers, tables whose rows are as wide as their heads,
-    /// names of measurements that are unique.
+    /// Checks the rules that types do not hold: the format, finite numbers, tables and maps whose rows are as wide as their
+    /// heads, names of measurements that are unique.
     ///
     /// # Errors
     /// [`RecordError`] for the first rule that is broken.
@@ -102,6 +103,9 @@ impl Section {
                     return invalid(place, "a row must have a cell for each column");
                 }
             }
+        }
+        for map in &self.maps {
+            check_map(map, &place)?;
         }
         let mut names = BTreeSet::new();
         for measurement in &self.measurements {
@@ -158,6 +162,32 @@ fn check_plot(plot: &Plot, section: &str) -> Result<(), RecordError> {
     Ok(())
 }
 
+fn check_map(map: &Map, section: &str) -> Result<(), RecordError> {
+    let place = format!("{section}, map {:?}", map.title);
+    for group in &map.groups {
+        if group.columns.is_empty() {
+            return invalid(format!("{place}, group {:?}", group.name), "a group must have a column");
+        }
+    }
+    for (index, row) in map.rows.iter().enumerate() {
+        let place = format!("{place}, row {}", index + 1);
+        if row.cells.len() != map.width() {
+            return invalid(place, "a row must have a cell for each column");
+        }
+        for (index, cell) in row.cells.iter().enumerate() {
+            let Some(cell) = cell else { continue };
+            let ([low, high], place) = (cell.interval, || format!("{place}, cell {}", index + 1));
+            if ![cell.value, low, high].iter().all(|number| number.is_finite() && *number > 0.0) {
+                return invalid(place(), "a ratio and its interval must be finite numbers above zero");
+            }
+            if !(low..=high).contains(&cell.value) {
+                return invalid(place(), "the ratio must lie within its interval");
+            }
+        }
+    }
+    Ok(())
+}
+
 fn invalid(place: String, rule: &'static str) -> Result<(), RecordError> {
     Err(RecordError::Invalid { place, rule })
 }
@@ -165,7 +195,8 @@ fn invalid(place: String, rule: &'static str) -> Result<(), RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Better;
+    use crate::map::{MapCell, MapGroup};
+    use crate::model::{Better, Estimate};
     use crate::plot::{Axis, Crossing, Look, Scale, Series};
     use crate::sample;
     use crate::table::Table;
@@ -218,6 +249,62 @@ mod tests {
         assert!(record.environment.disturbances.is_empty());
         assert_eq!(record.warnings()[0], sample::record().environment.warnings[0]);
         record.to_json().expect("and can be written again");
+    }
+
+    /// Sections had no maps once; those that still have none are written as they were then.
+    #[test]
+    fn a_section_without_maps_is_written_as_before_there_were_any() {
+        let mut record = sample::record();
+        assert_eq!(record.sections.iter().map(|section| section.maps.len()).sum::<usize>(), 2);
+        record.sections.retain(|section| section.maps.is_empty());
+        let text = record.to_json().expect("the sample keeps the rules");
+        assert!(!text.contains("\"maps\""));
+        let read = Record::read(&text).expect("no maps are none");
+        assert!(read == record);
+        assert!(read.to_json().expect("it was read") == text, "to the last byte");
+    }
+
+    #[test]
+    fn rules_of_maps_are_named_with_their_place() {
+        let mut record = sample::record();
+        record.sections = vec![Section::new("m", "t", "s")];
+        let columns = ["16 B", "64 B"].map(str::to_owned).to_vec();
+        let mut map = Map::new("r", "suite", vec![MapGroup::new("g", columns)]);
+        map.row("a", [None, Some(MapCell::new(Estimate { value: 1.0, interval: [0.9, 1.1] }, "d"))]);
+        let mut complaint_of = |change: &dyn Fn(&mut Map)| {
+            let mut broken = map.clone();
+            change(&mut broken);
+            record.sections[0].maps = vec![broken];
+            complaint(&record)
+        };
+        let cell = |map: &mut Map, value: f64, interval: [f64; 2]| {
+            map.rows[0].cells[1] = Some(MapCell::new(Estimate { value, interval }, ""));
+        };
+        let place = "section \"m\", map \"r\", row 1";
+        let narrow = complaint_of(&|map| map.rows[0].cells.truncate(1));
+        assert_eq!(narrow, format!("{place}: a row must have a cell for each column"));
+        let positive = format!("{place}, cell 2: a ratio and its interval must be finite numbers above zero");
+        for (value, interval) in [
+            (f64::NAN, [0.9, 1.1]),
+            (0.0, [0.0, 1.1]),
+            (1.0, [-0.1, 1.1]),
+            (1.0, [f64::NAN, 1.1]),
+            (1.0, [0.9, f64::INFINITY]),
+        ] {
+            assert_eq!(complaint_of(&|map| cell(map, value, interval)), positive, "{value}, {interval:?}");
+        }
+        for interval in [[1.1, 0.9], [1.1, 1.2]] {
+            let outside = complaint_of(&|map| cell(map, 1.0, interval));
+            assert_eq!(outside, format!("{place}, cell 2: the ratio must lie within its interval"));
+        }
+        let empty = complaint_of(&|map| map.groups.push(MapGroup::default()));
+        assert_eq!(empty, "section \"m\", map \"r\", group \"\": a group must have a column");
+        record.sections[0].maps = vec![map];
+        record.check().expect("mended");
+        let text = record.to_json().expect("mended");
+        let unknown = text.replacen("\"detail\"", "\"details\"", 1);
+        let complaint = Record::read(&unknown).expect_err("an unknown field").to_string();
+        assert!(complaint.contains("unknown field `details`"), "{complaint}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A made-up record with something of everything, for tests: nothing in it was measured.
 
 use crate::{
-    Axis, Better, Cell, Crossing, Emphasis, Environment, Estimate, Look, Machine, Plot, RECORD_FORMAT, Record, Scale,
-    Section, Series, Table,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Estimate, Look, Machine, Map, MapCell, MapGroup, Plot,
+    RECORD_FORMAT, Record, Scale, Section, Series, Table,
 };
 
 /// Characters that break documents whose texts are not escaped.
@@ -36,7 +36,7 @@ pub(crate) fn record() -> Record {
             warnings,
             disturbances: vec!["the core's clock drifted by 7 %, from 2.90 to 3.10 GHz".to_owned()],
         },
-        sections: vec![ladder(), breakeven(), odd()],
+        sections: vec![ladder(), breakeven(), grid(), odd()],
     }
 }
 
@@ -115,6 +115,37 @@ fn breakeven() -> Section {
     section
 }
 
+/// A wide heat map with ratios of every size.
+fn grid() -> Section {
+    let mut section = Section::new("grid", "Where we are ahead, and where behind", "nobody");
+    section.lesson = vec!["For each suite the rate of our best engine over that of the best other one.".to_owned()];
+    let sizes = ["16 B", "64 B", "256 B", "1 KB", "4 KB", "16 KB"];
+    let columns = || sizes.map(str::to_owned).to_vec();
+    let groups = ["1 operation a batch", "8 operations a batch", "64 operations a batch"];
+    let groups: Vec<MapGroup> = groups.map(|name| MapGroup::new(name, columns())).to_vec();
+    let mut map = Map::new("Our best engine by the best other one", "suite and direction", groups);
+    let suites =
+        ["aes-128-cbc", "aes-256-gcm", "des-cbc", "3des-cbc+hmac-sha1", "chacha20-poly1305", "sha512", "blake2b"];
+    for (index, suite) in suites.into_iter().enumerate() {
+        for direction in ["encrypt", "decrypt"] {
+            let cells = (0..map.width()).map(|column| {
+                // From 0.2 to 13, the larger the more operations and the shorter they are.
+                let power =
+                    0.22 * index as f64 - 0.9 + 0.5 * (column / sizes.len()) as f64 - 0.13 * (column % 6) as f64;
+                let value = (power * if direction == "encrypt" { 1.0 } else { 1.6 }).exp();
+                let half = value * if (index + column).is_multiple_of(7) { 0.08 } else { 0.012 };
+                let detail = format!("lanes {:.1} ns, ipsec-mb {:.1} ns", 100.0 / value, 100.0);
+                let ratio = Estimate { value, interval: [value - half, value + half] };
+                (index != 5 || column < 12).then(|| MapCell::new(ratio, detail))
+            });
+            map.row(format!("{suite} {direction}"), cells);
+        }
+    }
+    map.note = "The best other engine is another one in each cell; its name stands with the times.".to_owned();
+    section.maps.push(map);
+    section
+}
+
 /// Texts, plots and tables at the edge of what is allowed.
 fn odd() -> Section {
     let mut section = Section::new("odd", &format!("Odd: {NASTY}"), NASTY);
@@ -135,6 +166,13 @@ fn odd() -> Section {
     table.row([Cell::from(NASTY), "1".into()]);
     table.note = NASTY.to_owned();
     section.tables = vec![Table::new("A table without rows", &["nothing"], 0), table];
+    let groups = vec![MapGroup::new(NASTY, vec![NASTY.to_owned()]), MapGroup::new("", vec![String::new(); 9])];
+    let mut map = Map::new(NASTY, NASTY, groups);
+    let ratio = |value: f64| Estimate { value, interval: [value, value] };
+    let cells = [1e-9, 0.5, 1.0, 2.0, 1e9].map(|value| Some(MapCell::new(ratio(value), NASTY)));
+    map.row(NASTY, cells.into_iter().chain([const { None }; 5]));
+    map.note = NASTY.to_owned();
+    section.maps.push(map);
     section.measured(NASTY, 1.5, NASTY, 0.3, Better::Less);
     section.lacks(NASTY, NASTY);
     section

@@ -1,6 +1,7 @@
 //! Sections as text, for a terminal.
 
 mod canvas;
+mod maps;
 mod plots;
 
 use comfy_table::{
@@ -28,7 +29,8 @@ struct Pen {
     colours: bool,
 }
 
-/// The section as text for a terminal of so many columns: its lesson, conclusions, plots and tables, and what is missing.
+/// The section as text for a terminal of so many columns: its lesson, conclusions, plots, maps and tables, and what is
+/// missing.
 /// With `colours`, ANSI escape sequences colour lines and cells; without, the text has none.
 pub fn terminal(section: &Section, width: usize, colours: bool) -> String {
     let pen = Pen { width: width.max(WIDTH_MIN), colours };
@@ -41,10 +43,13 @@ pub fn terminal(section: &Section, width: usize, colours: bool) -> String {
     for plot in &section.plots {
         plots::draw(pen, &mut out, plot);
     }
+    for map in &section.maps {
+        maps::draw(pen, &mut out, map);
+    }
     for table in &section.tables {
         pen.table(&mut out, table);
     }
-    if section.tables.is_empty() && !section.measurements.is_empty() {
+    if section.tables.is_empty() && section.maps.is_empty() && !section.measurements.is_empty() {
         pen.table(&mut out, &raw(section));
     }
     if !section.missing.is_empty() {
@@ -90,7 +95,7 @@ pub fn terminal_warnings(record: &Record, width: usize, colours: bool) -> String
     out
 }
 
-/// The numbers of a section that has no table.
+/// The numbers of a section that has neither tables nor maps.
 fn raw(section: &Section) -> Table {
     let mut table = Table::new("Measurements", &["name", "value", "unit", "95 %"], 1);
     table.columns[2].align = Align::Left;

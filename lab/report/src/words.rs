@@ -38,6 +38,18 @@ pub(crate) fn grouped(number: &str) -> String {
     out
 }
 
+/// A ratio around one in at most five characters: `0.76`, `12.3`, `123`, `>999`, `<0.01`.
+pub(crate) fn ratio(value: f64) -> String {
+    match value {
+        value if value.is_nan() => "—".to_owned(),
+        value if value < 0.005 => "<0.01".to_owned(),
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value if value < 999.5 => format!("{value:.0}"),
+        _ => ">999".to_owned(),
+    }
+}
+
 /// A share as a percentage: `4.2 %`, with a blank that does not break.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
@@ -133,6 +145,26 @@ mod tests {
         ];
         for (value, text) in cases {
             assert_eq!(figure(value), text);
+        }
+    }
+
+    #[test]
+    fn ratios_are_short() {
+        let cases = [
+            (f64::NAN, "—"),
+            (-1.0, "<0.01"),
+            (0.0049, "<0.01"),
+            (0.005, "0.01"),
+            (0.756, "0.76"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (99.94, "99.9"),
+            (99.96, "100"),
+            (999.4, "999"),
+            (f64::INFINITY, ">999"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(ratio(value), text, "{value}");
         }
     }
 

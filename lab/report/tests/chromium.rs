@@ -1,5 +1,6 @@
-//! Looks at a page in headless Chromium: it loads without a word on the console, every plot has a size, and what is
-//! painted is not blank, in light and dark, wide and narrow.
+//! Looks at a page in headless Chromium: it loads without a word on the console, every plot has a size, the
+//! names of a map's rows stay where they are when it is scrolled, and what is painted is not blank, in light and dark,
+//! wide and narrow.
 //!
 //! The pages and pictures stay in `target/tmp`, to be looked at.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
@@ -11,8 +12,8 @@ use std::process::{Command, Output};
 
 // The sample of the unit tests; its `crate::…` are these.
 use ciphermill_report::{
-    Axis, Better, Cell, Crossing, Emphasis, Environment, Estimate, Look, Machine, Plot, RECORD_FORMAT, Record, Scale,
-    Section, Series, Table, html,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Estimate, Look, Machine, Map, MapCell, MapGroup, Plot,
+    RECORD_FORMAT, Record, Scale, Section, Series, Table, html,
 };
 use zune_png::PngDecoder;
 use zune_png::zune_core::bytestream::ZCursor;
@@ -36,6 +37,11 @@ addEventListener('load', () => {
     'lines ' + all('svg.plot path.line').map(line => Math.round(line.getTotalLength())).join(' '),
     'scripts ' + all('script').length,
     'scrolls ' + (document.documentElement.scrollWidth > innerWidth),
+    'sticky ' + all('.tablebox').filter(b => b.querySelector('.map')).map(b => {
+      b.scrollLeft = 1e6;
+      const left = b.querySelector('tbody th').getBoundingClientRect().left - b.getBoundingClientRect().left;
+      return Math.round(b.scrollLeft) + 'px:' + Math.round(left);
+    }).join(' '),
     'background ' + getComputedStyle(document.documentElement).backgroundColor,
     'links ' + all('a[href^=\"#\"]').filter(a => !document.getElementById(a.hash.slice(1))).length,
     'end'].join('\\n');
@@ -126,6 +132,12 @@ fn pages_load_in_silence_and_every_plot_has_a_size() {
         assert_eq!(lines.len(), 10 + 10 + 4 + 2 + 1, "a path for each line that has points");
         let short = lines.iter().filter(|length| length.parse::<f64>().expect("a length") < 50.0).count();
         assert_eq!(short, 1, "only the line of one point has no length: {lines:?}");
+        let maps = layout(&dump, "sticky ");
+        assert_eq!(maps.len(), record.sections.iter().map(|section| section.maps.len()).sum::<usize>());
+        for map in maps {
+            let (scrolled, left) = map.split_once("px:").expect("how far it is scrolled, and where its names stand");
+            assert!(scrolled != "0" && left == "0", "{width} wide: scrolled by {scrolled}, names at {left}");
+        }
         assert_eq!(layout(&dump, "scripts "), ["1"], "no text of the record became a script");
         assert_eq!(layout(&dump, "links "), ["0"], "every link leads somewhere");
         assert_eq!(layout(&dump, "scrolls "), ["false"], "{width} wide: nothing sticks out");
@@ -149,9 +161,11 @@ fn look(path: &Path) -> ((usize, usize), BTreeSet<[u8; 3]>, f64) {
 fn pages_are_painted_in_light_and_dark_wide_and_narrow() {
     let Some(browser) = browser() else { return };
     let address = page("report-painted.html", &html(&sample::record()));
-    // The colours of the first lines, as the style sheet has them.
-    let inks =
-        [("light", 1, [[0x12, 0x46, 0xe6], [0x7a, 0x26, 0x04]]), ("dark", 0, [[0x72, 0xe0, 0xf2], [0xfb, 0x4d, 0x22]])];
+    // The colours of the first lines, and of the ends of the maps' scale, as the style sheet has them.
+    let inks = [
+        ("light", 1, [[0x12, 0x46, 0xe6], [0x7a, 0x26, 0x04], [0xe8, 0x81, 0x2b], [0x4f, 0x96, 0xd8]]),
+        ("dark", 0, [[0x72, 0xe0, 0xf2], [0xfb, 0x4d, 0x22], [0xa0, 0x4d, 0x00], [0x25, 0x67, 0xa6]]),
+    ];
     for (mode, scheme, inks) in inks {
         for (width, height) in [(1280, 6200), (390, 9000)] {
             let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{mode}-{width}.png"));
@@ -170,7 +184,7 @@ fn pages_are_painted_in_light_and_dark_wide_and_narrow() {
             assert!(colours.len() > 100, "{mode}, {width} wide: {} colours", colours.len());
             assert_eq!(brightness < 128.0, mode == "dark", "{mode}, {width} wide: brightness {brightness}");
             for ink in inks {
-                assert!(colours.contains(&ink), "{mode}, {width} wide: no line in {ink:02x?}");
+                assert!(colours.contains(&ink), "{mode}, {width} wide: nothing in {ink:02x?}");
             }
         }
     }

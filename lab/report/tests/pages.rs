@@ -2,8 +2,8 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use ciphermill_report::{
-    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Measurement, Missing, Plot, RECORD_FORMAT,
-    Record, Scale, Section, Series, Table, html, svg, terminal, terminal_head,
+    Axis, Better, Cell, Crossing, Emphasis, Environment, Look, Machine, Map, MapCell, MapGroup, MapRow, Measurement,
+    Missing, Plot, RECORD_FORMAT, Record, Scale, Section, Series, Table, html, svg, terminal, terminal_head,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -51,6 +51,21 @@ fn table() -> impl Strategy<Value = Table> {
     })
 }
 
+/// A map, whose rows need not be as wide as its heads.
+fn map() -> impl Strategy<Value = Map> {
+    let group = (text(), vec(text(), 0..4)).prop_map(|(name, columns)| MapGroup { name, columns });
+    let cell = (number(), number(), number(), text());
+    let cell = cell.prop_map(|(value, low, high, detail)| MapCell { value, interval: [low, high], detail });
+    let row = (text(), vec(prop::option::of(cell), 0..6)).prop_map(|(name, cells)| MapRow { name, cells });
+    (text(), text(), text(), vec(group, 0..4), vec(row, 0..3)).prop_map(|(title, note, rows_name, groups, rows)| Map {
+        title,
+        note,
+        rows_name,
+        groups,
+        rows,
+    })
+}
+
 fn section() -> impl Strategy<Value = Section> {
     let better = prop_oneof![Just(Better::More), Just(Better::Less), Just(Better::Neither)];
     let measurement = (text(), number(), text(), number(), better, prop::option::of((number(), number()))).prop_map(
@@ -61,8 +76,9 @@ fn section() -> impl Strategy<Value = Section> {
     );
     let missing = (text(), text()).prop_map(|(what, why)| Missing { what, why });
     let texts = (text(), text(), text(), vec(text(), 0..3), vec(text(), 0..3));
-    (texts, vec(plot(), 0..3), vec(table(), 0..3), vec(measurement, 0..4), vec(missing, 0..2)).prop_map(
-        |((method, title, source, lesson, conclusions), plots, tables, measurements, missing)| Section {
+    let tables = (vec(table(), 0..3), vec(map(), 0..3));
+    (texts, vec(plot(), 0..3), tables, vec(measurement, 0..4), vec(missing, 0..2)).prop_map(
+        |((method, title, source, lesson, conclusions), plots, (tables, maps), measurements, missing)| Section {
             method,
             title,
             lesson,
@@ -70,6 +86,7 @@ fn section() -> impl Strategy<Value = Section> {
             conclusions,
             plots,
             tables,
+            maps,
             measurements,
             missing,
         },
@@ -201,6 +218,10 @@ fn every_text_is_escaped_and_shown_as_it_is() {
     let mut table = Table::new(nasty, &[nasty], 1);
     table.row([nasty.into()]);
     section.tables.push(table);
+    let mut map = Map::new(nasty, nasty, vec![MapGroup::new(nasty, vec![nasty.to_owned()])]);
+    map.note = nasty.to_owned();
+    map.row(nasty, [Some(MapCell { value: 1.0, interval: [1.0, 1.0], detail: nasty.to_owned() })]);
+    section.maps.push(map);
     let axis = Axis::new(nasty, Scale::Linear);
     let mut plot = Plot::new(nasty, axis.clone(), axis);
     plot.caption = nasty.to_owned();
@@ -231,7 +252,9 @@ fn every_text_is_escaped_and_shown_as_it_is() {
     let xml = as_xml(&page);
     let document = roxmltree::Document::parse(&xml).expect("the page is well formed");
     let texts = document.descendants().filter(|node| node.is_text() && node.text().is_some_and(|t| t.contains(nasty)));
+    let about = document.descendants().filter_map(|node| node.attribute("title"));
+    assert_eq!(about.filter(|title| title.contains(nasty)).count(), 1, "the detail of the map's cell");
     // Machine, system, features, made, command, program; title, source, lesson, conclusion, missing twice; plot, table,
-    // measurement: each at least once, most in several places.
-    assert!(texts.count() >= 30, "{xml}");
+    // map, measurement: each at least once, most in several places.
+    assert!(texts.count() >= 36, "{xml}");
 }

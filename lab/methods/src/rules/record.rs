@@ -147,11 +147,17 @@ fn mentions(section: &Section, name: &str) -> bool {
     let heads = section.tables.iter().flat_map(|table| table.columns.iter().map(|column| &column.name));
     let lines = section.plots.iter().flat_map(|plot| plot.series.iter().map(|series| &series.name));
     let titles = section.tables.iter().map(|table| &table.title).chain(section.plots.iter().map(|plot| &plot.title));
+    let maps = section.maps.iter().flat_map(|map| {
+        let rows = map.rows.iter().map(|row| &row.name);
+        let details = map.rows.iter().flat_map(|row| row.cells.iter().flatten()).map(|cell| &cell.detail);
+        let heads = map.groups.iter().flat_map(|group| [&group.name].into_iter().chain(&group.columns));
+        [&map.title].into_iter().chain(rows).chain(details).chain(heads)
+    });
     let missing = section.missing.iter().map(|missing| &missing.what);
     // `openssl` is not named by `openssl-context`, nor `aes-128-cbc` by `aes-128-cbc+hmac-sha1`.
     let inside = |c: char| c.is_ascii_alphanumeric() || "-+_".contains(c);
     let named = |text: &String| text.split(|c| !inside(c)).any(|word| word == name);
-    measured.chain(cells).chain(heads).chain(lines).chain(titles).chain(missing).any(named)
+    measured.chain(cells).chain(heads).chain(lines).chain(titles).chain(maps).chain(missing).any(named)
 }
 
 /// The section of a method that measured nothing.
@@ -170,7 +176,7 @@ mod tests {
     use crate::engines::ABSENT;
     use crate::method::METHODS;
     use crate::timing::Budget;
-    use ciphermill_report::Better;
+    use ciphermill_report::{Better, Estimate, Map, MapCell, MapGroup};
 
     /// Writes everything down, and asks for an end when it hears `stop_at`.
     #[derive(Default)]
@@ -251,6 +257,18 @@ mod tests {
         let answered = answered(section, &options);
         let missing: Vec<_> = answered.missing.iter().map(|missing| missing.what.as_str()).collect();
         assert_eq!(missing, ["ipsec-mb", "openssl", "lanes", "3des-cbc"]);
+    }
+
+    #[test]
+    fn what_a_map_names_is_not_missing() {
+        let mut section = Section::new("grid", "Grid", "nobody");
+        let groups = vec![MapGroup::new("8 operations a batch", vec!["16 B".to_owned()])];
+        let mut map = Map::new("Ratios", "suite", groups);
+        let ratio = Estimate { value: 1.1, interval: [1.1, 1.1] };
+        map.row("aes-128-cbc encrypt", [Some(MapCell::new(ratio, "lanes 12.3 ns, ipsec-mb 14.1 ns"))]);
+        section.maps.push(map);
+        let named = ["aes-128-cbc", "lanes", "ipsec-mb"].into_iter().all(|name| mentions(&section, name));
+        assert!(named && !mentions(&section, "openssl") && !mentions(&section, "aes"));
     }
 
     /// A peer that a machine lacks is a line of the record, whether the method measures engines by name or not.
