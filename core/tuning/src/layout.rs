@@ -1,13 +1,16 @@
 //! Where operations that are measured lie; the lab's lie there too.
 //!
-//! Additional data, inputs, outputs and tags are apart from each other, each kind together, so that a run changes nothing
-//! that the next one reads.
+//! Additional data, inputs, outputs and tags are apart from each other, each kind together from a cache line on, so that a run
+//! changes nothing that the next one reads.
 
 use ciphermill_contract::limits::ARENA_LEN_MAX;
 use ciphermill_contract::{Direction, Error, KeyId, Op, Result, Span, Suite};
 
 /// Bytes of random output that an operation asks for.
 const RANDOM_LEN: u32 = 64;
+
+/// Bytes of a cache line and of the widest vector.
+const LINE_LEN: usize = 64;
 
 /// Operations of a symmetric suite with these input lengths in bytes and `aad_len` bytes of additional data each, and their
 /// arena, which is zero. They have no IV; those of a suite with keys name slot 0.
@@ -18,9 +21,10 @@ pub fn layout(suite: Suite, direction: Direction, lengths: &[usize], aad_len: us
     let tag_len = suite.default_tag_len();
     let room = |len: &usize| suite.output_len(direction, *len, RANDOM_LEN as usize);
     let (inputs, outputs) = (lengths.iter().sum::<usize>(), lengths.iter().map(room).sum::<usize>());
-    let (mut aad, mut input) = (0, aad_len * lengths.len());
-    let mut output = input + inputs;
-    let mut tag = output + outputs;
+    let behind = |end: usize| end.next_multiple_of(LINE_LEN);
+    let (mut aad, mut input) = (0, behind(aad_len * lengths.len()));
+    let mut output = behind(input + inputs);
+    let mut tag = behind(output + outputs);
     let total = tag + tag_len * lengths.len();
     if total > ARENA_LEN_MAX {
         return Err(Error::exhausted("ARENA_LEN_MAX", ARENA_LEN_MAX, total));

@@ -94,7 +94,7 @@ impl MillColumns {
             output,
             statuses: vec![ColumnStatus::PENDING; ops.len()],
             ops: ops.clone(),
-            arena: arena.clone(),
+            arena: arena.to_vec(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! A contest: engines with their own workloads, verified against the reference, then timed in turns.
 
+use std::borrow::BorrowMut;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use ciphermill_peers::native::{NativeLoop, Task};
 
 use crate::LabError;
 use crate::columns::MillColumns;
+use crate::mill_batch::{MillBatch, MillKeys};
 use crate::rules::{cycles, ghz};
 use crate::timing::{Budget, Contestant, Samples, interleave};
 use crate::workload::{Workload, failed};
@@ -26,13 +28,19 @@ const TRIALS: usize = 7;
 pub(crate) struct Entrant {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) workload: Workload,
+    /// The same workload elsewhere in memory; runs go from one to the next.
+    copies: Vec<Workload>,
     prepared: Vec<PreparedKey>,
     native: Option<Native>,
 }
 
-/// A native loop that takes the place of its peer's engine, in one of its ways.
+/// Makes a loop over a workload; `None` where there is none for it.
+type Make = Box<dyn Fn(&Workload) -> Result<Option<Box<dyn NativeLoop>>, LabError>>;
+
+/// Loops that take the place of an engine, in one of their ways: one over the workload, and one over each copy of it.
 struct Native {
-    own: Box<dyn NativeLoop>,
+    loops: Vec<Box<dyn NativeLoop>>,
+    make: Make,
     way: usize,
     name: String,
     /// What is to be said should a timed run go wrong.
@@ -70,9 +78,9 @@ impl Entrant {
         let prepared = workload.prepare(engine.as_ref())?;
         let mut own = workload.clone();
         own.run_once(engine.as_ref(), &prepared)?;
-        let mut entrant = Entrant { engine: Arc::clone(engine), workload: own, prepared, native: None };
+        let (engine, copies) = (Arc::clone(engine), Vec::new());
+        let entrant = Entrant { engine, workload: own, copies, prepared, native: None };
         entrant.agrees(expected)?;
-        entrant.workload.reset();
         Ok(entrant)
     }
 
@@ -86,29 +94,15 @@ impl Entrant {
         workload: &Workload,
         expected: &Workload,
     ) -> Result<Option<Entrant>, LabError> {
-        let keys: Vec<&[u8]> = workload.keys().iter().map(|key| key.as_slice()).collect();
-        let Workload { suite, direction, ops, arena, .. } = workload;
-        let task = Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: workload.key_of() };
-        let Some(mut own) = native(engine.info().name, &task) else { return Ok(None) };
-        let names = own.ways();
-        let right: Vec<usize> = (0..names.len()).filter(|way| is_right(own.as_mut(), *way, expected)).collect();
-        let mut best: Option<(f64, usize)> = None;
-        for way in right.iter().copied().cycle().take(TRIALS * right.len()) {
-            let start = Instant::now();
-            own.run(way);
-            let ns = start.elapsed().as_nanos() as f64;
-            if best.is_none_or(|(least, _)| ns < least) {
-                best = Some((ns, way));
-            }
-        }
-        let peer = format!("the native loop of {}", engine.info().name);
-        let (way, name) = best.map_or((0, String::new()), |(_, way)| (way, names[way].clone()));
-        let native = Native { own, way, name, peer, task: (*suite, *direction) };
-        if best.is_none() {
-            return Err(native.failed());
-        }
-        let native = Some(native);
-        Ok(Some(Entrant { engine: Arc::clone(engine), workload: workload.clone(), prepared: Vec::new(), native }))
+        let name = engine.info().name;
+        let make = move |workload: &Workload| {
+            let keys: Vec<&[u8]> = workload.keys().iter().map(|key| key.as_slice()).collect();
+            let Workload { suite, direction, ops, arena, .. } = workload;
+            let task =
+                Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: workload.key_of() };
+            Ok(native(name, &task))
+        };
+        Entrant::of_loop(engine, workload, expected, format!("the native loop of {name}"), Box::new(make))
     }
 
     /// A mill over the engine, which gets the workload as columns.
@@ -120,16 +114,98 @@ impl Entrant {
         workload: &Workload,
         expected: &Workload,
     ) -> Result<Entrant, LabError> {
-        let columns = MillColumns::new(engine, workload).map_err(|source| failed(engine.as_ref(), source))?;
-        let mut own: Box<dyn NativeLoop> = Box::new(columns);
-        let is_right = is_right(own.as_mut(), 0, expected);
-        let (name, task) = (own.ways().concat(), (workload.suite, workload.direction));
-        let native = Native { own, way: 0, name, peer: format!("columns on {}", engine.info().name), task };
-        if !is_right {
+        let own = Arc::clone(engine);
+        let make = move |workload: &Workload| -> Result<Option<Box<dyn NativeLoop>>, LabError> {
+            let columns = MillColumns::new(&own, workload).map_err(|source| failed(own.as_ref(), source))?;
+            Ok(Some(Box::new(columns)))
+        };
+        let name = format!("columns on {}", engine.info().name);
+        Entrant::made(engine, workload, expected, name, Box::new(make))
+    }
+
+    /// A mill that has these keys, which gets the workload as a batch: on this engine of its own, or with `is_free` on the one
+    /// that it chooses.
+    ///
+    /// # Errors
+    /// [`LabError::WrongResult`] when its answers are not the expected ones.
+    pub(crate) fn mill(
+        keys: &Arc<MillKeys>,
+        engine: &Arc<dyn Engine>,
+        is_free: bool,
+        workload: &Workload,
+        expected: &Workload,
+    ) -> Result<Entrant, LabError> {
+        let (keys, pinned) = (Arc::clone(keys), (!is_free).then_some(engine.info().name));
+        let fresh = Arc::new(workload.arena.clone());
+        let make = move |workload: &Workload| -> Result<Option<Box<dyn NativeLoop>>, LabError> {
+            Ok(Some(Box::new(MillBatch::new(&keys, workload, &fresh, pinned))))
+        };
+        Entrant::made(engine, workload, expected, "the mill".to_owned(), Box::new(make))
+    }
+
+    /// A loop that there is for every workload.
+    fn made(
+        engine: &Arc<dyn Engine>,
+        workload: &Workload,
+        expected: &Workload,
+        name: String,
+        make: Make,
+    ) -> Result<Entrant, LabError> {
+        let lacking = LabError::Parameters(format!("{name} has no loop for {}", workload.suite));
+        Entrant::of_loop(engine, workload, expected, name, make)?.ok_or(lacking)
+    }
+
+    /// The loop that `make` makes, in the fastest of its ways that have the right answers.
+    fn of_loop(
+        engine: &Arc<dyn Engine>,
+        workload: &Workload,
+        expected: &Workload,
+        peer: String,
+        make: Make,
+    ) -> Result<Option<Entrant>, LabError> {
+        let Some(mut own) = make(workload)? else { return Ok(None) };
+        let names = own.ways();
+        let right: Vec<usize> = (0..names.len()).filter(|way| is_right(own.as_mut(), *way, expected)).collect();
+        let mut best: Option<(f64, usize)> = None;
+        let trials = if right.len() > 1 { TRIALS } else { 1 };
+        for way in right.iter().copied().cycle().take(trials * right.len()) {
+            let start = Instant::now();
+            own.run(way);
+            let ns = start.elapsed().as_nanos() as f64;
+            if best.is_none_or(|(least, _)| ns < least) {
+                best = Some((ns, way));
+            }
+        }
+        let (way, name) = best.map_or((0, String::new()), |(_, way)| (way, names[way].clone()));
+        let native = Native { loops: vec![own], make, way, name, peer, task: (workload.suite, workload.direction) };
+        if best.is_none() {
             return Err(native.failed());
         }
-        let native = Some(native);
-        Ok(Entrant { engine: Arc::clone(engine), workload: workload.clone(), prepared: Vec::new(), native })
+        Ok(Some(Entrant {
+            engine: Arc::clone(engine),
+            workload: workload.clone(),
+            copies: Vec::new(),
+            prepared: Vec::new(),
+            native: Some(native),
+        }))
+    }
+
+    /// The same over `copies` places of memory, to which runs go in turns: where they are more than the caches hold, each run
+    /// finds its operations and data in memory.
+    ///
+    /// # Errors
+    /// As for the entrant itself.
+    pub(crate) fn in_copies(mut self, copies: usize) -> Result<Entrant, LabError> {
+        match &mut self.native {
+            None => self.copies = vec![self.workload.clone(); copies.saturating_sub(1)],
+            Some(native) => {
+                while native.loops.len() < copies {
+                    let Some(more) = (native.make)(&self.workload)? else { return Err(native.failed()) };
+                    native.loops.push(more);
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// What runs: the engine's kernel, or the way of the native loop.
@@ -140,7 +216,7 @@ impl Entrant {
 
     /// What would let a native loop run faster and is not there.
     pub(crate) fn missing(&self) -> Option<&str> {
-        self.native.as_ref()?.own.missing()
+        self.native.as_ref()?.loops.first()?.missing()
     }
 
     /// Compares what the last run answered with `expected`.
@@ -186,37 +262,46 @@ pub(crate) struct Timed {
     pub(crate) cycles: f64,
 }
 
-/// One engine with its checked batch, or one native loop, ready to be run again and again.
+/// One engine with its checked batches, or native loops, ready to be run again and again, one after the other.
 enum Runner<'a> {
-    Engine { queue: &'a mut Box<dyn EngineQueue>, batch: CheckedBatch<'a>, repeats: usize },
-    Native { native: &'a mut Native, has_failed: bool, repeats: usize },
+    Engine { queue: &'a mut Box<dyn EngineQueue>, batches: Vec<CheckedBatch<'a>>, next: usize, repeats: usize },
+    Native { native: &'a mut Native, has_failed: bool, next: usize, repeats: usize },
 }
 
 /// What a runner borrows of.
 enum Ready<'a> {
-    Engine(Box<dyn EngineQueue>, CheckedBatch<'a>, Vec<Option<&'a PreparedKey>>),
+    Engine(Box<dyn EngineQueue>, Vec<CheckedBatch<'a>>, Vec<Option<&'a PreparedKey>>),
     Native(&'a mut Native),
+}
+
+/// The next place after `at` of so many, in turns.
+fn after(at: usize, places: usize) -> usize {
+    if at + 1 < places { at + 1 } else { 0 }
 }
 
 impl Contestant for Runner<'_> {
     fn reset(&mut self) {
-        if let Runner::Engine { batch, .. } = self {
-            batch.replace_status(|_| true, OpStatus::Pending);
+        if let Runner::Engine { batches, next, .. } = self {
+            batches[*next].replace_status(|_| true, OpStatus::Pending);
         }
     }
 
     fn run(&mut self) {
         match self {
-            Runner::Engine { queue, batch, repeats } => {
-                queue.run(batch);
-                for _ in 1..*repeats {
-                    batch.replace_status(|_| true, OpStatus::Pending);
+            Runner::Engine { queue, batches, next, repeats } => {
+                for turn in 0..*repeats {
+                    let batch = &mut batches[*next];
+                    if turn > 0 {
+                        batch.replace_status(|_| true, OpStatus::Pending);
+                    }
                     queue.run(batch);
+                    *next = after(*next, batches.len());
                 }
             }
-            Runner::Native { native, has_failed, repeats } => {
+            Runner::Native { native, has_failed, next, repeats } => {
                 for _ in 0..*repeats {
-                    *has_failed |= !native.own.run(native.way);
+                    *has_failed |= !native.loops[*next].run(native.way);
+                    *next = after(*next, native.loops.len());
                 }
             }
         }
@@ -228,31 +313,37 @@ impl Contestant for Runner<'_> {
 /// # Errors
 /// [`LabError::Engine`] when an engine has no queue or a batch does not pass its check, [`LabError::WrongResult`] when a
 /// native loop went wrong.
-pub(crate) fn time(entrants: &mut [Entrant], budget: Budget) -> Result<Vec<Timed>, LabError> {
+pub(crate) fn time<E: BorrowMut<Entrant>>(entrants: &mut [E], budget: Budget) -> Result<Vec<Timed>, LabError> {
     let mut checked = Vec::new();
     for entrant in entrants.iter_mut() {
+        let entrant: &mut Entrant = entrant.borrow_mut();
         let repeats = entrant.repeats();
-        let Entrant { engine, workload, prepared, native } = entrant;
+        let Entrant { engine, workload, copies, prepared, native } = entrant;
         let refused = |source| failed(engine.as_ref(), source);
         let ready = match native {
             Some(native) => Ready::Native(native),
             None => {
                 let queue = engine.queue(Default::default()).map_err(refused)?;
                 let keys = workload.keys_of(prepared);
-                let batch = Batch::new(workload.suite, workload.direction, &mut workload.ops, &mut workload.arena);
-                Ready::Engine(queue, batch.check().map_err(refused)?, keys)
+                workload.reset();
+                copies.iter_mut().for_each(Workload::reset);
+                let batches = std::iter::once((&mut workload.ops, &mut workload.arena))
+                    .chain(copies.iter_mut().map(|copy| (&mut copy.ops, &mut copy.arena)))
+                    .map(|(ops, arena)| Batch::new(workload.suite, workload.direction, ops, arena).check());
+                Ready::Engine(queue, batches.collect::<Result<_, _>>().map_err(refused)?, keys)
             }
         };
         checked.push((ready, repeats, engine));
     }
     let mut runners = Vec::new();
     for (ready, repeats, engine) in &mut checked {
-        let repeats = *repeats;
+        let (repeats, next) = (*repeats, 0);
         runners.push(match ready {
-            Ready::Native(native) => Runner::Native { native, has_failed: false, repeats },
-            Ready::Engine(queue, batch, keys) => {
-                let batch = batch.attach_keys(keys).map_err(|source| failed(engine.as_ref(), source))?;
-                Runner::Engine { queue, batch, repeats }
+            Ready::Native(native) => Runner::Native { native, has_failed: false, next, repeats },
+            Ready::Engine(queue, batches, keys) => {
+                let attached = batches.iter_mut().map(|batch| batch.attach_keys(keys)).collect::<Result<_, _>>();
+                let batches = attached.map_err(|source| failed(engine.as_ref(), source))?;
+                Runner::Engine { queue, batches, next, repeats }
             }
         });
     }

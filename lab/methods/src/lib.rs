@@ -1,5 +1,6 @@
 //! The lab: measures engines and peers in the same loop, and verifies every answer before it is timed.
 pub mod breakeven;
+mod bytes;
 pub mod cases;
 mod clock;
 mod columns;
@@ -10,9 +11,11 @@ pub mod device;
 pub mod driver;
 pub mod engines;
 mod estimate;
+pub mod grid;
 pub mod ladder;
 mod lineup;
 pub mod method;
+mod mill_batch;
 pub mod overhead;
 pub mod peaks;
 pub mod principles;

@@ -96,6 +96,11 @@ pub const METHODS: &[Method] = &[
         run: crate::sections::cases::run,
     },
     Method {
+        name: "grid",
+        about: "every size and every batch of every suite, beside the fastest peer in each",
+        run: crate::grid::run,
+    },
+    Method {
         name: "short",
         about: "short operations, each with its own key and IV; engines and peers in the same loop",
         run: crate::sections::short::run,

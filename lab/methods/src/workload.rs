@@ -15,6 +15,7 @@ use ciphermill_vectors::known_answer;
 use zeroize::Zeroizing;
 
 use crate::LabError;
+use crate::bytes::Bytes;
 use crate::random::Random;
 
 /// What a workload is made from.
@@ -51,7 +52,7 @@ pub struct Workload {
     /// The operations, pending.
     pub ops: Vec<Op>,
     /// The arena.
-    pub arena: Vec<u8>,
+    pub arena: Bytes,
     /// Bytes of input of all operations together.
     pub bytes: u64,
     keys: Vec<Zeroizing<Vec<u8>>>,
@@ -185,6 +186,7 @@ impl Workload {
         let lacking = || LabError::Parameters(format!("there is no key for {suite} {direction} in the vectors"));
         let key = known_answer(suite).and_then(|case| key_of(case, direction)).ok_or_else(lacking)?;
         let (arena, ops) = pack(suite, direction, jobs);
+        let arena = Bytes::from(&arena[..]);
         let bytes = bytes_of(&ops);
         let keys = vec![Zeroizing::new(key.bytes.to_vec())];
         Ok(Workload { suite, direction, key_of: vec![0; ops.len()], ops, arena, bytes, keys, form: key.form })
@@ -216,7 +218,7 @@ impl Workload {
     ) -> Result<Workload, LabError> {
         let direction = Direction::Encrypt;
         let (ops, arena) = layout(suite, direction, lengths, aad_len).map_err(too_long)?;
-        let (bytes, key_of, form) = (bytes_of(&ops), Vec::new(), KeyForm::Secret);
+        let (bytes, key_of, form, arena) = (bytes_of(&ops), Vec::new(), KeyForm::Secret, Bytes::from(&arena[..]));
         Ok(Workload { suite, direction, ops, arena, bytes, keys, key_of, form })
     }
 
@@ -245,7 +247,8 @@ impl Workload {
         for op in &mut ops {
             op.aad = place.unwrap_or(op.aad);
         }
-        Ok(Workload { direction: Direction::Decrypt, bytes: bytes_of(&ops), ops, arena, ..self })
+        let (bytes, arena) = (bytes_of(&ops), Bytes::from(&arena[..]));
+        Ok(Workload { direction: Direction::Decrypt, bytes, ops, arena, ..self })
     }
 
     /// The keys, which operations name by slot.
@@ -269,22 +272,56 @@ impl Workload {
         keys.iter().map(prepare).collect::<Result<_, _>>().map_err(|source| failed(engine, source))
     }
 
+    /// Takes the keys into a key table; gives their names there.
+    ///
+    /// # Errors
+    /// What [`KeyTable::import`] says.
+    pub(crate) fn import(&self, keys: &KeyTable) -> ciphermill_contract::Result<Vec<KeyId>> {
+        let import =
+            |key: &Zeroizing<Vec<u8>>| keys.import(KeyMaterial { form: self.form, bytes: key }, KeyPolicy::default());
+        match self.suite.needs_key() {
+            true => self.keys.iter().map(import).collect(),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The operations with the names that [`Workload::import`] gave.
+    pub(crate) fn ops_under(&self, names: &[KeyId]) -> Vec<Op> {
+        let mut ops = self.ops.clone();
+        for (op, key) in ops.iter_mut().zip(&self.key_of) {
+            op.key = names.get(*key).copied().unwrap_or(KeyId::NONE);
+        }
+        ops
+    }
+
     /// The workload as a batch for a mill, whose key table takes the workload's keys in.
     ///
     /// # Errors
     /// What [`KeyTable::import`] says.
     pub fn owned(&self, keys: &KeyTable) -> ciphermill_contract::Result<OwnedBatch> {
-        let import =
-            |key: &Zeroizing<Vec<u8>>| keys.import(KeyMaterial { form: self.form, bytes: key }, KeyPolicy::default());
-        let names: Vec<KeyId> = match self.suite.needs_key() {
-            true => self.keys.iter().map(import).collect::<Result<_, _>>()?,
-            false => Vec::new(),
-        };
-        let mut ops = self.ops.clone();
-        for (op, key) in ops.iter_mut().zip(&self.key_of) {
-            op.key = names.get(*key).copied().unwrap_or(KeyId::NONE);
+        let ops = self.ops_under(&self.import(keys)?);
+        Ok(OwnedBatch { suite: self.suite, direction: self.direction, ops, arena: Box::new(self.arena.to_vec()) })
+    }
+
+    /// The workload where messages lie, if a second run of it then does the same work as the first: not where its tags would
+    /// be found to be wrong. Programs do so, and memory sees half of the traffic.
+    pub(crate) fn in_place(mut self) -> Workload {
+        let opens = self.direction == Direction::Decrypt && self.suite.default_tag_len() > 0;
+        let keeps_length =
+            |op: &Op| self.suite.output_len(self.direction, op.input.len as usize, 0) == op.input.len as usize;
+        if self.suite.transforms() && !opens && self.ops.iter().all(keeps_length) {
+            for op in &mut self.ops {
+                op.output = op.input.offset;
+            }
         }
-        Ok(OwnedBatch { suite: self.suite, direction: self.direction, ops, arena: Box::new(self.arena.clone()) })
+        self
+    }
+
+    /// Every so many-th operation, over the same arena.
+    pub(crate) fn every(&self, step: usize) -> Workload {
+        let ops: Vec<Op> = self.ops.iter().copied().step_by(step).collect();
+        let key_of = self.key_of.iter().copied().step_by(step).collect();
+        Workload { bytes: bytes_of(&ops), ops, key_of, arena: self.arena.clone(), keys: self.keys.clone(), ..*self }
     }
 
     /// Each operation's key out of `prepared`.

@@ -17,6 +17,8 @@ struct Native {
     ops: Box<[Op]>,
     /// Owned; the C side writes it through the pointer that it was given.
     arena: NonNull<[u8]>,
+    /// The arena as it was: where operations work in place, what is collected overwrites what the next run begins with.
+    fresh: Box<[u8]>,
     native: NonNull<ffi::Native>,
     ways: Vec<Way>,
     /// Read by the C side for as long as it lives.
@@ -46,7 +48,8 @@ pub(crate) fn open(task: &Task<'_>) -> Option<Box<dyn NativeLoop>> {
         drop(unsafe { Box::from_raw(arena.as_ptr()) });
         return None;
     };
-    let mut made = Native { suite: task.suite, ops, arena, native, ways: Vec::new(), _keys: keys };
+    let fresh = task.arena.into();
+    let mut made = Native { suite: task.suite, ops, arena, fresh, native, ways: Vec::new(), _keys: keys };
     made.ways = ways().filter(|way| made.has(way)).collect();
     Some(Box::new(made))
 }
@@ -111,7 +114,10 @@ impl NativeLoop for Native {
         // SAFETY: as for a run; afterwards nothing writes the arena while the slice lives.
         let arena = unsafe {
             ffi::cm_native_collect(self.native.as_ptr());
-            self.arena.as_ref().to_vec()
+            let arena = self.arena.as_mut();
+            let answers = arena.to_vec();
+            arena.copy_from_slice(&self.fresh);
+            answers
         };
         let mut ops = self.ops.to_vec();
         for op in &mut ops {
