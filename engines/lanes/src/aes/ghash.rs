@@ -17,27 +17,21 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 
-/// Powers that lie side by side: what one run of [`weigh`] can take in blocks.
-pub(crate) const POWERS: usize = 16;
+/// Powers, side by side: what one run of [`weigh`] can take in blocks.
+const POWERS: usize = 4 * BULK_VECTORS;
 
 /// Vectors of one run of bulk data.
 pub(crate) const BULK_VECTORS: usize = 8;
 
-/// Powers beyond [`POWERS`]: every fourth, up to the blocks of eight vectors of four.
-const FAR_POWERS: usize = 4;
+/// Zero powers behind the first: blocks of last vectors that hold nothing weigh nothing.
+const ZERO_POWERS: usize = 16;
 
-/// Zero powers behind the first: blocks of a last vector that hold nothing weigh nothing.
-const ZERO_POWERS: usize = 8;
-
-const TABLE: usize = FAR_POWERS + POWERS + ZERO_POWERS;
-
-/// Where the highest of the powers side by side lies.
-const NEAR: usize = FAR_POWERS;
+const TABLE: usize = POWERS + ZERO_POWERS;
 
 /// `x^127 + x^126 + x^121 + 1`, the field's polynomial without `x^128`.
 const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
 
-/// Powers of a hash key, the highest first: `H^32`, `H^28`, `H^24`, `H^20`, `H^16`, `H^15`, … `H`, 0, …
+/// Powers of a hash key, the highest first: `H^32`, `H^31`, … `H`, 0, …
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(C, align(64))]
 pub(crate) struct HashKey {
@@ -86,17 +80,11 @@ impl HashKey {
         let polynomial = polynomial(isa);
         let factors = Factors::of(h, polynomial);
         let mut power = h;
-        for n in 1..=POWERS + 4 * FAR_POWERS {
+        for n in 1..=POWERS {
             if n > 1 {
                 power = Sum::of(power, factors).reduce(polynomial);
             }
-            let place = if n <= POWERS {
-                NEAR + POWERS - n
-            } else if n.is_multiple_of(4) {
-                NEAR - (n - POWERS) / 4
-            } else {
-                continue;
-            };
+            let place = POWERS - n;
             // SAFETY: entries have sixteen bytes; SSE2 is part of x86-64.
             unsafe {
                 _mm_storeu_si128(self.low[place].as_mut_ptr().cast(), half(power, polynomial).first());
@@ -109,7 +97,7 @@ impl HashKey {
     /// [`POWERS`]. `vector` counts the vectors of one run.
     #[inline(always)]
     fn near<I: Isa>(&self, isa: I, n: usize, vector: usize) -> Factors<I::V> {
-        let first = NEAR + POWERS - n + vector * I::LEN;
+        let first = POWERS - n + vector * I::LEN;
         assert!(n <= POWERS && first + I::LEN <= TABLE);
         // SAFETY: within the tables, as just checked.
         unsafe {
@@ -123,8 +111,7 @@ impl HashKey {
     /// The factors of a vector each of whose blocks weighs `H^(LEN · vectors)`; there are 1 to [`BULK_VECTORS`].
     #[inline(always)]
     pub(crate) fn stride<I: Isa>(&self, isa: I, vectors: usize) -> Factors<I::V> {
-        let n = vectors * I::LEN;
-        let place = if n <= POWERS { NEAR + POWERS - n } else { NEAR - (n - POWERS) / 4 };
+        let place = POWERS - vectors * I::LEN;
         Factors { low: isa.splat_bytes(&self.low[place]), high: isa.splat_bytes(&self.high[place]) }
     }
 }
@@ -200,7 +187,7 @@ pub(crate) fn reversal<I: Isa>(isa: I) -> I::V {
 }
 
 /// The sum of `n` blocks with their weights `H^n` to `H`, in POLYVAL's form, not yet added up over the vector. `start` is
-/// what was hashed before, to be added to the first vector. Blocks behind the `n`th, eight at most, count nothing.
+/// what was hashed before, to be added to the first vector. Blocks behind the `n`th, sixteen at most, count nothing.
 #[inline(always)]
 pub(crate) fn weigh<I: Isa, const N: usize>(isa: I, key: &HashKey, start: I::V, blocks: &[I::V; N], n: usize) -> I::V {
     let mut sum = Sum::of(blocks[0].xor(start), key.near(isa, n, 0));
@@ -210,7 +197,7 @@ pub(crate) fn weigh<I: Isa, const N: usize>(isa: I, key: &HashKey, start: I::V, 
     sum.reduce(polynomial(isa))
 }
 
-/// All ones in block `place` of the run, of which this is vector `vector`; `place` is at most 16.
+/// All ones in block `place` of the run, of which this is vector `vector`; `place` is at most 32.
 #[inline(always)]
 pub(crate) fn only<I: Isa>(isa: I, place: usize, vector: usize) -> I::V {
     let first = POWERS + vector * I::LEN - place.min(POWERS);
@@ -235,10 +222,10 @@ pub(crate) const fn run_len<I: Isa>() -> usize {
     16 * BULK_VECTORS * I::LEN
 }
 
-/// Blocks that a chunk may take: eight vectors of one block, or sixteen blocks.
+/// Blocks that a chunk may take: those of eight vectors.
 #[inline(always)]
 pub(crate) const fn slots_max<I: Isa>() -> usize {
-    if I::LEN == 1 { 8 } else { POWERS }
+    BULK_VECTORS * I::LEN
 }
 
 /// A vector as the hash wants it.
@@ -279,19 +266,15 @@ pub(crate) unsafe fn absorb<I: Isa, const GHASH: bool, const FINISH: bool>(
                 (4, ..=16) | (2, ..=8) | (1, ..=4) => {
                     return chunk::<I, GHASH, FINISH, 4>(isa, key, hash, from, len, lengths);
                 }
-                (2, ..=16) | (1, ..=8) => return chunk::<I, GHASH, FINISH, 8>(isa, key, hash, from, len, lengths),
+                (4, ..=32) | (2, ..=16) | (1, ..=8) => {
+                    return chunk::<I, GHASH, FINISH, 8>(isa, key, hash, from, len, lengths);
+                }
                 _ => {}
             }
         }
         let whole = len.min(16 * slots_max::<I>());
         // SAFETY: `whole` bytes remain; they are as many blocks as a chunk takes, the last perhaps in part.
-        hash = unsafe {
-            if I::LEN == 4 {
-                chunk::<I, GHASH, false, 4>(isa, key, hash, from, whole, lengths)
-            } else {
-                chunk::<I, GHASH, false, 8>(isa, key, hash, from, whole, lengths)
-            }
-        };
+        hash = unsafe { chunk::<I, GHASH, false, 8>(isa, key, hash, from, whole, lengths) };
         from = from.wrapping_add(whole);
         len -= whole;
     }
@@ -416,10 +399,8 @@ mod tests {
     fn powers_are_products_of_powers() {
         for kernel in AesKernel::NAMES.iter().filter_map(|name| AesKernel::detect(name)) {
             let key = HashKey::polyval(kernel, &block("25629347589242761d31f826ba4b757b"));
-            let near = |n: usize| NEAR + POWERS - n;
-            for (a, b, place) in
-                [(1, 1, near(2)), (4, 4, near(8)), (15, 1, near(16)), (10, 10, 3), (16, 8, 2), (16, 16, 0)]
-            {
+            let near = |n: usize| POWERS - n;
+            for (a, b, place) in [(1, 1, near(2)), (4, 4, near(8)), (15, 1, near(16)), (10, 9, near(19)), (16, 16, 0)] {
                 // The key H^b's first power is H^b itself: one block H^a under it gives the product.
                 let under = HashKey::polyval(kernel, &key.high[near(b)]);
                 let mut out = [0; 16];

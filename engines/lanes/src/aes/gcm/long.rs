@@ -3,7 +3,8 @@
 //! Bulk: runs of eight vectors, whose counters are the run's base with five low bits of a table. Between the rounds of a
 //! run the ciphertext of one run is hashed: the run before when encrypting, the same when decrypting. Each lane has a sum
 //! of its own under `H^LEN`, so that nothing is added up over a vector before the end. What remains (at least one whole
-//! vector, at which the lanes' sums join) goes in chunks of at most sixteen blocks.
+//! vector, at which the lanes' sums join) goes in chunks of at most eight vectors. What is whole is read and written without a
+//! mask.
 
 use core::arch::x86_64::__m128i;
 
@@ -203,8 +204,7 @@ impl<I: Isa> Stream<'_, I> {
                 (4, ..=4) => self.chunk::<R, ENCRYPT, true, 1>(),
                 (4, ..=8) | (2, ..=4) => self.chunk::<R, ENCRYPT, true, 2>(),
                 (4, ..=16) | (2, ..=8) | (1, ..=4) => self.chunk::<R, ENCRYPT, true, 4>(),
-                (2, ..=16) | (1, ..=8) => self.chunk::<R, ENCRYPT, true, 8>(),
-                (4, _) => self.chunk::<R, ENCRYPT, false, 4>(),
+                (4, ..=32) | (2, ..=16) | (1, ..=8) => self.chunk::<R, ENCRYPT, true, 8>(),
                 _ => self.chunk::<R, ENCRYPT, false, 8>(),
             }
         }
@@ -230,10 +230,18 @@ impl<I: Isa> Stream<'_, I> {
             let part = len.saturating_sub(at).min(16 * I::LEN);
             // SAFETY: the caller's promise; `part` keeps within `len`.
             let (input, output) = unsafe {
-                let input = isa.load_partial(self.input.wrapping_add(at), part);
-                let output = stream[v].xor(input);
-                output.store_partial(self.output.wrapping_add(at), part);
-                (input, output)
+                let (from, to) = (self.input.wrapping_add(at), self.output.wrapping_add(at));
+                if part == 16 * I::LEN {
+                    let input = isa.load(from);
+                    let output = stream[v].xor(input);
+                    output.store(to);
+                    (input, output)
+                } else {
+                    let input = isa.load_partial(from, part);
+                    let output = stream[v].xor(input);
+                    output.store_partial(to, part);
+                    (input, output)
+                }
             };
             let ciphertext = if ENCRYPT { output.keep_from::<0>(part) } else { input };
             let reversed = ciphertext.shuffle(ghash::reversal(isa));

@@ -1,4 +1,4 @@
-//! Short messages: at most sixteen blocks with additional data and lengths.
+//! Short messages: at most twenty blocks with additional data and lengths.
 //!
 //! Layout: slots of one block, the same for both halves of the work. The counter block of slot `i` has the counter
 //! `i + 1`, so that slot 0 masks the tag and slot `i` encrypts block `i - 1` of the data. For the hash, slot 0 has the
@@ -27,6 +27,12 @@ pub(super) struct Begun<'k, V, const N: usize> {
     tag_len: usize,
     /// The operation's index.
     pub(super) op: usize,
+}
+
+/// Slots that a short message has at most: with 256 bytes it has eighteen.
+#[inline(always)]
+pub(super) const fn slots_max<I: Isa>() -> usize {
+    if I::LEN == 4 { 20 } else { 8 * I::LEN }
 }
 
 impl<V: Blocks, const N: usize> Begun<'_, V, N> {
@@ -60,7 +66,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
 ///
 /// # Safety
 /// See [`Message`]; its additional data fit one block, and its slots, two at least, are at most `N` vectors. `N` vectors are at
-/// most eight blocks more than the slots: those weigh nothing.
+/// most sixteen blocks more than the slots: those weigh nothing.
 #[inline(always)]
 pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, const N: usize>(
     isa: I,
