@@ -71,6 +71,26 @@ pub(super) struct Worth {
     pub(super) portable: u32,
 }
 
+/// A block of each lane. Not a closure, which may become a call that vectors go to memory for.
+pub(super) trait Block<W: Words>: Copy {
+    /// Its word of this number.
+    fn word(self, word: usize) -> W;
+    /// Four words from this one on.
+    fn four(self, first: usize) -> [W; 4];
+}
+
+impl<W: Words> Block<W> for &[W; BLOCK_MAX] {
+    #[inline(always)]
+    fn word(self, word: usize) -> W {
+        self[word]
+    }
+
+    #[inline(always)]
+    fn four(self, first: usize) -> [W; 4] {
+        [self[first], self[first + 1], self[first + 2], self[first + 3]]
+    }
+}
+
 /// A digest as lanes compute it.
 pub(super) trait Algorithm {
     /// Its word, a lane each.
@@ -94,7 +114,7 @@ pub(super) trait Algorithm {
     const INSTRUCTIONS: Option<Instructions> = None;
 
     /// Takes in a block.
-    fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: &[Self::W<I>; BLOCK_MAX]);
+    fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: impl Block<Self::W<I>>);
 }
 
 /// MD5.
@@ -186,7 +206,8 @@ impl Algorithm for Md5 {
     const WORTH: Worth = Worth { avx512: 2, avx2: 2, portable: 2 };
 
     #[inline(always)]
-    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: &[I::W32; BLOCK_MAX]) {
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::W32>) {
+        let block = sixteen(block);
         let [mut a, mut b, mut c, mut d] = [state[0], state[1], state[2], state[3]];
         // Four steps, after which the registers are where they were.
         macro_rules! steps {
@@ -195,7 +216,7 @@ impl Algorithm for Md5 {
                 unrolled!(FOUR in 0..4 {
                     let word = |n: usize| {
                         let index = ($factor * (4 * FOUR + n) + $first) % 16;
-                        block[index].add(I::W32::splat(isa, SINES[$from + 4 * FOUR + n]))
+                        block[index].add(I::W32::splat(isa, SINES[$from + 4 * FOUR + n])).settle()
                     };
                     let f = $function;
                     a = b.add(a.add(f(b, c, d)).add(word(0)).rotate_left::<$s0>());
@@ -228,21 +249,25 @@ impl Algorithm for Sha1 {
     const INSTRUCTIONS: Option<Instructions> = Some(Instructions::Sha1);
 
     #[inline(always)]
-    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: &[I::W32; BLOCK_MAX]) {
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::W32>) {
         if I::W32::LEN == 1 {
             return alone(isa, state, block, sha1::block_api::compress);
         }
         let [mut a, mut b, mut c, mut d, mut e] = [state[0], state[1], state[2], state[3], state[4]];
-        let mut w = *block;
+        let mut w = [state[0]; 16];
         macro_rules! twenty {
             ($from:literal, $function:expr, $constant:literal) => {
                 unrolled!(STEP in 0..20 {
                     const ROUND: usize = $from + STEP;
-                    if ROUND >= 16 {
+                    if ROUND < 16 {
+                        if ROUND % 4 == 0 {
+                            [w[ROUND % 16], w[ROUND % 16 + 1], w[ROUND % 16 + 2], w[ROUND % 16 + 3]] = block.four(ROUND);
+                        }
+                    } else {
                         let mixed = w[(ROUND + 13) % 16].xor3(w[(ROUND + 8) % 16], w[(ROUND + 2) % 16]);
                         w[ROUND % 16] = mixed.xor(w[ROUND % 16]).rotate_left::<1>();
                     }
-                    let word = w[ROUND % 16].add(I::W32::splat(isa, $constant));
+                    let word = w[ROUND % 16].add(I::W32::splat(isa, $constant)).settle();
                     let next = a.rotate_left::<5>().add($function(b, c, d)).add(e.add(word));
                     (e, d, c, b, a) = (d, c, b.rotate_left::<30>(), a, next);
                 });
@@ -258,40 +283,57 @@ impl Algorithm for Sha1 {
     }
 }
 
-/// SHA-2: sixteen rounds, then the words of the next sixteen.
+/// SHA-2: each round is preceded by its word, so that both fill the pipes: rounds wait for each other, words do not.
 macro_rules! sha2 {
     ($isa:ident, $word:ty, $state:ident, $block:ident, $rounds:literal, $constant:expr,
      [$a0:literal, $a1:literal, $a2:literal], [$e0:literal, $e1:literal, $e2:literal],
      [$l0:literal, $l1:literal, $l2:literal], [$h0:literal, $h1:literal, $h2:literal]) => {
-        let mut w = *$block;
+        let mut w = [$state[0]; 16];
         let mut s = [
             $state[0], $state[1], $state[2], $state[3], $state[4], $state[5], $state[6], $state[7],
         ];
-        let mut round = 0;
-        loop {
-            unrolled!(STEP in 0..16 {
+        macro_rules! round {
+            ($at:expr, $step:expr) => {
                 let [a, b, c, d, e, f, g, h] = s;
-                let word = w[STEP].add(<$word>::splat($isa, $constant(round + STEP)));
+                let word = w[$step].add(<$word>::splat($isa, $constant($at + $step))).settle();
                 let upper = e.rotate_left::<$e0>().xor3(e.rotate_left::<$e1>(), e.rotate_left::<$e2>());
-                let first = h.add(word).add(e.choose(f, g)).add(upper);
                 let lower = a.rotate_left::<$a0>().xor3(a.rotate_left::<$a1>(), a.rotate_left::<$a2>());
-                s = [first.add(lower).add(a.majority(b, c)), a, b, c, d.add(first), e, f, g];
-            });
-            round += 16;
-            if round == $rounds {
-                break;
+                let next_e = h.add(d).add(word).add(e.choose(f, g)).settle().add(upper);
+                let next_a = next_e.sub(d).settle().add(a.majority(b, c)).settle().add(lower);
+                s = [next_a, a, b, c, next_e, e, f, g];
+            };
+        }
+        unrolled!(STEP in 0..16 {
+            if STEP % 4 == 0 {
+                [w[STEP], w[(STEP + 1) % 16], w[(STEP + 2) % 16], w[(STEP + 3) % 16]] = $block.four(STEP);
             }
+            round!(0, STEP);
+        });
+        let mut at = 16;
+        while at < $rounds {
             unrolled!(STEP in 0..16 {
                 let (early, late) = (w[(STEP + 1) % 16], w[(STEP + 14) % 16]);
                 let low = early.rotate_left::<$l0>().xor3(early.rotate_left::<$l1>(), early.shift_right::<$l2>());
                 let high = late.rotate_left::<$h0>().xor3(late.rotate_left::<$h1>(), late.shift_right::<$h2>());
-                w[STEP] = w[STEP].add(low).add(w[(STEP + 9) % 16].add(high));
+                w[STEP] = w[STEP].add(w[(STEP + 9) % 16]).add(low).settle().add(high);
+                round!(at, STEP);
             });
+            at += 16;
         }
         for (to, word) in $state.iter_mut().zip(s) {
             *to = to.add(word);
         }
     };
+}
+
+/// All words of a block.
+#[inline(always)]
+fn sixteen<W: Words>(block: impl Block<W>) -> [W; 16] {
+    let [a, b, c, d] = block.four(0);
+    let [e, f, g, h] = block.four(4);
+    let [i, j, k, l] = block.four(8);
+    let [m, n, o, p] = block.four(12);
+    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
 }
 
 /// A message alone: words of its chaining value, bytes of its block. The compression functions of RustCrypto use the
@@ -300,10 +342,11 @@ macro_rules! sha2 {
 fn alone<W: Words, const N: usize>(
     isa: W::Isa,
     state: &mut State<W>,
-    block: &[W; BLOCK_MAX],
+    block: impl Block<W>,
     compress: impl FnOnce(&mut [u32; N], &[[u8; 64]]),
 ) {
     let (mut words, mut bytes) = ([0u32; N], [[0u8; 64]]);
+    let block = sixteen(block);
     // SAFETY: vectors of one word of 32 bits.
     unsafe {
         for at in 0..N {
@@ -320,7 +363,7 @@ fn alone<W: Words, const N: usize>(
 }
 
 #[inline(always)]
-fn compress_256<I: Isa>(isa: I, state: &mut State<I::W32>, block: &[I::W32; BLOCK_MAX]) {
+fn compress_256<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::W32>) {
     if I::W32::LEN == 1 {
         return alone(isa, state, block, sha2::block_api::compress256);
     }
@@ -339,7 +382,7 @@ fn compress_256<I: Isa>(isa: I, state: &mut State<I::W32>, block: &[I::W32; BLOC
 }
 
 #[inline(always)]
-fn compress_512<I: Isa>(isa: I, state: &mut State<I::W64>, block: &[I::W64; BLOCK_MAX]) {
+fn compress_512<I: Isa>(isa: I, state: &mut State<I::W64>, block: impl Block<I::W64>) {
     sha2!(
         isa,
         I::W64,
@@ -373,7 +416,7 @@ macro_rules! sha2_algorithm {
             const INSTRUCTIONS: Option<Instructions> = if $word == 4 { Some(Instructions::Sha256) } else { None };
 
             #[inline(always)]
-            fn compress<I: Isa>(isa: I, state: &mut State<I::$words>, block: &[I::$words; BLOCK_MAX]) {
+            fn compress<I: Isa>(isa: I, state: &mut State<I::$words>, block: impl Block<I::$words>) {
                 $compress(isa, state, block);
             }
         }
@@ -394,9 +437,9 @@ impl<const RATE: usize> Algorithm for Sponge<RATE> {
     const WORTH: Worth = Worth { avx512: 2, avx2: 3, portable: 3 };
 
     #[inline(always)]
-    fn compress<I: Isa>(isa: I, state: &mut State<I::W64>, block: &[I::W64; BLOCK_MAX]) {
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W64>, block: impl Block<I::W64>) {
         for word in 0..RATE / 8 {
-            state[word] = state[word].xor(block[word]);
+            state[word] = state[word].xor(block.word(word));
         }
         permute(isa, state);
     }

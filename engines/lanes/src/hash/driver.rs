@@ -7,13 +7,14 @@
 //! What an operation costs besides its blocks: some 10 instructions to take it, 15 at its end, and its share of
 //! transposing states and digests, 8 to 16 a lane.
 
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
 use crate::processor::{For, prefetch};
 
-use super::algorithms::{Algorithm, BLOCK_MAX, Form, STATE_MAX, State, Variant, midstate_len};
+use super::algorithms::{Algorithm, BLOCK_MAX, Block, Form, STATE_MAX, State, Variant, midstate_len};
 #[cfg(target_arch = "x86_64")]
 use super::pairs::{self, Begun, Left, Piece};
 use super::portable::Scalar;
@@ -268,6 +269,10 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         // SAFETY: the caller's promise.
         let block = unsafe {
             match step {
+                Step::Whole if A::LENGTH != 0 => {
+                    self.whole_blocks(&mut other);
+                    return self.keep(&other);
+                }
                 Step::Whole => self.whole_block(),
                 Step::Edge => self.edge_block(),
                 Step::Outer => self.outer_block(&mut other),
@@ -475,6 +480,43 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             Self::place(chunk, &mut rows, &mut block);
         }
         block
+    }
+
+    /// Takes in all the whole blocks that every lane still has.
+    ///
+    /// # Safety
+    /// They all have them.
+    #[inline(always)]
+    unsafe fn whole_blocks(&mut self, state: &mut State<A::W<I>>) {
+        let blocks = core::mem::take(&mut self.blocks);
+        let len = blocks * A::BLOCK;
+        // All lanes are as far behind their places, so that this is one number: idle ones read with a busy one.
+        let borrow = len > NOTHING.len() && self.active.count_ones() < Self::LEN as u32;
+        if borrow {
+            let busy = self.from[self.active.trailing_zeros() as usize % LANES_MAX];
+            self.idle_from(busy);
+        }
+        let mut at = 0;
+        while at < len {
+            A::compress(self.isa, state, Places::<I, A> { isa: self.isa, from: &self.from, at, of: PhantomData });
+            at += A::BLOCK;
+        }
+        if borrow {
+            self.idle_from(NOTHING.as_ptr());
+        }
+        for at in 0..Self::LEN {
+            self.from[at] = self.from[at].wrapping_add(blocks * self.strides[at]);
+        }
+    }
+
+    /// Has idle lanes read elsewhere.
+    #[inline(never)]
+    fn idle_from(&mut self, from: *const u8) {
+        for at in 0..Self::LEN {
+            if self.active >> at & 1 == 0 {
+                self.from[at] = from;
+            }
+        }
     }
 
     /// Rows of a chunk to words of a block.
@@ -762,5 +804,43 @@ fn set_word<A: Algorithm>(words: &mut [u64; 8], lane: usize, value: u64) {
     } else {
         // SAFETY: sixteen words of 32 bits.
         unsafe { words.as_mut_ptr().cast::<u32>().add(lane % 16).write((value as u32).to_le()) }
+    }
+}
+
+/// Whole blocks where they lie. A value is the promise that they may be read.
+struct Places<'a, I: Isa, A: Algorithm> {
+    isa: I,
+    from: &'a [*const u8; LANES_MAX],
+    /// How far behind those places.
+    at: usize,
+    of: PhantomData<A>,
+}
+
+impl<I: Isa, A: Algorithm> Clone for Places<'_, I, A> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I: Isa, A: Algorithm> Copy for Places<'_, I, A> {}
+
+impl<I: Isa, A: Algorithm> Block<A::W<I>> for Places<'_, I, A> {
+    #[inline(always)]
+    fn word(self, word: usize) -> A::W<I> {
+        self.four(word / 4 * 4)[word % 4]
+    }
+
+    /// Each time, a quarter of what is read later is fetched.
+    #[inline(always)]
+    fn four(self, first: usize) -> [A::W<I>; 4] {
+        let lines = A::BLOCK / 64;
+        let quarter = A::W::<I>::LEN * lines / 4;
+        for line in first / 4 * quarter..(first / 4 + 1) * quarter {
+            prefetch(self.from[line / lines].wrapping_add(self.at + AHEAD + line % lines * 64), For::Later);
+        }
+        // SAFETY: what the value promises.
+        let [a, b, c, d] = unsafe { A::W::<I>::four(self.isa, self.from, self.at + A::WORD * first) };
+        if A::BIG_ENDIAN { [a.swap_bytes(), b.swap_bytes(), c.swap_bytes(), d.swap_bytes()] } else { [a, b, c, d] }
     }
 }

@@ -114,6 +114,17 @@ macro_rules! words_portable {
             }
 
             #[inline(always)]
+            unsafe fn four(_: $isa, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
+                core::array::from_fn(|word| {
+                    let at = at + word * size_of::<$word>();
+                    // SAFETY: the caller's promise.
+                    $name(core::array::from_fn(|lane| unsafe {
+                        from[lane].wrapping_add(at).cast::<$word>().read_unaligned().to_le()
+                    }))
+                })
+            }
+
+            #[inline(always)]
             fn transpose(rows: &mut [Self; LANES_MAX]) {
                 for row in 0..$len {
                     for column in 0..row {
@@ -132,6 +143,11 @@ macro_rules! words_portable {
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.each(other, <$word>::wrapping_add)
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self.each(other, <$word>::wrapping_sub)
             }
 
             #[inline(always)]

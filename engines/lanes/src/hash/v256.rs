@@ -50,10 +50,22 @@ pub(super) unsafe fn partial(from: *const u8, len: usize) -> u128 {
     }
 }
 
+/// The same vector, for [`Words::settle`]: no instruction.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn settle(mut vector: __m256i) -> __m256i {
+    // SAFETY: there are no instructions.
+    unsafe { core::arch::asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags)) }
+    vector
+}
+
 /// What both kinds of words have in common.
 macro_rules! words_256 {
     ($name:ident, $word:ty, $len:literal, $bits:literal, $swap:expr,
-     $splat:ident, $as:ty, $lanes:ident, $add:ident, $sll:ident, $srl:ident, $transpose:ident) => {
+     $splat:ident, $as:ty, $lanes:ident, $add:ident, $sub:ident, $sll:ident, $srl:ident, $four:ident, $transpose:ident) => {
         impl Words for $name {
             type Isa = Avx2;
             type Word = $word;
@@ -110,6 +122,12 @@ macro_rules! words_256 {
             }
 
             #[inline(always)]
+            unsafe fn four(_: Avx2, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
+                // SAFETY: the caller's promise; `Avx2` is the proof.
+                unsafe { $four(from, at) }
+            }
+
+            #[inline(always)]
             fn transpose(rows: &mut [Self; LANES_MAX]) {
                 // SAFETY: a vector exists only where `Avx2` was detected.
                 unsafe { $transpose(rows) }
@@ -126,9 +144,21 @@ macro_rules! words_256 {
             }
 
             #[inline(always)]
+            fn settle(self) -> Self {
+                // SAFETY: a vector exists only where `Avx2` was detected.
+                $name(unsafe { settle(self.0) })
+            }
+
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 // SAFETY: a vector exists only where `Avx2` was detected.
                 $name(unsafe { $add(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                // SAFETY: a vector exists only where `Avx2` was detected.
+                $name(unsafe { $sub(self.0, other.0) })
             }
 
             #[inline(always)]
@@ -193,11 +223,11 @@ macro_rules! words_256 {
 
 words_256! {
     V8x32, u32, 8, 32, 0x0c0d_0e0f_0809_0a0b_0405_0607_0001_0203,
-    _mm256_set1_epi32, i32, lanes_32, _mm256_add_epi32, _mm256_sll_epi32, _mm256_srl_epi32, transpose_8
+    _mm256_set1_epi32, i32, lanes_32, _mm256_add_epi32, _mm256_sub_epi32, _mm256_sll_epi32, _mm256_srl_epi32, four_32, transpose_8
 }
 words_256! {
     V4x64, u64, 4, 64, 0x0809_0a0b_0c0d_0e0f_0001_0203_0405_0607,
-    _mm256_set1_epi64x, i64, lanes_64, _mm256_add_epi64, _mm256_sll_epi64, _mm256_srl_epi64, transpose_4
+    _mm256_set1_epi64x, i64, lanes_64, _mm256_add_epi64, _mm256_sub_epi64, _mm256_sll_epi64, _mm256_srl_epi64, four_64, transpose_4
 }
 
 /// All bits of the lanes whose bit is set.
@@ -223,6 +253,60 @@ unsafe fn lanes_64(lanes: u32) -> __m256i {
     unsafe {
         let bits = _mm256_setr_epi64x(1, 2, 4, 8);
         _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(i64::from(lanes)), bits), bits)
+    }
+}
+
+/// 16 bytes of two lanes.
+///
+/// # Safety
+/// The processor has AVX2, and the bytes may be read.
+#[inline(always)]
+unsafe fn halves(low: *const u8, high: *const u8, at: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = _mm256_castsi128_si256(_mm_loadu_si128(low.wrapping_add(at).cast()));
+        _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(high.wrapping_add(at).cast()))
+    }
+}
+
+/// Lanes lie in order when each half of a vector has 16 bytes of a lane, of which two levels make words: no word crosses
+/// halves, which is what takes long.
+///
+/// # Safety
+/// The processor has AVX2, and the bytes may be read.
+#[inline(always)]
+unsafe fn four_32(from: &[*const u8; LANES_MAX], at: usize) -> [V8x32; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [a, b] = [halves(from[0], from[4], at), halves(from[1], from[5], at)];
+        let [c, d] = [halves(from[2], from[6], at), halves(from[3], from[7], at)];
+        let [ab, cd] = [_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d)];
+        let [ab_high, cd_high] = [_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d)];
+        [
+            V8x32(settle(_mm256_unpacklo_epi64(ab, cd))),
+            V8x32(settle(_mm256_unpackhi_epi64(ab, cd))),
+            V8x32(settle(_mm256_unpacklo_epi64(ab_high, cd_high))),
+            V8x32(settle(_mm256_unpackhi_epi64(ab_high, cd_high))),
+        ]
+    }
+}
+
+/// As [`four_32`], with one level.
+///
+/// # Safety
+/// The processor has AVX2, and the bytes may be read.
+#[inline(always)]
+unsafe fn four_64(from: &[*const u8; LANES_MAX], at: usize) -> [V4x64; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [a, b] = [halves(from[0], from[2], at), halves(from[1], from[3], at)];
+        let [c, d] = [halves(from[0], from[2], at + 16), halves(from[1], from[3], at + 16)];
+        [
+            V4x64(settle(_mm256_unpacklo_epi64(a, b))),
+            V4x64(settle(_mm256_unpackhi_epi64(a, b))),
+            V4x64(settle(_mm256_unpacklo_epi64(c, d))),
+            V4x64(settle(_mm256_unpackhi_epi64(c, d))),
+        ]
     }
 }
 

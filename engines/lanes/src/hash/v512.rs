@@ -41,10 +41,22 @@ unsafe fn repeat(bytes: u128) -> __m512i {
     unsafe { _mm512_broadcast_i32x4(_mm_set_epi64x((bytes >> 64) as i64, bytes as i64)) }
 }
 
+/// The same vector, for [`Words::settle`]: no instruction.
+///
+/// # Safety
+/// The processor has AVX-512.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn settle(mut vector: __m512i) -> __m512i {
+    // SAFETY: there are no instructions.
+    unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) vector, options(pure, nomem, nostack, preserves_flags)) }
+    vector
+}
+
 /// What both kinds of words have in common.
 macro_rules! words_512 {
     ($name:ident, $word:ty, $len:literal, $swap:literal,
-     $splat:ident, $as:ty, $blend:ident, $lanes:ty, $add:ident, $rol:ident, $srl:ident, $transpose:ident) => {
+     $splat:ident, $as:ty, $blend:ident, $lanes:ty, $add:ident, $sub:ident, $rol:ident, $srl:ident, $four:ident, $transpose:ident) => {
         // SAFETY of every block below: such a vector exists only where `Avx512` was detected, and `isa` is that proof.
         impl Words for $name {
             type Isa = Avx512;
@@ -90,6 +102,12 @@ macro_rules! words_512 {
             }
 
             #[inline(always)]
+            unsafe fn four(_: Avx512, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
+                // SAFETY: the caller's promise; `Avx512` is the proof.
+                unsafe { $four(from, at) }
+            }
+
+            #[inline(always)]
             fn transpose(rows: &mut [Self; LANES_MAX]) {
                 // SAFETY: a vector exists only where `Avx512` was detected.
                 unsafe { $transpose(rows) }
@@ -102,9 +120,21 @@ macro_rules! words_512 {
             }
 
             #[inline(always)]
+            fn settle(self) -> Self {
+                // SAFETY: a vector exists only where `Avx512` was detected.
+                $name(unsafe { settle(self.0) })
+            }
+
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 // SAFETY: a vector exists only where `Avx512` was detected.
                 $name(unsafe { $add(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                // SAFETY: a vector exists only where `Avx512` was detected.
+                $name(unsafe { $sub(self.0, other.0) })
             }
 
             #[inline(always)]
@@ -160,13 +190,72 @@ macro_rules! words_512 {
 
 words_512! {
     V16x32, u32, 16, 0x0c0d_0e0f_0809_0a0b_0405_0607_0001_0203,
-    _mm512_set1_epi32, i32, _mm512_mask_blend_epi32, __mmask16, _mm512_add_epi32, _mm512_rol_epi32, _mm512_srli_epi32,
-    transpose_16
+    _mm512_set1_epi32, i32, _mm512_mask_blend_epi32, __mmask16, _mm512_add_epi32, _mm512_sub_epi32, _mm512_rol_epi32, _mm512_srli_epi32,
+    four_32, transpose_16
 }
 words_512! {
     V8x64, u64, 8, 0x0809_0a0b_0c0d_0e0f_0001_0203_0405_0607,
-    _mm512_set1_epi64, i64, _mm512_mask_blend_epi64, __mmask8, _mm512_add_epi64, _mm512_rol_epi64, _mm512_srli_epi64,
-    transpose_8
+    _mm512_set1_epi64, i64, _mm512_mask_blend_epi64, __mmask8, _mm512_add_epi64, _mm512_sub_epi64, _mm512_rol_epi64, _mm512_srli_epi64,
+    four_64, transpose_8
+}
+
+/// 16 bytes of four lanes: one of every four from the given one on, or one of every two.
+///
+/// # Safety
+/// The processor has AVX-512, and the bytes may be read.
+#[inline(always)]
+unsafe fn quarters<const EVERY: usize>(from: &[*const u8; LANES_MAX], first: usize, at: usize) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let a = _mm_loadu_si128(from[first].wrapping_add(at).cast());
+        let b = _mm_loadu_si128(from[first + EVERY].wrapping_add(at).cast());
+        let c = _mm_loadu_si128(from[first + 2 * EVERY].wrapping_add(at).cast());
+        let d = _mm_loadu_si128(from[first + 3 * EVERY].wrapping_add(at).cast());
+        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(a), b);
+        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(c), d);
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+    }
+}
+
+/// Lanes lie in order when each quarter of a vector has 16 bytes of a lane, of which two levels make words: no word crosses
+/// quarters, which is what takes long.
+///
+/// # Safety
+/// The processor has AVX-512, and the bytes may be read.
+#[inline(always)]
+unsafe fn four_32(from: &[*const u8; LANES_MAX], at: usize) -> [V16x32; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [a, b] = [quarters::<4>(from, 0, at), quarters::<4>(from, 1, at)];
+        let [c, d] = [quarters::<4>(from, 2, at), quarters::<4>(from, 3, at)];
+        let [ab, cd] = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
+        let [ab_high, cd_high] = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
+        [
+            V16x32(settle(_mm512_unpacklo_epi64(ab, cd))),
+            V16x32(settle(_mm512_unpackhi_epi64(ab, cd))),
+            V16x32(settle(_mm512_unpacklo_epi64(ab_high, cd_high))),
+            V16x32(settle(_mm512_unpackhi_epi64(ab_high, cd_high))),
+        ]
+    }
+}
+
+/// As [`four_32`], with one level.
+///
+/// # Safety
+/// The processor has AVX-512, and the bytes may be read.
+#[inline(always)]
+unsafe fn four_64(from: &[*const u8; LANES_MAX], at: usize) -> [V8x64; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [a, b] = [quarters::<2>(from, 0, at), quarters::<2>(from, 1, at)];
+        let [c, d] = [quarters::<2>(from, 0, at + 16), quarters::<2>(from, 1, at + 16)];
+        [
+            V8x64(settle(_mm512_unpacklo_epi64(a, b))),
+            V8x64(settle(_mm512_unpackhi_epi64(a, b))),
+            V8x64(settle(_mm512_unpacklo_epi64(c, d))),
+            V8x64(settle(_mm512_unpackhi_epi64(c, d))),
+        ]
+    }
 }
 
 /// Four levels: words, pairs, quarters of 128 bits, and pairs of these.

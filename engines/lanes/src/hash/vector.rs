@@ -49,13 +49,26 @@ pub(crate) trait Words: Copy {
     fn with_byte(self, at: usize, byte: u8) -> Self;
     /// `on` in lanes whose bit is set in `lanes`, else `off`.
     fn select(isa: Self::Isa, lanes: u32, on: Self, off: Self) -> Self;
+    /// Four words of each lane, which lie `at` bytes behind the places of the lanes.
+    ///
+    /// # Safety
+    /// They may be read.
+    unsafe fn four(isa: Self::Isa, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4];
     /// Transposes the first `LEN` rows of as many words.
     fn transpose(rows: &mut [Self; LANES_MAX]);
     /// The bytes of each word in the other order.
     fn swap_bytes(self) -> Self;
 
+    /// The same vector, of which the compiler knows no longer how it was computed: it orders sums as it sees fit, and does
+    /// not know which of their terms is there last.
+    #[inline(always)]
+    fn settle(self) -> Self {
+        self
+    }
     /// Adds words.
     fn add(self, other: Self) -> Self;
+    /// Subtracts words.
+    fn sub(self, other: Self) -> Self;
     /// Exclusive or.
     fn xor(self, other: Self) -> Self;
     /// Exclusive or of three.
