@@ -7,6 +7,9 @@
 //! What an operation costs besides its blocks: some 10 instructions to take it, 15 at its end, and its share of
 //! transposing states and digests, 8 to 16 a lane.
 
+#[cfg(target_arch = "x86_64")]
+mod hand_over;
+
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
@@ -16,7 +19,7 @@ use crate::processor::{For, prefetch};
 
 use super::algorithms::{Algorithm, BLOCK_MAX, Block, Form, STATE_MAX, State, Variant, midstate_len};
 #[cfg(target_arch = "x86_64")]
-use super::pairs::{self, Begun, Left, Piece};
+use super::pairs::{self, Begun, Left};
 use super::portable::Scalar;
 use super::source::{DIGEST_MAX, Digest, Few, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
@@ -712,6 +715,11 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             // SAFETY: the caller's promise.
             return unsafe { self.hand_over_to_pairs(sha, source, few.below) };
         }
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(isa), Some(_)) = (few.alone, A::ALONE) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.hand_over_alone(isa, source, few.below) };
+        }
         let _ = few;
         while self.active != 0 {
             let at = self.active.trailing_zeros() as usize % LANES_MAX;
@@ -762,13 +770,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             self.active &= self.active - 1;
             let Lane { left, then, then_left, bits, midstates, name } =
                 core::mem::replace(&mut self.lanes[at], Lane::IDLE);
-            let left = match usize::try_from(left) {
-                Ok(len) => {
-                    let then = (!then.is_null()).then_some(Piece { from: then, len: then_left as usize });
-                    Left::Data(Piece { from: self.from[at], len }, then)
-                }
-                Err(_) => Left::Length,
-            };
+            let left = self.left(at, left, then, then_left);
             all[count].write(Begun { words: words.map(|words| words[at]), left, bits, midstates, name });
             count += 1;
             (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);

@@ -4,14 +4,18 @@
 //! [`vector`] are the instruction sets, [`algorithms`] the compression functions, [`driver`] has messages of any lengths
 //! share the lanes. An HMAC key is imported as the chaining values behind its two padded blocks, so that a short message
 //! costs two blocks. Few messages go by the processor's SHA instructions, two at a time ([`pairs`], [`sha_ni`]), or one
-//! after the other.
+//! after the other ([`alone`], [`sha_512`]).
 
 mod algorithms;
+#[cfg(target_arch = "x86_64")]
+mod alone;
 mod constants;
 mod driver;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod sha_512;
 #[cfg(target_arch = "x86_64")]
 mod sha_ni;
 mod source;
@@ -93,16 +97,17 @@ impl HashKernel {
     fn few<A: Algorithm>(self) -> Few {
         #[cfg(target_arch = "x86_64")]
         {
-            let (worth, pairs) = match (self.sha(), A::INSTRUCTIONS) {
-                (Some(sha), Some(instructions)) => (instructions.worth(), Some(sha)),
-                _ => (A::WORTH, None),
+            let (worth, pairs, alone) = match (self.sha(), A::INSTRUCTIONS, self.avx2(), A::ALONE) {
+                (Some(sha), Some(instructions), ..) => (instructions.worth(), Some(sha), None),
+                (.., Some(isa), Some(worth)) => (worth, None, Some(isa)),
+                _ => (A::WORTH, None, None),
             };
             let below = match self {
                 HashKernel::Avx512(..) => worth.avx512,
                 HashKernel::ShaNi(_, Some(_)) | HashKernel::Avx2(..) => worth.avx2,
                 _ => worth.portable,
             };
-            Few { below, pairs }
+            Few { below, pairs, alone }
         }
         #[cfg(not(target_arch = "x86_64"))]
         Few { below: A::WORTH.portable }
@@ -114,6 +119,17 @@ impl HashKernel {
         match self {
             HashKernel::Avx512(_, sha) | HashKernel::Avx2(_, sha) => sha,
             HashKernel::ShaNi(sha, _) => Some(sha),
+            HashKernel::Portable => None,
+        }
+    }
+
+    /// AVX2, where this kernel has it.
+    #[cfg(target_arch = "x86_64")]
+    fn avx2(self) -> Option<Avx2> {
+        match self {
+            HashKernel::Avx512(isa, _) => Some(isa.base()),
+            HashKernel::Avx2(isa, _) => Some(isa),
+            HashKernel::ShaNi(_, isa) => isa,
             HashKernel::Portable => None,
         }
     }
@@ -329,6 +345,10 @@ unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, 
     // SAFETY: the caller's promise; an `Avx512` or `Avx2` exists only where it was detected.
     unsafe {
         if count < few.below as usize {
+            #[cfg(target_arch = "x86_64")]
+            if let Some(isa) = few.alone {
+                return alone::digest_all(isa, source, form);
+            }
             return driver::digest_all::<_, A>(Scalar, source, form, Few::NEVER);
         }
         match kernel {
@@ -364,6 +384,18 @@ crate::x86::with_avx2! {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+
+    /// SHA-512 of few messages is computed one after the other.
+    #[test]
+    fn few_messages_with_long_words_are_digested_alone() {
+        for (name, below) in [("avx512", 3), ("avx2", 4), ("sha-ni", 4)] {
+            let Some(kernel) = HashKernel::detect(name).filter(|kernel| kernel.avx2().is_some()) else { continue };
+            let few = kernel.few::<Sha512>();
+            assert_eq!((few.below, few.alone.is_some(), few.pairs.is_some()), (below, true, false), "{name}");
+            assert!(kernel.few::<Sha256>().alone.is_none() && kernel.few::<Sponge<136>>().alone.is_none());
+        }
+        assert!(HashKernel::Portable.few::<Sha512>().alone.is_none());
+    }
 
     /// How many messages go by the SHA instructions, if not all, by kernel.
     #[test]

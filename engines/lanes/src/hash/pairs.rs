@@ -459,7 +459,7 @@ static PLACES: [u8; 32] = {
 };
 
 /// The byte behind a message, in a vector of zeros at any place.
-static ONE_BYTE: [u8; 32] = {
+pub(super) static ONE_BYTE: [u8; 32] = {
     let mut bytes = [0; 32];
     bytes[16] = 0x80;
     bytes
@@ -468,9 +468,9 @@ static ONE_BYTE: [u8; 32] = {
 /// The 16 bytes from a place on.
 ///
 /// # Safety
-/// The place is at most 16; the processor has the SHA instructions.
+/// The place is at most 16; the processor has SSSE3.
 #[inline(always)]
-unsafe fn load(from: &[u8; 32], at: usize) -> __m128i {
+pub(super) unsafe fn load(from: &[u8; 32], at: usize) -> __m128i {
     // SAFETY: the caller's promise.
     unsafe { _mm_loadu_si128(from.as_ptr().add(at).cast()) }
 }
@@ -478,9 +478,9 @@ unsafe fn load(from: &[u8; 32], at: usize) -> __m128i {
 /// The last `len` bytes of a piece, fewer than 16, and zeros.
 ///
 /// # Safety
-/// They may be read; the processor has the SHA instructions.
+/// They may be read; the processor has SSSE3.
 #[inline(always)]
-unsafe fn partial(piece: Piece, len: usize) -> __m128i {
+pub(super) unsafe fn partial(piece: Piece, len: usize) -> __m128i {
     let end = piece.from.wrapping_add(piece.len);
     // SAFETY: the caller's promise; both reads are within the piece, and any bits are a vector.
     unsafe {

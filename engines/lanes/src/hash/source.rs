@@ -5,7 +5,7 @@ use ciphermill_contract::{Direction, OpStatus};
 use crate::processor::{For, prefetch};
 use crate::work::{Item, Work};
 #[cfg(target_arch = "x86_64")]
-use crate::x86::ShaNi;
+use crate::x86::{Avx2, ShaNi};
 
 use super::vector::LANES_MAX;
 
@@ -158,9 +158,12 @@ fn first<const N: usize>(full: &Digest) -> [u8; N] {
 pub(super) struct Few {
     /// With fewer messages than this.
     pub(super) below: u32,
-    /// By these instructions, two at a time, if the digest has any; else one after the other.
+    /// By these instructions, two at a time, if the digest has any.
     #[cfg(target_arch = "x86_64")]
     pub(super) pairs: Option<ShaNi>,
+    /// One after the other in plain registers, if the digest is [`Algorithm::ALONE`](super::algorithms::Algorithm::ALONE).
+    #[cfg(target_arch = "x86_64")]
+    pub(super) alone: Option<Avx2>,
 }
 
 impl Few {
@@ -169,5 +172,7 @@ impl Few {
         below: 0,
         #[cfg(target_arch = "x86_64")]
         pairs: None,
+        #[cfg(target_arch = "x86_64")]
+        alone: None,
     };
 }
