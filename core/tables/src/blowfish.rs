@@ -97,7 +97,7 @@ fn set_up_side_by_side<const N: usize>(tables: &mut [Box<Tables>; N], keys: &[&[
 
 /// The function of a half.
 #[inline(always)]
-fn f(sboxes: &[[u32; 256]; 4], half: u32) -> u32 {
+pub fn f(sboxes: &[[u32; 256]; 4], half: u32) -> u32 {
     // Not `to_be_bytes`, which turns the word before it is cut.
     let byte = |shift: u32| usize::from((half >> shift) as u8);
     let sum = sboxes[0][byte(24)].wrapping_add(sboxes[1][byte(16)]) ^ sboxes[2][byte(8)];

@@ -1,4 +1,5 @@
-//! What is fetched into the caches ahead of its use.
+//! What a processor and a compiler are told besides the work itself: what is fetched into the caches ahead of its use, and
+//! what is not calculated in another order.
 
 /// Where a line is fetched to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,4 +27,21 @@ pub(crate) fn prefetch(at: *const u8, what_for: For) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, what_for);
+}
+
+/// A number that the compiler takes as it is: it reorders sums and exclusive ors as it likes, often with the value last
+/// that was there first, and then what waits for the result waits longer.
+#[inline(always)]
+pub(crate) fn as_is(number: u64) -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut number = number;
+        // SAFETY: no instruction at all.
+        unsafe {
+            core::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
+        }
+        number
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    number
 }

@@ -6,11 +6,11 @@
 //! six and two to four ports. Floor: 320 cycles a block by what waits, 340 by what is executed; measured 420 on Zen 5,
 //! where compilers' own order takes 460 to 540. AVX-512's rotations are no faster: vectors wait for the rounds.
 
-use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::algorithms::unrolled;
 use super::constants::CUBE_ROOTS;
+use crate::processor::as_is;
 use crate::x86::Avx2;
 
 /// Bytes of a block.
@@ -26,19 +26,8 @@ static CONSTANTS: Constants = Constants(CUBE_ROOTS);
 #[repr(C, align(64))]
 struct Words([u64; 16]);
 
-/// A number that the compiler takes as it is: it would add numbers in an order of its own, the one from memory last, on
-/// which the next round waits.
-#[inline(always)]
-fn as_is(mut number: u64) -> u64 {
-    // SAFETY: no instruction at all.
-    unsafe {
-        asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
-    }
-    number
-}
-
 /// A round on the words `a` to `h`, with its word and constant. `a` is had from `e`, which is had first: the sum without
-/// `d` would have to be waited for besides.
+/// `d` would have to be waited for besides. Sums are added in the order given, the one that comes last behind all others.
 #[inline(always)]
 fn round([a, b, c, d, e, f, g, h]: [u64; 8], word: u64) -> [u64; 8] {
     let early = as_is(h.wrapping_add(word).wrapping_add(d));

@@ -125,7 +125,7 @@ trait Chaining {
     /// Whether the input goes into the cipher, so that there are whole blocks of it only.
     const WHOLE: bool;
 
-    /// What goes into the cipher.
+    /// What goes into the cipher: bit by bit of chain and input.
     fn before(chain: u64, input: u64) -> u64;
 
     /// What comes of the cipher's output, and the chain behind it.
@@ -312,7 +312,13 @@ fn run_mode<C: Cipher, M: Chaining>(work: &mut Work<'_>, scratch: &mut Scratch, 
         // SAFETY: the first `count` lanes are busy, at places that the batch's check found valid and apart.
         let width = unsafe {
             match count {
-                1 => step::<C, M, 1>(&mut lanes, count, |_, _| ()),
+                1 => {
+                    parts.feed.scratch.occupancy.add(whole_blocks::<C, M>(&mut lanes), 0);
+                    if lanes.is_idle(0) {
+                        break;
+                    }
+                    step::<C, M, 1>(&mut lanes, count, |_, _| ())
+                }
                 2 => step::<C, M, 2>(&mut lanes, count, |_, _| ()),
                 3..=4 => step::<C, M, 4>(&mut lanes, count, |_, _| ()),
                 _ => step::<C, M, LANES>(&mut lanes, count, |_, _| ()),
@@ -342,6 +348,42 @@ fn full_steps<'a, C: Cipher, M: Chaining>(parts: &mut Parts<'_, 'a, C>, lanes: &
         steps += LANES;
     }
     parts.feed.scratch.occupancy.add(steps, 0);
+}
+
+/// All whole blocks of the first lane, which is busy alone. Chain and halves stay in registers: each block waits for the
+/// one before where blocks are enciphered in CBC, and would for memory besides. Returns how many there were.
+///
+/// # Safety
+/// The lane's places are valid for it.
+#[inline(never)]
+unsafe fn whole_blocks<C: Cipher, M: Chaining>(lanes: &mut Lanes<'_, C::Tables>) -> usize {
+    let halves = |block: u64| ([(block >> 32) as u32], [block as u32]);
+    let whole = |left: [u32; 1], right: [u32; 1]| u64::from(left[0]) << 32 | u64::from(right[0]);
+    let tables = [lanes.tables[0]];
+    let (first, shift) = (lanes.input[0], lanes.shift[0]);
+    let blocks = (lanes.end[0] as usize - first as usize) / BLOCK;
+    // In halves as well, which are not put together to be cut again.
+    let (mut chain_left, mut chain_right) = halves(lanes.chain[0]);
+    for at in 0..blocks {
+        let input = first.wrapping_add(BLOCK * at);
+        // SAFETY: the caller's promise; the lane has this block.
+        let bytes = unsafe { load(input) };
+        let chain = whole(chain_left, chain_right);
+        // A half of what goes in is what goes in of halves.
+        let (mut left, mut right) = ([M::before(chain >> 32, bytes >> 32) as u32], [M::before(chain, bytes) as u32]);
+        if M::ENCRYPTS {
+            C::encrypt(&tables, &mut left, &mut right);
+        } else {
+            C::decrypt(&tables, &mut left, &mut right);
+        }
+        let (block, chain) = M::after(chain, bytes, whole(left, right));
+        (chain_left, chain_right) = halves(chain);
+        // SAFETY: as above; the output's place is where the input's is, shifted.
+        unsafe { input.cast_mut().wrapping_offset(shift).cast::<[u8; BLOCK]>().write(block.to_be_bytes()) };
+    }
+    lanes.chain[0] = whole(chain_left, chain_right);
+    lanes.input[0] = first.wrapping_add(BLOCK * blocks);
+    blocks
 }
 
 /// # Safety
