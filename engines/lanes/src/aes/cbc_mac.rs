@@ -17,6 +17,7 @@
 
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 
 use ciphermill_contract::{Direction, OpStatus};
 
@@ -304,7 +305,16 @@ pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES:
     states: &mut [I::V; N],
 ) {
     let body_steps = bodies.steps.saturating_sub(EDGES);
-    for at in 0..bodies.steps {
+    let mut next = 0;
+    while next < bodies.steps {
+        let at = next;
+        if N == 1 && at >= bodies.level && at < body_steps {
+            // SAFETY: the caller's promise; all lanes work from here on.
+            unsafe { body(isa, keys, bodies, at..body_steps, &mut states[0]) };
+            next = body_steps;
+            continue;
+        }
+        next += 1;
         let ragged = at < bodies.level;
         let blocks = if at >= body_steps {
             edges[(at + EDGES - bodies.steps) % EDGES]
@@ -324,6 +334,29 @@ pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES:
             }
         }
     }
+}
+
+/// Steps of one vector with a body block in every lane. The last round key, the block and the first round key of the next
+/// step are added by the last round: nothing but rounds is waited for.
+///
+/// # Safety
+/// The blocks of these steps, at least one, may be read.
+#[inline(always)]
+unsafe fn body<I: Isa, K: RoundKeys<I>>(isa: I, keys: K, bodies: &Bodies, steps: Range<usize>, state: &mut I::V) {
+    let rounds = keys.rounds();
+    let (first, last) = (keys.key(isa, 0, 0), keys.key(isa, rounds, 0));
+    let between = first.xor(last);
+    // SAFETY: the caller's promise.
+    let [block] = unsafe { bodies.read(isa, steps.start) };
+    let mut own = state.xor3(block, first);
+    for at in steps.start + 1..steps.end {
+        // SAFETY: the caller's promise.
+        let [block] = unsafe { bodies.read(isa, at) };
+        middle_rounds!(rounds, |round| { own = own.aes_enc(keys.key(isa, round, 0)) });
+        own = own.aes_enc_last(block.xor(between));
+    }
+    middle_rounds!(rounds, |round| { own = own.aes_enc(keys.key(isa, round, 0)) });
+    *state = own.aes_enc_last(last);
 }
 
 /// A block of zeros.
