@@ -9,8 +9,8 @@ use ciphermill_contract::{Capability, Cost, Direction, OpStatus};
 use super::ChaChaKey;
 use super::isa::{ChaChaKernel, Isa, chacha_kernels};
 use super::poly::{Poly, word};
-use super::portable::copy_short;
 use super::wide::Wide;
+use crate::work::copy_short;
 use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
 /// Short messages side by side.

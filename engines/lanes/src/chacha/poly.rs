@@ -120,7 +120,7 @@ impl Poly {
             let mut block = [0u8; 16];
             // SAFETY: `rest` bytes lie behind the whole blocks.
             unsafe {
-                super::portable::copy_short(from.add(len - rest), block.as_mut_ptr(), rest);
+                crate::work::copy_short(from.add(len - rest), block.as_mut_ptr(), rest);
                 self.blocks(block.as_ptr(), 1);
             }
         }

@@ -2,6 +2,7 @@
 //! kernel of architectures without one of their own.
 
 use crate::instruction_set::InstructionSet;
+use crate::work::copy_short;
 
 use super::isa::{Isa, Words};
 use super::wide::Serial;
@@ -125,34 +126,5 @@ impl Isa for Portable {
     unsafe fn store_partial(self, block: [u8; 64], to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { copy_short(block.as_ptr(), to, len.min(64)) }
-    }
-}
-
-/// Copies `len` bytes, at most 64: in powers of two, so that none of them becomes a call.
-///
-/// # Safety
-/// `len` bytes may be read and written; the places are apart.
-#[inline(always)]
-pub(super) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    /// # Safety
-    /// `at + N` bytes may be read and written; the places are apart.
-    #[inline(always)]
-    unsafe fn step<const N: usize>(from: *const u8, to: *mut u8, at: &mut usize, len: usize) {
-        if len & N != 0 {
-            // SAFETY: the caller's promise.
-            unsafe { to.add(*at).cast::<[u8; N]>().write(from.add(*at).cast::<[u8; N]>().read()) };
-            *at += N;
-        }
-    }
-    let mut at = 0;
-    // SAFETY: the steps taken add up to `len`.
-    unsafe {
-        step::<64>(from, to, &mut at, len);
-        step::<32>(from, to, &mut at, len);
-        step::<16>(from, to, &mut at, len);
-        step::<8>(from, to, &mut at, len);
-        step::<4>(from, to, &mut at, len);
-        step::<2>(from, to, &mut at, len);
-        step::<1>(from, to, &mut at, len);
     }
 }

@@ -6,8 +6,8 @@ use core::arch::x86_64::*;
 use crate::instruction_set::InstructionSet;
 
 use super::isa::{Isa, Words};
-use super::portable::copy_short;
 use super::wide::Serial;
+use crate::work::copy_short;
 
 /// SSE2. Part of x86-64, so that nothing has to be found out.
 #[derive(Clone, Copy, Debug)]

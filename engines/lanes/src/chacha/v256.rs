@@ -5,8 +5,8 @@ use core::arch::x86_64::*;
 use crate::x86::Avx2;
 
 use super::isa::{Isa, Words};
-use super::portable::copy_short;
 use super::wide::{LongIsa, Longs, Wide26};
+use crate::work::copy_short;
 
 /// Eight words.
 #[derive(Clone, Copy)]

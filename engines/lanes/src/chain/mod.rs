@@ -19,7 +19,7 @@ use crate::des::{self, DesKey, DesLane};
 use crate::hash::{self, Message, Tag};
 
 use crate::select::Kernels;
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, Work, copy_short};
 use hmac::{Hash, Hmac};
 
 /// Bytes of input after which a group is worked on, as soon as it fills the lanes: well within the second-level cache.
@@ -27,6 +27,10 @@ const GROUP_BYTES: usize = 128 << 10;
 
 /// Operations of a group at most: enough to fill the widest lanes several times over.
 const GROUP_OPS: usize = 2048;
+
+/// Messages of so many bytes, with what is authenticated before their data, are put together for the MAC: lanes then read
+/// them from one place, which saves more than the copy costs.
+const TOGETHER_MAX: usize = 1024;
 
 /// The key of a chain: the cipher's and the MAC's.
 struct ChainKey {
@@ -48,6 +52,8 @@ pub(crate) struct ChainScratch {
     tags: Vec<Tag>,
     /// What the MACs cover before the data.
     heads: Vec<Head>,
+    /// Messages that were put together, of ciphertext alone.
+    together: Vec<u8>,
 }
 
 /// What a MAC covers before the data: of records a header, else additional data and IV. The IV lies in its operation, so
@@ -66,7 +72,8 @@ impl Head {
         // The whole field at once, whatever is used of it.
         if let Some(place) = head.bytes[..hmac::BLOCK - 1].get_mut(first.len()..first.len() + iv.len()) {
             place.copy_from_slice(iv);
-            head.bytes[..first.len()].copy_from_slice(first);
+            // SAFETY: they lie before the IV's place, and are fewer than a block.
+            unsafe { copy_short(first.as_ptr(), head.bytes.as_mut_ptr(), first.len()) };
             head.len = first.len() + iv_len;
         }
         head
@@ -175,7 +182,7 @@ impl Group<'_, '_> {
             let tag = &self.scratch.chain.tags[number];
             let len = self.work.tag_len(index).min(tag.len());
             // SAFETY: the tag's span lies in the arena, apart from what is read here.
-            unsafe { core::ptr::copy_nonoverlapping(tag.as_ptr(), self.work.tag(index), len) };
+            unsafe { copy_short(tag.as_ptr(), self.work.tag(index), len) };
             self.work.done(index);
         }
     }
@@ -218,15 +225,33 @@ impl Group<'_, '_> {
     /// # Safety
     /// Those bytes may be read.
     unsafe fn tags(&mut self, items: &[Item], place: impl Fn(&Item) -> *const u8) {
-        let ChainScratch { messages, tags, heads, .. } = &mut self.scratch.chain;
+        // What is put together is not wiped, so it may be no plaintext.
+        let is_public = self.chain.order == ChainOrder::EncryptThenMac;
+        let ChainScratch { messages, tags, heads, together, .. } = &mut self.scratch.chain;
+        let room = |item: &Item, head: &Head| {
+            let len = head.len + item.len as usize;
+            if is_public && head.len < hmac::BLOCK && len <= TOGETHER_MAX { len.next_multiple_of(64) } else { 0 }
+        };
+        let rooms: usize = items.iter().zip(heads.iter()).map(|(item, head)| room(item, head)).sum();
+        together.resize(together.len().max(rooms), 0);
+        let mut free = together.as_mut_slice();
         messages.clear();
         tags.resize(tags.len().max(items.len()), [0; hash::DIGEST_MAX]);
         for (number, (item, head)) in items.iter().zip(heads.iter()).enumerate() {
             let (hmac, data, len) = (&key(item).hmac, place(item), item.len as usize);
-            if head.len < hmac::BLOCK {
-                let midstates = hmac.midstates();
+            let (midstates, name) = (hmac.midstates(), number as u32);
+            let own = free.split_off_mut(..room(item, head)).unwrap_or_default();
+            if !own.is_empty() {
+                // SAFETY: there is room for head and data, of which the caller promises as many bytes.
+                unsafe {
+                    copy_short(head.bytes.as_ptr(), own.as_mut_ptr(), head.len);
+                    core::ptr::copy_nonoverlapping(data, own.as_mut_ptr().add(head.len), len);
+                }
+                let (data, len) = (own.as_ptr(), head.len + len);
+                messages.push(Message { head: core::ptr::null(), head_len: 0, data, len, midstates, name });
+            } else if head.len < hmac::BLOCK {
                 let (head, head_len) = (head.bytes.as_ptr(), head.len);
-                messages.push(Message { head, head_len, data, len, midstates, name: number as u32 });
+                messages.push(Message { head, head_len, data, len, midstates, name });
             } else {
                 // SAFETY: the caller's promise.
                 let data = unsafe { core::slice::from_raw_parts(data, len) };
@@ -301,14 +326,14 @@ impl Group<'_, '_> {
         let Scratch { cbc, des, chain, .. } = self.scratch;
         for item in items {
             let (input, len) = place(item);
-            let (output, iv) = (item.output, self.work.iv_block(item.op as usize));
+            let output = item.output;
             match &key(item).cipher {
                 CipherKey::Aes(key) => {
-                    let iv = first_block(&iv[..self.work.iv_len(item.op as usize)]);
+                    let iv = first_block(self.work.iv_number(item.op as usize), self.work.iv_len(item.op as usize));
                     chain.aes.push(CbcLane { key, iv, input, output, len });
                 }
                 CipherKey::Des(key) => {
-                    let iv = iv.first_chunk().copied().unwrap_or_default();
+                    let iv = self.work.iv_block(item.op as usize).first_chunk().copied().unwrap_or_default();
                     chain.des.push(DesLane { key: &key.words, iv, input, output, len });
                 }
             }
@@ -326,15 +351,14 @@ impl Group<'_, '_> {
     }
 }
 
-/// An IV as a whole block: one of twelve bytes is followed by a 32-bit counter that starts at one (RFC 3686).
-fn first_block(iv: &[u8]) -> [u8; 16] {
-    let mut block = [0; 16];
-    let len = iv.len().min(16);
-    block[..len].copy_from_slice(&iv[..len]);
-    if len == 12 {
-        block[15] = 1;
-    }
-    block
+/// An IV of `len` bytes as a whole block: one of twelve is followed by a 32-bit counter that starts at one (RFC 3686). As a
+/// number: a block of bytes that is put together from parts would be waited for by whoever reads it whole.
+#[inline(always)]
+fn first_block(iv: u128, len: usize) -> [u8; 16] {
+    /// One in the last byte.
+    const ONE: u128 = 1 << 120;
+    let kept = u128::MAX >> (128 - 8 * len.clamp(1, 16));
+    (iv & kept | if len == 12 { ONE } else { 0 }).to_le_bytes()
 }
 
 /// The operation's key, which outlives the run.
