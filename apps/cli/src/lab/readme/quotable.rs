@@ -1,11 +1,12 @@
-//! What of a section may be quoted, as the record itself judges it: figures carry their spread, cells of tables a mark.
+//! What of a section may be quoted, as the record itself judges it: figures and cells of maps carry their
+//! spread, cells of tables a mark.
 //!
 //! Where the record cannot tell which of its statements rest on noisy figures (conclusions, tables without marks, fitted
 //! lines), a section that has any noisy figure loses them all.
 
 use std::collections::BTreeMap;
 
-use ciphermill_report::{Emphasis, Look, Plot, Section, Series, Table};
+use ciphermill_report::{Emphasis, Look, Map, MapCell, Plot, Section, Series, Table};
 
 /// A line with fewer points is none.
 const POINTS_MIN: usize = 2;
@@ -21,6 +22,7 @@ pub(super) fn quotable(section: &Section) -> (Section, Vec<String>) {
         conclusions: Vec::new(),
         plots: section.plots.iter().filter_map(|plot| points.plot(plot)).collect(),
         tables: section.tables.iter().filter_map(table).collect(),
+        maps: section.maps.iter().map(map).collect(),
         ..section.clone()
     };
     let mut refused = vec![format!("{noisy} of {} figures", section.measurements.len())];
@@ -31,6 +33,8 @@ pub(super) fn quotable(section: &Section) -> (Section, Vec<String>) {
     };
     let rows = |tables: &[Table]| tables.iter().map(|table| table.rows.len()).sum();
     part(rows(&quoted.tables), rows(&section.tables), "rows of tables");
+    let cells = |maps: &[Map]| maps.iter().flat_map(measured).count();
+    part(cells(&quoted.maps), cells(&section.maps), "cells of maps");
     part(quoted.plots.len(), section.plots.len(), "plots");
     part(0, section.conclusions.len(), "conclusions");
     (quoted, refused)
@@ -42,6 +46,19 @@ fn table(table: &Table) -> Option<Table> {
         |row: &&Vec<_>| row.iter().any(|cell: &ciphermill_report::Cell| cell.emphasis == Emphasis::Doubtful);
     let rows: Vec<_> = table.rows.iter().filter(|row| !is_doubtful(row)).cloned().collect();
     (!rows.is_empty() && rows.len() < table.rows.len()).then(|| Table { rows, ..table.clone() })
+}
+
+/// The map without the cells that are noisy.
+fn map(map: &Map) -> Map {
+    let mut map = map.clone();
+    for cell in map.rows.iter_mut().flat_map(|row| &mut row.cells) {
+        *cell = cell.take().filter(|cell| !cell.is_noisy());
+    }
+    map
+}
+
+fn measured(map: &Map) -> impl Iterator<Item = &MapCell> {
+    map.rows.iter().flat_map(|row| row.cells.iter().flatten())
 }
 
 /// The measured values of a section, by their bits, and whether each may be quoted. A value that stands for several
@@ -83,7 +100,7 @@ impl Points {
 
 #[cfg(test)]
 mod tests {
-    use ciphermill_report::{Axis, Better, Cell, Crossing, Scale};
+    use ciphermill_report::{Axis, Better, Cell, Crossing, Estimate, MapGroup, Scale};
 
     use super::*;
 
@@ -109,17 +126,23 @@ mod tests {
         let mut unmarked = Table::new("Not marked", &["what", "figure"], 1);
         unmarked.row(["a/0 by a/1".into(), "0.5".into()]);
         section.tables = vec![marked, unmarked];
+        let mut map = Map::new("Ratios", "suite", vec![MapGroup::new("8 operations", vec!["16 B".to_owned(); 3])]);
+        let cell = |half: f64| Some(MapCell::new(Estimate { value: 1.0, interval: [1.0 - half, 1.0 + half] }, ""));
+        map.row("a", [cell(0.01), None, cell(0.2)]);
+        section.maps.push(map);
         section
     }
 
     #[test]
     fn noisy_figures_and_what_may_rest_on_them_are_left_out() {
         let (quoted, refused) = quotable(&section());
-        assert_eq!(refused, ["1 of 4 figures", "2 of 3 rows of tables", "1 of 1 conclusions"]);
+        assert_eq!(refused, ["1 of 4 figures", "2 of 3 rows of tables", "1 of 2 cells of maps", "1 of 1 conclusions"]);
         assert!(quoted.conclusions.is_empty());
         assert_eq!(quoted.tables.len(), 1);
         assert_eq!(quoted.tables[0].rows.len(), 1);
         assert_eq!(quoted.tables[0].rows[0][0].text, "a/0");
+        let left: Vec<bool> = quoted.maps[0].rows[0].cells.iter().map(Option::is_some).collect();
+        assert_eq!(left, [true, false, false]);
         let plot = &quoted.plots[0];
         assert_eq!(plot.series.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["measured", "cited"]);
         assert_eq!(plot.series[0].points, [[0.0, 1.25], [2.0, 5.0], [3.0, 10.0]]);
