@@ -18,7 +18,7 @@ use crate::config::user_folder;
 const FILE_NAME: &str = "costs.json";
 
 /// The version of its form.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What the figures depend on besides engines: measured elsewhere they mean nothing here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,8 +18,11 @@ pub struct Capability {
     pub lanes: u16,
     /// Whether its running time tells anything about keys or data.
     pub timing: Timing,
-    /// What it probably costs, until it has been measured.
+    /// What it probably costs when its lanes are full, until it has been measured.
     pub prior: Cost,
+    /// What operations probably cost that are fewer than the lanes, if not as much as full lanes would for each: those of a
+    /// kernel that works on them one after the other, or that idle lanes cost something.
+    pub few: Option<Cost>,
 }
 
 impl Capability {
@@ -33,6 +36,7 @@ impl Capability {
             lanes: 1,
             timing: Timing::Constant,
             prior,
+            few: None,
         }
     }
 
@@ -62,6 +66,26 @@ impl Capability {
     pub const fn lanes(mut self, lanes: u16) -> Capability {
         self.lanes = lanes;
         self
+    }
+
+    /// The same, with another cost of fewer operations than lanes, one after the other.
+    #[must_use]
+    pub const fn few(mut self, cost: Cost) -> Capability {
+        self.few = Some(cost);
+        self
+    }
+
+    /// What a batch probably takes, in nanoseconds. A batch of fewer operations than lanes takes as long as full ones would,
+    /// where it does not take the other way.
+    pub fn estimate_ns(&self, ops: u64, bytes: u64) -> f64 {
+        let lanes = u64::from(self.lanes);
+        match self.few {
+            Some(few) if ops < lanes => {
+                let full = self.prior.predict_ns(lanes, bytes / ops.max(1) * lanes);
+                few.predict_ns(ops, bytes).min(full)
+            }
+            _ => self.prior.predict_ns(ops, bytes),
+        }
     }
 
     /// Whether the group holds `suite` in `direction`.

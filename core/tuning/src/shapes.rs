@@ -10,26 +10,30 @@ pub(crate) struct Shape {
 }
 
 /// Batches of 1 to 1,024 messages of 16 bytes to 16 KB, in every class of sizes
-/// ([`ciphermill_router::size_class`]) but the one that would not fit a second-level cache.
-const SYMMETRIC: [(usize, usize); 22] = [
+/// ([`ciphermill_router::size_class`]) but those that would not fit a second-level cache.
+const SYMMETRIC: [(usize, usize); 26] = [
     (1, 16),
     (1, 64),
     (1, 256),
     (1, 1024),
     (1, 4096),
     (1, 16_384),
-    (4, 16),
+    (8, 16),
     (8, 64),
+    (8, 256),
     (8, 1024),
     (8, 4096),
+    (8, 16_384),
     (32, 16),
-    (32, 64),
-    (32, 256),
-    (32, 1024),
+    (64, 64),
+    (64, 256),
+    (64, 1024),
     (32, 4096),
-    (128, 16),
+    (32, 16_384),
+    (256, 16),
     (256, 64),
-    (128, 1024),
+    (256, 256),
+    (256, 1024),
     (128, 4096),
     (1024, 16),
     (1024, 64),

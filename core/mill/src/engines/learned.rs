@@ -11,7 +11,7 @@ use crate::cell::{CostCell, SuiteCell};
 /// Corrections of one engine's costs.
 pub(crate) struct Learned {
     corrections: Box<[OnceLock<Box<[AtomicU64; SHAPE_CLASSES]>>]>,
-    /// What was measured before: how a class of sizes differs from the cost's straight line.
+    /// What was measured or estimated before: how a class of sizes differs from the cost's straight line.
     factors: Box<[OnceLock<Box<[f64; SIZE_CLASSES]>>]>,
 }
 
@@ -28,11 +28,16 @@ impl Learned {
         self.factors[suite.index()].get_or_init(|| Box::new(*factors));
     }
 
-    /// `cost`, that of a candidate, as it was measured for a class of sizes.
+    /// `cost`, that of a candidate, as it was measured or estimated for a class of sizes.
     #[inline]
     pub(super) fn of_class(&self, cost: Cost, cell: CostCell) -> Cost {
         let factors = self.factors[cell.suite.index()].get();
         factors.map_or(cost, |factors| cost.scaled(factors[cell.class % SIZE_CLASSES]))
+    }
+
+    /// How far a class of sizes was measured or estimated to be off the straight line.
+    pub(crate) fn class_factor(&self, cell: CostCell) -> f64 {
+        self.factors[cell.suite.index()].get().map_or(1.0, |factors| factors[cell.class % SIZE_CLASSES])
     }
 
     #[inline]

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{Cost, Direction, EngineKinds, Error, Result, Suite};
-use ciphermill_router::Candidate;
+use ciphermill_contract::{Capability, Cost, Direction, EngineKinds, Error, Result, Suite};
+use ciphermill_router::{Candidate, LEN_CLASSES, OPS_CLASSES, SIZE_CLASSES, size_class};
 
 use super::slot::EngineSlot;
 use crate::cell::{CostCell, SuiteCell};
@@ -18,6 +18,23 @@ pub(crate) struct EngineSet {
     plans: Vec<Vec<Candidate>>,
     /// For each plan whether several engines may work on one batch at the same time.
     sharing: Vec<bool>,
+}
+
+/// How an engine's estimates of each class of sizes differ from its straight line: where lanes are not full.
+fn estimated(capability: &Capability) -> [f64; SIZE_CLASSES] {
+    let mut factors = [1.0; SIZE_CLASSES];
+    for first_ops in OPS_CLASSES {
+        for first_len in LEN_CLASSES {
+            // The middle of the class, which reaches some eight times as far by operations and four times by length.
+            let ops = if first_ops == 1 { 1 } else { 3 * first_ops };
+            let bytes = ops * (2 * first_len).max(16);
+            let straight = capability.prior.predict_ns(ops, bytes);
+            if straight > 0.0 {
+                factors[size_class(ops, bytes)] = capability.estimate_ns(ops, bytes) / straight;
+            }
+        }
+    }
+    factors
 }
 
 impl EngineSet {
@@ -38,8 +55,10 @@ impl EngineSet {
                         continue;
                     }
                     let measured = costs.find(info, suite, direction);
-                    if let Some(measured) = measured {
-                        slot.learned.know(cell, &measured.factors);
+                    match measured {
+                        Some(measured) => slot.learned.know(cell, &measured.factors),
+                        None if capability.few.is_some() => slot.learned.know(cell, &estimated(capability)),
+                        None => {}
                     }
                     plan.push(Candidate {
                         engine: index,

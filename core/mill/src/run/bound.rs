@@ -36,7 +36,7 @@ use crate::policy::RunOptions;
 const WAY_OPS_MAX: u32 = 64;
 
 /// Classes of lengths that have ways of their own, those of [`ciphermill_router::size_class`] for a single operation.
-const LEN_CLASSES: usize = 3;
+const LEN_CLASSES: usize = ciphermill_router::LEN_CLASSES.len();
 
 /// Bytes of input that a handle is prepared for: which engine that is for others, the first operation of theirs finds out.
 const USUAL_LEN: u64 = 64;
@@ -99,6 +99,7 @@ impl Shape for Lone {
 
 #[inline]
 fn len_class(len: u64) -> usize {
+    // Bounds are told to the compiler: classes of one operation come first.
     ciphermill_router::size_class(1, len) % LEN_CLASSES
 }
 

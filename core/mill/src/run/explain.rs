@@ -32,7 +32,7 @@ pub struct Considered {
     pub cost: Cost,
     /// How well that describes what was measured before; `None` when the cost is the engine's own estimate.
     pub spread: Option<f64>,
-    /// How much longer batches of this class of sizes were measured to take than that; one for estimates.
+    /// How much longer batches of this class of sizes were measured to take than that, or are estimated to.
     pub class_factor: f64,
     /// How much longer they took of late than they should.
     pub correction: f64,
@@ -91,7 +91,7 @@ impl Runner {
                 kernel: info.kernel_for(suite.canonical()).to_owned(),
                 cost: figures.cost,
                 spread: measured.map(|measured| measured.spread),
-                class_factor: measured.map_or(1.0, |measured| measured.factors[cell.class]),
+                class_factor: slot.learned.class_factor(cell),
                 correction: slot.learned.correction(cell).factor(),
                 wakeup_ns: now.wakeup_ns,
                 backlog_ns: now.backlog_ns,
