@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: machete help setup setup-lab setup-tests run lab test lint unit doc book bench cases timing ctgrind faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: machete help setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -37,6 +37,9 @@ run: setup ## build the release and run the main job on generated data
 lab: setup-lab ## build the lab, which measures beside OpenSSL and other libraries
 	cargo build --release --locked -p ciphermill-cli
 	RUSTFLAGS='-C target-cpu=native' cargo build --release --locked -p ciphermill-siv --target-dir target/native
+
+grid: lab ## every size and every batch of every suite beside the fastest peer: grid.html and grid.json
+	target/release/ciphermill lab grid --core $$(($$(nproc) - 1)) --html grid.html --json grid.json
 
 test: setup-tests lint unit doc ## formatting, floors, tidiness, clippy, all tests, the documentation
 	$(call heading,everything passed)

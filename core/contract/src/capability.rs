@@ -20,9 +20,8 @@ pub struct Capability {
     pub timing: Timing,
     /// What it probably costs when its lanes are full, until it has been measured.
     pub prior: Cost,
-    /// What operations probably cost that are fewer than the lanes, if not as much as full lanes would for each: those of a
-    /// kernel that works on them one after the other, or that idle lanes cost something.
-    pub few: Option<Cost>,
+    /// What operations that are fewer than the lanes probably cost, where that is no share of full lanes' cost.
+    pub few: Option<Few>,
 }
 
 impl Capability {
@@ -68,24 +67,35 @@ impl Capability {
         self
     }
 
-    /// The same, with another cost of fewer operations than lanes, one after the other.
+    /// The same, with another cost of fewer operations than lanes, which go one after the other then.
     #[must_use]
     pub const fn few(mut self, cost: Cost) -> Capability {
-        self.few = Some(cost);
+        self.few = Some(Few { cost, idle: 0, parallel: false });
         self
     }
 
-    /// What a batch probably takes, in nanoseconds. A batch of fewer operations than lanes takes as long as full ones would,
-    /// where it does not take the other way.
+    /// The same, where fewer operations than lanes go through narrower ones, of which so many more are paid for.
+    #[must_use]
+    pub const fn narrow(mut self, cost: Cost, idle: u16) -> Capability {
+        self.few = Some(Few { cost, idle, parallel: false });
+        self
+    }
+
+    /// The same, with another cost of so little work that an operation does not fill the lanes by itself.
+    #[must_use]
+    pub const fn little(mut self, cost: Cost) -> Capability {
+        self.few = Some(Few { cost, idle: 0, parallel: true });
+        self
+    }
+
+    /// What a batch probably takes, in nanoseconds. Fewer operations than lanes take as long as full lanes would, or what
+    /// their own way takes if that is less.
     pub fn estimate_ns(&self, ops: u64, bytes: u64) -> f64 {
         let lanes = u64::from(self.lanes);
-        match self.few {
-            Some(few) if ops < lanes => {
-                let full = self.prior.predict_ns(lanes, bytes / ops.max(1) * lanes);
-                few.predict_ns(ops, bytes).min(full)
-            }
-            _ => self.prior.predict_ns(ops, bytes),
-        }
+        let Some(few) = self.few.filter(|_| ops > 0 && ops < lanes) else { return self.prior.predict_ns(ops, bytes) };
+        let as_many = |count: u64| (count, bytes / ops * count);
+        let (full, own) = (as_many(if few.parallel { ops } else { lanes }), as_many(ops + u64::from(few.idle)));
+        self.prior.predict_ns(full.0, full.1).min(few.cost.predict_ns(own.0, own.1))
     }
 
     /// Whether the group holds `suite` in `direction`.
@@ -99,6 +109,17 @@ impl Capability {
 /// The capability of `capabilities` that covers a suite and direction, if any.
 pub fn find(capabilities: &[Capability], suite: Suite, direction: Direction) -> Option<&Capability> {
     capabilities.iter().find(|capability| capability.covers(suite, direction))
+}
+
+/// What fewer operations than lanes probably cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Few {
+    /// The cost of the way that few operations take.
+    pub cost: Cost,
+    /// How many lanes of that way are paid for besides those that work.
+    pub idle: u16,
+    /// Whether an operation fills several lanes by itself, so that full lanes' cost holds for few operations too.
+    pub parallel: bool,
 }
 
 /// A set of directions.

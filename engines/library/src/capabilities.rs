@@ -3,10 +3,16 @@
 use ciphermill_contract::suite::{StreamCipher, lists};
 use ciphermill_contract::{Capability, Cost, Directions, Suite};
 
-/// The digests but BLAKE3, which AWS-LC does not have; the list ends with it.
-const DIGESTS: &[Suite] = lists::DIGESTS.split_at(10).0;
-/// HMAC over the same digests, without the extendable-output functions; the list ends with HMAC over BLAKE3.
-const HMAC: &[Suite] = lists::HMAC.split_at(8).0;
+/// Digests by their places in the list; BLAKE3, which AWS-LC does not have, ends it.
+const fn digests(places: [usize; 2], prior: Cost) -> Capability {
+    Capability::new(lists::DIGESTS.split_at(places[1]).0.split_at(places[0]).1, prior).directions(Directions::ENCRYPT)
+}
+
+/// HMAC over the same digests, without the extendable-output functions; HMAC over BLAKE3 ends the list.
+const fn hmacs(places: [usize; 2], prior: Cost) -> Capability {
+    Capability::new(lists::HMAC.split_at(places[1]).0.split_at(places[0]).1, prior)
+}
+
 /// XTS with 256-bit keys; AWS-LC has no other.
 const XTS: &[Suite] = lists::AES_XTS.split_at(1).1;
 /// RC4; AWS-LC has no SEAL.
@@ -18,25 +24,35 @@ const AES_CHAINS: &[Suite] = lists::CHAINS_ENCRYPT_THEN_MAC.split_at(12).1;
 
 /// Everything the library engine runs.
 pub const CAPABILITIES: &[Capability] = &[
-    Capability::new(&lists::DES, Cost::new(100.0, 40.0, 12.0)).variable_time(),
-    Capability::new(&lists::TRIPLE_DES, Cost::new(100.0, 40.0, 32.0)).variable_time(),
-    Capability::new(&lists::AES_ECB, Cost::new(100.0, 30.0, 0.5)),
-    Capability::new(&lists::AES_CBC, Cost::new(100.0, 40.0, 1.1)),
-    Capability::new(&lists::AES_CTR, Cost::new(100.0, 50.0, 0.25)),
-    Capability::new(XTS, Cost::new(100.0, 180.0, 0.3)),
-    Capability::new(&lists::AES_GCM, Cost::new(100.0, 130.0, 0.3)),
-    Capability::new(&lists::AES_CCM, Cost::new(100.0, 130.0, 1.5)),
+    Capability::new(&lists::DES, Cost::new(60.0, 30.0, 10.0)).variable_time(),
+    Capability::new(&lists::TRIPLE_DES, Cost::new(60.0, 30.0, 25.5)).variable_time(),
+    Capability::new(&lists::AES_ECB, Cost::new(30.0, 15.0, 0.105)),
+    Capability::new(&lists::AES_CBC, Cost::new(30.0, 10.0, 0.8)).directions(Directions::ENCRYPT),
+    Capability::new(&lists::AES_CBC, Cost::new(30.0, 10.0, 0.12)).directions(Directions::DECRYPT),
+    Capability::new(&lists::AES_CTR, Cost::new(30.0, 30.0, 0.12)),
+    Capability::new(XTS, Cost::new(40.0, 115.0, 0.046)),
+    Capability::new(&lists::AES_GCM, Cost::new(40.0, 90.0, 0.075)),
+    Capability::new(&lists::AES_CCM, Cost::new(60.0, 100.0, 0.87)),
     Capability::new(&lists::AES_GCM_SIV, Cost::new(100.0, 350.0, 0.7)),
-    Capability::new(&lists::CHACHA20_POLY1305, Cost::new(100.0, 200.0, 0.7)),
-    Capability::new(&lists::CHACHA20, Cost::new(100.0, 70.0, 0.6)),
-    Capability::new(RC4, Cost::new(100.0, 100.0, 3.0)).variable_time(),
-    Capability::new(DIGESTS, Cost::new(100.0, 120.0, 1.5)).directions(Directions::ENCRYPT),
-    Capability::new(HMAC, Cost::new(100.0, 300.0, 1.5)),
-    Capability::new(&lists::CMAC, Cost::new(100.0, 60.0, 1.1)),
-    Capability::new(&lists::GMAC, Cost::new(100.0, 120.0, 0.2)),
-    Capability::new(&lists::POLY1305, Cost::new(100.0, 70.0, 0.4)),
+    Capability::new(&lists::CHACHA20_POLY1305, Cost::new(40.0, 190.0, 0.45)),
+    Capability::new(&lists::CHACHA20, Cost::new(40.0, 62.0, 0.35)),
+    Capability::new(RC4, Cost::new(40.0, 30.0, 1.44)).variable_time(),
+    digests([0, 1], Cost::new(40.0, 80.0, 1.16)),
+    digests([1, 2], Cost::new(40.0, 45.0, 0.48)),
+    digests([2, 4], Cost::new(45.0, 45.0, 0.51)),
+    digests([4, 6], Cost::new(45.0, 110.0, 1.2)),
+    digests([6, 10], Cost::new(60.0, 210.0, 1.75)),
+    hmacs([0, 1], Cost::new(40.0, 170.0, 1.16)),
+    hmacs([1, 2], Cost::new(40.0, 105.0, 0.48)),
+    hmacs([2, 4], Cost::new(40.0, 120.0, 0.51)),
+    hmacs([4, 6], Cost::new(45.0, 320.0, 1.2)),
+    hmacs([6, 8], Cost::new(60.0, 800.0, 1.75)),
+    Capability::new(&lists::CMAC, Cost::new(40.0, 15.0, 0.7)),
+    Capability::new(&lists::GMAC, Cost::new(40.0, 75.0, 0.043)),
+    Capability::new(&lists::POLY1305, Cost::new(30.0, 70.0, 0.24)),
     Capability::new(DES_CHAINS, Cost::new(100.0, 350.0, 24.0)).variable_time(),
-    Capability::new(AES_CHAINS, Cost::new(100.0, 350.0, 2.5)),
+    Capability::new(AES_CHAINS, Cost::new(60.0, 110.0, 1.3)).directions(Directions::ENCRYPT),
+    Capability::new(AES_CHAINS, Cost::new(60.0, 145.0, 0.65)).directions(Directions::DECRYPT),
     Capability::new(&lists::RSA_SIGN_PKCS1, Cost::new(100.0, 800_000.0, 1.0)),
     Capability::new(&lists::RSA_SIGN_PSS, Cost::new(100.0, 800_000.0, 1.0)),
     Capability::new(&lists::RSA_ENCRYPT_PKCS1, Cost::new(100.0, 400_000.0, 1.0)),

@@ -24,7 +24,7 @@ use super::streams::Streams;
 use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_CCM, Cost::new(180.0, 45.0, 0.15)).lanes(16)];
+    &[Capability::new(&lists::AES_CCM, Cost::new(60.0, 40.0, 0.08)).lanes(16).few(Cost::new(40.0, 105.0, 0.75))];
 
 /// From this length on, additional data are announced with six bytes instead of two (SP 800-38C, A.2.2).
 const LONG_AAD_LEN: usize = 0xff00;

@@ -18,7 +18,8 @@ use super::schedule::Schedule;
 
 use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::CMAC, Cost::new(100.0, 12.0, 0.1)).lanes(16)];
+pub(super) const CAPABILITIES: &[Capability] =
+    &[Capability::new(&lists::CMAC, Cost::new(15.0, 12.0, 0.06)).lanes(16).few(Cost::new(40.0, 40.0, 0.7))];
 
 /// A key with its two subkeys.
 #[derive(Zeroize, ZeroizeOnDrop)]

@@ -22,7 +22,7 @@ use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_CTR, Cost::new(60.0, 10.0, 0.06))];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_CTR, Cost::new(20.0, 8.5, 0.03))];
 
 /// Bytes of a nonce (RFC 3686, section 4, with the IV of each packet).
 const NONCE_LEN: usize = 12;

@@ -20,7 +20,7 @@ use super::schedule::AesKey;
 use crate::work::{Item, Scratch, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_OCB, Cost::new(60.0, 50.0, 0.08)).lanes(4)];
+    &[Capability::new(&lists::AES_OCB, Cost::new(20.0, 45.0, 0.028)).lanes(4)];
 
 /// Entries `L_i`: enough for 2^27 blocks, twice the longest input.
 const DOUBLINGS: usize = 28;

@@ -28,7 +28,7 @@ use super::streams::Streams;
 use crate::work::{Item, Scratch, WINDOW_OPS, Work};
 
 pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_SIV, Cost::new(200.0, 24.0, 0.17)).lanes(16)];
+    &[Capability::new(&lists::AES_SIV, Cost::new(60.0, 36.0, 0.09)).lanes(16).few(Cost::new(40.0, 100.0, 0.7))];
 
 /// A key's two halves (RFC 5297, 2.2) and what S2V needs of the first.
 #[derive(Zeroize, ZeroizeOnDrop)]

@@ -20,7 +20,7 @@ use super::parallel::{Mode, Way, drive};
 use super::schedule::{AesKey, Schedule};
 use crate::work::{Scratch, Taken, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_XTS, Cost::new(60.0, 25.0, 0.08))];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_XTS, Cost::new(40.0, 16.0, 0.053))];
 
 /// The two keys, which wipe themselves.
 struct XtsKey {

@@ -23,7 +23,7 @@ use super::wide::{TOGETHER_MAX, Together, Wide};
 use crate::work::{Item, Scratch, Work};
 
 pub(super) fn capability(kernel: ChaChaKernel) -> Capability {
-    Capability::new(&lists::CHACHA20_POLY1305, Cost::new(220.0, 40.0, 0.31)).lanes(kernel.lanes())
+    Capability::new(&lists::CHACHA20_POLY1305, Cost::new(100.0, 38.0, 0.18)).lanes(kernel.lanes())
 }
 
 chacha_kernels! {

@@ -20,7 +20,7 @@ const TOGETHER: usize = 4;
 const LONG: usize = 512;
 
 pub(super) fn capability(_: ChaChaKernel) -> Capability {
-    Capability::new(&lists::POLY1305, Cost::new(60.0, 15.0, 0.3)).lanes(TOGETHER as u16)
+    Capability::new(&lists::POLY1305, Cost::new(30.0, 18.0, 0.042)).lanes(TOGETHER as u16)
 }
 
 chacha_kernels! {

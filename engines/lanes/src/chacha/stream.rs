@@ -10,7 +10,7 @@ use super::isa::{ChaChaKernel, Isa, chacha_kernels};
 use crate::work::{Item, Scratch, Work};
 
 pub(super) fn capability(kernel: ChaChaKernel) -> Capability {
-    Capability::new(&lists::CHACHA20, Cost::new(120.0, 16.0, 0.24)).lanes(kernel.lanes())
+    Capability::new(&lists::CHACHA20, Cost::new(140.0, 11.0, 0.135)).lanes(kernel.lanes())
 }
 
 chacha_kernels! {

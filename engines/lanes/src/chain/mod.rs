@@ -10,7 +10,7 @@ mod record;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{AesSize, BlockCipher, Chain, ChainOrder, Digest, Mode};
-use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, Directions, OpStatus, PreparedKey, Suite};
 
 use crate::aes::cbc::{self, CbcLane};
 use crate::aes::ctr;
@@ -112,7 +112,11 @@ pub(crate) fn capabilities(kernels: &Kernels) -> Vec<Capability> {
         Capability::new(&DES_RECORDS, Cost::new(4000.0, 700.0, 1.6)).lanes(64),
     ];
     if kernels.aes.is_some() {
-        all.push(Capability::new(&AES_SEALED, Cost::new(100.0, 150.0, 0.8)).lanes(16));
+        let sealed = |few: Cost, prior: Cost| Capability::new(&AES_SEALED, prior).lanes(16).few(few);
+        let (alone, full) = (Cost::new(30.0, 120.0, 1.2), Cost::new(80.0, 52.0, 0.2));
+        all.push(sealed(alone, full).directions(Directions::ENCRYPT));
+        let (alone, full) = (Cost::new(30.0, 110.0, 0.53), Cost::new(80.0, 52.0, 0.16));
+        all.push(sealed(alone, full).directions(Directions::DECRYPT));
         all.push(Capability::new(&AES_RECORDS, Cost::new(100.0, 500.0, 0.9)).lanes(16));
     }
     all

@@ -24,7 +24,7 @@ mod word;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, Mode, lists};
-use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, Directions, PreparedKey, Suite};
 
 use crate::processor::{For, prefetch};
 use crate::work::{KeysAhead, Occupancy, Scratch, Taken, Work};
@@ -106,10 +106,14 @@ struct Waiting {
 }
 
 pub(crate) fn capabilities(kernel: DesKernel) -> Vec<Capability> {
-    let lanes = kernel.lanes() as u16;
+    let of = |suites, prior| Capability::new(suites, prior).lanes(kernel.lanes() as u16);
+    let encrypting = |suites, prior| of(suites, prior).directions(Directions::ENCRYPT);
+    let decrypting = |suites, prior| of(suites, prior).directions(Directions::DECRYPT);
     vec![
-        Capability::new(&lists::DES, Cost::new(2000.0, 3.0, 0.3)).lanes(lanes),
-        Capability::new(&lists::TRIPLE_DES, Cost::new(4000.0, 3.0, 0.8)).lanes(lanes),
+        encrypting(&lists::DES, Cost::new(2000.0, 3.0, 0.33)).narrow(Cost::new(50.0, 10.0, 1.2), 8),
+        decrypting(&lists::DES, Cost::new(1300.0, 3.0, 0.26)).little(Cost::new(95.0, 0.0, 4.3)),
+        encrypting(&lists::TRIPLE_DES, Cost::new(4000.0, 3.0, 0.65)).narrow(Cost::new(100.0, 10.0, 2.4), 14),
+        decrypting(&lists::TRIPLE_DES, Cost::new(2700.0, 3.0, 0.5)).little(Cost::new(180.0, 0.0, 10.5)),
     ]
 }
 

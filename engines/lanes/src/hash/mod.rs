@@ -248,14 +248,57 @@ macro_rules! each {
 }
 
 pub(crate) fn capabilities(kernel: HashKernel) -> Vec<Capability> {
-    const PLAIN: &[Suite] = lists::DIGESTS.split_at(DIGESTS).0;
-    const KEYED: &[Suite] = lists::HMAC.split_at(HMACS).0;
     let lanes = kernel.lanes();
-    vec![
-        Capability::new(PLAIN, Cost::new(100.0, 30.0, 0.5)).lanes(lanes).directions(Directions::ENCRYPT),
-        Capability::new(KEYED, Cost::new(100.0, 60.0, 0.5)).lanes(lanes),
-    ]
+    let mut all = Vec::new();
+    for figures in FIGURES {
+        // Those of vectors of 512 bits.
+        let slower = f64::from(vector::LANES_MAX as u16 / lanes);
+        let few = Cost::new(20.0, figures.alone_ns, figures.alone_byte_ns);
+        let of = |suites, op_ns: f64, few| {
+            Capability::new(suites, Cost::new(40.0, op_ns * slower, figures.byte_ns * slower)).lanes(lanes).few(few)
+        };
+        all.push(of(figures.plain, figures.op_ns, few).directions(Directions::ENCRYPT));
+        let keyed = Cost::new(20.0, figures.alone_ns * HMAC_OPS, figures.alone_byte_ns);
+        all.push(of(figures.keyed, figures.op_ns * HMAC_OPS, keyed));
+    }
+    all
 }
+
+/// What an HMAC of a short message costs by a digest of one: two blocks, whose midstates are at hand.
+const HMAC_OPS: f64 = 1.8;
+
+/// What digests of one kind cost, as [`Cost`] has it.
+struct Figures {
+    plain: &'static [Suite],
+    keyed: &'static [Suite],
+    /// With full lanes.
+    op_ns: f64,
+    byte_ns: f64,
+    /// One after the other.
+    alone_ns: f64,
+    alone_byte_ns: f64,
+}
+
+const fn figures(digests: [usize; 2], hmacs: [usize; 2], full: [f64; 2], alone: [f64; 2]) -> Figures {
+    Figures {
+        plain: lists::DIGESTS.split_at(digests[1]).0.split_at(digests[0]).1,
+        keyed: lists::HMAC.split_at(hmacs[1]).0.split_at(hmacs[0]).1,
+        op_ns: full[0],
+        byte_ns: full[1],
+        alone_ns: alone[0],
+        alone_byte_ns: alone[1],
+    }
+}
+
+/// Digests and HMACs by their places in the lists: MD5, SHA-1, the two widths of SHA-2, SHA-3 and SHAKE.
+const FIGURES: [Figures; 6] = [
+    figures([0, 1], [0, 1], [14.0, 0.15], [250.0, 2.5]),
+    figures([1, 2], [1, 2], [17.0, 0.093], [35.0, 0.48]),
+    figures([2, 4], [2, 4], [21.0, 0.155], [35.0, 0.51]),
+    figures([4, 6], [4, 6], [24.0, 0.18], [115.0, 0.91]),
+    figures([6, 8], [6, 8], [28.0, 0.24], [220.0, 1.95]),
+    figures([8, 10], [8, 8], [28.0, 0.22], [220.0, 1.9]),
+];
 
 /// Prepares an HMAC key.
 pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {

@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{BlockCipher, StreamCipher, lists};
-use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Directions, PreparedKey, Suite};
 
 use crate::processor::{For, prefetch};
 use crate::work::{CLASSES_MAX, Item, Scratch, Work};
@@ -50,12 +50,15 @@ impl LegacyKernel {
 }
 
 /// What the family lists.
-pub(crate) fn capabilities(LegacyKernel::Interleaved: LegacyKernel) -> [Capability; 3] {
+pub(crate) fn capabilities(LegacyKernel::Interleaved: LegacyKernel) -> [Capability; 4] {
     let of = |suites, cost, lanes: usize| Capability::new(suites, cost).lanes(lanes as u16).variable_time();
     [
-        of(&lists::BLOWFISH, Cost::new(300.0, 27.0, 2.4), blocks::LANES),
+        of(&lists::BLOWFISH, Cost::new(60.0, 20.0, 1.65), blocks::LANES)
+            .few(Cost::new(50.0, 10.0, 5.75))
+            .directions(Directions::ENCRYPT),
+        of(&lists::BLOWFISH, Cost::new(60.0, 10.0, 1.8), blocks::LANES).directions(Directions::DECRYPT),
         of(&lists::KHUFU_KHAFRE, Cost::new(300.0, 24.0, 0.95), blocks::LANES),
-        of(&lists::LEGACY_STREAMS, Cost::new(300.0, 35.0, 1.1), rc4::LANES),
+        of(&lists::LEGACY_STREAMS, Cost::new(60.0, 15.0, 0.93), rc4::LANES),
     ]
 }
 

@@ -6,7 +6,7 @@ mod encrypt;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, Directions, PreparedKey, Suite};
 
 use super::isa::AesKernel;
 pub(crate) use super::message::Lane as CbcLane;
@@ -15,8 +15,13 @@ use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] =
-    &[Capability::new(&lists::AES_CBC, Cost::new(60.0, 10.0, 0.06)).lanes(16)];
+pub(super) const CAPABILITIES: &[Capability] = &[
+    Capability::new(&lists::AES_CBC, Cost::new(60.0, 7.0, 0.074))
+        .lanes(16)
+        .few(Cost::new(10.0, 12.0, 0.72))
+        .directions(Directions::ENCRYPT),
+    Capability::new(&lists::AES_CBC, Cost::new(20.0, 6.5, 0.029)).lanes(16).directions(Directions::DECRYPT),
+];
 
 /// What a queue keeps for CBC encryption: lanes with transposed keys, messages that wait. Empty until it is used; no keys stay
 /// in it.

@@ -29,8 +29,8 @@ use crate::work::{Beside, Item, Scratch, Work};
 use short::Begun;
 
 pub(super) const CAPABILITIES: &[Capability] = &[
-    Capability::new(&lists::AES_GCM, Cost::new(60.0, 20.0, 0.06)).lanes(4),
-    Capability::new(&lists::GMAC, Cost::new(60.0, 20.0, 0.04)).lanes(4),
+    Capability::new(&lists::AES_GCM, Cost::new(30.0, 15.0, 0.048)).lanes(4),
+    Capability::new(&lists::GMAC, Cost::new(25.0, 9.0, 0.033)).lanes(4),
 ];
 
 /// Additional data that fit one block; longer ones are hashed on their own first.
