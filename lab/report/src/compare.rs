@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::estimate::SPREAD_QUOTABLE_MAX;
 use crate::machine::Machine;
-use crate::model::{Better, Environment, Measurement, Record, SPREAD_QUOTABLE_MAX, Section};
+use crate::model::{Better, Environment, Measurement, Record, Section};
 use crate::table::{Cell, Emphasis, Table};
 use crate::words::{count, date, figure, percent, whole_percent};
 

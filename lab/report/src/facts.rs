@@ -1,6 +1,7 @@
 //! What every way of showing a record says about its machine.
 
-use crate::model::{Environment, Record, SPREAD_QUOTABLE_MAX};
+use crate::estimate::SPREAD_QUOTABLE_MAX;
+use crate::model::{Environment, Record};
 use crate::words::{count, figure, percent, whole_percent};
 
 impl Record {
@@ -77,7 +78,8 @@ fn meanwhile(environment: &Environment) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Better, Estimate, Section};
+    use crate::estimate::Estimate;
+    use crate::model::{Better, Section};
     use crate::sample;
 
     /// A record of two ratios, the second of which has this interval, and of times that spread far.

@@ -5,6 +5,7 @@
 //! sections of one run on one machine: read and written as JSON ([`Record::read`], [`Record::to_json`]), shown as a page
 //! ([`html`]) or in a terminal ([`terminal`]), and compared with another ([`compare`]). Nothing in this crate measures.
 mod compare;
+mod estimate;
 mod facts;
 mod html;
 mod inks;
@@ -22,12 +23,11 @@ mod terminal;
 mod words;
 
 pub use compare::{Change, Comparison, Verdict, compare};
+pub use estimate::{Estimate, SPREAD_QUOTABLE_MAX};
 pub use html::html;
 pub use machine::Machine;
 pub use map::{MAP_AHEAD_ABOVE, MAP_BEHIND_BELOW, Map, MapCell, MapGroup, MapRow, MapState};
-pub use model::{
-    Better, Environment, Estimate, Measurement, Missing, RECORD_FORMAT, Record, SPREAD_QUOTABLE_MAX, Section,
-};
+pub use model::{Better, Environment, Measurement, Missing, RECORD_FORMAT, Record, Section};
 pub use plot::{Axis, Crossing, Look, Plot, Scale, Series};
 pub use read::RecordError;
 pub use svg::svg;

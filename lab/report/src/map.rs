@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Estimate;
+use crate::estimate::Estimate;
 
 /// A ratio is behind when its whole interval lies below this. A few per cent are left to what an interval does not cover:
 /// code and memory lie elsewhere in the next build.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::estimate::{Estimate, SPREAD_QUOTABLE_MAX};
 use crate::machine::Machine;
 use crate::map::Map;
 use crate::plot::Plot;
@@ -15,9 +16,6 @@ pub const RECORD_FORMAT: u32 = 2;
 
 /// The oldest format that is read; others are refused.
 pub(crate) const RECORD_FORMAT_MIN: u32 = 1;
-
-/// A spread above which a figure is noisy and should not be quoted: an interval from 5 % below it to 5 % above it.
-pub const SPREAD_QUOTABLE_MAX: f64 = 0.05;
 
 /// One run of the lab on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,33 +103,6 @@ pub struct Measurement {
     /// Of a ratio that was computed round by round: the ends of its 95 % interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-}
-
-/// The median of what many rounds gave, with its 95 % interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The median.
-    pub value: f64,
-    /// The ends of the interval.
-    pub interval: [f64; 2],
-}
-
-impl Estimate {
-    /// Half the width of the interval as a share of the value.
-    pub fn spread(&self) -> f64 {
-        let [low, high] = self.interval;
-        if self.value == 0.0 { 0.0 } else { ((high - low) / (2.0 * self.value)).abs() }
-    }
-
-    /// Whether the interval is too wide for the value to be quoted.
-    pub fn is_noisy(&self) -> bool {
-        self.spread() > SPREAD_QUOTABLE_MAX
-    }
-
-    /// The same in another unit.
-    pub fn scaled(&self, factor: f64) -> Estimate {
-        Estimate { value: self.value * factor, interval: self.interval.map(|end| end * factor) }
-    }
 }
 
 /// Which way a number is better.

@@ -195,8 +195,9 @@ fn invalid(place: String, rule: &'static str) -> Result<(), RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::estimate::Estimate;
     use crate::map::{MapCell, MapGroup};
-    use crate::model::{Better, Estimate};
+    use crate::model::Better;
     use crate::plot::{Axis, Crossing, Look, Scale, Series};
     use crate::sample;
     use crate::table::Table;

@@ -10,7 +10,8 @@ use comfy_table::{
 use textwrap::Options as Wrapping;
 use unicode_width::UnicodeWidthStr;
 
-use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
+use crate::estimate::SPREAD_QUOTABLE_MAX;
+use crate::model::{Record, Section};
 use crate::table::{Align, Cell, Column, Emphasis, Table};
 use crate::words::{certainty, count, date, figure, one_line, whole_percent};
 

@@ -9,28 +9,22 @@
 
 #[cfg(target_arch = "x86_64")]
 mod hand_over;
+mod places;
 
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
 use crate::processor::{For, prefetch};
 
-use super::algorithms::{Algorithm, BLOCK_MAX, Block, Form, STATE_MAX, State, Variant, midstate_len};
-#[cfg(target_arch = "x86_64")]
-use super::pairs::{self, Begun, Left};
+use super::algorithms::{Algorithm, BLOCK_MAX, Form, STATE_MAX, State, Variant, midstate_len};
 use super::portable::Scalar;
 use super::source::{DIGEST_MAX, Digest, Few, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
-#[cfg(target_arch = "x86_64")]
-use crate::x86::ShaNi;
+use places::{AHEAD, Places};
 
 /// Bytes of a block and a vector.
 const STAGED: usize = 8 * BLOCK_MAX + 64;
-
-/// How far ahead messages are fetched.
-const AHEAD: usize = 256;
 
 /// What idle lanes read.
 static NOTHING: [u8; 256] = [0; 256];
@@ -501,7 +495,8 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
         let mut at = 0;
         while at < len {
-            A::compress(self.isa, state, Places::<I, A> { isa: self.isa, from: &self.from, at, of: PhantomData });
+            // SAFETY: every lane still has that many blocks.
+            A::compress(self.isa, state, unsafe { Places::<I, A>::new(self.isa, &self.from, at) });
             at += A::BLOCK;
         }
         if borrow {
@@ -740,50 +735,6 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
     }
 
-    /// Finishes all messages two at a time, those that wait for their outer block as well when they are few.
-    ///
-    /// # Safety
-    /// As in [`digest_all`]; words have 32 bits.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn hand_over_to_pairs(&mut self, sha: ShaNi, source: &mut Source<'_, '_>, below: u32) {
-        let mut all = [const { MaybeUninit::<Begun>::uninit() }; 2 * LANES_MAX];
-        let mut count = 0;
-        let waiting = if self.waiting < below as usize { core::mem::take(&mut self.waiting) } else { 0 };
-        for inner in &self.inner[..waiting] {
-            // SAFETY: as many as wait have been written.
-            let Inner { words, midstates, name } = unsafe { inner.assume_init_ref() };
-            let mut begun = Begun { words: [0; 8], left: Left::Outer, bits: 0, midstates: *midstates, name: *name };
-            for (word, bytes) in begun.words.iter_mut().zip(words.as_chunks::<4>().0) {
-                *word = u32::from_ne_bytes(*bytes);
-            }
-            all[count].write(begun);
-            count += 1;
-        }
-        let mut words = [[0u32; LANES_MAX]; 8];
-        for word in 0..A::STATE.min(8) {
-            // SAFETY: the longest vector's bytes.
-            unsafe { self.state[word].store(words[word].as_mut_ptr().cast()) };
-        }
-        while self.active != 0 {
-            let at = self.active.trailing_zeros() as usize % LANES_MAX;
-            self.active &= self.active - 1;
-            let Lane { left, then, then_left, bits, midstates, name } =
-                core::mem::replace(&mut self.lanes[at], Lane::IDLE);
-            let left = self.left(at, left, then, then_left);
-            all[count].write(Begun { words: words.map(|words| words[at]), left, bits, midstates, name });
-            count += 1;
-            (self.from[at], self.strides[at]) = (NOTHING.as_ptr(), 0);
-        }
-        // SAFETY: so many have been written; the caller's promise.
-        unsafe {
-            let begun = core::slice::from_raw_parts(all.as_ptr().cast::<Begun>(), count);
-            pairs::digest::<A>(sha, begun, source, self.form);
-            core::ptr::write_bytes(all.as_mut_ptr(), 0, count);
-        }
-        core::hint::black_box(&raw mut all);
-    }
-
     /// Forgets chaining values and inner digests.
     #[inline(always)]
     fn wipe(&mut self) {
@@ -806,43 +757,5 @@ fn set_word<A: Algorithm>(words: &mut [u64; 8], lane: usize, value: u64) {
     } else {
         // SAFETY: sixteen words of 32 bits.
         unsafe { words.as_mut_ptr().cast::<u32>().add(lane % 16).write((value as u32).to_le()) }
-    }
-}
-
-/// Whole blocks where they lie. A value is the promise that they may be read.
-struct Places<'a, I: Isa, A: Algorithm> {
-    isa: I,
-    from: &'a [*const u8; LANES_MAX],
-    /// How far behind those places.
-    at: usize,
-    of: PhantomData<A>,
-}
-
-impl<I: Isa, A: Algorithm> Clone for Places<'_, I, A> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<I: Isa, A: Algorithm> Copy for Places<'_, I, A> {}
-
-impl<I: Isa, A: Algorithm> Block<A::W<I>> for Places<'_, I, A> {
-    #[inline(always)]
-    fn word(self, word: usize) -> A::W<I> {
-        self.four(word / 4 * 4)[word % 4]
-    }
-
-    /// Each time, a quarter of what is read later is fetched.
-    #[inline(always)]
-    fn four(self, first: usize) -> [A::W<I>; 4] {
-        let lines = A::BLOCK / 64;
-        let quarter = A::W::<I>::LEN * lines / 4;
-        for line in first / 4 * quarter..(first / 4 + 1) * quarter {
-            prefetch(self.from[line / lines].wrapping_add(self.at + AHEAD + line % lines * 64), For::Later);
-        }
-        // SAFETY: what the value promises.
-        let [a, b, c, d] = unsafe { A::W::<I>::four(self.isa, self.from, self.at + A::WORD * first) };
-        if A::BIG_ENDIAN { [a.swap_bytes(), b.swap_bytes(), c.swap_bytes(), d.swap_bytes()] } else { [a, b, c, d] }
     }
 }

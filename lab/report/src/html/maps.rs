@@ -136,8 +136,8 @@ fn ahead_words(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::estimate::Estimate;
     use crate::map::MapGroup;
-    use crate::model::Estimate;
 
     fn cell(value: f64, half: f64) -> MapCell {
         MapCell::new(Estimate { value, interval: [value - half, value + half] }, "lanes 1 ns")

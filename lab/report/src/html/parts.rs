@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::{Numbers, tables};
-use crate::model::{Record, SPREAD_QUOTABLE_MAX, Section};
+use crate::estimate::SPREAD_QUOTABLE_MAX;
+use crate::model::{Record, Section};
 use crate::plot::{Look, Plot};
 use crate::words::{count, date, figure as number, whole_percent};
 use crate::{inks, scale, svg};

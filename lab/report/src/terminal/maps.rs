@@ -229,8 +229,9 @@ fn legend(pen: Pen, map: &Map) -> String {
 mod tests {
     use super::super::terminal;
     use super::*;
+    use crate::estimate::Estimate;
     use crate::map::MapGroup;
-    use crate::model::{Estimate, Section};
+    use crate::model::Section;
 
     fn cell(value: f64) -> Option<MapCell> {
         Some(MapCell::new(Estimate { value, interval: [value * 0.99, value * 1.01] }, ""))
