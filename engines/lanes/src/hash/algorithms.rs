@@ -265,7 +265,8 @@ impl Algorithm for Sha1 {
                     const ROUND: usize = $from + STEP;
                     if ROUND < 16 {
                         if ROUND % 4 == 0 {
-                            [w[ROUND % 16], w[ROUND % 16 + 1], w[ROUND % 16 + 2], w[ROUND % 16 + 3]] = block.four(ROUND);
+                            const FIRST: usize = ROUND / 4 * 4 % 16;
+                            [w[FIRST], w[FIRST + 1], w[FIRST + 2], w[FIRST + 3]] = block.four(ROUND);
                         }
                     } else {
                         let mixed = w[(ROUND + 13) % 16].xor3(w[(ROUND + 8) % 16], w[(ROUND + 2) % 16]);
