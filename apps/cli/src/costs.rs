@@ -329,8 +329,8 @@ mod tests {
         {
             assert!(reason.contains(word), "{reason}");
         }
-        let (_folder, path) = written(|text| text.replacen("\"format\":1", "\"format\":2,\"more\":{}", 1));
-        assert!(matches!(read(&path, &here()), Kept::Elsewhere(why) if why.contains("number 2")));
+        let (_folder, path) = written(|text| text.replacen("\"format\":2", "\"format\":3,\"more\":{}", 1));
+        assert!(matches!(read(&path, &here()), Kept::Elsewhere(why) if why.contains("number 3")));
     }
 
     #[test]

@@ -135,3 +135,39 @@ impl EngineSet {
 fn pairs(suites: &'static [Suite]) -> impl Iterator<Item = (Suite, Direction)> {
     suites.iter().flat_map(|suite| [(*suite, Direction::Encrypt), (*suite, Direction::Decrypt)])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUITES: &[Suite] = &[Suite::Random];
+
+    #[test]
+    fn classes_of_few_operations_have_estimates_of_their_own() {
+        let capability = Capability::new(SUITES, Cost::new(0.0, 10.0, 0.1)).lanes(16).few(Cost::new(0.0, 50.0, 1.0));
+        let factors = estimated(&capability);
+        // One message of 16 KB: alone, not on sixteen lanes.
+        let alone = factors[size_class(1, 16_386)];
+        assert!((alone - (50.0 + 16_386.0) / (10.0 + 1638.6)).abs() < 1e-9, "{alone}");
+        for ops in [16, 128, 1024] {
+            assert_eq!(factors[size_class(ops, ops * 64)], 1.0, "{ops} operations fill the lanes");
+        }
+    }
+
+    #[test]
+    fn fewer_operations_than_lanes_cost_full_lanes_or_their_own_way() {
+        let plain = Capability::new(SUITES, Cost::new(10.0, 2.0, 0.5)).lanes(8);
+        assert_eq!(plain.estimate_ns(2, 200), plain.prior.predict_ns(2, 200));
+        let serial = plain.few(Cost::new(0.0, 100.0, 4.0));
+        // Alone 500 ns, eight lanes of as long messages 426.
+        assert_eq!(serial.estimate_ns(1, 100), 426.0);
+        assert_eq!(plain.few(Cost::new(0.0, 10.0, 1.0)).estimate_ns(1, 100), 110.0);
+        assert_eq!(serial.estimate_ns(8, 800), 426.0, "full lanes are as the prior says");
+        assert_eq!(serial.estimate_ns(0, 0), serial.prior.predict_ns(0, 0));
+        let wide = Capability::new(SUITES, Cost::new(1000.0, 0.0, 1.0)).lanes(512);
+        let narrow = wide.narrow(Cost::new(0.0, 0.0, 2.0), 3);
+        assert_eq!([narrow.estimate_ns(1, 10), narrow.estimate_ns(5, 50)], [80.0, 160.0]);
+        let by_blocks = wide.little(Cost::new(0.0, 0.0, 9.0));
+        assert_eq!([by_blocks.estimate_ns(1, 10), by_blocks.estimate_ns(1, 4096)], [90.0, 5096.0]);
+    }
+}
