@@ -343,7 +343,8 @@ mod tests {
         let cost = Cost::new(0.0, 100.0, 0.0);
         let points = [(1, 300.0), (4, 400.0), (32, 1600.0), (512, 51_200.0)];
         let factors = class_factors(&cost, &points.map(|(ops, ns)| Point { ops, bytes: 16 * ops, ns }));
-        assert_eq!([0, 3, 6, 9, 12].map(|class| factors[class]), [3.0, 1.0, 0.5, 1.0, 1.0]);
+        let of = |ops: u64| factors[size_class(ops, 16 * ops)];
+        assert_eq!([1, 4, 32, 512, 2048].map(of), [3.0, 1.0, 0.5, 1.0, 1.0]);
         assert_eq!(factors[1], 1.0, "nothing is known of longer ones");
     }
 }
