@@ -4,6 +4,7 @@ use core::any::Any;
 use core::fmt;
 
 use ciphermill_erased::Erased;
+pub use ciphermill_erased::Known;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::limits::SUITE_ORDINALS_MAX;
@@ -171,6 +172,15 @@ impl PreparedKey {
     pub fn state_for<T: Any>(&self, name: SuiteName) -> Option<&T> {
         match &self.0 {
             State::Boxed { suite, state } if *suite == name => state.get(),
+            _ => None,
+        }
+    }
+
+    /// As [`PreparedKey::state_for`], for a type whose states were mostly seen before.
+    #[inline(always)]
+    pub fn state_known<T: Any>(&self, name: SuiteName, known: &mut Known<T>) -> Option<&T> {
+        match &self.0 {
+            State::Boxed { suite, state } if *suite == name => state.get_known(known),
             _ => None,
         }
     }

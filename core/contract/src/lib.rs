@@ -29,7 +29,7 @@ pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Few,
 pub use columns::{CheckedColumns, ColumnBatch, ColumnStatus};
 pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
 pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};
-pub use key::{KEY_WORDS, KeyForm, KeyId, KeyMaterial, PreparedKey, SuiteName};
+pub use key::{KEY_WORDS, KeyForm, KeyId, KeyMaterial, Known, PreparedKey, SuiteName};
 pub use op::{Aad, Op, Span};
 pub use owned::{ArenaBuffer, Completed, OwnedBatch, Ticket};
 pub use status::{OpStatus, Reason};

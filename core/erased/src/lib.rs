@@ -61,6 +61,33 @@ impl Erased {
     }
 }
 
+impl Erased {
+    /// As [`Erased::get`], by a comparison less where values of the type were seen before.
+    #[inline(always)]
+    pub fn get_known<T: Any>(&self, known: &mut Known<T>) -> Option<&T> {
+        let of = core::ptr::from_ref(self.of);
+        if known.of == of {
+            // SAFETY: as in `get`: a value that was told to be a `T` had this type.
+            return Some(unsafe { self.value.cast::<T>().as_ref() });
+        }
+        let value = self.get::<T>()?;
+        known.of = of;
+        Some(value)
+    }
+}
+
+/// The type `T` as values had it that were seen before. It stays where it is until the program ends.
+pub struct Known<T> {
+    of: *const Type,
+    is: PhantomData<fn() -> T>,
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Known<T> {
+        Known { of: core::ptr::null(), is: PhantomData }
+    }
+}
+
 impl Drop for Erased {
     fn drop(&mut self) {
         // SAFETY: made by `new` with the function of its type; this is its end.
@@ -88,6 +115,17 @@ mod tests {
             Some((3, 0))
         );
         assert_eq!(Erased::new(()).get::<()>(), Some(&()));
+    }
+
+    #[test]
+    fn what_is_known_of_one_type_says_nothing_of_others() {
+        let (first, second, other) = (Erased::new(7u32), Erased::new(8u32), Erased::new(9i32));
+        let (mut numbers, mut others) = (Known::<u32>::default(), Known::<i32>::default());
+        for _ in 0..2 {
+            assert_eq!((first.get_known(&mut numbers), second.get_known(&mut numbers)), (Some(&7), Some(&8)));
+            assert_eq!((other.get_known(&mut numbers), first.get_known(&mut others)), (None, None));
+            assert_eq!(other.get_known(&mut others), Some(&9));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::cell::Cell;
 
 pub(crate) use ciphermill_contract::Occupancy;
 use ciphermill_contract::limits::IV_LEN_MAX;
-use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Op, OpStatus, PreparedKey, Suite, SuiteName};
+use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Known, Op, OpStatus, PreparedKey, Suite, SuiteName};
 
 use crate::columns::Columns;
 use crate::processor::{For, prefetch};
@@ -38,6 +38,7 @@ pub(crate) struct Work<'a> {
 }
 
 /// The keys of a batch.
+#[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     /// The suite as prepared keys name it.
     name: SuiteName,
@@ -113,6 +114,56 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
         step::<4>(from, to, &mut at, len);
         step::<2>(from, to, &mut at, len);
         step::<1>(from, to, &mut at, len);
+    }
+}
+
+/// Takes records of one length, as long as they are pending and have a key that is a `T`, for whoever can no longer fail.
+///
+/// In a kernel's loop it lies in registers, with as few instructions for an operation as can be: a third of those around
+/// [`Work::take_done`]. How many operations are under way at once depends on how many instructions each takes.
+pub(crate) struct Alike<'w, 'a, T> {
+    ops: &'w mut [Op],
+    arena: *mut u8,
+    keys: Keys<'a>,
+    known: Known<T>,
+    len: usize,
+    index: usize,
+    /// Where it began.
+    from: usize,
+    /// What is told at the end: the next index, and how many have ended.
+    ended: (&'w mut usize, &'w mut usize),
+}
+
+impl<'a, T: Any> Alike<'_, 'a, T> {
+    /// The next one, which stays the next one.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self) -> Option<Taken<&'a T>> {
+        let op = self.ops.get(self.index)?;
+        if !op.status.is_pending() || op.input.len as usize != self.len {
+            return None;
+        }
+        let key = self.keys.state_known(self.index, &mut self.known)?;
+        let (input, output, _) = data_of(op, self.arena);
+        Some(Taken { key, iv: op.iv, iv_len: op.iv_len.into(), input, output, len: self.len })
+    }
+
+    /// Counts the one that was last looked at as done.
+    #[inline(always)]
+    pub(crate) fn done(&mut self) {
+        fetch_soon(self.ops, self.index, self.arena);
+        if let Some(op) = self.ops.get_mut(self.index) {
+            (op.output_len, op.status) = (op.input.len, OpStatus::Done);
+            self.index += 1;
+        }
+    }
+}
+
+impl<T> Drop for Alike<'_, '_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let (next, settled) = &mut self.ended;
+        **settled += self.index - self.from;
+        **next = self.index;
     }
 }
 
@@ -264,6 +315,12 @@ impl<'a> Keys<'a> {
             return Some(none);
         }
         self.key(index)?.state_for(self.name)
+    }
+
+    /// As [`Keys::state`], for a type whose states were mostly seen before.
+    #[inline(always)]
+    fn state_known<T: Any>(&self, index: usize, known: &mut Known<T>) -> Option<&'a T> {
+        self.key(index)?.state_known(self.name, known)
     }
 }
 
@@ -579,6 +636,18 @@ impl<'a> Work<'a> {
                 None => self.fail(index, OpStatus::EngineFault),
             }
         }
+    }
+
+    /// The records from index `*next` on, which moves behind them.
+    #[inline(always)]
+    pub(crate) fn alike<'w, T: Any>(&'w mut self, next: &'w mut usize, len: usize) -> Alike<'w, 'a, T> {
+        let from = *next;
+        let (ops, arena) = match &mut self.form {
+            Form::Ops(ops, arena) => (&mut **ops, *arena),
+            Form::Columns(_) => (Default::default(), core::ptr::null_mut()),
+        };
+        let ended = (next, &mut self.settled);
+        Alike { ops, arena, keys: self.keys, known: Known::default(), len, index: from, from, ended }
     }
 
     /// Collects the next pending operations, `WINDOW_OPS` at most, into `items`, from index `*next` on, which moves

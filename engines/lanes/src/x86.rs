@@ -86,3 +86,19 @@ features! { $
     /// The SHA instructions.
     "sha-ni", ShaNi, with_sha_ni, ["sha", "sse4.1", "ssse3"]
 }
+
+impl Vaes256 {
+    /// The instructions on single blocks, which it has too.
+    #[inline(always)]
+    pub(crate) fn aes_ni(self) -> AesNi {
+        AesNi(())
+    }
+}
+
+impl Vaes512 {
+    /// The instructions on single blocks, which it has too.
+    #[inline(always)]
+    pub(crate) fn aes_ni(self) -> AesNi {
+        AesNi(())
+    }
+}

@@ -164,6 +164,60 @@ fn many_long_messages() {
     }
 }
 
+/// Runs of messages of one length, whole vectors and others, among each other.
+#[test]
+fn runs_of_equal_lengths() {
+    let reference = Reference::new();
+    let mut random = Random(0x5eed_0007);
+    for (name, engine) in engines() {
+        for suite in suites() {
+            for len in [0, 16, 32, 48, 64, 96, 128, 192, 256] {
+                Case::new(&mut random, suite, 3, &[len; 9]).agree(&name, &engine, &reference);
+            }
+            let mut lens = Vec::new();
+            while lens.len() < 600 {
+                let len = [0, 15, 16, 17, 32, 33, 48, 64, 65, 96, 128, 192, 256, 257, 512][random.below(15)];
+                lens.extend([len; 12].iter().take(1 + random.below(12)));
+            }
+            Case::new(&mut random, suite, 50, &lens).agree(&name, &engine, &reference);
+        }
+    }
+}
+
+/// In a run of messages of one length: one that has ended before, one without a key, one whose key is for another suite.
+#[test]
+fn a_run_is_not_spoilt_by_operations_that_cannot_run() {
+    const COUNT: usize = 20;
+    let mut random = Random(0x5eed_0008);
+    for (name, engine) in engines() {
+        for suite in suites() {
+            let mut case = Case::new(&mut random, suite, 1, &[64; COUNT]);
+            let other = if suite == lists::AES_CBC[0] { lists::AES_CTR[0] } else { lists::AES_CBC[0] };
+            let prepare = |key: &[u8], suite| engine.prepare(&KeyMaterial::secret(key), suite).unwrap();
+            let key = prepare(&case.keys[0], suite);
+            let foreign = prepare(&random.bytes(other.key_len().max), other);
+            let mut keys = [Some(&key); COUNT];
+            (keys[9], keys[13]) = (None, Some(&foreign));
+            let (before, mut expected) = (case.clone(), case.clone());
+            expected.run(&engine, Direction::Encrypt);
+            let mut batch = Batch::new(suite, Direction::Encrypt, &mut case.ops, &mut case.arena).check().unwrap();
+            let mut batch = batch.attach_keys(&keys).unwrap();
+            batch.parts().0[17].status = OpStatus::AuthFailed;
+            engine.queue(QueueHint::default()).unwrap().run(&mut batch);
+            for (index, op) in case.ops.iter().enumerate() {
+                let output = op.output as usize..op.output as usize + 64;
+                let got = &case.arena[output.clone()];
+                let (status, bytes) = match index {
+                    9 | 13 => (OpStatus::EngineFault, &[0; 64][..]),
+                    17 => (OpStatus::AuthFailed, &before.arena[output]),
+                    _ => (OpStatus::Done, &expected.arena[output]),
+                };
+                assert_eq!((op.status, got), (status, bytes), "{suite} {name}: operation {index}");
+            }
+        }
+    }
+}
+
 /// Many messages read one place, each its own number of bytes, and are written elsewhere.
 #[test]
 fn inputs_may_be_shared() {
@@ -200,7 +254,8 @@ fn counters_wrap_over_all_their_bits() {
     let mut random = Random(0x5eed_0003);
     for (name, engine) in engines() {
         for suite in lists::AES_CTR {
-            let lens: Vec<usize> = (0..300).map(|_| random.below(2000)).collect();
+            let mut lens: Vec<usize> = (0..300).map(|_| random.below(2000)).collect();
+            lens.extend([64; 200]);
             let mut case = Case::new(&mut random, suite, 5, &lens);
             for op in &mut case.ops {
                 let high = if random.below(4) == 0 { u64::MAX } else { random.next() };

@@ -16,7 +16,7 @@ use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 pub(crate) use super::message::Lane as CtrLane;
-use super::message::{Message, Messages, Source};
+use super::message::{AlikeMessages, Message, Messages, Source};
 use super::parallel::{Mode, Way, drive};
 use super::schedule::AesKey;
 
@@ -74,26 +74,59 @@ unsafe impl<I: Isa> Messages for Counted<'_, '_, '_, I> {
             return Some(second);
         }
         let (message, iv_len) = self.source.next_with_iv_len()?;
-        let isa = self.isa;
-        let mut counter = isa.only_first(message.iv).shuffle(isa.splat_bytes(&REVERSED));
-        if iv_len == NONCE_LEN {
-            counter = counter.and_not(isa.only_first(number(0xffff_ffff, 0))).or(isa.only_first(number(1, 0)));
-        }
-        let counted = Message { iv: counter.first(), ..message };
-        // SAFETY: SSE2 is part of x86-64.
-        let low = unsafe { _mm_cvtsi128_si64(counted.iv) } as u64;
-        let blocks = message.len.div_ceil(16) as u64;
-        // The last block's counter is below the first one's where the lower half wraps.
-        if low.checked_add(blocks.saturating_sub(1)).is_none() {
-            return Some(self.split(counted, 16 * low.wrapping_neg() as usize));
-        }
-        Some(counted)
+        let (counted, before) = counted(self.isa, &message, iv_len);
+        Some(if before < message.len { self.split(counted, before) } else { counted })
+    }
+
+    #[inline(always)]
+    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
+        // A second part comes before them.
+        let messages = if self.second.is_none() { self.source.alike_with_iv_len(len) } else { AlikeMessages::NONE };
+        CountedAlike { isa: self.isa, messages }
     }
 
     #[inline(always)]
     fn is_alone(&self) -> bool {
         self.source.is_alone()
     }
+}
+
+/// Messages of one length whose counters do not wrap.
+struct CountedAlike<'w, 'a, I> {
+    isa: I,
+    messages: AlikeMessages<'w, 'a>,
+}
+
+impl<I: Isa> Iterator for CountedAlike<'_, '_, I> {
+    type Item = Message;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Message> {
+        let (message, iv_len) = self.messages.peek()?;
+        let (counted, before) = counted(self.isa, &message, iv_len);
+        if before < message.len {
+            return None;
+        }
+        self.messages.done();
+        Some(counted)
+    }
+}
+
+/// A message whose IV has become its first counter, and how many of its bytes are before the place where the lower half wraps: all
+/// of them or more where it does not.
+#[inline(always)]
+fn counted<I: Isa>(isa: I, message: &Message, iv_len: usize) -> (Message, usize) {
+    let mut counter = isa.only_first(message.iv).shuffle(isa.splat_bytes(&REVERSED));
+    if iv_len == NONCE_LEN {
+        counter = counter.and_not(isa.only_first(number(0xffff_ffff, 0))).or(isa.only_first(number(1, 0)));
+    }
+    let counted = Message { iv: counter.first(), ..*message };
+    // SAFETY: SSE2 is part of x86-64.
+    let low = unsafe { _mm_cvtsi128_si64(counted.iv) } as u64;
+    let blocks = message.len.div_ceil(16) as u64;
+    // The last block's counter is below the first one's where the lower half wraps.
+    let wraps = low.checked_add(blocks.saturating_sub(1)).is_none();
+    (counted, if wraps { 16 * low.wrapping_neg() as usize } else { usize::MAX })
 }
 
 impl<I: Isa> Counted<'_, '_, '_, I> {

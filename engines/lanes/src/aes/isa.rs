@@ -88,6 +88,8 @@ pub(crate) trait Isa: Copy {
     /// Blocks in a vector.
     const LEN: usize;
 
+    /// The instructions on single blocks, which it has too.
+    fn single(self) -> AesNi;
     /// All zero.
     fn zero(self) -> Self::V;
     /// The same block everywhere.

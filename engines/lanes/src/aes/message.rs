@@ -9,7 +9,7 @@ use ciphermill_contract::Suite;
 use ciphermill_contract::suite::BlockCipher;
 
 use super::schedule::AesKey;
-use crate::work::{Taken, Work};
+use crate::work::{Alike, Taken, Work};
 
 /// One message: its key, its IV or counter block, its places.
 #[derive(Clone, Copy)]
@@ -58,6 +58,8 @@ impl Message {
 pub(crate) unsafe trait Messages {
     /// The next one.
     fn next(&mut self) -> Option<Message>;
+    /// Messages of so many bytes from the next one on, some or all that follow each other.
+    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message>;
     /// Whether there is one at most.
     fn is_alone(&self) -> bool;
 }
@@ -139,6 +141,52 @@ impl<'w, 'a> Source<'w, 'a> {
             }
         }
     }
+
+    /// Messages of so many bytes that follow each other.
+    #[inline(always)]
+    pub(crate) fn alike_with_iv_len(&mut self, len: usize) -> AlikeMessages<'_, 'a> {
+        AlikeMessages(match self {
+            Source::Batch(FromWork { work, next }) => Some(work.alike(next, len)),
+            // A list's messages are taken quickly anyway.
+            Source::List(_) => None,
+        })
+    }
+}
+
+/// Messages of one length.
+pub(crate) struct AlikeMessages<'w, 'a>(Option<Alike<'w, 'a, AesKey>>);
+
+impl AlikeMessages<'_, '_> {
+    /// None of them.
+    pub(crate) const NONE: Self = AlikeMessages(None);
+
+    /// The next one, which stays the next one, and how many bytes of its IV are given.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self) -> Option<(Message, usize)> {
+        let Taken { key, iv, iv_len, input, output, len } = self.0.as_mut()?.peek()?;
+        // SAFETY: sixteen bytes; SSE2 is part of x86-64.
+        let iv = unsafe { _mm_loadu_si128(iv.as_ptr().cast()) };
+        Some((Message { key, iv, input, output, len }, iv_len))
+    }
+
+    /// Counts the one that was last looked at as done.
+    #[inline(always)]
+    pub(crate) fn done(&mut self) {
+        if let Some(messages) = &mut self.0 {
+            messages.done();
+        }
+    }
+}
+
+impl Iterator for AlikeMessages<'_, '_> {
+    type Item = Message;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Message> {
+        let (message, _) = self.peek()?;
+        self.done();
+        Some(message)
+    }
 }
 
 // SAFETY: the batch's check promises just that, keys are borrowed with the batch; or the caller of `list` does.
@@ -146,6 +194,11 @@ unsafe impl Messages for Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Message> {
         self.next_with_iv_len().map(|(message, _)| message)
+    }
+
+    #[inline(always)]
+    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
+        self.alike_with_iv_len(len)
     }
 
     #[inline(always)]

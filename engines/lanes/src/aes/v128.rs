@@ -249,6 +249,11 @@ impl Isa for AesNi {
     const LEN: usize = 1;
 
     #[inline(always)]
+    fn single(self) -> AesNi {
+        self
+    }
+
+    #[inline(always)]
     fn zero(self) -> V128 {
         // SAFETY: `self` is the proof.
         V128(unsafe { _mm_setzero_si128() })

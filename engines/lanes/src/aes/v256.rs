@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::x86::Vaes256;
+use crate::x86::{AesNi, Vaes256};
 
 use super::isa::{Blocks, Isa};
 use super::v128::{load_some, store_some};
@@ -215,6 +215,11 @@ impl Blocks for V256 {
 impl Isa for Vaes256 {
     type V = V256;
     const LEN: usize = 2;
+
+    #[inline(always)]
+    fn single(self) -> AesNi {
+        self.aes_ni()
+    }
 
     #[inline(always)]
     fn zero(self) -> V256 {

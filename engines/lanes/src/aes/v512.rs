@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::x86::Vaes512;
+use crate::x86::{AesNi, Vaes512};
 
 use super::isa::{Blocks, Isa};
 
@@ -196,6 +196,11 @@ fn mask(len: usize) -> u64 {
 impl Isa for Vaes512 {
     type V = V512;
     const LEN: usize = 4;
+
+    #[inline(always)]
+    fn single(self) -> AesNi {
+        self.aes_ni()
+    }
 
     #[inline(always)]
     fn zero(self) -> V512 {
