@@ -88,32 +88,41 @@ fn fetch_soon(ops: &[Op], index: usize, arena: *mut u8) {
     }
 }
 
-/// Copies `len` bytes, at most 64: in powers of two, so that none of them becomes a call.
+/// Copies `len` bytes, at most 64, in few pieces that may overlap, so that it does not become a call.
 ///
 /// # Safety
 /// `len` bytes may be read and written; the places are apart.
 #[inline(always)]
 pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+    /// The first `N` bytes and the last.
+    ///
     /// # Safety
-    /// `at + N` bytes may be read and written; the places are apart.
+    /// There are at least so many; the places are apart.
     #[inline(always)]
-    unsafe fn step<const N: usize>(from: *const u8, to: *mut u8, at: &mut usize, len: usize) {
-        if len & N != 0 {
-            // SAFETY: the caller's promise.
-            unsafe { to.add(*at).cast::<[u8; N]>().write(from.add(*at).cast::<[u8; N]>().read()) };
-            *at += N;
+    unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (first, last) = (from.cast::<[u8; N]>().read(), from.add(len - N).cast::<[u8; N]>().read());
+            to.cast::<[u8; N]>().write(first);
+            to.add(len - N).cast::<[u8; N]>().write(last);
         }
     }
-    let mut at = 0;
-    // SAFETY: the steps taken add up to `len`.
+    debug_assert!(len <= 64);
+    // SAFETY: the caller's promise, and that there are as many bytes as each branch says.
     unsafe {
-        step::<64>(from, to, &mut at, len);
-        step::<32>(from, to, &mut at, len);
-        step::<16>(from, to, &mut at, len);
-        step::<8>(from, to, &mut at, len);
-        step::<4>(from, to, &mut at, len);
-        step::<2>(from, to, &mut at, len);
-        step::<1>(from, to, &mut at, len);
+        match len {
+            0 => {}
+            1..4 => {
+                let (first, middle, last) = (from.read(), from.add(len / 2).read(), from.add(len - 1).read());
+                to.write(first);
+                to.add(len / 2).write(middle);
+                to.add(len - 1).write(last);
+            }
+            4..8 => ends::<4>(from, to, len),
+            8..16 => ends::<8>(from, to, len),
+            16..32 => ends::<16>(from, to, len),
+            _ => ends::<32>(from, to, len),
+        }
     }
 }
 
@@ -217,6 +226,8 @@ impl Item {
 pub(crate) struct Beside {
     /// The IV; what lies behind it is anything.
     pub(crate) iv: [u8; IV_LEN_MAX],
+    /// Bytes of the IV.
+    pub(crate) iv_len: usize,
     /// First byte of the additional data, which are only read.
     pub(crate) aad: *const u8,
     /// Bytes of additional data.
@@ -472,11 +483,13 @@ impl<'a> Work<'a> {
                 let op = &ops[index];
                 let place = |offset: u32| arena.wrapping_add(offset as usize);
                 let (aad, tag) = (place(op.aad.offset), place(op.tag));
-                Beside { iv: op.iv, aad, aad_len: op.aad.len.into(), tag, tag_len: op.tag_len.into() }
+                let iv_len = usize::from(op.iv_len).min(IV_LEN_MAX);
+                Beside { iv: op.iv, iv_len, aad, aad_len: op.aad.len.into(), tag, tag_len: op.tag_len.into() }
             }
             Form::Columns(columns) => {
                 let (iv, aad, tag) = (columns.iv_number(index).to_le_bytes(), columns.aad(index), columns.tag(index));
-                Beside { iv, aad: aad.as_ptr(), aad_len: aad.len(), tag, tag_len: columns.tag_len() }
+                let (iv_len, tag_len) = (columns.iv_len(), columns.tag_len());
+                Beside { iv, iv_len, aad: aad.as_ptr(), aad_len: aad.len(), tag, tag_len }
             }
         }
     }

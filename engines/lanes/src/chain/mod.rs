@@ -19,7 +19,7 @@ use crate::des::{self, DesKey, DesLane};
 use crate::hash::{self, Message, Tag};
 
 use crate::select::Kernels;
-use crate::work::{Item, Scratch, Work, copy_short};
+use crate::work::{Beside, Item, Scratch, Work, copy_short};
 use hmac::{Hash, Hmac};
 
 /// Bytes of input after which a group is worked on, as soon as it fills the lanes: well within the second-level cache.
@@ -50,34 +50,8 @@ pub(crate) struct ChainScratch {
     des: Vec<DesLane<'static>>,
     messages: Vec<Message>,
     tags: Vec<Tag>,
-    /// What the MACs cover before the data.
-    heads: Vec<Head>,
-    /// Messages that were put together, of ciphertext alone.
+    /// What the MACs cover before the data, a block's room each, or whole messages that were put together, of ciphertext alone.
     together: Vec<u8>,
-}
-
-/// What a MAC covers before the data: of records a header, else additional data and IV. The IV lies in its operation, so
-/// that both are copied side by side.
-#[derive(Clone, Copy)]
-struct Head {
-    bytes: [u8; hmac::BLOCK],
-    /// Bytes of it; a whole block when there are as many or more, which are not kept.
-    len: usize,
-}
-
-impl Head {
-    #[inline(always)]
-    fn new(first: &[u8], iv: &[u8; 16], iv_len: usize) -> Head {
-        let mut head = Head { bytes: [0; hmac::BLOCK], len: hmac::BLOCK };
-        // The whole field at once, whatever is used of it.
-        if let Some(place) = head.bytes[..hmac::BLOCK - 1].get_mut(first.len()..first.len() + iv.len()) {
-            place.copy_from_slice(iv);
-            // SAFETY: they lie before the IV's place, and are fewer than a block.
-            unsafe { copy_short(first.as_ptr(), head.bytes.as_mut_ptr(), first.len()) };
-            head.len = first.len() + iv_len;
-        }
-        head
-    }
 }
 
 /// AES in two modes and three sizes with two digests.
@@ -154,7 +128,7 @@ pub(crate) fn run(kernels: &Kernels, chain: Chain, work: &mut Work<'_>, scratch:
         let mut group = Group { kernels, chain, work, scratch };
         match (chain.order, group.work.direction()) {
             (ChainOrder::EncryptThenMac, Direction::Encrypt) => group.seal(&items),
-            (ChainOrder::EncryptThenMac, Direction::Decrypt) => group.open(&mut items),
+            (ChainOrder::EncryptThenMac, Direction::Decrypt) => group.open(&items),
             (ChainOrder::MacThenEncrypt, Direction::Encrypt) => group.seal_records(&mut items),
             (ChainOrder::MacThenEncrypt, Direction::Decrypt) => group.open_records(&items),
         }
@@ -177,51 +151,40 @@ struct Group<'g, 'w> {
 
 impl Group<'_, '_> {
     fn seal(&mut self, items: &[Item]) {
-        self.heads(items);
-        self.cipher(Direction::Encrypt, items, |item| (item.input, item.len as usize));
+        for item in items {
+            self.lane(item, &self.work.beside(item.op as usize), item.input, item.len as usize);
+        }
+        self.cipher(Direction::Encrypt);
         // SAFETY: the outputs' spans lie in the arena, and nothing else writes them.
         unsafe { self.tags(items, |item| item.output.cast_const()) };
         for (number, item) in items.iter().enumerate() {
             let index = item.op as usize;
-            let tag = &self.scratch.chain.tags[number];
-            let len = self.work.tag_len(index).min(tag.len());
+            let Beside { tag, tag_len, .. } = self.work.beside(index);
+            let full = &self.scratch.chain.tags[number];
             // SAFETY: the tag's span lies in the arena, apart from what is read here.
-            unsafe { copy_short(tag.as_ptr(), self.work.tag(index), len) };
+            unsafe { copy_short(full.as_ptr(), tag, tag_len.min(full.len())) };
             self.work.done(index);
         }
     }
 
     /// Verifies before anything is decrypted.
-    fn open(&mut self, items: &mut Vec<Item>) {
-        self.heads(items);
+    fn open(&mut self, items: &[Item]) {
         // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
         unsafe { self.tags(items, |item| item.input) };
-        let mut number = 0;
-        items.retain(|item| {
+        for (number, item) in items.iter().enumerate() {
             let index = item.op as usize;
+            let beside = self.work.beside(index);
             let expected = &self.scratch.chain.tags[number];
-            number += 1;
             // SAFETY: the tag's span lies in the arena; nothing writes it.
-            let right = unsafe { hash::is_tag(expected, self.work.tag(index), self.work.tag_len(index)) };
-            if !right {
+            if unsafe { hash::is_tag(expected, beside.tag, beside.tag_len) } {
+                self.lane(item, &beside, item.input, item.len as usize);
+                // Nothing can fail from here on.
+                self.work.done(index);
+            } else {
                 self.work.fail(index, OpStatus::AuthFailed);
             }
-            right
-        });
-        self.cipher(Direction::Decrypt, items, |item| (item.input, item.len as usize));
-        for item in items.iter() {
-            self.work.done(item.op as usize);
         }
-    }
-
-    /// Additional data and IV of each operation.
-    fn heads(&mut self, items: &[Item]) {
-        let heads = &mut self.scratch.chain.heads;
-        heads.clear();
-        heads.extend(items.iter().map(|item| {
-            let index = item.op as usize;
-            Head::new(self.work.aad(index), &self.work.iv_block(index), self.work.iv_len(index))
-        }));
+        self.cipher(Direction::Decrypt);
     }
 
     /// The tag of each operation, of its head and as many bytes from `place` on as its input has.
@@ -229,39 +192,33 @@ impl Group<'_, '_> {
     /// # Safety
     /// Those bytes may be read.
     unsafe fn tags(&mut self, items: &[Item], place: impl Fn(&Item) -> *const u8) {
-        // What is put together is not wiped, so it may be no plaintext.
-        let is_public = self.chain.order == ChainOrder::EncryptThenMac;
-        let ChainScratch { messages, tags, heads, together, .. } = &mut self.scratch.chain;
-        let room = |item: &Item, head: &Head| {
-            let len = head.len + item.len as usize;
-            if is_public && head.len < hmac::BLOCK && len <= TOGETHER_MAX { len.next_multiple_of(64) } else { 0 }
-        };
-        let rooms: usize = items.iter().zip(heads.iter()).map(|(item, head)| room(item, head)).sum();
+        let order = self.chain.order;
+        let ChainScratch { messages, tags, together, .. } = &mut self.scratch.chain;
+        let rooms: usize = items.iter().map(|item| room(order, item.len as usize)).sum();
         together.resize(together.len().max(rooms), 0);
-        let mut free = together.as_mut_slice();
+        let mut own = together.as_mut_ptr();
         messages.clear();
         tags.resize(tags.len().max(items.len()), [0; hash::DIGEST_MAX]);
-        for (number, (item, head)) in items.iter().zip(heads.iter()).enumerate() {
+        for (number, item) in items.iter().enumerate() {
             let (hmac, data, len) = (&key(item).hmac, place(item), item.len as usize);
             let (midstates, name) = (hmac.midstates(), number as u32);
-            let own = free.split_off_mut(..room(item, head)).unwrap_or_default();
-            if !own.is_empty() {
-                // SAFETY: there is room for head and data, of which the caller promises as many bytes.
-                unsafe {
-                    copy_short(head.bytes.as_ptr(), own.as_mut_ptr(), head.len);
-                    core::ptr::copy_nonoverlapping(data, own.as_mut_ptr().add(head.len), len);
-                }
-                let (data, len) = (own.as_ptr(), head.len + len);
-                messages.push(Message { head: core::ptr::null(), head_len: 0, data, len, midstates, name });
-            } else if head.len < hmac::BLOCK {
-                let (head, head_len) = (head.bytes.as_ptr(), head.len);
-                messages.push(Message { head, head_len, data, len, midstates, name });
-            } else {
-                // SAFETY: the caller's promise.
-                let data = unsafe { core::slice::from_raw_parts(data, len) };
-                let (aad, iv) = (self.work.aad(item.op as usize), self.work.iv_block(item.op as usize));
-                let iv = &iv[..self.work.iv_len(item.op as usize)];
-                tags[number][..hmac::TAG_LEN_MAX].copy_from_slice(&hmac.tag(&[aad, iv, data]));
+            // SAFETY: there is room for a head of less than a block, and for as much data as `room` says, of which the caller
+            // promises as many bytes.
+            unsafe {
+                let Some(head_len) = head(self.work, order, item, own) else {
+                    let data = core::slice::from_raw_parts(data, len);
+                    let (aad, iv) = (self.work.aad(item.op as usize), self.work.iv_block(item.op as usize));
+                    let iv = &iv[..self.work.iv_len(item.op as usize)];
+                    tags[number][..hmac::TAG_LEN_MAX].copy_from_slice(&hmac.tag(&[aad, iv, data]));
+                    continue;
+                };
+                messages.push(if is_together(order, len) {
+                    copy(data, own.add(head_len), len);
+                    Message { head: core::ptr::null(), head_len: 0, data: own, len: head_len + len, midstates, name }
+                } else {
+                    Message { head: own, head_len, data, len, midstates, name }
+                });
+                own = own.add(room(order, len));
             }
         }
         // SAFETY: heads are shorter than a block; whatever messages point at outlives the call.
@@ -273,17 +230,14 @@ impl Group<'_, '_> {
     fn seal_records(&mut self, items: &mut Vec<Item>) {
         let suite = self.work.suite();
         let record_len = |item: &Item| suite.output_len(Direction::Encrypt, item.len as usize, 0);
-        self.scratch.chain.heads.clear();
         items.retain(|item| {
             let index = item.op as usize;
             // The check lets no other length of additional data pass.
-            let Some(header) = record::header(self.work.aad(index), u64::from(item.len)) else {
+            let has_header = record::header(self.work.aad(index), u64::from(item.len)).is_some();
+            if !has_header {
                 self.work.fail(index, OpStatus::EngineFault);
-                return false;
-            };
-            // RFC 5246, 6.2.3.1: the MAC of a record does not cover its IV.
-            self.scratch.chain.heads.push(Head::new(&header, &[0; 16], 0));
-            true
+            }
+            has_header
         });
         // SAFETY: the inputs' spans lie in the arena, and nothing writes them meanwhile.
         unsafe { self.tags(items, |item| item.input) };
@@ -301,15 +255,20 @@ impl Group<'_, '_> {
             // Every byte of the padding, its length byte included, is the number of those before that byte.
             padding.fill(padding.len().saturating_sub(1) as u8);
         }
-        self.cipher(Direction::Encrypt, items, |item| (item.output.cast_const(), record_len(item)));
         for item in items.iter() {
-            // A record has at most 2^14 bytes and a little.
-            self.work.done_with(item.op as usize, record_len(item) as u32);
+            let len = record_len(item);
+            self.lane(item, &self.work.beside(item.op as usize), item.output, len);
+            // A record has at most 2^14 bytes and a little. Nothing can fail from here on.
+            self.work.done_with(item.op as usize, len as u32);
         }
+        self.cipher(Direction::Encrypt);
     }
 
     fn open_records(&mut self, items: &[Item]) {
-        self.cipher(Direction::Decrypt, items, |item| (item.input, item.len as usize));
+        for item in items {
+            self.lane(item, &self.work.beside(item.op as usize), item.input, item.len as usize);
+        }
+        self.cipher(Direction::Decrypt);
         let padded = self.chain.mode == Mode::Cbc;
         for item in items {
             let index = item.op as usize;
@@ -325,23 +284,25 @@ impl Group<'_, '_> {
         }
     }
 
-    /// The group's cipher step: from `place` of each operation to its output.
-    fn cipher(&mut self, direction: Direction, items: &[Item], place: impl Fn(&Item) -> (*const u8, usize)) {
-        let Scratch { cbc, des, chain, .. } = self.scratch;
-        for item in items {
-            let (input, len) = place(item);
-            let output = item.output;
-            match &key(item).cipher {
-                CipherKey::Aes(key) => {
-                    let iv = first_block(self.work.iv_number(item.op as usize), self.work.iv_len(item.op as usize));
-                    chain.aes.push(CbcLane { key, iv, input, output, len });
-                }
-                CipherKey::Des(key) => {
-                    let iv = self.work.iv_block(item.op as usize).first_chunk().copied().unwrap_or_default();
-                    chain.des.push(DesLane { key: &key.words, iv, input, output, len });
-                }
+    /// Gives the cipher step an operation: `len` bytes from `input` to its output.
+    #[inline(always)]
+    fn lane(&mut self, item: &Item, beside: &Beside, input: *const u8, len: usize) {
+        let (chain, output) = (&mut self.scratch.chain, item.output);
+        match &key(item).cipher {
+            CipherKey::Aes(key) => {
+                let iv = first_block(u128::from_le_bytes(beside.iv), beside.iv_len);
+                chain.aes.push(CbcLane { key, iv, input, output, len });
+            }
+            CipherKey::Des(key) => {
+                let iv = beside.iv.first_chunk().copied().unwrap_or_default();
+                chain.des.push(DesLane { key: &key.words, iv, input, output, len });
             }
         }
+    }
+
+    /// The cipher step of all operations that it was given.
+    fn cipher(&mut self, direction: Direction) {
+        let Scratch { cbc, des, chain, .. } = self.scratch;
         // SAFETY: the batch's check: every span lies in the arena; an output is its input's place or apart from all else.
         unsafe {
             match (self.chain.mode, self.kernels.aes) {
@@ -352,6 +313,66 @@ impl Group<'_, '_> {
         }
         chain.aes.clear();
         chain.des.clear();
+    }
+}
+
+/// Whether a message is put together for the MAC. What is put together is not wiped, so it may be no plaintext.
+#[inline(always)]
+fn is_together(order: ChainOrder, len: usize) -> bool {
+    order == ChainOrder::EncryptThenMac && len <= TOGETHER_MAX
+}
+
+/// Bytes for an operation's head, and for its data where they are put together.
+#[inline(always)]
+fn room(order: ChainOrder, len: usize) -> usize {
+    hmac::BLOCK + if is_together(order, len) { len.next_multiple_of(hmac::BLOCK) } else { 0 }
+}
+
+/// Writes what a MAC covers before the data: of records their header, which is not followed by the IV (RFC 5246, 6.2.3.1), else
+/// additional data and IV. Returns how many bytes that are; `None` where a block has no room for as many.
+///
+/// # Safety
+/// A block may be written from `to` on.
+#[inline(always)]
+unsafe fn head(work: &Work<'_>, order: ChainOrder, item: &Item, to: *mut u8) -> Option<usize> {
+    let Beside { iv, iv_len, aad, aad_len, .. } = work.beside(item.op as usize);
+    if order == ChainOrder::MacThenEncrypt {
+        let header = record::header(work.aad(item.op as usize), u64::from(item.len))?;
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[u8; record::HEADER]>().write(header) };
+        return Some(header.len());
+    }
+    if aad_len + iv.len() >= hmac::BLOCK {
+        return None;
+    }
+    // SAFETY: the caller's promise. The whole IV at once, whatever is used of it.
+    unsafe {
+        copy_short(aad, to, aad_len);
+        to.add(aad_len).cast::<[u8; 16]>().write(iv);
+    }
+    Some(aad_len + iv_len)
+}
+
+/// From how many bytes on a call is faster than copying 64 at a time.
+const CALL_FROM: usize = 512;
+
+/// Copies a short message.
+///
+/// # Safety
+/// `len` bytes may be read and written; the places are apart.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    if len >= CALL_FROM {
+        // SAFETY: the caller's promise.
+        return unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+    }
+    let whole = len - len % 64;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for at in (0..whole).step_by(64) {
+            to.add(at).cast::<[u8; 64]>().write(from.add(at).cast::<[u8; 64]>().read());
+        }
+        copy_short(from.add(whole), to.add(whole), len % 64);
     }
 }
 

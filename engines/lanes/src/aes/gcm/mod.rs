@@ -206,7 +206,7 @@ impl Message {
     /// sixteen, may be read and written at `tag`.
     #[inline(always)]
     fn new(work: &Work<'_>, item: &Item) -> Message {
-        let Beside { iv, aad, aad_len, tag, tag_len } = work.beside(item.op as usize);
+        let Beside { iv, aad, aad_len, tag, tag_len, .. } = work.beside(item.op as usize);
         // SAFETY: sixteen bytes; SSE2 is part of x86-64.
         let iv = unsafe { _mm_and_si128(_mm_loadu_si128(iv.as_ptr().cast()), _mm_setr_epi32(-1, -1, -1, 0)) };
         Message { iv, input: item.input, output: item.output, len: item.len as usize, aad, aad_len, tag, tag_len }
