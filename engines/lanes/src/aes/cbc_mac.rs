@@ -314,6 +314,12 @@ pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES:
             next = body_steps;
             continue;
         }
+        if N > 1 && I::LEN == 4 && at >= bodies.level && at + LINE <= body_steps {
+            next += (body_steps - at) / LINE * LINE;
+            // SAFETY: the caller's promise; all lanes work from here on.
+            unsafe { lines(isa, keys, bodies, at..next, states) };
+            continue;
+        }
         next += 1;
         let ragged = at < bodies.level;
         let blocks = if at >= body_steps {
@@ -333,6 +339,74 @@ pub(super) unsafe fn chain<I: Isa, K: RoundKeys<I>, const N: usize, const EDGES:
                 states[i] = states[i].and(entered[i]).or(before[i].and_not(entered[i]));
             }
         }
+    }
+}
+
+/// Blocks that are read of a lane at a time where a vector has as many.
+const LINE: usize = 4;
+
+/// Steps with a body block in every lane, [`LINE`] at a time: a line of each lane's message is read once and transposed. Of messages
+/// that lie pages apart lines share a few places of the first-level cache; read block by block, each was fetched four times. The
+/// last round key, the block and the first round key of the next step are added by the last round.
+///
+/// # Safety
+/// The blocks of these steps, a multiple of [`LINE`] and not none, may be read.
+#[inline(always)]
+unsafe fn lines<I: Isa, K: RoundKeys<I>, const N: usize>(
+    isa: I,
+    keys: K,
+    bodies: &Bodies,
+    steps: Range<usize>,
+    states: &mut [I::V; N],
+) {
+    let rounds = keys.rounds();
+    let mut own = *states;
+    for vector in 0..N {
+        own[vector] = own[vector].xor(keys.key(isa, rounds, vector));
+    }
+    let mut at = steps.start;
+    while at < steps.end {
+        let mut blocks = [[isa.zero(); LINE]; N];
+        for vector in 0..N {
+            let mut rows = [isa.zero(); LINE];
+            for i in 0..LINE {
+                let origin = bodies.origin[(vector * I::LEN + i) % LANES_MAX];
+                // SAFETY: the caller's promise.
+                rows[i] = unsafe { isa.load(origin.wrapping_add(16 * at)) };
+            }
+            blocks[vector] = isa.transpose(rows);
+        }
+        line_step::<I, K, N, 0>(isa, keys, &blocks, &mut own);
+        line_step::<I, K, N, 1>(isa, keys, &blocks, &mut own);
+        line_step::<I, K, N, 2>(isa, keys, &blocks, &mut own);
+        line_step::<I, K, N, 3>(isa, keys, &blocks, &mut own);
+        at += LINE;
+    }
+    for vector in 0..N {
+        states[vector] = own[vector].xor(keys.key(isa, rounds, vector));
+    }
+}
+
+/// Block `AT` of each lane's line. States have the last round key added.
+#[inline(always)]
+fn line_step<I: Isa, K: RoundKeys<I>, const N: usize, const AT: usize>(
+    isa: I,
+    keys: K,
+    blocks: &[[I::V; LINE]; N],
+    own: &mut [I::V; N],
+) {
+    let rounds = keys.rounds();
+    for vector in 0..N {
+        let between = keys.key(isa, 0, vector).xor(keys.key(isa, rounds, vector));
+        own[vector] = own[vector].xor3(blocks[vector][AT], between);
+    }
+    middle_rounds!(rounds, |round| {
+        for vector in 0..N {
+            own[vector] = own[vector].aes_enc(keys.key(isa, round, vector));
+        }
+    });
+    for vector in 0..N {
+        own[vector] = own[vector].aes_enc_last(isa.zero());
     }
 }
 
