@@ -144,6 +144,27 @@ fn eight_bytes_to_64_kilobytes_in_one_batch() {
     }
 }
 
+/// Lanes that are full, all but full and few, of messages of equal lengths and of any. Idle lanes have nothing to read where
+/// busy ones have many blocks.
+#[test]
+fn one_to_forty_messages() {
+    let reference = Reference::new();
+    let mut random = Random(0x5eed_1005);
+    for (name, engine) in engines() {
+        for suite in suites(&engine) {
+            for count in 1..=40 {
+                let longest = 1024 + random.below(2000);
+                let long = if count <= 17 { [1024 + 64 * count, 4096, 16_384][count % 3] } else { 1024 };
+                for range in [0..=300, 1024..=longest, 64 * count..=64 * count, long..=long] {
+                    let (first, last) = range.into_inner();
+                    let lens: Vec<usize> = (0..count).map(|_| first + random.below(last - first + 1)).collect();
+                    Case::new(&mut random, suite, count, &lens).agrees(&name, &engine, &reference);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn damaged_tags_fail_alone() {
     let mut random = Random(0x5eed_1004);

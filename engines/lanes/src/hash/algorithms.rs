@@ -2,21 +2,30 @@
 //! and SHAKE (FIPS 202).
 //!
 //! Floors with AVX-512, instructions for sixteen blocks of 64 bytes (MD5, SHA-1, SHA-256) or eight of 128 (SHA-512), 136
-//! (SHA3-256, SHAKE256) or 168 (SHAKE128), on two ports; reading and transposing blocks adds 112 to 128:
+//! (SHA3-256, SHAKE256) or 168 (SHAKE128), on two ports; reading and transposing blocks adds 80 to 112:
 //! - MD5: 64 steps of 7 and fewer: 430, 13 cycles a block with the rest;
-//! - SHA-1: 80 steps of 8 and 64 words of 2: 770, 28 cycles;
-//! - SHA-256: 64 rounds of 17 and 48 words of 11: 1620, 54 cycles;
-//! - SHA-512: 80 rounds of 17 and 64 words of 11: 2060, 136 cycles;
+//! - SHA-1: 80 steps of 7 and 64 words of 3: 750, 27 cycles;
+//! - SHA-256: 64 rounds of 18 and 48 words of 11: 1680, 55 cycles;
+//! - SHA-512: 80 rounds of 18 and 64 words of 11: 2140, 140 cycles;
 //! - SHA-3, SHAKE: 24 rounds of 94: 2260, 150 cycles.
+//!
+//! On a Zen 5, with four ports, of which two rotate, every instruction takes two cycles until the next may use its result.
+//! There the chain of rounds is what a vector waits for: MD5 64 steps of four, 512 cycles (measured 520), SHA-1 80 steps of
+//! two, 320 (320), SHA-256 64 rounds of three, 384 and the ports 440 (550), SHA-512 80 of three, 480 and 560 (670). Hence
+//! sums are written in the order in which their terms are there, and [`Words::settle`] keeps it.
 
 use super::constants::{CUBE_ROOTS, IOTA, SINES, SQUARE_ROOTS};
-use super::vector::{Isa, Words};
+use super::vector::{Isa, LANES_MAX, Words};
+use crate::processor::{For, prefetch};
 
 /// Words of the longest chaining value, SHA-3's.
 pub(super) const STATE_MAX: usize = 25;
 
 /// Words of the longest block, SHAKE128's.
 pub(super) const BLOCK_MAX: usize = 21;
+
+/// How far ahead messages are fetched.
+const AHEAD: usize = 256;
 
 /// Chaining values, a lane each.
 pub(super) type State<W> = [W; STATE_MAX];
@@ -55,11 +64,13 @@ impl Instructions {
     /// 1 to 32 messages of 16 to 1024 bytes. SHA-1: five messages take 0.89 to 1.34 of the pairs' time in sixteen lanes,
     /// six 0.79 to 1.02, sixteen 0.32 to 0.54; six take 0.90 to 1.25 in eight lanes, seven 0.72 to 1.04, eight 0.62 to
     /// 0.97. SHA-256: eight take 1.03 to 1.23 in sixteen, nine 0.93 to 1.10, ten 0.86 to 1.09, sixteen 0.59 to 0.71; full
-    /// vectors of eight 1.35 to 1.5: they are never faster, and run only where that kernel was asked for.
-    pub(super) const fn worth(self) -> Worth {
+    /// vectors of eight 1.35 to 1.5: they are never faster, and run only where that kernel was asked for. On a Zen 5, eight
+    /// in sixteen lanes take 1.3 for 64 bytes, 1.0 for 512, 0.93 for 1024 and 0.87 for 4096, since what lanes cost besides
+    /// blocks counts less.
+    pub(super) const fn worth(self, long: bool) -> Worth {
         match self {
             Instructions::Sha1 => Worth { avx512: 6, avx2: 7, portable: 5 },
-            Instructions::Sha256 => Worth { avx512: 9, avx2: 8, portable: 5 },
+            Instructions::Sha256 => Worth { avx512: if long { 8 } else { 9 }, avx2: 8, portable: 5 },
         }
     }
 }
@@ -71,23 +82,57 @@ pub(super) struct Worth {
     pub(super) portable: u32,
 }
 
-/// A block of each lane. Not a closure, which may become a call that vectors go to memory for.
-pub(super) trait Block<W: Words>: Copy {
-    /// Its word of this number.
-    fn word(self, word: usize) -> W;
-    /// Four words from this one on.
-    fn four(self, first: usize) -> [W; 4];
+/// A block of each lane, where it lies. Words are read when rounds get to them: what that takes runs beside the rounds,
+/// which wait for each other.
+pub(super) struct Block<'a, W: Words> {
+    isa: W::Isa,
+    from: &'a [*const u8; LANES_MAX],
+    at: usize,
 }
 
-impl<W: Words> Block<W> for &[W; BLOCK_MAX] {
+impl<W: Words> Clone for Block<'_, W> {
     #[inline(always)]
-    fn word(self, word: usize) -> W {
-        self[word]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: Words> Copy for Block<'_, W> {}
+
+impl<'a, W: Words> Block<'a, W> {
+    /// Blocks that lie `at` bytes behind the given places.
+    ///
+    /// # Safety
+    /// They may be read as long as the value is used.
+    #[inline(always)]
+    pub(super) unsafe fn new(isa: W::Isa, from: &'a [*const u8; LANES_MAX], at: usize) -> Self {
+        Block { isa, from, at }
     }
 
+    /// Four words of each lane, from the given one on. Each time, a quarter of what is read later is fetched.
     #[inline(always)]
     fn four(self, first: usize) -> [W; 4] {
-        [self[first], self[first + 1], self[first + 2], self[first + 3]]
+        let lines = size_of::<W::Word>() / 4;
+        let quarter = W::LEN * lines / 4;
+        for line in first / 4 * quarter..(first / 4 + 1) * quarter {
+            prefetch(self.from[line / lines].wrapping_add(self.at + AHEAD + line % lines * 64), For::Later);
+        }
+        // SAFETY: what the value promises.
+        unsafe { W::four(self.isa, self.from, self.at + first * size_of::<W::Word>()) }
+    }
+
+    /// The same of big-endian words.
+    #[inline(always)]
+    fn four_swapped(self, first: usize) -> [W; 4] {
+        let [a, b, c, d] = self.four(first);
+        [a.swap_bytes(), b.swap_bytes(), c.swap_bytes(), d.swap_bytes()]
+    }
+
+    /// A word of each lane.
+    #[inline(always)]
+    fn one(self, word: usize) -> W {
+        // SAFETY: what the value promises.
+        unsafe { W::one(self.isa, self.from, self.at + word * size_of::<W::Word>()) }
     }
 }
 
@@ -118,7 +163,7 @@ pub(super) trait Algorithm {
     const ALONE: Option<Worth> = None;
 
     /// Takes in a block.
-    fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: impl Block<Self::W<I>>);
+    fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: Block<'_, Self::W<I>>);
 }
 
 /// MD5.
@@ -210,7 +255,7 @@ impl Algorithm for Md5 {
     const WORTH: Worth = Worth { avx512: 2, avx2: 2, portable: 2 };
 
     #[inline(always)]
-    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::W32>) {
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: Block<'_, I::W32>) {
         let block = sixteen(block);
         let [mut a, mut b, mut c, mut d] = [state[0], state[1], state[2], state[3]];
         // Four steps, after which the registers are where they were.
@@ -253,7 +298,7 @@ impl Algorithm for Sha1 {
     const INSTRUCTIONS: Option<Instructions> = Some(Instructions::Sha1);
 
     #[inline(always)]
-    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::W32>) {
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: Block<'_, I::W32>) {
         if I::W32::LEN == 1 {
             return alone(isa, state, block, sha1::block_api::compress);
         }
@@ -266,14 +311,14 @@ impl Algorithm for Sha1 {
                     if ROUND < 16 {
                         if ROUND % 4 == 0 {
                             const FIRST: usize = ROUND / 4 * 4 % 16;
-                            [w[FIRST], w[FIRST + 1], w[FIRST + 2], w[FIRST + 3]] = block.four(ROUND);
+                            [w[FIRST], w[FIRST + 1], w[FIRST + 2], w[FIRST + 3]] = block.four_swapped(ROUND);
                         }
                     } else {
                         let mixed = w[(ROUND + 13) % 16].xor3(w[(ROUND + 8) % 16], w[(ROUND + 2) % 16]);
-                        w[ROUND % 16] = mixed.xor(w[ROUND % 16]).rotate_left::<1>();
+                        w[ROUND % 16] = mixed.xor(w[ROUND % 16]).rotate_left::<1>().settle();
                     }
                     let word = w[ROUND % 16].add(I::W32::splat(isa, $constant)).settle();
-                    let next = a.rotate_left::<5>().add($function(b, c, d)).add(e.add(word));
+                    let next = e.add(word).add($function(b, c, d)).settle().add(a.rotate_left::<5>());
                     (e, d, c, b, a) = (d, c, b.rotate_left::<30>(), a, next);
                 });
             };
@@ -303,27 +348,54 @@ macro_rules! sha2 {
                 let word = w[$step].add(<$word>::splat($isa, $constant($at + $step))).settle();
                 let upper = e.rotate_left::<$e0>().xor3(e.rotate_left::<$e1>(), e.rotate_left::<$e2>());
                 let lower = a.rotate_left::<$a0>().xor3(a.rotate_left::<$a1>(), a.rotate_left::<$a2>());
-                let next_e = h.add(d).add(word).add(e.choose(f, g)).settle().add(upper);
-                let next_a = next_e.sub(d).settle().add(a.majority(b, c)).settle().add(lower);
+                let (next_e, next_a) = if <$word>::SETTLES {
+                    // Without the detour by `d` the next `e` would wait for one sum more.
+                    let next_e = h.add(d).add(word).add(e.choose(f, g)).settle().add(upper);
+                    (next_e, next_e.sub(d).settle().add(a.majority(b, c)).settle().add(lower))
+                } else {
+                    let first = h.add(word).add(e.choose(f, g)).add(upper);
+                    (d.add(first), first.add(lower).add(a.majority(b, c)))
+                };
                 s = [next_a, a, b, c, next_e, e, f, g];
             };
         }
-        unrolled!(STEP in 0..16 {
-            if STEP % 4 == 0 {
-                [w[STEP], w[(STEP + 1) % 16], w[(STEP + 2) % 16], w[(STEP + 3) % 16]] = $block.four(STEP);
-            }
-            round!(0, STEP);
-        });
-        let mut at = 16;
-        while at < $rounds {
-            unrolled!(STEP in 0..16 {
-                let (early, late) = (w[(STEP + 1) % 16], w[(STEP + 14) % 16]);
+        macro_rules! schedule {
+            ($step:expr) => {
+                let (early, late) = (w[($step + 1) % 16], w[($step + 14) % 16]);
                 let low = early.rotate_left::<$l0>().xor3(early.rotate_left::<$l1>(), early.shift_right::<$l2>());
                 let high = late.rotate_left::<$h0>().xor3(late.rotate_left::<$h1>(), late.shift_right::<$h2>());
-                w[STEP] = w[STEP].add(w[(STEP + 9) % 16]).add(low).settle().add(high);
+                w[$step] = w[$step].add(low).add(w[($step + 9) % 16]).settle().add(high);
+            };
+        }
+        let mut at = 0;
+        if <$word>::SETTLES {
+            unrolled!(STEP in 0..16 {
+                if STEP % 4 == 0 {
+                    [w[STEP], w[(STEP + 1) % 16], w[(STEP + 2) % 16], w[(STEP + 3) % 16]] = $block.four_swapped(STEP);
+                }
+                round!(0, STEP);
+            });
+            at = 16;
+        } else {
+            w = sixteen($block);
+            unrolled!(STEP in 0..16 {
+                w[STEP] = w[STEP].swap_bytes();
+            });
+        }
+        while at < $rounds {
+            unrolled!(STEP in 0..16 {
+                if <$word>::SETTLES {
+                    schedule!(STEP);
+                }
                 round!(at, STEP);
             });
             at += 16;
+            // Where the compiler makes vectors of what is written for words, it finds more of them word by word.
+            if !<$word>::SETTLES && at < $rounds {
+                unrolled!(STEP in 0..16 {
+                    schedule!(STEP);
+                });
+            }
         }
         for (to, word) in $state.iter_mut().zip(s) {
             *to = to.add(word);
@@ -333,7 +405,7 @@ macro_rules! sha2 {
 
 /// All words of a block.
 #[inline(always)]
-fn sixteen<W: Words>(block: impl Block<W>) -> [W; 16] {
+fn sixteen<W: Words>(block: Block<'_, W>) -> [W; 16] {
     let [a, b, c, d] = block.four(0);
     let [e, f, g, h] = block.four(4);
     let [i, j, k, l] = block.four(8);
@@ -347,20 +419,16 @@ fn sixteen<W: Words>(block: impl Block<W>) -> [W; 16] {
 fn alone<W: Words, const N: usize>(
     isa: W::Isa,
     state: &mut State<W>,
-    block: impl Block<W>,
+    block: Block<'_, W>,
     compress: impl FnOnce(&mut [u32; N], &[[u8; 64]]),
 ) {
-    let (mut words, mut bytes) = ([0u32; N], [[0u8; 64]]);
-    let block = sixteen(block);
-    // SAFETY: vectors of one word of 32 bits.
+    let mut words = [0u32; N];
+    // SAFETY: vectors of one word of 32 bits; the block's bytes are what the value promises.
     unsafe {
         for at in 0..N {
             state[at].store((&raw mut words[at]).cast());
         }
-        for at in 0..16 {
-            block[at].swap_bytes().store(bytes[0].as_mut_ptr().add(4 * at));
-        }
-        compress(&mut words, &bytes);
+        compress(&mut words, &[block.from[0].wrapping_add(block.at).cast::<[u8; 64]>().read()]);
         for at in 0..N {
             state[at] = W::load(isa, (&raw const words[at]).cast());
         }
@@ -368,7 +436,7 @@ fn alone<W: Words, const N: usize>(
 }
 
 #[inline(always)]
-fn compress_256<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::W32>) {
+fn compress_256<I: Isa>(isa: I, state: &mut State<I::W32>, block: Block<'_, I::W32>) {
     if I::W32::LEN == 1 {
         return alone(isa, state, block, sha2::block_api::compress256);
     }
@@ -387,7 +455,7 @@ fn compress_256<I: Isa>(isa: I, state: &mut State<I::W32>, block: impl Block<I::
 }
 
 #[inline(always)]
-fn compress_512<I: Isa>(isa: I, state: &mut State<I::W64>, block: impl Block<I::W64>) {
+fn compress_512<I: Isa>(isa: I, state: &mut State<I::W64>, block: Block<'_, I::W64>) {
     sha2!(
         isa,
         I::W64,
@@ -423,7 +491,7 @@ macro_rules! sha2_algorithm {
                 if $word == 8 { Some(Worth { avx512: 3, avx2: 4, portable: 2 }) } else { None };
 
             #[inline(always)]
-            fn compress<I: Isa>(isa: I, state: &mut State<I::$words>, block: impl Block<I::$words>) {
+            fn compress<I: Isa>(isa: I, state: &mut State<I::$words>, block: Block<'_, I::$words>) {
                 $compress(isa, state, block);
             }
         }
@@ -444,10 +512,17 @@ impl<const RATE: usize> Algorithm for Sponge<RATE> {
     const WORTH: Worth = Worth { avx512: 2, avx2: 3, portable: 3 };
 
     #[inline(always)]
-    fn compress<I: Isa>(isa: I, state: &mut State<I::W64>, block: impl Block<I::W64>) {
-        for word in 0..RATE / 8 {
-            state[word] = state[word].xor(block.word(word));
-        }
+    fn compress<I: Isa>(isa: I, state: &mut State<I::W64>, block: Block<'_, I::W64>) {
+        const { assert!(RATE / 8 % 4 == 1) };
+        unrolled!(N in 0..5 {
+            if 4 * N + 4 < RATE / 8 {
+                let four = block.four(4 * N);
+                unrolled!(M in 0..4 {
+                    state[4 * N + M] = state[4 * N + M].xor(four[M]);
+                });
+            }
+        });
+        state[RATE / 8 - 1] = state[RATE / 8 - 1].xor(block.one(RATE / 8 - 1));
         permute(isa, state);
     }
 }

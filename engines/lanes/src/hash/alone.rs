@@ -9,24 +9,12 @@ use core::mem::MaybeUninit;
 use crate::x86::Avx2;
 
 use super::algorithms::{Form, Sha512, midstate_len};
-use super::pairs::{Left, ONE_BYTE, Piece, load, partial};
+use super::pairs::{Begun, Left, ONE_BYTE, Piece, load, partial};
 use super::sha_512::{BLOCK, compress};
 use super::source::{DIGEST_MAX, Message, Source};
 
 /// Bytes of a message's length behind its padding.
 const LENGTH: usize = 16;
-
-/// A message that lanes have begun.
-#[derive(Clone, Copy)]
-pub(super) struct Begun {
-    /// Its chaining value.
-    pub(super) state: [u64; 8],
-    pub(super) left: Left,
-    /// Bits of the whole message.
-    pub(super) bits: u64,
-    pub(super) midstates: *const u8,
-    pub(super) name: u32,
-}
 
 /// A message's end, or a head with data behind it.
 #[repr(C, align(64))]
@@ -66,10 +54,10 @@ crate::x86::with_avx2! {
     ///
     /// # Safety
     /// As in [`digest_all`].
-    pub(super) unsafe fn finish_all(isa: Avx2, begun: &[Begun], source: &mut Source<'_, '_>, form: Form) {
+    pub(super) unsafe fn finish_all(isa: Avx2, begun: &[Begun<u64>], source: &mut Source<'_, '_>, form: Form) {
         let mut alone = Alone::new(isa, form);
         for begun in begun {
-            alone.state = begun.state;
+            alone.state = begun.words;
             // SAFETY: the caller's promise.
             unsafe {
                 alone.finish(begun.left, begun.bits, begun.midstates);
@@ -311,7 +299,8 @@ mod tests {
                             Left::Data(Piece { from, len: whole }, Some(behind))
                         };
                         let bits = 8 * (BLOCK + message.len) as u64;
-                        let begun = Begun { state, left, bits, midstates: message.midstates, name: message.name };
+                        let Message { midstates, name, .. } = message;
+                        let begun = Begun { words: state, left, bits, midstates, name };
                         finish_all(isa, &[begun], source, form);
                     }
                 }

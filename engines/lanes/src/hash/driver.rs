@@ -1,30 +1,34 @@
 //! Messages of any lengths over the lanes of a digest: each lane takes the next message when its own has ended.
 //!
-//! Whole blocks are read where they lie and transposed. At a message's end a lane's row is read up to its last byte, and
-//! the padding is put in: a byte behind the message, its length in the block's last words. Digests leave by the way that
-//! blocks came. For HMAC they wait until there are as many as lanes, and then all take their outer block at once.
+//! Whole blocks are read where they lie, as many as every lane has in one go. At a message's end a lane's block is copied up
+//! to its last byte, and the padding is put in: a byte behind the message, its length in the block's last bytes. For HMAC
+//! inner digests wait until there are as many as lanes, and then all take their outer block at once, which is put together
+//! likewise. So there is one place where blocks are taken in, and one copy of the rounds, which are longer than what a
+//! processor keeps decoded of anything else.
 //!
 //! What an operation costs besides its blocks: some 10 instructions to take it, 15 at its end, and its share of
 //! transposing states and digests, 8 to 16 a lane.
 
 #[cfg(target_arch = "x86_64")]
 mod hand_over;
-mod places;
 
 use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
-use crate::processor::{For, prefetch};
-
-use super::algorithms::{Algorithm, BLOCK_MAX, Form, STATE_MAX, State, Variant, midstate_len};
+use super::algorithms::{Algorithm, BLOCK_MAX, Block, Form, STATE_MAX, State, Variant, midstate_len};
 use super::portable::Scalar;
 use super::source::{DIGEST_MAX, Digest, Few, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
-use places::{AHEAD, Places};
+
+/// Bytes of the longest block.
+const BLOCK_LEN_MAX: usize = 8 * BLOCK_MAX;
 
 /// Bytes of a block and a vector.
-const STAGED: usize = 8 * BLOCK_MAX + 64;
+const STAGED: usize = BLOCK_LEN_MAX + 64;
+
+/// Bytes of the longest block, in whole vectors.
+const PADDED: usize = BLOCK_LEN_MAX.next_multiple_of(64);
 
 /// What idle lanes read.
 static NOTHING: [u8; 256] = [0; 256];
@@ -54,10 +58,14 @@ impl Lane {
     };
 }
 
+/// A block that is put together.
+#[repr(C, align(64))]
+struct Padded([u8; PADDED]);
+
 /// An inner digest that waits for its outer block.
 #[derive(Clone, Copy)]
 struct Inner {
-    words: Digest,
+    digest: Digest,
     midstates: *const u8,
     name: u32,
 }
@@ -93,6 +101,8 @@ struct Lanes<I: Isa, A: Algorithm> {
     has_heads: bool,
     /// A head, what is behind it, and room for the rest of a vector.
     staged: [MaybeUninit<[u8; STAGED]>; LANES_MAX],
+    /// The ends of messages and outer blocks.
+    padded: [MaybeUninit<Padded>; LANES_MAX],
     /// Fewer than lanes wait before a step, and as many more may come with it.
     inner: [MaybeUninit<Inner>; 2 * LANES_MAX],
     waiting: usize,
@@ -140,10 +150,16 @@ unsafe fn finish<A: Algorithm>(
     one.wipe();
 }
 
+/// Takes in a block of a single lane: rounds in plain registers leave none for what is around them.
+#[inline(never)]
+fn compress_one<I: Isa, A: Algorithm>(isa: I, state: &mut State<A::W<I>>, block: Block<'_, A::W<I>>) {
+    A::compress(isa, state, block);
+}
+
 /// HMAC's midstates of a key of any length (RFC 2104, 2), as [`Message`] wants them.
 pub(super) fn midstates<A: Algorithm>(variant: Variant, key: &[u8], to: &mut [u64]) {
     let form = Form { variant, hmac: false };
-    let mut block = [0u8; 8 * BLOCK_MAX];
+    let mut block = [0u8; BLOCK_LEN_MAX];
     if key.len() <= A::BLOCK {
         block[..key.len()].copy_from_slice(key);
     } else {
@@ -167,8 +183,7 @@ pub(super) fn midstates<A: Algorithm>(variant: Variant, key: &[u8], to: &mut [u6
         unsafe {
             lanes.from[0] = padded.as_ptr();
             lanes.start(1);
-            let words = lanes.whole_block();
-            A::compress(Scalar, &mut lanes.state, &words);
+            A::compress(Scalar, &mut lanes.state, Block::new(Scalar, &lanes.from, 0));
             for word in 0..A::STATE {
                 lanes.state[word].store(to.add(at * midstate_len::<A>() + A::WORD * word));
             }
@@ -182,7 +197,6 @@ pub(super) fn midstates<A: Algorithm>(variant: Variant, key: &[u8], to: &mut [u6
 impl<I: Isa, A: Algorithm> Lanes<I, A> {
     const LEN: usize = A::W::<I>::LEN;
     const BYTES: usize = A::W::<I>::BYTES;
-
     #[inline(always)]
     fn new(isa: I, form: Form) -> Self {
         let mut start = [Self::splat(isa, 0); STATE_MAX];
@@ -203,6 +217,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             more: true,
             has_heads: false,
             staged: [MaybeUninit::uninit(); LANES_MAX],
+            padded: [const { MaybeUninit::uninit() }; LANES_MAX],
             inner: [MaybeUninit::uninit(); 2 * LANES_MAX],
             waiting: 0,
         }
@@ -264,34 +279,44 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             other[word] = self.state[word];
         }
         // SAFETY: the caller's promise.
-        let block = unsafe {
+        let len = unsafe {
             match step {
-                Step::Whole if A::LENGTH != 0 => {
-                    self.whole_blocks(&mut other);
-                    return self.keep(&other);
-                }
-                Step::Whole => self.whole_block(),
+                Step::Whole => self.whole_blocks(),
                 Step::Edge => self.edge_block(),
                 Step::Outer => self.outer_block(&mut other),
             }
         };
-        A::compress(self.isa, &mut other, &block);
+        let mut padded = [core::ptr::null(); LANES_MAX];
+        for at in 0..Self::LEN {
+            padded[at] = self.padded[at].as_mut_ptr().cast::<u8>().cast_const();
+        }
+        let is_whole = matches!(step, Step::Whole);
+        let mut at = 0;
+        while at < len {
+            // SAFETY: so many bytes lie where the lanes are, and a block where one is put together.
+            let block = unsafe { Block::new(self.isa, if is_whole { &self.from } else { &padded }, at) };
+            if Self::LEN == 1 {
+                compress_one::<I, A>(self.isa, &mut other, block);
+            } else {
+                A::compress(self.isa, &mut other, block);
+            }
+            at += A::BLOCK;
+        }
         match step {
             Step::Whole => {
                 self.keep(&other);
-                self.blocks -= 1;
-                self.move_on();
+                self.leave_blocks(len);
             }
             Step::Edge => {
                 self.keep(&other);
-                self.move_on();
+                self.move_on(1);
                 if self.ended != 0 {
                     self.end(source);
                 }
             }
             Step::Outer => {
                 let mut digests = [MaybeUninit::uninit(); LANES_MAX];
-                Self::digests(&other, true, &mut digests);
+                Self::digests(&other, &mut digests);
                 let first = self.waiting.saturating_sub(Self::LEN);
                 for at in first..core::mem::replace(&mut self.waiting, first) {
                     // SAFETY: as many as waited have been written, and a digest for each lane.
@@ -312,9 +337,9 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     }
 
     #[inline(always)]
-    fn move_on(&mut self) {
+    fn move_on(&mut self, blocks: usize) {
         for at in 0..Self::LEN {
-            self.from[at] = self.from[at].wrapping_add(self.strides[at]);
+            self.from[at] = self.from[at].wrapping_add(blocks * self.strides[at]);
         }
     }
 
@@ -452,77 +477,31 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
     }
 
-    /// Every lane's next block.
-    ///
-    /// # Safety
-    /// They all have one.
+    /// How long all the whole blocks are that every lane still has. They are read at one distance from the lanes' places:
+    /// idle lanes read with a busy one.
     #[inline(always)]
-    unsafe fn whole_block(&self) -> [A::W<I>; BLOCK_MAX] {
-        let mut block = [self.state[0]; BLOCK_MAX];
-        for chunk in 0..A::BLOCK.div_ceil(Self::BYTES) {
-            let at = chunk * Self::BYTES;
-            let mut rows = [self.state[0]; LANES_MAX];
-            for lane in 0..Self::LEN {
-                let from = self.from[lane].wrapping_add(at);
-                prefetch(from.wrapping_add(AHEAD), For::Later);
-                // SAFETY: the caller's promise.
-                rows[lane] = unsafe {
-                    if at + Self::BYTES <= A::BLOCK {
-                        A::W::<I>::load(self.isa, from)
-                    } else {
-                        A::W::<I>::load_partial(self.isa, from, A::BLOCK - at)
-                    }
-                };
+    fn whole_blocks(&mut self) -> usize {
+        let len = core::mem::take(&mut self.blocks) * A::BLOCK;
+        self.idle_from(self.from[self.active.trailing_zeros() as usize % LANES_MAX], len);
+        len
+    }
+
+    /// Moves lanes behind so many bytes of whole blocks.
+    #[inline(always)]
+    fn leave_blocks(&mut self, len: usize) {
+        self.idle_from(NOTHING.as_ptr(), len);
+        self.move_on(len / A::BLOCK);
+    }
+
+    /// Has idle lanes read elsewhere, unless they have so many bytes to read anyway.
+    #[inline(always)]
+    fn idle_from(&mut self, from: *const u8, len: usize) {
+        if len > NOTHING.len() && self.active.count_ones() < Self::LEN as u32 {
+            for at in 0..Self::LEN {
+                if self.active >> at & 1 == 0 {
+                    self.from[at] = from;
+                }
             }
-            Self::place(chunk, &mut rows, &mut block);
-        }
-        block
-    }
-
-    /// Takes in all the whole blocks that every lane still has.
-    ///
-    /// # Safety
-    /// They all have them.
-    #[inline(always)]
-    unsafe fn whole_blocks(&mut self, state: &mut State<A::W<I>>) {
-        let blocks = core::mem::take(&mut self.blocks);
-        let len = blocks * A::BLOCK;
-        // All lanes are as far behind their places, so that this is one number: idle ones read with a busy one.
-        let borrow = len > NOTHING.len() && self.active.count_ones() < Self::LEN as u32;
-        if borrow {
-            let busy = self.from[self.active.trailing_zeros() as usize % LANES_MAX];
-            self.idle_from(busy);
-        }
-        let mut at = 0;
-        while at < len {
-            // SAFETY: every lane still has that many blocks.
-            A::compress(self.isa, state, unsafe { Places::<I, A>::new(self.isa, &self.from, at) });
-            at += A::BLOCK;
-        }
-        if borrow {
-            self.idle_from(NOTHING.as_ptr());
-        }
-        for at in 0..Self::LEN {
-            self.from[at] = self.from[at].wrapping_add(blocks * self.strides[at]);
-        }
-    }
-
-    /// Has idle lanes read elsewhere.
-    #[inline(never)]
-    fn idle_from(&mut self, from: *const u8) {
-        for at in 0..Self::LEN {
-            if self.active >> at & 1 == 0 {
-                self.from[at] = from;
-            }
-        }
-    }
-
-    /// Rows of a chunk to words of a block.
-    #[inline(always)]
-    fn place(chunk: usize, rows: &mut [A::W<I>; LANES_MAX], block: &mut [A::W<I>; BLOCK_MAX]) {
-        A::W::<I>::transpose(rows);
-        for word in 0..Self::LEN.min(A::BLOCK / A::WORD - chunk * Self::LEN) {
-            block[chunk * Self::LEN + word] = if A::BIG_ENDIAN { rows[word].swap_bytes() } else { rows[word] };
         }
     }
 
@@ -544,16 +523,12 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
     }
 
-    /// Every lane's next block, in some of which messages end.
+    /// Puts together every lane's next block, in some of which messages end.
     ///
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn edge_block(&mut self) -> [A::W<I>; BLOCK_MAX] {
-        let mut have = [0usize; LANES_MAX];
-        let mut pad_at = [usize::MAX; LANES_MAX];
-        // Lengths, as words of the block; or a sponge's last bit.
-        let (mut low, mut high) = ([0u64; 8], [0u64; 8]);
+    unsafe fn edge_block(&mut self) -> usize {
         self.ended = 0;
         // No branches: which lane ends is anybody's guess.
         for at in 0..Self::LEN {
@@ -561,49 +536,49 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             let left = lane.left;
             let whole = left >= A::BLOCK as isize;
             let ends = left < (A::BLOCK - A::LENGTH) as isize;
-            have[at] = left.clamp(0, A::BLOCK as isize) as usize;
-            // Minus one is no place.
-            pad_at[at] = if whole { usize::MAX } else { left as usize };
             lane.left = if whole { left - self.strides[at] as isize } else { -1 };
             self.ended |= u32::from(ends) << at;
-            let bits = if A::LENGTH == 0 { 1 << 63 } else { lane.bits };
-            let bits = if ends { bits } else { 0 };
-            set_word::<A>(&mut low, at, bits);
-            set_word::<A>(&mut high, at, if A::WORD == 8 { 0 } else { bits >> 32 });
+            let last = if ends { Self::last(lane.bits) } else { 0 };
+            let have = left.clamp(0, A::BLOCK as isize) as usize;
+            // Minus one is no place.
+            let pad_at = if whole { usize::MAX } else { left as usize };
+            // SAFETY: the lane has these bytes.
+            unsafe { self.pad(at, self.from[at], have, pad_at, last) };
         }
-        let mut block = [self.state[0]; BLOCK_MAX];
-        for chunk in 0..A::BLOCK.div_ceil(Self::BYTES) {
-            let at = chunk * Self::BYTES;
-            let room = Self::BYTES.min(A::BLOCK - at);
-            let mut rows = [self.state[0]; LANES_MAX];
-            for lane in 0..Self::LEN {
-                let here = have[lane].saturating_sub(at).min(room);
-                // SAFETY: the lane has these bytes.
-                let row = unsafe { A::W::<I>::load_partial(self.isa, self.from[lane].wrapping_add(at), here) };
-                rows[lane] = row.with_byte(pad_at[lane].wrapping_sub(at), self.form.variant.pad);
-            }
-            Self::place(chunk, &mut rows, &mut block);
-        }
-        // SAFETY: both are as long as the longest vector.
-        let (low, high) = unsafe {
-            (A::W::<I>::load(self.isa, low.as_ptr().cast()), A::W::<I>::load(self.isa, high.as_ptr().cast()))
-        };
-        Self::add_length(&mut block, low, high);
-        block
+        A::BLOCK
     }
 
-    /// Adds lengths, or the last bits of sponges, to a block.
+    /// The last bytes of the block that ends a message of so many bits.
     #[inline(always)]
-    fn add_length(block: &mut [A::W<I>; BLOCK_MAX], low: A::W<I>, high: A::W<I>) {
-        let last = A::BLOCK / A::WORD - 1;
-        if A::LENGTH == 0 {
-            block[last] = block[last].xor(low);
-        } else if A::BIG_ENDIAN {
-            block[last] = block[last].xor(low);
-            block[last - 1] = block[last - 1].xor(high);
-        } else {
-            block[last - 1] = block[last - 1].xor(low);
-            block[last] = block[last].xor(high);
+    fn last(bits: u64) -> u64 {
+        match (A::LENGTH, A::BIG_ENDIAN) {
+            // The last bit of a sponge's padding.
+            (0, _) => (1u64 << 63).to_le(),
+            (_, true) => bits.to_be(),
+            (_, false) => bits.to_le(),
+        }
+    }
+
+    /// Puts together a lane's block: `have` bytes, the byte behind a message, and what is set of the last eight.
+    ///
+    /// # Safety
+    /// The bytes may be read.
+    #[inline(always)]
+    unsafe fn pad(&mut self, lane: usize, from: *const u8, have: usize, pad_at: usize, last: u64) {
+        let to = self.padded[lane].as_mut_ptr().cast::<u8>();
+        for chunk in 0..A::BLOCK.div_ceil(Self::BYTES) {
+            let at = chunk * Self::BYTES;
+            let here = have.saturating_sub(at).min(Self::BYTES);
+            // SAFETY: the caller's promise; there is room for whole vectors.
+            unsafe {
+                let row = A::W::<I>::load_partial(self.isa, from.wrapping_add(at), here);
+                row.with_byte(pad_at.wrapping_sub(at), self.form.variant.pad).store(to.add(at));
+            }
+        }
+        // SAFETY: the block's last bytes, which have been written.
+        unsafe {
+            let to = to.add(A::BLOCK - 8).cast::<u64>();
+            to.write_unaligned(to.read_unaligned() | last);
         }
     }
 
@@ -611,7 +586,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
     #[inline(always)]
     fn end(&mut self, source: &mut Source<'_, '_>) {
         let mut digests = [MaybeUninit::uninit(); LANES_MAX];
-        Self::digests(&self.state, !self.form.hmac, &mut digests);
+        Self::digests(&self.state, &mut digests);
         self.active &= !self.ended;
         let mut left = core::mem::take(&mut self.ended);
         while left != 0 {
@@ -622,7 +597,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             // SAFETY: every lane's digest has been written.
             let digest = unsafe { digests[at].assume_init_ref() };
             if self.form.hmac {
-                self.inner[self.waiting % (2 * LANES_MAX)].write(Inner { words: *digest, midstates, name });
+                self.inner[self.waiting % (2 * LANES_MAX)].write(Inner { digest: *digest, midstates, name });
                 self.waiting += 1;
             } else {
                 source.deliver(name, digest);
@@ -630,9 +605,9 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
     }
 
-    /// Each lane's digest, as bytes or as words in the processor's order.
+    /// Each lane's digest.
     #[inline(always)]
-    fn digests(state: &State<A::W<I>>, as_bytes: bool, digests: &mut [MaybeUninit<Digest>; LANES_MAX]) {
+    fn digests(state: &State<A::W<I>>, digests: &mut [MaybeUninit<Digest>; LANES_MAX]) {
         let chunks = A::DIGEST.div_ceil(Self::LEN);
         if chunks * Self::BYTES < DIGEST_MAX {
             for digest in &mut digests[..Self::LEN] {
@@ -643,7 +618,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             let mut rows = [state[0]; LANES_MAX];
             for word in 0..Self::LEN.min(A::DIGEST - chunk * Self::LEN) {
                 let own = state[chunk * Self::LEN + word];
-                rows[word] = if A::BIG_ENDIAN && as_bytes { own.swap_bytes() } else { own };
+                rows[word] = if A::BIG_ENDIAN { own.swap_bytes() } else { own };
             }
             A::W::<I>::transpose(&mut rows);
             for lane in 0..Self::LEN {
@@ -654,49 +629,29 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         }
     }
 
-    /// The outer blocks (RFC 2104, 2) of the last inner digests that wait, as many as lanes; `state` becomes what they start from.
+    /// Puts together the outer blocks (RFC 2104, 2) of the last inner digests that wait, as many as lanes; `state` becomes
+    /// what they start from.
     ///
     /// # Safety
     /// As in [`digest_all`].
     #[inline(always)]
-    unsafe fn outer_block(&mut self, state: &mut State<A::W<I>>) -> [A::W<I>; BLOCK_MAX] {
-        let mut block = [Self::splat(self.isa, 0); BLOCK_MAX];
-        let mut inner = [core::ptr::null::<Inner>(); LANES_MAX];
+    unsafe fn outer_block(&mut self, state: &mut State<A::W<I>>) -> usize {
         let mut from = [NOTHING.as_ptr(); LANES_MAX];
         let first = self.waiting.saturating_sub(Self::LEN);
+        let len = A::WORD * self.form.variant.words;
+        let last = Self::last(8 * (A::BLOCK + len) as u64);
         for at in 0..Self::LEN {
             // Lanes without one repeat the first.
-            inner[at] = self.inner[if first + at < self.waiting { first + at } else { first }].as_ptr();
+            let inner = self.inner[if first + at < self.waiting { first + at } else { first }].as_ptr();
             // SAFETY: as many as wait have been written, and one does.
-            from[at] = unsafe { (*inner[at]).midstates }.wrapping_add(midstate_len::<A>());
+            unsafe {
+                from[at] = (*inner).midstates.wrapping_add(midstate_len::<A>());
+                self.pad(at, (&raw const (*inner).digest).cast(), len, len, last);
+            }
         }
         // SAFETY: the caller's promise.
         unsafe { self.states_at(&from, state) };
-        for chunk in 0..A::DIGEST.div_ceil(Self::LEN) {
-            let mut rows = [self.state[0]; LANES_MAX];
-            for at in 0..Self::LEN {
-                // SAFETY: as above; a chunk of a digest is within its room.
-                rows[at] = unsafe {
-                    let words = (&raw const (*inner[at]).words).cast::<u8>();
-                    A::W::<I>::load(self.isa, words.add(chunk * Self::BYTES))
-                };
-            }
-            A::W::<I>::transpose(&mut rows);
-            for word in 0..Self::LEN.min(A::DIGEST - chunk * Self::LEN) {
-                block[chunk * Self::LEN + word] = rows[word];
-            }
-        }
-        let Variant { words, pad, .. } = self.form.variant;
-        let pad = if A::BIG_ENDIAN { u64::from(pad) << (8 * (A::WORD - 1)) } else { u64::from(pad) };
-        // The digest may be shorter than the longest of its compression function.
-        for word in A::DIGEST.min(4)..=A::DIGEST {
-            if word >= words {
-                block[word] = Self::splat(self.isa, if word == words { pad } else { 0 });
-            }
-        }
-        let bits = if A::LENGTH == 0 { 1 << 63 } else { 8 * (A::BLOCK + A::WORD * words) as u64 };
-        Self::add_length(&mut block, Self::splat(self.isa, bits), Self::splat(self.isa, 0));
-        block
+        A::BLOCK
     }
 
     /// Finishes the few messages that are left.
@@ -743,19 +698,11 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             core::ptr::write_bytes(self.state.as_mut_ptr(), 0, A::STATE);
             if self.form.hmac {
                 core::ptr::write_bytes(self.inner.as_mut_ptr(), 0, 2 * Self::LEN);
+                for padded in &mut self.padded[..Self::LEN] {
+                    core::ptr::write_bytes(padded.as_mut_ptr().cast::<u8>(), 0, A::BLOCK);
+                }
             }
         }
-        core::hint::black_box((&raw mut self.state, &raw mut self.inner));
-    }
-}
-
-/// Sets a lane's word.
-#[inline(always)]
-fn set_word<A: Algorithm>(words: &mut [u64; 8], lane: usize, value: u64) {
-    if A::WORD == 8 {
-        words[lane % 8] = value.to_le();
-    } else {
-        // SAFETY: sixteen words of 32 bits.
-        unsafe { words.as_mut_ptr().cast::<u32>().add(lane % 16).write((value as u32).to_le()) }
+        core::hint::black_box((&raw mut self.state, &raw mut self.inner, &raw mut self.padded));
     }
 }

@@ -93,12 +93,12 @@ impl HashKernel {
         }
     }
 
-    /// When lanes leave messages to another way.
-    fn few<A: Algorithm>(self) -> Few {
+    /// When lanes leave messages to another way; `long` ones have at least [`LONG_LEN`] bytes.
+    fn few<A: Algorithm>(self, long: bool) -> Few {
         #[cfg(target_arch = "x86_64")]
         {
             let (worth, pairs, alone) = match (self.sha(), A::INSTRUCTIONS, self.avx2(), A::ALONE) {
-                (Some(sha), Some(instructions), ..) => (instructions.worth(), Some(sha), None),
+                (Some(sha), Some(instructions), ..) => (instructions.worth(long), Some(sha), None),
                 (.., Some(isa), Some(worth)) => (worth, None, Some(isa)),
                 _ => (A::WORTH, None, None),
             };
@@ -137,8 +137,8 @@ impl HashKernel {
     /// The SHA instructions, where so many messages go by them. Pairs take two thirds of the time of eight lanes for
     /// SHA-256, and one and a quarter to one and a half for SHA-1 (82 and 131 ns for 64 bytes, 112 and 88).
     #[cfg(target_arch = "x86_64")]
-    fn pairs<A: Algorithm>(self, count: usize) -> Option<ShaNi> {
-        let few = self.few::<A>();
+    fn pairs<A: Algorithm>(self, count: usize, long: bool) -> Option<ShaNi> {
+        let few = self.few::<A>(long);
         let always = match self {
             HashKernel::ShaNi(_, None) => true,
             HashKernel::ShaNi(..) => A::INSTRUCTIONS == Some(Instructions::Sha256),
@@ -158,6 +158,9 @@ impl HashKernel {
         }
     }
 }
+
+/// From how many bytes on a message is long.
+const LONG_LEN: u32 = 1024;
 
 /// Operations that are ordered at a time: a few times as many as lanes, so that they stay in the first-level cache.
 const WINDOW: usize = 512;
@@ -350,9 +353,11 @@ fn run_with<A: Algorithm, K: Any>(kernel: HashKernel, work: &mut Work<'_>, scrat
     let mut next = 0;
     while scratch.collect_by::<K>(work, &mut next, WINDOW, blocks) {
         let count = scratch.ordered.len();
+        // The last has the fewest blocks.
+        let long = scratch.ordered.last().is_some_and(|item| item.len >= LONG_LEN);
         let mut source = Source::Batch { work, items: &scratch.ordered, midstates: form.hmac };
         // SAFETY: messages of a batch have no heads; HMAC's items have been collected with their midstates.
-        unsafe { digest_with::<A>(kernel, &mut source, form, count) };
+        unsafe { digest_with::<A>(kernel, &mut source, form, count, long) };
     }
 }
 
@@ -367,24 +372,32 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
     unsafe {
         match digest {
             Digest::Sha1 => {
-                digest_with::<Sha1>(kernel, &mut source, Form { variant: Variant::SHA1, hmac: true }, count)
+                digest_with::<Sha1>(kernel, &mut source, Form { variant: Variant::SHA1, hmac: true }, count, false)
             }
-            _ => digest_with::<Sha256>(kernel, &mut source, Form { variant: Variant::SHA256, hmac: true }, count),
+            _ => {
+                digest_with::<Sha256>(kernel, &mut source, Form { variant: Variant::SHA256, hmac: true }, count, false)
+            }
         }
     }
 }
 
-/// Digests `count` messages of a source.
+/// Digests `count` messages of a source, which may be known to be long.
 ///
 /// # Safety
 /// As in [`driver::digest_all`].
-unsafe fn digest_with<A: Algorithm>(kernel: HashKernel, source: &mut Source<'_, '_>, form: Form, count: usize) {
+unsafe fn digest_with<A: Algorithm>(
+    kernel: HashKernel,
+    source: &mut Source<'_, '_>,
+    form: Form,
+    count: usize,
+    long: bool,
+) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(sha) = kernel.pairs::<A>(count) {
+    if let Some(sha) = kernel.pairs::<A>(count, long) {
         // SAFETY: the caller's promise.
         return unsafe { pairs::digest::<A>(sha, &[], source, form) };
     }
-    let few = kernel.few::<A>();
+    let few = kernel.few::<A>(long);
     // SAFETY: the caller's promise; an `Avx512` or `Avx2` exists only where it was detected.
     unsafe {
         if count < few.below as usize {
@@ -433,11 +446,11 @@ mod tests {
     fn few_messages_with_long_words_are_digested_alone() {
         for (name, below) in [("avx512", 3), ("avx2", 4), ("sha-ni", 4)] {
             let Some(kernel) = HashKernel::detect(name).filter(|kernel| kernel.avx2().is_some()) else { continue };
-            let few = kernel.few::<Sha512>();
+            let few = kernel.few::<Sha512>(false);
             assert_eq!((few.below, few.alone.is_some(), few.pairs.is_some()), (below, true, false), "{name}");
-            assert!(kernel.few::<Sha256>().alone.is_none() && kernel.few::<Sponge<136>>().alone.is_none());
+            assert!(kernel.few::<Sha256>(false).alone.is_none() && kernel.few::<Sponge<136>>(false).alone.is_none());
         }
-        assert!(HashKernel::Portable.few::<Sha512>().alone.is_none());
+        assert!(HashKernel::Portable.few::<Sha512>(false).alone.is_none());
     }
 
     /// How many messages go by the SHA instructions, if not all, by kernel.
@@ -447,9 +460,9 @@ mod tests {
             let kernel = HashKernel::detect(name)?;
             kernel.sha()?;
             Some([
-                kernel.pairs::<Sha1>(count).is_some(),
-                kernel.pairs::<Sha256>(count).is_some(),
-                kernel.pairs::<Sha512>(count).is_some() || kernel.pairs::<Md5>(count).is_some(),
+                kernel.pairs::<Sha1>(count, false).is_some(),
+                kernel.pairs::<Sha256>(count, false).is_some(),
+                kernel.pairs::<Sha512>(count, false).is_some() || kernel.pairs::<Md5>(count, false).is_some(),
             ])
         };
         let is = |name, count, expected| assert!(by(name, count).is_none_or(|by| by == expected), "{name} {count}");
@@ -458,15 +471,19 @@ mod tests {
             is(name, 5, [true, true, false]);
         }
         is("avx512", 6, [false, true, false]);
+        is("avx512", 8, [false, true, false]);
         is("avx512", 9, [false; 3]);
         is("avx2", 8, [false; 3]);
+        if let Some(kernel) = HashKernel::detect("avx512") {
+            assert!(kernel.pairs::<Sha256>(8, true).is_none(), "long messages");
+        }
         if Avx2::detect().is_some() {
             is("sha-ni", 100, [false, true, false]);
         }
         assert!(by("portable", 1).is_none());
         if let Some(sha) = ShaNi::detect() {
             let alone = HashKernel::ShaNi(sha, None);
-            assert!(alone.pairs::<Sha1>(100).is_some() && alone.pairs::<Sha512>(100).is_none());
+            assert!(alone.pairs::<Sha1>(100, false).is_some() && alone.pairs::<Sha512>(100, false).is_none());
         }
     }
 }

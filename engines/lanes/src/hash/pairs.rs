@@ -42,9 +42,9 @@ pub(super) enum Left {
 
 /// A message that lanes have begun.
 #[derive(Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct Begun<W> {
     /// Its chaining value's words.
-    pub(super) words: [u32; 8],
+    pub(super) words: [W; 8],
     pub(super) left: Left,
     /// Bits of the whole message.
     pub(super) bits: u64,
@@ -102,7 +102,7 @@ struct Under<R, A> {
 
 /// Where messages come from and digests go.
 struct Ends<'e, 's, 'w> {
-    begun: &'e [Begun],
+    begun: &'e [Begun<u32>],
     source: &'e mut Source<'s, 'w>,
     form: Form,
 }
@@ -111,7 +111,7 @@ struct Ends<'e, 's, 'w> {
 ///
 /// # Safety
 /// As in [`digest_all`].
-pub(super) unsafe fn digest<A: Algorithm>(sha: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, form: Form) {
+pub(super) unsafe fn digest<A: Algorithm>(sha: ShaNi, begun: &[Begun<u32>], source: &mut Source<'_, '_>, form: Form) {
     // SAFETY: the caller's promise; a `ShaNi` exists only where it was detected.
     unsafe {
         match A::INSTRUCTIONS {
@@ -127,7 +127,7 @@ crate::x86::with_sha_ni! {
     ///
     /// # Safety
     /// What [`Message`] promises, for those begun too; messages have midstates if it is an HMAC. `R` are `A`'s rounds.
-    unsafe fn digest_all<R: Rounds, A: Algorithm>(_: ShaNi, begun: &[Begun], source: &mut Source<'_, '_>, form: Form) {
+    unsafe fn digest_all<R: Rounds, A: Algorithm>(_: ShaNi, begun: &[Begun<u32>], source: &mut Source<'_, '_>, form: Form) {
         let mut ends = Ends { begun, source, form };
         // SAFETY: the caller's promise.
         unsafe {

@@ -114,14 +114,27 @@ macro_rules! words_portable {
             }
 
             #[inline(always)]
-            unsafe fn four(_: $isa, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
-                core::array::from_fn(|word| {
-                    let at = at + word * size_of::<$word>();
+            unsafe fn four(isa: $isa, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
+                let of = |word: usize| at + word * size_of::<$word>();
+                // SAFETY: the caller's promise.
+                unsafe {
+                    [
+                        Self::one(isa, from, of(0)),
+                        Self::one(isa, from, of(1)),
+                        Self::one(isa, from, of(2)),
+                        Self::one(isa, from, of(3)),
+                    ]
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn one(_: $isa, from: &[*const u8; LANES_MAX], at: usize) -> Self {
+                let mut words = [0; $len];
+                for lane in 0..$len {
                     // SAFETY: the caller's promise.
-                    $name(core::array::from_fn(|lane| unsafe {
-                        from[lane].wrapping_add(at).cast::<$word>().read_unaligned().to_le()
-                    }))
-                })
+                    words[lane] = unsafe { from[lane].wrapping_add(at).cast::<$word>().read_unaligned().to_le() };
+                }
+                $name(words)
             }
 
             #[inline(always)]

@@ -57,20 +57,25 @@ pub(super) unsafe fn partial(from: *const u8, len: usize) -> u128 {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn settle(mut vector: __m256i) -> __m256i {
-    // SAFETY: there are no instructions.
-    unsafe { core::arch::asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags)) }
+    if !cfg!(miri) {
+        // Not `pure`: then it may not be moved across others, nor rounds across the words of later ones, for all of which
+        // there are no registers.
+        // SAFETY: there are no instructions.
+        unsafe { core::arch::asm!("/* {0} */", inout(ymm_reg) vector, options(nomem, nostack, preserves_flags)) }
+    }
     vector
 }
 
 /// What both kinds of words have in common.
 macro_rules! words_256 {
     ($name:ident, $word:ty, $len:literal, $bits:literal, $swap:expr,
-     $splat:ident, $as:ty, $lanes:ident, $add:ident, $sub:ident, $sll:ident, $srl:ident, $four:ident, $transpose:ident) => {
+     $splat:ident, $as:ty, $lanes:ident, $add:ident, $sub:ident, $sll:ident, $srl:ident, $four:ident, $one:ident, $transpose:ident) => {
         impl Words for $name {
             type Isa = Avx2;
             type Word = $word;
             const LEN: usize = $len;
             const BYTES: usize = 32;
+            const SETTLES: bool = true;
 
             #[inline(always)]
             fn splat(_: Avx2, word: $word) -> Self {
@@ -125,6 +130,12 @@ macro_rules! words_256 {
             unsafe fn four(_: Avx2, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
                 // SAFETY: the caller's promise; `Avx2` is the proof.
                 unsafe { $four(from, at) }
+            }
+
+            #[inline(always)]
+            unsafe fn one(_: Avx2, from: &[*const u8; LANES_MAX], at: usize) -> Self {
+                // SAFETY: the caller's promise; `Avx2` is the proof.
+                unsafe { $one(from, at) }
             }
 
             #[inline(always)]
@@ -223,11 +234,11 @@ macro_rules! words_256 {
 
 words_256! {
     V8x32, u32, 8, 32, 0x0c0d_0e0f_0809_0a0b_0405_0607_0001_0203,
-    _mm256_set1_epi32, i32, lanes_32, _mm256_add_epi32, _mm256_sub_epi32, _mm256_sll_epi32, _mm256_srl_epi32, four_32, transpose_8
+    _mm256_set1_epi32, i32, lanes_32, _mm256_add_epi32, _mm256_sub_epi32, _mm256_sll_epi32, _mm256_srl_epi32, four_32, one_32, transpose_8
 }
 words_256! {
     V4x64, u64, 4, 64, 0x0809_0a0b_0c0d_0e0f_0001_0203_0405_0607,
-    _mm256_set1_epi64x, i64, lanes_64, _mm256_add_epi64, _mm256_sub_epi64, _mm256_sll_epi64, _mm256_srl_epi64, four_64, transpose_4
+    _mm256_set1_epi64x, i64, lanes_64, _mm256_add_epi64, _mm256_sub_epi64, _mm256_sll_epi64, _mm256_srl_epi64, four_64, one_64, transpose_4
 }
 
 /// All bits of the lanes whose bit is set.
@@ -307,6 +318,40 @@ unsafe fn four_64(from: &[*const u8; LANES_MAX], at: usize) -> [V4x64; 4] {
             V4x64(settle(_mm256_unpacklo_epi64(c, d))),
             V4x64(settle(_mm256_unpackhi_epi64(c, d))),
         ]
+    }
+}
+
+/// A word of each lane.
+///
+/// # Safety
+/// The processor has AVX2, and the words may be read.
+#[inline(always)]
+unsafe fn one_32(from: &[*const u8; LANES_MAX], at: usize) -> V8x32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        macro_rules! word {
+            ($lane:literal) => {
+                from[$lane].wrapping_add(at).cast::<i32>().read_unaligned()
+            };
+        }
+        V8x32(_mm256_setr_epi32(word!(0), word!(1), word!(2), word!(3), word!(4), word!(5), word!(6), word!(7)))
+    }
+}
+
+/// A word of each lane.
+///
+/// # Safety
+/// The processor has AVX2, and the words may be read.
+#[inline(always)]
+unsafe fn one_64(from: &[*const u8; LANES_MAX], at: usize) -> V4x64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        macro_rules! word {
+            ($lane:literal) => {
+                from[$lane].wrapping_add(at).cast::<i64>().read_unaligned()
+            };
+        }
+        V4x64(_mm256_setr_epi64x(word!(0), word!(1), word!(2), word!(3)))
     }
 }
 

@@ -48,21 +48,26 @@ unsafe fn repeat(bytes: u128) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn settle(mut vector: __m512i) -> __m512i {
-    // SAFETY: there are no instructions.
-    unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) vector, options(pure, nomem, nostack, preserves_flags)) }
+    if !cfg!(miri) {
+        // Not `pure`: then it may not be moved across others, nor rounds across the words of later ones, for all of which
+        // there are no registers.
+        // SAFETY: there are no instructions.
+        unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) vector, options(nomem, nostack, preserves_flags)) }
+    }
     vector
 }
 
 /// What both kinds of words have in common.
 macro_rules! words_512 {
     ($name:ident, $word:ty, $len:literal, $swap:literal,
-     $splat:ident, $as:ty, $blend:ident, $lanes:ty, $add:ident, $sub:ident, $rol:ident, $srl:ident, $four:ident, $transpose:ident) => {
+     $splat:ident, $as:ty, $blend:ident, $lanes:ty, $add:ident, $sub:ident, $rol:ident, $srl:ident, $four:ident, $one:ident, $transpose:ident) => {
         // SAFETY of every block below: such a vector exists only where `Avx512` was detected, and `isa` is that proof.
         impl Words for $name {
             type Isa = Avx512;
             type Word = $word;
             const LEN: usize = $len;
             const BYTES: usize = 64;
+            const SETTLES: bool = true;
 
             #[inline(always)]
             fn splat(_: Avx512, word: $word) -> Self {
@@ -105,6 +110,12 @@ macro_rules! words_512 {
             unsafe fn four(_: Avx512, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4] {
                 // SAFETY: the caller's promise; `Avx512` is the proof.
                 unsafe { $four(from, at) }
+            }
+
+            #[inline(always)]
+            unsafe fn one(_: Avx512, from: &[*const u8; LANES_MAX], at: usize) -> Self {
+                // SAFETY: the caller's promise; `Avx512` is the proof.
+                unsafe { $one(from, at) }
             }
 
             #[inline(always)]
@@ -191,12 +202,12 @@ macro_rules! words_512 {
 words_512! {
     V16x32, u32, 16, 0x0c0d_0e0f_0809_0a0b_0405_0607_0001_0203,
     _mm512_set1_epi32, i32, _mm512_mask_blend_epi32, __mmask16, _mm512_add_epi32, _mm512_sub_epi32, _mm512_rol_epi32, _mm512_srli_epi32,
-    four_32, transpose_16
+    four_32, one_32, transpose_16
 }
 words_512! {
     V8x64, u64, 8, 0x0809_0a0b_0c0d_0e0f_0001_0203_0405_0607,
     _mm512_set1_epi64, i64, _mm512_mask_blend_epi64, __mmask8, _mm512_add_epi64, _mm512_sub_epi64, _mm512_rol_epi64, _mm512_srli_epi64,
-    four_64, transpose_8
+    four_64, one_64, transpose_8
 }
 
 /// 16 bytes of four lanes: one of every four from the given one on, or one of every two.
@@ -255,6 +266,57 @@ unsafe fn four_64(from: &[*const u8; LANES_MAX], at: usize) -> [V8x64; 4] {
             V8x64(settle(_mm512_unpacklo_epi64(c, d))),
             V8x64(settle(_mm512_unpackhi_epi64(c, d))),
         ]
+    }
+}
+
+/// A word of each lane.
+///
+/// # Safety
+/// The processor has AVX-512, and the words may be read.
+#[inline(always)]
+unsafe fn one_32(from: &[*const u8; LANES_MAX], at: usize) -> V16x32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        macro_rules! word {
+            ($lane:literal) => {
+                from[$lane].wrapping_add(at).cast::<i32>().read_unaligned()
+            };
+        }
+        V16x32(_mm512_setr_epi32(
+            word!(0),
+            word!(1),
+            word!(2),
+            word!(3),
+            word!(4),
+            word!(5),
+            word!(6),
+            word!(7),
+            word!(8),
+            word!(9),
+            word!(10),
+            word!(11),
+            word!(12),
+            word!(13),
+            word!(14),
+            word!(15),
+        ))
+    }
+}
+
+/// A word of each lane.
+///
+/// # Safety
+/// The processor has AVX-512, and the words may be read.
+#[inline(always)]
+unsafe fn one_64(from: &[*const u8; LANES_MAX], at: usize) -> V8x64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        macro_rules! word {
+            ($lane:literal) => {
+                from[$lane].wrapping_add(at).cast::<i64>().read_unaligned()
+            };
+        }
+        V8x64(_mm512_setr_epi64(word!(0), word!(1), word!(2), word!(3), word!(4), word!(5), word!(6), word!(7)))
     }
 }
 

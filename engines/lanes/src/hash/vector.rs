@@ -54,11 +54,18 @@ pub(crate) trait Words: Copy {
     /// # Safety
     /// They may be read.
     unsafe fn four(isa: Self::Isa, from: &[*const u8; LANES_MAX], at: usize) -> [Self; 4];
+    /// A word of each lane there.
+    ///
+    /// # Safety
+    /// It may be read.
+    unsafe fn one(isa: Self::Isa, from: &[*const u8; LANES_MAX], at: usize) -> Self;
     /// Transposes the first `LEN` rows of as many words.
     fn transpose(rows: &mut [Self; LANES_MAX]);
     /// The bytes of each word in the other order.
     fn swap_bytes(self) -> Self;
 
+    /// Whether [`Words::settle`] has an effect.
+    const SETTLES: bool = false;
     /// The same vector, of which the compiler knows no longer how it was computed: it orders sums as it sees fit, and does
     /// not know which of their terms is there last.
     #[inline(always)]
