@@ -29,21 +29,6 @@ pub(crate) fn prefetch(at: *const u8, what_for: For) {
     let _ = (at, what_for);
 }
 
-/// How far ahead of where a long message is worked on it is fetched, in bytes.
-pub(crate) const STREAM_AHEAD: usize = 2048;
-
-/// Fetches what is worked on [`STREAM_AHEAD`] later, `len` bytes of it. The processor fetches ahead by itself, but later, and not
-/// to be written: AES-256-GCM over 4 MB in messages of 4 KB took half as long again without it.
-#[inline(always)]
-pub(crate) fn fetch_stream(input: *const u8, output: *mut u8, len: usize) {
-    for at in (0..len).step_by(64) {
-        prefetch(output.wrapping_add(STREAM_AHEAD + at), For::Writing);
-        if input != output.cast_const() {
-            prefetch(input.wrapping_add(STREAM_AHEAD + at), For::Reading);
-        }
-    }
-}
-
 /// A number that the compiler takes as it is: it reorders sums and exclusive ors as it likes, often with the value last
 /// that was there first, and then what waits for the result waits longer.
 #[inline(always)]

@@ -130,7 +130,7 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
 ///
 /// In a kernel's loop it lies in registers, with as few instructions for an operation as can be: a third of those around
 /// [`Work::take_done`]. How many operations are under way at once depends on how many instructions each takes.
-pub(crate) struct Alike<'w, 'a, T> {
+pub(crate) struct Records<'w, 'a, T> {
     ops: &'w mut [Op],
     arena: *mut u8,
     keys: Keys<'a>,
@@ -143,7 +143,7 @@ pub(crate) struct Alike<'w, 'a, T> {
     ended: (&'w mut usize, &'w mut usize),
 }
 
-impl<'a, T: Any> Alike<'_, 'a, T> {
+impl<'a, T: Any> Records<'_, 'a, T> {
     /// The next one, which stays the next one.
     #[inline(always)]
     pub(crate) fn peek(&mut self) -> Option<Taken<&'a T>> {
@@ -167,7 +167,7 @@ impl<'a, T: Any> Alike<'_, 'a, T> {
     }
 }
 
-impl<T> Drop for Alike<'_, '_, T> {
+impl<T> Drop for Records<'_, '_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let (next, settled) = &mut self.ended;
@@ -651,16 +651,26 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The records from index `*next` on, which moves behind them.
+    /// Bytes of the record at `next`, where [`Work::records`] is of use.
     #[inline(always)]
-    pub(crate) fn alike<'w, T: Any>(&'w mut self, next: &'w mut usize, len: usize) -> Alike<'w, 'a, T> {
+    pub(crate) fn next_len(&self, next: usize) -> Option<usize> {
+        match &self.form {
+            // One alone is run as quickly without.
+            Form::Ops(ops, _) if ops.len() > 1 => ops.get(next).map(|op| op.input.len as usize),
+            _ => None,
+        }
+    }
+
+    /// The records from index `*next` on, as long as they have `len` bytes; it moves behind them.
+    #[inline(always)]
+    pub(crate) fn records<'w, T: Any>(&'w mut self, next: &'w mut usize, len: usize) -> Records<'w, 'a, T> {
         let from = *next;
         let (ops, arena) = match &mut self.form {
             Form::Ops(ops, arena) => (&mut **ops, *arena),
             Form::Columns(_) => (Default::default(), core::ptr::null_mut()),
         };
         let ended = (next, &mut self.settled);
-        Alike { ops, arena, keys: self.keys, known: Known::default(), len, index: from, from, ended }
+        Records { ops, arena, keys: self.keys, known: Known::default(), len, index: from, from, ended }
     }
 
     /// Collects the next pending operations, `WINDOW_OPS` at most, into `items`, from index `*next` on, which moves

@@ -254,10 +254,14 @@ fn counters_wrap_over_all_their_bits() {
     let mut random = Random(0x5eed_0003);
     for (name, engine) in engines() {
         for suite in lists::AES_CTR {
-            let mut lens: Vec<usize> = (0..300).map(|_| random.below(2000)).collect();
-            lens.extend([64; 200]);
+            // Messages of one length at the start are run on a way of their own, up to the first that wraps.
+            let mut lens = vec![64; 20];
+            lens.extend((0..300).map(|_| random.below(2000)));
             let mut case = Case::new(&mut random, suite, 5, &lens);
-            for op in &mut case.ops {
+            for (index, op) in case.ops.iter_mut().enumerate() {
+                if index < 10 {
+                    continue;
+                }
                 let high = if random.below(4) == 0 { u64::MAX } else { random.next() };
                 let low = 5u64.wrapping_sub(random.below(140) as u64);
                 let counter = (u128::from(high) << 64) | u128::from(low);

@@ -16,8 +16,8 @@ use ciphermill_contract::{Capability, Cost, PreparedKey, Suite};
 
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 pub(crate) use super::message::Lane as CtrLane;
-use super::message::{AlikeMessages, Message, Messages, Source};
-use super::parallel::{Mode, Way, drive};
+use super::message::{Alike, AlikeMessages, Message, Messages, Source};
+use super::parallel::{Mode, Way, drive, drive_alike};
 use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
@@ -46,7 +46,19 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
-    Source::batch(work, |rounds, source| all(kernel, rounds, source));
+    Source::batch(work, |rounds, source| {
+        alike(kernel, rounds, source);
+        all(kernel, rounds, source);
+    });
+}
+
+aes_kernels! {
+    fn alike(rounds: usize, source: &mut Source<'_, '_>) = alike_on
+}
+
+#[inline(always)]
+fn alike_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>) {
+    drive_alike::<I, Ctr>(isa, rounds, &mut Counted { isa, source, second: None });
 }
 
 aes_kernels! {
@@ -79,15 +91,21 @@ unsafe impl<I: Isa> Messages for Counted<'_, '_, '_, I> {
     }
 
     #[inline(always)]
-    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
-        // A second part comes before them.
-        let messages = if self.second.is_none() { self.source.alike_with_iv_len(len) } else { AlikeMessages::NONE };
-        CountedAlike { isa: self.isa, messages }
+    fn is_alone(&self) -> bool {
+        self.source.is_alone()
+    }
+}
+
+impl<I: Isa> Alike for Counted<'_, '_, '_, I> {
+    #[inline(always)]
+    fn next_len(&self) -> Option<usize> {
+        // A second part comes before others.
+        if self.second.is_none() { self.source.next_len() } else { None }
     }
 
     #[inline(always)]
-    fn is_alone(&self) -> bool {
-        self.source.is_alone()
+    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
+        CountedAlike { isa: self.isa, messages: self.source.alike_with_iv_len(len) }
     }
 }
 

@@ -10,7 +10,7 @@ use ciphermill_contract::{Capability, Cost, Direction, PreparedKey, Suite};
 
 use super::isa::{AesKernel, Isa, aes_kernels};
 use super::message::Source;
-use super::parallel::{Mode, Way, drive};
+use super::parallel::{Mode, Way, drive, drive_alike};
 use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
@@ -24,7 +24,22 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
     let direction = work.direction();
-    Source::batch(work, |rounds, source| all(kernel, direction, rounds, source));
+    Source::batch(work, |rounds, source| {
+        alike(kernel, direction, rounds, source);
+        all(kernel, direction, rounds, source);
+    });
+}
+
+aes_kernels! {
+    fn alike(direction: Direction, rounds: usize, source: &mut Source<'_, '_>) = alike_on
+}
+
+#[inline(always)]
+fn alike_on<I: Isa>(isa: I, direction: Direction, rounds: usize, source: &mut Source<'_, '_>) {
+    match direction {
+        Direction::Encrypt => drive_alike::<I, Encrypt>(isa, rounds, source),
+        Direction::Decrypt => drive_alike::<I, Decrypt>(isa, rounds, source),
+    }
 }
 
 aes_kernels! {

@@ -9,7 +9,7 @@ use ciphermill_contract::Suite;
 use ciphermill_contract::suite::BlockCipher;
 
 use super::schedule::AesKey;
-use crate::work::{Alike, Taken, Work};
+use crate::work::{Records, Taken, Work};
 
 /// One message: its key, its IV or counter block, its places.
 #[derive(Clone, Copy)]
@@ -58,10 +58,16 @@ impl Message {
 pub(crate) unsafe trait Messages {
     /// The next one.
     fn next(&mut self) -> Option<Message>;
-    /// Messages of so many bytes from the next one on, some or all that follow each other.
-    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message>;
     /// Whether there is one at most.
     fn is_alone(&self) -> bool;
+}
+
+/// A list whose first messages may be of one length. What a message promises is what [`Messages`] does.
+pub(crate) trait Alike {
+    /// Bytes of the next one, where others may follow.
+    fn next_len(&self) -> Option<usize>;
+    /// Messages of so many bytes from the next one on, until one is not.
+    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message>;
 }
 
 /// Where messages under keys that are an [`AesKey`] each come from. One type, so that kernels are built once.
@@ -146,7 +152,7 @@ impl<'w, 'a> Source<'w, 'a> {
     #[inline(always)]
     pub(crate) fn alike_with_iv_len(&mut self, len: usize) -> AlikeMessages<'_, 'a> {
         AlikeMessages(match self {
-            Source::Batch(FromWork { work, next }) => Some(work.alike(next, len)),
+            Source::Batch(FromWork { work, next }) => Some(work.records(next, len)),
             // A list's messages are taken quickly anyway.
             Source::List(_) => None,
         })
@@ -154,12 +160,9 @@ impl<'w, 'a> Source<'w, 'a> {
 }
 
 /// Messages of one length.
-pub(crate) struct AlikeMessages<'w, 'a>(Option<Alike<'w, 'a, AesKey>>);
+pub(crate) struct AlikeMessages<'w, 'a>(Option<Records<'w, 'a, AesKey>>);
 
 impl AlikeMessages<'_, '_> {
-    /// None of them.
-    pub(crate) const NONE: Self = AlikeMessages(None);
-
     /// The next one, which stays the next one, and how many bytes of its IV are given.
     #[inline(always)]
     pub(crate) fn peek(&mut self) -> Option<(Message, usize)> {
@@ -197,12 +200,22 @@ unsafe impl Messages for Source<'_, '_> {
     }
 
     #[inline(always)]
-    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
-        self.alike_with_iv_len(len)
+    fn is_alone(&self) -> bool {
+        self.len() <= 1
+    }
+}
+
+impl Alike for Source<'_, '_> {
+    #[inline(always)]
+    fn next_len(&self) -> Option<usize> {
+        match self {
+            Source::Batch(FromWork { work, next }) => work.next_len(*next),
+            Source::List(_) => None,
+        }
     }
 
     #[inline(always)]
-    fn is_alone(&self) -> bool {
-        self.len() <= 1
+    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
+        self.alike_with_iv_len(len)
     }
 }

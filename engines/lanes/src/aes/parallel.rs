@@ -4,8 +4,8 @@
 //! waits for others: the processor sees the next one's rounds by itself, as long as nothing is mispredicted. So the class of
 //! the shortest is wide enough for what short operations are, though half of its vectors may be empty.
 //!
-//! Messages of one length, whole vectors, in a row are done without masks and written at once, the shortest in single blocks.
-//! Whether there are such is seen by counting, without a branch: among messages of many lengths nothing is mispredicted for it.
+//! Where a batch begins with messages of one length, whole vectors, those are done without masks and written at once, the
+//! shortest in single blocks ([`drive_alike`]).
 //!
 //! Others that are short are written late. A masked load waits for any masked store shortly before it whose vector, bytes left out
 //! included, overlaps its own, as those of neighbours do; of CBC decryption, whose rounds begin with the load, one message
@@ -18,7 +18,7 @@ use core::arch::x86_64::__m128i;
 use core::mem::MaybeUninit;
 
 use super::isa::{Blocks, Isa};
-use super::message::{Message, Messages};
+use super::message::{Alike, Message, Messages};
 use super::schedule::{AesKey, Schedule};
 
 /// Vectors in flight for long messages.
@@ -26,9 +26,6 @@ const FLIGHT: usize = 8;
 
 /// How many short messages later one is written.
 const LATE: usize = 8;
-
-/// How many messages of one length in a row are followed by another, as far as anybody knows.
-const ALIKE: usize = 4;
 
 /// Which way the cipher runs.
 pub(super) trait Way {
@@ -70,15 +67,9 @@ fn drive_classed<I: Isa, M: Mode, const FEW: usize, const MORE: usize, const ROU
     let mut late = [const { MaybeUninit::<Computed<I::V, FEW>>::uninit() }; LATE];
     let (mut computed, mut written) = (0, 0);
     let is_alone = source.is_alone();
-    let (mut len, mut alike) = (0, 0);
     while let Some(message) = source.next() {
-        alike = (alike + 1) * usize::from(message.len == len);
-        len = message.len;
         // SAFETY: the list of messages is borrowed until the end of this function; what is not written yet has been computed.
         unsafe {
-            if (alike >= ALIKE || computed == 0) && in_whole::<I, M, ROUNDS>(isa, &message, source) {
-                continue;
-            }
             if is_alone || message.len > FEW * 16 * I::LEN {
                 long::<I, M, MORE, ROUNDS>(isa, message);
                 continue;
@@ -154,53 +145,36 @@ unsafe fn long<I: Isa, M: Mode, const MORE: usize, const ROUNDS: usize>(isa: I, 
     }
 }
 
-/// Runs a message of one or two blocks, or of one, two or four whole vectors, and those behind it that are as long; nothing is done
-/// for others. Returns whether it was one.
-///
-/// # Safety
-/// The list is borrowed.
+/// Runs the first messages of a list as long as each has as many bytes as the first: one or two blocks, or one, two or four whole
+/// vectors. There may be none such. It is called by functions of its own, since [`drive`] would have fewer registers beside it.
 #[inline(always)]
-unsafe fn in_whole<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, first: &Message, source: &mut impl Messages) -> bool {
-    seldom();
-    // SAFETY: the caller's promise; messages have as many bytes as that many vectors.
-    unsafe {
-        match first.len / 16 {
-            _ if !first.len.is_multiple_of(16) => return false,
-            1 => alike::<_, M, 1, ROUNDS>(isa.single(), first, source),
-            2 if I::LEN == 4 => alike::<_, M, 2, ROUNDS>(isa.single(), first, source),
-            blocks if blocks == I::LEN => alike::<I, M, 1, ROUNDS>(isa, first, source),
-            blocks if blocks == 2 * I::LEN => alike::<I, M, 2, ROUNDS>(isa, first, source),
-            blocks if blocks == 4 * I::LEN => alike::<I, M, 4, ROUNDS>(isa, first, source),
-            _ => return false,
-        }
+pub(super) fn drive_alike<I: Isa, M: Mode>(isa: I, rounds: usize, source: &mut impl Alike) {
+    match rounds {
+        10 => drive_alike_sized::<I, M, 10>(isa, source),
+        12 => drive_alike_sized::<I, M, 12>(isa, source),
+        _ => drive_alike_sized::<I, M, 14>(isa, source),
     }
-    true
 }
 
-/// Where the compiler shall give registers to what is elsewhere.
-#[cold]
-#[inline(never)]
-fn seldom() {}
-
-/// A message of `N` whole vectors, and those behind it that are as long.
-///
-/// # Safety
-/// The list is borrowed, and the message has so many bytes.
 #[inline(always)]
-unsafe fn alike<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(
-    isa: I,
-    first: &Message,
-    source: &mut impl Messages,
-) {
-    let mut message = *first;
-    let mut others = source.alike(N * 16 * I::LEN);
-    loop {
-        // SAFETY: the caller's promise; the others have as many bytes.
+fn drive_alike_sized<I: Isa, M: Mode, const ROUNDS: usize>(isa: I, source: &mut impl Alike) {
+    let Some(len) = source.next_len().filter(|len| len.is_multiple_of(16)) else { return };
+    match len / 16 {
+        1 => alike::<_, M, 1, ROUNDS>(isa.single(), source),
+        2 if I::LEN == 4 => alike::<_, M, 2, ROUNDS>(isa.single(), source),
+        blocks if blocks == I::LEN => alike::<I, M, 1, ROUNDS>(isa, source),
+        blocks if blocks == 2 * I::LEN => alike::<I, M, 2, ROUNDS>(isa, source),
+        blocks if blocks == 4 * I::LEN => alike::<I, M, 4, ROUNDS>(isa, source),
+        _ => {}
+    }
+}
+
+/// Messages of `N` whole vectors.
+#[inline(always)]
+fn alike<I: Isa, M: Mode, const N: usize, const ROUNDS: usize>(isa: I, source: &mut impl Alike) {
+    for message in source.alike(N * 16 * I::LEN) {
+        // SAFETY: the list of messages is borrowed, and this one has so many bytes.
         unsafe { whole::<I, M, N, ROUNDS>(isa, schedule::<M>(message.key()), &message) };
-        match others.next() {
-            Some(other) => message = other,
-            None => return,
-        }
     }
 }
 

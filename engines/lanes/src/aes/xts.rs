@@ -18,7 +18,7 @@ use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::message::{Message, Messages};
 use super::parallel::{Mode, Way, drive};
 use super::schedule::{AesKey, Schedule};
-use crate::work::{Alike, Scratch, Taken, Work};
+use crate::work::{Scratch, Taken, Work};
 
 pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_XTS, Cost::new(40.0, 16.0, 0.053))];
 
@@ -79,7 +79,9 @@ unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
     fn next(&mut self) -> Option<Message> {
         let Taken { key, iv, input, output, len, .. } =
             self.work.take_done::<_, true>(&mut self.next, |keys, index| keys.state::<XtsKey>(index))?;
-        let unit = Message { key: &key.data, iv: first_tweak(self.isa, key, &iv), input, output, len };
+        let mut tweak = [self.isa.only_first(self.isa.block(&iv))];
+        key.tweak.encrypt(self.isa, &mut tweak);
+        let unit = Message { key: &key.data, iv: tweak[0].first(), input, output, len };
         if len.is_multiple_of(16) {
             return Some(unit);
         }
@@ -88,39 +90,9 @@ unsafe impl<I: Isa, M: Mode> Messages for Units<'_, '_, I, M> {
     }
 
     #[inline(always)]
-    fn alike(&mut self, len: usize) -> impl Iterator<Item = Message> {
-        UnitsAlike { isa: self.isa, units: self.work.alike(&mut self.next, len) }
-    }
-
-    #[inline(always)]
     fn is_alone(&self) -> bool {
         self.work.len() <= 1
     }
-}
-
-/// Units of one length, whole blocks.
-struct UnitsAlike<'w, 'a, I> {
-    isa: I,
-    units: Alike<'w, 'a, XtsKey>,
-}
-
-impl<I: Isa> Iterator for UnitsAlike<'_, '_, I> {
-    type Item = Message;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Message> {
-        let Taken { key, iv, input, output, len, .. } = self.units.peek()?;
-        self.units.done();
-        Some(Message { key: &key.data, iv: first_tweak(self.isa, key, &iv), input, output, len })
-    }
-}
-
-/// What a unit's first block is tweaked by (IEEE 1619, 5.3.2).
-#[inline(always)]
-fn first_tweak<I: Isa>(isa: I, key: &XtsKey, iv: &[u8; 16]) -> __m128i {
-    let mut tweak = [isa.only_first(isa.block(iv))];
-    key.tweak.encrypt(isa, &mut tweak);
-    tweak[0].first()
 }
 
 /// The end of a unit with a rest of a block: its last whole block and the rest. Returns what is before them.

@@ -4,7 +4,17 @@ use core::arch::x86_64::__m128i;
 
 use crate::aes::isa::{Blocks, Isa, aes_kernels};
 use crate::aes::message::Source;
-use crate::aes::parallel::{Mode, Way, drive};
+use crate::aes::parallel::{Mode, Way, drive, drive_alike};
+
+aes_kernels! {
+    /// Decrypts the first messages of a list, those of one length.
+    pub(super) fn alike(rounds: usize, source: &mut Source<'_, '_>) = alike_on
+}
+
+#[inline(always)]
+fn alike_on<I: Isa>(isa: I, rounds: usize, source: &mut Source<'_, '_>) {
+    drive_alike::<I, CbcDecrypt>(isa, rounds, source);
+}
 
 aes_kernels! {
     /// Decrypts all messages of a list whose keys have `rounds` rounds.

@@ -66,6 +66,9 @@ fn either(
 ) {
     match direction {
         Direction::Encrypt => encrypt::all(kernel, rounds, source, scratch),
-        Direction::Decrypt => decrypt::all(kernel, rounds, source),
+        Direction::Decrypt => {
+            decrypt::alike(kernel, rounds, source);
+            decrypt::all(kernel, rounds, source);
+        }
     }
 }

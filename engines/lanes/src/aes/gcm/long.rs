@@ -11,7 +11,6 @@ use core::arch::x86_64::__m128i;
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
 use crate::aes::ghash::BULK_VECTORS;
 use crate::aes::isa::{Blocks, Isa};
-use crate::processor::{STREAM_AHEAD, fetch_stream};
 
 /// A message as its chunks see it.
 struct Stream<'k, I: Isa> {
@@ -176,9 +175,6 @@ impl<I: Isa> Stream<'_, I> {
     /// A run may be read at `input` and written at `output`.
     #[inline(always)]
     unsafe fn apply(&mut self, stream: &[I::V; BULK_VECTORS]) {
-        if self.len > STREAM_AHEAD {
-            fetch_stream(self.input, self.output, ghash::run_len::<I>());
-        }
         for (v, stream) in stream.iter().enumerate() {
             let at = 16 * v * I::LEN;
             // SAFETY: the caller's promise.
