@@ -47,8 +47,7 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 /// Runs a batch.
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
     Source::batch(work, |rounds, source| {
-        alike(kernel, rounds, source);
-        all(kernel, rounds, source);
+        source.by(|source| alike(kernel, rounds, source), |source| all(kernel, rounds, source));
     });
 }
 

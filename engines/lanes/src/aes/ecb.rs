@@ -25,8 +25,7 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
 pub(super) fn run(kernel: AesKernel, work: &mut Work<'_>, _scratch: &mut Scratch) {
     let direction = work.direction();
     Source::batch(work, |rounds, source| {
-        alike(kernel, direction, rounds, source);
-        all(kernel, direction, rounds, source);
+        source.by(|source| alike(kernel, direction, rounds, source), |source| all(kernel, direction, rounds, source));
     });
 }
 

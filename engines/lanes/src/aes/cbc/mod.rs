@@ -67,8 +67,7 @@ fn either(
     match direction {
         Direction::Encrypt => encrypt::all(kernel, rounds, source, scratch),
         Direction::Decrypt => {
-            decrypt::alike(kernel, rounds, source);
-            decrypt::all(kernel, rounds, source);
+            source.by(|source| decrypt::alike(kernel, rounds, source), |source| decrypt::all(kernel, rounds, source));
         }
     }
 }
