@@ -361,8 +361,12 @@ unsafe fn lines<I: Isa, K: RoundKeys<I>, const N: usize>(
 ) {
     let rounds = keys.rounds();
     let mut own = *states;
+    // The last round key and the first one of the next step.
+    let mut between = own;
     for vector in 0..N {
-        own[vector] = own[vector].xor(keys.key(isa, rounds, vector));
+        let last = keys.key(isa, rounds, vector);
+        own[vector] = own[vector].xor(last);
+        between[vector] = keys.key(isa, 0, vector).xor(last);
     }
     let mut at = steps.start;
     while at < steps.end {
@@ -376,10 +380,10 @@ unsafe fn lines<I: Isa, K: RoundKeys<I>, const N: usize>(
             }
             blocks[vector] = isa.transpose(rows);
         }
-        line_step::<I, K, N, 0>(isa, keys, &blocks, &mut own);
-        line_step::<I, K, N, 1>(isa, keys, &blocks, &mut own);
-        line_step::<I, K, N, 2>(isa, keys, &blocks, &mut own);
-        line_step::<I, K, N, 3>(isa, keys, &blocks, &mut own);
+        line_step::<I, K, N, 0>(isa, keys, &between, &blocks, &mut own);
+        line_step::<I, K, N, 1>(isa, keys, &between, &blocks, &mut own);
+        line_step::<I, K, N, 2>(isa, keys, &between, &blocks, &mut own);
+        line_step::<I, K, N, 3>(isa, keys, &between, &blocks, &mut own);
         at += LINE;
     }
     for vector in 0..N {
@@ -392,13 +396,13 @@ unsafe fn lines<I: Isa, K: RoundKeys<I>, const N: usize>(
 fn line_step<I: Isa, K: RoundKeys<I>, const N: usize, const AT: usize>(
     isa: I,
     keys: K,
+    between: &[I::V; N],
     blocks: &[[I::V; LINE]; N],
     own: &mut [I::V; N],
 ) {
     let rounds = keys.rounds();
     for vector in 0..N {
-        let between = keys.key(isa, 0, vector).xor(keys.key(isa, rounds, vector));
-        own[vector] = own[vector].xor3(blocks[vector][AT], between);
+        own[vector] = own[vector].xor3(blocks[vector][AT], between[vector]);
     }
     middle_rounds!(rounds, |round| {
         for vector in 0..N {
