@@ -25,7 +25,7 @@ pub(super) const STATE_MAX: usize = 25;
 pub(super) const BLOCK_MAX: usize = 21;
 
 /// How far ahead messages are fetched.
-const AHEAD: usize = 256;
+pub(super) const AHEAD: usize = 256;
 
 /// Chaining values, a lane each.
 pub(super) type State<W> = [W; STATE_MAX];
@@ -161,6 +161,10 @@ pub(super) trait Algorithm {
     /// own for one message. On Zen 5, a message of 1 KB alone takes 1065 ns; each of two and of three in eight lanes 1290
     /// and 870, each of three and of four in four lanes 1195 and 895.
     const ALONE: Option<Worth> = None;
+    /// Whether sixteen lanes copy whole blocks, one ahead, before rounds read them. Lines of messages that lie whole pages
+    /// apart fall into few sets of the first-level cache, and words read late would miss there: a tenth of SHA-1's time. It
+    /// costs a twentieth of it otherwise, and SHA-256, whose rounds take twice as long, gains nothing.
+    const COPIES: bool = false;
 
     /// Takes in a block.
     fn compress<I: Isa>(isa: I, state: &mut State<Self::W<I>>, block: Block<'_, Self::W<I>>);
@@ -296,6 +300,7 @@ impl Algorithm for Sha1 {
     // A block alone takes 93 ns in plain words, a vector of 16 and one of 8 take 250.
     const WORTH: Worth = Worth { avx512: 3, avx2: 3, portable: 5 };
     const INSTRUCTIONS: Option<Instructions> = Some(Instructions::Sha1);
+    const COPIES: bool = true;
 
     #[inline(always)]
     fn compress<I: Isa>(isa: I, state: &mut State<I::W32>, block: Block<'_, I::W32>) {

@@ -16,10 +16,11 @@ use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
-use super::algorithms::{Algorithm, BLOCK_MAX, Block, Form, STATE_MAX, State, Variant, midstate_len};
+use super::algorithms::{AHEAD, Algorithm, BLOCK_MAX, Block, Form, STATE_MAX, State, Variant, midstate_len};
 use super::portable::Scalar;
 use super::source::{DIGEST_MAX, Digest, Few, Message, Source};
 use super::vector::{Isa, LANES_MAX, Words};
+use crate::processor::{For, prefetch};
 
 /// Bytes of the longest block.
 const BLOCK_LEN_MAX: usize = 8 * BLOCK_MAX;
@@ -197,6 +198,9 @@ pub(super) fn midstates<A: Algorithm>(variant: Variant, key: &[u8], to: &mut [u6
 impl<I: Isa, A: Algorithm> Lanes<I, A> {
     const LEN: usize = A::W::<I>::LEN;
     const BYTES: usize = A::W::<I>::BYTES;
+    /// Whether whole blocks are copied before they are read: where a block is one vector.
+    const COPIES: bool = A::COPIES && A::BLOCK == Self::BYTES;
+
     #[inline(always)]
     fn new(isa: I, form: Form) -> Self {
         let mut start = [Self::splat(isa, 0); STATE_MAX];
@@ -293,8 +297,21 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         let is_whole = matches!(step, Step::Whole);
         let mut at = 0;
         while at < len {
-            // SAFETY: so many bytes lie where the lanes are, and a block where one is put together.
-            let block = unsafe { Block::new(self.isa, if is_whole { &self.from } else { &padded }, at) };
+            // SAFETY: so many bytes lie where the lanes are, and a block where one is put together or has been copied to.
+            let block = unsafe {
+                if Self::COPIES && is_whole {
+                    if at == 0 {
+                        Self::copy_blocks(self.isa, &self.from, 0, &padded);
+                    }
+                    if at + A::BLOCK < len {
+                        Self::copy_blocks(self.isa, &self.from, at + A::BLOCK, &padded);
+                    }
+                }
+                match step {
+                    Step::Whole if !Self::COPIES => Block::new(self.isa, &self.from, at),
+                    _ => Block::new(self.isa, &padded, at % (2 * A::BLOCK)),
+                }
+            };
             if Self::LEN == 1 {
                 compress_one::<I, A>(self.isa, &mut other, block);
             } else {
@@ -484,6 +501,25 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
         let len = core::mem::take(&mut self.blocks) * A::BLOCK;
         self.idle_from(self.from[self.active.trailing_zeros() as usize % LANES_MAX], len);
         len
+    }
+
+    /// Copies every lane's block `at` bytes behind its place to the first or the second of its two blocks of `padded`, in
+    /// turns, and fetches what is read later.
+    ///
+    /// # Safety
+    /// Lanes have a whole block there, which is one vector.
+    #[inline(always)]
+    unsafe fn copy_blocks(isa: I, from: &[*const u8; LANES_MAX], at: usize, padded: &[*const u8; LANES_MAX]) {
+        const { assert!(!Self::COPIES || 2 * A::BLOCK <= PADDED) };
+        for lane in 0..Self::LEN {
+            let from = from[lane].wrapping_add(at);
+            prefetch(from.wrapping_add(AHEAD), For::Later);
+            // SAFETY: the caller's promise; there is room for two blocks.
+            unsafe {
+                let to = padded[lane].cast_mut().add(at % (2 * A::BLOCK));
+                A::W::<I>::load(isa, from).store(to);
+            }
+        }
     }
 
     /// Moves lanes behind so many bytes of whole blocks.
@@ -699,7 +735,7 @@ impl<I: Isa, A: Algorithm> Lanes<I, A> {
             if self.form.hmac {
                 core::ptr::write_bytes(self.inner.as_mut_ptr(), 0, 2 * Self::LEN);
                 for padded in &mut self.padded[..Self::LEN] {
-                    core::ptr::write_bytes(padded.as_mut_ptr().cast::<u8>(), 0, A::BLOCK);
+                    core::ptr::write_bytes(padded.as_mut_ptr(), 0, 1);
                 }
             }
         }
