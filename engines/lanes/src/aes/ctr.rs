@@ -22,7 +22,7 @@ use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_CTR, Cost::new(20.0, 8.5, 0.03))];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_CTR, Cost::new(18.0, 4.5, 0.025))];
 
 /// Bytes of a nonce (RFC 3686, section 4, with the IV of each packet).
 const NONCE_LEN: usize = 12;

@@ -15,7 +15,7 @@ use super::schedule::AesKey;
 
 use crate::work::{Scratch, Work};
 
-pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_ECB, Cost::new(20.0, 6.5, 0.027))];
+pub(super) const CAPABILITIES: &[Capability] = &[Capability::new(&lists::AES_ECB, Cost::new(18.0, 4.0, 0.024))];
 
 pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProblem> {
     Ok(PreparedKey::for_suite(suite, AesKey::new(kernel, key)?))

@@ -20,7 +20,7 @@ pub(super) const CAPABILITIES: &[Capability] = &[
         .lanes(16)
         .few(Cost::new(10.0, 12.0, 0.72))
         .directions(Directions::ENCRYPT),
-    Capability::new(&lists::AES_CBC, Cost::new(20.0, 6.5, 0.029)).lanes(16).directions(Directions::DECRYPT),
+    Capability::new(&lists::AES_CBC, Cost::new(18.0, 4.0, 0.025)).lanes(16).directions(Directions::DECRYPT),
 ];
 
 /// What a queue keeps for CBC encryption: lanes with transposed keys, messages that wait. Empty until it is used; no keys stay
