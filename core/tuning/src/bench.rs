@@ -134,7 +134,9 @@ fn fit_to(spots: &mut [Spot<'_>]) -> Result<Fit, String> {
 impl Spot<'_> {
     /// Some runs in a row, more of short ones.
     fn turn(&mut self, queue: &mut dyn EngineQueue, clock: Clock) -> Result<(), String> {
-        let runs = ((TURN_NS / self.first_ns) as usize).clamp(1, TURN_MAX);
+        // A queue's first run of all takes many times as long as the next.
+        let run_ns = self.times_ns.iter().copied().fold(self.first_ns, f64::min);
+        let runs = ((TURN_NS / run_ns) as usize).clamp(1, TURN_MAX);
         let mut sum_ns = 0.0;
         for _ in 0..runs {
             sum_ns += self.load.run(queue, &self.keys, Instant::now, |start| clock.since(start))?;

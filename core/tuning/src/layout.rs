@@ -10,7 +10,7 @@ use ciphermill_contract::{Direction, Error, KeyId, Op, Result, Span, Suite};
 const RANDOM_LEN: u32 = 64;
 
 /// Bytes of a cache line and of the widest vector.
-const LINE_LEN: usize = 64;
+pub(crate) const LINE_LEN: usize = 64;
 
 /// Operations of a symmetric suite with these input lengths in bytes and `aad_len` bytes of additional data each, and their
 /// arena, which is zero. They have no IV; those of a suite with keys name slot 0.

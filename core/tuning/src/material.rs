@@ -1,5 +1,6 @@
 //! What is measured with: keys, and batches of operations that can be run again and again.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ciphermill_contract::{
@@ -8,7 +9,7 @@ use ciphermill_contract::{
 use ciphermill_vectors::job::{Job, key_of, pack};
 use ciphermill_vectors::known_answer;
 
-use crate::layout::{layout, undo};
+use crate::layout::{LINE_LEN, layout, undo};
 use crate::shapes::Shape;
 
 /// Keys that operations of symmetric suites draw from.
@@ -24,6 +25,8 @@ pub(crate) struct Load {
     fresh: Vec<Op>,
     ops: Vec<Op>,
     arena: Vec<u8>,
+    /// The arena proper, which begins at a cache line: every access of a whole vector would touch two otherwise.
+    within: Range<usize>,
     /// Index of each operation's key.
     pub(crate) key_of: Vec<usize>,
     /// Bytes of input of all of them.
@@ -108,9 +111,14 @@ fn public_key(suite: Suite, direction: Direction, ops: usize) -> Result<Load, St
 }
 
 impl Load {
-    fn of(suite: Suite, direction: Direction, fresh: Vec<Op>, arena: Vec<u8>, key_of: Vec<usize>) -> Load {
+    fn of(suite: Suite, direction: Direction, fresh: Vec<Op>, mut arena: Vec<u8>, key_of: Vec<usize>) -> Load {
         let bytes = fresh.iter().map(|op| u64::from(op.input.len)).sum();
-        Load { suite, direction, ops: fresh.clone(), fresh, arena, key_of, bytes }
+        let len = arena.len();
+        arena.resize(len + LINE_LEN, 0);
+        // Not moved from here on, so that it stays at a line.
+        let begins = arena.as_ptr().align_offset(LINE_LEN).min(LINE_LEN);
+        arena.copy_within(..len, begins);
+        Load { suite, direction, ops: fresh.clone(), fresh, arena, within: begins..begins + len, key_of, bytes }
     }
 
     /// A batch of a symmetric suite, forward.
@@ -139,7 +147,8 @@ impl Load {
 
     /// What undoes this batch, which has been run.
     fn back(self) -> Result<Load, String> {
-        let (fresh, arena) = undo(self.suite, &self.ops, &self.arena).map_err(|error| error.to_string())?;
+        let (fresh, arena) =
+            undo(self.suite, &self.ops, &self.arena[self.within]).map_err(|error| error.to_string())?;
         Ok(Load::of(self.suite, Direction::Decrypt, fresh, arena, self.key_of))
     }
 
@@ -162,7 +171,7 @@ impl Load {
         after: impl FnOnce(T) -> R,
     ) -> Result<R, String> {
         self.ops.copy_from_slice(&self.fresh);
-        let batch = Batch::new(self.suite, self.direction, &mut self.ops, &mut self.arena);
+        let batch = Batch::new(self.suite, self.direction, &mut self.ops, &mut self.arena[self.within.clone()]);
         let mut checked = batch.check().map_err(|error| error.to_string())?;
         let begun = before();
         let mut with_keys = checked.attach_keys(keys).map_err(|error| error.to_string())?;
