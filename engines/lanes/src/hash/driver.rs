@@ -1,6 +1,6 @@
 //! Messages of any lengths over the lanes of a digest: each lane takes the next message when its own has ended.
 //!
-//! Whole blocks are read where they lie, as many as every lane has in one go. At a message's end a lane's block is copied up
+//! Whole blocks are read where they lie, as many as every lane has in one go, or copied first ([`Algorithm::COPIES`]). At a message's end a lane's block is copied up
 //! to its last byte, and the padding is put in: a byte behind the message, its length in the block's last bytes. For HMAC
 //! inner digests wait until there are as many as lanes, and then all take their outer block at once, which is put together
 //! likewise. So there is one place where blocks are taken in, and one copy of the rounds, which are longer than what a
