@@ -70,9 +70,9 @@ pub(crate) struct ColumnCounts {
 }
 
 /// Protects or restores the values of one column.
-pub(crate) struct ColumnWorker<'m> {
-    mill: &'m Mill,
-    key: DerivedKey<'m>,
+pub(crate) struct ColumnWorker {
+    mill: Mill,
+    key: DerivedKey,
     file: Arc<Path>,
     column: String,
     method: Method,
@@ -90,7 +90,7 @@ pub(crate) struct ColumnWorker<'m> {
     hardly_repeats: bool,
     first_row: u64,
     clear: Option<ClearCounter>,
-    bad: BadHandling<'m>,
+    bad: BadHandling,
     /// Values of the batch that do not go through the mill, each with its row.
     aside: Vec<(usize, Vec<u8>)>,
     /// Rows of the next batch that are left out; none when empty.
@@ -99,25 +99,25 @@ pub(crate) struct ColumnWorker<'m> {
 }
 
 /// What a worker does with values that its method cannot take.
-pub(crate) struct BadHandling<'m> {
+pub(crate) struct BadHandling {
     pub(crate) action: OnBad,
     /// The key of their tokens, for [`OnBad::Token`] while protecting.
-    pub(crate) token_key: Option<DerivedKey<'m>>,
+    pub(crate) token_key: Option<DerivedKey>,
     /// Whether they are only counted, whatever the action, since nothing will be written.
     pub(crate) dry_run: bool,
     pub(crate) values: Vec<BadValues>,
 }
 
-impl BadHandling<'_> {
+impl BadHandling {
     pub(crate) fn new(action: OnBad) -> Self {
         BadHandling { action, token_key: None, dry_run: false, values: Vec::new() }
     }
 }
 
 /// What a worker is made of.
-pub(crate) struct ColumnSetup<'m> {
-    pub(crate) mill: &'m Mill,
-    pub(crate) key: DerivedKey<'m>,
+pub(crate) struct ColumnSetup {
+    pub(crate) mill: Mill,
+    pub(crate) key: DerivedKey,
     pub(crate) file: Arc<Path>,
     pub(crate) column: String,
     pub(crate) method: Method,
@@ -129,11 +129,11 @@ pub(crate) struct ColumnSetup<'m> {
     pub(crate) row_id: Option<String>,
     /// Bytes that may be spent on remembering values.
     pub(crate) seen_len_max: usize,
-    pub(crate) bad: BadHandling<'m>,
+    pub(crate) bad: BadHandling,
 }
 
-impl<'m> ColumnWorker<'m> {
-    pub(crate) fn new(setup: ColumnSetup<'m>) -> ColumnWorker<'m> {
+impl ColumnWorker {
+    pub(crate) fn new(setup: ColumnSetup) -> ColumnWorker {
         // Values that are bound to their rows are processed one by one: equal ones differ.
         let seen = (setup.method.is_deterministic() && setup.row_id.is_none()).then(Seen::new);
         let clear = match &setup.method {
@@ -337,7 +337,7 @@ impl<'m> ColumnWorker<'m> {
         let mut token = TOKEN_PREFIX.as_bytes().to_vec();
         // A plan that asks for tokens gives the key; without it nothing may pass.
         let key = self.bad.token_key.as_ref().ok_or(TableError::RootKey { status: OpStatus::Pending })?;
-        text::encode(&keys::hmac(self.mill, key.id(), cell)?[..], &mut token);
+        text::encode(&keys::hmac(&self.mill, key.id(), cell)?[..], &mut token);
         Ok(token)
     }
 

@@ -33,18 +33,18 @@ pub(crate) fn blocks_ahead(threads: usize) -> usize {
 pub(crate) const STRANDS: usize = 4;
 
 /// A CSV table on its way.
-pub(crate) struct Transform<'a, 't, 'm, R: Read> {
+pub(crate) struct Transform<'a, 't, R: Read> {
     pub(crate) blocks: &'a mut Blocks<CsvInput<R>>,
     /// What stands before the first row.
     pub(crate) header: &'a [u8],
-    pub(crate) targets: &'t mut [Target<'m>],
+    pub(crate) targets: &'t mut [Target],
     pub(crate) output: &'a mut CsvOutput,
     /// Where rows go that a target rejects.
     pub(crate) rejects: Option<&'a mut CsvOutput>,
     pub(crate) watch: &'a Watch<'a>,
 }
 
-impl<R: Read + Send> Transform<'_, '_, '_, R> {
+impl<R: Read + Send> Transform<'_, '_, R> {
     /// Sends all rows through the workers of the targets, from the blocks to the output, the header first.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl<R: Read + Send> Transform<'_, '_, '_, R> {
         let len = targets.len().div_ceil(STRANDS * watch.threads).max(1);
         let strands = targets.chunks_mut(len).enumerate();
         let strands = strands.map(|(at, targets)| Strand { first: at * len, targets, rows_before: 0 });
-        let mut strands: Vec<Strand<'_, '_>> = strands.collect();
+        let mut strands: Vec<Strand<'_>> = strands.collect();
         let mut feed =
             Feeding { blocks, strands: strands.len(), columns: order.len(), kept: kept.0.len(), spare: &spare };
         let mut drain = Writing { output, rejects, path: &path, tally: Tally::default(), consumed: 0, spare: &spare };
@@ -155,14 +155,14 @@ impl<R: Read + Send> Feed for Feeding<'_, R> {
 }
 
 /// Some of the targets, and how many rows they have seen.
-struct Strand<'t, 'm> {
+struct Strand<'t> {
     /// The place of the first among all targets.
     first: usize,
-    targets: &'t mut [Target<'m>],
+    targets: &'t mut [Target],
     rows_before: u64,
 }
 
-impl<'t, 'm> Work<Batch, Strand<'t, 'm>> for Fields<'_> {
+impl<'t> Work<Batch, Strand<'t>> for Fields<'_> {
     type Piece = Infallible;
 
     fn stages(&self) -> &'static [Stage] {
@@ -177,10 +177,10 @@ impl<'t, 'm> Work<Batch, Strand<'t, 'm>> for Fields<'_> {
         Ok(())
     }
 
-    fn mark(&self, batch: &Batch, strand: &mut Strand<'t, 'm>, asked: &Asked<'_>) -> Result<()> {
+    fn mark(&self, batch: &Batch, strand: &mut Strand<'t>, asked: &Asked<'_>) -> Result<()> {
         let Some(records) = batch.block.records() else { return Ok(()) };
         let mut marks = vec![false; records.rows];
-        let rejecting = |target: &&mut Target<'_>| target.worker.on_bad() == OnBad::Reject;
+        let rejecting = |target: &&mut Target| target.worker.on_bad() == OnBad::Reject;
         for target in strand.targets.iter_mut().filter(rejecting) {
             asked.check()?;
             self.mark_rejects(records, target, strand.rows_before + 1, &mut marks)?;
@@ -194,7 +194,7 @@ impl<'t, 'm> Work<Batch, Strand<'t, 'm>> for Fields<'_> {
     fn work(
         &self,
         batch: &Batch,
-        strand: &mut Strand<'t, 'm>,
+        strand: &mut Strand<'t>,
         scratch: &mut Scratch,
         asked: &Asked<'_>,
         _: Emit<'_, Infallible>,
@@ -275,7 +275,7 @@ impl Drain<Batch, Infallible> for Writing<'_> {
 struct Kept(Vec<usize>);
 
 impl Kept {
-    fn of(targets: &[Target<'_>]) -> Kept {
+    fn of(targets: &[Target]) -> Kept {
         let needed = targets.iter().flat_map(|target| [Some(target.index), target.row_id]);
         let mut columns: Vec<usize> = needed.flatten().collect();
         columns.sort_unstable();
@@ -293,7 +293,7 @@ impl Kept {
 ///
 /// # Errors
 /// `ColumnTwice`: of two targets at one column, the second would write over what the first has written.
-fn in_order(targets: &[Target<'_>], kept: &Kept) -> Result<Vec<(usize, usize)>> {
+fn in_order(targets: &[Target], kept: &Kept) -> Result<Vec<(usize, usize)>> {
     let mut order: Vec<(usize, usize)> =
         targets.iter().enumerate().map(|(at, target)| (at, kept.slot(target.index))).collect();
     order.sort_unstable_by_key(|(_, slot)| *slot);
@@ -304,12 +304,12 @@ fn in_order(targets: &[Target<'_>], kept: &Kept) -> Result<Vec<(usize, usize)>> 
 }
 
 /// Whether a target's fields hold encoded bytes instead of text.
-fn is_encoded(worker: &ColumnWorker<'_>) -> bool {
+fn is_encoded(worker: &ColumnWorker) -> bool {
     !matches!(worker.method(), Method::Ff1(_))
 }
 
 /// One column of a batch as an Arrow array: the texts, or when restoring the bytes that they stand for.
-pub(crate) fn read_column(records: &Records, target: &Target<'_>, slot: usize, first_row: u64) -> Result<BinaryArray> {
+pub(crate) fn read_column(records: &Records, target: &Target, slot: usize, first_row: u64) -> Result<BinaryArray> {
     let decodes = target.worker.direction() == Direction::Decrypt && is_encoded(&target.worker);
     let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
     let (mut scratch, mut decoded) = (Vec::new(), Vec::new());
@@ -372,7 +372,7 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     /// Sends one column of a batch through its worker.
-    fn fill(&self, records: &Records, target: &mut Target<'_>, scratch: &mut Scratch, first_row: u64) -> Result<Texts> {
+    fn fill(&self, records: &Records, target: &mut Target, scratch: &mut Scratch, first_row: u64) -> Result<Texts> {
         let slot = self.kept.slot(target.index);
         let array = read_column(records, target, slot, first_row)?;
         let row_ids = target.row_id.map(|index| read_texts(records, self.kept.slot(index)));
@@ -397,13 +397,7 @@ impl Fields<'_> {
     }
 
     /// Marks the rows that have a value which the target's method cannot take.
-    fn mark_rejects(
-        &self,
-        records: &Records,
-        target: &mut Target<'_>,
-        first_row: u64,
-        marks: &mut [bool],
-    ) -> Result<()> {
+    fn mark_rejects(&self, records: &Records, target: &mut Target, first_row: u64, marks: &mut [bool]) -> Result<()> {
         let array = read_column(records, target, self.kept.slot(target.index), first_row)?;
         let row_ids = target.row_id.map(|index| read_texts(records, self.kept.slot(index)));
         let row_ids = row_ids.as_ref().map(RowIds::of_texts);

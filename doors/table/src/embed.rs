@@ -100,11 +100,7 @@ impl FooterManifest {
     ///
     /// # Errors
     /// One of memory or of this program.
-    pub(crate) fn pair(
-        &mut self,
-        manifest: Manifest,
-        before: &BeforeFooter<'_, '_>,
-    ) -> Result<(String, Option<String>)> {
+    pub(crate) fn pair(&mut self, manifest: Manifest, before: &BeforeFooter<'_>) -> Result<(String, Option<String>)> {
         let digest = "0".repeat(2 * DIGEST_LEN);
         let longest = Manifest {
             bytes: u64::MAX,

@@ -51,18 +51,18 @@ pub(crate) enum Purpose {
 }
 
 /// A derived key in the table; destroyed when dropped.
-pub(crate) struct DerivedKey<'m> {
-    mill: &'m Mill,
+pub(crate) struct DerivedKey {
+    mill: Mill,
     id: KeyId,
 }
 
-impl DerivedKey<'_> {
+impl DerivedKey {
     pub(crate) fn id(&self) -> KeyId {
         self.id
     }
 }
 
-impl Drop for DerivedKey<'_> {
+impl Drop for DerivedKey {
     fn drop(&mut self) {
         // Only this handle knows the name, so the key cannot be gone already.
         let _ = self.mill.keys().destroy(self.id);
@@ -151,20 +151,20 @@ pub(crate) fn hmac(mill: &Mill, key: KeyId, message: &[u8]) -> Result<Zeroizing<
 }
 
 /// Derives a key and puts it into the mill's table for `suite` alone, on the kinds of engines that may hold the root.
-pub(crate) fn derive<'m>(
-    mill: &'m Mill,
+pub(crate) fn derive(
+    mill: &Mill,
     root: &RootKey,
     purpose: Purpose,
     context: &[u8],
     suite: Suite,
-) -> Result<DerivedKey<'m>> {
+) -> Result<DerivedKey> {
     let len = if suite == HMAC_SHA256 { DIGEST_LEN } else { suite.key_len().max };
     let bytes = expand(mill, root, purpose, context, len)?;
     let refused = |source| TableError::mill("importing a derived key", source);
     let engines = mill.keys().policy(root.id).map_err(|source| TableError::mill("the root key", source))?.engines;
     let policy = KeyPolicy::only(suite).engines(engines);
     let id = mill.keys().import(KeyMaterial::secret(&bytes), policy).map_err(refused)?;
-    Ok(DerivedKey { mill, id })
+    Ok(DerivedKey { mill: mill.clone(), id })
 }
 
 /// A value that shows, without revealing anything else, whether a key is the same again: eight bytes in hexadecimal.

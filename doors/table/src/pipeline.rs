@@ -149,7 +149,7 @@ pub(crate) fn run<F, S, W, D>(
     work: &W,
     strands: &mut [S],
     drain: &mut D,
-    plan: &Plan<'_>,
+    plan: &Plan,
     after: &mut dyn FnMut(&D),
 ) -> Result<()>
 where
@@ -192,7 +192,7 @@ fn alone<F, S, W, D>(
     work: &W,
     strands: &mut [S],
     drain: &mut D,
-    plan: &Plan<'_>,
+    plan: &Plan,
     after: &mut dyn FnMut(&D),
 ) -> Result<()>
 where

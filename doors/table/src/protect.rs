@@ -140,9 +140,9 @@ pub(crate) fn text_fields(names: &[String]) -> Vec<Arc<Field>> {
 }
 
 /// A protected table that is complete, and how it came about.
-struct Done<'m> {
+struct Done {
     tally: Tally,
-    targets: Vec<Target<'m>>,
+    targets: Vec<Target>,
     /// All of it but the file's hash and length.
     manifest: Manifest,
     output: OutputFile,
@@ -151,7 +151,7 @@ struct Done<'m> {
     converted: Option<Converted>,
 }
 
-struct Planner<'a, 'm> {
+struct Planner<'a> {
     job: &'a ProtectJob,
     /// The input's format.
     format: Format,
@@ -159,12 +159,12 @@ struct Planner<'a, 'm> {
     to: Format,
     /// Permission bits of the protected table and its manifest.
     mode: u32,
-    mill: &'m Mill,
+    mill: &'a Mill,
     root: &'a RootKey,
 }
 
-impl<'m> Planner<'_, 'm> {
-    fn csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+impl Planner<'_> {
+    fn csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done> {
         let text = CsvInput::open(&source.file, &self.job.input)?;
         let (mut blocks, names, header) = Blocks::open(text, &self.job.input, Dialect::of_job(self.job))?;
         self.check_names(&names)?;
@@ -185,7 +185,7 @@ impl<'m> Planner<'_, 'm> {
         Ok(Done { tally, targets, manifest, output, rejects, converted: None })
     }
 
-    fn csv_to_parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn csv_to_parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done> {
         let text = CsvInput::open(&source.file, &self.job.input)?;
         let (mut blocks, names, _) = Blocks::open(text, &self.job.input, self.dialect())?;
         self.check_names(&names)?;
@@ -197,12 +197,12 @@ impl<'m> Planner<'_, 'm> {
             delimiter: Some(char::from(self.dialect().delimiter)),
             unnamed_columns: self.unnamed(names.len()),
         };
-        let manifest_of = |tally: &Tally, targets: &[Target<'_>]| {
+        let manifest_of = |tally: &Tally, targets: &[Target]| {
             let manifest = self.manifest(tally, targets, &columns)?;
             Ok(Manifest { converted_from: Some(from.clone()), ..manifest })
         };
         let mut footer = FooterManifest::default();
-        let mut pairs = |before: &parquet::BeforeFooter<'_, '_>| {
+        let mut pairs = |before: &parquet::BeforeFooter<'_>| {
             Ok(vec![footer.pair(manifest_of(before.tally, before.targets)?, before)?])
         };
         let (input, codec) = (self.job.input.as_path(), self.job.codec);
@@ -215,7 +215,7 @@ impl<'m> Planner<'_, 'm> {
         Ok(Done { tally, targets, manifest, output, rejects: None, converted: Some(convert::from_csv()) })
     }
 
-    fn parquet_to_csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn parquet_to_csv(&self, source: &Source, watch: &Watch<'_>) -> Result<Done> {
         let path = &self.job.input;
         let file = source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
         let input = ParquetInput::open(file, path)?;
@@ -282,7 +282,7 @@ impl<'m> Planner<'_, 'm> {
         path.map(|path| OutputFile::create(path, REJECTS_MODE)).transpose()
     }
 
-    fn parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn parquet(&self, source: &Source, watch: &Watch<'_>) -> Result<Done> {
         let path = &self.job.input;
         let file = source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
         let input = ParquetInput::open(file, path)?;
@@ -298,7 +298,7 @@ impl<'m> Planner<'_, 'm> {
         let (pairs, file_metadata) = input.rewrite_metadata(&binary)?;
         let output = self.output()?;
         let mut footer = FooterManifest::default();
-        let mut footer_pairs = |before: &parquet::BeforeFooter<'_, '_>| {
+        let mut footer_pairs = |before: &parquet::BeforeFooter<'_>| {
             let mut manifest = self.manifest(before.tally, before.targets, &columns)?;
             manifest.file_metadata = file_metadata.clone();
             let replaced = input.key_value(FOOTER_KEY).map(|value| (FOOTER_KEY.to_owned(), value.to_owned()));
@@ -315,7 +315,7 @@ impl<'m> Planner<'_, 'm> {
         Ok(Done { tally, targets, manifest, output, rejects, converted: None })
     }
 
-    fn plan(&self, fields: &[Arc<Field>]) -> Result<(Vec<Target<'m>>, Vec<ManifestColumn>)> {
+    fn plan(&self, fields: &[Arc<Field>]) -> Result<(Vec<Target>, Vec<ManifestColumn>)> {
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         let file: Arc<Path> = self.job.input.as_path().into();
         let mut targets = Vec::new();
@@ -338,7 +338,7 @@ impl<'m> Planner<'_, 'm> {
         field: &Field,
         row_id: Option<usize>,
         file: &Arc<Path>,
-    ) -> Result<(Target<'m>, ManifestColumn)> {
+    ) -> Result<(Target, ManifestColumn)> {
         let bound_to = self.job.bind_row.as_ref().filter(|_| row_id.is_some());
         let data_type = field.data_type();
         let unsupported = |rule| TableError::UnsupportedType {
@@ -359,7 +359,7 @@ impl<'m> Planner<'_, 'm> {
         let context = keys::column_context(&spec.method, &associated_data);
         let suite = suite_of(&spec.method);
         let worker = ColumnWorker::new(ColumnSetup {
-            mill: self.mill,
+            mill: self.mill.clone(),
             key: keys::derive(self.mill, self.root, Purpose::Column, &context, suite)?,
             file: Arc::clone(file),
             column: spec.name.clone(),
@@ -391,7 +391,7 @@ impl<'m> Planner<'_, 'm> {
         Ok((Target { index, row_id, logical: spec.logical.clone(), worker }, column))
     }
 
-    fn bad_handling(&self, spec: &ColumnSpec, context: &[u8]) -> Result<BadHandling<'m>> {
+    fn bad_handling(&self, spec: &ColumnSpec, context: &[u8]) -> Result<BadHandling> {
         let key = || keys::derive(self.mill, self.root, Purpose::BadValue, context, keys::HMAC_SHA256);
         let token_key = if spec.on_bad == OnBad::Token { Some(key()?) } else { None };
         Ok(BadHandling { token_key, dry_run: self.job.dry_run, ..BadHandling::new(spec.on_bad) })
@@ -426,7 +426,7 @@ impl<'m> Planner<'_, 'm> {
         &self,
         count: usize,
         tally: &Tally,
-        targets: &[Target<'_>],
+        targets: &[Target],
         columns: &[ManifestColumn],
     ) -> Result<Manifest> {
         Ok(Manifest {
@@ -437,7 +437,7 @@ impl<'m> Planner<'_, 'm> {
     }
 
     /// The manifest, without the file's hash and length and without its signature.
-    fn manifest(&self, tally: &Tally, targets: &[Target<'_>], columns: &[ManifestColumn]) -> Result<Manifest> {
+    fn manifest(&self, tally: &Tally, targets: &[Target], columns: &[ManifestColumn]) -> Result<Manifest> {
         let columns = columns.iter().zip(targets).map(|(column, target)| ManifestColumn {
             values: target.worker.counts.values,
             nulls: target.worker.counts.nulls,
@@ -555,7 +555,7 @@ pub(crate) fn check_name(output: &Path, format: Format, delimiter: Option<u8>) -
 }
 
 /// Adds up what the columns have done.
-pub(crate) fn summarize(tally: &Tally, targets: &[Target<'_>], output_bytes: u64, manifest: PathBuf) -> Summary {
+pub(crate) fn summarize(tally: &Tally, targets: &[Target], output_bytes: u64, manifest: PathBuf) -> Summary {
     let mut summary = Summary {
         rows: tally.rows,
         rejected_rows: tally.rejected_rows,

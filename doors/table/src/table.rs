@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::job::{ColumnSummary, Position, Progress, check_cancel};
 
 /// A column that is changed on its way.
-pub(crate) struct Target<'m> {
+pub(crate) struct Target {
     /// Its place in a row.
     pub(crate) index: usize,
     /// The place of the column that identifies the rows its values are bound to. It is not a target itself.
@@ -15,10 +15,10 @@ pub(crate) struct Target<'m> {
     /// Its logical name.
     pub(crate) logical: String,
     /// What changes it.
-    pub(crate) worker: ColumnWorker<'m>,
+    pub(crate) worker: ColumnWorker,
 }
 
-impl Target<'_> {
+impl Target {
     /// What was done.
     pub(crate) fn summary(&self) -> ColumnSummary {
         let counts = &self.worker.counts;

@@ -177,8 +177,8 @@ pub(crate) fn check(
 
 /// What is done with the columns of the file at hand. Numbers are places among the manifest's columns.
 #[derive(Default)]
-struct Plan<'m> {
-    targets: Vec<Target<'m>>,
+struct Plan {
+    targets: Vec<Target>,
     places: Vec<usize>,
     tokens: Vec<(usize, ColumnSummary)>,
     /// Columns that stay protected, with the names that they have now.
@@ -188,9 +188,9 @@ struct Plan<'m> {
 }
 
 /// A restored table, still to be compared with the manifest.
-struct Done<'m> {
+struct Done {
     tally: Tally,
-    plan: Plan<'m>,
+    plan: Plan,
     /// The file's hash, where it was taken on the way.
     hash: Option<TableHash>,
     /// The manifest of the columns that stay protected, without the file's hash and length.
@@ -199,11 +199,11 @@ struct Done<'m> {
     converted: Option<Converted>,
 }
 
-struct Restorer<'a, 'm> {
+struct Restorer<'a> {
     job: &'a UnprotectJob,
     manifest: &'a Manifest,
     manifest_path: &'a Path,
-    mill: &'m Mill,
+    mill: &'a Mill,
     root: &'a RootKey,
     source: &'a Source,
     /// Whether the manifest names this very file; `None` when that is not known yet.
@@ -221,8 +221,8 @@ impl Drop for EndAtDrop<'_> {
     }
 }
 
-impl<'a, 'm> Restorer<'a, 'm> {
-    fn of(protected: &'a Protected, job: &'a UnprotectJob, mill: &'m Mill, root: &'a RootKey, mode: u32) -> Self {
+impl<'a> Restorer<'a> {
+    fn of(protected: &'a Protected, job: &'a UnprotectJob, mill: &'a Mill, root: &'a RootKey, mode: u32) -> Self {
         Restorer {
             job,
             manifest: &protected.manifest,
@@ -236,7 +236,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
     }
 
     /// Restores the table in a format, and has the hash of a file that is read in pieces taken beside that.
-    fn run(&self, to: Format, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn run(&self, to: Format, watch: &Watch<'_>) -> Result<Done> {
         let restored = || match (self.manifest.format, to) {
             (Format::Csv, Format::Csv) => self.csv(watch),
             (Format::Parquet, Format::Parquet) => self.parquet(watch),
@@ -268,7 +268,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         })
     }
 
-    fn csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn csv(&self, watch: &Watch<'_>) -> Result<Done> {
         let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
         let text = CsvInput::open(HashingReader::new(&self.source.file), &self.job.input)?;
         let (mut blocks, names, header) = Blocks::open(text, &self.job.input, dialect)?;
@@ -289,7 +289,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         Ok(Done { tally, plan, hash, remaining, output, converted: None })
     }
 
-    fn csv_to_parquet(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn csv_to_parquet(&self, watch: &Watch<'_>) -> Result<Done> {
         let dialect = Dialect::of_manifest(self.manifest, self.manifest_path)?;
         let input = self.job.input.as_path();
         let text = CsvInput::open(HashingReader::new(&self.source.file), input)?;
@@ -304,7 +304,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         Ok(Done { tally, plan, hash, remaining: None, output, converted: Some(convert::from_csv()) })
     }
 
-    fn parquet_to_csv(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn parquet_to_csv(&self, watch: &Watch<'_>) -> Result<Done> {
         let path = &self.job.input;
         let file = self.source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
         let input = ParquetInput::open(file, path)?;
@@ -338,7 +338,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         Ok(Done { tally, plan, hash: None, remaining: None, output: output.finish()?, converted })
     }
 
-    fn parquet(&self, watch: &Watch<'_>) -> Result<Done<'m>> {
+    fn parquet(&self, watch: &Watch<'_>) -> Result<Done> {
         let path = &self.job.input;
         let file = self.source.file.try_clone().map_err(|source| TableError::io(path, "read", source))?;
         let input = ParquetInput::open(file, path)?;
@@ -354,7 +354,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         let restored = self.restored_metadata(&input, &plan)?;
         let output = self.output(&plan)?;
         let (kept, mut footer) = (std::mem::take(&mut plan.kept), FooterManifest::default());
-        let mut footer_pairs = |before: &parquet::BeforeFooter<'_, '_>| {
+        let mut footer_pairs = |before: &parquet::BeforeFooter<'_>| {
             let Some(remaining) = self.remaining(&kept, before.tally) else { return Ok(self.footer_pairs()) };
             Ok(vec![footer.pair(remaining, before)?])
         };
@@ -373,7 +373,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
     }
 
     /// The restored table. Where columns stay protected, a manifest will name it.
-    fn output(&self, plan: &Plan<'_>) -> Result<OutputFile> {
+    fn output(&self, plan: &Plan) -> Result<OutputFile> {
         let is_named = !plan.kept.is_empty();
         match self.mode {
             Some(mode) if is_named => OutputFile::create(&self.job.output, mode),
@@ -413,7 +413,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
             .map_err(|error| self.damaged(format!("column `{}`: {error}", column.name)))
     }
 
-    fn plan(&self, fields: &[Arc<Field>]) -> Result<Plan<'m>> {
+    fn plan(&self, fields: &[Arc<Field>]) -> Result<Plan> {
         self.check_columns()?;
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         let file: Arc<Path> = self.job.input.as_path().into();
@@ -453,7 +453,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
     }
 
     /// The footer's metadata as they were before, as far as columns are restored.
-    fn restored_metadata(&self, input: &ParquetInput, plan: &Plan<'_>) -> Result<parquet::Restored> {
+    fn restored_metadata(&self, input: &ParquetInput, plan: &Plan) -> Result<parquet::Restored> {
         let mut restored = Vec::new();
         for (target, place) in plan.targets.iter().zip(&plan.places) {
             if parquet::is_binary(target.worker.method()) {
@@ -537,7 +537,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
         field: &Field,
         row_id: Option<usize>,
         file: &Arc<Path>,
-    ) -> Result<Target<'m>> {
+    ) -> Result<Target> {
         let damaged = |problem: String| self.damaged(format!("column `{}`: {problem}", column.name));
         let data_type: DataType =
             column.data_type.parse().map_err(|_| damaged(format!("`{}` is not an Arrow type", column.data_type)))?;
@@ -557,7 +557,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
             name => OnBad::parse(name).map_err(damaged)?,
         };
         let worker = ColumnWorker::new(ColumnSetup {
-            mill: self.mill,
+            mill: self.mill.clone(),
             key: keys::derive(self.mill, self.root, Purpose::Column, &context, suite_of(&method))?,
             file: Arc::clone(file),
             column: field.name().clone(),
@@ -593,7 +593,7 @@ impl<'a, 'm> Restorer<'a, 'm> {
     }
 
     /// Compares the file that was read with the one that the manifest was written for.
-    fn compare(&self, done: &Done<'_>) -> Result<()> {
+    fn compare(&self, done: &Done) -> Result<()> {
         if self.job.allow_changed {
             return Ok(());
         }

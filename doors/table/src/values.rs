@@ -33,8 +33,8 @@ pub enum ValueEncoding {
 }
 
 /// Protects or restores lines of text as a column's values.
-pub struct Values<'m> {
-    worker: ColumnWorker<'m>,
+pub struct Values {
+    worker: ColumnWorker,
     encoding: ValueEncoding,
     /// The column's type where it is not text.
     integer: Option<IntegerType>,
@@ -43,7 +43,7 @@ pub struct Values<'m> {
     source: Arc<Path>,
 }
 
-impl<'m> Values<'m> {
+impl Values {
     /// For the values of a column as `spec` protects them, whose type in the table is `data_type`: a text or an integer.
     /// `source` is what errors call the place that lines come from.
     ///
@@ -56,9 +56,9 @@ impl<'m> Values<'m> {
         direction: Direction,
         encoding: ValueEncoding,
         source: &Path,
-        mill: &'m Mill,
+        mill: &Mill,
         root: &RootKey,
-    ) -> Result<Values<'m>> {
+    ) -> Result<Values> {
         let refused = |problem: &str| TableError::Spec { text: spec.to_string(), problem: problem.to_owned() };
         if spec.on_bad != OnBad::Error {
             return Err(refused("single values are taken or are errors, whatever `on-bad` says"));
@@ -75,7 +75,7 @@ impl<'m> Values<'m> {
         let context = keys::column_context(&spec.method, &associated_data);
         let source: Arc<Path> = source.into();
         let worker = ColumnWorker::new(ColumnSetup {
-            mill,
+            mill: mill.clone(),
             key: keys::derive(mill, root, Purpose::Column, &context, suite_of(&spec.method))?,
             file: Arc::clone(&source),
             column: spec.name.clone(),

@@ -13,7 +13,7 @@ use crate::error::{Result, TableError};
 use crate::row_id::{RowIdProblem, RowIds};
 use crate::spec::Method;
 
-impl ColumnWorker<'_> {
+impl ColumnWorker {
     /// Puts a value into the batch.
     pub(super) fn stage(
         &mut self,

@@ -29,9 +29,9 @@ use crate::table::{Tally, Target, Watch};
 const BATCH_VALUES_MAX: usize = 1 << 20;
 
 /// A Parquet table on its way to CSV.
-pub(crate) struct Conversion<'a, 'm> {
+pub(crate) struct Conversion<'a> {
     pub(crate) input: &'a ParquetInput,
-    pub(crate) targets: &'a mut [Target<'m>],
+    pub(crate) targets: &'a mut [Target],
     /// The types of the targets' values in clear.
     pub(crate) target_types: &'a [DataType],
     /// Columns that hold tokens, which look as they do in CSV files.
@@ -49,7 +49,7 @@ struct Column {
     restored: Form,
 }
 
-impl<'a, 'm> Conversion<'a, 'm> {
+impl<'a> Conversion<'a> {
     /// Sends all rows through the workers to the output.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<'a, 'm> Conversion<'a, 'm> {
             }
             output.write(&line.text)?;
         }
-        let mut workers: Vec<Option<&mut Target<'m>>> = columns.iter().map(|_| None).collect();
+        let mut workers: Vec<Option<&mut Target>> = columns.iter().map(|_| None).collect();
         targets.iter_mut().for_each(|target| {
             let index = target.index;
             workers[index] = Some(target);
@@ -75,7 +75,7 @@ impl<'a, 'm> Conversion<'a, 'm> {
         let len = columns.len().div_ceil(STRANDS * watch.threads).max(1);
         let strands = workers.chunks_mut(len).enumerate();
         let strands = strands.map(|(at, targets)| Strand { first: at * len, targets });
-        let mut strands: Vec<Strand<'_, '_, '_>> = strands.collect();
+        let mut strands: Vec<Strand<'_, '_>> = strands.collect();
         let step_max = (BATCH_VALUES_MAX / columns.len().max(1)).clamp(1, BATCH_ROWS_MAX);
         let mut feed = Feeding {
             input,
@@ -219,10 +219,10 @@ struct Texts {
 }
 
 /// The targets among some of the columns.
-struct Strand<'s, 't, 'm> {
+struct Strand<'s, 't> {
     /// The place of the first column.
     first: usize,
-    targets: &'s mut [Option<&'t mut Target<'m>>],
+    targets: &'s mut [Option<&'t mut Target>],
 }
 
 /// Makes lines of rows.
@@ -234,7 +234,7 @@ struct Converting<'a> {
     spare: &'a Mutex<Vec<Vec<u8>>>,
 }
 
-impl<'s, 't, 'm> Work<Piece, Strand<'s, 't, 'm>> for Converting<'_> {
+impl<'s, 't> Work<Piece, Strand<'s, 't>> for Converting<'_> {
     type Piece = Infallible;
 
     fn stages(&self) -> &'static [Stage] {
@@ -244,7 +244,7 @@ impl<'s, 't, 'm> Work<Piece, Strand<'s, 't, 'm>> for Converting<'_> {
     fn work(
         &self,
         piece: &Piece,
-        strand: &mut Strand<'s, 't, 'm>,
+        strand: &mut Strand<'s, 't>,
         scratch: &mut Scratch,
         asked: &Asked<'_>,
         _: Emit<'_, Infallible>,
@@ -297,7 +297,7 @@ impl Converting<'_> {
     }
 
     /// The texts of a column that is protected or restored.
-    fn changed(&self, piece: &Piece, column: &Column, target: &mut Target<'_>, scratch: &mut Scratch) -> Result<Texts> {
+    fn changed(&self, piece: &Piece, column: &Column, target: &mut Target, scratch: &mut Scratch) -> Result<Texts> {
         let (start, count, first_row) = (piece.start, piece.count, piece.first_row);
         let mut in_clear = None;
         if target.worker.direction() == Direction::Encrypt {

@@ -74,17 +74,17 @@ pub(crate) fn storage(name: &str) -> ParquetStorage {
 }
 
 /// A CSV table on its way to Parquet.
-pub(crate) struct Conversion<'a, 'm> {
+pub(crate) struct Conversion<'a> {
     /// The CSV file.
     pub(crate) input: &'a Path,
     pub(crate) names: &'a [String],
-    pub(crate) targets: &'a mut [Target<'m>],
+    pub(crate) targets: &'a mut [Target],
     /// The codec of the columns that are protected; without it the usual one, and none for ciphertexts that all differ.
     pub(crate) codec: Option<Codec>,
     pub(crate) watch: &'a Watch<'a>,
 }
 
-impl Conversion<'_, '_> {
+impl Conversion<'_> {
     /// Sends all rows through the workers to the output, and ends that with the pairs that `pairs` gives.
     ///
     /// # Errors
@@ -104,14 +104,14 @@ impl Conversion<'_, '_> {
         let Conversion { input, names, targets, watch, .. } = self;
         let layout = blocks.layout().clone();
         let work = Converting { input, names, schema: &schema, layout: &layout, output: &path };
-        let mut columns: Vec<Column<'_, '_>> = (0..names.len()).map(Column::new).collect();
+        let mut columns: Vec<Column<'_>> = (0..names.len()).map(Column::new).collect();
         targets.iter_mut().for_each(|target| {
             let index = target.index;
             columns[index].target = Some(target);
         });
         let len = columns.len().div_ceil(STRANDS * watch.threads).max(1);
         let protected = columns.iter().filter(|column| column.target.is_some()).count();
-        let mut strands: Vec<Strand<'_, '_, '_>> =
+        let mut strands: Vec<Strand<'_, '_>> =
             columns.chunks_mut(len).map(|columns| Strand { columns, rows_before: 0 }).collect();
         let mut feed = Feeding {
             blocks,
@@ -248,22 +248,22 @@ impl<R: Read + Send> Feed for Feeding<'_, R> {
 }
 
 /// A column, protected, restored or as it is.
-struct Column<'t, 'm> {
+struct Column<'t> {
     index: usize,
-    target: Option<&'t mut Target<'m>>,
+    target: Option<&'t mut Target>,
     /// Encodes the values of the row group.
     writer: Option<ArrowColumnWriter>,
 }
 
-impl Column<'_, '_> {
+impl Column<'_> {
     fn new(index: usize) -> Self {
         Column { index, target: None, writer: None }
     }
 }
 
 /// Some of the columns, and how many rows they have seen.
-struct Strand<'c, 't, 'm> {
-    columns: &'c mut [Column<'t, 'm>],
+struct Strand<'c, 't> {
+    columns: &'c mut [Column<'t>],
     rows_before: u64,
 }
 
@@ -276,7 +276,7 @@ struct Converting<'a> {
     output: &'a Path,
 }
 
-impl<'c, 't, 'm> Work<Batch, Strand<'c, 't, 'm>> for Converting<'_> {
+impl<'c, 't> Work<Batch, Strand<'c, 't>> for Converting<'_> {
     type Piece = ArrowColumnChunk;
 
     fn stages(&self) -> &'static [Stage] {
@@ -291,7 +291,7 @@ impl<'c, 't, 'm> Work<Batch, Strand<'c, 't, 'm>> for Converting<'_> {
     fn work(
         &self,
         batch: &Batch,
-        strand: &mut Strand<'c, 't, 'm>,
+        strand: &mut Strand<'c, 't>,
         scratch: &mut Scratch,
         asked: &Asked<'_>,
         emit: Emit<'_, ArrowColumnChunk>,
@@ -328,7 +328,7 @@ impl Converting<'_> {
     fn column(
         &self,
         index: usize,
-        mut target: Option<&mut Target<'_>>,
+        mut target: Option<&mut Target>,
         records: &Records,
         scratch: &mut Scratch,
         first_row: u64,
@@ -351,7 +351,7 @@ impl Converting<'_> {
     }
 
     /// A column of texts: restored, protected by `ff1`, or as they are.
-    fn texts(&self, records: &Records, index: usize, target: Option<&Target<'_>>, first_row: u64) -> Result<ArrayRef> {
+    fn texts(&self, records: &Records, index: usize, target: Option<&Target>, first_row: u64) -> Result<ArrayRef> {
         let mut texts = StringBuilder::with_capacity(records.rows, records.rows * 16);
         let mut scratch = Vec::new();
         for row in 0..records.rows {
@@ -435,11 +435,11 @@ fn is_utf8(value: &[u8]) -> bool {
 }
 
 /// Whether a target's output is byte strings.
-fn holds_bytes(target: &Target<'_>) -> bool {
+fn holds_bytes(target: &Target) -> bool {
     target.worker.direction() == Direction::Encrypt && is_binary(target.worker.method())
 }
 
-fn bytes(target: &Target<'_>, rows: usize) -> ArrayRef {
+fn bytes(target: &Target, rows: usize) -> ArrayRef {
     let mut values = BinaryBuilder::with_capacity(rows, rows * 32);
     for slot in target.worker.rows() {
         values.append_option((*slot != NULL_ROW).then(|| target.worker.outputs().at(*slot as usize)));

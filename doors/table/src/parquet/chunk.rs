@@ -69,7 +69,7 @@ impl Ways<'_> {
         &mut self,
         source: &ChunkSource,
         survey: &Survey,
-        target: &mut Target<'_>,
+        target: &mut Target,
         layout: &Layout,
         sink: &mut TrackedWrite<W>,
     ) -> Result<Written> {
@@ -112,7 +112,7 @@ impl Ways<'_> {
         &mut self,
         source: &ChunkSource,
         survey: &Survey,
-        target: &mut Target<'_>,
+        target: &mut Target,
         layout: &Layout,
         sink: &mut TrackedWrite<W>,
         dictionary: Option<PlainDictionary>,
@@ -206,7 +206,7 @@ impl IdRows {
 }
 
 /// A value that does not fit the restored type.
-fn not_of_type(target: &Target<'_>, layout: &Layout, row: u64) -> TableError {
+fn not_of_type(target: &Target, layout: &Layout, row: u64) -> TableError {
     TableError::NotOfType { place: target.worker.place_of(row), data_type: layout.data_type.to_string() }
 }
 
@@ -280,8 +280,8 @@ impl Ways<'_> {
         rows: &Rows,
         row: u64,
         ids: Option<&IdRows>,
-        target: &mut Target<'_>,
-        take: &mut dyn FnMut(&mut Target<'_>, u64) -> Result<()>,
+        target: &mut Target,
+        take: &mut dyn FnMut(&mut Target, u64) -> Result<()>,
     ) -> Result<()> {
         let mut start = 0;
         while start < rows.len() {
@@ -316,7 +316,7 @@ impl Ways<'_> {
         &mut self,
         source: &ChunkSource,
         survey: &Survey,
-        target: &mut Target<'_>,
+        target: &mut Target,
         layout: &Layout,
     ) -> Result<Option<PlainDictionary>> {
         let count = survey.dictionary.unwrap_or(0);
@@ -352,7 +352,7 @@ impl Ways<'_> {
         &mut self,
         source: &ChunkSource,
         survey: &Survey,
-        target: &mut Target<'_>,
+        target: &mut Target,
         layout: &Layout,
     ) -> Result<Option<(Remapped, Option<Vec<u32>>)>> {
         if self.rows.is_some() && source.rows > CATEGORY_ROWS_MAX {
@@ -523,7 +523,7 @@ impl Ways<'_> {
         &mut self,
         source: &ChunkSource,
         survey: &Survey,
-        target: &mut Target<'_>,
+        target: &mut Target,
         layout: &Layout,
         sink: &mut TrackedWrite<W>,
     ) -> Result<Option<Written>> {

@@ -46,9 +46,9 @@ struct Chunk {
 }
 
 /// A column that is protected or restored.
-struct Column<'t, 'm> {
+struct Column<'t> {
     leaf: usize,
-    target: &'t mut Target<'m>,
+    target: &'t mut Target,
     layout: &'t Layout,
 }
 
@@ -69,15 +69,15 @@ enum Piece {
 }
 
 /// Sends the columns of some row groups through their workers, and copies all others.
-pub(super) struct Columns<'r, 'm, 'w> {
+pub(super) struct Columns<'r, 'w> {
     pub(super) input: &'r ParquetInput,
-    pub(super) targets: &'r mut [Target<'m>],
+    pub(super) targets: &'r mut [Target],
     pub(super) layouts: &'r [Layout],
     pub(super) watch: &'r Watch<'w>,
     pub(super) threads: usize,
 }
 
-impl Columns<'_, '_, '_> {
+impl Columns<'_, '_> {
     /// Sends row groups through, the first of which has so many rows before it.
     pub(super) fn run(
         self,
@@ -87,7 +87,7 @@ impl Columns<'_, '_, '_> {
         tally: &mut Tally,
     ) -> Result<()> {
         let Columns { input, targets, layouts, watch, threads } = self;
-        let mut columns: Vec<Column<'_, '_>> = Vec::new();
+        let mut columns: Vec<Column<'_>> = Vec::new();
         for (target, layout) in targets.iter_mut().zip(layouts) {
             let missing = || input.error(ParquetError::General("a column is not flat".to_owned()));
             let leaf = input.footer.fields.get(target.index).and_then(|field| field.leaf).ok_or_else(missing)?;
@@ -175,13 +175,13 @@ struct Sending<'a> {
     output: &'a Path,
 }
 
-impl<'t, 'm> Work<Chunk, Column<'t, 'm>> for Sending<'_> {
+impl<'t> Work<Chunk, Column<'t>> for Sending<'_> {
     type Piece = Piece;
 
     fn work(
         &self,
         chunk: &Chunk,
-        column: &mut Column<'t, 'm>,
+        column: &mut Column<'t>,
         scratch: &mut Scratch,
         asked: &Asked<'_>,
         emit: Emit<'_, Piece>,

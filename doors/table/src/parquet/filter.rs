@@ -66,7 +66,7 @@ impl Ways<'_> {
         &mut self,
         source: &ChunkSource,
         survey: &Survey,
-        target: &mut Target<'_>,
+        target: &mut Target,
         marks: &mut [bool],
     ) -> Result<()> {
         let mut reader = ChunkReader::new(source, survey).map_err(self.problem)?;

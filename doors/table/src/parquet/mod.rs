@@ -208,16 +208,16 @@ impl<'a> Extras<'a> {
 }
 
 /// A file to which all rows have been written, but no footer yet.
-pub(crate) struct BeforeFooter<'a, 'm> {
+pub(crate) struct BeforeFooter<'a> {
     /// The hash and length of what was written so far, where they are taken.
     pub(crate) written: Option<(Sha256, u64)>,
     pub(crate) tally: &'a Tally,
-    pub(crate) targets: &'a [Target<'m>],
+    pub(crate) targets: &'a [Target],
 }
 
 /// Gives key-value pairs for the footer just before it is written: a value sets or replaces the key's, `None` removes the
 /// key.
-pub(crate) type FooterPairs<'a> = &'a mut dyn FnMut(&BeforeFooter<'_, '_>) -> Result<Vec<(String, Option<String>)>>;
+pub(crate) type FooterPairs<'a> = &'a mut dyn FnMut(&BeforeFooter<'_>) -> Result<Vec<(String, Option<String>)>>;
 
 /// Sends the columns of `targets` through their workers, each as its layout says, and copies all others. With `rejects`,
 /// rows that an `on-bad=reject` column's method cannot take go there as they are; their row groups are written anew.
@@ -226,7 +226,7 @@ pub(crate) type FooterPairs<'a> = &'a mut dyn FnMut(&BeforeFooter<'_, '_>) -> Re
 /// Everything that can be wrong with a value; `Interrupted`; `Expanded`; `Parquet`; `Io`.
 pub(crate) fn transform(
     input: &ParquetInput,
-    targets: &mut [Target<'_>],
+    targets: &mut [Target],
     layouts: &[Layout],
     (output, rejects): (OutputFile, Option<OutputFile>),
     watch: &Watch<'_>,
@@ -313,16 +313,16 @@ impl Rejects {
     }
 }
 
-struct Run<'r, 'm, 'w> {
+struct Run<'r, 'w> {
     input: &'r ParquetInput,
-    targets: &'r mut [Target<'m>],
+    targets: &'r mut [Target],
     layouts: &'r [Layout],
     watch: &'r Watch<'w>,
     scratch: Scratch,
     tally: Tally,
 }
 
-impl Run<'_, '_, '_> {
+impl Run<'_, '_> {
     /// Writes row groups with all of their rows.
     fn groups(&mut self, groups: Range<usize>, threads: usize, assembly: &mut Assembly) -> Result<()> {
         let Run { input, targets, layouts, watch, tally, .. } = self;
@@ -373,7 +373,7 @@ impl Run<'_, '_, '_> {
         on_write: &dyn Fn(ParquetError) -> TableError,
     ) -> Result<()> {
         let (input, watch, rows) = (self.input, self.watch, Rows::unmarked(marks));
-        let place_of = |target: &Target<'_>| input.footer.fields.get(target.index).and_then(|field| field.leaf);
+        let place_of = |target: &Target| input.footer.fields.get(target.index).and_then(|field| field.leaf);
         if rows.count() > 0 {
             assembly.begin_group(&group_of(group, rows));
             for (leaf, column) in rejects.columns.iter().enumerate() {
@@ -435,7 +435,7 @@ fn in_column(group: usize, column: &str, source: &ParquetError) -> ParquetError 
 }
 
 /// The schema with the elements of the columns that have changed, the row order as far as it still holds.
-fn replace_elements(meta: &mut Struct, footer: &Footer, targets: &[Target<'_>], layouts: &[Layout]) {
+fn replace_elements(meta: &mut Struct, footer: &Footer, targets: &[Target], layouts: &[Layout]) {
     let mut elements: Vec<Struct> = footer.elements().cloned().collect();
     let mut orders: Vec<Struct> = meta.records(file_field::COLUMN_ORDERS).cloned().collect();
     for (target, layout) in targets.iter().zip(layouts) {
@@ -469,7 +469,7 @@ fn set_pairs(meta: &mut Struct, pairs: Pairs) {
 }
 
 /// Whether the values of a column are put into another order or type.
-fn is_protected(target: &Target<'_>) -> bool {
+fn is_protected(target: &Target) -> bool {
     target.worker.direction() == Direction::Encrypt
 }
 
