@@ -38,8 +38,8 @@ const RUN_BYTES: usize = 4 << 20;
 /// Stands among [`ColumnWorker::rows`] for null.
 pub(crate) const NULL_ROW: u32 = u32::MAX;
 
-const NONCE_LEN: usize = 12;
-const TAG_LEN: usize = 16;
+pub(crate) const NONCE_LEN: usize = 12;
+pub(crate) const TAG_LEN: usize = 16;
 
 /// Values after which remembering is given up when fewer than one in four was a repetition.
 const REMEMBER_TRIAL: u64 = 1024;

@@ -31,6 +31,7 @@ mod documents {
     mod rust {}
 }
 
+mod arrays;
 mod bad;
 mod clear;
 mod column;
@@ -68,6 +69,7 @@ mod types;
 mod unprotect;
 mod values;
 
+pub use arrays::ArrayColumn;
 pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};

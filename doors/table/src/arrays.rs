@@ -1,0 +1,217 @@
+//! Arrow arrays in memory: what the values of one column become, and back, without a file around them.
+//!
+//! Values that lie one behind the other, or in one width, go to the mill where they lie, and results come where they stay:
+//! texts, byte strings and numbers under `random`, `deterministic` and `token`. All else (`ff1`, booleans, views,
+//! integers as texts) goes value by value through the worker that columns of files have. Either way the values are
+//! those of a file's column, so that arrays and files join and restore each other.
+
+mod direct;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use ciphermill::Mill;
+use ciphermill_contract::Direction;
+
+use self::direct::Direct;
+use crate::bad::OnBad;
+use crate::column::{BadHandling, ColumnSetup, ColumnWorker, NULL_ROW, Scratch, suite_of};
+use crate::encode::Cells;
+use crate::error::{Place, Result, TableError};
+use crate::job::BATCH_ROWS_MAX;
+use crate::keys::{self, Purpose, RootKey};
+use crate::numbers::IntegerType;
+use crate::protect::SEEN_LEN_MAX;
+use crate::spec::{ColumnSpec, Method};
+use crate::types::{check_type, is_text, type_tag_of, value_type};
+
+/// Protects or restores arrays of one column.
+///
+/// ```no_run
+/// # fn arrays(mill: &ciphermill::Mill, root: &ciphermill_table::RootKey) -> ciphermill_table::Result<()> {
+/// use arrow_array::{ArrayRef, StringArray};
+/// use arrow_schema::DataType;
+/// use ciphermill_contract::Direction::{Decrypt, Encrypt};
+/// use ciphermill_table::{ArrayColumn, ColumnSpec};
+///
+/// let spec = ColumnSpec::parse("c_name=deterministic")?;
+/// let names: ArrayRef = std::sync::Arc::new(StringArray::from(vec![Some("Ada"), None]));
+/// let stored = ArrayColumn::open(&spec, &DataType::Utf8, Encrypt, "customers".as_ref(), mill, root)?.run(&names)?;
+/// let again = ArrayColumn::open(&spec, &DataType::Utf8, Decrypt, "customers".as_ref(), mill, root)?.run(&stored)?;
+/// assert_eq!(&again, &names);
+/// # Ok(())
+/// # }
+/// ```
+pub struct ArrayColumn {
+    /// For values that lie well; what knows the column anyway.
+    direct: Direct,
+    /// For all others.
+    worker: ColumnWorker,
+    scratch: Scratch,
+    /// The type in clear.
+    data_type: DataType,
+    rows: u64,
+}
+
+impl ArrayColumn {
+    /// For a column as `spec` protects it whose type in clear is `data_type`. `source` is what errors call the table.
+    ///
+    /// # Errors
+    /// `Spec` for what has no meaning here: another action on bad values than an error or null, restoring tokens.
+    /// `UnsupportedType` for types that the method does not take. What the mill answers.
+    pub fn open(
+        spec: &ColumnSpec,
+        data_type: &DataType,
+        direction: Direction,
+        source: &Path,
+        mill: &Mill,
+        root: &RootKey,
+    ) -> Result<ArrayColumn> {
+        let refused = |problem: &str| TableError::Spec { text: spec.to_string(), problem: problem.to_owned() };
+        if matches!(spec.on_bad, OnBad::Reject | OnBad::Token) {
+            return Err(refused(
+                "arrays have neither a reject file nor room for other tokens: on-bad is error or null",
+            ));
+        }
+        if direction == Direction::Decrypt && !spec.method.is_reversible() {
+            return Err(refused("tokens cannot be turned back"));
+        }
+        let unsupported = |rule| TableError::UnsupportedType {
+            file: source.to_owned(),
+            column: spec.name.clone(),
+            data_type: data_type.to_string(),
+            rule,
+        };
+        check_type(&spec.method, data_type).map_err(unsupported)?;
+        let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
+        let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical, None);
+        let context = keys::column_context(&spec.method, &associated_data);
+        let derive = || keys::derive(mill, root, Purpose::Column, &context, suite_of(&spec.method));
+        let source: Arc<Path> = source.into();
+        let worker = ColumnWorker::new(ColumnSetup {
+            mill: mill.clone(),
+            key: derive()?,
+            file: Arc::clone(&source),
+            column: spec.name.clone(),
+            method: spec.method.clone(),
+            direction,
+            associated_data: associated_data.clone(),
+            integer: IntegerType::of(value_type(data_type)).filter(|_| spec.as_text),
+            row_id: None,
+            seen_len_max: SEEN_LEN_MAX,
+            bad: BadHandling::new(spec.on_bad),
+        });
+        let direct = Direct {
+            mill: mill.clone(),
+            key: derive()?,
+            place: Place::new(&source, 0, &spec.name),
+            method: spec.method.clone(),
+            direction,
+            associated_data,
+            as_text: spec.as_text,
+            statuses: Vec::new(),
+        };
+        Ok(ArrayColumn { direct, worker, scratch: Scratch::default(), data_type: data_type.clone(), rows: 0 })
+    }
+
+    /// The type in clear.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The type of what an array of `input` becomes. Protected values are byte strings, of `ff1` texts; they have wide
+    /// offsets if the input has or is made of views. Dictionaries stay dictionaries where equal values have equal results.
+    ///
+    /// # Errors
+    /// `UnsupportedType` when `input` is not the type in clear, or while restoring no type of protected values.
+    pub fn output_type(&self, input: &DataType) -> Result<DataType> {
+        let encrypts = self.direct.direction == Direction::Encrypt;
+        let is_ff1 = matches!(self.direct.method, Method::Ff1(_));
+        let values = value_type(input);
+        let fits = match (encrypts, is_ff1) {
+            (true, _) => *input == self.data_type,
+            (false, true) => is_text(values),
+            (false, false) => matches!(values, DataType::Binary | DataType::LargeBinary | DataType::BinaryView),
+        };
+        if !fits {
+            let rule = match (encrypts, is_ff1) {
+                (true, _) => "the column was opened for another type",
+                (false, true) => "its protected values are texts",
+                (false, false) => "its protected values are byte strings",
+            };
+            let Place { file, column, .. } = self.direct.place.clone();
+            return Err(TableError::UnsupportedType { file, column, data_type: input.to_string(), rule });
+        }
+        Ok(match input {
+            DataType::Dictionary(keys, values) if self.direct.method.is_deterministic() => {
+                DataType::Dictionary(keys.clone(), Box::new(self.values_type(values)))
+            }
+            _ => self.values_type(values),
+        })
+    }
+
+    /// The same of values outside of a dictionary.
+    fn values_type(&self, input: &DataType) -> DataType {
+        match (self.direct.direction, &self.direct.method) {
+            (Direction::Decrypt, _) => value_type(&self.data_type).clone(),
+            (Direction::Encrypt, Method::Ff1(_)) => input.clone(),
+            (Direction::Encrypt, _) if parts::is_wide(input) => DataType::LargeBinary,
+            (Direction::Encrypt, _) => DataType::Binary,
+        }
+    }
+
+    /// What an array becomes. Nulls stay null. Rows in errors are counted from the first array on.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with a value. Nothing of the array has become anything then.
+    pub fn run(&mut self, array: &ArrayRef) -> Result<ArrayRef> {
+        let output = self.output_type(array.data_type())?;
+        let done = match (array.data_type(), &output) {
+            (DataType::Dictionary(..), DataType::Dictionary(_, output)) => {
+                let (values, with_values) = parts::dictionary(array);
+                with_values(self.run_values(&values, output)?)
+            }
+            (DataType::Dictionary(..), output) => {
+                let Place { file, column, .. } = self.direct.place.clone();
+                let arrow = |source| TableError::Arrow { path: file, column, source };
+                self.run_values(&parts::unpacked(array).map_err(arrow)?, output)?
+            }
+            (_, output) => self.run_values(array, output)?,
+        };
+        self.rows += array.len() as u64;
+        Ok(done)
+    }
+
+    fn run_values(&mut self, array: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+        self.direct.place.row = self.rows + 1;
+        match self.direct.run(array, output)? {
+            Some(done) => Ok(done),
+            None => self.run_each(array, output),
+        }
+    }
+
+    /// Value by value.
+    fn run_each(&mut self, array: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+        let canonical = parts::canonical(array);
+        let mut values = parts::Builder::new(array.len());
+        for first in (0..canonical.len()).step_by(BATCH_ROWS_MAX) {
+            let rows = canonical.slice(first, BATCH_ROWS_MAX.min(canonical.len() - first));
+            let row = self.rows + first as u64 + 1;
+            let processed = self.worker.process(&mut self.scratch, &Cells::new(&rows), None, row);
+            if processed.is_err() {
+                self.worker.forget();
+            }
+            processed?;
+            for slot in self.worker.rows() {
+                values.push((*slot != NULL_ROW).then(|| self.worker.outputs().at(*slot as usize)));
+            }
+        }
+        let place = |row: usize| Place { row: self.rows + 1 + row as u64, ..self.direct.place.clone() };
+        values.finish(output, &place)
+    }
+}

@@ -1,0 +1,224 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, LargeBinaryArray, StringArray,
+    StringViewArray,
+};
+use arrow_schema::DataType;
+use ciphermill::Mill;
+use ciphermill_contract::Direction::{self, Decrypt, Encrypt};
+
+use super::ArrayColumn;
+use super::parts::{Builder, width_of};
+use crate::error::{Place, Result, TableError};
+use crate::keys::RootKey;
+use crate::spec::ColumnSpec;
+use crate::testing::{mill, root_key};
+use crate::types::tests::all_types;
+use crate::values::{ValueEncoding, Values};
+
+struct Bench {
+    mill: Mill,
+    root: RootKey,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let mill = mill();
+        let root = root_key(&mill, &[7; 32]);
+        Bench { mill, root }
+    }
+
+    fn open(&self, spec: &str, data_type: &DataType, direction: Direction) -> Result<ArrayColumn> {
+        let spec = ColumnSpec::parse(spec).unwrap();
+        ArrayColumn::open(&spec, data_type, direction, Path::new("customers"), &self.mill, &self.root)
+    }
+
+    fn run(&self, spec: &str, clear: &DataType, direction: Direction, array: &ArrayRef) -> Result<ArrayRef> {
+        self.open(spec, clear, direction)?.run(array)
+    }
+}
+
+/// Values of a type with a null among them, from the bytes of small numbers; of dictionaries the values'.
+fn sample(data_type: &DataType, rows: usize) -> ArrayRef {
+    let mut builder = Builder::new(rows);
+    for row in 0..rows {
+        let text = format!("{row:>width$}", width = row % 40);
+        let width = width_of(data_type).unwrap_or(0);
+        let number: Vec<u8> = (0..width).map(|at| (row * 3 + at) as u8 & 0x3f).collect();
+        let value = match data_type {
+            DataType::Boolean => vec![row as u8 & 1],
+            _ if width > 0 => number,
+            _ if row % 9 == 0 => Vec::new(),
+            _ => text.into_bytes(),
+        };
+        builder.push((row % 7 != 3).then_some(&value[..]));
+    }
+    builder.finish(data_type, &|row| Place::new(Path::new("sample"), row as u64, "c")).unwrap()
+}
+
+fn dictionary_of(values: ArrayRef) -> ArrayRef {
+    let keys = Int32Array::from_iter((0..50).map(|row| (row % 5 != 1).then_some(row * 7 % values.len() as i32)));
+    Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values).unwrap())
+}
+
+#[test]
+fn every_type_comes_back_whole_and_in_slices() {
+    let bench = Bench::new();
+    for data_type in all_types().iter().filter(|data_type| !matches!(data_type, DataType::Dictionary(..))) {
+        let whole = sample(data_type, 100);
+        for array in [Arc::clone(&whole), whole.slice(13, 60), whole.slice(4, 3), whole.slice(5, 0)] {
+            for method in ["random", "deterministic"] {
+                let spec = format!("c={method}");
+                let stored = bench.run(&spec, data_type, Encrypt, &array).unwrap();
+                assert!(matches!(stored.data_type(), DataType::Binary | DataType::LargeBinary));
+                assert_eq!((stored.len(), stored.null_count()), (array.len(), array.null_count()));
+                let again = bench.run(&spec, data_type, Decrypt, &stored).unwrap();
+                assert_eq!(&again, &array, "{method} {data_type}");
+            }
+            let tokens = bench.run("c=token:len=16", data_type, Encrypt, &array).unwrap();
+            assert_eq!((tokens.len(), tokens.null_count()), (array.len(), array.null_count()), "{data_type}");
+        }
+    }
+}
+
+#[test]
+fn deterministic_values_and_tokens_are_those_of_a_file() {
+    let bench = Bench::new();
+    let texts = ["", "Ada", "a text that is longer than one block of a cipher", "\u{e4}\u{20ac}"];
+    let arrays: [ArrayRef; 2] =
+        [Arc::new(StringArray::from(texts.to_vec())), Arc::new(StringViewArray::from(texts.to_vec()))];
+    for spec in ["c=deterministic:as=name", "c=token:as=name", "c=token:as=name,len=20"] {
+        let (parsed, path) = (ColumnSpec::parse(spec).unwrap(), Path::new("lines"));
+        let encoding = ValueEncoding::Hex;
+        let mut lines =
+            Values::open(&parsed, &DataType::Utf8, Encrypt, encoding, path, &bench.mill, &bench.root).unwrap();
+        let mut wanted = Vec::new();
+        // An empty line stands for null, so the empty text is not asked for.
+        lines.run(&texts[1..].iter().map(|text| text.as_bytes()).collect::<Vec<_>>(), &mut wanted).unwrap();
+        let wanted: Vec<Vec<u8>> = wanted.split(|byte| *byte == b'\n').map(|line| hex::decode(line).unwrap()).collect();
+        for array in &arrays {
+            let stored = super::parts::canonical(&bench.run(spec, array.data_type(), Encrypt, array).unwrap());
+            let found: Vec<&[u8]> = stored.iter().skip(1).flatten().collect();
+            assert_eq!(found, wanted[..texts.len() - 1], "{spec} {}", array.data_type());
+        }
+    }
+}
+
+#[test]
+fn numbers_join_with_texts_where_they_are_protected_as_such() {
+    let bench = Bench::new();
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(-5), None, Some(1 << 40)]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("-5"), None, Some("1099511627776")]));
+    let spec = "c=deterministic:as-text";
+    let stored = bench.run(spec, &DataType::Int64, Encrypt, &numbers).unwrap();
+    assert_eq!(&stored, &bench.run(spec, &DataType::Utf8, Encrypt, &texts).unwrap());
+    assert_eq!(&bench.run(spec, &DataType::Int64, Decrypt, &stored).unwrap(), &numbers);
+}
+
+#[test]
+fn texts_of_ff1_keep_their_type_and_come_back() {
+    let bench = Bench::new();
+    let numbers = [Some("4929 1234 5678 9012"), None, Some("4000 0000 0000 0002")];
+    let spec = "c=ff1:sep=- ";
+    for array in
+        [Arc::new(StringArray::from(numbers.to_vec())) as ArrayRef, Arc::new(StringViewArray::from(numbers.to_vec()))]
+    {
+        let stored = bench.run(spec, array.data_type(), Encrypt, &array).unwrap();
+        assert_eq!(stored.data_type(), array.data_type());
+        assert_ne!(&stored, &array);
+        assert_eq!(&bench.run(spec, array.data_type(), Decrypt, &stored).unwrap(), &array);
+    }
+}
+
+#[test]
+fn dictionaries_stay_dictionaries_unless_equal_values_differ() {
+    let bench = Bench::new();
+    let array = dictionary_of(sample(&DataType::Utf8, 20));
+    let stored = bench.run("c=deterministic", array.data_type(), Encrypt, &array).unwrap();
+    assert_eq!(stored.as_any_dictionary().values().len(), 20);
+    assert_eq!(&bench.run("c=deterministic", array.data_type(), Decrypt, &stored).unwrap().to_data(), &array.to_data());
+    let random = bench.run("c=random", array.data_type(), Encrypt, &array).unwrap();
+    let distinct: std::collections::HashSet<&[u8]> = random.as_binary::<i32>().iter().flatten().collect();
+    assert_eq!(distinct.len(), array.len() - array.logical_null_count(), "each row has a nonce of its own");
+    let plain = bench.run("c=random", array.data_type(), Decrypt, &random).unwrap();
+    assert_eq!(&plain, &super::parts::unpacked(&array).unwrap());
+}
+
+#[test]
+fn random_values_differ_and_are_bound_to_their_column() {
+    let bench = Bench::new();
+    let array: ArrayRef = Arc::new(StringArray::from(vec!["same"; 1000]));
+    let stored = bench.run("c=random", &DataType::Utf8, Encrypt, &array).unwrap();
+    let distinct: std::collections::HashSet<&[u8]> = stored.as_binary::<i32>().iter().flatten().collect();
+    assert_eq!(distinct.len(), 1000);
+    for (spec, clear) in [("d=random", DataType::Utf8), ("c=random", DataType::Binary)] {
+        let error = bench.run(spec, &clear, Decrypt, &stored).unwrap_err();
+        assert!(matches!(&error, TableError::Authentication(place) if place.row == 1), "{error}");
+    }
+}
+
+#[test]
+fn errors_name_the_row_counted_over_all_arrays() {
+    let bench = Bench::new();
+    let array = sample(&DataType::Utf8, 50);
+    let stored = bench.run("c=deterministic", &DataType::Utf8, Encrypt, &array).unwrap();
+    let stored = stored.as_binary::<i32>();
+    let changed = |row: usize, change: &dyn Fn(&[u8]) -> Vec<u8>| -> ArrayRef {
+        let value = |(at, value): (usize, Option<&[u8]>)| {
+            value.map(|value| if at == row { change(value) } else { value.to_vec() })
+        };
+        Arc::new(stored.iter().enumerate().map(value).collect::<BinaryArray>())
+    };
+    let mut column = bench.open("c=deterministic", &DataType::Utf8, Decrypt).unwrap();
+    column.run(&(Arc::new(stored.clone()) as ArrayRef)).unwrap();
+    let flipped = changed(20, &|value| value.iter().map(|byte| byte ^ 1).collect());
+    let error = column.run(&flipped).unwrap_err();
+    assert!(matches!(&error, TableError::Authentication(place) if place.row == 71), "{error}");
+    let error = column.run(&changed(5, &|value| value[..15].to_vec())).unwrap_err();
+    assert!(matches!(&error, TableError::Damaged { place, .. } if place.row == 56), "{error}");
+}
+
+#[test]
+fn what_has_no_meaning_is_refused() {
+    let bench = Bench::new();
+    let refused =
+        |spec, clear: &DataType, direction| bench.open(spec, clear, direction).err().map(|error| error.to_string());
+    for (spec, clear, direction, rule) in [
+        ("c=token", DataType::Utf8, Decrypt, "tokens cannot be turned back"),
+        ("c=ff1:on-bad=token", DataType::Utf8, Encrypt, "on-bad is error or null"),
+        ("c=ff1", DataType::Int32, Encrypt, "ff1 works on text columns"),
+        ("c=random", DataType::Null, Encrypt, "only flat types"),
+    ] {
+        assert!(refused(spec, &clear, direction).is_some_and(|error| error.contains(rule)), "{spec} {clear}");
+    }
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+    for (clear, direction) in [(DataType::Utf8, Encrypt), (DataType::Int32, Decrypt)] {
+        let error = bench.run("c=random", &clear, direction, &numbers).unwrap_err();
+        assert!(matches!(error, TableError::UnsupportedType { .. }), "{error}");
+    }
+    // A value of four bytes is none of eight.
+    let stored = bench.run("c=deterministic:as=a", &DataType::Int32, Encrypt, &numbers).unwrap();
+    let error = bench.run("c=deterministic:as=a", &DataType::Int64, Decrypt, &stored).unwrap_err();
+    assert!(matches!(error, TableError::NotOfType { .. }), "{error}");
+    let long: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values([vec![0; crate::VALUE_LEN_MAX + 1]]));
+    let error = bench.run("c=deterministic", &DataType::LargeBinary, Encrypt, &long).unwrap_err();
+    assert!(matches!(error, TableError::TooLong { .. }), "{error}");
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["1234567", "no number", "7654321"]));
+    let stored = bench.run("c=ff1:on-bad=null", &DataType::Utf8, Encrypt, &texts).unwrap();
+    assert!(stored.is_null(1) && stored.null_count() == 1);
+}
+
+#[test]
+fn narrow_keys_and_shared_values_of_dictionaries_are_kept() {
+    let bench = Bench::new();
+    let values = StringArray::from(vec!["a", "b"]);
+    let array: DictionaryArray<Int8Type> = DictionaryArray::new(vec![0i8, 1, 1, 0].into(), Arc::new(values));
+    let array: ArrayRef = Arc::new(array);
+    let stored = bench.run("c=token", array.data_type(), Encrypt, &array).unwrap();
+    let DataType::Dictionary(keys, _) = stored.data_type() else { panic!("{}", stored.data_type()) };
+    assert_eq!(**keys, DataType::Int8);
+}
