@@ -5,20 +5,18 @@
 //! integers as texts) goes value by value through the worker that columns of files have. Either way the values are
 //! those of a file's column, so that arrays and files join and restore each other.
 
-mod direct;
 mod parts;
 #[cfg(test)]
 mod tests;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use ciphermill::Mill;
 use ciphermill_contract::Direction;
+use ciphermill_contract::columns::ColumnStatus;
 
-use self::direct::Direct;
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, NULL_ROW, Scratch, suite_of};
 use crate::encode::Cells;
@@ -28,7 +26,7 @@ use crate::keys::{self, Purpose, RootKey};
 use crate::numbers::IntegerType;
 use crate::protect::SEEN_LEN_MAX;
 use crate::spec::{ColumnSpec, Method};
-use crate::types::{check_type, is_text, type_tag_of, value_type};
+use crate::types::{check_type, is_text, is_wide, type_tag_of, value_type};
 
 /// Protects or restores arrays of one column.
 ///
@@ -41,21 +39,18 @@ use crate::types::{check_type, is_text, type_tag_of, value_type};
 ///
 /// let spec = ColumnSpec::parse("c_name=deterministic")?;
 /// let names: ArrayRef = std::sync::Arc::new(StringArray::from(vec![Some("Ada"), None]));
-/// let stored = ArrayColumn::open(&spec, &DataType::Utf8, Encrypt, "customers".as_ref(), mill, root)?.run(&names)?;
-/// let again = ArrayColumn::open(&spec, &DataType::Utf8, Decrypt, "customers".as_ref(), mill, root)?.run(&stored)?;
+/// let stored = ArrayColumn::open(&spec, &DataType::Utf8, Encrypt, "customers".as_ref(), mill, root)?.run(&names, 1)?;
+/// let again = ArrayColumn::open(&spec, &DataType::Utf8, Decrypt, "customers".as_ref(), mill, root)?.run(&stored, 1)?;
 /// assert_eq!(&again, &names);
 /// # Ok(())
 /// # }
 /// ```
 pub struct ArrayColumn {
-    /// For values that lie well; what knows the column anyway.
-    direct: Direct,
-    /// For all others.
     worker: ColumnWorker,
     scratch: Scratch,
+    statuses: Vec<ColumnStatus>,
     /// The type in clear.
     data_type: DataType,
-    rows: u64,
 }
 
 impl ArrayColumn {
@@ -91,32 +86,21 @@ impl ArrayColumn {
         let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
         let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical, None);
         let context = keys::column_context(&spec.method, &associated_data);
-        let derive = || keys::derive(mill, root, Purpose::Column, &context, suite_of(&spec.method));
-        let source: Arc<Path> = source.into();
         let worker = ColumnWorker::new(ColumnSetup {
             mill: mill.clone(),
-            key: derive()?,
-            file: Arc::clone(&source),
+            key: keys::derive(mill, root, Purpose::Column, &context, suite_of(&spec.method))?,
+            file: source.into(),
             column: spec.name.clone(),
             method: spec.method.clone(),
             direction,
-            associated_data: associated_data.clone(),
+            associated_data,
             integer: IntegerType::of(value_type(data_type)).filter(|_| spec.as_text),
             row_id: None,
             seen_len_max: SEEN_LEN_MAX,
             bad: BadHandling::new(spec.on_bad),
         });
-        let direct = Direct {
-            mill: mill.clone(),
-            key: derive()?,
-            place: Place::new(&source, 0, &spec.name),
-            method: spec.method.clone(),
-            direction,
-            associated_data,
-            as_text: spec.as_text,
-            statuses: Vec::new(),
-        };
-        Ok(ArrayColumn { direct, worker, scratch: Scratch::default(), data_type: data_type.clone(), rows: 0 })
+        let (scratch, statuses) = (Scratch::default(), Vec::new());
+        Ok(ArrayColumn { worker, scratch, statuses, data_type: data_type.clone() })
     }
 
     /// The type in clear.
@@ -130,8 +114,8 @@ impl ArrayColumn {
     /// # Errors
     /// `UnsupportedType` when `input` is not the type in clear, or while restoring no type of protected values.
     pub fn output_type(&self, input: &DataType) -> Result<DataType> {
-        let encrypts = self.direct.direction == Direction::Encrypt;
-        let is_ff1 = matches!(self.direct.method, Method::Ff1(_));
+        let encrypts = self.worker.direction() == Direction::Encrypt;
+        let is_ff1 = matches!(self.worker.method(), Method::Ff1(_));
         let values = value_type(input);
         let fits = match (encrypts, is_ff1) {
             (true, _) => *input == self.data_type,
@@ -144,11 +128,11 @@ impl ArrayColumn {
                 (false, true) => "its protected values are texts",
                 (false, false) => "its protected values are byte strings",
             };
-            let Place { file, column, .. } = self.direct.place.clone();
+            let Place { file, column, .. } = self.worker.place_of(0);
             return Err(TableError::UnsupportedType { file, column, data_type: input.to_string(), rule });
         }
         Ok(match input {
-            DataType::Dictionary(keys, values) if self.direct.method.is_deterministic() => {
+            DataType::Dictionary(keys, values) if self.worker.method().is_deterministic() => {
                 DataType::Dictionary(keys.clone(), Box::new(self.values_type(values)))
             }
             _ => self.values_type(values),
@@ -157,52 +141,53 @@ impl ArrayColumn {
 
     /// The same of values outside of a dictionary.
     fn values_type(&self, input: &DataType) -> DataType {
-        match (self.direct.direction, &self.direct.method) {
+        match (self.worker.direction(), self.worker.method()) {
             (Direction::Decrypt, _) => value_type(&self.data_type).clone(),
             (Direction::Encrypt, Method::Ff1(_)) => input.clone(),
-            (Direction::Encrypt, _) if parts::is_wide(input) => DataType::LargeBinary,
+            (Direction::Encrypt, _) if is_wide(input) => DataType::LargeBinary,
             (Direction::Encrypt, _) => DataType::Binary,
         }
     }
 
-    /// What an array becomes. Nulls stay null. Rows in errors are counted from the first array on.
+    /// What an array becomes, whose first value is row `first_row` of the column, counted from one, in errors. Nulls stay
+    /// null.
     ///
     /// # Errors
     /// Everything that can be wrong with a value. Nothing of the array has become anything then.
-    pub fn run(&mut self, array: &ArrayRef) -> Result<ArrayRef> {
+    pub fn run(&mut self, array: &ArrayRef, first_row: u64) -> Result<ArrayRef> {
         let output = self.output_type(array.data_type())?;
-        let done = match (array.data_type(), &output) {
+        match (array.data_type(), &output) {
             (DataType::Dictionary(..), DataType::Dictionary(_, output)) => {
                 let (values, with_values) = parts::dictionary(array);
-                with_values(self.run_values(&values, output)?)
+                let in_rows = |error: TableError| match error.place().map(|place| place.row - 1) {
+                    Some(index) => error.in_row(first_row + parts::row_with(array, index).unwrap_or(0) as u64),
+                    None => error,
+                };
+                self.run_values(&values, output, 1).map(with_values).map_err(in_rows)
             }
             (DataType::Dictionary(..), output) => {
-                let Place { file, column, .. } = self.direct.place.clone();
+                let Place { file, column, .. } = self.worker.place_of(first_row);
                 let arrow = |source| TableError::Arrow { path: file, column, source };
-                self.run_values(&parts::unpacked(array).map_err(arrow)?, output)?
+                self.run_values(&parts::unpacked(array).map_err(arrow)?, output, first_row)
             }
-            (_, output) => self.run_values(array, output)?,
-        };
-        self.rows += array.len() as u64;
-        Ok(done)
+            (_, output) => self.run_values(array, output, first_row),
+        }
     }
 
-    fn run_values(&mut self, array: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
-        self.direct.place.row = self.rows + 1;
-        match self.direct.run(array, output)? {
+    fn run_values(&mut self, array: &ArrayRef, output: &DataType, first_row: u64) -> Result<ArrayRef> {
+        match self.worker.process_array(array, output, first_row, &mut self.statuses)? {
             Some(done) => Ok(done),
-            None => self.run_each(array, output),
+            None => self.run_each(array, output, first_row),
         }
     }
 
     /// Value by value.
-    fn run_each(&mut self, array: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+    fn run_each(&mut self, array: &ArrayRef, output: &DataType, first_row: u64) -> Result<ArrayRef> {
         let canonical = parts::canonical(array);
         let mut values = parts::Builder::new(array.len());
         for first in (0..canonical.len()).step_by(BATCH_ROWS_MAX) {
             let rows = canonical.slice(first, BATCH_ROWS_MAX.min(canonical.len() - first));
-            let row = self.rows + first as u64 + 1;
-            let processed = self.worker.process(&mut self.scratch, &Cells::new(&rows), None, row);
+            let processed = self.worker.process(&mut self.scratch, &Cells::new(&rows), None, first_row + first as u64);
             if processed.is_err() {
                 self.worker.forget();
             }
@@ -211,7 +196,6 @@ impl ArrayColumn {
                 values.push((*slot != NULL_ROW).then(|| self.worker.outputs().at(*slot as usize)));
             }
         }
-        let place = |row: usize| Place { row: self.rows + 1 + row as u64, ..self.direct.place.clone() };
-        values.finish(output, &place)
+        values.finish(output, &|row| self.worker.place_of(first_row + row as u64))
     }
 }

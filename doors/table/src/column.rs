@@ -3,6 +3,7 @@
 //! How stored values look: `random` is nonce ‖ ciphertext ‖ tag, `deterministic` is tag ‖ ciphertext (RFC 5297),
 //! `token` is the tag, `ff1` is text.
 
+mod direct;
 mod scratch;
 mod stage;
 

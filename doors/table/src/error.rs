@@ -431,6 +431,43 @@ impl TableError {
         TableError::Mill { doing: doing.into(), source }
     }
 
+    /// Where in a table it is, for errors about one value.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            TableError::Authentication(place)
+            | TableError::RowIdNull(place)
+            | TableError::NotInAlphabet(place)
+            | TableError::NotText(place)
+            | TableError::AuthenticationOfRow { place, .. }
+            | TableError::Expanded { place, .. }
+            | TableError::Damaged { place, .. }
+            | TableError::TooShort { place, .. }
+            | TableError::TooLong { place, .. }
+            | TableError::NotOfType { place, .. }
+            | TableError::Operation { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+
+    /// The same error in another row.
+    pub(crate) fn in_row(mut self, row: u64) -> TableError {
+        match &mut self {
+            TableError::Authentication(place)
+            | TableError::RowIdNull(place)
+            | TableError::NotInAlphabet(place)
+            | TableError::NotText(place)
+            | TableError::AuthenticationOfRow { place, .. }
+            | TableError::Expanded { place, .. }
+            | TableError::Damaged { place, .. }
+            | TableError::TooShort { place, .. }
+            | TableError::TooLong { place, .. }
+            | TableError::NotOfType { place, .. }
+            | TableError::Operation { place, .. } => place.row = row,
+            _ => {}
+        }
+        self
+    }
+
     /// Whether a file that was cut short would explain this error.
     pub(crate) fn may_come_from_truncation(&self) -> bool {
         matches!(

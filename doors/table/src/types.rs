@@ -109,6 +109,19 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
+/// Whether protected values of this type get 64-bit offsets.
+pub(crate) fn is_wide(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary | DataType::Utf8View | DataType::BinaryView)
+}
+
+/// Bytes of each value of a type that has a width; none for booleans.
+pub(crate) fn width_of(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok().filter(|width| *width > 0),
+        other => other.primitive_width(),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

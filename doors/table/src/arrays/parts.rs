@@ -10,24 +10,19 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
 
 use crate::error::{Place, Result, TableError};
-
-/// Whether protected values of this type get 64-bit offsets.
-pub(super) fn is_wide(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary | DataType::Utf8View | DataType::BinaryView)
-}
-
-/// Bytes of each value of a type that has a width; none for booleans.
-pub(super) fn width_of(data_type: &DataType) -> Option<usize> {
-    match data_type {
-        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok().filter(|width| *width > 0),
-        other => other.primitive_width(),
-    }
-}
+use crate::types::width_of;
 
 /// The values of a dictionary, and what makes a dictionary with others of them.
 pub(super) fn dictionary(array: &ArrayRef) -> (ArrayRef, impl Fn(ArrayRef) -> ArrayRef) {
     let dictionary = array.as_any_dictionary();
     (Arc::clone(dictionary.values()), move |values| dictionary.with_values(values))
+}
+
+/// The first row of a dictionary that has the value at `index`.
+pub(super) fn row_with(array: &ArrayRef, index: u64) -> Option<usize> {
+    let dictionary = array.as_any_dictionary();
+    let keys = dictionary.normalized_keys();
+    (0..array.len()).find(|row| !array.is_null(*row) && keys[*row] as u64 == index)
 }
 
 /// A dictionary as an array of its values.

@@ -12,12 +12,13 @@ use ciphermill::Mill;
 use ciphermill_contract::Direction::{self, Decrypt, Encrypt};
 
 use super::ArrayColumn;
-use super::parts::{Builder, width_of};
+use super::parts::Builder;
 use crate::error::{Place, Result, TableError};
 use crate::keys::RootKey;
 use crate::spec::ColumnSpec;
 use crate::testing::{mill, root_key};
 use crate::types::tests::all_types;
+use crate::types::width_of;
 use crate::values::{ValueEncoding, Values};
 
 struct Bench {
@@ -38,7 +39,7 @@ impl Bench {
     }
 
     fn run(&self, spec: &str, clear: &DataType, direction: Direction, array: &ArrayRef) -> Result<ArrayRef> {
-        self.open(spec, clear, direction)?.run(array)
+        self.open(spec, clear, direction)?.run(array, 1)
     }
 }
 
@@ -162,7 +163,7 @@ fn random_values_differ_and_are_bound_to_their_column() {
 }
 
 #[test]
-fn errors_name_the_row_counted_over_all_arrays() {
+fn errors_name_the_row() {
     let bench = Bench::new();
     let array = sample(&DataType::Utf8, 50);
     let stored = bench.run("c=deterministic", &DataType::Utf8, Encrypt, &array).unwrap();
@@ -174,12 +175,30 @@ fn errors_name_the_row_counted_over_all_arrays() {
         Arc::new(stored.iter().enumerate().map(value).collect::<BinaryArray>())
     };
     let mut column = bench.open("c=deterministic", &DataType::Utf8, Decrypt).unwrap();
-    column.run(&(Arc::new(stored.clone()) as ArrayRef)).unwrap();
+    column.run(&(Arc::new(stored.clone()) as ArrayRef), 1).unwrap();
     let flipped = changed(20, &|value| value.iter().map(|byte| byte ^ 1).collect());
-    let error = column.run(&flipped).unwrap_err();
+    let error = column.run(&flipped, 51).unwrap_err();
     assert!(matches!(&error, TableError::Authentication(place) if place.row == 71), "{error}");
-    let error = column.run(&changed(5, &|value| value[..15].to_vec())).unwrap_err();
+    let error = column.run(&changed(5, &|value| value[..15].to_vec()), 51).unwrap_err();
     assert!(matches!(&error, TableError::Damaged { place, .. } if place.row == 56), "{error}");
+}
+
+#[test]
+fn errors_in_a_dictionary_name_the_first_row_with_the_value() {
+    let bench = Bench::new();
+    let array = dictionary_of(sample(&DataType::Utf8, 20));
+    let stored = bench.run("c=deterministic", array.data_type(), Encrypt, &array).unwrap();
+    let dictionary = stored.as_any_dictionary();
+    let values = dictionary.values().as_binary::<i32>();
+    // Row 3 has key 21 % 20.
+    let changed = values
+        .iter()
+        .enumerate()
+        .map(|(at, value)| value.map(|value| value.iter().map(|byte| byte ^ u8::from(at == 1)).collect::<Vec<_>>()));
+    let changed = dictionary.with_values(Arc::new(changed.collect::<BinaryArray>()));
+    let mut column = bench.open("c=deterministic", array.data_type(), Decrypt).unwrap();
+    let error = column.run(&changed, 101).unwrap_err();
+    assert!(matches!(&error, TableError::Authentication(place) if place.row == 104), "{error}");
 }
 
 #[test]

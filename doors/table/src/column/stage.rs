@@ -40,7 +40,7 @@ impl ColumnWorker {
     }
 
     /// What a protected value has more than the value in clear.
-    fn overhead(&self) -> usize {
+    pub(super) fn overhead(&self) -> usize {
         match self.method {
             Method::Random => NONCE_LEN + TAG_LEN,
             Method::Deterministic => TAG_LEN,
@@ -90,7 +90,7 @@ impl ColumnWorker {
 
     /// Runs what waits and keeps the results. Returns the engine's name.
     pub(super) fn run(&mut self, scratch: &mut Scratch) -> Result<&'static str> {
-        let (suite, direction, count) = (suite_of(&self.method), self.direction, scratch.len());
+        let (direction, count) = (self.direction, scratch.len());
         let Scratch { inputs, associated, own_tweaks, statuses, results, .. } = scratch;
         statuses.clear();
         statuses.resize(count, ColumnStatus::PENDING);
@@ -103,17 +103,16 @@ impl ColumnWorker {
         let overhead = self.overhead() as i64;
         let more = if direction == Direction::Encrypt { overhead } else { -overhead };
         // Integers are protected as texts, which are not yet outputs.
-        let outputs = if self.is_text_of_integer() { results } else { &mut self.outputs };
+        let mut own = std::mem::take(&mut self.outputs);
+        let outputs = if self.is_text_of_integer() { results } else { &mut own };
         let (data, ivs, tags) = match &self.method {
             Method::Random | Method::Deterministic => {
                 let lens = inputs.offsets.windows(2).map(|ends| ends[1] - ends[0] + more);
                 let (output, outputs) = outputs.grow(lens);
                 let outputs = Extents::LargeOffsets(outputs);
                 let data = ColumnData::Separate { input: &inputs.bytes, inputs: inputs.extents(), output, outputs };
-                match self.method {
-                    Method::Random => (data, IvColumn::Drawn { len: NONCE_LEN }, TagColumn::After { len: TAG_LEN }),
-                    _ => (data, IvColumn::None, TagColumn::Before { len: TAG_LEN }),
-                }
+                let (ivs, tags) = frame(&self.method);
+                (data, ivs, tags)
             }
             Method::Token { len } => {
                 let len = usize::from(*len);
@@ -128,16 +127,32 @@ impl ColumnWorker {
                 (data, IvColumn::None, TagColumn::None)
             }
         };
-        let batch = ColumnBatch::new(suite, direction, data, statuses).with_key(self.key.id());
-        let batch = batch.with_ivs(ivs).with_tags(tags);
-        let batch = if matches!(self.method, Method::Token { .. }) { batch } else { batch.with_aad(aad) };
         let started = Instant::now();
-        let ran = self.mill.run_columns(batch);
+        let ran = self.hand_over(data, ivs, tags, aad, statuses);
+        self.outputs = own;
         self.counts.in_mill += started.elapsed();
-        let report = ran.map_err(|source| TableError::mill(format!("column `{}` ({suite})", self.column), source))?;
-        self.check_statuses(scratch)?;
+        let engine = ran?;
+        self.check_statuses(&scratch.statuses, |at| scratch.rows[at] as usize)?;
         self.keep(scratch)?;
-        Ok(report.route.name)
+        Ok(engine)
+    }
+
+    /// Hands values to the mill. Returns the engine's name.
+    pub(super) fn hand_over(
+        &self,
+        data: ColumnData<'_>,
+        ivs: IvColumn<'_>,
+        tags: TagColumn<'_>,
+        aad: AadColumn<'_>,
+        statuses: &mut [ColumnStatus],
+    ) -> Result<&'static str> {
+        let suite = suite_of(&self.method);
+        // Tokens authenticate nothing beside the value: the column's name is in their key.
+        let aad = if matches!(self.method, Method::Token { .. }) { AadColumn::None } else { aad };
+        let batch = ColumnBatch::new(suite, self.direction, data, statuses).with_key(self.key.id());
+        let ran = self.mill.run_columns(batch.with_ivs(ivs).with_tags(tags).with_aad(aad));
+        let refused = |source| TableError::mill(format!("column `{}` ({suite})", self.column), source);
+        Ok(ran.map_err(refused)?.route.name)
     }
 
     /// Whether results are texts that integers are made of.
@@ -148,16 +163,17 @@ impl ColumnWorker {
     }
 
     /// # Errors
-    /// What became of the first value that did not end well.
-    fn check_statuses(&self, scratch: &Scratch) -> Result<()> {
-        let Some(bad) = scratch.statuses.iter().position(|status| !status.is_done()) else { return Ok(()) };
-        let row = scratch.rows[bad] as usize;
-        Err(match (scratch.statuses[bad].status(), &self.row_id) {
-            (Some(OpStatus::AuthFailed), None) => TableError::Authentication(self.place(row)),
+    /// What became of the first value that did not end well; `row_of` says which row it is of.
+    pub(super) fn check_statuses(&self, statuses: &[ColumnStatus], row_of: impl Fn(usize) -> usize) -> Result<()> {
+        let is_bad = |status: &ColumnStatus| !status.is_done() && *status != ColumnStatus::LEFT_OUT;
+        let Some(bad) = statuses.iter().position(is_bad) else { return Ok(()) };
+        let place = self.place(row_of(bad));
+        Err(match (statuses[bad].status(), &self.row_id) {
+            (Some(OpStatus::AuthFailed), None) => TableError::Authentication(place),
             (Some(OpStatus::AuthFailed), Some(row_id)) => {
-                TableError::AuthenticationOfRow { place: self.place(row), row_id: row_id.clone() }
+                TableError::AuthenticationOfRow { place, row_id: row_id.clone() }
             }
-            (status, _) => TableError::Operation { place: self.place(row), status: status.unwrap_or_default() },
+            (status, _) => TableError::Operation { place, status: status.unwrap_or_default() },
         })
     }
 
@@ -178,5 +194,13 @@ impl ColumnWorker {
             }
         }
         Ok(())
+    }
+}
+
+/// Where nonce and tag lie in a value of the methods that keep data.
+pub(super) fn frame(method: &Method) -> (IvColumn<'static>, TagColumn<'static>) {
+    match method {
+        Method::Random => (IvColumn::Drawn { len: NONCE_LEN }, TagColumn::After { len: TAG_LEN }),
+        _ => (IvColumn::None, TagColumn::Before { len: TAG_LEN }),
     }
 }

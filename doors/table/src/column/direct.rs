@@ -1,31 +1,17 @@
-//! Values that go to the mill where they lie in an array, with results that come where they stay.
+//! The values of an array, which go to the mill where they lie in it, with results that come where they stay.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use ciphermill::Mill;
+use ciphermill_contract::Direction;
 use ciphermill_contract::columns::{AadColumn, ColumnData, ColumnStatus, Extents, IvColumn, TagColumn};
-use ciphermill_contract::{ColumnBatch, Direction, OpStatus};
 
-use super::parts::{is_wide, width_of};
-use crate::column::{NONCE_LEN, TAG_LEN, VALUE_LEN_MAX, suite_of};
-use crate::error::{Place, Result, TableError};
-use crate::keys::DerivedKey;
+use super::stage::frame;
+use super::{ColumnWorker, VALUE_LEN_MAX};
+use crate::error::{Result, TableError};
 use crate::spec::Method;
-
-/// What a column is protected or restored by.
-pub(super) struct Direct {
-    pub(super) mill: Mill,
-    pub(super) key: DerivedKey,
-    /// Where the first row of the array at hand is.
-    pub(super) place: Place,
-    pub(super) method: Method,
-    pub(super) direction: Direction,
-    pub(super) associated_data: Vec<u8>,
-    pub(super) as_text: bool,
-    pub(super) statuses: Vec<ColumnStatus>,
-}
+use crate::types::{is_wide, width_of};
 
 /// Where values lie in a buffer.
 enum Lie {
@@ -114,10 +100,17 @@ fn values_of(array: &ArrayRef) -> Option<(Buffer, Lie)> {
     })
 }
 
-impl Direct {
-    /// What the values become; `None` where they do not lie as the mill wants them, or one is longer than it may be.
-    pub(super) fn run(&mut self, array: &ArrayRef, output: &DataType) -> Result<Option<ArrayRef>> {
-        if self.as_text || matches!(self.method, Method::Ff1(_)) {
+impl ColumnWorker {
+    /// What the values of an array become, the first of which is row `first_row`; `None` where they do not lie as the mill
+    /// wants them, or one is longer than it may be. `statuses` is room for one an operation.
+    pub(crate) fn process_array(
+        &mut self,
+        array: &ArrayRef,
+        output: &DataType,
+        first_row: u64,
+        statuses: &mut Vec<ColumnStatus>,
+    ) -> Result<Option<ArrayRef>> {
+        if self.integer.is_some() || matches!(self.method, Method::Ff1(_)) {
             return Ok(None);
         }
         let has_lie = is_offsets(output) || width_of(output).is_some();
@@ -127,30 +120,22 @@ impl Direct {
         if longest > VALUE_LEN_MAX {
             return Ok(None);
         }
+        self.first_row = first_row;
         let is_null = |row: usize| nulls.is_some_and(|nulls| nulls.is_null(row));
         let results = match self.direction {
             Direction::Encrypt => self.sealed_lie(&lie, count, is_null, output)?,
             Direction::Decrypt => self.clear_lie(&lie, count, is_null, output)?,
         };
-        let mut bytes = MutableBuffer::from_len_zeroed(results.byte_len(count));
-        self.statuses.clear();
-        self.statuses.resize(count, ColumnStatus::PENDING);
+        statuses.clear();
+        statuses.resize(count, ColumnStatus::PENDING);
         for row in (0..count).filter(|row| is_null(*row)) {
-            self.statuses[row] = ColumnStatus::LEFT_OUT;
+            statuses[row] = ColumnStatus::LEFT_OUT;
         }
-        self.run_columns((&values, &lie), (&mut bytes, &results))?;
-        self.check_statuses()?;
+        let mut bytes = MutableBuffer::from_len_zeroed(results.byte_len(count));
+        self.run_lying((&values, &lie), (&mut bytes, &results), statuses)?;
+        self.check_statuses(statuses, |row| row)?;
         let buffers = results.buffers(output, count, bytes.into()).ok_or_else(|| self.too_much())?;
         self.array(output, count, nulls, buffers).map(Some)
-    }
-
-    /// What a protected value has more than the value in clear.
-    fn overhead(&self) -> usize {
-        match self.method {
-            Method::Random => NONCE_LEN + TAG_LEN,
-            Method::Deterministic => TAG_LEN,
-            Method::Token { .. } | Method::Ff1(_) => 0,
-        }
     }
 
     fn sealed_lie(&self, lie: &Lie, count: usize, is_null: impl Fn(usize) -> bool, output: &DataType) -> Result<Lie> {
@@ -173,7 +158,7 @@ impl Direct {
             !is_null(*row) && (clear.is_none() || width.is_some() && clear != width)
         };
         if let Some(row) = (0..count).find(misfit) {
-            let place = self.place_of(row);
+            let place = self.place(row);
             return Err(match lie.len_at(row) < more {
                 true => TableError::Damaged { place, rule: "shorter than what a protected value has beside the data" },
                 false => TableError::NotOfType { place, data_type: output.to_string() },
@@ -188,41 +173,25 @@ impl Direct {
         }
     }
 
-    fn run_columns(&mut self, (input, lie): (&[u8], &Lie), (output, results): (&mut [u8], &Lie)) -> Result<()> {
-        let suite = suite_of(&self.method);
+    fn run_lying(
+        &mut self,
+        (input, lie): (&[u8], &Lie),
+        (output, results): (&mut [u8], &Lie),
+        statuses: &mut [ColumnStatus],
+    ) -> Result<()> {
         let (inputs, outputs) = (lie.extents(), results.extents());
         let (data, ivs, tags) = match &self.method {
             Method::Token { len } => {
                 let tags = TagColumn::Written { bytes: output, len: usize::from(*len) };
                 (ColumnData::Input { input, inputs }, IvColumn::None, tags)
             }
-            method => {
-                let data = ColumnData::Separate { input, inputs, output, outputs };
-                match method {
-                    Method::Random => (data, IvColumn::Drawn { len: NONCE_LEN }, TagColumn::After { len: TAG_LEN }),
-                    _ => (data, IvColumn::None, TagColumn::Before { len: TAG_LEN }),
-                }
+            _ => {
+                let (ivs, tags) = frame(&self.method);
+                (ColumnData::Separate { input, inputs, output, outputs }, ivs, tags)
             }
         };
-        let batch = ColumnBatch::new(suite, self.direction, data, &mut self.statuses).with_key(self.key.id());
-        let batch = batch.with_ivs(ivs).with_tags(tags);
-        let batch = match &self.method {
-            Method::Token { .. } => batch,
-            _ => batch.with_aad(AadColumn::One(&self.associated_data)),
-        };
-        let refused = |source| TableError::mill(format!("column `{}` ({suite})", self.place.column), source);
-        self.mill.run_columns(batch).map_err(refused).map(|_| ())
-    }
-
-    /// # Errors
-    /// What became of the first value that did not end well.
-    fn check_statuses(&self) -> Result<()> {
-        let is_bad = |status: &ColumnStatus| !status.is_done() && *status != ColumnStatus::LEFT_OUT;
-        let Some(bad) = self.statuses.iter().position(is_bad) else { return Ok(()) };
-        Err(match self.statuses[bad].status() {
-            Some(OpStatus::AuthFailed) => TableError::Authentication(self.place_of(bad)),
-            status => TableError::Operation { place: self.place_of(bad), status: status.unwrap_or_default() },
-        })
+        self.hand_over(data, ivs, tags, AadColumn::One(&self.associated_data), statuses)?;
+        Ok(())
     }
 
     fn array(
@@ -238,16 +207,12 @@ impl Direct {
     }
 
     fn arrow(&self, source: arrow_schema::ArrowError) -> TableError {
-        TableError::Arrow { path: self.place.file.clone(), column: self.place.column.clone(), source }
+        TableError::Arrow { path: self.file.to_path_buf(), column: self.column.clone(), source }
     }
 
     fn too_much(&self) -> TableError {
         let rule = "an array with 32-bit offsets would have more than 2 GiB; use a large type or smaller arrays";
         self.arrow(arrow_schema::ArrowError::InvalidArgumentError(rule.to_owned()))
-    }
-
-    fn place_of(&self, row: usize) -> Place {
-        Place { row: self.place.row + row as u64, ..self.place.clone() }
     }
 }
 
