@@ -3,9 +3,9 @@
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -42,14 +42,18 @@ pub struct LockReport {
     pub dontfork: bool,
 }
 
+/// The pool of this process, once there is one. A forked child has none: the parent's free blocks are on pages that it was
+/// not given.
+static GLOBAL: AtomicPtr<SecretPool> = AtomicPtr::new(core::ptr::null_mut());
+
 /// The allocator behind [`SecretBytes`].
 ///
 /// Secrets of up to 8 KiB come from chunks of 1 MiB that are locked and excluded from core dumps once, when they are
 /// mapped, so that a short key costs no system call. Blocks are powers of two from 32 bytes on. Every free block is
 /// zero: a fresh page is, and a block is wiped before it comes back. Chunks are kept until the process ends.
 ///
-/// The pages are *not* given to forked children: a child that touches a key dies by `SIGSEGV`, rather than finding zeros
-/// and enciphering under them. Processes that want to fork do so before they import keys.
+/// The pages are *not* given to forked children: a child that touches a key of its parent, or drops it, dies by `SIGSEGV`,
+/// rather than finding zeros and enciphering under them. Keys of its own it may have: it begins with a pool of its own.
 pub struct SecretPool {
     classes: [Mutex<Class>; CLASSES],
     chunks: Mutex<Chunks>,
@@ -98,8 +102,34 @@ struct Chunks {
 impl SecretPool {
     /// The pool of this process.
     pub fn global() -> &'static Self {
-        static GLOBAL: OnceLock<SecretPool> = OnceLock::new();
-        GLOBAL.get_or_init(Self::new)
+        let pool = GLOBAL.load(Ordering::Acquire);
+        // SAFETY: what is not null was leaked below, and stays.
+        unsafe { pool.as_ref() }.unwrap_or_else(Self::begin)
+    }
+
+    /// Makes the pool of this process, unless another thread has just done so.
+    #[cold]
+    fn begin() -> &'static Self {
+        extern "C" fn forget() {
+            GLOBAL.store(core::ptr::null_mut(), Ordering::Release);
+        }
+        static AT_FORK: Once = Once::new();
+        // SAFETY: the handler stores one pointer, which every state of a forked child allows.
+        AT_FORK.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(forget));
+        });
+        let new = Box::into_raw(Box::new(Self::new()));
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        match GLOBAL.compare_exchange(core::ptr::null_mut(), new, order.0, order.1) {
+            // SAFETY: it was leaked just now, here or by another thread.
+            Ok(_) => unsafe { &*new },
+            Err(other) => {
+                // SAFETY: nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: as in `global`.
+                unsafe { &*other }
+            }
+        }
     }
 
     /// How much memory the pool has mapped so far and how well it is protected.

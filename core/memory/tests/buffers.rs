@@ -402,3 +402,22 @@ fn a_forked_child_dies_rather_than_finding_zeros() {
     };
     assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status:#x}");
 }
+
+#[test]
+fn a_forked_child_has_secrets_of_its_own() {
+    let _parents = SecretBytes::from_slice(&[1; 16]).unwrap();
+    // SAFETY: the child makes secrets, touches nothing of the parent's, and leaves by `_exit`. glibc's allocator may be used
+    // after a fork.
+    let status = unsafe {
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            let whole = SecretBytes::from_slice(&[2; 16]).is_ok_and(|secret| secret[..] == [2; 16]);
+            libc::_exit(if whole { 7 } else { 1 });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        status
+    };
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+}

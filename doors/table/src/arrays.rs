@@ -5,7 +5,9 @@
 //! integers as texts) goes value by value through the worker that columns of files have. Either way the values are
 //! those of a file's column, so that arrays and files join and restore each other.
 
+mod mark;
 mod parts;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +19,8 @@ use ciphermill::Mill;
 use ciphermill_contract::Direction;
 use ciphermill_contract::columns::ColumnStatus;
 
+pub use self::mark::MARK_KEY;
+pub use self::table::{ArrayPlan, ArrayTable, TableColumn};
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, NULL_ROW, Scratch, suite_of};
 use crate::encode::Cells;

@@ -69,7 +69,7 @@ mod types;
 mod unprotect;
 mod values;
 
-pub use arrays::ArrayColumn;
+pub use arrays::{ArrayColumn, ArrayPlan, ArrayTable, MARK_KEY, TableColumn};
 pub use bad::{BAD_ROWS_NAMED, BadValues, OnBad};
 pub use clear::InClear;
 pub use column::{OPS_PER_RUN, VALUE_LEN_MAX};

@@ -166,6 +166,17 @@ impl ColumnSpec {
         parse_spec(text).map_err(|problem| spec_error(text, problem))
     }
 
+    /// A column, by its name as it is, with `METHOD[:option[=value],…]` as in [`ColumnSpec::parse`].
+    ///
+    /// # Errors
+    /// `Spec` with what was given and the rule that it breaks.
+    pub fn named(name: &str, method: &str) -> Result<ColumnSpec> {
+        let (method_name, options) = split_once(method, ':').unwrap_or((method, ""));
+        Options::parse(method_name, options)
+            .and_then(|options| of_options(name.to_owned(), method_name, &options))
+            .map_err(|problem| spec_error(&format!("{name}={method}"), problem))
+    }
+
     /// A column with a method and its options one by one, each a name and a value, or no value for `as-text`. Nothing is
     /// escaped here.
     ///

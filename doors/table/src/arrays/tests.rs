@@ -241,3 +241,126 @@ fn narrow_keys_and_shared_values_of_dictionaries_are_kept() {
     let DataType::Dictionary(keys, _) = stored.data_type() else { panic!("{}", stored.data_type()) };
     assert_eq!(**keys, DataType::Int8);
 }
+
+mod tables {
+    use std::collections::HashMap;
+
+    use arrow_array::StructArray;
+    use arrow_buffer::NullBuffer;
+    use arrow_schema::{Field, FieldRef};
+
+    use super::*;
+    use crate::arrays::{ArrayTable, MARK_KEY, TableColumn};
+
+    fn table(bench: &Bench, specs: &[&str]) -> Arc<ArrayTable> {
+        let column = |spec: &&str| {
+            let (name, method) = spec.split_once('=').unwrap();
+            TableColumn { spec: ColumnSpec::named(name, method).unwrap(), data_type: None, stays: None }
+        };
+        let columns = specs.iter().map(column).collect();
+        Arc::new(ArrayTable::new(&bench.mill, bench.root.clone(), columns, Path::new("table")).unwrap())
+    }
+
+    /// `id: int64, name: utf8 with metadata of an extension, address: struct<city: utf8, zip: utf8>`, the second address null.
+    fn people() -> (FieldRef, ArrayRef) {
+        let extension = HashMap::from([("ARROW:extension:name".to_owned(), "arrow.json".to_owned())]);
+        let address = vec![Field::new("city", DataType::Utf8, true), Field::new("zip", DataType::Utf8, true)];
+        let fields = vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("name", DataType::Utf8, true).with_metadata(extension),
+            Field::new("address", DataType::Struct(address.clone().into()), true),
+        ];
+        let texts = |texts: [&str; 3]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+        let nulls = NullBuffer::from(vec![true, false, true]);
+        let parts = vec![texts(["Bern", "hidden", "Chur"]), texts(["3000", "x", "7000"])];
+        let address = StructArray::new(address.into(), parts, Some(nulls));
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(Int64Array::from(vec![7, 8, 9])), texts(["Ada", "Bo", "Cy"]), Arc::new(address)];
+        let array = StructArray::new(fields.clone().into(), columns, None);
+        (Arc::new(Field::new("", DataType::Struct(fields.into()), false)), Arc::new(array))
+    }
+
+    fn run(table: &Arc<ArrayTable>, direction: Direction, field: &FieldRef, array: &ArrayRef) -> (FieldRef, ArrayRef) {
+        let mut plan = table.plan(direction, field, None).unwrap();
+        let done = plan.run(array).unwrap();
+        assert_eq!(done.data_type(), plan.field().data_type());
+        (Arc::clone(plan.field()), done)
+    }
+
+    #[test]
+    fn columns_and_parts_of_structs_come_back_without_being_named() {
+        let bench = Bench::new();
+        let (field, array) = people();
+        let protecting =
+            table(&bench, &["id=random", "name=deterministic", "address.city=token:len=16", "address.zip=random"]);
+        let (stored_field, stored) = run(&protecting, Encrypt, &field, &array);
+        let name = stored.as_struct().fields().iter().find(|field| field.name() == "name").unwrap().clone();
+        assert_eq!(name.data_type(), &DataType::Binary);
+        assert!(name.metadata().contains_key(MARK_KEY) && !name.metadata().contains_key("ARROW:extension:name"));
+        let address = stored.as_struct().column(2).as_struct();
+        assert!(address.column(1).is_null(1), "what lies beneath a null is null");
+        let (again_field, again) = run(&table(&bench, &[]), Decrypt, &stored_field, &stored);
+        assert_eq!(again.as_struct().column(0), array.as_struct().column(0));
+        assert_eq!(again.as_struct().column(1), array.as_struct().column(1));
+        let zip = again.as_struct().column(2).as_struct().column(1).clone();
+        assert_eq!(zip.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("3000"), None, Some("7000")]);
+        let DataType::Struct(fields) = again_field.data_type() else { panic!() };
+        let DataType::Struct(wanted) = field.data_type() else { panic!() };
+        assert_eq!(fields[..2], wanted[..2], "metadata and types are those of before");
+    }
+
+    #[test]
+    fn rows_are_counted_over_arrays_and_columns_are_opened_once() {
+        let bench = Bench::new();
+        let (field, array) = people();
+        let both = table(&bench, &["name=deterministic"]);
+        let (stored_field, stored) = run(&both, Encrypt, &field, &array);
+        let mut columns = stored.as_struct().columns().to_vec();
+        let values = columns[1].as_binary::<i32>().iter().map(|value| value.map(|value| value[..16].to_vec()));
+        columns[1] = Arc::new(values.collect::<BinaryArray>());
+        let changed: ArrayRef = Arc::new(StructArray::new(stored.as_struct().fields().clone(), columns, None));
+        let mut plan = both.plan(Decrypt, &stored_field, None).unwrap();
+        plan.run(&stored).unwrap();
+        let error = plan.run(&changed).unwrap_err();
+        assert!(matches!(&error, TableError::Authentication(place) if place.row == 4), "{error}");
+        drop(plan);
+        assert_eq!(both.open.lock().unwrap().len(), 2);
+        run(&both, Encrypt, &field, &array);
+        assert_eq!(both.open.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let bench = Bench::new();
+        let (field, array) = people();
+        let list = Field::new_list("tags", Field::new("item", DataType::Utf8, true), true);
+        let with_list: FieldRef = Arc::new(Field::new_struct("", vec![list], false));
+        let stored = run(&table(&bench, &["name=token"]), Encrypt, &field, &array).0;
+        let mut other = bench.root.clone();
+        other.version = 2;
+        let later = Arc::new(ArrayTable::new(&bench.mill, other, Vec::new(), Path::new("table")).unwrap());
+        let kept = run(&table(&bench, &["name=random"]), Encrypt, &field, &array).0;
+        for (table, direction, field, rule) in [
+            (table(&bench, &["nam=random"]), Encrypt, &field, "there is no column `nam`; the columns are `id`, `name`"),
+            (table(&bench, &["address=random"]), Encrypt, &field, "only flat types"),
+            (table(&bench, &["address.street=random"]), Encrypt, &field, "there is no column `street`"),
+            (table(&bench, &["tags.item=random"]), Encrypt, &with_list, "only those of structs do"),
+            (table(&bench, &["name=random"]), Encrypt, &stored, "protected already"),
+            (table(&bench, &[]), Decrypt, &field, "no column was named"),
+            (table(&bench, &["name=token"]), Decrypt, &stored, "no column was named"),
+            (later, Decrypt, &kept, "column `name` needs version 1 of the key `test`, and version 2 was given"),
+        ] {
+            let error = table.plan(direction, field, None).err().unwrap().to_string();
+            assert!(error.contains(rule), "{error}");
+        }
+        let twice = ["a=random", "a=token"].map(|spec| TableColumn {
+            spec: ColumnSpec::parse(spec).unwrap(),
+            data_type: None,
+            stays: None,
+        });
+        assert!(ArrayTable::new(&bench.mill, bench.root.clone(), twice.into(), Path::new("table")).is_err());
+        let mut plan = table(&bench, &["name=random"]).plan(Encrypt, &field, None).unwrap();
+        let error = plan.run(array.as_struct().column(0)).unwrap_err();
+        assert!(matches!(error, TableError::UnsupportedType { .. }), "{error}");
+    }
+}
