@@ -1,0 +1,105 @@
+"""Columns of Arrow data, protected and restored."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from . import _frames
+from ._native import ArrowStream, Columns, Key
+
+Method = Union[str, Mapping[str, Any]]
+
+
+class Protector:
+    """Protects columns under a key, and restores them.
+
+    :param key: from :meth:`Keystore.key` or :meth:`Keystore.generate`.
+    :param columns: what is done with each column, by name: a method with its options as the command line writes them, or
+        a dictionary.
+
+        ``"random"``
+            AES-256-GCM-SIV under a random nonce: equal values look different.
+        ``"deterministic"``
+            AES-256-SIV: equal values look equal, so that columns can be joined, grouped and searched.
+        ``"token"``
+            HMAC-SHA-256, one way.
+        ``"ff1:preset=card"``, ``"ff1:alphabet=alnum,sep=-,keep=2"``
+            FF1: texts keep their length and form.
+
+        ``as=NAME`` (``{"method": "deterministic", "as": "email"}``) is the logical name: columns of tables that are to
+        be joined have the same one, and a renamed column keeps it. ``as-text`` protects integers as their decimal text.
+        ``a.b`` is the field ``b`` of the struct ``a``. Without columns, ``unprotect`` restores those whose metadata
+        say that they are protected.
+    :param manifest: the ``.ciphermill.json`` of a protected file, in the place of ``columns``: its columns are restored,
+        or others protected like them.
+    :param types: for columns that lost their metadata, the types in clear, by Arrow's names (``"Int64"``) or as types of
+        pyarrow, polars or nanoarrow. Without either they are taken for texts.
+
+    What ``protect`` and ``unprotect`` return is of the library that the data came from (a ``pyarrow.Table`` gives
+    one, a ``polars.Series`` a series, …); of other objects, an :class:`ArrowArray` or :class:`ArrowStream`. Nulls stay
+    null. Protected values are binary (of ``ff1``, text) and can be shown or stored like any others.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        columns: Optional[Mapping[str, Method]] = None,
+        *,
+        manifest: Union[str, "os.PathLike[str]", None] = None,
+        types: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        if columns is not None:
+            columns = {name: how if isinstance(how, str) else dict(how) for name, how in columns.items()}
+        self._columns = Columns(key, columns, None if types is None else dict(types), manifest)
+        self._key = (key.name, key.version)
+
+    def protect(self, data: Any, column: Union[str, Sequence[str], None] = None) -> Any:
+        """Protects the columns of a table, or the values of an array.
+
+        :param data: anything with ``__arrow_c_array__`` or ``__arrow_c_stream__``: tables, record batches, data frames,
+            arrays, chunked arrays, series, readers (which are read as they are asked for).
+        :param column: for an array, which column it is, if there are several; for a table, these columns alone.
+        :raises Misuse: for a column that is not there, a type or a value that its method does not take; its
+            attributes ``column`` and ``row`` say where. Nothing was protected then.
+        """
+        return self._run(data, True, column)
+
+    def unprotect(self, data: Any, column: Union[str, Sequence[str], None] = None) -> Any:
+        """Restores what :meth:`protect`, or the command line, has protected. Tokens stay.
+
+        :raises NotAuthentic: for a value that was changed or belongs to another column or key; its attributes ``column``
+            and ``row`` say where. Nothing was restored then.
+        """
+        return self._run(data, False, column)
+
+    def protect_stream(self, data: Any, column: Union[str, Sequence[str], None] = None) -> ArrowStream:
+        """As :meth:`protect`, but nothing is done before the returned stream is read, and then batch by batch."""
+        return self._columns.run(data, True, _names(column), True)
+
+    def unprotect_stream(self, data: Any, column: Union[str, Sequence[str], None] = None) -> ArrowStream:
+        """As :meth:`unprotect`, but nothing is done before the returned stream is read, and then batch by batch."""
+        return self._columns.run(data, False, _names(column), True)
+
+    def _run(self, data: Any, encrypts: bool, column: Union[str, Sequence[str], None]) -> Any:
+        data, back, lazy = _frames.way(data)
+        done = self._columns.run(data, encrypts, _names(column), lazy)
+        return done if back is None else back(done)
+
+    @property
+    def columns(self) -> "dict[str, str]":
+        """How each column is protected, as the command line writes it."""
+        return dict(self._columns.columns())
+
+    def __repr__(self) -> str:
+        name, version = self._key
+        return f"<ciphermill.Protector of {', '.join(self.columns.values()) or 'marked columns'} under {name} version {version}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a protector is not pickled: keys do not leave their process. Make one in each process")
+
+
+def _names(column: Union[str, Sequence[str], None]) -> Optional[list[str]]:
+    if column is None:
+        return None
+    return [column] if isinstance(column, str) else list(column)

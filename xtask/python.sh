@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The Python package: `test` runs its tests against the build that the other tests have made, `wheel` builds the wheel for release.
+# Exit 77 says that this machine lacks something, and what.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+here=doors/python
+work=$PWD/target/python
+mkdir -p "$work"
+
+lacks() { echo "not run: $1" >&2; exit 77; }
+python=${PYTHON:-python3}
+"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))' 2>/dev/null ||
+    lacks 'Python 3.9 or later with its venv (apt-get install python3-venv)'
+
+# The packages of a list, in a virtual environment of their own, made again when the list changes.
+environment() {
+    local name=$1
+    cmp -s "$here/$name.txt" "$work/$name/installed.txt" && return
+    rm -rf "${work:?}/$name"
+    "$python" -m venv "$work/$name"
+    "$work/$name/bin/pip" install -q --no-cache-dir --disable-pip-version-check -r "$here/$name.txt" ||
+        lacks "the packages of $here/$name.txt"
+    cp "$here/$name.txt" "$work/$name/installed.txt"
+}
+
+# The package as a folder: what is written in Python, and the library of a build.
+assemble() {
+    rm -rf "$work/site"
+    mkdir -p "$work/site"
+    cp -r "$here/python/ciphermill" "$work/site/"
+    cp "$1" "$work/site/ciphermill/_native.abi3.so"
+}
+
+case ${1:-} in
+test)
+    shift
+    environment test
+    cargo build --locked -p ciphermill-python
+    assemble target/debug/lib_native.so
+    cd "$here"
+    PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/test/bin/python" -m pytest -q -p no:cacheprovider "$@"
+    ;;
+wheel)
+    environment wheel
+    # The profile for release; the newest glibc symbol that is used decides where the wheel runs.
+    "$work/wheel/bin/maturin" build --release --locked --manifest-path "$here/Cargo.toml" --out target/wheels
+    ;;
+*)
+    echo "usage: $0 test [pytest's options] | wheel" >&2
+    exit 2
+    ;;
+esac
