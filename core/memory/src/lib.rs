@@ -32,6 +32,7 @@ mod wipe;
 pub use arena::{ARENA_MAX, Arena, ArenaSpan, ArenaWriter, Wipe};
 pub use error::{Full, MemoryError};
 pub use guarded::{Align, GUARDED_MAX, GuardedBuf};
+pub use map::prefer_huge_pages;
 pub use secret::{LockReport, SECRET_MAX, SecretBytes, SecretPool, protect_process};
 pub use shared::{CELLS_MAX, SharedCells};
 pub use slab::{Iter, Lease, SLAB_MAX, Slab, SlotId};

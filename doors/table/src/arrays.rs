@@ -179,10 +179,13 @@ impl ArrayColumn {
     }
 
     fn run_values(&mut self, array: &ArrayRef, output: &DataType, first_row: u64) -> Result<ArrayRef> {
-        match self.worker.process_array(array, output, first_row, &mut self.statuses)? {
-            Some(done) => Ok(done),
-            None => self.run_each(array, output, first_row),
+        if let Some(done) = self.worker.process_array(array, output, first_row, &mut self.statuses)? {
+            return Ok(done);
         }
+        if let Some(done) = self.worker.process_texts(&mut self.scratch, array, output, first_row)? {
+            return Ok(done);
+        }
+        self.run_each(array, output, first_row)
     }
 
     /// Value by value.

@@ -15,6 +15,8 @@ use ciphermill::Mill;
 use ciphermill_contract::suite::{Aead, AesSize};
 use ciphermill_contract::{Direction, OpStatus, Suite};
 
+#[cfg(test)]
+pub(crate) use self::direct::TEXTS_PER_RUN;
 pub(crate) use self::scratch::Scratch;
 use crate::bad::{self, BadValue, BadValues, OnBad, TOKEN_PREFIX};
 use crate::clear::{ClearCounter, InClear};

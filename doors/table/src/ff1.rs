@@ -22,12 +22,17 @@ pub const ALPHABET_LEN_MAX: usize = 1 << 16;
 
 const NO_NUMERAL: u32 = u32::MAX;
 
+/// Has a bit that no numeral of an alphabet of ASCII has.
+const NO_BYTE: u8 = 0x80;
+
 /// The characters that FF1 encrypts, in the order of their numerals.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Alphabet {
     characters: Vec<char>,
     /// The same where all are ASCII.
     ascii_characters: Option<Vec<u8>>,
+    /// The numeral of each byte where all are ASCII; [`NO_BYTE`] for others.
+    bytes: Box<[u8; 256]>,
     ascii: Box<[u32; 128]>,
     others: HashMap<char, u32>,
 }
@@ -93,12 +98,21 @@ impl Alphabet {
             }
         }
         let ascii_characters = characters.iter().map(|character| u8::try_from(*character).ok().filter(u8::is_ascii));
-        Ok(Alphabet { ascii_characters: ascii_characters.collect(), characters, ascii, others })
+        let mut bytes = Box::new([NO_BYTE; 256]);
+        for (byte, numeral) in bytes.iter_mut().zip(&*ascii) {
+            *byte = u8::try_from(*numeral).unwrap_or(NO_BYTE);
+        }
+        Ok(Alphabet { ascii_characters: ascii_characters.collect(), bytes, characters, ascii, others })
     }
 
     /// How many characters there are.
     pub fn radix(&self) -> usize {
         self.characters.len()
+    }
+
+    /// Whether all characters are ASCII, so that texts keep their length in bytes.
+    pub(crate) fn is_ascii(&self) -> bool {
+        self.ascii_characters.is_some()
     }
 
     /// Whether the alphabet holds `character`.
@@ -295,6 +309,42 @@ impl Ff1Options {
             if is_hole { HOLE } else { *byte }
         }));
         numerals.truncate(first + 2 * taken);
+    }
+
+    /// Appends the numerals of a text all of which is encrypted. Says whether it is such a text, with characters of an
+    /// alphabet of ASCII alone and enough of them; else appends nothing.
+    pub(crate) fn push_plain(&self, text: &[u8], numerals: &mut Vec<u8>) -> bool {
+        let lens = self.alphabet.numerals_min()..=FF1_NUMERALS_MAX;
+        if !self.alphabet.is_ascii() || self.keep_first + self.keep_last > 0 || !lens.contains(&text.len()) {
+            return false;
+        }
+        let first = numerals.len();
+        let mut strangers = 0;
+        numerals.extend(text.iter().flat_map(|byte| {
+            let numeral = self.alphabet.bytes[usize::from(*byte)];
+            strangers |= numeral;
+            [numeral, 0]
+        }));
+        let is_plain = strangers & NO_BYTE == 0;
+        if !is_plain {
+            numerals.truncate(first);
+        }
+        is_plain
+    }
+
+    /// Writes the text of numerals that [`Ff1Options::push_plain`] has made. Says whether each is in the alphabet.
+    #[must_use]
+    pub(crate) fn write_plain(&self, numerals: &[u8], text: &mut [u8]) -> bool {
+        let (numerals, rest) = numerals.as_chunks::<2>();
+        let characters = self.alphabet.ascii_characters.as_deref().unwrap_or_default();
+        let mut is_good = rest.is_empty() && numerals.len() == text.len();
+        for (byte, numeral) in text.iter_mut().zip(numerals) {
+            match characters.get(usize::from(u16::from_le_bytes(*numeral))) {
+                Some(character) => *byte = *character,
+                None => is_good = false,
+            }
+        }
+        is_good
     }
 
     /// Fills a template's holes with `numerals` and appends the text to `text`. Returns whether each hole found a

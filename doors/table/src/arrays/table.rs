@@ -19,8 +19,8 @@ use crate::manifest::Manifest;
 use crate::spec::ColumnSpec;
 use crate::types::{is_text, is_wide, value_type};
 
-/// Columns that are kept open for the next table at most.
-const OPEN_MAX: usize = 256;
+/// Plans that are kept for the next table at most.
+const PLANS_MAX: usize = 64;
 
 /// Protects and restores columns of tables in memory: struct arrays, one after the other, or arrays of one column.
 ///
@@ -32,8 +32,8 @@ pub struct ArrayTable {
     root: RootKey,
     columns: Vec<TableColumn>,
     source: PathBuf,
-    /// Columns that wait for the next table.
-    pub(super) open: Mutex<Vec<Open>>,
+    /// What was done with earlier tables, with its columns open: a column alone takes less time than opening it.
+    pub(super) plans: Mutex<Vec<Work>>,
 }
 
 /// One of the columns that an [`ArrayTable`] is to protect or restore.
@@ -47,28 +47,29 @@ pub struct TableColumn {
     pub stays: Option<&'static str>,
 }
 
-/// A column that is open.
-pub(super) struct Open {
-    spec: ColumnSpec,
-    direction: Direction,
-    column: ArrayColumn,
-}
-
 /// A column of the table at hand.
 struct Step {
     /// The places of fields within structs; none for an array of one column.
     path: Vec<usize>,
-    open: Open,
+    column: ArrayColumn,
 }
 
-/// What is to be done with arrays of one type; [`ArrayTable::plan`] makes it.
-pub struct ArrayPlan {
-    table: Arc<ArrayTable>,
-    steps: Vec<Step>,
+/// What is to be done with arrays of one type.
+pub(super) struct Work {
+    direction: Direction,
+    only: Option<Vec<String>>,
     /// What arrays are.
     input: FieldRef,
     /// What they become.
     field: FieldRef,
+    steps: Vec<Step>,
+}
+
+/// What is to be done with arrays of one type, one after the other; [`ArrayTable::plan`] makes it.
+pub struct ArrayPlan {
+    table: Arc<ArrayTable>,
+    /// Given back when the plan is dropped.
+    work: Work,
     row: u64,
 }
 
@@ -83,7 +84,7 @@ impl ArrayTable {
                 return Err(TableError::ColumnTwice { column: column.spec.name.clone() });
             }
         }
-        Ok(ArrayTable { mill: mill.clone(), root, columns, source: source.to_owned(), open: Mutex::default() })
+        Ok(ArrayTable { mill: mill.clone(), root, columns, source: source.to_owned(), plans: Mutex::default() })
     }
 
     /// The columns.
@@ -106,26 +107,40 @@ impl ArrayTable {
         field: &FieldRef,
         only: Option<&[String]>,
     ) -> Result<ArrayPlan> {
-        let (mut steps, input) = (Vec::new(), Arc::clone(field));
-        let field = match field.data_type() {
-            DataType::Struct(_) => self.plan_struct(direction, field, only, &mut steps)?,
+        let kept = {
+            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits =
+                |work: &Work| work.direction == direction && work.only.as_deref() == only && work.input == *field;
+            plans.iter().position(fits).map(|at| plans.swap_remove(at))
+        };
+        let work = match kept {
+            Some(work) => work,
+            None => self.new_work(direction, field, only)?,
+        };
+        Ok(ArrayPlan { table: Arc::clone(self), work, row: 1 })
+    }
+
+    fn new_work(&self, direction: Direction, input: &FieldRef, only: Option<&[String]>) -> Result<Work> {
+        let mut steps = Vec::new();
+        let field = match input.data_type() {
+            DataType::Struct(_) => self.plan_struct(direction, input, only, &mut steps)?,
             _ => {
                 let column = match (only, &self.columns[..]) {
                     (Some([name]), _) => name.clone(),
                     (None, [column]) => column.spec.name.clone(),
-                    (None, []) => field.name().clone(),
+                    (None, []) => input.name().clone(),
                     _ => {
                         let problem = "an array is one column: say which (column=…)".to_owned();
                         return Err(TableError::Spec { text: self.source.display().to_string(), problem });
                     }
                 };
-                self.step(direction, &column, field, Vec::new(), &mut steps)?
+                self.step(direction, &column, input, Vec::new(), &mut steps)?
             }
         };
         if steps.is_empty() {
             return Err(TableError::NothingToDo);
         }
-        Ok(ArrayPlan { table: Arc::clone(self), steps, input, field, row: 1 })
+        Ok(Work { direction, only: only.map(<[String]>::to_vec), input: Arc::clone(input), field, steps })
     }
 
     fn plan_struct(
@@ -214,14 +229,14 @@ impl ArrayTable {
         if let Some(mark) = mark.as_ref().filter(|mark| mark.key == self.root.name) {
             self.check_version(name, mark)?;
         }
-        let open = self.opened(spec, &clear, direction)?;
-        let output = open.column.output_type(field.data_type())?;
-        let is_nullable = field.is_nullable() || open.spec.on_bad == OnBad::Null;
+        let column = ArrayColumn::open(&spec, &clear, direction, &self.source, &self.mill, &self.root)?;
+        let output = column.output_type(field.data_type())?;
+        let is_nullable = field.is_nullable() || spec.on_bad == OnBad::Null;
         let metadata = match direction {
-            Direction::Encrypt => Mark::metadata(field, &open.spec, &self.root),
+            Direction::Encrypt => Mark::metadata(field, &spec, &self.root),
             Direction::Decrypt => Mark::restored(field, mark.as_ref()),
         };
-        steps.push(Step { path, open });
+        steps.push(Step { path, column });
         let done = field.as_ref().clone().with_data_type(output).with_metadata(metadata);
         Ok(Arc::new(done.with_nullable(is_nullable)))
     }
@@ -252,18 +267,6 @@ impl ArrayTable {
         })
     }
 
-    /// An open column: one that waited, or a new one.
-    fn opened(&self, spec: ColumnSpec, clear: &DataType, direction: Direction) -> Result<Open> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |open: &Open| open.direction == direction && open.spec == spec && open.column.data_type() == clear;
-        if let Some(at) = open.iter().position(fits) {
-            return Ok(open.swap_remove(at));
-        }
-        drop(open);
-        let column = ArrayColumn::open(&spec, clear, direction, &self.source, &self.mill, &self.root)?;
-        Ok(Open { spec, direction, column })
-    }
-
     fn unsupported(&self, name: &str, data_type: &DataType, rule: &'static str) -> TableError {
         let (file, column, data_type) = (self.source.clone(), name.to_owned(), data_type.to_string());
         TableError::UnsupportedType { file, column, data_type, rule }
@@ -273,7 +276,7 @@ impl ArrayTable {
 impl ArrayPlan {
     /// The field of what arrays become.
     pub fn field(&self) -> &FieldRef {
-        &self.field
+        &self.work.field
     }
 
     /// What the next array becomes. Rows in errors are counted from the first array on.
@@ -281,18 +284,16 @@ impl ArrayPlan {
     /// # Errors
     /// As [`ArrayColumn::run`]; `UnsupportedType` for an array of another type than the plan is for.
     pub fn run(&mut self, array: &ArrayRef) -> Result<ArrayRef> {
-        if array.data_type() != self.input.data_type() {
-            return Err(self.table.unsupported(
-                self.input.name(),
-                array.data_type(),
-                "the first array had another type",
-            ));
+        let Work { input, field, steps, .. } = &mut self.work;
+        if array.data_type() != input.data_type() {
+            let rule = "the first array had another type";
+            return Err(self.table.unsupported(input.name(), array.data_type(), rule));
         }
-        let done = match &mut self.steps[..] {
-            [alone] if alone.path.is_empty() => alone.open.column.run(array, self.row)?,
+        let done = match &mut steps[..] {
+            [alone] if alone.path.is_empty() => alone.column.run(array, self.row)?,
             steps => {
                 let leaf = Leaf { depth: 0, nulls: None, row: self.row, source: &self.table.source };
-                run_leaves(array, &self.field, &mut steps.iter_mut().collect::<Vec<_>>(), leaf)?
+                run_leaves(array, field, &mut steps.iter_mut().collect::<Vec<_>>(), leaf)?
             }
         };
         self.row += array.len() as u64;
@@ -302,9 +303,19 @@ impl ArrayPlan {
 
 impl Drop for ArrayPlan {
     fn drop(&mut self) {
-        let mut open = self.table.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = OPEN_MAX.saturating_sub(open.len());
-        open.extend(self.steps.drain(..).map(|step| step.open).take(room));
+        let Work { direction, only, input, field, steps } = &mut self.work;
+        let work = Work {
+            direction: *direction,
+            only: only.take(),
+            input: Arc::clone(input),
+            field: Arc::clone(field),
+            steps: std::mem::take(steps),
+        };
+        let mut plans = self.table.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() == PLANS_MAX {
+            plans.remove(0);
+        }
+        plans.push(work);
     }
 }
 
@@ -394,7 +405,7 @@ fn run_leaves(array: &ArrayRef, field: &Field, steps: &mut [&mut Step], leaf: Le
             [step] if step.path.len() == inner.depth => {
                 let hidden = nulls.as_ref().filter(|nulls| nulls.null_count() > 0);
                 let visible = hidden.map(|nulls| with_nulls(column, nulls)).transpose().map_err(arrow)?;
-                step.open.column.run(visible.as_ref().unwrap_or(column), leaf.row)?
+                step.column.run(visible.as_ref().unwrap_or(column), leaf.row)?
             }
             here => run_leaves(column, &fields[at], here, inner)?,
         };

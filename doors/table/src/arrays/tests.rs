@@ -7,6 +7,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, LargeBinaryArray, StringArray,
     StringViewArray,
 };
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use ciphermill::Mill;
 use ciphermill_contract::Direction::{self, Decrypt, Encrypt};
@@ -132,6 +133,48 @@ fn texts_of_ff1_keep_their_type_and_come_back() {
         assert_eq!(stored.data_type(), array.data_type());
         assert_ne!(&stored, &array);
         assert_eq!(&bench.run(spec, array.data_type(), Decrypt, &stored).unwrap(), &array);
+    }
+}
+
+/// Views go through the worker, one text after the other, and others where they lie.
+#[test]
+fn texts_of_ff1_are_the_same_wherever_they_lie() {
+    let bench = Bench::new();
+    let texts = |row: usize| match row % 5 {
+        0 => None,
+        1 => Some(format!("{:012}", row * 7919)),
+        2 => Some(format!("{:04}-{:05}", row, row * 31)),
+        3 => Some(format!("+41\u{b7}{:09}", row * 104_729)),
+        _ => Some(format!("{row:09}")),
+    };
+    let rows = crate::column::TEXTS_PER_RUN + 100;
+    let all: Vec<Option<String>> = (0..rows).map(texts).collect();
+    for spec in
+        ["c=ff1:sep=-+\u{b7}", "c=ff1:sep=-+\u{b7},keep=1,keep-last=2", "c=ff1:alphabet=0123456789+-,sep=\u{b7}"]
+    {
+        let narrow: ArrayRef = Arc::new(StringArray::from(all.clone()));
+        let view: ArrayRef = Arc::new(StringViewArray::from(all.clone()));
+        let stored = bench.run(spec, &DataType::Utf8, Encrypt, &narrow).unwrap();
+        let wanted = bench.run(spec, &DataType::Utf8View, Encrypt, &view).unwrap();
+        assert!(stored.as_string::<i32>().iter().eq(wanted.as_string_view().iter()), "{spec}");
+        assert_eq!(&bench.run(spec, &DataType::Utf8, Decrypt, &stored).unwrap(), &narrow, "{spec}");
+        let slice = bench.run(spec, &DataType::Utf8, Encrypt, &narrow.slice(13, 60)).unwrap();
+        assert_eq!(&slice, &stored.slice(13, 60), "{spec}");
+        let error = bench.run("c=ff1", &DataType::Utf8, Encrypt, &narrow.slice(1, 10)).unwrap_err();
+        assert!(matches!(&error, TableError::NotInAlphabet(place) if place.row == 2), "{error}");
+    }
+}
+
+#[test]
+fn what_lies_beneath_nulls_does_not_come_through() {
+    let bench = Bench::new();
+    let (offsets, nulls) = (vec![0, 9, 18], NullBuffer::from(vec![true, false]));
+    let texts = StringArray::new(OffsetBuffer::new(offsets.into()), b"123456789987654321".into(), Some(nulls));
+    for spec in ["c=ff1", "c=deterministic", "c=random", "c=token"] {
+        let stored = bench.run(spec, &DataType::Utf8, Encrypt, &(Arc::new(texts.clone()) as ArrayRef)).unwrap();
+        let data = stored.to_data();
+        let has = |buffer: &arrow_buffer::Buffer| buffer.windows(9).any(|bytes| bytes == b"987654321");
+        assert!(stored.is_null(1) && !data.buffers().iter().any(has), "{spec}");
     }
 }
 
@@ -324,9 +367,9 @@ mod tables {
         let error = plan.run(&changed).unwrap_err();
         assert!(matches!(&error, TableError::Authentication(place) if place.row == 4), "{error}");
         drop(plan);
-        assert_eq!(both.open.lock().unwrap().len(), 2);
+        assert_eq!(both.plans.lock().unwrap().len(), 2);
         run(&both, Encrypt, &field, &array);
-        assert_eq!(both.open.lock().unwrap().len(), 2);
+        assert_eq!(both.plans.lock().unwrap().len(), 2, "the plan of the first table serves the second");
     }
 
     #[test]

@@ -1,17 +1,26 @@
 //! The values of an array, which go to the mill where they lie in it, with results that come where they stay.
 
-use arrow_array::{Array, ArrayRef, make_array};
+use std::ops::Range;
+
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
 use arrow_buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use ciphermill_contract::Direction;
 use ciphermill_contract::columns::{AadColumn, ColumnData, ColumnStatus, Extents, IvColumn, TagColumn};
 
-use super::stage::frame;
+use ciphermill_memory::prefer_huge_pages;
+
+use super::scratch::Scratch;
+use super::stage::{BAD_NUMERAL, frame};
 use super::{ColumnWorker, VALUE_LEN_MAX};
+use crate::bad::OnBad;
 use crate::error::{Result, TableError};
-use crate::spec::Method;
+use crate::spec::{Ff1Options, Method};
 use crate::types::{is_wide, width_of};
+
+/// Texts of `ff1` that go to the mill at a time: with their numerals they stay in the cache.
+pub(crate) const TEXTS_PER_RUN: usize = 4096;
 
 /// Where values lie in a buffer.
 enum Lie {
@@ -27,6 +36,23 @@ impl Lie {
             Lie::Narrow(offsets) => Extents::Offsets(offsets),
             Lie::Wide(offsets) => Extents::LargeOffsets(offsets),
             Lie::Fixed(width) => Extents::Strided { len: *width, stride: *width },
+        }
+    }
+
+    /// The rows' values within this part of the buffer.
+    fn range(&self, rows: Range<usize>) -> Range<usize> {
+        match rows.is_empty() {
+            true => 0..0,
+            false => self.extents().at(rows.start).0..self.extents().at(rows.end - 1).1,
+        }
+    }
+
+    /// The same values in a buffer that begins so many bytes later.
+    fn moved(self, by: usize) -> Lie {
+        match self {
+            Lie::Narrow(offsets) if by > 0 => Lie::Narrow(moved(&offsets, by as i32)),
+            Lie::Wide(offsets) if by > 0 => Lie::Wide(moved(&offsets, by as i64)),
+            lie => lie,
         }
     }
 
@@ -77,6 +103,10 @@ impl Lie {
             Lie::Fixed(_) => vec![bytes],
         })
     }
+}
+
+fn moved<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, by: O) -> OffsetBuffer<O> {
+    OffsetBuffer::new(offsets.iter().map(|offset| *offset - by).collect())
 }
 
 /// The values of an array and where they lie; `None` for those that do not lie one behind the other.
@@ -132,10 +162,103 @@ impl ColumnWorker {
             statuses[row] = ColumnStatus::LEFT_OUT;
         }
         let mut bytes = MutableBuffer::from_len_zeroed(results.byte_len(count));
+        prefer_huge_pages(&mut bytes);
         self.run_lying((&values, &lie), (&mut bytes, &results), statuses)?;
         self.check_statuses(statuses, |row| row)?;
         let buffers = results.buffers(output, count, bytes.into()).ok_or_else(|| self.too_much())?;
         self.array(output, count, nulls, buffers).map(Some)
+    }
+
+    /// What texts of `ff1` become, the first of which is row `first_row`, written into a copy of them; `None` where they do not
+    /// keep their lengths or are not to be errors.
+    pub(crate) fn process_texts(
+        &mut self,
+        scratch: &mut Scratch,
+        array: &ArrayRef,
+        output: &DataType,
+        first_row: u64,
+    ) -> Result<Option<ArrayRef>> {
+        self.first_row = first_row;
+        let Method::Ff1(options) = &self.method else { return Ok(None) };
+        let keeps_lengths = options.alphabet.is_ascii() && is_offsets(output) && array.data_type() == output;
+        if self.bad.action != OnBad::Error || !keeps_lengths {
+            return Ok(None);
+        }
+        let Some((values, lie)) = values_of(array) else { return Ok(None) };
+        let (nulls, count) = (array.nulls(), array.len());
+        let all = lie.range(0..count);
+        let lie = lie.moved(all.start);
+        let mut bytes = MutableBuffer::from_len_zeroed(all.len());
+        prefer_huge_pages(&mut bytes);
+        bytes.copy_from_slice(&values[all]);
+        for first in (0..count).step_by(TEXTS_PER_RUN) {
+            let rows = first..count.min(first + TEXTS_PER_RUN);
+            self.run_texts(scratch, options, &mut bytes, &lie, nulls, rows)?;
+        }
+        let buffers = lie.buffers(output, count, bytes.into()).ok_or_else(|| self.too_much())?;
+        self.array(output, count, nulls, buffers).map(Some)
+    }
+
+    /// Encrypts or decrypts these rows in place. What lies beneath nulls becomes zeros.
+    fn run_texts(
+        &self,
+        scratch: &mut Scratch,
+        options: &Ff1Options,
+        bytes: &mut [u8],
+        lie: &Lie,
+        nulls: Option<&NullBuffer>,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        scratch.clear();
+        scratch.statuses.clear();
+        for row in rows.clone() {
+            let text = &mut bytes[lie.range(row..row + 1)];
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                text.fill(0);
+                scratch.statuses.push(ColumnStatus::LEFT_OUT);
+                scratch.inputs.end();
+                scratch.templates.end();
+                scratch.associated.end();
+                continue;
+            }
+            scratch.statuses.push(ColumnStatus::PENDING);
+            if options.push_plain(text, &mut scratch.inputs.bytes) {
+                scratch.associated.bytes.extend_from_slice(&self.associated_data);
+                scratch.inputs.end();
+                scratch.templates.end();
+                scratch.associated.end();
+            } else {
+                self.stage_ff1(scratch, options, text, row)?;
+            }
+        }
+        let Scratch { inputs, associated, own_tweaks, statuses, .. } = scratch;
+        let aad = match own_tweaks {
+            true => AadColumn::Each { bytes: &associated.bytes, extents: associated.extents() },
+            false => AadColumn::One(&self.associated_data),
+        };
+        let data = ColumnData::InPlace { data: &mut inputs.bytes, extents: Extents::LargeOffsets(&inputs.offsets) };
+        self.hand_over(data, IvColumn::None, TagColumn::None, aad, statuses)?;
+        self.check_statuses(statuses, |at| rows.start + at)?;
+        for (at, row) in rows.enumerate().filter(|(_, row)| !nulls.is_some_and(|nulls| nulls.is_null(*row))) {
+            let text = &mut bytes[lie.range(row..row + 1)];
+            let (template, numerals) = (scratch.templates.at(at), scratch.inputs.at(at));
+            let is_good = match template {
+                [] => options.write_plain(numerals, text),
+                template => {
+                    scratch.text.clear();
+                    let is_good =
+                        options.join(template, numerals, &mut scratch.text) && scratch.text.len() == text.len();
+                    if is_good {
+                        text.copy_from_slice(&scratch.text);
+                    }
+                    is_good
+                }
+            };
+            if !is_good {
+                return Err(self.damaged(row, BAD_NUMERAL));
+            }
+        }
+        Ok(())
     }
 
     fn sealed_lie(&self, lie: &Lie, count: usize, is_null: impl Fn(usize) -> bool, output: &DataType) -> Result<Lie> {

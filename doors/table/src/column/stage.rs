@@ -11,7 +11,10 @@ use super::{ColumnWorker, NONCE_LEN, TAG_LEN, suite_of};
 use crate::bad::BadValue;
 use crate::error::{Result, TableError};
 use crate::row_id::{RowIdProblem, RowIds};
-use crate::spec::Method;
+use crate::spec::{Ff1Options, Method};
+
+/// What an engine must not do.
+pub(super) const BAD_NUMERAL: &str = "ff1 gave a numeral that is not below the radix";
 
 impl ColumnWorker {
     /// Puts a value into the batch.
@@ -22,8 +25,9 @@ impl ColumnWorker {
         row_ids: Option<&RowIds<'_>>,
         row: usize,
     ) -> Result<()> {
-        if let Method::Ff1(_) = self.method {
-            self.stage_ff1(scratch, value, row)?;
+        if let Method::Ff1(options) = &self.method {
+            self.stage_ff1(scratch, options, value, row)?;
+            self.counts.bytes += value.len() as u64;
         } else {
             let least = if self.direction == Direction::Decrypt { self.overhead() } else { 0 };
             if value.len() < least {
@@ -61,10 +65,13 @@ impl ColumnWorker {
 
     /// Splits a text into template and numerals. The tweak is the associated data and the template; of a text without
     /// anything kept, whose template says nothing, the first alone.
-    fn stage_ff1(&mut self, scratch: &mut Scratch, value: &[u8], row: usize) -> Result<()> {
-        let Method::Ff1(options) = &self.method else {
-            return Err(self.damaged(row, "not a text of ff1"));
-        };
+    pub(super) fn stage_ff1(
+        &self,
+        scratch: &mut Scratch,
+        options: &Ff1Options,
+        value: &[u8],
+        row: usize,
+    ) -> Result<()> {
         let text = std::str::from_utf8(value).map_err(|_| TableError::NotText(self.place(row)))?;
         let Scratch { inputs, associated, templates, own_tweaks, .. } = scratch;
         let start = templates.bytes.len();
@@ -84,7 +91,6 @@ impl ColumnWorker {
         associated.end();
         templates.end();
         inputs.end();
-        self.counts.bytes += value.len() as u64;
         Ok(())
     }
 
@@ -183,7 +189,7 @@ impl ColumnWorker {
             for (index, row) in scratch.rows.iter().enumerate() {
                 let (template, numerals) = (scratch.templates.at(index), scratch.inputs.at(index));
                 if !self.outputs.push_with(|text| options.join(template, numerals, text)) {
-                    return Err(self.damaged(*row as usize, "ff1 gave a numeral that is not below the radix"));
+                    return Err(self.damaged(*row as usize, BAD_NUMERAL));
                 }
             }
         } else if let Some(integer) = self.integer.filter(|_| self.is_text_of_integer()) {
