@@ -135,6 +135,14 @@ if [ "$asked" = tests ]; then
     has_pocl || optional PoCL "the GPU engine's kernels will not be tested" pocl-opencl-icd ocl-icd-libopencl1
 fi
 
+has_venv() {
+    python3 -c 'import venv, ensurepip' >/dev/null 2>&1
+}
+
+if [ "$asked" = tests ]; then
+    has_venv || optional "Python with its venv" "the Python package will not be tested" python3-venv
+fi
+
 if [ "$asked" = real-tables ] && ! command -v java >/dev/null 2>&1; then
     optional "Java runtime" "Spark will not read tables" default-jre-headless
 fi

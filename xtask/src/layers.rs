@@ -115,6 +115,12 @@ const RULES: &[Rule] = &[
         why: "a peer is an engine like any other",
     },
     Rule {
+        who: "doors/python",
+        may: &["core/*", "doors/table", "engines/all"],
+        tests_may: &[],
+        why: "a wheel is a whole application to those who import it: columns by the table door, on every engine",
+    },
+    Rule {
         who: "doors/*",
         may: &["core/*"],
         tests_may: &["engines/*", "vectors"],

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::{Array, ArrayReader, ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -73,7 +73,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Imported> {
     )))
 }
 
-/// A type: by Arrow's name for it (`Int64`, `Decimal128(15, 2)`), or an object with `__arrow_c_schema__`.
+/// A type: by Arrow's name for it (`Int64`, `Decimal128(15, 2)`), or that of an object with Arrow data or a schema.
 ///
 /// # Errors
 /// `Misuse` for anything else.
@@ -83,7 +83,14 @@ pub(crate) fn data_type(object: &Bound<'_, PyAny>) -> PyResult<DataType> {
             |_| errors::misuse(format!("`{name}` is not an Arrow type; write `Int64`, `Utf8`, `Decimal128(15, 2)` …"));
         return name.parse().map_err(wrong);
     }
-    let capsule = object.call_method0("__arrow_c_schema__")?;
+    let Some(method) = object.getattr_opt("__arrow_c_schema__")? else {
+        return Ok(match import(object)? {
+            Imported::Array(field, _) => field.data_type().clone(),
+            Imported::Stream(stream) => stream.field().data_type().clone(),
+        });
+    };
+    // Lives as long as what it points to is looked at.
+    let capsule = method.call0()?;
     // SAFETY: a capsule of this name holds such a struct, by the interface.
     let field = Field::try_from(unsafe { &*pointer::<FFI_ArrowSchema>(&capsule, SCHEMA)? }).map_err(arrow)?;
     Ok(field.data_type().clone())

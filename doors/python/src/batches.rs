@@ -221,6 +221,16 @@ impl Keys {
         Ok(Keys::Loaded { _loaded: loaded, ids, is_one: false })
     }
 
+    fn check_count(&self, count: usize) -> PyResult<()> {
+        match self {
+            Keys::Raw(strings) => strings.check_count("keys", count),
+            Keys::Loaded { ids, is_one: false, .. } if ids.len() != count => {
+                Err(errors::misuse(format!("keys: {} for {count} messages", ids.len())))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The same in the table.
     fn load(self, mill: &Mill, suite: Suite) -> PyResult<Keys> {
         let Keys::Raw(strings) = self else { return Ok(self) };
@@ -276,6 +286,7 @@ impl Request {
         for (strings, what) in [(&self.nonces, "nonces"), (&self.aad, "associated data")] {
             strings.as_ref().map_or(Ok(()), |strings| strings.check_count(what, count))?;
         }
+        self.keys.check_count(count)?;
         let inputs = self.messages.extents();
         let mut offsets = Vec::with_capacity(count + 1);
         offsets.push(0i64);

@@ -106,8 +106,8 @@ def test_keys_of_a_keystore(keystore):
         (lambda: seal_many("aes-256-gcm", bytes(32), [bytes(12)], [b"a", b"b"]), "nonces: 1 for 2"),
         (lambda: seal_many("aes-256-gcm", bytes(32), bytes(12), [b"a", b"b"]), "each message has its own"),
         (lambda: seal_many("aes-256-gcm", bytes(32), [bytes(12), bytes(11)], [b"a", b"b"]), "all have one length"),
-        (lambda: seal_many("aes-256-gcm", bytes(32), None, [b"a"]), ""),
-        (lambda: seal_many("aes-256-gcm", None, [bytes(12)], [b"a"]), ""),
+        (lambda: seal_many("aes-256-gcm", bytes(32), None, [b"a"]), "initialisation vector"),
+        (lambda: seal_many("aes-256-gcm", None, [bytes(12)], [b"a"]), "key"),
         (lambda: seal_many("aes-256-gcm", bytes(32), [bytes(12)], ["a"]), "messages, 0: str"),
         (lambda: seal_many("aes-256-gcm", bytes(32), [bytes(12)], 5), "a list of bytes"),
         (lambda: seal_many("aes-256-gcm", bytes(32), [bytes(12)], b"a"), "a list of bytes"),
@@ -115,7 +115,7 @@ def test_keys_of_a_keystore(keystore):
         (lambda: open_many("aes-256-gcm", bytes(32), [bytes(12)], [bytes(20)], errors="ignore"), "raise"),
         (lambda: digest_many("sha256", np.zeros((3, 4), np.uint16)), "uint8"),
         (lambda: digest_many("sha256", np.zeros(3, np.uint8)), "a row for each"),
-        (lambda: mac_many("hmac-sha256", [bytes(32)], [b"a", b"b"]), ""),
+        (lambda: mac_many("hmac-sha256", [bytes(32)], [b"a", b"b"]), "keys: 1 for 2"),
     ],
 )
 def test_mistakes_are_named(call, error):

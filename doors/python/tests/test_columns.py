@@ -63,7 +63,7 @@ def test_columns_that_say_how_they_were_protected_need_not_be_named(protector, k
     "values",
     [
         pa.array([1, None, -3], pa.int8()),
-        pa.array([1, None, -3], pa.uint64() if False else pa.int64()),
+        pa.array([1, None, 2**40], pa.uint64()),
         pa.array([1.5, None], pa.float32()),
         pa.array([True, None, False]),
         pa.array(["", None, "\u00e4\u20ac", "x" * 1000], pa.large_string()),
@@ -129,20 +129,18 @@ def test_errors_in_streams_name_the_row(protector):
     cards = table(100)["card"].to_pylist()
     cards[57] = "no number"
     bad = pa.table({"card": cards})
-    protector = Protector(key=protector_key(protector), columns={"card": "ff1:preset=card"})
+    protector = Protector(protector.key, {"card": "ff1:preset=card"})
     with pytest.raises(Exception, match="row 58, column `card`"):
         pa.table(protector.protect_stream(bad))
-
-
-def protector_key(protector):
-    return protector.key
 
 
 def test_polars(protector):
     clear = pl.from_arrow(table())
     stored = protector.protect(clear)
     assert isinstance(stored, pl.DataFrame) and stored["name"].dtype == pl.Binary
-    assert protector.unprotect(stored).equals(clear)
+    # polars keeps no metadata of fields.
+    restoring = Protector(protector.key, COLUMNS, types={"id": pl.Series([], dtype=pl.Int64)})
+    assert restoring.unprotect(stored).equals(clear)
     series = protector.protect(clear["name"], "name")
     assert isinstance(series, pl.Series) and series.name == "name" and series.dtype == pl.Binary
     assert protector.unprotect(series, "name").equals(clear["name"])
@@ -153,7 +151,8 @@ def test_pandas(protector):
     clear.index = pd.Index(range(5, len(clear) + 5), name="number")
     stored = protector.protect(clear)
     assert isinstance(stored, pd.DataFrame) and isinstance(stored["name"].iloc[0], bytes)
-    again = protector.unprotect(stored)
+    # Nor does pandas.
+    again = Protector(protector.key, COLUMNS, types={"id": pa.int64()}).unprotect(stored)
     pd.testing.assert_frame_equal(again, clear)
     series = protector.protect(clear["name"], "name")
     assert series.name == "name" and series.index.equals(clear.index)

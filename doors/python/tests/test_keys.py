@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -123,28 +124,27 @@ def test_threads_share_a_protector(key):
 
 
 def test_the_lock_of_the_interpreter_is_released(key):
-    """While one thread protects a long array, another counts."""
+    """While one thread protects a long array, another goes on."""
     protector = Protector(key, {"a": "random"})
-    array = pa.array(["x" * 100] * 200_000)
-    counted, ended = [0], threading.Event()
+    array = pa.array([f"{row:040}" for row in range(1_000_000)])
+    gaps, ended = [0.0], threading.Event()
 
-    def count():
+    def go_on():
+        last = time.perf_counter()
         while not ended.is_set():
-            counted[0] += 1
+            now = time.perf_counter()
+            gaps[0], last = max(gaps[0], now - last), now
 
-    counter = threading.Thread(target=count)
-    interval = sys.getswitchinterval()
-    # Without a release, the counter would have to wait for this switch.
-    sys.setswitchinterval(1000)
+    other = threading.Thread(target=go_on)
+    other.start()
     try:
-        counter.start()
-        before = counted[0]
+        start = time.perf_counter()
         protector.protect(array)
-        assert counted[0] > before
+        took = time.perf_counter() - start
     finally:
         ended.set()
-        sys.setswitchinterval(interval)
-        counter.join()
+        other.join()
+    assert gaps[0] < 0.6 * took, f"the other thread stood still for {gaps[0]:.3f} s of {took:.3f} s"
 
 
 def test_threads_are_named_by_a_variable():

@@ -39,4 +39,4 @@ class Exhausted(CiphermillError):
 
 
 class EngineFault(CiphermillError, RuntimeError):
-    """An engine failed."""
+    """An engine failed: a device, a library, or the operating system's random numbers."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional, Sequence, Union
+from collections.abc import Mapping
+from typing import Any, Optional, Sequence, Union
 
 from . import _frames
 from ._native import ArrowStream, Columns, Key
 
-Method = Union[str, Mapping[str, Any]]
+Method = Union[str, Mapping]
 
 
 class Protector:
@@ -33,8 +34,8 @@ class Protector:
         say that they are protected.
     :param manifest: the ``.ciphermill.json`` of a protected file, in the place of ``columns``: its columns are restored,
         or others protected like them.
-    :param types: for columns that lost their metadata, the types in clear, by Arrow's names (``"Int64"``) or as types of
-        pyarrow, polars or nanoarrow. Without either they are taken for texts.
+    :param types: for columns that lost their metadata, the types in clear, by Arrow's names (``"Int64"``) as types of
+        pyarrow or nanoarrow, or as arrays or series of the type. Without either they are taken for texts.
 
     What ``protect`` and ``unprotect`` return is of the library that the data came from (a ``pyarrow.Table`` gives
     one, a ``polars.Series`` a series, …); of other objects, an :class:`ArrowArray` or :class:`ArrowStream`. Nulls stay
@@ -50,9 +51,9 @@ class Protector:
         types: Optional[Mapping[str, Any]] = None,
     ) -> None:
         if columns is not None:
-            columns = {name: how if isinstance(how, str) else dict(how) for name, how in columns.items()}
+            columns = {name: dict(how) if isinstance(how, Mapping) else how for name, how in columns.items()}
         self._columns = Columns(key, columns, None if types is None else dict(types), manifest)
-        self._key = (key.name, key.version)
+        self._key = key
 
     def protect(self, data: Any, column: Union[str, Sequence[str], None] = None) -> Any:
         """Protects the columns of a table, or the values of an array.
@@ -87,13 +88,18 @@ class Protector:
         return done if back is None else back(done)
 
     @property
+    def key(self) -> Key:
+        """The key."""
+        return self._key
+
+    @property
     def columns(self) -> "dict[str, str]":
         """How each column is protected, as the command line writes it."""
         return dict(self._columns.columns())
 
     def __repr__(self) -> str:
-        name, version = self._key
-        return f"<ciphermill.Protector of {', '.join(self.columns.values()) or 'marked columns'} under {name} version {version}>"
+        columns = ", ".join(self.columns.values()) or "marked columns"
+        return f"<ciphermill.Protector of {columns} under {self._key.name} version {self._key.version}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a protector is not pickled: keys do not leave their process. Make one in each process")

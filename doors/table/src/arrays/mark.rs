@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::bad::OnBad;
 use crate::error::{Result, TableError};
 use crate::keys::RootKey;
+use crate::parquet::foreign::{self, Pairs};
 use crate::spec::{ColumnSpec, Method};
 
 /// The key of the mark among a field's metadata.
 pub const MARK_KEY: &str = "ciphermill.column";
 
-/// How the metadata of extension types begin; protected values are none of these.
-const EXTENSION: &str = "ARROW:extension:";
+/// The key, among a table's metadata, of those that were rewritten because they speak of protected columns, as they were.
+const ORIGINALS_KEY: &str = "ciphermill.metadata";
 
 /// A protected column. It is not authenticated by itself: a changed one makes values that are not authentic, save those of
 /// `ff1`.
@@ -31,7 +32,7 @@ pub(super) struct Mark {
     pub(super) data_type: String,
     pub(super) key: String,
     pub(super) key_version: u32,
-    /// Metadata of an extension type, which restoring puts back.
+    /// Metadata about the type, of Arrow's extensions and polars, which restoring puts back.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) extension: BTreeMap<String, String>,
 }
@@ -53,7 +54,7 @@ impl Mark {
     /// The metadata of a field once its column is protected.
     pub(super) fn metadata(field: &Field, spec: &ColumnSpec, root: &RootKey) -> HashMap<String, String> {
         let (extension, mut metadata): (HashMap<_, _>, HashMap<_, _>) =
-            field.metadata().clone().into_iter().partition(|(key, _)| key.starts_with(EXTENSION));
+            field.metadata().clone().into_iter().partition(|(key, _)| foreign::describes_type(key));
         let mark = Mark {
             logical: spec.logical.clone(),
             method: spec.method.name().to_owned(),
@@ -62,7 +63,7 @@ impl Mark {
             data_type: field.data_type().to_string(),
             key: root.name.clone(),
             key_version: root.version,
-            extension: extension.into_iter().collect(),
+            extension: extension.into_iter().filter(|(key, _)| !foreign::tells_values(key)).collect(),
         };
         // Names and numbers always are JSON.
         if let Ok(text) = serde_json::to_string(&mark) {
@@ -105,4 +106,60 @@ impl Mark {
         };
         self.data_type.parse().map_err(problem)
     }
+}
+
+/// The metadata of a table whose columns `columns` became byte strings: those of pandas and others that would be false are
+/// rewritten, and the originals kept beside them.
+///
+/// # Errors
+/// `Spec` for originals that do not parse.
+pub(super) fn protected_metadata(table: &Field, columns: &[String]) -> Result<HashMap<String, String>> {
+    let (mut pairs, kept) = pairs_of(table)?;
+    // Keys of a map stand once.
+    let mut originals = foreign::rewrite(&mut pairs, columns).unwrap_or_default();
+    originals.extend(kept);
+    if !originals.is_empty()
+        && let Ok(text) = serde_json::to_string(&originals)
+    {
+        pairs.push((ORIGINALS_KEY.to_owned(), Some(text)));
+    }
+    Ok(of_pairs(pairs))
+}
+
+/// The metadata of a table of whose byte strings `protected` only `still` are left.
+///
+/// # Errors
+/// As [`protected_metadata`].
+pub(super) fn restored_metadata(
+    table: &Field,
+    protected: &[String],
+    still: &[String],
+) -> Result<HashMap<String, String>> {
+    let (mut pairs, originals) = pairs_of(table)?;
+    let restored: Vec<(String, String)> =
+        protected.iter().filter(|name| !still.contains(name)).map(|name| (name.clone(), name.clone())).collect();
+    foreign::restore(&mut pairs, &originals, protected, still, &restored);
+    if !still.is_empty()
+        && !originals.is_empty()
+        && let Ok(text) = serde_json::to_string(&originals)
+    {
+        pairs.push((ORIGINALS_KEY.to_owned(), Some(text)));
+    }
+    Ok(of_pairs(pairs))
+}
+
+fn pairs_of(table: &Field) -> Result<(Pairs, BTreeMap<String, String>)> {
+    let mut metadata: BTreeMap<String, String> = table.metadata().clone().into_iter().collect();
+    let originals = match metadata.remove(ORIGINALS_KEY) {
+        None => BTreeMap::new(),
+        Some(text) => serde_json::from_str(&text).map_err(|error| TableError::Spec {
+            text: format!("metadata `{ORIGINALS_KEY}` of the table"),
+            problem: error.to_string(),
+        })?,
+    };
+    Ok((metadata.into_iter().map(|(key, value)| (key, Some(value))).collect(), originals))
+}
+
+fn of_pairs(pairs: Pairs) -> HashMap<String, String> {
+    pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }

@@ -1,5 +1,6 @@
 //! Several columns of Arrow tables in memory: which ones, as what, and one struct array after the other.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,8 +11,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 use ciphermill::Mill;
 use ciphermill_contract::Direction;
 
-use super::ArrayColumn;
-use super::mark::Mark;
+use super::column::ArrayColumn;
+use super::mark::{self, Mark};
 use crate::bad::OnBad;
 use crate::error::{Result, TableError, find_column};
 use crate::keys::RootKey;
@@ -167,7 +168,36 @@ impl ArrayTable {
             let done = self.step(direction, name, &leaf, path.clone(), steps)?;
             whole = with_leaf(&whole, &path, done);
         }
-        Ok(whole)
+        let metadata = self.table_metadata(direction, field, &whole, &named)?;
+        Ok(Arc::new(whole.as_ref().clone().with_metadata(metadata)))
+    }
+
+    /// The metadata of the whole table, once these columns are protected or restored.
+    fn table_metadata(
+        &self,
+        direction: Direction,
+        before: &Field,
+        after: &Field,
+        named: &[String],
+    ) -> Result<HashMap<String, String>> {
+        // Texts of `ff1` are still texts, and parts of structs are no columns to pandas.
+        let is_bytes = |field: &FieldRef| match Mark::of(field) {
+            Ok(Some(mark)) => mark.method != "ff1",
+            _ => false,
+        };
+        let names = |table: &Field, is_wanted: &dyn Fn(&FieldRef) -> bool| match table.data_type() {
+            DataType::Struct(fields) => {
+                fields.iter().filter(|field| is_wanted(field)).map(|field| field.name().clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        match direction {
+            Direction::Encrypt => mark::protected_metadata(
+                before,
+                &names(after, &|field| is_bytes(field) && named.contains(field.name())),
+            ),
+            Direction::Decrypt => mark::restored_metadata(before, &names(before, &is_bytes), &names(after, &is_bytes)),
+        }
     }
 
     /// Where the column of this name is.

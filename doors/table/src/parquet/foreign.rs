@@ -121,9 +121,18 @@ fn nested(key: &str, value: &str, columns: &[String]) -> Option<String> {
     if key == ARROW_SCHEMA_META_KEY { None } else { rewritten(key, value, columns) }
 }
 
+/// Whether a field's metadata of this key speak of its type or its values, and so do not fit byte strings.
+pub(crate) fn describes_type(key: &str) -> bool {
+    key == SPARK_ATTRIBUTES || TYPE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// Whether they tell values, and so must not be kept.
+pub(crate) fn tells_values(key: &str) -> bool {
+    key == SPARK_ATTRIBUTES || key.starts_with(ENUM_VALUES_PREFIX)
+}
+
 /// The field as one of byte strings, without the metadata that do not fit them.
 fn protected_field(field: &Field) -> Field {
-    let describes_type = |key: &str| TYPE_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
     let metadata = field.metadata().iter().filter(|(key, _)| !describes_type(key));
     Field::new(field.name(), DataType::Binary, field.is_nullable())
         .with_metadata(metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<HashMap<_, _>>())

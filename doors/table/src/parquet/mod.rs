@@ -13,7 +13,7 @@ mod columns;
 mod copy;
 mod filter;
 mod footer;
-mod foreign;
+pub(crate) mod foreign;
 mod forms;
 mod guard;
 mod indices;
