@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::{Array, ArrayReader, ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
@@ -46,6 +46,10 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<*mut T> {
 /// # Errors
 /// `Misuse` for objects without Arrow data; the object's own errors.
 pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Imported> {
+    if let Ok(own) = object.cast::<ArrowArray>() {
+        let ArrowArray { field, array } = own.get();
+        return Ok(Imported::Array(Arc::clone(field), Arc::clone(array)));
+    }
     if let Some(method) = object.getattr_opt("__arrow_c_array__")? {
         let capsules = method.call0()?;
         let (schema, array) = capsules.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
@@ -124,14 +128,17 @@ impl ArrowArray {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let _ = requested_schema;
-        let (array, _) = to_ffi(&self.array.to_data()).map_err(arrow)?;
-        let array = PyCapsule::new_with_value(py, array, ARRAY)?;
-        (schema_capsule(py, &self.field)?, array).into_pyobject(py)
+        let array = PyCapsule::new_with_value(py, FFI_ArrowArray::new(&self.array.to_data()), ARRAY)?;
+        (self.__arrow_c_schema__(py)?, array).into_pyobject(py)
     }
 
-    /// The type as a capsule.
+    /// The type as a capsule. That of an array alone has neither name nor metadata: no library keeps them, and for a short
+    /// array they would take as long as the rest.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &self.field)
+        match self.field.data_type() {
+            DataType::Struct(_) => schema_capsule(py, &self.field),
+            data_type => schema_capsule(py, &Field::new("", data_type.clone(), true)),
+        }
     }
 
     /// Values.
@@ -272,10 +279,7 @@ unsafe extern "C" fn get_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_A
     let next = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut exported.next));
     let array = match next {
         Ok(None) => FFI_ArrowArray::empty(),
-        Ok(Some(Ok(array))) => match to_ffi(&array.to_data()) {
-            Ok((array, _)) => array,
-            Err(error) => return exported.fail(error.to_string()),
-        },
+        Ok(Some(Ok(array))) => FFI_ArrowArray::new(&array.to_data()),
         Ok(Some(Err(message))) => return exported.fail(message),
         Err(_) => return exported.fail("ciphermill has panicked, which is a bug".to_owned()),
     };

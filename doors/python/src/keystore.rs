@@ -238,6 +238,14 @@ impl Key {
 
 /// A suite by its name.
 pub(crate) fn parse_suite(name: &str) -> PyResult<Suite> {
+    // Reading a name takes longer than a small batch.
+    static READ: Mutex<Vec<(String, Suite)>> = Mutex::new(Vec::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, suite)) = read.iter().find(|(known, _)| known == name) {
+        return Ok(*suite);
+    }
     let unknown = |_| errors::misuse(format!("there is no suite `{name}`; `ciphermill engines` lists them"));
-    name.parse().map_err(unknown)
+    let suite: Suite = name.parse().map_err(unknown)?;
+    read.push((name.to_owned(), suite));
+    Ok(suite)
 }

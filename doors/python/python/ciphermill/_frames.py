@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 Back = Optional[Callable[[Any], Any]]
 
 
 def way(data: Any) -> Tuple[Any, Back, bool]:
     """The object with Arrow data, what makes a result of it, and whether it is read later."""
-    library = type(data).__module__.partition(".")[0]
-    find = _WAYS.get(library)
+    kind = type(data)
+    if kind in _ARRAYS:  # the shortest way, for the shortest calls
+        return data, _ARRAYS[kind], False
+    find = _WAYS.get(kind.__module__.partition(".")[0])
     return (data, None, False) if find is None else find(data)
+
+
+# Kinds of arrays that were met, each with what makes one of a result.
+_ARRAYS: Dict[type, Callable[[Any], Any]] = {}
 
 
 def _pyarrow(data: Any) -> Tuple[Any, Back, bool]:
     pa = sys.modules["pyarrow"]
     if isinstance(data, pa.Array):
+        _ARRAYS[type(data)] = pa.array
         return data, pa.array, False
     if isinstance(data, pa.ChunkedArray):
         return data, pa.chunked_array, False

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional, Sequence, Union
 
-from . import _frames
+from ._frames import way
 from ._native import ArrowStream, Columns, Key
 
 Method = Union[str, Mapping]
@@ -83,7 +83,7 @@ class Protector:
         return self._columns.run(data, False, _names(column), True)
 
     def _run(self, data: Any, encrypts: bool, column: Union[str, Sequence[str], None]) -> Any:
-        data, back, lazy = _frames.way(data)
+        data, back, lazy = way(data)
         done = self._columns.run(data, encrypts, _names(column), lazy)
         return done if back is None else back(done)
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
-use arrow_buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use ciphermill_contract::Direction;
@@ -21,6 +21,14 @@ use crate::types::{is_wide, width_of};
 
 /// Texts of `ff1` that go to the mill at a time: with their numerals they stay in the cache.
 pub(crate) const TEXTS_PER_RUN: usize = 4096;
+
+/// Room for results. Arrow's own buffers, aligned to more than the allocator aligns anyway, would be written with zeros: pages
+/// of the system are zero already, and are there only once they are written.
+fn room(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    prefer_huge_pages(&mut bytes);
+    bytes
+}
 
 /// Where values lie in a buffer.
 enum Lie {
@@ -161,8 +169,7 @@ impl ColumnWorker {
         for row in (0..count).filter(|row| is_null(*row)) {
             statuses[row] = ColumnStatus::LEFT_OUT;
         }
-        let mut bytes = MutableBuffer::from_len_zeroed(results.byte_len(count));
-        prefer_huge_pages(&mut bytes);
+        let mut bytes = room(results.byte_len(count));
         self.run_lying((&values, &lie), (&mut bytes, &results), statuses)?;
         self.check_statuses(statuses, |row| row)?;
         let buffers = results.buffers(output, count, bytes.into()).ok_or_else(|| self.too_much())?;
@@ -188,8 +195,7 @@ impl ColumnWorker {
         let (nulls, count) = (array.nulls(), array.len());
         let all = lie.range(0..count);
         let lie = lie.moved(all.start);
-        let mut bytes = MutableBuffer::from_len_zeroed(all.len());
-        prefer_huge_pages(&mut bytes);
+        let mut bytes = room(all.len());
         bytes.copy_from_slice(&values[all]);
         for first in (0..count).step_by(TEXTS_PER_RUN) {
             let rows = first..count.min(first + TEXTS_PER_RUN);
@@ -326,7 +332,7 @@ impl ColumnWorker {
     ) -> Result<ArrayRef> {
         let data = ArrayData::builder(output.clone()).len(count).nulls(nulls.cloned()).buffers(buffers);
         // Checks texts as well: whoever has the key may have protected other bytes as texts.
-        data.build().map(make_array).map_err(|source| self.arrow(source))
+        data.align_buffers(true).build().map(make_array).map_err(|source| self.arrow(source))
     }
 
     fn arrow(&self, source: arrow_schema::ArrowError) -> TableError {
