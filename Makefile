@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: machete help wheel python setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -41,7 +41,7 @@ lab: setup-lab ## build the lab, which measures beside OpenSSL and other librari
 grid: lab ## every size and every batch of every suite beside the fastest peer: grid.html and grid.json
 	target/release/ciphermill lab grid --core $$(($$(nproc) - 1)) --html grid.html --json grid.json
 
-test: setup-tests lint unit python doc ## formatting, floors, tidiness, clippy, all tests, the documentation
+test: setup-tests lint unit python spark doc ## formatting, floors, tidiness, clippy, all tests, the documentation
 	$(call heading,everything passed)
 
 lint: ## formatting, floors, tidiness, clippy
@@ -67,6 +67,10 @@ unit: ## unit, property, vector and end-to-end tests; the model checks of concur
 python: ## the tests of the Python package, with pyarrow, polars, pandas and DuckDB of PyPI in a virtual environment
 	$(call heading,Python)
 	@./xtask/python.sh test; status=$$?; [ $$status -eq 77 ] || exit $$status
+
+spark: ## the Python package in Spark's workers, and whether keys leak there, with PySpark of PyPI
+	$(call heading,Spark)
+	@./xtask/python.sh spark; status=$$?; [ $$status -eq 77 ] || exit $$status
 
 wheel: setup ## the Python package for Python 3.9 and later, in target/wheels
 	@./xtask/python.sh wheel

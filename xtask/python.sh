@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Python package: `test` runs its tests against the build that the other tests have made, `wheel` builds the wheel for release.
+# The Python package: `test` runs its tests against the build that the other tests have made, `spark` those in Spark, and `wheel`
+# builds the wheel for release.
 # Exit 77 says that this machine lacks something, and what.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -40,13 +41,22 @@ test)
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/test/bin/python" -m pytest -q -p no:cacheprovider "$@"
     ;;
+spark)
+    shift
+    command -v java >/dev/null 2>&1 || lacks 'Spark wants a Java runtime (apt-get install default-jre-headless)'
+    environment spark
+    cargo build --locked -p ciphermill-python
+    assemble target/debug/lib_native.so
+    cd "$here"
+    PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/spark/bin/python" -m pytest -q -p no:cacheprovider tests_spark "$@"
+    ;;
 wheel)
     environment wheel
     # The profile for release; the newest glibc symbol that is used decides where the wheel runs.
     "$work/wheel/bin/maturin" build --release --locked --manifest-path "$here/Cargo.toml" --out target/wheels
     ;;
 *)
-    echo "usage: $0 test [pytest's options] | wheel" >&2
+    echo "usage: $0 test|spark [pytest's options] | wheel" >&2
     exit 2
     ;;
 esac

@@ -143,8 +143,8 @@ if [ "$asked" = tests ]; then
     has_venv || optional "Python with its venv" "the Python package will not be tested" python3-venv
 fi
 
-if [ "$asked" = real-tables ] && ! command -v java >/dev/null 2>&1; then
-    optional "Java runtime" "Spark will not read tables" default-jre-headless
+if [ "$asked" = real-tables ] || [ "$asked" = tests ]; then
+    command -v java >/dev/null 2>&1 || optional "Java runtime" "nothing will be tested with Spark" default-jre-headless
 fi
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill::Mill;
-use ciphermill_contract::{KeyId, Suite};
+use ciphermill_contract::{KeyId, KeyMaterial, Suite};
 use ciphermill_keys::KeyPolicy;
 use ciphermill_keys::keystore::{KeyKind, KeyState, Keystore as Store, MasterSecret, ROOT_KEY_LEN};
 use ciphermill_table::RootKey;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use zeroize::Zeroizing;
 
 use crate::errors;
 use crate::process::Here;
@@ -165,6 +166,23 @@ impl Keystore {
         let (kind, policy) = (kind.ok_or_else(no_kind)?, KeyPolicy::only(allowed));
         let store = self.store.get()?;
         let record = py.detach(|| hold(store).generate_described(name, kind, policy, description));
+        self.key_of(record.map_err(errors::of_keystore)?.version, name)
+    }
+
+    /// Takes a key in: version 1 of a new name. Without ``suite``, column keys are derived from it, and it has at least 16
+    /// bytes; see :meth:`generate`. Python keeps the bytes that it was given as long as it likes.
+    #[pyo3(signature = (name, key, *, suite=None, description=""))]
+    fn import_key(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        key: &[u8],
+        suite: Option<&str>,
+        description: &str,
+    ) -> PyResult<Key> {
+        let policy = KeyPolicy::only(parse_suite(suite.unwrap_or(DERIVATION))?);
+        let (store, key) = (self.store.get()?, Zeroizing::new(key.to_vec()));
+        let record = py.detach(|| hold(store).import_described(name, KeyMaterial::secret(&key), policy, description));
         self.key_of(record.map_err(errors::of_keystore)?.version, name)
     }
 

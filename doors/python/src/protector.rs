@@ -110,6 +110,16 @@ impl Columns {
     }
 }
 
+/// The name of a column's method, and method and options as the command line writes them, with the logical name.
+#[pyfunction]
+pub(crate) fn column_spec(name: &str, method: &Bound<'_, PyAny>) -> PyResult<(&'static str, String)> {
+    let mut spec = spec(name, method)?;
+    let method = spec.method.name();
+    // Without a name there is nothing that a logical name could be equal to, so that it is written.
+    spec.name.clear();
+    Ok((method, spec.to_string().trim_start_matches('=').to_owned()))
+}
+
 /// A column's specification from a text or a dictionary.
 fn spec(name: &str, method: &Bound<'_, PyAny>) -> PyResult<ColumnSpec> {
     if let Ok(text) = method.extract::<String>() {

@@ -52,6 +52,7 @@ class Protector:
     ) -> None:
         if columns is not None:
             columns = {name: dict(how) if isinstance(how, Mapping) else how for name, how in columns.items()}
+        self._written = columns or {}
         self._columns = Columns(key, columns, None if types is None else dict(types), manifest)
         self._key = key
 
