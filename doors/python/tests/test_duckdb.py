@@ -28,9 +28,9 @@ def test_values_come_back_in_sql(connection):
     found = connection.sql(
         "SELECT count(DISTINCT name), count(DISTINCT mail), count(nothing), sum(unprotect_bigint('number', number)),"
         " max(unprotect('mail', mail)), max(unprotect_text('card', card)) FROM stored"
-    ).fetchone()
-    assert found == (10, 5000, 0, sum(range(5000)), "99@x", "4929 1234 4999 9012")
-    assert connection.sql("SELECT count(*) FROM stored WHERE name = protect('name', 'Customer 7')").fetchone() == (500,)
+    ).fetchall()
+    assert found == [(10, 5000, 0, sum(range(5000)), "99@x", "4929 1234 4999 9012")]
+    assert connection.sql("SELECT count(*) FROM stored WHERE name = protect('name', 'Customer 7')").fetchall() == [(500,)]
 
 
 def test_a_join_of_two_protected_tables_and_an_aggregate_after_unprotect(connection, key):
