@@ -29,7 +29,7 @@ def test_values_come_back_in_sql(connection):
         "SELECT count(DISTINCT name), count(DISTINCT mail), count(nothing), sum(unprotect_bigint('number', number)),"
         " max(unprotect('mail', mail)), max(unprotect_text('card', card)) FROM stored"
     ).fetchall()
-    assert found == [(10, 5000, 0, sum(range(5000)), "99@x", "4929 1234 4999 9012")]
+    assert found == [(10, 5000, 0, sum(range(5000)), "9@x", "4929 1234 4999 9012")]
     assert connection.sql("SELECT count(*) FROM stored WHERE name = protect('name', 'Customer 7')").fetchall() == [(500,)]
 
 
