@@ -131,6 +131,8 @@ impl Directions {
     pub const ENCRYPT: Directions = Directions(1);
     /// Back only.
     pub const DECRYPT: Directions = Directions(2);
+    /// Neither: keys that values are only moved between.
+    pub const NONE: Directions = Directions(0);
     /// Forward and back.
     pub const BOTH: Directions = Directions(3);
 

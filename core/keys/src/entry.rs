@@ -12,7 +12,7 @@ use ciphermill_memory::SecretBytes;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::policy::KeyPolicy;
+use crate::policy::{KeyPolicy, KeyUsage};
 
 /// Prepared forms that one key may have: every engine for each of a few suites.
 pub const PREPARED_MAX: usize = 64;
@@ -144,11 +144,17 @@ impl KeyEntry {
     /// The rule of the policy that says no: [`Reason::KeyExpired`], [`Reason::KeySuite`], [`Reason::KeyDirection`] or
     /// [`Reason::KeyEngine`].
     #[inline]
-    pub fn check(&self, suite: Suite, direction: Direction, now_unix_s: u64) -> Result<EngineKinds, Reason> {
+    pub fn check(
+        &self,
+        suite: Suite,
+        direction: Direction,
+        usage: KeyUsage,
+        now_unix_s: u64,
+    ) -> Result<EngineKinds, Reason> {
         if !self.is_restricted {
             return Ok(self.engines);
         }
-        self.check_restricted(suite, direction, now_unix_s)
+        self.check_restricted(suite, direction, usage, now_unix_s)
     }
 
     /// Whether no rule of the policy can ever refuse an operation or an engine: any suite, direction and kind of engine,
@@ -282,13 +288,19 @@ impl KeyEntry {
         KeyMaterial { form: self.cold.form, bytes: &self.cold.bytes }
     }
 
-    fn check_restricted(&self, suite: Suite, direction: Direction, now_unix_s: u64) -> Result<EngineKinds, Reason> {
+    fn check_restricted(
+        &self,
+        suite: Suite,
+        direction: Direction,
+        usage: KeyUsage,
+        now_unix_s: u64,
+    ) -> Result<EngineKinds, Reason> {
         let policy = &self.cold.policy;
         if policy.is_expired(now_unix_s) {
             Err(Reason::KeyExpired)
         } else if !policy.suites.contains(suite) {
             Err(Reason::KeySuite)
-        } else if !self.directions.contains(direction) {
+        } else if usage == KeyUsage::Plain && !self.directions.contains(direction) {
             Err(Reason::KeyDirection)
         } else if self.engines.is_empty() {
             Err(Reason::KeyEngine)
@@ -380,7 +392,7 @@ mod tests {
     fn every_rule_of_a_policy_is_checked() {
         let (gcm, cbc) = (suite("aes-128-gcm"), suite("aes-128-cbc"));
         let free = entry(KeyPolicy::default());
-        assert_eq!(free.check(gcm, Direction::Encrypt, u64::MAX), Ok(EngineKinds::ALL));
+        assert_eq!(free.check(gcm, Direction::Encrypt, KeyUsage::Plain, u64::MAX), Ok(EngineKinds::ALL));
 
         let narrow = entry(
             KeyPolicy::only(gcm)
@@ -388,17 +400,20 @@ mod tests {
                 .engines(EngineKinds::only(EngineKind::Token))
                 .expires_unix_s(50),
         );
-        assert_eq!(narrow.check(gcm, Direction::Decrypt, 49), Ok(EngineKinds::only(EngineKind::Token)));
-        assert_eq!(narrow.check(gcm, Direction::Decrypt, 50), Err(Reason::KeyExpired));
-        assert_eq!(narrow.check(cbc, Direction::Decrypt, 0), Err(Reason::KeySuite));
-        assert_eq!(narrow.check(gcm, Direction::Encrypt, 0), Err(Reason::KeyDirection));
+        assert_eq!(
+            narrow.check(gcm, Direction::Decrypt, KeyUsage::Plain, 49),
+            Ok(EngineKinds::only(EngineKind::Token))
+        );
+        assert_eq!(narrow.check(gcm, Direction::Decrypt, KeyUsage::Plain, 50), Err(Reason::KeyExpired));
+        assert_eq!(narrow.check(cbc, Direction::Decrypt, KeyUsage::Plain, 0), Err(Reason::KeySuite));
+        assert_eq!(narrow.check(gcm, Direction::Encrypt, KeyUsage::Plain, 0), Err(Reason::KeyDirection));
 
         let token = entry(KeyPolicy::default().engines(EngineKinds::only(EngineKind::Token)));
-        assert_eq!(token.check(cbc, Direction::Encrypt, 0), Ok(EngineKinds::only(EngineKind::Token)));
+        assert_eq!(token.check(cbc, Direction::Encrypt, KeyUsage::Plain, 0), Ok(EngineKinds::only(EngineKind::Token)));
         let nowhere = entry(KeyPolicy::default().engines(EngineKinds::NONE));
-        assert_eq!(nowhere.check(cbc, Direction::Encrypt, 0), Err(Reason::KeyEngine));
+        assert_eq!(nowhere.check(cbc, Direction::Encrypt, KeyUsage::Plain, 0), Err(Reason::KeyEngine));
         let nothing = entry(KeyPolicy::default().suites(SuiteSet::none()));
-        assert_eq!(nothing.check(cbc, Direction::Encrypt, 0), Err(Reason::KeySuite));
+        assert_eq!(nothing.check(cbc, Direction::Encrypt, KeyUsage::Plain, 0), Err(Reason::KeySuite));
     }
 
     #[test]

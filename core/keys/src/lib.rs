@@ -19,6 +19,6 @@ pub mod wrap;
 pub use entry::{KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName};
 pub use keystore::{Keystore, KeystoreError, MasterSecret};
 pub use lease::KeyLease;
-pub use policy::{KeyPolicy, SuiteSet};
+pub use policy::{KeyPolicy, KeyUsage, SuiteSet, TRANSFORM_GROUP_LEN_MAX};
 pub use table::{KEYS_MAX, KeyTable, now_unix_s};
 pub use wrap::WrapMethod;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// neither wrapping other keys nor being exported.
 ///
 /// As text (JSON, TOML) suites are `"any"` or a list of suite names, engines `"all"` or a list of kinds, directions
-/// `"both"`, `"encrypt"` or `"decrypt"`; what is left out has its default, and an unknown field is an error.
+/// `"both"`, `"encrypt"`, `"decrypt"` or `"none"`; what is left out has its default, and an unknown field is an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyPolicy {
@@ -36,7 +36,23 @@ pub struct KeyPolicy {
     /// Whether the key may wrap and unwrap other keys. Keys that do should do nothing else: whoever may decrypt with a
     /// wrapping key gets at the keys under it (Clulow 2003). [`KeyPolicy::wrapping`] is such a policy.
     pub wraps: bool,
+    /// The group of keys that values may be moved between without being shown: [`KeyPolicy::allows_transform_to`]. It has at
+    /// most [`TRANSFORM_GROUP_LEN_MAX`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "transform_group")]
+    pub transform: Option<Box<str>>,
 }
+
+/// What a key is used for at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUsage {
+    /// Operations whose results their caller gets.
+    Plain,
+    /// A half of a transform, which [`KeyPolicy::allows_transform_to`] has allowed.
+    Transform,
+}
+
+/// Bytes that the name of a group of keys may have.
+pub const TRANSFORM_GROUP_LEN_MAX: usize = 255;
 
 impl Default for KeyPolicy {
     fn default() -> KeyPolicy {
@@ -48,6 +64,7 @@ impl Default for KeyPolicy {
             expires_unix_s: None,
             exportable: false,
             wraps: false,
+            transform: None,
         }
     }
 }
@@ -110,6 +127,32 @@ impl KeyPolicy {
     pub fn wraps(mut self, wraps: bool) -> KeyPolicy {
         self.wraps = wraps;
         self
+    }
+
+    /// The same, in a group of keys that values may be moved between.
+    #[must_use]
+    pub fn transform(mut self, group: &str) -> KeyPolicy {
+        self.transform = Some(group.into());
+        self
+    }
+
+    /// Whether values under this key may be opened and sealed under `target` as one operation.
+    ///
+    /// Whoever may decrypt under this key and encrypt under the target may do so anyway. Whoever may not needs both keys to be of
+    /// one group, and must not get on this way what the policies withhold: if this key does not decrypt, values must not come out
+    /// by the target, which then neither decrypts nor leaves the table; if the target does not encrypt, values must not be forged
+    /// by this key, which then neither encrypts nor leaves the table. (What parameters an operation may select has to be policy
+    /// too: Clulow 2003.)
+    pub fn allows_transform_to(&self, target: &KeyPolicy) -> bool {
+        let opens = self.directions.contains(Direction::Decrypt);
+        let seals = target.directions.contains(Direction::Encrypt);
+        if opens && seals {
+            return true;
+        }
+        let is_group = self.transform.is_some() && self.transform == target.transform;
+        let shows = !opens && (target.directions.contains(Direction::Decrypt) || target.exportable);
+        let forges = !seals && (self.directions.contains(Direction::Encrypt) || self.exportable);
+        is_group && !shows && !forges
     }
 
     /// Whether the key is refused at this second.
@@ -232,6 +275,16 @@ impl<'de> Deserialize<'de> for SuiteSet {
     }
 }
 
+fn transform_group<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+    let group = Option::<Box<str>>::deserialize(deserializer)?;
+    match &group {
+        Some(group) if group.is_empty() || group.len() > TRANSFORM_GROUP_LEN_MAX => {
+            Err(D::Error::custom(format!("a group of keys has a name of 1 to {TRANSFORM_GROUP_LEN_MAX} bytes")))
+        }
+        _ => Ok(group),
+    }
+}
+
 mod directions_text {
     use super::*;
 
@@ -240,7 +293,8 @@ mod directions_text {
         serializer.serialize_str(match both {
             [true, false] => "encrypt",
             [false, true] => "decrypt",
-            _ => "both",
+            [true, true] => "both",
+            [false, false] => "none",
         })
     }
 
@@ -249,7 +303,10 @@ mod directions_text {
             "both" => Ok(Directions::BOTH),
             "encrypt" => Ok(Directions::ENCRYPT),
             "decrypt" => Ok(Directions::DECRYPT),
-            other => Err(D::Error::custom(format!("directions are `both`, `encrypt` or `decrypt`, not `{other}`"))),
+            "none" => Ok(Directions::NONE),
+            other => {
+                Err(D::Error::custom(format!("directions are `both`, `encrypt`, `decrypt` or `none`, not `{other}`")))
+            }
         }
     }
 }
@@ -339,11 +396,21 @@ mod tests {
     }
 
     #[test]
+    fn groups_and_no_directions_are_written_and_policies_without_are_as_they_were() {
+        let policy = KeyPolicy::default().directions(Directions::NONE).transform("customers");
+        let text = serde_json::to_string(&policy).unwrap();
+        assert!(text.contains(r#""directions":"none""#) && text.contains(r#""transform":"customers""#), "{text}");
+        assert_eq!(serde_json::from_str::<KeyPolicy>(&text).unwrap(), policy);
+        assert!(!serde_json::to_string(&KeyPolicy::default()).unwrap().contains("transform"));
+    }
+
+    #[test]
     fn text_that_is_no_policy_is_refused() {
         for text in [
             r#"{"suites":"all"}"#,
             r#"{"suites":["aes-256-gcn"]}"#,
-            r#"{"directions":"none"}"#,
+            r#"{"directions":"neither"}"#,
+            r#"{"transform":""}"#,
             r#"{"engines":["abacus"]}"#,
             r#"{"engines":"any"}"#,
             r#"{"expires":1}"#,

@@ -10,7 +10,7 @@ use ciphermill_contract::{
     Direction, Directions, EngineKinds, KeyForm, KeyId, KeyMaterial, PreparedKey, Reason, Suite,
 };
 use ciphermill_keys::keystore::{KdfParameters, KeyKind, KeyState};
-use ciphermill_keys::{KeyCheckValue, KeyPolicy, KeyTable, Keystore, KeystoreError, MasterSecret};
+use ciphermill_keys::{KeyCheckValue, KeyPolicy, KeyTable, KeyUsage, Keystore, KeystoreError, MasterSecret};
 use tempfile::TempDir;
 
 const PASSPHRASE: &str = "one passphrase for all these tests";
@@ -217,8 +217,8 @@ fn rotation_keeps_old_versions_for_decryption() {
     let old = store.load_into(&table, "db", Some(1)).unwrap();
     let gcm = suite("aes-256-gcm");
     let lease = table.lease();
-    assert_eq!(lease.entry(old).unwrap().check(gcm, Direction::Decrypt, 0), Ok(EngineKinds::ALL));
-    assert_eq!(lease.entry(old).unwrap().check(gcm, Direction::Encrypt, 0), Err(Reason::KeyDirection));
+    assert_eq!(lease.entry(old).unwrap().check(gcm, Direction::Decrypt, KeyUsage::Plain, 0), Ok(EngineKinds::ALL));
+    assert_eq!(lease.entry(old).unwrap().check(gcm, Direction::Encrypt, KeyUsage::Plain, 0), Err(Reason::KeyDirection));
 
     store.rotate_to("db", KeyMaterial::secret(&[3; 24])).unwrap();
     assert_eq!(load(&store, "db", None), [3; 24]);
@@ -255,7 +255,8 @@ fn a_rotated_key_lives_as_long_as_the_old_one_did() {
     let table = KeyTable::new();
     let key = store.load_into(&table, "short", None).unwrap();
     assert!(table.any_expiry());
-    let check = |now| table.lease().entry(key).unwrap().check(suite("aes-128-ecb"), Direction::Encrypt, now);
+    let check =
+        |now| table.lease().entry(key).unwrap().check(suite("aes-128-ecb"), Direction::Encrypt, KeyUsage::Plain, now);
     assert_eq!(check(end - 1), Ok(EngineKinds::ALL));
     assert_eq!(check(end), Err(Reason::KeyExpired));
     assert_eq!(store.rotate("day").unwrap().policy.expires_unix_s, None);
@@ -275,7 +276,7 @@ fn keys_are_derived_from_keys_that_allow_it() {
     let key = store.load_for_derivation(&table, "root", 1).unwrap();
     assert_eq!(bytes_of(&table, key), [5; 16]);
     let lease = table.lease();
-    let check = |suite| lease.entry(key).unwrap().check(suite, Direction::Encrypt, 0);
+    let check = |suite| lease.entry(key).unwrap().check(suite, Direction::Encrypt, KeyUsage::Plain, 0);
     assert_eq!((check(hmac), check(suite("aes-128-gcm"))), (Ok(EngineKinds::ALL), Err(Reason::KeySuite)));
     let refused = [
         ("other suite", KeyPolicy::only(suite("aes-128-gcm"))),

@@ -11,7 +11,7 @@ use ciphermill_contract::limits::KEY_LEN_MAX;
 use ciphermill_contract::{
     Direction, Directions, EngineKinds, Error, KeyForm, KeyId, KeyMaterial, PreparedKey, Reason, Refusal, Suite,
 };
-use ciphermill_keys::{KeyCheckValue, KeyEntry, KeyPolicy, KeyTable, PreparedName, WrapMethod};
+use ciphermill_keys::{KeyCheckValue, KeyEntry, KeyPolicy, KeyTable, KeyUsage, PreparedName, WrapMethod};
 use proptest::prelude::*;
 
 fn suite(name: &str) -> Suite {
@@ -167,7 +167,7 @@ fn the_clock_is_needed_once_a_key_expires() {
     assert_eq!(table.policy(key), Ok(policy));
     let lease = table.lease();
     let entry = lease.entry(key).unwrap();
-    let check = |now| entry.check(suite("aes-128-gcm"), Direction::Encrypt, now);
+    let check = |now| entry.check(suite("aes-128-gcm"), Direction::Encrypt, KeyUsage::Plain, now);
     assert_eq!(check(999), Ok(EngineKinds::ALL));
     assert_eq!(check(1000), Err(Reason::KeyExpired));
 }
@@ -230,7 +230,7 @@ fn wrapping_obeys_policies() {
     let odd = table.import(KeyMaterial::secret(&[9; 15]), KeyPolicy::wrapping()).unwrap();
     assert_eq!(bring(odd), Err(Error::key(suite("aes-256-ecb"), KeyProblem::Length)));
     let lease = table.lease();
-    let check = lease.entry(wrapping).unwrap().check(suite("aes-128-ecb"), Direction::Decrypt, 0);
+    let check = lease.entry(wrapping).unwrap().check(suite("aes-128-ecb"), Direction::Decrypt, KeyUsage::Plain, 0);
     assert_eq!(check, Err(Reason::KeySuite), "a wrapping key decrypts nothing");
 }
 

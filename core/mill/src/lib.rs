@@ -35,14 +35,14 @@ mod submit;
 mod workers;
 
 pub use ciphermill_contract as contract;
-pub use ciphermill_keys::{KeyPolicy, KeyTable};
+pub use ciphermill_keys::{KeyPolicy, KeyTable, KeyUsage, TRANSFORM_GROUP_LEN_MAX};
 pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Share, Shares, Verdict, size_class};
 pub use costs::{Costs, MeasuredCost};
 pub use engines::Trouble;
 pub use metrics::{Distribution, EngineMetrics, Outcomes, Routes, Snapshot, SuiteMetrics};
 pub use mill::{Mill, MillBuilder};
 pub use policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
-pub use report::{EngineReport, Report, SelfTestState, SuiteReport};
+pub use report::{EngineReport, Report, SelfTestState, SuiteReport, TransformReport};
 pub use run::{Considered, Explanation};
 pub use single::{Bound, BoundOp, One, OneDone, OneFuture, SHARED_OPS_MAX};
 pub use submit::{BatchFuture, IN_FLIGHT_MAX, QUEUED_MAX, Session};

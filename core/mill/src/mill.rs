@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use ciphermill_contract::columns::TransformBatch;
 use ciphermill_contract::{Batch, ColumnBatch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
-use ciphermill_keys::KeyTable;
+use ciphermill_keys::{KeyTable, KeyUsage};
 
 use crate::costs::Costs;
 use crate::metrics::Snapshot;
 use crate::policy::{Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
-use crate::report::{EngineReport, Report, SelfTestState};
+use crate::report::{EngineReport, Report, SelfTestState, TransformReport};
 use crate::run::{Explanation, Preparer, Runner};
 use crate::single::{Bound, Coalescers, One, OneDone, OneFuture};
 use crate::state::State;
@@ -177,7 +178,54 @@ impl Mill {
     /// # Errors
     /// As [`Mill::run_columns`].
     pub fn run_columns_with(&self, batch: ColumnBatch<'_>, options: &RunOptions<'_>) -> Result<Report> {
-        self.runner().with_context(|context| self.runner().run_columns(context, batch, options))
+        self.runner().with_context(|context| self.runner().run_columns(context, batch, KeyUsage::Plain, options))
+    }
+
+    /// Opens values under one suite and key and seals them under another, as one operation: in clear they lie in locked memory
+    /// alone, a chunk at a time, which is wiped. Each half goes to the engine that is best for it. Key policy may allow it to
+    /// callers who may do neither half alone: [`KeyPolicy::transform`](crate::KeyPolicy::transform).
+    ///
+    /// On return every value that was pending has a status. One that does not open has that of opening, and its output stays as
+    /// it was. Each value counts once for each of both keys' budgets.
+    ///
+    /// ```
+    /// # fn rekey(mill: &ciphermill::Mill, old: ciphermill_contract::KeyId, new: ciphermill_contract::KeyId) -> ciphermill_contract::Result<()> {
+    /// use ciphermill_contract::columns::{Extents, TransformBatch, TransformHalf, TransformTags};
+    /// use ciphermill_contract::ColumnStatus;
+    ///
+    /// let suite = "aes-256-siv".parse().expect("a suite");
+    /// let half = |key| TransformHalf { tags: TransformTags::Before { len: 16 }, ..TransformHalf::new(suite, key) };
+    /// // Two values of 20 bytes, each behind its tag.
+    /// let (stored, mut again) = ([0; 72], [0; 72]);
+    /// let mut statuses = [ColumnStatus::PENDING; 2];
+    /// let batch = TransformBatch {
+    ///     source: half(old),
+    ///     target: half(new),
+    ///     input: &stored,
+    ///     inputs: Extents::Offsets(&[0, 36, 72]),
+    ///     output: &mut again,
+    ///     outputs: Extents::Offsets(&[0, 36, 72]),
+    ///     statuses: &mut statuses,
+    /// };
+    /// let report = mill.transform(batch)?;
+    /// println!("{} values, opened by {} and sealed by {}", report.done, report.opened_by, report.sealed_by);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`TransformBatch::check`], before anything is written, and those of [`Mill::run_columns`]; values that were done
+    /// by then have their status and their output, all others have neither.
+    pub fn transform(&self, batch: TransformBatch<'_>) -> Result<TransformReport> {
+        self.transform_with(batch, &RunOptions::default())
+    }
+
+    /// Transforms values with options, which hold for both halves.
+    ///
+    /// # Errors
+    /// As [`Mill::transform`].
+    pub fn transform_with(&self, batch: TransformBatch<'_>, options: &RunOptions<'_>) -> Result<TransformReport> {
+        self.runner().with_context(|context| self.runner().transform(context, batch, options))
     }
 
     /// Hands a batch over as a future, for any executor. A batch that takes less time than waking a worker is run when

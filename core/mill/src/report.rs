@@ -51,3 +51,16 @@ pub enum SelfTestState {
     /// There is no known answer for this suite: random bytes.
     NoAnswer,
 }
+
+/// What has become of a transform.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransformReport {
+    /// Values that are sealed anew.
+    pub done: usize,
+    /// Values with another status; those that were left out do not count.
+    pub failed: usize,
+    /// The engine that opened the last of them; empty if none was opened.
+    pub opened_by: &'static str,
+    /// The engine that sealed the last of them; empty if none was sealed.
+    pub sealed_by: &'static str,
+}

@@ -36,6 +36,7 @@ mod layout;
 mod owned;
 mod parts;
 mod status;
+mod transform;
 
 pub use self::as_ops::{ChunkLimits, ColumnOps};
 pub use self::checked::{CheckedColumns, ColumnBuffers, DataBuffers, PreparedColumn, TagBuffer};
@@ -44,3 +45,4 @@ pub use self::form::{AadColumn, ColumnBatch, ColumnData, IvColumn, KeyColumn, Ta
 pub use self::layout::{ColumnLayout, DataPlace, IvPlace, PartBuffer, PartLayout, Steps, TagPlace};
 pub use self::owned::OwnedColumns;
 pub use self::status::ColumnStatus;
+pub use self::transform::{TransformBatch, TransformHalf, TransformTags};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ciphermill_contract::{EngineKinds, Error};
+use ciphermill_keys::KeyUsage;
 use ciphermill_router::Route;
 
 use super::context::Own;
@@ -22,11 +23,20 @@ pub(super) struct Bounds {
     pub(super) preferred: Option<usize>,
     /// Whether it is a share of a larger batch, and so not shared out again.
     pub(super) is_share: bool,
+    /// What its keys are used for.
+    pub(super) usage: KeyUsage,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { kinds: EngineKinds::ALL, pinned: None, deadline_ns: None, preferred: None, is_share: false }
+        Bounds {
+            kinds: EngineKinds::ALL,
+            pinned: None,
+            deadline_ns: None,
+            preferred: None,
+            is_share: false,
+            usage: KeyUsage::Plain,
+        }
     }
 }
 

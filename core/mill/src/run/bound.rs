@@ -16,7 +16,7 @@ use ciphermill_contract::{
     Batch, CheckedBatch, Direction, EngineKinds, Error, KeyId, LoneCheck, Op, OpStatus, PreparedKey, Reason, Result,
     Suite,
 };
-use ciphermill_keys::{KeyEntry, KeyLease, PreparedName, now_unix_s};
+use ciphermill_keys::{KeyEntry, KeyLease, KeyUsage, PreparedName, now_unix_s};
 
 use super::batch_run::{BatchRun, Bounds};
 use super::context::{Choice, Context};
@@ -317,7 +317,7 @@ fn allowed_kinds(
     direction: Direction,
     kinds: EngineKinds,
 ) -> Result<EngineKinds, Reason> {
-    let kinds = entry.check(suite, direction, now_unix_s())?.intersect(kinds);
+    let kinds = entry.check(suite, direction, KeyUsage::Plain, now_unix_s())?.intersect(kinds);
     if kinds.is_empty() { Err(Reason::KeyEngine) } else { Ok(kinds) }
 }
 
@@ -339,7 +339,7 @@ fn prepare(run: &BatchRun<'_>, choice: &Choice, suite: Suite, entry: &KeyEntry) 
 /// Whether a key that expires or has a budget may be used now; takes one from the budget then.
 #[cold]
 fn is_granted(entry: &KeyEntry, suite: Suite, direction: Direction) -> bool {
-    entry.check(suite, direction, now_unix_s()).is_ok() && entry.spend(1) == 1
+    entry.check(suite, direction, KeyUsage::Plain, now_unix_s()).is_ok() && entry.spend(1) == 1
 }
 
 /// The longest input that is still taken to be short, when one of `len` bytes has that route.

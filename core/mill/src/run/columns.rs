@@ -12,7 +12,7 @@ use ciphermill_contract::error::{FaultKind, Refusal};
 use ciphermill_contract::{
     Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, Error, KeyId, PreparedKey, Result,
 };
-use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
+use ciphermill_keys::{KeyEntry, KeyLease, KeyUsage, now_unix_s};
 use ciphermill_router::Route;
 use zeroize::Zeroizing;
 
@@ -42,9 +42,11 @@ impl Runner {
         &self,
         context: &mut Context,
         batch: ColumnBatch<'_>,
+        usage: KeyUsage,
         options: &RunOptions<'_>,
     ) -> Result<Report> {
         let mut run = begin(self, context, batch.suite(), options)?;
+        run.bounds.usage = usage;
         let mut generator = None;
         let mut columns = batch.check_and_draw(|bytes| draw(&mut generator, bytes))?;
         // Engines' panics are dealt with on the way. This is for what nobody thought of.
@@ -130,7 +132,7 @@ fn ready_keys<'l>(
     let entry_of = |key: KeyId| -> Option<&'l KeyEntry> {
         let entry = lease.entry(key)?;
         if !entry.is_free() {
-            let own_kinds = entry.check(suite, direction, now_unix_s).ok()?;
+            let own_kinds = entry.check(suite, direction, run.bounds.usage, now_unix_s).ok()?;
             if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
                 return None;
             }

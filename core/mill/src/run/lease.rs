@@ -1,27 +1,30 @@
 //! The keys of a batch: found in the key table, asked for their policy, kept until the batch is through.
 
 use ciphermill_contract::{CheckedBatch, EngineKinds, OpStatus, Reason};
-use ciphermill_keys::{KeyEntry, KeyLease, KeyTable, now_unix_s};
+use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
 
+use super::batch_run::BatchRun;
 use super::prepare::Entries;
 
 /// Finds every operation's key and asks its policy. Operations that may not run get their status here.
 ///
 /// Returns the kinds of engines that all keys agree on, `None` when they do not.
 pub(super) fn lease_keys<'l>(
-    keys: &KeyTable,
+    run: &BatchRun<'_>,
     batch: &mut CheckedBatch<'_>,
     lease: &'l KeyLease<'_>,
     plan_kinds: EngineKinds,
     entries: &mut Entries<'l>,
 ) -> Option<EngineKinds> {
     let (suite, direction) = (batch.suite(), batch.direction());
-    let now_unix_s = if keys.any_expiry() { now_unix_s() } else { 0 };
+    let now_unix_s = if run.runner.state.keys.any_expiry() { now_unix_s() } else { 0 };
     let mut kinds = Some(plan_kinds);
     for index in 0..batch.len() {
         let found = match lease.entry(batch.ops()[index].key) {
             None => Err(Reason::KeyUnknown),
-            Some(entry) => entry.check(suite, direction, now_unix_s).map(|own_kinds| (entry, own_kinds)),
+            Some(entry) => {
+                entry.check(suite, direction, run.bounds.usage, now_unix_s).map(|own_kinds| (entry, own_kinds))
+            }
         };
         let found = found.and_then(|(entry, own_kinds)| {
             if own_kinds.intersect(plan_kinds).is_empty() {

@@ -20,6 +20,7 @@ mod replay;
 mod route;
 mod runner;
 mod share;
+mod transform;
 mod witness;
 
 use ciphermill_contract::error::{Fault, FaultKind, Refusal};
@@ -107,7 +108,7 @@ fn run_batch(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>) -> Result<Rep
         return Ok(account(run, batch, route));
     }
     let mut entries = Entries::with_capacity(batch.len());
-    let kinds = lease_keys(&runner.state.keys, batch, &lease, plan_kinds, &mut entries);
+    let kinds = lease_keys(run, batch, &lease, plan_kinds, &mut entries);
     let route = match kinds {
         Some(kinds) => run_with_keys(run, batch, &lease, &entries, kinds),
         None => run_by_kinds(run, batch, &lease, &entries, plan_kinds),
@@ -162,7 +163,7 @@ fn run_unrestricted(
         }
         let Some(entry) = lease.entry(op.key) else { return Ok(None) };
         if !entry.is_free() {
-            let Ok(own_kinds) = entry.check(suite, direction, now_unix_s) else { return Ok(None) };
+            let Ok(own_kinds) = entry.check(suite, direction, run.bounds.usage, now_unix_s) else { return Ok(None) };
             if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
                 return Ok(None);
             }

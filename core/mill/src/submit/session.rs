@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use ciphermill_contract::{Batch, ColumnBatch, Completed, Error, OwnedBatch, Result, Ticket};
+use ciphermill_keys::KeyUsage;
 
 use super::dispatcher::Dispatcher;
 use super::inbox::Inbox;
@@ -84,7 +85,7 @@ impl Session {
     /// # Errors
     /// As [`Session::run_columns`].
     pub fn run_columns_with(&mut self, batch: ColumnBatch<'_>, options: &RunOptions<'_>) -> Result<Report> {
-        self.dispatcher.runner.run_columns(&mut self.context, batch, options)
+        self.dispatcher.runner.run_columns(&mut self.context, batch, KeyUsage::Plain, options)
     }
 
     /// Hands a batch over. It is checked where it is run; what [`Session::run`] would return as an error comes back with

@@ -4,6 +4,7 @@
 
 mod offload;
 mod parts;
+mod transform;
 
 use std::collections::HashSet;
 use std::sync::Arc;
