@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Protect(ProtectArgs),
     /// Restore the columns that `protect` encrypted.
     Unprotect(UnprotectArgs),
+    /// Protect a protected table under another key, version or method, never in clear.
+    Rekey(RekeyArgs),
     /// Show how a table was protected, and verify it.
     Inspect(InspectArgs),
     /// Protect or restore single values as a column's, for a query's WHERE.
@@ -251,7 +253,44 @@ pub(crate) struct UnprotectArgs {
     pub keystore: KeystoreArgs,
 }
 
-/// What `protect` and `unprotect` have in common.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ciphermill keys rotate customer-data
+  ciphermill rekey safe.parquet safer.parquet
+  ciphermill rekey safe.parquet safer.parquet --key customers-2027 --column c_name=deterministic --verify")]
+pub(crate) struct RekeyArgs {
+    /// The protected table; `-` for standard input.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub input: PathBuf,
+    /// The table to write. Its manifest lies beside it.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// The manifest [default: the input's name with .ciphermill.json].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub manifest: Option<PathBuf>,
+    /// The key to protect under [default: the one that the table is protected under].
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+    /// The version of that key [default: the current one].
+    #[arg(long, value_name = "VERSION")]
+    pub key_version: Option<u32>,
+    /// Protect this column by another method; may be given many times. All other columns keep theirs.
+    #[arg(long = "column", value_name = "NAME=METHOD[:OPTIONS]")]
+    pub columns: Vec<String>,
+    /// Read the new table afterwards and authenticate every value of it.
+    #[arg(long)]
+    pub verify: bool,
+    /// Accept a file that was changed since it was protected; see `unprotect`.
+    #[arg(long)]
+    pub allow_changed: bool,
+    #[command(flatten)]
+    pub common: TableArgs,
+    #[command(flatten)]
+    pub keystore: KeystoreArgs,
+}
+
+/// What `protect`, `unprotect` and `rekey` have in common.
 #[derive(Debug, Args)]
 pub(crate) struct TableArgs {
     /// Replace an output that exists.

@@ -28,6 +28,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = || Config::load(cli.config.as_deref());
     match cli.command {
         Command::Protect(args) => commands::protect::protect(&args, &config()?),
+        Command::Rekey(args) => commands::rekey::rekey(&args, &config()?),
         Command::Unprotect(args) => commands::protect::unprotect(&args, &config()?),
         Command::Inspect(args) => commands::inspect::run(&args, &config()?),
         Command::Engines(args) => commands::engines::run(&args, &config()?),

@@ -4,6 +4,7 @@
 //! `token` is the tag, `ff1` is text.
 
 mod direct;
+mod rekey;
 mod scratch;
 mod stage;
 
@@ -17,6 +18,7 @@ use ciphermill_contract::{Direction, OpStatus, Suite};
 
 #[cfg(test)]
 pub(crate) use self::direct::TEXTS_PER_RUN;
+pub(crate) use self::rekey::Opening;
 pub(crate) use self::scratch::Scratch;
 use crate::bad::{self, BadValue, BadValues, OnBad, TOKEN_PREFIX};
 use crate::clear::{ClearCounter, InClear};
@@ -81,6 +83,8 @@ pub(crate) struct ColumnWorker {
     method: Method,
     direction: Direction,
     associated_data: Vec<u8>,
+    /// What values are opened under first, by a worker that rekeys.
+    opening: Option<Opening>,
     /// The integer type whose values are protected as texts.
     integer: Option<IntegerType>,
     /// The column whose value in a row is authenticated with the values of that row.
@@ -151,6 +155,7 @@ impl ColumnWorker {
             method: setup.method,
             direction: setup.direction,
             associated_data: setup.associated_data,
+            opening: None,
             integer: setup.integer,
             row_id: setup.row_id,
             rows: Vec::new(),
@@ -165,6 +170,16 @@ impl ColumnWorker {
             skip: Vec::new(),
             counts: ColumnCounts::default(),
         }
+    }
+
+    /// The same worker, for values that are protected already and are opened first.
+    pub(crate) fn opening_first(mut self, opening: Opening) -> ColumnWorker {
+        if !opening.method.is_deterministic() {
+            self.seen = None;
+        }
+        self.clear = None;
+        self.opening = Some(opening);
+        self
     }
 
     /// What each row of the last batch has become: a slot of [`ColumnWorker::outputs`], or [`NULL_ROW`].
@@ -310,6 +325,9 @@ impl ColumnWorker {
             }
             return Ok(stays);
         }
+        if self.opening.is_some() {
+            return Ok(false);
+        }
         // What `ff1` cannot take shows when it is split.
         let shows = matches!(self.method, Method::Ff1(_)) && self.bad.action == OnBad::Error && !self.bad.dry_run;
         if shows {
@@ -395,7 +413,8 @@ impl ColumnWorker {
 
     /// Whether equal values have equal results.
     fn repeats(&self) -> bool {
-        self.method.is_deterministic() && self.row_id.is_none()
+        let opens_equal = self.opening.as_ref().is_none_or(|opening| opening.method.is_deterministic());
+        self.method.is_deterministic() && opens_equal && self.row_id.is_none()
     }
 
     /// The slot of a cell, in the form in which it is protected or as it was protected.
@@ -420,8 +439,8 @@ impl ColumnWorker {
         row: usize,
     ) -> Result<u32> {
         let limit = match self.direction {
-            Direction::Encrypt => VALUE_LEN_MAX,
-            Direction::Decrypt => VALUE_LEN_MAX + NONCE_LEN + TAG_LEN,
+            Direction::Encrypt if self.opening.is_none() => VALUE_LEN_MAX,
+            _ => VALUE_LEN_MAX + NONCE_LEN + TAG_LEN,
         };
         if value.len() > limit {
             return Err(self.too_long(row, value.len(), limit));
@@ -489,6 +508,16 @@ impl ColumnWorker {
     /// Whether values are protected (`Encrypt`) or restored.
     pub(crate) fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// Whether values are protected when they come.
+    pub(crate) fn takes_protected(&self) -> bool {
+        self.direction == Direction::Decrypt || self.opening.is_some()
+    }
+
+    /// What is authenticated with each value.
+    pub(crate) fn associated_data(&self) -> &[u8] {
+        &self.associated_data
     }
 
     /// A row of the current batch as a place in the file.

@@ -310,7 +310,7 @@ fn is_encoded(worker: &ColumnWorker) -> bool {
 
 /// One column of a batch as an Arrow array: the texts, or when restoring the bytes that they stand for.
 pub(crate) fn read_column(records: &Records, target: &Target, slot: usize, first_row: u64) -> Result<BinaryArray> {
-    let decodes = target.worker.direction() == Direction::Decrypt && is_encoded(&target.worker);
+    let decodes = target.worker.takes_protected() && is_encoded(&target.worker);
     let mut builder = BinaryBuilder::with_capacity(records.rows, records.rows * 16);
     let (mut scratch, mut decoded) = (Vec::new(), Vec::new());
     for row in 0..records.rows {

@@ -83,17 +83,29 @@ pub(crate) fn associated_data(
     logical: &str,
     bound_to: Option<&RowBinding>,
 ) -> Vec<u8> {
-    let method = match method {
-        Method::Random => 1,
-        Method::Deterministic => 2,
-        Method::Token { .. } => 3,
-        Method::Ff1(_) => 4,
-    };
-    let mut data = vec![FORMAT, method, type_tag[0], type_tag[1]];
+    let mut data = vec![FORMAT, method_byte(method), type_tag[0], type_tag[1]];
     push_name(&mut data, logical);
     if let Some(binding) = bound_to {
         data.push(ROW_BOUND);
         push_name(&mut data, &binding.table);
+    }
+    data
+}
+
+const fn method_byte(method: &Method) -> u8 {
+    match method {
+        Method::Random => 1,
+        Method::Deterministic => 2,
+        Method::Token { .. } => 3,
+        Method::Ff1(_) => 4,
+    }
+}
+
+/// The same associated data for another method.
+pub(crate) fn of_method(associated_data: &[u8], method: &Method) -> Vec<u8> {
+    let mut data = associated_data.to_vec();
+    if let Some(place) = data.get_mut(1) {
+        *place = method_byte(method);
     }
     data
 }

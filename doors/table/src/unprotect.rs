@@ -25,11 +25,12 @@ use crate::job::{ColumnSummary, Converted, Format, Progress, Summary, UnprotectJ
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
-use crate::output::{Directory, OutputFile, RESTORED_MODE, check_output, output_mode};
+use crate::output::{Directory, OutputFile, PROTECTED_MODE, RESTORED_MODE, check_output, output_mode};
 use crate::pair::{Change, Places};
 use crate::parquet::{self, Extras, ParquetInput};
 use crate::pipeline;
 use crate::protect::{SEEN_LEN_MAX, check_name, encoding_of, summarize, text_fields};
+use crate::rekey::{self, Rekey};
 use crate::row_id::check_row_id_type;
 use crate::source::{Protected, Source};
 use crate::spec::{Method, RowBinding};
@@ -61,6 +62,21 @@ pub fn restore(
     root: &RootKey,
     progress: &dyn Progress,
 ) -> Result<Summary> {
+    restore_or_rekey(protected, job, mill, root, None, progress)
+}
+
+/// Restores a table, or protects it anew without ever having it in clear.
+///
+/// # Errors
+/// As for [`unprotect`] and [`crate::rekey`].
+pub(crate) fn restore_or_rekey(
+    protected: Protected,
+    job: &UnprotectJob,
+    mill: &Mill,
+    root: &RootKey,
+    rekey: Option<&Rekey>,
+    progress: &dyn Progress,
+) -> Result<Summary> {
     let started = Instant::now();
     let to = job.format.or_else(|| Format::of_path(&job.output)).unwrap_or(protected.manifest.format);
     check_formats(job, &protected.manifest, to)?;
@@ -68,7 +84,7 @@ pub fn restore(
     check_output(&protected.manifest_path, &job.output, job.force)?;
     let path_beside = crate::manifest::manifest_path(&job.output);
     let places = Places { table: &job.output, manifest: &path_beside, rejects: None, force: job.force };
-    if !job.columns.is_empty() {
+    if !job.columns.is_empty() || rekey.is_some() {
         check_can_have_manifest(&job.output)?;
         places.check(&[&job.input, &protected.manifest_path])?;
     }
@@ -80,8 +96,9 @@ pub fn restore(
         bytes_total: protected.source.len().unwrap_or(protected.manifest.bytes),
         threads: pipeline::threads(job.threads),
     };
-    let mode = output_mode(&protected.source.file, &job.input, &job.output, RESTORED_MODE)?;
-    let restorer = Restorer::of(&protected, job, mill, root, mode);
+    let most = if rekey.is_some() { PROTECTED_MODE } else { RESTORED_MODE };
+    let mode = output_mode(&protected.source.file, &job.input, &job.output, most)?;
+    let restorer = Restorer { rekey, ..Restorer::of(&protected, job, mill, root, mode) };
     let mut done = restorer.run(to, &watch).map_err(|error| restorer.explain(error))?;
     let origin = protected.origin;
     let protected = match done.hash.take() {
@@ -107,7 +124,8 @@ pub fn restore(
     match done.remaining {
         None => ready.place(&Directory::open(&job.output)?, job.force)?,
         Some(remaining) => {
-            let remaining = remaining.of_file(&ready)?.signed(mill, root)?;
+            let signer = rekey.map_or(root, |rekey| &rekey.root);
+            let remaining = remaining.of_file(&ready)?.signed(mill, signer)?;
             places.change(Change { table: ready, rejects: None, manifest: &remaining, mode })?;
             summary.manifest = path_beside;
         }
@@ -164,7 +182,8 @@ pub(crate) fn check(
         threads: pipeline::threads(job.threads),
     };
     let manifest_path = source.path();
-    let restorer = Restorer { job, manifest, manifest_path, mill, root, source, is_named: None, mode: None };
+    let restorer =
+        Restorer { job, manifest, manifest_path, mill, root, source, is_named: None, mode: None, rekey: None };
     let done = match manifest.format {
         Format::Csv => restorer.csv(&watch)?,
         Format::Parquet => restorer.parquet(&watch)?,
@@ -210,6 +229,8 @@ struct Restorer<'a> {
     is_named: Option<bool>,
     /// Permission bits of the restored table; without them nothing is written.
     mode: Option<u32>,
+    /// What the table is to be protected under, if it is not restored.
+    rekey: Option<&'a Rekey>,
 }
 
 /// Ends what runs beside something that fails or panics.
@@ -232,6 +253,7 @@ impl<'a> Restorer<'a> {
             source: &protected.source,
             is_named: protected.is_named,
             mode: Some(mode),
+            rekey: None,
         }
     }
 
@@ -285,7 +307,7 @@ impl<'a> Restorer<'a> {
         let tally = transform.run()?;
         let hash = Some(blocks.into_reader().into_inner().finish());
         let output = output.finish()?;
-        let remaining = self.remaining(&plan.kept, &tally);
+        let remaining = self.remaining(&plan.kept, &plan.places, &plan.targets, &tally)?;
         Ok(Done { tally, plan, hash, remaining, output, converted: None })
     }
 
@@ -345,25 +367,34 @@ impl<'a> Restorer<'a> {
         let mut plan = self.plan(input.schema().fields())?;
         let mut layouts = Vec::new();
         for (target, place) in plan.targets.iter().zip(&plan.places) {
+            if self.rekey.is_some() {
+                layouts.push(rekey::layout(&input, target.index, target.worker.method())?);
+                continue;
+            }
             let column = &self.manifest.columns[*place];
             let storage = column.parquet.as_ref();
             let storage =
                 storage.ok_or_else(|| self.damaged(format!("column `{}` has no Parquet type", column.name)))?;
             layouts.push(input.restored_layout(target.index, storage)?);
         }
-        let restored = self.restored_metadata(&input, &plan)?;
         let output = self.output(&plan)?;
         let (kept, mut footer) = (std::mem::take(&mut plan.kept), FooterManifest::default());
         let mut footer_pairs = |before: &parquet::BeforeFooter<'_>| {
-            let Some(remaining) = self.remaining(&kept, before.tally) else { return Ok(self.footer_pairs()) };
+            let remaining = self.remaining(&kept, &plan.places, before.targets, before.tally)?;
+            let Some(remaining) = remaining else { return Ok(self.footer_pairs()) };
             Ok(vec![footer.pair(remaining, before)?])
         };
-        let extras = Extras::restored(restored, &mut footer_pairs);
+        let extras = match self.rekey {
+            // What others say of protected columns is as true as it was.
+            Some(_) => Extras::protected(input.rewrite_metadata(&[])?.0, &mut footer_pairs),
+            None => Extras::restored(self.restored_metadata(&input, &plan.targets, &plan.places)?, &mut footer_pairs),
+        };
         let (tally, mut output, _) =
             parquet::transform(&input, &mut plan.targets, &layouts, (output, None), watch, extras)?;
         plan.kept = kept;
-        let remaining =
-            if plan.kept.is_empty() { None } else { Some(footer.fill_in(&mut output, self.mill, self.root)?) };
+        let signer = self.rekey.map_or(self.root, |rekey| &rekey.root);
+        let stays = self.rekey.is_some() || !plan.kept.is_empty();
+        let remaining = if stays { Some(footer.fill_in(&mut output, self.mill, signer)?) } else { None };
         Ok(Done { tally, plan, hash: None, remaining, output, converted: None })
     }
 
@@ -374,7 +405,7 @@ impl<'a> Restorer<'a> {
 
     /// The restored table. Where columns stay protected, a manifest will name it.
     fn output(&self, plan: &Plan) -> Result<OutputFile> {
-        let is_named = !plan.kept.is_empty();
+        let is_named = self.rekey.is_some() || !plan.kept.is_empty();
         match self.mode {
             Some(mode) if is_named => OutputFile::create(&self.job.output, mode),
             Some(mode) => OutputFile::create_unnamed(&self.job.output, mode),
@@ -382,13 +413,26 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// The manifest of the columns that stay protected.
-    fn remaining(&self, kept: &[(usize, String)], tally: &Tally) -> Option<Manifest> {
+    /// The manifest of the columns that stay protected, or are again.
+    fn remaining(
+        &self,
+        kept: &[(usize, String)],
+        places: &[usize],
+        targets: &[Target],
+        tally: &Tally,
+    ) -> Result<Option<Manifest>> {
+        if let Some(rekey) = self.rekey {
+            let column = |(place, target): (&usize, &Target)| {
+                rekey.manifest_column(self.mill, &self.manifest.columns[*place], &target.worker, self.manifest.format)
+            };
+            let columns = places.iter().zip(targets).map(column).collect::<Result<Vec<_>>>()?;
+            return rekey.manifest(self.mill, self.manifest, tally.rows, columns).map(Some);
+        }
         let columns: Vec<ManifestColumn> = kept
             .iter()
             .map(|(place, name)| ManifestColumn { name: name.clone(), ..self.manifest.columns[*place].clone() })
             .collect();
-        (!columns.is_empty()).then(|| Manifest { columns, ..self.manifest.begun_anew(tally.rows) })
+        Ok((!columns.is_empty()).then(|| Manifest { columns, ..self.manifest.begun_anew(tally.rows) }))
     }
 
     /// Checks that the columns that are asked for can be restored.
@@ -438,7 +482,7 @@ impl<'a> Restorer<'a> {
             let method = self.method(column)?;
             if !is_wanted {
                 plan.kept.push((place, name.to_owned()));
-            } else if method.is_reversible() {
+            } else if method.is_reversible() || self.rekey.is_some() {
                 plan.places.push(place);
                 let row_id = self.plan_row_id(column, fields, &names)?;
                 plan.targets.push(self.plan_column(column, method, index, &fields[index], row_id, &file)?);
@@ -453,9 +497,14 @@ impl<'a> Restorer<'a> {
     }
 
     /// The footer's metadata as they were before, as far as columns are restored.
-    fn restored_metadata(&self, input: &ParquetInput, plan: &Plan) -> Result<parquet::Restored> {
+    fn restored_metadata(
+        &self,
+        input: &ParquetInput,
+        targets: &[Target],
+        places: &[usize],
+    ) -> Result<parquet::Restored> {
         let mut restored = Vec::new();
-        for (target, place) in plan.targets.iter().zip(&plan.places) {
+        for (target, place) in targets.iter().zip(places) {
             if parquet::is_binary(target.worker.method()) {
                 restored.push((target.worker.column().to_owned(), self.manifest.columns[*place].name.clone()));
             }
@@ -556,7 +605,7 @@ impl<'a> Restorer<'a> {
             "" => OnBad::Error,
             name => OnBad::parse(name).map_err(damaged)?,
         };
-        let worker = ColumnWorker::new(ColumnSetup {
+        let setup = ColumnSetup {
             mill: self.mill.clone(),
             key: keys::derive(self.mill, self.root, Purpose::Column, &context, suite_of(&method))?,
             file: Arc::clone(file),
@@ -568,7 +617,11 @@ impl<'a> Restorer<'a> {
             row_id: column.bound_to.as_ref().map(|binding| self.row_id_name(binding).to_owned()),
             seen_len_max: SEEN_LEN_MAX / self.manifest.columns.len().max(1),
             bad: BadHandling::new(on_bad),
-        });
+        };
+        let worker = match self.rekey {
+            Some(rekey) => rekey.worker(self.mill, column, setup)?,
+            None => ColumnWorker::new(setup),
+        };
         Ok(Target { index, row_id, logical: column.logical.clone(), worker })
     }
 

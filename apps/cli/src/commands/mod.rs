@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod protect;
+pub(crate) mod rekey;
 pub(crate) mod selftest;
 pub(crate) mod top;
 pub(crate) mod tune;

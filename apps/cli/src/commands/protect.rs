@@ -129,7 +129,7 @@ fn say_converted(summary: &Summary) {
 }
 
 /// Says on standard error what is not as usual with what was restored.
-fn say_findings(summary: &Summary) {
+pub(super) fn say_findings(summary: &Summary) {
     say_converted(summary);
     if !summary.missing.is_empty() {
         let missing = summary.missing.join(", ");
@@ -161,7 +161,7 @@ fn format(format: FormatArg) -> Format {
     }
 }
 
-fn show(bar: &ProgressBar, position: &Position) {
+pub(super) fn show(bar: &ProgressBar, position: &Position) {
     match (position.rows_total, position.bytes_total) {
         (Some(rows), _) => bar.set_length(rows),
         (None, Some(bytes)) if position.bytes > 0 => {
@@ -236,7 +236,7 @@ struct InClearJson {
 }
 
 /// Prints the summary: on standard output, or on standard error where that carries the table.
-fn report(
+pub(super) fn report(
     command: &'static str,
     summary: &Summary,
     root: &RootKey,

@@ -29,9 +29,10 @@ impl ColumnWorker {
             self.stage_ff1(scratch, options, value, row)?;
             self.counts.bytes += value.len() as u64;
         } else {
-            let least = if self.direction == Direction::Decrypt { self.overhead() } else { 0 };
+            let method = self.opening.as_ref().map_or(&self.method, |opening| &opening.method);
+            let least = if self.takes_protected() { overhead(method) } else { 0 };
             if value.len() < least {
-                let is_random = matches!(self.method, Method::Random);
+                let is_random = matches!(method, Method::Random);
                 let rule = if is_random { "shorter than a nonce and a tag" } else { "shorter than a tag" };
                 return Err(self.damaged(row, rule));
             }
@@ -45,11 +46,7 @@ impl ColumnWorker {
 
     /// What a protected value has more than the value in clear.
     pub(super) fn overhead(&self) -> usize {
-        match self.method {
-            Method::Random => NONCE_LEN + TAG_LEN,
-            Method::Deterministic => TAG_LEN,
-            Method::Token { .. } | Method::Ff1(_) => 0,
-        }
+        overhead(&self.method)
     }
 
     /// The column's associated data with a row's identifier at their end, where values are bound to rows.
@@ -96,6 +93,9 @@ impl ColumnWorker {
 
     /// Runs what waits and keeps the results. Returns the engine's name.
     pub(super) fn run(&mut self, scratch: &mut Scratch) -> Result<&'static str> {
+        if self.opening.is_some() {
+            return self.run_transform(scratch);
+        }
         let (direction, count) = (self.direction, scratch.len());
         let Scratch { inputs, associated, own_tweaks, statuses, results, .. } = scratch;
         statuses.clear();
@@ -184,7 +184,7 @@ impl ColumnWorker {
     }
 
     /// Makes outputs of results that are none yet.
-    fn keep(&mut self, scratch: &Scratch) -> Result<()> {
+    pub(super) fn keep(&mut self, scratch: &Scratch) -> Result<()> {
         if let Method::Ff1(options) = &self.method {
             for (index, row) in scratch.rows.iter().enumerate() {
                 let (template, numerals) = (scratch.templates.at(index), scratch.inputs.at(index));
@@ -200,6 +200,15 @@ impl ColumnWorker {
             }
         }
         Ok(())
+    }
+}
+
+/// What a protected value has more than the value in clear.
+pub(super) fn overhead(method: &Method) -> usize {
+    match method {
+        Method::Random => NONCE_LEN + TAG_LEN,
+        Method::Deterministic => TAG_LEN,
+        Method::Token { .. } | Method::Ff1(_) => 0,
     }
 }
 

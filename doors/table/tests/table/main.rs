@@ -32,6 +32,7 @@ mod parts;
 mod plans;
 mod real;
 mod rejects;
+mod rekey;
 mod rows;
 mod samples;
 #[path = "../../src/testing.rs"]

@@ -1,0 +1,147 @@
+//! From a protected table to one that is protected under another key, version or method, in one pass and never in clear.
+
+use ciphermill::Mill;
+use ciphermill_contract::Direction;
+
+use crate::bad::OnBad;
+use crate::column::{BadHandling, ColumnSetup, ColumnWorker, Opening, suite_of};
+use crate::error::{Result, TableError, find_column};
+use crate::job::{Format, Progress, Summary, UnprotectJob};
+use crate::keys::{self, Purpose, RootKey};
+use crate::manifest::{Manifest, ManifestColumn, ManifestKey};
+use crate::parquet::{self, ParquetInput};
+use crate::protect::encoding_of;
+use crate::source::Protected;
+use crate::spec::{ColumnSpec, Method};
+use crate::types::check_type;
+use crate::unprotect::restore_or_rekey;
+
+/// What a table is to be protected under.
+pub struct Rekey {
+    /// The root key.
+    pub root: RootKey,
+    /// Columns that get another method, named as in the manifest. All others keep theirs.
+    pub columns: Vec<ColumnSpec>,
+}
+
+/// Protects a table that is protected already under another root key, another version of it, or other methods.
+///
+/// Each value is opened and sealed within the mill (`Mill::transform`): none lies in clear outside of its locked memory. The
+/// new table has a manifest like any other; which types its columns have in clear, and how they were stored, stays as it was. The
+/// job's columns, formats and conversions are not for this: all columns are rekeyed, and the format stays.
+///
+/// # Errors
+/// As for [`crate::unprotect`]; `Spec` for tokens, which do not come back to be made anew, for a method that does not take the
+/// column's type, for another method of a column whose values are bound to their rows, and between `ff1` and other methods.
+pub fn rekey(
+    protected: Protected,
+    job: &UnprotectJob,
+    mill: &Mill,
+    root: &RootKey,
+    to: &Rekey,
+    progress: &dyn Progress,
+) -> Result<Summary> {
+    if !job.columns.is_empty() || job.format.is_some_and(|format| format != protected.manifest().format) {
+        let rule = "keeps all columns protected, and the table's format";
+        return Err(TableError::OtherFormat { option: "rekeying", rule });
+    }
+    let names: Vec<String> = protected.manifest().columns.iter().map(|column| column.name.clone()).collect();
+    for spec in &to.columns {
+        find_column(&job.input, &names, &spec.name)?;
+    }
+    let job = UnprotectJob { format: Some(protected.manifest().format), ..job.clone() };
+    restore_or_rekey(protected, &job, mill, root, Some(to), progress)
+}
+
+impl Rekey {
+    /// How a column of the manifest is to be protected.
+    pub(crate) fn method(&self, column: &ManifestColumn, method: &Method) -> Result<Method> {
+        let refused = |problem: &str| {
+            Err(TableError::Spec { text: column.name.clone(), problem: format!("cannot be rekeyed: {problem}") })
+        };
+        let new = self.columns.iter().find(|spec| spec.name == column.name).map(|spec| &spec.method);
+        let new = new.unwrap_or(method).clone();
+        if !method.is_reversible() {
+            return refused("tokens do not come back; leave the column out, or make them anew from the table in clear");
+        }
+        if column.on_bad == OnBad::Token.name() && column.bad_values > 0 {
+            return refused("some of its values are tokens, which do not come back");
+        }
+        if column.bound_to.is_some() && new != *method {
+            return refused("its values are bound to their rows, and keep their method");
+        }
+        let is_ff1 = |method: &Method| matches!(method, Method::Ff1(_));
+        if (is_ff1(method) || is_ff1(&new)) && new != *method {
+            return refused("values of ff1 keep their method and its options");
+        }
+        Ok(new)
+    }
+
+    /// A worker that does what the one of unprotecting does, and protects again.
+    pub(crate) fn worker(&self, mill: &Mill, column: &ManifestColumn, setup: ColumnSetup) -> Result<ColumnWorker> {
+        let method = self.method(column, &setup.method)?;
+        let data_type = column.data_type.parse().unwrap_or(arrow_schema::DataType::Null);
+        check_type(&method, &data_type)
+            .map_err(|rule| TableError::Spec { text: column.name.clone(), problem: rule.to_owned() })?;
+        // The second byte is the method; all else stays what it was.
+        let associated_data = keys::of_method(&setup.associated_data, &method);
+        let context = keys::column_context(&method, &associated_data);
+        let key = keys::derive(mill, &self.root, Purpose::Column, &context, suite_of(&method))?;
+        let opening = Opening { key: setup.key, method: setup.method, associated_data: setup.associated_data };
+        let worker = ColumnWorker::new(ColumnSetup {
+            key,
+            method,
+            direction: Direction::Encrypt,
+            associated_data,
+            // Their texts go from one key to the other.
+            integer: None,
+            bad: BadHandling::new(OnBad::Error),
+            ..setup
+        });
+        Ok(worker.opening_first(opening))
+    }
+
+    /// The manifest of the table, without its hash, length and signature.
+    pub(crate) fn manifest(
+        &self,
+        mill: &Mill,
+        before: &Manifest,
+        rows: u64,
+        columns: Vec<ManifestColumn>,
+    ) -> Result<Manifest> {
+        let root_key = ManifestKey {
+            name: self.root.name.clone(),
+            version: self.root.version,
+            check_value: keys::check_value(mill, &self.root, Purpose::RootCheck, &[])?,
+        };
+        Ok(Manifest { root_key, columns, ..before.begun_anew(rows) })
+    }
+
+    /// A column of that manifest.
+    pub(crate) fn manifest_column(
+        &self,
+        mill: &Mill,
+        before: &ManifestColumn,
+        worker: &ColumnWorker,
+        format: Format,
+    ) -> Result<ManifestColumn> {
+        let context = keys::column_context(worker.method(), worker.associated_data());
+        Ok(ManifestColumn {
+            name: worker.column().to_owned(),
+            method: worker.method().name().to_owned(),
+            options: worker.method().options(),
+            encoding: encoding_of(worker.method(), format).to_owned(),
+            check_value: keys::check_value(mill, &self.root, Purpose::ColumnCheck, &context)?,
+            values: worker.counts.values,
+            nulls: worker.counts.nulls,
+            ..before.clone()
+        })
+    }
+}
+
+/// How the columns of a protected Parquet file are stored again.
+pub(crate) fn layout(input: &ParquetInput, index: usize, method: &Method) -> Result<parquet::Layout> {
+    let (layout, _) = input.protected_layout(index, method, None)?;
+    // Values of a dictionary that random values were made of are not distinguished any more.
+    Ok(parquet::Layout { categories: false, ..layout })
+}
