@@ -160,6 +160,30 @@ fn old_versions_of_a_key_still_restore() {
 }
 
 #[test]
+fn a_table_is_rekeyed_without_being_restored() {
+    let place = with_table();
+    let columns = ["--column", "name=deterministic", "--column", "phone=random", "--quiet"];
+    place.ok(["protect", "in.csv", "old.csv"].into_iter().chain(columns));
+    let ran = place.fails(
+        1,
+        &["under version 1 of the key `default` already", "keys rotate"],
+        ["rekey", "old.csv", "new.csv"],
+    );
+    assert!(!ran.err.contains("panicked") && !place.has("new.csv"));
+    place.ok(["keys", "rotate", "default"]);
+    let summary = json(&place.ok(["rekey", "old.csv", "new.csv", "--verify", "--json"]));
+    assert_eq!((summary["command"].as_str(), summary["key_version"].as_u64()), (Some("rekey"), Some(2)));
+    assert_ne!(std::fs::read(place.path("old.csv")).unwrap(), std::fs::read(place.path("new.csv")).unwrap());
+    place.ok(["keys", "destroy", "default", "--version", "1", "--yes"]);
+    place.ok(["unprotect", "new.csv", "back.csv", "--quiet"]);
+    assert_eq!(std::fs::read(place.path("back.csv")).unwrap(), std::fs::read(place.path("in.csv")).unwrap());
+    place.fails(1, &["destroyed"], ["rekey", "old.csv", "never.csv"]);
+    place.fails(1, &["exists"], ["rekey", "new.csv", "back.csv", "--column", "phone=deterministic"]);
+    place.fails(1, &["there is no column `fone`"], ["rekey", "new.csv", "never.csv", "--column", "fone=random"]);
+    assert!(!place.has("never.csv"));
+}
+
+#[test]
 fn damage_is_named_and_nothing_is_written() {
     let place = with_table();
     place.ok(protect("in.csv", "safe.csv", &["--quiet"]));
