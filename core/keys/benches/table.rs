@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use ciphermill_contract::{Direction, KeyId, KeyMaterial, PreparedKey, Suite};
-use ciphermill_keys::{KeyPolicy, KeyTable, PreparedName};
+use ciphermill_keys::{KeyPolicy, KeyTable, KeyUsage, PreparedName};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
 const KEYS: usize = 1_000_000;
@@ -66,7 +66,7 @@ fn lookups(criterion: &mut Criterion) {
                 let mut sum = 0usize;
                 for key in names {
                     let Some(entry) = lease.entry(*key) else { panic!("{key} is there") };
-                    assert!(entry.check(suite, Direction::Encrypt, 0).is_ok());
+                    assert!(entry.check(suite, Direction::Encrypt, KeyUsage::Plain, 0).is_ok());
                     let Ok(prepared) = entry.prepared_as(name, |_| panic!("{key} is prepared")) else {
                         panic!("{key} is prepared")
                     };

@@ -141,7 +141,8 @@ impl KeyPolicy {
     /// Whoever may decrypt under this key and encrypt under the target may do so anyway. Whoever may not needs both keys to be of
     /// one group, and must not get on this way what the policies withhold: if this key does not decrypt, values must not come out
     /// by the target, which then neither decrypts nor leaves the table; if the target does not encrypt, values must not be forged
-    /// by this key, which then neither encrypts nor leaves the table. (What parameters an operation may select has to be policy
+    /// by this key, which then neither encrypts nor leaves the table. Who may encrypt under a target whose suite is deterministic or
+    /// a MAC can still compare guesses with what comes out: give such a target no direction. (What parameters an operation may select has to be policy
     /// too: Clulow 2003.)
     pub fn allows_transform_to(&self, target: &KeyPolicy) -> bool {
         let opens = self.directions.contains(Direction::Decrypt);

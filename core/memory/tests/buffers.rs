@@ -404,6 +404,16 @@ fn a_forked_child_dies_rather_than_finding_zeros() {
 }
 
 #[test]
+fn asking_for_huge_pages_changes_no_byte() {
+    for len in [0usize, 1, 4095, (4 << 20) + 1, 9 << 20] {
+        let mut memory: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        let (start, end) = (3.min(len), len.saturating_sub(5).max(3.min(len)));
+        ciphermill_memory::prefer_huge_pages(&mut memory[start..end]);
+        assert!(memory.iter().enumerate().all(|(at, byte)| *byte == at as u8), "{len}");
+    }
+}
+
+#[test]
 fn a_forked_child_has_secrets_of_its_own() {
     let _parents = SecretBytes::from_slice(&[1; 16]).unwrap();
     // SAFETY: the child makes secrets, touches nothing of the parent's, and leaves by `_exit`. glibc's allocator may be used

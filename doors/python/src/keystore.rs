@@ -254,6 +254,9 @@ impl Key {
     }
 }
 
+/// Names of suites that are kept.
+const SUITES_KEPT: usize = 64;
+
 /// A suite by its name.
 pub(crate) fn parse_suite(name: &str) -> PyResult<Suite> {
     // Reading a name takes longer than a small batch.
@@ -264,6 +267,10 @@ pub(crate) fn parse_suite(name: &str) -> PyResult<Suite> {
     }
     let unknown = |_| errors::misuse(format!("there is no suite `{name}`; `ciphermill engines` lists them"));
     let suite: Suite = name.parse().map_err(unknown)?;
+    // Radices of FF1 are many; those in use are few.
+    if read.len() == SUITES_KEPT {
+        read.clear();
+    }
     read.push((name.to_owned(), suite));
     Ok(suite)
 }

@@ -18,7 +18,6 @@ use ciphermill_contract::{Direction, OpStatus, Suite};
 
 #[cfg(test)]
 pub(crate) use self::direct::TEXTS_PER_RUN;
-pub(crate) use self::rekey::Opening;
 pub(crate) use self::scratch::Scratch;
 use crate::bad::{self, BadValue, BadValues, OnBad, TOKEN_PREFIX};
 use crate::clear::{ClearCounter, InClear};
@@ -103,6 +102,13 @@ pub(crate) struct ColumnWorker {
     /// Rows of the next batch that are left out; none when empty.
     skip: Vec<bool>,
     pub(crate) counts: ColumnCounts,
+}
+
+/// What values are opened under before they are sealed.
+pub(crate) struct Opening {
+    pub(crate) key: DerivedKey,
+    pub(crate) method: Method,
+    pub(crate) associated_data: Vec<u8>,
 }
 
 /// What a worker does with values that its method cannot take.

@@ -93,9 +93,9 @@ pub use parquet::{
     Codec, DICTIONARY_VALUES_MAX, EXPANDED_LEN_MAX, FOOTER_LEN_MAX, NESTED_VALUES_MAX, PAGE_LEN_MAX, REJECT_ROWS_MAX,
 };
 pub use protect::protect;
-pub use rekey::{Rekey, rekey};
+pub use rekey::Rekey;
 pub use row_id::ROW_ID_LEN_MAX;
 pub use source::{Origin, Protected};
 pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method, RowBinding};
-pub use unprotect::{restore, unprotect};
+pub use unprotect::{rekey, restore, unprotect};
 pub use values::{ValueEncoding, Values};

@@ -5,16 +5,14 @@ use ciphermill_contract::Direction;
 
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, Opening, suite_of};
-use crate::error::{Result, TableError, find_column};
-use crate::job::{Format, Progress, Summary, UnprotectJob};
+use crate::error::{Result, TableError};
+use crate::job::Format;
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Manifest, ManifestColumn, ManifestKey};
 use crate::parquet::{self, ParquetInput};
 use crate::protect::encoding_of;
-use crate::source::Protected;
 use crate::spec::{ColumnSpec, Method};
 use crate::types::check_type;
-use crate::unprotect::restore_or_rekey;
 
 /// What a table is to be protected under.
 pub struct Rekey {
@@ -22,35 +20,6 @@ pub struct Rekey {
     pub root: RootKey,
     /// Columns that get another method, named as in the manifest. All others keep theirs.
     pub columns: Vec<ColumnSpec>,
-}
-
-/// Protects a table that is protected already under another root key, another version of it, or other methods.
-///
-/// Each value is opened and sealed within the mill (`Mill::transform`): none lies in clear outside of its locked memory. The
-/// new table has a manifest like any other; which types its columns have in clear, and how they were stored, stays as it was. The
-/// job's columns, formats and conversions are not for this: all columns are rekeyed, and the format stays.
-///
-/// # Errors
-/// As for [`crate::unprotect`]; `Spec` for tokens, which do not come back to be made anew, for a method that does not take the
-/// column's type, for another method of a column whose values are bound to their rows, and between `ff1` and other methods.
-pub fn rekey(
-    protected: Protected,
-    job: &UnprotectJob,
-    mill: &Mill,
-    root: &RootKey,
-    to: &Rekey,
-    progress: &dyn Progress,
-) -> Result<Summary> {
-    if !job.columns.is_empty() || job.format.is_some_and(|format| format != protected.manifest().format) {
-        let rule = "keeps all columns protected, and the table's format";
-        return Err(TableError::OtherFormat { option: "rekeying", rule });
-    }
-    let names: Vec<String> = protected.manifest().columns.iter().map(|column| column.name.clone()).collect();
-    for spec in &to.columns {
-        find_column(&job.input, &names, &spec.name)?;
-    }
-    let job = UnprotectJob { format: Some(protected.manifest().format), ..job.clone() };
-    restore_or_rekey(protected, &job, mill, root, Some(to), progress)
 }
 
 impl Rekey {

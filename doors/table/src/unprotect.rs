@@ -1,5 +1,7 @@
 //! From a protected table and its manifest back to the table in clear.
 
+mod names;
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,10 +32,9 @@ use crate::pair::{Change, Places};
 use crate::parquet::{self, Extras, ParquetInput};
 use crate::pipeline;
 use crate::protect::{SEEN_LEN_MAX, check_name, encoding_of, summarize, text_fields};
-use crate::rekey::{self, Rekey};
-use crate::row_id::check_row_id_type;
+use crate::rekey::{Rekey, layout};
 use crate::source::{Protected, Source};
-use crate::spec::{Method, RowBinding};
+use crate::spec::Method;
 use crate::table::{Tally, Target, Watch};
 use crate::types::{check_type, is_text, type_tag_of, value_type};
 
@@ -65,11 +66,40 @@ pub fn restore(
     restore_or_rekey(protected, job, mill, root, None, progress)
 }
 
+/// Protects a table that is protected already under another root key, another version of it, or other methods.
+///
+/// Each value is opened and sealed within the mill (`Mill::transform`): none lies in clear outside of its locked memory. The
+/// new table has a manifest like any other; which types its columns have in clear, and how they were stored, stays as it was. The
+/// job's columns, formats and conversions are not for this: all columns are rekeyed, and the format stays.
+///
+/// # Errors
+/// As for [`crate::unprotect`]; `Spec` for tokens, which do not come back to be made anew, for a method that does not take the
+/// column's type, for another method of a column whose values are bound to their rows, and between `ff1` and other methods.
+pub fn rekey(
+    protected: Protected,
+    job: &UnprotectJob,
+    mill: &Mill,
+    root: &RootKey,
+    to: &Rekey,
+    progress: &dyn Progress,
+) -> Result<Summary> {
+    if !job.columns.is_empty() || job.format.is_some_and(|format| format != protected.manifest().format) {
+        let rule = "keeps all columns protected, and the table's format";
+        return Err(TableError::OtherFormat { option: "rekeying", rule });
+    }
+    let names: Vec<String> = protected.manifest().columns.iter().map(|column| column.name.clone()).collect();
+    for spec in &to.columns {
+        find_column(&job.input, &names, &spec.name)?;
+    }
+    let job = UnprotectJob { format: Some(protected.manifest().format), ..job.clone() };
+    restore_or_rekey(protected, &job, mill, root, Some(to), progress)
+}
+
 /// Restores a table, or protects it anew without ever having it in clear.
 ///
 /// # Errors
 /// As for [`unprotect`] and [`crate::rekey`].
-pub(crate) fn restore_or_rekey(
+fn restore_or_rekey(
     protected: Protected,
     job: &UnprotectJob,
     mill: &Mill,
@@ -368,7 +398,7 @@ impl<'a> Restorer<'a> {
         let mut layouts = Vec::new();
         for (target, place) in plan.targets.iter().zip(&plan.places) {
             if self.rekey.is_some() {
-                layouts.push(rekey::layout(&input, target.index, target.worker.method())?);
+                layouts.push(layout(&input, target.index, target.worker.method())?);
                 continue;
             }
             let column = &self.manifest.columns[*place];
@@ -518,64 +548,6 @@ impl<'a> Restorer<'a> {
         let protected: Vec<String> = binary.map(|column| column.name.clone()).collect();
         let still: Vec<String> = protected.iter().filter(|name| !then.contains(name)).cloned().collect();
         input.restore_metadata(&self.manifest.file_metadata, &protected, &still, &restored)
-    }
-
-    /// The names that the manifest's columns have in the file at hand.
-    fn renamed(&self) -> Result<Vec<&str>> {
-        let columns = &self.manifest.columns;
-        let mut names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let mut renamed = HashSet::new();
-        for (name, logical) in &self.job.renamed {
-            if self.identifies_rows(logical) {
-                continue;
-            }
-            if !renamed.insert(logical) {
-                return Err(TableError::RenamedTwice { logical: logical.clone() });
-            }
-            let mut found = (0..columns.len()).filter(|index| columns[*index].logical == *logical);
-            match (found.next(), found.next()) {
-                (Some(index), None) => names[index] = name,
-                (Some(_), Some(_)) => {
-                    return Err(TableError::ColumnAmbiguous {
-                        file: self.manifest_path.to_owned(),
-                        column: logical.clone(),
-                    });
-                }
-                (None, _) => {
-                    let logicals: Vec<String> = columns.iter().map(|column| format!("`{}`", column.logical)).collect();
-                    return Err(TableError::ColumnUnknown {
-                        file: self.manifest_path.to_owned(),
-                        column: logical.clone(),
-                        available: logicals.join(", "),
-                    });
-                }
-            }
-        }
-        Ok(names)
-    }
-
-    /// The place of the column that identifies the rows that a column's values are bound to.
-    fn plan_row_id(&self, column: &ManifestColumn, fields: &[Arc<Field>], names: &[String]) -> Result<Option<usize>> {
-        let Some(binding) = &column.bound_to else { return Ok(None) };
-        let name = self.row_id_name(binding);
-        let index = find_column(&self.job.input, names, name)?;
-        check_row_id_type(fields[index].data_type())
-            .map_err(|rule| TableError::RowBinding { column: name.to_owned(), rule })?;
-        Ok(Some(index))
-    }
-
-    /// The name that a column which identifies rows has in the file at hand.
-    fn row_id_name<'b>(&'b self, binding: &'b RowBinding) -> &'b str {
-        let renamed =
-            self.job.renamed.iter().find(|(_, logical)| self.identifies_rows(logical) && *logical == binding.column);
-        renamed.map_or(&binding.column, |(name, _)| name)
-    }
-
-    /// Whether a column of that name identifies rows; a protected column's logical name goes first.
-    fn identifies_rows(&self, name: &str) -> bool {
-        let columns = &self.manifest.columns;
-        columns.iter().all(|column| column.logical != name)
-            && columns.iter().any(|column| column.bound_to.as_ref().is_some_and(|binding| binding.column == name))
     }
 
     fn plan_column(

@@ -143,7 +143,8 @@ fn seal(mill: &Mill, form: Form, key: KeyId, clear: &Values, aad: &[u8]) -> Valu
         outputs: Extents::LargeOffsets(&sealed.offsets),
     };
     let batch = ColumnBatch::new(form.suite, Direction::Encrypt, data, &mut statuses).with_key(key);
-    mill.run_columns(batch.with_ivs(form.ivs(true)).with_aad(form.aad(aad)).with_tags(form.tag_column())).unwrap();
+    mill.run_columns(batch.with_ivs(form.ivs(true)).with_aad(form.aad(aad)).with_tags(form.tag_column()))
+        .expect("runs");
     assert!(statuses.iter().all(|status| status.is_done()));
     sealed
 }
@@ -158,7 +159,8 @@ fn open(mill: &Mill, form: Form, key: KeyId, sealed: &Values, aad: &[u8]) -> (Va
         outputs: Extents::LargeOffsets(&clear.offsets),
     };
     let batch = ColumnBatch::new(form.suite, Direction::Decrypt, data, &mut statuses).with_key(key);
-    mill.run_columns(batch.with_ivs(form.ivs(false)).with_aad(form.aad(aad)).with_tags(form.tag_column())).unwrap();
+    mill.run_columns(batch.with_ivs(form.ivs(false)).with_aad(form.aad(aad)).with_tags(form.tag_column()))
+        .expect("runs");
     (clear, statuses)
 }
 
@@ -302,7 +304,7 @@ fn each_value_may_have_its_own_keys_ivs_and_additional_data() {
 
 fn mill_key(mill: &Mill, kind: u8) -> KeyId {
     let bytes = [kind; 32];
-    mill.keys().import(ciphermill_contract::KeyMaterial::secret(&bytes), KeyPolicy::default()).unwrap()
+    mill.keys().import(ciphermill_contract::KeyMaterial::secret(&bytes), KeyPolicy::default()).expect("room")
 }
 
 #[test]

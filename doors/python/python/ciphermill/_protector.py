@@ -34,7 +34,7 @@ class Protector:
         say that they are protected.
     :param manifest: the ``.ciphermill.json`` of a protected file, in the place of ``columns``: its columns are restored,
         or others protected like them.
-    :param types: for columns that lost their metadata, the types in clear, by Arrow's names (``"Int64"``) as types of
+    :param types: for columns that lost their metadata, the types in clear, by Arrow's names (``"Int64"``), as types of
         pyarrow or nanoarrow, or as arrays or series of the type. Without either they are taken for texts.
 
     What ``protect`` and ``unprotect`` return is of the library that the data came from (a ``pyarrow.Table`` gives

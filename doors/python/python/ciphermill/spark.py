@@ -335,6 +335,9 @@ class _Both(_Work):
         return self.second(self.first(batches))
 
 
+#: Plans that a worker keeps protectors of.
+_OPEN_MAX = 64
+
 #: What this worker has open, by process, since workers are forked.
 _open: Dict[Any, Protector] = {}
 
@@ -345,6 +348,8 @@ def _protector(work: _Work) -> Protector:
     known = (os.getpid(), pickle.dumps(work.opener), work.key, work.version, tuple(work.columns.items()), types)
     found = _open.get(known)
     if found is None:
+        while len(_open) >= _OPEN_MAX:
+            del _open[next(iter(_open))]
         # Spark runs a task on each core.
         os.environ.setdefault("CIPHERMILL_THREADS", "0")
         try:

@@ -16,9 +16,11 @@ use crate::error::{Place, Result, TableError};
 use crate::job::BATCH_ROWS_MAX;
 use crate::keys::{self, Purpose, RootKey};
 use crate::numbers::IntegerType;
-use crate::protect::SEEN_LEN_MAX;
 use crate::spec::{ColumnSpec, Method};
 use crate::types::{check_type, is_text, is_wide, type_tag_of, value_type};
+
+/// Bytes that an array's values may take while it is worked on, so that equal ones are processed once.
+const SEEN_LEN_MAX: usize = 8 << 20;
 
 /// Protects or restores arrays of one column.
 ///
@@ -164,6 +166,12 @@ impl ArrayColumn {
             }
             (_, output) => self.run_values(array, output, first_row),
         }
+    }
+
+    /// Forgets the values of earlier arrays.
+    pub(super) fn forget(&mut self) {
+        self.worker.forget();
+        self.scratch = Scratch::default();
     }
 
     fn run_values(&mut self, array: &ArrayRef, output: &DataType, first_row: u64) -> Result<ArrayRef> {

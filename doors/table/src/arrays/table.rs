@@ -334,6 +334,7 @@ impl ArrayPlan {
 impl Drop for ArrayPlan {
     fn drop(&mut self) {
         let Work { direction, only, input, field, steps } = &mut self.work;
+        steps.iter_mut().for_each(|step| step.column.forget());
         let work = Work {
             direction: *direction,
             only: only.take(),

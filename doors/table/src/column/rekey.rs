@@ -7,17 +7,10 @@ use ciphermill_contract::columns::{
 };
 
 use super::scratch::Scratch;
+use super::stage::overhead;
 use super::{ColumnWorker, NONCE_LEN, TAG_LEN, suite_of};
 use crate::error::{Result, TableError};
-use crate::keys::DerivedKey;
 use crate::spec::Method;
-
-/// What values are opened under before they are sealed.
-pub(crate) struct Opening {
-    pub(crate) key: DerivedKey,
-    pub(crate) method: Method,
-    pub(crate) associated_data: Vec<u8>,
-}
 
 /// Where nonce and tag lie in a value; `draws` for those that are made.
 fn frame(method: &Method, draws: bool) -> (IvColumn<'static>, TransformTags) {
@@ -75,7 +68,7 @@ impl ColumnWorker {
         let each = (self.row_id.is_some() || *own_tweaks)
             .then(|| AadColumn::Each { bytes: &associated.bytes, extents: associated.extents() });
         let outputs = if matches!(self.method, Method::Ff1(_)) { results } else { own };
-        let more = self.overhead() as i64 - opening.overhead() as i64;
+        let more = self.overhead() as i64 - overhead(&opening.method) as i64;
         let (output, extents) = match self.method {
             Method::Token { len } => {
                 let (before, len) = (outputs.byte_len(), usize::from(len));
@@ -106,12 +99,5 @@ impl ColumnWorker {
         };
         let refused = |source| TableError::mill(format!("column `{}`", self.column), source);
         Ok(self.mill.transform(batch).map_err(refused)?.sealed_by)
-    }
-}
-
-impl Opening {
-    /// What a protected value has more than the value in clear.
-    pub(super) fn overhead(&self) -> usize {
-        super::stage::overhead(&self.method)
     }
 }
