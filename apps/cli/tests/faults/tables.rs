@@ -29,7 +29,9 @@ const NAMES: &[&str] = &[
     "out.parquet",
     "out.parquet.ciphermill.json",
     "back.csv",
+    "back.csv.ciphermill.json",
     "back.parquet",
+    "back.parquet.ciphermill.json",
     "check.csv",
     "check.parquet",
 ];
@@ -44,6 +46,14 @@ macro_rules! protecting {
 macro_rules! unprotecting {
     ($input:literal, $output:literal $(, $more:literal)*) => {
         &["unprotect", $input, $output, "--quiet", $($more,)* "--keystore", "ks", "--master-key-file", "mk"]
+    };
+}
+
+/// From the protected table of `new` under another method.
+macro_rules! rekeying {
+    ($input:literal, $output:literal $(, $more:literal)*) => {
+        &["rekey", $input, $output, "--column", "name=random", "--quiet", $($more,)*
+          "--keystore", "ks", "--master-key-file", "mk"]
     };
 }
 
@@ -72,6 +82,10 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         }),
         scenario("unprotect parquet --force", parquet_over, unprotecting!["out.parquet", "back.parquet", "--force"], {
             |place| restored(place, PARQUET, true)
+        }),
+        scenario("rekey csv", csv_to_rekey, rekeying!["back.csv", "out.csv"], |place| protected(place, CSV, false)),
+        scenario("rekey parquet --force", parquet_to_rekey, rekeying!["back.parquet", "out.parquet", "--force"], {
+            |place| protected(place, PARQUET, true)
         }),
         scenario(
             "protect csv to parquet --force",
@@ -177,6 +191,17 @@ pub(crate) fn csv(place: &Place) {
 
 fn parquet(place: &Place) {
     sources(place, PARQUET);
+}
+
+fn csv_to_rekey(place: &Place) {
+    csv(place);
+    place.ok(protecting!["new.csv", "back.csv"]);
+}
+
+/// `back` is `new`, protected, and `out` is `old`.
+fn parquet_to_rekey(place: &Place) {
+    parquet_pair(place);
+    place.ok(protecting!["new.parquet", "back.parquet"]);
 }
 
 fn both(place: &Place) {
