@@ -258,7 +258,8 @@ pub(crate) struct UnprotectArgs {
 Examples:
   ciphermill keys rotate customer-data
   ciphermill rekey safe.parquet safer.parquet
-  ciphermill rekey safe.parquet safer.parquet --key customers-2027 --column c_name=deterministic --verify")]
+  ciphermill rekey safe.parquet safer.parquet --key customers-2027 --verify
+  ciphermill rekey safe.parquet safer.parquet --column c_name=deterministic")]
 pub(crate) struct RekeyArgs {
     /// The protected table; `-` for standard input.
     #[arg(value_hint = ValueHint::FilePath)]
