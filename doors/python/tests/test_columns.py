@@ -189,7 +189,7 @@ def test_parts_of_structs(key):
     assert Protector(key).unprotect(stored).equals(clear)
 
 
-def test_manifests_of_files(key, keystore, tmp_path):
+def test_manifests_that_are_not_there(key, tmp_path):
     with pytest.raises(Misuse, match="there is no manifest"):
         Protector(key, manifest=tmp_path / "none.json")
 
