@@ -127,24 +127,31 @@ def test_the_lock_of_the_interpreter_is_released(key):
     """While one thread protects a long array, another goes on."""
     protector = Protector(key, {"a": "random"})
     array = pa.array([f"{row:040}" for row in range(1_000_000)])
-    gaps, ended = [0.0], threading.Event()
 
-    def go_on():
-        last = time.perf_counter()
-        while not ended.is_set():
-            now = time.perf_counter()
-            gaps[0], last = max(gaps[0], now - last), now
+    def longest_halt():
+        """How long another thread stood still meanwhile, as a share of the time that it took."""
+        gaps, ended = [0.0], threading.Event()
 
-    other = threading.Thread(target=go_on)
-    other.start()
-    try:
-        start = time.perf_counter()
-        protector.protect(array)
-        took = time.perf_counter() - start
-    finally:
-        ended.set()
-        other.join()
-    assert gaps[0] < 0.6 * took, f"the other thread stood still for {gaps[0]:.3f} s of {took:.3f} s"
+        def go_on():
+            last = time.perf_counter()
+            while not ended.is_set():
+                now = time.perf_counter()
+                gaps[0], last = max(gaps[0], now - last), now
+
+        other = threading.Thread(target=go_on)
+        other.start()
+        try:
+            start = time.perf_counter()
+            protector.protect(array)
+            took = time.perf_counter() - start
+        finally:
+            ended.set()
+            other.join()
+        return gaps[0] / took
+
+    # A busy machine may halt a thread for a while; the lock would halt it each time, and all the time.
+    shares = [longest_halt() for _ in range(5)]
+    assert min(shares) < 0.6, shares
 
 
 def test_threads_are_named_by_a_variable():
