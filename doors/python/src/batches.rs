@@ -34,6 +34,9 @@ impl Rows {
         let wrong = || errors::misuse(format!("{what}: an array has the type uint8, a row for each, and no gaps"));
         let (at, is_read_only) = entry("data")?.extract::<(usize, bool)>()?;
         let Ok((count, width)) = entry("shape")?.extract::<(usize, usize)>() else { return Err(wrong()) };
+        if count.checked_mul(width).is_none_or(|len| len > isize::MAX as usize) {
+            return Err(wrong());
+        }
         let has_gaps = match interface.get_item("strides")? {
             Some(strides) if !strides.is_none() => strides.extract::<(isize, isize)>()? != (width as isize, 1),
             _ => false,

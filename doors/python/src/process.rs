@@ -80,6 +80,13 @@ impl<T> Here<T> {
     }
 }
 
+impl<T> Here<T> {
+    /// The value, to be changed; `None` in another process.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        (self.pid == std::process::id()).then_some(&mut *self.value)
+    }
+}
+
 impl<T> Drop for Here<T> {
     #[allow(unsafe_code, reason = "dropping in one process and not in another")]
     fn drop(&mut self) {

@@ -162,9 +162,16 @@ fn read(
 
 fn reading(
     mut stream: impl Iterator<Item = Result<ArrayRef, arrow_schema::ArrowError>>,
-    mut plan: ArrayPlan,
+    plan: ArrayPlan,
 ) -> impl FnMut() -> Option<Result<ArrayRef, String>> {
+    // It holds keys, and a stream may be there when the process forks.
+    let mut plan = Here::new(plan);
     move || {
+        let Some(plan) = plan.get_mut() else {
+            return Some(Err(
+                "keys do not go along into forked processes: this stream belongs to another one".to_owned()
+            ));
+        };
         let array = match stream.next()? {
             Ok(array) => array,
             Err(error) => return Some(Err(error.to_string())),

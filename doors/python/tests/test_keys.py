@@ -81,6 +81,25 @@ def child(path, key_file, stored, queue):
 
 
 @pytest.mark.filterwarnings("ignore:This process")
+def test_a_stream_that_is_there_when_the_process_forks(key):
+    """The child gets an error from it and ends well: it touches no key of its parent, not even to drop it."""
+    stream = pa.RecordBatchReader.from_stream(Protector(key, {"a": "random"}).protect_stream(pa.table({"a": ["x"]})))
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            stream.read_all()
+        except Exception as error:
+            code = 7 if "forked" in str(error) else 2
+        try:
+            del stream
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert stream.read_all().num_rows == 1
+
+
+@pytest.mark.filterwarnings("ignore:This process")
 def test_forked_processes_open_the_keystore_themselves(keystore, key, key_file):
     protector = Protector(key, {"a": "random"})
     stored = protector.protect(pa.table({"a": ["x", "y"]}))

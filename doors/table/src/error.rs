@@ -415,6 +415,26 @@ pub enum TableError {
     Interrupted,
 }
 
+/// The place of an error about one value, borrowed as the error is.
+macro_rules! place_of {
+    ($error:expr) => {
+        match $error {
+            TableError::Authentication(place)
+            | TableError::RowIdNull(place)
+            | TableError::NotInAlphabet(place)
+            | TableError::NotText(place)
+            | TableError::AuthenticationOfRow { place, .. }
+            | TableError::Expanded { place, .. }
+            | TableError::Damaged { place, .. }
+            | TableError::TooShort { place, .. }
+            | TableError::TooLong { place, .. }
+            | TableError::NotOfType { place, .. }
+            | TableError::Operation { place, .. } => Some(place),
+            _ => None,
+        }
+    };
+}
+
 impl TableError {
     /// An input or output error of the operating system.
     pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> TableError {
@@ -433,37 +453,13 @@ impl TableError {
 
     /// Where in a table it is, for errors about one value.
     pub fn place(&self) -> Option<&Place> {
-        match self {
-            TableError::Authentication(place)
-            | TableError::RowIdNull(place)
-            | TableError::NotInAlphabet(place)
-            | TableError::NotText(place)
-            | TableError::AuthenticationOfRow { place, .. }
-            | TableError::Expanded { place, .. }
-            | TableError::Damaged { place, .. }
-            | TableError::TooShort { place, .. }
-            | TableError::TooLong { place, .. }
-            | TableError::NotOfType { place, .. }
-            | TableError::Operation { place, .. } => Some(place),
-            _ => None,
-        }
+        place_of!(self)
     }
 
     /// The same error in another row.
     pub(crate) fn in_row(mut self, row: u64) -> TableError {
-        match &mut self {
-            TableError::Authentication(place)
-            | TableError::RowIdNull(place)
-            | TableError::NotInAlphabet(place)
-            | TableError::NotText(place)
-            | TableError::AuthenticationOfRow { place, .. }
-            | TableError::Expanded { place, .. }
-            | TableError::Damaged { place, .. }
-            | TableError::TooShort { place, .. }
-            | TableError::TooLong { place, .. }
-            | TableError::NotOfType { place, .. }
-            | TableError::Operation { place, .. } => place.row = row,
-            _ => {}
+        if let Some(place) = place_of!(&mut self) {
+            place.row = row;
         }
         self
     }
