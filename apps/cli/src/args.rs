@@ -156,14 +156,18 @@ Examples:
   ciphermill protect in.csv safe.csv --column 'ref=ff1:alphabet=alnum,sep=-/,keep=2'
   ciphermill protect in.csv safe.parquet --column name=deterministic
   ciphermill protect rows.csv safe.csv --no-header --column column_2=random
-  ciphermill protect in.parquet safe.parquet --key data --column balance=random --json")]
+  ciphermill protect in.parquet safe.parquet --key data --column balance=random --json
+  ciphermill protect orders orders.safe --column name=deterministic
+  ciphermill protect 'orders/year=2026/*.parquet' safe --column name=deterministic")]
 pub(crate) struct ProtectArgs {
-    /// The table to read: CSV (plain, gzip or zstd) or Parquet; `-` for standard input.
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// The table to read: CSV (plain, gzip or zstd) or Parquet; `-` for standard input. Or a folder of tables, or a pattern for
+    /// them like 'orders/*.parquet', in quotes.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub input: PathBuf,
     /// The table to write, in the format that its name tells, converted if that is another; `.csv.gz` and `.csv.zst` are
-    /// compressed; `-` for standard output, in the input's format.
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// compressed; `-` for standard output, in the input's format. For many tables a new folder, which gets all of them under
+    /// their names and one manifest, _ciphermill.json; a run that was cut short is gone on with by the same command.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub output: PathBuf,
     /// Where the manifest goes [default: OUTPUT.ciphermill.json; needed for standard output].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -221,14 +225,16 @@ Examples:
   ciphermill unprotect moved.csv again.csv --manifest safe.csv.ciphermill.json
   ciphermill unprotect safe.parquet part.parquet --column c_phone
   ciphermill unprotect safe.parquet customers.csv
+  ciphermill unprotect orders.safe orders
   ciphermill unprotect renamed.csv again.csv --manifest safe.csv.ciphermill.json \\
       --rename name=full_name --allow-changed")]
 pub(crate) struct UnprotectArgs {
-    /// The protected table; `-` for standard input.
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// The protected table, `-` for standard input; or a folder of such tables, or a pattern for them.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub input: PathBuf,
-    /// The table to write; `-` for standard output, which gets nothing until all of it is verified.
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// The table to write, `-` for standard output, which gets nothing until all of it is verified; for many tables, a new
+    /// folder.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub output: PathBuf,
     /// The format of that table, converted if the protected one has another [default: by the output's extension, else the
     /// input's].
@@ -259,14 +265,18 @@ Examples:
   ciphermill keys rotate customer-data
   ciphermill rekey safe.parquet safer.parquet
   ciphermill rekey safe.parquet safer.parquet --key customers-2027 --verify
-  ciphermill rekey safe.parquet safer.parquet --column c_name=deterministic")]
+  ciphermill rekey safe.parquet safer.parquet --column c_name=deterministic
+  ciphermill rekey orders.safe --in-place")]
 pub(crate) struct RekeyArgs {
-    /// The protected table; `-` for standard input.
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// The protected table, `-` for standard input; or a folder of such tables, or a pattern for them.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub input: PathBuf,
-    /// The table to write. Its manifest lies beside it.
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    /// The table to write, whose manifest lies beside it; for many tables, a new folder.
+    #[arg(value_hint = ValueHint::AnyPath, required_unless_present = "in_place")]
+    pub output: Option<PathBuf>,
+    /// Replace the tables of a folder one by one. A run that is cut short is gone on with by the same command.
+    #[arg(long, conflicts_with = "output")]
+    pub in_place: bool,
     /// The manifest [default: the input's name with .ciphermill.json].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub manifest: Option<PathBuf>,

@@ -17,6 +17,19 @@ pub struct InClear {
     pub separators: Vec<(char, u64)>,
 }
 
+impl InClear {
+    /// Adds what stays in clear of the same column of another table.
+    pub(crate) fn add(&mut self, other: InClear) {
+        self.kept += other.kept;
+        for (separator, count) in other.separators {
+            match self.separators.iter_mut().find(|(known, _)| *known == separator) {
+                Some((_, known)) => *known += count,
+                None => self.separators.push((separator, count)),
+            }
+        }
+    }
+}
+
 /// Counts what stays in clear, batch by batch.
 pub(crate) struct ClearCounter {
     in_clear: InClear,

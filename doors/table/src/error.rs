@@ -31,8 +31,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a table was not protected or restored. Whenever one of these is returned, save [`TableError::InEffect`], no output has
-/// been left behind and nothing has been written over.
+/// Why a table was not protected or restored. Whenever one of these is returned, save [`TableError::InEffect`] and
+/// [`TableError::Stopped`], no output has been left behind and nothing has been written over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
@@ -354,6 +354,72 @@ pub enum TableError {
         /// The file.
         file: PathBuf,
     },
+    /// A folder or pattern has no tables.
+    #[error(
+        "{input}: no tables there; names that begin with `_` or `.` are passed over",
+        input = input.display()
+    )]
+    NoTables {
+        /// The folder or pattern.
+        input: PathBuf,
+    },
+    /// The output of a folder's tables holds something already.
+    #[error("{path}: is not empty; the tables of a folder go to a new one", path = path.display())]
+    FolderTaken {
+        /// The output.
+        path: PathBuf,
+    },
+    /// Input and output of a folder lie within each other.
+    #[error("{output}: lies in {input}, or the other way round", input = input.display(), output = output.display())]
+    FolderWithin {
+        /// The input.
+        input: PathBuf,
+        /// The output.
+        output: PathBuf,
+    },
+    /// Only whole folders are rekeyed in place.
+    #[error(
+        "{path}: only a folder that has a manifest (_ciphermill.json) is rekeyed in place",
+        path = path.display()
+    )]
+    NotWhole {
+        /// The input.
+        path: PathBuf,
+    },
+    /// Another run works on the folder.
+    #[error("{path}: another run is at work on this folder", path = path.display())]
+    FolderBusy {
+        /// Its journal.
+        path: PathBuf,
+    },
+    /// A run for something else has been cut short in the folder.
+    #[error("{journal}: there is an unfinished run ({problem}); ask for that again to finish it", journal = journal.display())]
+    OtherWork {
+        /// The journal.
+        journal: PathBuf,
+        /// What the run was to do.
+        problem: String,
+    },
+    /// The journal of a folder cannot be read, or was altered.
+    #[error("{journal}: damaged journal: line {line}: {problem}", journal = journal.display())]
+    JournalDamaged {
+        /// The journal.
+        journal: PathBuf,
+        /// The line, counted from one.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A table of a folder failed. Those that are done stay, and the same job goes on with the others.
+    #[error("{}; {done} of {of} tables are done and stay; run the same again for the others", without_promise(source))]
+    Stopped {
+        /// Tables that are in their places.
+        done: usize,
+        /// Tables in all.
+        of: usize,
+        /// What went wrong.
+        source: Box<TableError>,
+    },
     /// The operating system refused.
     #[error("{path}: cannot {action}: {source}", path = path.display())]
     Io {
@@ -415,6 +481,14 @@ pub enum TableError {
     Interrupted,
 }
 
+/// An error of one table in words that are true when others are done.
+fn without_promise(error: &TableError) -> String {
+    match error {
+        TableError::Interrupted => "interrupted".to_owned(),
+        error => error.to_string(),
+    }
+}
+
 /// The place of an error about one value, borrowed as the error is.
 macro_rules! place_of {
     ($error:expr) => {
@@ -453,6 +527,9 @@ impl TableError {
 
     /// Where in a table it is, for errors about one value.
     pub fn place(&self) -> Option<&Place> {
+        if let TableError::Stopped { source, .. } = self {
+            return source.place();
+        }
         place_of!(self)
     }
 

@@ -32,7 +32,15 @@ pub enum Check {
 }
 
 impl Check {
-    fn of<T>(result: Result<T>) -> Result<Check> {
+    /// Why it does not hold.
+    pub fn problem(&self) -> Option<&str> {
+        match self {
+            Check::Failed(problem) => Some(problem),
+            Check::Verified | Check::NotChecked(_) => None,
+        }
+    }
+
+    pub(crate) fn of<T>(result: Result<T>) -> Result<Check> {
         match result {
             Ok(_) => Ok(Check::Verified),
             Err(error @ TableError::Interrupted) => Err(error),
@@ -61,7 +69,13 @@ pub struct Inspection {
 impl Inspection {
     /// Whether nothing that was checked has failed.
     pub fn is_good(&self) -> bool {
-        ![&self.hash, &self.signature, &self.values].iter().any(|check| matches!(check, Check::Failed(_)))
+        self.problem().is_none()
+    }
+
+    /// What has failed first of what was checked.
+    pub fn problem(&self) -> Option<String> {
+        let checks = [("hash", &self.hash), ("signature", &self.signature), ("values", &self.values)];
+        checks.into_iter().find_map(|(what, check)| Some(format!("{what}: {}", check.problem()?)))
     }
 }
 

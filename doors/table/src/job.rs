@@ -265,6 +265,17 @@ pub struct Summary {
     pub missing: Vec<String>,
     /// Whether the table has another format now.
     pub converted: Option<Converted>,
+    /// The tables of a folder; the rest of this is then of all that were done together.
+    pub files: Option<Files>,
+}
+
+/// Tables of a folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Those that this run has done.
+    pub done: usize,
+    /// Those that were done before.
+    pub before: usize,
 }
 
 /// A table's change of format.
@@ -316,6 +327,31 @@ pub struct ColumnSummary {
 }
 
 impl Summary {
+    /// Adds what was done with another table of the same folder, which may have other columns.
+    pub(crate) fn add(&mut self, other: Summary) {
+        self.rows += other.rows;
+        self.rejected_rows += other.rejected_rows;
+        self.values += other.values;
+        self.nulls += other.nulls;
+        self.processed += other.processed;
+        self.bytes += other.bytes;
+        self.output_bytes += other.output_bytes;
+        self.in_mill += other.in_mill;
+        self.batches += other.batches;
+        self.batch_rows_max = self.batch_rows_max.max(other.batch_rows_max);
+        self.batch_bytes_max = self.batch_bytes_max.max(other.batch_bytes_max);
+        for mut column in other.columns {
+            // Of which table they are could not be told any more.
+            column.bad.iter_mut().for_each(|values| values.rows.clear());
+            match self.columns.iter_mut().find(|known| known.name == column.name && known.method == column.method) {
+                Some(known) => known.add(column),
+                None => self.columns.push(column),
+            }
+        }
+        add_new(&mut self.still_protected, other.still_protected);
+        add_new(&mut self.missing, other.missing);
+    }
+
     /// Operations a second within the mill.
     pub fn processed_per_s(&self) -> f64 {
         per_second(self.processed, self.in_mill)
@@ -333,7 +369,39 @@ impl Summary {
     }
 }
 
+/// Adds what is not there yet.
+fn add_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
+    for item in more {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+}
+
 impl ColumnSummary {
+    /// Adds the column of another table.
+    fn add(&mut self, other: ColumnSummary) {
+        self.values += other.values;
+        self.nulls += other.nulls;
+        self.processed += other.processed;
+        self.bytes += other.bytes;
+        self.in_mill += other.in_mill;
+        add_new(&mut self.engines, other.engines);
+        self.left_as_tokens |= other.left_as_tokens;
+        self.values_left_as_tokens += other.values_left_as_tokens;
+        for values in other.bad {
+            match self.bad.iter_mut().find(|known| known.rule == values.rule) {
+                Some(known) => known.count += values.count,
+                None => self.bad.push(values),
+            }
+        }
+        match (&mut self.in_clear, other.in_clear) {
+            (Some(known), Some(more)) => known.add(more),
+            (known @ None, more) => *known = more,
+            (Some(_), None) => {}
+        }
+    }
+
     /// Operations a second within the mill.
     pub fn processed_per_s(&self) -> f64 {
         per_second(self.processed, self.in_mill)

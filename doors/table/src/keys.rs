@@ -48,6 +48,10 @@ pub(crate) enum Purpose {
     RootCheck = 4,
     /// Makes tokens of the values that a column's method cannot take.
     BadValue = 5,
+    /// Signs manifests of folders.
+    Folder = 6,
+    /// Authenticates the lines of a folder's journal.
+    Journal = 7,
 }
 
 /// A derived key in the table; destroyed when dropped.

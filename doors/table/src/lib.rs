@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], `pair`, `source`, then the formats.
+//! Reading order: [`spec`], [`job`], `protect`, `column`, `keys`, [`manifest`], `pair`, `source`, then the formats; `folder` for many tables.
 /// The Rust examples of the documents, as documentation tests of a crate that has both the mill and all engines at hand.
 #[cfg(doctest)]
 mod documents {
@@ -46,6 +46,7 @@ mod embed;
 mod encode;
 mod error;
 mod ff1;
+mod folder;
 mod hash;
 mod inspect;
 pub mod job;
@@ -79,10 +80,14 @@ pub use csv_scan::{HEADER_LEN_MAX, RECORD_LEN_MAX};
 pub use dialect::COLUMNS_MAX;
 pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
+pub use folder::{
+    FOLDER_FORMAT, FOLDER_MANIFEST, Folder, FolderFile, FolderInspection, FolderManifest, inspect_folder, is_folder,
+    protect_folder, rekey_folder, restore_folder,
+};
 pub use inspect::{Check, Inspection, inspect, rebuild};
 pub use job::{
-    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Converted, Format, NoProgress, Position, Progress, ProtectJob,
-    STANDARD_STREAM, Summary, UnprotectJob,
+    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Converted, Files, Format, NoProgress, Position, Progress,
+    ProtectJob, STANDARD_STREAM, Summary, UnprotectJob,
 };
 pub use keys::{FORMAT, RootKey};
 pub use manifest::{

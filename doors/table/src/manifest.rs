@@ -221,6 +221,32 @@ pub struct ParquetStorage {
     pub offset_index: bool,
 }
 
+impl ManifestKey {
+    /// What a manifest says of a key.
+    ///
+    /// # Errors
+    /// What the mill answers.
+    pub(crate) fn of(mill: &Mill, root: &RootKey) -> Result<ManifestKey> {
+        let check_value = keys::check_value(mill, root, Purpose::RootCheck, &[])?;
+        Ok(ManifestKey { name: root.name.clone(), version: root.version, check_value })
+    }
+
+    /// Checks that `root` is this key, which the manifest at `path` names.
+    ///
+    /// # Errors
+    /// `KeyVersion`, `WrongKey`.
+    pub(crate) fn check(&self, path: &Path, mill: &Mill, root: &RootKey) -> Result<()> {
+        let (manifest, wanted) = (path.to_owned(), self.name.clone());
+        if self.version != root.version {
+            return Err(TableError::KeyVersion { manifest, name: wanted, wanted: self.version, given: root.version });
+        }
+        match same(&ManifestKey::of(mill, root)?.check_value, &self.check_value) {
+            true => Ok(()),
+            false => Err(TableError::WrongKey { manifest, wanted, version: self.version }),
+        }
+    }
+}
+
 /// The manifest's place beside a protected file.
 pub fn manifest_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
@@ -294,27 +320,11 @@ impl Manifest {
     /// # Errors
     /// `KeyVersion`, `WrongKey`, `ManifestAltered`.
     pub fn verify(&self, path: &Path, mill: &Mill, root: &RootKey) -> Result<()> {
-        let manifest = || path.to_owned();
-        if self.root_key.version != root.version {
-            return Err(TableError::KeyVersion {
-                manifest: manifest(),
-                name: self.root_key.name.clone(),
-                wanted: self.root_key.version,
-                given: root.version,
-            });
+        self.root_key.check(path, mill, root)?;
+        match same(&self.signature_under(mill, root)?, &self.signature) {
+            true => Ok(()),
+            false => Err(TableError::ManifestAltered { manifest: path.to_owned() }),
         }
-        let check = keys::check_value(mill, root, Purpose::RootCheck, &[])?;
-        if !same(&check, &self.root_key.check_value) {
-            return Err(TableError::WrongKey {
-                manifest: manifest(),
-                wanted: self.root_key.name.clone(),
-                version: self.root_key.version,
-            });
-        }
-        if !same(&self.signature_under(mill, root)?, &self.signature) {
-            return Err(TableError::ManifestAltered { manifest: manifest() });
-        }
-        Ok(())
     }
 
     /// The same for another file of `rows` rows, written now by this program; hash, length and signature are still missing.
@@ -420,11 +430,7 @@ mod tests {
             delimiter: Some(','),
             unnamed_columns: None,
             converted_from: None,
-            root_key: ManifestKey {
-                name: root.name.clone(),
-                version: root.version,
-                check_value: keys::check_value(mill, root, Purpose::RootCheck, &[]).unwrap(),
-            },
+            root_key: ManifestKey::of(mill, root).unwrap(),
             rows: 3,
             rejected_rows: 0,
             bytes: 99,

@@ -112,6 +112,11 @@ impl Part {
 
 const PART_PREFIX: &str = ".ciphermill-part-";
 
+/// Whether a name is that of a file which is being written, or was by a run that is dead.
+pub(crate) fn is_part(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PART_PREFIX.as_bytes())
+}
+
 /// A file without a name, or `None` where the file system or the system has no such files, or no way to name them.
 fn nameless_in(directory: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -379,7 +384,7 @@ pub(crate) fn output_mode(source: &File, source_path: &Path, output: &Path, most
 
 /// The process's umask as Linux shows it (`proc_pid_status(5)`): asking for it otherwise would mean to set it. Where it is
 /// not shown, nobody but the owner gets anything.
-fn umask() -> u32 {
+pub(crate) fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Result, TableError};
 use crate::hash::TableHash;
-use crate::job::is_standard_stream;
+use crate::job::{Summary, is_standard_stream};
 use crate::manifest::{Manifest, Pending, same};
 use crate::output::{Directory, Ready, check_output, name_beside, ready_file};
 
@@ -47,6 +47,18 @@ pub(crate) struct Change<'a> {
     pub(crate) rejects: Option<Ready>,
     pub(crate) manifest: &'a Manifest,
     /// Permission bits of the manifest.
+    pub(crate) mode: u32,
+}
+
+/// A table that is complete and not in its place yet, with what belongs to it.
+pub(crate) struct Prepared {
+    pub(crate) summary: Summary,
+    /// Is missing where nothing is written.
+    pub(crate) table: Option<Ready>,
+    pub(crate) rejects: Option<Ready>,
+    /// Of a table with protected columns.
+    pub(crate) manifest: Option<Manifest>,
+    /// Permission bits of table and manifest.
     pub(crate) mode: u32,
 }
 

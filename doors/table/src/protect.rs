@@ -1,7 +1,7 @@
 //! From a table in clear to a protected one with its manifest.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ use crate::manifest::{
 };
 use crate::numbers::IntegerType;
 use crate::output::{OutputFile, PROTECTED_MODE, output_mode};
-use crate::pair::{Change, Places};
+use crate::pair::{Change, Places, Prepared};
 use crate::parquet::{self, Extras, ParquetInput};
 use crate::row_id::check_row_id_type;
 use crate::source::Source;
@@ -49,6 +49,30 @@ const REJECTS_MODE: u32 = 0o600;
 pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Progress) -> Result<Summary> {
     let started = Instant::now();
     check_columns(&job.columns)?;
+    let manifest_path = job.manifest_path()?;
+    let places =
+        Places { table: &job.output, manifest: &manifest_path, rejects: job.reject_file.as_deref(), force: job.force };
+    let Prepared { mut summary, table, rejects, manifest, mode } = prepare(job, mill, root, Some(&places), progress)?;
+    if let (Some(table), Some(manifest)) = (table, manifest) {
+        places.change(Change { table, rejects, manifest: &manifest, mode })?;
+    }
+    summary.manifest = manifest_path;
+    summary.total = started.elapsed();
+    Ok(summary)
+}
+
+/// Protects columns of a table, which is complete then and not in its place; of a dry run there is only the summary. Without
+/// `places` it is the caller's to see that the output's place is free.
+///
+/// # Errors
+/// As for [`protect`].
+pub(crate) fn prepare(
+    job: &ProtectJob,
+    mill: &Mill,
+    root: &RootKey,
+    places: Option<&Places<'_>>,
+    progress: &dyn Progress,
+) -> Result<Prepared> {
     let format = job
         .format
         .or_else(|| Format::of_path(&job.input))
@@ -56,11 +80,8 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     let to = Format::of_path(&job.output).unwrap_or(format);
     let planner = Planner { job, format, to, mode: 0, mill, root };
     check_name(&job.output, to, Some(planner.dialect().delimiter))?;
-    let manifest_path = job.manifest_path()?;
     check_rejects(job, format, to)?;
-    let places =
-        Places { table: &job.output, manifest: &manifest_path, rejects: job.reject_file.as_deref(), force: job.force };
-    places.check(&[&job.input])?;
+    places.map_or(Ok(()), |places| places.check(&[&job.input]))?;
     check_options(job, format, to)?;
     check_cancel(&job.cancel)?;
     let source = Source::open(&job.input, format == Format::Parquet)?;
@@ -85,16 +106,14 @@ pub fn protect(job: &ProtectJob, mill: &Mill, root: &RootKey, progress: &dyn Pro
     check_cancel(&job.cancel)?;
     let Done { tally, targets, manifest, output, rejects, converted } = done;
     let output_len = if job.dry_run { 0 } else { output.len() };
-    let mut summary = summarize(&tally, &targets, output_len, manifest_path.clone());
-    summary.converted = converted;
-    if !job.dry_run {
-        let ready = output.finish()?;
-        let manifest = manifest.of_file(&ready)?.signed(mill, root)?;
-        let rejects = rejects.map(OutputFile::finish).transpose()?;
-        places.change(Change { table: ready, rejects, manifest: &manifest, mode })?;
+    let summary = Summary { converted, ..summarize(&tally, &targets, output_len) };
+    if job.dry_run {
+        return Ok(Prepared { summary, table: None, rejects: None, manifest: None, mode });
     }
-    summary.total = started.elapsed();
-    Ok(summary)
+    let table = output.finish()?;
+    let manifest = manifest.of_file(&table)?.signed(mill, root)?;
+    let rejects = rejects.map(OutputFile::finish).transpose()?;
+    Ok(Prepared { summary, table: Some(table), rejects, manifest: Some(manifest), mode })
 }
 
 /// Refuses an input that a manifest beside it or in its footer speaks of.
@@ -452,11 +471,7 @@ impl Planner<'_> {
             delimiter: None,
             unnamed_columns: None,
             converted_from: None,
-            root_key: ManifestKey {
-                name: self.root.name.clone(),
-                version: self.root.version,
-                check_value: keys::check_value(self.mill, self.root, Purpose::RootCheck, &[])?,
-            },
+            root_key: ManifestKey::of(self.mill, self.root)?,
             rows: tally.rows,
             rejected_rows: tally.rejected_rows,
             bytes: 0,
@@ -472,7 +487,10 @@ impl Planner<'_> {
 }
 
 /// Refuses a job without columns, and one that names a column twice.
-fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
+///
+/// # Errors
+/// `NothingToDo`, `ColumnTwice`.
+pub(crate) fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
     if columns.is_empty() {
         return Err(TableError::NothingToDo);
     }
@@ -555,7 +573,7 @@ pub(crate) fn check_name(output: &Path, format: Format, delimiter: Option<u8>) -
 }
 
 /// Adds up what the columns have done.
-pub(crate) fn summarize(tally: &Tally, targets: &[Target], output_bytes: u64, manifest: PathBuf) -> Summary {
+pub(crate) fn summarize(tally: &Tally, targets: &[Target], output_bytes: u64) -> Summary {
     let mut summary = Summary {
         rows: tally.rows,
         rejected_rows: tally.rejected_rows,
@@ -563,7 +581,6 @@ pub(crate) fn summarize(tally: &Tally, targets: &[Target], output_bytes: u64, ma
         batch_rows_max: tally.batch_rows_max,
         batch_bytes_max: tally.batch_bytes_max,
         output_bytes,
-        manifest,
         ..Summary::default()
     };
     for column in targets.iter().map(Target::summary) {

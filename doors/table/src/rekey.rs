@@ -23,6 +23,17 @@ pub struct Rekey {
 }
 
 impl Rekey {
+    /// Whether a table with this manifest is protected so already.
+    pub fn is_done(&self, manifest: &Manifest) -> bool {
+        let key = &manifest.root_key;
+        let is_so = |column: &ManifestColumn| {
+            let spec = self.columns.iter().find(|spec| spec.name == column.name);
+            spec.is_none_or(|spec| spec.method.name() == column.method && spec.method.options() == column.options)
+        };
+        (key.name.as_str(), key.version) == (self.root.name.as_str(), self.root.version)
+            && manifest.columns.iter().all(is_so)
+    }
+
     /// How a column of the manifest is to be protected.
     pub(crate) fn method(&self, column: &ManifestColumn, method: &Method) -> Result<Method> {
         let refused = |problem: &str| {
@@ -78,12 +89,7 @@ impl Rekey {
         rows: u64,
         columns: Vec<ManifestColumn>,
     ) -> Result<Manifest> {
-        let root_key = ManifestKey {
-            name: self.root.name.clone(),
-            version: self.root.version,
-            check_value: keys::check_value(mill, &self.root, Purpose::RootCheck, &[])?,
-        };
-        Ok(Manifest { root_key, columns, ..before.begun_anew(rows) })
+        Ok(Manifest { root_key: ManifestKey::of(mill, &self.root)?, columns, ..before.begun_anew(rows) })
     }
 
     /// A column of that manifest.

@@ -14,6 +14,7 @@ use ciphermill::Mill;
 
 use crate::embed::Embedded;
 use crate::error::{Result, TableError};
+use crate::folder::manifest::FolderManifest;
 use crate::hash::TableHash;
 use crate::job::{Format, UnprotectJob, check_cancel, is_standard_stream};
 use crate::keys::RootKey;
@@ -132,6 +133,15 @@ impl Protected {
         Err(TableError::ChangedMeanwhile { file: job.input.clone() })
     }
 
+    /// Opens the input of a job, whose manifest is known: it was found in the file `path`.
+    ///
+    /// # Errors
+    /// As for [`Protected::open`].
+    pub(crate) fn with(job: &UnprotectJob, manifest: Manifest, path: &Path) -> Result<Protected> {
+        let source = Source::open(&job.input, true)?;
+        Search { job, source, path: path.to_owned() }.choose(Ok(manifest))
+    }
+
     /// With a manifest whose signature holds. Where the one beside the table is damaged, and the one in the footer says the same
     /// but of the hash, it is that one, if it names the file.
     ///
@@ -191,9 +201,10 @@ impl Search<'_> {
         };
         let mut current = match found {
             Ok(manifest) => manifest,
-            Err(error) if lost(&error) => match self.embedded()? {
-                Some(manifest) => return self.only_embedded(manifest),
-                None => return Err(error),
+            Err(error) if lost(&error) => match (self.of_folder()?, self.embedded()?) {
+                (Some((manifest, path)), _) => return Search { path, ..self }.choose(Ok(manifest)),
+                (None, Some(manifest)) => return self.only_embedded(manifest),
+                (None, None) => return Err(error),
             },
             Err(error) => return Err(error),
         };
@@ -222,6 +233,15 @@ impl Search<'_> {
             }
             _ => Ok(self.chosen(current, Origin::Beside, Some(false))),
         }
+    }
+
+    /// The manifest in that of the folder that the table lies in, and where it was read from.
+    fn of_folder(&self) -> Result<Option<(Manifest, PathBuf)>> {
+        if is_standard_stream(self.source.path()) {
+            return Ok(None);
+        }
+        let Some((folder, path, name)) = FolderManifest::above(self.source.path())? else { return Ok(None) };
+        Ok(folder.file(&name).map(|manifest| (manifest.clone(), path)))
     }
 
     fn only_embedded(self, manifest: Manifest) -> Result<Protected> {

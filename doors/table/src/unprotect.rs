@@ -28,7 +28,7 @@ use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{FOOTER_KEY, Manifest, ManifestColumn, same};
 use crate::numbers::IntegerType;
 use crate::output::{Directory, OutputFile, PROTECTED_MODE, RESTORED_MODE, check_output, output_mode};
-use crate::pair::{Change, Places};
+use crate::pair::{Change, Places, Prepared};
 use crate::parquet::{self, Extras, ParquetInput};
 use crate::pipeline;
 use crate::protect::{SEEN_LEN_MAX, check_name, encoding_of, summarize, text_fields};
@@ -83,16 +83,21 @@ pub fn rekey(
     to: &Rekey,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    if !job.columns.is_empty() || job.format.is_some_and(|format| format != protected.manifest().format) {
+    check_rekeyed(job, protected.manifest(), to)?;
+    restore_or_rekey(protected, job, mill, root, Some(to), progress)
+}
+
+/// Refuses what rekeying does not do, and columns that the table does not have.
+///
+/// # Errors
+/// `OtherFormat`, `ColumnUnknown`, `ColumnAmbiguous`.
+pub(crate) fn check_rekeyed(job: &UnprotectJob, manifest: &Manifest, to: &Rekey) -> Result<()> {
+    if !job.columns.is_empty() || job.format.is_some_and(|format| format != manifest.format) {
         let rule = "keeps all columns protected, and the table's format";
         return Err(TableError::OtherFormat { option: "rekeying", rule });
     }
-    let names: Vec<String> = protected.manifest().columns.iter().map(|column| column.name.clone()).collect();
-    for spec in &to.columns {
-        find_column(&job.input, &names, &spec.name)?;
-    }
-    let job = UnprotectJob { format: Some(protected.manifest().format), ..job.clone() };
-    restore_or_rekey(protected, &job, mill, root, Some(to), progress)
+    let names: Vec<String> = manifest.columns.iter().map(|column| column.name.clone()).collect();
+    to.columns.iter().try_for_each(|spec| find_column(&job.input, &names, &spec.name).map(drop))
 }
 
 /// Restores a table, or protects it anew without ever having it in clear.
@@ -108,8 +113,6 @@ fn restore_or_rekey(
     progress: &dyn Progress,
 ) -> Result<Summary> {
     let started = Instant::now();
-    let to = job.format.or_else(|| Format::of_path(&job.output)).unwrap_or(protected.manifest.format);
-    check_formats(job, &protected.manifest, to)?;
     check_output(&job.input, &job.output, job.force)?;
     check_output(&protected.manifest_path, &job.output, job.force)?;
     let path_beside = crate::manifest::manifest_path(&job.output);
@@ -118,6 +121,36 @@ fn restore_or_rekey(
         check_can_have_manifest(&job.output)?;
         places.check(&[&job.input, &protected.manifest_path])?;
     }
+    let Prepared { mut summary, table, manifest, mode, .. } = prepare(protected, job, mill, root, rekey, progress)?;
+    match (table, manifest) {
+        (Some(table), Some(manifest)) => {
+            places.change(Change { table, rejects: None, manifest: &manifest, mode })?;
+            summary.manifest = path_beside;
+        }
+        (Some(table), None) => table.place(&Directory::open(&job.output)?, job.force)?,
+        (None, _) => {}
+    }
+    summary.total = started.elapsed();
+    Ok(summary)
+}
+
+/// Restores a table, or protects it anew; it is complete then and not in its place. That this is free is the caller's to see.
+///
+/// # Errors
+/// As for [`unprotect`] and [`crate::rekey`].
+pub(crate) fn prepare(
+    protected: Protected,
+    job: &UnprotectJob,
+    mill: &Mill,
+    root: &RootKey,
+    rekey: Option<&Rekey>,
+    progress: &dyn Progress,
+) -> Result<Prepared> {
+    let to = match rekey {
+        Some(_) => protected.manifest.format,
+        None => job.format.or_else(|| Format::of_path(&job.output)).unwrap_or(protected.manifest.format),
+    };
+    check_formats(job, &protected.manifest, to)?;
     check_cancel(&job.cancel)?;
     let protected = protected.verified(job, mill, root)?;
     let watch = Watch {
@@ -141,8 +174,9 @@ fn restore_or_rekey(
     Restorer::of(&protected, job, mill, root, mode).compare(&done)?;
     protected.source.check_unchanged()?;
     check_cancel(&job.cancel)?;
-    let ready = done.output.finish()?;
-    let mut summary = summarize(&done.tally, &done.plan.targets, ready.len, protected.manifest_path);
+    let table = done.output.finish()?;
+    let mut summary = summarize(&done.tally, &done.plan.targets, table.len);
+    summary.manifest = protected.manifest_path;
     summary.manifest_origin = protected.origin;
     summary.converted = done.converted;
     summary.still_protected = done.plan.kept.into_iter().map(|(_, name)| name).collect();
@@ -151,17 +185,9 @@ fn restore_or_rekey(
     for (place, token) in done.plan.tokens {
         summary.columns.insert(place.min(summary.columns.len()), token);
     }
-    match done.remaining {
-        None => ready.place(&Directory::open(&job.output)?, job.force)?,
-        Some(remaining) => {
-            let signer = rekey.map_or(root, |rekey| &rekey.root);
-            let remaining = remaining.of_file(&ready)?.signed(mill, signer)?;
-            places.change(Change { table: ready, rejects: None, manifest: &remaining, mode })?;
-            summary.manifest = path_beside;
-        }
-    }
-    summary.total = started.elapsed();
-    Ok(summary)
+    let signer = rekey.map_or(root, |rekey| &rekey.root);
+    let remaining = done.remaining.map(|remaining| remaining.of_file(&table)?.signed(mill, signer)).transpose()?;
+    Ok(Prepared { summary, table: Some(table), rejects: None, manifest: remaining, mode })
 }
 
 /// Checks the output's name, and that nothing stays protected of a table that is converted.

@@ -21,8 +21,8 @@ Examples:
   ciphermill inspect safe.csv --verify --json
   ciphermill inspect safe.csv --rebuild --key data --column name=deterministic --column phone=ff1")]
 pub(crate) struct InspectArgs {
-    /// The protected table.
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// The protected table, or a folder of such tables.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub input: PathBuf,
     /// The manifest [default: the input's name with .ciphermill.json, else the one in a Parquet file's footer].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

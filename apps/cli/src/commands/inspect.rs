@@ -1,15 +1,17 @@
 //! `ciphermill inspect`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use ciphermill_table::{
-    Check, ColumnSpec, Inspection, ManifestColumn, ManifestKey, NoProgress, Origin, ProtectJob, Protected, RowBinding,
+    Check, ColumnSpec, FolderInspection, Inspection, ManifestColumn, NoProgress, Origin, ProtectJob, RowBinding,
     UnprotectJob,
 };
 use serde::Serialize;
 
-use super::protect::{KEY_NAME, load_root};
+use super::input::{Input, load_root};
+use super::protect::KEY_NAME;
 use crate::args::InspectArgs;
 use crate::config::Config;
 use crate::output::{self, say};
@@ -26,25 +28,86 @@ pub(crate) fn run(args: &InspectArgs, config: &Config) -> anyhow::Result<ExitCod
 
 fn show(args: &InspectArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let job = UnprotectJob { manifest: args.manifest.clone(), ..UnprotectJob::new(&args.input, "") };
-    let protected = Protected::open(&job)?;
-    let found = if args.verify {
-        let ManifestKey { name, version, .. } = protected.manifest().root_key.clone();
+    let job = UnprotectJob { cancel: interrupt::watch()?, ..job };
+    let protected = Input::open(&job)?;
+    let mut key = None;
+    if args.verify {
         let keystore = secret::open(&args.keystore, config)?;
         let mill = mills::open(None, config)?;
-        let root = load_root(&keystore, &mill, &name, version)
-            .with_context(|| format!("the key that the manifest of {} names", args.input.display()))?;
-        drop(keystore);
-        let job = UnprotectJob { cancel: interrupt::watch()?, ..job };
-        ciphermill_table::inspect(protected, &job, Some((&mill, &root)), &NoProgress)?
-    } else {
-        ciphermill_table::inspect(protected, &job, None, &NoProgress)?
-    };
-    if args.json {
-        output::json(&to_json(&found))?;
-    } else {
-        print(args, &found)?;
+        let roots = protected.roots(&job, &keystore, &mill)?;
+        key = Some((mill, roots));
     }
-    Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_good = match protected {
+        Input::Table(protected) => {
+            let key = key.as_ref().map(|(mill, roots)| (mill, &roots[0]));
+            let found = ciphermill_table::inspect(*protected, &job, key, &NoProgress)?;
+            if args.json {
+                output::json(&to_json(&found))?
+            } else {
+                print(args, &found)?
+            }
+            found.is_good()
+        }
+        Input::Folder(folder) => {
+            let key = key.as_ref().map(|(mill, roots)| (mill, &roots[..]));
+            let found = ciphermill_table::inspect_folder(&folder, &job, key, &NoProgress)?;
+            if args.json {
+                output::json(&folder_json(&found))?
+            } else {
+                print_folder(args, &found)?
+            }
+            found.is_good()
+        }
+    };
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[derive(Serialize)]
+struct FolderJson<'a> {
+    manifest: String,
+    signature: CheckJson<'a>,
+    unfinished: bool,
+    tables: BTreeMap<&'a str, InspectionJson<'a>>,
+}
+
+fn folder_json(found: &FolderInspection) -> FolderJson<'_> {
+    FolderJson {
+        manifest: found.manifest.display().to_string(),
+        signature: check_json(&found.signature),
+        unfinished: found.journal.is_some(),
+        tables: found.tables.iter().map(|(name, table)| (name.as_str(), to_json(table))).collect(),
+    }
+}
+
+fn print_folder(args: &InspectArgs, found: &FolderInspection) -> anyhow::Result<()> {
+    let mut table = output::table(&["table", "key", "hash", "signature", "values", "rows", "columns"], 5);
+    for (name, of_table) in &found.tables {
+        let key = &of_table.manifest.root_key;
+        table.add_row([
+            name.clone(),
+            format!("{} version {}", key.name, key.version),
+            check_json(&of_table.hash).result.to_owned(),
+            check_json(&of_table.signature).result.to_owned(),
+            check_json(&of_table.values).result.to_owned(),
+            of_table.manifest.rows.to_string(),
+            of_table.manifest.columns.len().to_string(),
+        ]);
+    }
+    say(table)?;
+    let rows: u64 = found.tables.iter().map(|(_, table)| table.manifest.rows).sum();
+    say(format!("{}: {}, {rows} rows", args.input.display(), super::protect::tables(found.tables.len())))?;
+    let signature = check_json(&found.signature);
+    let reason = signature.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    say(format!("manifest: {}; signature: {}{reason}", found.manifest.display(), signature.result))?;
+    if let Some(journal) = &found.journal {
+        say(format!("unfinished: a run that replaces tables has not ended; its journal is {}", journal.display()))?;
+    }
+    for (name, of_table) in &found.tables {
+        if let Some(problem) = of_table.problem() {
+            say(format!("{name}: {problem}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn rebuild(args: &InspectArgs, config: &Config) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod engines;
 pub(crate) mod explain;
+mod input;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod lab;

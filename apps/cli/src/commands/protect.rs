@@ -5,16 +5,15 @@ use std::io::{Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use ciphermill::Mill;
-use ciphermill_keys::keystore::Keystore;
+use anyhow::bail;
 use ciphermill_table::{
-    BadValues, ColumnSpec, ColumnSummary, Format, InClear, ManifestKey, OnBad, Origin, Position, ProtectJob, Protected,
-    RootKey, RowBinding, STANDARD_STREAM, Summary, UnprotectJob, manifest_path,
+    BadValues, ColumnSpec, ColumnSummary, Format, InClear, OnBad, Origin, Position, ProtectJob, RootKey, RowBinding,
+    STANDARD_STREAM, Summary, UnprotectJob, is_folder, manifest_path,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use super::input::{Input, load_root};
 use crate::args::{FormatArg, ProtectArgs, TableArgs, UnprotectArgs};
 use crate::config::Config;
 use crate::output::{self, short};
@@ -58,7 +57,11 @@ pub(crate) fn protect(args: &ProtectArgs, config: &Config) -> anyhow::Result<Exi
     job.cancel = interrupt::watch()?;
     let _served = metrics_socket::serve(args.common.metrics.metrics_socket.as_deref(), &mill)?;
     let bar = output::bar(Some(0), "rows", args.common.quiet || args.common.json).with_message("protect");
-    let summary = ciphermill_table::protect(&job, &mill, &root, &|position: &Position| show(&bar, position));
+    let watch = |position: &Position| show(&bar, position);
+    let summary = match is_folder(&job.input) {
+        true => ciphermill_table::protect_folder(&job, &mill, &root, &watch),
+        false => ciphermill_table::protect(&job, &mill, &root, &watch),
+    };
     bar.finish_and_clear();
     let summary = summary?;
     say_converted(&summary);
@@ -91,24 +94,25 @@ pub(crate) fn unprotect(args: &UnprotectArgs, config: &Config) -> anyhow::Result
     job.allow_changed = args.allow_changed;
     job.force = args.common.force;
     job.threads = args.common.threads.map(usize::from);
-    let protected = Protected::open(&job)?;
-    let ManifestKey { name, version, .. } = protected.manifest().root_key.clone();
-    let rows = protected.manifest().rows;
+    let protected = Input::open(&job)?;
     let keystore = secret::open(&args.keystore, config)?;
     let mill = mills::open_for_tables(args.common.engine.as_deref(), config)?;
-    let root = load_root(&keystore, &mill, &name, version)
-        .with_context(|| format!("the key that the manifest of {} names", job.input.display()))?;
+    let roots = protected.roots(&job, &keystore, &mill)?;
     drop(keystore);
     job.cancel = interrupt::watch()?;
     let _served = metrics_socket::serve(args.common.metrics.metrics_socket.as_deref(), &mill)?;
-    let bar = output::bar(Some(rows), "rows", args.common.quiet || args.common.json).with_message("unprotect");
+    let quiet = args.common.quiet || args.common.json;
+    let bar = output::bar(Some(protected.rows()), "rows", quiet).with_message("unprotect");
     let watch = |position: &Position| show(&bar, position);
-    let summary = ciphermill_table::restore(protected, &job, &mill, &root, &watch);
+    let summary = match protected {
+        Input::Table(protected) => ciphermill_table::restore(*protected, &job, &mill, &roots[0], &watch),
+        Input::Folder(folder) => ciphermill_table::restore_folder(*folder, &job, &mill, &roots, &watch),
+    };
     bar.finish_and_clear();
     if let Ok(summary) = &summary {
         say_findings(summary);
     }
-    output::after_change(report("unprotect", &summary?, &root, &args.common, &args.output))
+    output::after_change(report("unprotect", &summary?, &roots[0], &args.common, &args.output))
 }
 
 /// Columns that are named when their types are lost.
@@ -148,12 +152,6 @@ pub(super) fn say_findings(summary: &Summary) {
     }
 }
 
-/// Brings a version of a key into the mill, for deriving column keys and nothing else.
-pub(crate) fn load_root(keystore: &Keystore, mill: &Mill, name: &str, version: u32) -> anyhow::Result<RootKey> {
-    let id = keystore.load_for_derivation(mill.keys(), name, version)?;
-    Ok(RootKey { id, name: name.to_owned(), version })
-}
-
 fn format(format: FormatArg) -> Format {
     match format {
         FormatArg::Csv => Format::Csv,
@@ -189,6 +187,10 @@ struct SummaryJson {
     seconds_in_mill: f64,
     values_per_s: f64,
     engines: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tables: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tables_done_before: Option<usize>,
     manifest: String,
     still_protected: Vec<String>,
     missing: Vec<String>,
@@ -296,6 +298,8 @@ fn to_json(command: &'static str, summary: &Summary, root: &RootKey) -> SummaryJ
         seconds_in_mill: summary.in_mill.as_secs_f64(),
         values_per_s: summary.processed_per_s(),
         engines: summary.engines(),
+        tables: summary.files.map(|files| files.done),
+        tables_done_before: summary.files.map(|files| files.before),
         manifest: summary.manifest.display().to_string(),
         still_protected: summary.still_protected.clone(),
         missing: summary.missing.clone(),
@@ -320,6 +324,10 @@ fn print(out: &mut dyn Write, command: &str, summary: &Summary, root: &RootKey) 
             if column.processed == 0 { "-".to_owned() } else { short(rate) },
         ]);
     }
+    if let Some(files) = summary.files.filter(|files| files.done == 0) {
+        writeln!(out, "{command}: nothing to do, {} done before", tables(files.before))?;
+        return Ok(());
+    }
     writeln!(out, "{table}")?;
     if !summary.still_protected.is_empty() {
         let (names, manifest) = (summary.still_protected.join(", "), summary.manifest.display());
@@ -339,9 +347,14 @@ fn print(out: &mut dyn Write, command: &str, summary: &Summary, root: &RootKey) 
             writeln!(out, "{}: in clear: {text}", column.name)?;
         }
     }
+    let files = summary.files.map(|files| match files.before {
+        0 => format!("{}, ", tables(files.done)),
+        before => format!("{} ({before} done before), ", tables(files.done)),
+    });
     writeln!(
         out,
-        "{command}: {} rows in {:.2} s, {:.2} s of it in the mill ({} values/s); key {} version {}",
+        "{command}: {}{} rows in {:.2} s, {:.2} s of it in the mill ({} values/s); key {} version {}",
+        files.unwrap_or_default(),
         summary.rows,
         summary.total.as_secs_f64(),
         summary.in_mill.as_secs_f64(),
@@ -350,6 +363,10 @@ fn print(out: &mut dyn Write, command: &str, summary: &Summary, root: &RootKey) 
         root.version
     )?;
     Ok(())
+}
+
+pub(super) fn tables(count: usize) -> String {
+    if count == 1 { "1 table".to_owned() } else { format!("{count} tables") }
 }
 
 /// Values that a method could not take, in words.
@@ -362,7 +379,8 @@ fn bad_values(bad: &BadValues, on_bad: OnBad) -> String {
         OnBad::Token => "tokens instead",
         OnBad::Reject => "rejected with their rows",
     };
-    format!("{}: {} values (rows {}{more}), {fate}", bad.rule, bad.count, rows.join(", "))
+    let places = if rows.is_empty() { String::new() } else { format!(" (rows {}{more})", rows.join(", ")) };
+    format!("{}: {} values{places}, {fate}", bad.rule, bad.count)
 }
 
 /// What stayed in clear within a column's values, in words.

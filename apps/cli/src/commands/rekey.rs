@@ -2,31 +2,41 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use ciphermill_table::{
-    Check, ColumnSpec, ManifestKey, NoProgress, Position, Protected, Rekey, UnprotectJob, manifest_path,
-};
+use anyhow::bail;
+use ciphermill::Mill;
+use ciphermill_table::{ColumnSpec, NoProgress, Position, Rekey, RootKey, UnprotectJob, is_folder};
 
-use super::protect::{load_root, report, say_findings, show};
+use super::input::{Input, load_root};
+use super::protect::{report, say_findings, show};
 use crate::args::RekeyArgs;
 use crate::config::Config;
 use crate::{interrupt, metrics_socket, mills, output, secret};
 
 /// Protects a protected table under another key, version or method.
 pub(crate) fn rekey(args: &RekeyArgs, config: &Config) -> anyhow::Result<ExitCode> {
-    let mut job = UnprotectJob::new(&args.input, &args.output);
+    let output = args.output.as_ref().unwrap_or(&args.input);
+    let mut job = UnprotectJob::new(&args.input, output);
     job.manifest = args.manifest.clone();
     job.allow_changed = args.allow_changed;
     job.force = args.common.force;
     job.threads = args.common.threads.map(usize::from);
     let columns = args.columns.iter().map(|column| ColumnSpec::parse(column)).collect::<Result<Vec<_>, _>>()?;
-    let protected = Protected::open(&job)?;
-    let ManifestKey { name: old, version: old_version, .. } = protected.manifest().root_key.clone();
-    let rows = protected.manifest().rows;
+    if args.in_place && !is_folder(&args.input) {
+        bail!("{}: only folders are rekeyed in place; name an output", args.input.display());
+    }
+    let protected = Input::open(&job)?;
     let keystore = secret::open(&args.keystore, config)?;
-    let name = args.key.as_deref().unwrap_or(&old);
+    let keys = protected.keys();
+    let named = match &args.key {
+        Some(name) => Some(name),
+        None => keys.first().map(|key| &key.name).filter(|name| keys.iter().all(|key| key.name == **name)),
+    };
+    let Some(name) = named else {
+        bail!("{}: its tables are under several keys; name one (--key)", args.input.display())
+    };
     let version = keystore.root_for_protection(name, args.key_version)?.version;
-    if (name, version) == (old.as_str(), old_version) && columns.is_empty() {
+    let is_same = keys.iter().all(|key| (&key.name, key.version) == (name, version));
+    if is_same && columns.is_empty() && !args.in_place {
         bail!(
             "{} is under version {version} of the key `{name}` already; make another (ciphermill keys rotate {name}), or name \
              another key (--key) or other methods (--column)",
@@ -34,32 +44,41 @@ pub(crate) fn rekey(args: &RekeyArgs, config: &Config) -> anyhow::Result<ExitCod
         );
     }
     let mill = mills::open_for_tables(args.common.engine.as_deref(), config)?;
-    let root = load_root(&keystore, &mill, &old, old_version)
-        .with_context(|| format!("the key that the manifest of {} names", job.input.display()))?;
+    let roots = protected.roots(&job, &keystore, &mill)?;
     let to = Rekey { root: load_root(&keystore, &mill, name, version)?, columns };
     drop(keystore);
     job.cancel = interrupt::watch()?;
     let _served = metrics_socket::serve(args.common.metrics.metrics_socket.as_deref(), &mill)?;
-    let bar = output::bar(Some(rows), "rows", args.common.quiet || args.common.json).with_message("rekey");
+    let quiet = args.common.quiet || args.common.json;
+    let bar = output::bar(Some(protected.rows()), "rows", quiet).with_message("rekey");
     let watch = |position: &Position| show(&bar, position);
-    let summary = ciphermill_table::rekey(protected, &job, &mill, &root, &to, &watch);
+    let summary = match protected {
+        Input::Table(protected) => ciphermill_table::rekey(*protected, &job, &mill, &roots[0], &to, &watch),
+        Input::Folder(folder) => ciphermill_table::rekey_folder(*folder, &job, &mill, &roots, &to, &watch),
+    };
     bar.finish_and_clear();
     let summary = summary?;
     say_findings(&summary);
     if args.verify {
-        let check = UnprotectJob { cancel: job.cancel.clone(), ..UnprotectJob::new(&args.output, "") };
-        let found = Protected::open(&check)
-            .and_then(|protected| ciphermill_table::inspect(protected, &check, Some((&mill, &to.root)), &NoProgress))?;
-        for (what, check) in [("hash", &found.hash), ("signature", &found.signature), ("values", &found.values)] {
-            if let Check::Failed(problem) = check {
-                let manifest = manifest_path(&args.output);
-                bail!(
-                    "{} is in effect with {}, but its {what} did not verify: {problem}",
-                    args.output.display(),
-                    manifest.display()
-                );
-            }
-        }
+        let check = UnprotectJob { cancel: job.cancel.clone(), ..UnprotectJob::new(output, "") };
+        verify(&check, &mill, &to.root)?;
     }
-    output::after_change(report("rekey", &summary, &to.root, &args.common, &args.output))
+    output::after_change(report("rekey", &summary, &to.root, &args.common, output))
+}
+
+/// Reads the new tables and authenticates every value.
+fn verify(job: &UnprotectJob, mill: &Mill, root: &RootKey) -> anyhow::Result<()> {
+    let problem = match Input::open(job)? {
+        Input::Table(protected) => {
+            ciphermill_table::inspect(*protected, job, Some((mill, root)), &NoProgress)?.problem()
+        }
+        Input::Folder(folder) => {
+            let roots = std::slice::from_ref(root);
+            ciphermill_table::inspect_folder(&folder, job, Some((mill, roots)), &NoProgress)?.problem()
+        }
+    };
+    match problem {
+        Some(problem) => bail!("{} is in effect, but did not verify: {problem}", job.input.display()),
+        None => Ok(()),
+    }
 }

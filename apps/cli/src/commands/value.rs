@@ -11,7 +11,8 @@ use ciphermill_contract::Direction;
 use ciphermill_table::{ColumnSpec, OPS_PER_RUN, RECORD_LEN_MAX, Values};
 
 use crate::args::ValueArgs;
-use crate::commands::protect::{key_name, load_root};
+use crate::commands::input::load_root;
+use crate::commands::protect::key_name;
 use crate::config::Config;
 use crate::{mills, secret};
 

@@ -22,6 +22,7 @@ mod columns;
 mod convert;
 mod csv;
 mod ff1;
+mod folders;
 mod headerless;
 mod hostile;
 mod joins;

@@ -17,8 +17,8 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::args::DemoArgs;
+use crate::commands::input::load_root;
 use crate::commands::lab;
-use crate::commands::protect::load_root;
 use crate::config::Config;
 use crate::output::{self, say, short};
 use crate::{interrupt, metrics_socket, mills};
