@@ -12,11 +12,11 @@ use crate::csv_scan::Records;
 use crate::dialect::Dialect;
 use crate::error::{Place, Result, TableError, find_column};
 use crate::hash::TableHash;
-use crate::job::{Format, Progress, ProtectJob, UnprotectJob, check_cancel};
+use crate::job::{Format, Origin, Progress, ProtectJob, UnprotectJob, check_cancel};
 use crate::keys::RootKey;
 use crate::manifest::{Manifest, ManifestColumn, manifest_path};
 use crate::output::{Directory, PROTECTED_MODE, check_output, output_mode, ready_file};
-use crate::source::{Origin, Protected, Source};
+use crate::source::{Protected, Source};
 use crate::spec::Method;
 use crate::{protect, text, unprotect};
 

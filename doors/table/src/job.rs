@@ -14,7 +14,6 @@ use crate::compress::Compression;
 use crate::error::{Result, TableError};
 use crate::manifest::manifest_path;
 use crate::parquet::Codec;
-use crate::source::Origin;
 use crate::spec::{ColumnSpec, RowBinding};
 
 /// Rows of a Parquet table that are worked on at a time, at most.
@@ -224,6 +223,18 @@ impl<F: Fn(&Position)> Progress for F {
     fn advance(&self, position: &Position) {
         self(position);
     }
+}
+
+/// Where a table's manifest was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// In the file beside the table, or in the one that the job names.
+    #[default]
+    Beside,
+    /// In that file as the previous one: the table's replacement was cut short, and this is the table before.
+    Previous,
+    /// In the footer of the Parquet file, since the file beside it is missing, damaged or another table's.
+    Footer,
 }
 
 /// What a job has done.

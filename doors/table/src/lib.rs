@@ -86,7 +86,7 @@ pub use folder::{
 };
 pub use inspect::{Check, Inspection, inspect, rebuild};
 pub use job::{
-    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Converted, Files, Format, NoProgress, Position, Progress,
+    BATCH_BYTES_MAX, BATCH_ROWS_MAX, ColumnSummary, Converted, Files, Format, NoProgress, Origin, Position, Progress,
     ProtectJob, STANDARD_STREAM, Summary, UnprotectJob,
 };
 pub use keys::{FORMAT, RootKey};
@@ -100,7 +100,7 @@ pub use parquet::{
 pub use protect::protect;
 pub use rekey::Rekey;
 pub use row_id::ROW_ID_LEN_MAX;
-pub use source::{Origin, Protected};
+pub use source::Protected;
 pub use spec::{ColumnSpec, Ff1Options, LOGICAL_NAME_MAX, Method, RowBinding};
 pub use unprotect::{rekey, restore, unprotect};
 pub use values::{ValueEncoding, Values};

@@ -5,8 +5,8 @@ use ciphermill_contract::Direction;
 
 use crate::bad::OnBad;
 use crate::column::{BadHandling, ColumnSetup, ColumnWorker, Opening, suite_of};
-use crate::error::{Result, TableError};
-use crate::job::Format;
+use crate::error::{Result, TableError, find_column};
+use crate::job::{Format, UnprotectJob};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Manifest, ManifestColumn, ManifestKey};
 use crate::parquet::{self, ParquetInput};
@@ -32,6 +32,19 @@ impl Rekey {
         };
         (key.name.as_str(), key.version) == (self.root.name.as_str(), self.root.version)
             && manifest.columns.iter().all(is_so)
+    }
+
+    /// Refuses what rekeying does not do, and columns that a table with this manifest does not have.
+    ///
+    /// # Errors
+    /// `OtherFormat`, `ColumnUnknown`, `ColumnAmbiguous`.
+    pub(crate) fn check(&self, job: &UnprotectJob, manifest: &Manifest) -> Result<()> {
+        if !job.columns.is_empty() || job.format.is_some_and(|format| format != manifest.format) {
+            let rule = "keeps all columns protected, and the table's format";
+            return Err(TableError::OtherFormat { option: "rekeying", rule });
+        }
+        let names: Vec<String> = manifest.columns.iter().map(|column| column.name.clone()).collect();
+        self.columns.iter().try_for_each(|spec| find_column(&job.input, &names, &spec.name).map(drop))
     }
 
     /// How a column of the manifest is to be protected.

@@ -16,7 +16,7 @@ use crate::embed::Embedded;
 use crate::error::{Result, TableError};
 use crate::folder::manifest::FolderManifest;
 use crate::hash::TableHash;
-use crate::job::{Format, UnprotectJob, check_cancel, is_standard_stream};
+use crate::job::{Format, Origin, UnprotectJob, check_cancel, is_standard_stream};
 use crate::keys::RootKey;
 use crate::manifest::{Manifest, manifest_path};
 
@@ -88,18 +88,6 @@ fn standard_input(has_to_seek: bool) -> io::Result<File> {
     io::copy(&mut input, &mut kept)?;
     kept.rewind()?;
     Ok(kept)
-}
-
-/// Where a table's manifest was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
-    /// In the file beside the table, or in the one that the job names.
-    #[default]
-    Beside,
-    /// In that file as the previous one: the table's replacement was cut short, and this is the table before.
-    Previous,
-    /// In the footer of the Parquet file, since the file beside it is missing, damaged or another table's.
-    Footer,
 }
 
 /// A protected table that is open, with the manifest that was written for it.

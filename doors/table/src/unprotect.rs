@@ -83,21 +83,8 @@ pub fn rekey(
     to: &Rekey,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    check_rekeyed(job, protected.manifest(), to)?;
+    to.check(job, protected.manifest())?;
     restore_or_rekey(protected, job, mill, root, Some(to), progress)
-}
-
-/// Refuses what rekeying does not do, and columns that the table does not have.
-///
-/// # Errors
-/// `OtherFormat`, `ColumnUnknown`, `ColumnAmbiguous`.
-pub(crate) fn check_rekeyed(job: &UnprotectJob, manifest: &Manifest, to: &Rekey) -> Result<()> {
-    if !job.columns.is_empty() || job.format.is_some_and(|format| format != manifest.format) {
-        let rule = "keeps all columns protected, and the table's format";
-        return Err(TableError::OtherFormat { option: "rekeying", rule });
-    }
-    let names: Vec<String> = manifest.columns.iter().map(|column| column.name.clone()).collect();
-    to.columns.iter().try_for_each(|spec| find_column(&job.input, &names, &spec.name).map(drop))
 }
 
 /// Restores a table, or protects it anew without ever having it in clear.

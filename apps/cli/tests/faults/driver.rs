@@ -11,7 +11,7 @@ use ciphermill_faults::{Action, Call, Ended, Fault, Run};
 use nix::errno::Errno;
 
 use crate::verdict::{Finding, Kind, judge};
-use crate::{copies, keystore, outputs, records, reports, tables};
+use crate::{copies, folders, keystore, outputs, records, reports, tables};
 
 /// What is done at each call.
 const ACTIONS: [Action; 7] = [
@@ -193,6 +193,7 @@ pub(crate) fn main() -> ExitCode {
         keystore::replacing(),
         copies::scenarios(),
         tables::scenarios(),
+        folders::scenarios(),
         outputs::scenarios(),
         records::scenarios(),
         reports::scenarios(),

@@ -10,6 +10,8 @@ mod copies;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod driver;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod folders;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod keystore;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod outputs;

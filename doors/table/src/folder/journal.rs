@@ -261,9 +261,9 @@ impl Journal {
     /// `Io`.
     pub(crate) fn end(self) -> Result<()> {
         let directory = Directory::open(&self.path)?;
-        std::fs::remove_file(&self.path)
-            .and_then(|()| directory.sync())
-            .map_err(|source| TableError::io(&self.path, "remove the journal", source))
+        std::fs::remove_file(&self.path).map_err(|source| TableError::io(&self.path, "remove the journal", source))?;
+        let but = "whether the run's end outlasts a power failure is unknown, since its directory cannot be synced";
+        directory.sync().map_err(|source| TableError::InEffect { path: self.path, but, source })
     }
 
     fn append(&mut self, line: &Line) -> Result<()> {

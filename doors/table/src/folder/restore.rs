@@ -15,7 +15,7 @@ use crate::job::{Files, Progress, Summary, UnprotectJob, is_standard_stream};
 use crate::keys::RootKey;
 use crate::manifest::{Manifest, ManifestKey};
 use crate::rekey::Rekey;
-use crate::unprotect::{check_rekeyed, prepare};
+use crate::unprotect::prepare;
 
 /// Restores the tables of a folder to a new folder, under the same names and in their own formats.
 ///
@@ -72,7 +72,7 @@ pub fn rekey_folder(
     let in_place = job.input == job.output;
     check_options(job)?;
     for (file, manifest) in &folder.tables {
-        check_rekeyed(&UnprotectJob { input: file.path.clone(), ..job.clone() }, manifest, to)?;
+        to.check(&UnprotectJob { input: file.path.clone(), ..job.clone() }, manifest)?;
     }
     match (in_place, &folder.manifest) {
         (false, _) => check_apart(&job.input, &job.output)?,

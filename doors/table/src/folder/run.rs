@@ -153,9 +153,9 @@ impl Run<'_> {
         let mut todo = Vec::new();
         for file in files {
             let path = self.output.join(&file.name);
-            let entry = entries.remove(&file.name).unwrap_or_default();
-            let is_named = entry != Entry::default();
-            if is_named && is_in_effect(&path, &entry, self.cancel)? {
+            if let Some(entry) = entries.remove(&file.name)
+                && is_in_effect(&path, &entry, self.cancel)?
+            {
                 check_len(&path, entry.manifest.as_ref())?;
                 done.push((file.name, entry.manifest));
                 continue;
@@ -236,9 +236,12 @@ impl Run<'_> {
         let mut files: Vec<FolderFile> = tables.into_iter().filter_map(with_manifest).collect();
         files.sort_by(|one, other| one.path.cmp(&other.path));
         if !files.is_empty() {
+            // Whoever may not read one of the tables may not read their manifest.
+            let places = files.iter().map(|file| self.output.join(&file.path)).chain([path.clone()]);
+            let modes = places.filter_map(|place| Some(std::fs::metadata(place).ok()?.mode()));
+            let mode = modes.fold(PROTECTED_MODE, |all, mode| all & mode);
             let text = FolderManifest::of(files, self.mill, self.signer)?.to_text(&path)?;
-            let replaced = std::fs::symlink_metadata(&path).map_or(PROTECTED_MODE, |metadata| metadata.mode());
-            let ready = ready_file(&path, &text, PROTECTED_MODE & replaced & !umask())?;
+            let ready = ready_file(&path, &text, mode & !umask())?;
             // Only a run that was cut short, or the one before, can have written what is there.
             ready.place(&Directory::open(&path)?, true)?;
         }
