@@ -177,3 +177,20 @@ impl FolderManifest {
 struct Version {
     ciphermill_folder: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `docs/folder.schema.json` is made of the types above: `MANIFEST_SCHEMA=update` writes it.
+    #[test]
+    fn the_published_schema_is_that_of_what_is_written() {
+        let schema = serde_json::to_value(schemars::schema_for!(FolderManifest)).unwrap();
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/folder.schema.json");
+        if std::env::var_os("MANIFEST_SCHEMA").is_some_and(|wish| wish == "update") {
+            std::fs::write(path, &text).unwrap();
+        }
+        assert!(std::fs::read_to_string(path).unwrap() == text, "run this test with MANIFEST_SCHEMA=update");
+    }
+}
