@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayReader, ArrayRef};
 use arrow_schema::FieldRef;
 use ciphermill_contract::Direction;
-use ciphermill_table::{ArrayPlan, ArrayTable, ColumnSpec, Manifest, TableColumn};
+use ciphermill_table::{ArrayPlan, ArrayTable, ColumnSpec, Manifest, Rekey, TableColumn};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -28,25 +28,29 @@ struct Held {
     table: Arc<ArrayTable>,
     /// Why the key may not protect anything new.
     only_restores: Option<String>,
-    /// Column keys are derived from it when columns are first met.
-    _root: Loaded,
+    /// Column keys are derived from them when columns are first met.
+    _roots: Vec<Loaded>,
 }
 
 #[pymethods]
 impl Columns {
     /// `columns` has for each name a method with options as on the command line, or a dictionary of them; `types` the types
-    /// in clear of columns whose metadata do not say them.
+    /// in clear of columns whose metadata do not say them. With `to`, restoring means to rekey: under that key, and by the
+    /// methods of `again`.
     #[new]
-    #[pyo3(signature = (key, columns, types, manifest))]
+    #[pyo3(signature = (key, columns, types, manifest, to=None, again=None))]
     fn new(
         py: Python<'_>,
         key: &Key,
         columns: Option<&Bound<'_, PyDict>>,
         types: Option<&Bound<'_, PyDict>>,
         manifest: Option<PathBuf>,
+        to: Option<&Key>,
+        again: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Columns> {
         let mill = process::mill(py)?;
         let (loaded, root, only_restores) = key.root(&mill)?;
+        let mut roots = vec![loaded];
         let mut table_columns = Vec::new();
         if let Some(path) = &manifest {
             let manifest = Manifest::read(path).map_err(errors::of_table)?;
@@ -64,8 +68,19 @@ impl Columns {
             };
             column.data_type = Some(arrow::data_type(&data_type)?);
         }
-        let table = ArrayTable::new(&mill, root, table_columns, Path::new(SOURCE)).map_err(errors::of_table)?;
-        Ok(Columns { held: Here::new(Held { table: Arc::new(table), only_restores, _root: loaded }) })
+        let mut table = ArrayTable::new(&mill, root, table_columns, Path::new(SOURCE)).map_err(errors::of_table)?;
+        if let Some(to) = to {
+            let (loaded, root, only_restores) = to.root(&mill)?;
+            if let Some(rule) = only_restores {
+                return Err(errors::raise(errors::Kind::Refused, rule, None, None));
+            }
+            roots.push(loaded);
+            let again = again.into_iter().flat_map(|again| again.iter());
+            let columns =
+                again.map(|(name, method)| spec(&name.extract::<String>()?, &method)).collect::<PyResult<_>>()?;
+            table = table.rekeying(Rekey { root, columns });
+        }
+        Ok(Columns { held: Here::new(Held { table: Arc::new(table), only_restores, _roots: roots }) })
     }
 
     /// Protects (`encrypts`) or restores an object's Arrow data, all of them at once, or as a stream that is read later.

@@ -259,3 +259,47 @@ def test_a_retired_key_restores_only(keystore):
 def test_numpy_arrays_without_arrow_are_refused_with_a_hint(protector):
     with pytest.raises(Misuse, match="`ndarray`"):
         protector.protect(np.zeros(3), "name")
+
+
+def test_columns_move_to_another_key_and_method(protector, keystore):
+    new = keystore.generate("moved")
+    clear = table()
+    stored = protector.protect(clear)
+    moved = protector.rekey(stored, new, {"mail": "deterministic"})
+    assert [str(field.type) for field in moved.schema] == ["binary", "binary", "binary", "string", "double"]
+    mark = json.loads(moved.schema.field("mail").metadata[b"ciphermill.column"])
+    assert (mark["method"], mark["key"], mark["data_type"]) == ("deterministic", "moved", "Utf8")
+    for name in COLUMNS:
+        assert not set(moved[name].to_pylist()) & (set(stored[name].to_pylist()) - {None}), name
+    assert moved["amount"].equals(stored["amount"])
+    assert Protector(new).unprotect(moved).equals(clear, check_metadata=True)
+    again = Protector(new, {**COLUMNS, "mail": "deterministic"})
+    assert moved["name"].equals(again.protect(clear)["name"]), "what is protected under the new key at once"
+    with pytest.raises((Misuse, NotAuthentic)):
+        protector.unprotect(moved)
+    part = protector.rekey(stored, new, column="name")
+    assert part["mail"].equals(stored["mail"]) and not part["name"].equals(stored["name"])
+    # Of other libraries, as streams, and as arrays of one column.
+    names = protector.rekey(pl.from_arrow(stored["name"]), new, column="name")
+    assert isinstance(names, pl.Series) and again.unprotect(names, "name").to_list() == clear["name"].to_pylist()
+    reader = pa.RecordBatchReader.from_batches(stored.schema, stored.to_batches(max_chunksize=100))
+    assert Protector(new).unprotect(pa.table(protector.rekey(reader, new))).equals(clear)
+
+
+def test_what_does_not_move(protector, keystore, key):
+    new = keystore.generate("moved-not")
+    stored = protector.protect(table(20))
+    with pytest.raises(Misuse, match="column `amount` is none of the columns"):
+        protector.rekey(stored, new, {"amount": "random"})
+    with pytest.raises(Misuse, match="values of ff1 keep their method"):
+        protector.rekey(stored, new, {"card": "random"})
+    values = stored["mail"].to_pylist()
+    values[7] = values[7][:20] + bytes([values[7][20] ^ 1]) + values[7][21:]
+    changed = stored.set_column(2, stored.schema.field("mail"), pa.array(values))
+    with pytest.raises(NotAuthentic) as error:
+        protector.rekey(changed, new)
+    assert (error.value.column, error.value.row) == ("mail", 8)
+    rotated = keystore.rotate("moved-not")
+    with pytest.raises(Refused):
+        Protector(key, COLUMNS).rekey(stored, keystore.key("moved-not", 1))
+    assert Protector(rotated).unprotect(protector.rekey(stored, rotated)).equals(table(20))

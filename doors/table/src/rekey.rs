@@ -1,5 +1,6 @@
 //! From a protected table to one that is protected under another key, version or method, in one pass and never in clear.
 
+use arrow_schema::DataType;
 use ciphermill::Mill;
 use ciphermill_contract::Direction;
 
@@ -49,23 +50,31 @@ impl Rekey {
 
     /// How a column of the manifest is to be protected.
     pub(crate) fn method(&self, column: &ManifestColumn, method: &Method) -> Result<Method> {
-        let refused = |problem: &str| {
-            Err(TableError::Spec { text: column.name.clone(), problem: format!("cannot be rekeyed: {problem}") })
-        };
-        let new = self.columns.iter().find(|spec| spec.name == column.name).map(|spec| &spec.method);
-        let new = new.unwrap_or(method).clone();
-        if !method.is_reversible() {
-            return refused("tokens do not come back; leave the column out, or make them anew from the table in clear");
-        }
+        let refused = |problem: &str| refused(&column.name, problem);
+        let new = self.method_of(&column.name, method)?;
         if column.on_bad == OnBad::Token.name() && column.bad_values > 0 {
             return refused("some of its values are tokens, which do not come back");
         }
         if column.bound_to.is_some() && new != *method {
             return refused("its values are bound to their rows, and keep their method");
         }
+        Ok(new)
+    }
+
+    /// How a column is to be protected that is protected by `method`.
+    ///
+    /// # Errors
+    /// `Spec`.
+    pub(crate) fn method_of(&self, name: &str, method: &Method) -> Result<Method> {
+        let new = self.columns.iter().find(|spec| spec.name == name).map(|spec| &spec.method);
+        let new = new.unwrap_or(method).clone();
+        if !method.is_reversible() {
+            let rule = "tokens do not come back; leave the column out, or make them anew from the table in clear";
+            return refused(name, rule);
+        }
         let is_ff1 = |method: &Method| matches!(method, Method::Ff1(_));
         if (is_ff1(method) || is_ff1(&new)) && new != *method {
-            return refused("values of ff1 keep their method and its options");
+            return refused(name, "values of ff1 keep their method and its options");
         }
         Ok(new)
     }
@@ -73,9 +82,23 @@ impl Rekey {
     /// A worker that does what the one of unprotecting does, and protects again.
     pub(crate) fn worker(&self, mill: &Mill, column: &ManifestColumn, setup: ColumnSetup) -> Result<ColumnWorker> {
         let method = self.method(column, &setup.method)?;
-        let data_type = column.data_type.parse().unwrap_or(arrow_schema::DataType::Null);
-        check_type(&method, &data_type)
-            .map_err(|rule| TableError::Spec { text: column.name.clone(), problem: rule.to_owned() })?;
+        let data_type = column.data_type.parse().unwrap_or(DataType::Null);
+        self.moving(mill, setup, method, &data_type)
+    }
+
+    /// A worker that opens as the one of `setup` and protects by this method.
+    ///
+    /// # Errors
+    /// `Spec` for a method that does not take the column's type in clear; what the mill answers.
+    pub(crate) fn moving(
+        &self,
+        mill: &Mill,
+        setup: ColumnSetup,
+        method: Method,
+        data_type: &DataType,
+    ) -> Result<ColumnWorker> {
+        check_type(&method, data_type)
+            .map_err(|rule| TableError::Spec { text: setup.column.clone(), problem: rule.to_owned() })?;
         // The second byte is the method; all else stays what it was.
         let associated_data = keys::of_method(&setup.associated_data, &method);
         let context = keys::column_context(&method, &associated_data);
@@ -125,6 +148,10 @@ impl Rekey {
             ..before.clone()
         })
     }
+}
+
+fn refused<T>(column: &str, problem: &str) -> Result<T> {
+    Err(TableError::Spec { text: column.to_owned(), problem: format!("cannot be rekeyed: {problem}") })
 }
 
 /// How the columns of a protected Parquet file are stored again.

@@ -6,10 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional, Sequence, Union
 
+from ._errors import Misuse
 from ._frames import way
 from ._native import ArrowStream, Columns, Key
 
 Method = Union[str, Mapping]
+
+#: Ways to rekey that a protector keeps.
+_MOVING_MAX = 16
 
 
 class Protector:
@@ -52,9 +56,11 @@ class Protector:
     ) -> None:
         if columns is not None:
             columns = {name: dict(how) if isinstance(how, Mapping) else how for name, how in columns.items()}
-        self._written = columns or {}
-        self._columns = Columns(key, columns, None if types is None else dict(types), manifest)
+        self._types = None if types is None else dict(types)
+        self._written, self._manifest = columns or {}, manifest
+        self._columns = Columns(key, columns, self._types, manifest)
         self._key = key
+        self._moving: "dict[Any, tuple[Key, Columns]]" = {}
 
     def protect(self, data: Any, column: Union[str, Sequence[str], None] = None) -> Any:
         """Protects the columns of a table, or the values of an array.
@@ -74,6 +80,40 @@ class Protector:
             and ``row`` say where. Nothing was restored then.
         """
         return self._run(data, False, column)
+
+    def rekey(
+        self,
+        data: Any,
+        key: Key,
+        columns: Optional[Mapping[str, Method]] = None,
+        *,
+        column: Union[str, Sequence[str], None] = None,
+    ) -> Any:
+        """Protects what is protected under another key, or another version of it. Values are opened and sealed as one
+        operation; in clear they lie in locked memory of the library alone, never in Python's or Arrow's.
+
+        :param key: the new key.
+        :param columns: other methods for some of the columns; all others keep theirs. Tokens stay as they are.
+        :param column: as for :meth:`unprotect`.
+        :raises NotAuthentic: as :meth:`unprotect`. Nothing was rekeyed then.
+        """
+        data, back, lazy = way(data)
+        done = self._to(key, columns).run(data, False, _names(column), lazy)
+        return done if back is None else back(done)
+
+    def _to(self, key: Key, columns: Optional[Mapping[str, Method]]) -> Columns:
+        """Made once for each key and methods."""
+        again = {name: dict(how) if isinstance(how, Mapping) else how for name, how in (columns or {}).items()}
+        unknown = [name for name in again if self._written and name not in self._written]
+        if unknown:
+            raise Misuse(f"column `{unknown[0]}` is none of the columns", column=unknown[0])
+        known = (id(key), repr(again))
+        if known not in self._moving:
+            if len(self._moving) == _MOVING_MAX:
+                del self._moving[next(iter(self._moving))]
+            # The key is kept, so that no other gets its id.
+            self._moving[known] = key, Columns(self._key, self._written or None, self._types, self._manifest, key, again)
+        return self._moving[known][1]
 
     def protect_stream(self, data: Any, column: Union[str, Sequence[str], None] = None) -> ArrowStream:
         """As :meth:`protect`, but nothing is done before the returned stream is read, and then batch by batch."""

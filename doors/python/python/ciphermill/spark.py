@@ -204,8 +204,8 @@ def rekey(
     columns: Optional[Mapping[str, Method]] = None,
     opener: Optional[Opener] = None,
 ) -> DataFrame:
-    """The data frame with its protected columns under another key, version or method: restored and protected again within the
-    same worker, batch by batch, without a data frame in clear between them.
+    """The data frame with its protected columns under another key, version or method. Values are opened and sealed as one
+    operation in the worker (:meth:`ciphermill.Protector.rekey`): none of them is in clear in Python, in Arrow's or in Spark's memory.
 
     :param key: the new key; ``version`` its version.
     :param columns: other methods for some of the columns; all others keep theirs. Tokens stay as they are.
@@ -217,7 +217,7 @@ def rekey(
         raise Misuse(f"columns that are not protected: {', '.join(sorted(unknown))}")
     restoring, clear = _restoring(df.schema, list(again), None, {}, None, opener, _zone(df.sparkSession))
     protecting, schema = _protecting(clear, {**again, **(columns or {})}, key, version, opener)
-    return df.mapInArrow(_Both(restoring, protecting), schema)
+    return df.mapInArrow(_Moving(restoring, protecting), schema)
 
 
 def register(
@@ -325,14 +325,20 @@ class _Work:
         return socket.gethostname(), None
 
 
-class _Both(_Work):
-    """Restores and protects again."""
+class _Moving(_Work):
+    """Rekeys: opens as the first work would restore, and seals as the second would protect."""
 
     def __init__(self, first: _Work, second: _Work) -> None:
-        self.first, self.second = first, second
+        super().__init__(first.opener, first.key, first.version, first.columns, first.types, False)
+        self.second = second
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.second(self.first(batches))
+    def run(self) -> Callable[..., Any]:
+        protector, key = _protector(self), _protector(self.second).key
+
+        def moved(batch: pa.RecordBatch, columns: List[str]) -> pa.RecordBatch:
+            return protector.rekey(batch, key, self.second.columns, column=columns)
+
+        return moved
 
 
 #: Plans that a worker keeps protectors of.
@@ -352,12 +358,12 @@ def _protector(work: _Work) -> Protector:
             del _open[next(iter(_open))]
         # Spark runs a task on each core.
         os.environ.setdefault("CIPHERMILL_THREADS", "0")
+        types = {name: kind for name, kind in work.types.items() if name in work.columns}
         try:
             key = work.opener.open().key(work.key, work.version)
         except (CiphermillError, OSError) as error:
             kind = type(error) if isinstance(error, CiphermillError) else Misuse
             raise kind(f"host {socket.gethostname()}: keystore {work.opener}: {error}") from None
-        types = {name: kind for name, kind in work.types.items() if name in work.columns}
         found = _open[known] = Protector(key, work.columns, types=types or None)
     return found
 

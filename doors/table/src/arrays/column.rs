@@ -16,6 +16,7 @@ use crate::error::{Place, Result, TableError};
 use crate::job::BATCH_ROWS_MAX;
 use crate::keys::{self, Purpose, RootKey};
 use crate::numbers::IntegerType;
+use crate::rekey::Rekey;
 use crate::spec::{ColumnSpec, Method};
 use crate::types::{check_type, is_text, is_wide, type_tag_of, value_type};
 
@@ -45,6 +46,8 @@ pub struct ArrayColumn {
     statuses: Vec<ColumnStatus>,
     /// The type in clear.
     data_type: DataType,
+    /// Of a column that is rekeyed, the method by which it is protected before.
+    from: Option<Method>,
 }
 
 impl ArrayColumn {
@@ -61,40 +64,32 @@ impl ArrayColumn {
         mill: &Mill,
         root: &RootKey,
     ) -> Result<ArrayColumn> {
-        let refused = |problem: &str| TableError::Spec { text: spec.to_string(), problem: problem.to_owned() };
-        if matches!(spec.on_bad, OnBad::Reject | OnBad::Token) {
-            return Err(refused(
-                "arrays have neither a reject file nor room for other tokens: on-bad is error or null",
-            ));
-        }
-        if direction == Direction::Decrypt && !spec.method.is_reversible() {
-            return Err(refused("tokens cannot be turned back"));
-        }
-        let unsupported = |rule| TableError::UnsupportedType {
-            file: source.to_owned(),
-            column: spec.name.clone(),
-            data_type: data_type.to_string(),
-            rule,
-        };
-        check_type(&spec.method, data_type).map_err(unsupported)?;
-        let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
-        let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical, None);
-        let context = keys::column_context(&spec.method, &associated_data);
-        let worker = ColumnWorker::new(ColumnSetup {
-            mill: mill.clone(),
-            key: keys::derive(mill, root, Purpose::Column, &context, suite_of(&spec.method))?,
-            file: source.into(),
-            column: spec.name.clone(),
-            method: spec.method.clone(),
-            direction,
-            associated_data,
-            integer: IntegerType::of(value_type(data_type)).filter(|_| spec.as_text),
-            row_id: None,
-            seen_len_max: SEEN_LEN_MAX,
-            bad: BadHandling::new(spec.on_bad),
-        });
-        let (scratch, statuses) = (Scratch::default(), Vec::new());
-        Ok(ArrayColumn { worker, scratch, statuses, data_type: data_type.clone() })
+        let worker = ColumnWorker::new(setup(spec, data_type, direction, source, mill, root)?);
+        Ok(ArrayColumn::of(worker, data_type, None))
+    }
+
+    /// For a column that `spec` protects under `root`, to be protected as `to` says; none of its values is in clear outside of the
+    /// mill.
+    ///
+    /// # Errors
+    /// As for [`ArrayColumn::open`]; `Spec` for methods that cannot be moved from or to.
+    pub fn rekey(
+        spec: &ColumnSpec,
+        data_type: &DataType,
+        source: &Path,
+        mill: &Mill,
+        root: &RootKey,
+        to: &Rekey,
+    ) -> Result<ArrayColumn> {
+        let method = to.method_of(&spec.name, &spec.method)?;
+        let setup = setup(spec, data_type, Direction::Decrypt, source, mill, root)?;
+        let worker = to.moving(mill, setup, method, data_type)?;
+        Ok(ArrayColumn::of(worker, data_type, Some(spec.method.clone())))
+    }
+
+    fn of(worker: ColumnWorker, data_type: &DataType, from: Option<Method>) -> ArrayColumn {
+        let (scratch, statuses, data_type) = (Scratch::default(), Vec::new(), data_type.clone());
+        ArrayColumn { worker, scratch, statuses, data_type, from }
     }
 
     /// The type in clear.
@@ -108,7 +103,7 @@ impl ArrayColumn {
     /// # Errors
     /// `UnsupportedType` when `input` is not the type in clear, or while restoring no type of protected values.
     pub fn output_type(&self, input: &DataType) -> Result<DataType> {
-        let encrypts = self.worker.direction() == Direction::Encrypt;
+        let encrypts = self.worker.direction() == Direction::Encrypt && self.from.is_none();
         let is_ff1 = matches!(self.worker.method(), Method::Ff1(_));
         let values = value_type(input);
         let fits = match (encrypts, is_ff1) {
@@ -126,11 +121,16 @@ impl ArrayColumn {
             return Err(TableError::UnsupportedType { file, column, data_type: input.to_string(), rule });
         }
         Ok(match input {
-            DataType::Dictionary(keys, values) if self.worker.method().is_deterministic() => {
+            DataType::Dictionary(keys, values) if self.keeps_equal() => {
                 DataType::Dictionary(keys.clone(), Box::new(self.values_type(values)))
             }
             _ => self.values_type(values),
         })
+    }
+
+    /// Whether equal values have equal results.
+    fn keeps_equal(&self) -> bool {
+        [Some(self.worker.method()), self.from.as_ref()].into_iter().flatten().all(Method::is_deterministic)
     }
 
     /// The same of values outside of a dictionary.
@@ -201,4 +201,45 @@ impl ArrayColumn {
         }
         values.finish(output, &|row| self.worker.place_of(first_row + row as u64))
     }
+}
+
+/// What a worker needs that protects or restores a column.
+fn setup(
+    spec: &ColumnSpec,
+    data_type: &DataType,
+    direction: Direction,
+    source: &Path,
+    mill: &Mill,
+    root: &RootKey,
+) -> Result<ColumnSetup> {
+    let refused = |problem: &str| TableError::Spec { text: spec.to_string(), problem: problem.to_owned() };
+    if matches!(spec.on_bad, OnBad::Reject | OnBad::Token) {
+        return Err(refused("arrays have neither a reject file nor room for other tokens: on-bad is error or null"));
+    }
+    if direction == Direction::Decrypt && !spec.method.is_reversible() {
+        return Err(refused("tokens cannot be turned back"));
+    }
+    let unsupported = |rule| TableError::UnsupportedType {
+        file: source.to_owned(),
+        column: spec.name.clone(),
+        data_type: data_type.to_string(),
+        rule,
+    };
+    check_type(&spec.method, data_type).map_err(unsupported)?;
+    let type_tag = type_tag_of(data_type, spec.as_text).map_err(unsupported)?;
+    let associated_data = keys::associated_data(&spec.method, type_tag, &spec.logical, None);
+    let context = keys::column_context(&spec.method, &associated_data);
+    Ok(ColumnSetup {
+        mill: mill.clone(),
+        key: keys::derive(mill, root, Purpose::Column, &context, suite_of(&spec.method))?,
+        file: source.into(),
+        column: spec.name.clone(),
+        method: spec.method.clone(),
+        direction,
+        associated_data,
+        integer: IntegerType::of(value_type(data_type)).filter(|_| spec.as_text),
+        row_id: None,
+        seen_len_max: SEEN_LEN_MAX,
+        bad: BadHandling::new(spec.on_bad),
+    })
 }

@@ -55,21 +55,43 @@ impl Mark {
     pub(super) fn metadata(field: &Field, spec: &ColumnSpec, root: &RootKey) -> HashMap<String, String> {
         let (extension, mut metadata): (HashMap<_, _>, HashMap<_, _>) =
             field.metadata().clone().into_iter().partition(|(key, _)| foreign::describes_type(key));
-        let mark = Mark {
+        let extension = extension.into_iter().filter(|(key, _)| !foreign::tells_values(key)).collect();
+        Mark::new(spec, field.data_type(), root, extension).put_into(&mut metadata);
+        metadata
+    }
+
+    /// The metadata of a field once its column, which `mark` is of, is protected otherwise.
+    pub(super) fn rekeyed(
+        field: &Field,
+        mark: Option<&Mark>,
+        spec: &ColumnSpec,
+        data_type: &DataType,
+        root: &RootKey,
+    ) -> HashMap<String, String> {
+        let mut metadata: HashMap<_, _> = field.metadata().clone().into();
+        let extension = mark.map(|mark| mark.extension.clone()).unwrap_or_default();
+        Mark::new(spec, data_type, root, extension).put_into(&mut metadata);
+        metadata
+    }
+
+    fn new(spec: &ColumnSpec, data_type: &DataType, root: &RootKey, extension: BTreeMap<String, String>) -> Mark {
+        Mark {
             logical: spec.logical.clone(),
             method: spec.method.name().to_owned(),
             options: spec.method.options(),
             as_text: spec.as_text,
-            data_type: field.data_type().to_string(),
+            data_type: data_type.to_string(),
             key: root.name.clone(),
             key_version: root.version,
-            extension: extension.into_iter().filter(|(key, _)| !foreign::tells_values(key)).collect(),
-        };
+            extension,
+        }
+    }
+
+    fn put_into(&self, metadata: &mut HashMap<String, String>) {
         // Names and numbers always are JSON.
-        if let Ok(text) = serde_json::to_string(&mark) {
+        if let Ok(text) = serde_json::to_string(self) {
             metadata.insert(MARK_KEY.to_owned(), text);
         }
-        metadata
     }
 
     /// The metadata of a field once its column is restored.

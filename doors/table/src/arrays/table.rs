@@ -17,6 +17,7 @@ use crate::bad::OnBad;
 use crate::error::{Result, TableError, find_column};
 use crate::keys::RootKey;
 use crate::manifest::Manifest;
+use crate::rekey::Rekey;
 use crate::spec::ColumnSpec;
 use crate::types::{is_text, is_wide, value_type};
 
@@ -33,6 +34,8 @@ pub struct ArrayTable {
     root: RootKey,
     columns: Vec<TableColumn>,
     source: PathBuf,
+    /// What columns are to be protected under; where it is there, restoring means to rekey.
+    to: Option<Rekey>,
     /// What was done with earlier tables, with its columns open: a column alone takes less time than opening it.
     pub(super) plans: Mutex<Vec<Work>>,
 }
@@ -85,7 +88,15 @@ impl ArrayTable {
                 return Err(TableError::ColumnTwice { column: column.spec.name.clone() });
             }
         }
-        Ok(ArrayTable { mill: mill.clone(), root, columns, source: source.to_owned(), plans: Mutex::default() })
+        let (mill, source) = (mill.clone(), source.to_owned());
+        Ok(ArrayTable { mill, root, columns, source, to: None, plans: Mutex::default() })
+    }
+
+    /// The same, but what is decrypted is protected again at once, under another key or by another method. No value is in clear
+    /// outside of the mill (`Mill::transform`).
+    #[must_use]
+    pub fn rekeying(self, to: Rekey) -> ArrayTable {
+        ArrayTable { to: Some(to), ..self }
     }
 
     /// The columns.
@@ -192,6 +203,8 @@ impl ArrayTable {
             _ => Vec::new(),
         };
         match direction {
+            // What others say of protected columns is as true as it was.
+            Direction::Decrypt if self.to.is_some() => Ok(before.metadata().clone().into()),
             Direction::Encrypt => mark::protected_metadata(
                 before,
                 &names(after, &|field| is_bytes(field) && named.contains(field.name())),
@@ -258,6 +271,14 @@ impl ArrayTable {
         }
         if let Some(mark) = mark.as_ref().filter(|mark| mark.key == self.root.name) {
             self.check_version(name, mark)?;
+        }
+        if let (Direction::Decrypt, Some(to)) = (direction, &self.to) {
+            let column = ArrayColumn::rekey(&spec, &clear, &self.source, &self.mill, &self.root, to)?;
+            let output = column.output_type(field.data_type())?;
+            let spec = ColumnSpec { method: to.method_of(name, &spec.method)?, ..spec };
+            let metadata = Mark::rekeyed(field, mark.as_ref(), &spec, &clear, &to.root);
+            steps.push(Step { path, column });
+            return Ok(Arc::new(field.as_ref().clone().with_data_type(output).with_metadata(metadata)));
         }
         let column = ArrayColumn::open(&spec, &clear, direction, &self.source, &self.mill, &self.root)?;
         let output = column.output_type(field.data_type())?;

@@ -16,10 +16,11 @@ use super::ArrayColumn;
 use super::parts::Builder;
 use crate::error::{Place, Result, TableError};
 use crate::keys::RootKey;
-use crate::spec::ColumnSpec;
+use crate::rekey::Rekey;
+use crate::spec::{ColumnSpec, Method};
 use crate::testing::{mill, root_key};
 use crate::types::tests::all_types;
-use crate::types::width_of;
+use crate::types::{check_type, width_of};
 use crate::values::{ValueEncoding, Values};
 
 struct Bench {
@@ -272,6 +273,102 @@ fn what_has_no_meaning_is_refused() {
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["1234567", "no number", "7654321"]));
     let stored = bench.run("c=ff1:on-bad=null", &DataType::Utf8, Encrypt, &texts).unwrap();
     assert!(stored.is_null(1) && stored.null_count() == 1);
+}
+
+fn other_key(bench: &Bench, columns: &[&str]) -> Rekey {
+    let root = RootKey { version: 7, ..root_key(&bench.mill, &[9; 32]) };
+    Rekey { root, columns: columns.iter().map(|column| ColumnSpec::parse(column).unwrap()).collect() }
+}
+
+fn rekeyed(bench: &Bench, spec: &str, clear: &DataType, to: &Rekey, array: &ArrayRef) -> Result<ArrayRef> {
+    let spec = ColumnSpec::parse(spec).unwrap();
+    ArrayColumn::rekey(&spec, clear, Path::new("customers"), &bench.mill, &bench.root, to)?.run(array, 1)
+}
+
+#[test]
+fn every_type_is_rekeyed_between_all_methods() {
+    let bench = Bench::new();
+    let is_plain = |data_type: &DataType| {
+        check_type(&Method::Random, data_type).is_ok() && !matches!(data_type, DataType::Dictionary(..))
+    };
+    for data_type in all_types().into_iter().filter(is_plain) {
+        let clear = sample(&data_type, 200);
+        for (from, to) in [
+            ("random", "random"),
+            ("random", "deterministic"),
+            ("deterministic", "random"),
+            ("deterministic", "deterministic"),
+        ] {
+            let new = other_key(&bench, &[&format!("c={to}")]);
+            let there = Bench { mill: bench.mill.clone(), root: new.root.clone() };
+            let stored = bench.run(&format!("c={from}"), &data_type, Encrypt, &clear).unwrap();
+            let moved = rekeyed(&bench, &format!("c={from}"), &data_type, &new, &stored).unwrap();
+            let back = there.run(&format!("c={to}"), &data_type, Decrypt, &moved).unwrap();
+            assert_eq!(&back, &clear, "{data_type} {from} {to}");
+            assert!(bench.run(&format!("c={to}"), &data_type, Decrypt, &moved).is_err(), "the old key opens it");
+            if (from, to) == ("random", "deterministic") {
+                assert_eq!(&moved, &there.run("c=deterministic", &data_type, Encrypt, &clear).unwrap());
+            }
+            let part = rekeyed(&bench, &format!("c={from}"), &data_type, &new, &stored.slice(13, 77)).unwrap();
+            let back = there.run(&format!("c={to}"), &data_type, Decrypt, &part).unwrap();
+            assert_eq!(&back, &clear.slice(13, 77), "{data_type} {from} {to}");
+        }
+    }
+}
+
+#[test]
+fn what_is_rekeyed_to_tokens_is_what_tokens_are() {
+    let bench = Bench::new();
+    let clear = sample(&DataType::Utf8, 100);
+    let new = other_key(&bench, &["c=token:len=20"]);
+    let there = Bench { mill: bench.mill.clone(), root: new.root.clone() };
+    let stored = bench.run("c=deterministic", &DataType::Utf8, Encrypt, &clear).unwrap();
+    let moved = rekeyed(&bench, "c=deterministic", &DataType::Utf8, &new, &stored).unwrap();
+    assert_eq!(&moved, &there.run("c=token:len=20", &DataType::Utf8, Encrypt, &clear).unwrap());
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("25-989-741-2988"), None, Some("11-719-748-3364")]));
+    let stored = bench.run("c=ff1:sep=-", &DataType::Utf8, Encrypt, &texts).unwrap();
+    let moved = rekeyed(&bench, "c=ff1:sep=-", &DataType::Utf8, &other_key(&bench, &[]), &stored).unwrap();
+    assert_eq!(&there.run("c=ff1:sep=-", &DataType::Utf8, Decrypt, &moved).unwrap(), &texts);
+    let names = dictionary_of(sample(&DataType::Utf8, 9));
+    let stored = bench.run("c=deterministic", names.data_type(), Encrypt, &names).unwrap();
+    let moved = rekeyed(&bench, "c=deterministic", names.data_type(), &other_key(&bench, &[]), &stored).unwrap();
+    assert!(matches!(moved.data_type(), DataType::Dictionary(..)));
+    let there = there.run("c=deterministic", &DataType::Utf8, Decrypt, &moved).unwrap();
+    assert_eq!(
+        &arrow_cast::cast(&there, &DataType::Utf8).unwrap(),
+        &arrow_cast::cast(&names, &DataType::Utf8).unwrap()
+    );
+}
+
+#[test]
+fn what_cannot_be_rekeyed_names_the_row_or_the_rule() {
+    let bench = Bench::new();
+    let clear = sample(&DataType::Utf8, 50);
+    let stored = bench.run("c=random", &DataType::Utf8, Encrypt, &clear).unwrap();
+    let values: Vec<Option<Vec<u8>>> =
+        stored.as_binary::<i32>().iter().map(|value| value.map(<[u8]>::to_vec)).collect();
+    for (at, cut) in [(20, false), (33, true)] {
+        let mut values = values.clone();
+        let value = values[at].as_mut().unwrap();
+        if cut {
+            value.truncate(27)
+        } else {
+            value[14] ^= 1
+        }
+        let changed: ArrayRef = Arc::new(values.iter().map(Option::as_deref).collect::<BinaryArray>());
+        let error = rekeyed(&bench, "c=random", &DataType::Utf8, &other_key(&bench, &[]), &changed).unwrap_err();
+        assert_eq!(error.place().unwrap().row, at as u64 + 1, "{error}");
+    }
+    for (from, to, words) in [
+        ("c=token", "c=token", "tokens do not come back"),
+        ("c=random", "c=ff1", "values of ff1 keep their method"),
+        ("c=ff1", "c=random", "values of ff1 keep their method"),
+    ] {
+        let error = rekeyed(&bench, from, &DataType::Utf8, &other_key(&bench, &[to]), &stored).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let error = rekeyed(&bench, "c=random", &DataType::Utf8, &other_key(&bench, &[]), &clear).unwrap_err();
+    assert!(error.to_string().contains("its protected values are byte strings"), "{error}");
 }
 
 #[test]

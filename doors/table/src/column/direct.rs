@@ -1,6 +1,7 @@
 //! The values of an array, which go to the mill where they lie in it, with results that come where they stay.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
@@ -12,7 +13,7 @@ use ciphermill_contract::columns::{AadColumn, ColumnData, ColumnStatus, Extents,
 use ciphermill_memory::prefer_huge_pages;
 
 use super::scratch::Scratch;
-use super::stage::{BAD_NUMERAL, frame};
+use super::stage::{BAD_NUMERAL, frame, overhead};
 use super::{ColumnWorker, VALUE_LEN_MAX};
 use crate::bad::OnBad;
 use crate::error::{Result, TableError};
@@ -29,6 +30,9 @@ fn room(len: usize) -> Vec<u8> {
     prefer_huge_pages(&mut bytes);
     bytes
 }
+
+/// The rule that a value breaks which cannot hold nonce and tag.
+const TOO_SHORT: &str = "shorter than what a protected value has beside the data";
 
 /// Where values lie in a buffer.
 enum Lie {
@@ -161,6 +165,7 @@ impl ColumnWorker {
         self.first_row = first_row;
         let is_null = |row: usize| nulls.is_some_and(|nulls| nulls.is_null(row));
         let results = match self.direction {
+            Direction::Encrypt if self.opening.is_some() => self.moved_lie(&lie, count, is_null, output)?,
             Direction::Encrypt => self.sealed_lie(&lie, count, is_null, output)?,
             Direction::Decrypt => self.clear_lie(&lie, count, is_null, output)?,
         };
@@ -187,6 +192,9 @@ impl ColumnWorker {
     ) -> Result<Option<ArrayRef>> {
         self.first_row = first_row;
         let Method::Ff1(options) = &self.method else { return Ok(None) };
+        if self.opening.is_some() {
+            return Ok(None);
+        }
         let keeps_lengths = options.alphabet.is_ascii() && is_offsets(output) && array.data_type() == output;
         if self.bad.action != OnBad::Error || !keeps_lengths {
             return Ok(None);
@@ -279,6 +287,23 @@ impl ColumnWorker {
         }
     }
 
+    /// Where values go that are sealed now and will be sealed otherwise.
+    fn moved_lie(&self, lie: &Lie, count: usize, is_null: impl Fn(usize) -> bool, output: &DataType) -> Result<Lie> {
+        let before = self.opening.as_ref().map_or(0, |opening| overhead(&opening.method));
+        let too_short = |row: &usize| !is_null(*row) && lie.len_at(*row) < before;
+        if let Some(row) = (0..count).find(too_short) {
+            return Err(TableError::Damaged { place: self.place(row), rule: TOO_SHORT });
+        }
+        match &self.method {
+            Method::Token { len } => Ok(Lie::Fixed(usize::from(*len))),
+            _ => {
+                let more = self.overhead();
+                let lens = (0..count).map(|row| if is_null(row) { 0 } else { lie.len_at(row) - before + more });
+                Lie::of_lens(is_wide(output), count, lens).ok_or_else(|| self.too_much())
+            }
+        }
+    }
+
     fn clear_lie(&self, lie: &Lie, count: usize, is_null: impl Fn(usize) -> bool, output: &DataType) -> Result<Lie> {
         let more = self.overhead();
         let width = width_of(output);
@@ -289,7 +314,7 @@ impl ColumnWorker {
         if let Some(row) = (0..count).find(misfit) {
             let place = self.place(row);
             return Err(match lie.len_at(row) < more {
-                true => TableError::Damaged { place, rule: "shorter than what a protected value has beside the data" },
+                true => TableError::Damaged { place, rule: TOO_SHORT },
                 false => TableError::NotOfType { place, data_type: output.to_string() },
             });
         }
@@ -309,6 +334,12 @@ impl ColumnWorker {
         statuses: &mut [ColumnStatus],
     ) -> Result<()> {
         let (inputs, outputs) = (lie.extents(), results.extents());
+        if let Some(opening) = &self.opening {
+            let started = Instant::now();
+            let done = self.hand_over_sealed(opening, None, (input, inputs), (output, outputs), statuses);
+            self.counts.in_mill += started.elapsed();
+            return done.map(drop);
+        }
         let (data, ivs, tags) = match &self.method {
             Method::Token { len } => {
                 let tags = TagColumn::Written { bytes: output, len: usize::from(*len) };

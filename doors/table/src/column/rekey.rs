@@ -8,8 +8,9 @@ use ciphermill_contract::columns::{
 
 use super::scratch::Scratch;
 use super::stage::overhead;
-use super::{ColumnWorker, NONCE_LEN, TAG_LEN, suite_of};
+use super::{ColumnWorker, NONCE_LEN, Opening, TAG_LEN, suite_of};
 use crate::error::{Result, TableError};
+use crate::keys::DerivedKey;
 use crate::spec::Method;
 
 /// Where nonce and tag lie in a value; `draws` for those that are made.
@@ -80,21 +81,31 @@ impl ColumnWorker {
                 (bytes, Extents::LargeOffsets(offsets))
             }
         };
-        let ((ivs, tags), (new_ivs, new_tags)) = (frame(&opening.method, false), frame(&self.method, true));
-        let source = TransformHalf::new(suite_of(&opening.method), opening.key.id());
-        let target = TransformHalf::new(suite_of(&self.method), self.key.id());
+        let from = (&inputs.bytes[..], inputs.extents());
+        self.hand_over_sealed(opening, each, from, (output, extents), statuses)
+    }
+
+    /// Has sealed values opened and sealed again. Returns the name of the engine that sealed them.
+    pub(super) fn hand_over_sealed(
+        &self,
+        opening: &Opening,
+        each: Option<AadColumn<'_>>,
+        (input, inputs): (&[u8], Extents<'_>),
+        (output, outputs): (&mut [u8], Extents<'_>),
+        statuses: &mut [ColumnStatus],
+    ) -> Result<&'static str> {
+        let half = |method: &Method, key: &DerivedKey, draws: bool| {
+            let (ivs, tags) = frame(method, draws);
+            TransformHalf { ivs, tags, ..TransformHalf::new(suite_of(method), key.id()) }
+        };
+        let (source, target) = (half(&opening.method, &opening.key, false), half(&self.method, &self.key, true));
         let batch = TransformBatch {
-            source: TransformHalf { ivs, tags, aad: aad_of(&opening.method, each, &opening.associated_data), ..source },
-            target: TransformHalf {
-                ivs: new_ivs,
-                tags: new_tags,
-                aad: aad_of(&self.method, each, &self.associated_data),
-                ..target
-            },
-            input: &inputs.bytes,
-            inputs: inputs.extents(),
+            source: TransformHalf { aad: aad_of(&opening.method, each, &opening.associated_data), ..source },
+            target: TransformHalf { aad: aad_of(&self.method, each, &self.associated_data), ..target },
+            input,
+            inputs,
             output,
-            outputs: extents,
+            outputs,
             statuses,
         };
         let refused = |source| TableError::mill(format!("column `{}`", self.column), source);
