@@ -32,15 +32,19 @@ assemble() {
     cp "$1" "$work/site/ciphermill/_native.abi3.so"
 }
 
+# Files of the command line are tried as well; the other tests have built it.
+tool() {
+    export CIPHERMILL=$PWD/target/debug/ciphermill
+    [ -x "$CIPHERMILL" ] || cargo build --locked -p ciphermill-cli --no-default-features
+}
+
 case ${1:-} in
 test)
     shift
     environment test
     cargo build --locked -p ciphermill-python
     assemble target/debug/lib_native.so
-    # Files that the command line makes are tried as well; the other tests have built it.
-    export CIPHERMILL=$PWD/target/debug/ciphermill
-    [ -x "$CIPHERMILL" ] || cargo build --locked -p ciphermill-cli --no-default-features
+    tool
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/test/bin/python" -m pytest -q -p no:cacheprovider "$@"
     ;;
@@ -50,6 +54,7 @@ spark)
     environment spark
     cargo build --locked -p ciphermill-python
     assemble target/debug/lib_native.so
+    tool
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/spark/bin/python" -m pytest -q -p no:cacheprovider tests_spark "$@"
     ;;

@@ -21,6 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<protector::Columns>()?;
     module.add_class::<arrow::ArrowArray>()?;
     module.add_class::<arrow::ArrowStream>()?;
+    module.add_function(wrap_pyfunction!(protector::adopt_folder, module)?)?;
     module.add_function(wrap_pyfunction!(protector::column_spec, module)?)?;
     module.add_function(wrap_pyfunction!(batches::run_batch, module)?)?;
     module.add_function(wrap_pyfunction!(batches::suite_shape, module)?)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arrow_array::{ArrayReader, ArrayRef};
 use arrow_schema::FieldRef;
@@ -133,6 +134,28 @@ pub(crate) fn column_spec(name: &str, method: &Bound<'_, PyAny>) -> PyResult<(&'
     // Without a name there is nothing that a logical name could be equal to, so that it is written.
     spec.name.clear();
     Ok((method, spec.to_string().trim_start_matches('=').to_owned()))
+}
+
+/// Writes the manifest of a folder of Parquet tables with columns that were protected under a key: `columns` has the methods by
+/// name, `types` the types in clear. Returns the manifest's place and how many tables there are.
+#[pyfunction]
+pub(crate) fn adopt_folder(
+    py: Python<'_>,
+    path: PathBuf,
+    key: &Key,
+    columns: &Bound<'_, PyDict>,
+    types: &Bound<'_, PyDict>,
+) -> PyResult<(PathBuf, usize)> {
+    let mill = process::mill(py)?;
+    let (_loaded, root, _) = key.root(&mill)?;
+    let mut table_columns = Vec::new();
+    for (name, method) in columns.iter() {
+        let name: String = name.extract()?;
+        let data_type = types.get_item(&name)?.map(|data_type| arrow::data_type(&data_type)).transpose()?;
+        table_columns.push(TableColumn { spec: spec(&name, &method)?, data_type, stays: None });
+    }
+    let cancel = AtomicBool::new(false);
+    py.detach(|| ciphermill_table::adopt_folder(&path, &table_columns, &mill, &root, &cancel)).map_err(errors::of_table)
 }
 
 /// A column's specification from a text or a dictionary.

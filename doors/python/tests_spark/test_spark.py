@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import urllib.request
 
 import pyarrow.parquet as pq
@@ -107,6 +108,68 @@ def test_rekey(spark, customers, place):
     assert sorted_rows(ciphers.unprotect(moved)) == sorted(rows())
     with pytest.raises(Misuse, match="not protected: amount"):
         ciphers.rekey(stored, "rekeyed", columns={"amount": "random"})
+
+
+def tool(place, *args):
+    """The command line, on the keystore of the tests."""
+    with_key = [*args, "--keystore", str(place / "keys"), "--master-key-file", str(place / "master.key")]
+    ran = subprocess.run([os.environ["CIPHERMILL"], *with_key], capture_output=True, text=True, env={"HOME": str(place)})
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_folder_with_its_manifest_goes_through_the_command_line(spark, customers, place):
+    ciphermill.Keystore.open(place / "keys", key_file=place / "master.key").generate("of-folder")
+    df = (
+        customers.withColumn("day", F.col("id") % 3)
+        .withColumn("born", F.to_date(F.lit("1999-02-28")) + (F.col("id") % 90).cast("int"))
+        .withColumn("at", F.timestamp_seconds(F.col("id") * 1001))
+        .withColumn("balance", (F.col("id") / 7).cast("decimal(15,2)"))
+        .withColumn("active", F.col("id") % 2 == 0)
+        .withColumn("raw", F.unhex(F.hex("mail")))
+    )
+    columns = {**COLUMNS, "born": "random", "at": "deterministic", "balance": "random", "active": "random", "raw": "random"}
+    folder = place / "with-manifest"
+    count = ciphers.write_parquet(ciphers.protect(df, columns, key="customers"), str(folder), partition_by=["day"])
+    assert count == len(list(folder.rglob("*.parquet"))) and (folder / "_SUCCESS").exists()
+    found = json.loads(tool(place, "inspect", str(folder), "--verify", "--json"))
+    assert found["signature"]["result"] == "verified" and len(found["tables"]) == count
+    for table in found["tables"].values():
+        assert [table[what]["result"] for what in ("hash", "signature", "values")] == ["verified"] * 3
+    nulls = sum(table["columns"][1]["nulls"] for table in found["tables"].values())
+    assert nulls == sum(row[1] is None for row in rows())
+
+    # Spark still reads the folder, and reads what the command line has made of it.
+    order = ["id", "name", "mail", "phone", "amount", "born", "at", "balance", "active", "raw", "day"]
+    wanted = [tuple(row) for row in df.select(order).sort("id").collect()]
+    read = lambda df: [tuple(row) for row in df.select(order).sort("id").collect()]  # noqa: E731
+    assert read(ciphers.unprotect(spark.read.parquet(str(folder)))) == wanted
+    tool(place, "unprotect", str(folder), str(place / "in-clear"))
+    clear = spark.read.parquet(str(place / "in-clear"))
+    assert read(clear) == wanted
+    assert [clear.schema[name].dataType for name in order[:-1]] == [df.schema[name].dataType for name in order[:-1]]
+    tool(place, "rekey", str(folder), "--in-place", "--key", "of-folder", "--column", "mail=deterministic")
+    moved = spark.read.parquet(str(folder))
+    assert moved.schema["mail"].metadata[ciphers.MARK] == {
+        "method": "deterministic:as=mail", "type": "string", "key": "of-folder", "version": 1,
+    }  # fmt: skip
+    assert read(ciphers.unprotect(moved)) == wanted
+
+
+def test_manifests_are_for_folders_of_protected_files(spark, customers, place):
+    plain = str(place / "plain")
+    customers.write.parquet(plain)
+    with pytest.raises(Misuse, match="no column's metadata say"):
+        ciphers.write_manifest(spark, plain)
+    with pytest.raises(Misuse, match="not through `s3a:`"):
+        ciphers.write_parquet(customers, "s3a://bucket/folder")
+    twice = "file://" + str(place / "twice")
+    stored = ciphers.protect(customers, {"name": "deterministic"}, key="customers")
+    first = ciphers.write_parquet(stored, twice)
+    assert ciphers.write_parquet(stored, twice, mode="append") == 2 * first
+    tool(place, "inspect", str(place / "twice"), "--verify")
+    with pytest.raises(Exception, match="already exists"):
+        ciphers.write_parquet(stored, twice)
 
 
 def test_mistakes_are_named_before_anything_runs(spark, customers):

@@ -81,8 +81,8 @@ pub use dialect::COLUMNS_MAX;
 pub use error::{Place, Result, TableError};
 pub use ff1::{ALPHABET_LEN_MAX, Alphabet, Separators};
 pub use folder::{
-    FOLDER_FORMAT, FOLDER_MANIFEST, Folder, FolderFile, FolderInspection, FolderManifest, inspect_folder, is_folder,
-    protect_folder, rekey_folder, restore_folder,
+    FOLDER_FORMAT, FOLDER_MANIFEST, Folder, FolderFile, FolderInspection, FolderManifest, adopt_folder, inspect_folder,
+    is_folder, protect_folder, rekey_folder, restore_folder,
 };
 pub use inspect::{Check, Inspection, inspect, rebuild};
 pub use job::{

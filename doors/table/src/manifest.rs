@@ -18,7 +18,7 @@ use crate::error::{Result, TableError};
 use crate::job::Format;
 use crate::keys::{self, HMAC_SHA256, Purpose, RootKey};
 use crate::output::Ready;
-use crate::spec::RowBinding;
+use crate::spec::{Method, RowBinding};
 use crate::text;
 
 /// The version of this format. Version 1, which is read too, had neither [`Manifest::previous`], [`Manifest::pending`] nor
@@ -219,6 +219,16 @@ pub struct ParquetStorage {
     pub column_index: bool,
     /// Whether chunks have an offset index.
     pub offset_index: bool,
+}
+
+impl ManifestColumn {
+    /// How it is protected.
+    ///
+    /// # Errors
+    /// `Spec` for a method or options that there are not.
+    pub(crate) fn method(&self) -> Result<Method> {
+        Method::of_manifest(&self.method, &self.options)
+    }
 }
 
 impl ManifestKey {

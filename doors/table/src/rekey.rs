@@ -10,6 +10,7 @@ use crate::error::{Result, TableError, find_column};
 use crate::job::{Format, UnprotectJob};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{Manifest, ManifestColumn, ManifestKey};
+use crate::parquet::foreign::{Pairs, spark_rekeyed};
 use crate::parquet::{self, ParquetInput};
 use crate::protect::encoding_of;
 use crate::spec::{ColumnSpec, Method};
@@ -115,6 +116,21 @@ impl Rekey {
             ..setup
         });
         Ok(worker.opening_first(opening))
+    }
+
+    /// The footer's metadata of the table: what others say of protected columns is as true as it was, save which key they are under.
+    pub(crate) fn metadata(&self, input: &ParquetInput, before: &Manifest) -> Result<Pairs> {
+        let (mut pairs, _) = input.rewrite_metadata(&[])?;
+        let mut methods = Vec::new();
+        for column in &before.columns {
+            let (method, logical) = (self.method(column, &column.method()?)?, column.logical.clone());
+            // Without a name there is nothing that the logical one could be equal to, so that it is written.
+            let (name, as_text, on_bad) = (String::new(), column.as_text, OnBad::Error);
+            let spec = ColumnSpec { name, logical, method, bind: true, as_text, on_bad };
+            methods.push((column.name.clone(), spec.to_string().trim_start_matches('=').to_owned()));
+        }
+        spark_rekeyed(&mut pairs, &methods, &self.root.name, self.root.version);
+        Ok(pairs)
     }
 
     /// The manifest of the table, without its hash, length and signature.

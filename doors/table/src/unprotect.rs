@@ -428,8 +428,7 @@ impl<'a> Restorer<'a> {
             Ok(vec![footer.pair(remaining, before)?])
         };
         let extras = match self.rekey {
-            // What others say of protected columns is as true as it was.
-            Some(_) => Extras::protected(input.rewrite_metadata(&[])?.0, &mut footer_pairs),
+            Some(rekey) => Extras::protected(rekey.metadata(&input, self.manifest)?, &mut footer_pairs),
             None => Extras::restored(self.restored_metadata(&input, &plan.targets, &plan.places)?, &mut footer_pairs),
         };
         let (tally, mut output, _) =

@@ -31,10 +31,10 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, _parse_datatype_json_value
 
 from ._errors import CiphermillError, Misuse
-from ._native import Keystore, column_spec
+from ._native import Keystore, adopt_folder, column_spec
 from ._protector import Method, Protector
 
-__all__ = ["FileOpener", "MARK", "Opener", "check", "protect", "register", "rekey", "unprotect"]
+__all__ = ["FileOpener", "MARK", "Opener", "check", "protect", "register", "rekey", "unprotect", "write_manifest", "write_parquet"]
 
 #: The key, among a column's metadata, of how it was protected.
 MARK = "ciphermill.column"
@@ -218,6 +218,55 @@ def rekey(
     restoring, clear = _restoring(df.schema, list(again), None, {}, None, opener, _zone(df.sparkSession))
     protecting, schema = _protecting(clear, {**again, **(columns or {})}, key, version, opener)
     return df.mapInArrow(_Moving(restoring, protecting), schema)
+
+
+def write_parquet(
+    df: DataFrame,
+    path: str,
+    *,
+    mode: str = "error",
+    partition_by: Sequence[str] = (),
+    opener: Optional[Opener] = None,
+) -> int:
+    """Writes a data frame with protected columns to a folder of Parquet files, and then their manifest: see
+    :func:`write_manifest`. ``mode`` and ``partition_by`` are those of Spark's writer.
+    """
+    _local(path)
+    df.write.mode(mode).partitionBy(*partition_by).parquet(path)
+    return write_manifest(df.sparkSession, path, opener=opener)
+
+
+def write_manifest(session: SparkSession, path: str, *, opener: Optional[Opener] = None) -> int:
+    """Writes ``_ciphermill.json`` into a folder of Parquet files that a job has committed, and returns how many files it has:
+    their hashes, rows and nulls, how each column is protected, under which key, all signed. With it the command line
+    inspects, verifies, restores and rekeys the folder. One that is there is replaced, for example after more was appended.
+
+    The driver opens the keystore and reads each file once, so that it must see the folder as one of files.
+    """
+    opener = opener or FileOpener.of(session)
+    place = _local(path)
+    schema = session.read.parquet(path).schema
+    names = [field.name for field in schema if MARK in field.metadata]
+    within = sorted(set(_marked(schema)) - set(names))
+    if within:
+        raise Misuse(f"column `{within[0]}` is a part of a struct, which manifests do not name", column=within[0])
+    if not names:
+        raise Misuse(f"{path}: no column's metadata say that it is protected")
+    marks = {name: schema[name].metadata[MARK] for name in names}
+    key, version = _one_key({(mark["key"], mark["version"]) for mark in marks.values()}, None, None)
+    columns = {name: mark["method"] for name, mark in marks.items()}
+    types = {name: to_arrow_type(_parse_datatype_json_value(mark["type"]), timezone="UTC") for name, mark in marks.items()}
+    return adopt_folder(place, opener.open().key(key, version), columns, types)[1]
+
+
+def _local(path: str) -> str:
+    """The folder as the driver's system knows it."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or "/" in scheme:
+        return path
+    if scheme != "file":
+        raise Misuse(f"{path}: a manifest is written where the driver sees files, not through `{scheme}:`")
+    return "/" + rest.lstrip("/")
 
 
 def register(

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ciphermill::Mill;
@@ -16,6 +17,7 @@ use super::files::is_name;
 use crate::error::{Result, TableError};
 use crate::keys::{self, HMAC_SHA256, Purpose, RootKey};
 use crate::manifest::{Manifest, ManifestKey, same};
+use crate::output::{Directory, PROTECTED_MODE, ready_file, umask};
 use crate::text;
 
 /// The version of this format.
@@ -73,6 +75,23 @@ impl FolderManifest {
             signature: String::new(),
         };
         Ok(FolderManifest { signature: unsigned.signature_under(mill, root)?, ..unsigned })
+    }
+
+    /// Puts the signed manifest of these tables into their folder, in place of one that is there, and gives its place.
+    ///
+    /// # Errors
+    /// What the mill answers; `Io`; `ManifestDamaged` when it would be too long.
+    pub(crate) fn put(dir: &Path, files: Vec<FolderFile>, mill: &Mill, root: &RootKey) -> Result<PathBuf> {
+        let path = dir.join(FOLDER_MANIFEST);
+        let mut files = files;
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        // Whoever may not read one of the tables may not read their manifest.
+        let places = files.iter().map(|file| dir.join(&file.path)).chain([path.clone()]);
+        let modes = places.filter_map(|place| Some(std::fs::metadata(place).ok()?.mode()));
+        let mode = modes.fold(PROTECTED_MODE, |all, mode| all & mode);
+        let text = FolderManifest::of(files, mill, root)?.to_text(&path)?;
+        ready_file(&path, &text, mode & !umask())?.place(&Directory::open(&path)?, true)?;
+        Ok(path)
     }
 
     /// Reads a folder's manifest. Its signature is not looked at yet.

@@ -12,6 +12,7 @@
 //! Rekeying can be done in place, too. Each file is then the old one or the new one: what the new one will be is in the journal
 //! before the file is replaced, so that whoever opens the folder meanwhile has a manifest for either ([`Folder`]).
 
+mod adopt;
 mod files;
 mod inspect;
 mod journal;
@@ -21,6 +22,7 @@ mod protect;
 mod restore;
 mod run;
 
+pub use adopt::adopt_folder;
 pub use files::is_folder;
 pub use inspect::{FolderInspection, inspect_folder};
 pub use manifest::{FOLDER_FORMAT, FOLDER_MANIFEST, FolderFile, FolderManifest};

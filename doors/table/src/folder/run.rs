@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +19,7 @@ use crate::error::{Result, TableError};
 use crate::job::{Files, Position, Progress, Summary};
 use crate::keys::RootKey;
 use crate::manifest::Manifest;
-use crate::output::{Directory, PROTECTED_MODE, is_part, ready_file, umask};
+use crate::output::{Directory, is_part};
 use crate::pair::Prepared;
 use crate::pipeline;
 
@@ -223,6 +222,9 @@ impl Run<'_> {
         let path = self.output.join(&file.name);
         if let Some(table) = table {
             locked(journal).ready(&file.name, manifest.as_ref())?;
+            if self.in_place {
+                remove_checksum(&path)?;
+            }
             table.place(&Directory::open(&path)?, self.in_place)?;
             locked(journal).done(&file.name)?;
         }
@@ -231,20 +233,13 @@ impl Run<'_> {
 
     /// Writes the folder's manifest, if tables have any, and ends the journal. Gives the place of the manifest.
     fn finish(&self, tables: Vec<Placed>, journal: Journal) -> Result<PathBuf> {
-        let path = self.output.join(FOLDER_MANIFEST);
         let with_manifest = |(path, manifest): Placed| Some(FolderFile { path, manifest: manifest? });
-        let mut files: Vec<FolderFile> = tables.into_iter().filter_map(with_manifest).collect();
-        files.sort_by(|one, other| one.path.cmp(&other.path));
-        if !files.is_empty() {
-            // Whoever may not read one of the tables may not read their manifest.
-            let places = files.iter().map(|file| self.output.join(&file.path)).chain([path.clone()]);
-            let modes = places.filter_map(|place| Some(std::fs::metadata(place).ok()?.mode()));
-            let mode = modes.fold(PROTECTED_MODE, |all, mode| all & mode);
-            let text = FolderManifest::of(files, self.mill, self.signer)?.to_text(&path)?;
-            let ready = ready_file(&path, &text, mode & !umask())?;
-            // Only a run that was cut short, or the one before, can have written what is there.
-            ready.place(&Directory::open(&path)?, true)?;
-        }
+        let files: Vec<FolderFile> = tables.into_iter().filter_map(with_manifest).collect();
+        // Only a run that was cut short, or the one before, can have written what is there.
+        let path = match files.is_empty() {
+            true => self.output.join(FOLDER_MANIFEST),
+            false => FolderManifest::put(self.output, files, self.mill, self.signer)?,
+        };
         journal.end()?;
         Ok(path)
     }
@@ -360,6 +355,16 @@ impl Line<'_> {
 /// What is behind a lock that a thread may have panicked with: the panic itself is what gets reported.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the checksum that Hadoop keeps beside a table: it would be that of the table before, and a missing one is none too little.
+fn remove_checksum(table: &Path) -> Result<()> {
+    let Some(name) = table.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    let path = table.with_file_name(format!(".{name}.crc"));
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(TableError::io(&path, "remove", error)),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that a table that is done has the length that it was made with.

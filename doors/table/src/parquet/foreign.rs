@@ -25,6 +25,9 @@ const SCHEMAS: [&str; 3] = ["parquet.avro.schema", "avro.schema", "iceberg.schem
 const TYPE_PREFIXES: [&str; 2] = ["ARROW:extension:", "_PL_"];
 /// The values of polars' enumerations.
 const ENUM_VALUES_PREFIX: &str = "_PL_ENUM_VALUES";
+/// What Spark's schema says of a column that was protected there.
+const MARK: &str = "ciphermill.column";
+
 /// What Spark's machine learning says of a column; the values of a nominal one among it.
 const SPARK_ATTRIBUTES: &str = "ml_attr";
 
@@ -87,6 +90,8 @@ pub(crate) fn restore(
         let now = pairs.iter().find(|(found, _)| found == key).and_then(|(_, value)| value.clone());
         let new = if now == rewritten(key, original, protected) {
             rewritten(key, original, still)
+        } else if key == SPARK {
+            now.map(|now| spark_patched(&now, original, restored).unwrap_or(now))
         } else if key == ARROW_SCHEMA_META_KEY {
             // Without the schema, readers go by Parquet's types, which are never false.
             now.and_then(|now| patched(&now, original, protected, still, restored))
@@ -186,6 +191,59 @@ pub(crate) fn is_pandas_category(pairs: &Pairs, name: &str) -> bool {
         let is = |key: &str, text: &str| column.get(key).and_then(Value::as_str) == Some(text);
         (is("field_name", name) || is("name", name)) && is("pandas_type", "categorical")
     })
+}
+
+/// Spark's schema with the columns that are restored as they were, whatever else has changed since.
+fn spark_patched(now: &str, original: &str, restored: &[(String, String)]) -> Option<String> {
+    let mut now: Value = serde_json::from_str(now).ok()?;
+    let original: Value = serde_json::from_str(original).ok()?;
+    let originals = original.get("fields")?.as_array()?;
+    let name_of = |field: &Value| field.get("name").and_then(Value::as_str).map(str::to_owned);
+    for field in now.get_mut("fields")?.as_array_mut()? {
+        let name = name_of(field)?;
+        let Some((_, then)) = restored.iter().find(|(now, _)| *now == name) else { continue };
+        let before = originals.iter().find(|original| name_of(original).as_ref() == Some(then))?;
+        *field = before.clone();
+        field["name"] = json!(name);
+    }
+    Some(now.to_string())
+}
+
+/// Spark's schema as it is when all columns are in clear that are protected, as their own metadata say (`ciphermill.column`), and the
+/// key that it stands under; `None` where there is none.
+pub(crate) fn spark_in_clear(pairs: &Pairs) -> Option<(String, String)> {
+    let (key, text) = pairs.iter().find(|(key, _)| key == SPARK)?;
+    let mut document: Value = serde_json::from_str(text.as_deref()?).ok()?;
+    for field in document.get_mut("fields")?.as_array_mut()? {
+        let Some(mark) = field.get_mut("metadata").and_then(Value::as_object_mut).and_then(|all| all.remove(MARK))
+        else {
+            continue;
+        };
+        field["type"] = mark.get("type")?.clone();
+    }
+    Some((key.clone(), document.to_string()))
+}
+
+/// Has Spark's schema say of columns that were protected there by which methods and under which key they are now.
+pub(crate) fn spark_rekeyed(pairs: &mut Pairs, methods: &[(String, String)], key: &str, version: u32) {
+    let Some((_, Some(text))) = pairs.iter_mut().find(|(key, _)| key == SPARK) else { return };
+    let Ok(mut document) = serde_json::from_str::<Value>(text) else { return };
+    let mut changed = false;
+    for field in document.get_mut("fields").and_then(Value::as_array_mut).into_iter().flatten() {
+        let name = field.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some((_, method)) = methods.iter().find(|(column, _)| column == name) else { continue };
+        let mark = field.get_mut("metadata").and_then(|all| all.get_mut(MARK)).and_then(Value::as_object_mut);
+        let Some(mark) = mark else { continue };
+        mark.extend([
+            ("method".to_owned(), json!(method)),
+            ("key".to_owned(), json!(key)),
+            ("version".to_owned(), json!(version)),
+        ]);
+        changed = true;
+    }
+    if changed {
+        *text = document.to_string();
+    }
 }
 
 fn spark(text: &str, columns: &[String]) -> Option<String> {

@@ -4,13 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::arrow_footer::Described;
-use super::footer::{chunk_field, codec_number, codec_of, column_of, element_field, group_field, meta_field};
+use super::footer::{Footer, chunk_field, codec_number, codec_of, column_of, element_field, group_field, meta_field};
 use super::pages::{Pages, Survey};
 use super::thrift::{Parsed, Struct, Value};
 use super::write::Layout;
@@ -123,6 +125,27 @@ impl ParquetInput {
         Ok((layout, storage))
     }
 
+    /// How a column that others wrote, protected, is to be stored when it is restored: as they have stored it, but with this type.
+    ///
+    /// # Errors
+    /// `Parquet` when its first chunk does not parse, or Parquet has no such type.
+    pub(crate) fn storage_in_clear(
+        &self,
+        field: usize,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Result<ParquetStorage> {
+        let name = &self.footer.fields[field].name;
+        let stored = || {
+            let element = element_of(&Field::new(name, data_type.clone(), nullable))?;
+            let found = self.storage(field, &element)?;
+            Ok(ParquetStorage { codec: found.codec, ..usual_storage(found.schema_element) })
+        };
+        stored().map_err(|source: ParquetError| {
+            TableError::parquet(&self.path, ParquetError::General(format!("column `{name}`: {source}")))
+        })
+    }
+
     /// How a column was stored before it was protected.
     ///
     /// # Errors
@@ -211,6 +234,17 @@ impl ParquetInput {
         let by_arrow = described.is_some_and(|described| described.fields().any(|(field, _)| is_category(field)));
         Ok(by_arrow || foreign::is_pandas_category(&pairs, name))
     }
+}
+
+/// The schema element of a column of this type, as the library writes it into a file.
+fn element_of(field: &Field) -> Parsed<Struct> {
+    let mut file = tempfile::tempfile()?;
+    let options = ArrowWriterOptions::new().with_skip_arrow_metadata(true);
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    ArrowWriter::try_new_with_options(&mut file, schema, options)?.close()?;
+    let footer = Footer::read(&file)?;
+    let missing = || ParquetError::General("it has no type in Parquet".to_owned());
+    footer.elements().nth(1).cloned().ok_or_else(missing)
 }
 
 fn usual_storage(schema_element: String) -> ParquetStorage {

@@ -473,6 +473,15 @@ fn is_protected(target: &Target) -> bool {
     target.worker.direction() == Direction::Encrypt
 }
 
+/// The footer's metadata that Spark reads, as they are when all columns are in clear.
+///
+/// # Errors
+/// `Parquet` for metadata that do not parse.
+pub(crate) fn spark_in_clear(input: &ParquetInput) -> Result<Option<(String, String)>> {
+    let pairs = input.footer.pairs().map_err(|source| input.error(source))?;
+    Ok(foreign::spark_in_clear(&pairs))
+}
+
 /// The schema element of a column of optional texts, as Thrift writes it.
 pub(crate) fn text_element(name: &str) -> Vec<u8> {
     use footer::element_field;
