@@ -1,7 +1,7 @@
 //! Signals that ask the program to stop: a flag that long work looks at, so that it can clean up.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -23,11 +23,18 @@ fn code(signal: i32) -> u8 {
     128 + u8::try_from(signal).unwrap_or_default()
 }
 
-/// A flag that is set on Ctrl-C, SIGTERM or SIGHUP. A second signal ends the program at once.
+/// The flag that is set, once somebody watches.
+static FLAG: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+
+/// A flag that is set on Ctrl-C, SIGTERM or SIGHUP; whoever asks again gets the same. A second signal ends the program at once.
 ///
 /// # Errors
 /// When the system gives no handler or thread.
 pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
+    let mut watched = FLAG.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(flag) = &*watched {
+        return Ok(Arc::clone(flag));
+    }
     let flag = Arc::new(AtomicBool::new(false));
     let ignored = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| ignored(&status)).unwrap_or(0);
     // `nohup` works by having SIGHUP ignored.
@@ -46,6 +53,7 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
             }
         })
         .context("cannot start the thread that waits for signals")?;
+    *watched = Some(Arc::clone(&flag));
     Ok(flag)
 }
 
