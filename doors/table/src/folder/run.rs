@@ -144,6 +144,12 @@ impl Run<'_> {
         mut entries: BTreeMap<String, Entry>,
         journal: &Journal,
     ) -> Result<(Vec<TableFile>, Vec<Placed>)> {
+        if journal.is_gone_on_with() {
+            let names = files.iter().map(|file| &file.name).chain(entries.keys());
+            let folders: BTreeSet<PathBuf> = names.flat_map(|name| self.folders(name)).collect();
+            folders.iter().try_for_each(|folder| remove_parts(folder))?;
+            remove_parts(self.output)?;
+        }
         let mut done: Vec<Placed> = Vec::new();
         for FolderFile { path, manifest } in &self.kept {
             entries.remove(path);
@@ -169,27 +175,7 @@ impl Run<'_> {
                 format!("it was there when the run began that {} is of, and is not any more", journal.path().display());
             return Err(TableError::Changed { file: name.into(), problem });
         }
-        if journal.is_gone_on_with() {
-            todo.iter().try_for_each(|file| self.remove_parts(&self.output.join(&file.name)))?;
-        }
         Ok((todo, done))
-    }
-
-    /// Removes what a run that was killed has left beside a table.
-    fn remove_parts(&self, table: &Path) -> Result<()> {
-        let Some(folder) = table.parent() else { return Ok(()) };
-        let on_io = |source| TableError::io(folder, "remove what was left there", source);
-        let entries = match std::fs::read_dir(folder) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(on_io)?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(on_io)?;
-            if is_part(&entry.file_name()) {
-                std::fs::remove_file(entry.path()).map_err(on_io)?;
-            }
-        }
-        Ok(())
     }
 
     /// The folders above a table, from the output on.
@@ -355,6 +341,22 @@ impl Line<'_> {
 /// What is behind a lock that a thread may have panicked with: the panic itself is what gets reported.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what a run that was killed has left in a folder.
+fn remove_parts(folder: &Path) -> Result<()> {
+    let on_io = |source| TableError::io(folder, "remove what was left there", source);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(on_io)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(on_io)?;
+        if is_part(&entry.file_name()) {
+            std::fs::remove_file(entry.path()).map_err(on_io)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the checksum that Hadoop keeps beside a table: it would be that of the table before, and a missing one is none too little.
