@@ -411,14 +411,14 @@ pub enum TableError {
         problem: String,
     },
     /// A table of a folder failed. Those that are done stay, and the same job goes on with the others.
-    #[error("{}; {done} of {of} tables are done and stay; run the same again for the others", without_promise(source))]
+    #[error("{}; {done} of {of} tables are done and stay; run the same again for the others", without_promise(error))]
     Stopped {
         /// Tables that are in their places.
         done: usize,
         /// Tables in all.
         of: usize,
         /// What went wrong.
-        source: Box<TableError>,
+        error: Box<TableError>,
     },
     /// The operating system refused.
     #[error("{path}: cannot {action}: {source}", path = path.display())]
@@ -527,8 +527,8 @@ impl TableError {
 
     /// Where in a table it is, for errors about one value.
     pub fn place(&self) -> Option<&Place> {
-        if let TableError::Stopped { source, .. } = self {
-            return source.place();
+        if let TableError::Stopped { error, .. } = self {
+            return error.place();
         }
         place_of!(self)
     }

@@ -17,8 +17,9 @@ use crate::csv_blocks::Blocks;
 use crate::dialect::{Dialect, is_positional, is_tsv};
 use crate::embed::{Embedded, FooterManifest};
 use crate::error::{Result, TableError, find_column};
+use crate::folder::manifest::FolderManifest;
 use crate::hash::TableHash;
-use crate::job::{Converted, Format, Progress, ProtectJob, Summary, check_cancel};
+use crate::job::{Converted, Format, Progress, ProtectJob, Summary, check_cancel, is_standard_stream};
 use crate::keys::{self, Purpose, RootKey};
 use crate::manifest::{
     ConvertedFrom, Covers, FOOTER_KEY, MANIFEST_FORMAT, Manifest, ManifestColumn, ManifestKey, manifest_path,
@@ -122,16 +123,19 @@ fn check_unprotected(job: &ProtectJob, source: &Source) -> Result<()> {
     if Embedded::is_in(&source.file, &job.input)? {
         return refused();
     }
+    if is_standard_stream(&job.input) {
+        return Ok(());
+    }
     let mut manifest = match Manifest::read(&manifest_path(&job.input)) {
-        Ok(manifest) => manifest,
+        Ok(manifest) => Some(manifest),
         // Whether it names the input cannot be known.
         Err(error @ TableError::Io { .. }) => return Err(error),
-        Err(_) => return Ok(()),
+        Err(_) => None,
     };
-    let previous = manifest.previous.take().map(|previous| *previous);
-    let may_be =
-        [Some(manifest), previous].into_iter().flatten().filter(|manifest| Some(manifest.bytes) == source.len());
-    let may_be: Vec<Manifest> = may_be.collect();
+    let previous = manifest.as_mut().and_then(|manifest| manifest.previous.take()).map(|previous| *previous);
+    let of_folder = FolderManifest::naming(&job.input)?.map(|(manifest, _)| manifest);
+    let all = [manifest, previous, of_folder].into_iter().flatten();
+    let may_be: Vec<Manifest> = all.filter(|manifest| Some(manifest.bytes) == source.len()).collect();
     if may_be.is_empty() {
         return Ok(());
     }

@@ -228,8 +228,7 @@ impl Search<'_> {
         if is_standard_stream(self.source.path()) {
             return Ok(None);
         }
-        let Some((folder, path, name)) = FolderManifest::above(self.source.path())? else { return Ok(None) };
-        Ok(folder.file(&name).map(|manifest| (manifest.clone(), path)))
+        FolderManifest::naming(self.source.path())
     }
 
     fn only_embedded(self, manifest: Manifest) -> Result<Protected> {

@@ -157,6 +157,19 @@ impl FolderManifest {
         Ok(Some((FolderManifest::read(&path)?, path, between.to_owned())))
     }
 
+    /// The manifest of a table in that of the folder at or above it, with the path of that. One that cannot be read names none: it may
+    /// be of something else.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn naming(table: &Path) -> Result<Option<(Manifest, PathBuf)>> {
+        match FolderManifest::above(table) {
+            Ok(Some((folder, path, name))) => Ok(folder.file(&name).map(|manifest| (manifest.clone(), path))),
+            Err(error @ TableError::Io { .. }) => Err(error),
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
     /// The manifest of a table.
     pub fn file(&self, name: &str) -> Option<&Manifest> {
         let place = self.files.binary_search_by(|file| file.path.as_str().cmp(name)).ok()?;

@@ -40,7 +40,13 @@ impl Folder {
     pub fn open(job: &UnprotectJob) -> Result<Folder> {
         let files = list(&job.input)?;
         let base = base(&job.input);
-        let Some((manifest, path, between)) = FolderManifest::above(&base)? else {
+        let names_some = |manifest: &FolderManifest, between: &str| {
+            let name = |file: &TableFile| format!("{between}/{}", file.name);
+            between.is_empty() || files.iter().any(|file| manifest.file(&name(file)).is_some())
+        };
+        // One further up may be of other tables.
+        let above = FolderManifest::above(&base)?.filter(|(manifest, _, between)| names_some(manifest, between));
+        let Some((manifest, path, between)) = above else {
             if let Some(record) = Record::read(&base)? {
                 let problem = record.work().to_string();
                 return Err(TableError::OtherWork { journal: base.join(JOURNAL), problem });

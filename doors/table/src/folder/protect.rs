@@ -2,8 +2,8 @@
 
 use ciphermill::Mill;
 
-use super::files::{TableFile, check_apart, is_partition, list};
-use super::journal::Work;
+use super::files::{TableFile, base, check_apart, is_partition, list};
+use super::journal::{JOURNAL, Record, Work};
 use super::manifest::FOLDER_MANIFEST;
 use super::run::Run;
 use crate::error::{Result, TableError};
@@ -33,8 +33,12 @@ pub fn protect_folder(
         (is_standard_stream(&job.output), "standard output"),
     ])?;
     let files = list(&job.input)?;
-    if job.input.join(FOLDER_MANIFEST).exists() {
+    if base(&job.input).join(FOLDER_MANIFEST).exists() {
         return Err(TableError::AlreadyProtected { file: job.input.clone() });
+    }
+    if let Some(record) = Record::read(&base(&job.input))? {
+        let problem = record.work().to_string();
+        return Err(TableError::OtherWork { journal: base(&job.input).join(JOURNAL), problem });
     }
     if let Some(file) = files.iter().find(|file| job.format.is_none() && Format::of_path(&file.path).is_none()) {
         return Err(TableError::FormatUnknown { file: file.path.clone() });

@@ -104,7 +104,7 @@ impl Run<'_> {
                 }
                 return Err(match done + count {
                     0 => error,
-                    done => TableError::Stopped { done, of: all, source: Box::new(error) },
+                    done => TableError::Stopped { done, of: all, error: Box::new(error) },
                 });
             }
         };

@@ -274,7 +274,20 @@ fn what_folders_cannot_have_is_refused() {
     std::fs::create_dir(bench.path("safe")).unwrap();
     protect(&bench, &job()).unwrap();
     refused(&job(), "safe: is not empty");
-    refused(&bench.job("safe", "twice", &COLUMNS), "is protected already");
+    for input in ["safe", "safe/region=EU", "safe/*.csv", "safe/region=*"] {
+        refused(&bench.job(input, "twice", &COLUMNS), "is protected already");
+    }
+    let one = bench.protect("safe/t.csv", "twice.csv", &COLUMNS).unwrap_err();
+    assert!(matches!(one, TableError::AlreadyProtected { .. }), "{one}");
+    // A manifest further up that is of other tables, or of nothing, is in nobody's way.
+    std::fs::write(bench.path("_ciphermill.json"), "{").unwrap();
+    bench.protect("orders/t.csv", "single.csv", &COLUMNS).unwrap();
+    bench.unprotect("single.csv", "again.csv").unwrap();
+    std::fs::rename(bench.path("safe/_ciphermill.json"), bench.path("_ciphermill.json")).unwrap();
+    std::fs::create_dir(bench.path("singles")).unwrap();
+    bench.protect("orders/t.csv", "singles/t.csv", &COLUMNS).unwrap();
+    restore(&bench, &bench.back("singles", "back"), &bench.root).unwrap();
+    assert_eq!(content(&bench.path("back"))["t.csv"], bench.read("orders/t.csv"));
 }
 
 #[test]
