@@ -16,6 +16,8 @@ pub mod columns;
 pub mod config;
 #[cfg(feature = "tables")]
 pub mod csv_table;
+#[cfg(feature = "tables")]
+pub mod folder;
 #[cfg(feature = "engines")]
 pub mod keys;
 #[cfg(feature = "tables")]

@@ -16,6 +16,8 @@ pub fn write(folder: &Path) -> io::Result<()> {
         #[cfg(feature = "tables")]
         ("manifest", crate::manifest::seeds()),
         #[cfg(feature = "tables")]
+        ("folder", crate::folder::seeds()),
+        #[cfg(feature = "tables")]
         ("columns", crate::columns::seeds()),
         #[cfg(feature = "tables")]
         ("config", crate::config::seeds()),
