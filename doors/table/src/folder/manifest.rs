@@ -145,29 +145,30 @@ impl FolderManifest {
         }
     }
 
-    /// The manifest of the folder at or above a place, with its path, and the path from there to the place.
+    /// The manifest of the folder at or above a place, with its path, and the path from there to the place. One further up that
+    /// cannot be read counts as none: it may be of something else.
     ///
     /// # Errors
-    /// As for [`FolderManifest::read`].
+    /// As for [`FolderManifest::read`] of the place's own; `Io`.
     pub(crate) fn above(place: &Path) -> Result<Option<(FolderManifest, PathBuf, String)>> {
         let Ok(place) = std::path::absolute(place) else { return Ok(None) };
         let Some(dir) = place.ancestors().find(|dir| dir.join(FOLDER_MANIFEST).is_file()) else { return Ok(None) };
         let Some(between) = place.strip_prefix(dir).ok().and_then(Path::to_str) else { return Ok(None) };
         let path = dir.join(FOLDER_MANIFEST);
-        Ok(Some((FolderManifest::read(&path)?, path, between.to_owned())))
+        match FolderManifest::read(&path) {
+            Ok(manifest) => Ok(Some((manifest, path, between.to_owned()))),
+            Err(error) if between.is_empty() || matches!(error, TableError::Io { .. }) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
-    /// The manifest of a table in that of the folder at or above it, with the path of that. One that cannot be read names none: it may
-    /// be of something else.
+    /// The manifest of a table in that of the folder above it, with the path of that.
     ///
     /// # Errors
     /// `Io`.
     pub(crate) fn naming(table: &Path) -> Result<Option<(Manifest, PathBuf)>> {
-        match FolderManifest::above(table) {
-            Ok(Some((folder, path, name))) => Ok(folder.file(&name).map(|manifest| (manifest.clone(), path))),
-            Err(error @ TableError::Io { .. }) => Err(error),
-            Ok(None) | Err(_) => Ok(None),
-        }
+        let above = FolderManifest::above(table)?;
+        Ok(above.and_then(|(folder, path, name)| Some((folder.file(&name)?.clone(), path))))
     }
 
     /// The manifest of a table.

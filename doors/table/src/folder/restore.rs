@@ -79,6 +79,10 @@ pub fn rekey_folder(
         (true, Some((_, path))) if path.parent() == std::path::absolute(&job.input).ok().as_deref() => {}
         (true, _) => return Err(TableError::NotWhole { path: job.input.clone() }),
     }
+    if in_place && let Some((file, _)) = folder.tables.iter().find(|(file, _)| file.path.is_symlink()) {
+        // What it leads to would stay under the old key.
+        return Err(TableError::NotAFile { path: file.path.clone(), found: "a symbolic link" });
+    }
     folder.verify(mill, roots)?;
     let is_kept = |manifest: &Manifest| in_place && to.is_done(manifest);
     let (kept, todo): (Vec<_>, Vec<_>) = folder.tables.iter().partition(|(_, manifest)| is_kept(manifest));

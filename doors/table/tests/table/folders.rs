@@ -286,8 +286,14 @@ fn what_folders_cannot_have_is_refused() {
     std::fs::rename(bench.path("safe/_ciphermill.json"), bench.path("_ciphermill.json")).unwrap();
     std::fs::create_dir(bench.path("singles")).unwrap();
     bench.protect("orders/t.csv", "singles/t.csv", &COLUMNS).unwrap();
-    restore(&bench, &bench.back("singles", "back"), &bench.root).unwrap();
-    assert_eq!(content(&bench.path("back"))["t.csv"], bench.read("orders/t.csv"));
+    for (further_up, back) in [(None, "back"), (Some("{"), "back again")] {
+        further_up.into_iter().for_each(|text| std::fs::write(bench.path("_ciphermill.json"), text).unwrap());
+        restore(&bench, &bench.back("singles", back), &bench.root).unwrap();
+        assert_eq!(content(&bench.path(back))["t.csv"], bench.read("orders/t.csv"));
+    }
+    std::fs::write(bench.path("singles/_ciphermill.json"), "{").unwrap();
+    let own = restore(&bench, &bench.back("singles", "none"), &bench.root).unwrap_err();
+    assert!(matches!(own, TableError::ManifestDamaged { .. }), "{own}");
 }
 
 #[test]
@@ -335,6 +341,24 @@ fn folders_are_rekeyed_into_others_and_in_place() {
     assert!(matches!(part, TableError::NotWhole { .. }), "{part}");
     let unknown = rekey(&bench, &bench.back("safe", "safe"), &bench.root, &["nobody=random"]).unwrap_err();
     assert!(matches!(unknown, TableError::ColumnUnknown { .. }), "{unknown}");
+}
+
+/// A link would be replaced by a file, and the table that it leads to stay under the old key.
+#[test]
+fn links_are_not_rekeyed_in_place() {
+    let bench = Bench::new();
+    orders(&bench);
+    protect(&bench, &bench.job("orders", "safe", &COLUMNS)).unwrap();
+    std::fs::rename(bench.path("safe/t.csv"), bench.path("elsewhere.csv")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere.csv", bench.path("safe/t.csv")).unwrap();
+    let before = content(bench.folder.path());
+    let new_key = other_key(&bench);
+    let error = rekey(&bench, &bench.back("safe", "safe"), &new_key, &[]).unwrap_err();
+    assert!(error.to_string().contains("t.csv: is a symbolic link"), "{error}");
+    assert_eq!(content(bench.folder.path()), before);
+    rekey(&bench, &bench.back("safe", "safer"), &new_key, &[]).unwrap();
+    restore(&bench, &bench.back("safer", "back"), &new_key).unwrap();
+    assert_eq!(content(&bench.path("back"))["t.csv"], content(&bench.path("orders"))["t.csv"]);
 }
 
 /// Rekeying in place that is stopped after each table: at any time every table restores, whatever key it is under.
