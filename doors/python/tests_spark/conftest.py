@@ -43,6 +43,12 @@ def spark(place):
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.dir", (place / "events").as_uri())
         .config("spark.local.dir", str(place / "local"))
+        # The search for keys does not see through compression.
+        .config("spark.eventLog.compress", "false")
+        .config("spark.shuffle.compress", "false")
+        .config("spark.shuffle.spill.compress", "false")
+        .config("spark.broadcast.compress", "false")
+        .config("spark.sql.inMemoryColumnarStorage.compressed", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.executor.memory", "1g")
         .config("spark.sql.session.timeZone", "Europe/Zurich")

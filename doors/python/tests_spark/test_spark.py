@@ -290,7 +290,8 @@ def test_no_key_leaks(spark, place, capfd):
         for key in (MASTER, ROOT):
             assert not any(form in text.encode() for form in forms(key))
     folders = [place / name for name in ("events", "local", "work")]
-    assert holders(folders, PLAINTEXT), "the search finds what is there"
+    for folder in folders[:2]:
+        assert holders([folder], PLAINTEXT), f"the search finds what is there, in {folder.name}"
     for key in (MASTER, ROOT):
         assert holders(folders, key) == []
         assert holders([place], key) == [], "nor elsewhere in the job's folder, the keystore included"
