@@ -26,6 +26,7 @@ mod instruction_set;
 mod legacy;
 mod prepare;
 mod processor;
+mod public;
 mod select;
 mod work;
 #[cfg(target_arch = "x86_64")]

@@ -63,6 +63,11 @@ features! { $
 }
 
 features! { $
+    /// AVX2 and the multiplications of 52 bits on 256 bits.
+    "avx-ifma", AvxIfma(Avx2, with_avx2), with_avx_ifma, ["avxifma"]
+}
+
+features! { $
     /// AVX-512, VBMI and GFNI.
     "avx512-vbmi", Avx512Vbmi(Avx512, with_avx512), with_avx512_vbmi, ["avx512vbmi", "gfni"]
 }

@@ -1,0 +1,127 @@
+//! Two lanes as an array of words, for processors without vectors of ours, and for tests.
+
+use super::isa::{Isa, LIMB_BITS, LIMB_MAX, Modulus};
+use super::montgomery;
+use super::room::Place;
+use crate::instruction_set::InstructionSet;
+
+/// No more than the language.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+impl InstructionSet for Portable {
+    const NAME: &'static str = "portable";
+
+    fn detect() -> Option<Portable> {
+        Some(Portable)
+    }
+}
+
+/// Two words.
+type V2 = [u64; 2];
+
+#[inline(always)]
+fn each(a: V2, b: V2, of: impl Fn(u64, u64) -> u64) -> V2 {
+    [of(a[0], b[0]), of(a[1], b[1])]
+}
+
+fn wide(a: u64, b: u64) -> u128 {
+    u128::from(a & LIMB_MAX) * u128::from(b & LIMB_MAX)
+}
+
+impl Isa for Portable {
+    type V = V2;
+    type M = [bool; 2];
+    const LANES: usize = 2;
+
+    #[inline(always)]
+    fn splat(self, word: u64) -> V2 {
+        [word; 2]
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const u64) -> V2 {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<V2>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, vector: V2, to: *mut u64) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<V2>().write(vector) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: V2, b: V2) -> V2 {
+        each(a, b, u64::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: V2, b: V2) -> V2 {
+        each(a, b, u64::wrapping_sub)
+    }
+
+    #[inline(always)]
+    fn and(self, a: V2, b: V2) -> V2 {
+        each(a, b, |a, b| a & b)
+    }
+
+    #[inline(always)]
+    fn or(self, a: V2, b: V2) -> V2 {
+        each(a, b, |a, b| a | b)
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self, a: V2) -> V2 {
+        a.map(|word| word << BITS)
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self, a: V2) -> V2 {
+        a.map(|word| word >> BITS)
+    }
+
+    #[inline(always)]
+    fn sar<const BITS: u32>(self, a: V2) -> V2 {
+        a.map(|word| (word.cast_signed() >> BITS).cast_unsigned())
+    }
+
+    #[inline(always)]
+    fn add_low(self, sum: V2, a: V2, b: V2) -> V2 {
+        self.add(sum, each(a, b, |a, b| wide(a, b) as u64 & LIMB_MAX))
+    }
+
+    #[inline(always)]
+    fn add_high(self, sum: V2, a: V2, b: V2) -> V2 {
+        self.add(sum, each(a, b, |a, b| (wide(a, b) >> LIMB_BITS) as u64))
+    }
+
+    #[inline(always)]
+    fn equal(self, a: V2, b: V2) -> [bool; 2] {
+        [a[0] == b[0], a[1] == b[1]]
+    }
+
+    #[inline(always)]
+    fn select(self, which: [bool; 2], a: V2, b: V2) -> V2 {
+        // By masks: no branch depends on what is chosen.
+        let mask = which.map(|which| u64::from(which).wrapping_neg());
+        [a[0] & mask[0] | b[0] & !mask[0], a[1] & mask[1] | b[1] & !mask[1]]
+    }
+
+    #[inline(always)]
+    fn bits(self, which: [bool; 2]) -> u32 {
+        u32::from(which[0]) | u32::from(which[1]) << 1
+    }
+
+    fn product(self, out: Place<Portable>, a: Place<Portable>, b: Place<Portable>, modulus: Modulus<Portable>) {
+        montgomery::product(self, out, a, b, modulus);
+    }
+
+    fn square(self, out: Place<Portable>, a: Place<Portable>, modulus: Modulus<Portable>) {
+        montgomery::square(self, out, a, modulus);
+    }
+
+    fn choose(self, out: Place<Portable>, table: Place<Portable>, which: V2) {
+        montgomery::choose(self, out, table, which);
+    }
+}
