@@ -11,6 +11,7 @@ pub(crate) fn of(kernels: &Kernels) -> Vec<Capability> {
     all.extend(crate::chacha::capabilities(kernels.chacha));
     all.extend(crate::hash::capabilities(kernels.hash));
     all.extend(crate::legacy::capabilities(kernels.legacy));
+    all.extend(crate::public::capabilities(kernels.public));
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(aes) = kernels.aes {

@@ -119,6 +119,7 @@ fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
         }
         Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => crate::hash::run(kernels.hash, work, scratch),
         suite if crate::legacy::runs(suite) => crate::legacy::run(kernels.legacy, work, scratch),
+        suite if suite.is_public_key() => crate::public::run(kernels, work, scratch),
         #[cfg(target_arch = "x86_64")]
         Suite::Chain(chain) => crate::chain::run(kernels, chain, work, scratch),
         #[cfg(target_arch = "x86_64")]

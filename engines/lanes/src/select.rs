@@ -8,6 +8,7 @@ use crate::chacha::isa::ChaChaKernel;
 use crate::des::isa::DesKernel;
 use crate::hash::HashKernel;
 use crate::legacy::LegacyKernel;
+use crate::public::isa::PublicKernel;
 
 /// The chosen kernels, one a family. A value is proof that this processor can run them.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +24,14 @@ pub(crate) struct Kernels {
     pub(crate) hash: HashKernel,
     /// Blowfish, Khufu, Khafre, RC4, SEAL.
     pub(crate) legacy: LegacyKernel,
+    /// Public keys.
+    pub(crate) public: PublicKernel,
 }
 
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des`, `chacha20`, `hash` or `legacy`.
+    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy` or `public`.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -45,6 +48,7 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("chacha20", ChaChaKernel::NAMES, |name| ChaChaKernel::detect(name).is_some()));
     all.extend(choices("hash", HashKernel::NAMES, |name| HashKernel::detect(name).is_some()));
     all.extend(choices("legacy", LegacyKernel::NAMES, |name| LegacyKernel::detect(name).is_some()));
+    all.extend(choices("public", PublicKernel::NAMES, |name| PublicKernel::detect(name).is_some()));
     all
 }
 
@@ -85,6 +89,9 @@ impl Kernels {
             legacy: pick("legacy")
                 .and_then(|choice| LegacyKernel::detect(choice.name))
                 .unwrap_or(LegacyKernel::Interleaved),
+            public: pick("public")
+                .and_then(|choice| PublicKernel::detect(choice.name))
+                .unwrap_or(PublicKernel::PORTABLE),
         })
     }
 
@@ -95,6 +102,7 @@ impl Kernels {
             ("chacha20", self.chacha.name()),
             ("hash", self.hash.name()),
             ("legacy", self.legacy.name()),
+            ("public", self.public.name()),
         ];
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
@@ -120,7 +128,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public"]));
     }
 
     #[test]

@@ -300,6 +300,8 @@ pub(crate) struct Scratch {
     pub(crate) chain: crate::chain::ChainScratch,
     /// Messages, lanes and slices of DES.
     pub(crate) des: crate::des::DesScratch,
+    /// Transposed numbers of public-key operations.
+    pub(crate) room: crate::public::room::Room,
     /// Operations and idle lanes since the queue was opened.
     pub(crate) occupancy: Occupancy,
 }
@@ -551,6 +553,43 @@ impl<'a> Work<'a> {
         self.settled += 1;
     }
 
+    /// An operation's input. An operation in place writes over it when it ends.
+    pub(crate) fn input(&self, index: usize) -> &[u8] {
+        let (input, _, len) = self.data(index);
+        // SAFETY: the check has found the span within its buffer; it is written by this operation alone, which takes `self`
+        // mutably.
+        unsafe { core::slice::from_raw_parts(input, len as usize) }
+    }
+
+    /// The tag that an operation is to verify.
+    pub(crate) fn tag_bytes(&self, index: usize) -> &[u8] {
+        // SAFETY: as in `input`.
+        unsafe { core::slice::from_raw_parts(self.tag(index), self.tag_len(index)) }
+    }
+
+    /// Ends an operation well with an output and a tag, either of which may be empty.
+    pub(crate) fn finish(&mut self, index: usize, output: &[u8], tag: &[u8]) {
+        let (_, place, input_len) = self.data(index);
+        let room = self.suite.output_len(self.direction, input_len as usize, 0);
+        if output.len() > room || (!tag.is_empty() && tag.len() > self.tag_len(index)) {
+            return self.fail(index, OpStatus::EngineFault);
+        }
+        // SAFETY: the check has found both places within their buffers, as long as the lengths above say, and written by this
+        // operation alone; `output` and `tag` are the engine's own memory.
+        unsafe {
+            core::ptr::copy_nonoverlapping(output.as_ptr(), place, output.len());
+            // Room for the longest output is the operation's own: nothing of an input in place is left there.
+            core::ptr::write_bytes(place.add(output.len()), 0, room - output.len());
+            core::ptr::copy_nonoverlapping(tag.as_ptr(), self.tag(index), tag.len());
+        }
+        if let Form::Ops(ops, _) = &mut self.form
+            && !tag.is_empty()
+        {
+            ops[index].tag_len = tag.len() as u16;
+        }
+        self.done_with(index, output.len() as u32);
+    }
+
     /// Ends an operation badly: its output is zeroed.
     #[cold]
     pub(crate) fn fail(&mut self, index: usize, status: OpStatus) {
@@ -596,6 +635,22 @@ impl<'a> Work<'a> {
             // A batch has fewer operations than 2^32.
             return Some(Item { input, output, key: core::ptr::from_ref(key).cast(), len, op: index as u32 });
         }
+    }
+
+    /// As [`Work::take`], for whoever asks for an operation's places by its index: index and key.
+    pub(crate) fn take_keyed<T: Any>(&mut self, next: &mut usize) -> Option<(usize, &'a T)> {
+        while *next < self.len() {
+            let index = *next;
+            *next += 1;
+            if !self.is_pending(index) {
+                continue;
+            }
+            match self.keys.state::<T>(index) {
+                Some(key) => return Some((index, key)),
+                None => self.fail(index, OpStatus::EngineFault),
+            }
+        }
+        None
     }
 
     /// The next pending operation from index `*next` on, which moves behind it, for whoever can no longer fail: it counts as

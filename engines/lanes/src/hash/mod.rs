@@ -381,6 +381,26 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
     }
 }
 
+/// The digests of messages, side by side, each in the first bytes of its tag.
+pub(crate) fn digests(kernel: HashKernel, digest: Digest, messages: &[&[u8]]) -> Vec<Tag> {
+    let mut digests = vec![[0; DIGEST_MAX]; messages.len()];
+    let message = |(name, data): (usize, &&[u8])| Message {
+        head: core::ptr::null(),
+        head_len: 0,
+        data: data.as_ptr(),
+        len: data.len(),
+        midstates: core::ptr::null(),
+        name: name as u32,
+    };
+    let messages: Vec<Message> = messages.iter().enumerate().map(message).collect();
+    let mut source = Source::List { messages: &messages, digests: &mut digests };
+    each!(digest, A, variant => {
+        // SAFETY: the messages have no heads and are borrowed until here; plain digests read no midstates.
+        unsafe { digest_with::<A>(kernel, &mut source, Form { variant, hmac: false }, messages.len(), false) };
+    });
+    digests
+}
+
 /// Digests `count` messages of a source, which may be known to be long.
 ///
 /// # Safety

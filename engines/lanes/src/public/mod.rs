@@ -1,4 +1,7 @@
-//! Public-key suites: an operation a lane.
+//! Public-key suites: an operation a lane, eight of them in the time that one takes.
+//!
+//! [`isa`] has the instruction sets, [`room`] the memory that numbers lie in. A family takes a batch in groups of as many operations
+//! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
 pub(crate) mod isa;
 mod montgomery;
@@ -6,3 +9,47 @@ mod portable;
 pub(crate) mod room;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+use core::any::Any;
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
+
+use self::isa::PublicKernel;
+use crate::select::Kernels;
+use crate::work::{Scratch, Work};
+
+/// What the family runs.
+pub(crate) fn capabilities(_kernel: PublicKernel) -> Vec<Capability> {
+    Vec::new()
+}
+
+/// Prepares a key that [`Suite::check_key`] takes.
+///
+/// # Errors
+/// What is wrong with the key.
+pub(crate) fn prepare(_key: &KeyMaterial<'_>, _suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    Err(KeyProblem::Parameters)
+}
+
+/// Runs a batch.
+pub(crate) fn run(_kernels: &Kernels, _work: &mut Work<'_>, _scratch: &mut Scratch) {}
+
+/// Hands the pending operations of a batch, by index and key, to `run`, `most` at a time. Operations whose key is not a `K` of this
+/// suite fail.
+fn groups<'w, K: Any>(work: &mut Work<'w>, most: usize, mut run: impl FnMut(&mut Work<'w>, &[(usize, &'w K)])) {
+    let mut next = 0;
+    let mut group = Vec::with_capacity(most);
+    loop {
+        group.clear();
+        while group.len() < most
+            && let Some(op) = work.take_keyed::<K>(&mut next)
+        {
+            group.push(op);
+        }
+        if group.is_empty() {
+            return;
+        }
+        run(work, &group);
+    }
+}

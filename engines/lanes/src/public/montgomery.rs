@@ -133,12 +133,7 @@ fn put<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], out: Place<I>) {
 
 /// The columns of tiles of a product: what `add` adds for each, reduced.
 #[inline(always)]
-fn columns<I: Isa>(
-    isa: I,
-    out: Place<I>,
-    modulus: Modulus<I>,
-    mut add: impl FnMut([I::V; TILE], usize) -> Sums<I>,
-) {
+fn columns<I: Isa>(isa: I, out: Place<I>, modulus: Modulus<I>, mut add: impl FnMut([I::V; TILE], usize) -> Sums<I>) {
     let tiles = out.limbs() / TILE;
     let tile = |place: Place<I>, index: usize| place.part(TILE * index, TILE);
     let mut before = [isa.splat(0); TILE];
@@ -331,14 +326,21 @@ mod tests {
             isa.square(square, a, modulus);
             for (lane, (m, a, b)) in lanes.iter().enumerate() {
                 let params = BoxedMontyParams::new_vartime(Odd::new(m.clone()).expect("odd"));
-                let form = |number: &BoxedUint| BoxedMontyForm::new(number.rem_vartime(&m.clone().to_nz().expect("not zero")), &params);
-                let radix = form(&BoxedUint::from(2u64).resize(m.bits_precision())).pow(&BoxedUint::from((limbs as u64) * u64::from(LIMB_BITS)));
+                let form = |number: &BoxedUint| {
+                    BoxedMontyForm::new(number.rem_vartime(&m.clone().to_nz().expect("not zero")), &params)
+                };
+                let radix = form(&BoxedUint::from(2u64).resize(m.bits_precision()))
+                    .pow(&BoxedUint::from((limbs as u64) * u64::from(LIMB_BITS)));
                 for (place, factor) in [(product, b), (square, a)] {
                     let got: Vec<u64> = (0..limbs).map(|index| place.lane(lane, index)).collect();
                     assert!(got.iter().all(|limb| *limb <= LIMB_MAX));
                     let got = number(&got);
                     assert!(got < m.wrapping_add(m), "lane {lane}: not below twice the modulus");
-                    assert_eq!(form(&got).mul(&radix).retrieve(), form(a).mul(&form(factor)).retrieve(), "lane {lane} of {limbs}");
+                    assert_eq!(
+                        form(&got).mul(&radix).retrieve(),
+                        form(a).mul(&form(factor)).retrieve(),
+                        "lane {lane} of {limbs}"
+                    );
                 }
             }
         }
