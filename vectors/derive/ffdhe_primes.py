@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Computes the primes of RFC 7919, appendix A, from their formula and prints them as Rust constants:
 
-    python3 vectors/derive/ffdhe_primes.py | rustfmt --edition 2024 > engines/reference/src/public/ffdhe.rs
+    python3 vectors/derive/ffdhe_primes.py | rustfmt --edition 2024 > core/pairs/src/ffdhe.rs
 
 Each is p = 2^n - 2^(n-64) + (floor(2^(n-130) e) + X) 2^64 - 1 with the smallest X for which both p and (p - 1) / 2
 are prime. X is the RFC's; that p and q are prime is checked here by Miller and Rabin's test.
@@ -57,7 +57,7 @@ def main():
     for bits, x in GROUPS:
         value = prime(bits, x).to_bytes(bits // 8, "big")
         print(f"/// The prime of ffdhe{bits}: X is {x}.")
-        print(f"pub(super) const FFDHE{bits}: [u8; {len(value)}] = [{', '.join(f'0x{b:02x}' for b in value)}];\n")
+        print(f"pub const FFDHE{bits}: [u8; {len(value)}] = [{', '.join(f'0x{b:02x}' for b in value)}];\n")
 
 
 if __name__ == "__main__":

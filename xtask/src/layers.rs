@@ -60,6 +60,12 @@ const RULES: &[Rule] = &[
         why: "what old ciphers make of their keys is plain code, which needs nothing of ours",
     },
     Rule {
+        who: "core/pairs",
+        may: &["core/contract"],
+        tests_may: &["vectors"],
+        why: "what key pairs and paddings are is the same for all engines that do the arithmetic themselves",
+    },
+    Rule {
         who: "core/router",
         may: &["core/contract"],
         tests_may: &[],
@@ -103,7 +109,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         who: "engines/*",
-        may: &["core/contract", "core/memory", "core/tables"],
+        may: &["core/contract", "core/memory", "core/pairs", "core/tables"],
         tests_may: &["engines/conformance", "vectors"],
         why: "engines never see each other, the key table, the router or the mill",
     },

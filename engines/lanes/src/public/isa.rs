@@ -117,6 +117,17 @@ impl PublicKernel {
             PublicKernel::Portable(_) => Portable::LANES as u16,
         }
     }
+
+    /// How many times as long as with vectors of 512 bits an operation takes in full lanes: a guess, until it is measured.
+    pub(crate) fn slower(self) -> f64 {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            PublicKernel::Avx512Ifma(_) => 1.0,
+            #[cfg(target_arch = "x86_64")]
+            PublicKernel::AvxIfma(_) => 1.5,
+            PublicKernel::Portable(_) => 20.0,
+        }
+    }
 }
 
 /// Stamps a function for each instruction set: `fn name(kernel, arguments…)` calls `generic(isa, arguments…)` within a

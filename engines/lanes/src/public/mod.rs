@@ -4,15 +4,18 @@
 //! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
 pub(crate) mod isa;
+mod long;
 mod montgomery;
 mod portable;
 pub(crate) mod room;
+mod rsa;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::Signature;
 use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::PublicKernel;
@@ -20,20 +23,31 @@ use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
 /// What the family runs.
-pub(crate) fn capabilities(_kernel: PublicKernel) -> Vec<Capability> {
-    Vec::new()
+pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
+    let mut all = Vec::new();
+    all.extend(rsa::capabilities(kernel));
+    all
 }
 
 /// Prepares a key that [`Suite::check_key`] takes.
 ///
 /// # Errors
 /// What is wrong with the key.
-pub(crate) fn prepare(_key: &KeyMaterial<'_>, _suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Err(KeyProblem::Parameters)
+pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    match suite {
+        Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, suite, size),
+        Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
+        _ => Err(KeyProblem::Parameters),
+    }
 }
 
 /// Runs a batch.
-pub(crate) fn run(_kernels: &Kernels, _work: &mut Work<'_>, _scratch: &mut Scratch) {}
+pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
+    match work.suite() {
+        Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::run(kernels, work, scratch),
+        _ => {}
+    }
+}
 
 /// Hands the pending operations of a batch, by index and key, to `run`, `most` at a time. Operations whose key is not a `K` of this
 /// suite fail.

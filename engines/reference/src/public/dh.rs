@@ -3,11 +3,12 @@
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::DhGroup;
 use ciphermill_contract::{KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
+use ciphermill_pairs::ffdhe;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
 use zeroize::Zeroizing;
 
-use super::{BAD_PUBLIC_VALUE, Outcome, ffdhe, put_output, state};
+use super::{BAD_PUBLIC_VALUE, Outcome, put_output, state};
 
 /// A private exponent and its group in Montgomery form. The exponent is as wide as its encoding, whose length is no
 /// secret; exponentiation takes the same steps for all exponents of a width.

@@ -8,7 +8,6 @@ mod curve25519;
 mod der;
 mod dh;
 mod ec;
-mod ffdhe;
 mod ml_dsa;
 mod ml_kem;
 mod rsa;

@@ -3,14 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::{KeyForm, KeyMaterial, OpStatus};
+use ciphermill_contract::{KeyMaterial, OpStatus};
+use ciphermill_pairs::rsa::{PrivateNumbers, RsaNumbers};
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
-use crypto_bigint::{BoxedUint, CtEq, CtLt, CtSelect, Limb, Odd, Uint};
-use rsa::pkcs1::RsaPrivateKeyRef;
-use rsa::pkcs8::der::Decode;
-use rsa::pkcs8::{ObjectIdentifier, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
-use rsa::traits::{PrivateKeyParts, PublicKeyParts};
-use rsa::{RsaPrivateKey, RsaPublicKey};
+use crypto_bigint::{CtEq, CtLt, CtSelect, Limb, Odd, Uint};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::limbs::{LIMB_BITS, limbs};
@@ -61,63 +57,19 @@ impl<const N: usize, const H: usize> RsaKey<N, H> {
     /// `Encoding` when the numbers do not belong together. The contract has looked at algorithm, shape and size.
     pub(super) fn prepare(key: &KeyMaterial<'_>) -> Result<Halves, KeyProblem> {
         const { assert!(N == 2 * H && Limb::BITS == 64) };
-        match key.form {
-            KeyForm::Private => {
-                let info = PrivateKeyInfoRef::from_der(key.bytes).map_err(damaged)?;
-                check_algorithm(info.algorithm.oid)?;
-                let numbers = RsaPrivateKeyRef::try_from(info.private_key).map_err(damaged)?;
-                let key = RsaPrivateKey::try_from(info).map_err(damaged)?;
-                check_remainders(&numbers, &key)?;
-                let public = Public::new(&key)?;
-                let (private, device) = PrivatePart::new(&key)?;
-                Ok(Halves { device, host: Some(Box::new(RsaKey::<N, H> { public, private: Some(private) })) })
-            }
-            _ => {
-                let info = SubjectPublicKeyInfoRef::from_der(key.bytes).map_err(damaged)?;
-                check_algorithm(info.algorithm.oid)?;
-                let public = Public::new(&RsaPublicKey::try_from(info).map_err(damaged)?)?;
-                let key: RsaKey<N, H> = RsaKey { public, private: None };
-                Ok(Halves { device: Zeroizing::default(), host: Some(Box::new(key)) })
-            }
-        }
+        let numbers = RsaNumbers::parse(key, 8 * N)?;
+        let public = Public { params: params(&number(&numbers.modulus))?, exponent: numbers.exponent };
+        let (private, device) = match &numbers.private {
+            Some(private) => PrivatePart::new(private).map(|(private, device)| (Some(private), device))?,
+            None => (None, Zeroizing::default()),
+        };
+        Ok(Halves { device, host: Some(Box::new(RsaKey::<N, H> { public, private })) })
     }
 }
 
-fn damaged<E>(_: E) -> KeyProblem {
-    KeyProblem::Encoding
-}
-
-fn check_algorithm(oid: ObjectIdentifier) -> Result<(), KeyProblem> {
-    if oid == rsa::pkcs1::ALGORITHM_OID { Ok(()) } else { Err(KeyProblem::Parameters) }
-}
-
-/// The crate computes the numbers for the Chinese remainder theorem itself, whatever the key says they are.
-fn check_remainders(found: &RsaPrivateKeyRef<'_>, key: &RsaPrivateKey) -> Result<(), KeyProblem> {
-    let (Some(dp), Some(dq), Some(inverse)) = (key.dp(), key.dq(), key.crt_coefficient()) else {
-        return Err(KeyProblem::Encoding);
-    };
-    let inverse = Zeroizing::new(inverse);
-    let belong = is_number(found.exponent1.as_bytes(), dp)
-        && is_number(found.exponent2.as_bytes(), dq)
-        && is_number(found.coefficient.as_bytes(), &inverse);
-    if belong { Ok(()) } else { Err(KeyProblem::Encoding) }
-}
-
-/// Whether big-endian bytes are this number, in a time that tells nothing of it but its width.
-fn is_number(bytes: &[u8], number: &BoxedUint) -> bool {
-    BoxedUint::from_be_slice(bytes, number.bits_precision()).is_ok_and(|found| *Zeroizing::new(found) == *number)
-}
-
-/// A number of exactly `L` words, whatever room it lies in.
-fn fixed<const L: usize>(number: &BoxedUint) -> Result<Zeroizing<Uint<L>>, KeyProblem> {
-    let bytes = Zeroizing::new(number.to_be_bytes());
-    let mut own = Zeroizing::new(vec![0; 8 * L]);
-    let (unused, used) = bytes.split_at(bytes.len().saturating_sub(8 * L));
-    if unused.iter().any(|byte| *byte != 0) {
-        return Err(KeyProblem::Parameters);
-    }
-    own[8 * L - used.len()..].copy_from_slice(used);
-    Ok(Zeroizing::new(Uint::from_be_slice(&own)))
+/// A number of exactly `L` words.
+fn number<const L: usize>(bytes: &[u8]) -> Uint<L> {
+    Uint::from_le_slice(bytes)
 }
 
 /// What Montgomery's multiplication wants of a modulus whose top bit is set.
@@ -127,15 +79,6 @@ fn params<const L: usize>(modulus: &Uint<L>) -> Result<FixedMontyParams<L>, KeyP
 }
 
 impl<const N: usize> Public<N> {
-    fn new(key: &impl PublicKeyParts) -> Result<Public<N>, KeyProblem> {
-        let exponent = *fixed::<1>(key.e())?;
-        let exponent = u64::from(exponent);
-        if exponent % 2 == 0 || exponent < 3 {
-            return Err(KeyProblem::Parameters);
-        }
-        Ok(Public { params: params(&*fixed::<N>(key.n())?)?, exponent })
-    }
-
     pub(super) fn modulus(&self) -> &Uint<N> {
         self.params.modulus().as_ref()
     }
@@ -194,20 +137,14 @@ impl<const N: usize> Blinding<N> {
 
 impl<const N: usize, const H: usize> PrivatePart<N, H> {
     /// The host's half, and the device's.
-    fn new(key: &RsaPrivateKey) -> Result<(PrivatePart<N, H>, Zeroizing<Vec<u8>>), KeyProblem> {
-        let [p, q] = key.primes() else { return Err(KeyProblem::Parameters) };
-        let (Some(dp), Some(dq)) = (key.dp(), key.dq()) else { return Err(KeyProblem::Parameters) };
-        let (p, q) = (fixed::<H>(p)?, fixed::<H>(q)?);
-        if p.bits() as usize != 64 * H || q.bits() as usize != 64 * H {
-            return Err(KeyProblem::Parameters);
-        }
-        let p_params = Zeroizing::new(params(&p)?);
-        let q_inverse = FixedMontyForm::new(&q, &p_params).invert();
-        let q_inverse = Zeroizing::new(Option::from(q_inverse).ok_or(KeyProblem::Encoding)?);
+    fn new(numbers: &PrivateNumbers) -> Result<(PrivatePart<N, H>, Zeroizing<Vec<u8>>), KeyProblem> {
+        let secret = |bytes: &[u8]| Zeroizing::new(number::<H>(bytes));
+        let (p, q) = (secret(&numbers.p), secret(&numbers.q));
+        let (p_params, q_params) = (Zeroizing::new(params(&p)?), Zeroizing::new(params(&q)?));
+        let q_inverse = Zeroizing::new(FixedMontyForm::new(&secret(&numbers.q_inverse), &p_params));
         let mut device = Zeroizing::new(Vec::with_capacity(2 * device_len::<H>()));
-        put_device_half(&mut device, &p_params, &*fixed::<H>(dp)?);
-        let q_params = Zeroizing::new(params(&q)?);
-        put_device_half(&mut device, &q_params, &*fixed::<H>(dq)?);
+        put_device_half(&mut device, &p_params, &secret(&numbers.dp));
+        put_device_half(&mut device, &q_params, &secret(&numbers.dq));
         Ok((PrivatePart { p: p_params, q, q_inverse, blinding: Mutex::default() }, device))
     }
 

@@ -7,13 +7,13 @@
 
 mod key;
 mod limbs;
-mod padding;
 #[cfg(test)]
 mod tests;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding, Signature};
 use ciphermill_contract::{CheckedBatch, Direction, KeyMaterial, OpStatus, Reason, Suite};
+use ciphermill_pairs::padding::{self, OneByOne};
 use crypto_bigint::Uint;
 use zeroize::Zeroizing;
 
@@ -99,8 +99,8 @@ impl<const N: usize, const H: usize> Around for Private<N, H> {
         let private = key.private.as_ref().ok_or(OpStatus::Refused(Reason::KeyUnsuitable))?;
         let number = match self.0 {
             Task::Sign(padding, digest) => {
-                let block = padding::for_signature(padding, digest, op.input, 8 * N)?;
-                Zeroizing::new(Uint::from_be_slice(&block))
+                let blocks = padding::for_signatures(&OneByOne, (padding, digest), &[op.input], 8 * N)?;
+                Zeroizing::new(Uint::from_be_slice(blocks.first().ok_or(OpStatus::EngineFault)?))
             }
             Task::Open(_) if op.input.len() == 8 * N => Zeroizing::new(Uint::from_be_slice(op.input)),
             Task::Open(_) => return Err(OpStatus::EngineFault),
@@ -132,10 +132,11 @@ impl<const N: usize, const H: usize> Around for Private<N, H> {
                 out.tag_len = room.len();
                 return OpStatus::Done;
             }
-            Task::Open(PublicEncryption::RsaPkcs1(_)) => padding::open_pkcs1(block.as_ref()).map(Zeroizing::new),
-            Task::Open(PublicEncryption::RsaOaep(_, digest)) => padding::open_oaep(digest, block.as_ref()),
+            Task::Open(encryption) => {
+                padding::open(&OneByOne, encryption, vec![Zeroizing::new(block.as_ref().to_vec())]).pop()
+            }
         };
-        let Some(message) = message else { return OpStatus::AuthFailed };
+        let Some(Some(message)) = message else { return OpStatus::AuthFailed };
         let Some(room) = out.data.get_mut(..message.len()) else { return OpStatus::EngineFault };
         room.copy_from_slice(&message);
         out.data_len = message.len();

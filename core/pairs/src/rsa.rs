@@ -1,0 +1,148 @@
+//! RSA keys (RFC 8017, 3) as numbers that were found to belong together.
+
+use ::rsa::pkcs1::RsaPrivateKeyRef;
+use ::rsa::pkcs8::der::Decode;
+use ::rsa::pkcs8::{ObjectIdentifier, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
+use ::rsa::traits::{PrivateKeyParts, PublicKeyParts};
+use ::rsa::{BoxedUint, RsaPrivateKey, RsaPublicKey};
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::{KeyForm, KeyMaterial};
+use zeroize::Zeroizing;
+
+/// A key: its public numbers, and the private ones if it has them. All are little-endian and as long as the modulus, or
+/// as half of it.
+pub struct RsaNumbers {
+    /// The modulus, odd.
+    pub modulus: Vec<u8>,
+    /// The public exponent, odd and above one.
+    pub exponent: u64,
+    /// The private numbers.
+    pub private: Option<PrivateNumbers>,
+}
+
+/// What the Chinese remainder theorem wants (RFC 8017, 3.2, second representation).
+pub struct PrivateNumbers {
+    /// The first prime.
+    pub p: Zeroizing<Vec<u8>>,
+    /// The second prime.
+    pub q: Zeroizing<Vec<u8>>,
+    /// `d mod (p - 1)`.
+    pub dp: Zeroizing<Vec<u8>>,
+    /// `d mod (q - 1)`.
+    pub dq: Zeroizing<Vec<u8>>,
+    /// `1 / q mod p`.
+    pub q_inverse: Zeroizing<Vec<u8>>,
+}
+
+impl RsaNumbers {
+    /// Parses and checks a key whose modulus has `len` bytes. The contract has looked at algorithm, shape and size.
+    ///
+    /// # Errors
+    /// `Encoding` when the numbers do not belong together; `Parameters` for another algorithm, and for primes that are not
+    /// half as long as the modulus.
+    pub fn parse(key: &KeyMaterial<'_>, len: usize) -> Result<RsaNumbers, KeyProblem> {
+        if key.form != KeyForm::Private {
+            let info = SubjectPublicKeyInfoRef::from_der(key.bytes).map_err(damaged)?;
+            check_algorithm(info.algorithm.oid)?;
+            return RsaNumbers::public(&RsaPublicKey::try_from(info).map_err(damaged)?, len);
+        }
+        let info = PrivateKeyInfoRef::from_der(key.bytes).map_err(damaged)?;
+        check_algorithm(info.algorithm.oid)?;
+        let found = RsaPrivateKeyRef::try_from(info.private_key).map_err(damaged)?;
+        let key = RsaPrivateKey::try_from(info).map_err(damaged)?;
+        let private = PrivateNumbers::new(&found, &key, len / 2)?;
+        Ok(RsaNumbers { private: Some(private), ..RsaNumbers::public(&key, len)? })
+    }
+
+    fn public(key: &impl PublicKeyParts, len: usize) -> Result<RsaNumbers, KeyProblem> {
+        let exponent = fixed(key.e(), 8)?;
+        let exponent = exponent.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or(KeyProblem::Parameters)?;
+        if exponent % 2 == 0 || exponent < 3 {
+            return Err(KeyProblem::Parameters);
+        }
+        Ok(RsaNumbers { modulus: fixed(key.n(), len)?.to_vec(), exponent, private: None })
+    }
+}
+
+impl PrivateNumbers {
+    fn new(found: &RsaPrivateKeyRef<'_>, key: &RsaPrivateKey, len: usize) -> Result<PrivateNumbers, KeyProblem> {
+        let [p, q] = key.primes() else { return Err(KeyProblem::Parameters) };
+        let (Some(dp), Some(dq), Some(q_inverse)) = (key.dp(), key.dq(), key.crt_coefficient()) else {
+            return Err(KeyProblem::Encoding);
+        };
+        let q_inverse = Zeroizing::new(q_inverse);
+        // The crate computes these numbers itself, whatever the key says they are.
+        let belong = is_number(found.exponent1.as_bytes(), dp)
+            && is_number(found.exponent2.as_bytes(), dq)
+            && is_number(found.coefficient.as_bytes(), &q_inverse);
+        if !belong {
+            return Err(KeyProblem::Encoding);
+        }
+        let numbers = PrivateNumbers {
+            p: fixed(p, len)?,
+            q: fixed(q, len)?,
+            dp: fixed(dp, len)?,
+            dq: fixed(dq, len)?,
+            q_inverse: fixed(&q_inverse, len)?,
+        };
+        let is_full = |prime: &[u8]| prime.last().is_some_and(|top| top >> 7 == 1);
+        if is_full(&numbers.p) && is_full(&numbers.q) { Ok(numbers) } else { Err(KeyProblem::Parameters) }
+    }
+}
+
+fn damaged<E>(_: E) -> KeyProblem {
+    KeyProblem::Encoding
+}
+
+fn check_algorithm(oid: ObjectIdentifier) -> Result<(), KeyProblem> {
+    if oid == ::rsa::pkcs1::ALGORITHM_OID { Ok(()) } else { Err(KeyProblem::Parameters) }
+}
+
+/// Whether big-endian bytes are this number, in a time that tells nothing of it but its width.
+fn is_number(bytes: &[u8], number: &BoxedUint) -> bool {
+    BoxedUint::from_be_slice(bytes, number.bits_precision()).is_ok_and(|found| *Zeroizing::new(found) == *number)
+}
+
+/// A number in exactly `len` little-endian bytes, whatever room it lies in.
+fn fixed(number: &BoxedUint, len: usize) -> Result<Zeroizing<Vec<u8>>, KeyProblem> {
+    let bytes = Zeroizing::new(number.to_le_bytes());
+    let (used, unused) = bytes.split_at(bytes.len().min(len));
+    if unused.iter().any(|byte| *byte != 0) {
+        return Err(KeyProblem::Parameters);
+    }
+    let mut own = Zeroizing::new(vec![0; len]);
+    own[..used.len()].copy_from_slice(used);
+    Ok(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_vectors::keys::pairs;
+
+    use super::*;
+
+    #[test]
+    fn both_halves_of_a_pair_have_the_same_modulus_and_its_primes() {
+        for (name, len) in [("rsa-1024", 128), ("rsa-2048", 256), ("rsa-3072", 384), ("rsa-4096", 512)] {
+            let pairs = pairs(name);
+            let pair = pairs.first().expect("a pair of that size");
+            let private = RsaNumbers::parse(&KeyMaterial::private(&pair.private), len).expect("a good key");
+            let public = RsaNumbers::parse(&KeyMaterial::public(&pair.public), len).expect("a good key");
+            assert_eq!((&private.modulus, private.exponent), (&public.modulus, public.exponent));
+            assert!(public.private.is_none());
+            let numbers = private.private.expect("a private key");
+            let number = |bytes: &[u8]| BoxedUint::from_le_slice(bytes, 8 * bytes.len() as u32).expect("fits");
+            assert_eq!(number(&numbers.p).mul(&number(&numbers.q)), number(&private.modulus));
+        }
+    }
+
+    #[test]
+    fn another_length_is_another_size() {
+        let pairs = pairs("rsa-2048");
+        let pair = pairs.first().expect("a pair of that size");
+        let parsed = RsaNumbers::parse(&KeyMaterial::public(&pair.public), 128);
+        assert_eq!(parsed.err(), Some(KeyProblem::Parameters));
+        let parsed = RsaNumbers::parse(&KeyMaterial::private(&pair.private), 384);
+        assert_eq!(parsed.err(), Some(KeyProblem::Parameters));
+    }
+}

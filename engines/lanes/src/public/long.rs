@@ -1,0 +1,320 @@
+//! Long numbers around the multiplication: bytes and limbs, carries, powers.
+
+use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
+use crypto_bigint::{BoxedUint, Odd};
+use zeroize::Zeroizing;
+
+use super::isa::{Isa, LIMB_BITS, LIMB_MAX, Modulus, low_limb};
+use super::room::{Open, Place};
+
+/// Bits of the exponent that a step of [`power`] takes.
+const WINDOW: u32 = 5;
+
+/// Powers in its table.
+const POWERS: usize = 1 << WINDOW;
+
+/// Bytes of the longest number.
+const BYTES_MAX: usize = 512;
+
+/// A number's limbs, wiped when dropped.
+pub(super) type Limbs = Zeroizing<Vec<u64>>;
+
+/// Little-endian bytes as `count` limbs.
+pub(super) fn limbs(bytes: &[u8], count: usize) -> Limbs {
+    let mut limbs = Zeroizing::new(vec![0; count]);
+    for (index, limb) in limbs.iter_mut().enumerate() {
+        *limb = limb_at(bytes, index);
+    }
+    limbs
+}
+
+/// Limb `index` of little-endian bytes, zeros behind them.
+#[inline(always)]
+fn limb_at(bytes: &[u8], index: usize) -> u64 {
+    let bit = index * LIMB_BITS as usize;
+    let rest = bytes.get(bit / 8..).unwrap_or_default();
+    let word = match rest.first_chunk() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    // The bits of a limb begin at a byte or in its middle.
+    word >> (bit % 8) & LIMB_MAX
+}
+
+impl<I: Isa> Place<I> {
+    /// Sets one lane's number from big-endian bytes.
+    pub(super) fn set_be(self, lane: usize, bytes: &[u8]) {
+        let mut turned = Zeroizing::new([0; BYTES_MAX]);
+        let len = bytes.len().min(BYTES_MAX);
+        turned[..len].copy_from_slice(&bytes[bytes.len() - len..]);
+        turned[..len].reverse();
+        for index in 0..self.limbs() {
+            self.set_lane(lane, index, limb_at(&turned[..len], index));
+        }
+    }
+
+    /// One lane's number as big-endian bytes. What does not fit is left out: numbers are below `256^len` by then.
+    pub(super) fn be(self, lane: usize, len: usize) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(len + 8));
+        let (mut waiting, mut bits) = (0u128, 0);
+        for index in 0..self.limbs() {
+            waiting |= u128::from(self.lane(lane, index)) << bits;
+            bits += LIMB_BITS;
+            while bits >= 8 && bytes.len() < len {
+                bytes.push(waiting as u8);
+                waiting >>= 8;
+                bits -= 8;
+            }
+        }
+        if bytes.len() < len {
+            bytes.push(waiting as u8);
+        }
+        bytes.resize(len, 0);
+        bytes.reverse();
+        bytes
+    }
+}
+
+/// A modulus of one key, with what Montgomery's multiplication wants of it.
+pub(super) struct Field {
+    /// The modulus.
+    pub(super) limbs: Limbs,
+    /// `-1 / m` modulo `2^52`.
+    pub(super) inverse: u64,
+    /// `2^(2 · 52 limbs)` modulo the modulus: what brings numbers into Montgomery's form.
+    pub(super) square: Limbs,
+    /// The modulus for a library.
+    params: BoxedMontyParams,
+}
+
+impl Field {
+    /// Of a modulus, little-endian, of `count` limbs. `None` for even ones.
+    pub(super) fn new(bytes: &[u8], count: usize) -> Option<Field> {
+        let modulus = Zeroizing::new(BoxedUint::from_le_slice(bytes, 8 * bytes.len() as u32).ok()?);
+        let params = BoxedMontyParams::new(Option::from(Odd::new((*modulus).clone()))?);
+        let limbs = limbs(bytes, count);
+        let inverse = minus_inverse(*limbs.first()?);
+        let mut field = Field { limbs, inverse, square: Limbs::default(), params };
+        field.square = field.shifted(&[1], 2)?;
+        Some(field)
+    }
+
+    /// A number, little-endian and below the modulus, times `2^(52 limbs · by)`, modulo the modulus.
+    pub(super) fn shifted(&self, bytes: &[u8], by: u32) -> Option<Limbs> {
+        let bits = self.params.bits_precision();
+        let count = self.limbs.len();
+        let form = |bytes: &[u8]| {
+            let number = Zeroizing::new(BoxedUint::from_le_slice(bytes, bits).ok()?);
+            Some(BoxedMontyForm::new((*number).clone(), &self.params))
+        };
+        let exponent = BoxedUint::from(u64::from(by * LIMB_BITS * count as u32));
+        let radix = form(&[2])?.pow(&exponent);
+        let product = Zeroizing::new(form(bytes)?.mul(&radix).retrieve());
+        Some(self::limbs(&Zeroizing::new(product.to_le_bytes()), count))
+    }
+}
+
+/// `-1 / m` modulo `2^52` of an odd number, by Newton's iteration: each step doubles the bits that are right, from three on.
+const fn minus_inverse(m: u64) -> u64 {
+    let mut inverse = m;
+    let mut step = 0;
+    while step < 5 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(m.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse.wrapping_neg() & LIMB_MAX
+}
+
+/// A modulus of each lane, and its radix's square.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<I: Isa> {
+    pub(super) modulus: Modulus<I>,
+    square: Place<I>,
+    /// The number one.
+    one: Place<I>,
+}
+
+impl<I: Isa> Fields<I> {
+    /// How many numbers it takes of a room.
+    pub(super) const NUMBERS: usize = 4;
+
+    /// Loads the fields of all lanes, each of `limbs` limbs.
+    pub(super) fn load<'f>(
+        isa: I,
+        open: &mut Open<'_, I>,
+        limbs: usize,
+        of: impl Fn(usize) -> &'f Field,
+    ) -> Fields<I> {
+        let [modulus, square, one, multiples] = core::array::from_fn(|_| open.number(limbs));
+        let mut fields = Fields { modulus: Modulus { limbs: modulus, inverse: isa.splat(0), multiples }, square, one };
+        fields.reload(isa, of);
+        fields
+    }
+
+    /// Takes the place of other fields of as many limbs.
+    pub(super) fn reload<'f>(&mut self, isa: I, of: impl Fn(usize) -> &'f Field) {
+        for lane in 0..I::LANES {
+            let field = of(lane);
+            self.modulus.limbs.set_number(lane, &field.limbs);
+            self.square.set_number(lane, &field.square);
+            self.one.set_lane(lane, 0, field.inverse);
+        }
+        self.modulus.inverse = self.one.get(isa, 0);
+        self.one.set(isa, 0, isa.splat(1));
+    }
+
+    /// Brings a number into Montgomery's form. It may be as large as its limbs can hold; the result is below twice the modulus.
+    #[inline(always)]
+    pub(super) fn enter(&self, isa: I, out: Place<I>, number: Place<I>) {
+        isa.product(out, number, self.square, self.modulus);
+    }
+
+    /// Takes a number out of Montgomery's form, fully reduced.
+    #[inline(always)]
+    pub(super) fn leave(&self, isa: I, out: Place<I>, number: Place<I>) {
+        // `(x + u m) / 2^(52 n)` is not above `m` for any `x`, and `m` itself only where `x` is a multiple of it.
+        isa.product(out, number, self.one, self.modulus);
+        self.reduce_once(isa, out);
+    }
+
+    /// Subtracts the modulus from numbers that are not below it.
+    #[inline(always)]
+    pub(super) fn reduce_once(&self, isa: I, number: Place<I>) {
+        let limbs = self.modulus.limbs;
+        let mut borrow = isa.splat(0);
+        for index in 0..limbs.limbs() {
+            let difference = isa.sub(number.get(isa, index), limbs.get(isa, index));
+            borrow = isa.sar::<LIMB_BITS>(isa.add(difference, borrow));
+        }
+        let subtracts = isa.equal(borrow, isa.splat(0));
+        carry(isa, number, |index| {
+            let limb = isa.select(subtracts, limbs.get(isa, index), isa.splat(0));
+            isa.sub(number.get(isa, index), limb)
+        });
+    }
+}
+
+/// Writes sums as limbs: what `of` gives for each is a signed number far below `2^63` in size, and the whole not below zero.
+#[inline(always)]
+pub(super) fn carry<I: Isa>(isa: I, out: Place<I>, of: impl Fn(usize) -> I::V) {
+    let mut carried = isa.splat(0);
+    for index in 0..out.limbs() {
+        let sum = isa.add(of(index), carried);
+        out.set(isa, index, low_limb(isa, sum));
+        carried = isa.sar::<LIMB_BITS>(sum);
+    }
+}
+
+/// Exponents of all lanes as digits of [`WINDOW`] bits, the lowest first.
+#[derive(Clone, Copy)]
+pub(super) struct Digits<I: Isa>(Place<I>);
+
+impl<I: Isa> Digits<I> {
+    /// Digits of exponents of so many bits.
+    pub(super) const fn count(bits: u32) -> usize {
+        bits.div_ceil(WINDOW) as usize
+    }
+
+    /// Room for exponents of so many bits.
+    pub(super) fn open(open: &mut Open<'_, I>, bits: u32) -> Digits<I> {
+        Digits(open.number(Self::count(bits)))
+    }
+
+    /// Sets one lane's exponent, of words of 64 bits.
+    pub(super) fn set(&self, lane: usize, words: &[u64]) {
+        for index in 0..self.0.limbs() {
+            let bit = index * WINDOW as usize;
+            let word = |index: usize| u128::from(words.get(index).copied().unwrap_or(0));
+            let pair = word(bit / 64) | word(bit / 64 + 1) << 64;
+            self.0.set_lane(lane, index, (pair >> (bit % 64)) as u64 & (POWERS as u64 - 1));
+        }
+    }
+}
+
+/// What [`power`] works in.
+#[derive(Clone, Copy)]
+pub(super) struct Powers<I: Isa> {
+    table: Place<I>,
+    factor: Place<I>,
+}
+
+impl<I: Isa> Powers<I> {
+    /// How many numbers it takes of a room.
+    pub(super) const NUMBERS: usize = POWERS + 1;
+
+    pub(super) fn open(open: &mut Open<'_, I>, limbs: usize) -> Powers<I> {
+        Powers { table: open.number(POWERS * limbs), factor: open.number(limbs) }
+    }
+}
+
+/// `out = base^exponent` in Montgomery's form, `base` below `2^4` times the modulus. Every exponent of as many digits takes the same
+/// steps, and reads the same places. `out` may be `base`.
+#[inline(always)]
+pub(super) fn power<I: Isa>(
+    isa: I,
+    out: Place<I>,
+    base: Place<I>,
+    exponent: Digits<I>,
+    powers: Powers<I>,
+    fields: &Fields<I>,
+) {
+    let (Powers { table, factor }, modulus, limbs) = (powers, fields.modulus, out.limbs());
+    let entry = |index: usize| table.part(index * limbs, limbs);
+    fields.enter(isa, entry(0), fields.one);
+    entry(1).copy_from(isa, base);
+    for index in 2..POWERS {
+        if index % 2 == 0 {
+            isa.square(entry(index), entry(index / 2), modulus);
+        } else {
+            isa.product(entry(index), entry(index - 1), entry(1), modulus);
+        }
+    }
+    let digits = exponent.0;
+    isa.choose(out, table, digits.get(isa, digits.limbs() - 1));
+    for digit in (0..digits.limbs() - 1).rev() {
+        for _ in 0..WINDOW {
+            isa.square(out, out, modulus);
+        }
+        isa.choose(factor, table, digits.get(isa, digit));
+        isa.product(out, out, factor, modulus);
+    }
+}
+
+/// `out = base^exponent` in Montgomery's form for exponents that everybody knows: their bits decide what is done. `out` is not
+/// `base`.
+#[inline(always)]
+pub(super) fn public_power<I: Isa>(
+    isa: I,
+    out: Place<I>,
+    base: Place<I>,
+    exponent: impl Fn(usize) -> u64,
+    factor: Place<I>,
+    fields: &Fields<I>,
+) {
+    let mut exponents = [0; 8];
+    (0..I::LANES).for_each(|lane| exponents[lane] = exponent(lane));
+    let all = exponents.iter().fold(0, |all, exponent| all | exponent);
+    fields.enter(isa, out, fields.one);
+    let Some(top) = all.checked_ilog2() else { return };
+    for bit in (0..=top).rev() {
+        let has_bit = |lane: usize| exponents[lane] >> bit & 1;
+        if bit != top {
+            isa.square(out, out, fields.modulus);
+        }
+        if all >> bit & 1 == 0 {
+            continue;
+        }
+        if bit != top {
+            isa.product(factor, out, base, fields.modulus);
+        } else {
+            factor.copy_from(isa, base);
+        }
+        if (0..I::LANES).all(|lane| has_bit(lane) == 1) {
+            out.copy_from(isa, factor);
+            continue;
+        }
+        for lane in (0..I::LANES).filter(|lane| has_bit(*lane) == 1) {
+            (0..out.limbs()).for_each(|index| out.set_lane(lane, index, factor.lane(lane, index)));
+        }
+    }
+}
