@@ -49,6 +49,8 @@ def spark(place):
         .config("spark.shuffle.spill.compress", "false")
         .config("spark.broadcast.compress", "false")
         .config("spark.sql.inMemoryColumnarStorage.compressed", "false")
+        # Nor does it find blocks that are gone, as they are when a collection of garbage in the driver meets their plan.
+        .config("spark.cleaner.referenceTracking", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.executor.memory", "1g")
         .config("spark.sql.session.timeZone", "Europe/Zurich")
