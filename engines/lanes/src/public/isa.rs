@@ -80,7 +80,7 @@ pub(crate) trait Isa: InstructionSet + 'static {
     /// The same of `a · a`.
     fn square(self, out: Place<Self>, a: Place<Self>, modulus: Modulus<Self>);
     /// See [`super::montgomery::choose`].
-    fn choose(self, out: Place<Self>, table: Place<Self>, which: Self::V);
+    fn choose(self, out: Place<Self>, table: Place<Self>, stride: usize, which: Self::V);
 }
 
 /// A limb with nothing above its 52 bits.

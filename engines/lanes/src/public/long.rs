@@ -5,10 +5,11 @@ use crypto_bigint::{BoxedUint, Odd};
 use zeroize::Zeroizing;
 
 use super::isa::{Isa, LIMB_BITS, LIMB_MAX, Modulus, low_limb};
+use super::montgomery::TILE;
 use super::room::{Open, Place};
 
 /// Bits of the exponent that a step of [`power`] takes.
-const WINDOW: u32 = 5;
+const WINDOW: u32 = 4;
 
 /// Powers in its table.
 const POWERS: usize = 1 << WINDOW;
@@ -270,12 +271,18 @@ pub(super) fn power<I: Isa>(
         }
     }
     let digits = exponent.0;
-    isa.choose(out, table, digits.get(isa, digits.limbs() - 1));
+    isa.choose(out, table, limbs, digits.get(isa, digits.limbs() - 1));
     for digit in (0..digits.limbs() - 1).rev() {
-        for _ in 0..WINDOW {
+        let which = digits.get(isa, digit);
+        // Reading the table and squaring want different parts of the processor: a part of the factor is chosen before each
+        // square, so that both go on at the same time.
+        let part = limbs.div_ceil(WINDOW as usize).next_multiple_of(TILE);
+        for step in 0..WINDOW as usize {
+            let first = limbs.min(step * part);
+            let chosen = factor.part(first, part.min(limbs - first));
+            isa.choose(chosen, table.part(first, table.limbs() - first), limbs, which);
             isa.square(out, out, modulus);
         }
-        isa.choose(factor, table, digits.get(isa, digit));
         isa.product(out, out, factor, modulus);
     }
 }

@@ -46,7 +46,7 @@ impl<I: Isa> Sums<I> {
     /// Adds the product of five limbs and five limbs.
     #[inline(always)]
     fn add_tile(&mut self, isa: I, a: Place<I>, b: Place<I>) {
-        let a: [I::V; TILE] = core::array::from_fn(|i| a.get(isa, i));
+        let a = tile_of(isa, a);
         for j in 0..TILE {
             let b = b.get(isa, j);
             for i in 0..TILE {
@@ -59,7 +59,7 @@ impl<I: Isa> Sums<I> {
     /// Adds the products of different limbs of a tile, each once.
     #[inline(always)]
     fn add_pairs(&mut self, isa: I, a: Place<I>) {
-        let a: [I::V; TILE] = core::array::from_fn(|i| a.get(isa, i));
+        let a = tile_of(isa, a);
         for i in 0..TILE {
             for j in 0..i {
                 self.low[i + j] = isa.add_low(self.low[i + j], a[i], a[j]);
@@ -102,13 +102,27 @@ impl<I: Isa> Sums<I> {
 /// What a column leaves to the next one.
 #[inline(always)]
 fn left<I: Isa>(columns: &[I::V; 2 * TILE]) -> [I::V; TILE] {
-    core::array::from_fn(|i| columns[TILE + i])
+    let mut left = [columns[TILE]; TILE];
+    for i in 0..TILE {
+        left[i] = columns[TILE + i];
+    }
+    left
+}
+
+/// The limbs of a tile.
+#[inline(always)]
+fn tile_of<I: Isa>(isa: I, place: Place<I>) -> [I::V; TILE] {
+    let mut limbs = [isa.splat(0); TILE];
+    for i in 0..TILE {
+        limbs[i] = place.get(isa, i);
+    }
+    limbs
 }
 
 /// Adds the multiple of the modulus that makes five columns zero, and carries them away.
 #[inline(always)]
 fn reduce<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], modulus: Modulus<I>, multiples: Place<I>) {
-    let limbs: [I::V; TILE] = core::array::from_fn(|i| modulus.limbs.get(isa, i));
+    let limbs = tile_of(isa, modulus.limbs);
     for i in 0..TILE {
         let multiple = isa.add_low(isa.splat(0), columns[i], modulus.inverse);
         multiples.set(isa, i, multiple);
@@ -131,14 +145,67 @@ fn put<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], out: Place<I>) {
     }
 }
 
-/// The columns of tiles of a product: what `add` adds for each, reduced.
+/// Two factors. A trait with methods that are always inlined, since closures were seen to stay calls: outside of the function
+/// that enables the instructions, each would be a call of its own.
+trait Factors<I: Isa>: Copy {
+    /// The sums of a column of tiles: its products, and what the column before has left over.
+    fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I>;
+}
+
+/// Different factors.
+#[derive(Clone, Copy)]
+struct Product<I: Isa>(Place<I>, Place<I>);
+
+impl<I: Isa> Factors<I> for Product<I> {
+    #[inline(always)]
+    fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I> {
+        let mut sums = Sums::new(isa, left);
+        for i in (column + 1).saturating_sub(tiles)..tiles.min(column + 1) {
+            sums.add_tile(isa, tile(self.0, i), tile(self.1, column - i));
+        }
+        sums
+    }
+}
+
+/// One factor twice.
+#[derive(Clone, Copy)]
+struct Square<I: Isa>(Place<I>);
+
+impl<I: Isa> Factors<I> for Square<I> {
+    #[inline(always)]
+    fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I> {
+        let mut sums = Sums::zero(isa);
+        // Tiles `i < column - i`, and the one in the middle.
+        for i in (column + 1).saturating_sub(tiles)..column.div_ceil(2) {
+            sums.add_tile(isa, tile(self.0, i), tile(self.0, column - i));
+        }
+        let middle = tile(self.0, column / 2);
+        if column % 2 == 0 {
+            sums.add_pairs(isa, middle);
+        }
+        sums.double(isa);
+        if column % 2 == 0 {
+            sums.add_squares(isa, middle);
+        }
+        for i in 0..TILE {
+            sums.low[i] = isa.add(sums.low[i], left[i]);
+        }
+        sums
+    }
+}
+
 #[inline(always)]
-fn columns<I: Isa>(isa: I, out: Place<I>, modulus: Modulus<I>, mut add: impl FnMut([I::V; TILE], usize) -> Sums<I>) {
+fn tile<I: Isa>(place: Place<I>, index: usize) -> Place<I> {
+    place.part(TILE * index, TILE)
+}
+
+/// The product of factors, reduced. A column is written when the tiles of its number are read no more.
+#[inline(always)]
+fn multiply<I: Isa>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: Modulus<I>) {
     let tiles = out.limbs() / TILE;
-    let tile = |place: Place<I>, index: usize| place.part(TILE * index, TILE);
     let mut before = [isa.splat(0); TILE];
     for column in 0..tiles {
-        let mut sums = add(before, column);
+        let mut sums = factors.sums(isa, before, column, tiles);
         for i in 0..column {
             sums.add_tile(isa, tile(modulus.multiples, i), tile(modulus.limbs, column - i));
         }
@@ -147,7 +214,7 @@ fn columns<I: Isa>(isa: I, out: Place<I>, modulus: Modulus<I>, mut add: impl FnM
         before = left::<I>(&columns);
     }
     for column in tiles..2 * tiles {
-        let mut sums = add(before, column);
+        let mut sums = factors.sums(isa, before, column, tiles);
         for i in column + 1 - tiles..tiles {
             sums.add_tile(isa, tile(modulus.multiples, i), tile(modulus.limbs, column - i));
         }
@@ -158,58 +225,32 @@ fn columns<I: Isa>(isa: I, out: Place<I>, modulus: Modulus<I>, mut add: impl FnM
 }
 
 /// `out = a · b / 2^(52 n)` modulo each lane's modulus of `n` limbs, a multiple of five: below twice the modulus, within the
-/// bounds above. `out` may be a factor: a column is written when the tiles of its number are read no more.
+/// bounds above. `out` may be a factor.
 #[inline(always)]
 pub(crate) fn product<I: Isa>(isa: I, out: Place<I>, a: Place<I>, b: Place<I>, modulus: Modulus<I>) {
     check(isa, &[a, b], out, modulus);
-    let tiles = out.limbs() / TILE;
-    columns(isa, out, modulus, |before, column| {
-        let mut sums = Sums::new(isa, before);
-        for i in (column + 1).saturating_sub(tiles)..tiles.min(column + 1) {
-            sums.add_tile(isa, a.part(TILE * i, TILE), b.part(TILE * (column - i), TILE));
-        }
-        sums
-    });
+    multiply(isa, out, Product(a, b), modulus);
 }
 
 /// `out = a² / 2^(52 n)`, as [`product`].
 #[inline(always)]
 pub(crate) fn square<I: Isa>(isa: I, out: Place<I>, a: Place<I>, modulus: Modulus<I>) {
     check(isa, &[a], out, modulus);
-    let tiles = out.limbs() / TILE;
-    columns(isa, out, modulus, |before, column| {
-        let mut sums = Sums::zero(isa);
-        // Tiles `i < column - i`, and the one in the middle.
-        for i in (column + 1).saturating_sub(tiles)..column.div_ceil(2) {
-            sums.add_tile(isa, a.part(TILE * i, TILE), a.part(TILE * (column - i), TILE));
-        }
-        let middle = (column % 2 == 0).then(|| a.part(TILE * (column / 2), TILE));
-        if let Some(middle) = middle {
-            sums.add_pairs(isa, middle);
-        }
-        sums.double(isa);
-        if let Some(middle) = middle {
-            sums.add_squares(isa, middle);
-        }
-        for i in 0..TILE {
-            sums.low[i] = isa.add(sums.low[i], before[i]);
-        }
-        sums
-    });
+    multiply(isa, out, Square(a), modulus);
 }
 
-/// The entry of a table that each lane's number names, of a table whose entries are as long as `out`. The whole table is read, so
-/// that no address depends on what is chosen. A number beyond the table gives zero.
+/// Limbs of the table's entry that each lane's number names: as many as `out` has, of entries that begin `stride` limbs apart. The
+/// whole table is read, so that no address depends on what is chosen. A number beyond the table gives zero.
 #[inline(always)]
-pub(crate) fn choose<I: Isa>(isa: I, out: Place<I>, table: Place<I>, which: I::V) {
-    let limbs = out.limbs();
+pub(crate) fn choose<I: Isa>(isa: I, out: Place<I>, table: Place<I>, stride: usize, which: I::V) {
     // Five limbs at a time, so that what is chosen stays in registers.
-    for first in (0..limbs).step_by(TILE) {
+    for first in (0..out.limbs()).step_by(TILE) {
         let mut chosen = [isa.splat(0); TILE];
-        for entry in 0..table.limbs() / limbs {
+        for entry in 0..table.limbs().div_ceil(stride) {
             let is_it = isa.equal(which, isa.splat(entry as u64));
+            let limbs = table.part(entry * stride + first, TILE);
             for i in 0..TILE {
-                chosen[i] = isa.select(is_it, table.get(isa, entry * limbs + first + i), chosen[i]);
+                chosen[i] = isa.select(is_it, limbs.get(isa, i), chosen[i]);
             }
         }
         for i in 0..TILE {
@@ -219,7 +260,6 @@ pub(crate) fn choose<I: Isa>(isa: I, out: Place<I>, table: Place<I>, which: I::V
 }
 
 /// What the bounds rest on, in builds that check.
-#[inline(always)]
 fn check<I: Isa>(isa: I, factors: &[Place<I>], out: Place<I>, modulus: Modulus<I>) {
     let limbs = out.limbs();
     debug_assert!(limbs.is_multiple_of(TILE) && limbs <= LIMBS_MAX && modulus.limbs.limbs() == limbs);

@@ -121,7 +121,7 @@ impl Isa for Portable {
         montgomery::square(self, out, a, modulus);
     }
 
-    fn choose(self, out: Place<Portable>, table: Place<Portable>, which: V2) {
-        montgomery::choose(self, out, table, which);
+    fn choose(self, out: Place<Portable>, table: Place<Portable>, stride: usize, which: V2) {
+        montgomery::choose(self, out, table, stride, which);
     }
 }

@@ -101,14 +101,14 @@ macro_rules! vectors {
                 unsafe { enabled(self, out, a, modulus) }
             }
 
-            fn choose(self, out: Place<$set>, table: Place<$set>, which: $vector) {
+            fn choose(self, out: Place<$set>, table: Place<$set>, stride: usize, which: $vector) {
                 crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, table: Place<$set>, which: $vector) {
-                        montgomery::choose(isa, out, table, which);
+                    fn enabled(isa: $set, out: Place<$set>, table: Place<$set>, stride: usize, which: $vector) {
+                        montgomery::choose(isa, out, table, stride, which);
                     }
                 }
                 // SAFETY: as above.
-                unsafe { enabled(self, out, table, which) }
+                unsafe { enabled(self, out, table, stride, which) }
             }
 
             $($rest)*

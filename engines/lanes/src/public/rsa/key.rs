@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::super::long::{Field, Limbs, limbs};
 
 /// Bits of the random number whose multiple of `p - 1` is added to an exponent modulo `p`.
-pub(super) const MASK_BITS: u32 = 64;
+pub(super) const MASK_BITS: u32 = 32;
 
 /// A key; wiped when dropped.
 pub(super) struct RsaKey {
@@ -95,7 +95,7 @@ impl Prime {
     }
 
     /// The exponent plus a multiple of `p - 1`: another number for every operation, with the same effect.
-    pub(super) fn masked(&self, mask: u64) -> Zeroizing<Vec<u64>> {
+    pub(super) fn masked(&self, mask: u32) -> Zeroizing<Vec<u64>> {
         let mut masked = Zeroizing::new(Vec::with_capacity(self.masked_len()));
         let mut carry = 0u128;
         for (exponent, order) in self.exponent.iter().zip(self.order.iter()) {

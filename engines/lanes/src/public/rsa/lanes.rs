@@ -25,7 +25,7 @@ pub(super) struct Job<'k> {
 pub(super) struct PrivateJob<'k> {
     pub(super) job: Job<'k>,
     pub(super) private: &'k Private,
-    pub(super) masks: [u64; 2],
+    pub(super) masks: [u32; 2],
 }
 
 public_kernels! {

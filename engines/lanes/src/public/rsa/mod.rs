@@ -192,11 +192,11 @@ impl Machine<'_> {
 
     /// Raises the numbers that there are to the private exponents.
     fn private(&mut self, group: Group<'_, '_>, numbers: &[Result<Block, OpStatus>]) -> Vec<Result<Block, OpStatus>> {
-        let mut masks = Zeroizing::new(vec![0; 16 * group.len()]);
+        let mut masks = Zeroizing::new(vec![0; 8 * group.len()]);
         if getrandom::fill(&mut masks).is_err() {
             return vec![Err(OpStatus::EngineFault); group.len()];
         }
-        let mask = |at: usize| masks[8 * at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let mask = |at: usize| masks[4 * at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         let mut all = numbers.to_vec();
         let has_private = |at: &usize| group[*at].1.private.is_some();
         for at in (0..group.len()).filter(|at| !has_private(at)) {

@@ -46,7 +46,7 @@ fn kernels() -> impl Iterator<Item = PublicKernel> {
     PublicKernel::NAMES.iter().filter_map(|name| PublicKernel::detect(name))
 }
 
-fn private<'k>(key: &'k RsaKey, number: &'k [u8], mask: u64) -> PrivateJob<'k> {
+fn private<'k>(key: &'k RsaKey, number: &'k [u8], mask: u32) -> PrivateJob<'k> {
     let private = key.private.as_ref().expect("a private key");
     PrivateJob { job: Job { key, number }, private, masks: [mask, !mask] }
 }
@@ -61,7 +61,7 @@ fn private_results_are_roots_and_public_ones_powers() {
                 let own: Vec<&RsaKey> = (0..count).map(|index| &keys[index % keys.len()]).collect();
                 let numbers: Vec<Vec<u8>> =
                     own.iter().enumerate().map(|(index, key)| numbers(key, index + 1).remove(index)).collect();
-                let masks = [0, u64::MAX, 1, 0x0123_4567_89ab_cdef];
+                let masks = [0, u32::MAX, 1, 0x89ab_cdef];
                 let jobs: Vec<PrivateJob<'_>> =
                     (0..count).map(|index| private(own[index], &numbers[index], masks[index % 4])).collect();
                 let mut room = Room::default();
