@@ -57,7 +57,7 @@ def main():
     for bits, x in GROUPS:
         value = prime(bits, x).to_bytes(bits // 8, "big")
         print(f"/// The prime of ffdhe{bits}: X is {x}.")
-        print(f"pub const FFDHE{bits}: [u8; {len(value)}] = [{', '.join(f'0x{b:02x}' for b in value)}];\n")
+        print(f"pub(crate) const FFDHE{bits}: [u8; {len(value)}] = [{', '.join(f'0x{b:02x}' for b in value)}];\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 //! numbers, RSA's paddings, the groups of Diffie-Hellman. The reference has its own but for the groups' primes, so that
 //! it stays an oracle.
 
-pub mod ffdhe;
+pub mod dh;
+mod ffdhe;
 pub mod padding;
 pub mod rsa;

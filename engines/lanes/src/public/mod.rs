@@ -3,6 +3,7 @@
 //! [`isa`] has the instruction sets, [`room`] the memory that numbers lie in. A family takes a batch in groups of as many operations
 //! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
+mod dh;
 pub(crate) mod isa;
 mod long;
 mod montgomery;
@@ -15,7 +16,7 @@ mod x86;
 use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::Signature;
+use ciphermill_contract::suite::{Agreement, Signature};
 use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::PublicKernel;
@@ -26,6 +27,7 @@ use crate::work::{Scratch, Work};
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     let mut all = Vec::new();
     all.extend(rsa::capabilities(kernel));
+    all.extend(dh::capabilities(kernel));
     all
 }
 
@@ -37,6 +39,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
     match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, suite, size),
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
+        Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -45,6 +48,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
 pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::run(kernels, work, scratch),
+        Suite::Agree(Agreement::Dh(_)) => dh::run(kernels, work, scratch),
         _ => {}
     }
 }

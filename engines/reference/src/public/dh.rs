@@ -3,7 +3,7 @@
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::DhGroup;
 use ciphermill_contract::{KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
-use ciphermill_pairs::ffdhe;
+use ciphermill_pairs::dh::prime;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
 use zeroize::Zeroizing;
@@ -51,15 +51,6 @@ pub(super) fn agree(group: DhGroup, buffers: &mut OpBuffers<'_>) -> Outcome {
     let power = Zeroizing::new(BoxedMontyForm::new(peer, &key.params).pow(&key.exponent));
     let shared = Zeroizing::new(power.retrieve());
     put_output(buffers, &Zeroizing::new(shared.to_be_bytes()))
-}
-
-/// The prime of a group, big-endian.
-pub(super) fn prime(group: DhGroup) -> &'static [u8] {
-    match group {
-        DhGroup::Ffdhe2048 => &ffdhe::FFDHE2048,
-        DhGroup::Ffdhe3072 => &ffdhe::FFDHE3072,
-        DhGroup::Ffdhe4096 => &ffdhe::FFDHE4096,
-    }
 }
 
 /// A big-endian number as wide as its encoding.
