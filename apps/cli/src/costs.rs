@@ -55,6 +55,9 @@ pub(crate) struct Entry {
     pub batch_ns: f64,
     pub op_ns: f64,
     pub byte_ns: f64,
+    /// Operations that are paid for together; one where it is left out.
+    #[serde(default)]
+    pub step: u16,
     pub spread: f64,
     /// How many times as long batches of each class of sizes took as the three terms say.
     pub class_factors: [f64; SIZE_CLASSES],
@@ -130,6 +133,7 @@ impl Entry {
             batch_ns: rounded(cost.cost.batch_ns),
             op_ns: rounded(cost.cost.op_ns),
             byte_ns: rounded(cost.cost.byte_ns),
+            step: cost.step,
             spread: rounded(cost.spread),
             class_factors: cost.factors.map(rounded),
         }
@@ -151,6 +155,7 @@ impl Entry {
             suite: self.suite.parse()?,
             direction: self.direction.parse()?,
             cost,
+            step: self.step.max(1),
             spread: figure("spread", self.spread)?,
             factors: self.class_factors,
         })
@@ -284,6 +289,7 @@ mod tests {
                 suite: suite.parse().expect("a suite"),
                 direction: Direction::Decrypt,
                 cost: Cost::new(210.0, 11.25, 0.125),
+                step: 8,
                 spread: 0.04,
                 factors: [1.5; SIZE_CLASSES],
             });

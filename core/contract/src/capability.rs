@@ -22,6 +22,8 @@ pub struct Capability {
     pub prior: Cost,
     /// What operations that are fewer than the lanes probably cost, where that is no share of full lanes' cost.
     pub few: Option<Few>,
+    /// Operations that are paid for together: a batch costs as much as the next multiple of it does. One, or as many as lanes.
+    pub step: u16,
 }
 
 impl Capability {
@@ -36,6 +38,7 @@ impl Capability {
             timing: Timing::Constant,
             prior,
             few: None,
+            step: 1,
         }
     }
 
@@ -88,11 +91,21 @@ impl Capability {
         self
     }
 
+    /// The same, whose operations go through the lanes in step: a vector that is partly filled costs as much as a full one.
+    /// `lanes` has been set before.
+    #[must_use]
+    pub const fn in_step(mut self) -> Capability {
+        self.step = self.lanes;
+        self
+    }
+
     /// What a batch probably takes, in nanoseconds. Fewer operations than lanes take as long as full lanes would, or what
     /// their own way takes if that is less.
     pub fn estimate_ns(&self, ops: u64, bytes: u64) -> f64 {
         let lanes = u64::from(self.lanes);
-        let Some(few) = self.few.filter(|_| ops > 0 && ops < lanes) else { return self.prior.predict_ns(ops, bytes) };
+        let Some(few) = self.few.filter(|_| ops > 0 && ops < lanes) else {
+            return self.prior.in_steps(ops, self.step).predict_ns(ops, bytes);
+        };
         let as_many = |count: u64| (count, bytes / ops * count);
         let (full, own) = (as_many(if few.parallel { ops } else { lanes }), as_many(ops + u64::from(few.idle)));
         self.prior.predict_ns(full.0, full.1).min(few.cost.predict_ns(own.0, own.1))
@@ -184,6 +197,17 @@ impl Cost {
     #[must_use]
     pub fn scaled(self, factor: f64) -> Cost {
         Cost { batch_ns: self.batch_ns * factor, op_ns: self.op_ns * factor, byte_ns: self.byte_ns * factor }
+    }
+
+    /// The cost of a batch of `ops` operations that is paid for in steps of so many.
+    #[inline]
+    #[must_use]
+    pub fn in_steps(self, ops: u64, step: u16) -> Cost {
+        if step < 2 || ops == 0 {
+            return self;
+        }
+        let factor = ops.next_multiple_of(step.into()) as f64 / ops as f64;
+        Cost { op_ns: self.op_ns * factor, byte_ns: self.byte_ns * factor, ..self }
     }
 
     /// The predicted nanoseconds for `ops` operations with `bytes` bytes of input together.

@@ -25,6 +25,8 @@ pub struct MeasuredCost {
     pub direction: Direction,
     /// The cost.
     pub cost: Cost,
+    /// Operations that are paid for together ([`Cost::in_steps`]).
+    pub step: u16,
     /// The median of the relative errors' absolute values: how well the cost describes what was measured.
     pub spread: f64,
     /// How many times as long as predicted batches of each class of sizes took ([`size_class`]).
@@ -39,6 +41,11 @@ impl MeasuredCost {
             && self.kernel == engine.kernel_for(self.suite.canonical())
     }
 
+    /// What a batch takes, in nanoseconds.
+    fn predict_ns(&self, ops: u64, bytes: u64) -> f64 {
+        self.of_class(size_class(ops, bytes)).in_steps(ops, self.step).predict_ns(ops, bytes)
+    }
+
     /// The cost of batches of one class of sizes.
     pub fn of_class(&self, class: usize) -> Cost {
         self.cost.scaled(self.factors.get(class).copied().unwrap_or(1.0))
@@ -46,12 +53,18 @@ impl MeasuredCost {
 
     /// The smallest batch of operations of `len` bytes in which this one is faster than `other`; `None` when there is none.
     pub fn overtakes(&self, other: &MeasuredCost, len: u64) -> Option<u64> {
+        let is_faster = |ops: u64| self.predict_ns(ops, ops * len) < other.predict_ns(ops, ops * len);
+        // Within steps no line says it.
+        let steps = u64::from(self.step.max(other.step));
+        if steps > 1
+            && let Some(first) = (1..=2 * steps).find(|ops| is_faster(*ops))
+        {
+            return Some(first);
+        }
         first_in_classes(&OPS_CLASSES, |first| {
             let class = size_class(first, first.saturating_mul(len));
             let (theirs, own) = (other.of_class(class), self.of_class(class));
-            let bytes = first.saturating_mul(len);
-            let faster = own.predict_ns(first, bytes) < theirs.predict_ns(first, bytes);
-            (faster, break_even(&theirs, &own, len))
+            (is_faster(first), break_even(&theirs, &own, len))
         })
     }
 
@@ -176,6 +189,7 @@ mod tests {
             suite,
             direction: Direction::Encrypt,
             cost: Cost::new(batch_ns, 2.0, 3.0),
+            step: 1,
             spread: 0.01,
             factors: [1.0; SIZE_CLASSES],
         };
@@ -200,6 +214,7 @@ mod tests {
             suite: "aes-128-cbc".parse().expect("a suite"),
             direction: Direction::Encrypt,
             cost: Cost::new(batch_ns, op_ns, byte_ns),
+            step: 1,
             spread: 0.0,
             factors,
         };
@@ -207,6 +222,9 @@ mod tests {
         let lanes = cost(1000.0, 20.0, 0.5, [1.0; SIZE_CLASSES]);
         assert_eq!((lanes.overtakes(&single, 0), single.overtakes(&lanes, 0)), (Some(13), Some(1)));
         assert_eq!((lanes.overtakes_len(&single, 1), lanes.overtakes_len(&single, 32)), (Some(1841), Some(0)));
+        // Eight at the price of two of the other's: from three on.
+        let in_step = MeasuredCost { step: 8, ..cost(0.0, 30.0, 0.0, [1.0; SIZE_CLASSES]) };
+        assert_eq!((in_step.overtakes(&single, 0), single.overtakes(&in_step, 0)), (Some(3), Some(1)));
         // Slow where lanes are not full: overtakes with the next class of batches.
         let mut factors = [1.0; SIZE_CLASSES];
         factors[size_class(2, 0)] = 8.0;

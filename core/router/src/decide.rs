@@ -41,6 +41,8 @@ pub struct Candidate {
     pub wakeup_ns: f64,
     /// Nanoseconds of work that it still has to do first.
     pub backlog_ns: f64,
+    /// Operations that are paid for together ([`Cost::in_steps`]).
+    pub step: u16,
     /// The longest input in bytes that it takes.
     pub input_len_max: u64,
     /// Whether it has passed its known-answer test and is not in quarantine.
@@ -201,6 +203,7 @@ mod tests {
                 cost: Cost::new(batch_ns, op_ns, byte_ns),
                 wakeup_ns: backlog_ns / 7.0,
                 backlog_ns,
+                step: 1,
                 input_len_max,
                 trusted,
             },

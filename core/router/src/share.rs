@@ -127,7 +127,7 @@ mod tests {
     fn candidate(engine: usize, kind: EngineKind, batch_ns: f64, op_ns: f64) -> Candidate {
         let (name, cost) = (["a", "b", "c", "d"][engine], Cost::new(batch_ns, op_ns, 0.0));
         let (wakeup_ns, backlog_ns, input_len_max, trusted) = (0.0, 0.0, 1 << 20, true);
-        Candidate { engine, name, kind, cost, wakeup_ns, backlog_ns, input_len_max, trusted }
+        Candidate { engine, name, kind, cost, wakeup_ns, backlog_ns, step: 1, input_len_max, trusted }
     }
 
     const IDLE_WORKERS: IdleWorkers = IdleWorkers { count: 0, wakeup_ns: 0.0 };

@@ -94,11 +94,11 @@ pub(crate) fn measure(
             }
         }
     }
-    let mut fitted = fit_to(&mut spots)?;
+    let mut fitted = fit_to(&mut spots, capability.step)?;
     for _ in 0..REPEATS {
         let mut disturbed = 0;
         for spot in &mut spots {
-            let point = spot.point();
+            let point = spot.point(capability.step);
             let is_slow = point.ns > DISTURBED * fitted.cost.predict_ns(point.ops, point.bytes);
             if is_slow && start.elapsed() < time * 2 {
                 spot.turn(queue.as_mut(), clock)?;
@@ -108,10 +108,10 @@ pub(crate) fn measure(
         if disturbed == 0 {
             break;
         }
-        fitted = fit_to(&mut spots)?;
+        fitted = fit_to(&mut spots, capability.step)?;
     }
-    // Public-key operations go one after the other: there is nothing for classes to tell but disturbances.
-    let points: Vec<Point> = spots.iter_mut().map(Spot::point).collect();
+    // Public-key operations go one after the other, or in step: there is nothing for classes to tell but disturbances.
+    let points: Vec<Point> = spots.iter_mut().map(|spot| spot.point(capability.step)).collect();
     let is_straight = suite.is_public_key();
     let factors = if is_straight { [1.0; SIZE_CLASSES] } else { class_factors(&fitted.cost, &points) };
     Ok(MeasuredCost {
@@ -121,13 +121,14 @@ pub(crate) fn measure(
         suite,
         direction,
         cost: fitted.cost,
+        step: capability.step,
         spread: fitted.spread,
         factors,
     })
 }
 
-fn fit_to(spots: &mut [Spot<'_>]) -> Result<Fit, String> {
-    let points: Vec<Point> = spots.iter_mut().map(Spot::point).collect();
+fn fit_to(spots: &mut [Spot<'_>], step: u16) -> Result<Fit, String> {
+    let points: Vec<Point> = spots.iter_mut().map(|spot| spot.point(step)).collect();
     fit(&points).ok_or_else(|| "there was no time to measure it".to_owned())
 }
 
@@ -146,10 +147,12 @@ impl Spot<'_> {
     }
 
     /// What a tenth of the times lie below, which of few is the least: the system's interruptions only ever lengthen a
-    /// run, but the very least of many is often a fluke.
-    fn point(&mut self) -> Point {
+    /// run, but the very least of many is often a fluke. Operations and bytes are those that are paid for, in steps of so many.
+    fn point(&mut self, step: u16) -> Point {
         self.times_ns.sort_unstable_by(f64::total_cmp);
         let ns = self.times_ns.get(self.times_ns.len() / 10).copied().unwrap_or(self.first_ns);
-        Point { ops: self.load.key_of.len() as u64, bytes: self.load.bytes, ns }
+        let count = (self.load.key_of.len() as u64).max(1);
+        let ops = count.next_multiple_of(step.into());
+        Point { ops, bytes: self.load.bytes * ops / count, ns }
     }
 }

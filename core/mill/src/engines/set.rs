@@ -67,6 +67,7 @@ impl EngineSet {
                         cost: measured.map_or(capability.prior, |measured| measured.cost),
                         wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
                         backlog_ns: 0.0,
+                        step: capability.step,
                         input_len_max: capability.input_len_max as u64,
                         trusted: true,
                     });
@@ -103,28 +104,28 @@ impl EngineSet {
         self.index_of(name).ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))
     }
 
-    /// The candidate's own figures for a class of sizes, before anything was learnt.
+    /// The candidate's own figures for a batch of `ops` operations in a class of sizes, before anything was learnt.
     #[inline]
-    pub(crate) fn figures(&self, candidate: &Candidate, cell: CostCell) -> Cost {
-        self.slots[candidate.engine].learned.of_class(candidate.cost, cell)
+    pub(crate) fn figures(&self, candidate: &Candidate, cell: CostCell, ops: u64) -> Cost {
+        self.slots[candidate.engine].learned.of_class(candidate.cost, cell).in_steps(ops, candidate.step)
     }
 
-    /// An engine's own figures for a class of sizes.
-    pub(crate) fn cost_on(&self, suite: Suite, direction: Direction, engine: usize, class: usize) -> Cost {
+    /// An engine's own figures for a batch of `ops` operations in a class of sizes.
+    pub(crate) fn cost_on(&self, (suite, direction): (Suite, Direction), engine: usize, class: usize, ops: u64) -> Cost {
         let figures = self.plan(suite, direction).iter().find(|candidate| candidate.engine == engine);
         let cell = CostCell::new(suite, direction, class);
-        figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, cell))
+        figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, cell, ops))
     }
 
     /// The candidate with its cost as learnt, its backlog and its standing; `excluded` has a bit for each engine that is
     /// not to be trusted with the batch.
     #[inline]
-    pub(crate) fn as_of_now(&self, candidate: &Candidate, cell: CostCell, excluded: u32) -> Candidate {
+    pub(crate) fn as_of_now(&self, candidate: &Candidate, cell: CostCell, ops: u64, excluded: u32) -> Candidate {
         let slot = &self.slots[candidate.engine];
         slot.readmit();
         let suite_allowed = slot.self_tests.allows(cell.suite.ordinal());
         Candidate {
-            cost: self.figures(candidate, cell).scaled(slot.learned.correction(cell).factor()),
+            cost: self.figures(candidate, cell, ops).scaled(slot.learned.correction(cell).factor()),
             backlog_ns: slot.drivers.backlog_ns(),
             trusted: suite_allowed && slot.health.allows() && excluded & 1 << candidate.engine == 0,
             ..*candidate
@@ -169,5 +170,8 @@ mod tests {
         assert_eq!([narrow.estimate_ns(1, 10), narrow.estimate_ns(5, 50)], [80.0, 160.0]);
         let by_blocks = wide.little(Cost::new(0.0, 0.0, 9.0));
         assert_eq!([by_blocks.estimate_ns(1, 10), by_blocks.estimate_ns(1, 4096)], [90.0, 5096.0]);
+        let in_step = plain.in_step();
+        assert_eq!([1, 2, 8, 9, 16].map(|ops| in_step.estimate_ns(ops, 0)), [26.0, 26.0, 26.0, 42.0, 42.0]);
+        assert_eq!(in_step.estimate_ns(4, 40), 10.0 + 16.0 + 40.0);
     }
 }

@@ -81,7 +81,7 @@ impl Runner {
         };
         let cell = CostCell::new(suite, direction, size_class(ops, bytes));
         let plan = set.plan(suite, direction);
-        let now = || plan.iter().map(|candidate| set.as_of_now(candidate, cell, 0));
+        let now = || plan.iter().map(|candidate| set.as_of_now(candidate, cell, ops, 0));
         let consider = |(figures, (now, verdict)): (&Candidate, (Candidate, Verdict))| {
             let slot = &set.slots[figures.engine];
             let info = slot.engine.info();

@@ -65,7 +65,7 @@ impl Runner {
         let cell = CostCell::new(batch.suite, batch.direction, size_class(ops, bytes));
         let (set, ..) = context.begin(&self.state);
         let plan = set.plan(batch.suite, batch.direction);
-        let ns = plan.iter().map(|candidate| set.as_of_now(candidate, cell, 0)).filter(|now| now.trusted);
+        let ns = plan.iter().map(|candidate| set.as_of_now(candidate, cell, ops, 0)).filter(|now| now.trusted);
         ns.map(|now| now.cost.predict_ns(ops, bytes)).fold(f64::MAX, f64::min).min(1e15) as u64
     }
 }

@@ -177,7 +177,7 @@ impl Ran {
         run.own.recorder.took_in_parts(took, split.predicted_ns);
         if let Some((ops, bytes, took)) = self.first {
             let (engine, class) = (choice.route.engine, size_class(ops, bytes));
-            let cost = run.set.cost_on(suite, direction, engine, class);
+            let cost = run.set.cost_on((suite, direction), engine, class, ops);
             let (cell, learned) = (CostCell { class, ..choice.cell }, &run.slot(engine).learned);
             learned.observe(cell, cost.predict_ns(ops, bytes), took.as_nanos() as f64, choice.sample());
         }

@@ -91,7 +91,7 @@ pub(super) fn choose(run: &mut BatchRun<'_>, batch: &impl Shape, kinds: EngineKi
     }
     loop {
         let excluded = run.progress.excluded;
-        let now = || plan.iter().map(|candidate| set.as_of_now(candidate, cell, excluded));
+        let now = || plan.iter().map(|candidate| set.as_of_now(candidate, cell, request.ops, excluded));
         let preferred = run.bounds.preferred.and_then(|engine| decide_for(&request, engine, now()));
         let route = match preferred {
             Some(route) => route,
@@ -102,7 +102,7 @@ pub(super) fn choose(run: &mut BatchRun<'_>, batch: &impl Shape, kinds: EngineKi
         };
         if run.runner.state.policy.self_test == SelfTest::Never || !run.slot(route.engine).self_tests.is_untested(suite)
         {
-            let cost = set.cost_on(suite, direction, route.engine, cell.class);
+            let cost = set.cost_on((suite, direction), route.engine, cell.class, request.ops);
             let choice = Choice { route, cost, cell };
             remember(run, request, choice);
             return Ok(choice);
@@ -118,7 +118,7 @@ fn test(run: &mut BatchRun<'_>, request: &Request, batch: &impl Shape, engine: u
     let (suite, plan) = (batch.suite(), run.set.plan(batch.suite(), batch.direction()));
     let (slot, policy) = (run.slot(engine), run.trust());
     let excluded = run.progress.excluded | 1 << engine;
-    let mut others = plan.iter().map(|candidate| run.set.as_of_now(candidate, cell, excluded));
+    let mut others = plan.iter().map(|candidate| run.set.as_of_now(candidate, cell, request.ops, excluded));
     if slot.is_isolated() && decide(request, &mut others).is_ok() {
         slot.test_aside(suite, policy);
     } else {
@@ -180,8 +180,8 @@ fn probe(run: &BatchRun<'_>, request: &Request, best: Route, plan: &[Candidate],
     }
     let limit_ns = (best.predicted_ns * PROBE_FACTOR_MAX).min(PROBE_NS_MAX);
     plan.iter().find_map(|figures| {
-        let now = run.set.as_of_now(figures, cell, run.progress.excluded);
-        let own = run.set.figures(figures, cell);
+        let now = run.set.as_of_now(figures, cell, request.ops, run.progress.excluded);
+        let own = run.set.figures(figures, cell, request.ops);
         let hoped_ns = own.predict_ns(request.ops, request.bytes) + now.wakeup_ns + now.backlog_ns;
         let feared = decide(request, [now]).ok()?;
         let worth = run.slot(figures.engine).learned.correction(cell).is_slow()

@@ -18,7 +18,7 @@ pub(super) fn shares_of(run: &BatchRun<'_>, batch: &impl Shape, kinds: EngineKin
     }
     let (request, cell) = request(run, batch, kinds);
     let plan = run.set.plan(batch.suite(), batch.direction());
-    let now = || plan.iter().map(|candidate| run.set.as_of_now(candidate, cell, run.progress.excluded));
+    let now = || plan.iter().map(|candidate| run.set.as_of_now(candidate, cell, request.ops, run.progress.excluded));
     share_out(run.runner, &request, now)
 }
 

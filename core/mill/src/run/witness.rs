@@ -133,14 +133,14 @@ pub(super) fn other_engine(
         .plan(suite, direction)
         .iter()
         .filter(|figures| {
-            let candidate = run.set.as_of_now(figures, cell, run.progress.excluded);
+            let candidate = run.set.as_of_now(figures, cell, ops, run.progress.excluded);
             candidate.trusted
                 && run.bounds.kinds.contains(candidate.kind)
                 && !candidate.kind.can_fail()
                 && candidate.input_len_max >= bytes
                 && !but.contains(&candidate.engine)
         })
-        .map(|figures| (figures.engine, run.set.figures(figures, cell).predict_ns(ops, bytes)))
+        .map(|figures| (figures.engine, run.set.figures(figures, cell, ops).predict_ns(ops, bytes)))
         .min_by(|(_, a), (_, b)| a.total_cmp(b))
         .map(|(engine, _)| engine)
 }

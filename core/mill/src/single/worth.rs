@@ -28,7 +28,7 @@ pub(super) fn len_class(len: usize) -> usize {
 pub(super) fn lowest_ns(state: &State, suite: Suite, direction: Direction, len: usize, ops: u64) -> f64 {
     let engines = state.engines();
     let cell = CostCell::new(suite, direction, size_class(ops, ops * len as u64));
-    let known = |candidate: &Candidate| engines.figures(candidate, cell);
+    let known = |candidate: &Candidate| engines.figures(candidate, cell, ops);
     let figures = engines.plan(suite, direction).iter().map(known);
     figures.map(|cost| cost.predict_ns(ops, ops * len as u64) / ops as f64).fold(f64::MAX, f64::min)
 }

@@ -125,6 +125,7 @@ fn a_mill_goes_by_what_was_measured() {
         suite: suite(CBC),
         direction: Direction::Encrypt,
         cost,
+        step: 1,
         spread: 0.1,
         factors,
     };

@@ -52,7 +52,7 @@ const GROUPS: [(Suite, f64); 3] = [
 pub(super) fn capabilities(kernel: PublicKernel) -> impl Iterator<Item = Capability> {
     GROUPS.iter().map(move |(suite, us)| {
         let cost = Cost::new(500.0, 1000.0 * us * kernel.slower(), 0.0);
-        Capability::new(core::slice::from_ref(suite), cost).directions(Directions::ENCRYPT).lanes(kernel.lanes())
+        Capability::new(core::slice::from_ref(suite), cost).directions(Directions::ENCRYPT).lanes(kernel.lanes()).in_step()
     })
 }
 

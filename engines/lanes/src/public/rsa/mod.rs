@@ -47,7 +47,7 @@ pub(super) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     for (size, private_us, public_us) in FIGURES {
         let cost = |us: f64| Cost::new(500.0, 1000.0 * us * slower, 0.0);
         let mut add = |suites, directions, us| {
-            all.push(Capability::new(suites, cost(us)).directions(directions).lanes(lanes));
+            all.push(Capability::new(suites, cost(us)).directions(directions).lanes(lanes).in_step());
         };
         for (list, each) in [(lists::RSA_SIGN_PKCS1.as_slice(), 4), (lists::RSA_SIGN_PSS.as_slice(), 4)] {
             let suites = of_size(list, size, each);
