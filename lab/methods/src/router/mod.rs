@@ -154,6 +154,7 @@ fn deciding(budget: Budget) -> Figure {
                     kind: EngineKind::Lanes,
                     cost: Cost::new(*batch_ns, *op_ns, *byte_ns),
                     wakeup_ns: 0.0,
+                    step: 1,
                     backlog_ns: n as f64,
                     input_len_max: 1 << 20,
                     trusted: true,
