@@ -197,13 +197,7 @@ fn emsa_pss_verify(
 }
 
 /// Adds MGF1 of a seed of each block (RFC 8017, B.2.1) to a stretch of it.
-fn mask(
-    hasher: &impl Hasher,
-    digest: Digest,
-    blocks: &mut [Block],
-    place: core::ops::Range<usize>,
-    seeds: &[&[u8]],
-) {
+fn mask(hasher: &impl Hasher, digest: Digest, blocks: &mut [Block], place: core::ops::Range<usize>, seeds: &[&[u8]]) {
     let counters = 0..place.len().div_ceil(digest.len()) as u32;
     let one = |seed: &&[u8]| {
         let mut all = Zeroizing::new(Vec::with_capacity(counters.len() * (seed.len() + COUNTER_LEN)));
@@ -211,11 +205,8 @@ fn mask(
         all
     };
     let inputs: Vec<Block> = seeds.iter().map(one).collect();
-    let messages: Vec<&[u8]> = inputs
-        .iter()
-        .zip(seeds)
-        .flat_map(|(input, seed)| input.chunks_exact(seed.len() + COUNTER_LEN))
-        .collect();
+    let messages: Vec<&[u8]> =
+        inputs.iter().zip(seeds).flat_map(|(input, seed)| input.chunks_exact(seed.len() + COUNTER_LEN)).collect();
     let masks = Zeroizing::new(hasher.hash(digest, &messages));
     for (block, masks) in blocks.iter_mut().zip(masks.chunks_exact(counters.len().max(1))) {
         for (part, mask) in block[place.clone()].chunks_mut(digest.len()).zip(masks) {

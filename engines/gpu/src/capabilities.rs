@@ -3,7 +3,7 @@
 
 use ciphermill_contract::capability::{Cost, Directions};
 use ciphermill_contract::suite::lists;
-use ciphermill_contract::suite::{Agreement, BlockCipher, Curve, Digest, Mac, Mode, Signature, StreamCipher};
+use ciphermill_contract::suite::{Agreement, BlockCipher, Curve, Digest, Mac, Mode, RsaSize, Signature, StreamCipher};
 use ciphermill_contract::{Capability, Suite};
 
 /// Bytes of input of one operation at most, where a long one is worked on in parts side by side.
@@ -72,9 +72,10 @@ const fn serial(suites: &'static [Suite], prior: Cost) -> Capability {
 /// several cores, by modulus size.
 const RSA: [(f64, f64); 4] = [(1_500.0, 3_000.0), (10_000.0, 8_000.0), (30_000.0, 20_000.0), (70_000.0, 40_000.0)];
 
-/// `len` suites of an RSA list from the one at `from` on, whose moduli have a size of that number: private operations.
-const fn rsa(suites: &'static [Suite], from: usize, len: usize, size: usize, directions: Directions) -> Capability {
-    serial(suites.split_at(from).1.split_at(len).0, prior(RSA[size].0, RSA[size].1)).directions(directions)
+/// Private operations of an RSA list whose moduli have a size.
+const fn rsa(suites: &'static [Suite], size: RsaSize, directions: Directions) -> Capability {
+    let (us, host_ns) = RSA[size as usize];
+    serial(lists::of_size(suites, size), prior(us, host_ns)).directions(directions)
 }
 
 /// Everything that the engine runs, on every device alike.
@@ -107,22 +108,22 @@ pub const CAPABILITIES: &[Capability] = &[
     parallel(&ECDSA, prior(2000.0, 2000.0)),
     parallel(&ECDH, prior(2000.0, 400.0)).directions(Directions::ENCRYPT),
     parallel(&lists::X25519, prior(1500.0, 200.0)).directions(Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PKCS1, 0, 4, 0, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PKCS1, 4, 4, 1, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PKCS1, 8, 4, 2, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PKCS1, 12, 4, 3, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PSS, 0, 3, 0, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PSS, 3, 4, 1, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PSS, 7, 4, 2, Directions::ENCRYPT),
-    rsa(&lists::RSA_SIGN_PSS, 11, 4, 3, Directions::ENCRYPT),
-    rsa(&lists::RSA_ENCRYPT_PKCS1, 0, 1, 0, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_PKCS1, 1, 1, 1, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_PKCS1, 2, 1, 2, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_PKCS1, 3, 1, 3, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_OAEP, 0, 2, 0, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_OAEP, 2, 2, 1, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_OAEP, 4, 2, 2, Directions::DECRYPT),
-    rsa(&lists::RSA_ENCRYPT_OAEP, 6, 2, 3, Directions::DECRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa1024, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa2048, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa3072, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa4096, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa1024, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa2048, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa3072, Directions::ENCRYPT),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa4096, Directions::ENCRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa1024, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa2048, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa3072, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa4096, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa1024, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa2048, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa3072, Directions::DECRYPT),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa4096, Directions::DECRYPT),
 ];
 
 #[cfg(test)]

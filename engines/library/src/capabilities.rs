@@ -1,6 +1,6 @@
 //! What AWS-LC runs, as const data. The priors are rough figures of one x86-64 core with AES and SHA instructions.
 
-use ciphermill_contract::suite::{StreamCipher, lists};
+use ciphermill_contract::suite::{RsaSize, StreamCipher, lists};
 use ciphermill_contract::{Capability, Cost, Directions, Suite};
 
 /// Digests by their places in the list; BLAKE3, which AWS-LC does not have, ends it.
@@ -21,6 +21,16 @@ const RC4: &[Suite] = &[Suite::Stream(StreamCipher::Rc4)];
 const DES_CHAINS: &[Suite] = lists::CHAINS_ENCRYPT_THEN_MAC.split_at(12).0;
 /// Chains over AES.
 const AES_CHAINS: &[Suite] = lists::CHAINS_ENCRYPT_THEN_MAC.split_at(12).1;
+
+/// RSA with moduli of a size: private operations take many times as long as public ones.
+const fn rsa(list: &'static [Suite], size: RsaSize, directions: Directions, op_ns: f64) -> Capability {
+    Capability::new(lists::of_size(list, size), Cost::new(100.0, op_ns, 1.0)).directions(directions)
+}
+
+/// The suite at a place of a list.
+const fn one(list: &'static [Suite], place: usize, directions: Directions, op_ns: f64) -> Capability {
+    Capability::new(list.split_at(place + 1).0.split_at(place).1, Cost::new(100.0, op_ns, 1.0)).directions(directions)
+}
 
 /// Everything the library engine runs.
 pub const CAPABILITIES: &[Capability] = &[
@@ -53,15 +63,53 @@ pub const CAPABILITIES: &[Capability] = &[
     Capability::new(DES_CHAINS, Cost::new(100.0, 350.0, 24.0)).variable_time(),
     Capability::new(AES_CHAINS, Cost::new(60.0, 110.0, 1.3)).directions(Directions::ENCRYPT),
     Capability::new(AES_CHAINS, Cost::new(60.0, 145.0, 0.65)).directions(Directions::DECRYPT),
-    Capability::new(&lists::RSA_SIGN_PKCS1, Cost::new(100.0, 800_000.0, 1.0)),
-    Capability::new(&lists::RSA_SIGN_PSS, Cost::new(100.0, 800_000.0, 1.0)),
-    Capability::new(&lists::RSA_ENCRYPT_PKCS1, Cost::new(100.0, 400_000.0, 1.0)),
-    Capability::new(&lists::RSA_ENCRYPT_OAEP, Cost::new(100.0, 400_000.0, 1.0)),
-    Capability::new(&lists::ECDSA, Cost::new(100.0, 100_000.0, 1.0)),
-    Capability::new(&lists::ECDH, Cost::new(100.0, 120_000.0, 1.0)).directions(Directions::ENCRYPT),
-    Capability::new(&lists::DH, Cost::new(100.0, 3_000_000.0, 1.0)).directions(Directions::ENCRYPT),
-    Capability::new(&lists::X25519, Cost::new(100.0, 35_000.0, 1.0)).directions(Directions::ENCRYPT),
-    Capability::new(&lists::ED25519, Cost::new(100.0, 40_000.0, 2.5)),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa1024, Directions::ENCRYPT, 90_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa1024, Directions::DECRYPT, 5_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa2048, Directions::ENCRYPT, 240_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa2048, Directions::DECRYPT, 15_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa3072, Directions::ENCRYPT, 690_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa3072, Directions::DECRYPT, 32_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa4096, Directions::ENCRYPT, 1_450_000.0),
+    rsa(&lists::RSA_SIGN_PKCS1, RsaSize::Rsa4096, Directions::DECRYPT, 56_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa1024, Directions::ENCRYPT, 90_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa1024, Directions::DECRYPT, 5_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa2048, Directions::ENCRYPT, 240_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa2048, Directions::DECRYPT, 15_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa3072, Directions::ENCRYPT, 690_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa3072, Directions::DECRYPT, 32_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa4096, Directions::ENCRYPT, 1_450_000.0),
+    rsa(&lists::RSA_SIGN_PSS, RsaSize::Rsa4096, Directions::DECRYPT, 56_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa1024, Directions::DECRYPT, 90_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa1024, Directions::ENCRYPT, 5_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa2048, Directions::DECRYPT, 240_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa2048, Directions::ENCRYPT, 15_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa3072, Directions::DECRYPT, 690_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa3072, Directions::ENCRYPT, 32_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa4096, Directions::DECRYPT, 1_450_000.0),
+    rsa(&lists::RSA_ENCRYPT_PKCS1, RsaSize::Rsa4096, Directions::ENCRYPT, 56_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa1024, Directions::DECRYPT, 90_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa1024, Directions::ENCRYPT, 5_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa2048, Directions::DECRYPT, 240_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa2048, Directions::ENCRYPT, 15_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa3072, Directions::DECRYPT, 690_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa3072, Directions::ENCRYPT, 32_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa4096, Directions::DECRYPT, 1_450_000.0),
+    rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa4096, Directions::ENCRYPT, 56_000.0),
+    one(&lists::ECDSA, 0, Directions::ENCRYPT, 15_000.0),
+    one(&lists::ECDSA, 0, Directions::DECRYPT, 50_000.0),
+    one(&lists::ECDSA, 1, Directions::ENCRYPT, 80_000.0),
+    one(&lists::ECDSA, 1, Directions::DECRYPT, 250_000.0),
+    one(&lists::ECDSA, 2, Directions::ENCRYPT, 160_000.0),
+    one(&lists::ECDSA, 2, Directions::DECRYPT, 460_000.0),
+    one(&lists::ECDH, 0, Directions::ENCRYPT, 43_000.0),
+    one(&lists::ECDH, 1, Directions::ENCRYPT, 140_000.0),
+    one(&lists::ECDH, 2, Directions::ENCRYPT, 290_000.0),
+    one(&lists::DH, 0, Directions::ENCRYPT, 2_100_000.0),
+    one(&lists::DH, 1, Directions::ENCRYPT, 6_800_000.0),
+    one(&lists::DH, 2, Directions::ENCRYPT, 16_000_000.0),
+    one(&lists::X25519, 0, Directions::ENCRYPT, 24_000.0),
+    one(&lists::ED25519, 0, Directions::ENCRYPT, 8_000.0),
+    one(&lists::ED25519, 0, Directions::DECRYPT, 36_000.0),
     Capability::new(&lists::ML_KEM, Cost::new(100.0, 30_000.0, 1.0)),
     Capability::new(&lists::ML_DSA, Cost::new(100.0, 200_000.0, 2.5)),
     Capability::new(&lists::RANDOM, Cost::new(100.0, 300.0, 0.5)).directions(Directions::ENCRYPT),

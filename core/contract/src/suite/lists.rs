@@ -202,6 +202,13 @@ pub const RSA_ENCRYPT_OAEP: [Suite; 8] = {
     }
     out
 };
+/// Those suites of an RSA list whose moduli have a size; each size has as many but the first of [`RSA_SIGN_PSS`].
+pub const fn of_size(list: &'static [Suite], size: RsaSize) -> &'static [Suite] {
+    let each = list.len().div_ceil(RsaSize::ALL.len());
+    let end = list.len() - (RsaSize::ALL.len() - 1 - size as usize) * each;
+    list.split_at(end).0.split_at(end.saturating_sub(each)).1
+}
+
 /// ECDSA on prime curves.
 pub const ECDSA: [Suite; 3] = [
     Suite::Sign(Signature::Ecdsa(Curve::P256)),

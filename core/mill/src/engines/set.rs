@@ -111,7 +111,13 @@ impl EngineSet {
     }
 
     /// An engine's own figures for a batch of `ops` operations in a class of sizes.
-    pub(crate) fn cost_on(&self, (suite, direction): (Suite, Direction), engine: usize, class: usize, ops: u64) -> Cost {
+    pub(crate) fn cost_on(
+        &self,
+        (suite, direction): (Suite, Direction),
+        engine: usize,
+        class: usize,
+        ops: u64,
+    ) -> Cost {
         let figures = self.plan(suite, direction).iter().find(|candidate| candidate.engine == engine);
         let cell = CostCell::new(suite, direction, class);
         figures.map_or(Cost::new(0.0, 0.0, 0.0), |candidate| self.figures(candidate, cell, ops))

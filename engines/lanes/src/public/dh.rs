@@ -52,7 +52,10 @@ const GROUPS: [(Suite, f64); 3] = [
 pub(super) fn capabilities(kernel: PublicKernel) -> impl Iterator<Item = Capability> {
     GROUPS.iter().map(move |(suite, us)| {
         let cost = Cost::new(500.0, 1000.0 * us * kernel.slower(), 0.0);
-        Capability::new(core::slice::from_ref(suite), cost).directions(Directions::ENCRYPT).lanes(kernel.lanes()).in_step()
+        Capability::new(core::slice::from_ref(suite), cost)
+            .directions(Directions::ENCRYPT)
+            .lanes(kernel.lanes())
+            .in_step()
     })
 }
 
@@ -133,9 +136,10 @@ fn is_public_value(group: DhGroup, value: &[u8]) -> bool {
     let prime = prime(group);
     let is_small = value.split_last().is_none_or(|(last, rest)| *last < 2 && rest.iter().all(|byte| *byte == 0));
     // The prime is odd: one less differs in its last byte.
-    let is_large = value.split_last().zip(prime.split_last()).is_none_or(|((last, rest), (prime_last, prime_rest))| {
-        (rest, *last) >= (prime_rest, prime_last - 1)
-    });
+    let is_large = value
+        .split_last()
+        .zip(prime.split_last())
+        .is_none_or(|((last, rest), (prime_last, prime_rest))| (rest, *last) >= (prime_rest, prime_last - 1));
     if value.len() != prime.len() || is_small || is_large {
         return false;
     }

@@ -140,12 +140,7 @@ impl<I: Isa> Fields<I> {
     pub(super) const NUMBERS: usize = 4;
 
     /// Loads the fields of all lanes, each of `limbs` limbs.
-    pub(super) fn load<'f>(
-        isa: I,
-        open: &mut Open<'_, I>,
-        limbs: usize,
-        of: impl Fn(usize) -> &'f Field,
-    ) -> Fields<I> {
+    pub(super) fn load<'f>(isa: I, open: &mut Open<'_, I>, limbs: usize, of: impl Fn(usize) -> &'f Field) -> Fields<I> {
         let [modulus, square, one, multiples] = core::array::from_fn(|_| open.number(limbs));
         let mut fields = Fields { modulus: Modulus { limbs: modulus, inverse: isa.splat(0), multiples }, square, one };
         fields.reload(isa, of);

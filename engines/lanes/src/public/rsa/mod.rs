@@ -32,14 +32,6 @@ const FIGURES: [(RsaSize, f64, f64); 4] = [
     (RsaSize::Rsa4096, 780.0, 14.0),
 ];
 
-/// Suites of a size in a list that has `each` for every size, but for fewer of the smallest.
-const fn of_size(list: &'static [Suite], size: RsaSize, each: usize) -> &'static [Suite] {
-    let behind = (3 - size as usize) * each;
-    let end = list.len() - behind;
-    let first = end.saturating_sub(each);
-    list.split_at(end).0.split_at(first).1
-}
-
 /// What the family runs.
 pub(super) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     let (lanes, slower) = (kernel.lanes(), kernel.slower());
@@ -49,15 +41,13 @@ pub(super) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         let mut add = |suites, directions, us| {
             all.push(Capability::new(suites, cost(us)).directions(directions).lanes(lanes).in_step());
         };
-        for (list, each) in [(lists::RSA_SIGN_PKCS1.as_slice(), 4), (lists::RSA_SIGN_PSS.as_slice(), 4)] {
-            let suites = of_size(list, size, each);
-            add(suites, Directions::ENCRYPT, private_us);
-            add(suites, Directions::DECRYPT, public_us);
+        for list in [lists::RSA_SIGN_PKCS1.as_slice(), &lists::RSA_SIGN_PSS] {
+            add(lists::of_size(list, size), Directions::ENCRYPT, private_us);
+            add(lists::of_size(list, size), Directions::DECRYPT, public_us);
         }
-        for (list, each) in [(lists::RSA_ENCRYPT_PKCS1.as_slice(), 1), (lists::RSA_ENCRYPT_OAEP.as_slice(), 2)] {
-            let suites = of_size(list, size, each);
-            add(suites, Directions::ENCRYPT, public_us);
-            add(suites, Directions::DECRYPT, private_us);
+        for list in [lists::RSA_ENCRYPT_PKCS1.as_slice(), &lists::RSA_ENCRYPT_OAEP] {
+            add(lists::of_size(list, size), Directions::ENCRYPT, public_us);
+            add(lists::of_size(list, size), Directions::DECRYPT, private_us);
         }
     }
     all

@@ -65,10 +65,11 @@ fn private_results_are_roots_and_public_ones_powers() {
                 let jobs: Vec<PrivateJob<'_>> =
                     (0..count).map(|index| private(own[index], &numbers[index], masks[index % 4])).collect();
                 let mut room = Room::default();
-                let roots: Vec<Vec<u8>> =
-                    raise_private(kernel, &mut room, &jobs).into_iter().map(|root| root.expect("no fault").to_vec()).collect();
-                let jobs: Vec<Job<'_>> =
-                    own.iter().zip(&roots).map(|(key, number)| Job { key, number }).collect();
+                let roots: Vec<Vec<u8>> = raise_private(kernel, &mut room, &jobs)
+                    .into_iter()
+                    .map(|root| root.expect("no fault").to_vec())
+                    .collect();
+                let jobs: Vec<Job<'_>> = own.iter().zip(&roots).map(|(key, number)| Job { key, number }).collect();
                 for (index, power) in raise_public(kernel, &mut room, &jobs).iter().enumerate() {
                     assert_eq!(**power, numbers[index], "{name} {}, lane {index} of {count}", kernel.name());
                     let big = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, 8 * bytes.len() as u32).expect("fits");
