@@ -3,6 +3,7 @@
 //! [`isa`] has the instruction sets, [`room`] the memory that numbers lie in. A family takes a batch in groups of as many operations
 //! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
+mod curve25519;
 pub(crate) mod isa;
 mod montgomery;
 mod portable;
@@ -13,6 +14,7 @@ mod x86;
 use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Agreement, Signature};
 use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::PublicKernel;
@@ -20,20 +22,30 @@ use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
 /// What the family runs.
-pub(crate) fn capabilities(_kernel: PublicKernel) -> Vec<Capability> {
-    Vec::new()
+pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
+    let mut all = Vec::new();
+    all.extend(curve25519::capabilities(kernel));
+    all
 }
 
 /// Prepares a key that [`Suite::check_key`] takes.
 ///
 /// # Errors
 /// What is wrong with the key.
-pub(crate) fn prepare(_key: &KeyMaterial<'_>, _suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Err(KeyProblem::Parameters)
+pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    match suite {
+        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
+        _ => Err(KeyProblem::Parameters),
+    }
 }
 
 /// Runs a batch.
-pub(crate) fn run(_kernels: &Kernels, _work: &mut Work<'_>, _scratch: &mut Scratch) {}
+pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
+    match work.suite() {
+        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::run(kernels, work, scratch),
+        _ => {}
+    }
+}
 
 /// Hands the pending operations of a batch, by index and key, to `run`, `most` at a time. Operations whose key is not a `K` of this
 /// suite fail.
