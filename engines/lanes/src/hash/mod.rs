@@ -383,19 +383,27 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
 
 /// The digests of messages, side by side, each in the first bytes of its tag.
 pub(crate) fn digests(kernel: HashKernel, digest: Digest, messages: &[&[u8]]) -> Vec<Tag> {
+    let messages: Vec<(&[u8], &[u8])> = messages.iter().map(|message| (&[][..], *message)).collect();
+    digests_with_heads(kernel, digest, &messages)
+}
+
+/// The digests of messages with something before each: fewer bytes than the digest's block.
+pub(crate) fn digests_with_heads(kernel: HashKernel, digest: Digest, messages: &[(&[u8], &[u8])]) -> Vec<Tag> {
     let mut digests = vec![[0; DIGEST_MAX]; messages.len()];
-    let message = |(name, data): (usize, &&[u8])| Message {
-        head: core::ptr::null(),
-        head_len: 0,
+    let message = |(name, (head, data)): (usize, &(&[u8], &[u8]))| Message {
+        head: head.as_ptr(),
+        head_len: head.len(),
         data: data.as_ptr(),
         len: data.len(),
         midstates: core::ptr::null(),
         name: name as u32,
     };
-    let messages: Vec<Message> = messages.iter().enumerate().map(message).collect();
-    let mut source = Source::List { messages: &messages, digests: &mut digests };
+    let all: Vec<Message> = messages.iter().enumerate().map(message).collect();
+    let mut source = Source::List { messages: &all, digests: &mut digests };
     each!(digest, A, variant => {
-        // SAFETY: the messages have no heads and are borrowed until here; plain digests read no midstates.
+        assert!(messages.iter().all(|(head, _)| head.len() < A::BLOCK), "a head of a block and more");
+        // SAFETY: heads and messages are borrowed until here, and the heads as short as they must be; plain digests read no
+        // midstates.
         unsafe { digest_with::<A>(kernel, &mut source, Form { variant, hmac: false }, messages.len(), false) };
     });
     digests

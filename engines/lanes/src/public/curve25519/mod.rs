@@ -1,5 +1,11 @@
 //! X25519 (RFC 7748) and Ed25519 (RFC 8032), an operation a lane.
 
+mod base;
+mod combine;
+mod ed25519;
+mod edwards;
+#[cfg(test)]
+mod edwards_tests;
 mod field;
 #[cfg(test)]
 mod field_tests;
@@ -7,7 +13,7 @@ mod ladder;
 mod x25519;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, lists};
+use ciphermill_contract::suite::{Agreement, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use super::isa::PublicKernel;
@@ -20,8 +26,16 @@ const FLIGHT_GROUPS: usize = 8;
 /// What runs here. The figures are those of full lanes.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     let slower = slower(kernel);
-    let of = |suites, op_ns: f64| Capability::new(suites, Cost::new(500.0, op_ns * slower, 0.0)).lanes(kernel.lanes());
-    vec![of(&lists::X25519, 5_000.0).directions(Directions::ENCRYPT)]
+    let of = |suites, directions, op_ns: f64, byte_ns: f64| {
+        let cost = Cost::new(500.0, op_ns * slower, byte_ns);
+        Capability::new(suites, cost).lanes(kernel.lanes()).directions(directions)
+    };
+    vec![
+        of(&lists::X25519, Directions::ENCRYPT, 5_000.0, 0.0),
+        // A signature hashes its message twice.
+        of(&lists::ED25519, Directions::ENCRYPT, 1_500.0, 0.4),
+        of(&lists::ED25519, Directions::DECRYPT, 4_800.0, 0.2),
+    ]
 }
 
 /// How many times as long an operation takes as with eight lanes.
@@ -37,9 +51,10 @@ fn slower(kernel: PublicKernel) -> f64 {
 ///
 /// # Errors
 /// What is wrong with the key.
-pub(crate) fn prepare(_kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
     match suite {
         Suite::Agree(Agreement::X25519) => x25519::prepare(key, suite),
+        Suite::Sign(Signature::Ed25519) => ed25519::prepare(kernels, key, suite),
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -48,6 +63,7 @@ pub(crate) fn prepare(_kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -
 pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
         Suite::Agree(Agreement::X25519) => x25519::run(kernels.public, work, scratch),
+        Suite::Sign(Signature::Ed25519) => ed25519::run(kernels, work, scratch),
         _ => {}
     }
 }
