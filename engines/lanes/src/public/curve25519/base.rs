@@ -11,12 +11,11 @@ use std::sync::OnceLock;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::super::isa::{Isa, Portable, PublicKernel, public_kernels};
+use super::super::isa::{Isa, PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
 use super::edwards::{Affine, CACHED_LIMBS, Cached, Extended, Projective, TWICE_D};
 use super::field::{Element, LIMBS, invert_all, limbs_of, words_of};
-#[cfg(target_arch = "x86_64")]
-use crate::x86::{Avx512Ifma, AvxIfma};
+use super::isa::{FieldIsa, SHARED};
 
 /// Bits of a digit.
 const DIGIT_BITS: usize = 5;
@@ -26,6 +25,8 @@ pub(super) const DIGITS: usize = 51;
 
 /// Odd multiples of a digit's place.
 const MULTIPLES: usize = 1 << (DIGIT_BITS - 1);
+
+const _: () = assert!(MULTIPLES == SHARED);
 
 /// Limbs of a table's point: `y + x`, `y - x`, `2 d x y`.
 const AFFINE_LIMBS: usize = 3 * LIMBS;
@@ -46,38 +47,6 @@ struct Multiples([[u64; MULTIPLES]; AFFINE_LIMBS]);
 
 /// The multiples of the base point for each digit.
 pub(super) struct Table(Vec<Multiples>);
-
-/// An instruction set that reads tables which all lanes share.
-pub(super) trait Lookup: Isa {
-    /// The word that each lane's number, below sixteen, names. No address depends on the numbers.
-    #[inline(always)]
-    fn pick(self, words: &[u64; MULTIPLES], which: Self::V) -> Self::V {
-        let mut picked = self.splat(words[0]);
-        for (index, word) in words.iter().enumerate().skip(1) {
-            picked = self.select(self.equal(which, self.splat(index as u64)), self.splat(*word), picked);
-        }
-        picked
-    }
-}
-
-impl Lookup for Portable {}
-
-#[cfg(target_arch = "x86_64")]
-impl Lookup for AvxIfma {}
-
-#[cfg(target_arch = "x86_64")]
-impl Lookup for Avx512Ifma {
-    #[inline(always)]
-    fn pick(self, words: &[u64; MULTIPLES], which: Self::V) -> Self::V {
-        use core::arch::x86_64::{_mm512_loadu_si512, _mm512_permutex2var_epi64};
-        // SAFETY: two vectors are read, which are the sixteen words; `self` is the proof that the processor has the instructions.
-        unsafe {
-            let low = _mm512_loadu_si512(words.as_ptr().cast());
-            let high = _mm512_loadu_si512(words.as_ptr().add(MULTIPLES / 2).cast());
-            _mm512_permutex2var_epi64(low, which, high)
-        }
-    }
-}
 
 /// An odd scalar's digits: its words are `b` of the module's head.
 #[derive(Clone, Copy, Default, Zeroize)]
@@ -123,7 +92,7 @@ pub(super) struct BaseProduct {
 
 /// Adds the multiples of the base point that the digits name.
 #[inline(always)]
-pub(super) fn add_base<I: Lookup>(isa: I, table: &Table, digits: Place<I>, to: Extended<I>) -> Extended<I> {
+pub(super) fn add_base<I: FieldIsa>(isa: I, table: &Table, digits: Place<I>, to: Extended<I>) -> Extended<I> {
     let mut point = to;
     for (index, multiples) in table.0.iter().enumerate() {
         let digit = digits.get(isa, index);
@@ -148,14 +117,14 @@ pub(super) fn add_base<I: Lookup>(isa: I, table: &Table, digits: Place<I>, to: E
 
 /// Points on their way to their encoding, a group of lanes behind the other.
 #[derive(Clone, Copy)]
-pub(super) struct Encodings<I: Isa> {
+pub(super) struct Encodings<I: FieldIsa> {
     xs: Place<I>,
     ys: Place<I>,
     zs: Place<I>,
     products: Place<I>,
 }
 
-impl<I: Isa> Encodings<I> {
+impl<I: FieldIsa> Encodings<I> {
     /// Limbs of a room for each group.
     pub(super) const GROUP_LIMBS: usize = 4 * LIMBS;
 
@@ -211,7 +180,7 @@ impl<I: Isa> Encodings<I> {
 }
 
 #[inline(always)]
-fn multiply_in<I: Lookup>(isa: I, room: &mut Room, table: &Table, all: &mut [BaseProduct]) {
+fn multiply_in<I: FieldIsa>(isa: I, room: &mut Room, table: &Table, all: &mut [BaseProduct]) {
     let groups = all.len().div_ceil(I::LANES);
     let mut open = room.open::<I>(DIGITS + groups * Encodings::<I>::GROUP_LIMBS);
     let digits = open.number(DIGITS);
@@ -251,7 +220,7 @@ pub(super) fn table(kernel: PublicKernel) -> &'static Table {
 
 /// Makes the table: all lanes do the same.
 #[inline(always)]
-fn make_in<I: Lookup>(isa: I, room: &mut Room, table: &mut Table) {
+fn make_in<I: FieldIsa>(isa: I, room: &mut Room, table: &mut Table) {
     let points = DIGITS * MULTIPLES;
     let mut open = room.open::<I>(CACHED_LIMBS + points * Encodings::<I>::GROUP_LIMBS);
     let twice = open.number(CACHED_LIMBS);

@@ -10,11 +10,12 @@
 //! Floor, in multiply-adds for all lanes: 28 additions and four doublings of points for the tables, 12 800; 60 doublings, 17 000;
 //! 65 additions, 26 000; the base point's 51, 18 000; an eighth of an inversion, 1 100: 75 000 for eight verifications.
 
-use super::super::isa::{Isa, PublicKernel, public_kernels};
+use super::super::isa::{PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
-use super::base::{self, DIGITS, Digits, Encodings, Lookup, Table, add_base};
+use super::base::{self, DIGITS, Digits, Encodings, Table, add_base};
 use super::edwards::{CACHED_LIMBS, Cached, D, Extended, Projective, ROOT_OF_MINUS_ONE};
 use super::field::{Element, LIMBS, limbs_of};
+use super::isa::FieldIsa;
 
 /// Points of a prepared key.
 const PARTS: usize = 4;
@@ -63,7 +64,7 @@ pub(super) struct Verification<'k> {
 
 /// The `x` of a point with this `y`, whose lowest bit is `sign`, and where there is one (RFC 8032, 5.1.3).
 #[inline(always)]
-fn root<I: Isa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
+fn root<I: FieldIsa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
     let one = Element::one(isa);
     let square = y.square(isa).carry(isa);
     let u = square.sub(isa, &one).carry(isa);
@@ -87,7 +88,7 @@ fn root<I: Isa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
 }
 
 #[inline(always)]
-fn unpack_in<I: Isa>(isa: I, room: &mut Room, all: &mut [Unpacking]) {
+fn unpack_in<I: FieldIsa>(isa: I, room: &mut Room, all: &mut [Unpacking]) {
     let mut open = room.open::<I>(LIMBS + 1 + 4 * PARTS * LIMBS);
     let (ys, sign) = (open.number(LIMBS), open.number(1));
     let [xs, y, zs, products] = [(); 4].map(|()| open.number(PARTS * LIMBS));
@@ -124,7 +125,7 @@ public_kernels! {
 
 /// Writes the odd multiples of each lane's points to the tables, one behind the other.
 #[inline(always)]
-fn make_tables<I: Isa>(isa: I, points: Place<I>, tables: Place<I>) {
+fn make_tables<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<I>) {
     for part in 0..PARTS {
         let at = |index: usize| Element::get(isa, points.part((2 * part + index) * LIMBS, LIMBS));
         let point = Projective::new(isa, &at(0), &at(1));
@@ -140,7 +141,7 @@ fn make_tables<I: Isa>(isa: I, points: Place<I>, tables: Place<I>) {
 
 /// The product of each lane's key, by its tables, and `k`.
 #[inline(always)]
-fn multiply_key<I: Isa>(isa: I, tables: Place<I>, k: Place<I>) -> Extended<I> {
+fn multiply_key<I: FieldIsa>(isa: I, tables: Place<I>, k: Place<I>) -> Extended<I> {
     let mut sum = Extended::neutral(isa);
     let table_limbs = MULTIPLES * CACHED_LIMBS;
     for digit in (0..PART_DIGITS).rev() {
@@ -167,7 +168,7 @@ fn multiply_key<I: Isa>(isa: I, tables: Place<I>, k: Place<I>) -> Extended<I> {
 }
 
 /// Writes a lane's `k`.
-fn put_k<I: Isa>(to: Place<I>, lane: usize, k: &[u64; 4]) {
+fn put_k<I: FieldIsa>(to: Place<I>, lane: usize, k: &[u64; 4]) {
     // Of the odd number, as `base::Digits` has it for 255 bits: `(odd + 2^256 - 1) / 2`.
     let mut digits: [u64; 4] = core::array::from_fn(|i| k[i] >> 1 | k.get(i + 1).map_or(0, |next| next << 63));
     digits[3] |= 1 << 63;
@@ -179,7 +180,7 @@ fn put_k<I: Isa>(to: Place<I>, lane: usize, k: &[u64; 4]) {
 }
 
 #[inline(always)]
-fn combine_in<I: Lookup>(isa: I, room: &mut Room, table: &Table, all: &mut [Verification<'_>]) {
+fn combine_in<I: FieldIsa>(isa: I, room: &mut Room, table: &Table, all: &mut [Verification<'_>]) {
     let groups = all.len().div_ceil(I::LANES);
     let tables_limbs = PARTS * MULTIPLES * CACHED_LIMBS;
     let limbs = 2 * PARTS * LIMBS + tables_limbs + K_LIMBS + DIGITS + groups * Encodings::<I>::GROUP_LIMBS;

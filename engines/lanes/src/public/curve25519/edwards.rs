@@ -7,9 +7,9 @@
 //! Floor: a doubling is four squares and three products, four with what an addition needs: 270 to 320 multiply-adds for all
 //! lanes, and as many instructions again. An addition is eight products, 400, or seven of an affine point.
 
-use super::super::isa::Isa;
 use super::super::room::Place;
 use super::field::{Columns, Element, LIMBS, limbs_of};
+use super::isa::FieldIsa;
 
 /// The curve's `d = -121665 / 121666`.
 pub(super) const D: [u64; LIMBS] =
@@ -25,7 +25,7 @@ pub(super) const ROOT_OF_MINUS_ONE: [u64; LIMBS] =
 
 /// A point to double: `x = X / Z`, `y = Y / Z`.
 #[derive(Clone, Copy)]
-pub(super) struct Projective<I: Isa> {
+pub(super) struct Projective<I: FieldIsa> {
     pub(super) x: Element<I>,
     pub(super) y: Element<I>,
     pub(super) z: Element<I>,
@@ -35,7 +35,7 @@ pub(super) struct Projective<I: Isa> {
 
 /// A point to add to.
 #[derive(Clone, Copy)]
-pub(super) struct Extended<I: Isa> {
+pub(super) struct Extended<I: FieldIsa> {
     /// `Y + X`.
     pub(super) sum: Element<I>,
     /// `Y - X`.
@@ -47,7 +47,7 @@ pub(super) struct Extended<I: Isa> {
 
 /// A point with `Z = 1`, to be added.
 #[derive(Clone, Copy)]
-pub(super) struct Affine<I: Isa> {
+pub(super) struct Affine<I: FieldIsa> {
     /// `y + x`.
     pub(super) sum: Element<I>,
     /// `y - x`.
@@ -58,7 +58,7 @@ pub(super) struct Affine<I: Isa> {
 
 /// A point to be added.
 #[derive(Clone, Copy)]
-pub(super) struct Cached<I: Isa> {
+pub(super) struct Cached<I: FieldIsa> {
     /// `Y + X`, `Y - X` and `2 d T`.
     pub(super) point: Affine<I>,
     /// `2 Z`.
@@ -70,14 +70,14 @@ pub(super) const CACHED_LIMBS: usize = 4 * LIMBS;
 
 /// The end of both formulas: `X = E F`, `Y = G H`, `Z = F G`, `T = E H`.
 #[derive(Clone, Copy)]
-pub(super) struct Factors<I: Isa> {
+pub(super) struct Factors<I: FieldIsa> {
     e: Element<I>,
     f: Element<I>,
     g: Element<I>,
     h: Element<I>,
 }
 
-impl<I: Isa> Factors<I> {
+impl<I: FieldIsa> Factors<I> {
     /// To be doubled.
     #[inline(always)]
     pub(super) fn projective(&self, isa: I) -> Projective<I> {
@@ -99,7 +99,7 @@ impl<I: Isa> Factors<I> {
     }
 }
 
-impl<I: Isa> Projective<I> {
+impl<I: FieldIsa> Projective<I> {
     /// A point by its affine coordinates.
     #[inline(always)]
     pub(super) fn new(isa: I, x: &Element<I>, y: &Element<I>) -> Projective<I> {
@@ -131,7 +131,7 @@ impl<I: Isa> Projective<I> {
     }
 }
 
-impl<I: Isa> Extended<I> {
+impl<I: FieldIsa> Extended<I> {
     /// The neutral point, (0, 1).
     #[inline(always)]
     pub(super) fn neutral(isa: I) -> Extended<I> {
@@ -188,7 +188,7 @@ impl<I: Isa> Extended<I> {
     }
 }
 
-impl<I: Isa> Affine<I> {
+impl<I: FieldIsa> Affine<I> {
     /// The point where `keeps` holds, else its negative.
     #[inline(always)]
     pub(super) fn negate_unless(&self, isa: I, keeps: I::M) -> Affine<I> {
@@ -200,7 +200,7 @@ impl<I: Isa> Affine<I> {
     }
 }
 
-impl<I: Isa> Cached<I> {
+impl<I: FieldIsa> Cached<I> {
     /// The neutral point.
     #[inline(always)]
     pub(super) fn neutral(isa: I) -> Cached<I> {

@@ -5,12 +5,13 @@ use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::IsIdentity as _;
 
-use super::super::isa::{Isa, PublicKernel, public_kernels};
+use super::super::isa::{PublicKernel, public_kernels};
 use super::super::room::Room;
 use super::base::{BaseProduct, Digits, multiply};
 use super::combine::{Unpacking, Verification, combine, unpack};
 use super::edwards::{D, ROOT_OF_MINUS_ONE, TWICE_D};
 use super::field::Element;
+use super::isa::FieldIsa;
 use super::{bytes_of, words_of};
 
 fn words(bytes: &[u8; 32]) -> [u64; 4] {
@@ -29,7 +30,7 @@ fn scalars(count: usize) -> Vec<Scalar> {
 }
 
 #[inline(always)]
-fn constants_in<I: Isa>(isa: I, all: u32) {
+fn constants_in<I: FieldIsa>(isa: I, all: u32) {
     let (d, twice_d) = (Element::splat(isa, D), Element::splat(isa, TWICE_D));
     let number = |number: u64| Element::splat(isa, [number, 0, 0, 0, 0]);
     // d = -121665 / 121666.

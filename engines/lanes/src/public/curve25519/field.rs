@@ -16,6 +16,7 @@
 
 use super::super::isa::Isa;
 use super::super::room::Place;
+use super::isa::FieldIsa;
 
 /// Limbs of an element.
 pub(super) const LIMBS: usize = 5;
@@ -78,10 +79,12 @@ pub(super) fn words_of(limbs: [u64; LIMBS]) -> [u64; 4] {
 #[inline(always)]
 fn debug_bits<I: Isa, const BITS: u32>(isa: I, words: &[I::V; LIMBS]) {
     if cfg!(debug_assertions) {
+        let mut any = words[0];
         for word in words {
-            let is_short = isa.bits(isa.equal(isa.shr::<BITS>(*word), isa.splat(0))) == (1 << I::LANES) - 1;
-            assert!(is_short, "a limb of more than {BITS} bits");
+            any = isa.or(any, *word);
         }
+        let are_short = isa.bits(isa.equal(isa.shr::<BITS>(any), isa.splat(0))) == (1 << I::LANES) - 1;
+        assert!(are_short, "a limb of too many bits");
     }
 }
 
@@ -91,7 +94,7 @@ fn nineteen<I: Isa>(isa: I, a: I::V) -> I::V {
     isa.add(isa.add(isa.shl::<4>(a), isa.shl::<1>(a)), a)
 }
 
-impl<I: Isa> Element<I> {
+impl<I: FieldIsa> Element<I> {
     /// The same number in all lanes, given by its limbs of 51 bits.
     #[inline(always)]
     pub(super) fn splat(isa: I, limbs: [u64; LIMBS]) -> Element<I> {
@@ -172,94 +175,19 @@ impl<I: Isa> Element<I> {
         Columns(self.0)
     }
 
-    /// The product. The upper columns come first, so that the accumulators of the lower ones begin with what is folded back: with
-    /// `u` in column `k + 5`, `19 u = u + 2 · 9 u`, of which `u` goes to the low halves of column `k` and `9 u` to the high
-    /// halves, which count twice.
+    /// The product.
     #[inline(always)]
     pub(super) fn mul(&self, isa: I, other: &Element<I>) -> Columns<I> {
-        let (a, b) = (&self.0, &other.0);
-        debug_bits::<I, 52>(isa, a);
-        debug_bits::<I, 52>(isa, b);
-        let mut low = [isa.splat(0); 2 * LIMBS];
-        // Of the column that they are added to, not of the one that they are the high halves of.
-        let mut high = [isa.splat(0); 2 * LIMBS];
-        for j in 0..LIMBS {
-            for i in LIMBS - 1 - j..LIMBS {
-                high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
-                if i + j >= LIMBS {
-                    low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
-                }
-            }
-        }
-        for k in 0..LIMBS {
-            let upper = isa.add(isa.add(low[k + LIMBS], high[k + LIMBS]), high[k + LIMBS]);
-            low[k] = upper;
-            high[k] = isa.add(isa.shl::<3>(upper), upper);
-        }
-        for j in 0..LIMBS {
-            for i in 0..LIMBS - j {
-                low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
-                if i + j + 1 < LIMBS {
-                    high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
-                }
-            }
-        }
-        let mut out = [isa.splat(0); LIMBS];
-        for k in 0..LIMBS {
-            out[k] = isa.add(isa.add(low[k], high[k]), high[k]);
-        }
-        debug_bits::<I, 61>(isa, &out);
-        Columns(out)
+        debug_bits::<I, 52>(isa, &self.0);
+        debug_bits::<I, 52>(isa, &other.0);
+        Columns(isa.field_product(&self.0, &other.0))
     }
 
-    /// The square, the upper columns first, as in a product.
+    /// The square.
     #[inline(always)]
     pub(super) fn square(&self, isa: I) -> Columns<I> {
         debug_bits::<I, 52>(isa, &self.0);
-        let zero = [isa.splat(0); LIMBS];
-        let upper = self.square_half::<LIMBS>(isa, zero, zero);
-        let mut nine = upper;
-        for word in &mut nine {
-            *word = isa.add(isa.shl::<3>(*word), *word);
-        }
-        let out = self.square_half::<0>(isa, upper, nine);
-        debug_bits::<I, 61>(isa, &out);
-        Columns(out)
-    }
-
-    /// Five columns of the square, plus `once` and twice `twice`. Products of different limbs count twice: their low halves are
-    /// summed with the high halves of squares, which count twice too, and their high halves (`four`) count four times. The low
-    /// halves of squares count once.
-    #[inline(always)]
-    fn square_half<const HALF: usize>(&self, isa: I, once: [I::V; LIMBS], mut twice: [I::V; LIMBS]) -> [I::V; LIMBS] {
-        let a = &self.0;
-        let mut four = [isa.splat(0); LIMBS];
-        for i in 0..LIMBS {
-            for j in i..LIMBS {
-                let (low, high) = ((i + j).wrapping_sub(HALF), (i + j + 1).wrapping_sub(HALF));
-                if i == j && high < LIMBS {
-                    twice[high] = isa.add_high(twice[high], a[i], a[i]);
-                }
-                if i != j && low < LIMBS {
-                    twice[low] = isa.add_low(twice[low], a[i], a[j]);
-                }
-                if i != j && high < LIMBS {
-                    four[high] = isa.add_high(four[high], a[i], a[j]);
-                }
-            }
-        }
-        let mut out = once;
-        for k in 0..LIMBS {
-            let column = HALF + k;
-            // No products of different limbs have high halves in columns 0, 1 and 9.
-            let has_four = column > 1 && column < 9;
-            let twos = if has_four { isa.add(isa.add(twice[k], four[k]), four[k]) } else { twice[k] };
-            if column % 2 == 0 {
-                out[k] = isa.add_low(out[k], a[column / 2], a[column / 2]);
-            }
-            out[k] = isa.add(isa.add(out[k], twos), twos);
-        }
-        out
+        Columns(isa.field_square(&self.0))
     }
 
     /// The square of the square …, `count` times, of at least one.
@@ -437,7 +365,7 @@ const fn chain(last: Step) -> [Step; 11] {
 /// Inverts many elements of each lane, none of which is zero, in the place of five limbs that each has in `all`: one inversion and
 /// three products for each (Montgomery 1987). `products` has as much room.
 #[inline(always)]
-pub(super) fn invert_all<I: Isa>(isa: I, all: Place<I>, products: Place<I>) {
+pub(super) fn invert_all<I: FieldIsa>(isa: I, all: Place<I>, products: Place<I>) {
     let count = all.limbs() / LIMBS;
     let at = |place: Place<I>, index: usize| place.part(index * LIMBS, LIMBS);
     let mut product = Element::one(isa);
@@ -451,4 +379,94 @@ pub(super) fn invert_all<I: Isa>(isa: I, all: Place<I>, products: Place<I>) {
         inverse.mul(isa, &Element::get(isa, at(products, index))).carry(isa).put(isa, at(all, index));
         inverse = inverse.mul(isa, &element).carry(isa);
     }
+}
+
+/// The columns of a product. The upper ones come first, so that the accumulators of the lower ones begin with what is folded
+/// back: with `u` in column `k + 5`, `19 u = u + 2 · 9 u`, of which `u` goes to the low halves of column `k` and `9 u` to the
+/// high halves, which count twice.
+#[inline(always)]
+pub(super) fn product<I: Isa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [I::V; LIMBS] {
+    let mut low = [isa.splat(0); 2 * LIMBS];
+    // Of the column that they are added to, not of the one that they are the high halves of.
+    let mut high = [isa.splat(0); 2 * LIMBS];
+    for j in 0..LIMBS {
+        for i in LIMBS - 1 - j..LIMBS {
+            high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
+            if i + j >= LIMBS {
+                low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+            }
+        }
+    }
+    for k in 0..LIMBS {
+        let upper = isa.add(isa.add(low[k + LIMBS], high[k + LIMBS]), high[k + LIMBS]);
+        low[k] = upper;
+        high[k] = isa.add(isa.shl::<3>(upper), upper);
+    }
+    for j in 0..LIMBS {
+        for i in 0..LIMBS - j {
+            low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+            if i + j + 1 < LIMBS {
+                high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
+            }
+        }
+    }
+    let mut out = [isa.splat(0); LIMBS];
+    for k in 0..LIMBS {
+        out[k] = isa.add(isa.add(low[k], high[k]), high[k]);
+    }
+    debug_bits::<I, 61>(isa, &out);
+    out
+}
+
+/// The columns of a square, the upper ones first, as in a product.
+#[inline(always)]
+pub(super) fn square<I: Isa>(isa: I, a: &[I::V; LIMBS]) -> [I::V; LIMBS] {
+    let zero = [isa.splat(0); LIMBS];
+    let upper = square_half::<I, LIMBS>(isa, a, zero, zero);
+    let mut nine = upper;
+    for word in &mut nine {
+        *word = isa.add(isa.shl::<3>(*word), *word);
+    }
+    let out = square_half::<I, 0>(isa, a, upper, nine);
+    debug_bits::<I, 61>(isa, &out);
+    out
+}
+
+/// The five columns of a square from column `HALF` on, plus `once` and twice `twice`. Products of different limbs count twice:
+/// their low halves are summed with the high halves of squares, which count twice too, and their high halves (`four`) count
+/// four times. The low halves of squares count once.
+#[inline(always)]
+fn square_half<I: Isa, const HALF: usize>(
+    isa: I,
+    a: &[I::V; LIMBS],
+    once: [I::V; LIMBS],
+    mut twice: [I::V; LIMBS],
+) -> [I::V; LIMBS] {
+    let mut four = [isa.splat(0); LIMBS];
+    for i in 0..LIMBS {
+        for j in i..LIMBS {
+            let (low, high) = ((i + j).wrapping_sub(HALF), (i + j + 1).wrapping_sub(HALF));
+            if i == j && high < LIMBS {
+                twice[high] = isa.add_high(twice[high], a[i], a[i]);
+            }
+            if i != j && low < LIMBS {
+                twice[low] = isa.add_low(twice[low], a[i], a[j]);
+            }
+            if i != j && high < LIMBS {
+                four[high] = isa.add_high(four[high], a[i], a[j]);
+            }
+        }
+    }
+    let mut out = once;
+    for k in 0..LIMBS {
+        let column = HALF + k;
+        // No products of different limbs have high halves in columns 0, 1 and 9.
+        let has_four = column > 1 && column < 9;
+        let twos = if has_four { isa.add(isa.add(twice[k], four[k]), four[k]) } else { twice[k] };
+        if column.is_multiple_of(2) {
+            out[k] = isa.add_low(out[k], a[column / 2], a[column / 2]);
+        }
+        out[k] = isa.add(isa.add(out[k], twos), twos);
+    }
+    out
 }

@@ -5,6 +5,7 @@ use crypto_bigint::U512;
 use super::super::isa::{Isa, PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
 use super::field::{Element, LIMBS, invert_all, limbs_of, words_of};
+use super::isa::FieldIsa;
 
 /// A generator of test numbers (Marsaglia 2003).
 struct Random(u64);
@@ -66,7 +67,7 @@ fn lanes<I: Isa>(place: Place<I>) -> Vec<[u64; LIMBS]> {
 }
 
 #[inline(always)]
-fn compare<I: Isa>(isa: I, rounds: usize) {
+fn compare<I: FieldIsa>(isa: I, rounds: usize) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut room = Room::default();
     for round in 0..rounds {

@@ -11,9 +11,10 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::super::isa::{Isa, public_kernels};
+use super::super::isa::public_kernels;
 use super::super::room::{Place, Room};
 use super::field::{Columns, Element, LIMBS, invert_all, limbs_of, words_of};
+use super::isa::FieldIsa;
 
 /// Bits of a scalar; those from here on are not looked at.
 const SCALAR_BITS: usize = 255;
@@ -34,12 +35,12 @@ pub(super) struct Agreement {
 
 /// A point by `x + z` and `x - z`.
 #[derive(Clone, Copy)]
-struct Sums<I: Isa> {
+struct Sums<I: FieldIsa> {
     sum: Element<I>,
     difference: Element<I>,
 }
 
-impl<I: Isa> Sums<I> {
+impl<I: FieldIsa> Sums<I> {
     #[inline(always)]
     fn new(isa: I, x: &Columns<I>, z: &Columns<I>) -> Sums<I> {
         Sums { sum: x.add(isa, z).carry(isa), difference: x.sub(isa, z).carry(isa) }
@@ -49,7 +50,7 @@ impl<I: Isa> Sums<I> {
 /// A step: `double` and `sum` become twice the one that `doubles_double` says and the sum of both, whose difference has
 /// the affine coordinate `point`.
 #[inline(always)]
-fn step<I: Isa>(isa: I, double: &mut Sums<I>, sum: &mut Sums<I>, doubles_double: I::M, point: &Element<I>) {
+fn step<I: FieldIsa>(isa: I, double: &mut Sums<I>, sum: &mut Sums<I>, doubles_double: I::M, point: &Element<I>) {
     let plus = Element::select(isa, doubles_double, &double.sum, &sum.sum);
     let minus = Element::select(isa, doubles_double, &double.difference, &sum.difference);
     let (left, right) = (double.difference.mul(isa, &sum.sum), double.sum.mul(isa, &sum.difference));
@@ -68,7 +69,7 @@ fn step<I: Isa>(isa: I, double: &mut Sums<I>, sum: &mut Sums<I>, doubles_double:
 
 /// The product of a scalar and a point, as `x` and `z`.
 #[inline(always)]
-fn ladder<I: Isa>(isa: I, scalar: Place<I>, point: &Element<I>) -> (Element<I>, Element<I>) {
+fn ladder<I: FieldIsa>(isa: I, scalar: Place<I>, point: &Element<I>) -> (Element<I>, Element<I>) {
     let one = Element::one(isa);
     // The point at infinity, 1 : 0, as if it had been doubled, and the point itself.
     let mut double = Sums { sum: one, difference: one };
@@ -97,7 +98,7 @@ fn ladder<I: Isa>(isa: I, scalar: Place<I>, point: &Element<I>) -> (Element<I>, 
 const GROUP_LIMBS: usize = 3 * LIMBS;
 
 #[inline(always)]
-fn agree_in<I: Isa>(isa: I, room: &mut Room, all: &mut [Agreement]) {
+fn agree_in<I: FieldIsa>(isa: I, room: &mut Room, all: &mut [Agreement]) {
     let groups = all.len().div_ceil(I::LANES);
     let mut open = room.open::<I>(4 + LIMBS + groups * GROUP_LIMBS);
     let (scalar, point) = (open.number(4), open.number(LIMBS));

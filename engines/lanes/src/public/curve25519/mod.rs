@@ -9,6 +9,7 @@ mod edwards_tests;
 mod field;
 #[cfg(test)]
 mod field_tests;
+mod isa;
 mod ladder;
 mod x25519;
 
