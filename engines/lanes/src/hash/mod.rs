@@ -481,6 +481,21 @@ mod tests {
         assert!(HashKernel::Portable.few::<Sha512>(false).alone.is_none());
     }
 
+    /// What comes before a message counts as its beginning, whatever both are long.
+    #[test]
+    fn heads_are_hashed_before_their_messages() {
+        let data: Vec<u8> = (0..600).map(|i| (i * 7 % 251) as u8).collect();
+        let cut = |i: usize| (i * 13 % 128, 128 + i * 29 % 400);
+        for kernel in HashKernel::NAMES.iter().filter_map(|name| HashKernel::detect(name)) {
+            for count in [1, 2, 8, 21] {
+                let parts: Vec<(&[u8], &[u8])> = (0..count).map(cut).map(|(a, b)| data[..b].split_at(a)).collect();
+                let whole: Vec<&[u8]> = (0..count).map(cut).map(|(_, b)| &data[..b]).collect();
+                let got = digests_with_heads(kernel, Digest::Sha512, &parts);
+                assert_eq!(got, digests(kernel, Digest::Sha512, &whole), "{count} by {}", kernel.name());
+            }
+        }
+    }
+
     /// How many messages go by the SHA instructions, if not all, by kernel.
     #[test]
     fn the_sha_instructions_run_few_messages_and_what_they_are_faster_at() {

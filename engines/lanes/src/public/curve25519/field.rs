@@ -3,23 +3,16 @@
 //! A factor of the multiply-adds has 52 bits, so that a limb may be one bit longer than its radix. That pays for late carries:
 //!
 //! - An [`Element`] has limbs below `2^51 + 2^17`, and may be a factor. So may the negative of one, with limbs below `2^52`.
-//! - [`Columns`] are sums and differences of products, of which nothing was carried yet: words below `2^63`. Adding and subtracting
-//!   them costs no carry; [`Columns::carry`] makes them an element.
+//! - [`Columns`] are sums and differences of products, of which nothing was carried yet: words below `2^63`, where one
+//!   product's are below `2^61`. Adding and subtracting them costs no carry; [`Columns::carry`] makes them an element.
 //!
-//! *Bounds of a product.* With limbs `a_i, b_j < 2^52`, low halves (weight `2^51(i + j)`) and high halves (twice the weight of the next
-//! column) are below `2^52`. Column `k` of the lower five has `k + 1` low halves, `19 (4 - k)` from column `k + 5`, `2 k` high
-//! halves and `38 (5 - k)` more: at most `77 + 190` at `k = 0`. So a product's columns are below `267 · 2^52 < 2^61`. A
-//! difference adds [`Columns::sub`]'s multiple of the modulus, below `2^61 + 2^52`: there is room for two more products.
-//!
-//! A product is 50 multiply-adds and 29 additions and shifts, a square 30 and 39, a carry 15 instructions. Where a multiply-add
-//! starts every cycle and two instructions do, the multiply-adds of a product are the floor: 50 cycles for all lanes.
+//! A carry is 15 instructions; [`super::product`] has the products and their bounds.
 
 use super::super::isa::Isa;
 use super::super::room::Place;
 use super::isa::FieldIsa;
-
-/// Limbs of an element.
-pub(super) const LIMBS: usize = 5;
+pub(super) use super::product::LIMBS;
+use super::product::debug_bits;
 
 /// Bits of a limb, but for those that were not carried yet.
 const RADIX_BITS: u32 = 51;
@@ -73,19 +66,6 @@ pub(super) fn words_of(limbs: [u64; LIMBS]) -> [u64; 4] {
         limbs[2] >> 26 | limbs[3] << 25,
         limbs[3] >> 39 | limbs[4] << 12,
     ]
-}
-
-/// Whether all lanes have no more than so many bits: what the bounds rest on, in builds that check.
-#[inline(always)]
-fn debug_bits<I: Isa, const BITS: u32>(isa: I, words: &[I::V; LIMBS]) {
-    if cfg!(debug_assertions) {
-        let mut any = words[0];
-        for word in words {
-            any = isa.or(any, *word);
-        }
-        let are_short = isa.bits(isa.equal(isa.shr::<BITS>(any), isa.splat(0))) == (1 << I::LANES) - 1;
-        assert!(are_short, "a limb of too many bits");
-    }
 }
 
 /// Nineteen times a word.
@@ -299,7 +279,8 @@ impl<I: Isa> Columns<I> {
         self.add(isa, self)
     }
 
-    /// The difference to a product, whose columns are below `2^10` times the modulus's limbs (`267 · 2^52 < 2^61 - 19 · 2^10`).
+    /// The difference to a product, whose columns are below `2^10` times the modulus's limbs (`267 · 2^52 < 2^61 - 19 · 2^10`),
+    /// so that the words grow by less than `2^61`.
     #[inline(always)]
     pub(super) fn sub(&self, isa: I, other: &Columns<I>) -> Columns<I> {
         let mut out = *self;
@@ -379,94 +360,4 @@ pub(super) fn invert_all<I: FieldIsa>(isa: I, all: Place<I>, products: Place<I>)
         inverse.mul(isa, &Element::get(isa, at(products, index))).carry(isa).put(isa, at(all, index));
         inverse = inverse.mul(isa, &element).carry(isa);
     }
-}
-
-/// The columns of a product. The upper ones come first, so that the accumulators of the lower ones begin with what is folded
-/// back: with `u` in column `k + 5`, `19 u = u + 2 · 9 u`, of which `u` goes to the low halves of column `k` and `9 u` to the
-/// high halves, which count twice.
-#[inline(always)]
-pub(super) fn product<I: Isa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [I::V; LIMBS] {
-    let mut low = [isa.splat(0); 2 * LIMBS];
-    // Of the column that they are added to, not of the one that they are the high halves of.
-    let mut high = [isa.splat(0); 2 * LIMBS];
-    for j in 0..LIMBS {
-        for i in LIMBS - 1 - j..LIMBS {
-            high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
-            if i + j >= LIMBS {
-                low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
-            }
-        }
-    }
-    for k in 0..LIMBS {
-        let upper = isa.add(isa.add(low[k + LIMBS], high[k + LIMBS]), high[k + LIMBS]);
-        low[k] = upper;
-        high[k] = isa.add(isa.shl::<3>(upper), upper);
-    }
-    for j in 0..LIMBS {
-        for i in 0..LIMBS - j {
-            low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
-            if i + j + 1 < LIMBS {
-                high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
-            }
-        }
-    }
-    let mut out = [isa.splat(0); LIMBS];
-    for k in 0..LIMBS {
-        out[k] = isa.add(isa.add(low[k], high[k]), high[k]);
-    }
-    debug_bits::<I, 61>(isa, &out);
-    out
-}
-
-/// The columns of a square, the upper ones first, as in a product.
-#[inline(always)]
-pub(super) fn square<I: Isa>(isa: I, a: &[I::V; LIMBS]) -> [I::V; LIMBS] {
-    let zero = [isa.splat(0); LIMBS];
-    let upper = square_half::<I, LIMBS>(isa, a, zero, zero);
-    let mut nine = upper;
-    for word in &mut nine {
-        *word = isa.add(isa.shl::<3>(*word), *word);
-    }
-    let out = square_half::<I, 0>(isa, a, upper, nine);
-    debug_bits::<I, 61>(isa, &out);
-    out
-}
-
-/// The five columns of a square from column `HALF` on, plus `once` and twice `twice`. Products of different limbs count twice:
-/// their low halves are summed with the high halves of squares, which count twice too, and their high halves (`four`) count
-/// four times. The low halves of squares count once.
-#[inline(always)]
-fn square_half<I: Isa, const HALF: usize>(
-    isa: I,
-    a: &[I::V; LIMBS],
-    once: [I::V; LIMBS],
-    mut twice: [I::V; LIMBS],
-) -> [I::V; LIMBS] {
-    let mut four = [isa.splat(0); LIMBS];
-    for i in 0..LIMBS {
-        for j in i..LIMBS {
-            let (low, high) = ((i + j).wrapping_sub(HALF), (i + j + 1).wrapping_sub(HALF));
-            if i == j && high < LIMBS {
-                twice[high] = isa.add_high(twice[high], a[i], a[i]);
-            }
-            if i != j && low < LIMBS {
-                twice[low] = isa.add_low(twice[low], a[i], a[j]);
-            }
-            if i != j && high < LIMBS {
-                four[high] = isa.add_high(four[high], a[i], a[j]);
-            }
-        }
-    }
-    let mut out = once;
-    for k in 0..LIMBS {
-        let column = HALF + k;
-        // No products of different limbs have high halves in columns 0, 1 and 9.
-        let has_four = column > 1 && column < 9;
-        let twos = if has_four { isa.add(isa.add(twice[k], four[k]), four[k]) } else { twice[k] };
-        if column.is_multiple_of(2) {
-            out[k] = isa.add_low(out[k], a[column / 2], a[column / 2]);
-        }
-        out[k] = isa.add(isa.add(out[k], twos), twos);
-    }
-    out
 }

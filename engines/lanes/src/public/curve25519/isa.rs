@@ -4,7 +4,7 @@
 //! fewer and narrower registers they would be much code for little, and are functions.
 
 use super::super::isa::{Isa, Portable};
-use super::field::{LIMBS, product, square};
+use super::product::{LIMBS, product, square};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{Avx512Ifma, AvxIfma};
 

@@ -11,6 +11,7 @@ mod field;
 mod field_tests;
 mod isa;
 mod ladder;
+mod product;
 mod x25519;
 
 use ciphermill_contract::error::KeyProblem;
@@ -32,10 +33,10 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         Capability::new(suites, cost).lanes(kernel.lanes()).directions(directions)
     };
     vec![
-        of(&lists::X25519, Directions::ENCRYPT, 5_000.0, 0.0),
+        of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
         // A signature hashes its message twice.
-        of(&lists::ED25519, Directions::ENCRYPT, 1_500.0, 0.4),
-        of(&lists::ED25519, Directions::DECRYPT, 4_800.0, 0.2),
+        of(&lists::ED25519, Directions::ENCRYPT, 1_200.0, 0.4),
+        of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
     ]
 }
 
@@ -43,8 +44,8 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
 fn slower(kernel: PublicKernel) -> f64 {
     match kernel.lanes() {
         8.. => 1.0,
-        4.. => 1.8,
-        _ => 30.0,
+        4.. => 2.5,
+        _ => 17.0,
     }
 }
 
