@@ -35,7 +35,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     vec![
         of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
         // A signature hashes its message twice.
-        of(&lists::ED25519, Directions::ENCRYPT, 1_200.0, 0.4),
+        of(&lists::ED25519, Directions::ENCRYPT, 1_400.0, 0.4),
         of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
     ]
 }
