@@ -29,7 +29,7 @@ pub(crate) fn prepare(
         }
         Suite::Mac(Mac::Hmac(_)) => crate::hash::prepare(key.bytes, suite).map_err(problem),
         suite if crate::legacy::runs(suite) => crate::legacy::prepare(key.bytes, suite).map_err(problem),
-        suite if suite.is_public_key() => crate::public::prepare(key, suite).map_err(problem),
+        suite if suite.is_public_key() => crate::public::prepare(kernels, key, suite).map_err(problem),
         #[cfg(target_arch = "x86_64")]
         Suite::Chain(chain) => crate::chain::prepare(kernels, key.bytes, chain).map_err(problem),
         #[cfg(target_arch = "x86_64")]

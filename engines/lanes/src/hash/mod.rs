@@ -383,19 +383,27 @@ pub(crate) unsafe fn hmacs(kernel: HashKernel, digest: Digest, messages: &[Messa
 
 /// The digests of messages, side by side, each in the first bytes of its tag.
 pub(crate) fn digests(kernel: HashKernel, digest: Digest, messages: &[&[u8]]) -> Vec<Tag> {
+    let messages: Vec<(&[u8], &[u8])> = messages.iter().map(|message| (&[][..], *message)).collect();
+    digests_with_heads(kernel, digest, &messages)
+}
+
+/// The digests of messages with something before each: fewer bytes than the digest's block.
+pub(crate) fn digests_with_heads(kernel: HashKernel, digest: Digest, messages: &[(&[u8], &[u8])]) -> Vec<Tag> {
     let mut digests = vec![[0; DIGEST_MAX]; messages.len()];
-    let message = |(name, data): (usize, &&[u8])| Message {
-        head: core::ptr::null(),
-        head_len: 0,
+    let message = |(name, (head, data)): (usize, &(&[u8], &[u8]))| Message {
+        head: head.as_ptr(),
+        head_len: head.len(),
         data: data.as_ptr(),
         len: data.len(),
         midstates: core::ptr::null(),
         name: name as u32,
     };
-    let messages: Vec<Message> = messages.iter().enumerate().map(message).collect();
-    let mut source = Source::List { messages: &messages, digests: &mut digests };
+    let all: Vec<Message> = messages.iter().enumerate().map(message).collect();
+    let mut source = Source::List { messages: &all, digests: &mut digests };
     each!(digest, A, variant => {
-        // SAFETY: the messages have no heads and are borrowed until here; plain digests read no midstates.
+        assert!(messages.iter().all(|(head, _)| head.len() < A::BLOCK), "a head of a block and more");
+        // SAFETY: heads and messages are borrowed until here, and the heads as short as they must be; plain digests read no
+        // midstates.
         unsafe { digest_with::<A>(kernel, &mut source, Form { variant, hmac: false }, messages.len(), false) };
     });
     digests
@@ -471,6 +479,21 @@ mod tests {
             assert!(kernel.few::<Sha256>(false).alone.is_none() && kernel.few::<Sponge<136>>(false).alone.is_none());
         }
         assert!(HashKernel::Portable.few::<Sha512>(false).alone.is_none());
+    }
+
+    /// What comes before a message counts as its beginning, whatever both are long.
+    #[test]
+    fn heads_are_hashed_before_their_messages() {
+        let data: Vec<u8> = (0..600).map(|i| (i * 7 % 251) as u8).collect();
+        let cut = |i: usize| (i * 13 % 128, 128 + i * 29 % 400);
+        for kernel in HashKernel::NAMES.iter().filter_map(|name| HashKernel::detect(name)) {
+            for count in [1, 2, 8, 21] {
+                let parts: Vec<(&[u8], &[u8])> = (0..count).map(cut).map(|(a, b)| data[..b].split_at(a)).collect();
+                let whole: Vec<&[u8]> = (0..count).map(cut).map(|(_, b)| &data[..b]).collect();
+                let got = digests_with_heads(kernel, Digest::Sha512, &parts);
+                assert_eq!(got, digests(kernel, Digest::Sha512, &whole), "{count} by {}", kernel.name());
+            }
+        }
     }
 
     /// How many messages go by the SHA instructions, if not all, by kernel.

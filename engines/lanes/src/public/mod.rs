@@ -3,6 +3,7 @@
 //! [`isa`] has the instruction sets, [`room`] the memory that numbers lie in. A family takes a batch in groups of as many operations
 //! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
+mod curve25519;
 mod dh;
 pub(crate) mod isa;
 mod long;
@@ -28,6 +29,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     let mut all = Vec::new();
     all.extend(rsa::capabilities(kernel));
     all.extend(dh::capabilities(kernel));
+    all.extend(curve25519::capabilities(kernel));
     all
 }
 
@@ -35,11 +37,12 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
 ///
 /// # Errors
 /// What is wrong with the key.
-pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
     match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, suite, size),
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
+        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -49,6 +52,7 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     match work.suite() {
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::run(kernels, work, scratch),
         Suite::Agree(Agreement::Dh(_)) => dh::run(kernels, work, scratch),
+        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::run(kernels, work, scratch),
         _ => {}
     }
 }

@@ -1,0 +1,93 @@
+//! X25519 (RFC 7748) and Ed25519 (RFC 8032), an operation a lane.
+
+mod base;
+mod combine;
+mod ed25519;
+mod edwards;
+#[cfg(test)]
+mod edwards_tests;
+mod field;
+#[cfg(test)]
+mod field_tests;
+mod isa;
+mod ladder;
+mod product;
+mod x25519;
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Agreement, Signature, lists};
+use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
+
+use super::isa::PublicKernel;
+use crate::select::Kernels;
+use crate::work::{Scratch, Work};
+
+/// Groups of as many operations as lanes that share an inversion: an eighth of one is three hundredths of an agreement.
+const FLIGHT_GROUPS: usize = 8;
+
+/// What runs here. The figures are those of full lanes.
+pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
+    let slower = slower(kernel);
+    let of = |suites, directions, op_ns: f64, byte_ns: f64| {
+        let cost = Cost::new(500.0, op_ns * slower, byte_ns);
+        Capability::new(suites, cost).lanes(kernel.lanes()).directions(directions)
+    };
+    vec![
+        of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
+        // A signature hashes its message twice.
+        of(&lists::ED25519, Directions::ENCRYPT, 1_400.0, 0.4),
+        of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
+    ]
+}
+
+/// How many times as long an operation takes as with eight lanes.
+fn slower(kernel: PublicKernel) -> f64 {
+    match kernel.lanes() {
+        8.. => 1.0,
+        4.. => 2.5,
+        _ => 17.0,
+    }
+}
+
+/// Prepares a key.
+///
+/// # Errors
+/// What is wrong with the key.
+pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    match suite {
+        Suite::Agree(Agreement::X25519) => x25519::prepare(key, suite),
+        Suite::Sign(Signature::Ed25519) => ed25519::prepare(kernels, key, suite),
+        _ => Err(KeyProblem::Parameters),
+    }
+}
+
+/// Runs a batch.
+pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
+    match work.suite() {
+        Suite::Agree(Agreement::X25519) => x25519::run(kernels.public, work, scratch),
+        Suite::Sign(Signature::Ed25519) => ed25519::run(kernels, work, scratch),
+        _ => {}
+    }
+}
+
+/// Counts the lanes of so many operations, the idle ones too.
+fn count_lanes(kernel: PublicKernel, scratch: &mut Scratch, operations: usize) {
+    let idle = operations.next_multiple_of(kernel.lanes().into()) - operations;
+    scratch.occupancy.add(operations, idle);
+}
+
+/// A little-endian number of 32 bytes as words; `None` where there are not as many.
+fn words_of(bytes: &[u8]) -> Option<[u64; 4]> {
+    let (words, []) = bytes.as_chunks::<8>() else { return None };
+    let words: &[[u8; 8]; 4] = words.try_into().ok()?;
+    Some(words.map(u64::from_le_bytes))
+}
+
+/// The bytes of a number.
+fn bytes_of(words: &[u64; 4]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    bytes
+}
