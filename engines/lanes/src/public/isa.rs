@@ -1,80 +1,19 @@
-//! The instruction sets of this family behind one trait: vectors of 2, 4 or 8 words of 64 bits, a lane each, and their
-//! multiplication of 52 bits.
+//! The instruction sets of this family behind one trait, and the kernels made of them.
 //!
 //! A kernel is written once, generic over [`Isa`], and stamped for each instruction set by [`public_kernels!`]. Numbers are
 //! *transposed*: limb `i` of all lanes' numbers is one vector. A limb has [`LIMB_BITS`] bits when it is a factor; sums of
 //! products are kept in words of 64 bits and carried late.
 
+use super::montgomery;
+pub(crate) use super::montgomery::Modulus;
 pub(crate) use super::portable::Portable;
+use super::room::Place;
+pub(crate) use super::vectors::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use crate::x86::{Avx512Ifma, AvxIfma};
 
-use super::room::Place;
-use crate::instruction_set::InstructionSet;
-
-/// Bits of a limb.
-pub(crate) const LIMB_BITS: u32 = 52;
-
-/// The largest limb.
-pub(crate) const LIMB_MAX: u64 = (1 << LIMB_BITS) - 1;
-
-/// A modulus of each lane, as [`Isa::product`] and [`Isa::square`] want it.
-#[derive(Clone, Copy)]
-pub(crate) struct Modulus<I: Isa> {
-    /// Its limbs.
-    pub(crate) limbs: Place<I>,
-    /// `-1 / m` modulo `2^52`.
-    pub(crate) inverse: I::V,
-    /// Room for as many limbs: the multiples of the modulus that a reduction adds.
-    pub(crate) multiples: Place<I>,
-}
-
-/// An instruction set; a value is the proof that this processor has it.
-pub(crate) trait Isa: InstructionSet + 'static {
-    /// A vector of words.
-    type V: Copy;
-    /// A truth value of each lane.
-    type M: Copy;
-    /// Lanes.
-    const LANES: usize;
-
-    /// The same word everywhere.
-    fn splat(self, word: u64) -> Self::V;
-    /// Reads a vector.
-    ///
-    /// # Safety
-    /// `LANES` words may be read from there, and the place is aligned to as many.
-    unsafe fn load(self, from: *const u64) -> Self::V;
-    /// Writes a vector.
-    ///
-    /// # Safety
-    /// `LANES` words may be written there, and the place is aligned to as many.
-    unsafe fn store(self, vector: Self::V, to: *mut u64);
-    /// Adds words modulo `2^64`.
-    fn add(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Subtracts words modulo `2^64`.
-    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Bitwise and.
-    fn and(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Bitwise or.
-    fn or(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Shifts words left.
-    fn shl<const BITS: u32>(self, a: Self::V) -> Self::V;
-    /// Shifts words right, zeros first.
-    fn shr<const BITS: u32>(self, a: Self::V) -> Self::V;
-    /// Shifts words right, copies of the sign first.
-    fn sar<const BITS: u32>(self, a: Self::V) -> Self::V;
-    /// `sum` plus the low 52 bits of the products of the factors' low 52 bits.
-    fn add_low(self, sum: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// `sum` plus the high 52 bits of the same products.
-    fn add_high(self, sum: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// Where words are equal.
-    fn equal(self, a: Self::V, b: Self::V) -> Self::M;
-    /// `a` where the truth value holds, else `b`.
-    fn select(self, which: Self::M, a: Self::V, b: Self::V) -> Self::V;
-    /// The truth values as bits, lane 0 lowest.
-    fn bits(self, which: Self::M) -> u32;
-
+/// An instruction set with the functions that are worth a call of their own, within which its instructions are enabled.
+pub(crate) trait Isa: Vectors {
     /// `out = a · b / 2^(52 limbs)` modulo each lane's modulus, not fully reduced: see [`super::montgomery::product`].
     fn product(self, out: Place<Self>, a: Place<Self>, b: Place<Self>, modulus: Modulus<Self>);
     /// The same of `a · a`.
@@ -83,11 +22,61 @@ pub(crate) trait Isa: InstructionSet + 'static {
     fn choose(self, out: Place<Self>, table: Place<Self>, stride: usize, which: Self::V);
 }
 
-/// A limb with nothing above its 52 bits.
-#[inline(always)]
-pub(crate) fn low_limb<I: Isa>(isa: I, a: I::V) -> I::V {
-    isa.and(a, isa.splat(LIMB_MAX))
+impl Isa for Portable {
+    fn product(self, out: Place<Portable>, a: Place<Portable>, b: Place<Portable>, modulus: Modulus<Portable>) {
+        montgomery::product(self, out, a, b, modulus);
+    }
+
+    fn square(self, out: Place<Portable>, a: Place<Portable>, modulus: Modulus<Portable>) {
+        montgomery::square(self, out, a, modulus);
+    }
+
+    fn choose(self, out: Place<Portable>, table: Place<Portable>, stride: usize, which: [u64; 2]) {
+        montgomery::choose(self, out, table, stride, which);
+    }
 }
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! functions {
+    ($set:ident, $enabled:ident) => {
+        impl Isa for $set {
+            fn product(self, out: Place<$set>, a: Place<$set>, b: Place<$set>, modulus: Modulus<$set>) {
+                crate::x86::$enabled! {
+                    fn enabled(isa: $set, out: Place<$set>, a: Place<$set>, b: Place<$set>, modulus: Modulus<$set>) {
+                        montgomery::product(isa, out, a, b, modulus);
+                    }
+                }
+                // SAFETY: `self` is the proof that the processor has the features that the function enables.
+                unsafe { enabled(self, out, a, b, modulus) }
+            }
+
+            fn square(self, out: Place<$set>, a: Place<$set>, modulus: Modulus<$set>) {
+                crate::x86::$enabled! {
+                    fn enabled(isa: $set, out: Place<$set>, a: Place<$set>, modulus: Modulus<$set>) {
+                        montgomery::square(isa, out, a, modulus);
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { enabled(self, out, a, modulus) }
+            }
+
+            fn choose(self, out: Place<$set>, table: Place<$set>, stride: usize, which: <$set as Vectors>::V) {
+                crate::x86::$enabled! {
+                    fn enabled(isa: $set, out: Place<$set>, table: Place<$set>, stride: usize, which: <$set as Vectors>::V) {
+                        montgomery::choose(isa, out, table, stride, which);
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { enabled(self, out, table, stride, which) }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+functions!(Avx512Ifma, with_avx512_ifma);
+#[cfg(target_arch = "x86_64")]
+functions!(AvxIfma, with_avx_ifma);
 
 crate::instruction_set::kernels! {
     /// The kernel, with the proof that this processor can run it.

@@ -11,6 +11,7 @@ mod montgomery;
 mod portable;
 pub(crate) mod room;
 mod rsa;
+mod vectors;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -11,8 +11,8 @@
 //! `2^52`, and a carry below `2^12`: below `4 · 80 · 2^52 + 2^12 < 2^61`. With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, the result
 //! `(a b + u m) / 2^(52 n)` is below `2 m`.
 
-use super::isa::{Isa, LIMB_BITS, Modulus, low_limb};
 use super::room::Place;
+use super::vectors::{LIMB_BITS, Vectors, low_limb};
 
 /// Limbs of a tile.
 pub(crate) const TILE: usize = 5;
@@ -20,16 +20,27 @@ pub(crate) const TILE: usize = 5;
 /// The most limbs of a number: the bounds above hold for as many.
 pub(crate) const LIMBS_MAX: usize = 80;
 
+/// A modulus of each lane, as [`product`] and [`square`] want it.
+#[derive(Clone, Copy)]
+pub(crate) struct Modulus<I: Vectors> {
+    /// Its limbs.
+    pub(crate) limbs: Place<I>,
+    /// `-1 / m` modulo `2^52`.
+    pub(crate) inverse: I::V,
+    /// Room for as many limbs: the multiples of the modulus that a reduction adds.
+    pub(crate) multiples: Place<I>,
+}
+
 /// Columns that a tile's product adds to: low halves to the first nine, high halves to the last nine.
 const SUMS: usize = 2 * TILE - 1;
 
 /// The sums of a column of tiles.
-struct Sums<I: Isa> {
+struct Sums<I: Vectors> {
     low: [I::V; SUMS],
     high: [I::V; SUMS],
 }
 
-impl<I: Isa> Sums<I> {
+impl<I: Vectors> Sums<I> {
     /// Sums that begin with what the column before has left over.
     #[inline(always)]
     fn new(isa: I, left: [I::V; TILE]) -> Sums<I> {
@@ -101,7 +112,7 @@ impl<I: Isa> Sums<I> {
 
 /// What a column leaves to the next one.
 #[inline(always)]
-fn left<I: Isa>(columns: &[I::V; 2 * TILE]) -> [I::V; TILE] {
+fn left<I: Vectors>(columns: &[I::V; 2 * TILE]) -> [I::V; TILE] {
     let mut left = [columns[TILE]; TILE];
     for i in 0..TILE {
         left[i] = columns[TILE + i];
@@ -111,7 +122,7 @@ fn left<I: Isa>(columns: &[I::V; 2 * TILE]) -> [I::V; TILE] {
 
 /// The limbs of a tile.
 #[inline(always)]
-fn tile_of<I: Isa>(isa: I, place: Place<I>) -> [I::V; TILE] {
+fn tile_of<I: Vectors>(isa: I, place: Place<I>) -> [I::V; TILE] {
     let mut limbs = [isa.splat(0); TILE];
     for i in 0..TILE {
         limbs[i] = place.get(isa, i);
@@ -121,7 +132,7 @@ fn tile_of<I: Isa>(isa: I, place: Place<I>) -> [I::V; TILE] {
 
 /// Adds the multiple of the modulus that makes five columns zero, and carries them away.
 #[inline(always)]
-fn reduce<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], modulus: Modulus<I>, multiples: Place<I>) {
+fn reduce<I: Vectors>(isa: I, columns: &mut [I::V; 2 * TILE], modulus: Modulus<I>, multiples: Place<I>) {
     let limbs = tile_of(isa, modulus.limbs);
     for i in 0..TILE {
         let multiple = isa.add_low(isa.splat(0), columns[i], modulus.inverse);
@@ -138,7 +149,7 @@ fn reduce<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], modulus: Modulus<I>, m
 
 /// Writes five columns as limbs; the last one's carry goes to the sixth.
 #[inline(always)]
-fn put<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], out: Place<I>) {
+fn put<I: Vectors>(isa: I, columns: &mut [I::V; 2 * TILE], out: Place<I>) {
     for i in 0..TILE {
         out.set(isa, i, low_limb(isa, columns[i]));
         columns[i + 1] = isa.add(columns[i + 1], isa.shr::<LIMB_BITS>(columns[i]));
@@ -147,16 +158,16 @@ fn put<I: Isa>(isa: I, columns: &mut [I::V; 2 * TILE], out: Place<I>) {
 
 /// Two factors. A trait with methods that are always inlined, since closures were seen to stay calls: outside of the function
 /// that enables the instructions, each would be a call of its own.
-trait Factors<I: Isa>: Copy {
+trait Factors<I: Vectors>: Copy {
     /// The sums of a column of tiles: its products, and what the column before has left over.
     fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I>;
 }
 
 /// Different factors.
 #[derive(Clone, Copy)]
-struct Product<I: Isa>(Place<I>, Place<I>);
+struct Product<I: Vectors>(Place<I>, Place<I>);
 
-impl<I: Isa> Factors<I> for Product<I> {
+impl<I: Vectors> Factors<I> for Product<I> {
     #[inline(always)]
     fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I> {
         let mut sums = Sums::new(isa, left);
@@ -169,9 +180,9 @@ impl<I: Isa> Factors<I> for Product<I> {
 
 /// One factor twice.
 #[derive(Clone, Copy)]
-struct Square<I: Isa>(Place<I>);
+struct Square<I: Vectors>(Place<I>);
 
-impl<I: Isa> Factors<I> for Square<I> {
+impl<I: Vectors> Factors<I> for Square<I> {
     #[inline(always)]
     fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I> {
         let mut sums = Sums::zero(isa);
@@ -195,13 +206,13 @@ impl<I: Isa> Factors<I> for Square<I> {
 }
 
 #[inline(always)]
-fn tile<I: Isa>(place: Place<I>, index: usize) -> Place<I> {
+fn tile<I: Vectors>(place: Place<I>, index: usize) -> Place<I> {
     place.part(TILE * index, TILE)
 }
 
 /// The product of factors, reduced. A column is written when the tiles of its number are read no more.
 #[inline(always)]
-fn multiply<I: Isa>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: Modulus<I>) {
+fn multiply<I: Vectors>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: Modulus<I>) {
     let tiles = out.limbs() / TILE;
     let mut before = [isa.splat(0); TILE];
     for column in 0..tiles {
@@ -227,14 +238,14 @@ fn multiply<I: Isa>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: Mo
 /// `out = a · b / 2^(52 n)` modulo each lane's modulus of `n` limbs, a multiple of five: below twice the modulus, within the
 /// bounds above. `out` may be a factor.
 #[inline(always)]
-pub(crate) fn product<I: Isa>(isa: I, out: Place<I>, a: Place<I>, b: Place<I>, modulus: Modulus<I>) {
+pub(crate) fn product<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, b: Place<I>, modulus: Modulus<I>) {
     check(isa, &[a, b], out, modulus);
     multiply(isa, out, Product(a, b), modulus);
 }
 
 /// `out = a² / 2^(52 n)`, as [`product`].
 #[inline(always)]
-pub(crate) fn square<I: Isa>(isa: I, out: Place<I>, a: Place<I>, modulus: Modulus<I>) {
+pub(crate) fn square<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, modulus: Modulus<I>) {
     check(isa, &[a], out, modulus);
     multiply(isa, out, Square(a), modulus);
 }
@@ -242,7 +253,7 @@ pub(crate) fn square<I: Isa>(isa: I, out: Place<I>, a: Place<I>, modulus: Modulu
 /// Limbs of the table's entry that each lane's number names: as many as `out` has, of entries that begin `stride` limbs apart. The
 /// whole table is read, so that no address depends on what is chosen. A number beyond the table gives zero.
 #[inline(always)]
-pub(crate) fn choose<I: Isa>(isa: I, out: Place<I>, table: Place<I>, stride: usize, which: I::V) {
+pub(crate) fn choose<I: Vectors>(isa: I, out: Place<I>, table: Place<I>, stride: usize, which: I::V) {
     // Five limbs at a time, so that what is chosen stays in registers.
     for first in (0..out.limbs()).step_by(TILE) {
         let mut chosen = [isa.splat(0); TILE];
@@ -260,7 +271,7 @@ pub(crate) fn choose<I: Isa>(isa: I, out: Place<I>, table: Place<I>, stride: usi
 }
 
 /// What the bounds rest on, in builds that check.
-fn check<I: Isa>(isa: I, factors: &[Place<I>], out: Place<I>, modulus: Modulus<I>) {
+fn check<I: Vectors>(isa: I, factors: &[Place<I>], out: Place<I>, modulus: Modulus<I>) {
     let limbs = out.limbs();
     debug_assert!(limbs.is_multiple_of(TILE) && limbs <= LIMBS_MAX && modulus.limbs.limbs() == limbs);
     debug_assert!(modulus.multiples.limbs() == limbs && factors.iter().all(|factor| factor.limbs() == limbs));
@@ -277,8 +288,9 @@ mod tests {
     use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
     use crypto_bigint::{BoxedUint, Odd, Resize as _};
 
-    use super::super::isa::{LIMB_MAX, PublicKernel, public_kernels};
+    use super::super::isa::{Isa, PublicKernel, public_kernels};
     use super::super::room::Room;
+    use super::super::vectors::LIMB_MAX;
     use super::*;
 
     /// A generator of test numbers (Marsaglia 2003).

@@ -1,8 +1,6 @@
 //! Two lanes as an array of words, for processors without vectors of ours, and for tests.
 
-use super::isa::{Isa, LIMB_BITS, LIMB_MAX, Modulus};
-use super::montgomery;
-use super::room::Place;
+use super::vectors::{LIMB_BITS, LIMB_MAX, Vectors};
 use crate::instruction_set::InstructionSet;
 
 /// No more than the language.
@@ -29,7 +27,7 @@ fn wide(a: u64, b: u64) -> u128 {
     u128::from(a & LIMB_MAX) * u128::from(b & LIMB_MAX)
 }
 
-impl Isa for Portable {
+impl Vectors for Portable {
     type V = V2;
     type M = [bool; 2];
     const LANES: usize = 2;
@@ -111,17 +109,5 @@ impl Isa for Portable {
     #[inline(always)]
     fn bits(self, which: [bool; 2]) -> u32 {
         u32::from(which[0]) | u32::from(which[1]) << 1
-    }
-
-    fn product(self, out: Place<Portable>, a: Place<Portable>, b: Place<Portable>, modulus: Modulus<Portable>) {
-        montgomery::product(self, out, a, b, modulus);
-    }
-
-    fn square(self, out: Place<Portable>, a: Place<Portable>, modulus: Modulus<Portable>) {
-        montgomery::square(self, out, a, modulus);
-    }
-
-    fn choose(self, out: Place<Portable>, table: Place<Portable>, stride: usize, which: V2) {
-        montgomery::choose(self, out, table, stride, which);
     }
 }

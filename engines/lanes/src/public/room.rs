@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use zeroize::{DefaultIsZeroes, Zeroize};
 
-use super::isa::Isa;
+use super::vectors::Vectors;
 
 /// A cache line, and a vector of 512 bits.
 #[derive(Clone, Copy, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Room {
 
 impl Room {
     /// Room for `limbs` limbs of all lanes together.
-    pub(crate) fn open<I: Isa>(&mut self, limbs: usize) -> Open<'_, I> {
+    pub(crate) fn open<I: Vectors>(&mut self, limbs: usize) -> Open<'_, I> {
         let lines = (limbs * I::LANES).div_ceil(LINE_WORDS);
         if self.lines.len() < lines {
             // What was there is wiped; nothing of it is copied.
@@ -36,7 +36,7 @@ impl Room {
 }
 
 /// A room in use; wiped when dropped.
-pub(crate) struct Open<'r, I: Isa> {
+pub(crate) struct Open<'r, I: Vectors> {
     room: &'r mut Room,
     /// Words that were handed out.
     used: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Open<'r, I: Isa> {
     isa: PhantomData<I>,
 }
 
-impl<I: Isa> Open<'_, I> {
+impl<I: Vectors> Open<'_, I> {
     /// A number of `limbs` limbs, all zero. Places of one room never overlap, and are good until it is dropped.
     ///
     /// # Panics
@@ -59,29 +59,29 @@ impl<I: Isa> Open<'_, I> {
     }
 }
 
-impl<I: Isa> Drop for Open<'_, I> {
+impl<I: Vectors> Drop for Open<'_, I> {
     fn drop(&mut self) {
         self.room.lines[..self.used.div_ceil(LINE_WORDS)].zeroize();
     }
 }
 
 /// A transposed number: `limbs` vectors, one behind the other.
-pub(crate) struct Place<I: Isa> {
+pub(crate) struct Place<I: Vectors> {
     at: *mut u64,
     limbs: usize,
     isa: PhantomData<I>,
 }
 
-impl<I: Isa> Clone for Place<I> {
+impl<I: Vectors> Clone for Place<I> {
     #[inline(always)]
     fn clone(&self) -> Place<I> {
         *self
     }
 }
 
-impl<I: Isa> Copy for Place<I> {}
+impl<I: Vectors> Copy for Place<I> {}
 
-impl<I: Isa> Place<I> {
+impl<I: Vectors> Place<I> {
     /// Its limbs.
     #[inline(always)]
     pub(crate) fn limbs(self) -> usize {

@@ -3,15 +3,13 @@
 
 use core::arch::x86_64::*;
 
-use super::isa::{Isa, Modulus};
-use super::montgomery;
-use super::room::Place;
+use super::vectors::Vectors;
 use crate::x86::{Avx512Ifma, AvxIfma};
 
 macro_rules! vectors {
-    ($set:ident, $vector:ty, $lanes:literal, $enabled:ident, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $and:ident,
+    ($set:ident, $vector:ty, $lanes:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $and:ident,
      $or:ident, $shl:ident, $shr:ident, $low:ident, $high:ident; $($rest:tt)*) => {
-        impl Isa for $set {
+        impl Vectors for $set {
             type V = $vector;
             const LANES: usize = $lanes;
 
@@ -81,43 +79,13 @@ macro_rules! vectors {
                 unsafe { $high(sum, a, b) }
             }
 
-            fn product(self, out: Place<$set>, a: Place<$set>, b: Place<$set>, modulus: Modulus<$set>) {
-                crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, a: Place<$set>, b: Place<$set>, modulus: Modulus<$set>) {
-                        montgomery::product(isa, out, a, b, modulus);
-                    }
-                }
-                // SAFETY: `self` is the proof that the processor has the features that the function enables.
-                unsafe { enabled(self, out, a, b, modulus) }
-            }
-
-            fn square(self, out: Place<$set>, a: Place<$set>, modulus: Modulus<$set>) {
-                crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, a: Place<$set>, modulus: Modulus<$set>) {
-                        montgomery::square(isa, out, a, modulus);
-                    }
-                }
-                // SAFETY: as above.
-                unsafe { enabled(self, out, a, modulus) }
-            }
-
-            fn choose(self, out: Place<$set>, table: Place<$set>, stride: usize, which: $vector) {
-                crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, table: Place<$set>, stride: usize, which: $vector) {
-                        montgomery::choose(isa, out, table, stride, which);
-                    }
-                }
-                // SAFETY: as above.
-                unsafe { enabled(self, out, table, stride, which) }
-            }
-
             $($rest)*
         }
     };
 }
 
 vectors! {
-    Avx512Ifma, __m512i, 8, with_avx512_ifma, _mm512_load_si512, _mm512_store_si512, _mm512_set1_epi64, _mm512_add_epi64,
+    Avx512Ifma, __m512i, 8, _mm512_load_si512, _mm512_store_si512, _mm512_set1_epi64, _mm512_add_epi64,
     _mm512_sub_epi64, _mm512_and_si512, _mm512_or_si512, _mm512_sll_epi64, _mm512_srl_epi64, _mm512_madd52lo_epu64,
     _mm512_madd52hi_epu64;
 
@@ -148,7 +116,7 @@ vectors! {
 }
 
 vectors! {
-    AvxIfma, __m256i, 4, with_avx_ifma, _mm256_load_si256, _mm256_store_si256, _mm256_set1_epi64x, _mm256_add_epi64,
+    AvxIfma, __m256i, 4, _mm256_load_si256, _mm256_store_si256, _mm256_set1_epi64x, _mm256_add_epi64,
     _mm256_sub_epi64, _mm256_and_si256, _mm256_or_si256, _mm256_sll_epi64, _mm256_srl_epi64, _mm256_madd52lo_avx_epu64,
     _mm256_madd52hi_avx_epu64;
 

@@ -3,7 +3,7 @@
 //! With vectors of 512 bits, products of the field are part of what uses them, so that one's carries fill the gaps of the next. With
 //! fewer and narrower registers they would be much code for little, and are functions.
 
-use super::super::isa::{Isa, Portable};
+use super::super::isa::{Isa, Portable, Vectors};
 use super::product::{LIMBS, product, square};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{Avx512Ifma, AvxIfma};
@@ -45,7 +45,7 @@ impl FieldIsa for Portable {
 impl FieldIsa for AvxIfma {
     #[inline(always)]
     fn field_product(self, a: &[Self::V; LIMBS], b: &[Self::V; LIMBS]) -> [Self::V; LIMBS] {
-        type V = <AvxIfma as Isa>::V;
+        type V = <AvxIfma as Vectors>::V;
         crate::x86::with_avx_ifma! {
             #[inline(never)]
             fn enabled(isa: AvxIfma, a: &[V; LIMBS], b: &[V; LIMBS]) -> [V; LIMBS] {
@@ -58,7 +58,7 @@ impl FieldIsa for AvxIfma {
 
     #[inline(always)]
     fn field_square(self, a: &[Self::V; LIMBS]) -> [Self::V; LIMBS] {
-        type V = <AvxIfma as Isa>::V;
+        type V = <AvxIfma as Vectors>::V;
         crate::x86::with_avx_ifma! {
             #[inline(never)]
             fn enabled(isa: AvxIfma, a: &[V; LIMBS]) -> [V; LIMBS] {

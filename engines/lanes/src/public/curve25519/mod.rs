@@ -27,10 +27,10 @@ const FLIGHT_GROUPS: usize = 8;
 
 /// What runs here. The figures are those of full lanes.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
-    let slower = slower(kernel);
+    let slower = kernel.slower();
     let of = |suites, directions, op_ns: f64, byte_ns: f64| {
         let cost = Cost::new(500.0, op_ns * slower, byte_ns);
-        Capability::new(suites, cost).lanes(kernel.lanes()).directions(directions)
+        Capability::new(suites, cost).lanes(kernel.lanes()).in_step().directions(directions)
     };
     vec![
         of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
@@ -38,15 +38,6 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         of(&lists::ED25519, Directions::ENCRYPT, 1_400.0, 0.4),
         of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
     ]
-}
-
-/// How many times as long an operation takes as with eight lanes.
-fn slower(kernel: PublicKernel) -> f64 {
-    match kernel.lanes() {
-        8.. => 1.0,
-        4.. => 2.5,
-        _ => 17.0,
-    }
 }
 
 /// Prepares a key.
