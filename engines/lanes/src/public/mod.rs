@@ -6,6 +6,7 @@
 pub(crate) mod isa;
 mod montgomery;
 mod portable;
+mod prime_curves;
 pub(crate) mod room;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -13,6 +14,7 @@ mod x86;
 use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Agreement, Signature};
 use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::PublicKernel;
@@ -20,20 +22,30 @@ use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
 /// What the family runs.
-pub(crate) fn capabilities(_kernel: PublicKernel) -> Vec<Capability> {
-    Vec::new()
+pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
+    let mut all = Vec::new();
+    all.extend(prime_curves::capabilities(kernel));
+    all
 }
 
 /// Prepares a key that [`Suite::check_key`] takes.
 ///
 /// # Errors
 /// What is wrong with the key.
-pub(crate) fn prepare(_key: &KeyMaterial<'_>, _suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    Err(KeyProblem::Parameters)
+pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    match suite {
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::prepare(key, suite),
+        _ => Err(KeyProblem::Parameters),
+    }
 }
 
 /// Runs a batch.
-pub(crate) fn run(_kernels: &Kernels, _work: &mut Work<'_>, _scratch: &mut Scratch) {}
+pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
+    match work.suite() {
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::run(kernels, work, scratch),
+        _ => {}
+    }
+}
 
 /// Hands the pending operations of a batch, by index and key, to `run`, `most` at a time. Operations whose key is not a `K` of this
 /// suite fail.

@@ -1,0 +1,231 @@
+//! Moduli: the primes of the fields and the orders of the groups, in limbs of 52 bits, and what Montgomery's reduction
+//! needs of each. All of it is computed when the crate is built.
+
+use super::super::isa::{Isa, LIMB_BITS, LIMB_MAX};
+
+/// The most limbs of a number: 521 bits.
+pub(super) const LIMBS_MAX: usize = 11;
+
+/// A modulus `m` of `L` limbs; `R` is `2^(52 L)`.
+pub(super) trait Modulus<const L: usize>: 'static {
+    /// Its limbs, the least significant first.
+    const LIMBS: [u64; L];
+    /// `-1 / m` modulo `2^52`.
+    const INVERSE: u64 = inverse(Self::LIMBS[0]);
+    /// What a reduction adds multiples of: `m`, but `m + 1` where `INVERSE` is one. The multiple is then the limb itself,
+    /// and taking it away once clears it, so that the zero limbs of `m + 1` cost nothing.
+    const ADDED: [u64; L] = if Self::INVERSE == 1 { incremented(Self::LIMBS) } else { Self::LIMBS };
+    /// `R` modulo `m`: one, in Montgomery's form.
+    const ONE: [u64; L] = shifted(unit(), LIMB_BITS * L as u32, Self::LIMBS);
+    /// `R²` modulo `m`, which a number is multiplied by to get its Montgomery form.
+    const RADIX_SQUARED: [u64; L] = shifted(unit(), 2 * LIMB_BITS * L as u32, Self::LIMBS);
+    /// `m - 2`, the exponent of Fermat's inversion.
+    const EXPONENT: [u64; L] = less_two(Self::LIMBS);
+    /// `16 m`.
+    const OFFSET: [u64; L] = sixteen_times(Self::LIMBS);
+
+    /// Brings a sum of a few numbers and negatives of numbers, all below `4 m`, to a number that is not negative, by adding
+    /// a multiple of `m`. Limbs are signed, below `2^57`, and remain to be carried. The result is below `32 m`, which is
+    /// little for moduli with 32 bits to spare; P-256, which has but four, has its own way and keeps below `2.01 m`.
+    #[inline(always)]
+    fn settle<I: Isa>(isa: I, sum: [I::V; L]) -> [I::V; L] {
+        core::array::from_fn(|i| isa.add(sum[i], isa.splat(Self::OFFSET[i])))
+    }
+}
+
+/// The prime of P-256: `2^256 - 2^224 + 2^192 + 2^96 - 1`.
+pub(super) struct P256Prime;
+
+/// The order of P-256.
+pub(super) struct P256Order;
+
+/// The prime of P-384: `2^384 - 2^128 - 2^96 + 2^32 - 1`.
+pub(super) struct P384Prime;
+
+/// The order of P-384.
+pub(super) struct P384Order;
+
+/// The prime of P-521: `2^521 - 1`.
+pub(super) struct P521Prime;
+
+/// The order of P-521.
+pub(super) struct P521Order;
+
+impl Modulus<5> for P256Prime {
+    const LIMBS: [u64; 5] = limbs("ffffffff00000001000000000000000000000000ffffffffffffffffffffffff");
+
+    /// Takes `q p` away, where `q` is one less than the bits from 256 on. Those are read before limbs are carried, from the
+    /// last limb: what the others carry is below `2^6` there, of the 48 bits below. So the rest lies between
+    /// `2^256 - 2^224 |q| - 2^214` and twice `2^256` and as little: above zero and below `2.01 p`.
+    #[inline(always)]
+    fn settle<I: Isa>(isa: I, sum: [I::V; 5]) -> [I::V; 5] {
+        let q = isa.sub(isa.sar::<48>(sum[4]), isa.splat(1));
+        [
+            isa.add(sum[0], q),
+            isa.sub(sum[1], isa.shl::<44>(q)),
+            sum[2],
+            isa.sub(sum[3], isa.shl::<36>(q)),
+            isa.add(isa.sub(sum[4], isa.shl::<48>(q)), isa.shl::<16>(q)),
+        ]
+    }
+}
+
+impl Modulus<5> for P256Order {
+    const LIMBS: [u64; 5] = limbs("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
+}
+
+impl Modulus<8> for P384Prime {
+    const LIMBS: [u64; 8] = limbs(concat!(
+        "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe",
+        "ffffffff0000000000000000ffffffff"
+    ));
+}
+
+impl Modulus<8> for P384Order {
+    const LIMBS: [u64; 8] = limbs(concat!(
+        "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf",
+        "581a0db248b0a77aecec196accc52973"
+    ));
+}
+
+impl Modulus<11> for P521Prime {
+    const LIMBS: [u64; 11] = limbs(concat!(
+        "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    ));
+}
+
+impl Modulus<11> for P521Order {
+    const LIMBS: [u64; 11] = limbs(concat!(
+        "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa",
+        "51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409"
+    ));
+}
+
+/// The limbs of a number in hexadecimal.
+pub(super) const fn limbs<const L: usize>(hex: &str) -> [u64; L] {
+    let digits = hex.as_bytes();
+    let mut limbs = [0; L];
+    let mut at = 0;
+    while at < digits.len() {
+        let digit = digits[digits.len() - 1 - at];
+        let value = if digit.is_ascii_digit() { digit - b'0' } else { digit - b'a' + 10 };
+        // 13 digits are a limb.
+        limbs[at / 13] |= (value as u64) << (4 * (at % 13));
+        at += 1;
+    }
+    limbs
+}
+
+/// `-1 / m` modulo `2^52`, for the low limb of an odd `m`, by Newton's iteration.
+const fn inverse(m: u64) -> u64 {
+    let mut inverse = 1u64;
+    let mut round = 0;
+    while round < 6 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(m.wrapping_mul(inverse)));
+        round += 1;
+    }
+    inverse.wrapping_neg() & LIMB_MAX
+}
+
+/// One.
+pub(super) const fn unit<const L: usize>() -> [u64; L] {
+    let mut one = [0; L];
+    one[0] = 1;
+    one
+}
+
+const fn incremented<const L: usize>(mut m: [u64; L]) -> [u64; L] {
+    let mut i = 0;
+    while m[i] == LIMB_MAX {
+        m[i] = 0;
+        i += 1;
+    }
+    m[i] += 1;
+    m
+}
+
+/// Odd moduli alone: nothing is borrowed where the low limb is above one.
+const fn less_two<const L: usize>(mut m: [u64; L]) -> [u64; L] {
+    assert!(m[0] > 2);
+    m[0] -= 2;
+    m
+}
+
+const fn sixteen_times<const L: usize>(m: [u64; L]) -> [u64; L] {
+    let mut out = m;
+    let mut round = 0;
+    while round < 4 {
+        out = doubled(out);
+        round += 1;
+    }
+    out
+}
+
+/// Twice a number; the last limb keeps what is above its 52 bits.
+const fn doubled<const L: usize>(mut number: [u64; L]) -> [u64; L] {
+    let mut carry = 0;
+    let mut i = 0;
+    while i < L {
+        let sum = 2 * number[i] + carry;
+        carry = if i < L - 1 { sum >> LIMB_BITS } else { 0 };
+        number[i] = sum - (carry << LIMB_BITS);
+        i += 1;
+    }
+    number
+}
+
+/// `a - b`, and whether that is not negative.
+const fn difference<const L: usize>(mut a: [u64; L], b: [u64; L]) -> ([u64; L], bool) {
+    let mut borrow = 0;
+    let mut i = 0;
+    while i < L {
+        let taken = b[i] + borrow;
+        borrow = if a[i] < taken { 1 } else { 0 };
+        a[i] = a[i] + (borrow << LIMB_BITS) - taken;
+        i += 1;
+    }
+    (a, borrow == 0)
+}
+
+/// `number 2^bits` modulo `m`.
+pub(super) const fn shifted<const L: usize>(number: [u64; L], bits: u32, m: [u64; L]) -> [u64; L] {
+    let mut out = number;
+    let mut round = 0;
+    while round < bits {
+        out = doubled(out);
+        let (less, is_good) = difference(out, m);
+        if is_good {
+            out = less;
+        }
+        round += 1;
+    }
+    out
+}
+
+/// Whether `a` is below `m`. For public numbers.
+pub(super) fn is_below<const L: usize>(a: &[u64; L], m: &[u64; L]) -> bool {
+    !difference(*a, *m).1
+}
+
+/// The limbs of a number in bytes, the most significant first.
+pub(super) fn from_bytes<const L: usize>(bytes: &[u8]) -> [u64; L] {
+    let mut limbs = [0; L];
+    for (index, byte) in bytes.iter().rev().enumerate() {
+        let (limb, bit) = (8 * index / LIMB_BITS as usize, 8 * index as u32 % LIMB_BITS);
+        limbs[limb] |= u64::from(*byte) << bit & LIMB_MAX;
+        if bit > LIMB_BITS - 8 && limb + 1 < L {
+            limbs[limb + 1] |= u64::from(*byte) >> (LIMB_BITS - bit);
+        }
+    }
+    limbs
+}
+
+/// A number in bytes, the most significant first.
+pub(super) fn to_bytes<const L: usize>(limbs: &[u64; L], bytes: &mut [u8]) {
+    for (index, byte) in bytes.iter_mut().rev().enumerate() {
+        let (limb, bit) = (8 * index / LIMB_BITS as usize, 8 * index as u32 % LIMB_BITS);
+        let above = if limb + 1 < L { limbs[limb + 1] } else { 0 };
+        *byte = (u128::from(limbs[limb]) | u128::from(above) << LIMB_BITS).wrapping_shr(bit) as u8;
+    }
+}
