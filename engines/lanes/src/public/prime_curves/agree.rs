@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{KeyMaterial, OpStatus, PreparedKey, Reason, Suite};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::super::isa::PublicKernel;
 use super::super::room::Room;
@@ -19,7 +19,7 @@ use super::numbers::Numbers;
 use super::points::{Affine, Prime, is_on_curve, odd_multiples, scale_multiples};
 use super::scalar::{MULTIPLES, multiply, odd_form};
 use super::vectors::{Task, Vectors, with_vectors};
-use super::{GROUPS_MAX, slots};
+use super::{GROUPS_MAX, LEN_MAX, slots};
 use crate::work::{Scratch, Work};
 
 /// The first byte of an uncompressed point (SEC 1, 2.3.3).
@@ -62,21 +62,15 @@ pub(super) fn run<C: Curve<L>, const L: usize>(kernel: PublicKernel, work: &mut 
         for (job, shared) in jobs.iter().zip(with_vectors(kernel, task).0.iter()) {
             match shared {
                 Some(x) => {
-                    let mut output = Bytes([0; OUTPUT_MAX]);
-                    to_bytes(x, &mut output.0[..C::LEN]);
-                    work.finish(job.op, &output.0[..C::LEN], &[]);
+                    let mut output = Zeroizing::new([0; LEN_MAX]);
+                    to_bytes(x, &mut output[..C::LEN]);
+                    work.finish(job.op, &output[..C::LEN], &[]);
                 }
                 None => work.fail(job.op, BAD_PUBLIC_VALUE),
             }
         }
     });
 }
-
-/// Bytes of the longest secret.
-const OUTPUT_MAX: usize = 66;
-
-#[derive(Zeroize, ZeroizeOnDrop)]
-struct Bytes([u8; OUTPUT_MAX]);
 
 /// The coordinates of an uncompressed point, each below the prime. Whether it is on the curve is not looked at.
 pub(super) fn point<C: Curve<L>, const L: usize>(bytes: &[u8]) -> Option<[[u64; L]; 2]> {

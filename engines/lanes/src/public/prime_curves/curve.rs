@@ -9,14 +9,14 @@ use zeroize::Zeroizing;
 
 use super::generator::Table;
 use super::modulus::{
-    Modulus, P256Order, P256Prime, P384Order, P384Prime, P521Order, P521Prime, limbs, shifted,
+    FieldPrime, Modulus, P256Order, P256Prime, P384Order, P384Prime, P521Order, P521Prime, limbs, shifted,
 };
 use super::super::isa::LIMB_BITS;
 
 /// A curve `y² = x³ - 3 x + b` of prime order, in numbers of `L` limbs.
 pub(super) trait Curve<const L: usize>: 'static {
     /// The field.
-    type Prime: Modulus<L>;
+    type Prime: FieldPrime<L>;
     /// The group's order.
     type Order: Modulus<L>;
     /// A point, as the crate for this curve checks it and verifies by it.

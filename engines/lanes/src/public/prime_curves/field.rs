@@ -12,7 +12,7 @@
 use core::marker::PhantomData;
 
 use super::super::isa::{Isa, LIMB_BITS, LIMB_MAX, low_limb};
-use super::modulus::{LIMBS_MAX, Modulus, unit};
+use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
 use super::numbers::Numbers;
 use super::vectors::{Step, Vectors};
 
@@ -98,12 +98,6 @@ impl<I: Vectors, M: Modulus<L>, const L: usize> Field<I, M, L> {
             number[i] = low_limb(self.isa, number[i]);
         });
         number
-    }
-
-    /// Makes a number that may be negative one that is not, by [`Modulus::settle`], and carries it.
-    #[inline(always)]
-    pub(super) fn settle(self, number: Number<I, L>) -> Number<I, L> {
-        self.carry(M::settle(self.isa, number))
     }
 
     /// One number or the other, by lane.
@@ -280,6 +274,14 @@ impl<I: Vectors, M: Modulus<L>, const L: usize> Field<I, M, L> {
             inverse = self.multiply(&inverse, &value);
         }
         values.set(isa, 0, &inverse);
+    }
+}
+
+impl<I: Vectors, M: FieldPrime<L>, const L: usize> Field<I, M, L> {
+    /// Makes a number that may be negative one that is not, by [`FieldPrime::settle`], and carries it.
+    #[inline(always)]
+    pub(super) fn settle(self, number: Number<I, L>) -> Number<I, L> {
+        self.carry(M::settle(self.isa, number))
     }
 }
 

@@ -1,7 +1,8 @@
 //! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) over P-256, P-384 and P-521, an operation a lane.
 //!
 //! [`modulus`] and [`curve`] have the constants, [`field`] the arithmetic of numbers, [`points`] and [`scalar`] that of points;
-//! [`generator`] is the table for the generator's multiples. [`agree`] and [`sign`] run batches.
+//! [`generator`] is the table for the generator's multiples. [`agree`] and [`sign`] run
+//! batches, [`signature`] and [`verify`] are what the latter leaves to lanes.
 
 mod agree;
 mod curve;
@@ -11,10 +12,13 @@ mod modulus;
 mod numbers;
 mod points;
 mod scalar;
+mod sign;
+mod signature;
 mod vectors;
+mod verify;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, Curve as Name, lists};
+use ciphermill_contract::suite::{Agreement, Curve as Name, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use self::curve::{P256, P384, P521};
@@ -24,6 +28,9 @@ use crate::work::{Scratch, Work};
 
 /// Groups of operations, one a lane, that share inversions.
 const GROUPS_MAX: usize = 4;
+
+/// The most bytes of a coordinate or scalar.
+const LEN_MAX: usize = 66;
 
 /// What the family runs.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
@@ -36,9 +43,14 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     };
     let of = |suites, op_ns: f64| Capability::new(suites, Cost::new(500.0, op_ns * slower, 0.1)).lanes(lanes);
     let mut all = Vec::new();
-    for (index, agree_ns) in [10_000.0, 50_000.0, 80_000.0].into_iter().enumerate() {
+    // Agreeing, signing, verifying.
+    let figures = [[10_000.0, 5_000.0, 12_000.0], [50_000.0, 15_000.0, 60_000.0], [80_000.0, 25_000.0, 90_000.0]];
+    for (index, [agree_ns, sign_ns, verify_ns]) in figures.into_iter().enumerate() {
         let agreement = core::slice::from_ref(&lists::ECDH[index]);
         all.push(of(agreement, agree_ns).directions(Directions::ENCRYPT));
+        let signature = core::slice::from_ref(&lists::ECDSA[index]);
+        all.push(of(signature, sign_ns).directions(Directions::ENCRYPT));
+        all.push(of(signature, verify_ns).directions(Directions::DECRYPT));
     }
     all
 }
@@ -52,6 +64,9 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Agree(Agreement::Ecdh(Name::P256)) => agree::prepare::<P256, 5>(key, suite),
         Suite::Agree(Agreement::Ecdh(Name::P384)) => agree::prepare::<P384, 8>(key, suite),
         Suite::Agree(Agreement::Ecdh(Name::P521)) => agree::prepare::<P521, 11>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::prepare::<P256, 5>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::prepare::<P384, 8>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::prepare::<P521, 11>(key, suite),
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -62,6 +77,9 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Ecdh(Name::P256)) => agree::run::<P256, 5>(kernels.public, work, scratch),
         Suite::Agree(Agreement::Ecdh(Name::P384)) => agree::run::<P384, 8>(kernels.public, work, scratch),
         Suite::Agree(Agreement::Ecdh(Name::P521)) => agree::run::<P521, 11>(kernels.public, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::run::<P256, 5>(kernels, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::run::<P384, 8>(kernels, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::run::<P521, 11>(kernels, work, scratch),
         _ => {}
     }
 }

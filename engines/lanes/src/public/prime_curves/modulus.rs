@@ -21,16 +21,17 @@ pub(super) trait Modulus<const L: usize>: 'static {
     const RADIX_SQUARED: [u64; L] = shifted(unit(), 2 * LIMB_BITS * L as u32, Self::LIMBS);
     /// `m - 2`, the exponent of Fermat's inversion.
     const EXPONENT: [u64; L] = less_two(Self::LIMBS);
-    /// `16 m`.
-    const OFFSET: [u64; L] = sixteen_times(Self::LIMBS);
+}
 
-    /// Brings a sum of a few numbers and negatives of numbers, all below `4 m`, to a number that is not negative, by adding
-    /// a multiple of `m`. Limbs are signed, below `2^57`, and remain to be carried. The result is below `32 m`, which is
-    /// little for moduli with 32 bits to spare; P-256, which has but four, has its own way and keeps below `2.01 m`.
-    #[inline(always)]
-    fn settle<I: Isa>(isa: I, sum: [I::V; L]) -> [I::V; L] {
-        core::array::from_fn(|i| isa.add(sum[i], isa.splat(Self::OFFSET[i])))
-    }
+/// The prime of a field.
+pub(super) trait FieldPrime<const L: usize>: Modulus<L> {
+    /// Brings a sum of a few numbers and negatives of numbers to a number that is not negative and below `4.1 p`, or below
+    /// `2.01 p` but for P-521, by taking a multiple `q p` away. Limbs are signed, below `2^54`, and remain to be carried.
+    ///
+    /// What `q` is read from is the last limb, before others are carried into it: one less than the bits from that of
+    /// the prime on. The others carry less than `2^3`, of 48 bits that remain below `q` for P-256, and 20 for P-384, so that
+    /// what is left lies between nearly once and little more than twice the prime. P-521 has one bit below, and takes two off.
+    fn settle<I: Isa>(isa: I, sum: [I::V; L]) -> [I::V; L];
 }
 
 /// The prime of P-256: `2^256 - 2^224 + 2^192 + 2^96 - 1`.
@@ -53,10 +54,9 @@ pub(super) struct P521Order;
 
 impl Modulus<5> for P256Prime {
     const LIMBS: [u64; 5] = limbs("ffffffff00000001000000000000000000000000ffffffffffffffffffffffff");
+}
 
-    /// Takes `q p` away, where `q` is one less than the bits from 256 on. Those are read before limbs are carried, from the
-    /// last limb: what the others carry is below `2^6` there, of the 48 bits below. So the rest lies between
-    /// `2^256 - 2^224 |q| - 2^214` and twice `2^256` and as little: above zero and below `2.01 p`.
+impl FieldPrime<5> for P256Prime {
     #[inline(always)]
     fn settle<I: Isa>(isa: I, sum: [I::V; 5]) -> [I::V; 5] {
         let q = isa.sub(isa.sar::<48>(sum[4]), isa.splat(1));
@@ -81,6 +81,18 @@ impl Modulus<8> for P384Prime {
     ));
 }
 
+impl FieldPrime<8> for P384Prime {
+    #[inline(always)]
+    fn settle<I: Isa>(isa: I, mut sum: [I::V; 8]) -> [I::V; 8] {
+        let q = isa.sub(isa.sar::<20>(sum[7]), isa.splat(1));
+        sum[0] = isa.sub(isa.add(sum[0], q), isa.shl::<32>(q));
+        sum[1] = isa.add(sum[1], isa.shl::<44>(q));
+        sum[2] = isa.add(sum[2], isa.shl::<24>(q));
+        sum[7] = isa.sub(sum[7], isa.shl::<20>(q));
+        sum
+    }
+}
+
 impl Modulus<8> for P384Order {
     const LIMBS: [u64; 8] = limbs(concat!(
         "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf",
@@ -93,6 +105,16 @@ impl Modulus<11> for P521Prime {
         "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
         "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
     ));
+}
+
+impl FieldPrime<11> for P521Prime {
+    #[inline(always)]
+    fn settle<I: Isa>(isa: I, mut sum: [I::V; 11]) -> [I::V; 11] {
+        let q = isa.sub(isa.sar::<1>(sum[10]), isa.splat(2));
+        sum[0] = isa.add(sum[0], q);
+        sum[10] = isa.sub(sum[10], isa.shl::<1>(q));
+        sum
+    }
 }
 
 impl Modulus<11> for P521Order {
@@ -150,16 +172,6 @@ const fn less_two<const L: usize>(mut m: [u64; L]) -> [u64; L] {
     assert!(m[0] > 2);
     m[0] -= 2;
     m
-}
-
-const fn sixteen_times<const L: usize>(m: [u64; L]) -> [u64; L] {
-    let mut out = m;
-    let mut round = 0;
-    while round < 4 {
-        out = doubled(out);
-        round += 1;
-    }
-    out
 }
 
 /// Twice a number; the last limb keeps what is above its 52 bits.
