@@ -84,15 +84,15 @@ pub(super) fn point<C: Curve<L>, const L: usize>(bytes: &[u8]) -> Option<[[u64; 
 }
 
 /// An operation.
-struct Job<'a, const L: usize> {
+pub(super) struct Job<'a, const L: usize> {
     /// Its index in the batch.
-    op: usize,
-    scalar: &'a [u64; L],
-    peer: [[u64; L]; 2],
+    pub(super) op: usize,
+    pub(super) scalar: &'a [u64; L],
+    pub(super) peer: [[u64; L]; 2],
 }
 
 /// The shared secrets of a few groups of operations; none where the peer's point is not on the curve.
-struct Agreed<const L: usize>(Vec<Option<[u64; L]>>);
+pub(super) struct Agreed<const L: usize>(pub(super) Vec<Option<[u64; L]>>);
 
 impl<const L: usize> Drop for Agreed<L> {
     fn drop(&mut self) {
@@ -100,10 +100,11 @@ impl<const L: usize> Drop for Agreed<L> {
     }
 }
 
-struct Agree<'a, C, const L: usize> {
-    room: &'a mut Room,
-    jobs: &'a [Job<'a, L>],
-    curve: PhantomData<C>,
+/// Agrees for a few groups of operations.
+pub(super) struct Agree<'a, C, const L: usize> {
+    pub(super) room: &'a mut Room,
+    pub(super) jobs: &'a [Job<'a, L>],
+    pub(super) curve: PhantomData<C>,
 }
 
 impl<C: Curve<L>, const L: usize> Task for Agree<'_, C, L> {
@@ -128,7 +129,7 @@ impl<C: Curve<L>, const L: usize> Task for Agree<'_, C, L> {
         let scale = |group| scales.part(group * (MULTIPLES - 1), MULTIPLES - 1);
         let mut good = [0; GROUPS_MAX];
         for group in 0..groups {
-            let [x, y] = [xs, ys].map(|numbers| field.enter(&numbers.get(isa, group)));
+            let (x, y) = (field.enter(&xs.get(isa, group)), field.enter(&ys.get(isa, group)));
             let is_good = is_on_curve::<I, C, L>(isa, &x, &y);
             good[group] = isa.bits(is_good);
             // Another point instead, so that nothing is computed outside the group.
@@ -140,7 +141,7 @@ impl<C: Curve<L>, const L: usize> Task for Agree<'_, C, L> {
         for group in 0..groups {
             scale_multiples::<I, C, L>(isa, table(group), scale(group), MULTIPLES);
             // The result of a scalar that was turned has the same x.
-            let (scalar, _) = odd_form::<I, C::Order, L>(isa, &scalars.get(isa, group));
+            let scalar = odd_form::<I, C::Order, L>(isa, &scalars.get(isa, group));
             scalars.set(isa, group, &scalar);
             let shared = multiply::<I, C, L>(isa, scalars.part(group, 1), table(group));
             xs.set(isa, group, &shared.x);

@@ -52,8 +52,6 @@ pub(super) trait Curve<const L: usize>: 'static {
     /// # Errors
     /// As [`Curve::pair`].
     fn secret(key: &KeyMaterial<'_>) -> Result<Zeroizing<Vec<u8>>, KeyProblem>;
-    /// A nonce by RFC 6979 with additional data (3.6), from one to the order.
-    fn nonce(secret: &[u8], digest: &[u8], hedge: &[u8], nonce: &mut [u8]);
     /// Verifies a signature alone, whatever points lie on the way.
     fn verify(key: &Self::Verifier, message: &[u8], signature: &[u8]) -> bool;
 }
@@ -115,13 +113,6 @@ macro_rules! curve {
                 named_curve::<$crate_name::$parameters>(&info.algorithm)?;
                 let secret = $crate_name::SecretKey::try_from(info).map_err(|_| KeyProblem::Encoding)?;
                 Ok(Zeroizing::new(Zeroizing::new(secret.to_bytes()).to_vec()))
-            }
-
-            fn nonce(secret: &[u8], digest: &[u8], hedge: &[u8], nonce: &mut [u8]) {
-                use $crate_name::elliptic_curve::Curve;
-                type Uint = <$crate_name::$parameters as Curve>::Uint;
-                let order = &$crate_name::$parameters::ORDER;
-                rfc6979::KGenerator::<sha2::$digest, Uint>::new(secret, digest, hedge, order).fill_next_k(nonce);
             }
 
             fn verify(key: &Self::Verifier, message: &[u8], signature: &[u8]) -> bool {

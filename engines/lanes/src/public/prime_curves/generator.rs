@@ -16,7 +16,7 @@ const _: () = assert!(1 << (GENERATOR_WINDOW - 1) == TABLE_WORDS);
 
 /// The multiples of a generator: for each window and each limb of the two coordinates, in Montgomery's form, those of all
 /// multiples.
-pub(super) struct Table(Vec<[u64; TABLE_WORDS]>);
+pub(super) struct Table(pub(super) Vec<[u64; TABLE_WORDS]>);
 
 impl Table {
     /// Windows of a scalar.

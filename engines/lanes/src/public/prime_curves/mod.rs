@@ -9,11 +9,14 @@ mod curve;
 mod field;
 mod generator;
 mod modulus;
+mod nonce;
 mod numbers;
 mod points;
 mod scalar;
 mod sign;
 mod signature;
+#[cfg(test)]
+mod tests;
 mod vectors;
 mod verify;
 

@@ -187,14 +187,14 @@ const fn doubled<const L: usize>(mut number: [u64; L]) -> [u64; L] {
     number
 }
 
-/// `a - b`, and whether that is not negative.
+/// `a - b`, and whether that is not negative, without a branch.
 const fn difference<const L: usize>(mut a: [u64; L], b: [u64; L]) -> ([u64; L], bool) {
     let mut borrow = 0;
     let mut i = 0;
     while i < L {
-        let taken = b[i] + borrow;
-        borrow = if a[i] < taken { 1 } else { 0 };
-        a[i] = a[i] + (borrow << LIMB_BITS) - taken;
+        let limb = a[i].wrapping_sub(b[i] + borrow);
+        borrow = limb >> 63;
+        a[i] = limb.wrapping_add(borrow << LIMB_BITS);
         i += 1;
     }
     (a, borrow == 0)
@@ -215,9 +215,20 @@ pub(super) const fn shifted<const L: usize>(number: [u64; L], bits: u32, m: [u64
     out
 }
 
-/// Whether `a` is below `m`. For public numbers.
+/// Whether `a` is below `m`.
 pub(super) fn is_below<const L: usize>(a: &[u64; L], m: &[u64; L]) -> bool {
     !difference(*a, *m).1
+}
+
+/// Whether `a` is from one to `m` less one.
+pub(super) fn is_within<const L: usize>(a: &[u64; L], m: &[u64; L]) -> bool {
+    is_below(a, m) && a.iter().fold(0, |any, limb| any | limb) != 0
+}
+
+/// A number below twice `m`, modulo it. For public numbers.
+pub(super) fn reduced<const L: usize>(a: &[u64; L], m: &[u64; L]) -> [u64; L] {
+    let (less, is_good) = difference(*a, *m);
+    if is_good { less } else { *a }
 }
 
 /// The limbs of a number in bytes, the most significant first.

@@ -36,16 +36,13 @@ struct Digit<I: Isa> {
     is_positive: I::M,
 }
 
-/// The odd one of a scalar and the order less it, and where that is the scalar itself. Zero becomes the order.
+/// The odd one of a scalar and the order less it. Zero becomes the order.
 #[inline(always)]
-pub(super) fn odd_form<I: Vectors, M: Modulus<L>, const L: usize>(
-    isa: I,
-    scalar: &Number<I, L>,
-) -> (Number<I, L>, I::M) {
+pub(super) fn odd_form<I: Vectors, M: Modulus<L>, const L: usize>(isa: I, scalar: &Number<I, L>) -> Number<I, L> {
     let order = Field::<I, M, L>::new(isa);
     let turned = order.carry(order.subtract(&order.splat(&M::LIMBS), scalar));
     let is_odd = isa.equal(isa.and(scalar[0], isa.splat(1)), isa.splat(1));
-    (order.select(is_odd, scalar, &turned), is_odd)
+    order.select(is_odd, scalar, &turned)
 }
 
 /// The digit of window `window` of `count`, of `bits` bits each, of an odd scalar.
@@ -78,9 +75,15 @@ fn digit<I: Vectors, const L: usize>(
     Digit { index, is_positive }
 }
 
-/// Each lane's multiple by its digit; the whole table is read. `turn` turns all.
+/// Each lane's multiple by its digit of a window; the whole table is read.
 #[inline(always)]
-fn chosen<I: Vectors, const L: usize>(isa: I, table: Numbers<I, L>, digit: &Digit<I>) -> Affine<I, L> {
+fn from_table<I: Vectors, C: Curve<L>, const L: usize>(
+    isa: I,
+    scalar: Numbers<I, L>,
+    table: Numbers<I, L>,
+    window: usize,
+) -> Affine<I, L> {
+    let digit = digit(isa, scalar, window, C::BITS.div_ceil(WINDOW), WINDOW);
     let (mut x, mut y) = (table.get(isa, 0), table.get(isa, 1));
     for index in 1..MULTIPLES {
         let is_here = isa.equal(digit.index, isa.splat(index as u64));
@@ -101,16 +104,16 @@ pub(super) fn multiply<I: Vectors, C: Curve<L>, const L: usize>(
     table: Numbers<I, L>,
 ) -> Point<I, L> {
     let windows = C::BITS.div_ceil(WINDOW);
-    let chosen = |window: usize| chosen(isa, table, &digit(isa, scalar, window, windows, WINDOW));
-    let mut sum = chosen(windows - 1).point::<C>(isa);
+    let mut sum = from_table::<I, C, L>(isa, scalar, table, windows - 1).point::<C>(isa);
     for window in (0..windows - 1).rev() {
         for _ in 0..WINDOW {
             sum.double::<C>(isa);
         }
+        let multiple = from_table::<I, C, L>(isa, scalar, table, window);
         if window > 0 {
-            sum.add::<C>(isa, &chosen(window));
+            sum.add::<C>(isa, &multiple);
         } else {
-            sum.add_last::<C>(isa, &chosen(window));
+            sum.add_last::<C>(isa, &multiple);
         }
     }
     sum
@@ -127,10 +130,14 @@ fn from_generator<I: Vectors, C: Curve<L>, const L: usize>(
 ) -> Affine<I, L> {
     let digit = digit(isa, scalar, window, Table::windows::<C, L>(), GENERATOR_WINDOW);
     let words = table.words::<L>(window);
-    let x = core::array::from_fn(|i| isa.look_up(&words[i], digit.index));
-    let y = core::array::from_fn(|i| isa.look_up(&words[L + i], digit.index));
-    let one_where = |which| isa.select(which, isa.splat(1), isa.splat(0));
-    Affine { x, y, is_negative: isa.equal(one_where(digit.is_positive), one_where(is_turned)) }
+    let (mut x, mut y) = ([isa.splat(0); L], [isa.splat(0); L]);
+    for i in 0..L {
+        x[i] = isa.look_up(&words[i], digit.index);
+        y[i] = isa.look_up(&words[L + i], digit.index);
+    }
+    let is_positive = isa.select(digit.is_positive, isa.splat(1), isa.splat(0));
+    let is_turned = isa.select(is_turned, isa.splat(1), isa.splat(0));
+    Affine { x, y, is_negative: isa.equal(is_positive, is_turned) }
 }
 
 /// The generator's multiple by an odd scalar.
@@ -142,12 +149,15 @@ pub(super) fn multiply_generator<I: Vectors, C: Curve<L>, const L: usize>(
 ) -> Point<I, L> {
     let windows = Table::windows::<C, L>();
     let not_turned = isa.equal(isa.splat(0), isa.splat(1));
-    let chosen = |window| from_generator::<I, C, L>(isa, scalar, table, window, not_turned);
-    let mut sum = chosen(0).point::<C>(isa);
-    for window in 1..windows - 1 {
-        sum.add::<C>(isa, &chosen(window));
+    let mut sum = from_generator::<I, C, L>(isa, scalar, table, 0, not_turned).point::<C>(isa);
+    for window in 1..windows {
+        let multiple = from_generator::<I, C, L>(isa, scalar, table, window, not_turned);
+        if window + 1 < windows {
+            sum.add::<C>(isa, &multiple);
+        } else {
+            sum.add_last::<C>(isa, &multiple);
+        }
     }
-    sum.add_last::<C>(isa, &chosen(windows - 1));
     sum
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The floor with P-256, for eight operations: a signature is 43 additions of the generator's multiples, 34,000 multiply-adds,
 //! and verifying one is key agreement and a second such sum, 240,000. Inversions are shared by a few groups. A nonce is some
-//! 24 compressions of SHA-256 for each operation by itself.
+//! 24 compressions of SHA-256.
 //!
 //! Nonces have 32 fresh random bytes as additional data (3.6): two signatures of one message have nonces of their own, so that
 //! a wrong point in one of them betrays nothing of the key. A point that is not on the curve is a fault. A wrong one that is
@@ -17,7 +17,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use super::super::isa::PublicKernel;
 use super::agree::point;
 use super::curve::{Curve, Pair};
-use super::modulus::{Modulus, from_bytes, is_below, to_bytes};
+use super::modulus::{Modulus, from_bytes, is_within, to_bytes};
+use super::nonce::{HEDGE_LEN, Seed, draw};
 use super::signature::{Nonce, Sign, Signed};
 use super::vectors::with_vectors;
 use super::verify::{Claim, Verdict, Verify};
@@ -25,9 +26,6 @@ use super::{GROUPS_MAX, LEN_MAX};
 use crate::hash;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
-
-/// Bytes of additional randomness of a nonce.
-const HEDGE_LEN: usize = 32;
 
 /// A public key that is asked to sign.
 const NO_PRIVATE_KEY: OpStatus = OpStatus::Refused(Reason::KeyUnsuitable);
@@ -71,21 +69,32 @@ pub(super) fn run<C: Curve<L>, const L: usize>(kernels: &Kernels, work: &mut Wor
         let messages: Vec<&[u8]> = ops.iter().map(|(index, _)| work.input(*index)).collect();
         let digests = hash::digests(kernels.hash, C::DIGEST, &messages);
         match direction {
-            Direction::Encrypt => sign::<C, L>(kernels.public, work, scratch, ops, &digests),
+            Direction::Encrypt => sign::<C, L>(kernels, work, scratch, ops, &digests),
             Direction::Decrypt => verify::<C, L>(kernels.public, work, scratch, ops, &digests),
         }
     });
 }
 
 /// An operation that is signed: its index, its key and its digest.
+#[derive(Clone, Copy)]
 struct Job<'a, const L: usize> {
     op: usize,
     private: &'a Private<L>,
     digest: &'a [u8],
 }
 
+impl<'a, const L: usize> Job<'a, L> {
+    fn seed(&self, hedge: &'a [u8; HEDGE_LEN]) -> Seed<'a> {
+        Seed { secret: &self.private.bytes, digest: self.digest, hedge }
+    }
+
+    fn nonce(&self, scalar: &[u64; L]) -> Nonce<'a, L> {
+        Nonce { scalar: *scalar, secret: &self.private.limbs.0, digest: from_bytes(self.digest) }
+    }
+}
+
 fn sign<C: Curve<L>, const L: usize>(
-    kernel: PublicKernel,
+    kernels: &Kernels,
     work: &mut Work<'_>,
     scratch: &mut Scratch,
     ops: &[(usize, &Key<C::Verifier, L>)],
@@ -98,33 +107,32 @@ fn sign<C: Curve<L>, const L: usize>(
             None => work.fail(*op, NO_PRIVATE_KEY),
         }
     }
+    let table = super::generator::Table::of::<C, L>(kernels.public);
     while !pending.is_empty() {
         let mut hedges = Zeroizing::new(vec![[0; HEDGE_LEN]; pending.len()]);
         if getrandom::fill(hedges.as_flattened_mut()).is_err() {
             return pending.iter().for_each(|job| work.fail(job.op, OpStatus::EngineFault));
         }
-        let nonces: Vec<Nonce<'_, L>> =
-            pending.iter().zip(hedges.iter()).map(|(job, hedge)| nonce::<C, L>(job, hedge)).collect();
-        let table = super::generator::Table::of::<C, L>(kernel);
+        let seeds: Vec<Seed<'_>> = pending.iter().zip(hedges.iter()).map(|(job, hedge)| job.seed(hedge)).collect();
+        let drawn = draw::<C, L>(kernels.hash, &seeds);
+        // Numbers that are no nonces, which hardly ever are drawn, are drawn again with other random bytes.
+        let (good, mut next): (Vec<_>, Vec<_>) =
+            pending.iter().zip(drawn.iter()).partition(|(_, scalar)| is_within(scalar, &C::Order::LIMBS));
+        let nonces: Vec<Nonce<'_, L>> = good.iter().map(|(job, scalar)| job.nonce(scalar)).collect();
+        if nonces.is_empty() {
+            continue;
+        }
         let task = Sign { room: &mut scratch.room, nonces: &nonces, table, curve: PhantomData::<C> };
-        let mut next = Vec::new();
-        for (job, signed) in pending.iter().zip(with_vectors(kernel, task)) {
+        for (drawn, signed) in good.iter().zip(with_vectors(kernels.public, task)) {
             match signed {
-                Signed::Done(numbers) => finish::<C, L>(work, job.op, &numbers),
+                Signed::Done(numbers) => finish::<C, L>(work, drawn.0.op, &numbers),
                 // FIPS 186-5, 6.4.1, step 11.
-                Signed::Again => next.push(Job { ..*job }),
-                Signed::Fault => work.fail(job.op, OpStatus::EngineFault),
+                Signed::Again => next.push(*drawn),
+                Signed::Fault => work.fail(drawn.0.op, OpStatus::EngineFault),
             }
         }
-        drop(nonces);
-        pending = next;
+        pending = next.into_iter().map(|(job, _)| *job).collect();
     }
-}
-
-fn nonce<'a, C: Curve<L>, const L: usize>(job: &Job<'a, L>, hedge: &[u8]) -> Nonce<'a, L> {
-    let mut bytes = Zeroizing::new([0; LEN_MAX]);
-    C::nonce(&job.private.bytes, job.digest, hedge, &mut bytes[..C::LEN]);
-    Nonce { scalar: from_bytes(&bytes[..C::LEN]), secret: &job.private.limbs.0, digest: from_bytes(job.digest) }
 }
 
 /// Writes `r ‖ s`.
@@ -177,6 +185,5 @@ fn signature<C: Curve<L>, const L: usize>(bytes: &[u8]) -> Option<[[u64; L]; 2]>
     }
     let (r, s) = bytes.split_at(C::LEN);
     let signature = [from_bytes(r), from_bytes(s)];
-    let is_good = |limbs: &[u64; L]| is_below(limbs, &C::Order::LIMBS) && limbs.iter().any(|limb| *limb != 0);
-    signature.iter().all(is_good).then_some(signature)
+    signature.iter().all(|limbs| is_within(limbs, &C::Order::LIMBS)).then_some(signature)
 }

@@ -51,7 +51,6 @@ pub(super) struct Sign<'a, C, const L: usize> {
 
 /// The numbers of the groups, one a group.
 struct Signing<I: Isa, const L: usize> {
-    scalars: Numbers<I, L>,
     secrets: Numbers<I, L>,
     digests: Numbers<I, L>,
     /// The nonces in Montgomery's form, then their inverses.
@@ -74,7 +73,7 @@ impl<C: Curve<L>, const L: usize> Task for Sign<'_, C, L> {
         let mut room = self.room.open::<I>(L * ((NUMBERS + 1) * groups + POWERS));
         let [scalars, secrets, digests, inverses, xs, ys, zs] =
             core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, groups));
-        let signing = Signing { scalars, secrets, digests, inverses, xs, ys, zs };
+        let signing = Signing { secrets, digests, inverses, xs, ys, zs };
         let products = Numbers::take(&mut room, groups);
         let powers = Numbers::take(&mut room, POWERS);
         for (group, lane, nonce) in slots::<I, _>(self.nonces) {
@@ -87,7 +86,7 @@ impl<C: Curve<L>, const L: usize> Task for Sign<'_, C, L> {
             let scalar = scalars.get(isa, group);
             inverses.set(isa, group, &order.enter(&scalar));
             // The point of a scalar that was turned has the same x.
-            scalars.set(isa, group, &odd_form::<I, C::Order, L>(isa, &scalar).0);
+            scalars.set(isa, group, &odd_form::<I, C::Order, L>(isa, &scalar));
             let point = multiply_generator::<I, C, L>(isa, scalars.part(group, 1), self.table);
             xs.set(isa, group, &point.x);
             ys.set(isa, group, &point.y);

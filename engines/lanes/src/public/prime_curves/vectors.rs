@@ -11,7 +11,8 @@ use crate::x86::{Avx512Ifma, AvxIfma};
 /// Words of a table that lanes look up in.
 pub(super) const TABLE_WORDS: usize = 32;
 
-/// What a function of its own does. `run` must be `#[inline(always)]`, and so must what it calls.
+/// What a function of its own does. `run` must be `#[inline(always)]`, and so must what it calls. Closures cannot be, and have
+/// none of the instructions where they are not inlined: they may do no more than an operation or two.
 pub(super) trait Step<I> {
     /// What comes of it.
     type Out;
@@ -73,16 +74,16 @@ impl Vectors for Avx512Ifma {
     /// A permutation of two vectors looks 16 words up; registers have no addresses that could tell anything.
     #[inline(always)]
     fn look_up(self, table: &[u64; TABLE_WORDS], index: Self::V) -> Self::V {
-        let half = |first: usize| {
-            // SAFETY: 16 of the table's 32 words from `first` on, which is 0 or 16; `self` is the proof that the processor
-            // has the instructions.
-            unsafe {
-                let place = table.as_ptr().add(first).cast::<i64>();
-                _mm512_permutex2var_epi64(_mm512_loadu_epi64(place), index, _mm512_loadu_epi64(place.add(8)))
-            }
-        };
         let is_low = self.equal(self.and(index, self.splat(16)), self.splat(0));
-        self.select(is_low, half(0), half(16))
+        // SAFETY: the table has 32 words; `self` is the proof that the processor has the instructions.
+        let (low, high) = unsafe {
+            let place = table.as_ptr().cast::<i64>();
+            (
+                _mm512_permutex2var_epi64(_mm512_loadu_epi64(place), index, _mm512_loadu_epi64(place.add(8))),
+                _mm512_permutex2var_epi64(_mm512_loadu_epi64(place.add(16)), index, _mm512_loadu_epi64(place.add(24))),
+            )
+        };
+        self.select(is_low, low, high)
     }
 }
 

@@ -63,7 +63,7 @@ impl<C: Curve<L>, const L: usize> Task for Verify<'_, C, L> {
         let scale = |group| scales.part(group * (MULTIPLES - 1), MULTIPLES - 1);
         for group in 0..groups {
             inverses.set(isa, group, &order.enter(&inverses.get(isa, group)));
-            let [x, y] = [xs, ys].map(|numbers| field.enter(&numbers.get(isa, group)));
+            let (x, y) = (field.enter(&xs.get(isa, group)), field.enter(&ys.get(isa, group)));
             odd_multiples::<I, C, L>(isa, &Affine::new(isa, x, y), table(group), scale(group), MULTIPLES);
         }
         order.invert_all(inverses, groups, products, powers);
@@ -72,13 +72,13 @@ impl<C: Curve<L>, const L: usize> Task for Verify<'_, C, L> {
         for group in 0..groups {
             scale_multiples::<I, C, L>(isa, table(group), scale(group), MULTIPLES);
             let inverse = inverses.get(isa, group);
-            let by_s = |number: &Number<I, L>| order.reduce_once(&order.multiply(number, &inverse));
             let r = rs.get(isa, group);
-            // Digest and r over s; the signs of both points are told apart by one of them.
-            let (first, first_is_odd) = odd_form::<I, C::Order, L>(isa, &by_s(&digests.get(isa, group)));
-            let (second, second_is_odd) = odd_form::<I, C::Order, L>(isa, &by_s(&r));
-            let one_where = |which| isa.select(which, isa.splat(1), isa.splat(0));
-            let differ = isa.and(isa.add(one_where(first_is_odd), one_where(second_is_odd)), isa.splat(1));
+            // Digest and r over s. Where one is turned, so is the other point; where both are, neither.
+            let first = order.reduce_once(&order.multiply(&digests.get(isa, group), &inverse));
+            let second = order.reduce_once(&order.multiply(&r, &inverse));
+            let differ = isa.and(isa.add(first[0], second[0]), isa.splat(1));
+            let first = odd_form::<I, C::Order, L>(isa, &first);
+            let second = odd_form::<I, C::Order, L>(isa, &second);
             firsts.set(isa, group, &first);
             inverses.set(isa, group, &second);
             let mut sum = multiply::<I, C, L>(isa, inverses.part(group, 1), table(group));
@@ -101,14 +101,14 @@ fn compare<I: Vectors, C: Curve<L>, const L: usize>(
 ) -> impl Iterator<Item = Verdict> + use<I, C, L> {
     let field = Prime::<I, C, L>::new(isa);
     let z_2 = field.square(&sum.z);
-    let is_x = |number: &Number<I, L>| {
-        let product = field.multiply(&field.enter(number), &z_2);
-        isa.bits(field.is_zero(&field.leave(&field.settle(field.subtract(&sum.x, &product)))))
-    };
     let other = field.carry(field.add(r, &field.splat(&C::Order::LIMBS)));
     let less = field.carry(field.subtract(&other, &field.splat(&C::Prime::LIMBS)));
     let other_is_below = isa.bits(isa.equal(isa.shr::<63>(less[L - 1]), isa.splat(1)));
-    let good = is_x(r) | (is_x(&other) & other_is_below);
+    let product = field.multiply(&field.enter(r), &z_2);
+    let is_r = isa.bits(field.is_zero(&field.leave(&field.settle(field.subtract(&sum.x, &product)))));
+    let product = field.multiply(&field.enter(&other), &z_2);
+    let is_other = isa.bits(field.is_zero(&field.leave(&field.settle(field.subtract(&sum.x, &product)))));
+    let good = is_r | (is_other & other_is_below);
     let alone = isa.bits(field.is_zero(&field.leave(&sum.z)));
     (0..I::LANES).map(move |lane| match (alone >> lane & 1, good >> lane & 1) {
         (1, _) => Verdict::Alone,
