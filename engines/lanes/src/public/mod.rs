@@ -42,7 +42,9 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
 /// Runs a batch.
 pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
-        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::run(kernels, work, scratch),
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
+            prime_curves::run(kernels, work, scratch)
+        }
         _ => {}
     }
 }

@@ -127,12 +127,12 @@ impl<I: Vectors, M: Modulus<L>, const L: usize> Field<I, M, L> {
 
     /// `(a b + c d) / R`, with one reduction; below `(1 + (α β + γ δ) m / R) m`.
     #[inline(always)]
-    pub(super) fn multiply_add(
-        self,
-        [a, b]: [&Number<I, L>; 2],
-        [c, d]: [&Number<I, L>; 2],
-    ) -> Number<I, L> {
-        if L <= INLINED_LIMBS { self.multiply_add_here(a, b, c, d) } else { self.isa.call(MultiplyAdd { field: self, a, b, c, d }) }
+    pub(super) fn multiply_add(self, [a, b]: [&Number<I, L>; 2], [c, d]: [&Number<I, L>; 2]) -> Number<I, L> {
+        if L <= INLINED_LIMBS {
+            self.multiply_add_here(a, b, c, d)
+        } else {
+            self.isa.call(MultiplyAdd { field: self, a, b, c, d })
+        }
     }
 
     #[inline(always)]
@@ -260,7 +260,13 @@ impl<I: Vectors, M: Modulus<L>, const L: usize> Field<I, M, L> {
 
     /// Inverts `count` numbers, none of which is zero, with one inversion (Montgomery 1987): each costs three products.
     #[inline(always)]
-    pub(super) fn invert_all(self, values: Numbers<I, L>, count: usize, products: Numbers<I, L>, powers: Numbers<I, L>) {
+    pub(super) fn invert_all(
+        self,
+        values: Numbers<I, L>,
+        count: usize,
+        products: Numbers<I, L>,
+        powers: Numbers<I, L>,
+    ) {
         let isa = self.isa;
         let mut product = values.get(isa, 0);
         for index in 1..count {

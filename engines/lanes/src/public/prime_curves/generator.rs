@@ -49,7 +49,8 @@ impl<C: Curve<L>, const L: usize> Task for Build<C, L> {
         let windows = Table::windows::<C, L>();
         let mut room = Room::default();
         let mut room = room.open::<I>(L * (5 * windows + 4 * TABLE_WORDS + POWERS));
-        let [starts_x, starts_y, starts_z, products] = core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, windows));
+        let [starts_x, starts_y, starts_z, products] =
+            core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, windows));
         let powers = Numbers::take(&mut room, POWERS);
         let multiples = Numbers::take(&mut room, 2 * TABLE_WORDS);
         let [scales, scale_products] = core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, TABLE_WORDS));

@@ -47,7 +47,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     let of = |suites, op_ns: f64| Capability::new(suites, Cost::new(500.0, op_ns * slower, 0.1)).lanes(lanes);
     let mut all = Vec::new();
     // Agreeing, signing, verifying.
-    let figures = [[10_000.0, 5_000.0, 12_000.0], [50_000.0, 15_000.0, 60_000.0], [80_000.0, 25_000.0, 90_000.0]];
+    let figures = [[10_000.0, 3_500.0, 12_000.0], [45_000.0, 12_000.0, 52_000.0], [58_000.0, 16_000.0, 70_000.0]];
     for (index, [agree_ns, sign_ns, verify_ns]) in figures.into_iter().enumerate() {
         let agreement = core::slice::from_ref(&lists::ECDH[index]);
         all.push(of(agreement, agree_ns).directions(Directions::ENCRYPT));

@@ -31,7 +31,9 @@ pub(super) fn draw<C: Curve<L>, const L: usize>(hash: HashKernel, seeds: &[Seed<
         digest: C::DIGEST,
         keys: Zeroizing::new(vec![[0; DIGEST_MAX]; seeds.len()]),
         values: Zeroizing::new(vec![[1; DIGEST_MAX]; seeds.len()]),
-        buffer: Zeroizing::new(Vec::with_capacity(seeds.len() * (BLOCK_MAX + DIGEST_MAX + 1 + 2 * LEN_MAX + HEDGE_LEN))),
+        buffer: Zeroizing::new(Vec::with_capacity(
+            seeds.len() * (BLOCK_MAX + DIGEST_MAX + 1 + 2 * LEN_MAX + HEDGE_LEN),
+        )),
     };
     let mut digests = vec![[0; LEN_MAX]; seeds.len()];
     for (seed, digest) in seeds.iter().zip(&mut digests) {

@@ -83,7 +83,9 @@ impl<I: Vectors, const L: usize> Point<I, L> {
         let mut doubled = *self;
         doubled.double::<C>(isa);
         self.add::<C>(isa, other);
-        let is_same = field.is_zero(&field.leave(&self.z));
+        // With the same x, Z is zero, and X is the square of the difference of the ys.
+        let (x, z) = (field.leave(&self.x), field.leave(&self.z));
+        let is_same = field.is_zero(&core::array::from_fn(|i| isa.or(x[i], z[i])));
         self.x = field.select(is_same, &doubled.x, &self.x);
         self.y = field.select(is_same, &doubled.y, &self.y);
         self.z = field.select(is_same, &doubled.z, &self.z);
@@ -188,11 +190,8 @@ pub(super) fn odd_multiples<I: Vectors, C: Curve<L>, const L: usize>(
     twice.double::<C>(isa);
     let z_2 = field.square(&twice.z);
     let z_3 = field.multiply(&z_2, &twice.z);
-    let mut multiple = Point {
-        x: field.multiply(&point.x, &z_2),
-        y: field.multiply(&point.y, &z_3),
-        z: field.splat(&C::Prime::ONE),
-    };
+    let mut multiple =
+        Point { x: field.multiply(&point.x, &z_2), y: field.multiply(&point.y, &z_3), z: field.splat(&C::Prime::ONE) };
     table.set(isa, 0, &point.x);
     table.set(isa, 1, &point.y);
     let twice_there = Affine::new(isa, twice.x, twice.y);

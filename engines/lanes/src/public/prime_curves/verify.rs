@@ -46,7 +46,8 @@ impl<C: Curve<L>, const L: usize> Task for Verify<'_, C, L> {
         let groups = self.claims.len().div_ceil(I::LANES);
         let scales_len = groups * (MULTIPLES - 1);
         let mut room = self.room.open::<I>(L * (groups * (6 + 2 * MULTIPLES) + 2 * scales_len + POWERS));
-        let [rs, inverses, digests, firsts, xs, ys] = core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, groups));
+        let [rs, inverses, digests, firsts, xs, ys] =
+            core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, groups));
         let tables = Numbers::<I, L>::take(&mut room, groups * 2 * MULTIPLES);
         let [scales, products] = core::array::from_fn(|_| Numbers::<I, L>::take(&mut room, scales_len));
         let powers = Numbers::take(&mut room, POWERS);
