@@ -9,6 +9,7 @@ pub(crate) mod isa;
 mod long;
 mod montgomery;
 mod portable;
+mod prime_curves;
 pub(crate) mod room;
 mod rsa;
 mod vectors;
@@ -31,6 +32,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     all.extend(rsa::capabilities(kernel));
     all.extend(dh::capabilities(kernel));
     all.extend(curve25519::capabilities(kernel));
+    all.extend(prime_curves::capabilities(kernel));
     all
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::prepare(key, suite),
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -54,6 +57,9 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::run(kernels, work, scratch),
         Suite::Agree(Agreement::Dh(_)) => dh::run(kernels, work, scratch),
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::run(kernels, work, scratch),
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
+            prime_curves::run(kernels, work, scratch)
+        }
         _ => {}
     }
 }

@@ -1,0 +1,95 @@
+//! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) over P-256, P-384 and P-521, an operation a lane.
+//!
+//! [`modulus`] and [`curve`] have the constants, [`field`] the arithmetic of numbers, [`points`] and [`scalar`] that of points;
+//! [`generator`] is the table for the generator's multiples. [`agree`] and [`sign`] run
+//! batches, [`signature`] and [`verify`] are what the latter leaves to lanes.
+
+mod agree;
+mod curve;
+mod field;
+mod generator;
+mod isa;
+mod modulus;
+mod nonce;
+mod numbers;
+mod points;
+mod scalar;
+mod sign;
+mod signature;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::{Agreement, Curve as Name, Signature, lists};
+use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
+
+use self::curve::{P256, P384, P521};
+use super::isa::{Isa, PublicKernel};
+use crate::select::Kernels;
+use crate::work::{Scratch, Work};
+
+/// Groups of operations, one a lane, that share inversions.
+const GROUPS_MAX: usize = 4;
+
+/// The most bytes of a coordinate or scalar.
+const LEN_MAX: usize = 66;
+
+/// What the family runs.
+pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
+    let lanes = kernel.lanes();
+    // Rough figures with eight lanes. The portable kernel multiplies a lane after the other.
+    let slower = match lanes {
+        8 => 1.0,
+        4 => 2.0,
+        _ => 20.0,
+    };
+    let of = |suites, op_ns: f64| Capability::new(suites, Cost::new(500.0, op_ns * slower, 0.1)).lanes(lanes);
+    let mut all = Vec::new();
+    // Agreeing, signing, verifying.
+    let figures = [[10_000.0, 3_500.0, 12_000.0], [45_000.0, 12_000.0, 52_000.0], [58_000.0, 16_000.0, 70_000.0]];
+    for (index, [agree_ns, sign_ns, verify_ns]) in figures.into_iter().enumerate() {
+        let agreement = core::slice::from_ref(&lists::ECDH[index]);
+        all.push(of(agreement, agree_ns).directions(Directions::ENCRYPT));
+        let signature = core::slice::from_ref(&lists::ECDSA[index]);
+        all.push(of(signature, sign_ns).directions(Directions::ENCRYPT));
+        all.push(of(signature, verify_ns).directions(Directions::DECRYPT));
+    }
+    all
+}
+
+/// Prepares a key for one of the suites.
+///
+/// # Errors
+/// What is wrong with the key.
+pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
+    match suite {
+        Suite::Agree(Agreement::Ecdh(Name::P256)) => agree::prepare::<P256, 5>(key, suite),
+        Suite::Agree(Agreement::Ecdh(Name::P384)) => agree::prepare::<P384, 8>(key, suite),
+        Suite::Agree(Agreement::Ecdh(Name::P521)) => agree::prepare::<P521, 11>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::prepare::<P256, 5>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::prepare::<P384, 8>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::prepare::<P521, 11>(key, suite),
+        _ => Err(KeyProblem::Parameters),
+    }
+}
+
+/// Runs a batch.
+pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
+    match work.suite() {
+        Suite::Agree(Agreement::Ecdh(Name::P256)) => agree::run::<P256, 5>(kernels.public, work, scratch),
+        Suite::Agree(Agreement::Ecdh(Name::P384)) => agree::run::<P384, 8>(kernels.public, work, scratch),
+        Suite::Agree(Agreement::Ecdh(Name::P521)) => agree::run::<P521, 11>(kernels.public, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::run::<P256, 5>(kernels, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::run::<P384, 8>(kernels, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::run::<P521, 11>(kernels, work, scratch),
+        _ => {}
+    }
+}
+
+/// Group, lane and operation of every lane of the groups that a few operations fill. Lanes without an operation repeat the
+/// first one.
+fn slots<I: Isa, T>(jobs: &[T]) -> impl Iterator<Item = (usize, usize, &T)> {
+    let slot = |at| (at / I::LANES, at % I::LANES, jobs.get(at).unwrap_or(&jobs[0]));
+    (0..jobs.len().next_multiple_of(I::LANES)).map(slot)
+}

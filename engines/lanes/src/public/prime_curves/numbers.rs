@@ -1,0 +1,62 @@
+//! Numbers of one size in a queue's memory, which is wiped behind each batch.
+
+use super::super::isa::Isa;
+use super::super::room::{Open, Place};
+use super::field::Number;
+
+/// Numbers of `L` limbs, one a lane, one behind the other.
+pub(super) struct Numbers<I: Isa, const L: usize>(Place<I>);
+
+impl<I: Isa, const L: usize> Clone for Numbers<I, L> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I: Isa, const L: usize> Copy for Numbers<I, L> {}
+
+impl<I: Isa, const L: usize> Numbers<I, L> {
+    /// Takes `count` numbers of a room, all zero.
+    pub(super) fn take(room: &mut Open<'_, I>, count: usize) -> Numbers<I, L> {
+        Numbers(room.number(count * L))
+    }
+
+    /// The numbers from `first` on, `count` of them.
+    #[inline(always)]
+    pub(super) fn part(self, first: usize, count: usize) -> Numbers<I, L> {
+        Numbers(self.0.part(first * L, count * L))
+    }
+
+    /// A number.
+    #[inline(always)]
+    pub(super) fn get(self, isa: I, index: usize) -> Number<I, L> {
+        core::array::from_fn(|i| self.0.get(isa, index * L + i))
+    }
+
+    /// One limb of a number.
+    #[inline(always)]
+    pub(super) fn limb(self, isa: I, index: usize, limb: usize) -> I::V {
+        self.0.get(isa, index * L + limb)
+    }
+
+    /// Sets a number.
+    #[inline(always)]
+    pub(super) fn set(self, isa: I, index: usize, number: &Number<I, L>) {
+        for (i, limb) in number.iter().enumerate() {
+            self.0.set(isa, index * L + i, *limb);
+        }
+    }
+
+    /// One lane's number.
+    #[inline(always)]
+    pub(super) fn lane(self, index: usize, lane: usize) -> [u64; L] {
+        core::array::from_fn(|i| self.0.lane(lane, index * L + i))
+    }
+
+    /// Sets one lane's number.
+    #[inline(always)]
+    pub(super) fn set_lane(self, index: usize, lane: usize, limbs: &[u64; L]) {
+        self.0.part(index * L, L).set_number(lane, limbs);
+    }
+}
