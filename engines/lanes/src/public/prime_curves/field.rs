@@ -14,10 +14,8 @@ use core::marker::PhantomData;
 use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 use super::isa::{CurveIsa, Step};
 use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
+pub(super) use super::numbers::Number;
 use super::numbers::Numbers;
-
-/// A number a lane: limb `i` of all lanes is one vector.
-pub(super) type Number<I, const L: usize> = [<I as Vectors>::V; L];
 
 /// The columns of a product; those from `2 L` on stay zero and cost nothing.
 type Columns<I> = [<I as Vectors>::V; 2 * LIMBS_MAX];

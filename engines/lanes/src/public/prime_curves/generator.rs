@@ -4,6 +4,7 @@
 use super::super::isa::PublicKernel;
 use super::super::room::Room;
 use super::curve::Curve;
+pub(super) use super::curve::Table;
 use super::field::POWERS;
 use super::isa::{CurveIsa, TABLE_WORDS, Task, with_vectors};
 use super::numbers::Numbers;
@@ -13,10 +14,6 @@ use super::points::{Affine, Prime, odd_multiples, scale_multiples, scaled};
 pub(super) const GENERATOR_WINDOW: usize = 6;
 
 const _: () = assert!(1 << (GENERATOR_WINDOW - 1) == TABLE_WORDS);
-
-/// The multiples of a generator: for each window and each limb of the two coordinates, in Montgomery's form, those of all
-/// multiples.
-pub(super) struct Table(pub(super) Vec<[u64; TABLE_WORDS]>);
 
 impl Table {
     /// Windows of a scalar.

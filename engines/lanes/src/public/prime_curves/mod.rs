@@ -37,14 +37,9 @@ const LEN_MAX: usize = 66;
 
 /// What the family runs.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
-    let lanes = kernel.lanes();
-    // Rough figures with eight lanes. The portable kernel multiplies a lane after the other.
-    let slower = match lanes {
-        8 => 1.0,
-        4 => 2.0,
-        _ => 20.0,
+    let of = |suites, op_ns: f64| {
+        Capability::new(suites, Cost::new(500.0, op_ns * kernel.slower(), 0.1)).lanes(kernel.lanes()).in_step()
     };
-    let of = |suites, op_ns: f64| Capability::new(suites, Cost::new(500.0, op_ns * slower, 0.1)).lanes(lanes);
     let mut all = Vec::new();
     // Agreeing, signing, verifying.
     let figures = [[10_000.0, 3_500.0, 12_000.0], [45_000.0, 12_000.0, 52_000.0], [58_000.0, 16_000.0, 70_000.0]];

@@ -1,8 +1,10 @@
 //! Numbers of one size in a queue's memory, which is wiped behind each batch.
 
-use super::super::isa::Isa;
+use super::super::isa::{Isa, Vectors};
 use super::super::room::{Open, Place};
-use super::field::Number;
+
+/// A number a lane: limb `i` of all lanes is one vector.
+pub(super) type Number<I, const L: usize> = [<I as Vectors>::V; L];
 
 /// Numbers of `L` limbs, one a lane, one behind the other.
 pub(super) struct Numbers<I: Isa, const L: usize>(Place<I>);
