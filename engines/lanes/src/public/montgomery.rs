@@ -114,9 +114,7 @@ impl<I: Vectors> Sums<I> {
 #[inline(always)]
 fn left<I: Vectors>(columns: &[I::V; 2 * TILE]) -> [I::V; TILE] {
     let mut left = [columns[TILE]; TILE];
-    for i in 0..TILE {
-        left[i] = columns[TILE + i];
-    }
+    left.copy_from_slice(&columns[TILE..]);
     left
 }
 
@@ -191,11 +189,11 @@ impl<I: Vectors> Factors<I> for Square<I> {
             sums.add_tile(isa, tile(self.0, i), tile(self.0, column - i));
         }
         let middle = tile(self.0, column / 2);
-        if column % 2 == 0 {
+        if column.is_multiple_of(2) {
             sums.add_pairs(isa, middle);
         }
         sums.double(isa);
-        if column % 2 == 0 {
+        if column.is_multiple_of(2) {
             sums.add_squares(isa, middle);
         }
         for i in 0..TILE {
