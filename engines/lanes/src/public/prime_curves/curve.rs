@@ -8,10 +8,10 @@ use ciphermill_contract::{KeyForm, KeyMaterial};
 use zeroize::Zeroizing;
 
 use super::super::isa::LIMB_BITS;
-use super::isa::TABLE_WORDS;
 use super::modulus::{
     FieldPrime, Modulus, P256Order, P256Prime, P384Order, P384Prime, P521Order, P521Prime, limbs, shifted,
 };
+use super::table::Table;
 
 /// A curve `y² = x³ - 3 x + b` of prime order, in numbers of `L` limbs.
 pub(super) trait Curve<const L: usize>: 'static {
@@ -55,10 +55,6 @@ pub(super) trait Curve<const L: usize>: 'static {
     /// Verifies a signature alone, whatever points lie on the way.
     fn verify(key: &Self::Verifier, message: &[u8], signature: &[u8]) -> bool;
 }
-
-/// The multiples of a generator: for each window and each limb of the two coordinates, in Montgomery's form, those of all
-/// multiples.
-pub(super) struct Table(pub(super) Vec<[u64; TABLE_WORDS]>);
 
 /// A key for ECDSA, taken apart.
 pub(super) struct Pair<V> {

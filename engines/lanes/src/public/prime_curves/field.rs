@@ -14,8 +14,7 @@ use core::marker::PhantomData;
 use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 use super::isa::{CurveIsa, Step};
 use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
-pub(super) use super::numbers::Number;
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers};
 
 /// The columns of a product; those from `2 L` on stay zero and cost nothing.
 type Columns<I> = [<I as Vectors>::V; 2 * LIMBS_MAX];

@@ -4,33 +4,15 @@
 use super::super::isa::PublicKernel;
 use super::super::room::Room;
 use super::curve::Curve;
-pub(super) use super::curve::Table;
 use super::field::POWERS;
 use super::isa::{CurveIsa, TABLE_WORDS, Task, with_vectors};
 use super::numbers::Numbers;
 use super::points::{Affine, Prime, odd_multiples, scale_multiples, scaled};
+use super::table::{GENERATOR_WINDOW, Table};
 
-/// Bits of a window: a table of as many words as a lookup takes.
-pub(super) const GENERATOR_WINDOW: usize = 6;
-
-const _: () = assert!(1 << (GENERATOR_WINDOW - 1) == TABLE_WORDS);
-
-impl Table {
-    /// Windows of a scalar.
-    pub(super) const fn windows<C: Curve<L>, const L: usize>() -> usize {
-        C::BITS.div_ceil(GENERATOR_WINDOW)
-    }
-
-    /// The table of a window, by limb: those of `x`, then those of `y`.
-    #[inline(always)]
-    pub(super) fn words<const L: usize>(&self, window: usize) -> &[[u64; TABLE_WORDS]] {
-        &self.0[2 * L * window..2 * L * (window + 1)]
-    }
-
-    /// The table of a curve.
-    pub(super) fn of<C: Curve<L>, const L: usize>(kernel: PublicKernel) -> &'static Table {
-        C::table().get_or_init(|| with_vectors(kernel, Build { curve: core::marker::PhantomData::<C> }))
-    }
+/// The table of a curve.
+pub(super) fn table<C: Curve<L>, const L: usize>(kernel: PublicKernel) -> &'static Table {
+    C::table().get_or_init(|| with_vectors(kernel, Build { curve: core::marker::PhantomData::<C> }))
 }
 
 /// Computes a table, in all lanes the same.
@@ -43,7 +25,7 @@ impl<C: Curve<L>, const L: usize> Task for Build<C, L> {
 
     #[inline(always)]
     fn run<I: CurveIsa>(self, isa: I) -> Table {
-        let windows = Table::windows::<C, L>();
+        let windows = Table::windows(C::BITS);
         let mut room = Room::default();
         let mut room = room.open::<I>(L * (5 * windows + 4 * TABLE_WORDS + POWERS));
         let [starts_x, starts_y, starts_z, products] =

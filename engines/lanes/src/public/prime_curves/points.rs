@@ -15,10 +15,10 @@
 
 use super::super::isa::Isa;
 use super::curve::Curve;
-use super::field::{Field, Number};
+use super::field::Field;
 use super::isa::{CurveIsa, Step};
 use super::modulus::Modulus;
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers};
 
 /// A field of a curve.
 pub(super) type Prime<I, C, const L: usize> = Field<I, <C as Curve<L>>::Prime, L>;

@@ -7,13 +7,12 @@ use zeroize::Zeroize;
 use super::super::isa::Isa;
 use super::super::room::Room;
 use super::curve::Curve;
-use super::field::{Field, Number, POWERS};
-use super::generator::Table;
+use super::field::{Field, POWERS};
 use super::isa::{CurveIsa, Task};
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers, slots};
 use super::points::{Prime, is_on_curve, scaled};
 use super::scalar::{multiply_generator, odd_form};
-use super::slots;
+use super::table::Table;
 
 /// The order of a curve's group.
 pub(super) type Order<I, C, const L: usize> = Field<I, <C as Curve<L>>::Order, L>;

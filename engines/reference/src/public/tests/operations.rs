@@ -168,7 +168,7 @@ fn dh_refuses_values_outside_the_group() {
     for group in [DhGroup::Ffdhe2048, DhGroup::Ffdhe3072, DhGroup::Ffdhe4096] {
         let suite = Suite::Agree(Agreement::Dh(group));
         let key = prepare(KeyMaterial::private(&test_pairs(suite)[0].private), suite).unwrap();
-        let prime = super::super::dh::prime(group);
+        let prime = ciphermill_pairs::dh::prime(group);
         let with_last = |bytes: &[u8], last: u8| [&bytes[..bytes.len() - 1], &[last]].concat();
         let zero = vec![0; group.len()];
         // The primes end with 64 ones: two is a square, minus one is none.
