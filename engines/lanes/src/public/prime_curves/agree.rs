@@ -14,12 +14,11 @@ use super::super::isa::PublicKernel;
 use super::super::room::Room;
 use super::curve::Curve;
 use super::field::POWERS;
-use super::modulus::{Modulus, from_bytes, is_below, to_bytes};
-use super::numbers::Numbers;
+use super::modulus::{LEN_MAX, Modulus, from_bytes, is_below, to_bytes};
+use super::numbers::{GROUPS_MAX, Numbers, slots};
 use super::points::{Affine, Prime, is_on_curve, odd_multiples, scale_multiples};
 use super::scalar::{MULTIPLES, multiply, odd_form};
 use super::vectors::{Task, Vectors, with_vectors};
-use super::{GROUPS_MAX, LEN_MAX, slots};
 use crate::work::{Scratch, Work};
 
 /// The first byte of an uncompressed point (SEC 1, 2.3.3).

@@ -8,10 +8,10 @@ use ciphermill_contract::{KeyForm, KeyMaterial};
 use zeroize::Zeroizing;
 
 use super::super::isa::LIMB_BITS;
-use super::generator::Table;
 use super::modulus::{
     FieldPrime, Modulus, P256Order, P256Prime, P384Order, P384Prime, P521Order, P521Prime, limbs, shifted,
 };
+use super::table::Table;
 
 /// A curve `y² = x³ - 3 x + b` of prime order, in numbers of `L` limbs.
 pub(super) trait Curve<const L: usize>: 'static {

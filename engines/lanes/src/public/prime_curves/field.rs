@@ -13,11 +13,8 @@ use core::marker::PhantomData;
 
 use super::super::isa::{Isa, LIMB_BITS, LIMB_MAX, low_limb};
 use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers};
 use super::vectors::{Step, Vectors};
-
-/// A number a lane: limb `i` of all lanes is one vector.
-pub(super) type Number<I, const L: usize> = [<I as Isa>::V; L];
 
 /// The columns of a product; those from `2 L` on stay zero and cost nothing.
 type Columns<I> = [<I as Isa>::V; 2 * LIMBS_MAX];

@@ -7,33 +7,12 @@ use super::curve::Curve;
 use super::field::POWERS;
 use super::numbers::Numbers;
 use super::points::{Affine, Prime, odd_multiples, scale_multiples, scaled};
+use super::table::{GENERATOR_WINDOW, Table};
 use super::vectors::{TABLE_WORDS, Task, Vectors, with_vectors};
 
-/// Bits of a window: a table of as many words as a lookup takes.
-pub(super) const GENERATOR_WINDOW: usize = 6;
-
-const _: () = assert!(1 << (GENERATOR_WINDOW - 1) == TABLE_WORDS);
-
-/// The multiples of a generator: for each window and each limb of the two coordinates, in Montgomery's form, those of all
-/// multiples.
-pub(super) struct Table(pub(super) Vec<[u64; TABLE_WORDS]>);
-
-impl Table {
-    /// Windows of a scalar.
-    pub(super) const fn windows<C: Curve<L>, const L: usize>() -> usize {
-        C::BITS.div_ceil(GENERATOR_WINDOW)
-    }
-
-    /// The table of a window, by limb: those of `x`, then those of `y`.
-    #[inline(always)]
-    pub(super) fn words<const L: usize>(&self, window: usize) -> &[[u64; TABLE_WORDS]] {
-        &self.0[2 * L * window..2 * L * (window + 1)]
-    }
-
-    /// The table of a curve.
-    pub(super) fn of<C: Curve<L>, const L: usize>(kernel: PublicKernel) -> &'static Table {
-        C::table().get_or_init(|| with_vectors(kernel, Build { curve: core::marker::PhantomData::<C> }))
-    }
+/// The table of a curve.
+pub(super) fn table<C: Curve<L>, const L: usize>(kernel: PublicKernel) -> &'static Table {
+    C::table().get_or_init(|| with_vectors(kernel, Build { curve: core::marker::PhantomData::<C> }))
 }
 
 /// Computes a table, in all lanes the same.
@@ -46,7 +25,7 @@ impl<C: Curve<L>, const L: usize> Task for Build<C, L> {
 
     #[inline(always)]
     fn run<I: Vectors>(self, isa: I) -> Table {
-        let windows = Table::windows::<C, L>();
+        let windows = Table::windows(C::BITS);
         let mut room = Room::default();
         let mut room = room.open::<I>(L * (5 * windows + 4 * TABLE_WORDS + POWERS));
         let [starts_x, starts_y, starts_z, products] =

@@ -15,6 +15,7 @@ mod points;
 mod scalar;
 mod sign;
 mod signature;
+mod table;
 #[cfg(test)]
 mod tests;
 mod vectors;
@@ -25,15 +26,9 @@ use ciphermill_contract::suite::{Agreement, Curve as Name, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use self::curve::{P256, P384, P521};
-use super::isa::{Isa, PublicKernel};
+use super::isa::PublicKernel;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
-
-/// Groups of operations, one a lane, that share inversions.
-const GROUPS_MAX: usize = 4;
-
-/// The most bytes of a coordinate or scalar.
-const LEN_MAX: usize = 66;
 
 /// What the family runs.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
@@ -85,11 +80,4 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::run::<P521, 11>(kernels, work, scratch),
         _ => {}
     }
-}
-
-/// Group, lane and operation of every lane of the groups that a few operations fill. Lanes without an operation repeat the
-/// first one.
-fn slots<I: Isa, T>(jobs: &[T]) -> impl Iterator<Item = (usize, usize, &T)> {
-    let slot = |at| (at / I::LANES, at % I::LANES, jobs.get(at).unwrap_or(&jobs[0]));
-    (0..jobs.len().next_multiple_of(I::LANES)).map(slot)
 }

@@ -6,6 +6,9 @@ use super::super::isa::{Isa, LIMB_BITS, LIMB_MAX};
 /// The most limbs of a number: 521 bits.
 pub(super) const LIMBS_MAX: usize = 11;
 
+/// The most bytes of a coordinate or scalar.
+pub(super) const LEN_MAX: usize = 66;
+
 /// A modulus `m` of `L` limbs; `R` is `2^(52 L)`.
 pub(super) trait Modulus<const L: usize>: 'static {
     /// Its limbs, the least significant first.

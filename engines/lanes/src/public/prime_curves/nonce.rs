@@ -4,9 +4,8 @@
 use ciphermill_contract::suite::Digest;
 use zeroize::Zeroizing;
 
-use super::LEN_MAX;
 use super::curve::Curve;
-use super::modulus::{Modulus, from_bytes, reduced, to_bytes};
+use super::modulus::{LEN_MAX, Modulus, from_bytes, reduced, to_bytes};
 use crate::hash::{self, DIGEST_MAX, HashKernel, Tag};
 
 /// Bytes of additional data.

@@ -2,7 +2,12 @@
 
 use super::super::isa::Isa;
 use super::super::room::{Open, Place};
-use super::field::Number;
+
+/// Groups of operations, one a lane, that share inversions.
+pub(super) const GROUPS_MAX: usize = 4;
+
+/// A number a lane: limb `i` of all lanes is one vector.
+pub(super) type Number<I, const L: usize> = [<I as Isa>::V; L];
 
 /// Numbers of `L` limbs, one a lane, one behind the other.
 pub(super) struct Numbers<I: Isa, const L: usize>(Place<I>);
@@ -59,4 +64,11 @@ impl<I: Isa, const L: usize> Numbers<I, L> {
     pub(super) fn set_lane(self, index: usize, lane: usize, limbs: &[u64; L]) {
         self.0.part(index * L, L).set_number(lane, limbs);
     }
+}
+
+/// Group, lane and operation of every lane of the groups that a few operations fill. Lanes without an operation repeat the
+/// first one.
+pub(super) fn slots<I: Isa, T>(jobs: &[T]) -> impl Iterator<Item = (usize, usize, &T)> {
+    let slot = |at| (at / I::LANES, at % I::LANES, jobs.get(at).unwrap_or(&jobs[0]));
+    (0..jobs.len().next_multiple_of(I::LANES)).map(slot)
 }

@@ -15,9 +15,9 @@
 
 use super::super::isa::Isa;
 use super::curve::Curve;
-use super::field::{Field, Number};
+use super::field::Field;
 use super::modulus::Modulus;
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers};
 use super::vectors::{Step, Vectors};
 
 /// A field of a curve.

@@ -16,11 +16,11 @@
 
 use super::super::isa::{Isa, LIMB_BITS};
 use super::curve::Curve;
-use super::field::{Field, Number};
-use super::generator::{GENERATOR_WINDOW, Table};
+use super::field::Field;
 use super::modulus::Modulus;
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers};
 use super::points::{Affine, Point};
+use super::table::{GENERATOR_WINDOW, Table};
 use super::vectors::Vectors;
 
 /// Bits of a window of a point that comes with an operation.
@@ -128,7 +128,7 @@ fn from_generator<I: Vectors, C: Curve<L>, const L: usize>(
     window: usize,
     is_turned: I::M,
 ) -> Affine<I, L> {
-    let digit = digit(isa, scalar, window, Table::windows::<C, L>(), GENERATOR_WINDOW);
+    let digit = digit(isa, scalar, window, Table::windows(C::BITS), GENERATOR_WINDOW);
     let words = table.words::<L>(window);
     let (mut x, mut y) = ([isa.splat(0); L], [isa.splat(0); L]);
     for i in 0..L {
@@ -147,7 +147,7 @@ pub(super) fn multiply_generator<I: Vectors, C: Curve<L>, const L: usize>(
     scalar: Numbers<I, L>,
     table: &Table,
 ) -> Point<I, L> {
-    let windows = Table::windows::<C, L>();
+    let windows = Table::windows(C::BITS);
     let not_turned = isa.equal(isa.splat(0), isa.splat(1));
     let mut sum = from_generator::<I, C, L>(isa, scalar, table, 0, not_turned).point::<C>(isa);
     for window in 1..windows {
@@ -170,7 +170,7 @@ pub(super) fn add_generator<I: Vectors, C: Curve<L>, const L: usize>(
     is_turned: I::M,
     table: &Table,
 ) {
-    for window in 0..Table::windows::<C, L>() {
+    for window in 0..Table::windows(C::BITS) {
         sum.add::<C>(isa, &from_generator::<I, C, L>(isa, scalar, table, window, is_turned));
     }
 }

@@ -17,12 +17,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use super::super::isa::PublicKernel;
 use super::agree::point;
 use super::curve::{Curve, Pair};
-use super::modulus::{Modulus, from_bytes, is_within, to_bytes};
+use super::generator;
+use super::modulus::{LEN_MAX, Modulus, from_bytes, is_within, to_bytes};
 use super::nonce::{HEDGE_LEN, Seed, draw};
+use super::numbers::GROUPS_MAX;
 use super::signature::{Nonce, Sign, Signed};
 use super::vectors::with_vectors;
 use super::verify::{Claim, Verdict, Verify};
-use super::{GROUPS_MAX, LEN_MAX};
 use crate::hash;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
@@ -107,7 +108,7 @@ fn sign<C: Curve<L>, const L: usize>(
             None => work.fail(*op, NO_PRIVATE_KEY),
         }
     }
-    let table = super::generator::Table::of::<C, L>(kernels.public);
+    let table = generator::table::<C, L>(kernels.public);
     while !pending.is_empty() {
         let mut hedges = Zeroizing::new(vec![[0; HEDGE_LEN]; pending.len()]);
         if getrandom::fill(hedges.as_flattened_mut()).is_err() {
@@ -166,7 +167,7 @@ fn verify<C: Curve<L>, const L: usize>(
     if claims.is_empty() {
         return;
     }
-    let table = super::generator::Table::of::<C, L>(kernel);
+    let table = generator::table::<C, L>(kernel);
     let task = Verify { room: &mut scratch.room, claims: &claims, table, curve: PhantomData::<C> };
     for ((op, verifier), verdict) in claimed.into_iter().zip(with_vectors(kernel, task)) {
         let is_good = match verdict {

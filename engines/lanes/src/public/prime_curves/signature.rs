@@ -7,12 +7,11 @@ use zeroize::Zeroize;
 use super::super::isa::Isa;
 use super::super::room::Room;
 use super::curve::Curve;
-use super::field::{Field, Number, POWERS};
-use super::generator::Table;
-use super::numbers::Numbers;
+use super::field::{Field, POWERS};
+use super::numbers::{Number, Numbers, slots};
 use super::points::{Prime, is_on_curve, scaled};
 use super::scalar::{multiply_generator, odd_form};
-use super::slots;
+use super::table::Table;
 use super::vectors::{Task, Vectors};
 
 /// The order of a curve's group.

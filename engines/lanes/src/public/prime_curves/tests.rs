@@ -13,12 +13,13 @@ use super::super::room::Room;
 use super::agree::{Agree, Job};
 use super::curve::Curve;
 use super::field::{Field, POWERS};
-use super::generator::Table;
+use super::generator;
 use super::modulus::*;
 use super::nonce::{Seed, draw};
-use super::numbers::Numbers;
+use super::numbers::{Numbers, slots};
 use super::points::{Affine, Point, is_on_curve, scaled};
 use super::signature::{Nonce, Sign, Signed};
+use super::table::Table;
 use super::vectors::{Task, Vectors, with_vectors};
 use super::*;
 use crate::hash::HashKernel;
@@ -61,7 +62,7 @@ fn number(limbs: &[u64]) -> BoxedUint {
     limbs
         .iter()
         .rev()
-        .fold(zero, |sum, limb| sum.wrapping_shl(LIMB_BITS).wrapping_add(&BoxedUint::from(*limb).resize(BITS)))
+        .fold(zero, |sum, limb| sum.wrapping_shl(LIMB_BITS).wrapping_add(BoxedUint::from(*limb).resize(BITS)))
 }
 
 /// Compares every operation modulo `M`, whose bits are given.
@@ -105,13 +106,13 @@ impl<M: Modulus<L>, const L: usize> Task for Compare<M, L> {
                 let product = a.wrapping_mul(&b);
                 assert_eq!(of(&got[0].wrapping_mul(&radix)), of(&product));
                 assert_eq!(of(&got[1].wrapping_mul(&radix)), of(&a.wrapping_mul(&a)));
-                assert_eq!(of(&got[2].wrapping_mul(&radix)), of(&product.wrapping_add(&c.wrapping_mul(&d))));
-                assert!(got[..2].iter().all(|got| *got < m.as_ref().wrapping_mul(&BoxedUint::from(2u64).resize(BITS))));
+                assert_eq!(of(&got[2].wrapping_mul(&radix)), of(&product.wrapping_add(c.wrapping_mul(&d))));
+                assert!(got[..2].iter().all(|got| *got < m.as_ref().wrapping_mul(BoxedUint::from(2u64).resize(BITS))));
                 assert_eq!(got[3], of(&a));
                 // The inverse of zero is zero.
-                let one = of(&of(&radix).wrapping_mul(&of(&radix)));
+                let one = of(&of(&radix).wrapping_mul(of(&radix)));
                 let expected = if of(&a) == of(&number(&[0])) { number(&[0]) } else { one };
-                assert_eq!(of(&of(&got[4]).wrapping_mul(&of(&a))), expected);
+                assert_eq!(of(&of(&got[4]).wrapping_mul(of(&a))), expected);
             }
         }
     }
@@ -139,7 +140,7 @@ impl<P: FieldPrime<L>, const L: usize> Task for Settle<P, L> {
     fn run<I: Vectors>(self, isa: I) {
         let field = Field::<I, P, L>::new(isa);
         let m = number(&P::LIMBS).to_nz().expect("not zero");
-        let times = |factor: u64| m.as_ref().wrapping_mul(&BoxedUint::from(factor).resize(BITS));
+        let times = |factor: u64| m.as_ref().wrapping_mul(BoxedUint::from(factor).resize(BITS));
         let of = |a: &BoxedUint| a.rem_vartime(&m).resize(BITS);
         let mut random = Random(0xfeed_beef_0123_4567);
         let mut room = Room::default();
@@ -157,9 +158,9 @@ impl<P: FieldPrime<L>, const L: usize> Task for Settle<P, L> {
                 assert!(got.iter().all(|limb| *limb <= LIMB_MAX));
                 let got = number(&got);
                 assert!(got < times(5));
-                assert!(L == 11 || got.wrapping_mul(&number(&[100])) < times(201));
-                let taken = number(&b).wrapping_mul(&number(&[3]));
-                assert_eq!(of(&got), of(&number(&a).wrapping_add(&times(8)).wrapping_sub(&taken)));
+                assert!(L == 11 || got.wrapping_mul(number(&[100])) < times(201));
+                let taken = number(&b).wrapping_mul(number(&[3]));
+                assert_eq!(of(&got), of(&number(&a).wrapping_add(times(8)).wrapping_sub(&taken)));
             }
         }
     }
@@ -186,16 +187,19 @@ fn bytes_and_limbs_tell_the_same_number() {
     }
 }
 
-fn limbs_of(point: &ProjectivePoint) -> Option<[[u64; 5]; 2]> {
+/// Those of a point of P-256.
+type Coordinates = [[u64; 5]; 2];
+
+fn limbs_of(point: &ProjectivePoint) -> Option<Coordinates> {
     agree::point::<P256, 5>(point.to_affine().to_sec1_point(false).as_bytes())
 }
 
 /// Doubles and adds points of P-256: `P`, `Q` and whether the latter's negative is meant. Gives `2 P`, `P + Q`, the same by
 /// [`Point::add_last`], and infinity and `Q`, each with a `Z` that is not one; none where `Z` is zero.
-struct Sums<'a>(&'a [([[u64; 5]; 2], [[u64; 5]; 2], bool)]);
+struct Sums<'a>(&'a [(Coordinates, Coordinates, bool)]);
 
 impl Task for Sums<'_> {
-    type Out = Vec<[Option<[[u64; 5]; 2]>; 4]>;
+    type Out = Vec<[Option<Coordinates>; 4]>;
 
     #[inline(always)]
     fn run<I: Vectors>(self, isa: I) -> Self::Out {
@@ -293,7 +297,7 @@ fn multiples_are_those_of_the_crate_at_the_ends_of_the_range_too() {
             let of_peer = with_vectors(kernel, Agree { room: &mut room, jobs: &jobs, curve: PhantomData::<P256> });
             let nonces: Vec<Nonce<'_, 5>> =
                 numbers.iter().map(|scalar| Nonce { scalar: *scalar, secret: &secret, digest: [9; 5] }).collect();
-            let table = Table::of::<P256, 5>(kernel);
+            let table = generator::table::<P256, 5>(kernel);
             let mut room = Room::default();
             let signed =
                 with_vectors(kernel, Sign { room: &mut room, nonces: &nonces, table, curve: PhantomData::<P256> });
@@ -312,7 +316,7 @@ fn multiples_are_those_of_the_crate_at_the_ends_of_the_range_too() {
 #[test]
 fn a_fault_in_a_lane_is_no_signature() {
     for kernel in kernels() {
-        let mut words = Table::of::<P256, 5>(kernel).0.clone();
+        let mut words = generator::table::<P256, 5>(kernel).0.clone();
         // The last multiple of the first window, 63: what the first nonce takes, whose digit there is -63, and no other.
         words[0][31] ^= 1;
         let table = Table(words);

@@ -4,14 +4,13 @@ use core::marker::PhantomData;
 
 use super::super::room::Room;
 use super::curve::Curve;
-use super::field::{Number, POWERS};
-use super::generator::Table;
+use super::field::POWERS;
 use super::modulus::Modulus;
-use super::numbers::Numbers;
+use super::numbers::{Number, Numbers, slots};
 use super::points::{Affine, Point, Prime, odd_multiples, scale_multiples};
 use super::scalar::{MULTIPLES, add_generator, multiply, odd_form};
 use super::signature::Order;
-use super::slots;
+use super::table::Table;
 use super::vectors::{Task, Vectors};
 
 /// What a signature claims: `r` and `s`, from one to the order less one, of this digest, by the holder of this point.
