@@ -308,7 +308,7 @@ mod tests {
             let mut limb = || match kind {
                 0 => 0,
                 1 => LIMB_MAX,
-                2 if self.next() % 2 == 0 => LIMB_MAX,
+                2 if self.next().is_multiple_of(2) => LIMB_MAX,
                 2 => 0,
                 _ => self.next() & LIMB_MAX,
             };

@@ -150,6 +150,20 @@ fn finish<I: Isa>(
     jobs.iter().enumerate().map(block).collect()
 }
 
+#[cfg(test)]
+fn spoil<I: Isa>(numbers: Place<I>) {
+    let Some((fault, stage)) = fault::NEXT.get() else { return };
+    if fault.stage == stage && fault.lane < I::LANES {
+        let limb = fault.limb % numbers.limbs();
+        numbers.set_lane(fault.lane, limb, numbers.lane(fault.lane, limb) ^ fault.bits);
+    }
+    fault::NEXT.set(Some((fault, stage + 1)));
+}
+
+#[cfg(not(test))]
+#[inline(always)]
+fn spoil<I: Isa>(_: Place<I>) {}
+
 /// A fault that tests inject: which of the numbers that pass here, and what is done to them.
 #[cfg(test)]
 pub(super) mod fault {
@@ -172,17 +186,3 @@ pub(super) mod fault {
     /// Stages of an operation: both halves, the quotient, the result.
     pub(in super::super) const STAGES: usize = 4;
 }
-
-#[cfg(test)]
-fn spoil<I: Isa>(numbers: Place<I>) {
-    let Some((fault, stage)) = fault::NEXT.get() else { return };
-    if fault.stage == stage && fault.lane < I::LANES {
-        let limb = fault.limb % numbers.limbs();
-        numbers.set_lane(fault.lane, limb, numbers.lane(fault.lane, limb) ^ fault.bits);
-    }
-    fault::NEXT.set(Some((fault, stage + 1)));
-}
-
-#[cfg(not(test))]
-#[inline(always)]
-fn spoil<I: Isa>(_: Place<I>) {}
