@@ -6,6 +6,7 @@
 mod curve25519;
 mod dh;
 pub(crate) mod isa;
+mod legendre;
 mod long;
 mod montgomery;
 mod portable;
@@ -24,7 +25,7 @@ use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::PublicKernel;
 use crate::select::Kernels;
-use crate::work::{Scratch, Work};
+use crate::work::{Occupancy, Scratch, Work};
 
 /// What the family runs.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
@@ -62,6 +63,11 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         }
         _ => {}
     }
+}
+
+/// Counts the lanes of so many operations, and those that ran empty.
+fn count_lanes(kernel: PublicKernel, occupancy: &mut Occupancy, ops: usize) {
+    occupancy.add(ops, ops.next_multiple_of(kernel.lanes().into()) - ops);
 }
 
 /// Hands the pending operations of a batch, by index and key, to `run`, `most` at a time. Operations whose key is not a `K` of this

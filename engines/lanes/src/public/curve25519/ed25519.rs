@@ -12,12 +12,12 @@ use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpStatus, PreparedKey
 use curve25519_dalek::scalar::Scalar;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::super::groups;
 use super::super::isa::PublicKernel;
 use super::super::room::Room;
+use super::super::{count_lanes, groups};
 use super::base::{self, BaseProduct, Digits};
 use super::combine::{self, PublicPoints, Unpacking, Verification};
-use super::{FLIGHT_GROUPS, bytes_of, count_lanes, words_of};
+use super::{FLIGHT_GROUPS, bytes_of, words_of};
 use crate::hash;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
@@ -135,7 +135,7 @@ fn sign(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, group: &[
     let mut products: Vec<BaseProduct> =
         nonces.iter().map(|nonce| BaseProduct { scalar: digits(nonce), encoding: [0; 4] }).collect();
     base::multiply(kernels.public, &mut scratch.room, &mut products);
-    count_lanes(kernels.public, scratch, products.len());
+    count_lanes(kernels.public, &mut scratch.occupancy, products.len());
     let heads: Vec<[u8; 2 * LEN]> =
         signers.iter().zip(&products).map(|((_, key, _), product)| head(&bytes_of(&product.encoding), key)).collect();
     let messages: Vec<(&[u8], &[u8])> =
@@ -175,7 +175,7 @@ fn verify(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, group: 
         all.push(Verification { key: points, s: Digits::of(s), k: words(k), r: [0; 4] });
     }
     combine::combine(kernels.public, &mut scratch.room, &mut all);
-    count_lanes(kernels.public, scratch, all.len());
+    count_lanes(kernels.public, &mut scratch.occupancy, all.len());
     for ((index, r), verification) in places.into_iter().zip(&all) {
         if r == verification.r {
             work.done_with(index, 0);

@@ -61,12 +61,6 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     }
 }
 
-/// Counts the lanes of so many operations, the idle ones too.
-fn count_lanes(kernel: PublicKernel, scratch: &mut Scratch, operations: usize) {
-    let idle = operations.next_multiple_of(kernel.lanes().into()) - operations;
-    scratch.occupancy.add(operations, idle);
-}
-
 /// A little-endian number of 32 bytes as words; `None` where there are not as many.
 fn words_of(bytes: &[u8]) -> Option<[u64; 4]> {
     let (words, []) = bytes.as_chunks::<8>() else { return None };

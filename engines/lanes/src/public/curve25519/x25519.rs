@@ -4,10 +4,10 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{KeyMaterial, OpStatus, PreparedKey, Reason, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::super::groups;
 use super::super::isa::PublicKernel;
+use super::super::{count_lanes, groups};
 use super::ladder::{Agreement, agree};
-use super::{FLIGHT_GROUPS, bytes_of, count_lanes, words_of};
+use super::{FLIGHT_GROUPS, bytes_of, words_of};
 use crate::work::{Scratch, Work};
 
 /// A scalar, clamped (RFC 7748, 5).
@@ -34,7 +34,7 @@ pub(super) fn run(kernel: PublicKernel, work: &mut Work<'_>, scratch: &mut Scrat
             all.push(Agreement { scalar: key.0, point, shared: [0; 4] });
         }
         agree(kernel, &mut scratch.room, &mut all);
-        count_lanes(kernel, scratch, all.len());
+        count_lanes(kernel, &mut scratch.occupancy, all.len());
         for ((index, _), operation) in group.iter().zip(&all) {
             // Only points of small order lead to zero (RFC 7748, 6.1).
             let any = operation.shared.iter().fold(0, |any, word| any | word);

@@ -56,7 +56,7 @@ pub(super) fn run<C: Curve<L>, const L: usize>(kernel: PublicKernel, work: &mut 
         if jobs.is_empty() {
             return;
         }
-        scratch.occupancy.add(jobs.len(), jobs.len().next_multiple_of(lanes) - jobs.len());
+        super::super::count_lanes(kernel, &mut scratch.occupancy, jobs.len());
         let task = Agree { room: &mut scratch.room, jobs: &jobs, curve: PhantomData::<C> };
         for (job, shared) in jobs.iter().zip(with_vectors(kernel, task).0.iter()) {
             match shared {

@@ -66,7 +66,7 @@ pub(super) fn run<C: Curve<L>, const L: usize>(kernels: &Kernels, work: &mut Wor
     let lanes = usize::from(kernels.public.lanes());
     let direction = work.direction();
     super::super::groups::<Key<C::Verifier, L>>(work, lanes * GROUPS_MAX, |work, ops| {
-        scratch.occupancy.add(ops.len(), ops.len().next_multiple_of(lanes) - ops.len());
+        super::super::count_lanes(kernels.public, &mut scratch.occupancy, ops.len());
         let messages: Vec<&[u8]> = ops.iter().map(|(index, _)| work.input(*index)).collect();
         let digests = hash::digests(kernels.hash, C::DIGEST, &messages);
         match direction {

@@ -14,12 +14,12 @@ use zeroize::Zeroizing;
 
 use self::key::RsaKey;
 use self::lanes::{Job, PrivateJob, raise_private, raise_public};
-use super::groups;
 use super::isa::PublicKernel;
 use super::room::Room;
+use super::{count_lanes, groups};
 use crate::hash::{self, HashKernel};
 use crate::select::Kernels;
-use crate::work::{Scratch, Work};
+use crate::work::{Occupancy, Scratch, Work};
 
 /// Operations that are padded together: several times the lanes, so that those that hash are full too.
 const GROUP: usize = 64;
@@ -76,7 +76,8 @@ type Outcome = Result<(Block, Block), OpStatus>;
 /// Runs a batch.
 pub(super) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     let (suite, direction) = (work.suite(), work.direction());
-    let mut machine = Machine { kernel: kernels.public, hasher: SideBySide(kernels.hash), room: &mut scratch.room };
+    let Scratch { room, occupancy, .. } = scratch;
+    let mut machine = Machine { kernel: kernels.public, hasher: SideBySide(kernels.hash), room, occupancy };
     groups::<RsaKey>(work, GROUP, |work, group| {
         let all = match (suite, direction) {
             (Suite::Sign(Signature::Rsa(_, padding, digest)), Direction::Encrypt) => {
@@ -106,6 +107,7 @@ struct Machine<'r> {
     kernel: PublicKernel,
     hasher: SideBySide,
     room: &'r mut Room,
+    occupancy: &'r mut Occupancy,
 }
 
 impl Machine<'_> {
@@ -171,6 +173,7 @@ impl Machine<'_> {
     fn public(&mut self, group: Group<'_, '_>, numbers: &[Result<Block, OpStatus>]) -> Vec<Result<Block, OpStatus>> {
         let mut all = numbers.to_vec();
         let good: Vec<usize> = (0..group.len()).filter(|at| numbers[*at].is_ok()).collect();
+        count_lanes(self.kernel, self.occupancy, good.len());
         for lanes in good.chunks(self.kernel.lanes().into()) {
             let job = |at: &usize| Some(Job { key: group[*at].1, number: numbers[*at].as_ref().ok()? });
             let jobs: Vec<Job<'_>> = lanes.iter().filter_map(job).collect();
@@ -193,6 +196,7 @@ impl Machine<'_> {
             all[at] = Err(OpStatus::Refused(Reason::KeyUnsuitable));
         }
         let good: Vec<usize> = (0..group.len()).filter(|at| all[*at].is_ok()).collect();
+        count_lanes(self.kernel, self.occupancy, good.len());
         for lanes in good.chunks(self.kernel.lanes().into()) {
             let job = |at: &usize| {
                 let (key, number) = (group[*at].1, numbers[*at].as_ref().ok()?);
