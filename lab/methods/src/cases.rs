@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 use crate::contest::{self, Entrant, Timed};
+use crate::crew;
 use crate::engines::open;
 use crate::method::{Options, Progress};
 use crate::sections::cases as show;
 use crate::short::{Row, pin, row};
 use crate::workload::Parameters;
 
-const DEFINITIONS: &str = include_str!("../definitions/lanes.toml");
+const DEFINITIONS: [&str; 2] = [include_str!("../definitions/lanes.toml"), include_str!("../definitions/public.toml")];
 
 /// The engine that the cases are about.
 const OWN: &str = "lanes";
@@ -59,7 +60,7 @@ pub struct Case {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Figure {
-    /// Our rate in bytes by the other's: more is better.
+    /// Our rate in bytes by the other's, for public keys in operations: more is better.
     #[default]
     Rate,
     /// Our time by the other's: less is better.
@@ -71,8 +72,12 @@ pub enum Figure {
 #[serde(deny_unknown_fields)]
 struct Work {
     ops: usize,
+    /// Public keys have one, that of the suite's known answer, …
+    #[serde(default = "one")]
     keys: usize,
-    len: [usize; 2],
+    /// … and its input.
+    #[serde(default)]
+    len: Option<[usize; 2]>,
     #[serde(default = "usual_aad")]
     aad: usize,
     #[serde(default)]
@@ -113,6 +118,10 @@ fn both() -> Vec<String> {
     vec![Direction::Encrypt.to_string(), Direction::Decrypt.to_string()]
 }
 
+fn one() -> usize {
+    1
+}
+
 fn usual_aad() -> usize {
     Parameters::default().aad_len
 }
@@ -123,18 +132,25 @@ fn usual_aad() -> usize {
 /// [`LabError::Definitions`] when the data do not parse or name what does not exist.
 pub fn all() -> Result<Vec<Case>, LabError> {
     let wrong = |error: String| LabError::Definitions(error);
-    let definitions: Definitions = toml::from_str(DEFINITIONS).map_err(|error| wrong(error.to_string()))?;
-    for case in &definitions.case {
-        case.suite()?;
+    let mut cases = Vec::new();
+    for text in DEFINITIONS {
+        let definitions: Definitions = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        cases.extend(definitions.case);
+    }
+    for case in &cases {
+        let is_public_key = case.suite()?.is_public_key();
         case.directions()?;
         if case.peer.is_some() == case.against.is_some() {
             return Err(wrong(format!("{}: either `peer` or `against`", case.name)));
+        }
+        if [Some(case.work), case.against].into_iter().flatten().any(|work| work.len.is_some() == is_public_key) {
+            return Err(wrong(format!("{}: `len` is for symmetric suites, which need it", case.name)));
         }
         if case.columns && !(case.suite()?.takes_columns() && case.suite()?.transforms()) {
             return Err(wrong(format!("{}: {} has no columns to go through", case.name, case.suite)));
         }
     }
-    Ok(definitions.case)
+    Ok(cases)
 }
 
 /// The cases of these names, all when there are none.
@@ -151,11 +167,12 @@ pub fn named(names: &[String]) -> Result<Vec<Case>, LabError> {
 
 impl Work {
     fn parameters(&self, seed: u64) -> Parameters {
+        let [len_min, len_max] = self.len.unwrap_or_default();
         Parameters {
             ops: self.ops,
             keys: self.keys,
-            len_min: self.len[0],
-            len_max: self.len[1],
+            len_min,
+            len_max,
             aad_len: self.aad,
             shared_aad: self.shared_aad,
             seed,
@@ -238,18 +255,21 @@ impl Case {
         seed: u64,
     ) -> Result<Vec<Entrant>, LabError> {
         let reference = open("reference")?;
-        let made = |work: Work| {
-            let workload = work.parameters(seed).workload(suite, direction, reference.as_ref())?;
-            let expected = contest::expected(&workload, reference.as_ref())?;
-            Ok((workload, expected))
+        let made = |work: Work| crew::work(suite, direction, &work.parameters(seed), reference.as_ref());
+        let verified = |engine: &Arc<dyn Engine>, work: &crew::Work| {
+            let entrant = Entrant::ran(engine, &work.workload)?;
+            work.agrees(engine.as_ref(), &entrant.workload, reference.as_ref())?;
+            Ok::<_, LabError>(entrant)
         };
-        let (workload, expected) = made(self.work)?;
-        let of_ours = if self.columns { Entrant::columns } else { Entrant::verified };
-        let mut entrants = vec![of_ours(own, &workload, &expected)?];
-        let (workload, expected) = self.against.map_or(Ok((workload, expected)), made)?;
+        let work = made(self.work)?;
+        let mut entrants = vec![match self.columns {
+            true => Entrant::columns(own, &work.workload, &work.expected)?,
+            false => verified(own, &work)?,
+        }];
+        let work = self.against.map_or(Ok(work), made)?;
         for other in others {
-            entrants.push(Entrant::verified(other, &workload, &expected)?);
-            entrants.extend(Entrant::native(other, &workload, &expected)?);
+            entrants.push(verified(other, &work)?);
+            entrants.extend(Entrant::native(other, &work.workload, &work.expected)?);
         }
         Ok(entrants)
     }
@@ -257,6 +277,9 @@ impl Case {
     /// The first entrant is ours.
     fn outcome(&self, entrants: &[Entrant], timed: &[Timed]) -> Outcome<'_> {
         let own = row(&entrants[0], &timed[0]);
+        // Public keys have operations of one kind, and decapsulations no input.
+        let is_public_key = entrants[0].workload.suite.is_public_key();
+        let amount = |row: &Row| if is_public_key { row.ops as f64 } else { row.bytes as f64 };
         let others = entrants.iter().zip(timed).skip(1).map(|(entrant, timed_other)| {
             let other = row(entrant, timed_other);
             let runs = |entrant: &Entrant| entrant.repeats() as f64;
@@ -264,7 +287,7 @@ impl Case {
                 Figure::Rate => timed_other
                     .samples
                     .ratio(&timed[0].samples)
-                    .scaled(own.bytes as f64 * runs(&entrants[0]) / (other.bytes as f64 * runs(entrant))),
+                    .scaled(amount(&own) * runs(&entrants[0]) / (amount(&other) * runs(entrant))),
                 Figure::Latency => timed[0]
                     .samples
                     .ratio(&timed_other.samples)
@@ -380,6 +403,31 @@ mod tests {
                 let medians = ns[0] / outcome.own.ns_per_op;
                 assert!((0.2..5.0).contains(&(medians / ratio.value)), "{name}: {medians}, {ratio:?}");
             }
+        }
+    }
+
+    /// Deterministic and drawn signatures, a verification and an agreement, on engines that have them all.
+    #[test]
+    fn public_keys_are_verified_and_timed() {
+        let budget = crate::timing::Budget { time: Duration::from_millis(1), rounds_min: 3, rounds_max: 3 };
+        let (own, peer) = (open("library").expect("is there"), open("openssl-public").expect("is there"));
+        for (name, drawn) in [
+            ("rsa-2048-private", Some("rsa-2048-sign-pss-sha256")),
+            ("rsa-2048-public", None),
+            ("ecdsa-p256-sign", None),
+            ("ed25519-verify", None),
+            ("x25519-shared", None),
+        ] {
+            let mut case = named(&[name.to_owned()]).expect("a case").remove(0);
+            case.work.ops = 3;
+            let suite = drawn.map_or_else(|| case.suite(), |name| Ok(crate::engines::suite(name))).expect("a suite");
+            let directions = case.directions().expect("directions");
+            let mut entrants = case.entrants(&own, &[&peer], suite, directions[0], 1).expect("the answers are right");
+            assert_eq!((entrants.len(), entrants[0].repeats()), (2, 1), "{name}");
+            let timed = contest::time(&mut entrants, budget).expect("timed");
+            let outcome = case.outcome(&entrants, &timed);
+            let medians = outcome.others[0].0.ns_per_op / outcome.own.ns_per_op;
+            assert!((0.2..5.0).contains(&(medians / outcome.ratio().value)), "{name}: {medians}");
         }
     }
 

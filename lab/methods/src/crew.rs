@@ -74,7 +74,7 @@ fn agrees(engine: &dyn Engine, ran: &Workload, expected: &Workload, reference: &
 /// Operations and the reference's answers.
 pub(crate) struct Work {
     pub(crate) workload: Workload,
-    expected: Arc<Workload>,
+    pub(crate) expected: Arc<Workload>,
 }
 
 impl Work {

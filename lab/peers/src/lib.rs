@@ -3,6 +3,7 @@
 //!
 //! * `openssl`: the system's OpenSSL, the key set for every operation, as in a program without a cache of its own.
 //! * `openssl-context`: the same, one context kept for each key; an operation sets the IV only.
+//! * `openssl-public`: OpenSSL's public keys, parsed once, with a context kept for each.
 //! * `ipsec-mb`: Intel's multi-buffer library through its burst interface.
 //! * `rustcrypto`: the crates `aes-siv` and `fpe`, for suites that the other peers do not have; schedules are kept.
 //!
@@ -31,7 +32,7 @@ use ciphermill_contract::Engine;
 pub use token::QUEUES_MAX;
 
 /// The peers' names, in the order in which tables show them.
-pub const NAMES: [&str; 4] = ["openssl", "openssl-context", "ipsec-mb", "rustcrypto"];
+pub const NAMES: [&str; 5] = ["openssl", "openssl-context", "openssl-public", "ipsec-mb", "rustcrypto"];
 
 /// A peer that cannot be used on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
     match name {
         "openssl" => openssl::open(openssl::Keying::PerOperation),
         "openssl-context" => openssl::open(openssl::Keying::Kept),
+        openssl::public::NAME => Ok(openssl::public::open()),
         "ipsec-mb" => open_ipsec_mb(),
         "rustcrypto" => Ok(Arc::new(rustcrypto::RustCrypto::new())),
         _ => Err(Unavailable {

@@ -400,8 +400,8 @@ pub(crate) struct CasesArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every \
-operation), openssl-context (a context kept for every key), ipsec-mb (bursts), rustcrypto (aes-siv and \
-fpe). Every output is compared with the reference before it is timed.
+operation), openssl-context (a context kept for every key), openssl-public (public keys, for cases), \
+ipsec-mb (bursts), rustcrypto (aes-siv and fpe). Every output is compared with the reference before it is timed.
 
 Examples:
   ciphermill lab short

@@ -83,7 +83,7 @@ fn table(outcomes: &[Outcome<'_>]) -> Table {
             verdict_cell(outcome.verdict == Verdict::Must, outcome.verdict == Verdict::Aim),
         ]);
     }
-    table.note = "The ratio is our rate in bytes by the other's, or, where the goal is an upper one, our time by the \
+    table.note = "The ratio is our rate in bytes by the other's, for public keys in operations, or, where the goal is an upper one, our time by the \
                   other's: the median over rounds, with the 95 % interval of that median (bootstrap). The other is its \
                   fastest way."
         .to_owned();

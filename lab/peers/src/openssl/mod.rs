@@ -1,9 +1,10 @@
-//! OpenSSL as an engine, in two forms that differ in what is kept between operations.
+//! OpenSSL as an engine: symmetric suites in two forms that differ in what is kept between operations, and public keys.
 
 mod capabilities;
 mod contexts;
 mod library;
 mod plan;
+pub mod public;
 
 pub use capabilities::CAPABILITIES;
 

@@ -3,6 +3,7 @@
 
 mod differential;
 mod native;
+mod public;
 mod vectors;
 mod workload;
 

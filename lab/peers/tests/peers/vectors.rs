@@ -1,6 +1,8 @@
 //! Published vectors, so that agreement between engines is not the only thing that the tests know.
 
-use ciphermill_contract::{Direction, KeyId, Op, OpStatus, Span, Suite};
+use std::sync::Arc;
+
+use ciphermill_contract::{Direction, Engine, KeyId, Op, OpStatus, Span, Suite};
 
 use crate::available;
 use crate::workload::Workload;
@@ -167,7 +169,10 @@ impl Vector {
 
 #[test]
 fn published_vectors_come_out() {
-    for engine in available() {
+    let has_symmetric = |engine: &Arc<dyn Engine>| {
+        engine.capabilities().iter().any(|capability| capability.suites.iter().any(|suite| !suite.is_public_key()))
+    };
+    for engine in available().into_iter().filter(has_symmetric) {
         let mut count = 0;
         let claims = |vector: &Vector| {
             let suite = vector.workload(Direction::Encrypt).suite;
