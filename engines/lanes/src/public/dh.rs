@@ -1,7 +1,7 @@
 //! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919.
 //!
-//! *The floor.* An exponent of `b` bits takes `b` squarings and `b / 4` products of `n` limbs, some `5 n² b` multiply-adds for eight
-//! operations: with the 225 bits that ffdhe2048 asks for, 1.6 M, which is 35,000 operations a second and core at two of them
+//! *The floor.* An exponent of `b` bits takes `b` squarings and `b / 4` products of `n` limbs, some `4 n² b` multiply-adds for eight
+//! operations: with the 225 bits that ffdhe2048 asks for, 1.5 M, which is 38,000 operations a second and core at two of them
 //! a cycle and 3.5 GHz.
 //!
 //! That a public value lies in the subgroup is found by its Legendre symbol, on the host: the order is half of the prime, so that
