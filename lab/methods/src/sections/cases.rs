@@ -50,21 +50,24 @@ pub(crate) fn fill(section: &mut Section, outcomes: &[Outcome<'_>]) {
     section.tables.extend([table(outcomes), ways(outcomes)]);
     for outcome in outcomes {
         let better = if outcome.case.figure == Figure::Latency { Better::Less } else { Better::More };
-        section.ratio(format!("{}/{}", outcome.case.name, outcome.own.direction), outcome.ratio(), better);
+        let name = format!("{}/{}", outcome.case.name, outcome.own.direction);
+        let name = outcome.second.map_or(name.clone(), |peer| format!("{name}/{peer}"));
+        section.ratio(name, outcome.ratio(), better);
     }
 }
 
 /// The goal that is missed by most.
 fn farthest(outcomes: &[Outcome<'_>]) -> Option<String> {
-    let distance = |outcome: &Outcome<'_>| (outcome.ratio().value / outcome.case.must).ln().abs();
+    let distance = |outcome: &Outcome<'_>| (outcome.ratio().value / outcome.must).ln().abs();
     let missed = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Missed);
     let worst = missed.max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     Some(format!(
-        "The farthest from its goal is {} {}: {:.2} × where {} has to be reached.",
+        "The farthest from its goal is {} {}{}: {:.2} × where {} has to be reached.",
         worst.case.name,
         worst.own.direction,
+        worst.second.map_or_else(String::new, |peer| format!(" beside {peer}")),
         worst.ratio().value,
-        worst.case.must
+        worst.must
     ))
 }
 
@@ -73,13 +76,13 @@ fn table(outcomes: &[Outcome<'_>]) -> Table {
     let mut table = Table::new("Cases and goals", &heads, 2);
     for outcome in outcomes {
         let (case, own, ratio) = (outcome.case, &outcome.own, outcome.ratio());
-        let sign = if case.aim < case.must { "≤" } else { "≥" };
+        let sign = if outcome.aim < outcome.must { "≤" } else { "≥" };
         table.row([
             format!("{} {}", case.name, own.direction).into(),
             outcome.others.first().map_or_else(String::new, |(other, _)| way(own, other)).into(),
             ratio_cell(ratio),
             interval(ratio).into(),
-            format!("{sign} {}", case.must).into(),
+            format!("{sign} {}", outcome.must).into(),
             verdict_cell(outcome.verdict == Verdict::Must, outcome.verdict == Verdict::Aim),
         ]);
     }
@@ -93,15 +96,19 @@ fn table(outcomes: &[Outcome<'_>]) -> Table {
 /// Every way in which a peer was used, beside our own time.
 fn ways(outcomes: &[Outcome<'_>]) -> Table {
     let mut table = Table::new("What was compared", &["case", "in this way", "ns/op", "ratio", "95 %"], 2);
-    for outcome in outcomes {
+    for (place, outcome) in outcomes.iter().enumerate() {
         let (own, case) = (&outcome.own, format!("{} {}", outcome.case.name, outcome.own.direction));
-        table.row([
-            case.clone().into(),
-            format!("{}, {}", own.engine, own.kernel).into(),
-            format!("{:.1}", own.ns_per_op).into(),
-            "".into(),
-            "".into(),
-        ]);
+        // A second goal of the same contest has the same row of ours.
+        let before = place.checked_sub(1).map(|before| &outcomes[before]);
+        if before.is_none_or(|it| (&it.case.name, &it.own.direction) != (&outcome.case.name, &own.direction)) {
+            table.row([
+                case.clone().into(),
+                format!("{}, {}", own.engine, own.kernel).into(),
+                format!("{:.1}", own.ns_per_op).into(),
+                "".into(),
+                "".into(),
+            ]);
+        }
         for (other, ratio) in &outcome.others {
             table.row([
                 case.clone().into(),
@@ -152,6 +159,9 @@ mod tests {
         (case.must, case.aim) = (4.0, 8.0);
         let outcome = |ratio: f64| Outcome {
             case: &case,
+            must: case.must,
+            aim: case.aim,
+            second: None,
             own: row("lanes", 10.0),
             others: vec![
                 (row("ipsec-mb", 10.0 * ratio), Estimate { value: ratio, interval: [ratio - 0.5, ratio + 0.04] }),

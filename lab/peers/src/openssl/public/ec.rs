@@ -16,15 +16,15 @@ use super::{BAD_PUBLIC_VALUE, Context, Key, NoPrivateKey, Pair, unreadable};
 const UNCOMPRESSED: u8 = 4;
 
 /// A key on a curve: the private key, where there is one, and the public one.
-struct EcPair {
-    private: Option<EcKey<Private>>,
-    public: EcKey<Public>,
+pub(crate) struct EcPair {
+    pub(crate) private: Option<EcKey<Private>>,
+    pub(crate) public: EcKey<Public>,
     curve: Curve,
 }
 
 impl EcPair {
     /// Parses a key whose curve the contract has looked at.
-    fn parse(key: &KeyMaterial<'_>, suite: Suite, curve: Curve) -> Result<EcPair> {
+    pub(crate) fn parse(key: &KeyMaterial<'_>, suite: Suite, curve: Curve) -> Result<EcPair> {
         let parse = || {
             let pair = Pair::of_der(key)?;
             let private = pair.private.map(|private| private.ec_key()).transpose()?;
@@ -58,7 +58,7 @@ impl Key for SignatureKey {
 }
 
 /// Gives `work` the digest that the curve signs.
-fn with_digest<R>(curve: Curve, input: &[u8], work: impl FnOnce(&[u8]) -> R) -> R {
+pub(crate) fn with_digest<R>(curve: Curve, input: &[u8], work: impl FnOnce(&[u8]) -> R) -> R {
     macro_rules! finished {
         ($sha:ident) => {{
             let mut sha = $sha::new();
