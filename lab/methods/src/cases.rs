@@ -69,7 +69,6 @@ struct Goal {
 }
 
 /// A goal and those that it is measured by.
-#[derive(Clone, Debug)]
 struct Rival {
     must: f64,
     aim: f64,

@@ -232,8 +232,7 @@ impl Eight {
                 lane.input.extend_from_slice(tag);
                 pad(input, &mut lane.expected[..size.len()]);
             }
-            Function::X25519 => lane.input.extend_from_slice(input),
-            Function::Ed25519Sign => lane.input.extend_from_slice(input),
+            Function::X25519 | Function::Ed25519Sign => lane.input.extend_from_slice(input),
             Function::Ed25519Verify => {
                 let (r, s) = tag.split_at_checked(32).ok_or(OpStatus::AuthFailed)?;
                 if !tag.first_chunk().is_some_and(ed25519::is_strict) {

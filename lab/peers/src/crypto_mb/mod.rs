@@ -5,6 +5,9 @@
 //! draws nonces, which the native loop does beforehand, so that the library's own time remains. Both convert keys when they are
 //! prepared.
 //!
+//! Version 1.1 computes X25519 wrongly with public values that lie a few thousand below the prime: Wycheproof has some, nobody meets
+//! one by chance, and the peer's answers are left as they are.
+//!
 //! In three things the peer does less than an engine of ours has to. RSA's private operation is neither blinded nor verified with
 //! the public exponent, the numbers of an RSA key are not examined, and nonces of ECDSA are drawn instead of derived.
 
