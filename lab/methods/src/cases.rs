@@ -280,7 +280,11 @@ impl Case {
                 continue;
             }
             let is_able = |rival: &&Rival| rival.engines.iter().any(runs);
-            rivals.iter().filter(|rival| !is_able(rival)).filter_map(|rival| rival.engines.first()).for_each(&mut lacks);
+            rivals
+                .iter()
+                .filter(|rival| !is_able(rival))
+                .filter_map(|rival| rival.engines.first())
+                .for_each(&mut lacks);
             let able: Vec<&Rival> = rivals.iter().filter(is_able).collect();
             let engines: Vec<&Arc<dyn Engine>> =
                 able.iter().flat_map(|rival| &rival.engines).filter(|engine| runs(engine)).collect();
@@ -474,6 +478,30 @@ mod tests {
                 assert!((0.2..5.0).contains(&(medians / ratio.value)), "{name}: {medians}, {ratio:?}");
             }
         }
+    }
+
+    /// Two goals of one contest, then one whose peer is not there.
+    #[test]
+    fn a_second_peer_has_a_goal_of_its_own_or_is_said_to_be_missing() {
+        let budget = crate::timing::Budget { time: Duration::from_millis(2), rounds_min: 5, rounds_max: 20 };
+        let options = Options { seed: 1, budget, ..Options::default() };
+        let mut case = named(&["aes-128-gcm-short".to_owned()]).expect("a case").remove(0);
+        (case.work.ops, case.work.keys) = (300, 20);
+        case.directions.truncate(1);
+        let beside = |peer: &str| Some(Goal { peer: peer.to_owned(), must: 0.001, aim: 1e9 });
+        case.also = beside("openssl");
+        let outcomes = case.run(&[], &options, &mut Section::default()).expect("measured");
+        let (first, second) = (&outcomes[0], &outcomes[1]);
+        assert_eq!((outcomes.len(), first.must, second.must), (2, case.must, 0.001));
+        assert_eq!((first.second, second.second, second.verdict), (None, Some("openssl-context"), Verdict::Must));
+        assert_eq!(first.own.ns_per_op.to_bits(), second.own.ns_per_op.to_bits(), "measured once");
+        let of = |outcome: &Outcome<'_>, name: &str| outcome.others.iter().all(|(row, _)| row.engine.starts_with(name));
+        assert!(!of(first, "openssl") && of(second, "openssl"), "each beside its own");
+        case.also = beside(crate::engines::ABSENT);
+        let mut section = Section::default();
+        let outcomes = case.run(&[], &options, &mut section).expect("measured");
+        let missing: Vec<&str> = section.missing.iter().map(|missing| missing.what.as_str()).collect();
+        assert_eq!((outcomes.len(), missing), (1, vec!["the goals beside absent"]));
     }
 
     /// Deterministic and drawn signatures, a verification and an agreement, on engines that have them all.

@@ -34,7 +34,8 @@ use ciphermill_contract::Engine;
 pub use token::QUEUES_MAX;
 
 /// The peers' names, in the order in which tables show them.
-pub const NAMES: [&str; 6] = ["openssl", "openssl-context", openssl::public::NAME, crypto_mb::NAME, "ipsec-mb", "rustcrypto"];
+pub const NAMES: [&str; 6] =
+    ["openssl", "openssl-context", openssl::public::NAME, crypto_mb::NAME, "ipsec-mb", "rustcrypto"];
 
 /// A peer that cannot be used on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -153,6 +153,37 @@ mod tests {
     }
 
     #[test]
+    fn a_second_goal_has_a_line_and_a_measurement_of_its_own() {
+        let all = cases::all().expect("the definitions parse");
+        let case = all.iter().find(|case| case.name == "x25519-shared").expect("a case");
+        let outcome = |second, must, ratio: f64, peer: &str| Outcome {
+            case,
+            must,
+            aim: 2.0 * must,
+            second,
+            own: row("lanes", 10.0),
+            others: vec![(row(peer, 10.0 * ratio), Estimate { value: ratio, interval: [ratio - 0.01, ratio + 0.01] })],
+            verdict: if ratio >= must { Verdict::Must } else { Verdict::Missed },
+        };
+        let outcomes = [outcome(None, 5.0, 6.0, "openssl-public"), outcome(Some("crypto-mb"), 1.0, 0.9, "crypto-mb")];
+        let mut section = section();
+        fill(&mut section, &outcomes);
+        assert!(
+            section.conclusions[1].contains("encrypt beside crypto-mb: 0.90 × where 1"),
+            "{:?}",
+            section.conclusions
+        );
+        let names: Vec<&str> = section.measurements.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["x25519-shared/encrypt", "x25519-shared/encrypt/crypto-mb"]);
+        let of = |table: usize, column: usize| -> Vec<&str> {
+            section.tables[table].rows.iter().map(|row| row[column].text.as_str()).collect()
+        };
+        assert_eq!(of(0, 4), ["≥ 5", "≥ 1"]);
+        assert_eq!(of(1, 1), ["lanes, avx512", "openssl-public, avx512", "crypto-mb, avx512"], "our own row once");
+        section.check().expect("sound");
+    }
+
+    #[test]
     fn verdicts_and_the_farthest_goal_come_from_the_figures() {
         let all = cases::all().expect("the definitions parse");
         let mut case = all.into_iter().find(|case| case.figure == Figure::Rate).expect("a rate");

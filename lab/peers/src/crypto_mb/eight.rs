@@ -20,9 +20,8 @@ const MODULUS_MAX: usize = RsaSize::Rsa4096.len();
 const FIELD_WORDS: usize = Curve::P384.field_len() / 8;
 
 /// What stands before a digest of SHA-256 (RFC 8017, 9.2, note 1).
-const SHA256_PREFIX: [u8; 19] = [
-    0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20,
-];
+const SHA256_PREFIX: [u8; 19] =
+    [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
 
 /// Statuses of a lane, which the library puts together bit by bit.
 const MISMATCH: u32 = 1;
@@ -85,9 +84,7 @@ impl Function {
     /// Whether the key has the kind and the half that this needs.
     fn fits(self, key: &Key) -> bool {
         match (self, key) {
-            (Function::RsaSign(size), Key::Rsa(key)) => {
-                key.modulus_bytes.len() == size.len() && key.private.is_some()
-            }
+            (Function::RsaSign(size), Key::Rsa(key)) => key.modulus_bytes.len() == size.len() && key.private.is_some(),
             (Function::RsaVerify(size), Key::Rsa(key)) => key.modulus_bytes.len() == size.len(),
             (Function::EcdsaSign(_) | Function::Ecdh(_), Key::Curve(key)) => key.scalar.is_some(),
             (Function::EcdsaVerify(_), Key::Curve(_)) | (Function::X25519, Key::X25519(_)) => true,
@@ -346,9 +343,7 @@ impl Eight {
             _ => f4.as_ptr(),
         });
         // SAFETY: as above; exponents are as long as the modulus.
-        unsafe {
-            (api.rsa_private)(from, to, exponents.as_ptr(), modulus.as_ptr(), bits, Api::ANY_METHOD, scratch)
-        }
+        unsafe { (api.rsa_private)(from, to, exponents.as_ptr(), modulus.as_ptr(), bits, Api::ANY_METHOD, scratch) }
     }
 
     fn edwards(&mut self, api: &Api, messages: &Inputs<u8>, outputs: &Outputs) -> u32 {
@@ -405,9 +400,7 @@ impl Eight {
                 let [x, y] = [of(self, |key| Some(&key.x)), of(self, |key| Some(&key.y))];
                 let (x, y) = (x.as_ptr(), y.as_ptr());
                 // SAFETY: see above.
-                unsafe {
-                    (functions.verify)(r.as_ptr(), s.as_ptr(), digests.as_ptr(), x, y, std::ptr::null(), scratch)
-                }
+                unsafe { (functions.verify)(r.as_ptr(), s.as_ptr(), digests.as_ptr(), x, y, std::ptr::null(), scratch) }
             }
             _ => {
                 let s = self.outputs(curve.order_len());

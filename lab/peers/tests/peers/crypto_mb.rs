@@ -163,8 +163,15 @@ fn the_native_loop_reaches_the_same_lanes() {
     let (arena, ops) = pack(x25519(), Direction::Encrypt, &values(9));
     let (keys, key_of) = ([&[0x40; 32][..], &[0x80; 32]], [0, 1, 0, 1, 0, 1, 0, 1, 0]);
     let form = KeyForm::Private;
-    let task =
-        Task { suite: x25519(), direction: Direction::Encrypt, ops: &ops, arena: &arena, form, keys: &keys, key_of: &key_of };
+    let task = Task {
+        suite: x25519(),
+        direction: Direction::Encrypt,
+        ops: &ops,
+        arena: &arena,
+        form,
+        keys: &keys,
+        key_of: &key_of,
+    };
     let mut own = native_at(double(), &task).expect("a loop");
     assert!(own.restart() && own.run(0) && own.run(0));
     let (ops, arena) = own.answers();
@@ -214,9 +221,9 @@ fn it_keeps_the_contract() {
         .filter(|case| is_near_prime(&case.input))
         .map(|case| format!("{} {}: output differs", case.source, case.id))
         .collect();
-    report.failures.retain(|failure| {
-        failure.suite != Some(x25519()) || !odd.iter().any(|what| failure.what.starts_with(what))
-    });
+    report
+        .failures
+        .retain(|failure| failure.suite != Some(x25519()) || !odd.iter().any(|what| failure.what.starts_with(what)));
     report.assert_clean();
 }
 

@@ -105,9 +105,9 @@ fn binary_curves_agree_with_themselves() {
     ] {
         let group = EcGroup::from_curve_name(nid).expect("OpenSSL has the curve");
         let keys = [0, 1].map(|_| EcKey::generate(&group).expect("a pair"));
-        let private = keys.each_ref().map(|key| {
-            PKey::from_ec_key(key.clone()).and_then(|key| key.private_key_to_pkcs8()).expect("as PKCS#8")
-        });
+        let private = keys
+            .each_ref()
+            .map(|key| PKey::from_ec_key(key.clone()).and_then(|key| key.private_key_to_pkcs8()).expect("as PKCS#8"));
         let points = keys.each_ref().map(|key| {
             let mut context = BigNumContext::new().expect("a context");
             let form = PointConversionForm::UNCOMPRESSED;
