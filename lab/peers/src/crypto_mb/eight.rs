@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::suite::acceptance::ed25519;
 use ciphermill_contract::suite::{Agreement, Curve, Digest, RsaSize, SignPadding, Signature};
-use ciphermill_contract::{Direction, OpStatus, Reason, Suite};
+use ciphermill_contract::{Direction, Op, OpStatus, Reason, Span, Suite};
 use openssl::rand::rand_priv_bytes;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -154,6 +154,13 @@ impl Lane {
             key: None,
         }
     }
+
+    /// Takes a signature of two numbers.
+    fn set_halves(&mut self, signature: &[u8]) {
+        for (half, bytes) in self.halves.iter_mut().zip(signature.chunks_exact(signature.len() / 2)) {
+            half[..bytes.len()].copy_from_slice(bytes);
+        }
+    }
 }
 
 impl Drop for Lane {
@@ -229,22 +236,21 @@ impl Eight {
                 lane.input.extend_from_slice(tag);
                 pad(input, &mut lane.expected[..size.len()]);
             }
+            Function::X25519 if input.len() != 32 => return Err(BAD_PUBLIC_VALUE),
             Function::X25519 | Function::Ed25519Sign => lane.input.extend_from_slice(input),
             Function::Ed25519Verify => {
-                let (r, s) = tag.split_at_checked(32).ok_or(OpStatus::AuthFailed)?;
-                if !tag.first_chunk().is_some_and(ed25519::is_strict) {
+                if !tag.try_into().is_ok_and(ed25519::is_strict) {
                     return Err(OpStatus::AuthFailed);
                 }
-                lane.halves.iter_mut().zip([r, s]).for_each(|(half, bytes)| half[..32].copy_from_slice(bytes));
+                lane.set_halves(tag);
                 lane.input.extend_from_slice(input);
             }
             Function::EcdsaSign(curve) => digest(curve, input, self.params.as_ref(), &mut lane.input),
             Function::EcdsaVerify(curve) => {
-                let (r, s) = tag.split_at_checked(curve.order_len()).ok_or(OpStatus::AuthFailed)?;
-                for (half, bytes) in lane.halves.iter_mut().zip([r, s]) {
-                    let half = half.get_mut(..bytes.len()).ok_or(OpStatus::AuthFailed)?;
-                    half.copy_from_slice(bytes);
+                if tag.len() != 2 * curve.order_len() {
+                    return Err(OpStatus::AuthFailed);
                 }
+                lane.set_halves(tag);
                 digest(curve, input, self.params.as_ref(), &mut lane.input);
             }
             Function::Ecdh(curve) => point(curve, input, self.params.as_ref(), &mut lane.point)?,
@@ -290,7 +296,7 @@ impl Eight {
                     Some(Key::X25519(scalar)) => scalar.as_ptr(),
                     _ => NOTHING.as_ptr().cast(),
                 });
-                // SAFETY: outputs, keys and inputs have 32 bytes each (`put`; the contract has looked at the input's length).
+                // SAFETY: outputs, keys and inputs have 32 bytes each (`put`).
                 unsafe { (api.x25519)(outputs.as_ptr(), keys.as_ptr(), inputs.as_ptr()) }
             }
             Function::Ed25519Sign | Function::Ed25519Verify => self.edwards(api, &inputs, &outputs),
@@ -455,6 +461,34 @@ impl Eight {
     }
 }
 
+/// Writes what became of an operation: a signature where its tag lies, a shared secret at its output, which is zeroed where
+/// there is none.
+pub(super) fn settle(suite: Suite, op: &mut Op, arena: &mut [u8], status: OpStatus, output: &[u8]) {
+    let is_signature = matches!(suite, Suite::Sign(_));
+    let room = match is_signature {
+        true => op.tag_span().range(),
+        false => Span::new(op.output, suite.output_len(Direction::Encrypt, 0, 0) as u32).range(),
+    };
+    let room = arena.get_mut(room).unwrap_or_default();
+    (op.status, op.output_len) = (status, 0);
+    if !status.is_done() {
+        if !is_signature {
+            room.fill(0);
+        }
+        return;
+    }
+    let Some(place) = room.get_mut(..output.len()) else {
+        op.status = OpStatus::EngineFault;
+        return;
+    };
+    place.copy_from_slice(output);
+    if !is_signature {
+        op.output_len = output.len() as u32;
+    } else if !output.is_empty() {
+        op.tag_len = output.len() as u16;
+    }
+}
+
 /// EMSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 9.2), as long as the modulus.
 fn pad(message: &[u8], out: &mut [u8]) {
     let digest = sha256(message);
@@ -492,7 +526,7 @@ fn point(
     let Some((&4, coordinates)) = input.split_first() else { return Err(BAD_PUBLIC_VALUE) };
     let (x, y) = coordinates.split_at_checked(curve.field_len()).ok_or(BAD_PUBLIC_VALUE)?;
     for (axis, bytes) in out.iter_mut().zip([x, y]) {
-        if params.is_none_or(|params| bytes >= &params.prime[..]) {
+        if params.is_none_or(|params| bytes.len() != params.prime.len() || bytes >= &params.prime[..]) {
             return Err(BAD_PUBLIC_VALUE);
         }
         read(bytes, axis);

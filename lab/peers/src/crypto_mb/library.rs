@@ -11,7 +11,8 @@ use std::ptr;
 use ciphermill_contract::suite::RsaSize;
 use libloading::Library;
 
-use super::VARIABLE;
+/// The environment variable with the path of `libcrypto_mb.so`.
+pub const VARIABLE: &str = "CIPHERMILL_CRYPTO_MB";
 
 /// Requests of one call.
 pub(super) const LANES: usize = 8;

@@ -24,12 +24,13 @@ use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{
     Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, Op, OpStatus,
-    PreparedKey, QueueHint, Reason, Result, Span, Suite,
+    PreparedKey, QueueHint, Reason, Result, Suite,
 };
 
 pub use capabilities::CAPABILITIES;
+pub use library::VARIABLE;
 
-use self::eight::{Eight, Function, Scratch};
+use self::eight::{Eight, Function, Scratch, settle};
 use self::keys::Key;
 use self::library::{Api, LANES};
 use crate::Unavailable;
@@ -38,9 +39,6 @@ use crate::token::QUEUES_MAX;
 
 /// The peer's name.
 pub const NAME: &str = "crypto-mb";
-
-/// The environment variable with the path of `libcrypto_mb.so`.
-pub const VARIABLE: &str = "CIPHERMILL_CRYPTO_MB";
 
 /// A prepared key and the suite that it was prepared for.
 struct State {
@@ -171,32 +169,4 @@ fn finish(
         settle(suite, &mut ops[*place], arena, status, call.output(lane));
     }
     call.clear();
-}
-
-/// Writes what became of an operation: a signature where its tag lies, a shared secret at its output, which is zeroed where
-/// there is none.
-fn settle(suite: Suite, op: &mut Op, arena: &mut [u8], status: OpStatus, output: &[u8]) {
-    let is_signature = matches!(suite, Suite::Sign(_));
-    let room = match is_signature {
-        true => op.tag_span().range(),
-        false => Span::new(op.output, suite.output_len(Direction::Encrypt, 0, 0) as u32).range(),
-    };
-    let room = arena.get_mut(room).unwrap_or_default();
-    (op.status, op.output_len) = (status, 0);
-    if !status.is_done() {
-        if !is_signature {
-            room.fill(0);
-        }
-        return;
-    }
-    let Some(place) = room.get_mut(..output.len()) else {
-        op.status = OpStatus::EngineFault;
-        return;
-    };
-    place.copy_from_slice(output);
-    if !is_signature {
-        op.output_len = output.len() as u32;
-    } else if !output.is_empty() {
-        op.tag_len = output.len() as u16;
-    }
 }

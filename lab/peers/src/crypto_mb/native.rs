@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ciphermill_contract::{KeyMaterial, Op, OpStatus, Suite};
 
-use super::eight::{Eight, Function, Scratch};
+use super::eight::{Eight, Function, Scratch, settle};
 use super::keys::Key;
 use super::library::{Api, LANES};
 use crate::native::{NativeLoop, Task};
@@ -67,7 +67,7 @@ impl NativeLoop for Calls {
         let lanes = self.calls.iter().flat_map(|call| (0..call.filled()).map(move |lane| call.output(lane)));
         let suite = self.suite;
         for (op, output) in self.ops.iter_mut().zip(lanes) {
-            super::settle(suite, op, &mut self.arena, OpStatus::Done, output);
+            settle(suite, op, &mut self.arena, OpStatus::Done, output);
         }
         (self.ops.clone(), self.arena.clone())
     }
