@@ -104,6 +104,13 @@ pub fn native(name: &str, task: &native::Task<'_>) -> Option<Box<dyn native::Nat
     }
 }
 
+/// What went wrong with all of its causes: those of libloading say it in the last.
+fn with_causes(error: &libloading::Error) -> String {
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 #[cfg(ipsec_mb)]
 fn open_ipsec_mb() -> Result<Arc<dyn Engine>, Unavailable> {
     ipsec_mb::open()

@@ -11,6 +11,8 @@ use std::ptr;
 use ciphermill_contract::suite::RsaSize;
 use libloading::Library;
 
+use crate::with_causes;
+
 /// The environment variable with the path of `libcrypto_mb.so`.
 pub const VARIABLE: &str = "CIPHERMILL_CRYPTO_MB";
 
@@ -119,7 +121,8 @@ impl Api {
             return Err(wrong("there is no such file".to_owned()));
         }
         // SAFETY: what the user names runs its initialisers; crypto_mb has none beyond those of OpenSSL, which it links to.
-        let library = unsafe { Library::new(path) }.map_err(|error| wrong(format!("it cannot be loaded: {error}")))?;
+        let library = unsafe { Library::new(path) }
+            .map_err(|error| wrong(format!("it cannot be loaded: {}", with_causes(&error))))?;
         // SAFETY: the types are those of version 1, which is asked for before anything else is called.
         unsafe { Api::of(library) }.map_err(wrong)
     }
