@@ -16,7 +16,7 @@ use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
 use crate::reference;
 
 /// Runs futures in turns on this thread; each is polled again when it was woken.
-fn run_all<'f>(futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
+pub(crate) fn run_all<'f>(futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
     struct Turn(usize, Arc<Mutex<VecDeque<usize>>>);
     impl Wake for Turn {
         fn wake(self: Arc<Self>) {
