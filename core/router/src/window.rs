@@ -132,7 +132,8 @@ mod tests {
     }
 
     fn best(engines: &[(Cost, u16)], ops: u64) -> BatchTime {
-        let time = |(cost, step): &(Cost, u16)| BatchTime { ns: cost.in_steps(ops, *step).predict_ns(ops, 0), step: *step };
+        let time =
+            |(cost, step): &(Cost, u16)| BatchTime { ns: cost.in_steps(ops, *step).predict_ns(ops, 0), step: *step };
         let times = engines.iter().map(time);
         times.min_by(|a, b| a.ns.total_cmp(&b.ns)).expect("there is one")
     }

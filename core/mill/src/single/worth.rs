@@ -78,12 +78,7 @@ pub(super) fn arrived(state: &State, before: Arrivals, gap: Duration) -> Arrival
 }
 
 /// How long so many operations that are collected wait for more, while so many callers have one on its way.
-pub(super) fn window_of(
-    state: &State,
-    kind: Kind,
-    (ops, callers): (u64, u64),
-    arrivals: Arrivals,
-) -> Option<Window> {
+pub(super) fn window_of(state: &State, kind: Kind, (ops, callers): (u64, u64), arrivals: Arrivals) -> Option<Window> {
     let gathering = Gathering { ops, callers, arrivals, max_ns: max_ns(state), change_ns: CHANGE_NS };
     let engines = state.engines();
     window(&gathering, |ops| batch_time(&engines, kind, ops))

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ciphermill::{KeyPolicy, Mill, MillBuilder, One, OneDone, OneFuture, SelfTest, SharedMetrics};
 use ciphermill_contract::suite::lists::AES_CBC;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Cost, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyId, KeyMaterial, OpStatus,
-    PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, Cost, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyId, KeyMaterial,
+    OpStatus, PreparedKey, QueueHint, Result, Suite,
 };
 
 use crate::cbc;
@@ -27,6 +27,11 @@ const FULL: Duration = Duration::from_micros(2400);
 const SINGLE: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(0.0, ns(ALONE), 0.0))];
 const LANES: &[Capability] =
     &[Capability::new(&AES_CBC, Cost::new(0.0, ns(FULL) / STEP as f64, 0.0)).lanes(STEP as u16).in_step()];
+
+/// The same for who says that it takes ten thousand times as long: tests may look away for seconds.
+const PATIENT_SINGLE: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(0.0, 1e4 * ns(ALONE), 0.0))];
+const PATIENT_LANES: &[Capability] =
+    &[Capability::new(&AES_CBC, Cost::new(0.0, 1e4 * ns(FULL) / STEP as f64, 0.0)).lanes(STEP as u16).in_step()];
 
 /// Operations so cheap that waiting for others costs more than any number of them.
 const CHEAP: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(10.0, 12.0, 0.0)).lanes(STEP as u16).in_step()];
@@ -92,7 +97,10 @@ impl EngineQueue for SteppedQueue {
 
 /// A mill with an engine for single operations and one that goes in steps of eight, without threads of its own.
 fn builder() -> MillBuilder {
-    let engines = [Stepped::new("single", SINGLE, ALONE), Stepped::new("lanes", LANES, FULL)];
+    of([Stepped::new("single", SINGLE, ALONE), Stepped::new("lanes", LANES, FULL)])
+}
+
+fn of(engines: [Stepped; 2]) -> MillBuilder {
     let engines = engines.map(|engine| Arc::new(engine) as Arc<dyn Engine>);
     Mill::builder().engines(engines).self_test(SelfTest::Never).workers(0)
 }
@@ -140,9 +148,11 @@ fn is_done(polled: Poll<Result<OneDone>>) -> bool {
     }
 }
 
-/// Windows that do not end by themselves while a test looks away for a moment.
+/// A mill whose windows are opened and kept open while a test looks away for a moment.
 fn patient() -> MillBuilder {
-    builder().window_max(Duration::from_secs(100))
+    let engines = [("single", PATIENT_SINGLE), ("lanes", PATIENT_LANES)];
+    of(engines.map(|(name, capabilities)| Stepped::new(name, capabilities, Duration::ZERO)))
+        .window_max(Duration::from_secs(100))
 }
 
 #[test]
@@ -160,7 +170,11 @@ fn a_full_step_leaves_at_once() {
     };
     run_all((0..64).map(task).collect());
     let shared = shared(&mill);
-    assert_eq!((shared.batches, shared.operations), (8 * u64::from(each), 64 * u64::from(each)), "all of them are full");
+    assert_eq!(
+        (shared.batches, shared.operations),
+        (8 * u64::from(each), 64 * u64::from(each)),
+        "all of them are full"
+    );
 }
 
 #[test]
@@ -213,15 +227,19 @@ fn others_may_lead_when_a_window_is_over_but_not_before() {
     let mut buffers = [[1; 16], [2; 16]];
     let mut futures = futures(&mill, key, &mut buffers);
     assert!(poll(&mut futures[0]).is_pending());
-    // A gap of a millisecond: the window is six.
-    thread::sleep(Duration::from_micros(300));
+    // Six more are expected, each after as long a gap.
+    let gap = Duration::from_millis(50);
+    thread::sleep(gap);
     assert!(poll(&mut futures[1]).is_pending());
     assert!(poll(&mut futures[0]).is_pending(), "waits");
-    thread::sleep(Duration::from_micros(50));
-    assert!(poll(&mut futures[1]).is_pending() || shared(&mill).window_ns > 1_000_000, "it is not late yet");
+    let opened = Instant::now();
+    thread::sleep(Duration::from_millis(1));
+    assert!(poll(&mut futures[1]).is_pending() || opened.elapsed() > 6 * gap, "it is not late yet");
     // The leader is gone for long.
-    thread::sleep(Duration::from_millis(20));
-    assert!(is_done(poll(&mut futures[1])), "its batch is anybody's");
+    while !is_done(poll(&mut futures[1])) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(opened.elapsed() >= 5 * gap, "its batch is anybody's only then");
     assert!(is_done(poll(&mut futures[0])));
 }
 
@@ -258,10 +276,10 @@ fn nobody_waits_for_arrivals_that_are_too_slow_or_too_cheap() {
         assert_eq!(shared(mill).windows, 0);
     };
     // Slower than one engine does them one by one.
-    let (mill, key) = open(patient());
+    let (mill, key) = open(builder().window_max(Duration::from_secs(100)));
     come(&mill, key, 3 * ALONE);
     // No time to wait in.
-    let (mill, key) = open(builder().window_max(Duration::ZERO));
+    let (mill, key) = open(patient().window_max(Duration::ZERO));
     come(&mill, key, Duration::ZERO);
     // An engine for which sharing is worth it and waiting is not.
     let cheap = Stepped::new("lanes", CHEAP, Duration::ZERO);
