@@ -68,6 +68,12 @@ impl Arrivals {
         Arrivals { gap_ns: Some(mean) }
     }
 
+    /// The same, when nobody has come for so many nanoseconds: gaps are taken to be as long at least.
+    #[must_use]
+    pub fn slower(self, since_ns: f64) -> Arrivals {
+        Arrivals { gap_ns: self.gap_ns.map(|mean| mean.max(since_ns)) }
+    }
+
     /// The mean gap in nanoseconds; infinite before two have arrived.
     pub fn gap_ns(self) -> f64 {
         self.gap_ns.unwrap_or(f64::INFINITY)
@@ -146,7 +152,8 @@ mod tests {
     /// Operations that are there, callers, gap in microseconds: the window in microseconds and when it is full.
     #[test]
     fn windows_follow_from_arrivals_and_costs() {
-        let table: [(u64, u64, f64, Option<(f64, u64)>); 13] = [
+        type Row = (u64, u64, f64, Option<(f64, u64)>);
+        let table: [Row; 13] = [
             // Alone, however quickly others came before.
             (1, 1, 1.0, None),
             // Until the eighth.
@@ -201,7 +208,8 @@ mod tests {
         assert!(paused.gap_ns() > MAX_NS, "after a pause nobody waits");
         let again = (0..40).fold(paused, |arrivals, _| arrivals.after(10_000.0, MAX_NS));
         assert!(again.gap_ns() < 13_000.0, "{}", again.gap_ns());
-        assert_eq!(Arrivals::default().gap_ns(), f64::INFINITY);
+        assert_eq!((steady.slower(5_000.0), steady.slower(30_000.0).gap_ns()), (steady, 30_000.0));
+        assert_eq!(Arrivals::default().slower(5.0).gap_ns(), f64::INFINITY);
     }
 
     /// When the last of `ops` and of those who arrive is done on one core, each later one by itself.

@@ -103,7 +103,7 @@ pub(super) struct Arrival {
 
 #[derive(Default)]
 struct CoalescerState {
-    open: Option<OpenBatch<Collected, Done, Waker>>,
+    open: Option<Open>,
     /// Operations of the last shared batch, and bytes: as many are expected of the next.
     last: (usize, usize),
     lonely: u32,
@@ -117,6 +117,9 @@ struct CoalescerState {
     counts: Option<SharedMetrics>,
 }
 
+/// A batch that is open to more operations.
+type Open = OpenBatch<Collected, Done, Waker>;
+
 /// The operations of an open batch.
 struct Collected {
     suite: Suite,
@@ -125,11 +128,11 @@ struct Collected {
     begun: Instant,
     /// With so many it is run at once.
     full: usize,
-    /// How long it is waited for more, once that is known.
+    /// How long it is waited for more, if it is.
     window: Option<OpenWindow>,
 }
 
-/// A window that was opened at a moment, for so long; for no time if others are not waited for.
+/// A window that was opened at a moment, for so long.
 #[derive(Clone, Copy)]
 struct OpenWindow {
     opened: Instant,
@@ -179,8 +182,8 @@ impl OneFuture<'_> {
         Kind { suite: self.suite, direction: self.direction, len: self.one.input_len }
     }
 
-    /// Joins the open batch, or opens one; also whether that is full now. `None` when it is better not to wait.
-    fn join(&mut self, context: &Context<'_>) -> Option<(Part<Done, Waker>, bool)> {
+    /// Joins the open batch, or opens one; takes that if it is full now. `None` when it is better not to wait.
+    fn join(&mut self, context: &Context<'_>) -> Option<(Part<Done, Waker>, Option<Open>)> {
         let (mill, callers) = (&self.runner.state, &self.coalescer.callers);
         let mut locked = lock(&self.coalescer.state);
         let state = &mut *locked;
@@ -203,9 +206,7 @@ impl OneFuture<'_> {
             state.open = Some(OpenBatch::new(Collected::new(self.suite, full, state.last), state.last.0));
         }
         // FF1 in another radix has the same coalescer and another suite. A full batch is about to be run.
-        let is_open = |own: &&mut OpenBatch<Collected, _, _>| {
-            own.batch.suite == self.suite && own.batch.ops.len() < SHARED_OPS_MAX
-        };
+        let is_open = |own: &&mut Open| own.batch.suite == self.suite && own.batch.ops.len() < SHARED_OPS_MAX;
         let open = state.open.as_mut().filter(is_open)?;
         let batch = &mut open.batch;
         let start = batch.arena.0.len().next_multiple_of(16);
@@ -219,11 +220,18 @@ impl OneFuture<'_> {
         // Callers' code, before anything is half done.
         let waker = context.waker().clone();
         batch.ops.push(op);
-        let is_full = batch.is_full();
-        Some((if is_full { open.join_last() } else { open.join(|| waker) }, is_full))
+        if !batch.is_full() {
+            return Some((open.join(|| waker), None));
+        }
+        let part = open.join_last();
+        // At once: nobody else may join it.
+        let open = state.open.take();
+        open.iter().for_each(|open| state.note(&open.batch, self.direction));
+        Some((part, open))
     }
 
-    /// Whether the leader of a batch waits for more operations. The first time it asks, it opens the window, if any.
+    /// Whether the leader of a batch waits for more operations. The first time it asks, it opens the window, if any. At its end,
+    /// when fewer have come than were expected, it looks whether waiting on is worth it for those who are on their way.
     fn waits(&self, shared: &Arc<SharedBatch<Done, Waker>>) -> bool {
         if self.caller.is_none() {
             return false;
@@ -237,31 +245,40 @@ impl OneFuture<'_> {
         if !worth.waits || batch.is_full() {
             return false;
         }
-        if let Some(window) = batch.window {
-            return window.is_open();
-        }
-        let there = (batch.ops.len() as u64, self.coalescer.callers.count() as u64);
-        let window = window_of(mill, kind, there, state.arrivals);
-        let len = window.map_or(Duration::ZERO, |window| Duration::from_nanos(window.ns as u64));
-        batch.window = Some(OpenWindow { opened: Instant::now(), len });
-        let Some(window) = window else { return false };
+        let (now, callers) = (Instant::now(), self.coalescer.callers.count());
+        let (opened, arrivals) = match batch.window {
+            None => (now, state.arrivals),
+            Some(window) if window.is_open(now) => return true,
+            Some(_) if callers <= batch.ops.len() => return false,
+            Some(window) => {
+                let since = state.last_arrival.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+                (window.opened, state.arrivals.slower(since.as_nanos() as f64))
+            }
+        };
+        let waited = now.saturating_duration_since(opened);
+        let left = mill.policy.window_max.saturating_sub(waited);
+        let there = (batch.ops.len() as u64, callers as u64);
+        let Some(window) = window_of(mill, kind, there, arrivals, left) else { return false };
         batch.full = usize::try_from(window.full).unwrap_or(usize::MAX);
-        state.counts_of(self.suite, self.direction).windows += 1;
+        let is_first = batch.window.is_none();
+        batch.window = Some(OpenWindow { opened, len: waited + Duration::from_nanos(window.ns as u64) });
+        state.counts_of(self.suite, self.direction).windows += u64::from(is_first);
         true
     }
 
     /// Runs the batch if it is still open and `wanted` says so.
-    fn lead(
-        &self,
-        shared: &Arc<SharedBatch<Done, Waker>>,
-        wanted: impl FnOnce(&OpenBatch<Collected, Done, Waker>) -> bool,
-    ) {
+    fn lead(&self, shared: &Arc<SharedBatch<Done, Waker>>, wanted: impl FnOnce(&Open) -> bool) {
         let mut state = lock(&self.coalescer.state);
         let taken = state.open.take_if(|open| open.is_of(shared) && wanted(open));
         let Some(open) = taken else { return };
         state.note(&open.batch, self.direction);
-        let (Collected { mut ops, mut arena, .. }, wakers) = open.into_parts();
         drop(state);
+        self.run(open, shared);
+    }
+
+    /// Runs a batch that was taken, and tells everybody.
+    fn run(&self, open: Open, shared: &SharedBatch<Done, Waker>) {
+        let (Collected { mut ops, mut arena, .. }, wakers) = open.into_parts();
         let result = run_shared(self.runner, self.suite, self.direction, &mut ops, &mut arena.0);
         let late = shared.finish(Done { result, ops, arena });
         wake_all(wakers.into_iter().chain(late));
@@ -269,13 +286,13 @@ impl OneFuture<'_> {
 
     /// The first poll: joins a batch, or runs the operation at once.
     fn begin(&mut self, context: &Context<'_>) -> Poll<Result<OneDone>> {
-        let Some((part, is_full)) = self.join(context) else {
+        let Some((part, full)) = self.join(context) else {
             let done = self.coalescer.run_alone(self.runner, self.suite, self.direction, &mut self.one);
             self.caller = None;
             return Poll::Ready(done);
         };
-        if is_full {
-            self.lead(&part.shared, |_| true);
+        if let Some(open) = full {
+            self.run(open, &part.shared);
             return self.look(part, context);
         }
         if part.leads {
@@ -334,13 +351,13 @@ impl Collected {
 
     /// Whether its leader should have run it.
     fn is_late(&self) -> bool {
-        self.begun.elapsed() >= LATE_AFTER && !self.window.is_some_and(|window| window.is_open())
+        self.begun.elapsed() >= LATE_AFTER && !self.window.is_some_and(|window| window.is_open(Instant::now()))
     }
 }
 
 impl OpenWindow {
-    fn is_open(&self) -> bool {
-        !self.len.is_zero() && self.opened.elapsed() < self.len
+    fn is_open(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.opened) < self.len
     }
 }
 
@@ -372,7 +389,7 @@ impl CoalescerState {
         let counts = self.counts_of(batch.suite, direction);
         counts.batches += 1;
         counts.operations += ops as u64;
-        if let Some(window) = batch.window.filter(|window| !window.len.is_zero()) {
+        if let Some(window) = batch.window {
             counts.filled += u64::from(batch.is_full());
             counts.window_ns += window.opened.elapsed().as_nanos() as u64;
         }

@@ -62,7 +62,7 @@ impl Worth {
         let shares = lone_ns - (lowest_ns(state, kind, SHARED_OPS) + SHARED_PATH_NS) >= WORTH * lone_ns;
         // As if the next one came at once.
         let soon = Arrivals::default().after(0.0, max_ns(state));
-        let waits = shares && window_of(state, kind, (1, 2), soon).is_some();
+        let waits = shares && window_of(state, kind, (1, 2), soon, state.policy.window_max).is_some();
         let step = usize::from(batch_time(&state.engines(), kind, SHARED_OPS).step);
         Worth { shares, waits, step }
     }
@@ -77,9 +77,15 @@ pub(super) fn arrived(state: &State, before: Arrivals, gap: Duration) -> Arrival
     before.after(gap.as_nanos() as f64, max_ns(state))
 }
 
-/// How long so many operations that are collected wait for more, while so many callers have one on its way.
-pub(super) fn window_of(state: &State, kind: Kind, (ops, callers): (u64, u64), arrivals: Arrivals) -> Option<Window> {
-    let gathering = Gathering { ops, callers, arrivals, max_ns: max_ns(state), change_ns: CHANGE_NS };
+/// How long so many operations that are collected wait for more, up to `left`, while so many callers have one on its way.
+pub(super) fn window_of(
+    state: &State,
+    kind: Kind,
+    (ops, callers): (u64, u64),
+    arrivals: Arrivals,
+    left: Duration,
+) -> Option<Window> {
+    let gathering = Gathering { ops, callers, arrivals, max_ns: left.as_nanos() as f64, change_ns: CHANGE_NS };
     let engines = state.engines();
     window(&gathering, |ops| batch_time(&engines, kind, ops))
 }

@@ -274,7 +274,7 @@ fn threads_with_tasks_of_their_own_share_rounds_safely() {
 }
 
 /// As [`run_all`], but futures may be woken by other threads meanwhile.
-fn run_until_done<'f>(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
+pub(crate) fn run_until_done<'f>(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
     let mut context = Context::from_waker(Waker::noop());
     while !futures.is_empty() {
         futures.retain_mut(|future| future.as_mut().poll(&mut context).is_pending());

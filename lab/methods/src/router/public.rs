@@ -10,7 +10,9 @@ use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
 use ciphermill::{KeyPolicy, Mill, One, OneDone};
-use ciphermill_contract::{Batch, Direction, Engine, EngineQueue, KeyId, KeyMaterial, Op, PreparedKey, Suite};
+use ciphermill_contract::{
+    Batch, Direction, Engine, EngineQueue, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Suite,
+};
 use ciphermill_tuning::{Effort, pairs, tune, wakeup_ns};
 use ciphermill_vectors::job::{Job, key_of, pack};
 use ciphermill_vectors::known_answer;
@@ -168,43 +170,18 @@ impl<'m> Milled<'m> {
         Ok(Milled { messages, mill, key, failed: AtomicUsize::new(0) })
     }
 
-    /// The buffers of an operation.
-    fn buffers(&self, n: usize) -> (Vec<u8>, Vec<u8>) {
+    fn begin(&self) -> MillCall<'_> {
         let Messages { job, room, .. } = self.messages;
         let mut data = job.input.clone();
-        self.messages.number(n, &mut data);
         data.resize(data.len().max(*room), 0);
-        (data, job.tag.clone())
-    }
-
-    fn one<'d>(&'d self, (data, tag): &'d mut (Vec<u8>, Vec<u8>)) -> One<'d> {
-        let job = &self.messages.job;
-        One { key: self.key, iv: &job.iv, aad: &job.aad, data, input_len: job.input.len(), tag }
+        MillCall { milled: self, data, tag: job.tag.clone() }
     }
 
     fn count(&self, done: ciphermill_contract::Result<OneDone>) -> OneDone {
-        let nothing = OneDone { status: ciphermill_contract::OpStatus::EngineFault, output_len: 0, tag_len: 0 };
+        let nothing = OneDone { status: OpStatus::EngineFault, output_len: 0, tag_len: 0 };
         let done = done.unwrap_or(nothing);
         self.failed.fetch_add(usize::from(!done.status.is_done()), Ordering::Relaxed);
         done
-    }
-
-    fn answered((mut data, mut tag): (Vec<u8>, Vec<u8>), done: OneDone) -> Answer {
-        data.truncate(done.output_len);
-        tag.truncate(done.tag_len);
-        (data, tag)
-    }
-
-    fn call(&self, n: usize) -> Answer {
-        let mut buffers = self.buffers(n);
-        let done = self.mill.run_one(self.messages.suite, self.messages.direction, self.one(&mut buffers));
-        Milled::answered(buffers, self.count(done))
-    }
-
-    async fn submit(&self, n: usize) -> Answer {
-        let mut buffers = self.buffers(n);
-        let done = self.mill.submit_one(self.messages.suite, self.messages.direction, self.one(&mut buffers)).await;
-        Milled::answered(buffers, self.count(done))
     }
 
     /// Compares answers with the library's, or has the library verify them where no two are alike.
@@ -252,6 +229,44 @@ impl<'m> Milled<'m> {
     }
 }
 
+/// One caller's memory for an operation.
+struct MillCall<'b> {
+    milled: &'b Milled<'b>,
+    data: Vec<u8>,
+    tag: Vec<u8>,
+}
+
+impl MillCall<'_> {
+    /// The operation with that number.
+    fn one(&mut self, n: usize) -> One<'_> {
+        let Messages { job, .. } = self.milled.messages;
+        let input = &mut self.data[..job.input.len()];
+        input.copy_from_slice(&job.input);
+        self.milled.messages.number(n, input);
+        self.tag.copy_from_slice(&job.tag);
+        let (data, tag) = (&mut self.data, &mut self.tag);
+        One { key: self.milled.key, iv: &job.iv, aad: &job.aad, data, input_len: job.input.len(), tag }
+    }
+
+    /// Runs it for a thread that blocks.
+    fn run(&mut self, n: usize) -> OneDone {
+        let milled = self.milled;
+        let done = milled.mill.run_one(milled.messages.suite, milled.messages.direction, self.one(n));
+        milled.count(done)
+    }
+
+    /// Runs it as a task.
+    async fn submit(&mut self, n: usize) -> OneDone {
+        let milled = self.milled;
+        let done = milled.mill.submit_one(milled.messages.suite, milled.messages.direction, self.one(n)).await;
+        milled.count(done)
+    }
+
+    fn answer(&self, done: OneDone) -> Answer {
+        (self.data[..done.output_len].to_vec(), self.tag[..done.tag_len].to_vec())
+    }
+}
+
 /// Runs something so often, as a contestant.
 struct Often<F>(usize, F);
 
@@ -269,12 +284,18 @@ pub(super) fn alone(budget: Budget) -> Result<Vec<Figure>, LabError> {
     for (name, direction, count) in ALONE {
         let messages = Messages::new(name, direction)?;
         let (bare, milled) = (Bare::new(&messages)?, Milled::new(&messages)?);
-        milled.check(&bare, (0..8).map(|n| (n, milled.call(n))))?;
-        let mut call = bare.begin()?;
+        let (mut call, mut own) = (bare.begin()?, milled.begin());
+        let answer = |n| {
+            let done = own.run(n);
+            (n, own.answer(done))
+        };
+        milled.check(&bare, (0..8).map(answer))?;
         let mut direct = Often(count, |n| {
             std::hint::black_box(call.run(n));
         });
-        let mut called = Often(count, |n| drop(std::hint::black_box(milled.call(n))));
+        let mut called = Often(count, |n| {
+            std::hint::black_box(own.run(n));
+        });
         let (bare_ns, mill_ns) = compare(&mut direct, &mut called, budget);
         milled.none_failed(&bare)?;
         let ratio = mill_ns.ratio(&bare_ns);
@@ -378,14 +399,24 @@ impl<'m> Signing<'m> {
 
     /// The same by the mill, as a task.
     async fn shared(&self, caller: usize) {
+        let mut call = self.milled.begin();
         for round in 0..EACH {
-            self.keep(caller, self.milled.submit(number(caller, round)).await);
+            let done = call.submit(number(caller, round)).await;
+            if round == EACH - 1 {
+                self.keep(caller, call.answer(done));
+            }
         }
     }
 
     /// The same by a thread that blocks.
     fn blocking(&self, caller: usize) {
-        (0..EACH).for_each(|round| self.keep(caller, self.milled.call(number(caller, round))));
+        let mut call = self.milled.begin();
+        for round in 0..EACH {
+            let done = call.run(number(caller, round));
+            if round == EACH - 1 {
+                self.keep(caller, call.answer(done));
+            }
+        }
     }
 
     fn keep(&self, caller: usize, answer: Answer) {
