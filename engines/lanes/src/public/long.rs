@@ -15,7 +15,7 @@ const WINDOW: u32 = 4;
 const POWERS: usize = 1 << WINDOW;
 
 /// Bytes of the longest number.
-const BYTES_MAX: usize = 512;
+const BYTES_MAX: usize = 1024;
 
 /// A number's limbs, wiped when dropped.
 pub(super) type Limbs = Zeroizing<Vec<u64>>;

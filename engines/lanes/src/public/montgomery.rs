@@ -8,7 +8,7 @@
 //! In a square, the tiles off the diagonal count twice, so that `n / 5 (n / 5 + 1) / 2` of `(n / 5)²` remain.
 //!
 //! *Bounds.* Factors' limbs are below `2^52`. A column sums at most `n` low and `n` high halves of each of the two products, all below
-//! `2^52`, and a carry below `2^12`: below `4 · 80 · 2^52 + 2^12 < 2^61`. With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, the result
+//! `2^52`, and a carry below `2^10`: below `4 · 160 · 2^52 + 2^10 < 2^62`. With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, the result
 //! `(a b + u m) / 2^(52 n)` is below `2 m`.
 
 use super::room::Place;
@@ -17,8 +17,8 @@ use super::vectors::{LIMB_BITS, Vectors, low_limb};
 /// Limbs of a tile.
 pub(crate) const TILE: usize = 5;
 
-/// The most limbs of a number: the bounds above hold for as many.
-pub(crate) const LIMBS_MAX: usize = 80;
+/// The most limbs of a number, of 8,192 bits: the bounds above hold for as many.
+pub(crate) const LIMBS_MAX: usize = 160;
 
 /// A modulus of each lane, as [`product`] and [`square`] want it.
 #[derive(Clone, Copy)]
@@ -408,7 +408,7 @@ mod tests {
     fn products_and_squares_are_those_of_big_integers() {
         for name in PublicKernel::NAMES {
             let Some(kernel) = PublicKernel::detect(name) else { continue };
-            for limbs in [5, 10, 20, 30, 80] {
+            for limbs in [5, 10, 20, 30, 80, LIMBS_MAX] {
                 compare_with(kernel, limbs);
             }
         }
