@@ -162,6 +162,7 @@ mod tests {
     use ciphermill_pairs::dh::prime;
     use crypto_bigint::{Odd, Uint};
 
+    use super::super::samples::Random;
     use super::is_square;
 
     fn expected<const L: usize>(number: &[u8], modulus: &[u8]) -> bool {
@@ -176,7 +177,7 @@ mod tests {
     }
 
     fn compare<const L: usize>(prime: &[u8], rounds: usize) {
-        let mut state = 0x2545_f491_4f6c_dd1du64;
+        let mut random = Random(0x2545_f491_4f6c_dd1d);
         let (mut squares, mut count) = (0, 0);
         for round in 0..rounds {
             let mut number = prime.to_vec();
@@ -185,12 +186,7 @@ mod tests {
             if round % 6 != 5 {
                 number[..from].fill(0);
             }
-            for byte in &mut number[from..] {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                *byte = state as u8;
-            }
+            number[from..].fill_with(|| random.next() as u8);
             number[0] &= if round % 6 == 5 { 0xff } else { 0x7f };
             if number >= prime.to_vec() {
                 continue;

@@ -288,42 +288,12 @@ mod tests {
 
     use super::super::isa::{Isa, PublicKernel, public_kernels};
     use super::super::room::Room;
+    use super::super::samples::{self, Random};
     use super::super::vectors::LIMB_MAX;
     use super::*;
 
-    /// A generator of test numbers (Marsaglia 2003).
-    struct Random(u64);
-
-    impl Random {
-        fn next(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
-        }
-
-        /// Limbs that are random, or all zeros, or all ones.
-        fn limbs(&mut self, count: usize) -> Vec<u64> {
-            let kind = self.next() % 8;
-            let mut limb = || match kind {
-                0 => 0,
-                1 => LIMB_MAX,
-                2 if self.next().is_multiple_of(2) => LIMB_MAX,
-                2 => 0,
-                _ => self.next() & LIMB_MAX,
-            };
-            (0..count).map(|_| limb()).collect()
-        }
-    }
-
     fn number(limbs: &[u64]) -> BoxedUint {
-        let bits = (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64) + 64;
-        let zero = BoxedUint::zero_with_precision(bits);
-        limbs.iter().rev().fold(zero, |sum, limb| {
-            let mut low = BoxedUint::from(*limb);
-            low = low.resize(bits);
-            sum.wrapping_shl(LIMB_BITS).wrapping_add(&low)
-        })
+        samples::number(limbs, LIMB_BITS, (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64) + 64)
     }
 
     fn inverse(m: u64) -> u64 {
@@ -346,11 +316,11 @@ mod tests {
             let mut lanes = Vec::new();
             for lane in 0..I::LANES {
                 // Below `2^(52 n - 2)`, and factors below twice as much: what the bounds ask for.
-                let mut modulus = random.limbs(limbs);
+                let mut modulus = random.limbs(limbs, LIMB_MAX);
                 modulus[0] |= 1;
                 modulus[limbs - 1] = modulus[limbs - 1] >> 2 | 1;
                 let mut factor = || {
-                    let mut limbs = random.limbs(limbs);
+                    let mut limbs = random.limbs(limbs, LIMB_MAX);
                     let top = modulus[limbs.len() - 1];
                     let last = limbs.len() - 1;
                     limbs[last] %= top.max(1);

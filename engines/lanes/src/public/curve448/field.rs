@@ -17,6 +17,7 @@
 //!
 //! Floor: a product is 162 multiply-adds and some 125 other instructions, a square 90 and 150.
 
+use super::super::isa::unrolled;
 use super::super::prime_curves::isa::{CurveIsa, Step};
 use super::super::room::Place;
 use super::super::vectors::debug_bits;
@@ -168,25 +169,29 @@ fn join<I: CurveIsa>(isa: I, low: &[I::V; LIMBS], high: &[I::V; LIMBS]) -> [I::V
 fn product<I: CurveIsa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> Element<I> {
     let zero = [isa.splat(0); LIMBS];
     let (mut low, mut high) = (zero, zero);
-    for j in 0..LIMBS {
-        for i in LIMBS - 1 - j..LIMBS {
-            let column = i + j + 1 - LIMBS;
-            high[column] = isa.add_high(high[column], a[i], b[j]);
-            if column > 0 {
-                low[column - 1] = isa.add_low(low[column - 1], a[i], b[j]);
+    unrolled!(j < LIMBS => {
+        unrolled!(i < LIMBS => {
+            if i + j + 1 >= LIMBS {
+                let column = i + j + 1 - LIMBS;
+                high[column] = isa.add_high(high[column], a[i], b[j]);
             }
-        }
-    }
+            if i + j >= LIMBS {
+                low[i + j - LIMBS] = isa.add_low(low[i + j - LIMBS], a[i], b[j]);
+            }
+        });
+    });
     let mut low = fold(isa, join(isa, &low, &high));
     high = zero;
-    for j in 0..LIMBS {
-        for i in 0..LIMBS - j {
-            low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+    unrolled!(j < LIMBS => {
+        unrolled!(i < LIMBS => {
+            if i + j < LIMBS {
+                low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+            }
             if i + j + 1 < LIMBS {
                 high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
             }
-        }
-    }
+        });
+    });
     carry(isa, join(isa, &low, &high))
 }
 
@@ -195,15 +200,17 @@ fn product<I: CurveIsa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> Element
 fn square<I: CurveIsa>(isa: I, a: &[I::V; LIMBS]) -> Element<I> {
     let zero = [isa.splat(0); LIMBS];
     let (mut low, mut high) = (zero, zero);
-    for i in 0..LIMBS {
-        for j in (LIMBS - 1).saturating_sub(i).max(i + 1)..LIMBS {
-            let column = i + j + 1 - LIMBS;
-            high[column] = isa.add_high(high[column], a[i], a[j]);
-            if column > 0 {
-                low[column - 1] = isa.add_low(low[column - 1], a[i], a[j]);
+    unrolled!(j < LIMBS => {
+        unrolled!(i < j => {
+            if i + j + 1 >= LIMBS {
+                let column = i + j + 1 - LIMBS;
+                high[column] = isa.add_high(high[column], a[i], a[j]);
             }
-        }
-    }
+            if i + j >= LIMBS {
+                low[i + j - LIMBS] = isa.add_low(low[i + j - LIMBS], a[i], a[j]);
+            }
+        });
+    });
     double(isa, &mut low, &zero);
     double(isa, &mut high, &zero);
     for i in LIMBS / 2..LIMBS {
@@ -215,14 +222,16 @@ fn square<I: CurveIsa>(isa: I, a: &[I::V; LIMBS]) -> Element<I> {
     }
     let folded = fold(isa, join(isa, &low, &high));
     (low, high) = (zero, zero);
-    for i in 0..LIMBS {
-        for j in i + 1..LIMBS.saturating_sub(i) {
-            low[i + j] = isa.add_low(low[i + j], a[i], a[j]);
+    unrolled!(j < LIMBS => {
+        unrolled!(i < j => {
+            if i + j < LIMBS {
+                low[i + j] = isa.add_low(low[i + j], a[i], a[j]);
+            }
             if i + j + 1 < LIMBS {
                 high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], a[j]);
             }
-        }
-    }
+        });
+    });
     double(isa, &mut low, &folded);
     double(isa, &mut high, &zero);
     for i in 0..LIMBS.div_ceil(2) {

@@ -14,7 +14,8 @@ use self::field::WORDS;
 use self::ladder::{Agree, Agreement};
 use super::isa::PublicKernel;
 use super::prime_curves::isa::with_vectors;
-use super::{count_lanes, groups, public_of};
+use super::{count_lanes, groups};
+use crate::declassify::declassify;
 use crate::work::{Scratch, Work};
 
 /// Groups of as many operations as lanes that share an inversion.
@@ -66,7 +67,7 @@ pub(super) fn run(kernel: PublicKernel, work: &mut Work<'_>, scratch: &mut Scrat
         for ((index, _), operation) in group.iter().zip(&all) {
             // Only points of small order lead to zero (RFC 7748, 6.2).
             let any = operation.shared.iter().fold(0, |any, word| any | word);
-            if public_of(any == 0) {
+            if declassify(any == 0) {
                 work.fail(*index, OpStatus::BadInput(Reason::BadPublicValue));
             } else {
                 let mut shared = Zeroizing::new([0; 8 * WORDS]);
