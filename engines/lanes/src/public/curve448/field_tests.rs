@@ -67,7 +67,10 @@ impl Task for Compare {
             let (sum, difference) = (x.add(isa, &y), x.sub(isa, &y));
             let check = |name: &str, got: Element<I>, expected: &dyn Fn(&BoxedUint, &BoxedUint) -> BoxedUint| {
                 got.put(isa, out);
-                assert!(lanes(out).iter().flatten().all(|limb| *limb < (1 << 50) + (1 << 37)), "{name}: a limb too long");
+                assert!(
+                    lanes(out).iter().flatten().all(|limb| *limb < (1 << 50) + (1 << 37)),
+                    "{name}: a limb too long"
+                );
                 got.reduced(isa).put(isa, out);
                 let factors = lanes(a).into_iter().zip(lanes(b));
                 for (lane, (got, (a, b))) in lanes(out).into_iter().zip(factors).enumerate() {

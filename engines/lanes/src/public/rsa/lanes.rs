@@ -10,7 +10,7 @@
 
 use super::super::fault::spoil;
 use super::super::isa::{Isa, public_kernels};
-use super::super::long::{Digits, Fields, Powers, carry, power, public_power};
+use super::super::long::{Digits, OddModuli, Powers, carry, power, public_power};
 use super::super::room::{Open, Place, Room};
 use super::key::{MASK_BITS, Private, RsaKey};
 use crate::declassify::declassify;
@@ -54,8 +54,8 @@ fn public<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
     let Some(first) = jobs.first() else { return Vec::new() };
     let limbs = first.key.field.limbs.len();
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
-    let mut open = room.open::<I>((Fields::<I>::NUMBERS + 4) * limbs);
-    let fields = Fields::load(isa, &mut open, limbs, |lane| &job(lane).key.field);
+    let mut open = room.open::<I>((OddModuli::<I>::NUMBERS + 4) * limbs);
+    let fields = OddModuli::load(isa, &mut open, limbs, |lane| &job(lane).key.field);
     let numbers = load(&mut open, limbs, job);
     let [base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
     fields.enter(isa, base, numbers);
@@ -73,11 +73,11 @@ fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Opti
     let prime = |lane: usize, which: usize| &job(lane).private.primes[which];
     let exponent_bits = 64 * (first.private.primes[0].masked_len() as u32 - 1) + MASK_BITS;
 
-    let short = Fields::<I>::NUMBERS + Powers::<I>::NUMBERS + 4;
-    let long = Fields::<I>::NUMBERS + 5;
+    let short = OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 4;
+    let long = OddModuli::<I>::NUMBERS + 5;
     let mut open = room.open::<I>(short * half + Digits::<I>::count(exponent_bits) + long * limbs);
     let numbers = load(&mut open, limbs, |lane| &job(lane).job);
-    let mut fields = Fields::load(isa, &mut open, half, |lane| &prime(lane, 1).field);
+    let mut fields = OddModuli::load(isa, &mut open, half, |lane| &prime(lane, 1).field);
     let digits = Digits::open(&mut open, exponent_bits);
     let powers = Powers::open(&mut open, half);
     let [of_p, of_q, factor, base] = core::array::from_fn(|_| open.number(half));
@@ -124,7 +124,7 @@ fn finish<I: Isa>(
     let Some(first) = jobs.first() else { return Vec::new() };
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
     let (limbs, half) = (numbers.limbs(), of_q.limbs());
-    let fields = Fields::load(isa, open, limbs, |lane| &job(lane).job.key.field);
+    let fields = OddModuli::load(isa, open, limbs, |lane| &job(lane).job.key.field);
     let [root, base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
     base.part(0, half).copy_from(isa, quotient);
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_entered));

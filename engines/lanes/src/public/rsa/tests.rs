@@ -100,8 +100,7 @@ fn a_fault_in_a_lane_gives_no_result() {
             for lane in 0..lanes {
                 for (limb, bits) in [(0, 1), (4, 1 << 51), (9, 1 << 20), (7, (1 << 52) - 1)] {
                     let fault = Fault { stage, lane, limb, bits };
-                    let (outcome, passed) =
-                        with_fault(fault, || raise_private(kernel, &mut Room::default(), &jobs));
+                    let (outcome, passed) = with_fault(fault, || raise_private(kernel, &mut Room::default(), &jobs));
                     assert_eq!(passed, STAGES);
                     for (index, (outcome, good)) in outcome.iter().zip(&good).enumerate() {
                         assert_eq!(outcome.is_none(), index == lane, "stage {stage}, lane {lane}, limb {limb}");
