@@ -110,7 +110,7 @@ fn public_value(suite: Suite, pair: &TestPair) -> Vec<u8> {
 #[test]
 fn both_sides_agree() {
     let suites = claimed(|suite| matches!(suite, Suite::Agree(_)));
-    assert_eq!(suites.len(), 3 + 3 + 1);
+    assert_eq!(suites.len(), 3 + 3 + 7 + 1);
     for (suite, pairs) in suites {
         let [one, two] = pairs[..] else { panic!("{suite}: two pairs") };
         let (first, _) = private(suite, FORWARD, &job(&one.private, &public_value(suite, two), &[])).done();

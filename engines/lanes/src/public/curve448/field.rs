@@ -251,7 +251,7 @@ fn double<I: CurveIsa>(isa: I, columns: &mut [I::V; LIMBS], to: &[I::V; LIMBS]) 
     }
 }
 
-/// [`product`] as a function of its own: code of this size in every place that wants it would not fit the caches.
+/// [`product`] as a function of its own, for compilers that leave it one: its vectors fit the registers.
 struct Product<'a, I: CurveIsa>(&'a Sum<I>, &'a Sum<I>);
 
 impl<I: CurveIsa> Step<I> for Product<'_, I> {

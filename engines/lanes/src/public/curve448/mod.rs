@@ -23,7 +23,7 @@ const FLIGHT_GROUPS: usize = 8;
 
 /// What runs here. The figure is that of full lanes.
 pub(super) fn capabilities(kernel: PublicKernel) -> Capability {
-    Capability::new(&lists::X448, Cost::new(500.0, 25_000.0 * kernel.slower(), 0.0))
+    Capability::new(&lists::X448, Cost::new(500.0, 48_000.0 * kernel.slower(), 0.0))
         .directions(Directions::ENCRYPT)
         .lanes(kernel.lanes())
         .in_step()
