@@ -1,8 +1,8 @@
 //! Extendable output of short seeds, a seed a lane (FIPS 202, 6.2), for schemes that draw polynomials from it.
 
 use super::algorithms::{STATE_MAX, permute};
-use super::vector::LANES_MAX;
 pub(crate) use super::portable::Portable;
+use super::vector::LANES_MAX;
 pub(crate) use super::vector::{Isa, Words};
 
 /// Bytes of a block of SHAKE128.

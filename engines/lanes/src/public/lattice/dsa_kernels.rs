@@ -3,8 +3,8 @@
 use zeroize::Zeroizing;
 
 use super::dsa_ring::{
-    Gamma2, N, Poly, Vectors, any_sign, back, beyond, forward, order, pack, positive, reduce, row, split, unpack, use_hint,
-    vector, vectors,
+    Gamma2, N, Poly, Vectors, any_sign, back, beyond, forward, order, pack, positive, reduce, row, split, unpack,
+    use_hint, vector, vectors,
 };
 use super::isa::{Isa, Words32, lattice_kernels};
 use super::sample;

@@ -101,8 +101,6 @@ pub(crate) trait Isa: InstructionSet + 'static {
     fn add64(self, a: Self::V, b: Self::V) -> Self::V;
     /// Subtracts words of 64 bits.
     fn sub64(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Shifts words of 64 bits left.
-    fn shl64<const BITS: u32>(self, a: Self::V) -> Self::V;
     /// Shifts words of 64 bits right, zeros first.
     fn shr64<const BITS: u32>(self, a: Self::V) -> Self::V;
 

@@ -264,12 +264,7 @@ impl Vector {
 /// The sum of products of a row's polynomials, below `q`, with a vector's (FIPS 203, algorithms 11 and 12), divided by `2^16`:
 /// below `q`. Pairs of words, at most four times `q² + q² / 2`, are summed in 32 bits and reduced once.
 #[inline(always)]
-fn row<'p, I: Isa>(
-    isa: I,
-    terms: usize,
-    of_row: impl Fn(usize) -> &'p Poly,
-    by: &[Vector],
-) -> [I::V; VECTORS_MAX] {
+fn row<'p, I: Isa>(isa: I, terms: usize, of_row: impl Fn(usize) -> &'p Poly, by: &[Vector]) -> [I::V; VECTORS_MAX] {
     let mut v = [isa.splat16(0); VECTORS_MAX];
     for at in 0..vectors::<I>() {
         let (mut even, mut odd) = (isa.splat16(0), isa.splat16(0));
@@ -630,4 +625,35 @@ fn decode_with<I: Isa>(isa: I, encoded: &[u8], t: &mut [Poly]) -> bool {
 lattice_kernels! {
     /// Reads the vector of a public key. Whether all of its coefficients are reduced (FIPS 203, 7.2).
     pub(super) fn decode(encoded: &[u8], t: &mut [Poly]) -> bool = decode_with
+}
+
+/// A product by transforms, for the tests of this arithmetic.
+#[cfg(test)]
+#[inline(always)]
+pub(super) fn product_for_test<I: Isa>(isa: I, a: &Poly, b: &Poly, product: &mut Poly) {
+    let (mut left, mut right) = ([Vector::default()], Vector::default());
+    left[0].set(isa, a);
+    right.set(isa, b);
+    let mut v = row(isa, 1, |_| &right.plain, &left);
+    back(isa, &mut v);
+    for at in 0..vectors::<I>() {
+        product.set(isa, at, positive(isa, reduce(isa, v[at])));
+    }
+}
+
+/// A polynomial's compression and what is read of it.
+#[cfg(test)]
+#[inline(always)]
+pub(super) fn rounded_for_test<I: Isa>(isa: I, bits: usize, poly: &Poly, bytes: &mut [u8], back: &mut Poly) {
+    put(isa, bits, &load(isa, poly), bytes);
+    take(isa, bits, bytes, back);
+}
+
+/// A polynomial in the standard's range.
+#[cfg(test)]
+#[inline(always)]
+pub(super) fn reduced_for_test<I: Isa>(isa: I, poly: &mut Poly) {
+    for at in 0..vectors::<I>() {
+        poly.set(isa, at, positive(isa, reduce(isa, poly.get(isa, at))));
+    }
 }

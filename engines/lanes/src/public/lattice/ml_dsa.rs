@@ -32,16 +32,9 @@ const ATTEMPTS_MAX: usize = 814;
 /// The parameters of a set (FIPS 204, table 1).
 pub(super) const fn set_of(set: MlDsaSet) -> Set {
     match set {
-        MlDsaSet::MlDsa44 => Set {
-            k: 4,
-            l: 4,
-            eta: 2,
-            tau: 39,
-            gamma1_bits: 17,
-            gamma2: Gamma2::Narrow,
-            omega: 80,
-            challenge_len: 32,
-        },
+        MlDsaSet::MlDsa44 => {
+            Set { k: 4, l: 4, eta: 2, tau: 39, gamma1_bits: 17, gamma2: Gamma2::Narrow, omega: 80, challenge_len: 32 }
+        }
         MlDsaSet::MlDsa65 => {
             Set { k: 6, l: 5, eta: 4, tau: 49, gamma1_bits: 19, gamma2: Gamma2::Wide, omega: 55, challenge_len: 48 }
         }
@@ -52,13 +45,19 @@ pub(super) const fn set_of(set: MlDsaSet) -> Set {
 }
 
 /// A public key with what every verification needs of it.
-pub(super) struct PublicKey {
+pub(crate) struct PublicKey {
     /// By rows.
     matrix: Vec<Poly>,
     /// `-t1 · 2^d`, transformed.
     t: Vec<Poly>,
     /// Of the encoding: `tr`.
     hash: [u8; HASH_LEN],
+}
+
+impl Default for PublicKey {
+    fn default() -> PublicKey {
+        PublicKey { matrix: Vec::new(), t: Vec::new(), hash: [0; HASH_LEN] }
+    }
 }
 
 /// What comes of a seed.
@@ -76,25 +75,24 @@ pub(super) struct PrivateKey {
 struct Wiped(Vec<Poly>);
 
 /// The matrix of a seed, by rows (FIPS 204, algorithm 32). It fills lanes by itself.
-fn matrix(kernels: &Kernels, set: Set, seed: &[u8]) -> Vec<Poly> {
+fn draw_matrix(kernels: &Kernels, set: Set, seed: &[u8], matrix: &mut Vec<Poly>) {
     let (rows, columns) = (set.k as u8, set.l as u8);
     let seeds: Vec<Seed> =
         (0..rows).flat_map(|row| (0..columns).map(move |column| Seed::new(seed, &[column, row]))).collect();
-    let mut polys = vec![Poly::default(); seeds.len()];
-    sample_matrix(kernels.lattice, &seeds, &mut polys);
-    polys
+    matrix.resize(seeds.len(), Poly::default());
+    sample_matrix(kernels.lattice, &seeds, matrix);
 }
 
 /// Expands public keys, of the right length each.
-pub(super) fn expand(kernels: &Kernels, set: Set, encoded: &[&[u8]]) -> Vec<PublicKey> {
+pub(super) fn expand(kernels: &Kernels, set: Set, encoded: &[&[u8]], keys: &mut [PublicKey]) {
     let hashes = hash::digests(kernels.hash, Digest::Shake256, encoded);
-    let of = |(encoded, hash): (&&[u8], &hash::Tag)| {
+    for ((encoded, hash), key) in encoded.iter().zip(&hashes).zip(keys) {
         let (seed, t1) = encoded.split_at(LEN);
-        let mut t = vec![Poly::default(); set.k];
-        open_public(kernels.lattice, t1, &mut t);
-        PublicKey { matrix: matrix(kernels, set, seed), t, hash: hash_of(hash) }
-    };
-    encoded.iter().zip(&hashes).map(of).collect()
+        draw_matrix(kernels, set, seed, &mut key.matrix);
+        key.t.resize(set.k, Poly::default());
+        open_public(kernels.lattice, t1, &mut key.t);
+        key.hash = hash_of(hash);
+    }
 }
 
 fn hash_of(tag: &hash::Tag) -> [u8; HASH_LEN] {
@@ -118,7 +116,8 @@ pub(super) fn key_pairs(kernels: &Kernels, set: Set, seeds: &[&[u8; LEN]]) -> Ve
     sample_secrets(kernels.lattice, set.eta, &all, &mut drawn);
     let mut pairs = Vec::with_capacity(seeds.len());
     for (stream, secrets) in streams.iter().zip(drawn.chunks_mut(polys)) {
-        let matrix = matrix(kernels, set, &stream[..LEN]);
+        let mut matrix = Vec::new();
+        draw_matrix(kernels, set, &stream[..LEN], &mut matrix);
         let mut encoded = vec![0; LEN + T1_LEN * set.k];
         encoded[..LEN].copy_from_slice(&stream[..LEN]);
         let mut t0 = Wiped(vec![Poly::default(); set.k]);

@@ -25,7 +25,8 @@ pub(super) const fn set_of(kem: Kem) -> Set {
 }
 
 /// A public key with what every encapsulation needs of it.
-pub(super) struct PublicKey {
+#[derive(Default)]
+pub(crate) struct PublicKey {
     /// Transformed, as the encoding has it.
     t: Vec<Poly>,
     /// By rows.
@@ -64,7 +65,8 @@ fn matrices(kernels: &Kernels, k: usize, seeds: &[&[u8]]) -> Vec<Poly> {
 fn noise(kernels: &Kernels, set: Set, wide: usize, count: usize, seeds: &[&[u8]]) -> Zeroizing<Vec<Poly>> {
     let mut polys = Zeroizing::new(vec![Poly::default(); seeds.len() * count]);
     let draw = |eta, numbers: core::ops::Range<usize>, polys: &mut [Poly]| {
-        let numbered = |seed: &&[u8]| numbers.clone().map(|number| Seed::new(seed, &[number as u8])).collect::<Vec<_>>();
+        let numbered =
+            |seed: &&[u8]| numbers.clone().map(|number| Seed::new(seed, &[number as u8])).collect::<Vec<_>>();
         let all: Zeroizing<Vec<Seed>> = Zeroizing::new(seeds.iter().flat_map(numbered).collect());
         sample_noise(kernels.lattice, eta, &all, polys);
     };
@@ -93,18 +95,17 @@ pub(super) fn is_reduced(kernels: &Kernels, set: Set, encoded: &[u8]) -> bool {
 }
 
 /// Expands public keys whose length and coefficients have been looked at.
-pub(super) fn expand(kernels: &Kernels, set: Set, encoded: &[&[u8]]) -> Vec<PublicKey> {
+pub(super) fn expand(kernels: &Kernels, set: Set, encoded: &[&[u8]], keys: &mut [PublicKey]) {
     let seeds: Vec<&[u8]> = encoded.iter().map(|encoded| &encoded[POLY_LEN * set.k..]).collect();
     let all = matrices(kernels, set.k, &seeds);
     let hashes = hash::digests(kernels.hash, Digest::Sha3_256, encoded);
-    let of = |((encoded, matrix), digest): ((&&[u8], &[Poly]), &hash::Tag)| {
-        let mut key =
-            PublicKey { t: vec![Poly::default(); set.k], matrix: matrix.to_vec(), hash: [0; LEN] };
-        key.hash.copy_from_slice(&digest[..LEN]);
+    for (((encoded, matrix), hash), key) in encoded.iter().zip(all.chunks(set.k * set.k)).zip(&hashes).zip(keys) {
+        key.matrix.clear();
+        key.matrix.extend_from_slice(matrix);
+        key.t.resize(set.k, Poly::default());
+        key.hash.copy_from_slice(&hash[..LEN]);
         decode(kernels.lattice, &encoded[..POLY_LEN * set.k], &mut key.t);
-        key
-    };
-    encoded.iter().zip(all.chunks(set.k * set.k)).zip(&hashes).map(of).collect()
+    }
 }
 
 /// The key pairs of seeds `d ‖ z`, each with its encapsulation key (FIPS 203, algorithms 13 and 16).
@@ -157,8 +158,8 @@ impl Drop for Encapsulation<'_> {
 }
 
 impl<'k> Encapsulation<'k> {
-    pub(super) fn new(key: &'k PublicKey, ciphertext_len: usize) -> Encapsulation<'k> {
-        Encapsulation { key, message: [0; LEN], ciphertext: vec![0; ciphertext_len], secret: [0; LEN] }
+    pub(super) fn new(key: &'k PublicKey, message: &[u8; LEN], ciphertext_len: usize) -> Encapsulation<'k> {
+        Encapsulation { key, message: *message, ciphertext: vec![0; ciphertext_len], secret: [0; LEN] }
     }
 }
 
@@ -182,7 +183,7 @@ pub(super) fn encapsulate(kernels: &Kernels, set: Set, all: &mut [Encapsulation<
 /// neither in a branch nor in an address.
 pub(super) fn decapsulate(kernels: &Kernels, set: Set, all: &[(&PrivateKey, &[u8])]) -> Zeroizing<Vec<[u8; LEN]>> {
     let mut again: Vec<Encapsulation<'_>> =
-        all.iter().map(|(key, ciphertext)| Encapsulation::new(&key.public, ciphertext.len())).collect();
+        all.iter().map(|(key, ciphertext)| Encapsulation::new(&key.public, &[0; LEN], ciphertext.len())).collect();
     for (one, (key, ciphertext)) in again.iter_mut().zip(all) {
         decrypt(kernels.lattice, set, &key.secret.0, ciphertext, &mut one.message);
     }

@@ -4,11 +4,18 @@
 //! vectors, one operation after the other: no transposition is needed between the two, and the polynomials of one operation alone
 //! fill lanes too.
 
+mod dsa;
+mod dsa_kernels;
+mod dsa_ring;
 pub(crate) mod isa;
 mod kem;
 mod kem_ring;
+mod key;
+mod ml_dsa;
 mod ml_kem;
 mod portable;
+#[cfg(test)]
+mod ring_tests;
 mod sample;
 mod tables;
 #[cfg(test)]
@@ -17,10 +24,11 @@ mod tests;
 mod x86;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Kem, lists};
+use ciphermill_contract::suite::{Kem, MlDsaSet, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::LatticeKernel;
+pub(crate) use self::key::Pools;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
@@ -41,6 +49,8 @@ pub(crate) fn capabilities(kernel: LatticeKernel) -> Vec<Capability> {
     vec![
         of(&lists::ML_KEM, Directions::ENCRYPT, 2_300.0, 2_800.0),
         of(&lists::ML_KEM, Directions::DECRYPT, 3_000.0, 6_000.0),
+        of(&lists::ML_DSA, Directions::ENCRYPT, 60_000.0, 80_000.0),
+        of(&lists::ML_DSA, Directions::DECRYPT, 8_000.0, 12_000.0),
     ]
 }
 
@@ -55,6 +65,7 @@ pub(crate) fn prepare(
 ) -> Vec<Result<PreparedKey, KeyProblem>> {
     match suite {
         Suite::Kem(kem) => kem::prepare(kernels, keys, kem),
+        Suite::Sign(Signature::MlDsa(set)) => dsa::prepare(kernels, keys, set),
         _ => keys.iter().map(|_| Err(KeyProblem::Parameters)).collect(),
     }
 }
@@ -63,6 +74,7 @@ pub(crate) fn prepare(
 pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
         Suite::Kem(kem) => kem::run(kernels, kem, work, scratch),
+        Suite::Sign(Signature::MlDsa(set)) => dsa::run(kernels, set, work, scratch),
         _ => {}
     }
 }
@@ -73,6 +85,16 @@ pub(crate) fn generate_ml_kem(kernels: &Kernels, kem: Kem, seeds: &[[u8; 64]]) -
     let mut keys = Vec::with_capacity(seeds.len());
     for seeds in seeds.chunks(kernels.lattice.lanes().into()) {
         keys.extend(ml_kem::public_keys(kernels, ml_kem::set_of(kem), &seeds.iter().collect::<Vec<_>>()));
+    }
+    keys
+}
+
+/// The public keys of seeds, side by side.
+#[expect(dead_code, reason = "for the suites that generate key pairs")]
+pub(crate) fn generate_ml_dsa(kernels: &Kernels, set: MlDsaSet, seeds: &[[u8; 32]]) -> Vec<Vec<u8>> {
+    let mut keys = Vec::with_capacity(seeds.len());
+    for seeds in seeds.chunks(kernels.lattice.lanes().into()) {
+        keys.extend(ml_dsa::public_keys(kernels, ml_dsa::set_of(set), &seeds.iter().collect::<Vec<_>>()));
     }
     keys
 }

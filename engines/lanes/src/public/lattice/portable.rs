@@ -222,11 +222,6 @@ impl Isa for Portable {
     }
 
     #[inline(always)]
-    fn shl64<const BITS: u32>(self, a: V) -> V {
-        each64(a, a, |a, _| a << BITS)
-    }
-
-    #[inline(always)]
     fn shr64<const BITS: u32>(self, a: V) -> V {
         each64(a, a, |a, _| a >> BITS)
     }

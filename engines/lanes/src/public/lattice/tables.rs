@@ -5,9 +5,8 @@
 //! blocks of half the distance ([`super::isa::Isa::transpose`]), so that it pairs vectors too. Coefficients stay in the order
 //! that comes of it: products of transformed polynomials are the same in any order. [`coefficient_at`] follows them.
 
-/// ML-KEM's modulus and `2^16` modulo it (FIPS 203, 2.4).
+/// ML-KEM's modulus (FIPS 203, 2.4).
 pub(crate) const KEM_Q: i16 = 3329;
-pub(crate) const KEM_R: i16 = ((1 << 16) % KEM_Q as u32) as i16;
 /// The modulus's inverse modulo `2^16`.
 pub(crate) const KEM_Q_INVERSE: i16 = inverse(KEM_Q as u32) as i16;
 
@@ -136,8 +135,11 @@ pub(crate) const fn kem_tables(words: usize) -> KemTables {
     let mut place = 0;
     while place < 256 {
         let coefficient = coefficient_at(place, words, layers as u32);
-        let by =
-            if coefficient.is_multiple_of(2) { kem_factor(0) } else { kem_factor(2 * reversed(coefficient / 2, 7) + 1) };
+        let by = if coefficient.is_multiple_of(2) {
+            kem_factor(0)
+        } else {
+            kem_factor(2 * reversed(coefficient / 2, 7) + 1)
+        };
         tables.odd.by[place] = by;
         tables.odd.by_inverse[place] = by.wrapping_mul(KEM_Q_INVERSE);
         place += 1;

@@ -65,7 +65,7 @@ macro_rules! lattice_vectors {
     ($set:ident, $vector:ty, $bytes:literal, $hash:ty, |$self:ident| $hash_of:expr, $kem:ident, $dsa:ident, $load:ident,
      $store:ident, $widen:ident, $splat16:ident, $splat32:ident, $and:ident, $or:ident, $add16:ident, $sub16:ident, $low16:ident,
      $high16:ident, $round16:ident, $pairs16:ident, $shl16:ident, $sar16:ident, $add32:ident, $sub32:ident, $low32:ident,
-     $even32:ident, $shl32:ident, $shr32:ident, $sar32:ident, $add64:ident, $sub64:ident, $shl64:ident, $shr64:ident;
+     $even32:ident, $shl32:ident, $shr32:ident, $sar32:ident, $add64:ident, $sub64:ident, $shr64:ident;
      $($rest:tt)*) => {
         // SAFETY of every block below: a value of the instruction set is the proof that the processor has its instructions; of
         // reading and writing it is the caller's promise.
@@ -104,7 +104,7 @@ macro_rules! lattice_vectors {
                 $high16 mul_high16, $round16 mul_round16, $pairs16 mul_pairs16, $add32 add32, $sub32 sub32,
                 $low32 mul_low32, $even32 mul_even32, $add64 add64, $sub64 sub64);
             lattice_vectors!(@shift i32 $vector; $shl16 shl16, $sar16 sar16);
-            lattice_vectors!(@shift u32 $vector; $shl32 shl32, $shr32 shr32, $sar32 sar32, $shl64 shl64, $shr64 shr64);
+            lattice_vectors!(@shift u32 $vector; $shl32 shl32, $shr32 shr32, $sar32 sar32, $shr64 shr64);
 
             $($rest)*
         }
@@ -139,7 +139,7 @@ lattice_vectors! {
     _mm512_and_si512, _mm512_or_si512, _mm512_add_epi16, _mm512_sub_epi16, _mm512_mullo_epi16, _mm512_mulhi_epi16,
     _mm512_mulhrs_epi16, _mm512_madd_epi16, _mm512_sll_epi16, _mm512_sra_epi16, _mm512_add_epi32, _mm512_sub_epi32,
     _mm512_mullo_epi32, _mm512_mul_epi32, _mm512_sll_epi32, _mm512_srl_epi32, _mm512_sra_epi32, _mm512_add_epi64,
-    _mm512_sub_epi64, _mm512_sll_epi64, _mm512_srl_epi64;
+    _mm512_sub_epi64, _mm512_srl_epi64;
 
     #[inline(always)]
     fn swap16(self, a: __m512i) -> __m512i {
@@ -253,7 +253,7 @@ lattice_vectors! {
     _mm256_and_si256, _mm256_or_si256, _mm256_add_epi16, _mm256_sub_epi16, _mm256_mullo_epi16, _mm256_mulhi_epi16,
     _mm256_mulhrs_epi16, _mm256_madd_epi16, _mm256_sll_epi16, _mm256_sra_epi16, _mm256_add_epi32, _mm256_sub_epi32,
     _mm256_mullo_epi32, _mm256_mul_epi32, _mm256_sll_epi32, _mm256_srl_epi32, _mm256_sra_epi32, _mm256_add_epi64,
-    _mm256_sub_epi64, _mm256_sll_epi64, _mm256_srl_epi64;
+    _mm256_sub_epi64, _mm256_srl_epi64;
 
     #[inline(always)]
     fn swap16(self, a: __m256i) -> __m256i {
