@@ -36,20 +36,22 @@ pub fn pairs(name: &str) -> Vec<&'static TestPair> {
     PAIRS.get_or_init(|| parse(include_str!("../data/keys.json"))).iter().filter(|pair| pair.name == name).collect()
 }
 
-/// The kind of key pair that a suite takes; `None` for suites with symmetric keys, without keys, and for binary curves,
-/// which no engine runs yet.
+/// Families that no engine runs yet, so that there are neither keys nor known answers of them.
+pub const WITHOUT_ENGINE: [&str; 5] = ["RSA without padding", "legacy curves", "DH of IKE", "X448", "key generation"];
+
+/// The kind of key pair that a suite takes; `None` for suites with symmetric keys, without keys, and those of [`WITHOUT_ENGINE`].
 pub fn pair_name(suite: Suite) -> Option<String> {
+    if WITHOUT_ENGINE.contains(&suite.family()) {
+        return None;
+    }
     Some(match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => size.to_string(),
         Suite::PublicEncrypt(encryption) => encryption.size().to_string(),
-        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) if !curve.is_binary() => {
-            curve.to_string()
-        }
-        Suite::Sign(Signature::Ecdsa(_)) | Suite::Agree(Agreement::Ecdh(_)) => return None,
+        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve.to_string(),
         Suite::Agree(Agreement::Dh(_)) => suite.to_string().trim_start_matches("dh-").to_owned(),
-        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_)) | Suite::Kem(_) => {
-            suite.to_string()
-        }
+        Suite::Agree(Agreement::X25519 | Agreement::X448)
+        | Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_))
+        | Suite::Kem(_) => suite.to_string(),
         _ => return None,
     })
 }
@@ -84,7 +86,7 @@ mod tests {
     fn there_are_two_pairs_of_every_kind() {
         for suite in Suite::all().filter(|suite| suite.is_public_key()) {
             let Some(name) = pair_name(suite) else {
-                assert_eq!(suite.family(), "binary curves");
+                assert!(WITHOUT_ENGINE.contains(&suite.family()), "{suite}");
                 continue;
             };
             let found = pairs(&name);

@@ -44,10 +44,11 @@ impl fmt::Display for KeyId {
 pub enum KeyForm {
     /// A symmetric key's raw bytes; for chains the cipher's key followed by the MAC's.
     Secret,
-    /// A private key: PKCS#8 DER for RSA, ECDH and ECDSA; for DH the big-endian exponent; for X25519 and Ed25519 the
-    /// 32-byte scalar or seed; for ML-KEM the 64-byte seed `d ‖ z`; for ML-DSA the 32-byte seed (FIPS 203, FIPS 204).
+    /// A private key: PKCS#8 DER for RSA, ECDH and ECDSA; for DH the big-endian exponent; for X25519, X448 and Ed25519 the
+    /// scalar or seed of 32, 56 and 32 bytes; for ML-KEM the 64-byte seed `d ‖ z`; for ML-DSA the 32-byte seed (FIPS 203, FIPS 204).
     Private,
-    /// A public key: SubjectPublicKeyInfo DER for RSA, ECDH and ECDSA; raw bytes for DH, X25519, Ed25519, ML-KEM, ML-DSA.
+    /// A public key: SubjectPublicKeyInfo DER for RSA, ECDH and ECDSA; raw bytes for DH, X25519, X448, Ed25519, ML-KEM,
+    /// ML-DSA.
     Public,
 }
 

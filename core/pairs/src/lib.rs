@@ -3,6 +3,6 @@
 //! it stays an oracle.
 
 pub mod dh;
-mod ffdhe;
+mod dh_primes;
 pub mod padding;
 pub mod rsa;

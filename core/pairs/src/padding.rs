@@ -226,6 +226,9 @@ pub fn for_encryption(
     len: usize,
 ) -> Result<Vec<Result<Block, OpStatus>>, OpStatus> {
     match encryption {
+        PublicEncryption::RsaRaw(_) => {
+            Ok(messages.iter().map(|message| Ok(Zeroizing::new(message.to_vec()))).collect())
+        }
         PublicEncryption::RsaPkcs1(_) => Ok(messages.iter().map(|message| eme_pkcs1(message, len)).collect()),
         PublicEncryption::RsaOaep(_, digest) => eme_oaep(hasher, digest, messages, len),
     }
@@ -290,6 +293,7 @@ fn mask_seeds(hasher: &impl Hasher, digest: Digest, blocks: &mut [Block]) {
 /// to keep the status to themselves.
 pub fn open(hasher: &impl Hasher, encryption: PublicEncryption, blocks: Vec<Block>) -> Vec<Option<Block>> {
     match encryption {
+        PublicEncryption::RsaRaw(_) => blocks.into_iter().map(Some).collect(),
         PublicEncryption::RsaPkcs1(_) => blocks.iter().map(|block| open_pkcs1(block)).collect(),
         PublicEncryption::RsaOaep(_, digest) => open_oaep(hasher, digest, blocks),
     }

@@ -32,11 +32,11 @@ pub(crate) fn lengths(suite: Suite) -> Vec<usize> {
     let rule = suite.input_len(Direction::Encrypt);
     match suite {
         Suite::Random => vec![0, 1, 2, 15, 16, 17, 63, 64, 65, 255, 1000],
-        Suite::Kem(_) => vec![0; 4],
+        Suite::Kem(_) | Suite::Generate(_) => vec![0; 4],
         Suite::Agree(agreement) => vec![agreement.public_len(); 4],
         Suite::PublicEncrypt(encryption) => {
-            let max = encryption.message_len_max();
-            vec![0, 1, max / 2, max]
+            let len = encryption.message_len();
+            [0, 1, len.max / 2, len.max].map(|wanted| len.round_up(wanted)).to_vec()
         }
         Suite::Sign(_) => vec![0, 1, 64, 131],
         _ => {
@@ -127,7 +127,7 @@ fn input(suite: Suite, pool: &KeyPool, key: usize, len: usize, rng: &mut Rng) ->
             let peer = pool.pairs.get((key + 1) % pool.len()).map_or(&[][..], |pair| &pair.public);
             peer[peer.len().saturating_sub(agreement.public_len())..].to_vec()
         }
-        Suite::Kem(_) | Suite::Random => Vec::new(),
+        Suite::Kem(_) | Suite::Generate(_) | Suite::Random => Vec::new(),
         _ => rng.bytes(len),
     }
 }

@@ -77,7 +77,9 @@ impl EngineQueue for Queue {
             Suite::Digest(digest) => digest::run(batch, digest, &self.scratch.digest),
             Suite::Mac(mac) => mac::run(batch, mac),
             Suite::Chain(chain) => chain::run(batch, chain),
-            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => public::run(batch),
+            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) | Suite::Generate(_) => {
+                public::run(batch)
+            }
             Suite::Random => random::run(batch),
             Suite::Fpe(_) => {}
         }

@@ -84,7 +84,7 @@ fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> O
         Suite::Chain(chain) => chain::process(chain, direction, buffers),
         Suite::Fpe(ff1) => fpe::process(ff1, direction, buffers),
         Suite::Random => random::process(buffers),
-        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => {
+        Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) | Suite::Generate(_) => {
             public::process(suite, direction, buffers)
         }
     }

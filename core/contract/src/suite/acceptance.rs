@@ -12,7 +12,7 @@
 //! | DH | `Weak`: zero; `Parameters`: not below the order (SP 800-56A, 5.6.1.1) | `BadPublicValue`: not from 2 to p - 2, or not in the subgroup of that order (SP 800-56A, 5.6.2.3.1) |
 //! | ECDH, ECDSA, RSA | `Parameters`: another algorithm, curve or size of modulus or primes, whose bits are half of the modulus's each (FIPS 186-5, A.1.1); `Encoding`: any other shape than [`der`]'s | |
 //! | ECDH, ECDSA | `Encoding`: a point off the curve, a scalar of zero or not below the order, halves that do not belong together | ECDH: `BadPublicValue` for anything but an uncompressed point on the curve; ECDSA: `AuthFailed` for `r` or `s` of zero or not below the order; a high `s` is taken (FIPS 186-5) |
-//! | X25519 | | `BadPublicValue`: a shared secret of zero (RFC 7748, 6.1) |
+//! | X25519, X448 | | `BadPublicValue`: a shared secret of zero (RFC 7748, 6.1) |
 //! | Ed25519 | [`ed25519::check_public_key`] | `AuthFailed`: [`ed25519::is_strict`] or `[S]B = R + [k]A`, without the cofactor, does not hold |
 //! | RSA | `Encoding`: an even modulus, an exponent that is even, below 3 or of more than 33 bits, a private exponent not below the modulus, equal primes, numbers that do not belong together, those for the Chinese remainder theorem among them | `AuthFailed`: a signature or ciphertext not below the modulus, any other padding than RFC 8017's |
 //! | ML-KEM | `Encoding`: a coefficient of an encapsulation key that is not reduced (FIPS 203, 7.2) | none: damaged ciphertexts give another secret (FIPS 203, 6.3) |
@@ -42,8 +42,8 @@ impl Suite {
     fn problem_of(self, key: &KeyMaterial<'_>) -> Result<(), KeyProblem> {
         let form_suits = match key.form {
             KeyForm::Secret => self.needs_key() && !self.is_public_key(),
-            KeyForm::Private => self.is_public_key(),
-            KeyForm::Public => self.is_public_key() && !matches!(self, Suite::Agree(_)),
+            KeyForm::Private => self.needs_key() && self.is_public_key(),
+            KeyForm::Public => self.needs_key() && self.is_public_key() && !matches!(self, Suite::Agree(_)),
         };
         if !form_suits {
             return Err(KeyProblem::Form);
@@ -76,6 +76,7 @@ impl Suite {
         let is_private = matches!(form, KeyForm::Private);
         match self {
             Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => Some(32),
+            Suite::Agree(Agreement::X448) => Some(56),
             Suite::Sign(Signature::MlDsa(set)) => Some(if is_private { 32 } else { set.public_len() }),
             Suite::Kem(kem) => Some(if is_private { 64 } else { kem.public_len() }),
             _ => None,

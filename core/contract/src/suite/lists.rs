@@ -2,8 +2,8 @@
 
 use crate::suite::rules::{GCM_SIV_SIZES, KEMS, RSA_DIGESTS};
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, Mac, MlDsaSet, Mode,
-    PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, KeyPair, Mac, MlDsaSet,
+    Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
 };
 
 const AES: [BlockCipher; 3] =
@@ -221,25 +221,48 @@ pub const ECDH: [Suite; 3] = [
     Suite::Agree(Agreement::Ecdh(Curve::P384)),
     Suite::Agree(Agreement::Ecdh(Curve::P521)),
 ];
-/// ECDSA and ECDH on binary curves.
-pub const BINARY_CURVES: [Suite; 8] = [
-    Suite::Sign(Signature::Ecdsa(Curve::Sect163k1)),
-    Suite::Sign(Signature::Ecdsa(Curve::Sect163r2)),
-    Suite::Sign(Signature::Ecdsa(Curve::Sect233k1)),
-    Suite::Sign(Signature::Ecdsa(Curve::Sect233r1)),
-    Suite::Agree(Agreement::Ecdh(Curve::Sect163k1)),
-    Suite::Agree(Agreement::Ecdh(Curve::Sect163r2)),
-    Suite::Agree(Agreement::Ecdh(Curve::Sect233k1)),
-    Suite::Agree(Agreement::Ecdh(Curve::Sect233r1)),
-];
-/// Finite-field Diffie-Hellman.
+/// The RSA primitives without padding.
+pub const RSA_RAW: [Suite; 4] = {
+    let mut out = [Suite::Random; 4];
+    let mut i = 0;
+    while i < out.len() {
+        out[i] = Suite::PublicEncrypt(PublicEncryption::RsaRaw(RsaSize::ALL[i]));
+        i += 1;
+    }
+    out
+};
+
+/// ECDSA, then ECDH, on secp160r1 and the binary curves: those of [`Curve::ALL`] behind the first three.
+pub const LEGACY_CURVES: [Suite; 24] = {
+    let mut out = [Suite::Random; 24];
+    let mut i = 0;
+    while i < out.len() / 2 {
+        out[i] = Suite::Sign(Signature::Ecdsa(Curve::ALL[3 + i]));
+        out[out.len() / 2 + i] = Suite::Agree(Agreement::Ecdh(Curve::ALL[3 + i]));
+        i += 1;
+    }
+    out
+};
+/// Finite-field Diffie-Hellman in the groups of RFC 7919.
 pub const DH: [Suite; 3] = [
     Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048)),
     Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072)),
     Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096)),
 ];
+/// The same in the groups of IKE.
+pub const DH_MODP: [Suite; 7] = [
+    Suite::Agree(Agreement::Dh(DhGroup::Modp1024)),
+    Suite::Agree(Agreement::Dh(DhGroup::Modp1536)),
+    Suite::Agree(Agreement::Dh(DhGroup::Modp2048)),
+    Suite::Agree(Agreement::Dh(DhGroup::Modp3072)),
+    Suite::Agree(Agreement::Dh(DhGroup::Modp4096)),
+    Suite::Agree(Agreement::Dh(DhGroup::Modp6144)),
+    Suite::Agree(Agreement::Dh(DhGroup::Modp8192)),
+];
 /// X25519.
 pub const X25519: [Suite; 1] = [Suite::Agree(Agreement::X25519)];
+/// X448.
+pub const X448: [Suite; 1] = [Suite::Agree(Agreement::X448)];
 /// Ed25519.
 pub const ED25519: [Suite; 1] = [Suite::Sign(Signature::Ed25519)];
 /// ML-KEM.
@@ -250,6 +273,24 @@ pub const ML_DSA: [Suite; 3] = [
     Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa65)),
     Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa87)),
 ];
+/// Key generation: RSA, the curves of [`Curve::ALL`], X25519, X448, Ed25519, ML-KEM, ML-DSA.
+pub const GENERATE: [Suite; 28] = {
+    let mut out = [Suite::Random; 28];
+    let mut i = 0;
+    while i < out.len() {
+        out[i] = Suite::Generate(match i {
+            0..4 => KeyPair::Rsa(RsaSize::ALL[i]),
+            4..19 => KeyPair::Ec(Curve::ALL[i - 4]),
+            19 => KeyPair::X25519,
+            20 => KeyPair::X448,
+            21 => KeyPair::Ed25519,
+            22..25 => KeyPair::MlKem(KEMS[i - 22]),
+            _ => KeyPair::MlDsa([MlDsaSet::MlDsa44, MlDsaSet::MlDsa65, MlDsaSet::MlDsa87][i - 25]),
+        });
+        i += 1;
+    }
+    out
+};
 
 /// Every family, in the order in which listings show them.
 pub const FAMILIES: &[(&str, &[Suite])] = &[
@@ -281,14 +322,18 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("RSA PSS signatures", &RSA_SIGN_PSS),
     ("RSA PKCS#1 encryption", &RSA_ENCRYPT_PKCS1),
     ("RSA OAEP encryption", &RSA_ENCRYPT_OAEP),
+    ("RSA without padding", &RSA_RAW),
     ("ECDSA", &ECDSA),
     ("ECDH", &ECDH),
-    ("binary curves", &BINARY_CURVES),
+    ("legacy curves", &LEGACY_CURVES),
     ("DH", &DH),
+    ("DH of IKE", &DH_MODP),
     ("X25519", &X25519),
+    ("X448", &X448),
     ("Ed25519", &ED25519),
     ("ML-KEM", &ML_KEM),
     ("ML-DSA", &ML_DSA),
+    ("key generation", &GENERATE),
     ("random bytes", &RANDOM),
 ];
 
@@ -326,7 +371,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 235);
+        assert_eq!(Suite::all().count(), 291);
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub enum Suite {
     Agree(Agreement),
     /// Key encapsulation: `encrypt` encapsulates (tag: ciphertext, output: secret), `decrypt` decapsulates.
     Kem(Kem),
+    /// Key generation: `encrypt` only, without key or input. The output is the private key, the tag the public one, both in the form that
+    /// [`crate::KeyForm`] says; the private one is a secret in the caller's arena.
+    Generate(KeyPair),
     /// Random bytes at `output`, `output_len` of them.
     Random,
 }
@@ -252,20 +255,45 @@ pub enum PublicEncryption {
     RsaPkcs1(RsaSize),
     /// RSAES-OAEP with MGF1 over the same digest and an empty label.
     RsaOaep(RsaSize, Digest),
+    /// The primitives of RFC 8017, 5.1 and 5.2, without padding: `encrypt` raises to the public exponent (RSAEP, RSAVP1), `decrypt` to
+    /// the private one (RSADP, RSASP1). For interfaces that pad themselves; secure by no means alone, so that it is legacy.
+    RsaRaw(RsaSize),
 }
 
 /// Key agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Agreement {
-    /// Finite-field Diffie-Hellman (NIST SP 800-56A) in a group of RFC 7919.
+    /// Finite-field Diffie-Hellman (NIST SP 800-56A) in a group of RFC 7919 or of IKE.
     Dh(DhGroup),
     /// Elliptic-curve Diffie-Hellman (NIST SP 800-56A); public values are SEC1 points, uncompressed.
     Ecdh(Curve),
     /// X25519 (RFC 7748).
     X25519,
+    /// X448 (RFC 7748).
+    X448,
 }
 
-/// Finite-field groups (RFC 7919).
+/// Kinds of key pairs that can be generated. Those of RSA have the exponent 65,537 (FIPS 186-5, A.1); those on curves serve ECDSA and
+/// ECDH alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyPair {
+    /// RSA.
+    Rsa(RsaSize),
+    /// A curve of the contract.
+    Ec(Curve),
+    /// X25519.
+    X25519,
+    /// X448.
+    X448,
+    /// Ed25519.
+    Ed25519,
+    /// ML-KEM.
+    MlKem(Kem),
+    /// ML-DSA.
+    MlDsa(MlDsaSet),
+}
+
+/// Finite-field groups (RFC 7919; IKE: RFC 2409, 6.2, and RFC 3526), all of safe primes with the generator 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DhGroup {
@@ -275,6 +303,20 @@ pub enum DhGroup {
     Ffdhe3072 = 1,
     /// ffdhe4096.
     Ffdhe4096 = 2,
+    /// Group 2 of IKE, 1,024 bits; legacy.
+    Modp1024 = 3,
+    /// Group 5 of IKE, 1,536 bits; legacy.
+    Modp1536 = 4,
+    /// Group 14 of IKE.
+    Modp2048 = 5,
+    /// Group 15 of IKE.
+    Modp3072 = 6,
+    /// Group 16 of IKE.
+    Modp4096 = 7,
+    /// Group 17 of IKE.
+    Modp6144 = 8,
+    /// Group 18 of IKE.
+    Modp8192 = 9,
 }
 
 /// Elliptic curves (FIPS 186-4, SEC 2).
@@ -295,6 +337,22 @@ pub enum Curve {
     Sect233k1 = 5,
     /// sect233r1 (B-233); legacy.
     Sect233r1 = 6,
+    /// secp160r1, whose order has 161 bits; legacy.
+    Secp160r1 = 7,
+    /// sect163r1; legacy.
+    Sect163r1 = 8,
+    /// sect283k1 (K-283); legacy.
+    Sect283k1 = 9,
+    /// sect283r1 (B-283); legacy.
+    Sect283r1 = 10,
+    /// sect409k1 (K-409); legacy.
+    Sect409k1 = 11,
+    /// sect409r1 (B-409); legacy.
+    Sect409r1 = 12,
+    /// sect571k1 (K-571); legacy.
+    Sect571k1 = 13,
+    /// sect571r1 (B-571); legacy.
+    Sect571r1 = 14,
 }
 
 /// ML-KEM parameter sets (FIPS 203).
@@ -355,8 +413,12 @@ impl Suite {
             Suite::Sign(Signature::Rsa(size, _, digest)) => {
                 matches!(size, RsaSize::Rsa1024) || matches!(digest, Digest::Sha1)
             }
-            Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve.is_binary(),
-            Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(_)) => true,
+            Suite::Sign(Signature::Ecdsa(curve))
+            | Suite::Agree(Agreement::Ecdh(curve))
+            | Suite::Generate(KeyPair::Ec(curve)) => curve.is_legacy(),
+            Suite::Agree(Agreement::Dh(group)) => matches!(group, DhGroup::Modp1024 | DhGroup::Modp1536),
+            Suite::Generate(KeyPair::Rsa(size)) => matches!(size, RsaSize::Rsa1024),
+            Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(_) | PublicEncryption::RsaRaw(_)) => true,
             Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, _)) => matches!(size, RsaSize::Rsa1024),
             _ => false,
         }
@@ -364,14 +426,16 @@ impl Suite {
 
     /// Whether the suite works with key pairs, so that a batch of it is worth moving to another core.
     pub const fn is_public_key(self) -> bool {
-        matches!(self, Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_))
+        matches!(self, Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) | Suite::Generate(_))
     }
 
-    /// Whether the suite runs in this direction. Digests, agreement and random bytes have no way back.
+    /// Whether the suite runs in this direction. Digests, agreement, key generation and random bytes have no way back.
     pub const fn has_direction(self, direction: Direction) -> bool {
         match direction {
             Direction::Encrypt => true,
-            Direction::Decrypt => !matches!(self, Suite::Digest(_) | Suite::Agree(_) | Suite::Random),
+            Direction::Decrypt => {
+                !matches!(self, Suite::Digest(_) | Suite::Agree(_) | Suite::Generate(_) | Suite::Random)
+            }
         }
     }
 
@@ -383,7 +447,8 @@ impl Suite {
         match self {
             Suite::Sign(Signature::Rsa(_, padding, _)) => matches!(padding, SignPadding::Pss),
             Suite::Sign(Signature::Ed25519) => false,
-            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Kem(_) | Suite::Random => true,
+            Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)) => false,
+            Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Kem(_) | Suite::Generate(_) | Suite::Random => true,
             _ => false,
         }
     }
@@ -501,8 +566,32 @@ impl RsaSize {
 }
 
 impl Curve {
+    /// All curves.
+    pub const ALL: [Curve; 15] = [
+        Curve::P256,
+        Curve::P384,
+        Curve::P521,
+        Curve::Secp160r1,
+        Curve::Sect163k1,
+        Curve::Sect163r1,
+        Curve::Sect163r2,
+        Curve::Sect233k1,
+        Curve::Sect233r1,
+        Curve::Sect283k1,
+        Curve::Sect283r1,
+        Curve::Sect409k1,
+        Curve::Sect409r1,
+        Curve::Sect571k1,
+        Curve::Sect571r1,
+    ];
+
     /// Whether the curve lies over a binary field.
     pub const fn is_binary(self) -> bool {
+        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp160r1)
+    }
+
+    /// Whether policies must enable the curve: undersized, or withdrawn (NIST SP 800-186, 3.3).
+    pub const fn is_legacy(self) -> bool {
         !matches!(self, Curve::P256 | Curve::P384 | Curve::P521)
     }
 
@@ -512,15 +601,21 @@ impl Curve {
             Curve::P256 => 32,
             Curve::P384 => 48,
             Curve::P521 => 66,
-            Curve::Sect163k1 | Curve::Sect163r2 => 21,
+            Curve::Secp160r1 => 20,
+            Curve::Sect163k1 | Curve::Sect163r1 | Curve::Sect163r2 => 21,
             Curve::Sect233k1 | Curve::Sect233r1 => 30,
+            Curve::Sect283k1 | Curve::Sect283r1 => 36,
+            Curve::Sect409k1 | Curve::Sect409r1 => 52,
+            Curve::Sect571k1 | Curve::Sect571r1 => 72,
         }
     }
 
-    /// Bytes of a scalar below the group's order. K-233's order has 232 bits.
+    /// Bytes of a scalar below the group's order. Those of secp160r1, K-233 and K-409 have 161, 232 and 407 bits.
     pub const fn order_len(self) -> usize {
         match self {
+            Curve::Secp160r1 => 21,
             Curve::Sect233k1 => 29,
+            Curve::Sect409k1 => 51,
             other => other.field_len(),
         }
     }
@@ -528,8 +623,8 @@ impl Curve {
     /// The digest that ECDSA uses on this curve.
     pub const fn digest(self) -> Digest {
         match self {
-            Curve::P384 => Digest::Sha384,
-            Curve::P521 => Digest::Sha512,
+            Curve::P384 | Curve::Sect409k1 | Curve::Sect409r1 => Digest::Sha384,
+            Curve::P521 | Curve::Sect571k1 | Curve::Sect571r1 => Digest::Sha512,
             _ => Digest::Sha256,
         }
     }
@@ -539,9 +634,13 @@ impl DhGroup {
     /// Bytes of the prime.
     pub const fn len(self) -> usize {
         match self {
-            DhGroup::Ffdhe2048 => 256,
-            DhGroup::Ffdhe3072 => 384,
-            DhGroup::Ffdhe4096 => 512,
+            DhGroup::Modp1024 => 128,
+            DhGroup::Modp1536 => 192,
+            DhGroup::Ffdhe2048 | DhGroup::Modp2048 => 256,
+            DhGroup::Ffdhe3072 | DhGroup::Modp3072 => 384,
+            DhGroup::Ffdhe4096 | DhGroup::Modp4096 => 512,
+            DhGroup::Modp6144 => 768,
+            DhGroup::Modp8192 => 1024,
         }
     }
 

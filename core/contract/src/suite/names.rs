@@ -2,15 +2,15 @@
 //!
 //! `aes-128-cbc`, `3des-cbc`, `aes-256-gcm-siv`, `hmac-sha1`, `sha3-256`, `shake128`, `ff1-aes-256` (radix 10) and
 //! `ff1-aes-256-radix-36`, `ecdsa-p256`, `rsa-2048-sign-pss-sha256`, `rsa-2048-encrypt-oaep-sha256`, `dh-ffdhe2048`,
-//! `ml-kem-768`. A chain names its parts in the order in which they run: `aes-128-cbc+hmac-sha1` encrypts, then MACs;
+//! `ml-kem-768`, `generate-ec-p256`. A chain names its parts in the order in which they run: `aes-128-cbc+hmac-sha1` encrypts, then MACs;
 //! `hmac-sha1+aes-128-cbc` MACs, then encrypts.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Direction, Ff1, Kem, Mac,
-    MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Direction, Ff1, Kem, KeyPair,
+    Mac, MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
 };
 
 /// A name that is no suite's or direction's, with the nearest known one.
@@ -92,6 +92,14 @@ impl fmt::Display for Curve {
             Curve::Sect163r2 => "sect163r2",
             Curve::Sect233k1 => "sect233k1",
             Curve::Sect233r1 => "sect233r1",
+            Curve::Secp160r1 => "secp160r1",
+            Curve::Sect163r1 => "sect163r1",
+            Curve::Sect283k1 => "sect283k1",
+            Curve::Sect283r1 => "sect283r1",
+            Curve::Sect409k1 => "sect409k1",
+            Curve::Sect409r1 => "sect409r1",
+            Curve::Sect571k1 => "sect571k1",
+            Curve::Sect571r1 => "sect571r1",
         })
     }
 }
@@ -128,18 +136,30 @@ impl fmt::Display for Suite {
             Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, digest)) => {
                 write!(f, "{size}-encrypt-oaep-{digest}")
             }
+            Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)) => write!(f, "{size}-raw"),
             Suite::Agree(Agreement::Dh(group)) => f.write_str(match group {
                 DhGroup::Ffdhe2048 => "dh-ffdhe2048",
                 DhGroup::Ffdhe3072 => "dh-ffdhe3072",
                 DhGroup::Ffdhe4096 => "dh-ffdhe4096",
+                DhGroup::Modp1024 => "dh-modp1024",
+                DhGroup::Modp1536 => "dh-modp1536",
+                DhGroup::Modp2048 => "dh-modp2048",
+                DhGroup::Modp3072 => "dh-modp3072",
+                DhGroup::Modp4096 => "dh-modp4096",
+                DhGroup::Modp6144 => "dh-modp6144",
+                DhGroup::Modp8192 => "dh-modp8192",
             }),
             Suite::Agree(Agreement::Ecdh(curve)) => write!(f, "ecdh-{curve}"),
             Suite::Agree(Agreement::X25519) => f.write_str("x25519"),
-            Suite::Kem(kem) => f.write_str(match kem {
-                Kem::MlKem512 => "ml-kem-512",
-                Kem::MlKem768 => "ml-kem-768",
-                Kem::MlKem1024 => "ml-kem-1024",
-            }),
+            Suite::Agree(Agreement::X448) => f.write_str("x448"),
+            Suite::Kem(kem) => kem.fmt(f),
+            Suite::Generate(KeyPair::Rsa(size)) => write!(f, "generate-{size}"),
+            Suite::Generate(KeyPair::Ec(curve)) => write!(f, "generate-ec-{curve}"),
+            Suite::Generate(KeyPair::X25519) => f.write_str("generate-x25519"),
+            Suite::Generate(KeyPair::X448) => f.write_str("generate-x448"),
+            Suite::Generate(KeyPair::Ed25519) => f.write_str("generate-ed25519"),
+            Suite::Generate(KeyPair::MlKem(kem)) => write!(f, "generate-{kem}"),
+            Suite::Generate(KeyPair::MlDsa(set)) => write!(f, "generate-{set}"),
             Suite::Random => f.write_str("random"),
         }
     }
@@ -170,12 +190,28 @@ impl fmt::Display for Signature {
             }
             Signature::Ecdsa(curve) => write!(f, "ecdsa-{curve}"),
             Signature::Ed25519 => f.write_str("ed25519"),
-            Signature::MlDsa(set) => f.write_str(match set {
-                MlDsaSet::MlDsa44 => "ml-dsa-44",
-                MlDsaSet::MlDsa65 => "ml-dsa-65",
-                MlDsaSet::MlDsa87 => "ml-dsa-87",
-            }),
+            Signature::MlDsa(set) => set.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for Kem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kem::MlKem512 => "ml-kem-512",
+            Kem::MlKem768 => "ml-kem-768",
+            Kem::MlKem1024 => "ml-kem-1024",
+        })
+    }
+}
+
+impl fmt::Display for MlDsaSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MlDsaSet::MlDsa44 => "ml-dsa-44",
+            MlDsaSet::MlDsa65 => "ml-dsa-65",
+            MlDsaSet::MlDsa87 => "ml-dsa-87",
+        })
     }
 }
 

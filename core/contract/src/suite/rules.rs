@@ -4,8 +4,8 @@ use crate::limits::{
     FF1_NUMERALS_MAX, INPUT_LEN_MAX, KEY_LEN_MAX, SEAL_LEN_MAX, SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
 };
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Digest, Direction, Ff1, Kem, Mac, Mode, PublicEncryption,
-    Signature, StreamCipher, Suite,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, Mac, Mode,
+    PublicEncryption, Signature, StreamCipher, Suite,
 };
 
 /// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`.
@@ -74,7 +74,7 @@ impl Suite {
                 Lengths::exactly(size.key_len())
             }
             Suite::Aead(Aead::ChaCha20Poly1305) => Lengths::exactly(32),
-            Suite::Digest(_) | Suite::Random => NONE,
+            Suite::Digest(_) | Suite::Generate(_) | Suite::Random => NONE,
             Suite::Mac(Mac::Hmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
             Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size)) => Lengths::exactly(size.key_len()),
             Suite::Mac(Mac::Poly1305) => Lengths::exactly(32),
@@ -90,7 +90,7 @@ impl Suite {
     /// Whether operations of this suite name a key.
     #[inline]
     pub const fn needs_key(self) -> bool {
-        !matches!(self, Suite::Digest(_) | Suite::Random)
+        !matches!(self, Suite::Digest(_) | Suite::Generate(_) | Suite::Random)
     }
 
     /// Lengths of the IV, nonce, tweak or counter block in bytes.
@@ -107,9 +107,9 @@ impl Suite {
         }
     }
 
-    /// Lengths of the tag, digest, signature or KEM ciphertext in bytes.
+    /// Lengths of the tag, digest, signature, KEM ciphertext or generated public key in bytes.
     ///
-    /// Shorter tags than the full one are truncations. When signing or encapsulating any length from the full one up
+    /// Shorter tags than the full one are truncations. When signing, encapsulating or generating any length from the full one up
     /// is room; the length written comes back in the operation.
     pub const fn tag_len(self, direction: Direction) -> Lengths {
         match self {
@@ -122,6 +122,7 @@ impl Suite {
             Suite::Chain(Chain { digest, order: ChainOrder::EncryptThenMac, .. }) => Lengths::range(4, digest.len(), 1),
             Suite::Sign(signature) => room(signature.len(), direction),
             Suite::Kem(kem) => room(kem.ciphertext_len(), direction),
+            Suite::Generate(pair) => room(pair.public_len(), direction),
             _ => NONE,
         }
     }
@@ -175,11 +176,11 @@ impl Suite {
             Suite::Chain(chain) => chain.input_len(direction),
             Suite::Fpe(ff1) => Lengths::range(2 * ff1.numerals_min(), 2 * FF1_NUMERALS_MAX, 2),
             Suite::PublicEncrypt(encryption) => match direction {
-                Direction::Encrypt => Lengths::range(0, encryption.message_len_max(), 1),
+                Direction::Encrypt => encryption.message_len(),
                 Direction::Decrypt => Lengths::exactly(encryption.size().len()),
             },
             Suite::Agree(agreement) => Lengths::exactly(agreement.public_len()),
-            Suite::Kem(_) | Suite::Random => NONE,
+            Suite::Kem(_) | Suite::Generate(_) | Suite::Random => NONE,
             // Of AES-CCM the nonce may demand less: the length field has 15 - nonce bytes (RFC 3610, 2).
             _ => Lengths::range(0, INPUT_LEN_MAX, 1),
         }
@@ -196,6 +197,7 @@ impl Suite {
             Suite::PublicEncrypt(encryption) => encryption.size().len(),
             Suite::Agree(agreement) => agreement.secret_len(),
             Suite::Kem(_) => 32,
+            Suite::Generate(pair) => pair.private_len_max(),
             Suite::Random => asked,
         }
     }
@@ -237,12 +239,15 @@ impl Suite {
             Suite::PublicEncrypt(encryption) => match encryption {
                 PublicEncryption::RsaPkcs1(size) => 208 + size as usize,
                 PublicEncryption::RsaOaep(size, digest) => 212 + size as usize * 10 + part_ordinal(digest),
+                PublicEncryption::RsaRaw(size) => 252 + size as usize,
             },
             Suite::Agree(agreement) => match agreement {
-                Agreement::Dh(group) => 252 + group as usize,
-                Agreement::X25519 => 255,
                 Agreement::Ecdh(curve) => 256 + curve as usize,
+                Agreement::X25519 => 492,
+                Agreement::X448 => 493,
+                Agreement::Dh(group) => 494 + group as usize,
             },
+            Suite::Generate(pair) => 510 + pair_ordinal(pair),
             Suite::Chain(chain) => {
                 272 + (chain_cipher_ordinal(chain.cipher, chain.mode) * 10 + part_ordinal(chain.digest)) * 2
                     + chain.order as usize
@@ -294,8 +299,20 @@ const fn signature_ordinal(signature: Signature) -> usize {
     match signature {
         Signature::Rsa(size, padding, digest) => (size as usize * 2 + padding as usize) * 10 + part_ordinal(digest),
         Signature::Ecdsa(curve) => 80 + curve as usize,
-        Signature::Ed25519 => 88,
-        Signature::MlDsa(set) => 89 + set as usize,
+        Signature::Ed25519 => 95,
+        Signature::MlDsa(set) => 428 + set as usize,
+    }
+}
+
+const fn pair_ordinal(pair: KeyPair) -> usize {
+    match pair {
+        KeyPair::Rsa(size) => size as usize,
+        KeyPair::Ec(curve) => 4 + curve as usize,
+        KeyPair::X25519 => 20,
+        KeyPair::X448 => 21,
+        KeyPair::Ed25519 => 22,
+        KeyPair::MlKem(kem) => 23 + kem as usize,
+        KeyPair::MlDsa(set) => 26 + set as usize,
     }
 }
 
@@ -403,15 +420,20 @@ impl PublicEncryption {
     /// The modulus size.
     pub const fn size(self) -> crate::suite::RsaSize {
         match self {
-            PublicEncryption::RsaPkcs1(size) | PublicEncryption::RsaOaep(size, _) => size,
+            PublicEncryption::RsaPkcs1(size) | PublicEncryption::RsaOaep(size, _) | PublicEncryption::RsaRaw(size) => {
+                size
+            }
         }
     }
 
-    /// The longest message in bytes (RFC 8017, 7.1.1 and 7.2.1).
-    pub const fn message_len_max(self) -> usize {
+    /// Lengths of a message in bytes (RFC 8017, 7.1.1 and 7.2.1). Without padding it is a number as long as the modulus.
+    pub const fn message_len(self) -> Lengths {
         match self {
-            PublicEncryption::RsaPkcs1(size) => size.len() - 11,
-            PublicEncryption::RsaOaep(size, digest) => size.len().saturating_sub(2 * digest.len() + 2),
+            PublicEncryption::RsaPkcs1(size) => Lengths::range(0, size.len() - 11, 1),
+            PublicEncryption::RsaOaep(size, digest) => {
+                Lengths::range(0, size.len().saturating_sub(2 * digest.len() + 2), 1)
+            }
+            PublicEncryption::RsaRaw(size) => Lengths::exactly(size.len()),
         }
     }
 }
@@ -423,6 +445,7 @@ impl Agreement {
             Agreement::Dh(group) => group.len(),
             Agreement::Ecdh(curve) => 1 + 2 * curve.field_len(),
             Agreement::X25519 => 32,
+            Agreement::X448 => 56,
         }
     }
 
@@ -432,8 +455,64 @@ impl Agreement {
             Agreement::Dh(group) => group.len(),
             Agreement::Ecdh(curve) => curve.field_len(),
             Agreement::X25519 => 32,
+            Agreement::X448 => 56,
         }
     }
+}
+
+impl KeyPair {
+    /// Bytes of the public key.
+    pub const fn public_len(self) -> usize {
+        match self {
+            // An exponent of 65,537 has three bytes.
+            KeyPair::Rsa(size) => {
+                let numbers = element(element(size.len() + 1) + element(3));
+                element(element(element(RSA_NAME_LEN) + element(0)) + element(1 + numbers))
+            }
+            KeyPair::Ec(curve) => element(curve_name(curve) + element(2 + 2 * curve.field_len())),
+            KeyPair::X25519 | KeyPair::Ed25519 => 32,
+            KeyPair::X448 => 56,
+            KeyPair::MlKem(kem) => kem.public_len(),
+            KeyPair::MlDsa(set) => set.public_len(),
+        }
+    }
+
+    /// Bytes of the longest private key: numbers of RSA that begin with zeros are shorter in DER, other keys have one length.
+    pub const fn private_len_max(self) -> usize {
+        match self {
+            KeyPair::Rsa(size) => {
+                let halves = 5 * element(size.len() / 2 + 1);
+                let numbers = element(1) + element(size.len() + 1) + element(3) + element(size.len() + 1) + halves;
+                element(element(1) + element(element(RSA_NAME_LEN) + element(0)) + element(element(numbers)))
+            }
+            KeyPair::Ec(curve) => {
+                let point = element(element(2 + 2 * curve.field_len()));
+                let key = element(element(1) + element(curve.order_len()) + point);
+                element(element(1) + curve_name(curve) + element(key))
+            }
+            KeyPair::X25519 | KeyPair::Ed25519 | KeyPair::MlDsa(_) => 32,
+            KeyPair::X448 => 56,
+            KeyPair::MlKem(_) => 64,
+        }
+    }
+}
+
+/// Bytes of the object identifier of RSA keys (RFC 8017, A.1).
+const RSA_NAME_LEN: usize = 9;
+
+/// Bytes of an element of DER with its tag and its length (X.690, 8.1.3).
+const fn element(len: usize) -> usize {
+    match len {
+        0..0x80 => 2 + len,
+        0x80..0x100 => 3 + len,
+        _ => 4 + len,
+    }
+}
+
+/// Bytes of the algorithm of a curve's key: two object identifiers (RFC 5480, 2.1.1).
+const fn curve_name(curve: Curve) -> usize {
+    let name = if matches!(curve, Curve::P256) { 8 } else { 5 };
+    element(element(7) + element(name))
 }
 
 /// The key sizes that GCM-SIV knows (RFC 8452).

@@ -63,7 +63,8 @@ pub enum KeyKind {
         /// Its length in bytes.
         len: usize,
     },
-    /// A private key that is a random seed or scalar: X25519, Ed25519, ML-DSA (32 bytes), ML-KEM (64 bytes).
+    /// A private key that is a random seed or scalar: X25519, Ed25519, ML-DSA (32 bytes), X448 (56 bytes),
+    /// ML-KEM (64 bytes).
     Seed {
         /// Its length in bytes.
         len: usize,
@@ -75,10 +76,11 @@ impl KeyKind {
     /// keys, and for key pairs that are more than a seed (RSA, DH, ECDH, ECDSA).
     pub fn for_suite(suite: Suite) -> Option<KeyKind> {
         match suite {
-            Suite::Digest(_) | Suite::Random | Suite::PublicEncrypt(_) => None,
+            Suite::Digest(_) | Suite::Random | Suite::PublicEncrypt(_) | Suite::Generate(_) => None,
             Suite::Kem(_) => Some(KeyKind::Seed { len: 64 }),
             Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_)) => Some(KeyKind::Seed { len: 32 }),
             Suite::Agree(Agreement::X25519) => Some(KeyKind::Seed { len: 32 }),
+            Suite::Agree(Agreement::X448) => Some(KeyKind::Seed { len: 56 }),
             Suite::Sign(_) | Suite::Agree(_) => None,
             Suite::Mac(Mac::Hmac(digest)) => Some(KeyKind::Secret { len: digest.len() }),
             Suite::Chain(chain) => Some(KeyKind::Secret { len: chain.cipher_key_len() + chain.digest.len() }),

@@ -62,9 +62,13 @@ pub(super) fn capabilities(kernel: PublicKernel) -> impl Iterator<Item = Capabil
 /// Limbs of a group's prime: five a tile, and two bits at least above it.
 const fn limbs_of(group: DhGroup) -> usize {
     match group {
-        DhGroup::Ffdhe2048 => 40,
-        DhGroup::Ffdhe3072 => 60,
-        DhGroup::Ffdhe4096 => 80,
+        DhGroup::Modp1024 => 20,
+        DhGroup::Modp1536 => 30,
+        DhGroup::Ffdhe2048 | DhGroup::Modp2048 => 40,
+        DhGroup::Ffdhe3072 | DhGroup::Modp3072 => 60,
+        DhGroup::Ffdhe4096 | DhGroup::Modp4096 => 80,
+        DhGroup::Modp6144 => 120,
+        DhGroup::Modp8192 => 160,
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> Re
         DhGroup::Ffdhe2048 => sys::NID_ffdhe2048,
         DhGroup::Ffdhe3072 => sys::NID_ffdhe3072,
         DhGroup::Ffdhe4096 => sys::NID_ffdhe4096,
+        _ => return Err(Error::key(suite, KeyProblem::Parameters)),
     };
     // SAFETY: a new group has no other owner.
     let dh = unsafe { Owned::new(sys::DH_new_by_nid(nid)) }.ok_or_else(fault)?;

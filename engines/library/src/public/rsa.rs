@@ -115,6 +115,7 @@ pub(super) fn run_encrypt(batch: &mut CheckedBatch<'_>, encryption: PublicEncryp
     let suite = batch.suite();
     let encrypt = batch.direction() == Direction::Encrypt;
     let md = match encryption {
+        PublicEncryption::RsaRaw(_) => return,
         PublicEncryption::RsaPkcs1(_) => None,
         PublicEncryption::RsaOaep(_, hash) => match digest::table(hash) {
             Some(md) => Some(md),

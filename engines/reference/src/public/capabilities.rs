@@ -16,7 +16,7 @@ const fn rsa(suites: &'static [Suite], from: usize, len: usize, size: usize) -> 
     group(suites.split_at(from).1.split_at(len).0, RSA_NS[size], 2.0)
 }
 
-/// Every public-key suite but those on binary curves.
+/// The public-key suites that have an implementation.
 pub(crate) const CAPABILITIES: &[Capability] = &[
     rsa(&lists::RSA_SIGN_PKCS1, 0, 4, 0),
     rsa(&lists::RSA_SIGN_PKCS1, 4, 4, 1),

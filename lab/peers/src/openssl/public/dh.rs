@@ -40,11 +40,18 @@ pub(super) fn agreement(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> 
 }
 
 fn params(group: DhGroup) -> std::result::Result<Dh<Params>, ErrorStack> {
-    // `NID_ffdhe2048` and so on of `openssl/obj_mac.h`.
+    // `NID_ffdhe2048` and so on of `openssl/obj_mac.h`, which has none for the group of 1,024 bits.
     let nid = match group {
         DhGroup::Ffdhe2048 => 1126,
         DhGroup::Ffdhe3072 => 1127,
         DhGroup::Ffdhe4096 => 1128,
+        DhGroup::Modp1024 => 0,
+        DhGroup::Modp1536 => 1212,
+        DhGroup::Modp2048 => 1213,
+        DhGroup::Modp3072 => 1214,
+        DhGroup::Modp4096 => 1215,
+        DhGroup::Modp6144 => 1216,
+        DhGroup::Modp8192 => 1217,
     };
     // SAFETY: takes a number that it looks up; a result that is not null has no other owner.
     unsafe {
