@@ -286,7 +286,8 @@ fn a_leak_would_be_found() {
 fn running_time_tells_nothing_of_private_keys() {
     let mut random = Random(0x5eed);
     let mut leaks = Vec::new();
-    for kernel in kernels().into_iter().filter(|kernel| kernel.capable && matches!(kernel.family, "public" | "lattice")) {
+    for kernel in kernels().into_iter().filter(|kernel| kernel.capable && matches!(kernel.family, "public" | "lattice"))
+    {
         // Two lanes without vectors take a second a batch of some; their steps are those of the others.
         if kernel.name == "portable"
             && kernels().iter().any(|other| other.capable && other.family == kernel.family && other.name != "portable")

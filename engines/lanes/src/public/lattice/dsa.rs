@@ -30,8 +30,7 @@ pub(super) fn prepare(
     keys: &[KeyMaterial<'_>],
     set: MlDsaSet,
 ) -> Vec<Result<PreparedKey, KeyProblem>> {
-    let pairs =
-        |seeds: &[&[u8; LEN]]| key_pairs(kernels, set_of(set), seeds).into_iter().map(|(pair, _)| pair).collect();
+    let pairs = |seeds: &[&[u8; LEN]]| key_pairs(kernels, set_of(set), seeds);
     let check = |bytes: &[u8]| if bytes.len() == set.public_len() { Ok(()) } else { Err(KeyProblem::Length) };
     key::prepare(keys, Suite::Sign(Signature::MlDsa(set)), kernels.lattice.lanes().into(), pairs, check)
 }

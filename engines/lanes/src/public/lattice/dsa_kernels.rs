@@ -7,7 +7,6 @@ use super::dsa_ring::{
     use_hint, vector, vectors,
 };
 use super::isa::{Isa, Words32, lattice_kernels};
-use super::sample;
 use crate::hash::sponge::{SHAKE_128, SHAKE_256, SLACK, STREAMS_MAX, Seed, Sponges};
 
 /// Bits that a public key drops of each coefficient (FIPS 204, table 1: d).
@@ -146,13 +145,13 @@ fn sample_secrets_with<I: Isa>(isa: I, eta: i32, seeds: &[Seed], polys: &mut [Po
         }
         let mut counts = [0; STREAMS_MAX];
         for lane in 0..seeds.len() {
-            counts[lane] = sample::within_eta(&streams[lane][..BLOCKS * SHAKE_256], eta, &mut words[lane], 0);
+            counts[lane] = isa.within_eta(&streams[lane][..BLOCKS * SHAKE_256], eta, &mut words[lane], 0);
         }
         while counts[..seeds.len()].iter().any(|count| *count < N) {
             sponges.squeeze(&mut streams, 0);
             for lane in 0..seeds.len() {
                 let block = &streams[lane][..SHAKE_256];
-                counts[lane] = sample::within_eta(block, eta, &mut words[lane], counts[lane]);
+                counts[lane] = isa.within_eta(block, eta, &mut words[lane], counts[lane]);
             }
         }
         for (lane, poly) in polys.iter_mut().enumerate() {
@@ -212,7 +211,7 @@ lattice_kernels! {
 /// Reads numbers below `gamma1` in absolute value, `gamma1` included.
 #[inline(always)]
 fn unpack_range<I: Isa>(isa: I, gamma1_bits: u32, bytes: &[u8]) -> Vectors<I> {
-    let mut v = if gamma1_bits == 17 { unpack::<I, 18>(isa, bytes) } else { unpack::<I, 20>(isa, bytes) };
+    let mut v = if gamma1_bits == 17 { unpack(isa, 18, bytes) } else { unpack(isa, 20, bytes) };
     let gamma1 = isa.splat32(1 << gamma1_bits);
     for at in 0..vectors::<I>() {
         v[at] = isa.sub32(gamma1, v[at]);
@@ -245,7 +244,7 @@ lattice_kernels! {
 #[inline(always)]
 fn open_public_with<I: Isa>(isa: I, encoded: &[u8], t: &mut [Poly]) {
     for (bytes, poly) in encoded.as_chunks::<T1_LEN>().0.iter().zip(t) {
-        let mut v = unpack::<I, 10>(isa, bytes);
+        let mut v = unpack(isa, 10, bytes);
         for at in 0..vectors::<I>() {
             v[at] = isa.shl32::<DROPPED>(v[at]);
         }
@@ -266,8 +265,8 @@ lattice_kernels! {
 #[inline(always)]
 fn put_high<I: Isa>(isa: I, gamma2: Gamma2, v: &Vectors<I>, bytes: &mut [u8]) {
     match gamma2 {
-        Gamma2::Narrow => pack::<I, 6>(isa, v, bytes),
-        Gamma2::Wide => pack::<I, 4>(isa, v, bytes),
+        Gamma2::Narrow => pack(isa, 6, v, bytes),
+        Gamma2::Wide => pack(isa, 4, v, bytes),
     }
 }
 
@@ -353,7 +352,7 @@ fn generate_with<I: Isa>(isa: I, set: Set, matrix: &[Poly], secrets: &mut [Poly]
             v[index] = isa.shr32::<DROPPED>(isa.add32(t, isa.splat32((1 << (DROPPED - 1)) - 1)));
             t0[at].set(isa, index, isa.sub32(t, isa.shl32::<DROPPED>(v[index])));
         }
-        pack::<I, 10>(isa, &v, &mut encoded[at * T1_LEN..(at + 1) * T1_LEN]);
+        pack(isa, 10, &v, &mut encoded[at * T1_LEN..(at + 1) * T1_LEN]);
         for poly in [&mut second[at], &mut t0[at]] {
             let v = forward(isa, poly);
             poly.set_all(isa, &v);
@@ -433,7 +432,7 @@ fn respond_with<I: Isa>(
             v[index] = isa.and(v[index], mask);
         }
         let bytes = &mut response[at * z_len..(at + 1) * z_len];
-        if set.gamma1_bits == 17 { pack::<I, 18>(isa, &v, bytes) } else { pack::<I, 20>(isa, &v, bytes) }
+        if set.gamma1_bits == 17 { pack(isa, 18, &v, bytes) } else { pack(isa, 20, &v, bytes) }
     }
     // For each vector, two bits a coefficient, of which the upper one is set where a hint is.
     let mut hints = Zeroizing::new([[0u32; 32]; K_MAX]);

@@ -307,51 +307,20 @@ pub(super) fn use_hint<I: Isa>(isa: I, gamma2: Gamma2, a: I::V, hint: I::V) -> I
     isa.add32(less, isa.and(isa.sar32::<31>(less), parts))
 }
 
-/// Words of 64 bits of a vector at most.
-const LONGS_MAX: usize = 8;
-
-/// Writes a polynomial's words of `BITS` bits, from 4 to 20, an even number, one behind the other (FIPS 204, algorithm 16).
+/// Writes a polynomial's words of `bits` bits (FIPS 204, algorithm 16).
 #[inline(always)]
-pub(super) fn pack<I: Isa, const BITS: usize>(isa: I, v: &Vectors<I>, bytes: &mut [u8]) {
-    let (mut held, mut held_bits, mut to) = (0u128, 0, 0);
-    for at in 0..vectors::<I>() {
-        let mut longs = [0u64; LONGS_MAX];
-        // SAFETY: a vector is no longer.
-        unsafe { isa.store(v[at], longs.as_mut_ptr().cast()) };
-        for long in &longs[..I::BYTES / 8] {
-            let pair = (long & 0xffff_ffff) | long >> 32 << BITS;
-            held |= u128::from(pair) << held_bits;
-            held_bits += 2 * BITS;
-            if held_bits >= 64 {
-                bytes[to..to + 8].copy_from_slice(&(held as u64).to_le_bytes());
-                (held, held_bits, to) = (held >> 64, held_bits - 64, to + 8);
-            }
-        }
+pub(super) fn pack<I: Isa>(isa: I, bits: usize, v: &Vectors<I>, bytes: &mut [u8]) {
+    for (at, bytes) in bytes.chunks_exact_mut(I::BYTES / 32 * bits).enumerate() {
+        isa.put_fields(bits, v[at], bytes);
     }
-    debug_assert!(held_bits == 0 && to == BITS * N / 8);
 }
 
-/// Bytes of a polynomial's encoding at most, and what is read behind it.
-const PACKED_MAX: usize = 20 * N / 8 + 8;
-
-/// Reads a polynomial's words of `BITS` bits (FIPS 204, algorithm 18).
+/// Reads a polynomial's words of `bits` bits (FIPS 204, algorithm 18).
 #[inline(always)]
-pub(super) fn unpack<I: Isa, const BITS: usize>(isa: I, bytes: &[u8]) -> Vectors<I> {
-    let mut padded = [0u8; PACKED_MAX];
-    padded[..BITS * N / 8].copy_from_slice(&bytes[..BITS * N / 8]);
+pub(super) fn unpack<I: Isa>(isa: I, bits: usize, bytes: &[u8]) -> Vectors<I> {
     let mut v = [isa.splat32(0); 32];
     for at in 0..vectors::<I>() {
-        let mut longs = [0u64; LONGS_MAX];
-        for pair in 0..I::BYTES / 8 {
-            let bit = 2 * BITS * (at * (I::BYTES / 8) + pair);
-            let mut eight = [0; 8];
-            eight.copy_from_slice(&padded[bit / 8..bit / 8 + 8]);
-            let both = u64::from_le_bytes(eight) >> (bit % 8);
-            let mask = (1 << BITS) - 1;
-            longs[pair] = (both & mask) | (both >> BITS & mask) << 32;
-        }
-        // SAFETY: a vector is no longer.
-        v[at] = unsafe { isa.load(longs.as_ptr().cast()) };
+        v[at] = isa.fields(bits, &bytes[at * (I::BYTES / 32 * bits)..]);
     }
     v
 }

@@ -9,8 +9,8 @@ use crate::instruction_set::InstructionSet;
 use crate::x86::{Avx2, Avx512Vbmi2};
 
 pub(crate) use super::portable::Portable;
-use super::sample;
 use super::tables::{DsaTables, KemTables};
+use super::{fields, sample};
 
 /// Where sampled coefficients of 16 bits go: a polynomial, and what the last vector may write over.
 pub(crate) type Words16 = [i16; 256 + 32];
@@ -108,6 +108,23 @@ pub(crate) trait Isa: InstructionSet + 'static {
     /// of the second. Its own inverse.
     fn transpose(self, block: usize, a: Self::V, b: Self::V) -> (Self::V, Self::V);
 
+    /// Reads fields of `bits` bits, an even number from 8 to 24, one behind the other: one for each word of 32 bits.
+    #[inline(always)]
+    fn fields(self, bits: usize, bytes: &[u8]) -> Self::V {
+        let longs = fields::take(bits, bytes, Self::BYTES / 8);
+        // SAFETY: a vector is no longer.
+        unsafe { self.load(longs.as_ptr().cast()) }
+    }
+
+    /// Writes words of 32 bits, of which only the lowest `bits` bits are set, an even number from 4 to 24, as fields.
+    #[inline(always)]
+    fn put_fields(self, bits: usize, words: Self::V, bytes: &mut [u8]) {
+        let mut longs = [0u64; fields::LONGS_MAX];
+        // SAFETY: a vector is no longer.
+        unsafe { self.store(words, longs.as_mut_ptr().cast()) };
+        fields::put(bits, &longs[..Self::BYTES / 8], bytes);
+    }
+
     /// Takes numbers of 12 bits that are below ML-KEM's modulus (FIPS 203, algorithm 7) from bytes, of which there are a
     /// multiple of three, until there are 256. `count` are there; returns how many then are. Not for secrets.
     #[inline(always)]
@@ -119,6 +136,13 @@ pub(crate) trait Isa: InstructionSet + 'static {
     #[inline(always)]
     fn below_dsa(self, bytes: &[u8], to: &mut Words32, count: usize) -> usize {
         sample::below_dsa(bytes, to, count)
+    }
+
+    /// The same with halves of bytes, which become coefficients from `-eta` to `eta`, 2 or 4 (FIPS 204, algorithms 15 and 31). Which
+    /// are taken shows, as FIPS 204 allows; what they become does not.
+    #[inline(always)]
+    fn within_eta(self, bytes: &[u8], eta: i32, to: &mut Words32, count: usize) -> usize {
+        sample::within_eta(bytes, eta, to, count)
     }
 }
 

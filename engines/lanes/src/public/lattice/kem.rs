@@ -29,7 +29,7 @@ impl Pair for PrivateKey {
 /// Prepares seeds and encapsulation keys whose lengths the contract has looked at.
 pub(super) fn prepare(kernels: &Kernels, keys: &[KeyMaterial<'_>], kem: Kem) -> Vec<Result<PreparedKey, KeyProblem>> {
     let set = set_of(kem);
-    let pairs = |seeds: &[&[u8; 2 * LEN]]| key_pairs(kernels, set, seeds).into_iter().map(|(pair, _)| pair).collect();
+    let pairs = |seeds: &[&[u8; 2 * LEN]]| key_pairs(kernels, set, seeds);
     let check = |bytes: &[u8]| if is_reduced(kernels, set, bytes) { Ok(()) } else { Err(KeyProblem::Encoding) };
     key::prepare(keys, Suite::Kem(kem), kernels.lattice.lanes().into(), pairs, check)
 }

@@ -303,43 +303,19 @@ fn quotients<I: Isa, const D: u32>(isa: I, a: I::V, rounding: i32, reciprocal: i
     isa.and(isa.halves32(isa.shr64::<32>(even), odd), isa.splat32((1 << D) - 1))
 }
 
-/// Words of 64 bits of a vector.
-const LONGS_MAX: usize = 8;
-
-/// Writes words of 32 bits, of which each has the `D` bits of two coefficients, one behind the other: 8 coefficients are `D`
-/// bytes (FIPS 203, algorithm 5).
+/// Writes words of 32 bits, of which each has the `D` bits of two coefficients, as vector `index` of a polynomial (FIPS 203,
+/// algorithm 5).
 #[inline(always)]
 fn pack<I: Isa, const D: u32>(isa: I, pairs: I::V, index: usize, bytes: &mut [u8]) {
-    let mut longs = [0u64; LONGS_MAX];
-    // SAFETY: a vector is no longer.
-    unsafe { isa.store(pairs, longs.as_mut_ptr().cast()) };
-    let four = |long: u64| u128::from((long & 0xffff_ffff) | long >> 32 << (2 * D));
-    let len = D as usize;
-    for at in 0..I::BYTES / 16 {
-        let eight = four(longs[2 * at]) | four(longs[2 * at + 1]) << (4 * D);
-        let start = (index * (I::BYTES / 16) + at) * len;
-        bytes[start..start + len].copy_from_slice(&eight.to_le_bytes()[..len]);
-    }
+    let len = I::BYTES / 16 * D as usize;
+    isa.put_fields(2 * D as usize, pairs, &mut bytes[index * len..(index + 1) * len]);
 }
 
 /// Reads coefficients of `D` bits (FIPS 203, algorithm 6).
 #[inline(always)]
 fn unpack<I: Isa, const D: u32>(isa: I, bytes: &[u8], index: usize) -> I::V {
-    let mut longs = [0u64; LONGS_MAX];
-    let len = D as usize;
-    let four = |four: u128| {
-        let four = four as u64 & ((1 << (4 * D)) - 1);
-        (four & ((1 << (2 * D)) - 1)) | four >> (2 * D) << 32
-    };
-    for at in 0..I::BYTES / 16 {
-        let start = (index * (I::BYTES / 16) + at) * len;
-        let mut eight = [0; 16];
-        eight[..len].copy_from_slice(&bytes[start..start + len]);
-        let eight = u128::from_le_bytes(eight);
-        (longs[2 * at], longs[2 * at + 1]) = (four(eight), four(eight >> (4 * D)));
-    }
-    // SAFETY: a vector is no longer.
-    let pairs = unsafe { isa.load(longs.as_ptr().cast()) };
+    let len = I::BYTES / 16 * D as usize;
+    let pairs = isa.fields(2 * D as usize, &bytes[index * len..]);
     let high = isa.and(isa.shr32::<D>(pairs), isa.splat32((1 << D) - 1));
     isa.or(isa.and(pairs, isa.splat32((1 << D) - 1)), isa.shl32::<16>(high))
 }

@@ -101,45 +101,65 @@ fn hash_of(tag: &hash::Tag) -> [u8; HASH_LEN] {
     hash
 }
 
-/// The key pairs of seeds, each with its public key's encoding (FIPS 204, algorithm 6).
-pub(super) fn key_pairs(kernels: &Kernels, set: Set, seeds: &[&[u8; LEN]]) -> Vec<(PrivateKey, Vec<u8>)> {
+/// What comes of a seed (FIPS 204, algorithm 6).
+struct Generated<'s> {
+    /// Its hash: the seeds of the matrix, of the secrets and of masks.
+    stretched: &'s [u8; STRETCHED],
+    /// Memory that the next one uses unless it is taken.
+    matrix: &'s mut Vec<Poly>,
+    /// Transformed: `s1` and `s2`.
+    secrets: &'s [Poly],
+    /// Transformed.
+    t0: &'s [Poly],
+    encoded: Vec<u8>,
+}
+
+fn generate_all(kernels: &Kernels, set: Set, seeds: &[&[u8; LEN]], mut each: impl FnMut(Generated<'_>)) {
     let polys = set.k + set.l;
     let tail = [set.k as u8, set.l as u8];
     let seeds: Zeroizing<Vec<Seed>> = Zeroizing::new(seeds.iter().map(|seed| Seed::new(&seed[..], &tail)).collect());
-    let mut streams = Zeroizing::new(vec![[0; STRETCHED]; seeds.len()]);
-    stretch(kernels.lattice, &seeds, &mut streams);
-    let numbered = |stream: &[u8; STRETCHED]| {
-        (0..polys as u16).map(|number| Seed::new(&stream[LEN..3 * LEN], &number.to_le_bytes())).collect::<Vec<_>>()
+    let mut all = Zeroizing::new(vec![[0; STRETCHED]; seeds.len()]);
+    stretch(kernels.lattice, &seeds, &mut all);
+    let numbered = |stretched: &[u8; STRETCHED]| {
+        (0..polys as u16).map(|number| Seed::new(&stretched[LEN..3 * LEN], &number.to_le_bytes())).collect::<Vec<_>>()
     };
-    let all: Zeroizing<Vec<Seed>> = Zeroizing::new(streams.iter().flat_map(numbered).collect());
-    let mut drawn = Zeroizing::new(vec![Poly::default(); all.len()]);
-    sample_secrets(kernels.lattice, set.eta, &all, &mut drawn);
-    let mut pairs = Vec::with_capacity(seeds.len());
-    for (stream, secrets) in streams.iter().zip(drawn.chunks_mut(polys)) {
-        let mut matrix = Vec::new();
-        draw_matrix(kernels, set, &stream[..LEN], &mut matrix);
+    let numbered: Zeroizing<Vec<Seed>> = Zeroizing::new(all.iter().flat_map(numbered).collect());
+    let mut drawn = Zeroizing::new(vec![Poly::default(); numbered.len()]);
+    sample_secrets(kernels.lattice, set.eta, &numbered, &mut drawn);
+    let (mut matrix, mut t0) = (Vec::new(), Zeroizing::new(vec![Poly::default(); set.k]));
+    for (stretched, secrets) in all.iter().zip(drawn.chunks_mut(polys)) {
+        draw_matrix(kernels, set, &stretched[..LEN], &mut matrix);
         let mut encoded = vec![0; LEN + T1_LEN * set.k];
-        encoded[..LEN].copy_from_slice(&stream[..LEN]);
-        let mut t0 = Wiped(vec![Poly::default(); set.k]);
-        generate(kernels.lattice, set, &matrix, secrets, &mut t0.0, &mut encoded[LEN..]);
-        let mut t = vec![Poly::default(); set.k];
-        open_public(kernels.lattice, &encoded[LEN..], &mut t);
-        let mut seed = Zeroizing::new([0; LEN]);
-        seed.copy_from_slice(&stream[3 * LEN..]);
-        let public = PublicKey { matrix, t, hash: [0; HASH_LEN] };
-        pairs.push((PrivateKey { secrets: Wiped(secrets.to_vec()), t0, seed, public }, encoded));
+        encoded[..LEN].copy_from_slice(&stretched[..LEN]);
+        generate(kernels.lattice, set, &matrix, secrets, &mut t0, &mut encoded[LEN..]);
+        each(Generated { stretched, matrix: &mut matrix, secrets, t0: &t0, encoded });
     }
-    let encoded: Vec<&[u8]> = pairs.iter().map(|(_, encoded)| &encoded[..]).collect();
-    let hashes = hash::digests(kernels.hash, Digest::Shake256, &encoded);
-    for ((private, _), hash) in pairs.iter_mut().zip(&hashes) {
-        private.public.hash = hash_of(hash);
+}
+
+/// The key pairs of seeds.
+pub(super) fn key_pairs(kernels: &Kernels, set: Set, seeds: &[&[u8; LEN]]) -> Vec<PrivateKey> {
+    let (mut pairs, mut encoded) = (Vec::with_capacity(seeds.len()), Vec::with_capacity(seeds.len()));
+    generate_all(kernels, set, seeds, |one| {
+        let mut t = vec![Poly::default(); set.k];
+        open_public(kernels.lattice, &one.encoded[LEN..], &mut t);
+        let mut seed = Zeroizing::new([0; LEN]);
+        seed.copy_from_slice(&one.stretched[3 * LEN..]);
+        let public = PublicKey { matrix: core::mem::take(one.matrix), t, hash: [0; HASH_LEN] };
+        pairs.push(PrivateKey { secrets: Wiped(one.secrets.to_vec()), t0: Wiped(one.t0.to_vec()), seed, public });
+        encoded.push(one.encoded);
+    });
+    let encoded: Vec<&[u8]> = encoded.iter().map(|encoded| &encoded[..]).collect();
+    for (pair, hash) in pairs.iter_mut().zip(hash::digests(kernels.hash, Digest::Shake256, &encoded)) {
+        pair.public.hash = hash_of(&hash);
     }
     pairs
 }
 
-/// The public keys of seeds.
+/// The public keys of seeds: key generation without what the private operation needs.
 pub(super) fn public_keys(kernels: &Kernels, set: Set, seeds: &[&[u8; LEN]]) -> Vec<Vec<u8>> {
-    key_pairs(kernels, set, seeds).into_iter().map(|(_, encoded)| encoded).collect()
+    let mut all = Vec::with_capacity(seeds.len());
+    generate_all(kernels, set, seeds, |one| all.push(one.encoded));
+    all
 }
 
 /// The hashes of messages under their keys: `mu` (FIPS 204, algorithm 7, line 6).

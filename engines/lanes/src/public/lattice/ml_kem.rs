@@ -108,38 +108,58 @@ pub(super) fn expand(kernels: &Kernels, set: Set, encoded: &[&[u8]], keys: &mut 
     }
 }
 
-/// The key pairs of seeds `d ‖ z`, each with its encapsulation key (FIPS 203, algorithms 13 and 16).
-pub(super) fn key_pairs(kernels: &Kernels, set: Set, seeds: &[&[u8; 2 * LEN]]) -> Vec<(PrivateKey, Vec<u8>)> {
+/// What comes of seeds `d ‖ z`, one behind the other (FIPS 203, algorithm 13).
+struct Generated {
+    matrices: Vec<Poly>,
+    /// For each seed the transformed secret vector, and the errors.
+    secrets: Zeroizing<Vec<Poly>>,
+    t: Vec<Poly>,
+    /// Encapsulation keys.
+    encoded: Vec<Vec<u8>>,
+}
+
+fn generate_all(kernels: &Kernels, set: Set, seeds: &[&[u8; 2 * LEN]]) -> Generated {
     let k = set.k;
     let tail = [k as u8];
     let halves: Vec<(&[u8], &[u8])> = seeds.iter().map(|seed| (&seed[..LEN], &tail[..])).collect();
     let hashed = Zeroizing::new(hash::digests_with_heads(kernels.hash, Digest::Sha3_512, &halves));
     let rhos: Vec<&[u8]> = hashed.iter().map(|hash| &hash[..LEN]).collect();
     let sigmas: Vec<&[u8]> = hashed.iter().map(|hash| &hash[LEN..2 * LEN]).collect();
-    let all = matrices(kernels, k, &rhos);
-    let mut drawn = noise(kernels, set, 2 * k, 2 * k, &sigmas);
-    let mut pairs = Vec::with_capacity(seeds.len());
-    for (((seed, rho), matrix), noise) in seeds.iter().zip(&rhos).zip(all.chunks(k * k)).zip(drawn.chunks_mut(2 * k)) {
+    let matrices = matrices(kernels, k, &rhos);
+    let mut secrets = noise(kernels, set, 2 * k, 2 * k, &sigmas);
+    let mut t = vec![Poly::default(); seeds.len() * k];
+    let one = |(((rho, matrix), secrets), t): (((&&[u8], &[Poly]), &mut [Poly]), &mut [Poly])| {
         let mut encoded = vec![0; POLY_LEN * k + LEN];
         encoded[POLY_LEN * k..].copy_from_slice(rho);
-        let mut t = vec![Poly::default(); k];
-        generate(kernels.lattice, set, matrix, noise, &mut t, &mut encoded);
-        let mut z = Zeroizing::new([0; LEN]);
-        z.copy_from_slice(&seed[LEN..]);
-        let public = PublicKey { t, matrix: matrix.to_vec(), hash: [0; LEN] };
-        pairs.push((PrivateKey { secret: Secret(noise[..k].to_vec()), z, public }, encoded));
-    }
-    let encoded: Vec<&[u8]> = pairs.iter().map(|(_, encoded)| &encoded[..]).collect();
+        generate(kernels.lattice, set, matrix, secrets, t, &mut encoded);
+        encoded
+    };
+    let all = rhos.iter().zip(matrices.chunks(k * k)).zip(secrets.chunks_mut(2 * k)).zip(t.chunks_mut(k));
+    let encoded = all.map(one).collect();
+    Generated { matrices, secrets, t, encoded }
+}
+
+/// The key pairs of seeds `d ‖ z` (FIPS 203, algorithm 16).
+pub(super) fn key_pairs(kernels: &Kernels, set: Set, seeds: &[&[u8; 2 * LEN]]) -> Vec<PrivateKey> {
+    let k = set.k;
+    let all = generate_all(kernels, set, seeds);
+    let encoded: Vec<&[u8]> = all.encoded.iter().map(|encoded| &encoded[..]).collect();
     let hashes = hash::digests(kernels.hash, Digest::Sha3_256, &encoded);
-    for ((private, _), hash) in pairs.iter_mut().zip(&hashes) {
-        private.public.hash.copy_from_slice(&hash[..LEN]);
-    }
-    pairs
+    let polys = all.matrices.chunks(k * k).zip(all.secrets.chunks(2 * k)).zip(all.t.chunks(k));
+    let pair =
+        |((seed, hash), ((matrix, secrets), t)): ((&&[u8; 2 * LEN], &hash::Tag), ((&[Poly], &[Poly]), &[Poly]))| {
+            let mut public = PublicKey { t: t.to_vec(), matrix: matrix.to_vec(), hash: [0; LEN] };
+            public.hash.copy_from_slice(&hash[..LEN]);
+            let mut z = Zeroizing::new([0; LEN]);
+            z.copy_from_slice(&seed[LEN..]);
+            PrivateKey { secret: Secret(secrets[..k].to_vec()), z, public }
+        };
+    seeds.iter().zip(&hashes).zip(polys).map(pair).collect()
 }
 
 /// The encapsulation keys of seeds `d ‖ z`: key generation without what the private operation needs.
 pub(super) fn public_keys(kernels: &Kernels, set: Set, seeds: &[&[u8; 2 * LEN]]) -> Vec<Vec<u8>> {
-    key_pairs(kernels, set, seeds).into_iter().map(|(_, encoded)| encoded).collect()
+    generate_all(kernels, set, seeds).encoded
 }
 
 /// An encapsulation: message and ciphertext belong to the operation alone.

@@ -206,6 +206,68 @@ fn drawing_takes_what_plain_code_takes() {
     }
 }
 
+#[inline(always)]
+fn small_with<I: Isa>(isa: I, bytes: &[u8], eta: i32, to: &mut Words32, count: &mut usize) {
+    *count = isa.within_eta(bytes, eta, to, *count);
+}
+
+lattice_kernels! {
+    fn small(bytes: &[u8], eta: i32, to: &mut Words32, count: &mut usize) = small_with
+}
+
+#[test]
+fn small_coefficients_are_those_of_plain_code() {
+    let mut random = Random(3);
+    for round in 0..80 {
+        let len = [1, 16, 31, 32, 33, 136, 272][round % 7];
+        let bytes: Vec<u8> = (0..len).map(|_| if round < 7 { 0x88 } else { random.below(256) as u8 }).collect();
+        for kernels in kernels() {
+            for eta in [2, 4] {
+                let (mut words, mut plain) = ([0; 272], [0; 272]);
+                let (mut count, start) = (round * 3, round * 3);
+                small(kernels.lattice, &bytes, eta, &mut words, &mut count);
+                assert_eq!(count, sample::within_eta(&bytes, eta, &mut plain, start));
+                assert_eq!(words[start..count], plain[start..count]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn fields_with<I: Isa>(isa: I, bits: usize, bytes: &[u8], words: &mut Vec<i32>, again: &mut Vec<u8>) {
+    let len = I::BYTES / 4;
+    for own in bytes.chunks(len * bits / 8) {
+        // As they lie among others, and at the end of all.
+        let rest = &bytes[own.as_ptr() as usize - bytes.as_ptr() as usize..];
+        let mut vector = [0i32; 16];
+        // SAFETY: a vector is no longer.
+        unsafe { isa.store(isa.fields(bits, rest), vector.as_mut_ptr().cast()) };
+        words.extend(&vector[..len]);
+        let mut written = vec![0; own.len()];
+        isa.put_fields(bits, isa.fields(bits, rest), &mut written);
+        again.extend(written);
+    }
+}
+
+lattice_kernels! {
+    fn fields(bits: usize, bytes: &[u8], words: &mut Vec<i32>, again: &mut Vec<u8>) = fields_with
+}
+
+#[test]
+fn fields_are_read_bit_by_bit_and_written_again() {
+    let mut random = Random(4);
+    for bits in [8, 10, 18, 20, 22, 24] {
+        let bytes: Vec<u8> = (0..32 * bits).map(|_| random.below(256) as u8).collect();
+        let bit = |at: usize| i32::from(bytes[at / 8] >> (at % 8) & 1);
+        let expected: Vec<i32> = (0..256).map(|word| (0..bits).map(|n| bit(word * bits + n) << n).sum()).collect();
+        for kernels in kernels() {
+            let (mut words, mut again) = (Vec::new(), Vec::new());
+            fields(kernels.lattice, bits, &bytes, &mut words, &mut again);
+            assert!(words == expected && again == bytes, "{bits} by {}", kernels.lattice.name());
+        }
+    }
+}
+
 /// Small coefficients are two less a number modulo five, or four less it (FIPS 204, algorithm 15).
 #[test]
 fn halves_of_bytes_become_small_coefficients() {

@@ -32,8 +32,7 @@ pub(super) fn below_dsa(bytes: &[u8], to: &mut Words32, mut count: usize) -> usi
     count
 }
 
-/// Coefficients from `-eta` to `eta` out of halves of bytes (FIPS 204, algorithms 15 and 31), as [`below_dsa`] takes its own. Which
-/// halves are taken shows, as FIPS 204 allows; what they become does not.
+/// See [`super::isa::Isa::within_eta`].
 #[inline(always)]
 pub(super) fn within_eta(bytes: &[u8], eta: i32, to: &mut Words32, mut count: usize) -> usize {
     for byte in bytes {

@@ -52,8 +52,8 @@ macro_rules! ml_kem_is_rustcryptos {
                 for (i, (one, (ciphertext, _, secret, _))) in all.iter().zip(&expected).enumerate() {
                     assert_eq!((&one.ciphertext, &one.secret[..]), (ciphertext, secret.as_slice()), "{kernel}, {i}");
                 }
-                let good = pairs.iter().zip(&expected).map(|((pair, _), (good, ..))| (pair, &good[..]));
-                let damaged = pairs.iter().zip(&expected).map(|((pair, _), (_, damaged, ..))| (pair, &damaged[..]));
+                let good = pairs.iter().zip(&expected).map(|(pair, (good, ..))| (pair, &good[..]));
+                let damaged = pairs.iter().zip(&expected).map(|(pair, (_, damaged, ..))| (pair, &damaged[..]));
                 let secrets = kem::decapsulate(&kernels, set, &good.chain(damaged).collect::<Vec<_>>());
                 let wanted = expected.iter().map(|(_, _, secret, _)| secret);
                 let wanted = wanted.chain(expected.iter().map(|(.., rejected)| rejected));
@@ -88,8 +88,7 @@ macro_rules! ml_dsa_is_rustcryptos {
                     let signature = private.sign_deterministic(&messages[i], &[]).expect("no random bytes are wanted");
                     expected.push(signature.encode().to_vec());
                 }
-                let jobs: Vec<_> =
-                    pairs.iter().zip(&messages).map(|((pair, _), message)| (pair, &message[..])).collect();
+                let jobs: Vec<_> = pairs.iter().zip(&messages).map(|(pair, message)| (pair, &message[..])).collect();
                 let signed = dsa::sign_all(&kernels, set, &jobs, &[[0; 32]; COUNT], $which.signature_len());
                 for (i, (signing, expected)) in signed.iter().zip(&expected).enumerate() {
                     assert!(signing.signature == *expected, "{kernel}, signature {i}");

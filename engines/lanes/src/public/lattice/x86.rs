@@ -2,6 +2,7 @@
 
 use core::arch::x86_64::*;
 
+use super::fields::{self, Places as FieldPlaces, places};
 use super::isa::{Isa, Words16, Words32};
 use super::sample;
 use super::tables::{DSA_Q, DsaTables, KEM_Q, KemTables, dsa_tables, kem_tables};
@@ -11,6 +12,32 @@ static KEM_512: KemTables = kem_tables(32);
 static DSA_512: DsaTables = dsa_tables(16);
 static KEM_256: KemTables = kem_tables(16);
 static DSA_256: DsaTables = dsa_tables(8);
+
+/// Places of the fields that there are, by half of their bits.
+static FIELDS: [FieldPlaces; 13] = {
+    let mut all = [places(0); 13];
+    let mut half = 1;
+    while half <= 12 {
+        all[half] = places(2 * half);
+        half += 1;
+    }
+    all
+};
+
+/// Where bytes lie that are in front of each word of 64 bits, by their number.
+static FRONTS: [[u8; 64]; 7] = {
+    let mut all = [[0; 64]; 7];
+    let mut bytes = 1;
+    while bytes <= 6 {
+        let mut at = 0;
+        while at < 8 * bytes {
+            all[bytes][at] = (at / bytes * 8 + at % bytes) as u8;
+            at += 1;
+        }
+        bytes += 1;
+    }
+    all
+};
 
 /// Bytes that each lane of a shuffle wants in front, lowest first.
 type Places = [u8; 64];
@@ -41,6 +68,26 @@ const TWENTY_FOUR: Places = {
         word += 1;
     }
     places
+};
+
+/// Two less a half of a byte modulo five, and four less it.
+const MODULO_FIVE: [i8; 16] = {
+    let mut all = [0; 16];
+    let mut half = 0;
+    while half < 16 {
+        all[half] = 2 - (half % 5) as i8;
+        half += 1;
+    }
+    all
+};
+const FROM_FOUR: [i8; 16] = {
+    let mut all = [0; 16];
+    let mut half = 0;
+    while half < 16 {
+        all[half] = 4 - half as i8;
+        half += 1;
+    }
+    all
 };
 
 /// For each set of eight words those that are in it, in front.
@@ -188,6 +235,39 @@ lattice_vectors! {
     }
 
     #[inline(always)]
+    fn fields(self, bits: usize, bytes: &[u8]) -> __m512i {
+        let FieldPlaces { bytes: places, shifts } = &FIELDS[bits / 2];
+        // SAFETY: `self`; the mask keeps to the bytes.
+        unsafe {
+            let taken = _mm512_maskz_loadu_epi8(_bzhi_u64(u64::MAX, bytes.len().min(64) as u32), bytes.as_ptr().cast());
+            let words = _mm512_permutexvar_epi8(_mm512_load_si512(places.as_ptr().cast()), taken);
+            let shifted = _mm512_srlv_epi32(words, _mm512_load_si512(shifts.as_ptr().cast()));
+            _mm512_and_si512(shifted, _mm512_set1_epi32((1 << bits) - 1))
+        }
+    }
+
+    #[inline(always)]
+    fn put_fields(self, bits: usize, words: __m512i, bytes: &mut [u8]) {
+        if !bits.is_multiple_of(4) {
+            let mut longs = [0u64; fields::LONGS_MAX];
+            // SAFETY: a vector is as long.
+            unsafe { self.store(words, longs.as_mut_ptr().cast()) };
+            return fields::put(bits, &longs, bytes);
+        }
+        // Two fields are whole bytes.
+        let len = bits / 4;
+        assert!(bytes.len() == 8 * len);
+        // SAFETY: `self`; as many bytes are written as there are.
+        unsafe {
+            let upper = _mm512_maskz_mov_epi32(0xaaaa, words);
+            let lower = _mm512_maskz_mov_epi32(0x5555, words);
+            let pairs = _mm512_or_si512(lower, _mm512_srl_epi64(upper, _mm_cvtsi32_si128(32 - bits as i32)));
+            let front = _mm512_permutexvar_epi8(_mm512_loadu_si512(FRONTS[len].as_ptr().cast()), pairs);
+            _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), _bzhi_u64(u64::MAX, 8 * len as u32), front);
+        }
+    }
+
+    #[inline(always)]
     fn below_kem(self, bytes: &[u8], to: &mut Words16, mut count: usize) -> usize {
         // SAFETY: `self`; the masks keep to the bytes, and a vector at fewer than 256 words ends within the slack.
         unsafe {
@@ -224,6 +304,41 @@ lattice_vectors! {
                 let all = _bzhi_u32(u32::MAX, bytes.len() as u32 / 3) as u16;
                 let good = _mm512_mask_cmplt_epi32_mask(all, numbers, _mm512_set1_epi32(DSA_Q));
                 _mm512_storeu_si512(to.as_mut_ptr().add(count).cast(), _mm512_maskz_compress_epi32(good, numbers));
+                count += good.count_ones() as usize;
+            }
+        }
+        count.min(256)
+    }
+
+    #[inline(always)]
+    fn within_eta(self, bytes: &[u8], eta: i32, to: &mut Words32, mut count: usize) -> usize {
+        let (limit, coefficients) = if eta == 2 { (15, &MODULO_FIVE) } else { (9, &FROM_FOUR) };
+        // SAFETY: as above; of the vectors those are written that begin below 256 words.
+        unsafe {
+            let coefficients = _mm512_broadcast_i32x4(_mm_loadu_si128(coefficients.as_ptr().cast()));
+            for bytes in bytes.chunks(32) {
+                if count >= 256 {
+                    break;
+                }
+                let taken = _mm256_maskz_loadu_epi8(_bzhi_u32(u32::MAX, bytes.len() as u32), bytes.as_ptr().cast());
+                let wide = _mm512_cvtepu8_epi16(taken);
+                let both = _mm512_or_si512(wide, _mm512_slli_epi16::<4>(wide));
+                let halves = _mm512_and_si512(both, _mm512_set1_epi8(15));
+                let all = _bzhi_u64(u64::MAX, 2 * bytes.len() as u32);
+                let good = _mm512_mask_cmplt_epu8_mask(all, halves, _mm512_set1_epi8(limit));
+                let front = _mm512_maskz_compress_epi8(good, _mm512_shuffle_epi8(coefficients, halves));
+                macro_rules! put {
+                    ($quarter:literal) => {
+                        if count + 16 * $quarter < 256 {
+                            let four = _mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32::<$quarter>(front));
+                            _mm512_storeu_si512(to.as_mut_ptr().add(count + 16 * $quarter).cast(), four);
+                        }
+                    };
+                }
+                put!(0);
+                put!(1);
+                put!(2);
+                put!(3);
                 count += good.count_ones() as usize;
             }
         }
@@ -297,6 +412,27 @@ lattice_vectors! {
                     )
                 }
             }
+        }
+    }
+
+    #[inline(always)]
+    fn fields(self, bits: usize, bytes: &[u8]) -> __m256i {
+        let FieldPlaces { bytes: places, shifts } = &FIELDS[bits / 2];
+        let mut padded = [0; 32];
+        let bytes = if bytes.len() < padded.len() {
+            padded[..bytes.len()].copy_from_slice(bytes);
+            &padded
+        } else {
+            bytes
+        };
+        // SAFETY: `self`; four words find their fields in 16 bytes, the next four those behind their own, and 28 bytes are read.
+        unsafe {
+            let low = _mm256_castsi128_si256(_mm_loadu_si128(bytes.as_ptr().cast()));
+            let both = _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(bytes.as_ptr().add(bits / 2).cast()));
+            let places = _mm256_broadcastsi128_si256(_mm_load_si128(places.as_ptr().cast()));
+            let shifts = _mm256_broadcastsi128_si256(_mm_load_si128(shifts.as_ptr().cast()));
+            let shifted = _mm256_srlv_epi32(_mm256_shuffle_epi8(both, places), shifts);
+            _mm256_and_si256(shifted, _mm256_set1_epi32((1 << bits) - 1))
         }
     }
 
