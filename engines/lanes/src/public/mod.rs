@@ -8,6 +8,7 @@ mod curve448;
 mod dh;
 mod fault;
 pub(crate) mod isa;
+pub(crate) mod lattice;
 mod legendre;
 mod long;
 mod montgomery;
@@ -54,6 +55,9 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
         Suite::Agree(Agreement::X448) => curve448::prepare(key, suite),
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::prepare(key, suite),
+        Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => {
+            lattice::prepare(kernels, &[*key], suite).pop().unwrap_or(Err(KeyProblem::Parameters))
+        }
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -68,6 +72,7 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
             prime_curves::run(kernels, work, scratch)
         }
+        Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => lattice::run(kernels, work, scratch),
         _ => {}
     }
 }
