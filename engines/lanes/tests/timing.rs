@@ -54,14 +54,9 @@ const SUITES: [&str; 21] = [
 ];
 
 /// Suites of key pairs whose private operations are timed under one pair or the other, and how many batches of each: what
-<<<<<<< HEAD
-/// these tell is told by every operation, which take a thousand times as long.
-const PRIVATE: [&str; 11] = [
-=======
 /// these tell is told by every operation, which take a thousand times as long. ML-DSA is none of them: how many attempts a signature
 /// takes shows, as FIPS 204 allows.
-const PRIVATE: [&str; 10] = [
->>>>>>> lattice
+const PRIVATE: [&str; 12] = [
     "rsa-1024-sign-pkcs1-sha256",
     "rsa-2048-sign-pkcs1-sha256",
     "dh-ffdhe2048",
