@@ -231,7 +231,7 @@ fn secrets(suite: Suite, key: &[u8]) -> Vec<Range<usize>> {
     let tag = match suite {
         Suite::Sign(Signature::Rsa(..)) => 2,
         Suite::Sign(Signature::Ecdsa(_)) | Suite::Agree(Agreement::Ecdh(_)) => 4,
-        _ => return Vec::from_iter([0..key.len()]),
+        _ => return std::iter::once(0..key.len()).collect(),
     };
     leaves(key, 0, &mut all);
     let numbers: Vec<Range<usize>> = all.into_iter().filter(|(own, _)| *own == tag).map(|(_, range)| range).collect();

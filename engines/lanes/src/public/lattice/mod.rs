@@ -21,6 +21,7 @@ mod sample;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod vectors;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -1,7 +1,7 @@
 //! Arrays of words, for processors without vectors of ours, and for tests.
 
-use super::isa::Isa;
 use super::tables::{DsaTables, KemTables, dsa_tables, kem_tables};
+use super::vectors::Isa;
 use crate::hash;
 use crate::instruction_set::InstructionSet;
 

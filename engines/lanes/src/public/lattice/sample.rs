@@ -1,9 +1,13 @@
 //! Polynomials that are drawn from streams (FIPS 203, 4.2.2; FIPS 204, 7.3).
 
-use super::isa::{Words16, Words32};
 use super::tables::{DSA_Q, KEM_Q};
 
-/// See [`super::isa::Isa::below_kem`].
+/// Where sampled coefficients of 16 bits go: a polynomial, and what the last vector may write over.
+pub(crate) type Words16 = [i16; 256 + 32];
+/// The same of 32 bits.
+pub(crate) type Words32 = [i32; 256 + 16];
+
+/// See [`super::vectors::Isa::below_kem`].
 #[inline(always)]
 pub(super) fn below_kem(bytes: &[u8], to: &mut Words16, mut count: usize) -> usize {
     for three in bytes.as_chunks::<3>().0 {
@@ -18,7 +22,7 @@ pub(super) fn below_kem(bytes: &[u8], to: &mut Words16, mut count: usize) -> usi
     count
 }
 
-/// See [`super::isa::Isa::below_dsa`].
+/// See [`super::vectors::Isa::below_dsa`].
 #[inline(always)]
 pub(super) fn below_dsa(bytes: &[u8], to: &mut Words32, mut count: usize) -> usize {
     for three in bytes.as_chunks::<3>().0 {
@@ -32,7 +36,7 @@ pub(super) fn below_dsa(bytes: &[u8], to: &mut Words32, mut count: usize) -> usi
     count
 }
 
-/// See [`super::isa::Isa::within_eta`].
+/// See [`super::vectors::Isa::within_eta`].
 #[inline(always)]
 pub(super) fn within_eta(bytes: &[u8], eta: i32, to: &mut Words32, mut count: usize) -> usize {
     for byte in bytes {
