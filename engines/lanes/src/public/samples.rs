@@ -31,6 +31,6 @@ impl Random {
 pub(super) fn number(limbs: &[u64], radix_bits: u32, bits: u32) -> BoxedUint {
     let zero = BoxedUint::zero_with_precision(bits);
     let add =
-        |sum: BoxedUint, limb: &u64| sum.wrapping_shl(radix_bits).wrapping_add(&BoxedUint::from(*limb).resize(bits));
+        |sum: BoxedUint, limb: &u64| sum.wrapping_shl(radix_bits).wrapping_add(BoxedUint::from(*limb).resize(bits));
     limbs.iter().rev().fold(zero, add)
 }
