@@ -50,6 +50,9 @@ pub(crate) fn prepare(
     }
 }
 
+/// How a family prepares several keys side by side.
+type PrepareMany = fn(&Kernels, &[KeyMaterial<'_>], Suite) -> Vec<Result<PreparedKey, KeyProblem>>;
+
 /// Prepares several keys for a suite, side by side where a family can.
 pub(crate) fn prepare_many(
     kernels: &Kernels,
@@ -57,7 +60,7 @@ pub(crate) fn prepare_many(
     keys: &[KeyMaterial<'_>],
     suite: Suite,
 ) -> Vec<Result<PreparedKey>> {
-    let side_by_side: fn(&Kernels, &[KeyMaterial<'_>], Suite) -> Vec<Result<PreparedKey, KeyProblem>> = match suite {
+    let side_by_side: PrepareMany = match suite {
         Suite::Kem(_) | Suite::Sign(Signature::MlDsa(_)) => crate::public::lattice::prepare,
         suite if crate::legacy::runs(suite) => |_, keys, suite| {
             let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();

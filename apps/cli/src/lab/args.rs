@@ -340,7 +340,7 @@ Examples:
   ciphermill lab router
   ciphermill lab router tasks alone --time 1000 --json -")]
 pub(crate) struct RouterArgs {
-    /// What is measured: decide, engine, cores, tasks, threads, alone, following, share [default: all].
+    /// What is measured: decide, engine, cores, tasks, threads, alone, public, signatures, following, share [default: all].
     #[arg(value_name = "WHAT")]
     pub names: Vec<String>,
     #[command(flatten)]
@@ -400,7 +400,7 @@ pub(crate) struct CasesArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every \
-operation), openssl-context (a context kept for every key), openssl-public (public keys, for cases), \
+operation), openssl-context (a context kept for every key), openssl-public and crypto-mb (public keys, for cases), \
 ipsec-mb (bursts), rustcrypto (aes-siv and fpe). Every output is compared with the reference before it is timed.
 
 Examples:

@@ -2,13 +2,14 @@
 //!
 //! A key is parsed when it is prepared, and each queue keeps a context for it in each direction, in which algorithm, padding
 //! and digest are set: an operation sets its input only. Of the ways that the library offers the fastest is taken, as measured
-//! with OpenSSL 3.0: `EVP_PKEY` contexts for RSA, X25519 and Ed25519; `ECDSA_do_sign` and `EC_POINT_mul` for the curves, which
+//! with OpenSSL 3.0: `EVP_PKEY` contexts for RSA, X25519, X448 and Ed25519; `ECDSA_do_sign` and `EC_POINT_mul` for the curves, which
 //! spare an encoding of the signature and a key object for the peer's point; `DH_compute_key` for DH. Digests are the plain
 //! functions, since `EVP_Digest` and `SHA256` look the algorithm up each time.
 //!
 //! In two things the peer does less than an engine has to, so that nothing slows it down that OpenSSL leaves to the caller.
 //! Whether the numbers of an RSA key belong together is not examined. A public value of DH is examined for its range, not for
 //! the subgroup of NIST SP 800-56A, 5.6.2.3.1: OpenSSL does that with a second exponentiation that takes longer than the first.
+//! Figures of DH favour OpenSSL by that much.
 
 mod capabilities;
 mod dh;
@@ -26,9 +27,11 @@ use ciphermill_contract::{
     OpBuffers, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite, capability,
 };
 use openssl::error::ErrorStack;
-use openssl::pkey::{PKey, Private, Public};
+use openssl::pkey::{Id, PKey, Private, Public};
 
 pub use capabilities::CAPABILITIES;
+pub(crate) use ec::{EcPair, with_digest};
+pub(crate) use rsa::digest as sha256;
 
 use super::library::Library;
 use crate::token::{Cells, QUEUES_MAX, Token};
@@ -37,7 +40,7 @@ use crate::token::{Cells, QUEUES_MAX, Token};
 pub const NAME: &str = "openssl-public";
 
 /// What no agreement is made with.
-const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
+pub(crate) const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
 
 /// A parsed key of one suite.
 trait Key: Send + Sync {
@@ -59,14 +62,14 @@ struct State {
 }
 
 /// A private key, where there is one, and the public key that belongs to it.
-struct Pair {
-    private: Option<PKey<Private>>,
-    public: PKey<Public>,
+pub(crate) struct Pair {
+    pub(crate) private: Option<PKey<Private>>,
+    pub(crate) public: PKey<Public>,
 }
 
 impl Pair {
     /// Parses PKCS#8 or SubjectPublicKeyInfo DER, whose shape the contract has looked at.
-    fn of_der(key: &KeyMaterial<'_>) -> std::result::Result<Pair, ErrorStack> {
+    pub(crate) fn of_der(key: &KeyMaterial<'_>) -> std::result::Result<Pair, ErrorStack> {
         if key.form == KeyForm::Public {
             return Ok(Pair { private: None, public: PKey::public_key_from_der(key.bytes)? });
         }
@@ -124,7 +127,8 @@ impl Engine for OpensslPublic {
             Suite::Sign(Signature::Ecdsa(curve)) => ec::signature(key, suite, curve)?,
             Suite::Agree(Agreement::Ecdh(curve)) => ec::agreement(key, suite, curve)?,
             Suite::Agree(Agreement::Dh(group)) => dh::agreement(key, suite, group)?,
-            Suite::Agree(Agreement::X25519) => edwards::agreement(key, suite)?,
+            Suite::Agree(Agreement::X25519) => edwards::agreement(key, suite, Id::X25519)?,
+            Suite::Agree(Agreement::X448) => edwards::agreement(key, suite, Id::X448)?,
             Suite::Sign(Signature::Ed25519) => edwards::signature(key, suite)?,
             _ => return Err(Error::key(suite, KeyProblem::Form)),
         };
@@ -137,12 +141,12 @@ impl Engine for OpensslPublic {
 }
 
 /// What is said of a key that OpenSSL does not parse.
-fn unreadable(suite: Suite) -> impl Fn(ErrorStack) -> Error {
+pub(crate) fn unreadable(suite: Suite) -> impl Fn(ErrorStack) -> Error {
     move |_| Error::key(suite, KeyProblem::Encoding)
 }
 
 /// What is said when OpenSSL fails at something that cannot be the key's fault.
-fn fault(_: ErrorStack) -> Error {
+pub(crate) fn fault(_: ErrorStack) -> Error {
     Error::fault(NAME, FaultKind::Call(0))
 }
 

@@ -128,14 +128,12 @@ fn generate_all(kernels: &Kernels, set: Set, seeds: &[&[u8; 2 * LEN]]) -> Genera
     let matrices = matrices(kernels, k, &rhos);
     let mut secrets = noise(kernels, set, 2 * k, 2 * k, &sigmas);
     let mut t = vec![Poly::default(); seeds.len() * k];
-    let one = |(((rho, matrix), secrets), t): (((&&[u8], &[Poly]), &mut [Poly]), &mut [Poly])| {
-        let mut encoded = vec![0; POLY_LEN * k + LEN];
-        encoded[POLY_LEN * k..].copy_from_slice(rho);
-        generate(kernels.lattice, set, matrix, secrets, t, &mut encoded);
-        encoded
-    };
+    let mut encoded = vec![vec![0; POLY_LEN * k + LEN]; seeds.len()];
     let all = rhos.iter().zip(matrices.chunks(k * k)).zip(secrets.chunks_mut(2 * k)).zip(t.chunks_mut(k));
-    let encoded = all.map(one).collect();
+    for ((((rho, matrix), secrets), t), encoded) in all.zip(&mut encoded) {
+        encoded[POLY_LEN * k..].copy_from_slice(rho);
+        generate(kernels.lattice, set, matrix, secrets, t, encoded);
+    }
     Generated { matrices, secrets, t, encoded }
 }
 
@@ -146,15 +144,15 @@ pub(super) fn key_pairs(kernels: &Kernels, set: Set, seeds: &[&[u8; 2 * LEN]]) -
     let encoded: Vec<&[u8]> = all.encoded.iter().map(|encoded| &encoded[..]).collect();
     let hashes = hash::digests(kernels.hash, Digest::Sha3_256, &encoded);
     let polys = all.matrices.chunks(k * k).zip(all.secrets.chunks(2 * k)).zip(all.t.chunks(k));
-    let pair =
-        |((seed, hash), ((matrix, secrets), t)): ((&&[u8; 2 * LEN], &hash::Tag), ((&[Poly], &[Poly]), &[Poly]))| {
-            let mut public = PublicKey { t: t.to_vec(), matrix: matrix.to_vec(), hash: [0; LEN] };
-            public.hash.copy_from_slice(&hash[..LEN]);
-            let mut z = Zeroizing::new([0; LEN]);
-            z.copy_from_slice(&seed[LEN..]);
-            PrivateKey { secret: Secret(secrets[..k].to_vec()), z, public }
-        };
-    seeds.iter().zip(&hashes).zip(polys).map(pair).collect()
+    let mut pairs = Vec::with_capacity(seeds.len());
+    for ((seed, hash), ((matrix, secrets), t)) in seeds.iter().zip(&hashes).zip(polys) {
+        let mut public = PublicKey { t: t.to_vec(), matrix: matrix.to_vec(), hash: [0; LEN] };
+        public.hash.copy_from_slice(&hash[..LEN]);
+        let mut z = Zeroizing::new([0; LEN]);
+        z.copy_from_slice(&seed[LEN..]);
+        pairs.push(PrivateKey { secret: Secret(secrets[..k].to_vec()), z, public });
+    }
+    pairs
 }
 
 /// The encapsulation keys of seeds `d ‖ z`: key generation without what the private operation needs.

@@ -39,7 +39,7 @@ pub(super) fn within_eta(bytes: &[u8], eta: i32, to: &mut Words32, mut count: us
         for half in [byte & 15, byte >> 4].map(i32::from) {
             let (is_taken, coefficient) = if eta == 2 {
                 // Modulo five: a fifth is 205 / 1024 as far as fifteen.
-                (half < 15, 2 - (half - (half * 205 >> 10) * 5))
+                (half < 15, 2 - (half - ((half * 205) >> 10) * 5))
             } else {
                 (half < 9, 4 - half)
             };

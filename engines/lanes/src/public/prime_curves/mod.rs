@@ -8,7 +8,7 @@ mod agree;
 mod curve;
 mod field;
 mod generator;
-mod isa;
+pub(super) mod isa;
 mod modulus;
 mod nonce;
 mod numbers;
