@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = files![
     "made/chains.json",
     "made/hmac_blake3.json",
     "made/rsa.json",
+    "made/rsa_raw.json",
     "made/shake.json",
     "made/symmetric.json",
     "nist/aes_cbc.json",

@@ -45,7 +45,7 @@ pub(super) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
             add(lists::of_size(list, size), Directions::ENCRYPT, private_us);
             add(lists::of_size(list, size), Directions::DECRYPT, public_us);
         }
-        for list in [lists::RSA_ENCRYPT_PKCS1.as_slice(), &lists::RSA_ENCRYPT_OAEP] {
+        for list in [lists::RSA_ENCRYPT_PKCS1.as_slice(), &lists::RSA_ENCRYPT_OAEP, &lists::RSA_RAW] {
             add(lists::of_size(list, size), Directions::ENCRYPT, public_us);
             add(lists::of_size(list, size), Directions::DECRYPT, private_us);
         }
@@ -145,6 +145,12 @@ impl Machine<'_> {
         let messages: Vec<&[u8]> = group.iter().map(|(index, _)| work.input(*index)).collect();
         match padding::for_encryption(&self.hasher, encryption, &messages, encryption.size().len()) {
             Ok(blocks) => {
+                // Only without padding may one not be below.
+                let blocks: Vec<Result<Block, OpStatus>> = blocks
+                    .into_iter()
+                    .zip(group)
+                    .map(|(block, (_, key))| below(key, &block?).ok_or(OpStatus::BadInput(Reason::NotBelowModulus)))
+                    .collect();
                 let sealed = self.public(group, &blocks);
                 sealed.into_iter().map(|ciphertext| Ok((ciphertext?, Block::default()))).collect()
             }
@@ -213,6 +219,11 @@ impl Machine<'_> {
 
 /// A signature or ciphertext, which has to be below the modulus (RFC 8017, 5.1.2 and 5.2.2). Both are public.
 fn number(key: &RsaKey, bytes: &[u8]) -> Result<Block, OpStatus> {
+    below(key, bytes).ok_or(OpStatus::AuthFailed)
+}
+
+/// A number below the modulus. How the two compare tells no more than whether it is.
+fn below(key: &RsaKey, bytes: &[u8]) -> Option<Block> {
     let is_below = bytes.len() == key.modulus.len() && *bytes < *key.modulus;
-    if is_below { Ok(Zeroizing::new(bytes.to_vec())) } else { Err(OpStatus::AuthFailed) }
+    is_below.then(|| Zeroizing::new(bytes.to_vec()))
 }
