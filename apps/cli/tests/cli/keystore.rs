@@ -146,15 +146,15 @@ fn short_keys_and_encoded_ones_are_no_secrets() {
 
     place.ok(keys(&["import", "signer", "--file", "pair.pem", "--suite", "ed25519"]));
     place.fails(1, &["another algorithm"], keys(&["import", "x", "--file", "pair.pem", "--suite", "x25519"]));
-    let public = place.ok(keys(&["export-public", "signer"]));
+    let public = place.ok(keys(&["public", "signer"]));
     let expected = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
     assert_eq!(public, expected);
-    place.fails(1, &["no public half"], keys(&["export-public", "half"]));
+    place.fails(1, &["no public half"], keys(&["public", "half"]));
     place.fails(1, &["not made here"], keys(&["rotate", "signer"]));
     place.ok(keys(&["rotate", "signer", "--file", "pair.hex", "--hex"]));
-    assert_eq!(place.ok(keys(&["export-public", "signer", "--version", "2"])), expected);
+    assert_eq!(place.ok(keys(&["public", "signer", "--version", "2"])), expected);
     place.ok(keys(&["generate", "made", "--suite", "ml-dsa-44"]));
-    assert!(place.ok(keys(&["export-public", "made", "--pem"])).starts_with("-----BEGIN PUBLIC KEY-----\nMIIF"));
+    assert!(place.ok(keys(&["public", "made"])).starts_with("-----BEGIN PUBLIC KEY-----\nMIIF"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ mod x86;
 use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, Signature};
+use ciphermill_contract::suite::{Agreement, KeyPair, Signature};
 use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::PublicKernel;
@@ -61,6 +61,12 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
             prime_curves::run(kernels, work, scratch)
         }
+        Suite::Generate(pair) => match pair {
+            KeyPair::Rsa(_) => rsa::run(kernels, work, scratch),
+            KeyPair::X25519 | KeyPair::Ed25519 => curve25519::run(kernels, work, scratch),
+            KeyPair::Ec(_) => prime_curves::run(kernels, work, scratch),
+            _ => {}
+        },
         _ => {}
     }
 }

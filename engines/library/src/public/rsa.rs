@@ -2,7 +2,9 @@
 
 use aws_lc_sys as sys;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding};
-use ciphermill_contract::{CheckedBatch, Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite};
+use ciphermill_contract::{
+    CheckedBatch, Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite,
+};
 
 use super::{KeyPair, NO_PRIVATE_KEY};
 use crate::digest;

@@ -66,24 +66,45 @@ pub(super) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         let points = unpack(kernels.public, bytes).ok_or(KeyProblem::Encoding)?;
         Key { encoding: *bytes, points: OnceLock::from(points), private: None }
     } else {
-        private_key(kernels, bytes)
+        private_key(kernels, bytes).ok_or(KeyProblem::Encoding)?
     };
     Ok(PreparedKey::for_suite(suite, key))
 }
 
-/// The key of a seed (RFC 8032, 5.1.5).
-fn private_key(kernels: &Kernels, seed: &[u8; LEN]) -> Key {
-    let hashed = Zeroizing::new(hash::digests(kernels.hash, Digest::Sha512, &[seed]));
-    let (mut scalar, mut prefix) = (Zeroizing::new([0; LEN]), [0; LEN]);
-    scalar.copy_from_slice(&hashed[0][..LEN]);
-    prefix.copy_from_slice(&hashed[0][LEN..]);
-    scalar[0] &= 248;
-    scalar[LEN - 1] = scalar[LEN - 1] & 127 | 64;
-    let private = PrivateKey { scalar: Scalar::from_bytes_mod_order(*scalar), prefix };
-    prefix.zeroize();
-    let mut public = [BaseProduct { scalar: digits(&private.scalar), encoding: [0; 4] }];
-    base::multiply(kernels.public, &mut Room::default(), &mut public);
-    Key { encoding: bytes_of(&public[0].encoding), points: OnceLock::new(), private: Some(private) }
+/// The key of a seed.
+fn private_key(kernels: &Kernels, seed: &[u8; LEN]) -> Option<Key> {
+    let mut private = expanded(kernels, core::slice::from_ref(seed));
+    let encoding = encodings(kernels.public, &mut Room::default(), &private).pop()?;
+    Some(Key { encoding, points: OnceLock::new(), private: private.pop() })
+}
+
+/// What comes of seeds (RFC 8032, 5.1.5).
+fn expanded(kernels: &Kernels, seeds: &[[u8; LEN]]) -> Vec<PrivateKey> {
+    let messages: Vec<&[u8]> = seeds.iter().map(|seed| seed.as_slice()).collect();
+    let hashed = Zeroizing::new(hash::digests(kernels.hash, Digest::Sha512, &messages));
+    let one = |hash: &hash::Tag| {
+        let (mut scalar, mut prefix) = (Zeroizing::new([0; LEN]), [0; LEN]);
+        scalar.copy_from_slice(&hash[..LEN]);
+        prefix.copy_from_slice(&hash[LEN..]);
+        scalar[0] &= 248;
+        scalar[LEN - 1] = scalar[LEN - 1] & 127 | 64;
+        let private = PrivateKey { scalar: Scalar::from_bytes_mod_order(*scalar), prefix };
+        prefix.zeroize();
+        private
+    };
+    hashed.iter().map(one).collect()
+}
+
+/// The public keys of seeds.
+pub(super) fn public_of(kernels: &Kernels, room: &mut Room, seeds: &[[u8; LEN]]) -> Vec<[u8; LEN]> {
+    encodings(kernels.public, room, &expanded(kernels, seeds))
+}
+
+fn encodings(kernel: PublicKernel, room: &mut Room, private: &[PrivateKey]) -> Vec<[u8; LEN]> {
+    let mut products: Vec<BaseProduct> =
+        private.iter().map(|key| BaseProduct { scalar: digits(&key.scalar), encoding: [0; 4] }).collect();
+    base::multiply(kernel, room, &mut products);
+    products.iter().map(|product| bytes_of(&product.encoding)).collect()
 }
 
 fn digits(scalar: &Scalar) -> Digits {

@@ -15,12 +15,14 @@ mod product;
 mod x25519;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, Signature, lists};
-use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
+use ciphermill_contract::suite::{Agreement, KeyPair, Signature, lists};
+use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, OpStatus, PreparedKey, Suite};
+use zeroize::Zeroizing;
 
 use super::isa::PublicKernel;
+use super::{count_lanes, groups};
 use crate::select::Kernels;
-use crate::work::{Scratch, Work};
+use crate::work::{NoKey, Scratch, Work};
 
 /// Groups of as many operations as lanes that share an inversion: an eighth of one is three hundredths of an agreement.
 const FLIGHT_GROUPS: usize = 8;
@@ -37,6 +39,8 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         // A signature hashes its message twice.
         of(&lists::ED25519, Directions::ENCRYPT, 1_400.0, 0.4),
         of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
+        of(lists::generating(KeyPair::X25519, 1), Directions::ENCRYPT, 4_800.0, 0.0),
+        of(lists::generating(KeyPair::Ed25519, 1), Directions::ENCRYPT, 1_500.0, 0.0),
     ]
 }
 
@@ -57,8 +61,28 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     match work.suite() {
         Suite::Agree(Agreement::X25519) => x25519::run(kernels.public, work, scratch),
         Suite::Sign(Signature::Ed25519) => ed25519::run(kernels, work, scratch),
+        Suite::Generate(pair) => generate(kernels, work, scratch, pair),
         _ => {}
     }
+}
+
+/// Generates pairs, each of 32 random bytes: a scalar, which is clamped where it is used, or a seed.
+fn generate(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, pair: KeyPair) {
+    let most = usize::from(kernels.public.lanes()) * FLIGHT_GROUPS;
+    groups::<NoKey>(work, most, |work, group| {
+        let mut private = Zeroizing::new(vec![[0; 32]; group.len()]);
+        if getrandom::fill(private.as_flattened_mut()).is_err() {
+            return group.iter().for_each(|(index, _)| work.fail(*index, OpStatus::EngineFault));
+        }
+        let public = match pair {
+            KeyPair::X25519 => x25519::public_of(kernels.public, &mut scratch.room, &private),
+            _ => ed25519::public_of(kernels, &mut scratch.room, &private),
+        };
+        count_lanes(kernels.public, &mut scratch.occupancy, group.len());
+        for (((index, _), private), public) in group.iter().zip(private.iter()).zip(&public) {
+            work.finish(*index, private, public);
+        }
+    });
 }
 
 /// A little-endian number of 32 bytes as words; `None` where there are not as many.
