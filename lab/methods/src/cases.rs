@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::{Direction, Engine, Suite, capability};
+use ciphermill_contract::{Direction, Engine, Op, Suite, capability};
 use ciphermill_report::{Estimate, Section};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,28 @@ pub struct Case {
     pub must: f64,
     /// The goal that is hoped for.
     pub aim: f64,
+    /// A second peer in the same contest, with goals of its own. Where it is not there, the first one's are measured alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    also: Option<Goal>,
+}
+
+/// A peer and what is to be reached beside it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Goal {
+    peer: String,
+    must: f64,
+    aim: f64,
+}
+
+/// A goal and those that it is measured by.
+struct Rival {
+    must: f64,
+    aim: f64,
+    /// A peer in each of its ways; our own engine where a case compares it with itself.
+    engines: Vec<Arc<dyn Engine>>,
+    /// Whether the case has another goal before this one.
+    is_second: bool,
 }
 
 /// What a case compares.
@@ -95,6 +117,12 @@ struct Definitions {
 pub(crate) struct Outcome<'c> {
     /// The case.
     pub(crate) case: &'c Case,
+    /// The goal that has to be reached.
+    pub(crate) must: f64,
+    /// The goal that is hoped for.
+    pub(crate) aim: f64,
+    /// The second peer, where the goal is one beside it.
+    pub(crate) second: Option<&'static str>,
     /// Our row.
     pub(crate) own: Row,
     /// What it is compared with, and how: each way of the peer, the fastest first. That one is what counts.
@@ -146,6 +174,9 @@ pub fn all() -> Result<Vec<Case>, LabError> {
         if [Some(case.work), case.against].into_iter().flatten().any(|work| work.len.is_some() == is_public_key) {
             return Err(wrong(format!("{}: `len` is for symmetric suites, which need it", case.name)));
         }
+        if case.also.is_some() && case.peer.is_none() {
+            return Err(wrong(format!("{}: `also` comes after `peer`", case.name)));
+        }
         if case.columns && !(case.suite()?.takes_columns() && case.suite()?.transforms()) {
             return Err(wrong(format!("{}: {} has no columns to go through", case.name, case.suite)));
         }
@@ -195,52 +226,79 @@ impl Case {
         parsed.map_err(|error| LabError::Definitions(format!("{}: {error}", self.name)))
     }
 
-    /// What is compared with what, in a few words.
-    pub fn comparison(&self) -> String {
-        match &self.peer {
+    /// What is compared with what in a few words, what has to be reached and what is hoped for: once for each goal.
+    pub fn goals(&self) -> Vec<(String, f64, f64)> {
+        let first = match &self.peer {
             Some(peer) => format!("{OWN} against {peer}"),
             None => format!("{OWN} against itself"),
+        };
+        let also = self.also.iter().map(|goal| (format!("{OWN} against {}", goal.peer), goal.must, goal.aim));
+        std::iter::once((first, self.must, self.aim)).chain(also).collect()
+    }
+
+    /// Whom our engine is compared with. A peer that is not there is said in `section`.
+    fn rivals(&self, own: &Arc<dyn Engine>, section: &mut Section) -> Result<Vec<Rival>, LabError> {
+        let Some(peer) = &self.peer else {
+            let engines = vec![Arc::clone(own)];
+            return Ok(vec![Rival { must: self.must, aim: self.aim, engines, is_second: false }]);
+        };
+        let mut rivals = Vec::new();
+        let also = self.also.iter().map(|goal| (&goal.peer, goal.must, goal.aim));
+        for (place, (peer, must, aim)) in std::iter::once((peer, self.must, self.aim)).chain(also).enumerate() {
+            let (mut engines, mut missing) = (Vec::new(), None);
+            for way in ways_of(peer) {
+                match open(way) {
+                    Ok(engine) => engines.push(engine),
+                    Err(LabError::Unavailable { name, why }) => missing = Some((name, why)),
+                    Err(error) => return Err(error),
+                }
+            }
+            match missing.filter(|_| engines.is_empty()) {
+                None => rivals.push(Rival { must, aim, engines, is_second: place > 0 }),
+                // Said once of all cases.
+                Some((name, why)) if place > 0 => section.lacks(format!("the goals beside {name}"), why),
+                Some((name, why)) => section.lacks(format!("{} * on {name}", self.name), why),
+            }
         }
+        Ok(rivals)
     }
 
     /// Measures the case in each of its directions. `kernels` are forced on the own engine.
     fn run(&self, kernels: &[String], options: &Options, section: &mut Section) -> Result<Vec<Outcome<'_>>, LabError> {
         let own = open(&format!("{OWN}:{}", kernels.join(",")))?;
-        let others = match &self.peer {
-            Some(peer) => ways_of(peer).into_iter().map(open).collect(),
-            None => vec![Ok(own.clone())],
-        };
-        let (mut engines, mut missing) = (Vec::new(), None);
-        for other in others {
-            match other {
-                Ok(other) => engines.push(other),
-                Err(LabError::Unavailable { name, why }) => missing = Some((name, why)),
-                Err(error) => return Err(error),
-            }
-        }
-        if let Some((name, why)) = missing.filter(|_| engines.is_empty()) {
-            section.lacks(format!("{} * on {name}", self.name), why);
-            return Ok(Vec::new());
-        }
+        let rivals = self.rivals(&own, section)?;
         let suite = self.suite()?;
         let mut outcomes = Vec::new();
         for direction in self.directions()? {
             let runs = |engine: &Arc<dyn Engine>| capability::find(engine.capabilities(), suite, direction).is_some();
-            let able: Vec<&Arc<dyn Engine>> = engines.iter().filter(|engine| runs(engine)).collect();
-            let lacks = if runs(&own) { engines.first().filter(|_| able.is_empty()) } else { Some(&own) };
-            if let Some(engine) = lacks {
+            let mut lacks = |engine: &Arc<dyn Engine>| {
                 let what = format!("{} {direction} on {}", self.name, engine.info().name);
                 section.lacks(what, "the engine does not run this suite here");
+            };
+            if !runs(&own) {
+                lacks(&own);
                 continue;
             }
-            let mut entrants = self.entrants(&own, &able, suite, direction, options.seed)?;
+            let is_able = |rival: &&Rival| rival.engines.iter().any(runs);
+            rivals
+                .iter()
+                .filter(|rival| !is_able(rival))
+                .filter_map(|rival| rival.engines.first())
+                .for_each(&mut lacks);
+            let able: Vec<&Rival> = rivals.iter().filter(is_able).collect();
+            let engines: Vec<&Arc<dyn Engine>> =
+                able.iter().flat_map(|rival| &rival.engines).filter(|engine| runs(engine)).collect();
+            if engines.is_empty() {
+                continue;
+            }
+            let mut entrants = self.entrants(&own, &engines, suite, direction, options.seed)?;
             for entrant in &entrants {
                 if let Some(why) = entrant.missing() {
                     section.lacks(format!("{} {direction} on {}", self.name, entrant.engine.info().name), why);
                 }
             }
             let timed = contest::time(&mut entrants, options.budget)?;
-            outcomes.push(self.outcome(&entrants, &timed));
+            outcomes.extend(able.iter().map(|rival| self.outcome(rival, &entrants, &timed)));
         }
         Ok(outcomes)
     }
@@ -269,18 +327,25 @@ impl Case {
         let work = self.against.map_or(Ok(work), made)?;
         for other in others {
             entrants.push(verified(other, &work)?);
-            entrants.extend(Entrant::native(other, &work.workload, &work.expected)?);
+            let is_right = |ops: &[Op], arena: &[u8]| {
+                let ran = work.workload.with_answers(ops, arena);
+                work.agrees(other.as_ref(), &ran, reference.as_ref()).is_ok()
+            };
+            entrants.extend(Entrant::native(other, &work.workload, &is_right)?);
         }
         Ok(entrants)
     }
 
-    /// The first entrant is ours.
-    fn outcome(&self, entrants: &[Entrant], timed: &[Timed]) -> Outcome<'_> {
+    /// The first entrant is ours; of the others those count that are the rival.
+    fn outcome(&self, rival: &Rival, entrants: &[Entrant], timed: &[Timed]) -> Outcome<'_> {
         let own = row(&entrants[0], &timed[0]);
         // Public keys have operations of one kind, and decapsulations no input.
         let is_public_key = entrants[0].workload.suite.is_public_key();
         let amount = |row: &Row| if is_public_key { row.ops as f64 } else { row.bytes as f64 };
-        let others = entrants.iter().zip(timed).skip(1).map(|(entrant, timed_other)| {
+        let name = |engine: &Arc<dyn Engine>| engine.info().name;
+        let is_rival = |entrant: &Entrant| rival.engines.iter().any(|engine| name(engine) == name(&entrant.engine));
+        let others = entrants.iter().zip(timed).skip(1).filter(|(entrant, _)| is_rival(entrant));
+        let others = others.map(|(entrant, timed_other)| {
             let other = row(entrant, timed_other);
             let runs = |entrant: &Entrant| entrant.repeats() as f64;
             let ratio = match self.figure {
@@ -297,16 +362,20 @@ impl Case {
         });
         let mut others: Vec<(Row, Estimate)> = others.collect();
         others.sort_by(|(a, _), (b, _)| a.ns_per_op.total_cmp(&b.ns_per_op));
-        let verdict = self.verdict(others.first().map_or(0.0, |(_, ratio)| ratio.value));
-        Outcome { case: self, own, others, verdict }
+        let Rival { must, aim, .. } = *rival;
+        let verdict = self.figure.verdict(others.first().map_or(0.0, |(_, ratio)| ratio.value), must, aim);
+        let second = rival.engines.first().map(name).filter(|_| rival.is_second);
+        Outcome { case: self, must, aim, second, own, others, verdict }
     }
+}
 
-    fn verdict(&self, ratio: f64) -> Verdict {
-        let reached = |goal: f64| match self.figure {
+impl Figure {
+    fn verdict(self, ratio: f64, must: f64, aim: f64) -> Verdict {
+        let reached = |goal: f64| match self {
             Figure::Rate => ratio >= goal,
             Figure::Latency => ratio <= goal,
         };
-        match (reached(self.aim), reached(self.must)) {
+        match (reached(aim), reached(must)) {
             (true, _) => Verdict::Aim,
             (false, true) => Verdict::Must,
             (false, false) => Verdict::Missed,
@@ -363,10 +432,13 @@ mod tests {
         seen.dedup();
         assert_eq!(seen.len(), cases.len(), "names are unique");
         for case in &cases {
-            assert!(case.peer.as_deref().is_none_or(|peer| names().contains(&peer)), "{}", case.name);
-            match case.figure {
-                Figure::Rate => assert!(case.must <= case.aim, "{}", case.name),
-                Figure::Latency => assert!(case.aim <= case.must, "{}", case.name),
+            let peers = case.peer.iter().chain(case.also.as_ref().map(|goal| &goal.peer));
+            assert!(peers.clone().all(|peer| names().contains(&peer.as_str())), "{}", case.name);
+            for (_, must, aim) in case.goals() {
+                match case.figure {
+                    Figure::Rate => assert!(must <= aim, "{}", case.name),
+                    Figure::Latency => assert!(aim <= must, "{}", case.name),
+                }
             }
         }
     }
@@ -376,10 +448,12 @@ mod tests {
         let cases = all().expect("the definitions parse");
         let find = |figure| cases.iter().find(|case| case.figure == figure).expect("one of each");
         let rate = find(Figure::Rate);
-        let verdicts = [rate.aim, rate.must, rate.must * 0.99].map(|ratio| rate.verdict(ratio));
+        let verdict = |ratio| rate.figure.verdict(ratio, rate.must, rate.aim);
+        let verdicts = [rate.aim, rate.must, rate.must * 0.99].map(verdict);
         assert_eq!(verdicts, [Verdict::Aim, Verdict::Must, Verdict::Missed]);
         let latency = find(Figure::Latency);
-        let verdicts = [latency.aim, latency.must, latency.must * 1.01].map(|ratio| latency.verdict(ratio));
+        let verdict = |ratio| latency.figure.verdict(ratio, latency.must, latency.aim);
+        let verdicts = [latency.aim, latency.must, latency.must * 1.01].map(verdict);
         assert_eq!(verdicts, [Verdict::Aim, Verdict::Must, Verdict::Missed]);
     }
 
@@ -406,6 +480,30 @@ mod tests {
         }
     }
 
+    /// Two goals of one contest, then one whose peer is not there.
+    #[test]
+    fn a_second_peer_has_a_goal_of_its_own_or_is_said_to_be_missing() {
+        let budget = crate::timing::Budget { time: Duration::from_millis(2), rounds_min: 5, rounds_max: 20 };
+        let options = Options { seed: 1, budget, ..Options::default() };
+        let mut case = named(&["aes-128-gcm-short".to_owned()]).expect("a case").remove(0);
+        (case.work.ops, case.work.keys) = (300, 20);
+        case.directions.truncate(1);
+        let beside = |peer: &str| Some(Goal { peer: peer.to_owned(), must: 0.001, aim: 1e9 });
+        case.also = beside("openssl");
+        let outcomes = case.run(&[], &options, &mut Section::default()).expect("measured");
+        let (first, second) = (&outcomes[0], &outcomes[1]);
+        assert_eq!((outcomes.len(), first.must, second.must), (2, case.must, 0.001));
+        assert_eq!((first.second, second.second, second.verdict), (None, Some("openssl-context"), Verdict::Must));
+        assert_eq!(first.own.ns_per_op.to_bits(), second.own.ns_per_op.to_bits(), "measured once");
+        let of = |outcome: &Outcome<'_>, name: &str| outcome.others.iter().all(|(row, _)| row.engine.starts_with(name));
+        assert!(!of(first, "openssl") && of(second, "openssl"), "each beside its own");
+        case.also = beside(crate::engines::ABSENT);
+        let mut section = Section::default();
+        let outcomes = case.run(&[], &options, &mut section).expect("measured");
+        let missing: Vec<&str> = section.missing.iter().map(|missing| missing.what.as_str()).collect();
+        assert_eq!((outcomes.len(), missing), (1, vec!["the goals beside absent"]));
+    }
+
     /// Deterministic and drawn signatures, a verification and an agreement, on engines that have them all.
     #[test]
     fn public_keys_are_verified_and_timed() {
@@ -425,7 +523,8 @@ mod tests {
             let mut entrants = case.entrants(&own, &[&peer], suite, directions[0], 1).expect("the answers are right");
             assert_eq!((entrants.len(), entrants[0].repeats()), (2, 1), "{name}");
             let timed = contest::time(&mut entrants, budget).expect("timed");
-            let outcome = case.outcome(&entrants, &timed);
+            let rival = Rival { must: 1.0, aim: 1.0, engines: vec![Arc::clone(&peer)], is_second: false };
+            let outcome = case.outcome(&rival, &entrants, &timed);
             let medians = outcome.others[0].0.ns_per_op / outcome.own.ns_per_op;
             assert!((0.2..5.0).contains(&(medians / outcome.ratio().value)), "{name}: {medians}");
         }

@@ -4,7 +4,7 @@ use std::borrow::BorrowMut;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ciphermill_contract::{Batch, CheckedBatch, Direction, Engine, EngineQueue, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Batch, CheckedBatch, Direction, Engine, EngineQueue, Op, OpStatus, PreparedKey, Suite};
 use ciphermill_peers::native;
 use ciphermill_peers::native::{NativeLoop, Task};
 
@@ -36,6 +36,9 @@ pub(crate) struct Entrant {
 
 /// Makes a loop over a workload; `None` where there is none for it.
 type Make = Box<dyn Fn(&Workload) -> Result<Option<Box<dyn NativeLoop>>, LabError>>;
+
+/// Whether a loop's answers, operations over an arena, are the right ones.
+pub(crate) type IsRight<'a> = &'a dyn Fn(&[Op], &[u8]) -> bool;
 
 /// Loops that take the place of an engine, in one of their ways: one over the workload, and one over each copy of it.
 struct Native {
@@ -91,7 +94,7 @@ impl Entrant {
         Ok(Entrant { engine: Arc::clone(engine), workload: own, copies: Vec::new(), prepared, native: None })
     }
 
-    /// The engine's native loop in the fastest of its ways, where it has one. A way whose answers are not the expected ones
+    /// The engine's native loop in the fastest of its ways, where it has one. A way whose answers `is_right` does not find so
     /// is left out.
     ///
     /// # Errors
@@ -99,17 +102,17 @@ impl Entrant {
     pub(crate) fn native(
         engine: &Arc<dyn Engine>,
         workload: &Workload,
-        expected: &Workload,
+        is_right: IsRight<'_>,
     ) -> Result<Option<Entrant>, LabError> {
         let name = engine.info().name;
         let make = move |workload: &Workload| {
             let keys: Vec<&[u8]> = workload.keys().iter().map(|key| key.as_slice()).collect();
             let Workload { suite, direction, ops, arena, .. } = workload;
-            let task =
-                Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: workload.key_of() };
+            let (form, key_of) = (workload.form(), workload.key_of());
+            let task = Task { suite: *suite, direction: *direction, ops, arena, form, keys: &keys, key_of };
             Ok(native(name, &task))
         };
-        Entrant::of_loop(engine, workload, expected, format!("the native loop of {name}"), Box::new(make))
+        Entrant::of_loop(engine, workload, is_right, format!("the native loop of {name}"), Box::new(make))
     }
 
     /// A mill over the engine, which gets the workload as columns.
@@ -159,20 +162,21 @@ impl Entrant {
         make: Make,
     ) -> Result<Entrant, LabError> {
         let lacking = LabError::Parameters(format!("{name} has no loop for {}", workload.suite));
-        Entrant::of_loop(engine, workload, expected, name, make)?.ok_or(lacking)
+        let is_right = |ops: &[Op], arena: &[u8]| expected.first_difference_in(ops, arena).is_none();
+        Entrant::of_loop(engine, workload, &is_right, name, make)?.ok_or(lacking)
     }
 
     /// The loop that `make` makes, in the fastest of its ways that have the right answers.
     fn of_loop(
         engine: &Arc<dyn Engine>,
         workload: &Workload,
-        expected: &Workload,
+        is_right: IsRight<'_>,
         peer: String,
         make: Make,
     ) -> Result<Option<Entrant>, LabError> {
         let Some(mut own) = make(workload)? else { return Ok(None) };
         let names = own.ways();
-        let right: Vec<usize> = (0..names.len()).filter(|way| is_right(own.as_mut(), *way, expected)).collect();
+        let right: Vec<usize> = (0..names.len()).filter(|way| runs_right(own.as_mut(), *way, is_right)).collect();
         let mut best: Option<(f64, usize)> = None;
         let trials = if right.len() > 1 { TRIALS } else { 1 };
         for way in right.iter().copied().cycle().take(trials * right.len()) {
@@ -253,11 +257,11 @@ impl Entrant {
 }
 
 /// Whether a way of a native loop has the right answers, also when it runs again.
-fn is_right(native: &mut dyn NativeLoop, way: usize, expected: &Workload) -> bool {
+fn runs_right(native: &mut dyn NativeLoop, way: usize, is_right: IsRight<'_>) -> bool {
     let ran = native.restart() && native.run(way) && native.restart() && native.run(way);
     let right = ran && {
         let (ops, arena) = native.answers();
-        expected.first_difference_in(&ops, &arena).is_none()
+        is_right(&ops, &arena)
     };
     // What a wrong run left in the library must not meet the next one.
     native.restart() && right

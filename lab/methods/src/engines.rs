@@ -30,8 +30,8 @@ pub(crate) const ABSENT: &str = "absent";
 /// Opens the engine or peer called `name`; `lanes:des=avx2,aes=aesni` forces kernels.
 ///
 /// # Errors
-/// [`LabError::UnknownEngine`], [`LabError::UnknownKernel`] or, where this machine cannot run it,
-/// [`LabError::Unavailable`].
+/// [`LabError::UnknownEngine`], [`LabError::UnknownKernel`]; where this machine cannot run it, [`LabError::Unavailable`], or
+/// [`LabError::Parameters`] when the user asked for it in a way that cannot work.
 pub fn open(name: &str) -> Result<Arc<dyn Engine>, LabError> {
     let unavailable = |why: String| LabError::Unavailable { name: name.to_owned(), why };
     let (name, kernels) = name.split_once(':').unwrap_or((name, ""));
@@ -51,7 +51,10 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, LabError> {
     }
     match kernels.first() {
         Some(kernel) => Err(unknown_kernel(name, kernel)),
-        None => ciphermill_peers::open(name).map_err(|missing| unavailable(missing.why)),
+        None => ciphermill_peers::open(name).map_err(|missing| match missing.is_mistake {
+            true => LabError::Parameters(missing.why),
+            false => unavailable(missing.why),
+        }),
     }
 }
 

@@ -324,6 +324,16 @@ impl Workload {
         Workload { bytes: bytes_of(&ops), ops, key_of, arena: self.arena.clone(), keys: self.keys.clone(), ..*self }
     }
 
+    /// This workload as a run elsewhere left its operations and arena.
+    pub(crate) fn with_answers(&self, ops: &[Op], arena: &[u8]) -> Workload {
+        Workload { ops: ops.to_vec(), arena: Bytes::from(arena), ..self.clone() }
+    }
+
+    /// What the keys are.
+    pub(crate) fn form(&self) -> KeyForm {
+        self.form
+    }
+
     /// Each operation's key out of `prepared`.
     pub fn keys_of<'k>(&self, prepared: &'k [PreparedKey]) -> Vec<Option<&'k PreparedKey>> {
         if prepared.is_empty() {

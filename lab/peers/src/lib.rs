@@ -4,6 +4,7 @@
 //! * `openssl`: the system's OpenSSL, the key set for every operation, as in a program without a cache of its own.
 //! * `openssl-context`: the same, one context kept for each key; an operation sets the IV only.
 //! * `openssl-public`: OpenSSL's public keys, parsed once, with a context kept for each.
+//! * `crypto-mb`: Intel's crypto_mb, eight requests of public keys a call, where the user names a build of it.
 //! * `ipsec-mb`: Intel's multi-buffer library through its burst interface.
 //! * `rustcrypto`: the crates `aes-siv` and `fpe`, for suites that the other peers do not have; schedules are kept.
 //!
@@ -11,11 +12,12 @@
 //! without copies, and nothing of ours stands between two operations but the loop. Where that loop costs something next to
 //! the peer's own work, the peer has a native loop besides ([`native()`]). A peer that this machine does not
 //! have is reported as [`Unavailable`], with the reason.
-#![allow(unsafe_code, reason = "calls into OpenSSL, ipsec-mb and a library of our own")]
+#![allow(unsafe_code, reason = "calls into OpenSSL, ipsec-mb, crypto_mb and a library of our own")]
 
 mod aws_lc;
 mod ops;
 
+pub mod crypto_mb;
 #[cfg(ipsec_mb)]
 pub mod ipsec_mb;
 pub mod native;
@@ -32,7 +34,8 @@ use ciphermill_contract::Engine;
 pub use token::QUEUES_MAX;
 
 /// The peers' names, in the order in which tables show them.
-pub const NAMES: [&str; 5] = ["openssl", "openssl-context", "openssl-public", "ipsec-mb", "rustcrypto"];
+pub const NAMES: [&str; 6] =
+    ["openssl", "openssl-context", openssl::public::NAME, crypto_mb::NAME, "ipsec-mb", "rustcrypto"];
 
 /// A peer that cannot be used on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,20 @@ pub struct Unavailable {
     pub name: &'static str,
     /// What is missing.
     pub why: String,
+    /// Whether the user asked for it in a way that cannot work, which is worth more than a note.
+    pub is_mistake: bool,
+}
+
+impl Unavailable {
+    /// A peer that is not there.
+    pub(crate) fn absent(name: &'static str, why: String) -> Unavailable {
+        Unavailable { name, why, is_mistake: false }
+    }
+
+    /// A peer that the user asked for wrongly.
+    pub(crate) fn mistake(name: &'static str, why: String) -> Unavailable {
+        Unavailable { name, why, is_mistake: true }
+    }
 }
 
 impl fmt::Display for Unavailable {
@@ -65,12 +82,13 @@ pub fn open(name: &str) -> Result<Arc<dyn Engine>, Unavailable> {
         "openssl" => openssl::open(openssl::Keying::PerOperation),
         "openssl-context" => openssl::open(openssl::Keying::Kept),
         openssl::public::NAME => Ok(openssl::public::open()),
+        crypto_mb::NAME => crypto_mb::open(),
         "ipsec-mb" => open_ipsec_mb(),
         "rustcrypto" => Ok(Arc::new(rustcrypto::RustCrypto::new())),
-        _ => Err(Unavailable {
-            name: "unknown",
-            why: format!("no peer is called `{name}`; there are {}", NAMES.join(", ")),
-        }),
+        _ => {
+            let why = format!("no peer is called `{name}`; there are {}", NAMES.join(", "));
+            Err(Unavailable::mistake("unknown", why))
+        }
     }
 }
 
@@ -79,10 +97,18 @@ pub fn native(name: &str, task: &native::Task<'_>) -> Option<Box<dyn native::Nat
     match name {
         aws_lc::NAME => aws_lc::open(task),
         siv::NAME => siv::open(task),
+        crypto_mb::NAME => crypto_mb::native(task),
         #[cfg(ipsec_mb)]
         ipsec_mb::NAME => ipsec_mb::native::open(task),
         _ => None,
     }
+}
+
+/// What went wrong with all of its causes: those of libloading say it in the last.
+fn with_causes(error: &libloading::Error) -> String {
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(ipsec_mb)]
@@ -92,5 +118,5 @@ fn open_ipsec_mb() -> Result<Arc<dyn Engine>, Unavailable> {
 
 #[cfg(not(ipsec_mb))]
 fn open_ipsec_mb() -> Result<Arc<dyn Engine>, Unavailable> {
-    Err(Unavailable { name: "ipsec-mb", why: env!("CIPHERMILL_IPSEC_MB_MISSING").to_owned() })
+    Err(Unavailable::absent("ipsec-mb", env!("CIPHERMILL_IPSEC_MB_MISSING").to_owned()))
 }

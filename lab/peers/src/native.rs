@@ -4,7 +4,7 @@
 //! native loop is given the operations beforehand, makes ready whatever such a program could, and has several ways of going
 //! through them. Which of them is the fastest is for whoever measures to find out.
 
-use ciphermill_contract::{Direction, Op, OpStatus, Span, Suite};
+use ciphermill_contract::{Direction, KeyForm, Op, OpStatus, Span, Suite};
 
 /// The operations of one workload.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub struct Task<'t> {
     pub ops: &'t [Op],
     /// What they lie in.
     pub arena: &'t [u8],
+    /// What the keys are.
+    pub form: KeyForm,
     /// The keys.
     pub keys: &'t [&'t [u8]],
     /// Each operation's key, by its place in `keys`.

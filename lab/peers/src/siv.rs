@@ -8,6 +8,7 @@ use ciphermill_siv::{FEATURES, Message, Siv};
 use libloading::Library;
 
 use crate::native::{NativeLoop, Task, all_done};
+use crate::with_causes;
 
 /// The peer's name.
 pub(crate) const NAME: &str = "rustcrypto";
@@ -44,7 +45,7 @@ impl Build {
         let missing = |why: String| format!("aes-siv was not built for this processor ({why}); `make lab` does that");
         let path = library().ok_or_else(|| missing("this program's folder is unknown".to_owned()))?;
         // SAFETY: the library is the crate `ciphermill-siv`, which runs nothing when it is loaded.
-        let library = unsafe { Library::new(&path) }.map_err(|error| missing(error.to_string()))?;
+        let library = unsafe { Library::new(&path) }.map_err(|error| missing(with_causes(&error)))?;
         // SAFETY: that crate declares the functions so.
         let build = unsafe {
             let needs = library.get::<extern "C" fn() -> u32>(b"ciphermill_siv_needs\0").map(|needs| needs());

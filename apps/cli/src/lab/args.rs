@@ -400,7 +400,7 @@ pub(crate) struct CasesArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Engines: lanes (lanes:des=avx2 forces a kernel), library, reference; peers: openssl (key set for every \
-operation), openssl-context (a context kept for every key), openssl-public (public keys, for cases), \
+operation), openssl-context (a context kept for every key), openssl-public and crypto-mb (public keys, for cases), \
 ipsec-mb (bursts), rustcrypto (aes-siv and fpe). Every output is compared with the reference before it is timed.
 
 Examples:

@@ -16,14 +16,10 @@ pub(crate) fn list(chosen: &[Case], json: Option<&std::path::Path>) -> anyhow::R
             Figure::Rate => format!("≥ {value} ×"),
             Figure::Latency => format!("≤ {value} ×"),
         };
-        table.add_row([
-            case.name.clone(),
-            case.suite()?.to_string(),
-            case.comparison(),
-            goal(case.must),
-            goal(case.aim),
-            case.about.clone(),
-        ]);
+        for (comparison, must, aim) in case.goals() {
+            let (name, suite, about) = (case.name.clone(), case.suite()?.to_string(), case.about.clone());
+            table.add_row([name, suite, comparison, goal(must), goal(aim), about]);
+        }
     }
     say(table)
 }

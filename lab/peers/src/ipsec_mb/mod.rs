@@ -85,7 +85,7 @@ impl Drop for ExpandedKey {
 
 impl IpsecMb {
     fn open() -> std::result::Result<IpsecMb, Unavailable> {
-        let manager = Manager::open().map_err(|code| Unavailable { name: NAME, why: error_text(code) })?;
+        let manager = Manager::open().map_err(|code| Unavailable::absent(NAME, error_text(code)))?;
         // SAFETY: both return static strings with their nul; the manager is open.
         let (arch, version) = unsafe { (text(ffi::cm_arch_name(manager.0.as_ptr())), text(ffi::cm_version())) };
         let info = EngineInfo {

@@ -50,7 +50,7 @@ impl Keying {
 /// # Errors
 /// A provider or an algorithm is missing.
 pub fn open(keying: Keying) -> std::result::Result<Arc<dyn Engine>, Unavailable> {
-    let engine = OpenSsl::new(keying).map_err(|why| Unavailable { name: keying.name(), why })?;
+    let engine = OpenSsl::new(keying).map_err(|why| Unavailable::absent(keying.name(), why))?;
     Ok(Arc::new(engine))
 }
 

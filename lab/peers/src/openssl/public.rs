@@ -9,6 +9,7 @@
 //! In two things the peer does less than an engine has to, so that nothing slows it down that OpenSSL leaves to the caller.
 //! Whether the numbers of an RSA key belong together is not examined. A public value of DH is examined for its range, not for
 //! the subgroup of NIST SP 800-56A, 5.6.2.3.1: OpenSSL does that with a second exponentiation that takes longer than the first.
+//! Figures of DH favour OpenSSL by that much.
 
 mod capabilities;
 mod dh;
@@ -29,6 +30,8 @@ use openssl::error::ErrorStack;
 use openssl::pkey::{PKey, Private, Public};
 
 pub use capabilities::CAPABILITIES;
+pub(crate) use ec::{EcPair, with_digest};
+pub(crate) use rsa::digest as sha256;
 
 use super::library::Library;
 use crate::token::{Cells, QUEUES_MAX, Token};
@@ -37,7 +40,7 @@ use crate::token::{Cells, QUEUES_MAX, Token};
 pub const NAME: &str = "openssl-public";
 
 /// What no agreement is made with.
-const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
+pub(crate) const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
 
 /// A parsed key of one suite.
 trait Key: Send + Sync {
@@ -59,14 +62,14 @@ struct State {
 }
 
 /// A private key, where there is one, and the public key that belongs to it.
-struct Pair {
-    private: Option<PKey<Private>>,
-    public: PKey<Public>,
+pub(crate) struct Pair {
+    pub(crate) private: Option<PKey<Private>>,
+    pub(crate) public: PKey<Public>,
 }
 
 impl Pair {
     /// Parses PKCS#8 or SubjectPublicKeyInfo DER, whose shape the contract has looked at.
-    fn of_der(key: &KeyMaterial<'_>) -> std::result::Result<Pair, ErrorStack> {
+    pub(crate) fn of_der(key: &KeyMaterial<'_>) -> std::result::Result<Pair, ErrorStack> {
         if key.form == KeyForm::Public {
             return Ok(Pair { private: None, public: PKey::public_key_from_der(key.bytes)? });
         }
@@ -137,12 +140,12 @@ impl Engine for OpensslPublic {
 }
 
 /// What is said of a key that OpenSSL does not parse.
-fn unreadable(suite: Suite) -> impl Fn(ErrorStack) -> Error {
+pub(crate) fn unreadable(suite: Suite) -> impl Fn(ErrorStack) -> Error {
     move |_| Error::key(suite, KeyProblem::Encoding)
 }
 
 /// What is said when OpenSSL fails at something that cannot be the key's fault.
-fn fault(_: ErrorStack) -> Error {
+pub(crate) fn fault(_: ErrorStack) -> Error {
     Error::fault(NAME, FaultKind::Call(0))
 }
 

@@ -1,6 +1,7 @@
 //! The peers against published vectors and against the reference engine.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
+mod crypto_mb;
 mod differential;
 mod native;
 mod public;

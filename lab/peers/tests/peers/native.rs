@@ -1,6 +1,6 @@
 //! Native loops: right in all of their ways, against the reference engine.
 
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::{Direction, KeyForm, Suite};
 use ciphermill_peers::native;
 use ciphermill_peers::native::{NativeLoop, Task};
 use ciphermill_reference::Reference;
@@ -43,7 +43,8 @@ fn open_of(name: &str, workload: &Workload) -> Option<Box<dyn NativeLoop>> {
     let keys: Vec<&[u8]> = workload.keys.iter().map(Vec::as_slice).collect();
     let key_of: Vec<usize> = workload.ops.iter().map(|op| op.key.slot as usize).collect();
     let Workload { suite, direction, ops, arena, .. } = workload;
-    native(name, &Task { suite: *suite, direction: *direction, ops, arena, keys: &keys, key_of: &key_of })
+    let form = KeyForm::Secret;
+    native(name, &Task { suite: *suite, direction: *direction, ops, arena, form, keys: &keys, key_of: &key_of })
 }
 
 /// Runs every way; the names of those whose answers are the reference's, and of those that gave up.

@@ -34,6 +34,14 @@ const P521_SIGN: [Suite; 1] = [Suite::Sign(Signature::Ecdsa(Curve::P521))];
 const P256_AGREE: [Suite; 1] = [Suite::Agree(Agreement::Ecdh(Curve::P256))];
 const P384_AGREE: [Suite; 1] = [Suite::Agree(Agreement::Ecdh(Curve::P384))];
 const P521_AGREE: [Suite; 1] = [Suite::Agree(Agreement::Ecdh(Curve::P521))];
+const SECT163_SIGN: [Suite; 2] =
+    [Suite::Sign(Signature::Ecdsa(Curve::Sect163k1)), Suite::Sign(Signature::Ecdsa(Curve::Sect163r2))];
+const SECT233_SIGN: [Suite; 2] =
+    [Suite::Sign(Signature::Ecdsa(Curve::Sect233k1)), Suite::Sign(Signature::Ecdsa(Curve::Sect233r1))];
+const SECT163_AGREE: [Suite; 2] =
+    [Suite::Agree(Agreement::Ecdh(Curve::Sect163k1)), Suite::Agree(Agreement::Ecdh(Curve::Sect163r2))];
+const SECT233_AGREE: [Suite; 2] =
+    [Suite::Agree(Agreement::Ecdh(Curve::Sect233k1)), Suite::Agree(Agreement::Ecdh(Curve::Sect233r1))];
 const FFDHE2048: [Suite; 1] = [Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048))];
 const FFDHE3072: [Suite; 1] = [Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072))];
 const FFDHE4096: [Suite; 1] = [Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096))];
@@ -73,6 +81,12 @@ pub const CAPABILITIES: &[Capability] = &[
     forwards(&P256_AGREE, 46.0),
     forwards(&P384_AGREE, 730.0),
     forwards(&P521_AGREE, 290.0),
+    forwards(&SECT163_SIGN, 180.0),
+    backwards(&SECT163_SIGN, 330.0),
+    forwards(&SECT233_SIGN, 240.0),
+    backwards(&SECT233_SIGN, 460.0),
+    forwards(&SECT163_AGREE, 160.0),
+    forwards(&SECT233_AGREE, 220.0),
     forwards(&FFDHE2048, 300.0),
     forwards(&FFDHE3072, 800.0),
     forwards(&FFDHE4096, 1700.0),

@@ -1,4 +1,7 @@
-//! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) on the prime curves.
+//! ECDSA (FIPS 186-5) and ECDH (SEC 1, 3.3.1) on prime and binary curves.
+//!
+//! On binary curves, whose cofactor is 2 or 4, neither is multiplied by it nor the order of a public value examined, as OpenSSL's
+//! users do by default.
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Curve, Digest};
@@ -16,15 +19,15 @@ use super::{BAD_PUBLIC_VALUE, Context, Key, NoPrivateKey, Pair, unreadable};
 const UNCOMPRESSED: u8 = 4;
 
 /// A key on a curve: the private key, where there is one, and the public one.
-struct EcPair {
-    private: Option<EcKey<Private>>,
-    public: EcKey<Public>,
+pub(crate) struct EcPair {
+    pub(crate) private: Option<EcKey<Private>>,
+    pub(crate) public: EcKey<Public>,
     curve: Curve,
 }
 
 impl EcPair {
     /// Parses a key whose curve the contract has looked at.
-    fn parse(key: &KeyMaterial<'_>, suite: Suite, curve: Curve) -> Result<EcPair> {
+    pub(crate) fn parse(key: &KeyMaterial<'_>, suite: Suite, curve: Curve) -> Result<EcPair> {
         let parse = || {
             let pair = Pair::of_der(key)?;
             let private = pair.private.map(|private| private.ec_key()).transpose()?;
@@ -58,7 +61,7 @@ impl Key for SignatureKey {
 }
 
 /// Gives `work` the digest that the curve signs.
-fn with_digest<R>(curve: Curve, input: &[u8], work: impl FnOnce(&[u8]) -> R) -> R {
+pub(crate) fn with_digest<R>(curve: Curve, input: &[u8], work: impl FnOnce(&[u8]) -> R) -> R {
     macro_rules! finished {
         ($sha:ident) => {{
             let mut sha = $sha::new();
@@ -155,10 +158,14 @@ impl Context for Agreement {
         }
         // Takes points on the curve only.
         let Ok(peer) = EcPoint::from_bytes(group, op.input, context) else { return BAD_PUBLIC_VALUE };
-        let done = product
-            .mul2(group, &peer, key.private_key(), context)
-            .and_then(|()| product.affine_coordinates(group, x, y, context));
-        match done.ok().and_then(|()| write(x, op.data)) {
+        if product.mul2(group, &peer, key.private_key(), context).is_err() {
+            return OpStatus::EngineFault;
+        }
+        // On binary curves there are points whose multiples reach it.
+        if product.is_infinity(group) {
+            return BAD_PUBLIC_VALUE;
+        }
+        match product.affine_coordinates(group, x, y, context).ok().and_then(|()| write(x, op.data)) {
             Some(()) => OpStatus::Done,
             None => OpStatus::EngineFault,
         }
