@@ -127,20 +127,35 @@ pub(super) fn run_encrypt(batch: &mut CheckedBatch<'_>, encryption: PublicEncryp
     let is_raw = padding == sys::RSA_NO_PADDING;
     batch.process(|op| match state::<RsaKey>(op, suite) {
         Some(key) if !encrypt && !key.0.is_private => NO_PRIVATE_KEY,
-        Some(key) if encrypt && is_raw && !is_below_modulus(key, op) => OpStatus::BadInput(Reason::NotBelowModulus),
-        Some(key) => transform(key, (padding, md), op, encrypt),
+        Some(key) => match if is_raw { settle_raw(key, op, encrypt) } else { None } {
+            Some(status) => status,
+            None => transform(key, (padding, md), op, encrypt),
+        },
         None => OpStatus::EngineFault,
     });
 }
 
-/// Whether the input of an operation that is encrypted without padding is below the modulus, as the library wants it.
-fn is_below_modulus(key: &RsaKey, op: &OpBuffers<'_>) -> bool {
+/// What becomes of a number without padding before the library sees it; nothing for most.
+///
+/// The library takes numbers below the modulus only, and decrypts none of the three that are their own roots under every
+/// exponent (NIST SP 800-56B, 7.1.2.1, leaves them out; RFC 8017, 5.1.2, does not).
+fn settle_raw(key: &RsaKey, op: &mut OpBuffers<'_>, encrypt: bool) -> Option<OpStatus> {
     let mut modulus = [0u8; MODULUS_MAX];
-    let Some(input) = op.data.get(..op.input_len) else { return false };
-    let Some(modulus) = modulus.get_mut(..input.len()) else { return false };
+    let (Some(input), Some(modulus)) = (op.data.get(..op.input_len), modulus.get_mut(..op.input_len)) else {
+        return Some(OpStatus::EngineFault);
+    };
     // SAFETY: the key is whole; the modulus is the key's own and lives as long; the slice has room for the length that is given.
     let written = unsafe { sys::BN_bn2bin_padded(modulus.as_mut_ptr(), modulus.len(), sys::RSA_get0_n(key.as_ptr())) };
-    written == 1 && *input < *modulus
+    if written != 1 {
+        return Some(op_fault());
+    }
+    if *input >= *modulus {
+        return Some(if encrypt { OpStatus::BadInput(Reason::NotBelowModulus) } else { OpStatus::AuthFailed });
+    }
+    let ((low, high), (modulus_low, modulus_high)) = (input.split_last()?, modulus.split_last()?);
+    // Zero, one, and the modulus, which is odd, less one.
+    let is_small = *low < 2 && high.iter().all(|byte| *byte == 0);
+    (is_small || (*low == modulus_low - 1 && high == modulus_high)).then_some(OpStatus::Done)
 }
 
 /// The library's number of a padding, with OAEP's digest.

@@ -40,7 +40,7 @@ const WORDS_MAX: usize = 64;
 const DRAWN_LEN: usize = 4096;
 
 /// Rounds of Miller and Rabin's test for primes of so many bits: at least as many as FIPS 186-5, table B.1, wants for an error of
-/// `2^-112` with 1,024 bits and less with more of them, and as many as it would want for `2^-100` with 512, which are legacy.
+/// `2^-112` with 1,024 bits and less with more of them; more than its predecessor wanted with 512, which are legacy.
 const fn rounds(bits: usize) -> u32 {
     if bits < 1024 { 8 } else { 5 }
 }
