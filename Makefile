@@ -101,7 +101,7 @@ timing: ## whether running times tell anything about keys and data; takes minute
 
 ctgrind: ## whether branches or addresses depend on keys or data, as Valgrind sees it
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='valgrind -q --error-exitcode=0 --error-limit=no' \
-		cargo test --release --locked -p ciphermill-lanes --test taint -- --ignored --nocapture --test-threads 1
+		cargo test --release --locked -p ciphermill-lanes --features ctgrind --test taint -- --ignored --nocapture --test-threads 1
 
 faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
 	FAULTS=all cargo test --locked --workspace --test faults

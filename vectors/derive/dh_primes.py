@@ -73,23 +73,24 @@ def is_prime(n):
     return True
 
 
-def prime(scaled, bits, x):
-    p = 2**bits - 2 ** (bits - 64) + (scaled(bits - 130) + x) * 2**64 - 1
-    assert is_prime(p) and is_prime((p - 1) // 2), bits
-    assert pow(2, (p - 1) // 2, p) == 1, bits
-    return p
+def primes():
+    """Name, size in bits, X and prime of every group."""
+    for name, scaled, groups in (("ffdhe", scaled_e, FFDHE), ("modp", scaled_pi, MODP)):
+        for bits, x in groups:
+            yield f"{name}{bits}", bits, x, 2**bits - 2 ** (bits - 64) + (scaled(bits - 130) + x) * 2**64 - 1
 
 
 def main():
     print("//! The primes of RFC 7919, appendix A, of RFC 2409, 6.2, and of RFC 3526, big-endian. Their generator is 2.")
     print("//!")
     print("//! Made by `vectors/derive/dh_primes.py`; do not edit.\n")
-    for name, scaled, groups in (("ffdhe", scaled_e, FFDHE), ("modp", scaled_pi, MODP)):
-        for bits, x in groups:
-            value = prime(scaled, bits, x).to_bytes(bits // 8, "big")
-            body = ", ".join(f"0x{b:02x}" for b in value)
-            print(f"/// The prime of {name}{bits}: X is {x}.")
-            print(f"pub(crate) const {name.upper()}{bits}: [u8; {len(value)}] = [{body}];\n")
+    for name, bits, x, p in primes():
+        assert is_prime(p) and is_prime((p - 1) // 2), name
+        assert pow(2, (p - 1) // 2, p) == 1, name
+        value = p.to_bytes(bits // 8, "big")
+        body = ", ".join(f"0x{b:02x}" for b in value)
+        print(f"/// The prime of {name}: X is {x}.")
+        print(f"pub(crate) const {name.upper()}: [u8; {len(value)}] = [{body}];\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pathlib
 import random
 from math import gcd, lcm
 
-from ffdhe_primes import GROUPS, scaled_e
+from dh_primes import primes
 
 OUT = pathlib.Path(__file__).parents[1] / "data" / "made" / "odd_keys.json"
 RNG = random.Random("odd keys")
@@ -316,13 +316,12 @@ def curves(kind):
 
 
 def groups():
-    for size, addend in GROUPS:
-        p = 2**size - 2 ** (size - 64) + (scaled_e(size - 130) + addend) * 2**64 - 1
+    for name, size, _, p in primes():
         q = (p - 1) // 2
         for text, exponent, taken in (("1", 1, True), ("q - 1", q - 1, True), ("q", q, False), ("q + 1", q + 1, False),
                                       ("p - 1", p - 1, False), ("p", p, False), ("0", 0, False)):
-            add(f"ffdhe{size}", "private", text, exponent.to_bytes(size // 8, "big"), taken)
-            add(f"ffdhe{size}", "private", f"{text}, a byte too long", exponent.to_bytes(size // 8 + 1, "big"), False)
+            add(name, "private", text, exponent.to_bytes(size // 8, "big"), taken)
+            add(name, "private", f"{text}, a byte too long", exponent.to_bytes(size // 8 + 1, "big"), False)
 
 
 rsa()

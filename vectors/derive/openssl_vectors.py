@@ -21,7 +21,8 @@ import tempfile
 
 import khufu_khafre
 from convert_cavp import DATA, case, write
-from test_keys import ffdhe, openssl
+from dh_primes import primes
+from test_keys import openssl
 
 LIBCRYPTO = ctypes.CDLL("libcrypto.so.3")
 VERSION = openssl("version").decode().split()[1]
@@ -197,24 +198,34 @@ def curves(keys, folder):
         secret = openssl("pkeyutl", "-derive", "-inkey", str(private), "-keyform", "DER", "-peerkey", str(public), "-peerform", "DER")
         point = peer["public"][-2 * (2 * width + 1) :]
         out.append(case(f"ecdh-{name}", f"ecdh-{name}", "encrypt", pair=name, input=point, output=secret.hex()))
-    for bits, addend in ((2048, 560316), (3072, 2625351), (4096, 5736041)):
-        prime = ffdhe(bits, addend)
-        own, peer = (k for k in keys if k["name"] == f"ffdhe{bits}")
-        secret = pow(int(peer["public"], 16), int(own["private"], 16), prime)
-        assert secret == pow(int(own["public"], 16), int(peer["private"], 16), prime)
-        fields = dict(pair=f"ffdhe{bits}")
-        suite = f"dh-ffdhe{bits}"
-        out.append(case(suite, suite, "encrypt", input=peer["public"], output=secret.to_bytes(bits // 8, "big").hex(), **fields))
-        # NIST SP 800-56A, 5.6.2.3.1: a public value is between 2 and p - 2, and lies in the group of order q. In groups
-        # over safe primes the range alone may do (5.6.2.3.2).
-        outside = next(v for v in range(2, 99) if pow(v, (prime - 1) // 2, prime) != 1)
-        for label, value in (("0", 0), ("1", 1), ("p - 1", prime - 1), ("p", prime), ("not in the group", outside)):
-            verdict = "acceptable" if value == outside else "invalid"
-            shared = pow(value, int(own["private"], 16), prime) if value == outside else None
-            output = shared.to_bytes(bits // 8, "big").hex() if shared else ""
-            out.append(case(f"{suite} peer {label}", suite, "encrypt", input=value.to_bytes(bits // 8, "big").hex(),
-                            output=output, **{verdict: "the peer's value is not in the group"}, **fields))
+    for name, bits, _, prime in primes():
+        if name.startswith("ffdhe"):
+            out += finite_field(keys, name, bits, prime)
     write("made/agreement.json", f"made by openssl_vectors.py with OpenSSL {VERSION} and Python's integers", out)
+
+
+def finite_field(keys, name, bits, prime):
+    """Agreement in one group, by Python's integers."""
+    own, peer = (k for k in keys if k["name"] == name)
+    secret = pow(int(peer["public"], 16), int(own["private"], 16), prime)
+    assert secret == pow(int(own["public"], 16), int(peer["private"], 16), prime)
+    fields, suite = dict(pair=name), f"dh-{name}"
+    out = [case(suite, suite, "encrypt", input=peer["public"], output=secret.to_bytes(bits // 8, "big").hex(), **fields)]
+    # NIST SP 800-56A, 5.6.2.3.1: a public value is between 2 and p - 2, and lies in the group of order q. In groups
+    # over safe primes the range alone may do (5.6.2.3.2).
+    outside = next(v for v in range(2, 99) if pow(v, (prime - 1) // 2, prime) != 1)
+    for label, value in (("0", 0), ("1", 1), ("p - 1", prime - 1), ("p", prime), ("not in the group", outside)):
+        verdict = "acceptable" if value == outside else "invalid"
+        shared = pow(value, int(own["private"], 16), prime) if value == outside else None
+        output = shared.to_bytes(bits // 8, "big").hex() if shared else ""
+        out.append(case(f"{suite} peer {label}", suite, "encrypt", input=value.to_bytes(bits // 8, "big").hex(),
+                        output=output, **{verdict: "the peer's value is not in the group"}, **fields))
+    return out
+
+
+def dh_modp(keys):
+    out = [c for name, bits, _, prime in primes() if name.startswith("modp") for c in finite_field(keys, name, bits, prime)]
+    write("made/dh_modp.json", "made by openssl_vectors.py with Python's integers", out)
 
 
 def ocb(key, nonce, aad, plain):
@@ -350,6 +361,7 @@ def main():
         rsa(keys, pathlib.Path(folder))
         rsa_raw(keys, pathlib.Path(folder))
         curves(keys, pathlib.Path(folder))
+    dh_modp(keys)
 
 
 if __name__ == "__main__":

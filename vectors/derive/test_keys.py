@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Makes vectors/data/keys.json: key pairs for tests and known answers. They are public; protect nothing with them.
 
-RSA, elliptic-curve, X25519 and Ed25519 keys come from the OpenSSL command line; the groups of RFC 7919 are computed
-here and compared with OpenSSL's; ML-KEM and ML-DSA seeds with their public keys are those of the post-quantum KAT
-files within the wheel `cryptography_vectors`:
+RSA, elliptic-curve, X25519, X448 and Ed25519 keys come from the OpenSSL command line; the groups of Diffie-Hellman are
+computed (dh_primes.py) and compared with OpenSSL's; ML-KEM and ML-DSA seeds with their public keys are those of the
+post-quantum KAT files within the wheel `cryptography_vectors`:
 
     python3 vectors/derive/test_keys.py FOLDER/cryptography_vectors
 
-Every run makes new keys, so that a second run means making vectors/data/made again (openssl_vectors.py).
+Pairs that the file has already stay. Where it is deleted before, vectors/data/made has to be made again (openssl_vectors.py).
 """
 
 import json
@@ -15,6 +15,8 @@ import pathlib
 import secrets
 import subprocess
 import sys
+
+from dh_primes import primes
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
@@ -31,19 +33,22 @@ def pair(*arguments):
     return private, public
 
 
-def euler(bits):
-    """floor(2^bits * e), by the series with room to spare."""
-    whole, term, n = 0, 1 << (bits + 64), 0
-    while term:
-        whole += term
-        n += 1
-        term //= n
-    return whole >> 64
+# Bytes of exponents: twice the strength at least that RFC 7919, appendix A, and RFC 3526, 8 (second estimate), ascribe to a
+# group; RFC 2409 says nothing of it.
+EXPONENT_LEN = {
+    "ffdhe2048": 32, "ffdhe3072": 40, "ffdhe4096": 48,
+    "modp1024": 20, "modp1536": 30, "modp2048": 40, "modp3072": 53, "modp4096": 60, "modp6144": 68, "modp8192": 78,
+}  # fmt: skip
 
 
-def ffdhe(bits, addend):
-    """The prime of RFC 7919, appendix A."""
-    return 2**bits - 2 ** (bits - 64) + (euler(bits - 130) + addend) * 2**64 - 1
+def exponent_pair(name, bits, prime):
+    """A new exponent and its public value. OpenSSL has no name for the group of 1,024 bits."""
+    if name != "modp1024":
+        group = name.replace("modp", "modp_")
+        theirs = openssl("genpkey", "-algorithm", "DH", "-pkeyopt", f"group:{group}", "-outform", "DER")
+        assert prime.to_bytes(bits // 8, "big") in theirs, f"{name} differs from OpenSSL's"
+    exponent = secrets.token_bytes(EXPONENT_LEN[name])
+    return exponent, pow(2, int.from_bytes(exponent, "big"), prime).to_bytes(bits // 8, "big")
 
 
 def kat(path, names):
@@ -64,40 +69,35 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     wheel = pathlib.Path(sys.argv[1])
-    keys = []
+    path, keys = DATA / "keys.json", []
+    before = json.loads(path.read_text())["keys"] if path.exists() else []
 
-    def add(name, private, public):
-        keys.append({"name": name, "private": private.hex(), "public": public.hex()})
+    def add(name, make):
+        """The pairs of a name that there are, or two new ones."""
+        pairs = [(k["private"], k["public"]) for k in before if k["name"] == name]
+        pairs = pairs or [tuple(half.hex() for half in pair) for pair in make()]
+        keys.extend({"name": name, "private": private, "public": public} for private, public in pairs)
 
     for bits in (1024, 2048, 3072, 4096):
-        for _ in range(2):
-            add(f"rsa-{bits}", *pair("-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{bits}"))
+        options = ("-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{bits}")
+        add(f"rsa-{bits}", lambda: [pair(*options) for _ in range(2)])
     for curve in ("P-256", "P-384", "P-521"):
-        for _ in range(2):
-            add(curve.lower().replace("-", ""), *pair("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}",
-                                                      "-pkeyopt", "ec_param_enc:named_curve"))
-    for name in ("X25519", "ED25519"):
-        for _ in range(2):
-            private, public = pair("-algorithm", name)
-            add(name.lower(), private[-32:], public[-32:])
-    for bits, addend, exponent_len in ((2048, 560316, 32), (3072, 2625351, 40), (4096, 5736041, 48)):
-        prime = ffdhe(bits, addend)
-        theirs = openssl("genpkey", "-algorithm", "DH", "-pkeyopt", f"group:ffdhe{bits}", "-outform", "DER")
-        assert prime.to_bytes(bits // 8, "big") in theirs, f"ffdhe{bits} differs from OpenSSL's"
-        for _ in range(2):
-            exponent = secrets.token_bytes(exponent_len)
-            public = pow(2, int.from_bytes(exponent, "big"), prime)
-            add(f"ffdhe{bits}", exponent, public.to_bytes(bits // 8, "big"))
+        options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
+        add(curve.lower().replace("-", ""), lambda: [pair(*options) for _ in range(2)])
+    for name, width in (("X25519", 32), ("X448", 56), ("ED25519", 32)):
+        add(name.lower(), lambda: [[half[-width:] for half in pair("-algorithm", name)] for _ in range(2)])
+    for name, bits, _, prime in primes():
+        add(name, lambda: [exponent_pair(name, bits, prime) for _ in range(2)])
     for size in ("512", "768", "1024"):
-        for r in kat(wheel / f"asymmetric/MLKEM/kat_MLKEM_{size}.rsp", ("d", "z", "pk")):
-            add(f"ml-kem-{size}", r["d"] + r["z"], r["pk"])
+        records = wheel / f"asymmetric/MLKEM/kat_MLKEM_{size}.rsp"
+        add(f"ml-kem-{size}", lambda: [(r["d"] + r["z"], r["pk"]) for r in kat(records, ("d", "z", "pk"))])
     for size in ("44", "65", "87"):
-        for r in kat(wheel / f"asymmetric/MLDSA/kat_MLDSA_{size}_det_pure.rsp", ("xi", "pk")):
-            add(f"ml-dsa-{size}", r["xi"], r["pk"])
-    version = openssl("version").decode().split()[1]
-    source = f"test keys, public and worthless: OpenSSL {version}, RFC 7919, post-quantum-cryptography/KAT"
+        records = wheel / f"asymmetric/MLDSA/kat_MLDSA_{size}_det_pure.rsp"
+        add(f"ml-dsa-{size}", lambda: [(r["xi"], r["pk"]) for r in kat(records, ("xi", "pk"))])
+    version = openssl("version").decode().split()[1].rpartition(".")[0]
+    source = f"test keys, public and worthless: OpenSSL {version}, RFC 7919, RFC 3526, post-quantum-cryptography/KAT"
     lines = ",\n".join("  " + json.dumps(key) for key in keys)
-    (DATA / "keys.json").write_text('{"source": ' + json.dumps(source) + ', "keys": [\n' + lines + "\n]}\n")
+    path.write_text('{"source": ' + json.dumps(source) + ', "keys": [\n' + lines + "\n]}\n")
     print(f"keys.json: {len(keys)} pairs")
 
 

@@ -41,7 +41,7 @@ pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Share, Shares, Ver
 pub use costs::{Costs, MeasuredCost};
 pub use engines::Trouble;
 pub use generate::GeneratedPair;
-pub use metrics::{Distribution, EngineMetrics, Outcomes, Routes, Snapshot, SuiteMetrics};
+pub use metrics::{Distribution, EngineMetrics, Outcomes, Routes, SharedMetrics, Snapshot, SuiteMetrics};
 pub use mill::{Mill, MillBuilder};
 pub use policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 pub use report::{EngineReport, Report, SelfTestState, SuiteReport, TransformReport};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use ciphermill_contract::columns::TransformBatch;
 use ciphermill_contract::error::Refusal;
@@ -94,6 +95,13 @@ impl MillBuilder {
     #[must_use]
     pub fn trust(mut self, trust: TrustPolicy) -> Self {
         self.policy.trust = trust;
+        self
+    }
+
+    /// Sets how long single operations wait for others at most ([`Policy::window_max`]).
+    #[must_use]
+    pub fn window_max(mut self, window_max: Duration) -> Self {
+        self.policy.window_max = window_max;
         self
     }
 
@@ -261,13 +269,14 @@ impl Mill {
     }
 
     /// One operation as a future, for any executor; it shares a batch with those of other tasks that are ready at the
-    /// same time, and with those of threads in [`Mill::run_one`].
+    /// same time, and with those of threads in [`Mill::run_one`]. Where others arrive quickly and sharing saves more than
+    /// waiting costs, it waits for them up to [`Policy::window_max`]; its task then stays ready meanwhile.
     pub fn submit_one<'d>(&'d self, suite: Suite, direction: Direction, one: One<'d>) -> OneFuture<'d> {
         self.coalescers.submit(self.runner(), (suite, direction), one)
     }
 
     /// Runs one operation on the caller's thread, or in a batch with those of other threads that are here at the same
-    /// time where that is predicted to be worth the wait.
+    /// time where that is predicted to be worth the wait, which is at most [`Policy::window_max`].
     ///
     /// An operation that breaks a rule of its suite ends with [`ciphermill_contract::OpStatus::BadInput`]. One that came
     /// alone and that an engine fails is run elsewhere. What a handle knows ([`Mill::bind`]) but for the key is kept.
@@ -357,6 +366,7 @@ impl Mill {
         Snapshot {
             queued_batches: self.dispatcher.queued() as u64,
             busy_workers: self.runner().workers.busy() as u64,
+            shared: self.coalescers.counts(),
             ..Snapshot::new(&self.state().engines(), self.state().metrics.sums())
         }
     }

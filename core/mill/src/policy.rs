@@ -15,6 +15,9 @@ pub struct Policy {
     pub self_test: SelfTest,
     /// How far engines are believed afterwards.
     pub trust: TrustPolicy,
+    /// How long single operations wait for others at most to share a batch with ([`ciphermill_router::window()`]); zero for not
+    /// at all. A caller who is alone never waits.
+    pub window_max: Duration,
 }
 
 impl Default for Policy {
@@ -24,6 +27,7 @@ impl Default for Policy {
             engines: EngineKinds::ALL,
             self_test: SelfTest::OnFirstUse,
             trust: TrustPolicy::default(),
+            window_max: Duration::from_micros(200),
         }
     }
 }

@@ -150,6 +150,9 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use ciphermill_contract::{KeyMaterial, Suite};
+    use ::rsa::pkcs1::RsaPrivateKeyRef;
+    use ::rsa::pkcs8::PrivateKeyInfoRef;
+    use ::rsa::pkcs8::der::Decode;
     use ciphermill_vectors::keys::{TestPair, pairs};
 
     use super::*;
@@ -177,11 +180,26 @@ mod tests {
     fn rsa_pairs_are_those_that_other_programs_write() {
         for (size, name) in RsaSize::ALL.into_iter().zip(["rsa-1024", "rsa-2048", "rsa-3072", "rsa-4096"]) {
             for TestPair { private, public, .. } in pairs(name) {
-                let numbers = RsaNumbers::parse(&KeyMaterial::private(private), size.len()).expect("a good key");
-                let numbers = numbers.private.expect("a private key");
-                let written = pair_of_primes(size, &numbers.p, &numbers.q).expect("good primes");
+                let info = PrivateKeyInfoRef::from_der(private).expect("a good key");
+                let key = RsaPrivateKeyRef::try_from(info.private_key).expect("a good key");
+                let halves = [key.prime1, key.prime2, key.exponent1, key.exponent2, key.coefficient];
+                let parts = RsaParts {
+                    modulus: key.modulus.as_bytes(),
+                    exponent: key.public_exponent.as_bytes(),
+                    private: key.private_exponent.as_bytes(),
+                    halves: halves.map(|number| number.as_bytes()),
+                };
+                let written = rsa(size, &parts);
                 accepted(KeyPair::Rsa(size), &written);
                 assert_eq!((&*written.private, &written.public), (private, public), "{name}");
+                // The same primes make the same key, but for the private exponent, of which there are several.
+                let numbers = RsaNumbers::parse(&KeyMaterial::private(private), size.len()).expect("a good key");
+                let numbers = numbers.private.expect("a private key");
+                let made = pair_of_primes(size, &numbers.q, &numbers.p).expect("good primes");
+                accepted(KeyPair::Rsa(size), &made);
+                let from_primes = 5 * (size.len() / 2);
+                assert_eq!(&made.public, public, "{name}");
+                assert!(made.private.ends_with(&private[private.len() - from_primes..]), "{name}");
             }
         }
     }

@@ -1,10 +1,11 @@
-//! The router: which engine runs a batch, in how many parts, and why. Pure functions over shapes and figures: no clocks,
-//! no engines.
+//! The router: which engine runs a batch, in how many parts, and why, and how long single operations wait for others. Pure
+//! functions over shapes and figures: no clocks, no engines.
 pub mod decide;
 pub mod fit;
 pub mod learn;
 pub mod share;
 pub mod split;
+pub mod window;
 
 pub use decide::{Candidate, NoRoute, Request, Route, RouteReason, Verdict, decide, explain};
 pub use fit::{Fit, Point, break_even, break_even_len, class_factors, fit};
@@ -13,3 +14,4 @@ pub use learn::{
 };
 pub use share::{IdleWorkers, OFFLOAD_MAX, Share, Shares, share};
 pub use split::{Line, Part, Split, split};
+pub use window::{Arrivals, BatchTime, Gathering, Window, window};

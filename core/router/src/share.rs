@@ -94,11 +94,13 @@ fn lines(own: Option<&Candidate>, offload: &[(Candidate, f64)], idle: usize, wak
         engine: candidate.engine,
         cost: candidate.cost,
         start_ns: if core == 0 { 0.0 } else { wakeup_ns },
+        step: candidate.step,
     };
     let device = |(candidate, _): &(Candidate, f64)| Line {
         engine: candidate.engine,
         cost: candidate.cost,
         start_ns: wakeup_ns + candidate.wakeup_ns + candidate.backlog_ns,
+        step: candidate.step,
     };
     own.iter().flat_map(|own| (0..=idle).map(|core| on_core(own, core))).chain(offload.iter().map(device)).collect()
 }

@@ -11,10 +11,12 @@ pub const PARTS_MAX: usize = 64;
 pub struct Line {
     /// The engine's index among the mill's engines.
     pub engine: usize,
-    /// What a part costs there.
+    /// What the whole batch would cost there, in its steps.
     pub cost: Cost,
     /// Nanoseconds until it can begin: handing over, wake-up, backlog.
     pub start_ns: f64,
+    /// Operations that are paid for together there ([`Cost::in_steps`]).
+    pub step: u16,
 }
 
 /// One part: how many of the operations, in their order, go to which line.
@@ -39,14 +41,19 @@ pub struct Split {
 /// alone. `None` when no split is predicted to end at least `gain_ns` sooner than that.
 ///
 /// Line `i` has a fixed time `f = start + C1` and a time for each operation `a = C2 + C3 · bytes / ops`; all parts end at
-/// the `T` for which the shares `(T - f) / a` of the lines with `f < T` add up to `ops`.
+/// the `T` for which the shares `(T - f) / a` of the lines with `f < T` add up to `ops`. Shares are whole steps, but for the
+/// last: a step that is shared out is paid for twice.
 pub fn split(ops: u64, bytes: u64, lines: &[Line], gain_ns: f64) -> Option<Split> {
     let first = lines.first()?;
     let lines = &lines[..lines.len().min(PARTS_MAX)];
     let mean = bytes as f64 / ops.max(1) as f64;
     let fixed = |line: &Line| line.start_ns + line.cost.batch_ns;
-    let each = |line: &Line| (line.cost.op_ns + line.cost.byte_ns * mean).max(1e-3);
-    let alone_ns = fixed(first) + each(first) * ops as f64;
+    let paid = |line: &Line, ops: u64| ops.next_multiple_of(line.step.max(1).into()) as f64;
+    // Costs in steps hold for all operations; here it is what one takes where the lanes are full.
+    let full = |line: &Line| ops.max(1) as f64 / paid(line, ops.max(1));
+    let each = |line: &Line| ((line.cost.op_ns + line.cost.byte_ns * mean) * full(line)).max(1e-3);
+    let part_ns = |line: &Line, ops: u64| fixed(line) + each(line) * paid(line, ops);
+    let alone_ns = part_ns(first, ops);
     let mut order: SmallVec<[usize; 8]> = (0..lines.len()).collect();
     order.sort_by(|a, b| fixed(&lines[*a]).total_cmp(&fixed(&lines[*b])));
     // Operations a nanosecond of all lines that take part, and what they lose before they begin.
@@ -63,20 +70,25 @@ pub fn split(ops: u64, bytes: u64, lines: &[Line], gain_ns: f64) -> Option<Split
     let mut parts: SmallVec<[Part; 8]> = SmallVec::new();
     let mut left = ops;
     for index in &order[..used] {
-        let share = ((end_ns - fixed(&lines[*index])) / each(&lines[*index])).floor().max(0.0) as u64;
-        let share = share.min(left);
+        let line = &lines[*index];
+        let share = ((end_ns - fixed(line)) / each(line)).max(0.0) as u64;
+        let share = (share - share % u64::from(line.step.max(1))).min(left);
         left -= share;
-        if share != 0 {
-            parts.push(Part { line: *index, ops: share });
-        }
+        parts.push(Part { line: *index, ops: share });
     }
-    // What rounding left over goes one by one to the parts.
-    let count = parts.len() as u64;
-    for (index, part) in parts.iter_mut().enumerate() {
-        part.ops += left / count + u64::from((index as u64) < left % count);
+    // What rounding left over goes step by step to the part that ends first with it.
+    while left != 0 {
+        let with_step = |part: &Part| {
+            let line = &lines[part.line];
+            part_ns(line, part.ops + left.min(line.step.max(1).into()))
+        };
+        let first = parts.iter_mut().min_by(|a, b| with_step(a).total_cmp(&with_step(b)))?;
+        let more = left.min(lines[first.line].step.max(1).into());
+        first.ops += more;
+        left -= more;
     }
-    let part_ns = |part: &Part| fixed(&lines[part.line]) + each(&lines[part.line]) * part.ops as f64;
-    let predicted_ns = parts.iter().map(part_ns).fold(0.0, f64::max);
+    parts.retain(|part| part.ops != 0);
+    let predicted_ns = parts.iter().map(|part| part_ns(&lines[part.line], part.ops)).fold(0.0, f64::max);
     (parts.len() > 1 && predicted_ns + gain_ns <= alone_ns).then_some(Split { parts, predicted_ns })
 }
 
@@ -86,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(start_ns: f64, op_ns: f64) -> Line {
-        Line { engine: 0, cost: Cost::new(100.0, op_ns, 0.0), start_ns }
+        Line { engine: 0, cost: Cost::new(100.0, op_ns, 0.0), start_ns, step: 1 }
     }
 
     #[test]
@@ -104,6 +116,23 @@ mod tests {
     }
 
     #[test]
+    fn steps_are_not_cut() {
+        let in_steps = |ops: u64| {
+            // Eight at the price of one step of 500 µs.
+            let cost = Cost::new(100.0, 62_500.0, 0.0).in_steps(ops, 8);
+            let line = |start_ns| Line { engine: 0, cost, start_ns, step: 8 };
+            let found = split(ops, 0, &[line(0.0), line(50_000.0), line(50_000.0)], 25_000.0)?;
+            Some((found.parts.iter().map(|part| part.ops).collect::<Vec<_>>(), found.predicted_ns))
+        };
+        for whole in 1..=8 {
+            assert_eq!(in_steps(whole), None, "{whole} operations are one step");
+        }
+        assert_eq!(in_steps(9), Some((vec![8, 1], 550_100.0)));
+        assert_eq!(in_steps(24), Some((vec![8, 8, 8], 550_100.0)));
+        assert_eq!(in_steps(64), Some((vec![24, 24, 16], 1_550_100.0)));
+    }
+
+    #[test]
     fn a_small_batch_stays_whole() {
         assert_eq!(split(100, 0, &[line(0.0, 10.0), line(70_000.0, 10.0)], 0.0), None);
         assert_eq!(split(1000, 0, &[line(0.0, 10.0), line(0.0, 10.0)], 6_000.0), None, "not worth the trouble");
@@ -113,11 +142,13 @@ mod tests {
     }
 
     fn any_line() -> impl Strategy<Value = Line> {
-        (0usize..4, 0.0..1e5f64, 0.0..1e5f64, 0.0..1e4f64, 0.0..50.0f64).prop_map(
-            |(engine, start_ns, batch_ns, op_ns, byte_ns)| Line {
+        let step = prop::sample::select(vec![1u16, 1, 4, 8]);
+        (0usize..4, 0.0..1e5f64, 0.0..1e5f64, 0.0..1e4f64, 0.0..50.0f64, step).prop_map(
+            |(engine, start_ns, batch_ns, op_ns, byte_ns, step)| Line {
                 engine,
                 cost: Cost::new(batch_ns, op_ns, byte_ns),
                 start_ns,
+                step,
             },
         )
     }
@@ -139,6 +170,8 @@ mod tests {
             prop_assert_eq!(used.len(), split.parts.len());
             let alone_ns = lines[0].start_ns + lines[0].cost.predict_ns(ops, ops * len);
             prop_assert!(split.predicted_ns <= alone_ns - gain_ns + 1e-3 * alone_ns.abs());
+            let cut = split.parts.iter().filter(|part| !part.ops.is_multiple_of(lines[part.line].step.into())).count();
+            prop_assert!(cut <= 1, "{cut} parts end within a step");
         }
 
         #[test]
@@ -151,8 +184,9 @@ mod tests {
             let mut wider = lines.clone();
             wider.push(more);
             let after = split(ops, 64 * ops, &wider, 0.0).expect("it paid with fewer lines");
-            // Rounding to whole operations may cost one operation a part.
-            let slack = wider.iter().map(|line| line.cost.op_ns + 64.0 * line.cost.byte_ns).fold(0.0, f64::max);
+            // Rounding to whole steps may cost one step a part.
+            let step_ns = |line: &Line| (line.cost.op_ns + 64.0 * line.cost.byte_ns) * f64::from(line.step);
+            let slack = wider.iter().map(step_ns).fold(0.0, f64::max);
             prop_assert!(after.predicted_ns <= before.predicted_ns + 2.0 * slack);
         }
     }

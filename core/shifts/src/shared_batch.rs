@@ -80,6 +80,13 @@ impl<B, D, W> OpenBatch<B, D, W> {
         Part { shared: Arc::clone(&self.shared), index, leads }
     }
 
+    /// Takes the place of the operation that fills the batch, whose task runs it at once, before the leader does.
+    pub fn join_last(&mut self) -> Part<D, W> {
+        let index = self.joined;
+        self.joined += 1;
+        Part { shared: Arc::clone(&self.shared), index, leads: true }
+    }
+
     /// Whether it is this one.
     pub fn is_of(&self, shared: &Arc<SharedBatch<D, W>>) -> bool {
         Arc::ptr_eq(&self.shared, shared)
@@ -123,13 +130,14 @@ mod model {
     type Gate = Mutex<Option<OpenBatch<usize, usize, Waker>>>;
 
     /// One task; it goes as soon as it has joined, or when it is woken first, or stays, or stays and looks
-    /// without having been woken, with another waker from then on, which is the one that counts.
+    /// without having been woken, with another waker from then on, which is the one that counts, or fills the batch.
     #[derive(Clone, Copy, PartialEq)]
     enum Patience {
         Joins,
         Waits,
         Stays,
         Looks,
+        Fills,
     }
 
     /// Takes the batch and runs it, if `wanted`.
@@ -161,7 +169,7 @@ mod model {
             let mut gate = lock(gate);
             let open = gate.get_or_insert_with(|| OpenBatch::new(0, 2));
             open.batch += 1;
-            open.join(|| Arc::clone(&waker))
+            if patience == Patience::Fills { open.join_last() } else { open.join(|| Arc::clone(&waker)) }
         };
         // A leader wakes itself.
         if !part.leads && matches!(patience, Patience::Waits | Patience::Stays) {
@@ -170,7 +178,7 @@ mod model {
         if patience == Patience::Looks {
             waker = Arc::new(Notify::new());
         }
-        if matches!(patience, Patience::Stays | Patience::Looks) {
+        if matches!(patience, Patience::Stays | Patience::Looks | Patience::Fills) {
             loop {
                 if let Some(operations) = poll(gate, &part, &waker) {
                     assert!(part.index < operations);
@@ -197,7 +205,8 @@ mod model {
                 })
                 .collect();
             threads.into_iter().for_each(|thread| thread.join().expect("ends"));
-            let stay = tasks.iter().filter(|patience| matches!(patience, Patience::Stays | Patience::Looks)).count();
+            let stays = |patience: &&Patience| matches!(patience, Patience::Stays | Patience::Looks | Patience::Fills);
+            let stay = tasks.iter().filter(stays).count();
             assert_eq!(done.load(Ordering::Relaxed), stay, "everybody who stays has an outcome");
         });
     }
@@ -217,5 +226,12 @@ mod model {
         check(&[Patience::Joins, Patience::Joins, Patience::Stays]);
         check(&[Patience::Joins, Patience::Waits, Patience::Stays]);
         check(&[Patience::Joins, Patience::Looks]);
+    }
+
+    /// A deadlock when a leader that finds its batch taken does not wait for the outcome.
+    #[test]
+    fn who_fills_a_batch_runs_it_for_all() {
+        check(&[Patience::Stays, Patience::Fills]);
+        check(&[Patience::Joins, Patience::Stays, Patience::Fills]);
     }
 }

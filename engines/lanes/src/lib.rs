@@ -17,6 +17,7 @@ mod chacha;
 #[cfg(target_arch = "x86_64")]
 mod chain;
 mod columns;
+mod declassify;
 mod des;
 mod engine;
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Keys on their way in: what every suite asks of a key's bytes. The states that come of them are each family's own.
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Aead, BlockCipher, Mac, StreamCipher};
+use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Signature, StreamCipher};
 use ciphermill_contract::{Capability, Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
 
 use crate::engine::NAME;
@@ -57,13 +57,18 @@ pub(crate) fn prepare_many(
     keys: &[KeyMaterial<'_>],
     suite: Suite,
 ) -> Vec<Result<PreparedKey>> {
-    if !crate::legacy::runs(suite) {
-        return keys.iter().map(|key| prepare(kernels, capabilities, key, suite)).collect();
-    }
+    let side_by_side: fn(&Kernels, &[KeyMaterial<'_>], Suite) -> Vec<Result<PreparedKey, KeyProblem>> = match suite {
+        Suite::Kem(_) | Suite::Sign(Signature::MlDsa(_)) => crate::public::lattice::prepare,
+        suite if crate::legacy::runs(suite) => |_, keys, suite| {
+            let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
+            crate::legacy::prepare_many(&keys, suite)
+        },
+        _ => return keys.iter().map(|key| prepare(kernels, capabilities, key, suite)).collect(),
+    };
     let checks: Vec<Result<()>> = keys.iter().map(|key| check(capabilities, key, suite)).collect();
-    let good: Vec<&[u8]> =
-        keys.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(key, _)| key.bytes).collect();
-    let mut prepared = crate::legacy::prepare_many(&good, suite).into_iter();
+    let good: Vec<KeyMaterial<'_>> =
+        keys.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(key, _)| *key).collect();
+    let mut prepared = side_by_side(kernels, &good, suite).into_iter();
     let outcome = |check: Result<()>| {
         check?;
         prepared.next().unwrap_or(Err(KeyProblem::Parameters)).map_err(|problem| Error::key(suite, problem))

@@ -9,6 +9,7 @@ use crate::des::isa::DesKernel;
 use crate::hash::HashKernel;
 use crate::legacy::LegacyKernel;
 use crate::public::isa::PublicKernel;
+use crate::public::lattice::isa::LatticeKernel;
 
 /// The chosen kernels, one a family. A value is proof that this processor can run them.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +25,16 @@ pub(crate) struct Kernels {
     pub(crate) hash: HashKernel,
     /// Blowfish, Khufu, Khafre, RC4, SEAL.
     pub(crate) legacy: LegacyKernel,
-    /// Public keys.
+    /// Public keys but those of lattices.
     pub(crate) public: PublicKernel,
+    /// ML-KEM and ML-DSA.
+    pub(crate) lattice: LatticeKernel,
 }
 
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy` or `public`.
+    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy`, `public` or `lattice`.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -49,6 +52,7 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("hash", HashKernel::NAMES, |name| HashKernel::detect(name).is_some()));
     all.extend(choices("legacy", LegacyKernel::NAMES, |name| LegacyKernel::detect(name).is_some()));
     all.extend(choices("public", PublicKernel::NAMES, |name| PublicKernel::detect(name).is_some()));
+    all.extend(choices("lattice", LatticeKernel::NAMES, |name| LatticeKernel::detect(name).is_some()));
     all
 }
 
@@ -92,6 +96,9 @@ impl Kernels {
             public: pick("public")
                 .and_then(|choice| PublicKernel::detect(choice.name))
                 .unwrap_or(PublicKernel::PORTABLE),
+            lattice: pick("lattice")
+                .and_then(|choice| LatticeKernel::detect(choice.name))
+                .unwrap_or(LatticeKernel::PORTABLE),
         })
     }
 
@@ -103,6 +110,7 @@ impl Kernels {
             ("hash", self.hash.name()),
             ("legacy", self.legacy.name()),
             ("public", self.public.name()),
+            ("lattice", self.lattice.name()),
         ];
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
@@ -128,7 +136,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public", "lattice"]));
     }
 
     #[test]

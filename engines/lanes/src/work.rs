@@ -302,6 +302,8 @@ pub(crate) struct Scratch {
     pub(crate) des: crate::des::DesScratch,
     /// Transposed numbers of public-key operations.
     pub(crate) room: crate::public::room::Room,
+    /// Keys of lattices.
+    pub(crate) lattice: crate::public::lattice::Pools,
     /// Operations and idle lanes since the queue was opened.
     pub(crate) occupancy: Occupancy,
 }

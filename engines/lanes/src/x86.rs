@@ -73,6 +73,11 @@ features! { $
 }
 
 features! { $
+    /// AVX-512, VBMI and VBMI2.
+    "avx512-vbmi2", Avx512Vbmi2(Avx512, with_avx512), with_avx512_vbmi2, ["avx512vbmi", "avx512vbmi2"]
+}
+
+features! { $
     /// AES-NI, PCLMULQDQ and SSE4.1.
     "aesni", AesNi, with_aesni, ["aes", "pclmulqdq", "ssse3", "sse4.1"]
 }

@@ -5,17 +5,23 @@
 //!
 //! What is public by design is not marked: additional data, IVs, lengths. Opening is left out for suites with a tag, for
 //! whether a tag fits is told to everybody and memcheck cannot know that.
+//!
+//! Of key pairs the private numbers are marked, before the key is prepared. What the crates that parse keys do with them is not
+//! counted; the operations are. Where their secrets end the engine says itself, with the feature `ctgrind`.
 #![allow(unsafe_code, reason = "requests to Valgrind")]
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use core::arch::asm;
+use core::ops::Range;
 
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, PreparedColumn, TagColumn};
+use ciphermill_contract::suite::{Agreement, Signature};
 use ciphermill_contract::{
     Batch, ColumnBatch, ColumnStatus, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, QueueHint, Span, Suite,
 };
 use ciphermill_lanes::{Lanes, kernels};
+use ciphermill_vectors::keys::{pair_name, pairs};
 
 /// Operations of a batch and bytes of each: uneven, more than one vector's worth.
 const OPS: usize = 9;
@@ -53,11 +59,17 @@ const SUITES: [(&str, Secret); 19] = [
     ("hmac-sha512", Secret::KeyAndData),
 ];
 
+/// Suites of key pairs, whose private operations are run.
+const PRIVATE: [&str; 7] =
+    ["x25519", "x448", "ecdh-p256", "dh-ffdhe2048", "rsa-2048-sign-pkcs1-sha256", "ed25519", "ecdsa-p256"];
+
 /// Requests to Valgrind (`valgrind.h`, `memcheck.h`).
 const RUNNING_ON_VALGRIND: usize = 0x1001;
 const COUNT_ERRORS: usize = 0x1201;
 const MAKE_MEM_UNDEFINED: usize = 0x4d43_0001;
 const MAKE_MEM_DEFINED: usize = 0x4d43_0002;
+const CHECK_MEM_IS_DEFINED: usize = 0x4d43_0005;
+const CHANGE_ERR_DISABLEMENT: usize = 0x1801;
 
 /// Asks Valgrind; 0 where the program runs without it.
 fn request(code: usize, address: *mut u8, len: usize) -> usize {
@@ -83,6 +95,19 @@ fn mark(bytes: &mut [u8]) {
 
 fn clear(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, bytes.as_mut_ptr(), bytes.len());
+}
+
+/// Does something whose errors are not counted.
+fn uncounted<T>(work: impl FnOnce() -> T) -> T {
+    request(CHANGE_ERR_DISABLEMENT, core::ptr::without_provenance_mut(1), 0);
+    let out = work();
+    request(CHANGE_ERR_DISABLEMENT, core::ptr::without_provenance_mut(usize::MAX), 0);
+    out
+}
+
+/// Whether any of the bytes is marked, or comes of what was.
+fn is_marked(bytes: &mut [u8]) -> bool {
+    uncounted(|| request(CHECK_MEM_IS_DEFINED, bytes.as_mut_ptr(), bytes.len()) != 0)
 }
 
 /// Errors that Valgrind reported while `work` ran.
@@ -177,14 +202,120 @@ fn run(engine: &Lanes, suite: Suite, direction: Direction, secret: Secret) {
     arena.fill(0);
 }
 
-#[test]
-#[ignore = "runs under Valgrind: make ctgrind"]
-fn no_branch_and_no_address_depends_on_keys_or_data() {
+/// The numbers and octet strings of a key in DER: each one's tag and where it lies.
+fn leaves(der: &[u8], from: usize, all: &mut Vec<(u8, Range<usize>)>) {
+    let mut at = 0;
+    while at < der.len() {
+        let (tag, first) = (der[at], usize::from(der[at + 1]));
+        let (len, head) = match first {
+            ..0x80 => (first, 2),
+            _ => (
+                der[at + 2..at + 2 + (first & 0x7f)].iter().fold(0, |len, byte| len << 8 | usize::from(*byte)),
+                first - 0x7e,
+            ),
+        };
+        let content = at + head..at + head + len;
+        // PKCS#8 has the key proper within an octet string.
+        if tag == 0x30 || tag == 4 && der[content.start] == 0x30 {
+            leaves(&der[content.clone()], from + content.start, all);
+        } else {
+            all.push((tag, from + content.start..from + content.end));
+        }
+        at = content.end;
+    }
+}
+
+/// Where the secrets of a private key are: all of it, or `d` and what follows it (RFC 8017, A.1.2), or the scalar (RFC 5915, 3).
+fn secrets(suite: Suite, key: &[u8]) -> Vec<Range<usize>> {
+    let mut all = Vec::new();
+    let tag = match suite {
+        Suite::Sign(Signature::Rsa(..)) => 2,
+        Suite::Sign(Signature::Ecdsa(_)) | Suite::Agree(Agreement::Ecdh(_)) => 4,
+        _ => return Vec::from_iter([0..key.len()]),
+    };
+    leaves(key, 0, &mut all);
+    let numbers: Vec<Range<usize>> = all.into_iter().filter(|(own, _)| *own == tag).map(|(_, range)| range).collect();
+    if tag == 2 { numbers[numbers.len() - 6..].to_vec() } else { numbers }
+}
+
+/// Runs private operations under a marked key, and gives the errors of the operations alone.
+fn run_private(engine: &Lanes, suite: Suite) -> usize {
+    let pair = pairs(&pair_name(suite).expect("a suite of key pairs"))[0];
+    let agrees = matches!(suite, Suite::Agree(_));
+    let len = if agrees { suite.input_len(Direction::Encrypt).max } else { LEN };
+    let (output_len, tag_len) = (suite.output_len(Direction::Encrypt, len, 0), suite.default_tag_len());
+    let stride = len + output_len + tag_len;
+    let place = |index: usize| {
+        let start = index * stride;
+        Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(start as u32, len as u32))
+            .with_output((start + len) as u32)
+            .with_tag(if tag_len == 0 { 0 } else { (start + len + output_len) as u32 }, tag_len as u16)
+    };
+    let mut ops: Vec<Op> = (0..PRIVATE_OPS).map(place).collect();
+    let mut arena = vec![7u8; stride * PRIVATE_OPS];
+    if agrees {
+        // The public value ends its encoding.
+        let value = &pair.public[pair.public.len() - len..];
+        ops.iter().for_each(|op| arena[op.input.range()].copy_from_slice(value));
+    }
+    let mut key = pair.private.clone();
+    let ranges = secrets(suite, &key);
+    assert!(!ranges.is_empty(), "{suite}");
+    ranges.into_iter().for_each(|range| mark(&mut key[range]));
+    let prepared = uncounted(|| engine.prepare(&KeyMaterial::private(&key), suite).expect("a good key"));
+    let keys = vec![Some(&prepared); ops.len()];
+    let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+    let mut checked = Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena).check().expect("a sound batch");
+    let mut batch = checked.attach_keys(&keys).expect("a key each");
+    let count = errors(|| queue.run(&mut batch));
+    assert!(ops.iter().all(|op| op.status == OpStatus::Done), "{suite}");
+    for op in &ops {
+        // What comes out is known to nobody but those who have the key: else the marks got lost on the way.
+        let start = op.input.range().end;
+        assert!(is_marked(&mut arena[start..start + output_len + tag_len]), "{suite}: nothing came of the marks");
+    }
+    clear(&mut key);
+    clear(&mut arena);
+    uncounted(|| drop(prepared));
+    count
+}
+
+/// Operations of a batch of [`run_private`]: one more than the portable kernel's lanes.
+const PRIVATE_OPS: usize = 3;
+
+fn is_under_valgrind() {
     assert_ne!(
         request(RUNNING_ON_VALGRIND, core::ptr::null_mut(), 0),
         0,
         "this is no test without Valgrind: make ctgrind"
     );
+}
+
+#[test]
+#[ignore = "runs under Valgrind: make ctgrind"]
+fn no_branch_and_no_address_depends_on_private_keys() {
+    is_under_valgrind();
+    let mut found = Vec::new();
+    let mut runs = 0;
+    for kernel in kernels().iter().filter(|kernel| kernel.family == "public" && kernel.capable) {
+        let engine = Lanes::with_kernels(&[&format!("public={}", kernel.name)]).expect("it is capable");
+        for suite in PRIVATE.map(|name| name.parse::<Suite>().expect("a suite")) {
+            runs += 1;
+            let count = run_private(&engine, suite);
+            println!("public={} {suite}: {count} errors", kernel.name);
+            if count != 0 {
+                found.push(format!("public={} {suite}: {count}", kernel.name));
+            }
+        }
+    }
+    assert!(runs >= PRIVATE.len());
+    assert!(found.is_empty(), "branches or addresses depend on private keys: {found:#?}");
+}
+
+#[test]
+#[ignore = "runs under Valgrind: make ctgrind"]
+fn no_branch_and_no_address_depends_on_keys_or_data() {
+    is_under_valgrind();
     let leaks = |work: fn(usize) -> usize| {
         errors(|| {
             let mut secret = std::hint::black_box([5u8]);

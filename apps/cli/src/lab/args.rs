@@ -340,7 +340,7 @@ Examples:
   ciphermill lab router
   ciphermill lab router tasks alone --time 1000 --json -")]
 pub(crate) struct RouterArgs {
-    /// What is measured: decide, engine, cores, tasks, threads, alone, following, share [default: all].
+    /// What is measured: decide, engine, cores, tasks, threads, alone, public, signatures, following, share [default: all].
     #[arg(value_name = "WHAT")]
     pub names: Vec<String>,
     #[command(flatten)]

@@ -396,6 +396,9 @@ impl Suite {
             Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
             Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => "hash",
             Suite::Random => "random",
+            Suite::Kem(_)
+            | Suite::Sign(Signature::MlDsa(_))
+            | Suite::Generate(KeyPair::MlKem(_) | KeyPair::MlDsa(_)) => "lattice",
             _ => "public",
         }
     }

@@ -10,5 +10,5 @@ mod snapshot;
 mod spans;
 
 pub(crate) use record::{Before, Books, Ended, Recorder, TIMED_FROM_NS};
-pub use snapshot::{Distribution, EngineMetrics, Outcomes, Routes, Snapshot, SuiteMetrics};
+pub use snapshot::{Distribution, EngineMetrics, Outcomes, Routes, SharedMetrics, Snapshot, SuiteMetrics};
 pub(crate) use spans::{around as span_around, leave as span_leave};

@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use super::snapshot::{Distribution, EngineMetrics, Snapshot, SuiteMetrics};
+use super::snapshot::{Distribution, EngineMetrics, SharedMetrics, Snapshot, SuiteMetrics};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 impl Snapshot {
     /// The snapshot as text in the Prometheus exposition format, version 0.0.4.
     ///
-    /// Counters and summaries carry the labels `engine`, `suite` and `direction`; times are in seconds.
+    /// Counters and summaries carry the labels `engine`, `suite` and `direction`, those of shared batches no `engine`; times are in
+    /// seconds where the name does not say otherwise.
     pub fn prometheus(&self) -> String {
         let mut text = Text(String::new());
         self.counters(&mut text);
@@ -22,6 +23,7 @@ impl Snapshot {
         for engine in self.engines.iter().filter(|engine| engine.present) {
             text.sample("ciphermill_quarantined", &[("engine", engine.engine)], u8::from(engine.quarantined));
         }
+        self.shared_batches(&mut text);
         text.head("ciphermill_queued_batches", "gauge", "Submitted batches that wait to be run.");
         text.sample("ciphermill_queued_batches", &[], self.queued_batches);
         text.head("ciphermill_busy_workers", "gauge", "Threads of the mill that are at work now.");
@@ -63,6 +65,25 @@ impl Snapshot {
         for (engine, suite) in self.suites() {
             for (reason, count) in suite.routes.named() {
                 text.labelled("ciphermill_routes_total", engine, suite, Some(("reason", reason)), count);
+            }
+        }
+    }
+
+    /// Single operations that shared batches.
+    fn shared_batches(&self, text: &mut Text) {
+        type Counter = (&'static str, &'static str, fn(&SharedMetrics) -> u64);
+        const COUNTERS: [Counter; 5] = [
+            ("ciphermill_shared_batches_total", "Batches that single operations shared.", |shared| shared.batches),
+            ("ciphermill_shared_operations_total", "Single operations in them.", |shared| shared.operations),
+            ("ciphermill_windows_total", "Windows that were opened to wait for more.", |shared| shared.windows),
+            ("ciphermill_windows_filled_total", "Windows that ended with a full step.", |shared| shared.filled),
+            ("ciphermill_window_nanoseconds_total", "Time that windows were open.", |shared| shared.window_ns),
+        ];
+        for (name, help, value) in COUNTERS {
+            text.head(name, "counter", help);
+            for shared in &self.shared {
+                let (suite, direction) = (shared.suite.to_string(), shared.direction.to_string());
+                text.sample(name, &[("suite", &suite), ("direction", &direction)], value(shared));
             }
         }
     }

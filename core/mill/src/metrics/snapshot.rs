@@ -22,6 +22,28 @@ pub struct Snapshot {
     pub queued_batches: u64,
     /// The mill's own threads that are at work at this moment.
     pub busy_workers: u64,
+    /// Single operations that shared batches, by suite and direction; those that never did are left out.
+    pub shared: Vec<SharedMetrics>,
+}
+
+/// What was counted of the single operations of one suite in one direction that were collected to share batches. Those that
+/// were run at once, alone, are not among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMetrics {
+    /// The suite; those that differ only in an open parameter (FF1's radix) are counted together.
+    pub suite: Suite,
+    /// The direction.
+    pub direction: Direction,
+    /// Batches …
+    pub batches: u64,
+    /// … and the operations in them.
+    pub operations: u64,
+    /// Windows that were opened to wait for more …
+    pub windows: u64,
+    /// … those that ended before their time, since the step was full …
+    pub filled: u64,
+    /// … and nanoseconds that they were open for, together.
+    pub window_ns: u64,
 }
 
 /// What was counted on one engine.
@@ -184,6 +206,13 @@ impl Distribution {
     }
 }
 
+impl SharedMetrics {
+    pub(crate) fn new(suite: Suite, direction: Direction) -> SharedMetrics {
+        let suite = suite.canonical();
+        SharedMetrics { suite, direction, batches: 0, operations: 0, windows: 0, filled: 0, window_ns: 0 }
+    }
+}
+
 impl SuiteMetrics {
     pub(crate) fn new(suite: Suite, direction: Direction) -> SuiteMetrics {
         SuiteMetrics {
@@ -229,6 +258,6 @@ impl Snapshot {
             });
             engines[index].suites.push(suite);
         }
-        Snapshot { engines, queued_batches: 0, busy_workers: 0 }
+        Snapshot { engines, queued_batches: 0, busy_workers: 0, shared: Vec::new() }
     }
 }

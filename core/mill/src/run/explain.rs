@@ -52,7 +52,7 @@ fn over_cores(
     mut candidates: impl Iterator<Item = Candidate>,
 ) -> Option<Shares> {
     let chosen = candidates.find(|candidate| candidate.engine == route.engine && !candidate.kind.can_fail())?;
-    let split = split_over_cores(runner, (request.ops, request.bytes), chosen.cost)?;
+    let split = split_over_cores(runner, (request.ops, request.bytes), (chosen.cost, chosen.step))?;
     let share = Share { engine: route.engine, name: route.name, ops: request.ops, cores: split.parts.len() };
     Some(Shares { shares: [share].into_iter().collect(), predicted_ns: split.predicted_ns })
 }

@@ -26,17 +26,19 @@ pub(super) fn split_of(run: &BatchRun<'_>, batch: &impl Shape, choice: &Choice) 
     }
     let correction = run.slot(choice.route.engine).learned.correction(choice.cell);
     let cost = choice.cost.scaled(correction.factor());
-    split_over_cores(run.runner, (batch.op_count(), batch.input_bytes()), cost)
+    let plan = run.set.plan(batch.suite(), batch.direction());
+    let step = plan.iter().find(|candidate| candidate.engine == choice.route.engine)?.step;
+    split_over_cores(run.runner, (batch.op_count(), batch.input_bytes()), (cost, step))
 }
 
-/// The same for operations and bytes whose engine has this cost.
-pub(super) fn split_over_cores(runner: &Runner, (ops, bytes): (u64, u64), cost: Cost) -> Option<Split> {
+/// The same for operations and bytes whose engine has this cost, for steps of so many operations.
+pub(super) fn split_over_cores(runner: &Runner, (ops, bytes): (u64, u64), (cost, step): (Cost, u16)) -> Option<Split> {
     let idle = runner.workers.idle();
     let wakeup_ns = runner.state.costs.wakeup_ns();
     if idle == 0 || ops < 2 || cost.predict_ns(ops, bytes) < SPLIT_FROM_WAKEUPS * wakeup_ns {
         return None;
     }
-    let mut lines = vec![Line { engine: 0, cost, start_ns: wakeup_ns }; idle.min(PARTS_MAX - 1) + 1];
+    let mut lines = vec![Line { engine: 0, cost, start_ns: wakeup_ns, step }; idle.min(PARTS_MAX - 1) + 1];
     lines[0].start_ns = 0.0;
     split(ops, bytes, &lines, wakeup_ns / 2.0)
 }

@@ -1,27 +1,23 @@
 //! Threads that submit one operation at a time and block until it is done.
 //!
 //! They share batches as tasks do ([`super::coalescer`]), with the operating system's scheduler in the executor's place: a
-//! thread that leads a batch yields its core once, so that the others add theirs. That costs each operation a change of
-//! threads, one to two microseconds, which is more than most short operations take. So only operations that save more
-//! than that wait for company, and only while another thread is in the same place; all others run at once, alone.
+//! thread that leads a batch yields its core once, or while a window is open, so that the others add theirs. That costs each
+//! operation a change of threads, one to two microseconds, which is more than most short operations take. So only operations
+//! that save more than that wait for company, and only while another one is on its way; all others run at once, alone.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use ciphermill_contract::{Direction, Result, Suite};
+use ciphermill_contract::Result;
 
 use super::one::OneDone;
-use super::worth::{LEN_CLASSES, LONE_PATH_NS, SHARED_PATH_NS, WAIT_MAX, len_class, lowest_ns};
+use super::worth::{CHANGE_NS, Kind, LATE_AFTER, LEN_CLASSES, LONE_PATH_NS, SHARED_PATH_NS, len_class, lowest_ns};
 use crate::state::State;
-
-/// What it costs an operation to let other threads have the core, in nanoseconds: 0.9 to 2.2 µs a change were measured
-/// with 2 to 64 threads on two cores under Linux 6, and a change is needed to begin a batch and another to end it.
-const CHANGE_NS: f64 = 3_000.0;
 
 /// Operations that a batch of threads is taken to have.
 const SHARED_OPS: u64 = 16;
@@ -29,7 +25,8 @@ const SHARED_OPS: u64 = 16;
 /// What sharing saves, the change of threads deducted, has to be this share of a lone operation's time.
 const WORTH: f64 = 0.25;
 
-/// How long a thread gives others its core before it sleeps until it is woken.
+/// How long a thread gives others its core before it sleeps until it is woken. Operations that others may be waited for take
+/// longer than that.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
 /// How long it sleeps at most before it looks for itself.
@@ -38,8 +35,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(2);
 /// What threads know of one suite and direction.
 #[derive(Default)]
 pub(crate) struct Threads {
-    /// Threads that are in [`crate::Mill::run_one`] with an operation that is worth sharing.
-    inside: AtomicUsize,
     /// For each class of lengths whether sharing pays, two bits each, below the epoch of the engines it holds for.
     pays: AtomicU64,
 }
@@ -53,21 +48,20 @@ impl Threads {
     /// Whether sharing saves more than changing threads costs. Worked out once for each class of lengths while the
     /// engines stay the same.
     #[inline]
-    pub(super) fn pays(&self, mill: &State, suite: Suite, direction: Direction, len: usize) -> bool {
-        let shift = 2 * len_class(len) as u32;
+    pub(super) fn pays(&self, mill: &State, kind: Kind) -> bool {
+        let shift = 2 * len_class(kind.len) as u32;
         let epoch = mill.epoch() << EPOCH_SHIFT >> EPOCH_SHIFT;
         let known = self.pays.load(Ordering::Relaxed);
         match known >> shift & 3 {
-            UNKNOWN => self.work_out(mill, (suite, direction, len), epoch, shift),
-            _ if known >> EPOCH_SHIFT != epoch => self.work_out(mill, (suite, direction, len), epoch, shift),
+            UNKNOWN => self.work_out(mill, kind, epoch, shift),
+            _ if known >> EPOCH_SHIFT != epoch => self.work_out(mill, kind, epoch, shift),
             answer => answer == YES,
         }
     }
 
     #[cold]
-    fn work_out(&self, mill: &State, what: (Suite, Direction, usize), epoch: u64, shift: u32) -> bool {
-        let (suite, direction, len) = what;
-        let ns = |ops| lowest_ns(mill, suite, direction, len, ops);
+    fn work_out(&self, mill: &State, kind: Kind, epoch: u64, shift: u32) -> bool {
+        let ns = |ops| lowest_ns(mill, kind, ops);
         let lone_ns = ns(1) + LONE_PATH_NS;
         let pays = lone_ns - (ns(SHARED_OPS) + SHARED_PATH_NS + CHANGE_NS) >= WORTH * lone_ns;
         let known = self.pays.load(Ordering::Relaxed);
@@ -76,23 +70,6 @@ impl Threads {
         // Threads that work it out at the same moment may forget each other's answer, and work it out again.
         self.pays.store(kept & !(3 << shift) | answer << shift, Ordering::Relaxed);
         pays
-    }
-}
-
-/// A thread that is in [`crate::Mill::run_one`].
-pub(super) struct Inside<'t>(&'t AtomicUsize);
-
-impl<'t> Inside<'t> {
-    /// Enters; also whether somebody else is there.
-    pub(super) fn enter(threads: &'t Threads) -> (Inside<'t>, bool) {
-        let others = threads.inside.fetch_add(1, Ordering::Relaxed);
-        (Inside(&threads.inside), others != 0)
-    }
-}
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -113,8 +90,10 @@ impl Wake for Call {
     }
 }
 
-/// Lets other threads have the core until the operation is done.
-pub(super) fn block_on(operation: impl Future<Output = Result<OneDone>>) -> Result<OneDone> {
+/// Lets other threads have the core until the operation is done. `sleeps`: until it is called a thread sleeps at once, since
+/// what it waits for takes longer than that.
+pub(super) fn block_on(operation: impl Future<Output = Result<OneDone>>, sleeps: bool) -> Result<OneDone> {
+    let yields_for = if sleeps { Duration::ZERO } else { YIELD_MAX };
     let call = Arc::new(Call { is_called: AtomicBool::new(true), thread: thread::current() });
     let waker = Waker::from(Arc::clone(&call));
     let mut operation = pin!(operation);
@@ -122,15 +101,16 @@ pub(super) fn block_on(operation: impl Future<Output = Result<OneDone>>) -> Resu
     let mut looked = begun;
     loop {
         // A batch whose leader is late is anybody's.
-        if call.is_called.swap(false, Ordering::Acquire) || looked.elapsed() >= WAIT_MAX {
+        if call.is_called.swap(false, Ordering::Acquire) || looked.elapsed() >= LATE_AFTER {
             if let Poll::Ready(done) = operation.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return done;
             }
             looked = Instant::now();
         }
-        if begun.elapsed() < YIELD_MAX {
+        // Who waits for a window to end calls itself.
+        if call.is_called.load(Ordering::Acquire) || begun.elapsed() < yields_for {
             thread::yield_now();
-        } else if !call.is_called.load(Ordering::Acquire) {
+        } else {
             thread::park_timeout(SLEEP_MAX);
         }
     }

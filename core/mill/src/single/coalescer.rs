@@ -5,22 +5,29 @@
 //! the batch, on its own thread, without a timer or another thread. Tasks that keep finding themselves alone stop waiting
 //! and only try again now and then.
 //!
+//! Operations that take long on engines whose lanes go in step (public keys) are worth more than that. Their arrivals are
+//! measured, and the leader may open a *window* ([`ciphermill_router::window()`]): it yields again and again until the window
+//! ends. Whoever fills the step runs the batch at once. Nobody waits while no other caller has such an operation on its way.
+//!
 //! Threads that block share the same batches ([`super::blocking`]), where that is worth a change of threads.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ciphermill_contract::{Batch, Direction, Error, Op, OpStatus, Result, Suite};
+use ciphermill_router::Arrivals;
 use ciphermill_shifts::{OpenBatch, Part, SharedBatch, lock};
 
 use super::alone::Alone;
 use super::blocking::Threads;
+use super::callers::{Caller, Callers};
 use super::one::{One, OneDone, copy_in, copy_out, lay_out, run_alone};
 use super::wiped::WipedVec;
-use super::worth::{LEN_CLASSES, LONE_PATH_NS, SHARED_PATH_NS, WAIT_MAX, len_class, lowest_ns};
+use super::worth::{Kind, LATE_AFTER, LEN_CLASSES, Worth, arrived, len_class, window_of};
+use crate::metrics::SharedMetrics;
 use crate::panics::caught;
 use crate::policy::RunOptions;
 use crate::run::Runner;
@@ -35,13 +42,11 @@ const LONELY_MAX: u32 = 2;
 /// … for so many operations.
 const ALONE_FOR: u32 = 32;
 
-/// What a shared batch saves has to be this share of a lone operation's time.
-const WORTH: f64 = 0.1;
-
 /// The open batch of one suite and direction, and whether sharing has been worth it.
 #[derive(Default)]
 pub(crate) struct Coalescer {
     state: Mutex<CoalescerState>,
+    callers: Callers,
     threads: Threads,
     alone: Alone,
 }
@@ -67,22 +72,53 @@ impl Coalescer {
     }
 
     /// What threads that block know of it.
-    pub(crate) fn threads(&self) -> &Threads {
+    pub(super) fn threads(&self) -> &Threads {
         &self.threads
     }
+
+    /// Takes note of a thread that has come with an operation, and of when it came where others may be waited for.
+    pub(super) fn arrive(&self, mill: &State, kind: Kind) -> (Caller<'_>, Arrival) {
+        let caller = self.callers.enter();
+        let mut state = lock(&self.state);
+        let waits = state.worth(mill, kind).waits;
+        if waits {
+            state.arrived(mill);
+        }
+        (caller, Arrival { has_others: self.callers.count() > 1, waits })
+    }
+
+    /// What was counted of shared batches; `None` before there was one.
+    pub(super) fn counts(&self) -> Option<SharedMetrics> {
+        lock(&self.state).counts
+    }
+}
+
+/// What a thread finds when it comes with an operation.
+pub(super) struct Arrival {
+    /// Whether others have one on its way.
+    pub(super) has_others: bool,
+    /// Whether others may be waited for.
+    pub(super) waits: bool,
 }
 
 #[derive(Default)]
 struct CoalescerState {
-    open: Option<OpenBatch<Collected, Done, Waker>>,
+    open: Option<Open>,
     /// Operations of the last shared batch, and bytes: as many are expected of the next.
     last: (usize, usize),
     lonely: u32,
     alone_for: u32,
-    /// Whether waiting pays, by class of lengths, with the engines of this epoch.
-    pays: [Option<bool>; LEN_CLASSES],
+    /// What company is worth, by class of lengths, with the engines of this epoch.
+    worth: [Option<Worth>; LEN_CLASSES],
     epoch: u64,
+    /// How quickly operations come that others may be waited for, and when the last one came.
+    arrivals: Arrivals,
+    last_arrival: Option<Instant>,
+    counts: Option<SharedMetrics>,
 }
+
+/// A batch that is open to more operations.
+type Open = OpenBatch<Collected, Done, Waker>;
 
 /// The operations of an open batch.
 struct Collected {
@@ -90,6 +126,17 @@ struct Collected {
     ops: Vec<Op>,
     arena: WipedVec,
     begun: Instant,
+    /// With so many it is run at once.
+    full: usize,
+    /// How long it is waited for more, if it is.
+    window: Option<OpenWindow>,
+}
+
+/// A window that was opened at a moment, for so long.
+#[derive(Clone, Copy)]
+struct OpenWindow {
+    opened: Instant,
+    len: Duration,
 }
 
 /// What became of a batch.
@@ -108,6 +155,8 @@ pub struct OneFuture<'d> {
     direction: Direction,
     one: One<'d>,
     part: Option<Part<Done, Waker>>,
+    /// Counts as a caller while it is on its way, if others may be waited for.
+    caller: Option<Caller<'d>>,
 }
 
 impl<'d> OneFuture<'d> {
@@ -118,29 +167,46 @@ impl<'d> OneFuture<'d> {
         (suite, direction): (Suite, Direction),
         one: One<'d>,
     ) -> OneFuture<'d> {
-        OneFuture { runner, coalescer, suite, direction, one, part: None }
+        OneFuture { runner, coalescer, suite, direction, one, part: None, caller: None }
+    }
+
+    /// The same for a caller whose arrival was taken note of.
+    pub(super) fn of_caller(mut self, caller: Caller<'d>) -> OneFuture<'d> {
+        self.caller = Some(caller);
+        self
     }
 }
 
 impl OneFuture<'_> {
-    /// Joins the open batch, or opens one. `None` when it is better not to wait.
-    fn join(&self, context: &Context<'_>) -> Option<Part<Done, Waker>> {
+    fn kind(&self) -> Kind {
+        Kind { suite: self.suite, direction: self.direction, len: self.one.input_len }
+    }
+
+    /// Joins the open batch, or opens one; takes that if it is full now. `None` when it is better not to wait.
+    fn join(&mut self, context: &Context<'_>) -> Option<(Part<Done, Waker>, Option<Open>)> {
+        let (mill, callers) = (&self.runner.state, &self.coalescer.callers);
         let mut locked = lock(&self.coalescer.state);
         let state = &mut *locked;
-        if !state.pays(&self.runner.state, self.suite, self.direction, self.one.input_len) {
+        let worth = state.worth(mill, self.kind());
+        if !worth.shares {
             return None;
         }
-        if state.alone_for != 0 {
+        if worth.waits && self.caller.is_none() {
+            self.caller = Some(callers.enter());
+            state.arrived(mill);
+        }
+        if state.alone_for != 0 && !(worth.waits && callers.count() > 1) {
             state.alone_for -= 1;
             return None;
         }
         if state.open.is_none() {
-            state.open = Some(OpenBatch::new(Collected::new(self.suite, state.last), state.last.0));
+            // Idle workers of the mill take steps of a large batch.
+            let leaves_full = worth.waits && worth.step > 1 && self.runner.workers.idle() == 0;
+            let full = if leaves_full { worth.step } else { usize::MAX };
+            state.open = Some(OpenBatch::new(Collected::new(self.suite, full, state.last), state.last.0));
         }
         // FF1 in another radix has the same coalescer and another suite. A full batch is about to be run.
-        let is_open = |own: &&mut OpenBatch<Collected, _, _>| {
-            own.batch.suite == self.suite && own.batch.ops.len() < SHARED_OPS_MAX
-        };
+        let is_open = |own: &&mut Open| own.batch.suite == self.suite && own.batch.ops.len() < SHARED_OPS_MAX;
         let open = state.open.as_mut().filter(is_open)?;
         let batch = &mut open.batch;
         let start = batch.arena.0.len().next_multiple_of(16);
@@ -154,32 +220,112 @@ impl OneFuture<'_> {
         // Callers' code, before anything is half done.
         let waker = context.waker().clone();
         batch.ops.push(op);
-        Some(open.join(|| waker))
+        if !batch.is_full() {
+            return Some((open.join(|| waker), None));
+        }
+        let part = open.join_last();
+        // At once: nobody else may join it.
+        let open = state.open.take();
+        open.iter().for_each(|open| state.note(&open.batch, self.direction));
+        Some((part, open))
+    }
+
+    /// Whether the leader of a batch waits for more operations. The first time it asks, it opens the window, if any. At its end,
+    /// when fewer have come than were expected, it looks whether waiting on is worth it for those who are on their way.
+    fn waits(&self, shared: &Arc<SharedBatch<Done, Waker>>) -> bool {
+        if self.caller.is_none() {
+            return false;
+        }
+        let (mill, kind) = (&self.runner.state, self.kind());
+        let mut locked = lock(&self.coalescer.state);
+        let state = &mut *locked;
+        let worth = state.worth(mill, kind);
+        let Some(open) = state.open.as_mut().filter(|open| open.is_of(shared)) else { return false };
+        let batch = &mut open.batch;
+        if !worth.waits || batch.is_full() {
+            return false;
+        }
+        let (now, callers) = (Instant::now(), self.coalescer.callers.count());
+        let (opened, arrivals) = match batch.window {
+            None => (now, state.arrivals),
+            Some(window) if window.is_open(now) => return true,
+            Some(_) if callers <= batch.ops.len() => return false,
+            Some(window) => {
+                let since = state.last_arrival.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+                (window.opened, state.arrivals.slower(since.as_nanos() as f64))
+            }
+        };
+        let waited = now.saturating_duration_since(opened);
+        let left = mill.policy.window_max.saturating_sub(waited);
+        let there = (batch.ops.len() as u64, callers as u64);
+        let Some(window) = window_of(mill, kind, there, arrivals, left) else { return false };
+        batch.full = usize::try_from(window.full).unwrap_or(usize::MAX);
+        let is_first = batch.window.is_none();
+        batch.window = Some(OpenWindow { opened, len: waited + Duration::from_nanos(window.ns as u64) });
+        state.counts_of(self.suite, self.direction).windows += u64::from(is_first);
+        true
     }
 
     /// Runs the batch if it is still open and `wanted` says so.
-    fn lead(
-        &self,
-        shared: &Arc<SharedBatch<Done, Waker>>,
-        wanted: impl FnOnce(&OpenBatch<Collected, Done, Waker>) -> bool,
-    ) {
+    fn lead(&self, shared: &Arc<SharedBatch<Done, Waker>>, wanted: impl FnOnce(&Open) -> bool) {
         let mut state = lock(&self.coalescer.state);
         let taken = state.open.take_if(|open| open.is_of(shared) && wanted(open));
         let Some(open) = taken else { return };
-        let (Collected { mut ops, mut arena, .. }, wakers) = open.into_parts();
-        state.note(ops.len(), arena.0.len());
+        state.note(&open.batch, self.direction);
         drop(state);
+        self.run(open, shared);
+    }
+
+    /// Runs a batch that was taken, and tells everybody.
+    fn run(&self, open: Open, shared: &SharedBatch<Done, Waker>) {
+        let (Collected { mut ops, mut arena, .. }, wakers) = open.into_parts();
         let result = run_shared(self.runner, self.suite, self.direction, &mut ops, &mut arena.0);
         let late = shared.finish(Done { result, ops, arena });
         wake_all(wakers.into_iter().chain(late));
     }
 
+    /// The first poll: joins a batch, or runs the operation at once.
+    fn begin(&mut self, context: &Context<'_>) -> Poll<Result<OneDone>> {
+        let Some((part, full)) = self.join(context) else {
+            let done = self.coalescer.run_alone(self.runner, self.suite, self.direction, &mut self.one);
+            self.caller = None;
+            return Poll::Ready(done);
+        };
+        if let Some(open) = full {
+            self.run(open, &part.shared);
+            return self.look(part, context);
+        }
+        if part.leads {
+            context.waker().wake_by_ref();
+        }
+        self.part = Some(part);
+        Poll::Pending
+    }
+
+    /// Looks for the outcome, and waits for it if it is not there.
+    fn look(&mut self, part: Part<Done, Waker>, context: &Context<'_>) -> Poll<Result<OneDone>> {
+        if let Some(outcome) = self.outcome(&part) {
+            return Poll::Ready(outcome);
+        }
+        // Before the looks that follow: what happens after them wakes this task.
+        part.shared.wait(context.waker().clone());
+        // Looked at without having been told to: the leader may be gone, or late.
+        self.lead(&part.shared, |own| own.is_orphaned() || own.batch.is_late());
+        if let Some(outcome) = self.outcome(&part) {
+            return Poll::Ready(outcome);
+        }
+        self.part = Some(part);
+        Poll::Pending
+    }
+
     /// The outcome, when the batch is done.
     fn outcome(&mut self, part: &Part<Done, Waker>) -> Option<Result<OneDone>> {
-        part.shared.outcome(|Done { result, ops, arena }| {
+        let done = part.shared.outcome(|Done { result, ops, arena }| {
             let op = &ops[part.index];
             result.clone().map(|()| copy_out(&mut self.one, self.direction, self.suite, op, &arena.0))
-        })
+        })?;
+        self.caller = None;
+        Some(done)
     }
 }
 
@@ -193,31 +339,61 @@ fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
 }
 
 impl Collected {
-    /// A batch without operations, with room for as many as the last one had.
-    fn new(suite: Suite, (ops, bytes): (usize, usize)) -> Collected {
+    /// A batch without operations that is full with so many, with room for as many as the last one had.
+    fn new(suite: Suite, full: usize, (ops, bytes): (usize, usize)) -> Collected {
         let (ops, arena) = (Vec::with_capacity(ops), WipedVec(Vec::with_capacity(bytes)));
-        Collected { suite, ops, arena, begun: Instant::now() }
+        Collected { suite, ops, arena, begun: Instant::now(), full, window: None }
+    }
+
+    fn is_full(&self) -> bool {
+        self.ops.len() >= self.full
+    }
+
+    /// Whether its leader should have run it.
+    fn is_late(&self) -> bool {
+        self.begun.elapsed() >= LATE_AFTER && !self.window.is_some_and(|window| window.is_open(Instant::now()))
+    }
+}
+
+impl OpenWindow {
+    fn is_open(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.opened) < self.len
     }
 }
 
 impl CoalescerState {
-    /// Whether sharing batches is predicted to save enough for operations of this length. Worked out once for each class
-    /// of lengths while the engines stay the same.
-    fn pays(&mut self, mill: &State, suite: Suite, direction: Direction, len: usize) -> bool {
+    /// What company is predicted to be worth. Worked out once for each class of lengths while the engines stay the same.
+    fn worth(&mut self, mill: &State, kind: Kind) -> Worth {
         let epoch = mill.epoch();
         if self.epoch != epoch {
-            (self.epoch, self.pays) = (epoch, [None; LEN_CLASSES]);
+            (self.epoch, self.worth) = (epoch, [None; LEN_CLASSES]);
         }
-        *self.pays[len_class(len)].get_or_insert_with(|| {
-            let ns = |ops| lowest_ns(mill, suite, direction, len, ops);
-            let lone_ns = ns(1) + LONE_PATH_NS;
-            lone_ns - (ns(64) + SHARED_PATH_NS) >= WORTH * lone_ns
-        })
+        *self.worth[len_class(kind.len)].get_or_insert_with(|| Worth::of(mill, kind))
     }
 
-    /// Learns from a shared batch of so many operations and bytes whether waiting is worth it.
-    fn note(&mut self, ops: usize, bytes: usize) {
-        self.last = (ops, bytes);
+    /// Takes note of an operation that has just come.
+    fn arrived(&mut self, mill: &State) {
+        let now = Instant::now();
+        if let Some(before) = self.last_arrival.replace(now) {
+            self.arrivals = arrived(mill, self.arrivals, now.saturating_duration_since(before));
+        }
+    }
+
+    fn counts_of(&mut self, suite: Suite, direction: Direction) -> &mut SharedMetrics {
+        self.counts.get_or_insert_with(|| SharedMetrics::new(suite, direction))
+    }
+
+    /// Counts a shared batch that is about to be run, and learns from it whether waiting is worth it.
+    fn note(&mut self, batch: &Collected, direction: Direction) {
+        let ops = batch.ops.len();
+        let counts = self.counts_of(batch.suite, direction);
+        counts.batches += 1;
+        counts.operations += ops as u64;
+        if let Some(window) = batch.window {
+            counts.filled += u64::from(batch.is_full());
+            counts.window_ns += window.opened.elapsed().as_nanos() as u64;
+        }
+        self.last = (ops, batch.arena.0.len());
         self.lonely = if ops == 1 { self.lonely + 1 } else { 0 };
         if self.lonely >= LONELY_MAX {
             (self.lonely, self.alone_for) = (LONELY_MAX - 1, ALONE_FOR);
@@ -230,32 +406,16 @@ impl Future for OneFuture<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<OneDone>> {
         let this = &mut *self;
-        let Some(part) = this.part.take() else {
-            let Some(part) = this.join(context) else {
-                let done = this.coalescer.run_alone(this.runner, this.suite, this.direction, &mut this.one);
-                return Poll::Ready(done);
-            };
-            if part.leads {
-                context.waker().wake_by_ref();
-            }
+        let Some(part) = this.part.take() else { return this.begin(context) };
+        if part.leads && this.waits(&part.shared) {
+            context.waker().wake_by_ref();
             this.part = Some(part);
             return Poll::Pending;
-        };
+        }
         if part.leads {
             this.lead(&part.shared, |_| true);
         }
-        if let Some(outcome) = this.outcome(&part) {
-            return Poll::Ready(outcome);
-        }
-        // Before the looks that follow: what happens after them wakes this task.
-        part.shared.wait(context.waker().clone());
-        // Looked at without having been told to: the leader may be gone, or late.
-        this.lead(&part.shared, |own| own.is_orphaned() || own.batch.begun.elapsed() >= WAIT_MAX);
-        if let Some(outcome) = this.outcome(&part) {
-            return Poll::Ready(outcome);
-        }
-        this.part = Some(part);
-        Poll::Pending
+        this.look(part, context)
     }
 }
 

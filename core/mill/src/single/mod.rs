@@ -4,6 +4,7 @@
 mod alone;
 mod blocking;
 mod bound;
+mod callers;
 mod coalescer;
 mod one;
 mod wiped;
@@ -13,12 +14,14 @@ use std::sync::OnceLock;
 
 use ciphermill_contract::{Direction, Result, Suite};
 
-use self::blocking::{Inside, block_on};
+use self::blocking::block_on;
 pub use self::bound::{Bound, BoundOp};
 use self::coalescer::Coalescer;
 pub use self::coalescer::{OneFuture, SHARED_OPS_MAX};
 pub use self::one::{One, OneDone};
+use self::worth::Kind;
 use crate::cell::SuiteCell;
+use crate::metrics::SharedMetrics;
 use crate::run::Runner;
 
 /// Where single operations meet, by suite and direction. Boxed: each has kilobytes, and most suites are never asked for.
@@ -43,6 +46,11 @@ impl Coalescers {
         self.0.iter().filter_map(OnceLock::get).for_each(|coalescer| coalescer.alone().let_go(runner));
     }
 
+    /// What was counted of shared batches.
+    pub(crate) fn counts(&self) -> Vec<SharedMetrics> {
+        self.0.iter().filter_map(OnceLock::get).filter_map(|coalescer| coalescer.counts()).collect()
+    }
+
     /// One operation as a future; [`crate::Mill::submit_one`] documents it.
     pub(crate) fn submit<'d>(&'d self, runner: &'d Runner, what: (Suite, Direction), one: One<'d>) -> OneFuture<'d> {
         OneFuture::new(runner, self.of(what.0, what.1), what, one)
@@ -52,14 +60,14 @@ impl Coalescers {
     pub(crate) fn run(&self, runner: &Runner, what: (Suite, Direction), mut one: One<'_>) -> Result<OneDone> {
         let (suite, direction) = what;
         let coalescer = self.of(suite, direction);
-        let threads = coalescer.threads();
-        if !threads.pays(&runner.state, suite, direction, one.input_len) {
+        let kind = Kind { suite, direction, len: one.input_len };
+        if !coalescer.threads().pays(&runner.state, kind) {
             return coalescer.run_alone(runner, suite, direction, &mut one);
         }
-        let (_inside, has_others) = Inside::enter(threads);
-        if !has_others {
+        let (caller, arrival) = coalescer.arrive(&runner.state, kind);
+        if !arrival.has_others {
             return coalescer.run_alone(runner, suite, direction, &mut one);
         }
-        block_on(OneFuture::new(runner, coalescer, what, one))
+        block_on(OneFuture::new(runner, coalescer, what, one).of_caller(caller), arrival.waits)
     }
 }

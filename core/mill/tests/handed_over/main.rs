@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod singles;
+mod windows;
 
 use std::future::Future;
 use std::pin::pin;

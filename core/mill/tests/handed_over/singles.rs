@@ -16,7 +16,7 @@ use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
 use crate::reference;
 
 /// Runs futures in turns on this thread; each is polled again when it was woken.
-fn run_all<'f>(futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
+pub(crate) fn run_all<'f>(futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
     struct Turn(usize, Arc<Mutex<VecDeque<usize>>>);
     impl Wake for Turn {
         fn wake(self: Arc<Self>) {
@@ -274,7 +274,7 @@ fn threads_with_tasks_of_their_own_share_rounds_safely() {
 }
 
 /// As [`run_all`], but futures may be woken by other threads meanwhile.
-fn run_until_done<'f>(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
+pub(crate) fn run_until_done<'f>(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + 'f>>>) {
     let mut context = Context::from_waker(Waker::noop());
     while !futures.is_empty() {
         futures.retain_mut(|future| future.as_mut().poll(&mut context).is_pending());

@@ -116,6 +116,7 @@ fn special(suite: Suite, direction: Direction, trial: &Trial) -> Vec<(String, Jo
             })
             .collect(),
         Suite::Agree(Agreement::X25519) => coordinates().map(|u| with_input("a special u".to_owned(), u)).collect(),
+        Suite::Agree(Agreement::X448) => goldilocks().map(|u| with_input("a special u".to_owned(), u)).collect(),
         Suite::Agree(Agreement::Dh(_)) => {
             around_prime(suite, input.len()).into_iter().map(|(what, value)| with_input(what, value)).collect()
         }
@@ -184,6 +185,22 @@ fn coordinates() -> impl Iterator<Item = Vec<u8>> {
         signed[31] |= 0x80;
         [bytes, signed]
     })
+}
+
+/// Coordinates on Curve448 around zero and `2^448 - 2^224 - 1`, among them those of small order: 0, 1 and -1. Those of 56 ones
+/// are not below the prime.
+fn goldilocks() -> impl Iterator<Item = Vec<u8>> {
+    let number = |low: u8, filling: u8, middle: u8| {
+        let mut bytes = vec![filling; 56];
+        (bytes[0], bytes[28]) = (low, middle);
+        bytes
+    };
+    let small = (0..3).map(move |low| number(low, 0, 0));
+    // Up to the prime less one, the prime itself, and what is above it.
+    let large = (0xfc..=0xff).flat_map(move |low| [number(low, 0xff, 0xfe), number(low, 0xff, 0xff)]);
+    // From the prime on: one more than it, which is one and so of small order, and more.
+    let above = (0..3).map(|low| [&[low][..], &[0; 27], &[0xff; 28]].concat());
+    small.chain(large).chain(above)
 }
 
 /// Numbers around zero and the modulus of an RSA key, which lies behind the last INTEGER header of its length in a public key

@@ -534,7 +534,7 @@ impl<const RATE: usize> Algorithm for Sponge<RATE> {
 
 /// Keccak-f (FIPS 202, 3.3). Word `x + 5 · y` of the state is the standard's lane (x, y).
 #[inline(always)]
-fn permute<I: Isa>(isa: I, state: &mut State<I::W64>) {
+pub(super) fn permute<I: Isa>(isa: I, state: &mut State<I::W64>) {
     let mut a = *state;
     for round in 0..24 {
         let mut columns = [a[0]; 5];

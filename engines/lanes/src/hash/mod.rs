@@ -19,6 +19,7 @@ mod sha_512;
 #[cfg(target_arch = "x86_64")]
 mod sha_ni;
 mod source;
+pub(crate) mod sponge;
 #[cfg(target_arch = "x86_64")]
 mod v256;
 #[cfg(target_arch = "x86_64")]

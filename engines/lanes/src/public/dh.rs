@@ -1,4 +1,4 @@
-//! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919.
+//! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919 and of IKE (RFC 2409, RFC 3526).
 //!
 //! *The floor.* An exponent of `b` bits takes `b` squarings and `b / 4` products of `n` limbs, some `4 n² b` multiply-adds for eight
 //! operations: with the 225 bits that ffdhe2048 asks for, 1.5 M, which is 38,000 operations a second and core at two of them
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::isa::{Isa, PublicKernel, public_kernels};
 use super::legendre::is_square;
-use super::long::{Digits, Field, Fields, Powers, power};
+use super::long::{Digits, OddModuli, OddModulus, Powers, power};
 use super::room::Room;
 use super::{count_lanes, groups};
 use crate::select::Kernels;
@@ -42,11 +42,21 @@ struct Job<'k> {
 const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
 
 /// Each group, with microseconds of an operation in full lanes, of which most are for the exponent.
-const GROUPS: [(Suite, f64); 3] = [
+const GROUPS: [(Suite, f64); GROUP_COUNT] = [
     (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048)), 100.0),
     (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072)), 250.0),
     (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096)), 500.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp1024)), 15.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp1536)), 50.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp2048)), 110.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp3072)), 330.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp4096)), 640.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp6144)), 1_600.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp8192)), 3_200.0),
 ];
+
+/// Groups that there are.
+const GROUP_COUNT: usize = 10;
 
 /// What the family runs.
 pub(super) fn capabilities(kernel: PublicKernel) -> impl Iterator<Item = Capability> {
@@ -73,10 +83,10 @@ const fn limbs_of(group: DhGroup) -> usize {
 }
 
 /// Arithmetic modulo a group's prime.
-fn field(group: DhGroup) -> Option<&'static Field> {
-    static FIELDS: [OnceLock<Option<Field>>; 3] = [const { OnceLock::new() }; 3];
-    let of = || Field::new(&prime(group).iter().rev().copied().collect::<Vec<u8>>(), limbs_of(group));
-    FIELDS[group as usize].get_or_init(of).as_ref()
+fn field(group: DhGroup) -> Option<&'static OddModulus> {
+    static MODULI: [OnceLock<Option<OddModulus>>; GROUP_COUNT] = [const { OnceLock::new() }; GROUP_COUNT];
+    let of = || OddModulus::new(&prime(group).iter().rev().copied().collect::<Vec<u8>>(), limbs_of(group));
+    MODULI[group as usize].get_or_init(of).as_ref()
 }
 
 /// Prepares a private exponent.
@@ -156,8 +166,9 @@ fn raise<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
     let limbs = field.limbs.len();
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
     let bits = jobs.iter().map(|job| job.key.bits).max().unwrap_or_default();
-    let mut open = room.open::<I>((Fields::<I>::NUMBERS + Powers::<I>::NUMBERS + 1) * limbs + Digits::<I>::count(bits));
-    let fields = Fields::load(isa, &mut open, limbs, |_| field);
+    let mut open =
+        room.open::<I>((OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 1) * limbs + Digits::<I>::count(bits));
+    let fields = OddModuli::load(isa, &mut open, limbs, |_| field);
     let digits = Digits::open(&mut open, bits);
     let powers = Powers::open(&mut open, limbs);
     let numbers = open.number(limbs);

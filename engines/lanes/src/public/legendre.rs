@@ -6,7 +6,7 @@
 //! tell which number is smaller, the steps end before, so that nothing is ever guessed.
 
 /// Words of the longest prime.
-const WORDS_MAX: usize = 64;
+const WORDS_MAX: usize = 128;
 
 /// Steps that are taken on single words: what they do to the numbers fits 32 bits.
 const STEPS_MAX: u32 = 31;
@@ -162,6 +162,7 @@ mod tests {
     use ciphermill_pairs::dh::prime;
     use crypto_bigint::{Odd, Uint};
 
+    use super::super::samples::Random;
     use super::is_square;
 
     fn expected<const L: usize>(number: &[u8], modulus: &[u8]) -> bool {
@@ -171,22 +172,21 @@ mod tests {
 
     #[test]
     fn symbols_are_those_of_a_library() {
-        let prime = prime(DhGroup::Ffdhe2048);
-        let mut state = 0x2545_f491_4f6c_dd1du64;
+        compare::<32>(prime(DhGroup::Ffdhe2048), 300);
+        compare::<128>(prime(DhGroup::Modp8192), 60);
+    }
+
+    fn compare<const L: usize>(prime: &[u8], rounds: usize) {
+        let mut random = Random(0x2545_f491_4f6c_dd1d);
         let (mut squares, mut count) = (0, 0);
-        for round in 0..300usize {
+        for round in 0..rounds {
             let mut number = prime.to_vec();
             // Random, short, and close to the prime: the last ones keep the leading words together.
-            let from = [0, 0, 250, 128, 255, 200][round % 6];
+            let from = prime.len() - [256, 256, 6, 128, 1, 56][round % 6];
             if round % 6 != 5 {
                 number[..from].fill(0);
             }
-            for byte in &mut number[from..] {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                *byte = state as u8;
-            }
+            number[from..].fill_with(|| random.next() as u8);
             number[0] &= if round % 6 == 5 { 0xff } else { 0x7f };
             if number >= prime.to_vec() {
                 continue;
@@ -194,9 +194,9 @@ mod tests {
             count += 1;
             let is_one = is_square(&number, prime);
             squares += usize::from(is_one);
-            assert_eq!(is_one, expected::<32>(&number, prime), "{number:02x?}");
+            assert_eq!(is_one, expected::<L>(&number, prime), "{number:02x?}");
         }
-        assert!(count > 200 && squares > count / 4 && squares < 3 * count / 4, "{squares} of {count}");
+        assert!(count > rounds * 2 / 3 && squares > count / 4 && squares < 3 * count / 4, "{squares} of {count}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const WINDOW: u32 = 4;
 const POWERS: usize = 1 << WINDOW;
 
 /// Bytes of the longest number.
-const BYTES_MAX: usize = 512;
+const BYTES_MAX: usize = 1024;
 
 /// A number's limbs, wiped when dropped.
 pub(super) type Limbs = Zeroizing<Vec<u64>>;
@@ -77,7 +77,7 @@ impl<I: Isa> Place<I> {
 }
 
 /// A modulus of one key, with what Montgomery's multiplication wants of it.
-pub(super) struct Field {
+pub(super) struct OddModulus {
     /// The modulus.
     pub(super) limbs: Limbs,
     /// `-1 / m` modulo `2^52`.
@@ -88,14 +88,14 @@ pub(super) struct Field {
     params: BoxedMontyParams,
 }
 
-impl Field {
+impl OddModulus {
     /// Of a modulus, little-endian, of `count` limbs. `None` for even ones.
-    pub(super) fn new(bytes: &[u8], count: usize) -> Option<Field> {
+    pub(super) fn new(bytes: &[u8], count: usize) -> Option<OddModulus> {
         let modulus = Zeroizing::new(BoxedUint::from_le_slice(bytes, 8 * bytes.len() as u32).ok()?);
         let params = BoxedMontyParams::new(Option::from(Odd::new((*modulus).clone()))?);
         let limbs = limbs(bytes, count);
         let inverse = minus_inverse(*limbs.first()?);
-        let mut field = Field { limbs, inverse, square: Limbs::default(), params };
+        let mut field = OddModulus { limbs, inverse, square: Limbs::default(), params };
         field.square = field.shifted(&[1], 2)?;
         Some(field)
     }
@@ -128,27 +128,33 @@ const fn minus_inverse(m: u64) -> u64 {
 
 /// A modulus of each lane, and its radix's square.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<I: Isa> {
+pub(super) struct OddModuli<I: Isa> {
     pub(super) modulus: Modulus<I>,
     square: Place<I>,
     /// The number one.
     one: Place<I>,
 }
 
-impl<I: Isa> Fields<I> {
+impl<I: Isa> OddModuli<I> {
     /// How many numbers it takes of a room.
     pub(super) const NUMBERS: usize = 4;
 
     /// Loads the fields of all lanes, each of `limbs` limbs.
-    pub(super) fn load<'f>(isa: I, open: &mut Open<'_, I>, limbs: usize, of: impl Fn(usize) -> &'f Field) -> Fields<I> {
+    pub(super) fn load<'f>(
+        isa: I,
+        open: &mut Open<'_, I>,
+        limbs: usize,
+        of: impl Fn(usize) -> &'f OddModulus,
+    ) -> OddModuli<I> {
         let [modulus, square, one, multiples] = core::array::from_fn(|_| open.number(limbs));
-        let mut fields = Fields { modulus: Modulus { limbs: modulus, inverse: isa.splat(0), multiples }, square, one };
+        let mut fields =
+            OddModuli { modulus: Modulus { limbs: modulus, inverse: isa.splat(0), multiples }, square, one };
         fields.reload(isa, of);
         fields
     }
 
     /// Takes the place of other fields of as many limbs.
-    pub(super) fn reload<'f>(&mut self, isa: I, of: impl Fn(usize) -> &'f Field) {
+    pub(super) fn reload<'f>(&mut self, isa: I, of: impl Fn(usize) -> &'f OddModulus) {
         for lane in 0..I::LANES {
             let field = of(lane);
             self.modulus.limbs.set_number(lane, &field.limbs);
@@ -252,7 +258,7 @@ pub(super) fn power<I: Isa>(
     base: Place<I>,
     exponent: Digits<I>,
     powers: Powers<I>,
-    fields: &Fields<I>,
+    fields: &OddModuli<I>,
 ) {
     let (Powers { table, factor }, modulus, limbs) = (powers, fields.modulus, out.limbs());
     let entry = |index: usize| table.part(index * limbs, limbs);
@@ -291,7 +297,7 @@ pub(super) fn public_power<I: Isa>(
     base: Place<I>,
     exponent: impl Fn(usize) -> u64,
     factor: Place<I>,
-    fields: &Fields<I>,
+    fields: &OddModuli<I>,
 ) {
     let mut exponents = [0; 8];
     (0..I::LANES).for_each(|lane| exponents[lane] = exponent(lane));

@@ -4,8 +4,11 @@
 //! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
 mod curve25519;
+mod curve448;
 mod dh;
+mod fault;
 pub(crate) mod isa;
+pub(crate) mod lattice;
 mod legendre;
 mod long;
 mod montgomery;
@@ -13,6 +16,8 @@ mod portable;
 mod prime_curves;
 pub(crate) mod room;
 mod rsa;
+#[cfg(test)]
+mod samples;
 mod vectors;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -33,6 +38,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     all.extend(rsa::capabilities(kernel));
     all.extend(dh::capabilities(kernel));
     all.extend(curve25519::capabilities(kernel));
+    all.push(curve448::capabilities(kernel));
     all.extend(prime_curves::capabilities(kernel));
     all
 }
@@ -47,7 +53,11 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
+        Suite::Agree(Agreement::X448) => curve448::prepare(key, suite),
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::prepare(key, suite),
+        Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => {
+            lattice::prepare(kernels, &[*key], suite).pop().unwrap_or(Err(KeyProblem::Parameters))
+        }
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -58,6 +68,7 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::run(kernels, work, scratch),
         Suite::Agree(Agreement::Dh(_)) => dh::run(kernels, work, scratch),
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::run(kernels, work, scratch),
+        Suite::Agree(Agreement::X448) => curve448::run(kernels.public, work, scratch),
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
             prime_curves::run(kernels, work, scratch)
         }
@@ -67,6 +78,7 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
             KeyPair::Ec(_) => prime_curves::run(kernels, work, scratch),
             _ => {}
         },
+        Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => lattice::run(kernels, work, scratch),
         _ => {}
     }
 }

@@ -8,7 +8,7 @@
 //! In a square, the tiles off the diagonal count twice, so that `n / 5 (n / 5 + 1) / 2` of `(n / 5)²` remain.
 //!
 //! *Bounds.* Factors' limbs are below `2^52`. A column sums at most `n` low and `n` high halves of each of the two products, all below
-//! `2^52`, and a carry below `2^12`: below `4 · 80 · 2^52 + 2^12 < 2^61`. With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, the result
+//! `2^52`, and a carry below `2^10`: below `4 · 160 · 2^52 + 2^10 < 2^62`. With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, the result
 //! `(a b + u m) / 2^(52 n)` is below `2 m`.
 
 use super::room::Place;
@@ -17,8 +17,8 @@ use super::vectors::{LIMB_BITS, Vectors, low_limb};
 /// Limbs of a tile.
 pub(crate) const TILE: usize = 5;
 
-/// The most limbs of a number: the bounds above hold for as many.
-pub(crate) const LIMBS_MAX: usize = 80;
+/// The most limbs of a number, of 8,192 bits: the bounds above hold for as many.
+pub(crate) const LIMBS_MAX: usize = 160;
 
 /// A modulus of each lane, as [`product`] and [`square`] want it.
 #[derive(Clone, Copy)]
@@ -288,42 +288,12 @@ mod tests {
 
     use super::super::isa::{Isa, PublicKernel, public_kernels};
     use super::super::room::Room;
+    use super::super::samples::{self, Random};
     use super::super::vectors::LIMB_MAX;
     use super::*;
 
-    /// A generator of test numbers (Marsaglia 2003).
-    struct Random(u64);
-
-    impl Random {
-        fn next(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
-        }
-
-        /// Limbs that are random, or all zeros, or all ones.
-        fn limbs(&mut self, count: usize) -> Vec<u64> {
-            let kind = self.next() % 8;
-            let mut limb = || match kind {
-                0 => 0,
-                1 => LIMB_MAX,
-                2 if self.next().is_multiple_of(2) => LIMB_MAX,
-                2 => 0,
-                _ => self.next() & LIMB_MAX,
-            };
-            (0..count).map(|_| limb()).collect()
-        }
-    }
-
     fn number(limbs: &[u64]) -> BoxedUint {
-        let bits = (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64) + 64;
-        let zero = BoxedUint::zero_with_precision(bits);
-        limbs.iter().rev().fold(zero, |sum, limb| {
-            let mut low = BoxedUint::from(*limb);
-            low = low.resize(bits);
-            sum.wrapping_shl(LIMB_BITS).wrapping_add(&low)
-        })
+        samples::number(limbs, LIMB_BITS, (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64) + 64)
     }
 
     fn inverse(m: u64) -> u64 {
@@ -346,11 +316,11 @@ mod tests {
             let mut lanes = Vec::new();
             for lane in 0..I::LANES {
                 // Below `2^(52 n - 2)`, and factors below twice as much: what the bounds ask for.
-                let mut modulus = random.limbs(limbs);
+                let mut modulus = random.limbs(limbs, LIMB_MAX);
                 modulus[0] |= 1;
                 modulus[limbs - 1] = modulus[limbs - 1] >> 2 | 1;
                 let mut factor = || {
-                    let mut limbs = random.limbs(limbs);
+                    let mut limbs = random.limbs(limbs, LIMB_MAX);
                     let top = modulus[limbs.len() - 1];
                     let last = limbs.len() - 1;
                     limbs[last] %= top.max(1);
@@ -408,7 +378,7 @@ mod tests {
     fn products_and_squares_are_those_of_big_integers() {
         for name in PublicKernel::NAMES {
             let Some(kernel) = PublicKernel::detect(name) else { continue };
-            for limbs in [5, 10, 20, 30, 80] {
+            for limbs in [5, 10, 20, 30, 80, LIMBS_MAX] {
                 compare_with(kernel, limbs);
             }
         }

@@ -60,3 +60,16 @@ pub(crate) trait Vectors: InstructionSet + 'static {
 pub(crate) fn low_limb<I: Vectors>(isa: I, a: I::V) -> I::V {
     isa.and(a, isa.splat(LIMB_MAX))
 }
+
+/// Whether all lanes have no more than so many bits: what the bounds of a field rest on, in builds that check.
+#[inline(always)]
+pub(crate) fn debug_bits<I: Vectors, const BITS: u32>(isa: I, words: &[I::V]) {
+    if cfg!(debug_assertions) {
+        let mut any = isa.splat(0);
+        for word in words {
+            any = isa.or(any, *word);
+        }
+        let are_short = isa.bits(isa.equal(isa.shr::<BITS>(any), isa.splat(0))) == (1 << I::LANES) - 1;
+        assert!(are_short, "a limb of too many bits");
+    }
+}

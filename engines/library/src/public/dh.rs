@@ -1,9 +1,11 @@
-//! Finite-field Diffie-Hellman in the groups of RFC 7919.
+//! Finite-field Diffie-Hellman in the groups of RFC 7919 and of IKE (RFC 2409, RFC 3526). AWS-LC has some of them by name; all are made
+//! of their primes here.
 
 use aws_lc_sys as sys;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::DhGroup;
 use ciphermill_contract::{CheckedBatch, Error, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite};
+use ciphermill_pairs::dh::prime;
 
 use super::ec::number;
 use crate::engine::{Prepared, state};
@@ -14,14 +16,7 @@ struct DhKey(Owned<sys::DH>);
 
 /// Prepares a big-endian exponent from one to the group's order less one (NIST SP 800-56A, 5.6.1.1).
 pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> Result<PreparedKey> {
-    let nid = match group {
-        DhGroup::Ffdhe2048 => sys::NID_ffdhe2048,
-        DhGroup::Ffdhe3072 => sys::NID_ffdhe3072,
-        DhGroup::Ffdhe4096 => sys::NID_ffdhe4096,
-        _ => return Err(Error::key(suite, KeyProblem::Parameters)),
-    };
-    // SAFETY: a new group has no other owner.
-    let dh = unsafe { Owned::new(sys::DH_new_by_nid(nid)) }.ok_or_else(fault)?;
+    let dh = group_of(group).ok_or_else(fault)?;
     let exponent = number(key.bytes).ok_or_else(fault)?;
     // SAFETY: exponent and group are whole, and the group has an order.
     if unsafe { sys::BN_cmp(exponent.as_ptr(), sys::DH_get0_q(dh.as_ptr())) } >= 0 {
@@ -32,6 +27,22 @@ pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite, group: DhGroup) -> Re
         return Err(fault());
     }
     Ok(Prepared::key(suite, DhKey(dh)))
+}
+
+/// A group: the prime, half of it, which is the order, and the generator 2. The order has public values examined.
+fn group_of(group: DhGroup) -> Option<Owned<sys::DH>> {
+    // SAFETY: a new object has no other owner, here and below.
+    let dh = unsafe { Owned::new(sys::DH_new()) }?;
+    let (p, g) = (number(prime(group))?, number(&[2])?);
+    // SAFETY: as above.
+    let q = unsafe { Owned::new(sys::BN_new()) }?;
+    // SAFETY: both numbers are whole.
+    if unsafe { sys::BN_rshift1(q.as_ptr(), p.as_ptr()) } != 1 {
+        return None;
+    }
+    // SAFETY: the function takes the numbers over, which it only fails to do where one is missing.
+    let is_set = unsafe { sys::DH_set0_pqg(dh.as_ptr(), p.into_raw(), q.into_raw(), g.into_raw()) };
+    (is_set == 1).then_some(dh)
 }
 
 /// Runs a batch of agreements.

@@ -1,11 +1,11 @@
-//! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919.
+//! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919 and of IKE (RFC 2409, RFC 3526).
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::DhGroup;
 use ciphermill_contract::{KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
 use ciphermill_pairs::dh::prime;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
-use crypto_bigint::{BoxedUint, Odd};
+use crypto_bigint::{BoxedUint, Odd, U8192};
 use zeroize::Zeroizing;
 
 use super::{BAD_PUBLIC_VALUE, Outcome, put_output, state};
@@ -39,18 +39,30 @@ pub(super) fn agree(group: DhGroup, buffers: &mut OpBuffers<'_>) -> Outcome {
         return Err(OpStatus::EngineFault);
     }
     let peer = number(buffers.input).ok_or(BAD_PUBLIC_VALUE)?;
-    // SP 800-56A, 5.6.2.3.1: 1 < y < p - 1, and y to the order is one.
+    // SP 800-56A, 5.6.2.3.1: 1 < y < p - 1, and y to the order is one. The order is `(p - 1) / 2`, so that this power is
+    // Legendre's symbol (Euler), which takes less time.
     let last = key.params.modulus().wrapping_sub(BoxedUint::one());
     if peer <= BoxedUint::one() || peer >= last {
         return Err(BAD_PUBLIC_VALUE);
     }
-    let order = key.params.modulus().wrapping_shr(1);
-    if BoxedMontyForm::new(peer.clone(), &key.params).pow(&order).retrieve() != BoxedUint::one() {
+    if !is_square(buffers.input, prime(group)) {
         return Err(BAD_PUBLIC_VALUE);
     }
     let power = Zeroizing::new(BoxedMontyForm::new(peer, &key.params).pow(&key.exponent));
     let shared = Zeroizing::new(power.retrieve());
     put_output(buffers, &Zeroizing::new(shared.to_be_bytes()))
+}
+
+/// Whether a public number is a square modulo a prime.
+fn is_square(number: &[u8], prime: &[u8]) -> bool {
+    /// A number as wide as those of the largest group.
+    fn wide(bytes: &[u8]) -> Option<U8192> {
+        let mut padded = [0; U8192::BYTES];
+        padded.get_mut(U8192::BYTES.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
+        Some(U8192::from_be_slice(&padded))
+    }
+    let prime = wide(prime).and_then(|prime| Odd::new(prime).into_option());
+    wide(number).zip(prime).is_some_and(|(number, prime)| number.jacobi_symbol_vartime(&prime).is_one().into())
 }
 
 /// A big-endian number as wide as its encoding.

@@ -5,6 +5,7 @@
 
 mod capabilities;
 mod curve25519;
+mod curve448;
 mod der;
 mod dh;
 mod ec;
@@ -65,6 +66,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, group),
         Suite::Agree(Agreement::Ecdh(curve)) => ec::prepare_ecdh(key, curve),
         Suite::Agree(Agreement::X25519) => curve25519::prepare_x25519(key),
+        Suite::Agree(Agreement::X448) => curve448::prepare(key),
         Suite::Kem(kem) => ml_kem::prepare(key, kem),
         _ => Err(KeyProblem::Form),
     };
@@ -82,6 +84,7 @@ pub(crate) fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffer
         Suite::Agree(Agreement::Dh(group)) => dh::agree(group, buffers),
         Suite::Agree(Agreement::Ecdh(curve)) => ec::agree(curve, buffers),
         Suite::Agree(Agreement::X25519) => curve25519::agree(buffers),
+        Suite::Agree(Agreement::X448) => curve448::agree(buffers),
         Suite::Kem(kem) => ml_kem::run(kem, direction, buffers),
         Suite::Generate(pair) => generate::run(pair, buffers),
         _ => Err(OpStatus::EngineFault),

@@ -4,6 +4,7 @@
 //! share of the processor that is left to an unrelated program. Both sides of a comparison are interleaved in one thread.
 
 pub(crate) mod adapting;
+mod public;
 mod single;
 pub(crate) mod stream;
 mod threads;
@@ -69,13 +70,15 @@ impl Figure {
 type Experiment = fn(Budget) -> Result<Vec<Figure>, LabError>;
 
 /// What is measured: a name to ask for it by, what it is in words, and how.
-const EXPERIMENTS: [(&str, &str, Experiment); 8] = [
+const EXPERIMENTS: [(&str, &str, Experiment); 10] = [
     ("decide", "one decision", |budget| Ok(vec![deciding(budget)])),
     ("engine", "the mill against the bare engine", stream::against_the_engine),
     ("cores", "two cores against one", stream::two_cores),
     ("tasks", "single operations of many tasks", single::tasks),
     ("threads", "single operations of threads that block", threads::threads),
     ("alone", "a single operation alone", single::alone),
+    ("public", "a public-key operation alone", public::alone),
+    ("signatures", "many tasks that each want a signature", public::signatures),
     ("following", "an engine that becomes slower", |_| adapting::following()),
     ("share", "another program on the same cores", |budget| Ok(vec![adapting::fair_share(budget)?])),
 ];

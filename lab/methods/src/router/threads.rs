@@ -12,7 +12,7 @@ use crate::engines::{open, suite};
 use crate::timing::{Budget, Contestant};
 use crate::workload::failed;
 
-const THREADS: usize = 64;
+pub(super) const THREADS: usize = 64;
 
 /// Operations of each thread in one timing.
 const EACH: usize = 32;
@@ -40,7 +40,7 @@ impl Messages {
 }
 
 /// Runs `work` on [`THREADS`] threads at the same time.
-fn on_threads(work: impl Fn(usize) + Sync) {
+pub(super) fn on_threads(work: impl Fn(usize) + Sync) {
     let work = &work;
     thread::scope(|scope| (0..THREADS).for_each(|thread| drop(scope.spawn(move || work(thread)))));
 }

@@ -2,7 +2,7 @@
 //!
 //! A key is parsed when it is prepared, and each queue keeps a context for it in each direction, in which algorithm, padding
 //! and digest are set: an operation sets its input only. Of the ways that the library offers the fastest is taken, as measured
-//! with OpenSSL 3.0: `EVP_PKEY` contexts for RSA, X25519 and Ed25519; `ECDSA_do_sign` and `EC_POINT_mul` for the curves, which
+//! with OpenSSL 3.0: `EVP_PKEY` contexts for RSA, X25519, X448 and Ed25519; `ECDSA_do_sign` and `EC_POINT_mul` for the curves, which
 //! spare an encoding of the signature and a key object for the peer's point; `DH_compute_key` for DH. Digests are the plain
 //! functions, since `EVP_Digest` and `SHA256` look the algorithm up each time.
 //!
@@ -27,7 +27,7 @@ use ciphermill_contract::{
     OpBuffers, OpStatus, PreparedKey, QueueHint, Reason, Result, Suite, capability,
 };
 use openssl::error::ErrorStack;
-use openssl::pkey::{PKey, Private, Public};
+use openssl::pkey::{Id, PKey, Private, Public};
 
 pub use capabilities::CAPABILITIES;
 pub(crate) use ec::{EcPair, with_digest};
@@ -127,7 +127,8 @@ impl Engine for OpensslPublic {
             Suite::Sign(Signature::Ecdsa(curve)) => ec::signature(key, suite, curve)?,
             Suite::Agree(Agreement::Ecdh(curve)) => ec::agreement(key, suite, curve)?,
             Suite::Agree(Agreement::Dh(group)) => dh::agreement(key, suite, group)?,
-            Suite::Agree(Agreement::X25519) => edwards::agreement(key, suite)?,
+            Suite::Agree(Agreement::X25519) => edwards::agreement(key, suite, Id::X25519)?,
+            Suite::Agree(Agreement::X448) => edwards::agreement(key, suite, Id::X448)?,
             Suite::Sign(Signature::Ed25519) => edwards::signature(key, suite)?,
             _ => return Err(Error::key(suite, KeyProblem::Form)),
         };

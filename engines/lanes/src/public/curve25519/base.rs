@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use super::super::fault::spoil;
 use super::super::isa::{Isa, PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
 use super::edwards::{Affine, CACHED_LIMBS, Cached, Extended, Projective, TWICE_D};
@@ -189,9 +190,12 @@ fn multiply_in<I: FieldIsa>(isa: I, room: &mut Room, table: &Table, all: &mut [B
         for lane in 0..I::LANES {
             operations.get(lane).unwrap_or(&operations[0]).scalar.put(digits, lane);
         }
+        spoil(digits);
         encodings.set(isa, group, &add_base(isa, table, digits, Extended::neutral(isa)));
+        spoil(Encodings::at(encodings.zs, group));
     }
     encodings.divide(isa);
+    spoil(encodings.ys);
     for (group, operations) in all.chunks_mut(I::LANES).enumerate() {
         for (lane, operation) in operations.iter_mut().enumerate() {
             operation.encoding = encodings.encoding(group, lane);

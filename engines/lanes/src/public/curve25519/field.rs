@@ -10,9 +10,9 @@
 
 use super::super::isa::Isa;
 use super::super::room::Place;
+use super::super::vectors::debug_bits;
 use super::isa::FieldIsa;
 pub(super) use super::product::LIMBS;
-use super::product::debug_bits;
 
 /// Bits of a limb, but for those that were not carried yet.
 const RADIX_BITS: u32 = 51;

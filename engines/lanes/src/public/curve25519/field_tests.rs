@@ -4,38 +4,17 @@ use crypto_bigint::U512;
 
 use super::super::isa::{Isa, PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
+use super::super::samples::Random;
 use super::field::{Element, LIMBS, invert_all, limbs_of, words_of};
 use super::isa::FieldIsa;
 
-/// A generator of test numbers (Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+/// Limbs of an element: random, or the least, or the largest that there are, or a few around the modulus.
+fn limbs(random: &mut Random) -> [u64; LIMBS] {
+    const ONES: u64 = (1 << 51) - 1;
+    if random.next().is_multiple_of(8) {
+        return [ONES - random.next() % 32, ONES, ONES, ONES, ONES];
     }
-
-    /// Limbs of an element: random, or the least, or the largest that there are, or a few around the modulus.
-    fn limbs(&mut self) -> [u64; LIMBS] {
-        const MAX: u64 = (1 << 51) + (1 << 17) - 1;
-        const ONES: u64 = (1 << 51) - 1;
-        let kind = self.next() % 8;
-        let mut limbs = [0; LIMBS].map(|_: u64| match kind {
-            0 => 0,
-            1 => MAX,
-            2 if self.next().is_multiple_of(2) => MAX,
-            2 => 0,
-            3 => ONES,
-            _ => self.next() % (MAX + 1),
-        });
-        if kind == 3 {
-            limbs[0] -= self.next() % 32;
-        }
-        limbs
-    }
+    random.limbs(LIMBS, ONES + (1 << 17)).try_into().expect("as many")
 }
 
 /// `2^255 - 19`.
@@ -74,8 +53,8 @@ fn compare<I: FieldIsa>(isa: I, rounds: usize) {
         let mut open = room.open::<I>(9 * LIMBS);
         let [a, b, out] = [(); 3].map(|()| open.number(LIMBS));
         for lane in 0..I::LANES {
-            a.set_number(lane, &random.limbs());
-            b.set_number(lane, &random.limbs());
+            a.set_number(lane, &limbs(&mut random));
+            b.set_number(lane, &limbs(&mut random));
         }
         let (x, y) = (Element::get(isa, a), Element::get(isa, b));
         let (p, negative) = (modulus(), |number: U512| reduce(modulus().wrapping_sub(&number)));

@@ -34,10 +34,11 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         let cost = Cost::new(500.0, op_ns * slower, byte_ns);
         Capability::new(suites, cost).lanes(kernel.lanes()).in_step().directions(directions)
     };
+    // A signature hashes its message twice, and is computed twice.
+    let sign = of(&lists::ED25519, Directions::ENCRYPT, 2_800.0, 0.8).lanes(kernel.lanes() / 2).in_step();
     vec![
         of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
-        // A signature hashes its message twice.
-        of(&lists::ED25519, Directions::ENCRYPT, 1_400.0, 0.4),
+        sign,
         of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
         of(lists::generating(KeyPair::X25519, 1), Directions::ENCRYPT, 4_800.0, 0.0),
         of(lists::generating(KeyPair::Ed25519, 1), Directions::ENCRYPT, 1_500.0, 0.0),

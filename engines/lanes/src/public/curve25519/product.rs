@@ -11,22 +11,10 @@
 //! and two instructions do, that is 50 cycles for all lanes, and 35.
 
 use super::super::isa::Isa;
+use super::super::vectors::debug_bits;
 
 /// Limbs of an element.
 pub(super) const LIMBS: usize = 5;
-
-/// Whether all lanes have no more than so many bits: what the bounds rest on, in builds that check.
-#[inline(always)]
-pub(super) fn debug_bits<I: Isa, const BITS: u32>(isa: I, words: &[I::V; LIMBS]) {
-    if cfg!(debug_assertions) {
-        let mut any = words[0];
-        for word in words {
-            any = isa.or(any, *word);
-        }
-        let are_short = isa.bits(isa.equal(isa.shr::<BITS>(any), isa.splat(0))) == (1 << I::LANES) - 1;
-        assert!(are_short, "a limb of too many bits");
-    }
-}
 
 /// The columns of a product.
 #[inline(always)]

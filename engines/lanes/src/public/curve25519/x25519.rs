@@ -9,6 +9,7 @@ use super::super::room::Room;
 use super::super::{count_lanes, groups};
 use super::ladder::{Agreement, agree};
 use super::{FLIGHT_GROUPS, bytes_of, words_of};
+use crate::declassify::declassify;
 use crate::work::{Scratch, Work};
 
 /// A scalar, clamped (RFC 7748, 5).
@@ -59,7 +60,7 @@ pub(super) fn run(kernel: PublicKernel, work: &mut Work<'_>, scratch: &mut Scrat
         for ((index, _), operation) in group.iter().zip(&all) {
             // Only points of small order lead to zero (RFC 7748, 6.1).
             let any = operation.shared.iter().fold(0, |any, word| any | word);
-            if any == 0 {
+            if declassify(any == 0) {
                 work.fail(*index, OpStatus::BadInput(Reason::BadPublicValue));
             } else {
                 let mut shared = bytes_of(&operation.shared);

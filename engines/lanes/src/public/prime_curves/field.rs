@@ -11,7 +11,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
+use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb, unrolled};
 use super::isa::{CurveIsa, Step};
 use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
 use super::numbers::{Number, Numbers};
@@ -27,20 +27,6 @@ const EXPONENT_WINDOW: u32 = 4;
 
 /// Numbers of working memory that an inversion wants.
 pub(super) const POWERS: usize = 1 << EXPONENT_WINDOW;
-
-/// Repeats a block for each index below a constant, which is `LIMBS_MAX` at most: columns are registers, so that their
-/// indices must be known when it is compiled.
-macro_rules! unrolled {
-    ($index:ident < $count:expr => $body:block) => {
-        unrolled!(@each $index $count, $body, 0 1 2 3 4 5 6 7 8 9 10)
-    };
-    (@each $index:ident $count:expr, $body:block, $($at:literal)*) => {
-        $(if $at < $count {
-            let $index: usize = $at;
-            $body
-        })*
-    };
-}
 
 /// The numbers modulo `M`.
 pub(super) struct Field<I, M, const L: usize> {

@@ -1,4 +1,4 @@
-//! What this family asks of an instruction set beside [`Isa`]: functions of their own for what is called in many places,
+//! What this family, and X448 with it, ask of an instruction set beside [`Isa`]: functions of their own for what is called in many places,
 //! and lookups in a table that all lanes share.
 
 #[cfg(target_arch = "x86_64")]
@@ -13,7 +13,7 @@ pub(super) const TABLE_WORDS: usize = 32;
 
 /// What a function of its own does. `run` must be `#[inline(always)]`, and so must what it calls. Closures cannot be, and have
 /// none of the instructions where they are not inlined: they may do no more than an operation or two.
-pub(super) trait Step<I> {
+pub(crate) trait Step<I> {
     /// What comes of it.
     type Out;
     /// Does it.
@@ -21,7 +21,7 @@ pub(super) trait Step<I> {
 }
 
 /// An instruction set, as this family uses it.
-pub(super) trait CurveIsa: Isa {
+pub(crate) trait CurveIsa: Isa {
     /// Runs a step in a function of its own, which has the instructions enabled.
     fn call<S: Step<Self>>(self, step: S) -> S::Out;
 
@@ -88,7 +88,7 @@ impl CurveIsa for Avx512Ifma {
 }
 
 /// What is done for a batch, whichever the kernel.
-pub(super) trait Task {
+pub(crate) trait Task {
     /// What comes of it.
     type Out;
     /// Does it. Must be `#[inline(always)]`, and so must what it calls.
@@ -108,7 +108,7 @@ impl<I: CurveIsa, T: Task> Step<I> for Whole<T> {
 }
 
 /// Runs a task with the kernel's instruction set.
-pub(super) fn with_vectors<T: Task>(kernel: PublicKernel, task: T) -> T::Out {
+pub(crate) fn with_vectors<T: Task>(kernel: PublicKernel, task: T) -> T::Out {
     match kernel {
         #[cfg(target_arch = "x86_64")]
         PublicKernel::Avx512Ifma(isa) => isa.call(Whole(task)),

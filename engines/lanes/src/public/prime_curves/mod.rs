@@ -9,7 +9,7 @@ mod curve;
 mod field;
 mod generate;
 mod generator;
-mod isa;
+pub(super) mod isa;
 mod modulus;
 mod nonce;
 mod numbers;

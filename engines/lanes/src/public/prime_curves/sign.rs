@@ -24,6 +24,7 @@ use super::nonce::{HEDGE_LEN, Seed, draw};
 use super::numbers::GROUPS_MAX;
 use super::signature::{Nonce, Sign, Signed};
 use super::verify::{Claim, Verdict, Verify};
+use crate::declassify::declassify;
 use crate::hash;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
@@ -118,7 +119,7 @@ fn sign<C: Curve<L>, const L: usize>(
         let drawn = draw::<C, L>(kernels.hash, &seeds);
         // Numbers that are no nonces, which hardly ever are drawn, are drawn again with other random bytes.
         let (good, mut next): (Vec<_>, Vec<_>) =
-            pending.iter().zip(drawn.iter()).partition(|(_, scalar)| is_within(scalar, &C::Order::LIMBS));
+            pending.iter().zip(drawn.iter()).partition(|(_, scalar)| declassify(is_within(scalar, &C::Order::LIMBS)));
         let nonces: Vec<Nonce<'_, L>> = good.iter().map(|(job, scalar)| job.nonce(scalar)).collect();
         if nonces.is_empty() {
             continue;

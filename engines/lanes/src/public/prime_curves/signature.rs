@@ -13,6 +13,7 @@ use super::numbers::{Number, Numbers, slots};
 use super::points::{Prime, is_on_curve, scaled};
 use super::scalar::{multiply_generator, odd_form};
 use super::table::Table;
+use crate::declassify::declassify;
 
 /// The order of a curve's group.
 pub(super) type Order<I, C, const L: usize> = Field<I, <C as Curve<L>>::Order, L>;
@@ -128,6 +129,6 @@ impl<I: CurveIsa, const L: usize> Signing<I, L> {
         let s = order.reduce_once(&order.multiply(&sum, &self.inverses.get(isa, group)));
         self.xs.set(isa, group, &r);
         self.ys.set(isa, group, &s);
-        [isa.bits(is_good), isa.bits(order.is_zero(&r)) | isa.bits(order.is_zero(&s))]
+        declassify([isa.bits(is_good), isa.bits(order.is_zero(&r)) | isa.bits(order.is_zero(&s))])
     }
 }

@@ -10,6 +10,7 @@ use p256::{ProjectivePoint, Scalar};
 
 use super::super::isa::{LIMB_BITS, LIMB_MAX};
 use super::super::room::Room;
+use super::super::samples::{self, Random};
 use super::agree::{Agree, Job};
 use super::curve::Curve;
 use super::field::{Field, POWERS};
@@ -28,41 +29,18 @@ fn kernels() -> impl Iterator<Item = PublicKernel> {
     PublicKernel::NAMES.iter().filter_map(|name| PublicKernel::detect(name))
 }
 
-/// A generator of test numbers (Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Limbs that are random, all zeros or all ones, of a number below `2^bits`.
-    fn limbs<const L: usize>(&mut self, bits: u32) -> [u64; L] {
-        let kind = self.next() % 8;
-        let mut limbs = [0; L].map(|_: u64| match kind {
-            0 => 0,
-            1 => LIMB_MAX,
-            2 if self.next().is_multiple_of(2) => LIMB_MAX,
-            2 => 0,
-            _ => self.next() & LIMB_MAX,
-        });
-        limbs[L - 1] &= (1 << (bits - LIMB_BITS * (L as u32 - 1))) - 1;
-        limbs
-    }
+/// Limbs of a number below `2^bits`.
+fn limbs_below<const L: usize>(random: &mut Random, bits: u32) -> [u64; L] {
+    let mut limbs: [u64; L] = random.limbs(L, LIMB_MAX).try_into().expect("as many");
+    limbs[L - 1] &= (1 << (bits - LIMB_BITS * (L as u32 - 1))) - 1;
+    limbs
 }
 
 /// Bits that products of tests fit in.
 const BITS: u32 = 2048;
 
 fn number(limbs: &[u64]) -> BoxedUint {
-    let zero = BoxedUint::zero_with_precision(BITS);
-    limbs
-        .iter()
-        .rev()
-        .fold(zero, |sum, limb| sum.wrapping_shl(LIMB_BITS).wrapping_add(BoxedUint::from(*limb).resize(BITS)))
+    samples::number(limbs, LIMB_BITS, BITS)
 }
 
 /// Compares every operation modulo `M`, whose bits are given.
@@ -85,7 +63,7 @@ impl<M: Modulus<L>, const L: usize> Task for Compare<M, L> {
         for _ in 0..200 {
             // Products of two such numbers are below 16 times the modulus.
             let factors: Vec<[[u64; L]; 4]> =
-                (0..I::LANES).map(|_| [(); 4].map(|()| random.limbs(self.1 + 1))).collect();
+                (0..I::LANES).map(|_| [(); 4].map(|()| limbs_below(&mut random, self.1 + 1))).collect();
             for (lane, factors) in factors.iter().enumerate() {
                 factors.iter().enumerate().for_each(|(index, limbs)| numbers.set_lane(index, lane, limbs));
             }
@@ -148,8 +126,8 @@ impl<P: FieldPrime<L>, const L: usize> Task for Settle<P, L> {
         let numbers = Numbers::<I, L>::take(&mut room, 3);
         for _ in 0..500 {
             for lane in 0..I::LANES {
-                numbers.set_lane(0, lane, &random.limbs(self.1 + 1));
-                numbers.set_lane(1, lane, &random.limbs(self.1 + 1));
+                numbers.set_lane(0, lane, &limbs_below(&mut random, self.1 + 1));
+                numbers.set_lane(1, lane, &limbs_below(&mut random, self.1 + 1));
             }
             let [a, b] = core::array::from_fn(|index| numbers.get(isa, index));
             numbers.set(isa, 2, &field.settle(field.subtract(&a, &field.add(&b, &field.shift::<1>(&b)))));
@@ -179,7 +157,7 @@ fn settled_numbers_keep_their_bounds() {
 fn bytes_and_limbs_tell_the_same_number() {
     let mut random = Random(77);
     for _ in 0..200 {
-        let limbs: [u64; 11] = random.limbs(521);
+        let limbs: [u64; 11] = limbs_below(&mut random, 521);
         let mut bytes = [0; 66];
         to_bytes(&limbs, &mut bytes);
         assert_eq!(from_bytes::<11>(&bytes), limbs);

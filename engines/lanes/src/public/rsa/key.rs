@@ -6,7 +6,7 @@ use ciphermill_contract::suite::RsaSize;
 use ciphermill_pairs::rsa::{PrivateNumbers, RsaNumbers};
 use zeroize::Zeroizing;
 
-use super::super::long::{Field, Limbs, limbs};
+use super::super::long::{Limbs, OddModulus, limbs};
 
 /// Bits of the random number whose multiple of `p - 1` is added to an exponent modulo `p`.
 pub(super) const MASK_BITS: u32 = 32;
@@ -18,7 +18,7 @@ pub(super) struct RsaKey {
     /// The public exponent.
     pub(super) exponent: u64,
     /// Arithmetic modulo the modulus.
-    pub(super) field: Field,
+    pub(super) field: OddModulus,
     /// The private half, if the key has one.
     pub(super) private: Option<Private>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Private {
 /// A prime and its exponent.
 pub(super) struct Prime {
     /// Arithmetic modulo the prime.
-    pub(super) field: Field,
+    pub(super) field: OddModulus,
     /// `2^(3 · 52 limbs)` modulo the prime.
     pub(super) cube: Limbs,
     /// The exponent, in words of 64 bits.
@@ -63,7 +63,7 @@ impl RsaKey {
     pub(super) fn prepare(key: &KeyMaterial<'_>, size: RsaSize) -> Result<RsaKey, KeyProblem> {
         let RsaNumbers { mut modulus, exponent, private } = RsaNumbers::parse(key, size.len())?;
         let count = limbs_of(size);
-        let field = Field::new(&modulus, count).ok_or(KeyProblem::Encoding)?;
+        let field = OddModulus::new(&modulus, count).ok_or(KeyProblem::Encoding)?;
         let private = private.map(|numbers| Private::new(&numbers, &field)).transpose()?;
         modulus.reverse();
         Ok(RsaKey { modulus, exponent, field, private })
@@ -71,10 +71,10 @@ impl RsaKey {
 }
 
 impl Private {
-    fn new(numbers: &PrivateNumbers, modulus: &Field) -> Result<Private, KeyProblem> {
+    fn new(numbers: &PrivateNumbers, modulus: &OddModulus) -> Result<Private, KeyProblem> {
         let count = modulus.limbs.len() / 2;
         let prime = |prime: &[u8], exponent: &[u8]| {
-            let field = Field::new(prime, count)?;
+            let field = OddModulus::new(prime, count)?;
             let cube = field.shifted(&[1], 3)?;
             let mut order = words(prime);
             // Primes are odd.

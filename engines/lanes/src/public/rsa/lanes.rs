@@ -8,10 +8,12 @@
 //! *Bounds.* `2^(52 n)` is at least `2^8` times a prime and `2^12` times a modulus, so that sums of a few residues are factors without
 //! being reduced (see [`montgomery`](super::super::montgomery)).
 
+use super::super::fault::spoil;
 use super::super::isa::{Isa, public_kernels};
-use super::super::long::{Digits, Fields, Powers, carry, power, public_power};
+use super::super::long::{Digits, OddModuli, Powers, carry, power, public_power};
 use super::super::room::{Open, Place, Room};
 use super::key::{MASK_BITS, Private, RsaKey};
+use crate::declassify::declassify;
 use ciphermill_pairs::padding::Block;
 use zeroize::Zeroizing;
 
@@ -52,8 +54,8 @@ fn public<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
     let Some(first) = jobs.first() else { return Vec::new() };
     let limbs = first.key.field.limbs.len();
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
-    let mut open = room.open::<I>((Fields::<I>::NUMBERS + 4) * limbs);
-    let fields = Fields::load(isa, &mut open, limbs, |lane| &job(lane).key.field);
+    let mut open = room.open::<I>((OddModuli::<I>::NUMBERS + 4) * limbs);
+    let fields = OddModuli::load(isa, &mut open, limbs, |lane| &job(lane).key.field);
     let numbers = load(&mut open, limbs, job);
     let [base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
     fields.enter(isa, base, numbers);
@@ -71,11 +73,11 @@ fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Opti
     let prime = |lane: usize, which: usize| &job(lane).private.primes[which];
     let exponent_bits = 64 * (first.private.primes[0].masked_len() as u32 - 1) + MASK_BITS;
 
-    let short = Fields::<I>::NUMBERS + Powers::<I>::NUMBERS + 4;
-    let long = Fields::<I>::NUMBERS + 5;
+    let short = OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 4;
+    let long = OddModuli::<I>::NUMBERS + 5;
     let mut open = room.open::<I>(short * half + Digits::<I>::count(exponent_bits) + long * limbs);
     let numbers = load(&mut open, limbs, |lane| &job(lane).job);
-    let mut fields = Fields::load(isa, &mut open, half, |lane| &prime(lane, 1).field);
+    let mut fields = OddModuli::load(isa, &mut open, half, |lane| &prime(lane, 1).field);
     let digits = Digits::open(&mut open, exponent_bits);
     let powers = Powers::open(&mut open, half);
     let [of_p, of_q, factor, base] = core::array::from_fn(|_| open.number(half));
@@ -122,7 +124,7 @@ fn finish<I: Isa>(
     let Some(first) = jobs.first() else { return Vec::new() };
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
     let (limbs, half) = (numbers.limbs(), of_q.limbs());
-    let fields = Fields::load(isa, open, limbs, |lane| &job(lane).job.key.field);
+    let fields = OddModuli::load(isa, open, limbs, |lane| &job(lane).job.key.field);
     let [root, base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
     base.part(0, half).copy_from(isa, quotient);
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_entered));
@@ -143,46 +145,9 @@ fn finish<I: Isa>(
         let (own, wanted) = (raised.get(isa, index), numbers.get(isa, index));
         differ = isa.or(differ, isa.or(isa.sub(own, wanted), isa.sub(wanted, own)));
     }
-    let good = isa.bits(isa.equal(differ, isa.splat(0)));
+    let good = declassify(isa.bits(isa.equal(differ, isa.splat(0))));
     let block = |(lane, job): (usize, &PrivateJob<'_>)| {
         (good >> lane & 1 == 1).then(|| Zeroizing::new(root.be(lane, job.job.number.len()).to_vec()))
     };
     jobs.iter().enumerate().map(block).collect()
-}
-
-#[cfg(test)]
-fn spoil<I: Isa>(numbers: Place<I>) {
-    let Some((fault, stage)) = fault::NEXT.get() else { return };
-    if fault.stage == stage && fault.lane < I::LANES {
-        let limb = fault.limb % numbers.limbs();
-        numbers.set_lane(fault.lane, limb, numbers.lane(fault.lane, limb) ^ fault.bits);
-    }
-    fault::NEXT.set(Some((fault, stage + 1)));
-}
-
-#[cfg(not(test))]
-#[inline(always)]
-fn spoil<I: Isa>(_: Place<I>) {}
-
-/// A fault that tests inject: which of the numbers that pass here, and what is done to them.
-#[cfg(test)]
-pub(super) mod fault {
-    use core::cell::Cell;
-
-    /// The stage that is spoiled, the lane, the limb, and the bits that flip in it.
-    #[derive(Clone, Copy)]
-    pub(in super::super) struct Fault {
-        pub(in super::super) stage: usize,
-        pub(in super::super) lane: usize,
-        pub(in super::super) limb: usize,
-        pub(in super::super) bits: u64,
-    }
-
-    thread_local! {
-        /// What is to be spoiled, and how many numbers have passed.
-        pub(in super::super) static NEXT: Cell<Option<(Fault, usize)>> = const { Cell::new(None) };
-    }
-
-    /// Stages of an operation: both halves, the quotient, the result.
-    pub(in super::super) const STAGES: usize = 4;
 }

@@ -95,7 +95,9 @@ fn ecdsa_vectors_pass() {
 fn agreement_vectors_pass() {
     check_family("ECDH", 1700);
     check_family("DH", 18);
+    check_family("DH of IKE", 42);
     check_family("X25519", 500);
+    check_family("X448", 500);
 }
 
 #[test]

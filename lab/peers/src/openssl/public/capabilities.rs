@@ -45,6 +45,10 @@ const SECT233_AGREE: [Suite; 2] =
 const FFDHE2048: [Suite; 1] = [Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048))];
 const FFDHE3072: [Suite; 1] = [Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072))];
 const FFDHE4096: [Suite; 1] = [Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096))];
+/// A group of IKE by its place; OpenSSL has no name for the first, of 1,024 bits.
+const fn modp(place: usize) -> &'static [Suite] {
+    lists::DH_MODP.split_at(place + 1).0.split_at(place).1
+}
 
 /// Forwards: a signature, an encryption, an agreement.
 const fn forwards(suites: &'static [Suite], op_us: f64) -> Capability {
@@ -90,7 +94,14 @@ pub const CAPABILITIES: &[Capability] = &[
     forwards(&FFDHE2048, 300.0),
     forwards(&FFDHE3072, 800.0),
     forwards(&FFDHE4096, 1700.0),
+    forwards(modp(1), 250.0),
+    forwards(modp(2), 430.0),
+    forwards(modp(3), 1100.0),
+    forwards(modp(4), 2200.0),
+    forwards(modp(5), 5500.0),
+    forwards(modp(6), 11_000.0),
     forwards(&lists::X25519, 32.0),
+    forwards(&lists::X448, 150.0),
     forwards(&lists::ED25519, 37.0),
     backwards(&lists::ED25519, 100.0),
 ];

@@ -1,4 +1,4 @@
-//! Finite-field Diffie-Hellman in the groups of RFC 7919, which OpenSSL knows by name.
+//! Finite-field Diffie-Hellman in the groups of RFC 7919 and RFC 3526, which OpenSSL knows by name.
 
 use std::ffi::c_int;
 

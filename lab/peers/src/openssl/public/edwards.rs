@@ -1,4 +1,4 @@
-//! X25519 (RFC 7748) and Ed25519 (RFC 8032).
+//! X25519 and X448 (RFC 7748), and Ed25519 (RFC 8032).
 
 use ciphermill_contract::suite::acceptance::ed25519;
 use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, Result, Suite};
@@ -11,34 +11,35 @@ use openssl_sys as sys;
 
 use super::{BAD_PUBLIC_VALUE, Context, Key, NoPrivateKey, Pair, unreadable};
 
-/// Bytes of scalars, public keys and shared secrets.
+/// Bytes of each half of a signature.
 const LEN: usize = 32;
 
-/// The base point of X25519: a public value to begin with.
-const BASE: [u8; LEN] = {
-    let mut base = [0; LEN];
-    base[0] = 9;
-    base
-};
+/// A scalar, and which curve it is for.
+struct ScalarKey {
+    private: PKey<Private>,
+    id: Id,
+}
 
-struct X25519Key(PKey<Private>);
-
-/// Takes a scalar.
+/// Takes a scalar for X25519 or X448.
 ///
 /// # Errors
 /// `Refused`: `Encoding` when OpenSSL does not take it.
-pub(super) fn agreement(key: &KeyMaterial<'_>, suite: Suite) -> Result<Box<dyn Key>> {
-    let private = PKey::private_key_from_raw_bytes(key.bytes, Id::X25519).map_err(unreadable(suite))?;
-    Ok(Box::new(X25519Key(private)))
+pub(super) fn agreement(key: &KeyMaterial<'_>, suite: Suite, id: Id) -> Result<Box<dyn Key>> {
+    let private = PKey::private_key_from_raw_bytes(key.bytes, id).map_err(unreadable(suite))?;
+    Ok(Box::new(ScalarKey { private, id }))
 }
 
-impl Key for X25519Key {
+impl Key for ScalarKey {
     fn context(&self, _direction: Direction) -> std::result::Result<Box<dyn Context>, ErrorStack> {
-        let mut context = PkeyCtx::new(&self.0)?;
-        let peer = PKey::public_key_from_raw_bytes(&BASE, Id::X25519)?;
+        let mut context = PkeyCtx::new(&self.private)?;
+        // The base point (RFC 7748, 4.1 and 4.2): a public value to begin with.
+        let (base, len) = if self.id == Id::X448 { (5, 56) } else { (9, 32) };
+        let mut value = vec![0; len];
+        value[0] = base;
+        let peer = PKey::public_key_from_raw_bytes(&value, self.id)?;
         context.derive_init()?;
         context.derive_set_peer(&peer)?;
-        Ok(Box::new(Agreement { context, peer }))
+        Ok(Box::new(Agreement { context, peer, len }))
     }
 }
 
@@ -47,6 +48,8 @@ impl Key for X25519Key {
 struct Agreement {
     context: PkeyCtx<Private>,
     peer: PKey<Public>,
+    /// Bytes of a shared secret.
+    len: usize,
 }
 
 impl Context for Agreement {
@@ -60,9 +63,9 @@ impl Context for Agreement {
             return OpStatus::EngineFault;
         }
         match self.context.derive(Some(op.data)) {
-            Ok(LEN) => OpStatus::Done,
+            Ok(len) if len == self.len => OpStatus::Done,
             Ok(_) => OpStatus::EngineFault,
-            // It fails for points of small order only (RFC 7748, 6.1).
+            // It fails for points of small order only (RFC 7748, 6.1 and 6.2).
             Err(_) => BAD_PUBLIC_VALUE,
         }
     }
