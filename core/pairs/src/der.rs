@@ -149,10 +149,10 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use ciphermill_contract::{KeyMaterial, Suite};
     use ::rsa::pkcs1::RsaPrivateKeyRef;
     use ::rsa::pkcs8::PrivateKeyInfoRef;
     use ::rsa::pkcs8::der::Decode;
+    use ciphermill_contract::{KeyMaterial, Suite};
     use ciphermill_vectors::keys::{TestPair, pairs};
 
     use super::*;
