@@ -58,6 +58,7 @@ pub(crate) const CAPABILITIES: &[Capability] = &[
     generates(KeyPair::Rsa(RsaSize::Rsa4096), 1, 6_000_000_000.0),
     generates(KeyPair::Ec(Curve::P256), 3, 250_000.0),
     generates(KeyPair::X25519, 1, 40_000.0),
+    generates(KeyPair::X448, 1, 1_000_000.0),
     generates(KeyPair::Ed25519, 1, 40_000.0),
     generates(KeyPair::MlKem(Kem::MlKem512), 3, 60_000.0),
     generates(KeyPair::MlDsa(MlDsaSet::MlDsa44), 3, 150_000.0),

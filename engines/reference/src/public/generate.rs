@@ -17,7 +17,7 @@ use rsa::RsaPrivateKey;
 use rsa::traits::PrivateKeyParts;
 use zeroize::Zeroizing;
 
-use super::{Outcome, ml_dsa as dsa, ml_kem as kem, put_output, put_tag};
+use super::{Outcome, curve448, ml_dsa as dsa, ml_kem as kem, put_output, put_tag};
 
 /// Generates a pair: the private key is the output, the public key the tag.
 pub(super) fn run(pair: KeyPair, buffers: &mut OpBuffers<'_>) -> Outcome {
@@ -40,7 +40,8 @@ pub(super) fn run(pair: KeyPair, buffers: &mut OpBuffers<'_>) -> Outcome {
         KeyPair::MlDsa(MlDsaSet::MlDsa44) => of_bytes(32, dsa::public_of::<MlDsa44>)?,
         KeyPair::MlDsa(MlDsaSet::MlDsa65) => of_bytes(32, dsa::public_of::<MlDsa65>)?,
         KeyPair::MlDsa(MlDsaSet::MlDsa87) => of_bytes(32, dsa::public_of::<MlDsa87>)?,
-        KeyPair::X448 | KeyPair::Ec(_) => return Err(OpStatus::EngineFault),
+        KeyPair::X448 => of_bytes(56, curve448::public_of)?,
+        KeyPair::Ec(_) => return Err(OpStatus::EngineFault),
     };
     put_output(buffers, &pair.private)?;
     put_tag(buffers, &pair.public)

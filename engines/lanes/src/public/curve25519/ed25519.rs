@@ -86,9 +86,9 @@ pub(super) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
 
 /// The key of a seed (RFC 8032, 5.1.5).
 fn private_key(kernels: &Kernels, seed: &[u8; LEN]) -> Option<Key> {
-    let Some((scalar, mut prefix)) = expanded(kernels, core::slice::from_ref(seed)).pop() else { return None };
-    let mut private = PrivateKey { scalar, negative: -scalar, encoding: [0; LEN], prefix };
-    prefix.zeroize();
+    let expanded = expanded(kernels, core::slice::from_ref(seed));
+    let (scalar, prefix) = expanded.first()?;
+    let mut private = PrivateKey { scalar: *scalar, negative: -scalar, encoding: [0; LEN], prefix: *prefix };
     let of = |scalar: &Scalar| BaseProduct { scalar: digits(scalar), encoding: [0; 4] };
     let mut public = [of(&private.scalar), of(&private.negative)];
     base::multiply(kernels.public, &mut Room::default(), &mut public);
@@ -97,7 +97,7 @@ fn private_key(kernels: &Kernels, seed: &[u8; LEN]) -> Option<Key> {
 }
 
 /// What comes of seeds (RFC 8032, 5.1.5): scalars, and what is hashed before messages.
-fn expanded(kernels: &Kernels, seeds: &[[u8; LEN]]) -> Vec<(Scalar, [u8; LEN])> {
+fn expanded(kernels: &Kernels, seeds: &[[u8; LEN]]) -> Zeroizing<Vec<(Scalar, [u8; LEN])>> {
     let messages: Vec<&[u8]> = seeds.iter().map(|seed| seed.as_slice()).collect();
     let hashed = Zeroizing::new(hash::digests(kernels.hash, Digest::Sha512, &messages));
     let one = |hash: &hash::Tag| {
@@ -108,14 +108,14 @@ fn expanded(kernels: &Kernels, seeds: &[[u8; LEN]]) -> Vec<(Scalar, [u8; LEN])> 
         scalar[LEN - 1] = scalar[LEN - 1] & 127 | 64;
         (Scalar::from_bytes_mod_order(*scalar), prefix)
     };
-    hashed.iter().map(one).collect()
+    Zeroizing::new(hashed.iter().map(one).collect())
 }
 
 /// The public keys of seeds.
 pub(super) fn public_of(kernels: &Kernels, room: &mut Room, seeds: &[[u8; LEN]]) -> Vec<[u8; LEN]> {
-    let mut keys = Zeroizing::new(expanded(kernels, seeds));
+    let keys = expanded(kernels, seeds);
     let mut products: Vec<BaseProduct> =
-        keys.iter_mut().map(|(scalar, _)| BaseProduct { scalar: digits(scalar), encoding: [0; 4] }).collect();
+        keys.iter().map(|(scalar, _)| BaseProduct { scalar: digits(scalar), encoding: [0; 4] }).collect();
     base::multiply(kernels.public, room, &mut products);
     products.iter().map(|product| bytes_of(&product.encoding)).collect()
 }
@@ -292,6 +292,7 @@ mod tests {
 
     fn key(kernels: &Kernels) -> Key {
         private_key(kernels, pairs(&SUITE.to_string())[0].private.as_slice().try_into().expect("a seed"))
+            .expect("a key")
     }
 
     fn signed(kernels: &Kernels, keys: &[Key], messages: &[Vec<u8>]) -> Vec<Option<[u8; 2 * LEN]>> {

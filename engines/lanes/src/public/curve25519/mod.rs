@@ -16,13 +16,12 @@ mod x25519;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Agreement, KeyPair, Signature, lists};
-use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, OpStatus, PreparedKey, Suite};
-use zeroize::Zeroizing;
+use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use super::isa::PublicKernel;
-use super::{count_lanes, groups};
+use super::{count_lanes, of_random_bytes};
 use crate::select::Kernels;
-use crate::work::{NoKey, Scratch, Work};
+use crate::work::{Scratch, Work};
 
 /// Groups of as many operations as lanes that share an inversion: an eighth of one is three hundredths of an agreement.
 const FLIGHT_GROUPS: usize = 8;
@@ -67,21 +66,14 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     }
 }
 
-/// Generates pairs, each of 32 random bytes: a scalar, which is clamped where it is used, or a seed.
+/// Generates pairs: X25519's scalars, which are clamped where they are used, or Ed25519's seeds.
 fn generate(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, pair: KeyPair) {
     let most = usize::from(kernels.public.lanes()) * FLIGHT_GROUPS;
-    groups::<NoKey>(work, most, |work, group| {
-        let mut private = Zeroizing::new(vec![[0; 32]; group.len()]);
-        if getrandom::fill(private.as_flattened_mut()).is_err() {
-            return group.iter().for_each(|(index, _)| work.fail(*index, OpStatus::EngineFault));
-        }
-        let public = match pair {
-            KeyPair::X25519 => x25519::public_of(kernels.public, &mut scratch.room, &private),
-            _ => ed25519::public_of(kernels, &mut scratch.room, &private),
-        };
-        count_lanes(kernels.public, &mut scratch.occupancy, group.len());
-        for (((index, _), private), public) in group.iter().zip(private.iter()).zip(&public) {
-            work.finish(*index, private, public);
+    of_random_bytes(work, most, |private| {
+        count_lanes(kernels.public, &mut scratch.occupancy, private.len());
+        match pair {
+            KeyPair::X25519 => x25519::public_of(kernels.public, &mut scratch.room, private),
+            _ => ed25519::public_of(kernels, &mut scratch.room, private),
         }
     });
 }

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::super::isa::{Isa, public_kernels};
-use super::super::long::{Digits, Field, Fields, Powers, power};
+use super::super::long::{Digits, OddModuli, OddModulus, Powers, power};
 use super::super::room::Room;
 use super::super::{count_lanes, isa::PublicKernel};
 use super::key::words;
@@ -139,7 +139,7 @@ fn spoils_exponent(number: &[u8]) -> bool {
 /// A number that may be prime, in a lane until it fails.
 struct Candidate {
     number: Prime,
-    field: Field,
+    field: OddModulus,
     /// `(n - 1) / 2^twos`, odd, in words of 64 bits.
     odd: Zeroizing<Vec<u64>>,
     twos: u32,
@@ -158,7 +158,7 @@ impl Candidate {
                 continue;
             }
             // Odd, so that it is a modulus.
-            let field = Field::new(&number, limbs)?;
+            let field = OddModulus::new(&number, limbs)?;
             let (odd, twos) = without_twos(&number);
             return Some(Candidate { number, field, odd, twos, passed: 0 });
         }
@@ -247,9 +247,9 @@ fn test_in<I: Isa>(isa: I, room: &mut Room, rounds: &[Round<'_>]) -> Vec<bool> {
     let round = |lane: usize| rounds.get(lane).unwrap_or(first);
     let limbs = first.candidate.field.limbs.len();
     let exponent_bits = 64 * first.candidate.odd.len() as u32;
-    let numbers = Fields::<I>::NUMBERS + Powers::<I>::NUMBERS + 3;
+    let numbers = OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 3;
     let mut open = room.open::<I>(numbers * limbs + Digits::<I>::count(exponent_bits));
-    let fields = Fields::load(isa, &mut open, limbs, |lane| &round(lane).candidate.field);
+    let fields = OddModuli::load(isa, &mut open, limbs, |lane| &round(lane).candidate.field);
     let digits = Digits::open(&mut open, exponent_bits);
     let powers = Powers::open(&mut open, limbs);
     let [base, raised, plain] = core::array::from_fn(|_| open.number(limbs));
@@ -291,7 +291,7 @@ mod tests {
     fn candidate(number: &[u8], limbs: usize) -> Candidate {
         let number = Zeroizing::new(number.to_vec());
         let (odd, twos) = without_twos(&number);
-        Candidate { field: Field::new(&number, limbs).expect("odd"), number, odd, twos, passed: 0 }
+        Candidate { field: OddModulus::new(&number, limbs).expect("odd"), number, odd, twos, passed: 0 }
     }
 
     /// Whether `base^(n - 1)` is one, by the big integers of a crate.
