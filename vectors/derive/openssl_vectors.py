@@ -148,6 +148,29 @@ def rsa(keys, folder):
     write("made/rsa.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
 
 
+def rsa_raw(keys, folder):
+    """Numbers raised to the public exponent; the largest come from the modulus, which `openssl rsa` prints."""
+    out = []
+    for bits in (1024, 2048, 3072, 4096):
+        key = next(k for k in keys if k["name"] == f"rsa-{bits}")
+        public = folder / "public.der"
+        public.write_bytes(bytes.fromhex(key["public"]))
+        printed = openssl("rsa", "-pubin", "-inform", "DER", "-in", str(public), "-noout", "-modulus")
+        modulus, width = int(printed.split(b"=")[1], 16), bits // 8
+        suite = f"rsa-{bits}-raw"
+        random = int.from_bytes(stream(suite, width), "big") % modulus
+        for what, number in (("random", random), ("zero", 0), ("one", 1), ("two", 2), ("modulus less one", modulus - 1)):
+            data = number.to_bytes(width, "big")
+            raised = openssl("pkeyutl", "-encrypt", "-pubin", "-inkey", str(public), "-keyform", "DER",
+                             "-pkeyopt", "rsa_padding_mode:none", data=data)
+            out.append(case(f"{suite} {what}", suite, pair=key["name"], input=data.hex(), output=raised.hex()))
+        for what, number in (("modulus", modulus), ("all ones", (1 << bits) - 1)):
+            data = number.to_bytes(width, "big").hex()
+            out.append(case(f"{suite} {what}", suite, "encrypt", pair=key["name"], input=data, invalid="not below the modulus"))
+            out.append(case(f"{suite} {what} decrypted", suite, "decrypt", pair=key["name"], output=data, invalid="not below the modulus"))
+    write("made/rsa_raw.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
+
+
 def fixed_signature(der, width):
     """`r ‖ s` of an ECDSA signature in DER."""
     at = 3 if der[1] & 0x80 else 2
@@ -336,6 +359,7 @@ def main():
     chains()
     with tempfile.TemporaryDirectory() as folder:
         rsa(keys, pathlib.Path(folder))
+        rsa_raw(keys, pathlib.Path(folder))
         curves(keys, pathlib.Path(folder))
     dh_modp(keys)
 

@@ -1,6 +1,8 @@
 //! Operations as tests see them: contents instead of places.
 
-use ciphermill_contract::{Direction, KeyId, KeyMaterial, Op, OpStatus, Span, Suite};
+use ciphermill_contract::{
+    Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
+};
 
 use crate::case::Case;
 use crate::keys::key_form;
@@ -104,8 +106,23 @@ pub fn pack(suite: Suite, direction: Direction, jobs: &[Job]) -> (Vec<u8>, Vec<O
     (arena, ops)
 }
 
+/// Runs operations under one key in one batch.
+pub(crate) fn run_jobs(
+    engine: &dyn Engine,
+    suite: Suite,
+    direction: Direction,
+    jobs: &[Job],
+    key: Option<&PreparedKey>,
+) -> Result<Vec<Answer>, Error> {
+    let (mut arena, mut ops) = pack(suite, direction, jobs);
+    let keys = if suite.needs_key() { vec![key; ops.len()] } else { Vec::new() };
+    let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check()?;
+    engine.queue(QueueHint::default())?.run(&mut batch.attach_keys(&keys)?);
+    Ok(ops.iter().map(|op| answer(op, &arena)).collect())
+}
+
 /// What an operation of a batch yielded.
-pub(crate) fn answer(op: &Op, arena: &[u8]) -> Answer {
+fn answer(op: &Op, arena: &[u8]) -> Answer {
     let slice =
         |offset: u32, len: usize| arena.get(offset as usize..offset as usize + len).unwrap_or_default().to_vec();
     Answer {

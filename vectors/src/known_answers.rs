@@ -6,12 +6,13 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
-use ciphermill_contract::suite::{Chain, ChainOrder};
-use ciphermill_contract::{Batch, Direction, Engine, Error, OpStatus, PreparedKey, QueueHint, Suite, capability};
+use ciphermill_contract::suite::{Chain, ChainOrder, KeyPair};
+use ciphermill_contract::{Direction, Engine, Error, KeyMaterial, OpStatus, Suite, capability};
 
 use crate::case::Case;
+use crate::consistency::is_consistent;
 use crate::file;
-use crate::job::{Answer, Job, answer, key_of, pack};
+use crate::job::{Answer, Job, key_of, run_jobs};
 
 /// Operations that a self-test runs side by side at most, so that vector kernels run full and not full.
 const COPIES_MAX: usize = 33;
@@ -63,10 +64,15 @@ impl fmt::Display for KnownAnswerError {
 
 impl std::error::Error for KnownAnswerError {}
 
-/// The known answer of a suite; FF1 with any radix has that of radix 10. `None` for [`Suite::Random`] and for suites
-/// of [`crate::keys::WITHOUT_ENGINE`].
+/// The known answer of a suite; FF1 with any radix has that of radix 10. `None` for [`Suite::Random`], for [`Suite::Generate`] and for
+/// suites of [`crate::keys::WITHOUT_ENGINE`].
 pub fn known_answer(suite: Suite) -> Option<&'static Case> {
     table().get(suite.ordinal()).and_then(Option::as_ref)
+}
+
+/// Whether [`run_known_answer`] can judge a suite: by its known answer, or without one as random bytes and key pairs are.
+pub fn has_self_test(suite: Suite) -> bool {
+    matches!(suite, Suite::Random | Suite::Generate(_)) || known_answer(suite).is_some()
 }
 
 /// The answers by [`Suite::ordinal`].
@@ -87,7 +93,8 @@ fn table() -> &'static [Option<Case>] {
 ///
 /// Deterministic directions must give the stored bytes, randomised ones something that takes the way back on the same
 /// engine. Where the suite authenticates, a damaged copy between good ones must fail alone. [`Suite::Random`] has no
-/// answer; two samples of it must differ and be neither blank nor lopsided.
+/// answer; two samples of it must differ and be neither blank nor lopsided. Nor has [`Suite::Generate`]: two pairs must differ, and both
+/// halves of each belong together in a suite that the engine claims besides.
 ///
 /// # Errors
 /// The first thing that was not right.
@@ -99,6 +106,9 @@ pub fn run_known_answer(engine: &dyn Engine, suite: Suite) -> Result<(), KnownAn
     }
     if suite == Suite::Random {
         return sample_random(engine);
+    }
+    if let Suite::Generate(pair) = suite {
+        return generate_pairs(engine, pair);
     }
     let case = known_answer(suite).ok_or(KnownAnswerError::NoAnswer(suite))?;
     for direction in directions {
@@ -200,21 +210,6 @@ impl SelfTest<'_> {
     }
 }
 
-/// Runs operations under one key in one batch.
-fn run_jobs(
-    engine: &dyn Engine,
-    suite: Suite,
-    direction: Direction,
-    jobs: &[Job],
-    key: Option<&PreparedKey>,
-) -> Result<Vec<Answer>, Error> {
-    let (mut arena, mut ops) = pack(suite, direction, jobs);
-    let keys = if suite.needs_key() { vec![key; ops.len()] } else { Vec::new() };
-    let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check()?;
-    engine.queue(QueueHint::default())?.run(&mut batch.attach_keys(&keys)?);
-    Ok(ops.iter().map(|op| answer(op, &arena)).collect())
-}
-
 /// Judges random bytes as far as two samples allow: about half of 1,024 bits are ones; 128 fewer or more, eight standard
 /// deviations, do not happen by chance.
 fn sample_random(engine: &dyn Engine) -> Result<(), KnownAnswerError> {
@@ -239,19 +234,51 @@ fn sample_random(engine: &dyn Engine) -> Result<(), KnownAnswerError> {
     Ok(())
 }
 
+/// Generates pairs and uses them. One of RSA has to do, which takes long to generate.
+fn generate_pairs(engine: &dyn Engine, pair: KeyPair) -> Result<(), KnownAnswerError> {
+    let (suite, direction) = (Suite::Generate(pair), Direction::Encrypt);
+    let failed = |error| KnownAnswerError::Failed { suite, direction, error };
+    let require = |holds: bool, op, what| {
+        let wrong = KnownAnswerError::Wrong { suite, direction, op, what };
+        if holds { Ok(()) } else { Err(wrong) }
+    };
+    let count = if matches!(pair, KeyPair::Rsa(_)) { 1 } else { 2 };
+    let jobs = vec![Job { tag: vec![0; pair.public_len()], ..Job::default() }; count];
+    let answers = run_jobs(engine, suite, direction, &jobs, None).map_err(failed)?;
+    let claims = |suite, direction| capability::find(engine.capabilities(), suite, direction).is_some();
+    let takers: Vec<Suite> = Suite::all().filter(|suite| suite.key_pair() == Some(pair)).collect();
+    let user = takers.iter().copied().find(|suite| {
+        claims(*suite, Direction::Encrypt) && (claims(*suite, Direction::Decrypt) || matches!(suite, Suite::Agree(_)))
+    });
+    for (index, Answer { status, output, tag }) in answers.iter().enumerate() {
+        require(*status == OpStatus::Done, index, "status")?;
+        require(tag.len() == pair.public_len(), index, "public key")?;
+        let takes = |suite: &Suite| suite.check_key(&KeyMaterial::private(output)).is_ok();
+        require(takers.iter().all(takes), index, "private key")?;
+        if let Some(user) = user {
+            let belong = is_consistent(engine, engine, user, output, tag).map_err(failed)?;
+            require(belong, index, "pair, whose halves do not belong together")?;
+        }
+    }
+    let differ = answers.windows(2).all(|two| two[0].output != two[1].output && two[0].tag != two[1].tag);
+    require(answers.len() == count && differ, count - 1, "randomness")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::case::Outcome;
-    use crate::keys::WITHOUT_ENGINE;
+    use ciphermill_contract::Batch;
+
+    use crate::job::pack;
+    use crate::keys::is_answered;
 
     #[test]
     fn every_suite_has_one_answer() {
         let cases = file::parse(include_str!("../data/known_answers.json")).expect("the file is sound");
         let mut suites: Vec<Suite> = cases.iter().map(|case| case.suite).collect();
         suites.sort_unstable();
-        let mut wanted: Vec<Suite> =
-            Suite::all().filter(|suite| *suite != Suite::Random && !WITHOUT_ENGINE.contains(&suite.family())).collect();
+        let mut wanted: Vec<Suite> = Suite::all().filter(|suite| is_answered(*suite)).collect();
         wanted.sort_unstable();
         assert_eq!(suites, wanted);
         assert!(

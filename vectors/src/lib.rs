@@ -6,6 +6,7 @@
 //!
 //! The data files lie in `vectors/data`, each with its source; the programs that made them in `vectors/derive`.
 pub mod case;
+pub mod consistency;
 mod file;
 pub mod job;
 pub mod keys;
@@ -15,6 +16,6 @@ pub mod published;
 
 pub use case::{Case, CaseKeys, Outcome};
 pub use job::{Answer, Job};
-pub use known_answers::{KnownAnswerError, known_answer, run_known_answer};
+pub use known_answers::{KnownAnswerError, has_self_test, known_answer, run_known_answer};
 #[cfg(feature = "published")]
 pub use published::{OddKey, Skipped, all, cases, odd_keys, skipped};

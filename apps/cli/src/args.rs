@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use ciphermill_table::Codec;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use inspect::InspectArgs;
-pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs};
+pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs, PublicForm};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 pub(crate) use value::ValueArgs;
 

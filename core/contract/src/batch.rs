@@ -603,7 +603,7 @@ impl<'a> CheckedBatch<'a> {
         };
         let iv = &op.iv[..usize::from(op.iv_len).min(op.iv.len())];
         let tag_written = match self.suite {
-            Suite::Sign(_) | Suite::Kem(_) => self.suite.default_tag_len().min(tag.len()),
+            Suite::Sign(_) | Suite::Kem(_) | Suite::Generate(_) => self.suite.default_tag_len().min(tag.len()),
             _ => tag.len(),
         };
         let mut buffers = OpBuffers { key, iv, aad, input, data, input_len, tag, output_len, tag_written };

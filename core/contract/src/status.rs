@@ -122,6 +122,8 @@ reasons! {
     NotPending = "the operation was not pending when it was submitted",
     /// A numeral of an FF1 value is not below the radix.
     NumeralOutOfRange = "a numeral is not below the radix",
+    /// A number that RSA works on without padding is not below the modulus.
+    NotBelowModulus = "the number is not below the modulus",
     /// A peer's public key, point or ciphertext is malformed or not in the group.
     BadPublicValue = "the peer's public value is malformed or not in the group",
     /// The key slot is empty or belongs to another generation.

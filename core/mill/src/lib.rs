@@ -22,6 +22,7 @@
 mod cell;
 mod costs;
 mod engines;
+mod generate;
 mod metrics;
 mod mill;
 pub mod null;
@@ -39,6 +40,7 @@ pub use ciphermill_keys::{KeyPolicy, KeyTable, KeyUsage, TRANSFORM_GROUP_LEN_MAX
 pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Share, Shares, Verdict, size_class};
 pub use costs::{Costs, MeasuredCost};
 pub use engines::Trouble;
+pub use generate::GeneratedPair;
 pub use metrics::{Distribution, EngineMetrics, Outcomes, Routes, SharedMetrics, Snapshot, SuiteMetrics};
 pub use mill::{Mill, MillBuilder};
 pub use policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};

@@ -5,10 +5,15 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ciphermill_contract::columns::TransformBatch;
-use ciphermill_contract::{Batch, ColumnBatch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Result, Suite};
-use ciphermill_keys::{KeyTable, KeyUsage};
+use ciphermill_contract::error::Refusal;
+use ciphermill_contract::suite::KeyPair;
+use ciphermill_contract::{
+    Batch, ColumnBatch, Completed, Direction, Engine, Error, KeyId, OwnedBatch, Reason, Result, Suite,
+};
+use ciphermill_keys::{KeyPolicy, KeyTable, KeyUsage};
 
 use crate::costs::Costs;
+use crate::generate::{self, GeneratedPair};
 use crate::metrics::Snapshot;
 use crate::policy::{Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 use crate::report::{EngineReport, Report, SelfTestState, TransformReport};
@@ -306,6 +311,28 @@ impl Mill {
         options: &RunOptions<'_>,
     ) -> Result<Explanation> {
         self.runner().explain(suite, direction, (ops, len), options)
+    }
+
+    /// Generates a key pair on the engine that the router chooses and takes its private key into the key table, under a policy. Its
+    /// bytes never reach the caller. Returns where it is, and the public key in the contract's form (see [`KeyPair`]).
+    ///
+    /// # Errors
+    /// As [`Mill::generate_pair`]; `Refused` when the policy allows no suite that takes such pairs; those of [`KeyTable::import`].
+    pub fn generate(&self, pair: KeyPair, policy: KeyPolicy) -> Result<(KeyId, Vec<u8>)> {
+        if !generate::is_of_use(pair, &policy) {
+            return Err(Error::Refused(Refusal::KeyPolicy(Reason::KeySuite)));
+        }
+        let generated = self.generate_pair(pair)?;
+        let key = self.keys().import(generated.private(), policy)?;
+        Ok((key, generated.public().to_vec()))
+    }
+
+    /// Generates a key pair for somebody who keeps it, for example in a keystore.
+    ///
+    /// # Errors
+    /// As [`Mill::run`]; `Exhausted` when there is no memory for the private key, `EngineFault` when no engine could generate the pair.
+    pub fn generate_pair(&self, pair: KeyPair) -> Result<GeneratedPair> {
+        generate::pair(self.runner(), pair)
     }
 
     /// Batches that wait for a thread.

@@ -6,8 +6,11 @@ use ::rsa::pkcs8::{ObjectIdentifier, PrivateKeyInfoRef, SubjectPublicKeyInfoRef}
 use ::rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use ::rsa::{BoxedUint, RsaPrivateKey, RsaPublicKey};
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::RsaSize;
 use ciphermill_contract::{KeyForm, KeyMaterial};
 use zeroize::Zeroizing;
+
+use crate::der::{self, Pair, RsaParts};
 
 /// A key: its public numbers, and the private ones if it has them. All are little-endian and as long as the modulus, or
 /// as half of it.
@@ -90,6 +93,45 @@ impl PrivateNumbers {
     }
 }
 
+/// The public exponent of keys that are generated (FIPS 186-5, A.1.1).
+pub const EXPONENT: u32 = 65_537;
+
+/// The key pair of two primes, little-endian, in the contract's form. `None` when they make none by FIPS 186-5, A.1.1: each has half
+/// of the modulus's bits and both together all of them, they differ within their 100 highest bits, neither less one is a multiple of
+/// [`EXPONENT`], and the private exponent has more than half of the modulus's bits. It is the inverse modulo the least common
+/// multiple of both primes less one.
+pub fn pair_of_primes(size: RsaSize, p: &[u8], q: &[u8]) -> Option<Pair> {
+    let bits = size.bits() as u32;
+    let number = |bytes: &[u8]| Some(Zeroizing::new(BoxedUint::from_le_slice(bytes, bits / 2).ok()?));
+    let (p, q) = (number(p)?, number(q)?);
+    if p.bits() != bits / 2 || q.bits() != bits / 2 {
+        return None;
+    }
+    // The larger first, as everybody has them.
+    let (p, q) = if *p > *q { (p, q) } else { (q, p) };
+    if Zeroizing::new(p.wrapping_sub(&*q)).bits() <= bits / 2 - DISTANCE_BITS {
+        return None;
+    }
+    let key = RsaPrivateKey::from_p_q((*p).clone(), (*q).clone(), BoxedUint::from(EXPONENT)).ok()?;
+    if key.n().bits() != bits || key.d().bits() <= bits / 2 {
+        return None;
+    }
+    let inverse = Zeroizing::new(key.crt_coefficient()?);
+    let bytes = |number: &BoxedUint| Zeroizing::new(number.to_be_bytes().into_vec());
+    let halves = [bytes(&p), bytes(&q), bytes(key.dp()?), bytes(key.dq()?), bytes(&inverse)];
+    let (modulus, private) = (bytes(key.n()), bytes(key.d()));
+    let parts = RsaParts {
+        modulus: &modulus,
+        exponent: &EXPONENT.to_be_bytes(),
+        private: &private,
+        halves: halves.each_ref().map(|number| number.as_slice()),
+    };
+    Some(der::rsa(size, &parts))
+}
+
+/// Primes differ by more than `2^(bits - 100)` (FIPS 186-5, A.1.1, 2d).
+const DISTANCE_BITS: u32 = 100;
+
 fn damaged<E>(_: E) -> KeyProblem {
     KeyProblem::Encoding
 }
@@ -145,5 +187,29 @@ mod tests {
         assert_eq!(parsed.err(), Some(KeyProblem::Parameters));
         let parsed = RsaNumbers::parse(&KeyMaterial::private(&pair.private), 384);
         assert_eq!(parsed.err(), Some(KeyProblem::Parameters));
+    }
+
+    #[test]
+    fn primes_that_make_no_key_are_refused() {
+        let size = RsaSize::Rsa1024;
+        let pairs = pairs("rsa-1024");
+        let numbers = |at: usize| {
+            let parsed = RsaNumbers::parse(&KeyMaterial::private(&pairs[at].private), 128).expect("a good key");
+            parsed.private.expect("a private key")
+        };
+        let (one, other) = (numbers(0), numbers(1));
+        assert!(pair_of_primes(size, &one.q, &one.p).is_some());
+        assert!(pair_of_primes(size, &one.p, &other.p).is_some());
+        assert!(pair_of_primes(size, &one.p, &one.p).is_none(), "equal primes");
+        let mut near = one.p.clone();
+        near[0] ^= 2;
+        assert!(pair_of_primes(size, &one.p, &near).is_none(), "primes that hardly differ");
+        let mut short = one.q.clone();
+        short[63] &= 0x7f;
+        assert!(pair_of_primes(size, &one.p, &short).is_none(), "a bit too few");
+        let mut low = (Zeroizing::new(vec![0xff; 64]), Zeroizing::new(vec![0; 64]));
+        (low.0[63], low.1[0], low.1[63]) = (0x80, 1, 0x81);
+        assert!(pair_of_primes(size, &low.0, &low.1).is_none(), "a modulus of 1,023 bits");
+        assert!(pair_of_primes(RsaSize::Rsa2048, &one.p, &one.q).is_none(), "another size");
     }
 }

@@ -66,7 +66,7 @@ impl Material {
 
     /// A batch of this shape.
     pub(crate) fn load(&self, shape: Shape) -> Result<Load, String> {
-        if self.suite.is_public_key() {
+        if self.suite.is_public_key() && self.suite.needs_key() {
             return public_key(self.suite, self.direction, shape.ops);
         }
         let mut forward = Load::forward(self.suite, shape)?;

@@ -212,7 +212,7 @@ fn op_trespass(suite: Suite, direction: Direction, old: &Op, new: &Op, room: usi
         return Some("the output was not zeroed behind its end".to_owned());
     }
     let tag_len = match (suite, direction) {
-        (Suite::Sign(_) | Suite::Kem(_), Direction::Encrypt) => suite.default_tag_len(),
+        (Suite::Sign(_) | Suite::Kem(_) | Suite::Generate(_), Direction::Encrypt) => suite.default_tag_len(),
         _ => usize::from(old.tag_len),
     };
     (usize::from(new.tag_len) != tag_len).then(|| format!("reports a tag of {} bytes, {tag_len} expected", new.tag_len))

@@ -1,6 +1,6 @@
 //! Random operations, valid for their suite.
 
-use ciphermill_contract::suite::{Aead, Mode, StreamCipher};
+use ciphermill_contract::suite::{Aead, Mode, PublicEncryption, StreamCipher};
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_vectors::Job;
 
@@ -128,6 +128,12 @@ fn input(suite: Suite, pool: &KeyPool, key: usize, len: usize, rng: &mut Rng) ->
             peer[peer.len().saturating_sub(agreement.public_len())..].to_vec()
         }
         Suite::Kem(_) | Suite::Generate(_) | Suite::Random => Vec::new(),
+        // Below every modulus of that many bytes.
+        Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)) => {
+            let mut number = rng.bytes(len);
+            number[0] &= 0x7f;
+            number
+        }
         _ => rng.bytes(len),
     }
 }

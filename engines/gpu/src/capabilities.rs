@@ -124,6 +124,10 @@ pub const CAPABILITIES: &[Capability] = &[
     rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa2048, Directions::DECRYPT),
     rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa3072, Directions::DECRYPT),
     rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa4096, Directions::DECRYPT),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa1024, Directions::DECRYPT),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa2048, Directions::DECRYPT),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa3072, Directions::DECRYPT),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa4096, Directions::DECRYPT),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What AWS-LC runs, as const data. The priors are rough figures of one x86-64 core with AES and SHA instructions.
 
-use ciphermill_contract::suite::{RsaSize, StreamCipher, lists};
+use ciphermill_contract::suite::{Curve, Kem, KeyPair, MlDsaSet, RsaSize, StreamCipher, lists};
 use ciphermill_contract::{Capability, Cost, Directions, Suite};
 
 /// Digests by their places in the list; BLAKE3, which AWS-LC does not have, ends it.
@@ -30,6 +30,11 @@ const fn rsa(list: &'static [Suite], size: RsaSize, directions: Directions, op_n
 /// The suite at a place of a list.
 const fn one(list: &'static [Suite], place: usize, directions: Directions, op_ns: f64) -> Capability {
     Capability::new(list.split_at(place + 1).0.split_at(place).1, Cost::new(100.0, op_ns, 1.0)).directions(directions)
+}
+
+/// `len` kinds of key pairs from this one on, in the order of their list.
+const fn generates(first: KeyPair, len: usize, op_ns: f64) -> Capability {
+    Capability::new(lists::generating(first, len), Cost::new(100.0, op_ns, 0.0)).directions(Directions::ENCRYPT)
 }
 
 /// Everything the library engine runs.
@@ -95,6 +100,14 @@ pub const CAPABILITIES: &[Capability] = &[
     rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa3072, Directions::ENCRYPT, 32_000.0),
     rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa4096, Directions::DECRYPT, 1_450_000.0),
     rsa(&lists::RSA_ENCRYPT_OAEP, RsaSize::Rsa4096, Directions::ENCRYPT, 56_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa1024, Directions::DECRYPT, 90_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa1024, Directions::ENCRYPT, 5_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa2048, Directions::DECRYPT, 240_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa2048, Directions::ENCRYPT, 15_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa3072, Directions::DECRYPT, 690_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa3072, Directions::ENCRYPT, 32_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa4096, Directions::DECRYPT, 1_450_000.0),
+    rsa(&lists::RSA_RAW, RsaSize::Rsa4096, Directions::ENCRYPT, 56_000.0),
     one(&lists::ECDSA, 0, Directions::ENCRYPT, 15_000.0),
     one(&lists::ECDSA, 0, Directions::DECRYPT, 50_000.0),
     one(&lists::ECDSA, 1, Directions::ENCRYPT, 80_000.0),
@@ -119,5 +132,16 @@ pub const CAPABILITIES: &[Capability] = &[
     one(&lists::ED25519, 0, Directions::DECRYPT, 36_000.0),
     Capability::new(&lists::ML_KEM, Cost::new(100.0, 30_000.0, 1.0)),
     Capability::new(&lists::ML_DSA, Cost::new(100.0, 200_000.0, 2.5)),
+    generates(KeyPair::Rsa(RsaSize::Rsa1024), 1, 15_000_000.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa2048), 1, 80_000_000.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa3072), 1, 250_000_000.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa4096), 1, 700_000_000.0),
+    generates(KeyPair::Ec(Curve::P256), 1, 12_000.0),
+    generates(KeyPair::Ec(Curve::P384), 1, 75_000.0),
+    generates(KeyPair::Ec(Curve::P521), 1, 150_000.0),
+    generates(KeyPair::X25519, 1, 9_000.0),
+    generates(KeyPair::Ed25519, 1, 9_000.0),
+    generates(KeyPair::MlKem(Kem::MlKem512), 3, 25_000.0),
+    generates(KeyPair::MlDsa(MlDsaSet::MlDsa44), 3, 90_000.0),
     Capability::new(&lists::RANDOM, Cost::new(100.0, 300.0, 0.5)).directions(Directions::ENCRYPT),
 ];

@@ -96,8 +96,10 @@ foreign! {
     sys::DH => sys::DH_free, Movable, Shared;
     sys::BIGNUM => sys::BN_clear_free;
     sys::BN_CTX => sys::BN_CTX_free;
+    sys::EC_KEY => sys::EC_KEY_free;
     sys::EC_POINT => sys::EC_POINT_free;
     sys::ECDSA_SIG => sys::ECDSA_SIG_free;
+    sys::RSA => sys::RSA_free;
 }
 
 /// A plain value: integers, arrays of them and C structures of such, with or without raw pointers.

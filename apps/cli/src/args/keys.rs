@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ciphermill_contract::Suite;
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 /// Where the keystore is and what opens it: a passphrase that is typed or in CIPHERMILL_PASSPHRASE, unless one of these
 /// says otherwise.
@@ -40,6 +40,19 @@ pub(crate) struct BackupArgs {
     pub backup_master_key_file: Option<PathBuf>,
 }
 
+/// What a public key looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PublicForm {
+    /// SubjectPublicKeyInfo in PEM.
+    Pem,
+    /// SubjectPublicKeyInfo in DER.
+    Der,
+    /// A line for `authorized_keys`: RSA, ECDSA and Ed25519.
+    Ssh,
+    /// A JSON Web Key: RSA, curves, Ed25519 and X25519.
+    Jwk,
+}
+
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 A new passphrase has at least 15 characters, five of them different. It is typed, or comes from \
@@ -50,11 +63,12 @@ Listing, protecting and unprotecting only read the keystore, also from a read-on
 number at a time. Commands that change it wait for each other, up to 30 seconds. A failed change \
 leaves the keystore as it was; one that says `the change is in effect` has been made.")]
 pub(crate) enum KeysCommand {
-    /// Make a new random key, and the keystore if there is none.
+    /// Make a new random key or key pair, and the keystore if there is none.
     #[command(after_help = "\
 Examples:
   ciphermill keys generate customer-data
   ciphermill keys generate tokens --suite hmac-sha256 --description 'customer tokens'
+  ciphermill keys generate host --suite ecdsa-p256
   ciphermill keys generate nightly --passphrase-file /run/secrets/passphrase")]
     Generate {
         /// The key's name.
@@ -78,8 +92,7 @@ Examples:
     },
     /// Make a new version of a key; older versions still decrypt.
     #[command(after_help = "\
-Keys of random bytes are made anew; a key pair's next version comes from a file, as with \
-`keys import`.
+Keys and key pairs are made anew, or come from a file, as with `keys import`.
 
 Examples:
   ciphermill keys rotate customer-data
@@ -138,8 +151,13 @@ Examples:
         #[command(flatten)]
         keystore: KeystoreArgs,
     },
-    /// Print the public key of a key pair: SubjectPublicKeyInfo, as PEM.
-    ExportPublic {
+    /// Print the public key of a key pair.
+    #[command(after_help = "\
+Examples:
+  ciphermill keys public signer
+  ciphermill keys public host --format ssh >> authorized_keys
+  ciphermill keys public tokens --format jwk")]
+    Public {
         /// The key's name.
         name: String,
         /// The version [default: the current one].
@@ -148,12 +166,9 @@ Examples:
         /// What the key pair is for, where its policy allows several kinds.
         #[arg(long, value_name = "SUITE")]
         suite: Option<Suite>,
-        /// Print PEM. This is what happens anyway, unless --der is given.
-        #[arg(long, conflicts_with = "der")]
-        pem: bool,
-        /// Print DER.
-        #[arg(long)]
-        der: bool,
+        /// What it looks like.
+        #[arg(long, value_enum, default_value_t = PublicForm::Pem, value_name = "FORM")]
+        format: PublicForm,
         #[command(flatten)]
         keystore: KeystoreArgs,
     },

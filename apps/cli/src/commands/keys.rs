@@ -1,5 +1,6 @@
 //! `ciphermill keys`: what is kept in the keystore.
 
+mod forms;
 mod import;
 mod public;
 
@@ -9,14 +10,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use ciphermill::KeyPolicy;
-use ciphermill_contract::suite::{Digest, Mac};
+use ciphermill::{GeneratedPair, KeyPolicy};
+use ciphermill_contract::suite::{Digest, KeyPair, Mac};
 use ciphermill_contract::{KeyForm, Suite};
 use ciphermill_keys::keystore::{KdfParameters, KeyKind, KeyRecord, KeyState, Keystore, ROOT_KEY_LEN};
 use serde::Serialize;
 
-use crate::args::{BackupArgs, KeysCommand, KeystoreArgs};
+use crate::args::{BackupArgs, KeysCommand, KeystoreArgs, PublicForm};
 use crate::config::Config;
+use crate::mills;
 use crate::output::{self, say};
 use crate::secret;
 
@@ -43,8 +45,8 @@ pub(crate) fn run(command: KeysCommand, config: &Config) -> anyhow::Result<ExitC
             secret::open(&keystore, config)?.destroy(&name, version)?;
             say_done(format!("{name}: version {version} is destroyed"))?;
         }
-        KeysCommand::ExportPublic { name, version, suite, pem: _, der, keystore } => {
-            export_public(&secret::open(&keystore, config)?, &name, version, suite, der)?;
+        KeysCommand::Public { name, version, suite, format, keystore } => {
+            public_half(&secret::open(&keystore, config)?, &name, version, suite, format)?;
         }
         KeysCommand::Backup { file, backup, keystore } => back_up(&file, &backup, &keystore, config)?,
         KeysCommand::Restore { file, backup, keystore } => restore(&file, &backup, &keystore, config)?,
@@ -71,18 +73,31 @@ fn generate(
     args: &KeystoreArgs,
     config: &Config,
 ) -> anyhow::Result<()> {
-    let kind = match suite {
-        None => None,
-        Some(suite) => Some(KeyKind::for_suite(suite).with_context(|| {
-            format!("{suite}: keys of this kind are not made here; make the pair elsewhere and import it")
-        })?),
+    let Some(suite) = suite else {
+        let mut keystore = open_or_create(args, config)?;
+        return say_current(&generate_root(&mut keystore, name, description)?);
     };
-    let mut keystore = open_or_create(args, config)?;
-    let record = match (kind, suite) {
-        (Some(kind), Some(suite)) => keystore.generate_described(name, kind, KeyPolicy::only(suite), description)?,
-        _ => generate_root(&mut keystore, name, description)?,
+    let policy = KeyPolicy::only(suite);
+    let record = match (KeyKind::for_suite(suite), suite.key_pair()) {
+        (Some(kind), _) => open_or_create(args, config)?.generate_described(name, kind, policy, description)?,
+        (None, Some(pair)) => {
+            // Before a keystore is made: a pair that cannot be generated leaves none behind.
+            let pair = generate_pair(pair, config)?;
+            open_or_create(args, config)?.import_described(name, pair.private(), policy, description)?
+        }
+        (None, None) => bail!("{suite} takes no key"),
     };
     say_current(&record)
+}
+
+fn generate_pair(pair: KeyPair, config: &Config) -> anyhow::Result<GeneratedPair> {
+    Ok(mills::open(None, config)?.generate_pair(pair)?)
+}
+
+/// The kind of pairs that a version follows which is none of random bytes alone.
+fn pair_of(record: &KeyRecord) -> Option<KeyPair> {
+    let is_pair = record.kind.is_none() && record.form == KeyForm::Private && !record.policy.suites.is_any();
+    record.policy.suites.iter().next().filter(|_| is_pair)?.key_pair()
 }
 
 fn import(
@@ -105,7 +120,10 @@ fn import(
 fn rotate(name: &str, file: Option<&Path>, is_hex: bool, args: &KeystoreArgs, config: &Config) -> anyhow::Result<()> {
     let mut keystore = secret::open(args, config)?;
     let record = match file {
-        None => keystore.rotate(name)?,
+        None => match pair_of(&keystore.current(name)?) {
+            Some(pair) => keystore.rotate_to(name, generate_pair(pair, config)?.private())?,
+            None => keystore.rotate(name)?,
+        },
         Some(file) => {
             let old = keystore.current(name)?;
             let suites = &old.policy.suites;
@@ -137,14 +155,14 @@ fn warn_of_short_root(record: &KeyRecord) {
     }
 }
 
-fn export_public(
+fn public_half(
     keystore: &Keystore,
     name: &str,
     version: Option<u32>,
     suite: Option<Suite>,
-    is_der: bool,
+    format: PublicForm,
 ) -> anyhow::Result<()> {
-    let der = keystore.with_key(name, version, |record, key| {
+    let (suite, der) = keystore.with_key(name, version, |record, key| {
         if key.form == KeyForm::Secret {
             bail!("{name} is a secret key; it has no public half");
         }
@@ -155,10 +173,13 @@ fn export_public(
             None if suites.is_any() => bail!("{name} is for any suite; say which with --suite"),
             None => suites.iter().next().with_context(|| format!("{name} is for no suite"))?,
         };
-        public::info(suite, key)
+        anyhow::Ok((suite, public::info(suite, key)?))
     })??;
-    if !is_der {
-        return say(public::pem(&der)?.trim_end());
+    match format {
+        PublicForm::Pem => return say(public::pem(&der)?.trim_end()),
+        PublicForm::Ssh => return say(forms::ssh(suite, &der, name)?),
+        PublicForm::Jwk => return say(forms::jwk(suite, &der)?),
+        PublicForm::Der => {}
     }
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {

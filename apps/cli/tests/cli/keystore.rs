@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 
 use crate::{Place, json};
@@ -146,15 +147,63 @@ fn short_keys_and_encoded_ones_are_no_secrets() {
 
     place.ok(keys(&["import", "signer", "--file", "pair.pem", "--suite", "ed25519"]));
     place.fails(1, &["another algorithm"], keys(&["import", "x", "--file", "pair.pem", "--suite", "x25519"]));
-    let public = place.ok(keys(&["export-public", "signer"]));
+    let public = place.ok(keys(&["public", "signer"]));
     let expected = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
     assert_eq!(public, expected);
-    place.fails(1, &["no public half"], keys(&["export-public", "half"]));
-    place.fails(1, &["not made here"], keys(&["rotate", "signer"]));
+    place.fails(1, &["no public half"], keys(&["public", "half"]));
+    place.ok(keys(&["rotate", "signer"]));
+    assert_ne!(place.ok(keys(&["public", "signer"])), expected, "a new pair");
     place.ok(keys(&["rotate", "signer", "--file", "pair.hex", "--hex"]));
-    assert_eq!(place.ok(keys(&["export-public", "signer", "--version", "2"])), expected);
+    assert_eq!(place.ok(keys(&["public", "signer", "--version", "3"])), expected);
     place.ok(keys(&["generate", "made", "--suite", "ml-dsa-44"]));
-    assert!(place.ok(keys(&["export-public", "made", "--pem"])).starts_with("-----BEGIN PUBLIC KEY-----\nMIIF"));
+    assert!(place.ok(keys(&["public", "made"])).starts_with("-----BEGIN PUBLIC KEY-----\nMIIF"));
+}
+
+/// What another program says of a file here; none where it is not installed.
+fn said_by(place: &Place, program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).current_dir(place.path("")).output().ok()?;
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn pairs_are_generated_and_other_programs_read_their_public_halves() {
+    let place = with_key_file();
+    for (name, suite, ssh, openssl) in [
+        ("rsa", "rsa-2048-sign-pss-sha256", Some("2048 SHA256:"), "Public-Key: (2048 bit)"),
+        ("p256", "ecdsa-p256", Some("256 SHA256:"), "NIST CURVE: P-256"),
+        ("p384", "ecdsa-p384", Some("384 SHA256:"), "NIST CURVE: P-384"),
+        ("p521", "ecdh-p521", None, "NIST CURVE: P-521"),
+        ("edwards", "ed25519", Some("256 SHA256:"), "ED25519 Public-Key:"),
+    ] {
+        place.ok(keys(&["generate", name, "--suite", suite]));
+        place.write("public.pem", place.ok(keys(&["public", name])));
+        if let Some(text) = said_by(&place, "openssl", &["pkey", "-pubin", "-in", "public.pem", "-noout", "-text"]) {
+            assert!(text.contains(openssl), "{name}: {text}");
+        }
+        match ssh {
+            Some(ssh) => {
+                place.write("public.ssh", place.ok(keys(&["public", name, "--format", "ssh"])));
+                if let Some(text) = said_by(&place, "ssh-keygen", &["-l", "-f", "public.ssh"]) {
+                    assert!(text.starts_with(ssh) && text.contains(name), "{name}: {text}");
+                }
+                // Back from SSH's form, the key is the same.
+                let back = &["-e", "-m", "PKCS8", "-f", "public.ssh"];
+                if let Some(text) = said_by(&place, "ssh-keygen", back).filter(|_| name != "edwards") {
+                    assert_eq!(text, place.ok(keys(&["public", name])), "{name}");
+                }
+            }
+            None => place.fails(1, &["SSH has no such keys"], keys(&["public", name, "--format", "ssh"])),
+        }
+        let jwk = json(&place.ok(keys(&["public", name, "--format", "jwk"])));
+        assert!(jwk["kty"].is_string(), "{jwk}");
+        let before = place.ok(keys(&["public", name]));
+        place.ok(keys(&["rotate", name]));
+        assert_ne!(place.ok(keys(&["public", name])), before, "{name}");
+    }
+    place.ok(keys(&["generate", "exchange", "--suite", "dh-ffdhe2048"]));
+    place.fails(1, &["legacy"], keys(&["generate", "old", "--suite", "rsa-1024-sign-pss-sha256"]));
+    place.fails(1, &["takes no key"], keys(&["generate", "none", "--suite", "sha256"]));
 }
 
 #[test]

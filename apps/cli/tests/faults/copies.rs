@@ -47,7 +47,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             })
         },
         scenario("keys restore", other_and_backup, RESTORE, |place| which(place, &[OTHER], &[TWO[0], TWO[1], OTHER])),
-        scenario("keys export-public", key_pair, opening!["keys", "export-public", "pair"], |place| {
+        scenario("keys public", key_pair, opening!["keys", "public", "pair"], |place| {
             if place.read(STDOUT) == place.read("expected") { State::New } else { State::Old }
         }),
         scenario("keys rotate --file", key_file, opening!["keys", "rotate", "default", "--file", "key"], |place| {
@@ -124,7 +124,7 @@ fn key_pair(place: &Place) {
     secrets(place);
     std::fs::write(place.path("key"), [9; 32]).expect("written");
     place.ok(opening!["keys", "import", "pair", "--file", "key", "--suite", "ed25519"]);
-    let public = place.ok(opening!["keys", "export-public", "pair"]);
+    let public = place.ok(opening!["keys", "public", "pair"]);
     assert!(public.starts_with("-----BEGIN PUBLIC KEY-----"));
     std::fs::write(place.path("expected"), public).expect("written");
 }

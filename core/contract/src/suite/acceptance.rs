@@ -15,6 +15,7 @@
 //! | X25519, X448 | | `BadPublicValue`: a shared secret of zero (RFC 7748, 6.1) |
 //! | Ed25519 | [`ed25519::check_public_key`] | `AuthFailed`: [`ed25519::is_strict`] or `[S]B = R + [k]A`, without the cofactor, does not hold |
 //! | RSA | `Encoding`: an even modulus, an exponent that is even, below 3 or of more than 33 bits, a private exponent not below the modulus, equal primes, numbers that do not belong together, those for the Chinese remainder theorem among them | `AuthFailed`: a signature or ciphertext not below the modulus, any other padding than RFC 8017's |
+//! | RSA without padding | the same | encrypt: `BadInput` for a number not below the modulus; decrypt: `AuthFailed` for one; zero, one and the modulus less one are taken, as RFC 8017, 5.1, has it |
 //! | ML-KEM | `Encoding`: a coefficient of an encapsulation key that is not reduced (FIPS 203, 7.2) | none: damaged ciphertexts give another secret (FIPS 203, 6.3) |
 //! | ML-DSA | | `AuthFailed`: any encoding but FIPS 204's own |
 

@@ -292,6 +292,15 @@ pub const GENERATE: [Suite; 28] = {
     out
 };
 
+/// `len` suites of [`GENERATE`], from the one that makes pairs of this kind on.
+pub const fn generating(first: KeyPair, len: usize) -> &'static [Suite] {
+    let mut at = 0;
+    while GENERATE[at].ordinal() != Suite::Generate(first).ordinal() {
+        at += 1;
+    }
+    GENERATE.split_at(at).1.split_at(len).0
+}
+
 /// Every family, in the order in which listings show them.
 pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("DES", &DES),

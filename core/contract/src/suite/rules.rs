@@ -87,6 +87,22 @@ impl Suite {
         }
     }
 
+    /// The kind of key pairs that the suite takes; none for suites with symmetric keys or without keys, and for the exponents of
+    /// DH, which are no pairs.
+    pub const fn key_pair(self) -> Option<KeyPair> {
+        Some(match self {
+            Suite::Sign(Signature::Rsa(size, ..)) => KeyPair::Rsa(size),
+            Suite::PublicEncrypt(encryption) => KeyPair::Rsa(encryption.size()),
+            Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => KeyPair::Ec(curve),
+            Suite::Agree(Agreement::X25519) => KeyPair::X25519,
+            Suite::Agree(Agreement::X448) => KeyPair::X448,
+            Suite::Sign(Signature::Ed25519) => KeyPair::Ed25519,
+            Suite::Sign(Signature::MlDsa(set)) => KeyPair::MlDsa(set),
+            Suite::Kem(kem) => KeyPair::MlKem(kem),
+            _ => return None,
+        })
+    }
+
     /// Whether operations of this suite name a key.
     #[inline]
     pub const fn needs_key(self) -> bool {

@@ -11,7 +11,7 @@
 use aes_siv::KeyInit;
 use aes_siv::siv::Aes256Siv;
 use ciphermill_contract::limits::KEY_LEN_MAX;
-use ciphermill_contract::suite::{Agreement, Mac, Signature};
+use ciphermill_contract::suite::{Agreement, DhGroup, Mac, Signature};
 use ciphermill_contract::{KeyForm, Suite};
 use ciphermill_memory::SecretBytes;
 use hmac::{Hmac, Mac as _};
@@ -63,8 +63,8 @@ pub enum KeyKind {
         /// Its length in bytes.
         len: usize,
     },
-    /// A private key that is a random seed or scalar: X25519, Ed25519, ML-DSA (32 bytes), X448 (56 bytes),
-    /// ML-KEM (64 bytes).
+    /// A private key that is a random seed, scalar or exponent: X25519, Ed25519, ML-DSA (32 bytes), X448 (56 bytes),
+    /// ML-KEM (64 bytes), DH (at least twice its group's strength: NIST SP 800-56A, 5.6.1.1.1 and appendix D).
     Seed {
         /// Its length in bytes.
         len: usize,
@@ -73,7 +73,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// The kind that suits a suite: its longest key, and 64 bytes at most where lengths are open. None for suites without
-    /// keys, and for key pairs that are more than a seed (RSA, DH, ECDH, ECDSA).
+    /// keys, and for key pairs that are more than a seed (RSA, ECDH, ECDSA).
     pub fn for_suite(suite: Suite) -> Option<KeyKind> {
         match suite {
             Suite::Digest(_) | Suite::Random | Suite::PublicEncrypt(_) | Suite::Generate(_) => None,
@@ -81,6 +81,7 @@ impl KeyKind {
             Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_)) => Some(KeyKind::Seed { len: 32 }),
             Suite::Agree(Agreement::X25519) => Some(KeyKind::Seed { len: 32 }),
             Suite::Agree(Agreement::X448) => Some(KeyKind::Seed { len: 56 }),
+            Suite::Agree(Agreement::Dh(group)) => Some(KeyKind::Seed { len: exponent_len(group) }),
             Suite::Sign(_) | Suite::Agree(_) => None,
             Suite::Mac(Mac::Hmac(digest)) => Some(KeyKind::Secret { len: digest.len() }),
             Suite::Chain(chain) => Some(KeyKind::Secret { len: chain.cipher_key_len() + chain.digest.len() }),
@@ -102,6 +103,15 @@ impl KeyKind {
             KeyKind::Secret { .. } => KeyForm::Secret,
             KeyKind::Seed { .. } => KeyForm::Private,
         }
+    }
+}
+
+/// Bytes of an exponent: twice the group's strength, which is 112 bits for 2,048, 152 for 4,096, 200 for 8,192.
+fn exponent_len(group: DhGroup) -> usize {
+    match group.len() {
+        ..=384 => 32,
+        ..=512 => 40,
+        _ => 56,
     }
 }
 
@@ -414,6 +424,7 @@ mod tests {
         for seed in ["ed25519", "ml-dsa-44", "x25519"] {
             assert_eq!(kind(seed), Some(KeyKind::Seed { len: 32 }), "{seed}");
         }
+        assert_eq!(kind("dh-ffdhe4096"), Some(KeyKind::Seed { len: 40 }));
         for none in ["ecdsa-p256", "sha256", "random", "rsa-2048-encrypt-oaep-sha256"] {
             assert_eq!(kind(none), None, "{none}");
         }

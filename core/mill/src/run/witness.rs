@@ -24,11 +24,12 @@ fn way_of_check(batch: &CheckedBatch<'_>) -> (Suite, Direction) {
     (suite, if suite.is_randomized(direction) { Direction::Decrypt } else { direction })
 }
 
-/// Whether this batch is one of those that are checked. Random bytes are not: nobody can tell right ones from wrong.
+/// Whether this batch is one of those that are checked. Random bytes and generated keys are not: nobody can tell right ones
+/// from wrong.
 #[inline]
 pub(super) fn is_due(run: &BatchRun<'_>, suite: Suite) -> bool {
     let every = run.trust().witness_every;
-    every != 0 && run.tick.is_multiple_of(every) && suite != Suite::Random
+    every != 0 && run.tick.is_multiple_of(every) && !matches!(suite, Suite::Random | Suite::Generate(_))
 }
 
 /// A copy of all that is about to be run, from which it could be run again, and the time that took. `None` when there is no room for one, in

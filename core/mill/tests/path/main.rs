@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod engines;
+mod generate;
 mod keys;
 mod metrics;
 mod routing;

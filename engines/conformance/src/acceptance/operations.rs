@@ -1,6 +1,6 @@
 //! Operations that engines could disagree on.
 
-use ciphermill_contract::suite::{Agreement, Curve, Signature, StreamCipher};
+use ciphermill_contract::suite::{Agreement, Curve, PublicEncryption, Signature, StreamCipher};
 use ciphermill_contract::{Direction, KeyForm, Suite};
 use ciphermill_vectors::job::key_of;
 use ciphermill_vectors::keys::{key_form, pair_name};
@@ -133,7 +133,9 @@ fn special(suite: Suite, direction: Direction, trial: &Trial) -> Vec<(String, Jo
         Suite::Sign(Signature::Rsa(size, ..)) if direction == Direction::Decrypt => {
             around_modulus(&trial.key, size.len()).into_iter().map(|(what, bytes)| with_tag(what, bytes)).collect()
         }
-        Suite::PublicEncrypt(encryption) if direction == Direction::Decrypt => {
+        Suite::PublicEncrypt(encryption)
+            if direction == Direction::Decrypt || matches!(encryption, PublicEncryption::RsaRaw(_)) =>
+        {
             around_modulus(&trial.key, encryption.size().len())
                 .into_iter()
                 .map(|(what, bytes)| with_input(what, bytes))

@@ -3,6 +3,7 @@
 mod authentication;
 mod boundaries;
 mod columns;
+mod generation;
 mod keys;
 mod rules;
 mod shapes;
@@ -109,6 +110,12 @@ pub(crate) fn run<'a>(
     report: &'a mut Report,
 ) {
     let Some(mut context) = Context::open(engine, oracle, suite, options, report) else { return };
+    if let Suite::Generate(pair) = suite {
+        context.generation(pair);
+        if generation::is_slow(pair) {
+            return context.vectors();
+        }
+    }
     context.shapes();
     context.batches();
     context.long();

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use ciphermill_contract::{Direction, OpStatus, PreparedKey, Suite};
 use ciphermill_vectors::job::key_of;
-use ciphermill_vectors::keys::WITHOUT_ENGINE;
-use ciphermill_vectors::{Answer, Case, Job, KnownAnswerError, Outcome, cases, run_known_answer};
+use ciphermill_vectors::{Answer, Case, Job, KnownAnswerError, Outcome, cases, has_self_test, run_known_answer};
 
 use super::{Context, difference};
 use crate::execute::{Load, Style};
@@ -24,7 +23,7 @@ struct Ready<'c> {
 impl Context<'_> {
     pub(super) fn vectors(&mut self) {
         self.check = "known answer";
-        if !WITHOUT_ENGINE.contains(&self.suite.family())
+        if has_self_test(self.suite)
             && let Err(error) = run_known_answer(self.engine.engine, self.suite)
             && !matches!(error, KnownAnswerError::NotClaimed(_))
         {

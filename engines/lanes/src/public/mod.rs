@@ -25,12 +25,13 @@ mod x86;
 use core::any::Any;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, Signature};
-use ciphermill_contract::{Capability, KeyMaterial, PreparedKey, Suite};
+use ciphermill_contract::suite::{Agreement, KeyPair, Signature};
+use ciphermill_contract::{Capability, KeyMaterial, OpStatus, PreparedKey, Suite};
+use zeroize::Zeroizing;
 
 use self::isa::PublicKernel;
 use crate::select::Kernels;
-use crate::work::{Occupancy, Scratch, Work};
+use crate::work::{NoKey, Occupancy, Scratch, Work};
 
 /// What the family runs.
 pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
@@ -38,7 +39,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     all.extend(rsa::capabilities(kernel));
     all.extend(dh::capabilities(kernel));
     all.extend(curve25519::capabilities(kernel));
-    all.push(curve448::capabilities(kernel));
+    all.extend(curve448::capabilities(kernel));
     all.extend(prime_curves::capabilities(kernel));
     all
 }
@@ -72,9 +73,33 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
             prime_curves::run(kernels, work, scratch)
         }
+        Suite::Generate(pair) => match pair {
+            KeyPair::Rsa(_) => rsa::run(kernels, work, scratch),
+            KeyPair::X25519 | KeyPair::Ed25519 => curve25519::run(kernels, work, scratch),
+            KeyPair::X448 => curve448::run(kernels.public, work, scratch),
+            KeyPair::Ec(_) => prime_curves::run(kernels, work, scratch),
+            KeyPair::MlKem(_) | KeyPair::MlDsa(_) => lattice::run(kernels, work, scratch),
+        },
         Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => lattice::run(kernels, work, scratch),
         _ => {}
     }
+}
+
+/// Generates pairs whose private keys are random bytes, `most` at a time; `public_of` gives their public keys.
+fn of_random_bytes<const LEN: usize, K: AsRef<[u8]>>(
+    work: &mut Work<'_>,
+    most: usize,
+    mut public_of: impl FnMut(&[[u8; LEN]]) -> Vec<K>,
+) {
+    groups::<NoKey>(work, most, |work, group| {
+        let mut private = Zeroizing::new(vec![[0; LEN]; group.len()]);
+        if getrandom::fill(private.as_flattened_mut()).is_err() {
+            return group.iter().for_each(|(index, _)| work.fail(*index, OpStatus::EngineFault));
+        }
+        for (((index, _), private), public) in group.iter().zip(private.iter()).zip(public_of(&private)) {
+            work.finish(*index, private, public.as_ref());
+        }
+    });
 }
 
 /// Counts the lanes of so many operations, and those that ran empty.

@@ -133,7 +133,7 @@ fn agree(key: &EcKey, op: &mut OpBuffers<'_>) -> OpStatus {
     done_if(usize::try_from(written) == Ok(op.data.len()))
 }
 
-fn nid(curve: Curve) -> Option<i32> {
+pub(super) fn nid(curve: Curve) -> Option<i32> {
     match curve {
         Curve::P256 => Some(sys::NID_X9_62_prime256v1),
         Curve::P384 => Some(sys::NID_secp384r1),

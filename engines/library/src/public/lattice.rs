@@ -26,11 +26,7 @@ struct DsaKey(KeyPair);
 /// Prepares a seed or an encapsulation key.
 pub(super) fn prepare_ml_kem(key: &KeyMaterial<'_>, suite: Suite, kem: Kem) -> Result<PreparedKey> {
     let is_private = key.form == KeyForm::Private;
-    let nid = match kem {
-        Kem::MlKem512 => sys::NID_MLKEM512,
-        Kem::MlKem768 => sys::NID_MLKEM768,
-        Kem::MlKem1024 => sys::NID_MLKEM1024,
-    };
+    let nid = kem_nid(kem);
     if is_private {
         let key = kem_from_seed(nid, key.bytes).ok_or_else(fault)?;
         return Ok(Prepared::key(suite, KemKey(KeyPair { key, is_private })));
@@ -47,7 +43,17 @@ pub(super) fn prepare_ml_kem(key: &KeyMaterial<'_>, suite: Suite, kem: Kem) -> R
     Ok(Prepared::key(suite, key))
 }
 
-fn kem_from_seed(nid: i32, seed: &[u8]) -> Option<Owned<sys::EVP_PKEY>> {
+/// The library's number of a KEM.
+pub(super) fn kem_nid(kem: Kem) -> i32 {
+    match kem {
+        Kem::MlKem512 => sys::NID_MLKEM512,
+        Kem::MlKem768 => sys::NID_MLKEM768,
+        Kem::MlKem1024 => sys::NID_MLKEM1024,
+    }
+}
+
+/// The key of a seed `d ‖ z`.
+pub(super) fn kem_from_seed(nid: i32, seed: &[u8]) -> Option<Owned<sys::EVP_PKEY>> {
     let mut key = core::ptr::null_mut();
     let mut seed_len = seed.len();
     // SAFETY: a new context has no other owner.
@@ -117,22 +123,30 @@ fn decapsulate(key: &KemKey, ciphertext: &[u8], secret: &mut [u8; SECRET]) -> Op
     (code == 1 && secret_len == SECRET).then_some(())
 }
 
-/// Prepares a seed or a public key.
-pub(super) fn prepare_ml_dsa(key: &KeyMaterial<'_>, suite: Suite, set: MlDsaSet) -> Result<PreparedKey> {
-    let is_private = key.form == KeyForm::Private;
-    let nid = match set {
+/// The library's number of a parameter set.
+pub(super) fn ml_dsa_nid(set: MlDsaSet) -> i32 {
+    match set {
         MlDsaSet::MlDsa44 => sys::NID_MLDSA44,
         MlDsaSet::MlDsa65 => sys::NID_MLDSA65,
         MlDsaSet::MlDsa87 => sys::NID_MLDSA87,
-    };
-    let (bytes, len) = (key.bytes.as_ptr(), key.bytes.len());
+    }
+}
+
+/// The key of a seed.
+pub(super) fn ml_dsa_from_seed(nid: i32, seed: &[u8]) -> Option<Owned<sys::EVP_PKEY>> {
     // SAFETY: pointer and length are the slice's; the new key has no other owner.
-    let key = unsafe {
-        Owned::new(if is_private {
-            sys::EVP_PKEY_pqdsa_new_raw_private_key(nid, bytes, len)
-        } else {
-            sys::EVP_PKEY_pqdsa_new_raw_public_key(nid, bytes, len)
-        })
+    unsafe { Owned::new(sys::EVP_PKEY_pqdsa_new_raw_private_key(nid, seed.as_ptr(), seed.len())) }
+}
+
+/// Prepares a seed or a public key.
+pub(super) fn prepare_ml_dsa(key: &KeyMaterial<'_>, suite: Suite, set: MlDsaSet) -> Result<PreparedKey> {
+    let is_private = key.form == KeyForm::Private;
+    let nid = ml_dsa_nid(set);
+    let key = if is_private {
+        ml_dsa_from_seed(nid, key.bytes)
+    } else {
+        // SAFETY: pointer and length are the slice's; the new key has no other owner.
+        unsafe { Owned::new(sys::EVP_PKEY_pqdsa_new_raw_public_key(nid, key.bytes.as_ptr(), key.bytes.len())) }
     };
     let key = key.ok_or_else(fault)?;
     Ok(Prepared::key(suite, DsaKey(KeyPair { key, is_private })))

@@ -3,6 +3,7 @@
 mod dh;
 mod ec;
 mod edwards;
+mod generate;
 mod lattice;
 mod rsa;
 
@@ -49,6 +50,7 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>) {
         Suite::Sign(Signature::Ed25519) => edwards::run_ed25519(batch),
         Suite::Sign(Signature::MlDsa(_)) => lattice::run_ml_dsa(batch),
         Suite::Kem(_) => lattice::run_ml_kem(batch),
+        Suite::Generate(pair) => generate::run(batch, pair),
         _ => {}
     }
 }

@@ -2,7 +2,9 @@
 
 use aws_lc_sys as sys;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding};
-use ciphermill_contract::{CheckedBatch, Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result, Suite};
+use ciphermill_contract::{
+    CheckedBatch, Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite,
+};
 
 use super::{KeyPair, NO_PRIVATE_KEY};
 use crate::digest;
@@ -114,28 +116,57 @@ fn verify(key: &RsaKey, padding: SignPadding, md: *const sys::EVP_MD, nid: i32, 
 pub(super) fn run_encrypt(batch: &mut CheckedBatch<'_>, encryption: PublicEncryption) {
     let suite = batch.suite();
     let encrypt = batch.direction() == Direction::Encrypt;
-    let md = match encryption {
-        PublicEncryption::RsaRaw(_) => return,
-        PublicEncryption::RsaPkcs1(_) => None,
+    let (padding, md) = match encryption {
+        PublicEncryption::RsaRaw(_) => (sys::RSA_NO_PADDING, None),
+        PublicEncryption::RsaPkcs1(_) => (sys::RSA_PKCS1_PADDING, None),
         PublicEncryption::RsaOaep(_, hash) => match digest::table(hash) {
-            Some(md) => Some(md),
+            Some(md) => (sys::RSA_PKCS1_OAEP_PADDING, Some(md)),
             None => return,
         },
     };
+    let is_raw = padding == sys::RSA_NO_PADDING;
     batch.process(|op| match state::<RsaKey>(op, suite) {
         Some(key) if !encrypt && !key.0.is_private => NO_PRIVATE_KEY,
-        Some(key) => transform(key, md, op, encrypt),
+        Some(key) => match if is_raw { settle_raw(key, op, encrypt) } else { None } {
+            Some(status) => status,
+            None => transform(key, (padding, md), op, encrypt),
+        },
         None => OpStatus::EngineFault,
     });
 }
 
-/// Encrypts or decrypts in place; `md` is OAEP's digest, none for PKCS#1.
-fn transform(key: &RsaKey, md: Option<*const sys::EVP_MD>, op: &mut OpBuffers<'_>, encrypt: bool) -> OpStatus {
+/// What becomes of a number without padding before the library sees it; nothing for most.
+///
+/// The library takes numbers below the modulus only, and decrypts none of the three that are their own roots under every
+/// exponent (NIST SP 800-56B, 7.1.2.1, leaves them out; RFC 8017, 5.1.2, does not).
+fn settle_raw(key: &RsaKey, op: &mut OpBuffers<'_>, encrypt: bool) -> Option<OpStatus> {
+    let mut modulus = [0u8; MODULUS_MAX];
+    let (Some(input), Some(modulus)) = (op.data.get(..op.input_len), modulus.get_mut(..op.input_len)) else {
+        return Some(OpStatus::EngineFault);
+    };
+    // SAFETY: the key is whole; the modulus is the key's own and lives as long; the slice has room for the length that is given.
+    let written = unsafe { sys::BN_bn2bin_padded(modulus.as_mut_ptr(), modulus.len(), sys::RSA_get0_n(key.as_ptr())) };
+    if written != 1 {
+        return Some(op_fault());
+    }
+    if *input >= *modulus {
+        return Some(if encrypt { OpStatus::BadInput(Reason::NotBelowModulus) } else { OpStatus::AuthFailed });
+    }
+    let ((low, high), (modulus_low, modulus_high)) = (input.split_last()?, modulus.split_last()?);
+    // Zero, one, and the modulus, which is odd, less one.
+    let is_small = *low < 2 && high.iter().all(|byte| *byte == 0);
+    (is_small || (*low == modulus_low - 1 && high == modulus_high)).then_some(OpStatus::Done)
+}
+
+/// The library's number of a padding, with OAEP's digest.
+type Padding = (i32, Option<*const sys::EVP_MD>);
+
+/// Encrypts or decrypts in place.
+fn transform(key: &RsaKey, (padding, md): Padding, op: &mut OpBuffers<'_>, encrypt: bool) -> OpStatus {
     let Some(context) = key.0.context() else { return op_fault() };
     let Some(input) = op.data.get(..op.input_len) else { return OpStatus::EngineFault };
     let mut out = Wiped([0u8; MODULUS_MAX]);
     let mut written = MODULUS_MAX;
-    let padding = if md.is_some() { sys::RSA_PKCS1_OAEP_PADDING } else { sys::RSA_PKCS1_PADDING };
     // SAFETY: the context is whole and of an RSA key, `md` is a static table.
     let ready = unsafe {
         let context = context.as_ptr();

@@ -1,6 +1,6 @@
 //! Which public-key suites run here, and what they cost.
 
-use ciphermill_contract::suite::lists;
+use ciphermill_contract::suite::{Curve, Kem, KeyPair, MlDsaSet, RsaSize, lists};
 use ciphermill_contract::{Capability, Cost, Directions, Suite};
 
 /// Nanoseconds of one RSA operation by modulus size, the mean of private and public operation.
@@ -14,6 +14,11 @@ const fn group(suites: &'static [Suite], op_ns: f64, byte_ns: f64) -> Capability
 /// `len` suites of an RSA list from the one at `from` on; lists go by modulus size.
 const fn rsa(suites: &'static [Suite], from: usize, len: usize, size: usize) -> Capability {
     group(suites.split_at(from).1.split_at(len).0, RSA_NS[size], 2.0)
+}
+
+/// `len` kinds of key pairs from this one on, in the order of their list.
+const fn generates(first: KeyPair, len: usize, op_ns: f64) -> Capability {
+    group(lists::generating(first, len), op_ns, 0.0).directions(Directions::ENCRYPT)
 }
 
 /// The public-key suites that have an implementation.
@@ -34,6 +39,10 @@ pub(crate) const CAPABILITIES: &[Capability] = &[
     rsa(&lists::RSA_ENCRYPT_OAEP, 2, 2, 1),
     rsa(&lists::RSA_ENCRYPT_OAEP, 4, 2, 2),
     rsa(&lists::RSA_ENCRYPT_OAEP, 6, 2, 3),
+    rsa(&lists::RSA_RAW, 0, 1, 0),
+    rsa(&lists::RSA_RAW, 1, 1, 1),
+    rsa(&lists::RSA_RAW, 2, 1, 2),
+    rsa(&lists::RSA_RAW, 3, 1, 3),
     group(&lists::ECDSA, 400_000.0, 2.0),
     group(&lists::ECDH, 400_000.0, 0.0).directions(Directions::ENCRYPT),
     group(&lists::DH, 6_000_000.0, 0.0).directions(Directions::ENCRYPT),
@@ -43,4 +52,14 @@ pub(crate) const CAPABILITIES: &[Capability] = &[
     group(&lists::ED25519, 40_000.0, 2.0),
     group(&lists::ML_KEM, 50_000.0, 0.0),
     group(&lists::ML_DSA, 250_000.0, 3.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa1024), 1, 40_000_000.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa2048), 1, 400_000_000.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa3072), 1, 1_800_000_000.0),
+    generates(KeyPair::Rsa(RsaSize::Rsa4096), 1, 6_000_000_000.0),
+    generates(KeyPair::Ec(Curve::P256), 3, 250_000.0),
+    generates(KeyPair::X25519, 1, 40_000.0),
+    generates(KeyPair::X448, 1, 1_000_000.0),
+    generates(KeyPair::Ed25519, 1, 40_000.0),
+    generates(KeyPair::MlKem(Kem::MlKem512), 3, 60_000.0),
+    generates(KeyPair::MlDsa(MlDsaSet::MlDsa44), 3, 150_000.0),
 ];

@@ -35,10 +35,22 @@ struct Scalar(U448);
 /// # Errors
 /// `Length`.
 pub(super) fn prepare(key: &KeyMaterial<'_>) -> Result<PreparedKey, KeyProblem> {
-    let mut bytes = Zeroizing::new(<[u8; LEN]>::try_from(key.bytes).map_err(|_| KeyProblem::Length)?);
-    bytes[0] &= 252;
-    bytes[LEN - 1] |= 128;
-    Ok(PreparedKey::new(Scalar(U448::from_le_slice(&*bytes))))
+    Ok(PreparedKey::new(Scalar::clamped(key.bytes).ok_or(KeyProblem::Length)?))
+}
+
+impl Scalar {
+    fn clamped(bytes: &[u8]) -> Option<Scalar> {
+        let mut bytes = Zeroizing::new(<[u8; LEN]>::try_from(bytes).ok()?);
+        bytes[0] &= 252;
+        bytes[LEN - 1] |= 128;
+        Some(Scalar(U448::from_le_slice(&*bytes)))
+    }
+}
+
+/// The public key of a scalar: its product with the base point, whose coordinate is five (RFC 7748, 6.2).
+pub(super) fn public_of(scalar: &[u8]) -> Option<Vec<u8>> {
+    let scalar = Scalar::clamped(scalar)?;
+    Some(multiply(&scalar.0, &Element::new(&U448::from(5u64))).to_le_bytes().as_ref().to_vec())
 }
 
 /// Agrees with the peer whose coordinate is the input.

@@ -60,6 +60,12 @@ fn pair<P: MlDsaParams>(key: &KeyMaterial<'_>) -> Result<DsaPair<P>, KeyProblem>
     }
 }
 
+/// The public key of a seed.
+pub(super) fn public_of<P: MlDsaParams>(seed: &[u8]) -> Option<Vec<u8>> {
+    let pair: DsaPair<P> = pair(&KeyMaterial::private(seed)).ok()?;
+    Some(pair.public.encode().to_vec())
+}
+
 fn sign_with<P: MlDsaParams>(pair: &DsaPair<P>, direction: Direction, buffers: &mut OpBuffers<'_>) -> Outcome {
     match direction {
         Direction::Encrypt => {

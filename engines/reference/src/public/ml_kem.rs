@@ -3,7 +3,7 @@
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Kem;
 use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
-use ml_kem::kem::{Ciphertext, DecapsulationKey, Decapsulator, EncapsulationKey, Kem as KemSet, SharedKey};
+use ml_kem::kem::{Ciphertext, DecapsulationKey, Decapsulator, EncapsulationKey, Kem as KemSet, KeyExport, SharedKey};
 use ml_kem::{B32, Decapsulate, KeyInit, MlKem512, MlKem768, MlKem1024, TryKeyInit};
 use zeroize::Zeroize;
 
@@ -63,6 +63,17 @@ where
             Ok(Pair { public, private: None })
         }
     }
+}
+
+/// The encapsulation key of a seed.
+pub(super) fn public_of<K>(seed: &[u8]) -> Option<Vec<u8>>
+where
+    K: KemSet,
+    DecapsulationKey<K>: KeyInit + Decapsulator<Kem = K>,
+    EncapsulationKey<K>: KeyExport,
+{
+    let private = DecapsulationKey::<K>::new_from_slice(seed).ok()?;
+    Some(private.encapsulation_key().to_bytes().to_vec())
 }
 
 /// `encapsulate` is given the random message `m`, so that missing random bytes are a fault and no panic.

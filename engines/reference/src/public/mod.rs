@@ -1,4 +1,4 @@
-//! Public-key suites: signatures, encryption, agreement and encapsulation, each scheme by a RustCrypto crate.
+//! Public-key suites: signatures, encryption, agreement, encapsulation and key generation, each scheme by a RustCrypto crate.
 //!
 //! A prepared key is a [`Pair`]: a private key with the public key derived from it, or a public key alone. A private
 //! key therefore runs both directions; an operation that needs the missing half is refused.
@@ -9,6 +9,7 @@ mod curve448;
 mod der;
 mod dh;
 mod ec;
+mod generate;
 mod ml_dsa;
 mod ml_kem;
 mod rsa;
@@ -85,6 +86,7 @@ pub(crate) fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffer
         Suite::Agree(Agreement::X25519) => curve25519::agree(buffers),
         Suite::Agree(Agreement::X448) => curve448::agree(buffers),
         Suite::Kem(kem) => ml_kem::run(kem, direction, buffers),
+        Suite::Generate(pair) => generate::run(pair, buffers),
         _ => Err(OpStatus::EngineFault),
     };
     outcome.map_or_else(|status| status, |()| OpStatus::Done)

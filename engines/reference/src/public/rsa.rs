@@ -6,7 +6,7 @@ use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding}
 use ciphermill_contract::{Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Reason, Result};
 use digest::FixedOutputReset;
 use getrandom::SysRng;
-use rsa::hazmat::rsa_decrypt_and_check;
+use rsa::hazmat::{rsa_decrypt_and_check, rsa_encrypt};
 use rsa::pkcs1::RsaPrivateKeyRef;
 use rsa::pkcs8::AssociatedOid;
 use rsa::traits::{PaddingScheme, PrivateKeyParts, PublicKeyParts, SignatureScheme};
@@ -109,6 +109,11 @@ pub(super) fn encrypt(encryption: PublicEncryption, direction: Direction, buffer
     match (encryption, direction) {
         (PublicEncryption::RsaPkcs1(_), Direction::Encrypt) => seal(Pkcs1v15Encrypt, key, buffers),
         (PublicEncryption::RsaPkcs1(_), Direction::Decrypt) => open_pkcs1(key, buffers),
+        (PublicEncryption::RsaRaw(_), Direction::Encrypt) => raise_public(key, buffers),
+        (PublicEncryption::RsaRaw(_), Direction::Decrypt) => {
+            let number = decrypted(key, buffers)?;
+            put_output(buffers, &number)
+        }
         (PublicEncryption::RsaOaep(_, Digest::Sha1), _) => oaep::<Sha1>(key, direction, buffers),
         (PublicEncryption::RsaOaep(_, Digest::Sha256), _) => oaep::<Sha256>(key, direction, buffers),
         _ => Err(OpStatus::EngineFault),
@@ -145,12 +150,29 @@ fn seal(scheme: impl PaddingScheme, key: &RsaKey, buffers: &mut OpBuffers<'_>) -
 /// status is what the attack of Bleichenbacher (1998) asks for, therefore the suite is legacy; callers have to keep it
 /// to themselves.
 fn open_pkcs1(key: &RsaKey, buffers: &mut OpBuffers<'_>) -> Outcome {
+    let block = decrypted(key, buffers)?;
+    put_output(buffers, unpad_pkcs1(&block).ok_or(OpStatus::AuthFailed)?)
+}
+
+/// RSADP (RFC 8017, 5.1.2) of the input, as long as the modulus.
+fn decrypted(key: &RsaKey, buffers: &OpBuffers<'_>) -> Result<Zeroizing<Vec<u8>>, OpStatus> {
     let private = key.pair.private()?;
     let ciphertext = BoxedUint::from_be_slice(input(buffers)?, private.n_bits_precision());
     let ciphertext = ciphertext.map_err(|_| OpStatus::AuthFailed)?;
-    let block = Zeroizing::new(rsa_decrypt_and_check(private, Some(&mut SysRng), &ciphertext).map_err(failed)?);
-    let block = Zeroizing::new(block.to_be_bytes());
-    put_output(buffers, unpad_pkcs1(&block).ok_or(OpStatus::AuthFailed)?)
+    let number = Zeroizing::new(rsa_decrypt_and_check(private, Some(&mut SysRng), &ciphertext).map_err(failed)?);
+    Ok(Zeroizing::new(number.to_be_bytes().into_vec()))
+}
+
+/// RSAEP (RFC 8017, 5.1.1) of the input.
+fn raise_public(key: &RsaKey, buffers: &mut OpBuffers<'_>) -> Outcome {
+    let public = &key.pair.public;
+    let number = BoxedUint::from_be_slice(input(buffers)?, public.n_bits_precision());
+    let number = Zeroizing::new(number.map_err(|_| OpStatus::EngineFault)?);
+    if *number >= **public.n() {
+        return Err(OpStatus::BadInput(Reason::NotBelowModulus));
+    }
+    let raised = rsa_encrypt(public, &number).map_err(|_| OpStatus::EngineFault)?;
+    put_output(buffers, &raised.to_be_bytes())
 }
 
 /// The message of an encryption block `00 02 padding 00 message`.

@@ -20,10 +20,10 @@ const SET: u8 = 0x31;
 const CONTEXT_0: u8 = 0xa0;
 const CONTEXT_1: u8 = 0xa1;
 
-/// 1.2.840.113549.1.1.1 (RFC 8017, A.1).
-const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-/// 1.2.840.10045.2.1 (RFC 5480, 2.1.1).
-const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+/// The object identifier of RSA keys without its header: 1.2.840.113549.1.1.1 (RFC 8017, A.1).
+pub const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+/// That of keys on curves: 1.2.840.10045.2.1 (RFC 5480, 2.1.1).
+pub const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
 /// Bits of the largest public exponent that libraries take: larger ones make verifying slow at will.
 const EXPONENT_BITS_MAX: usize = 33;
@@ -135,16 +135,16 @@ fn check_algorithm(algorithm: Algorithm, identifier: &[u8]) -> Result<(), KeyPro
             _ => Err(KeyProblem::Encoding),
         },
         Algorithm::Curve(curve) => match reader.any() {
-            Some((OBJECT_IDENTIFIER, name)) if reader.0.is_empty() && is_curve(curve, name) => Ok(()),
+            Some((OBJECT_IDENTIFIER, name)) if reader.0.is_empty() && name == curve_name(curve) => Ok(()),
             Some((OBJECT_IDENTIFIER, _)) if !reader.0.is_empty() => Err(KeyProblem::Encoding),
             _ => Err(KeyProblem::Parameters),
         },
     }
 }
 
-/// SEC 2, A.2; RFC 5480, 2.1.1.1.
-fn is_curve(curve: Curve, name: &[u8]) -> bool {
-    let wanted: &[u8] = match curve {
+/// A curve's object identifier without its header (SEC 2, A.2; RFC 5480, 2.1.1.1).
+pub const fn curve_name(curve: Curve) -> &'static [u8] {
+    match curve {
         Curve::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
         Curve::P384 => &[0x2b, 0x81, 0x04, 0x00, 0x22],
         Curve::P521 => &[0x2b, 0x81, 0x04, 0x00, 0x23],
@@ -160,8 +160,7 @@ fn is_curve(curve: Curve, name: &[u8]) -> bool {
         Curve::Sect409r1 => &[0x2b, 0x81, 0x04, 0x00, 0x25],
         Curve::Sect571k1 => &[0x2b, 0x81, 0x04, 0x00, 0x26],
         Curve::Sect571r1 => &[0x2b, 0x81, 0x04, 0x00, 0x27],
-    };
-    name == wanted
+    }
 }
 
 /// A set of attributes (RFC 5208, 5), each a name and a set of values; not sorted by everyone.
@@ -232,7 +231,7 @@ fn curve_private(curve: Curve, key: &[u8]) -> Result<(), KeyProblem> {
     }
     if parts.0.first() == Some(&CONTEXT_0) {
         let mut parameters = Reader(parts.element(CONTEXT_0)?);
-        if !is_curve(curve, parameters.last(OBJECT_IDENTIFIER)?) {
+        if parameters.last(OBJECT_IDENTIFIER)? != curve_name(curve) {
             return Err(KeyProblem::Parameters);
         }
     }

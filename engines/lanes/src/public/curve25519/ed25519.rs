@@ -79,27 +79,45 @@ pub(super) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         let points = unpack(kernels.public, bytes).ok_or(KeyProblem::Encoding)?;
         Key { encoding: *bytes, points: OnceLock::from(points), private: None }
     } else {
-        private_key(kernels, bytes)
+        private_key(kernels, bytes).ok_or(KeyProblem::Encoding)?
     };
     Ok(PreparedKey::for_suite(suite, key))
 }
 
 /// The key of a seed (RFC 8032, 5.1.5).
-fn private_key(kernels: &Kernels, seed: &[u8; LEN]) -> Key {
-    let hashed = Zeroizing::new(hash::digests(kernels.hash, Digest::Sha512, &[seed]));
-    let (mut scalar, mut prefix) = (Zeroizing::new([0; LEN]), [0; LEN]);
-    scalar.copy_from_slice(&hashed[0][..LEN]);
-    prefix.copy_from_slice(&hashed[0][LEN..]);
-    scalar[0] &= 248;
-    scalar[LEN - 1] = scalar[LEN - 1] & 127 | 64;
-    let scalar = Scalar::from_bytes_mod_order(*scalar);
-    let mut private = PrivateKey { scalar, negative: -scalar, encoding: [0; LEN], prefix };
-    prefix.zeroize();
+fn private_key(kernels: &Kernels, seed: &[u8; LEN]) -> Option<Key> {
+    let expanded = expanded(kernels, core::slice::from_ref(seed));
+    let (scalar, prefix) = expanded.first()?;
+    let mut private = PrivateKey { scalar: *scalar, negative: -scalar, encoding: [0; LEN], prefix: *prefix };
     let of = |scalar: &Scalar| BaseProduct { scalar: digits(scalar), encoding: [0; 4] };
     let mut public = [of(&private.scalar), of(&private.negative)];
     base::multiply(kernels.public, &mut Room::default(), &mut public);
     private.encoding = bytes_of(&negated(public[1].encoding));
-    Key { encoding: bytes_of(&public[0].encoding), points: OnceLock::new(), private: Some(private) }
+    Some(Key { encoding: bytes_of(&public[0].encoding), points: OnceLock::new(), private: Some(private) })
+}
+
+/// What comes of seeds (RFC 8032, 5.1.5): scalars, and what is hashed before messages.
+fn expanded(kernels: &Kernels, seeds: &[[u8; LEN]]) -> Zeroizing<Vec<(Scalar, [u8; LEN])>> {
+    let messages: Vec<&[u8]> = seeds.iter().map(|seed| seed.as_slice()).collect();
+    let hashed = Zeroizing::new(hash::digests(kernels.hash, Digest::Sha512, &messages));
+    let one = |hash: &hash::Tag| {
+        let (mut scalar, mut prefix) = (Zeroizing::new([0; LEN]), [0; LEN]);
+        scalar.copy_from_slice(&hash[..LEN]);
+        prefix.copy_from_slice(&hash[LEN..]);
+        scalar[0] &= 248;
+        scalar[LEN - 1] = scalar[LEN - 1] & 127 | 64;
+        (Scalar::from_bytes_mod_order(*scalar), prefix)
+    };
+    Zeroizing::new(hashed.iter().map(one).collect())
+}
+
+/// The public keys of seeds.
+pub(super) fn public_of(kernels: &Kernels, room: &mut Room, seeds: &[[u8; LEN]]) -> Vec<[u8; LEN]> {
+    let keys = expanded(kernels, seeds);
+    let mut products: Vec<BaseProduct> =
+        keys.iter().map(|(scalar, _)| BaseProduct { scalar: digits(scalar), encoding: [0; 4] }).collect();
+    base::multiply(kernels.public, room, &mut products);
+    products.iter().map(|product| bytes_of(&product.encoding)).collect()
 }
 
 /// The encoding of a point's negative. Zero, whose sign would be wrong, is the `x` of nothing that this is asked for.
@@ -274,6 +292,7 @@ mod tests {
 
     fn key(kernels: &Kernels) -> Key {
         private_key(kernels, pairs(&SUITE.to_string())[0].private.as_slice().try_into().expect("a seed"))
+            .expect("a key")
     }
 
     fn signed(kernels: &Kernels, keys: &[Key], messages: &[Vec<u8>]) -> Vec<Option<[u8; 2 * LEN]>> {

@@ -15,10 +15,11 @@ mod product;
 mod x25519;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, Signature, lists};
+use ciphermill_contract::suite::{Agreement, KeyPair, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use super::isa::PublicKernel;
+use super::{count_lanes, of_random_bytes};
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
@@ -38,6 +39,8 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
         sign,
         of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
+        of(lists::generating(KeyPair::X25519, 1), Directions::ENCRYPT, 4_800.0, 0.0),
+        of(lists::generating(KeyPair::Ed25519, 1), Directions::ENCRYPT, 1_500.0, 0.0),
     ]
 }
 
@@ -58,8 +61,21 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     match work.suite() {
         Suite::Agree(Agreement::X25519) => x25519::run(kernels.public, work, scratch),
         Suite::Sign(Signature::Ed25519) => ed25519::run(kernels, work, scratch),
+        Suite::Generate(pair) => generate(kernels, work, scratch, pair),
         _ => {}
     }
+}
+
+/// Generates pairs: X25519's scalars, which are clamped where they are used, or Ed25519's seeds.
+fn generate(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, pair: KeyPair) {
+    let most = usize::from(kernels.public.lanes()) * FLIGHT_GROUPS;
+    of_random_bytes(work, most, |private| {
+        count_lanes(kernels.public, &mut scratch.occupancy, private.len());
+        match pair {
+            KeyPair::X25519 => x25519::public_of(kernels.public, &mut scratch.room, private),
+            _ => ed25519::public_of(kernels, &mut scratch.room, private),
+        }
+    });
 }
 
 /// A little-endian number of 32 bytes as words; `None` where there are not as many.

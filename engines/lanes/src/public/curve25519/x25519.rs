@@ -5,6 +5,7 @@ use ciphermill_contract::{KeyMaterial, OpStatus, PreparedKey, Reason, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::super::isa::PublicKernel;
+use super::super::room::Room;
 use super::super::{count_lanes, groups};
 use super::ladder::{Agreement, agree};
 use super::{FLIGHT_GROUPS, bytes_of, words_of};
@@ -17,10 +18,30 @@ struct Scalar([u64; 4]);
 
 /// Prepares a scalar.
 pub(super) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
-    let mut scalar = Scalar(words_of(key.bytes).ok_or(KeyProblem::Length)?);
-    scalar.0[0] &= !7;
-    scalar.0[3] = scalar.0[3] & u64::MAX >> 1 | 1 << 62;
-    Ok(PreparedKey::for_suite(suite, scalar))
+    Ok(PreparedKey::for_suite(suite, Scalar::clamped(key.bytes).ok_or(KeyProblem::Length)?))
+}
+
+impl Scalar {
+    fn clamped(bytes: &[u8]) -> Option<Scalar> {
+        let mut scalar = Scalar(words_of(bytes)?);
+        scalar.0[0] &= !7;
+        scalar.0[3] = scalar.0[3] & u64::MAX >> 1 | 1 << 62;
+        Some(scalar)
+    }
+}
+
+/// The base point's coordinate (RFC 7748, 4.1).
+const BASE: [u64; 4] = [9, 0, 0, 0];
+
+/// The public keys of scalars.
+pub(super) fn public_of(kernel: PublicKernel, room: &mut Room, scalars: &[[u8; 32]]) -> Vec<[u8; 32]> {
+    let one = |bytes: &[u8; 32]| {
+        let scalar = Scalar::clamped(bytes)?;
+        Some(Agreement { scalar: scalar.0, point: BASE, shared: [0; 4] })
+    };
+    let mut all: Vec<Agreement> = scalars.iter().filter_map(one).collect();
+    agree(kernel, room, &mut all);
+    all.iter().map(|agreement| bytes_of(&agreement.shared)).collect()
 }
 
 /// Runs a batch of agreements.

@@ -26,13 +26,17 @@ mod vectors;
 mod x86;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Kem, MlDsaSet, Signature, lists};
+use ciphermill_contract::suite::{Kem, KeyPair, MlDsaSet, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use self::isa::LatticeKernel;
 pub(crate) use self::key::Pools;
+use super::of_random_bytes;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
+
+/// Pairs that are generated at a time.
+const GENERATED_MAX: usize = 64;
 
 /// What runs here, as long as keys are used again: a public key's first two uses take as much again with ML-KEM, three times as
 /// much with ML-DSA. Few operations fill lanes with their polynomials, but hash alone.
@@ -52,6 +56,13 @@ pub(crate) fn capabilities(kernel: LatticeKernel) -> Vec<Capability> {
         of(&lists::ML_KEM, Directions::DECRYPT, [3_100.0, 0.0], [6_600.0, 0.0]),
         of(&lists::ML_DSA, Directions::ENCRYPT, [50_000.0, 0.3], [60_000.0, 2.0]),
         of(&lists::ML_DSA, Directions::DECRYPT, [4_300.0, 0.3], [7_500.0, 2.0]),
+        of(lists::generating(KeyPair::MlKem(Kem::MlKem512), 3), Directions::ENCRYPT, [2_300.0, 0.0], [4_000.0, 0.0]),
+        of(
+            lists::generating(KeyPair::MlDsa(MlDsaSet::MlDsa44), 3),
+            Directions::ENCRYPT,
+            [12_000.0, 0.0],
+            [18_000.0, 0.0],
+        ),
     ]
 }
 
@@ -76,13 +87,24 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     match work.suite() {
         Suite::Kem(kem) => kem::run(kernels, kem, work, scratch),
         Suite::Sign(Signature::MlDsa(set)) => dsa::run(kernels, set, work, scratch),
+        Suite::Generate(KeyPair::MlKem(kem)) => {
+            of_random_bytes(work, GENERATED_MAX, |seeds| {
+                scratch.occupancy.add(seeds.len(), 0);
+                generate_ml_kem(kernels, kem, seeds)
+            });
+        }
+        Suite::Generate(KeyPair::MlDsa(set)) => {
+            of_random_bytes(work, GENERATED_MAX, |seeds| {
+                scratch.occupancy.add(seeds.len(), 0);
+                generate_ml_dsa(kernels, set, seeds)
+            });
+        }
         _ => {}
     }
 }
 
 /// The encapsulation keys of seeds `d ‖ z`, side by side.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the suites that generate key pairs"))]
-pub(crate) fn generate_ml_kem(kernels: &Kernels, kem: Kem, seeds: &[[u8; 64]]) -> Vec<Vec<u8>> {
+fn generate_ml_kem(kernels: &Kernels, kem: Kem, seeds: &[[u8; 64]]) -> Vec<Vec<u8>> {
     let mut keys = Vec::with_capacity(seeds.len());
     for seeds in seeds.chunks(kernels.lattice.lanes().into()) {
         keys.extend(ml_kem::public_keys(kernels, ml_kem::set_of(kem), &seeds.iter().collect::<Vec<_>>()));
@@ -91,8 +113,7 @@ pub(crate) fn generate_ml_kem(kernels: &Kernels, kem: Kem, seeds: &[[u8; 64]]) -
 }
 
 /// The public keys of seeds, side by side.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the suites that generate key pairs"))]
-pub(crate) fn generate_ml_dsa(kernels: &Kernels, set: MlDsaSet, seeds: &[[u8; 32]]) -> Vec<Vec<u8>> {
+fn generate_ml_dsa(kernels: &Kernels, set: MlDsaSet, seeds: &[[u8; 32]]) -> Vec<Vec<u8>> {
     let mut keys = Vec::with_capacity(seeds.len());
     for seeds in seeds.chunks(kernels.lattice.lanes().into()) {
         keys.extend(ml_dsa::public_keys(kernels, ml_dsa::set_of(set), &seeds.iter().collect::<Vec<_>>()));

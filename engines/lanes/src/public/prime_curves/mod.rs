@@ -1,12 +1,13 @@
 //! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) over P-256, P-384 and P-521, an operation a lane.
 //!
 //! [`modulus`] and [`curve`] have the constants, [`field`] the arithmetic of numbers, [`points`] and [`scalar`] that of points;
-//! [`generator`] is the table for the generator's multiples. [`agree`] and [`sign`] run
+//! [`generator`] is the table for the generator's multiples. [`agree`], [`sign`] and [`generate`] run
 //! batches, [`signature`] and [`verify`] are what the latter leaves to lanes.
 
 mod agree;
 mod curve;
 mod field;
+mod generate;
 mod generator;
 pub(super) mod isa;
 mod modulus;
@@ -22,7 +23,7 @@ mod tests;
 mod verify;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Agreement, Curve as Name, Signature, lists};
+use ciphermill_contract::suite::{Agreement, Curve as Name, KeyPair, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use self::curve::{P256, P384, P521};
@@ -44,6 +45,9 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         let signature = core::slice::from_ref(&lists::ECDSA[index]);
         all.push(of(signature, sign_ns).directions(Directions::ENCRYPT));
         all.push(of(signature, verify_ns).directions(Directions::DECRYPT));
+        // Signing without its hashes, and a point that is written whole.
+        let generation = lists::generating(KeyPair::Ec(Name::ALL[index]), 1);
+        all.push(of(generation, 0.8 * sign_ns).directions(Directions::ENCRYPT));
     }
     all
 }
@@ -73,6 +77,12 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::run::<P256, 5>(kernels, work, scratch),
         Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::run::<P384, 8>(kernels, work, scratch),
         Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::run::<P521, 11>(kernels, work, scratch),
+        Suite::Generate(KeyPair::Ec(name)) => match name {
+            Name::P256 => generate::run::<P256, 5>(kernels.public, work, scratch, name),
+            Name::P384 => generate::run::<P384, 8>(kernels.public, work, scratch, name),
+            Name::P521 => generate::run::<P521, 11>(kernels.public, work, scratch, name),
+            _ => {}
+        },
         _ => {}
     }
 }

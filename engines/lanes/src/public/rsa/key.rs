@@ -109,7 +109,7 @@ impl Prime {
 }
 
 /// Little-endian bytes as words.
-fn words(bytes: &[u8]) -> Zeroizing<Vec<u64>> {
+pub(super) fn words(bytes: &[u8]) -> Zeroizing<Vec<u64>> {
     let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     Zeroizing::new(bytes.chunks(8).map(word).collect())
 }

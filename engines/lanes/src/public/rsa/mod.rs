@@ -1,15 +1,17 @@
 //! RSA (RFC 8017): signatures and encryption, private and public, of keys of one size side by side. Padding is hashed in the
-//! hash lanes, several operations at a time.
+//! hash lanes, several operations at a time. Keys are generated from primes that are looked for side by side.
 
 mod key;
 mod lanes;
+mod primes;
 #[cfg(test)]
 mod tests;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize, SignPadding, Signature, lists};
+use ciphermill_contract::suite::{Digest, KeyPair, PublicEncryption, RsaSize, SignPadding, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Direction, Directions, KeyMaterial, OpStatus, PreparedKey, Reason, Suite};
 use ciphermill_pairs::padding::{self, Block, Hash, Hasher};
+use ciphermill_pairs::rsa::pair_of_primes;
 use zeroize::Zeroizing;
 
 use self::key::RsaKey;
@@ -19,7 +21,7 @@ use super::room::Room;
 use super::{count_lanes, groups};
 use crate::hash::{self, HashKernel};
 use crate::select::Kernels;
-use crate::work::{Occupancy, Scratch, Work};
+use crate::work::{NoKey, Occupancy, Scratch, Work};
 
 /// Operations that are padded together: several times the lanes, so that those that hash are full too.
 const GROUP: usize = 64;
@@ -45,10 +47,15 @@ pub(super) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
             add(lists::of_size(list, size), Directions::ENCRYPT, private_us);
             add(lists::of_size(list, size), Directions::DECRYPT, public_us);
         }
-        for list in [lists::RSA_ENCRYPT_PKCS1.as_slice(), &lists::RSA_ENCRYPT_OAEP] {
+        for list in [lists::RSA_ENCRYPT_PKCS1.as_slice(), &lists::RSA_ENCRYPT_OAEP, &lists::RSA_RAW] {
             add(lists::of_size(list, size), Directions::ENCRYPT, public_us);
             add(lists::of_size(list, size), Directions::DECRYPT, private_us);
         }
+        // Two primes, each after a test of half a private operation for every tenth of its bits' number or so. Lanes are full
+        // however few keys are wanted.
+        let generation_us = 0.055 * size.bits() as f64 * private_us;
+        let generation = lists::generating(KeyPair::Rsa(size), 1);
+        all.push(Capability::new(generation, cost(generation_us)).directions(Directions::ENCRYPT).lanes(lanes));
     }
     all
 }
@@ -77,6 +84,9 @@ type Outcome = Result<(Block, Block), OpStatus>;
 pub(super) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     let (suite, direction) = (work.suite(), work.direction());
     let Scratch { room, occupancy, .. } = scratch;
+    if let Suite::Generate(KeyPair::Rsa(size)) = suite {
+        return generate(kernels.public, work, (room, occupancy), size);
+    }
     let mut machine = Machine { kernel: kernels.public, hasher: SideBySide(kernels.hash), room, occupancy };
     groups::<RsaKey>(work, GROUP, |work, group| {
         let all = match (suite, direction) {
@@ -95,6 +105,28 @@ pub(super) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
                 Ok((output, tag)) => work.finish(*index, &output, &tag),
                 Err(status) => work.fail(*index, status),
             }
+        }
+    });
+}
+
+/// Generates the keys of a batch, which share the candidates that are tested.
+fn generate(kernel: PublicKernel, work: &mut Work<'_>, (room, occupancy): (&mut Room, &mut Occupancy), size: RsaSize) {
+    let shape = (size.bits() / 2, key::limbs_of(size) / 2);
+    groups::<NoKey>(work, GROUP, |work, group| {
+        let mut waiting: Vec<usize> = group.iter().map(|(index, _)| *index).collect();
+        // Two primes that make no key, which nobody will ever see, are drawn again.
+        while !waiting.is_empty() {
+            let Some(primes) = primes::find(kernel, room, occupancy, shape, 2 * waiting.len()) else {
+                return waiting.iter().for_each(|index| work.fail(*index, OpStatus::EngineFault));
+            };
+            let mut halves = primes.chunks_exact(2);
+            waiting.retain(|index| match halves.next().and_then(|two| pair_of_primes(size, &two[0], &two[1])) {
+                Some(pair) => {
+                    work.finish(*index, &pair.private, &pair.public);
+                    false
+                }
+                None => true,
+            });
         }
     });
 }
@@ -145,6 +177,12 @@ impl Machine<'_> {
         let messages: Vec<&[u8]> = group.iter().map(|(index, _)| work.input(*index)).collect();
         match padding::for_encryption(&self.hasher, encryption, &messages, encryption.size().len()) {
             Ok(blocks) => {
+                // Only without padding may one not be below.
+                let blocks: Vec<Result<Block, OpStatus>> = blocks
+                    .into_iter()
+                    .zip(group)
+                    .map(|(block, (_, key))| below(key, &block?).ok_or(OpStatus::BadInput(Reason::NotBelowModulus)))
+                    .collect();
                 let sealed = self.public(group, &blocks);
                 sealed.into_iter().map(|ciphertext| Ok((ciphertext?, Block::default()))).collect()
             }
@@ -213,6 +251,11 @@ impl Machine<'_> {
 
 /// A signature or ciphertext, which has to be below the modulus (RFC 8017, 5.1.2 and 5.2.2). Both are public.
 fn number(key: &RsaKey, bytes: &[u8]) -> Result<Block, OpStatus> {
+    below(key, bytes).ok_or(OpStatus::AuthFailed)
+}
+
+/// A number below the modulus. How the two compare tells no more than whether it is.
+fn below(key: &RsaKey, bytes: &[u8]) -> Option<Block> {
     let is_below = bytes.len() == key.modulus.len() && *bytes < *key.modulus;
-    if is_below { Ok(Zeroizing::new(bytes.to_vec())) } else { Err(OpStatus::AuthFailed) }
+    is_below.then(|| Zeroizing::new(bytes.to_vec()))
 }

@@ -42,7 +42,7 @@ fn numbers(key: &RsaKey, count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-fn kernels() -> impl Iterator<Item = PublicKernel> {
+pub(super) fn kernels() -> impl Iterator<Item = PublicKernel> {
     PublicKernel::NAMES.iter().filter_map(|name| PublicKernel::detect(name))
 }
 

@@ -1,0 +1,246 @@
+//! Key pairs in the contract's forms, as engines write those that they generate: PKCS#8 of version 1 (RFC 5208, 5) and
+//! SubjectPublicKeyInfo (RFC 5280, 4.1) for RSA and curves, in the one shape that [`der`] takes.
+
+use ciphermill_contract::suite::acceptance::der;
+use ciphermill_contract::suite::{Curve, KeyPair, RsaSize};
+use zeroize::Zeroizing;
+
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+const NULL: u8 = 0x05;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+/// `[1]`, constructed.
+const CONTEXT_1: u8 = 0xa1;
+
+/// The first byte of an uncompressed point (SEC 1, 2.3.3).
+const UNCOMPRESSED: u8 = 4;
+
+/// A key pair; its private half is wiped when dropped.
+pub struct Pair {
+    /// The private key.
+    pub private: Zeroizing<Vec<u8>>,
+    /// The public key.
+    pub public: Vec<u8>,
+}
+
+/// The numbers of an RSA key (RFC 8017, A.1.2), big-endian; zeros may stand before them.
+pub struct RsaParts<'a> {
+    /// The modulus.
+    pub modulus: &'a [u8],
+    /// The public exponent.
+    pub exponent: &'a [u8],
+    /// The private exponent.
+    pub private: &'a [u8],
+    /// The primes, the exponents modulo each of them less one, and the coefficient: `p`, `q`, `dP`, `dQ`, `qInv`.
+    pub halves: [&'a [u8]; 5],
+}
+
+/// A key pair of RSA.
+pub fn rsa(size: RsaSize, parts: &RsaParts<'_>) -> Pair {
+    let mut algorithm = Writer::of(KeyPair::Rsa(size));
+    algorithm.element(SEQUENCE, |writer| {
+        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::RSA_ENCRYPTION));
+        writer.element(NULL, |_| ());
+    });
+    let mut private = Writer::of(KeyPair::Rsa(size));
+    private.element(SEQUENCE, |writer| {
+        writer.integer(&[]);
+        writer.bytes(&algorithm.0);
+        writer.element(OCTET_STRING, |writer| {
+            writer.element(SEQUENCE, |writer| {
+                writer.integer(&[]);
+                [parts.modulus, parts.exponent, parts.private].into_iter().for_each(|number| writer.integer(number));
+                parts.halves.into_iter().for_each(|number| writer.integer(number));
+            });
+        });
+    });
+    let mut public = Writer::of(KeyPair::Rsa(size));
+    public.element(SEQUENCE, |writer| {
+        writer.bytes(&algorithm.0);
+        writer.element(BIT_STRING, |writer| {
+            writer.bytes(&[0]);
+            writer.element(SEQUENCE, |writer| {
+                writer.integer(parts.modulus);
+                writer.integer(parts.exponent);
+            });
+        });
+    });
+    Pair { private: private.0, public: public.0.to_vec() }
+}
+
+/// A key pair on a curve: its scalar, as long as the order, and the coordinates of its point, one behind the other.
+pub fn ec(curve: Curve, scalar: &[u8], coordinates: &[u8]) -> Pair {
+    let mut algorithm = Writer::of(KeyPair::Ec(curve));
+    algorithm.element(SEQUENCE, |writer| {
+        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::EC_PUBLIC_KEY));
+        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::curve_name(curve)));
+    });
+    let point = |writer: &mut Writer| {
+        writer.element(BIT_STRING, |writer| {
+            writer.bytes(&[0, UNCOMPRESSED]);
+            writer.bytes(coordinates);
+        });
+    };
+    let mut private = Writer::of(KeyPair::Ec(curve));
+    private.element(SEQUENCE, |writer| {
+        writer.integer(&[]);
+        writer.bytes(&algorithm.0);
+        writer.element(OCTET_STRING, |writer| {
+            writer.element(SEQUENCE, |writer| {
+                writer.integer(&[1]);
+                writer.element(OCTET_STRING, |writer| writer.bytes(scalar));
+                writer.element(CONTEXT_1, point);
+            });
+        });
+    });
+    let mut public = Writer::of(KeyPair::Ec(curve));
+    public.element(SEQUENCE, |writer| {
+        writer.bytes(&algorithm.0);
+        point(writer);
+    });
+    Pair { private: private.0, public: public.0.to_vec() }
+}
+
+/// DER as it grows, wiped when dropped.
+struct Writer(Zeroizing<Vec<u8>>);
+
+impl Writer {
+    /// With room for the longest key of a kind and for the headers that [`Writer::element`] moves, so that growing leaves no bytes
+    /// behind.
+    fn of(pair: KeyPair) -> Writer {
+        Writer(Zeroizing::new(Vec::with_capacity(pair.private_len_max() + 8)))
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// An element: its tag, its length in as few bytes as it takes (X.690, 8.1.3) and what `contents` writes, below 65,536 bytes.
+    fn element(&mut self, tag: u8, contents: impl FnOnce(&mut Writer)) {
+        self.bytes(&[tag, 0]);
+        let begins = self.0.len();
+        contents(self);
+        let len = self.0.len() - begins;
+        let [high, low] = (len as u16).to_be_bytes();
+        debug_assert_eq!(usize::from(u16::from_be_bytes([high, low])), len);
+        let long: &[u8] = match len {
+            0..0x80 => &[],
+            0x80..0x100 => &[low],
+            _ => &[high, low],
+        };
+        self.0[begins - 1] = if long.is_empty() { low } else { 0x80 | long.len() as u8 };
+        self.0.splice(begins..begins, long.iter().copied());
+    }
+
+    /// A number that is not negative, with no more bytes than it takes (X.690, 8.3).
+    fn integer(&mut self, number: &[u8]) {
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        let number = &number[zeros..];
+        self.element(INTEGER, |writer| {
+            if number.first().is_none_or(|first| *first >= 0x80) {
+                writer.bytes(&[0]);
+            }
+            writer.bytes(number);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::rsa::pkcs1::RsaPrivateKeyRef;
+    use ::rsa::pkcs8::PrivateKeyInfoRef;
+    use ::rsa::pkcs8::der::Decode;
+    use ciphermill_contract::{KeyMaterial, Suite};
+    use ciphermill_vectors::keys::{TestPair, pairs};
+
+    use super::*;
+    use crate::rsa::{RsaNumbers, pair_of_primes};
+
+    /// The suites that take pairs of a kind.
+    fn takers(pair: KeyPair) -> impl Iterator<Item = Suite> {
+        Suite::all().filter(move |suite| suite.key_pair() == Some(pair))
+    }
+
+    fn accepted(pair: KeyPair, keys: &Pair) {
+        assert!(keys.private.len() <= pair.private_len_max() && keys.public.len() == pair.public_len(), "{pair:?}");
+        let mut takers_len = 0;
+        for suite in takers(pair) {
+            assert_eq!(suite.check_key(&KeyMaterial::private(&keys.private)), Ok(()), "{suite}");
+            if !matches!(suite, Suite::Agree(_)) {
+                assert_eq!(suite.check_key(&KeyMaterial::public(&keys.public)), Ok(()), "{suite}");
+            }
+            takers_len += 1;
+        }
+        assert!(takers_len > 0, "{pair:?}");
+    }
+
+    #[test]
+    fn rsa_pairs_are_those_that_other_programs_write() {
+        for (size, name) in RsaSize::ALL.into_iter().zip(["rsa-1024", "rsa-2048", "rsa-3072", "rsa-4096"]) {
+            for TestPair { private, public, .. } in pairs(name) {
+                let info = PrivateKeyInfoRef::from_der(private).expect("a good key");
+                let key = RsaPrivateKeyRef::try_from(info.private_key).expect("a good key");
+                let halves = [key.prime1, key.prime2, key.exponent1, key.exponent2, key.coefficient];
+                let parts = RsaParts {
+                    modulus: key.modulus.as_bytes(),
+                    exponent: key.public_exponent.as_bytes(),
+                    private: key.private_exponent.as_bytes(),
+                    halves: halves.map(|number| number.as_bytes()),
+                };
+                let written = rsa(size, &parts);
+                accepted(KeyPair::Rsa(size), &written);
+                assert_eq!((&*written.private, &written.public), (private, public), "{name}");
+                // The same primes make the same key, but for the private exponent, of which there are several.
+                let numbers = RsaNumbers::parse(&KeyMaterial::private(private), size.len()).expect("a good key");
+                let numbers = numbers.private.expect("a private key");
+                let made = pair_of_primes(size, &numbers.q, &numbers.p).expect("good primes");
+                accepted(KeyPair::Rsa(size), &made);
+                let from_primes = 5 * (size.len() / 2);
+                assert_eq!(&made.public, public, "{name}");
+                assert!(made.private.ends_with(&private[private.len() - from_primes..]), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_on_curves_are_those_that_other_programs_write() {
+        for (curve, name) in [(Curve::P256, "p256"), (Curve::P384, "p384"), (Curve::P521, "p521")] {
+            for TestPair { private, public, .. } in pairs(name) {
+                let coordinates = &public[public.len() - 2 * curve.field_len()..];
+                let at = private.windows(2).position(|pair| pair == [OCTET_STRING, curve.order_len() as u8]);
+                let scalar = &private[at.expect("a scalar") + 2..][..curve.order_len()];
+                let written = ec(curve, scalar, coordinates);
+                accepted(KeyPair::Ec(curve), &written);
+                assert_eq!((&*written.private, &written.public), (private, public), "{name}");
+                assert_eq!(written.private.len(), KeyPair::Ec(curve).private_len_max(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_curve_has_a_pair_of_the_length_that_the_contract_says() {
+        for curve in Curve::ALL {
+            let pair = ec(curve, &vec![7; curve.order_len()], &vec![9; 2 * curve.field_len()]);
+            accepted(KeyPair::Ec(curve), &pair);
+            assert_eq!(pair.private.len(), KeyPair::Ec(curve).private_len_max(), "{curve}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_minimal_and_never_negative() {
+        let integer = |number: &[u8]| {
+            let mut writer = Writer(Zeroizing::new(Vec::new()));
+            writer.integer(number);
+            writer.0.to_vec()
+        };
+        assert_eq!(integer(&[]), [INTEGER, 1, 0]);
+        assert_eq!(integer(&[0, 0]), [INTEGER, 1, 0]);
+        assert_eq!(integer(&[0, 0x7f, 1]), [INTEGER, 2, 0x7f, 1]);
+        assert_eq!(integer(&[0x80]), [INTEGER, 2, 0, 0x80]);
+        assert_eq!(integer(&[1; 127])[..3], [INTEGER, 127, 1]);
+        assert_eq!(integer(&[1; 128])[..4], [INTEGER, 0x81, 128, 1]);
+        assert_eq!(integer(&[1; 256])[..5], [INTEGER, 0x82, 1, 0, 1]);
+    }
+}
