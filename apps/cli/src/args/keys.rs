@@ -49,7 +49,7 @@ pub(crate) enum PublicForm {
     Der,
     /// A line for `authorized_keys`: RSA, ECDSA and Ed25519.
     Ssh,
-    /// A JSON Web Key: RSA, curves, Ed25519 and X25519.
+    /// A JSON Web Key: RSA, curves, Ed25519, X25519 and X448.
     Jwk,
 }
 

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::public::object_identifier;
 
 /// The engine that says whether a key suits its suite: it runs every suite, on every machine.
-const CHECKING_ENGINE: &str = "reference";
+pub(super) const CHECKING_ENGINE: &str = "reference";
 
 /// A key that was read, in the form that the contract has for it.
 pub(super) struct ReadKey {

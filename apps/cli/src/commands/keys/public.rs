@@ -2,7 +2,7 @@
 
 use anyhow::{anyhow, bail};
 use ciphermill_contract::suite::{Agreement, Curve, Kem, MlDsaSet, Signature};
-use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
+use ciphermill_contract::{Batch, Direction, KeyForm, KeyId, KeyMaterial, Op, QueueHint, Span, Suite};
 use ml_dsa::{ExpandedSigningKey, MlDsa44, MlDsa65, MlDsa87, MlDsaParams, Seed};
 use ml_kem::kem::{DecapsulationKey, Decapsulator, EncapsulationKey, Kem as KemSet, KeyExport};
 use ml_kem::{KeyInit, MlKem512, MlKem768, MlKem1024};
@@ -13,11 +13,14 @@ use pkcs8::spki::{AlgorithmIdentifierRef, EncodePublicKey, SubjectPublicKeyInfoR
 use pkcs8::{DecodePrivateKey, ObjectIdentifier};
 use zeroize::{Zeroize, Zeroizing};
 
-/// The algorithm of the suites whose keys the contract has raw: RFC 8410 (X25519, Ed25519), RFC 9881 (ML-DSA),
+use super::import::CHECKING_ENGINE;
+
+/// The algorithm of the suites whose keys the contract has raw: RFC 8410 (X25519, X448, Ed25519), RFC 9881 (ML-DSA),
 /// RFC 9935 (ML-KEM).
 pub(super) fn object_identifier(suite: Suite) -> Option<ObjectIdentifier> {
     Some(ObjectIdentifier::new_unwrap(match suite {
         Suite::Agree(Agreement::X25519) => "1.3.101.110",
+        Suite::Agree(Agreement::X448) => "1.3.101.111",
         Suite::Sign(Signature::Ed25519) => "1.3.101.112",
         Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa44)) => "2.16.840.1.101.3.4.3.17",
         Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa65)) => "2.16.840.1.101.3.4.3.18",
@@ -59,6 +62,7 @@ fn raw_public(suite: Suite, private: &[u8]) -> Option<Vec<u8>> {
         Suite::Agree(Agreement::X25519) => {
             x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(*scalar()?)).to_bytes().to_vec()
         }
+        Suite::Agree(Agreement::X448) => x448_public(private)?,
         Suite::Sign(Signature::Ed25519) => {
             ed25519_dalek::SigningKey::from_bytes(&*scalar()?).verifying_key().to_bytes().to_vec()
         }
@@ -74,6 +78,20 @@ fn raw_public(suite: Suite, private: &[u8]) -> Option<Vec<u8>> {
         },
         _ => return None,
     })
+}
+
+/// What a scalar agrees on with the base point, whose coordinate is five (RFC 7748, 6.2).
+fn x448_public(scalar: &[u8]) -> Option<Vec<u8>> {
+    let suite = Suite::Agree(Agreement::X448);
+    let engine = ciphermill_engines::open(CHECKING_ENGINE)?.ok()?;
+    let key = engine.prepare(&KeyMaterial::private(scalar), suite).ok()?;
+    let mut arena = [0; 112];
+    arena[0] = 5;
+    let id = KeyId { slot: 0, generation: 1 };
+    let mut ops = [Op { key: id, input: Span::new(0, 56), output: 56, ..Op::default() }];
+    let mut batch = Batch::new(suite, Direction::Encrypt, &mut ops, &mut arena).check().ok()?;
+    engine.queue(QueueHint::default()).ok()?.run(&mut batch.attach_keys(&[Some(&key)]).ok()?);
+    ops[0].status.is_done().then(|| arena[56..].to_vec())
 }
 
 fn ml_dsa_public<P: MlDsaParams>(private: &[u8]) -> Option<Vec<u8>> {
@@ -124,7 +142,10 @@ mod tests {
     fn public_keys_are_those_of_the_vectors() {
         let mut kinds = BTreeSet::new();
         for suite in Suite::all().filter(|suite| suite.is_public_key()) {
-            let Some(name) = pair_name(suite).filter(|name| !name.starts_with("ffdhe")) else { continue };
+            let Some(name) = pair_name(suite).filter(|name| !name.starts_with("ffdhe") && !name.starts_with("modp"))
+            else {
+                continue;
+            };
             for pair in pairs(&name) {
                 let derived = info(suite, KeyMaterial::private(&pair.private)).unwrap();
                 let wrapped = info(suite, KeyMaterial::public(&pair.public)).unwrap();
