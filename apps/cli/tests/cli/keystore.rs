@@ -193,7 +193,9 @@ fn pairs_are_generated_and_other_programs_read_their_public_halves() {
                     assert_eq!(text, place.ok(keys(&["public", name])), "{name}");
                 }
             }
-            None => place.fails(1, &["SSH has no such keys"], keys(&["public", name, "--format", "ssh"])),
+            None => {
+                place.fails(1, &["SSH has no such keys"], keys(&["public", name, "--format", "ssh"]));
+            }
         }
         let jwk = json(&place.ok(keys(&["public", name, "--format", "jwk"])));
         assert!(jwk["kty"].is_string(), "{jwk}");

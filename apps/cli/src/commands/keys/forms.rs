@@ -4,6 +4,7 @@ use anyhow::{anyhow, bail};
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use ciphermill_contract::Suite;
 use ciphermill_contract::suite::{Agreement, Curve, Signature};
+use p256::elliptic_curve::sec1::ToSec1Point;
 use pkcs8::DecodePublicKey;
 use pkcs8::der::Decode;
 use pkcs8::spki::SubjectPublicKeyInfoRef;

@@ -19,7 +19,7 @@ use super::numbers::{Number, Numbers};
 /// The columns of a product; those from `2 L` on stay zero and cost nothing.
 type Columns<I> = [<I as Vectors>::V; 2 * LIMBS_MAX];
 
-/// Numbers of so few limbs are multiplied where they stand, others by a call.
+/// Numbers of so few limbs are multiplied where they stand if [`CurveIsa::INLINES`], others by a call.
 const INLINED_LIMBS: usize = 5;
 
 /// Bits of a window of an inversion's exponent, which is public.
@@ -99,19 +99,19 @@ impl<I: CurveIsa, M: Modulus<L>, const L: usize> Field<I, M, L> {
     /// `a b / R`.
     #[inline(always)]
     pub(super) fn multiply(self, a: &Number<I, L>, b: &Number<I, L>) -> Number<I, L> {
-        if L <= INLINED_LIMBS { self.multiply_here(a, b) } else { self.isa.call(Multiply { field: self, a, b }) }
+        if I::INLINES && L <= INLINED_LIMBS { self.multiply_here(a, b) } else { self.isa.call(Multiply { field: self, a, b }) }
     }
 
     /// `a² / R`.
     #[inline(always)]
     pub(super) fn square(self, a: &Number<I, L>) -> Number<I, L> {
-        if L <= INLINED_LIMBS { self.square_here(a) } else { self.isa.call(Square { field: self, a }) }
+        if I::INLINES && L <= INLINED_LIMBS { self.square_here(a) } else { self.isa.call(Square { field: self, a }) }
     }
 
     /// `(a b + c d) / R`, with one reduction; below `(1 + (α β + γ δ) m / R) m`.
     #[inline(always)]
     pub(super) fn multiply_add(self, [a, b]: [&Number<I, L>; 2], [c, d]: [&Number<I, L>; 2]) -> Number<I, L> {
-        if L <= INLINED_LIMBS {
+        if I::INLINES && L <= INLINED_LIMBS {
             self.multiply_add_here(a, b, c, d)
         } else {
             self.isa.call(MultiplyAdd { field: self, a, b, c, d })
