@@ -110,7 +110,7 @@ impl KeyKind {
 fn exponent_len(group: DhGroup) -> usize {
     match group.len() {
         ..=384 => 32,
-        ..=512 => 40,
+        385..=512 => 40,
         _ => 56,
     }
 }

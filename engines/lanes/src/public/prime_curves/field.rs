@@ -99,7 +99,11 @@ impl<I: CurveIsa, M: Modulus<L>, const L: usize> Field<I, M, L> {
     /// `a b / R`.
     #[inline(always)]
     pub(super) fn multiply(self, a: &Number<I, L>, b: &Number<I, L>) -> Number<I, L> {
-        if I::INLINES && L <= INLINED_LIMBS { self.multiply_here(a, b) } else { self.isa.call(Multiply { field: self, a, b }) }
+        if I::INLINES && L <= INLINED_LIMBS {
+            self.multiply_here(a, b)
+        } else {
+            self.isa.call(Multiply { field: self, a, b })
+        }
     }
 
     /// `a² / R`.

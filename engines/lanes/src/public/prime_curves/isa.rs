@@ -21,15 +21,11 @@ pub(crate) trait Step<I> {
 }
 
 /// An instruction set, as this family uses it.
-<<<<<<< Updated upstream
 pub(crate) trait CurveIsa: Isa {
-=======
-pub(super) trait CurveIsa: Isa {
     /// Whether short products stand where they are used, so that one's carries fill the gaps of the next. With fewer and narrower
     /// registers they would be much code for little.
     const INLINES: bool = false;
 
->>>>>>> Stashed changes
     /// Runs a step in a function of its own, which has the instructions enabled.
     fn call<S: Step<Self>>(self, step: S) -> S::Out;
 
