@@ -12,10 +12,7 @@ use pkcs8::der::{Decode, SecretDocument};
 use pkcs8::spki::SubjectPublicKeyInfoRef;
 use zeroize::Zeroizing;
 
-use super::public::object_identifier;
-
-/// The engine that says whether a key suits its suite: it runs every suite, on every machine.
-pub(super) const CHECKING_ENGINE: &str = "reference";
+use super::public::{CHECKING_ENGINE, object_identifier};
 
 /// A key that was read, in the form that the contract has for it.
 pub(super) struct ReadKey {

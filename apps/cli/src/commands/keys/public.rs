@@ -13,7 +13,8 @@ use pkcs8::spki::{AlgorithmIdentifierRef, EncodePublicKey, SubjectPublicKeyInfoR
 use pkcs8::{DecodePrivateKey, ObjectIdentifier};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::import::CHECKING_ENGINE;
+/// The engine that says whether a key suits its suite, and makes its public half: it runs every suite, on every machine.
+pub(super) const CHECKING_ENGINE: &str = "reference";
 
 /// The algorithm of the suites whose keys the contract has raw: RFC 8410 (X25519, X448, Ed25519), RFC 9881 (ML-DSA),
 /// RFC 9935 (ML-KEM).

@@ -115,7 +115,7 @@ impl Sieve {
             let sum: u64 =
                 words.iter().zip(&divisor.residues).map(|(word, place)| u64::from(*word) * u64::from(*place)).sum();
             let residue = (sum % u64::from(divisor.product)) as u32;
-            divisor.primes.iter().all(|prime| residue % prime != 0)
+            divisor.primes.iter().all(|prime| !residue.is_multiple_of(*prime))
         })
     }
 }
