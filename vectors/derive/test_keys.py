@@ -16,6 +16,8 @@ import secrets
 import subprocess
 import sys
 
+from curve_arithmetic import LEGACY
+
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
 
@@ -76,6 +78,10 @@ def main():
         for _ in range(2):
             add(curve.lower().replace("-", ""), *pair("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}",
                                                       "-pkeyopt", "ec_param_enc:named_curve"))
+    for curve in LEGACY:
+        for _ in range(2):
+            add(curve, *pair("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt",
+                             "ec_param_enc:named_curve"))
     for name in ("X25519", "ED25519"):
         for _ in range(2):
             private, public = pair("-algorithm", name)

@@ -37,7 +37,7 @@ pub fn pairs(name: &str) -> Vec<&'static TestPair> {
 }
 
 /// Families that no engine runs yet, so that there are neither keys nor known answers of them.
-pub const WITHOUT_ENGINE: [&str; 5] = ["RSA without padding", "legacy curves", "DH of IKE", "X448", "key generation"];
+pub const WITHOUT_ENGINE: [&str; 4] = ["RSA without padding", "DH of IKE", "X448", "key generation"];
 
 /// The kind of key pair that a suite takes; `None` for suites with symmetric keys, without keys, and those of [`WITHOUT_ENGINE`].
 pub fn pair_name(suite: Suite) -> Option<String> {
