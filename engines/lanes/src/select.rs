@@ -8,6 +8,7 @@ use crate::chacha::isa::ChaChaKernel;
 use crate::des::isa::DesKernel;
 use crate::hash::HashKernel;
 use crate::legacy::LegacyKernel;
+use crate::public::binary_curves::isa::BinaryKernel;
 use crate::public::isa::PublicKernel;
 
 /// The chosen kernels, one a family. A value is proof that this processor can run them.
@@ -26,12 +27,14 @@ pub(crate) struct Kernels {
     pub(crate) legacy: LegacyKernel,
     /// Public keys.
     pub(crate) public: PublicKernel,
+    /// Public keys on binary curves.
+    pub(crate) binary: BinaryKernel,
 }
 
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy` or `public`.
+    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy`, `public` or `binary`.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -49,6 +52,7 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("hash", HashKernel::NAMES, |name| HashKernel::detect(name).is_some()));
     all.extend(choices("legacy", LegacyKernel::NAMES, |name| LegacyKernel::detect(name).is_some()));
     all.extend(choices("public", PublicKernel::NAMES, |name| PublicKernel::detect(name).is_some()));
+    all.extend(choices("binary", BinaryKernel::NAMES, |name| BinaryKernel::detect(name).is_some()));
     all
 }
 
@@ -92,6 +96,9 @@ impl Kernels {
             public: pick("public")
                 .and_then(|choice| PublicKernel::detect(choice.name))
                 .unwrap_or(PublicKernel::PORTABLE),
+            binary: pick("binary")
+                .and_then(|choice| BinaryKernel::detect(choice.name))
+                .unwrap_or(BinaryKernel::PORTABLE),
         })
     }
 
@@ -103,6 +110,7 @@ impl Kernels {
             ("hash", self.hash.name()),
             ("legacy", self.legacy.name()),
             ("public", self.public.name()),
+            ("binary", self.binary.name()),
         ];
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
@@ -128,7 +136,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public", "binary"]));
     }
 
     #[test]

@@ -396,6 +396,9 @@ impl Suite {
             Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
             Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => "hash",
             Suite::Random => "random",
+            Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) if curve.is_binary() => {
+                "binary"
+            }
             _ => "public",
         }
     }
