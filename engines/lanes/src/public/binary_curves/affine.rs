@@ -7,10 +7,8 @@ use super::multiply::{Affine, lanes, transposed};
 use super::points::Points;
 
 /// Whether a point is in the group.
-pub(super) struct IsMember<'a, F, const W: usize> {
-    pub(super) curve: &'static Curve<W>,
-    /// The field of the curve.
-    pub(super) field: F,
+pub(super) struct IsMember<'a, F: 'static, const W: usize> {
+    pub(super) curve: &'static Curve<F, W>,
     pub(super) point: &'a Affine<W>,
 }
 
@@ -26,10 +24,8 @@ impl<F: Polynomial<W>, const W: usize> Task for IsMember<'_, F, W> {
 }
 
 /// The point with this `x`, not zero, by the bit that stands for its `y`: the last one of `y / x` (SEC 1, 2.3.4).
-pub(super) struct Decompress<'a, F, const W: usize> {
-    pub(super) curve: &'static Curve<W>,
-    /// The field of the curve.
-    pub(super) field: F,
+pub(super) struct Decompress<'a, F: 'static, const W: usize> {
+    pub(super) curve: &'static Curve<F, W>,
     pub(super) x: &'a [u64; W],
     pub(super) bit: bool,
 }
@@ -54,10 +50,8 @@ impl<F: Polynomial<W>, const W: usize> Task for Decompress<'_, F, W> {
 }
 
 /// The `x` of sums of points of the group; none of those that are infinity.
-pub(super) struct Sums<'a, F, const W: usize> {
-    pub(super) curve: &'static Curve<W>,
-    /// The field of the curve.
-    pub(super) field: F,
+pub(super) struct Sums<'a, F: 'static, const W: usize> {
+    pub(super) curve: &'static Curve<F, W>,
     pub(super) pairs: &'a [[Affine<W>; 2]],
 }
 

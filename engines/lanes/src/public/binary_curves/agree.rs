@@ -16,8 +16,7 @@ const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
 
 /// Runs a batch.
 pub(super) fn run<F: Polynomial<W>, const W: usize>(
-    field: F,
-    curve: &'static Curve<W>,
+    curve: &'static Curve<F, W>,
     kernel: BinaryKernel,
     work: &mut Work<'_>,
     scratch: &mut Scratch,
@@ -43,7 +42,7 @@ pub(super) fn run<F: Polynomial<W>, const W: usize>(
         scratch.occupancy.add(jobs.len(), jobs.len().next_multiple_of(lanes) - jobs.len());
         let factors: Vec<Factor<'_, W>> =
             jobs.iter().map(|(_, secret, peer)| Factor { scalar: &secret.0, point: peer }).collect();
-        let multiples = with_vectors(kernel, Multiply { curve, field, factors: &factors, checks: true });
+        let multiples = with_vectors(kernel, Multiply { curve, factors: &factors, checks: true });
         for ((op, ..), multiple) in jobs.iter().zip(Zeroizing::new(multiples).iter()) {
             match multiple {
                 Multiple::Done([x, _]) => {

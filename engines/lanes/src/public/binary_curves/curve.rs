@@ -1,13 +1,16 @@
 //! The curves: `y² + x y = x³ + a x² + b`, and their fields. What depends on the field's words alone is compiled once a field.
 
+use core::marker::PhantomData;
+
 use ciphermill_contract::suite::Curve as Name;
 use ciphermill_pairs::curves::{self, Parameters, words};
 
 use super::field::Polynomial;
 
-/// A curve over a field of `W` words.
-pub(super) struct Curve<const W: usize> {
+/// A curve over a field `F` of `W` words.
+pub(super) struct Curve<F, const W: usize> {
     pub(super) name: Name,
+    field: PhantomData<F>,
     pub(super) a: [u64; W],
     pub(super) b: [u64; W],
     /// The generator's coordinates.
@@ -20,8 +23,8 @@ pub(super) struct Curve<const W: usize> {
     pub(super) cofactor: u32,
 }
 
-impl<const W: usize> Curve<W> {
-    const fn new(name: Name, parameters: &Parameters) -> Curve<W> {
+impl<F, const W: usize> Curve<F, W> {
+    const fn new(name: Name, parameters: &Parameters) -> Curve<F, W> {
         let order: [u64; W] = words(parameters.order);
         let mut top = W - 1;
         while order[top] == 0 {
@@ -29,6 +32,7 @@ impl<const W: usize> Curve<W> {
         }
         Curve {
             name,
+            field: PhantomData,
             a: words(parameters.a),
             b: words(parameters.b),
             generator: [words(parameters.x), words(parameters.y)],
@@ -58,7 +62,7 @@ macro_rules! fields {
             }
 
             $(
-                pub(super) static $curve: Curve<$words> = Curve::new(Name::$name, &curves::$curve);
+                pub(super) static $curve: Curve<$field, $words> = Curve::new(Name::$name, &curves::$curve);
                 // What is compiled for a field is for the polynomial of its curves.
                 const _: () = assert!(matches!(curves::$curve.field, curves::Field::Binary { degree: $degree, .. }));
             )+

@@ -257,7 +257,7 @@ impl<I: Carryless, F: Polynomial<W>, const W: usize> BinaryField<I, F, W> {
     #[inline(always)]
     fn add_square(self, columns: &mut Columns<I>, a: &Element<I, W>) {
         unrolled!(k < (2 * W - 1) => {
-            if k % 2 == 0 {
+            if usize::is_multiple_of(k, 2) {
                 columns[k] = self.isa.sum(columns[k], self.isa.product(a[k / 2], a[k / 2]));
             }
         });

@@ -27,8 +27,7 @@ pub(super) struct Secret<const W: usize>(pub(super) [u64; W]);
 /// `Parameters` for another algorithm or curve, `Encoding` when the key does not parse, its scalar is out of its range, its point is
 /// not in the group or does not belong to its scalar.
 pub(super) fn prepare<F: Polynomial<W>, const W: usize>(
-    field: F,
-    curve: &'static Curve<W>,
+    curve: &'static Curve<F, W>,
     kernel: BinaryKernel,
     key: &KeyMaterial<'_>,
     suite: Suite,
@@ -41,18 +40,18 @@ pub(super) fn prepare<F: Polynomial<W>, const W: usize>(
                 return Err(KeyProblem::Encoding);
             }
             let factors = [Factor { scalar: &secret.0, point: &curve.generator }];
-            let multiples = with_vectors(kernel, Multiply { curve, field, factors: &factors, checks: false });
+            let multiples = with_vectors(kernel, Multiply { curve, factors: &factors, checks: false });
             let [Multiple::Done(public)] = multiples[..] else { return Err(KeyProblem::Encoding) };
             // The public key is in the group, and so is what equals it.
-            let belongs = |octets| decode(field, curve, kernel, octets) == Some(public);
+            let belongs = |octets| decode(curve, kernel, octets) == Some(public);
             if !point.is_none_or(belongs) {
                 return Err(KeyProblem::Encoding);
             }
             Key { secret: Some(secret), public }
         }
         (KeyForm::Public, _, Some(octets)) => {
-            let public = decode(field, curve, kernel, octets).ok_or(KeyProblem::Encoding)?;
-            if !with_vectors(kernel, IsMember { curve, field, point: &public }) {
+            let public = decode(curve, kernel, octets).ok_or(KeyProblem::Encoding)?;
+            if !with_vectors(kernel, IsMember { curve, point: &public }) {
                 return Err(KeyProblem::Encoding);
             }
             Key { secret: None, public }
@@ -64,8 +63,7 @@ pub(super) fn prepare<F: Polynomial<W>, const W: usize>(
 
 /// The point of SEC 1, 2.3.4, compressed or not. Whether it is on the curve is not looked at.
 fn decode<F: Polynomial<W>, const W: usize>(
-    field: F,
-    curve: &'static Curve<W>,
+    curve: &'static Curve<F, W>,
     kernel: BinaryKernel,
     octets: &[u8],
 ) -> Option<Affine<W>> {
@@ -74,5 +72,5 @@ fn decode<F: Polynomial<W>, const W: usize>(
         return coordinates::<F, W, 2>(rest);
     }
     let [x] = coordinates::<F, W, 1>(rest)?;
-    Some(with_vectors(kernel, Decompress { curve, field, x: &x, bit: first & 1 == 1 }))
+    Some(with_vectors(kernel, Decompress { curve, x: &x, bit: first & 1 == 1 }))
 }

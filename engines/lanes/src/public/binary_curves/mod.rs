@@ -25,8 +25,8 @@ use ciphermill_contract::suite::{Agreement, Curve as Name, Signature, lists};
 use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
 
 use self::curve::{
-    Field163, Field233, Field283, Field409, Field571, SECT163K1, SECT163R1, SECT163R2, SECT233K1, SECT233R1, SECT283K1,
-    SECT283R1, SECT409K1, SECT409R1, SECT571K1, SECT571R1,
+    SECT163K1, SECT163R1, SECT163R2, SECT233K1, SECT233R1, SECT283K1, SECT283R1, SECT409K1, SECT409R1, SECT571K1,
+    SECT571R1,
 };
 use self::isa::BinaryKernel;
 use crate::select::Kernels;
@@ -56,21 +56,21 @@ pub(crate) fn capabilities(kernel: BinaryKernel) -> Vec<Capability> {
     all
 }
 
-/// Calls a function of the field and the curve that a name stands for; the last expression for every other name.
+/// Calls a function of the curve that a name stands for; the last expression for every other name.
 macro_rules! with_curve {
     ($name:expr, $function:path, ($($arg:expr),*), $else:expr) => {
         match $name {
-            Name::Sect163k1 => $function(Field163, &SECT163K1, $($arg),*),
-            Name::Sect163r1 => $function(Field163, &SECT163R1, $($arg),*),
-            Name::Sect163r2 => $function(Field163, &SECT163R2, $($arg),*),
-            Name::Sect233k1 => $function(Field233, &SECT233K1, $($arg),*),
-            Name::Sect233r1 => $function(Field233, &SECT233R1, $($arg),*),
-            Name::Sect283k1 => $function(Field283, &SECT283K1, $($arg),*),
-            Name::Sect283r1 => $function(Field283, &SECT283R1, $($arg),*),
-            Name::Sect409k1 => $function(Field409, &SECT409K1, $($arg),*),
-            Name::Sect409r1 => $function(Field409, &SECT409R1, $($arg),*),
-            Name::Sect571k1 => $function(Field571, &SECT571K1, $($arg),*),
-            Name::Sect571r1 => $function(Field571, &SECT571R1, $($arg),*),
+            Name::Sect163k1 => $function(&SECT163K1, $($arg),*),
+            Name::Sect163r1 => $function(&SECT163R1, $($arg),*),
+            Name::Sect163r2 => $function(&SECT163R2, $($arg),*),
+            Name::Sect233k1 => $function(&SECT233K1, $($arg),*),
+            Name::Sect233r1 => $function(&SECT233R1, $($arg),*),
+            Name::Sect283k1 => $function(&SECT283K1, $($arg),*),
+            Name::Sect283r1 => $function(&SECT283R1, $($arg),*),
+            Name::Sect409k1 => $function(&SECT409K1, $($arg),*),
+            Name::Sect409r1 => $function(&SECT409R1, $($arg),*),
+            Name::Sect571k1 => $function(&SECT571K1, $($arg),*),
+            Name::Sect571r1 => $function(&SECT571R1, $($arg),*),
             _ => $else,
         }
     };

@@ -45,10 +45,8 @@ impl<const W: usize> Zeroize for Multiple<W> {
 }
 
 /// Multiplies the points of a few groups of operations.
-pub(super) struct Multiply<'a, F, const W: usize> {
-    pub(super) curve: &'static Curve<W>,
-    /// The field of the curve.
-    pub(super) field: F,
+pub(super) struct Multiply<'a, F: 'static, const W: usize> {
+    pub(super) curve: &'static Curve<F, W>,
     pub(super) factors: &'a [Factor<'a, W>],
     /// Whether points are looked at first; those that are known to be in the group need not be.
     pub(super) checks: bool,

@@ -22,7 +22,7 @@ pub(super) struct Order {
 impl Order {
     /// That of a curve.
     #[expect(clippy::expect_used, reason = "orders are odd")]
-    pub(super) fn of<const W: usize>(curve: &Curve<W>) -> &'static Order {
+    pub(super) fn of<F, const W: usize>(curve: &Curve<F, W>) -> &'static Order {
         static ORDERS: [OnceLock<Order>; Name::ALL.len()] = [const { OnceLock::new() }; Name::ALL.len()];
         ORDERS[curve.name as usize].get_or_init(|| {
             let order = Odd::new(widened(&curve.order)).into_option().expect("a prime above two");

@@ -7,7 +7,7 @@ use super::isa::{Carryless, Step};
 /// A curve with the field that its points' coordinates are in.
 pub(super) struct Points<'c, I, F, const W: usize> {
     pub(super) field: BinaryField<I, F, W>,
-    pub(super) curve: &'c Curve<W>,
+    pub(super) curve: &'c Curve<F, W>,
 }
 
 impl<I: Copy, F: Copy, const W: usize> Clone for Points<'_, I, F, W> {
@@ -31,7 +31,7 @@ pub(super) type Neighbours<I, const W: usize> = [Quotient<I, W>; 2];
 
 impl<'c, I: Carryless, F: Polynomial<W>, const W: usize> Points<'c, I, F, W> {
     #[inline(always)]
-    pub(super) fn new(isa: I, curve: &'c Curve<W>) -> Self {
+    pub(super) fn new(isa: I, curve: &'c Curve<F, W>) -> Self {
         Points { field: BinaryField::new(isa), curve }
     }
 

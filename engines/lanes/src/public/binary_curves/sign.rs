@@ -24,23 +24,21 @@ const NO_PRIVATE_KEY: OpStatus = OpStatus::Refused(Reason::KeyUnsuitable);
 
 /// A curve with what ECDSA does on it.
 #[derive(Clone, Copy)]
-struct Ecdsa<F, const W: usize> {
-    field: F,
-    curve: &'static Curve<W>,
+struct Ecdsa<F: 'static, const W: usize> {
+    curve: &'static Curve<F, W>,
     order: &'static Order,
 }
 
 /// Runs a batch.
 pub(super) fn run<F: Polynomial<W>, const W: usize>(
-    field: F,
-    curve: &'static Curve<W>,
+    curve: &'static Curve<F, W>,
     kernels: &Kernels,
     work: &mut Work<'_>,
     scratch: &mut Scratch,
 ) {
     let lanes = usize::from(kernels.binary.lanes());
     let direction = work.direction();
-    let ecdsa = Ecdsa { field, curve, order: Order::of(curve) };
+    let ecdsa = Ecdsa { curve, order: Order::of(curve) };
     groups::<Key<W>>(work, lanes * GROUPS_MAX, |work, ops| {
         scratch.occupancy.add(ops.len(), ops.len().next_multiple_of(lanes) - ops.len());
         let messages: Vec<&[u8]> = ops.iter().map(|(index, _)| work.input(*index)).collect();
@@ -91,7 +89,7 @@ impl<F: Polynomial<W>, const W: usize> Ecdsa<F, W> {
             };
             let factors: Vec<Factor<'_, W>> =
                 nonces.iter().map(|nonce| Factor { scalar: &nonce.0, point: &self.curve.generator }).collect();
-            let task = Multiply { curve: self.curve, field: self.field, factors: &factors, checks: false };
+            let task = Multiply { curve: self.curve, factors: &factors, checks: false };
             let points = with_vectors(kernels.binary, task);
             let mut inverses: Zeroizing<Vec<Scalar>> =
                 Zeroizing::new(nonces.iter().map(|nonce| self.order.scalar(&nonce.0)).collect());
@@ -192,7 +190,7 @@ impl<F: Polynomial<W>, const W: usize> Ecdsa<F, W> {
         let of_public =
             scalars.iter().zip(&claims).map(|([_, second], claim)| Factor { scalar: second, point: claim.1 });
         let factors: Vec<Factor<'_, W>> = of_generator.chain(of_public).collect();
-        let task = Multiply { curve: self.curve, field: self.field, factors: &factors, checks: false };
+        let task = Multiply { curve: self.curve, factors: &factors, checks: false };
         let multiples = with_vectors(kernel, task);
         let (left, right) = multiples.split_at(claims.len());
         let point = |multiple: &Multiple<W>| match multiple {
@@ -203,7 +201,7 @@ impl<F: Polynomial<W>, const W: usize> Ecdsa<F, W> {
             left.iter().zip(right).map(|(left, right)| Some([point(left)?, point(right)?])).collect();
         // Of a fault, the generator twice: it has a sum.
         let summed: Vec<[Affine<W>; 2]> = pairs.iter().map(|pair| pair.unwrap_or([self.curve.generator; 2])).collect();
-        let sums = with_vectors(kernel, Sums { curve: self.curve, field: self.field, pairs: &summed });
+        let sums = with_vectors(kernel, Sums { curve: self.curve, pairs: &summed });
         for (index, (op, _, r, _)) in claims.iter().enumerate() {
             let Some([_, public]) = pairs[index] else {
                 work.fail(*op, OpStatus::EngineFault);

@@ -1,7 +1,7 @@
 //! Fields and points with every kernel, and what operations could not show: scalars and points at the edges.
 
 use super::affine::{Decompress, IsMember, Sums};
-use super::curve::{Curve, is_within};
+use super::curve::{Curve, Field163, Field233, Field283, Field409, Field571, is_within};
 use super::field::{BinaryField, Polynomial};
 use super::isa::{BinaryKernel, Carryless, Task, with_vectors};
 use super::multiply::{Affine, Factor, GROUPS_MAX, Multiple, Multiply, lanes};
@@ -109,13 +109,13 @@ fn done<const W: usize>(multiple: &Multiple<W>) -> Affine<W> {
     }
 }
 
-fn multiples_agree<F: Polynomial<W>, const W: usize>(field: F, curve: &'static Curve<W>) {
+fn multiples_agree<F: Polynomial<W>, const W: usize>(curve: &'static Curve<F, W>) {
     let (generator, one) = (curve.generator, core::array::from_fn(|i| u64::from(i == 0)));
     let mut last = curve.order;
     last[0] -= 1;
     for kernel in kernels() {
         let name = kernel.name();
-        let times = |factors: &[Factor<'_, W>]| with_vectors(kernel, Multiply { curve, field, factors, checks: true });
+        let times = |factors: &[Factor<'_, W>]| with_vectors(kernel, Multiply { curve, factors, checks: true });
         // One more than fills the groups but one.
         let count = usize::from(kernel.lanes()) * (GROUPS_MAX - 1) + 1;
         let mut scalars: Vec<[u64; W]> = (0..count as u64).map(|seed| words(seed, curve.order_bits - 1)).collect();
@@ -133,7 +133,7 @@ fn multiples_agree<F: Polynomial<W>, const W: usize>(field: F, curve: &'static C
         let two =
             done(&times(&[Factor { scalar: &core::array::from_fn(|i| 2 * u64::from(i == 0)), point: &generator }])[0]);
         let pairs = [[generator, generator], [generator, negative(&generator)], [two, negative(&generator)]];
-        let sums = with_vectors(kernel, Sums { curve, field, pairs: &pairs });
+        let sums = with_vectors(kernel, Sums { curve, pairs: &pairs });
         assert_eq!(sums, [Some(two[0]), None, Some(generator[0])], "{name}");
         // Points off the curve, and one on it that is not in the group: zero and the root of b, which K curves have as one.
         let mut off = generator;
@@ -141,26 +141,26 @@ fn multiples_agree<F: Polynomial<W>, const W: usize>(field: F, curve: &'static C
         let bad = times(&[Factor { scalar: &last, point: &off }, Factor { scalar: &last, point: &two }]);
         assert_eq!((bad[0], done(&bad[1])), (Multiple::BadPoint, negative(&two)), "{name}");
         for (point, is_member) in [(&generator, true), (&off, false), (&[[0; W], curve.b], false)] {
-            assert_eq!(with_vectors(kernel, IsMember { curve, field, point }), is_member, "{name}");
+            assert_eq!(with_vectors(kernel, IsMember { curve, point }), is_member, "{name}");
         }
-        let both = [false, true].map(|bit| with_vectors(kernel, Decompress { curve, field, x: &generator[0], bit }));
+        let both = [false, true].map(|bit| with_vectors(kernel, Decompress { curve, x: &generator[0], bit }));
         assert!(both.contains(&generator) && both.contains(&negative(&generator)), "{name}");
     }
 }
 
 #[test]
 fn multiples_agree_with_each_other() {
-    multiples_agree(Field163, &SECT163K1);
-    multiples_agree(Field163, &SECT163R1);
-    multiples_agree(Field163, &SECT163R2);
-    multiples_agree(Field233, &SECT233K1);
-    multiples_agree(Field233, &SECT233R1);
-    multiples_agree(Field283, &SECT283K1);
-    multiples_agree(Field283, &SECT283R1);
-    multiples_agree(Field409, &SECT409K1);
-    multiples_agree(Field409, &SECT409R1);
-    multiples_agree(Field571, &SECT571K1);
-    multiples_agree(Field571, &SECT571R1);
+    multiples_agree(&SECT163K1);
+    multiples_agree(&SECT163R1);
+    multiples_agree(&SECT163R2);
+    multiples_agree(&SECT233K1);
+    multiples_agree(&SECT233R1);
+    multiples_agree(&SECT283K1);
+    multiples_agree(&SECT283R1);
+    multiples_agree(&SECT409K1);
+    multiples_agree(&SECT409R1);
+    multiples_agree(&SECT571K1);
+    multiples_agree(&SECT571R1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ciphermill_pairs::curves::{Parameters, words};
 use zeroize::Zeroizing;
 
 use super::binary_field::{BinaryField, Element, swap};
-use super::{Group, Point, bytes, number};
+use super::group::{Group, Point, bytes, number};
 
 /// A curve.
 pub(super) struct BinaryCurve {

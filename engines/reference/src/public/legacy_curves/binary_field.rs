@@ -3,7 +3,7 @@
 use crypto_bigint::U576;
 use zeroize::Zeroize;
 
-use super::{bytes, from_bytes};
+use super::group::{bytes, from_bytes};
 
 /// Words of the longest element: 571 bits.
 const WORDS: usize = U576::LIMBS;
@@ -163,7 +163,7 @@ impl BinaryField {
 /// bits are summed in a place of the product, whose lowest of five bits is their sum modulo two.
 fn carryless(left: u64, right: u64) -> u128 {
     /// The bits 0, 5, 10 and so on.
-    const FIFTH: u128 = u128::MAX / 31 >> 3 | 1 << 125;
+    const FIFTH: u128 = ((u128::MAX / 31) >> 3) | (1 << 125);
     let mut product = 0;
     for class in 0..5 {
         let mut sum = 0;

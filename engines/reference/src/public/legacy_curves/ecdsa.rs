@@ -7,7 +7,8 @@ use sha2::digest::Digest as _;
 use sha2::{Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
 
-use super::{Domain, Point, bytes, from_bytes};
+use super::domain::Domain;
+use super::group::{Point, bytes, from_bytes};
 
 /// A number modulo the order.
 type Scalar = FixedMontyForm<{ U576::LIMBS }>;

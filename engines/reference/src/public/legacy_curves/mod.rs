@@ -4,7 +4,9 @@
 
 mod binary;
 mod binary_field;
+mod domain;
 mod ecdsa;
+mod group;
 mod prime;
 #[cfg(test)]
 mod tests;
@@ -13,105 +15,11 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Curve;
 use ciphermill_contract::suite::acceptance::der;
 use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
-use ciphermill_pairs::curves::{Field, Parameters, parameters};
-use crypto_bigint::U576;
 use zeroize::Zeroizing;
 
-use self::binary::BinaryCurve;
-use self::binary_field::BinaryField;
-use self::prime::PrimeCurve;
+use self::domain::{Domain, UNCOMPRESSED};
+use self::group::{Point, from_bytes};
 use super::{BAD_PUBLIC_VALUE, Outcome, Pair, put_output, put_tag, state};
-
-/// The first byte of an uncompressed point (SEC 1, 2.3.3).
-const UNCOMPRESSED: u8 = 4;
-
-/// A point other than that at infinity: its coordinates, big-endian, as long as a field element.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Point {
-    x: Zeroizing<Vec<u8>>,
-    y: Zeroizing<Vec<u8>>,
-}
-
-/// A curve's group of prime order.
-trait Group: Send + Sync {
-    /// Whether a point is on the curve and a multiple of the generator. Its coordinates may be anything.
-    fn contains(&self, point: &Point) -> bool;
-    /// The point of the curve with this `x`, by the bit that stands for its `y` (SEC 1, 2.3.4).
-    fn decompress(&self, x: &[u8], bit: bool) -> Option<Point>;
-    /// A multiple of a point of the group, by a scalar from one to the order less one, big-endian and as long as the order; `None` for
-    /// anything else.
-    fn multiply(&self, scalar: &[u8], point: &Point) -> Option<Point>;
-    /// A sum; `None` for the point at infinity. For public points.
-    fn add(&self, left: &Point, right: &Point) -> Option<Point>;
-}
-
-fn group(parameters: &'static Parameters) -> Option<Box<dyn Group>> {
-    Some(match parameters.field {
-        Field::Prime(prime) => Box::new(PrimeCurve::new(prime, parameters)?),
-        Field::Binary { degree, middle } => Box::new(BinaryCurve::new(BinaryField::new(degree, middle), parameters)),
-    })
-}
-
-/// A curve with its group.
-struct Domain {
-    curve: Curve,
-    group: Box<dyn Group>,
-    generator: Point,
-    order: U576,
-}
-
-impl Domain {
-    fn new(curve: Curve) -> Option<Domain> {
-        let parameters = parameters(curve)?;
-        let coordinate = |hex| bytes(&number(hex), curve.field_len());
-        Some(Domain {
-            curve,
-            group: group(parameters)?,
-            generator: Point { x: coordinate(parameters.x), y: coordinate(parameters.y) },
-            order: number(parameters.order),
-        })
-    }
-
-    /// A point of the group as SEC 1, 2.3.4, has it, with or without compression.
-    fn decode(&self, octets: &[u8]) -> Option<Point> {
-        let (first, rest) = octets.split_first()?;
-        let len = self.curve.field_len();
-        let point = match first {
-            2 | 3 if rest.len() == len => self.group.decompress(rest, first & 1 == 1)?,
-            &UNCOMPRESSED if rest.len() == 2 * len => {
-                let (x, y) = rest.split_at(len);
-                Point { x: Zeroizing::new(x.to_vec()), y: Zeroizing::new(y.to_vec()) }
-            }
-            _ => return None,
-        };
-        self.group.contains(&point).then_some(point)
-    }
-
-    /// Whether a scalar is from one to the order less one.
-    fn is_scalar(&self, scalar: &U576) -> bool {
-        bool::from(scalar.is_nonzero()) && scalar < &self.order
-    }
-}
-
-/// A number in hexadecimal.
-fn number(hex: &str) -> U576 {
-    U576::from_words(ciphermill_pairs::curves::words(hex))
-}
-
-/// A big-endian number of at most 72 bytes.
-fn from_bytes(bytes: &[u8]) -> Option<U576> {
-    let mut padded = Zeroizing::new([0; 72]);
-    let at = padded.len().checked_sub(bytes.len())?;
-    padded[at..].copy_from_slice(bytes);
-    Some(U576::from_be_slice(&*padded))
-}
-
-/// The last `len` bytes of a number, big-endian.
-fn bytes(number: &U576, len: usize) -> Zeroizing<Vec<u8>> {
-    let all = Zeroizing::new(number.to_be_bytes());
-    let all: &[u8] = all.as_ref();
-    Zeroizing::new(all[all.len() - len..].to_vec())
-}
 
 /// A private key: the scalar as bytes, as long as the order.
 struct Secret(Zeroizing<Vec<u8>>);

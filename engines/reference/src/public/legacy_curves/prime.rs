@@ -8,7 +8,7 @@ use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Choice, CtSelect, Odd, U192};
 use zeroize::Zeroizing;
 
-use super::{Group, Point};
+use super::group::{Group, Point};
 
 /// A number modulo the prime.
 type Element = FixedMontyForm<{ U192::LIMBS }>;

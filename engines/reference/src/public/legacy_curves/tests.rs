@@ -2,6 +2,9 @@
 
 use ciphermill_contract::suite::Curve;
 
+use crypto_bigint::U576;
+
+use super::group::bytes;
 use super::*;
 
 fn domains() -> impl Iterator<Item = Domain> {
