@@ -206,7 +206,8 @@ fn legacy_is_what_uses_something_legacy() {
             _ => name.contains("-sign-") && name.ends_with("-sha1"),
         };
         let weak_cipher = ["des", "blowfish", "khufu", "khafre", "rc4", "seal"].iter().any(|weak| name.contains(weak));
-        let weak_key = name.starts_with("rsa-1024") || name.contains("sect") || name.ends_with("encrypt-pkcs1");
+        let weak_key = ["rsa-1024", "sect", "secp160", "modp1024", "modp1536"].iter().any(|weak| name.contains(weak))
+            || ["encrypt-pkcs1", "-raw"].iter().any(|weak| name.ends_with(weak));
         assert_eq!(suite.is_legacy(), (weak_cipher && !is_hmac) || weak_digest || weak_key, "{name}");
     }
 }
@@ -215,7 +216,7 @@ fn legacy_is_what_uses_something_legacy() {
 fn random_is_what_may_differ_from_run_to_run() {
     for suite in Suite::all() {
         let name = suite.to_string();
-        let is_random = ["-sign-pss", "ecdsa", "ml-dsa", "-encrypt-", "ml-kem", "random"];
+        let is_random = ["-sign-pss", "ecdsa", "ml-dsa", "-encrypt-", "ml-kem", "generate", "random"];
         let is_random = is_random.iter().any(|part| name.contains(part));
         assert_eq!(suite.is_randomized(Direction::Encrypt), is_random, "{name}");
         assert!(!suite.is_randomized(Direction::Decrypt), "{name}");
@@ -228,8 +229,8 @@ fn suites_run_on_the_kernels_of_what_they_are_made_of() {
         let name = suite.to_string();
         let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
         let expected = match () {
-            () if has(&["sect"]) && !name.starts_with("generate") => "binary",
-            () if has(&["rsa", "ecd", "25519", "dh-", "ml-"]) => "public",
+            () if has(&["ecdsa-sect", "ecdh-sect"]) => "binary",
+            () if has(&["rsa", "ecd", "25519", "448", "dh-", "ml-", "generate"]) => "public",
             () if has(&["aes"]) => "aes",
             () if has(&["chacha20", "poly1305"]) => "chacha20",
             () if has(&["des-"]) => "des",
