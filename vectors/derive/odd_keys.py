@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes vectors/data/made/odd_keys.json: keys at and beyond the edge of what `core/contract/src/suite/acceptance.rs` lets in,
-with that rule's verdict on each. They are put together here from numbers, with nothing but Python's standard library; the
-numbers come from a generator with a fixed seed, so that every run makes the same file. They are public; protect nothing
+with that rule's verdict on each. They are put together here from numbers, with nothing but Python's standard library and, for the
+legacy curves' parameters, OpenSSL; the numbers come from a generator with a fixed seed, so that every run makes the same file. They are public; protect nothing
 with them.
 
     python3 vectors/derive/odd_keys.py
@@ -12,6 +12,7 @@ import pathlib
 import random
 from math import gcd, lcm
 
+from curve_arithmetic import LEGACY, Prime, legacy, multiply
 from dh_primes import primes
 
 OUT = pathlib.Path(__file__).parents[1] / "data" / "made" / "odd_keys.json"
@@ -20,19 +21,24 @@ RNG = random.Random("odd keys")
 RSA_ENCRYPTION = "2a864886f70d010101"
 RSASSA_PSS = "2a864886f70d01010a"
 EC_PUBLIC_KEY = "2a8648ce3d0201"
-# SEC 2, 2.4.2, 2.5.1, 2.6.1: identifier, p, b (a is p - 3), base point, order.
+PRIME_FIELD = "2a8648ce3d0101"
+BINARY_FIELD = "2a8648ce3d0102"
+# Identifiers and curves: P-256 and P-384 by SEC 2, 2.4.2 and 2.5.1; the legacy curves by OpenSSL, identifiers by SEC 2, A.2.
 CURVES = {
-    "p256": ("2a8648ce3d030107", 2**256 - 2**224 + 2**192 + 2**96 - 1,
-             0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B,
-             (0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
-              0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5),
-             0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551),
-    "p384": ("2b81040022", 2**384 - 2**128 - 2**96 + 2**32 - 1,
-             0xB3312FA7E23EE7E4988E056BE3F82D19181D9C6EFE8141120314088F5013875AC656398D8A2ED19D2A85C8EDD3EC2AEF,
-             (0xAA87CA22BE8B05378EB1C71EF320AD746E1D3B628BA79B9859F741E082542A385502F25DBF55296C3A545E3872760AB7,
-              0x3617DE4A96262C6F5D9E98BF9292DC29F8F41DBD289A147CE9DA3113B5F0B8C00A60B1CE1D7E819D7A431D7C90EA0E5F),
-             0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973),
-}
+    "p256": ("2a8648ce3d030107", Prime(
+        2**256 - 2**224 + 2**192 + 2**96 - 1, -3,
+        0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B,
+        (0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+         0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5),
+        0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551)),
+    "p384": ("2b81040022", Prime(
+        2**384 - 2**128 - 2**96 + 2**32 - 1, -3,
+        0xB3312FA7E23EE7E4988E056BE3F82D19181D9C6EFE8141120314088F5013875AC656398D8A2ED19D2A85C8EDD3EC2AEF,
+        (0xAA87CA22BE8B05378EB1C71EF320AD746E1D3B628BA79B9859F741E082542A385502F25DBF55296C3A545E3872760AB7,
+         0x3617DE4A96262C6F5D9E98BF9292DC29F8F41DBD289A147CE9DA3113B5F0B8C00A60B1CE1D7E819D7A431D7C90EA0E5F),
+        0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973)),
+} | {name: (f"2b810400{number:02x}", legacy(name))
+     for name, number in zip(LEGACY, (8, 1, 2, 15, 26, 27, 16, 17, 36, 37, 38, 39), strict=True)}
 KEYS = []
 
 
@@ -216,34 +222,27 @@ def shapes(kind, algorithm, key):
 # Elliptic curves
 
 
-def multiply(curve, scalar, point):
-    _, p, _, _, _ = CURVES[curve]
-
-    def plus(left, right):
-        if left is None or right is None:
-            return left or right
-        (x1, y1), (x2, y2) = left, right
-        if x1 == x2 and (y1 + y2) % p == 0:
-            return None
-        slope = (3 * x1 * x1 - 3) * pow(2 * y1, -1, p) if left == right else (y2 - y1) * pow(x2 - x1, -1, p)
-        x = (slope * slope - x1 - x2) % p
-        return x, (slope * (x1 - x) - y1) % p
-
-    total = None
-    for bit in bin(scalar)[2:]:
-        total = plus(total, total)
-        total = plus(total, point) if bit == "1" else total
-    return total
+def spelled_out(curve, encoded):
+    """ECParameters (RFC 3279, 2.3.5)."""
+    if isinstance(curve, Prime):
+        field = sequence(oid(PRIME_FIELD), integer(curve.p))
+    else:
+        basis, middle = (3, sequence(*map(integer, curve.middle))) if len(curve.middle) == 3 else (2, integer(*curve.middle))
+        field = sequence(oid(BINARY_FIELD), sequence(integer(curve.m), oid(f"2a8648ce3d010203{basis:02x}"), middle))
+    ab = sequence(*(octets((number % curve.beyond).to_bytes(curve.width, "big")) for number in (curve.a, curve.b)))
+    return sequence(integer(1), field, ab, octets(encoded(4, *curve.base)), integer(curve.order), integer(1))
 
 
 def curves(kind):
-    name, p, b, base, order = CURVES[kind]
+    name, curve = CURVES[kind]
+    base, order, width = curve.base, curve.order, curve.width
+    order_len = (order.bit_length() + 7) // 8
     foreign = next(curve[0] for other, curve in CURVES.items() if other != kind)
-    width = (p.bit_length() + 7) // 8
     algorithm = sequence(oid(EC_PUBLIC_KEY), oid(name))
     scalar = RNG.randrange(2, order)
-    point = x, y = multiply(kind, scalar, base)
-    assert (y * y - x**3 + 3 * x - b) % p == 0 and multiply(kind, order, base) is None
+    point = x, y = multiply(curve, scalar, base)
+    bit = curve.bit(point)
+    assert curve.has(point) and multiply(curve, order, base) is None
 
     def encoded(first, *coordinates):
         return bytes([first]) + b"".join(c.to_bytes(width, "big") for c in coordinates)
@@ -251,37 +250,40 @@ def curves(kind):
     uncompressed = encoded(4, x, y)
     for text, bytes_, taken in (
         ("uncompressed", uncompressed, True),
-        ("compressed", encoded(2 + y % 2, x), True),
-        ("compressed, the other sign", encoded(3 - y % 2, x), True),
-        ("hybrid", encoded(6 + y % 2, x, y), False),
-        ("hybrid, the other sign", encoded(7 - y % 2, x, y), False),
+        ("compressed", encoded(2 + bit, x), True),
+        ("compressed, the other sign", encoded(3 - bit, x), True),
+        ("hybrid", encoded(6 + bit, x, y), False),
+        ("hybrid, the other sign", encoded(7 - bit, x, y), False),
         ("at infinity", b"\0", False),
         ("zeros", encoded(4, 0, 0), False),
-        ("off the curve", encoded(4, x, y - 1), False),
-        ("x not reduced", encoded(4, p, y), False),
-        ("y not reduced", encoded(4, x, p), False),
+        ("off the curve", encoded(4, x, y ^ 1), False),
+        ("x not reduced", encoded(4, curve.beyond, y), False),
+        ("y not reduced", encoded(4, x, curve.beyond), False),
         ("cut short", uncompressed[:-1], False),
         ("a byte too long", uncompressed + b"\0", False),
         ("empty", b"", False),
     ):
         add(kind, "public", text, spki(algorithm, bytes_), taken)
     add(kind, "public", "unused bits", spki(algorithm, uncompressed[:-1] + bytes([uncompressed[-1] & 0xFE]), 1), False)
-    explicit = sequence(oid(EC_PUBLIC_KEY), sequence(
-        integer(1), sequence(oid("2a8648ce3d0101"), integer(p)),
-        sequence(octets((p - 3).to_bytes(width, "big")), octets(b.to_bytes(width, "big"))),
-        octets(encoded(4, *base)), integer(order), integer(1)))
+    if not isinstance(curve, Prime):
+        second = curve.of_order_two()
+        for text, bad in (("of order two", second), ("outside the subgroup", curve.plus(point, second))):
+            add(kind, "public", text, spki(algorithm, encoded(4, *bad)), False)
+            bad_bit = curve.bit(bad) if bad[0] else 0
+            add(kind, "public", f"{text}, compressed", spki(algorithm, encoded(2 + bad_bit, bad[0])), False)
+    explicit = sequence(oid(EC_PUBLIC_KEY), spelled_out(curve, encoded))
     add(kind, "public", "the curve spelled out", spki(explicit, uncompressed), False)
     add(kind, "public", "no curve", spki(sequence(oid(EC_PUBLIC_KEY)), uncompressed), False)
     add(kind, "public", "NULL for a curve", spki(sequence(oid(EC_PUBLIC_KEY), NULL), uncompressed), False)
     add(kind, "public", "more behind the curve", spki(sequence(oid(EC_PUBLIC_KEY), oid(name), NULL), uncompressed), False)
 
-    def ec_private(number, length=width, parameters=None, public_key=None, version=1):
+    def ec_private(number, length=order_len, parameters=None, public_key=None, version=1):
         parts = [integer(version), octets(number.to_bytes(length, "big"))]
         parts += [element(0xA0, oid(parameters))] if parameters else []
         parts += [element(0xA1, bits(public_key))] if public_key is not None else []
         return sequence(*parts)
 
-    other = multiply(kind, scalar + 1, base)
+    other = multiply(curve, scalar + 1, base)
     for text, key, taken in (
         ("scalar alone", ec_private(scalar), True),
         ("with the public key", ec_private(scalar, public_key=uncompressed), True),
@@ -289,16 +291,16 @@ def curves(kind):
         ("with both", ec_private(scalar, parameters=name, public_key=uncompressed), True),
         ("with another curve", ec_private(scalar, parameters=foreign, public_key=uncompressed), False),
         ("with another public key", ec_private(scalar, public_key=encoded(4, *other)), False),
-        ("with a public key off the curve", ec_private(scalar, public_key=encoded(4, x, y - 1)), False),
-        ("with a compressed public key", ec_private(scalar, public_key=encoded(2 + y % 2, x)), True),
+        ("with a public key off the curve", ec_private(scalar, public_key=encoded(4, x, y ^ 1)), False),
+        ("with a compressed public key", ec_private(scalar, public_key=encoded(2 + bit, x)), True),
         ("with an empty public key", ec_private(scalar, public_key=b""), False),
         ("scalar one", ec_private(1), True),
         ("the order less one", ec_private(order - 1), True),
         ("the order", ec_private(order), False),
         ("above the order", ec_private(order + 1), False),
         ("zero", ec_private(0), False),
-        ("a byte too long", ec_private(scalar, width + 1), False),
-        ("a byte too short", ec_private(scalar >> 8, width - 1), False),
+        ("a byte too long", ec_private(scalar, order_len + 1), False),
+        ("a byte too short", ec_private(scalar >> 8, order_len - 1), False),
         ("version 0", ec_private(scalar, version=0), False),
         ("version 2", ec_private(scalar, version=2), False),
     ):
@@ -324,9 +326,16 @@ def groups():
             add(name, "private", f"{text}, a byte too long", exponent.to_bytes(size // 8 + 1, "big"), False)
 
 
-rsa()
-for curve in CURVES:
-    curves(curve)
-groups()
-lines = ",\n".join("  " + json.dumps(key) for key in KEYS)
-OUT.write_text('{"source": "made by odd_keys.py", "keys": [\n' + lines + "\n]}\n")
+def main():
+    rsa()
+    curves("p256")
+    curves("p384")
+    groups()
+    for name in LEGACY:
+        curves(name)
+    lines = ",\n".join("  " + json.dumps(key) for key in KEYS)
+    OUT.write_text('{"source": "made by odd_keys.py", "keys": [\n' + lines + "\n]}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ import secrets
 import subprocess
 import sys
 
+from curve_arithmetic import LEGACY
 from dh_primes import primes
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
@@ -84,6 +85,9 @@ def main():
     for curve in ("P-256", "P-384", "P-521"):
         options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
         add(curve.lower().replace("-", ""), lambda: [pair(*options) for _ in range(2)])
+    for curve in LEGACY:
+        options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
+        add(curve, lambda: [pair(*options) for _ in range(2)])
     for name, width in (("X25519", 32), ("X448", 56), ("ED25519", 32)):
         add(name.lower(), lambda: [[half[-width:] for half in pair("-algorithm", name)] for _ in range(2)])
     for name, bits, _, prime in primes():

@@ -42,7 +42,9 @@ fn is_usable(case: &Case) -> bool {
 /// Least is best: published before made, no key parts alike (single DES would pass for triple DES), full tags, additional data where there may be some, several blocks with a
 /// tail, short.
 fn rank(case: &Case) -> impl Ord {
-    let made = case.source.contains("openssl_vectors.py") || case.source.contains("hashlib");
+    let made = case.source.contains("openssl_vectors.py")
+        || case.source.contains("legacy_curves.py")
+        || case.source.contains("hashlib");
     let tag_cut = case.tag.len() < case.suite.default_tag_len();
     let no_aad = case.aad.is_empty() && case.suite.aad_len().max > 0;
     let one_block = case.input.len() <= 16;

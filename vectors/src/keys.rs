@@ -36,19 +36,13 @@ pub fn pairs(name: &str) -> Vec<&'static TestPair> {
     PAIRS.get_or_init(|| parse(include_str!("../data/keys.json"))).iter().filter(|pair| pair.name == name).collect()
 }
 
-/// Families that no engine runs yet, so that there are neither keys nor known answers of them.
-pub const WITHOUT_ENGINE: [&str; 1] = ["legacy curves"];
-
 /// Whether a suite has a known answer: random bytes and generated keys cannot have any.
 pub fn is_answered(suite: Suite) -> bool {
-    !matches!(suite, Suite::Random | Suite::Generate(_)) && !WITHOUT_ENGINE.contains(&suite.family())
+    !matches!(suite, Suite::Random | Suite::Generate(_))
 }
 
-/// The kind of key pair that a suite takes; `None` for suites with symmetric keys, without keys, and those of [`WITHOUT_ENGINE`].
+/// The kind of key pair that a suite takes; `None` for suites with symmetric keys, without keys, and for generated keys.
 pub fn pair_name(suite: Suite) -> Option<String> {
-    if WITHOUT_ENGINE.contains(&suite.family()) {
-        return None;
-    }
     Some(match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => size.to_string(),
         Suite::PublicEncrypt(encryption) => encryption.size().to_string(),
@@ -90,10 +84,7 @@ mod tests {
     #[test]
     fn there_are_two_pairs_of_every_kind() {
         for suite in Suite::all().filter(|suite| suite.is_public_key() && suite.needs_key()) {
-            let Some(name) = pair_name(suite) else {
-                assert!(WITHOUT_ENGINE.contains(&suite.family()), "{suite}");
-                continue;
-            };
+            let name = pair_name(suite).expect("a kind of pair");
             let found = pairs(&name);
             assert_eq!(found.len(), 2, "{name}");
             assert_ne!(found[0].private, found[1].private, "{name}");

@@ -64,8 +64,8 @@ impl fmt::Display for KnownAnswerError {
 
 impl std::error::Error for KnownAnswerError {}
 
-/// The known answer of a suite; FF1 with any radix has that of radix 10. `None` for [`Suite::Random`], for [`Suite::Generate`] and for
-/// suites of [`crate::keys::WITHOUT_ENGINE`].
+/// The known answer of a suite; FF1 with any radix has that of radix 10. `None` for [`Suite::Random`] and
+/// [`Suite::Generate`].
 pub fn known_answer(suite: Suite) -> Option<&'static Case> {
     table().get(suite.ordinal()).and_then(Option::as_ref)
 }

@@ -229,6 +229,7 @@ fn suites_run_on_the_kernels_of_what_they_are_made_of() {
         let name = suite.to_string();
         let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
         let expected = match () {
+            () if has(&["ecdsa-sect", "ecdh-sect"]) => "binary",
             () if has(&["rsa", "ecd", "25519", "448", "dh-", "generate-ec"]) => "public",
             () if has(&["ml-"]) => "lattice",
             () if has(&["aes"]) => "aes",

@@ -13,6 +13,7 @@ pub(crate) fn of(kernels: &Kernels) -> Vec<Capability> {
     all.extend(crate::legacy::capabilities(kernels.legacy));
     all.extend(crate::public::capabilities(kernels.public));
     all.extend(crate::public::lattice::capabilities(kernels.lattice));
+    all.extend(crate::public::binary_curves::capabilities(kernels.binary));
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(aes) = kernels.aes {

@@ -8,6 +8,7 @@ use crate::chacha::isa::ChaChaKernel;
 use crate::des::isa::DesKernel;
 use crate::hash::HashKernel;
 use crate::legacy::LegacyKernel;
+use crate::public::binary_curves::isa::BinaryKernel;
 use crate::public::isa::PublicKernel;
 use crate::public::lattice::isa::LatticeKernel;
 
@@ -29,12 +30,14 @@ pub(crate) struct Kernels {
     pub(crate) public: PublicKernel,
     /// ML-KEM and ML-DSA.
     pub(crate) lattice: LatticeKernel,
+    /// Public keys on binary curves.
+    pub(crate) binary: BinaryKernel,
 }
 
 /// A kernel that this engine has, and whether this processor can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy`, `public` or `lattice`.
+    /// The family: `aes`, `des`, `chacha20`, `hash`, `legacy`, `public`, `lattice` or `binary`.
     pub family: &'static str,
     /// The kernel's name within its family, for example `vaes512`.
     pub name: &'static str,
@@ -53,6 +56,7 @@ pub fn kernels() -> Vec<KernelChoice> {
     all.extend(choices("legacy", LegacyKernel::NAMES, |name| LegacyKernel::detect(name).is_some()));
     all.extend(choices("public", PublicKernel::NAMES, |name| PublicKernel::detect(name).is_some()));
     all.extend(choices("lattice", LatticeKernel::NAMES, |name| LatticeKernel::detect(name).is_some()));
+    all.extend(choices("binary", BinaryKernel::NAMES, |name| BinaryKernel::detect(name).is_some()));
     all
 }
 
@@ -99,6 +103,9 @@ impl Kernels {
             lattice: pick("lattice")
                 .and_then(|choice| LatticeKernel::detect(choice.name))
                 .unwrap_or(LatticeKernel::PORTABLE),
+            binary: pick("binary")
+                .and_then(|choice| BinaryKernel::detect(choice.name))
+                .unwrap_or(BinaryKernel::PORTABLE),
         })
     }
 
@@ -111,6 +118,7 @@ impl Kernels {
             ("legacy", self.legacy.name()),
             ("public", self.public.name()),
             ("lattice", self.lattice.name()),
+            ("binary", self.binary.name()),
         ];
         #[cfg(target_arch = "x86_64")]
         if let Some(aes) = self.aes {
@@ -136,7 +144,7 @@ mod tests {
     fn every_family_has_a_kernel_for_every_processor_but_aes() {
         let kernels = Kernels::choose(&[]).expect("nothing was asked for");
         let families: Vec<&str> = kernels.names().iter().map(|(family, _)| *family).collect();
-        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public", "lattice"]));
+        assert!(families.ends_with(&["des", "chacha20", "hash", "legacy", "public", "lattice", "binary"]));
     }
 
     #[test]

@@ -93,6 +93,16 @@ features! { $
 }
 
 features! { $
+    /// AVX-512 and carry-less products of 512 bits, with shifts over two words, which every processor that has the one has too.
+    "avx512-vpclmul", Avx512Clmul(Avx512, with_avx512), with_avx512_clmul, ["vpclmulqdq", "pclmulqdq", "avx512vbmi2"]
+}
+
+features! { $
+    /// AVX2 and carry-less products of 256 bits.
+    "avx2-vpclmul", Avx2Clmul(Avx2, with_avx2), with_avx2_clmul, ["vpclmulqdq", "pclmulqdq"]
+}
+
+features! { $
     /// The SHA instructions.
     "sha-ni", ShaNi, with_sha_ni, ["sha", "sse4.1", "ssse3"]
 }

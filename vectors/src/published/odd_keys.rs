@@ -68,7 +68,19 @@ mod tests {
 
     #[test]
     fn each_kind_has_keys_on_both_sides_of_the_edge() {
-        for kind in ["rsa-2048", "p256", "p384", "ffdhe2048", "ffdhe3072", "ffdhe4096", "modp1024", "modp8192"] {
+        for kind in [
+            "rsa-2048",
+            "p256",
+            "p384",
+            "secp160r1",
+            "sect163r1",
+            "sect571k1",
+            "ffdhe2048",
+            "ffdhe3072",
+            "ffdhe4096",
+            "modp1024",
+            "modp8192",
+        ] {
             let keys = odd_keys(kind);
             assert!(keys.iter().any(|key| key.taken) && keys.iter().any(|key| !key.taken), "{kind}");
         }

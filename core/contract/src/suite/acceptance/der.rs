@@ -46,15 +46,38 @@ pub(super) fn check(suite: Suite, key: &KeyMaterial<'_>) -> Result<(), KeyProble
         Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => Algorithm::Curve(curve),
         _ => return Ok(()),
     };
+    let inner = contents(algorithm, key)?;
+    match (algorithm, key.form) {
+        (Algorithm::Rsa(size), KeyForm::Public) => rsa_public(size, inner),
+        (Algorithm::Rsa(size), _) => rsa_private(size, inner),
+        (Algorithm::Curve(curve), _) => curve_parts(curve, key.form, inner).map(|_| ()),
+    }
+}
+
+/// A key on a curve, taken apart: for engines that do without a crate for its curve.
+#[derive(Clone, Copy)]
+pub struct CurveKey<'a> {
+    /// The scalar of a private key, as long as the order. Whether it is below the order is not looked at.
+    pub scalar: Option<&'a [u8]>,
+    /// The point of a public key, and of a private one that has it, compressed or not. Whether it is on the curve is not looked at.
+    pub point: Option<&'a [u8]>,
+}
+
+/// Takes a key apart.
+///
+/// # Errors
+/// `Parameters` for another algorithm or curve, else `Encoding`.
+pub fn curve_key<'a>(curve: Curve, key: &KeyMaterial<'a>) -> Result<CurveKey<'a>, KeyProblem> {
+    curve_parts(curve, key.form, contents(Algorithm::Curve(curve), key)?)
+}
+
+/// What lies within PKCS#8 or SubjectPublicKeyInfo.
+fn contents<'a>(algorithm: Algorithm, key: &KeyMaterial<'a>) -> Result<&'a [u8], KeyProblem> {
     let mut file = Reader(key.bytes);
     let mut outer = Reader(file.last(SEQUENCE)?);
     if key.form == KeyForm::Public {
         check_algorithm(algorithm, outer.element(SEQUENCE)?)?;
-        let bits = outer.last(BIT_STRING)?;
-        return match algorithm {
-            Algorithm::Rsa(size) => rsa_public(size, whole_octets(bits)?),
-            Algorithm::Curve(curve) => point(curve, whole_octets(bits)?),
-        };
+        return whole_octets(outer.last(BIT_STRING)?);
     }
     if !outer.integer()?.is_empty() {
         return Err(KeyProblem::Encoding);
@@ -64,10 +87,7 @@ pub(super) fn check(suite: Suite, key: &KeyMaterial<'_>) -> Result<(), KeyProble
     if !outer.0.is_empty() {
         attributes(outer.last(CONTEXT_0)?)?;
     }
-    match algorithm {
-        Algorithm::Rsa(size) => rsa_private(size, inner),
-        Algorithm::Curve(curve) => curve_private(curve, inner),
-    }
+    Ok(inner)
 }
 
 /// What is left to read.
@@ -223,10 +243,19 @@ fn rsa_private(size: RsaSize, key: &[u8]) -> Result<(), KeyProblem> {
     if numbers.0.is_empty() && is_below { Ok(()) } else { Err(KeyProblem::Encoding) }
 }
 
+fn curve_parts(curve: Curve, form: KeyForm, inner: &[u8]) -> Result<CurveKey<'_>, KeyProblem> {
+    match form {
+        KeyForm::Public => Ok(CurveKey { scalar: None, point: Some(point(curve, inner)?) }),
+        _ => curve_private(curve, inner),
+    }
+}
+
 /// RFC 5915, 3: a scalar as long as the order, then, if given, the same curve and a point.
-fn curve_private(curve: Curve, key: &[u8]) -> Result<(), KeyProblem> {
+fn curve_private(curve: Curve, key: &[u8]) -> Result<CurveKey<'_>, KeyProblem> {
     let mut parts = Reader(Reader(key).last(SEQUENCE)?);
-    if parts.integer()? != [1] || parts.element(OCTET_STRING)?.len() != curve.order_len() {
+    let is_version_one = parts.integer()? == [1];
+    let scalar = parts.element(OCTET_STRING)?;
+    if !is_version_one || scalar.len() != curve.order_len() {
         return Err(KeyProblem::Encoding);
     }
     if parts.0.first() == Some(&CONTEXT_0) {
@@ -236,20 +265,21 @@ fn curve_private(curve: Curve, key: &[u8]) -> Result<(), KeyProblem> {
         }
     }
     if parts.0.is_empty() {
-        return Ok(());
+        return Ok(CurveKey { scalar: Some(scalar), point: None });
     }
     let mut public = Reader(parts.last(CONTEXT_1)?);
-    point(curve, whole_octets(public.last(BIT_STRING)?)?)
+    let point = point(curve, whole_octets(public.last(BIT_STRING)?)?)?;
+    Ok(CurveKey { scalar: Some(scalar), point: Some(point) })
 }
 
 /// SEC 1, 2.3.3, compressed or not; no hybrid, and not the point at infinity.
-fn point(curve: Curve, octets: &[u8]) -> Result<(), KeyProblem> {
+fn point(curve: Curve, octets: &[u8]) -> Result<&[u8], KeyProblem> {
     let len = match octets.first() {
         Some(2 | 3) => 1 + curve.field_len(),
         Some(4) => 1 + 2 * curve.field_len(),
         _ => return Err(KeyProblem::Encoding),
     };
-    if octets.len() == len { Ok(()) } else { Err(KeyProblem::Encoding) }
+    if octets.len() == len { Ok(octets) } else { Err(KeyProblem::Encoding) }
 }
 
 #[cfg(test)]

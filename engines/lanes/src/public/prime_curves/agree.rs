@@ -62,8 +62,8 @@ pub(super) fn run<C: Curve<L>, const L: usize>(kernel: PublicKernel, work: &mut 
             match shared {
                 Some(x) => {
                     let mut output = Zeroizing::new([0; LEN_MAX]);
-                    to_bytes(x, &mut output[..C::LEN]);
-                    work.finish(job.op, &output[..C::LEN], &[]);
+                    to_bytes(x, &mut output[..C::FIELD_LEN]);
+                    work.finish(job.op, &output[..C::FIELD_LEN], &[]);
                 }
                 None => work.fail(job.op, BAD_PUBLIC_VALUE),
             }
@@ -74,10 +74,10 @@ pub(super) fn run<C: Curve<L>, const L: usize>(kernel: PublicKernel, work: &mut 
 /// The coordinates of an uncompressed point, each below the prime. Whether it is on the curve is not looked at.
 pub(super) fn point<C: Curve<L>, const L: usize>(bytes: &[u8]) -> Option<[[u64; L]; 2]> {
     let [UNCOMPRESSED, coordinates @ ..] = bytes else { return None };
-    if coordinates.len() != 2 * C::LEN {
+    if coordinates.len() != 2 * C::FIELD_LEN {
         return None;
     }
-    let (x, y) = coordinates.split_at(C::LEN);
+    let (x, y) = coordinates.split_at(C::FIELD_LEN);
     let point = [from_bytes(x), from_bytes(y)];
     point.iter().all(|limbs| is_below(limbs, &C::Prime::LIMBS)).then_some(point)
 }

@@ -21,10 +21,12 @@ pub(super) trait Curve<const L: usize>: 'static {
     type Order: Modulus<L>;
     /// A point, as the crate for this curve checks it and verifies by it.
     type Verifier: Send + Sync + 'static;
-    /// Bits of the order and of the prime.
+    /// Bits of the order, and of the prime but for secp160r1's, which has one less.
     const BITS: usize;
-    /// Bytes of the order and of the prime.
+    /// Bytes of the order.
     const LEN: usize = Self::BITS.div_ceil(8);
+    /// Bytes of the prime.
+    const FIELD_LEN: usize = Self::LEN;
     /// The digest of messages.
     const DIGEST: Digest;
     /// The curve's `b`.

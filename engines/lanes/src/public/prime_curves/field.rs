@@ -7,7 +7,7 @@
 //! *Bounds.* Factors have limbs below `2^52`, as [`Field::carry`] and [`Field::settle`] leave them: multiply-adds see no
 //! more of them. A column sums at most `4 L` halves of products, as many of the reduction and a carry, all below `2^52`:
 //! below `2^58` for 11 limbs. With `a < α m` and `b < β m`, the result of a product is below `(1 + α β m / R) m`, where
-//! `m / R` is `2^-4` for P-256, `2^-32` for P-384 and `2^-51` for P-521; with `α β ≤ 16` it is below `2 m`.
+//! `m / R` is `2^-4` for P-256, `2^-32` for P-384, `2^-51` for P-521 and `2^-47` for secp160r1; with `α β ≤ 16` it is below `2 m`.
 
 use core::marker::PhantomData;
 

@@ -28,14 +28,21 @@ pub(super) trait Modulus<const L: usize>: 'static {
 
 /// The prime of a field.
 pub(super) trait FieldPrime<const L: usize>: Modulus<L> {
-    /// Brings a sum of a few numbers and negatives of numbers to a number that is not negative and below `4.1 p`, or below
-    /// `2.01 p` but for P-521, by taking a multiple `q p` away. Limbs are signed, below `2^54`, and remain to be carried.
+    /// Brings a sum of a few numbers and negatives of numbers to a number that is not negative and below `4.1 p`, for P-256 and P-384
+    /// below `2.01 p`, by taking a multiple `q p` away. Limbs are signed, below `2^54`, and remain to be carried.
     ///
     /// What `q` is read from is the last limb, before others are carried into it: one less than the bits from that of
     /// the prime on. The others carry less than `2^3`, of 48 bits that remain below `q` for P-256, and 20 for P-384, so that
     /// what is left lies between nearly once and little more than twice the prime. P-521 has one bit below, and takes two off.
+    /// secp160r1 has four, so that half the prime may be carried: what is left is below `2.6 p`.
     fn settle<I: Isa>(isa: I, sum: [I::V; L]) -> [I::V; L];
 }
+
+/// The prime of secp160r1: `2^160 - 2^31 - 1`.
+pub(super) struct P160Prime;
+
+/// The order of secp160r1, of 161 bits.
+pub(super) struct P160Order;
 
 /// The prime of P-256: `2^256 - 2^224 + 2^192 + 2^96 - 1`.
 pub(super) struct P256Prime;
@@ -54,6 +61,22 @@ pub(super) struct P521Prime;
 
 /// The order of P-521.
 pub(super) struct P521Order;
+
+impl Modulus<4> for P160Prime {
+    const LIMBS: [u64; 4] = limbs("ffffffffffffffffffffffffffffffff7fffffff");
+}
+
+impl FieldPrime<4> for P160Prime {
+    #[inline(always)]
+    fn settle<I: Isa>(isa: I, sum: [I::V; 4]) -> [I::V; 4] {
+        let q = isa.sub(isa.sar::<4>(sum[3]), isa.splat(1));
+        [isa.add(isa.add(sum[0], q), isa.shl::<31>(q)), sum[1], sum[2], isa.sub(sum[3], isa.shl::<4>(q))]
+    }
+}
+
+impl Modulus<4> for P160Order {
+    const LIMBS: [u64; 4] = limbs("0100000000000000000001f4c8f927aed3ca752257");
+}
 
 impl Modulus<5> for P256Prime {
     const LIMBS: [u64; 5] = limbs("ffffffff00000001000000000000000000000000ffffffffffffffffffffffff");

@@ -20,7 +20,7 @@ use super::curve::{Curve, Pair};
 use super::generator;
 use super::isa::with_vectors;
 use super::modulus::{LEN_MAX, Modulus, from_bytes, is_within, to_bytes};
-use super::nonce::{HEDGE_LEN, Seed, draw};
+use super::nonce::{HEDGE_LEN, Seed, digest_number, draw};
 use super::numbers::GROUPS_MAX;
 use super::signature::{Nonce, Sign, Signed};
 use super::verify::{Claim, Verdict, Verify};
@@ -83,6 +83,8 @@ struct Job<'a, const L: usize> {
     op: usize,
     private: &'a Private<L>,
     digest: &'a [u8],
+    /// The digest as a number.
+    number: [u64; L],
 }
 
 impl<'a, const L: usize> Job<'a, L> {
@@ -91,7 +93,7 @@ impl<'a, const L: usize> Job<'a, L> {
     }
 
     fn nonce(&self, scalar: &[u64; L]) -> Nonce<'a, L> {
-        Nonce { scalar: *scalar, secret: &self.private.limbs.0, digest: from_bytes(self.digest) }
+        Nonce { scalar: *scalar, secret: &self.private.limbs.0, digest: self.number }
     }
 }
 
@@ -105,35 +107,54 @@ fn sign<C: Curve<L>, const L: usize>(
     let mut pending = Vec::with_capacity(ops.len());
     for ((op, key), digest) in ops.iter().zip(digests) {
         match &key.private {
-            Some(private) => pending.push(Job { op: *op, private, digest: &digest[..C::DIGEST.len()] }),
+            Some(private) => {
+                let digest = &digest[..C::DIGEST.len()];
+                pending.push(Job { op: *op, private, digest, number: digest_number::<C, L>(digest) });
+            }
             None => work.fail(*op, NO_PRIVATE_KEY),
         }
     }
     let table = generator::table::<C, L>(kernels.public);
     while !pending.is_empty() {
-        let mut hedges = Zeroizing::new(vec![[0; HEDGE_LEN]; pending.len()]);
-        if getrandom::fill(hedges.as_flattened_mut()).is_err() {
+        let Some(scalars) = scalars::<C, L>(kernels, &pending) else {
             return pending.iter().for_each(|job| work.fail(job.op, OpStatus::EngineFault));
-        }
-        let seeds: Vec<Seed<'_>> = pending.iter().zip(hedges.iter()).map(|(job, hedge)| job.seed(hedge)).collect();
-        let drawn = draw::<C, L>(kernels.hash, &seeds);
-        // Numbers that are no nonces, which hardly ever are drawn, are drawn again with other random bytes.
-        let (good, mut next): (Vec<_>, Vec<_>) =
-            pending.iter().zip(drawn.iter()).partition(|(_, scalar)| declassify(is_within(scalar, &C::Order::LIMBS)));
-        let nonces: Vec<Nonce<'_, L>> = good.iter().map(|(job, scalar)| job.nonce(scalar)).collect();
-        if nonces.is_empty() {
-            continue;
-        }
+        };
+        let nonces: Vec<Nonce<'_, L>> =
+            pending.iter().zip(scalars.iter()).map(|(job, scalar)| job.nonce(scalar)).collect();
         let task = Sign { room: &mut scratch.room, nonces: &nonces, table, curve: PhantomData::<C> };
-        for (drawn, signed) in good.iter().zip(with_vectors(kernels.public, task)) {
+        let mut next = Vec::new();
+        for (job, signed) in pending.iter().zip(with_vectors(kernels.public, task)) {
             match signed {
-                Signed::Done(numbers) => finish::<C, L>(work, drawn.0.op, &numbers),
+                Signed::Done(numbers) => finish::<C, L>(work, job.op, &numbers),
                 // FIPS 186-5, 6.4.1, step 11.
-                Signed::Again => next.push(*drawn),
-                Signed::Fault => work.fail(drawn.0.op, OpStatus::EngineFault),
+                Signed::Again => next.push(*job),
+                Signed::Fault => work.fail(job.op, OpStatus::EngineFault),
             }
         }
-        pending = next.into_iter().map(|(job, _)| *job).collect();
+        pending = next;
+    }
+}
+
+/// A nonce for each job; `None` without random bytes. Numbers that are no nonces are drawn again with other random bytes: hardly any
+/// but of secp160r1, whose order is little above a power of two, every other.
+fn scalars<C: Curve<L>, const L: usize>(kernels: &Kernels, jobs: &[Job<'_, L>]) -> Option<Zeroizing<Vec<[u64; L]>>> {
+    let draw_for = |jobs: &[Job<'_, L>]| {
+        let mut hedges = Zeroizing::new(vec![[0; HEDGE_LEN]; jobs.len()]);
+        getrandom::fill(hedges.as_flattened_mut()).ok()?;
+        let seeds: Vec<Seed<'_>> = jobs.iter().zip(hedges.iter()).map(|(job, hedge)| job.seed(hedge)).collect();
+        Some(draw::<C, L>(kernels.hash, &seeds))
+    };
+    let mut scalars = draw_for(jobs)?;
+    loop {
+        let is_missing = |index: &usize| !declassify(is_within(&scalars[*index], &C::Order::LIMBS));
+        let missing: Vec<usize> = (0..jobs.len()).filter(is_missing).collect();
+        if missing.is_empty() {
+            return Some(scalars);
+        }
+        let again: Vec<Job<'_, L>> = missing.iter().map(|index| jobs[*index]).collect();
+        for (index, scalar) in missing.into_iter().zip(draw_for(&again)?.iter()) {
+            scalars[index] = *scalar;
+        }
     }
 }
 
@@ -158,7 +179,7 @@ fn verify<C: Curve<L>, const L: usize>(
     for ((op, key), digest) in ops.iter().zip(digests) {
         match signature::<C, L>(work.tag_bytes(*op)) {
             Some(signature) => {
-                let digest = from_bytes(&digest[..C::DIGEST.len()]);
+                let digest = digest_number::<C, L>(&digest[..C::DIGEST.len()]);
                 claims.push(Claim { signature, digest, point: &key.public });
                 claimed.push((*op, &key.verifier));
             }

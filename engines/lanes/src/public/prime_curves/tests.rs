@@ -99,6 +99,8 @@ impl<M: Modulus<L>, const L: usize> Task for Compare<M, L> {
 #[test]
 fn numbers_are_those_of_big_integers() {
     for kernel in kernels() {
+        with_vectors(kernel, Compare::<P160Prime, 4>(PhantomData, 160));
+        with_vectors(kernel, Compare::<P160Order, 4>(PhantomData, 160));
         with_vectors(kernel, Compare::<P256Prime, 5>(PhantomData, 256));
         with_vectors(kernel, Compare::<P256Order, 5>(PhantomData, 256));
         with_vectors(kernel, Compare::<P384Prime, 8>(PhantomData, 384));
@@ -135,8 +137,12 @@ impl<P: FieldPrime<L>, const L: usize> Task for Settle<P, L> {
                 let [a, b, got] = core::array::from_fn(|index| numbers.lane(index, lane));
                 assert!(got.iter().all(|limb| *limb <= LIMB_MAX));
                 let got = number(&got);
-                assert!(got < times(5));
-                assert!(L == 11 || got.wrapping_mul(number(&[100])) < times(201));
+                let most = match L {
+                    4 => 260,
+                    11 => 500,
+                    _ => 201,
+                };
+                assert!(got.wrapping_mul(number(&[100])) < times(most));
                 let taken = number(&b).wrapping_mul(number(&[3]));
                 assert_eq!(of(&got), of(&number(&a).wrapping_add(times(8)).wrapping_sub(&taken)));
             }
@@ -147,6 +153,7 @@ impl<P: FieldPrime<L>, const L: usize> Task for Settle<P, L> {
 #[test]
 fn settled_numbers_keep_their_bounds() {
     for kernel in kernels() {
+        with_vectors(kernel, Settle::<P160Prime, 4>(PhantomData, 160));
         with_vectors(kernel, Settle::<P256Prime, 5>(PhantomData, 256));
         with_vectors(kernel, Settle::<P384Prime, 8>(PhantomData, 384));
         with_vectors(kernel, Settle::<P521Prime, 11>(PhantomData, 521));
@@ -327,17 +334,26 @@ where
     let seeds: Vec<Seed<'_>> = inputs.iter().map(|(secret, digest, hedge)| Seed { secret, digest, hedge }).collect();
     for name in HashKernel::NAMES {
         let Some(hash) = HashKernel::detect(name) else { continue };
+        let mut compared = 0;
         for (seed, drawn) in seeds.iter().zip(draw::<C, L>(hash, &seeds).iter()) {
+            // The crate draws again what is no nonce.
+            if !is_within(drawn, &C::Order::LIMBS) {
+                continue;
+            }
+            compared += 1;
             let mut expected = vec![0; C::LEN];
             rfc6979::KGenerator::<D, U>::new(seed.secret, seed.digest, seed.hedge, order).fill_next_k(&mut expected);
             assert_eq!(*drawn, from_bytes::<L>(&expected), "{name}");
         }
+        assert!(compared > 5, "{name}: {compared}");
     }
 }
 
 #[test]
 fn nonces_are_those_of_rfc_6979() {
     use p256::elliptic_curve::Curve as _;
+    let order = crypto_bigint::U192::from_be_hex("0000000100000000000000000001f4c8f927aed3ca752257");
+    nonces_agree::<Secp160r1, _, sha2::Sha256, 4>(&order);
     nonces_agree::<P256, _, sha2::Sha256, 5>(p256::NistP256::ORDER.as_ref());
     nonces_agree::<P384, _, sha2::Sha384, 8>(p384::NistP384::ORDER.as_ref());
     nonces_agree::<P521, _, sha2::Sha512, 11>(p521::NistP521::ORDER.as_ref());

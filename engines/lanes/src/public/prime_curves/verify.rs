@@ -104,11 +104,14 @@ fn compare<I: CurveIsa, C: Curve<L>, const L: usize>(
     let other = field.carry(field.add(r, &field.splat(&C::Order::LIMBS)));
     let less = field.carry(field.subtract(&other, &field.splat(&C::Prime::LIMBS)));
     let other_is_below = isa.bits(isa.equal(isa.shr::<63>(less[L - 1]), isa.splat(1)));
+    // An order above the prime has numbers that no coordinate is.
+    let less = field.carry(field.subtract(r, &field.splat(&C::Prime::LIMBS)));
+    let r_is_below = isa.bits(isa.equal(isa.shr::<63>(less[L - 1]), isa.splat(1)));
     let product = field.multiply(&field.enter(r), &z_2);
     let is_r = isa.bits(field.is_zero(&field.leave(&field.settle(field.subtract(&sum.x, &product)))));
     let product = field.multiply(&field.enter(&other), &z_2);
     let is_other = isa.bits(field.is_zero(&field.leave(&field.settle(field.subtract(&sum.x, &product)))));
-    let good = is_r | (is_other & other_is_below);
+    let good = (is_r & r_is_below) | (is_other & other_is_below);
     let alone = isa.bits(field.is_zero(&field.leave(&sum.z)));
     (0..I::LANES).map(move |lane| match (alone >> lane & 1, good >> lane & 1) {
         (1, _) => Verdict::Alone,

@@ -92,6 +92,11 @@ fn ecdsa_vectors_pass() {
 }
 
 #[test]
+fn legacy_curve_vectors_pass() {
+    check_family("legacy curves", 500);
+}
+
+#[test]
 fn agreement_vectors_pass() {
     check_family("ECDH", 1700);
     check_family("DH", 18);
@@ -152,6 +157,22 @@ fn ecdsa_nonces_are_those_of_rfc_6979() {
         let got = answer(suite, Direction::Encrypt, &key, &job);
         assert_eq!((got.status, hex::encode(got.tag)), (OpStatus::Done, hex::encode(unhex(signature))), "{suite}");
     }
+}
+
+/// RFC 6979, A.2.8 to A.2.17: two messages on each curve, with orders of no whole bytes and digests longer and shorter.
+#[test]
+fn binary_curves_nonces_are_those_of_rfc_6979() {
+    let mut count = 0;
+    for suite in suites() {
+        for case in cases(suite).into_iter().filter(|case| case.source.starts_with("RFC 6979")) {
+            let key = prepare(KeyMaterial::private(&case.keys.private), suite).unwrap();
+            let job = Job { input: case.input.clone(), tag: vec![0; suite.default_tag_len()], ..Job::default() };
+            let got = answer(suite, Direction::Encrypt, &key, &job);
+            assert_eq!((got.status, &got.tag), (OpStatus::Done, &case.tag), "{suite} {}", case.id);
+            count += 1;
+        }
+    }
+    assert_eq!(count, 20);
 }
 
 /// Bytes written in hexadecimal over several lines.
