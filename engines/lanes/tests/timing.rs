@@ -56,7 +56,7 @@ const SUITES: [&str; 21] = [
 /// Suites of key pairs whose private operations are timed under one pair or the other, and how many batches of each: what
 /// these tell is told by every operation, which take a thousand times as long. ML-DSA is none of them: how many attempts a signature
 /// takes shows, as FIPS 204 allows.
-const PRIVATE: [&str; 12] = [
+const PRIVATE: [&str; 15] = [
     "rsa-1024-sign-pkcs1-sha256",
     "rsa-2048-sign-pkcs1-sha256",
     "dh-ffdhe2048",

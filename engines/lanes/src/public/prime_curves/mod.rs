@@ -46,15 +46,17 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         (&lists::ECDH[2], &lists::ECDSA[2], [58_000.0, 16_000.0, 70_000.0]),
         (&SECP160R1[1], &SECP160R1[0], [5_000.0, 3_000.0, 6_000.0]),
     ];
-    for (agreement, signature, [agree_ns, sign_ns, verify_ns]) in figures {
+    for (index, (agreement, signature, [agree_ns, sign_ns, verify_ns])) in figures.into_iter().enumerate() {
         let agreement = core::slice::from_ref(agreement);
         all.push(of(agreement, agree_ns).directions(Directions::ENCRYPT));
         let signature = core::slice::from_ref(signature);
         all.push(of(signature, sign_ns).directions(Directions::ENCRYPT));
         all.push(of(signature, verify_ns).directions(Directions::DECRYPT));
-        // Signing without its hashes, and a point that is written whole.
-        let generation = lists::generating(KeyPair::Ec(Name::ALL[index]), 1);
-        all.push(of(generation, 0.8 * sign_ns).directions(Directions::ENCRYPT));
+        // Signing without its hashes, and a point that is written whole. Nobody needs new pairs of the legacy curve.
+        if !Name::ALL[index].is_legacy() {
+            let generation = lists::generating(KeyPair::Ec(Name::ALL[index]), 1);
+            all.push(of(generation, 0.8 * sign_ns).directions(Directions::ENCRYPT));
+        }
     }
     all
 }
