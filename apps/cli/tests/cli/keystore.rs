@@ -189,7 +189,10 @@ fn pairs_are_generated_and_other_programs_read_their_public_halves() {
                 }
                 // Back from SSH's form, the key is the same.
                 let back = &["-e", "-m", "PKCS8", "-f", "public.ssh"];
-                if let Some(text) = said_by(&place, "ssh-keygen", back).filter(|_| name != "edwards") {
+                // Debian's has that form for all but Ed25519.
+                if name != "edwards"
+                    && let Some(text) = said_by(&place, "ssh-keygen", back)
+                {
                     assert_eq!(text, place.ok(keys(&["public", name])), "{name}");
                 }
             }

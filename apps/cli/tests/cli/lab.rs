@@ -79,7 +79,7 @@ fn every_symmetric_suite_can_be_measured() {
     let suites = json(&place.ok(["engines", "--json"]));
     let reference = &suites["engines"][2];
     assert_eq!(reference["name"], "reference");
-    let public = ["rsa-", "ec", "dh-", "x25519", "ed25519", "ml-", "random"];
+    let public = ["rsa-", "ec", "dh-", "x25519", "x448", "ed25519", "ml-", "generate-", "random"];
     let names: Vec<&str> = reference["suites"]
         .as_array()
         .expect("a list")

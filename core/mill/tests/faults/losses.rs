@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ciphermill::{Costs, KeyPolicy, Mill, One, OneDone, SelfTest, SelfTestState, SubmitOptions, TrustPolicy};
 use ciphermill_contract::{
@@ -189,8 +189,8 @@ impl Wake for Bell {
 /// How a task ended: its outcome, or a panic of its own, or not at all.
 type End = Option<std::thread::Result<Result<OneDone>>>;
 
-/// Polls tasks that put one operation each into the same round: all join, then the first one leads and is polled until
-/// nothing changes any more. Says how each ended, and how often each was woken.
+/// Polls tasks that put one operation each into the same round: all join, then the first one leads. They are polled until all have
+/// ended, windows among them, or until that takes too long. Says how each ended, and how often each was woken.
 fn share_a_round(mill: &Mill, key: KeyId, count: usize, panics: impl Fn(usize) -> bool) -> Vec<(End, usize)> {
     let bells: Vec<Arc<Bell>> =
         (0..count).map(|n| Arc::new(Bell { calls: AtomicUsize::new(0), panics: panics(n) })).collect();
@@ -203,7 +203,8 @@ fn share_a_round(mill: &Mill, key: KeyId, count: usize, panics: impl Fn(usize) -
         })
         .collect();
     let mut ends: Vec<End> = (0..count).map(|_| None).collect();
-    for _ in 0..3 {
+    let begun = Instant::now();
+    while ends.iter().any(Option::is_none) && begun.elapsed() < SOON {
         for ((future, bell), end) in futures.iter_mut().zip(&bells).zip(&mut ends) {
             if end.is_some() {
                 continue;

@@ -125,9 +125,22 @@ fn encoded_public(suite: Suite, private: &[u8]) -> anyhow::Result<Vec<u8>> {
         Curve::P256 => p256::SecretKey::from_pkcs8_der(private)?.public_key().to_public_key_der()?,
         Curve::P384 => p384::SecretKey::from_pkcs8_der(private)?.public_key().to_public_key_der()?,
         Curve::P521 => p521::SecretKey::from_pkcs8_der(private)?.public_key().to_public_key_der()?,
-        _ => bail!("{suite}: public keys on binary curves are not derived here"),
+        _ => return kept_public(suite, curve, private),
     };
     Ok(der.into_vec())
+}
+
+/// The public key that a private one on a curve has with it (RFC 5915, 3), which engines compare with the scalar when they prepare it.
+fn kept_public(suite: Suite, curve: Curve, private: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let info = pkcs8::PrivateKeyInfoRef::try_from(private)?;
+    let key = info.private_key.as_bytes();
+    // The last element, uncompressed. A key without it is shorter than such a point.
+    let at = key.len().checked_sub(1 + 2 * curve.field_len());
+    let point = at.and_then(|at| key.get(at..)).filter(|point| point.first() == Some(&4));
+    let subject_public_key = BitStringRef::from_bytes(
+        point.ok_or_else(|| anyhow!("{suite}: the private key has no uncompressed public key with it"))?,
+    )?;
+    Ok(SubjectPublicKeyInfoRef { algorithm: info.algorithm, subject_public_key }.to_der()?)
 }
 
 #[cfg(test)]
