@@ -69,7 +69,9 @@ fn signatures_verify_until_anything_changes() {
 
 #[test]
 fn encryption_comes_back() {
-    let suites = claimed(|suite| matches!(suite, Suite::PublicEncrypt(_)));
+    // Without padding, messages are numbers: conformance asks for those.
+    let is_padded = |encryption| !matches!(encryption, PublicEncryption::RsaRaw(_));
+    let suites = claimed(|suite| matches!(suite, Suite::PublicEncrypt(encryption) if is_padded(encryption)));
     assert_eq!(suites.len(), 4 + 8);
     let mut random = Random(2);
     for (suite, pairs) in suites {
@@ -190,7 +192,7 @@ fn refuses(suite: Suite, form: KeyForm, bytes: &[u8], problem: KeyProblem) {
 
 #[test]
 fn keys_that_do_not_suit_are_refused() {
-    for (suite, pairs) in claimed(Suite::is_public_key) {
+    for (suite, pairs) in claimed(|suite| suite.is_public_key() && suite.needs_key()) {
         let pair = pairs[0];
         refuses(suite, KeyForm::Secret, &pair.private, KeyProblem::Form);
         refuses(suite, KeyForm::Private, &[], KeyProblem::Length);
