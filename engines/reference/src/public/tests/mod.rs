@@ -14,7 +14,7 @@ use crate::Reference;
 
 /// Every suite that the folder claims.
 fn suites() -> impl Iterator<Item = Suite> {
-    super::CAPABILITIES.iter().flat_map(|group| group.suites.iter().copied())
+    super::CAPABILITIES.iter().flat_map(|group| group.suites.iter().copied()).filter(|suite| suite.needs_key())
 }
 
 /// The two test pairs of a suite.

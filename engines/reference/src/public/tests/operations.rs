@@ -69,10 +69,19 @@ fn assert_signs_randomized(suite: Suite) {
     assert_eq!(sign() != sign(), suite.is_randomized(Direction::Encrypt), "{suite}");
 }
 
+/// Encryption with padding; without it, a message is a number, of which conformance asks.
+fn padded(suite: Suite) -> Option<PublicEncryption> {
+    match suite {
+        Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)) => None,
+        Suite::PublicEncrypt(encryption) => Some(encryption),
+        _ => None,
+    }
+}
+
 #[test]
 fn encryption_takes_every_length_up_to_the_longest() {
     for suite in suites() {
-        let Suite::PublicEncrypt(encryption) = suite else { continue };
+        let Some(encryption) = padded(suite) else { continue };
         let (private, public) = prepared(test_pairs(suite)[0], suite);
         let (_, key) = prepared(test_pairs(suite)[1], suite);
         assert_eq!(status(suite, Direction::Decrypt, &public, &ciphertext(encryption, 0)), KEY_UNSUITABLE, "{suite}");
@@ -114,7 +123,7 @@ fn ciphertext(encryption: PublicEncryption, last: u8) -> Job {
 #[test]
 fn ciphertexts_without_padding_fail() {
     for suite in suites() {
-        let Suite::PublicEncrypt(encryption) = suite else { continue };
+        let Some(encryption) = padded(suite) else { continue };
         let (private, _) = prepared(test_pairs(suite)[0], suite);
         // Zero and one are their own roots; the largest number is not below the modulus.
         for last in [0, 1] {
