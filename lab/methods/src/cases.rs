@@ -530,6 +530,22 @@ mod tests {
         }
     }
 
+    /// Encapsulations differ each time: what they hide has to be what the reference takes out of them.
+    #[test]
+    fn encapsulations_are_opened_and_not_compared() {
+        let reference = open("reference").expect("is there");
+        let case = named(&["ml-kem-768-encapsulate".to_owned()]).expect("a case").remove(0);
+        let suite = case.suite().expect("a suite");
+        let parameters = Work { ops: 3, ..case.work }.parameters(1);
+        let work = crew::work(suite, Direction::Encrypt, &parameters, reference.as_ref()).expect("a known answer");
+        let ran = Entrant::ran(&open("library").expect("is there"), &work.workload).expect("runs").workload;
+        assert!(work.agrees(reference.as_ref(), &ran, reference.as_ref()).is_ok());
+        let mut wrong = ran.clone();
+        wrong.arena[ran.ops[1].output as usize] ^= 1;
+        let outcome = work.agrees(reference.as_ref(), &wrong, reference.as_ref());
+        assert!(matches!(outcome, Err(LabError::WrongResult { op: 1, .. })), "{:?}", outcome.err());
+    }
+
     #[test]
     fn unknown_names_are_refused() {
         assert!(matches!(named(&["abacus".to_owned()]), Err(LabError::UnknownCase { .. })));

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ciphermill_contract::{Batch, Direction, Engine, OpStatus, PreparedKey, Suite};
+use ciphermill_contract::{Batch, Direction, Engine, Op, OpStatus, PreparedKey, Span, Suite};
 
 use crate::timing::{Budget, Contestant, interleave};
 use crate::workload::{Parameters, Workload, failed};
@@ -40,15 +40,16 @@ pub(crate) fn work(
         true => Workload::of_known_answer(suite, direction, parameters.ops)?,
         false => parameters.workload(suite, direction, reference)?,
     };
-    // Signatures are verified, not compared.
+    // Signatures are verified and encapsulations opened, not compared.
     let expected = match (suite, direction) {
-        (Suite::Sign(_), Direction::Encrypt) => workload.clone(),
+        (Suite::Sign(_) | Suite::Kem(_), Direction::Encrypt) => workload.clone(),
         _ => contest::expected(&workload, reference)?,
     };
     Ok(Work { workload, expected: Arc::new(expected) })
 }
 
-/// Compares a run's answers with the reference's; signatures may differ and are verified by it.
+/// Compares a run's answers with the reference's; signatures may differ and are verified by it, and what was encapsulated is what it
+/// decapsulates.
 ///
 /// # Errors
 /// [`LabError::WrongResult`] for the first that is wrong.
@@ -60,7 +61,13 @@ fn agrees(engine: &dyn Engine, ran: &Workload, expected: &Workload, reference: &
             None => {
                 let prepared = signed.prepare(reference)?;
                 signed.run_once(reference, &prepared)?;
-                signed.ops.iter().position(|op| !op.status.is_done())
+                let secret = |workload: &Workload, op: usize| {
+                    let Op { output, output_len, .. } = workload.ops[op];
+                    workload.arena[Span::new(output, output_len).range()].to_vec()
+                };
+                let is_wrong =
+                    |op: &usize| !signed.ops[*op].status.is_done() || secret(&signed, *op) != secret(ran, *op);
+                (0..ran.ops.len()).find(is_wrong)
             }
         },
     };

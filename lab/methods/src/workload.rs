@@ -192,12 +192,12 @@ impl Workload {
         Ok(Workload { suite, direction, key_of: vec![0; ops.len()], ops, arena, bytes, keys, form: key.form })
     }
 
-    /// What verifies the signatures that a run of this workload made; `None` when it made none.
+    /// What verifies the signatures or opens the encapsulations that a run of this workload made; `None` when it made none.
     ///
     /// # Errors
-    /// [`LabError::Parameters`] when the vectors have no public key.
+    /// [`LabError::Parameters`] when the vectors have no other half of the key.
     pub fn verification(&self) -> Result<Option<Workload>, LabError> {
-        if !matches!(self.suite, Suite::Sign(_)) || self.direction != Direction::Encrypt {
+        if !matches!(self.suite, Suite::Sign(_) | Suite::Kem(_)) || self.direction != Direction::Encrypt {
             return Ok(None);
         }
         let job = |op: &Op| Job {
