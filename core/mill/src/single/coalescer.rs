@@ -7,7 +7,8 @@
 //!
 //! Operations that take long on engines whose lanes go in step (public keys) are worth more than that. Their arrivals are
 //! measured, and the leader may open a *window* ([`ciphermill_router::window()`]): it yields again and again until the window
-//! ends. Whoever fills the step runs the batch at once. Nobody waits while no other caller has such an operation on its way.
+//! ends. Whoever fills the step runs the batch at once, window or not, so that the next one may run on another core. Nobody
+//! waits while no other caller has such an operation on its way.
 //!
 //! Threads that block share the same batches ([`super::blocking`]), where that is worth a change of threads.
 
@@ -201,8 +202,7 @@ impl OneFuture<'_> {
         }
         if state.open.is_none() {
             // Idle workers of the mill take steps of a large batch.
-            let leaves_full = worth.waits && worth.step > 1 && self.runner.workers.idle() == 0;
-            let full = if leaves_full { worth.step } else { usize::MAX };
+            let full = if self.runner.workers.idle() == 0 { worth.full } else { usize::MAX };
             state.open = Some(OpenBatch::new(Collected::new(self.suite, full, state.last), state.last.0));
         }
         // FF1 in another radix has the same coalescer and another suite. A full batch is about to be run.

@@ -23,6 +23,9 @@ pub(super) const LATE_AFTER: Duration = Duration::from_micros(20);
 /// What sharing a batch with tasks that are ready saves has to be this share of a lone operation's time.
 const WORTH: f64 = 0.1;
 
+/// A step that takes at least so long, in nanoseconds, is worth a batch of its own.
+const LONG_NS: f64 = 10.0 * CHANGE_NS;
+
 /// Operations that a batch of tasks is taken to have.
 const SHARED_OPS: u64 = 64;
 
@@ -51,8 +54,10 @@ pub(super) struct Worth {
     pub(super) shares: bool,
     /// Whether others may be waited for, if they arrive quickly.
     pub(super) waits: bool,
-    /// Operations of a full step on the engine that is best for many.
-    pub(super) step: usize,
+    /// Operations with which a batch leaves at once where this process has no idle worker: a full step on the engine that is
+    /// best for many, if that takes so long that a batch of its own costs nothing beside it. More would only wait for each
+    /// other on one core.
+    pub(super) full: usize,
 }
 
 impl Worth {
@@ -63,8 +68,10 @@ impl Worth {
         // As if the next one came at once.
         let soon = Arrivals::default().after(0.0, max_ns(state));
         let waits = shares && window_of(state, kind, (1, 2), soon, state.policy.window_max).is_some();
-        let step = usize::from(batch_time(&state.engines(), kind, SHARED_OPS).step);
-        Worth { shares, waits, step }
+        let engines = state.engines();
+        let step = u64::from(batch_time(&engines, kind, SHARED_OPS).step);
+        let is_long = step > 1 && batch_time(&engines, kind, step).ns >= LONG_NS;
+        Worth { shares, waits, full: if is_long { step as usize } else { usize::MAX } }
     }
 }
 
