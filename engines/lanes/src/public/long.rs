@@ -5,11 +5,11 @@ use crypto_bigint::{BoxedUint, Odd};
 use zeroize::Zeroizing;
 
 use super::isa::{Isa, LIMB_BITS, LIMB_MAX, Modulus, low_limb};
-use super::montgomery::TILE;
+use super::montgomery::{TILE, scaled};
 use super::room::{Open, Place};
 
 /// Bits of the exponent that a step of [`power`] takes.
-const WINDOW: u32 = 4;
+const WINDOW: u32 = 5;
 
 /// Powers in its table.
 const POWERS: usize = 1 << WINDOW;
@@ -82,6 +82,8 @@ pub(super) struct OddModulus {
     pub(super) limbs: Limbs,
     /// `-1 / m` modulo `2^52`.
     pub(super) inverse: u64,
+    /// What [`scaled`] gives of it.
+    scaled: Limbs,
     /// `2^(2 · 52 limbs)` modulo the modulus: what brings numbers into Montgomery's form.
     pub(super) square: Limbs,
     /// The modulus for a library.
@@ -95,7 +97,8 @@ impl OddModulus {
         let params = BoxedMontyParams::new(Option::from(Odd::new((*modulus).clone()))?);
         let limbs = limbs(bytes, count);
         let inverse = minus_inverse(*limbs.first()?);
-        let mut field = OddModulus { limbs, inverse, square: Limbs::default(), params };
+        let scaled = scaled(&limbs, inverse);
+        let mut field = OddModulus { limbs, inverse, scaled, square: Limbs::default(), params };
         field.square = field.shifted(&[1], 2)?;
         Some(field)
     }
@@ -130,6 +133,8 @@ const fn minus_inverse(m: u64) -> u64 {
 #[derive(Clone, Copy)]
 pub(super) struct OddModuli<I: Isa> {
     pub(super) modulus: Modulus<I>,
+    /// Room of the modulus.
+    room: Place<I>,
     square: Place<I>,
     /// The number one.
     one: Place<I>,
@@ -137,35 +142,40 @@ pub(super) struct OddModuli<I: Isa> {
 
 impl<I: Isa> OddModuli<I> {
     /// How many numbers it takes of a room.
-    pub(super) const NUMBERS: usize = 4;
+    pub(super) const NUMBERS: usize = 3 + Modulus::<I>::NUMBERS;
 
     /// Loads the fields of all lanes, each of `limbs` limbs.
+    #[inline(always)]
     pub(super) fn load<'f>(
         isa: I,
         open: &mut Open<'_, I>,
         limbs: usize,
         of: impl Fn(usize) -> &'f OddModulus,
     ) -> OddModuli<I> {
-        let [modulus, square, one, multiples] = core::array::from_fn(|_| open.number(limbs));
-        let mut fields =
-            OddModuli { modulus: Modulus { limbs: modulus, inverse: isa.splat(0), multiples }, square, one };
+        let [modulus, square, one] = core::array::from_fn(|_| open.number(limbs));
+        let room = open.number(Modulus::<I>::NUMBERS * limbs);
+        let mut fields = OddModuli { modulus: Modulus::new(isa, modulus, isa.splat(0), room), room, square, one };
         fields.reload(isa, of);
         fields
     }
 
     /// Takes the place of other fields of as many limbs.
+    #[inline(always)]
     pub(super) fn reload<'f>(&mut self, isa: I, of: impl Fn(usize) -> &'f OddModulus) {
+        let modulus = self.modulus.limbs();
         for lane in 0..I::LANES {
             let field = of(lane);
-            self.modulus.limbs.set_number(lane, &field.limbs);
+            modulus.set_number(lane, &field.limbs);
+            self.room.part(0, modulus.limbs()).set_number(lane, &field.scaled);
             self.square.set_number(lane, &field.square);
             self.one.set_lane(lane, 0, field.inverse);
         }
-        self.modulus.inverse = self.one.get(isa, 0);
+        self.modulus = Modulus::new(isa, modulus, self.one.get(isa, 0), self.room);
         self.one.set(isa, 0, isa.splat(1));
     }
 
-    /// Brings a number into Montgomery's form. It may be as large as its limbs can hold; the result is below twice the modulus.
+    /// Brings a number into Montgomery's form. It may be as large as its limbs can hold; the result is below three times
+    /// the modulus.
     #[inline(always)]
     pub(super) fn enter(&self, isa: I, out: Place<I>, number: Place<I>) {
         isa.product(out, number, self.square, self.modulus);
@@ -174,15 +184,21 @@ impl<I: Isa> OddModuli<I> {
     /// Takes a number out of Montgomery's form, fully reduced.
     #[inline(always)]
     pub(super) fn leave(&self, isa: I, out: Place<I>, number: Place<I>) {
-        // `(x + u m) / 2^(52 n)` is not above `m` for any `x`, and `m` itself only where `x` is a multiple of it.
+        // The product with one is not above twice the modulus, whatever the number.
         isa.product(out, number, self.one, self.modulus);
-        self.reduce_once(isa, out);
+        self.reduce(isa, out, 2);
+    }
+
+    /// Subtracts the modulus `times` times at most, from numbers that are not below it.
+    #[inline(always)]
+    pub(super) fn reduce(&self, isa: I, number: Place<I>, times: usize) {
+        (0..times).for_each(|_| self.reduce_once(isa, number));
     }
 
     /// Subtracts the modulus from numbers that are not below it.
     #[inline(always)]
-    pub(super) fn reduce_once(&self, isa: I, number: Place<I>) {
-        let limbs = self.modulus.limbs;
+    fn reduce_once(&self, isa: I, number: Place<I>) {
+        let limbs = self.modulus.limbs();
         let mut borrow = isa.splat(0);
         for index in 0..limbs.limbs() {
             let difference = isa.sub(number.get(isa, index), limbs.get(isa, index));

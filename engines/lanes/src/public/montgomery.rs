@@ -1,34 +1,180 @@
-//! Montgomery multiplication of long numbers, a number and a modulus a lane (Montgomery 1985), by tiles of five limbs.
+//! Montgomery multiplication of long numbers, a number and a modulus a lane (Montgomery 1985), by blocks of ten limbs.
 //!
-//! The floor of a product of `n` limbs is `4 n²` multiply-adds of 52 bits: two for each product of limbs, of the factors and of the
-//! reduction. Accumulators of a whole product do not fit the registers, and a product by rows reads a limb for every two
-//! multiply-adds. So the product is made column by column (Comba 1990), in columns of *tiles*: five limbs of one factor and
-//! five of the other are fifty multiply-adds for ten reads, into nine sums of low halves and nine of high halves, which stay in
-//! registers along a column of tiles. The reduction goes through the same columns, behind the factors' products of its column.
-//! In a square, the tiles off the diagonal count twice, so that `n / 5 (n / 5 + 1) / 2` of `(n / 5)²` remain.
+//! By the school's way a product of `n` limbs takes `4 n²` multiply-adds of 52 bits: two for each product of limbs, of the factors and of
+//! the reduction. Accumulators of a whole product do not fit the registers, and a product by rows reads a limb for every
+//! two multiply-adds. So the product is made column by column (Comba 1990), in columns of *tiles*: five limbs of one factor
+//! and five of the other are fifty multiply-adds for ten reads, into nine sums of low halves and nine of high halves, which stay in
+//! registers along a column of tiles. The reduction goes through the same columns, behind the factors' products of its column. In a
+//! square, the tiles off the diagonal count twice.
 //!
-//! *Bounds.* Factors' limbs are below `2^52`. A column sums at most `n` low and `n` high halves of each of the two products, all below
-//! `2^52`, and a carry below `2^10`: below `4 · 160 · 2^52 + 2^10 < 2^62`. With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, the result
-//! `(a b + u m) / 2^(52 n)` is below `2 m`.
+//! *Three products of tiles instead of four* (Karatsuba and Ofman 1962). Two tiles are a *block*, `a0 + a1 B` with `B = 2^260`, and a
+//! product of blocks wants `a0 b0`, `a1 b1` and `(a0 + a1) (b0 + b1)` only. What a column of blocks has of each is summed up, and the
+//! three sums are put together once a column.
+//!
+//! *Multiples of the modulus by blocks.* Ten limbs `u` vanish when `u k m` is added, where `k m + 1 = M B²`: what remains is `u M`, ten limbs
+//! further up. `M` is worked out once a modulus, so that `u` is those limbs themselves, and `u M` is made of whole blocks. The
+//! last block is made zero by the modulus itself, limb by limb; by `M` too, the result would be ten limbs longer.
+//!
+//! *The floor.* For `n = 10 h` that is `150 h²` multiply-adds for a product, `75 h² + 15 h` for a square, and `150 h² + 60` for the reduction:
+//! with twenty limbs 1,260 and 990, of 1,620 and 1,240 by the school's way. Additions, reads and writes, some 1,400, are to
+//! go on beside them.
+//!
+//! *Bounds*, in units of a limb, `2^52`. A column of tiles sums at most nine halves of products for each of `h` blocks of the factors and `h` of the
+//! multiples: `18 h`. The sums of tiles have limbs below one too, and their carries, apart, add at most two limbs a product: `22 h`.
+//! Put together, a column is between `-36 h` and `40 h`; what the column before leaves to it is not above `40 h` in size where low tiles are
+//! added, and `18 h` where sums are. So no column is above `58 h`, nor, with the last block's twenty halves and carries, `58 · 16 + 22 < 2^10`:
+//! below `2^62` in size, and negative at times.
+//!
+//! With `a, b < 2^k m` and `2^(52 n) ≥ 2^(2k) m`, `a b / 2^(52 n)` is below `m`. The last block but one adds less than `m`, with all before it, and the
+//! last one less than `m` again: the result is below `3 m`.
+
+use zeroize::Zeroizing;
 
 use super::room::Place;
-use super::vectors::{LIMB_BITS, Vectors, low_limb};
+use super::vectors::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 
 /// Limbs of a tile.
 pub(crate) const TILE: usize = 5;
 
+/// Limbs of a block: of two tiles.
+pub(crate) const BLOCK: usize = 2 * TILE;
+
+/// Vectors that the sum of a block's tiles takes: its limbs and its carry, zero or one.
+const SUM: usize = TILE + 1;
+
 /// The most limbs of a number, of 8,192 bits: the bounds above hold for as many.
 pub(crate) const LIMBS_MAX: usize = 160;
+
+/// A number with the sums of its blocks' tiles.
+#[derive(Clone, Copy)]
+struct Blocks<I: Vectors> {
+    limbs: Place<I>,
+    sums: Place<I>,
+}
+
+/// One tile of each block: the low one, the high one, or their sum.
+#[derive(Clone, Copy)]
+struct Tiles<I: Vectors> {
+    place: Place<I>,
+    stride: usize,
+}
+
+/// Which tiles of blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Low,
+    High,
+    Sum,
+}
+
+impl<I: Vectors> Blocks<I> {
+    /// A number whose sums are computed now.
+    #[inline(always)]
+    fn new(isa: I, limbs: Place<I>, sums: Place<I>) -> Blocks<I> {
+        let blocks = Blocks { limbs, sums };
+        for block in 0..limbs.limbs() / BLOCK {
+            blocks.sum(isa, block);
+        }
+        blocks
+    }
+
+    /// Computes the sum of a block's tiles.
+    #[inline(always)]
+    fn sum(self, isa: I, block: usize) {
+        let (limbs, sum) = (self.limbs.part(block * BLOCK, BLOCK), self.sums.part(block * SUM, SUM));
+        let mut carry = isa.splat(0);
+        for i in 0..TILE {
+            let both = isa.add(isa.add(limbs.get(isa, i), limbs.get(isa, TILE + i)), carry);
+            sum.set(isa, i, low_limb(isa, both));
+            carry = isa.shr::<LIMB_BITS>(both);
+        }
+        sum.set(isa, TILE, carry);
+    }
+
+    #[inline(always)]
+    fn tiles(self, which: Which) -> Tiles<I> {
+        let limbs = self.limbs.limbs();
+        match which {
+            Which::Low => Tiles { place: self.limbs, stride: BLOCK },
+            Which::High => Tiles { place: self.limbs.part(TILE, limbs - TILE), stride: BLOCK },
+            Which::Sum => Tiles { place: self.sums, stride: SUM },
+        }
+    }
+}
+
+impl<I: Vectors> Tiles<I> {
+    /// The tile of a block.
+    #[inline(always)]
+    fn at(self, block: usize) -> Place<I> {
+        self.place.part(block * self.stride, TILE)
+    }
+
+    /// Where a block's sum has a carry.
+    #[inline(always)]
+    fn carries(self, isa: I, block: usize) -> I::M {
+        isa.equal(self.place.get(isa, block * SUM + TILE), isa.splat(1))
+    }
+}
 
 /// A modulus of each lane, as [`product`] and [`square`] want it.
 #[derive(Clone, Copy)]
 pub(crate) struct Modulus<I: Vectors> {
-    /// Its limbs.
-    pub(crate) limbs: Place<I>,
+    modulus: Blocks<I>,
+    /// What [`scaled`] gives of it.
+    scaled: Blocks<I>,
     /// `-1 / m` modulo `2^52`.
-    pub(crate) inverse: I::V,
-    /// Room for as many limbs: the multiples of the modulus that a reduction adds.
-    pub(crate) multiples: Place<I>,
+    inverse: I::V,
+    /// Room for what makes each block zero.
+    multiples: Blocks<I>,
+    /// Room for the sums of both factors' tiles.
+    factors: [Place<I>; 2],
+}
+
+impl<I: Vectors> Modulus<I> {
+    /// How many numbers its room has: the scaled modulus, multiples, and five times the sums of tiles, of six tenths each.
+    pub(crate) const NUMBERS: usize = 5;
+
+    /// The modulus in `limbs`, with `-1 / m` modulo `2^52`. Its room begins with the scaled modulus.
+    #[inline(always)]
+    pub(crate) fn new(isa: I, limbs: Place<I>, inverse: I::V, room: Place<I>) -> Modulus<I> {
+        let (count, sums_len) = (limbs.limbs(), limbs.limbs() / BLOCK * SUM);
+        let sums = |index: usize| room.part(2 * count + index * sums_len, sums_len);
+        Modulus {
+            modulus: Blocks::new(isa, limbs, sums(0)),
+            scaled: Blocks::new(isa, room.part(0, count), sums(1)),
+            inverse,
+            multiples: Blocks { limbs: room.part(count, count), sums: sums(2) },
+            factors: [sums(3), sums(4)],
+        }
+    }
+
+    /// Its limbs.
+    #[inline(always)]
+    pub(crate) fn limbs(&self) -> Place<I> {
+        self.modulus.limbs
+    }
+}
+
+/// `(k m + 1) / 2^520` of an odd modulus with `-1 / m` modulo `2^52`, where `k` is what makes that a whole number: one, with ten of its
+/// limbs made zero.
+pub(crate) fn scaled(modulus: &[u64], inverse: u64) -> Zeroizing<Vec<u64>> {
+    let mut number = Zeroizing::new(vec![0; modulus.len()]);
+    let Some(first) = number.first_mut() else { return number };
+    *first = 1;
+    for _ in 0..BLOCK {
+        let multiple = number[0].wrapping_mul(inverse) & LIMB_MAX;
+        let mut carried = 0u128;
+        for index in 0..modulus.len() {
+            carried += u128::from(multiple) * u128::from(modulus[index]) + u128::from(number[index]);
+            if index != 0 {
+                number[index - 1] = carried as u64 & LIMB_MAX;
+            }
+            carried >>= LIMB_BITS;
+        }
+        // Not above the modulus, as long as one was not.
+        number[modulus.len() - 1] = carried as u64;
+    }
+    number
 }
 
 /// Columns that a tile's product adds to: low halves to the first nine, high halves to the last nine.
@@ -38,20 +184,14 @@ const SUMS: usize = 2 * TILE - 1;
 struct Sums<I: Vectors> {
     low: [I::V; SUMS],
     high: [I::V; SUMS],
+    /// Products of carries, in the column above.
+    above: I::V,
 }
 
 impl<I: Vectors> Sums<I> {
-    /// Sums that begin with what the column before has left over.
-    #[inline(always)]
-    fn new(isa: I, left: [I::V; TILE]) -> Sums<I> {
-        let mut sums = Sums::zero(isa);
-        sums.low[..TILE].copy_from_slice(&left);
-        sums
-    }
-
     #[inline(always)]
     fn zero(isa: I) -> Sums<I> {
-        Sums { low: [isa.splat(0); SUMS], high: [isa.splat(0); SUMS] }
+        Sums { low: [isa.splat(0); SUMS], high: [isa.splat(0); SUMS], above: isa.splat(0) }
     }
 
     /// Adds the product of five limbs and five limbs.
@@ -64,6 +204,34 @@ impl<I: Vectors> Sums<I> {
                 self.low[i + j] = isa.add_low(self.low[i + j], a[i], b);
                 self.high[i + j] = isa.add_high(self.high[i + j], a[i], b);
             }
+        }
+    }
+
+    /// Adds a tile `2^260` times where a carry says so.
+    #[inline(always)]
+    fn add_carried(&mut self, isa: I, carries: I::M, tile: Place<I>) {
+        for i in 0..TILE {
+            let sum = if i + TILE < SUMS { &mut self.low[i + TILE] } else { &mut self.high[SUMS - 1] };
+            *sum = isa.select(carries, isa.add(*sum, tile.get(isa, i)), *sum);
+        }
+    }
+
+    /// Adds `2^520` where both carries say so.
+    #[inline(always)]
+    fn add_both_carried(&mut self, isa: I, a: I::M, b: I::M) {
+        let one = isa.select(a, isa.splat(1), isa.splat(0));
+        self.above = isa.select(b, isa.add(self.above, one), self.above);
+    }
+
+    /// Adds the product of a tile of `a` and one of `b`.
+    #[inline(always)]
+    fn add(&mut self, isa: I, which: Which, (a, i): (Tiles<I>, usize), (b, j): (Tiles<I>, usize)) {
+        self.add_tile(isa, a.at(i), b.at(j));
+        if which == Which::Sum {
+            let (in_a, in_b) = (a.carries(isa, i), b.carries(isa, j));
+            self.add_carried(isa, in_a, b.at(j));
+            self.add_carried(isa, in_b, a.at(i));
+            self.add_both_carried(isa, in_a, in_b);
         }
     }
 
@@ -95,12 +263,13 @@ impl<I: Vectors> Sums<I> {
             self.low[i] = isa.add(self.low[i], self.low[i]);
             self.high[i] = isa.add(self.high[i], self.high[i]);
         }
+        self.above = isa.add(self.above, self.above);
     }
 
     /// The sum of each of ten columns.
     #[inline(always)]
-    fn columns(&self, isa: I) -> [I::V; 2 * TILE] {
-        let mut columns = [isa.splat(0); 2 * TILE];
+    fn columns(&self, isa: I) -> [I::V; BLOCK] {
+        let mut columns = [isa.splat(0); BLOCK];
         columns[0] = self.low[0];
         for i in 1..SUMS {
             columns[i] = isa.add(self.low[i], self.high[i - 1]);
@@ -108,14 +277,6 @@ impl<I: Vectors> Sums<I> {
         columns[SUMS] = self.high[SUMS - 1];
         columns
     }
-}
-
-/// What a column leaves to the next one.
-#[inline(always)]
-fn left<I: Vectors>(columns: &[I::V; 2 * TILE]) -> [I::V; TILE] {
-    let mut left = [columns[TILE]; TILE];
-    left.copy_from_slice(&columns[TILE..]);
-    left
 }
 
 /// The limbs of a tile.
@@ -128,10 +289,122 @@ fn tile_of<I: Vectors>(isa: I, place: Place<I>) -> [I::V; TILE] {
     limbs
 }
 
-/// Adds the multiple of the modulus that makes five columns zero, and carries them away.
+/// Two factors. A trait with methods that are always inlined, since closures were seen to stay calls: outside of the function
+/// that enables the instructions, each would be a call of its own.
+trait Factors<I: Vectors>: Copy {
+    /// The sums of a column of tiles.
+    fn sums(self, isa: I, which: Which, column: usize, blocks: usize) -> Sums<I>;
+}
+
+/// Different factors.
+#[derive(Clone, Copy)]
+struct Product<I: Vectors>(Blocks<I>, Blocks<I>);
+
+impl<I: Vectors> Factors<I> for Product<I> {
+    #[inline(always)]
+    fn sums(self, isa: I, which: Which, column: usize, blocks: usize) -> Sums<I> {
+        let mut sums = Sums::zero(isa);
+        let (a, b) = (self.0.tiles(which), self.1.tiles(which));
+        for i in (column + 1).saturating_sub(blocks)..blocks.min(column + 1) {
+            sums.add(isa, which, (a, i), (b, column - i));
+        }
+        sums
+    }
+}
+
+/// One factor twice.
+#[derive(Clone, Copy)]
+struct Square<I: Vectors>(Blocks<I>);
+
+impl<I: Vectors> Factors<I> for Square<I> {
+    #[inline(always)]
+    fn sums(self, isa: I, which: Which, column: usize, blocks: usize) -> Sums<I> {
+        let mut sums = Sums::zero(isa);
+        let tiles = self.0.tiles(which);
+        // Blocks `i < column - i`, and the one in the middle.
+        for i in (column + 1).saturating_sub(blocks)..column.div_ceil(2) {
+            sums.add(isa, which, (tiles, i), (tiles, column - i));
+        }
+        if !column.is_multiple_of(2) {
+            sums.double(isa);
+            return sums;
+        }
+        let middle = tiles.at(column / 2);
+        sums.add_pairs(isa, middle);
+        if which == Which::Sum {
+            sums.add_carried(isa, tiles.carries(isa, column / 2), middle);
+        }
+        sums.double(isa);
+        sums.add_squares(isa, middle);
+        if which == Which::Sum {
+            let carries = tiles.carries(isa, column / 2);
+            sums.add_both_carried(isa, carries, carries);
+        }
+        sums
+    }
+}
+
+/// All columns of a column of blocks, and what the one before has left over.
 #[inline(always)]
-fn reduce<I: Vectors>(isa: I, columns: &mut [I::V; 2 * TILE], modulus: Modulus<I>, multiples: Place<I>) {
-    let limbs = tile_of(isa, modulus.limbs);
+fn columns<I: Vectors>(
+    isa: I,
+    factors: impl Factors<I>,
+    modulus: Modulus<I>,
+    column: usize,
+    left: [I::V; BLOCK],
+) -> [I::V; 2 * BLOCK] {
+    let blocks = modulus.limbs().limbs() / BLOCK;
+    let mut three = [[isa.splat(0); BLOCK]; 3];
+    let mut above = isa.splat(0);
+    for which in [Which::Low, Which::High, Which::Sum] {
+        let mut sums = factors.sums(isa, which, column, blocks);
+        // The last block's multiple is one of the modulus itself, the others' are of the scaled one, a block further up.
+        let multiples = modulus.multiples.tiles(which);
+        for i in column.saturating_sub(blocks)..column.min(blocks - 1) {
+            sums.add(isa, which, (multiples, i), (modulus.scaled.tiles(which), column - i - 1));
+        }
+        if column >= blocks {
+            let limbs = modulus.modulus.tiles(which);
+            sums.add(isa, which, (multiples, blocks - 1), (limbs, column + 1 - blocks));
+        }
+        three[which as usize] = sums.columns(isa);
+        above = sums.above;
+    }
+    let [low, high, sum] = three;
+    let mut columns = [isa.splat(0); 2 * BLOCK];
+    for i in 0..TILE {
+        // `a0 b0` has its high half where `a1 b1` has its low one, and the middle lacks both.
+        let apart = isa.sub(low[TILE + i], high[i]);
+        columns[i] = isa.add(left[i], low[i]);
+        columns[TILE + i] = isa.add(isa.add(left[TILE + i], apart), isa.sub(sum[i], low[i]));
+        columns[2 * TILE + i] = isa.sub(isa.sub(sum[TILE + i], high[TILE + i]), apart);
+        columns[3 * TILE + i] = high[TILE + i];
+    }
+    columns[3 * TILE] = isa.add(columns[3 * TILE], above);
+    columns
+}
+
+/// Adds the multiple of the modulus that makes the last block's columns zero, and carries them away.
+#[inline(always)]
+fn reduce<I: Vectors>(isa: I, columns: &mut [I::V; 2 * BLOCK], modulus: Modulus<I>) {
+    let last = modulus.limbs().limbs() / BLOCK - 1;
+    for half in [0, TILE] {
+        let multiples = modulus.multiples.limbs.part(last * BLOCK + half, TILE);
+        reduce_tile(isa, &mut columns[half..], modulus, multiples);
+        let mut sums = Sums::zero(isa);
+        sums.add_tile(isa, multiples, modulus.limbs().part(TILE, TILE));
+        let sums = sums.columns(isa);
+        for i in 0..BLOCK {
+            columns[half + TILE + i] = isa.add(columns[half + TILE + i], sums[i]);
+        }
+    }
+    modulus.multiples.sum(isa, last);
+}
+
+/// Adds the multiple of the modulus's lowest tile that makes five columns zero, and carries them away.
+#[inline(always)]
+fn reduce_tile<I: Vectors>(isa: I, columns: &mut [I::V], modulus: Modulus<I>, multiples: Place<I>) {
+    let limbs = tile_of(isa, modulus.limbs());
     for i in 0..TILE {
         let multiple = isa.add_low(isa.splat(0), columns[i], modulus.inverse);
         multiples.set(isa, i, multiple);
@@ -141,111 +414,62 @@ fn reduce<I: Vectors>(isa: I, columns: &mut [I::V; 2 * TILE], modulus: Modulus<I
         for j in 0..TILE {
             columns[i + j + 1] = isa.add_high(columns[i + j + 1], limbs[j], multiple);
         }
-        columns[i + 1] = isa.add(columns[i + 1], isa.shr::<LIMB_BITS>(columns[i]));
+        columns[i + 1] = isa.add(columns[i + 1], isa.sar::<LIMB_BITS>(columns[i]));
     }
 }
 
-/// Writes five columns as limbs; the last one's carry goes to the sixth.
+/// Writes a block of columns as limbs, and gives what is carried on.
 #[inline(always)]
-fn put<I: Vectors>(isa: I, columns: &mut [I::V; 2 * TILE], out: Place<I>) {
-    for i in 0..TILE {
-        out.set(isa, i, low_limb(isa, columns[i]));
-        columns[i + 1] = isa.add(columns[i + 1], isa.shr::<LIMB_BITS>(columns[i]));
+fn put<I: Vectors>(isa: I, columns: &[I::V], out: Place<I>) -> I::V {
+    let mut carried = isa.splat(0);
+    for i in 0..BLOCK {
+        let sum = isa.add(columns[i], carried);
+        out.set(isa, i, low_limb(isa, sum));
+        carried = isa.sar::<LIMB_BITS>(sum);
     }
+    carried
 }
 
-/// Two factors. A trait with methods that are always inlined, since closures were seen to stay calls: outside of the function
-/// that enables the instructions, each would be a call of its own.
-trait Factors<I: Vectors>: Copy {
-    /// The sums of a column of tiles: its products, and what the column before has left over.
-    fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I>;
-}
-
-/// Different factors.
-#[derive(Clone, Copy)]
-struct Product<I: Vectors>(Place<I>, Place<I>);
-
-impl<I: Vectors> Factors<I> for Product<I> {
-    #[inline(always)]
-    fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I> {
-        let mut sums = Sums::new(isa, left);
-        for i in (column + 1).saturating_sub(tiles)..tiles.min(column + 1) {
-            sums.add_tile(isa, tile(self.0, i), tile(self.1, column - i));
-        }
-        sums
-    }
-}
-
-/// One factor twice.
-#[derive(Clone, Copy)]
-struct Square<I: Vectors>(Place<I>);
-
-impl<I: Vectors> Factors<I> for Square<I> {
-    #[inline(always)]
-    fn sums(self, isa: I, left: [I::V; TILE], column: usize, tiles: usize) -> Sums<I> {
-        let mut sums = Sums::zero(isa);
-        // Tiles `i < column - i`, and the one in the middle.
-        for i in (column + 1).saturating_sub(tiles)..column.div_ceil(2) {
-            sums.add_tile(isa, tile(self.0, i), tile(self.0, column - i));
-        }
-        let middle = tile(self.0, column / 2);
-        if column.is_multiple_of(2) {
-            sums.add_pairs(isa, middle);
-        }
-        sums.double(isa);
-        if column.is_multiple_of(2) {
-            sums.add_squares(isa, middle);
-        }
-        for i in 0..TILE {
-            sums.low[i] = isa.add(sums.low[i], left[i]);
-        }
-        sums
-    }
-}
-
-#[inline(always)]
-fn tile<I: Vectors>(place: Place<I>, index: usize) -> Place<I> {
-    place.part(TILE * index, TILE)
-}
-
-/// The product of factors, reduced. A column is written when the tiles of its number are read no more.
+/// The product of factors, reduced. A block is written when the factors' blocks of its number are read no more.
 #[inline(always)]
 fn multiply<I: Vectors>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: Modulus<I>) {
-    let tiles = out.limbs() / TILE;
-    let mut before = [isa.splat(0); TILE];
-    for column in 0..tiles {
-        let mut sums = factors.sums(isa, before, column, tiles);
-        for i in 0..column {
-            sums.add_tile(isa, tile(modulus.multiples, i), tile(modulus.limbs, column - i));
+    let blocks = out.limbs() / BLOCK;
+    let last = blocks - 1;
+    let block = |number: Place<I>, index: usize| number.part(index * BLOCK, BLOCK);
+    let mut left = [isa.splat(0); BLOCK];
+    for column in 0..2 * blocks - 1 {
+        let mut columns = columns(isa, factors, modulus, column, left);
+        if column == last {
+            reduce(isa, &mut columns, modulus);
+            left.copy_from_slice(&columns[BLOCK..]);
+            continue;
         }
-        let mut columns = sums.columns(isa);
-        reduce(isa, &mut columns, modulus, tile(modulus.multiples, column));
-        before = left::<I>(&columns);
-    }
-    for column in tiles..2 * tiles {
-        let mut sums = factors.sums(isa, before, column, tiles);
-        for i in column + 1 - tiles..tiles {
-            sums.add_tile(isa, tile(modulus.multiples, i), tile(modulus.limbs, column - i));
+        // Below the last block, the limbs are the multiple that makes them zero.
+        let limbs = if column < last { block(modulus.multiples.limbs, column) } else { block(out, column - blocks) };
+        let carried = put(isa, &columns[..BLOCK], limbs);
+        left.copy_from_slice(&columns[BLOCK..]);
+        left[0] = isa.add(left[0], carried);
+        if column < last {
+            modulus.multiples.sum(isa, column);
         }
-        let mut columns = sums.columns(isa);
-        put(isa, &mut columns, tile(out, column - tiles));
-        before = left::<I>(&columns);
     }
+    put(isa, &left, block(out, last));
 }
 
-/// `out = a · b / 2^(52 n)` modulo each lane's modulus of `n` limbs, a multiple of five: below twice the modulus, within the
-/// bounds above. `out` may be a factor.
+/// `out = a · b / 2^(52 n)` modulo each lane's modulus of `n` limbs, a multiple of ten: below three times the modulus, within
+/// the bounds above. `out` may be a factor.
 #[inline(always)]
 pub(crate) fn product<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, b: Place<I>, modulus: Modulus<I>) {
     check(isa, &[a, b], out, modulus);
-    multiply(isa, out, Product(a, b), modulus);
+    let [of_a, of_b] = modulus.factors;
+    multiply(isa, out, Product(Blocks::new(isa, a, of_a), Blocks::new(isa, b, of_b)), modulus);
 }
 
 /// `out = a² / 2^(52 n)`, as [`product`].
 #[inline(always)]
 pub(crate) fn square<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, modulus: Modulus<I>) {
     check(isa, &[a], out, modulus);
-    multiply(isa, out, Square(a), modulus);
+    multiply(isa, out, Square(Blocks::new(isa, a, modulus.factors[0])), modulus);
 }
 
 /// Limbs of the table's entry that each lane's number names: as many as `out` has, of entries that begin `stride` limbs apart. The
@@ -271,11 +495,11 @@ pub(crate) fn choose<I: Vectors>(isa: I, out: Place<I>, table: Place<I>, stride:
 /// What the bounds rest on, in builds that check.
 fn check<I: Vectors>(isa: I, factors: &[Place<I>], out: Place<I>, modulus: Modulus<I>) {
     let limbs = out.limbs();
-    debug_assert!(limbs.is_multiple_of(TILE) && limbs <= LIMBS_MAX && modulus.limbs.limbs() == limbs);
-    debug_assert!(modulus.multiples.limbs() == limbs && factors.iter().all(|factor| factor.limbs() == limbs));
+    debug_assert!(limbs.is_multiple_of(BLOCK) && limbs <= LIMBS_MAX && modulus.limbs().limbs() == limbs);
+    debug_assert!(factors.iter().all(|factor| factor.limbs() == limbs));
     if cfg!(debug_assertions) {
         let is_limb = |vector| isa.bits(isa.equal(isa.shr::<LIMB_BITS>(vector), isa.splat(0))) == (1 << I::LANES) - 1;
-        for factor in factors.iter().chain([&modulus.limbs]) {
+        for factor in factors.iter().chain([&modulus.modulus.limbs, &modulus.scaled.limbs]) {
             assert!((0..limbs).all(|i| is_limb(factor.get(isa, i))), "a factor's limb of more than 52 bits");
         }
     }
@@ -310,9 +534,9 @@ mod tests {
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ limbs as u64);
         let mut room = Room::default();
         for _ in 0..40 {
-            let mut open = room.open::<I>(6 * limbs);
-            let [m, a, b, product, square, multiples] = core::array::from_fn(|_| open.number(limbs));
-            let mut inverses = open_inverse(isa);
+            let mut open = room.open::<I>((5 + Modulus::<I>::NUMBERS) * limbs + 1);
+            let [m, a, b, product, square] = core::array::from_fn(|_| open.number(limbs));
+            let (inverses, working) = (open.number(1), open.number(Modulus::<I>::NUMBERS * limbs));
             let mut lanes = Vec::new();
             for lane in 0..I::LANES {
                 // Below `2^(52 n - 2)`, and factors below twice as much: what the bounds ask for.
@@ -330,18 +554,11 @@ mod tests {
                 m.set_number(lane, &modulus);
                 a.set_number(lane, &x);
                 b.set_number(lane, &y);
-                inverses[lane] = inverse(modulus[0]);
+                inverses.set_lane(lane, 0, inverse(modulus[0]));
+                working.part(0, limbs).set_number(lane, &scaled(&modulus, inverse(modulus[0])));
                 lanes.push((number(&modulus), number(&x), number(&y)));
             }
-            let inverse = {
-                let place = b;
-                let kept: Vec<u64> = (0..I::LANES).map(|lane| place.lane(lane, 0)).collect();
-                inverses.iter().enumerate().for_each(|(lane, inverse)| place.set_lane(lane, 0, *inverse));
-                let inverse = place.get(isa, 0);
-                kept.iter().enumerate().for_each(|(lane, limb)| place.set_lane(lane, 0, *limb));
-                inverse
-            };
-            let modulus = Modulus { limbs: m, inverse, multiples };
+            let modulus = Modulus::new(isa, m, inverses.get(isa, 0), working);
             isa.product(product, a, b, modulus);
             isa.square(square, a, modulus);
             for (lane, (m, a, b)) in lanes.iter().enumerate() {
@@ -355,7 +572,7 @@ mod tests {
                     let got: Vec<u64> = (0..limbs).map(|index| place.lane(lane, index)).collect();
                     assert!(got.iter().all(|limb| *limb <= LIMB_MAX));
                     let got = number(&got);
-                    assert!(got < m.wrapping_add(m), "lane {lane}: not below twice the modulus");
+                    assert!(got < m.wrapping_add(m).wrapping_add(m), "lane {lane}: not below three times the modulus");
                     assert_eq!(
                         form(&got).mul(&radix).retrieve(),
                         form(a).mul(&form(factor)).retrieve(),
@@ -366,10 +583,6 @@ mod tests {
         }
     }
 
-    fn open_inverse<I: Isa>(_: I) -> Vec<u64> {
-        vec![0; I::LANES]
-    }
-
     public_kernels! {
         fn compare_with(limbs: usize) = compare
     }
@@ -378,9 +591,28 @@ mod tests {
     fn products_and_squares_are_those_of_big_integers() {
         for name in PublicKernel::NAMES {
             let Some(kernel) = PublicKernel::detect(name) else { continue };
-            for limbs in [5, 10, 20, 30, 80, LIMBS_MAX] {
+            for limbs in [10, 20, 30, 80, LIMBS_MAX] {
                 compare_with(kernel, limbs);
             }
+        }
+    }
+
+    #[test]
+    fn scaled_moduli_are_a_multiple_and_one() {
+        let mut random = Random(0x6a09_e667_f3bc_c909);
+        for limbs in [10, 20, 30, 160] {
+            let mut modulus = random.limbs(limbs, LIMB_MAX);
+            modulus[0] |= 1;
+            modulus[limbs - 1] |= 1;
+            let scaled = scaled(&modulus, inverse(modulus[0]));
+            assert!(scaled.iter().all(|limb| *limb <= LIMB_MAX));
+            let (m, scaled) = (number(&modulus), number(&scaled));
+            assert!(scaled <= m);
+            let params = BoxedMontyParams::new_vartime(Odd::new(m.clone()).expect("odd"));
+            let radix = BoxedMontyForm::new(BoxedUint::from(2u64).resize(m.bits_precision()), &params)
+                .pow(&BoxedUint::from(u64::from(LIMB_BITS) * BLOCK as u64));
+            let product = BoxedMontyForm::new(scaled, &params).mul(&radix).retrieve();
+            assert_eq!(product, BoxedUint::from(1u64).resize(m.bits_precision()));
         }
     }
 }

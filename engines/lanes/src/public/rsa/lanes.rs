@@ -1,9 +1,9 @@
 //! RSA's arithmetic, a key and a number a lane.
 //!
-//! *The floor.* With windows of four bits and masks of 32, a private operation of 2,048 bits takes 1,056 squares and 280 products modulo
-//! each prime (`n = 20` limbs): by tiles of five, 1,240 and 1,620 multiply-adds. 2 · (1,056 · 1,240 + 280 · 1,620) = 3.5 M for eight operations, and
-//! 0.1 M for the check with the public exponent. At two of them a cycle and 3.5 GHz that is 15,000 operations a second and core, half
-//! as many where a cycle has one.
+//! *The floor.* With windows of five bits and masks of 32, a private operation of 2,048 bits takes 1,070 squares and 228 products modulo each
+//! prime (`n = 20` limbs), of 990 and 1,260 multiply-adds. 2 · (1,070 · 990 + 228 · 1,260) = 2.7 M for eight operations, and 0.1 M for the check with
+//! the public exponent. At two of them a cycle and 3.5 GHz that is 20,000 operations a second and core, half as many where a
+//! cycle has one.
 //!
 //! *Bounds.* `2^(52 n)` is at least `2^8` times a prime and `2^12` times a modulus, so that sums of a few residues are factors without
 //! being reduced (see [`montgomery`](super::super::montgomery)).
@@ -99,15 +99,17 @@ fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Opti
         spoil(out);
     }
     // Garner's way (RFC 8017, 5.1.2, 2.b): `h = (s_p - s_q) / q mod p`.
-    let modulus = fields.modulus.limbs;
+    let modulus = fields.modulus.limbs();
     fields.enter(isa, base, of_q);
     carry(isa, base, |index| {
-        let twice = isa.shl::<1>(modulus.get(isa, index));
-        isa.add(isa.sub(of_p.get(isa, index), base.get(isa, index)), twice)
+        // Both are below three times the prime.
+        let once = modulus.get(isa, index);
+        let thrice = isa.add(isa.shl::<1>(once), once);
+        isa.add(isa.sub(of_p.get(isa, index), base.get(isa, index)), thrice)
     });
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_inverse));
     isa.product(base, base, factor, fields.modulus);
-    fields.reduce_once(isa, base);
+    fields.reduce(isa, base, 2);
     spoil(base);
     finish(isa, &mut open, jobs, numbers, (of_q, base))
 }
@@ -129,13 +131,12 @@ fn finish<I: Isa>(
     base.part(0, half).copy_from(isa, quotient);
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_entered));
     isa.product(root, base, factor, fields.modulus);
-    // Below `2 n`, and with `s_q` below `3 n`.
+    // Below `3 n`, and with `s_q` below `4 n`.
     carry(isa, root, |index| {
         let own = root.get(isa, index);
         if index < half { isa.add(own, of_q.get(isa, index)) } else { own }
     });
-    fields.reduce_once(isa, root);
-    fields.reduce_once(isa, root);
+    fields.reduce(isa, root, 3);
     spoil(root);
     fields.enter(isa, base, root);
     public_power(isa, raised, base, |lane| job(lane).job.key.exponent, factor, &fields);

@@ -354,8 +354,8 @@ mod tests {
         let composites = [mersenne(523), small((1 << 32) + 1), small(341), small(561), small(3_215_031_751)];
         let numbers: Vec<(Candidate, bool)> = primes
             .iter()
-            .map(|number| (candidate(number, 15), true))
-            .chain(composites.iter().map(|number| (candidate(number, 15), false)))
+            .map(|number| (candidate(number, 20), true))
+            .chain(composites.iter().map(|number| (candidate(number, 20), false)))
             .collect();
         for kernel in kernels() {
             let mut room = Room::default();
