@@ -156,18 +156,3 @@ macro_rules! public_kernels {
     };
 }
 pub(crate) use public_kernels;
-
-/// Repeats a block for each index below a constant, which is eleven at most: columns are registers, so that their
-/// indices must be known when it is compiled.
-macro_rules! unrolled {
-    ($index:ident < $count:expr => $body:block) => {
-        $crate::public::isa::unrolled!(@each $index $count, $body, 0 1 2 3 4 5 6 7 8 9 10)
-    };
-    (@each $index:ident $count:expr, $body:block, $($at:literal)*) => {
-        $(if $at < $count {
-            let $index: usize = $at;
-            $body
-        })*
-    };
-}
-pub(crate) use unrolled;

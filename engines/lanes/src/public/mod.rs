@@ -20,6 +20,7 @@ pub(crate) mod room;
 mod rsa;
 #[cfg(test)]
 mod samples;
+mod unrolled;
 mod vectors;
 #[cfg(target_arch = "x86_64")]
 mod x86;

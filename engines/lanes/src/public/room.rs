@@ -88,13 +88,20 @@ impl<I: Vectors> Place<I> {
         self.limbs
     }
 
+    /// Where a lane's limb is. Wrapping, since the checks of every step would be thousands of branches in kernels built for tests, which
+    /// took compilers minutes; who uses it has checked both numbers.
+    #[inline(always)]
+    fn word(self, index: usize, lane: usize) -> *mut u64 {
+        self.at.wrapping_add(index.wrapping_mul(I::LANES).wrapping_add(lane))
+    }
+
     /// Limb `index` of all lanes.
     #[inline(always)]
     pub(crate) fn get(self, isa: I, index: usize) -> I::V {
         debug_assert!(index < self.limbs);
         // SAFETY: within the number's words, which the room holds and aligns; rooms hand each out once, and their kernel runs
         // on one thread.
-        unsafe { isa.load(self.at.add(index * I::LANES)) }
+        unsafe { isa.load(self.word(index, 0)) }
     }
 
     /// Sets limb `index` of all lanes.
@@ -102,14 +109,14 @@ impl<I: Vectors> Place<I> {
     pub(crate) fn set(self, isa: I, index: usize, vector: I::V) {
         debug_assert!(index < self.limbs);
         // SAFETY: as in `get`.
-        unsafe { isa.store(vector, self.at.add(index * I::LANES)) }
+        unsafe { isa.store(vector, self.word(index, 0)) }
     }
 
     /// The limbs from `first` on, `limbs` of them.
     #[inline(always)]
     pub(crate) fn part(self, first: usize, limbs: usize) -> Place<I> {
-        debug_assert!(first + limbs <= self.limbs);
-        Place { at: self.at.wrapping_add(first * I::LANES), limbs, isa: PhantomData }
+        debug_assert!(first.wrapping_add(limbs) <= self.limbs);
+        Place { at: self.word(first, 0), limbs, isa: PhantomData }
     }
 
     /// One lane's limb.
@@ -117,7 +124,7 @@ impl<I: Vectors> Place<I> {
     pub(crate) fn lane(self, lane: usize, index: usize) -> u64 {
         debug_assert!(index < self.limbs && lane < I::LANES);
         // SAFETY: as in `get`.
-        unsafe { self.at.add(index * I::LANES + lane).read() }
+        unsafe { self.word(index, lane).read() }
     }
 
     /// Sets one lane's limb.
@@ -125,7 +132,7 @@ impl<I: Vectors> Place<I> {
     pub(crate) fn set_lane(self, lane: usize, index: usize, limb: u64) {
         debug_assert!(index < self.limbs && lane < I::LANES);
         // SAFETY: as in `get`.
-        unsafe { self.at.add(index * I::LANES + lane).write(limb) }
+        unsafe { self.word(index, lane).write(limb) }
     }
 
     /// Sets one lane's number; the limbs above those given become zero.

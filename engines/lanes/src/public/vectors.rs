@@ -1,5 +1,6 @@
 //! Vectors of 2, 4 or 8 words of 64 bits, a lane each, and their multiplication of 52 bits.
 
+use super::unrolled::unrolled;
 use crate::instruction_set::InstructionSet;
 
 /// Bits of a limb.
@@ -63,12 +64,12 @@ pub(crate) fn low_limb<I: Vectors>(isa: I, a: I::V) -> I::V {
 
 /// Whether all lanes have no more than so many bits: what the bounds of a field rest on, in builds that check.
 #[inline(always)]
-pub(crate) fn debug_bits<I: Vectors, const BITS: u32>(isa: I, words: &[I::V]) {
+pub(crate) fn debug_bits<I: Vectors, const BITS: u32, const N: usize>(isa: I, words: &[I::V; N]) {
     if cfg!(debug_assertions) {
-        let mut any = isa.splat(0);
-        for word in words {
-            any = isa.or(any, *word);
-        }
+        let mut any = words[0];
+        unrolled!(i < N => {
+            any = isa.or(any, words[i]);
+        });
         let are_short = isa.bits(isa.equal(isa.shr::<BITS>(any), isa.splat(0))) == (1 << I::LANES) - 1;
         assert!(are_short, "a limb of too many bits");
     }

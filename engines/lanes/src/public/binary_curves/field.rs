@@ -6,6 +6,7 @@
 //!
 //! *Bounds.* Elements have no bits from the degree on: [`BinaryField::reduce`] leaves none, and nothing else makes any.
 
+use super::super::unrolled::{filled, unrolled};
 use super::isa::{Carryless, Step};
 
 /// The most words of an element: 571 bits.
@@ -53,20 +54,6 @@ const fn trace<const W: usize>(degree: usize, middle: &[usize]) -> [u64; W] {
     sums
 }
 
-/// Repeats a block for each index below a constant, which is at most 17: columns are registers, so that their indices must be known
-/// when it is compiled.
-macro_rules! unrolled {
-    ($index:ident < $count:expr => $body:block) => {
-        unrolled!(@each $index $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
-    };
-    (@each $index:ident $count:expr, $body:block, $($at:literal)*) => {
-        $(if $at < $count {
-            let $index: usize = $at;
-            $body
-        })*
-    };
-}
-
 /// The elements of a field.
 #[derive(Clone, Copy)]
 pub(super) struct BinaryField<I, F, const W: usize> {
@@ -95,19 +82,19 @@ impl<I: Carryless, F: Polynomial<W>, const W: usize> BinaryField<I, F, W> {
 
     #[inline(always)]
     pub(super) fn add(self, a: &Element<I, W>, b: &Element<I, W>) -> Element<I, W> {
-        core::array::from_fn(|i| self.isa.xor(a[i], b[i]))
+        filled!(i < W, self.isa.splat(0), self.isa.xor(a[i], b[i]))
     }
 
     /// `a` where the mask is all ones, `b` where it is zero.
     #[inline(always)]
     pub(super) fn select(self, mask: I::V, a: &Element<I, W>, b: &Element<I, W>) -> Element<I, W> {
-        core::array::from_fn(|i| self.isa.select(mask, a[i], b[i]))
+        filled!(i < W, self.isa.splat(0), self.isa.select(mask, a[i], b[i]))
     }
 
     /// The element where the mask is all ones, zero where it is zero.
     #[inline(always)]
     pub(super) fn masked(self, mask: I::V, a: &Element<I, W>) -> Element<I, W> {
-        core::array::from_fn(|i| self.isa.and(mask, a[i]))
+        filled!(i < W, self.isa.splat(0), self.isa.and(mask, a[i]))
     }
 
     /// All ones where the element is zero.
@@ -237,7 +224,7 @@ impl<I: Carryless, F: Polynomial<W>, const W: usize> BinaryField<I, F, W> {
         let isa = self.isa;
         let own: [I::P; W] = core::array::from_fn(|i| isa.product(a[i], b[i]));
         let mut sum = own[0];
-        unrolled!(k < (2 * W - 1) => {
+        unrolled!(long k < (2 * W - 1) => {
             if k >= W {
                 sum = isa.sum(sum, own[k - W]);
             } else if k > 0 {
@@ -256,7 +243,7 @@ impl<I: Carryless, F: Polynomial<W>, const W: usize> BinaryField<I, F, W> {
     /// Adds the columns of `a²`: the products of different words cancel.
     #[inline(always)]
     fn add_square(self, columns: &mut Columns<I>, a: &Element<I, W>) {
-        unrolled!(k < (2 * W - 1) => {
+        unrolled!(long k < (2 * W - 1) => {
             if usize::is_multiple_of(k, 2) {
                 columns[k] = self.isa.sum(columns[k], self.isa.product(a[k / 2], a[k / 2]));
             }
@@ -268,7 +255,7 @@ impl<I: Carryless, F: Polynomial<W>, const W: usize> BinaryField<I, F, W> {
     fn reduce(self, columns: &Columns<I>) -> Element<I, W> {
         let isa = self.isa;
         let mut words = [isa.splat(0); 2 * WORDS_MAX];
-        unrolled!(k < (2 * W - 1) => {
+        unrolled!(long k < (2 * W - 1) => {
             let [low, high] = isa.halves(columns[k]);
             words[k] = isa.xor(words[k], low);
             words[k + 1] = high;
@@ -282,7 +269,7 @@ impl<I: Carryless, F: Polynomial<W>, const W: usize> BinaryField<I, F, W> {
         let above = isa.shr(words[W - 1], top as u32);
         words[W - 1] = isa.and(words[W - 1], isa.splat((1 << top) - 1));
         self.add_at(&mut words, above, 0, 64 - top);
-        core::array::from_fn(|i| words[i])
+        filled!(i < W, isa.splat(0), words[i])
     }
 
     /// Adds `word (t^MIDDLE… + 1) t^shift`, where the word has so many bits.

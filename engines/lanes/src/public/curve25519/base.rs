@@ -14,6 +14,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::super::fault::spoil;
 use super::super::isa::{Isa, PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
+use super::super::unrolled::unrolled;
 use super::edwards::{Affine, CACHED_LIMBS, Cached, Extended, Projective, TWICE_D};
 use super::field::{Element, LIMBS, invert_all, limbs_of, words_of};
 use super::isa::{FieldIsa, SHARED};
@@ -102,9 +103,9 @@ pub(super) fn add_base<I: FieldIsa>(isa: I, table: &Table, digits: Place<I>, to:
         let is_positive = isa.equal(isa.shr::<4>(digit), isa.splat(1));
         let which = isa.select(is_positive, low, isa.sub(isa.splat(MULTIPLES as u64 - 1), low));
         let mut limbs = [isa.splat(0); AFFINE_LIMBS];
-        for i in 0..AFFINE_LIMBS {
+        unrolled!(long i < AFFINE_LIMBS => {
             limbs[i] = isa.pick(&multiples.0[i], which);
-        }
+        });
         let element = |first: usize| {
             let mut element = Element::zero(isa);
             element.0.copy_from_slice(&limbs[first..first + LIMBS]);

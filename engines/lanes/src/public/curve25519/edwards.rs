@@ -8,6 +8,7 @@
 //! lanes, and as many instructions again. An addition is eight products, 400, or seven of an affine point.
 
 use super::super::room::Place;
+use super::super::unrolled::unrolled;
 use super::field::{Columns, Element, LIMBS, limbs_of};
 use super::isa::FieldIsa;
 
@@ -227,10 +228,10 @@ impl<I: FieldIsa> Cached<I> {
             let is_it = isa.equal(which, isa.splat(entry as u64));
             let mut at = entry * CACHED_LIMBS;
             for part in [&mut sum, &mut difference, &mut product, &mut twice_z] {
-                for limb in &mut part.0 {
-                    *limb = isa.select(is_it, table.get(isa, at), *limb);
+                unrolled!(i < LIMBS => {
+                    part.0[i] = isa.select(is_it, table.get(isa, at), part.0[i]);
                     at += 1;
-                }
+                });
             }
         }
         Cached { point: Affine { sum, difference, product }, twice_z }

@@ -10,6 +10,7 @@
 
 use super::super::isa::Isa;
 use super::super::room::Place;
+use super::super::unrolled::unrolled;
 use super::super::vectors::debug_bits;
 use super::isa::FieldIsa;
 pub(super) use super::product::LIMBS;
@@ -79,9 +80,9 @@ impl<I: FieldIsa> Element<I> {
     #[inline(always)]
     pub(super) fn splat(isa: I, limbs: [u64; LIMBS]) -> Element<I> {
         let mut element = [isa.splat(0); LIMBS];
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             element[i] = isa.splat(limbs[i]);
-        }
+        });
         Element(element)
     }
 
@@ -101,27 +102,27 @@ impl<I: FieldIsa> Element<I> {
     #[inline(always)]
     pub(super) fn get(isa: I, from: Place<I>) -> Element<I> {
         let mut limbs = [isa.splat(0); LIMBS];
-        for (i, limb) in limbs.iter_mut().enumerate() {
-            *limb = from.get(isa, i);
-        }
+        unrolled!(i < LIMBS => {
+            limbs[i] = from.get(isa, i);
+        });
         Element(limbs)
     }
 
     /// Writes it to a place of five limbs.
     #[inline(always)]
     pub(super) fn put(&self, isa: I, to: Place<I>) {
-        for (i, limb) in self.0.iter().enumerate() {
-            to.set(isa, i, *limb);
-        }
+        unrolled!(i < LIMBS => {
+            to.set(isa, i, self.0[i]);
+        });
     }
 
     /// `self` where `which` holds, else `other`.
     #[inline(always)]
     pub(super) fn select(isa: I, which: I::M, yes: &Element<I>, no: &Element<I>) -> Element<I> {
         let mut out = *no;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out.0[i] = isa.select(which, yes.0[i], no.0[i]);
-        }
+        });
         out
     }
 
@@ -142,10 +143,10 @@ impl<I: FieldIsa> Element<I> {
     pub(super) fn negative(&self, isa: I) -> Element<I> {
         // `2^52 - 38` and `2^52 - 2`, both above `2^51 + 2^17`.
         let mut out = *self;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out.0[i] = isa.sub(isa.splat(2 * MODULUS[i]), self.0[i]);
-        }
-        debug_bits::<I, 52>(isa, &out.0);
+        });
+        debug_bits::<I, 52, _>(isa, &out.0);
         out
     }
 
@@ -158,15 +159,15 @@ impl<I: FieldIsa> Element<I> {
     /// The product.
     #[inline(always)]
     pub(super) fn mul(&self, isa: I, other: &Element<I>) -> Columns<I> {
-        debug_bits::<I, 52>(isa, &self.0);
-        debug_bits::<I, 52>(isa, &other.0);
+        debug_bits::<I, 52, _>(isa, &self.0);
+        debug_bits::<I, 52, _>(isa, &other.0);
         Columns(isa.field_product(&self.0, &other.0))
     }
 
     /// The square.
     #[inline(always)]
     pub(super) fn square(&self, isa: I) -> Columns<I> {
-        debug_bits::<I, 52>(isa, &self.0);
+        debug_bits::<I, 52, _>(isa, &self.0);
         Columns(isa.field_square(&self.0))
     }
 
@@ -186,15 +187,17 @@ impl<I: FieldIsa> Element<I> {
         let small = isa.splat(small);
         let mut out = self.0;
         let mut high = [isa.splat(0); LIMBS];
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out[i] = isa.add_low(out[i], other.0[i], small);
             high[i] = isa.add_high(high[i], other.0[i], small);
-        }
+        });
         // High halves are below `2^17`.
         out[0] = isa.add(out[0], isa.shl::<1>(nineteen(isa, high[LIMBS - 1])));
-        for i in 1..LIMBS {
-            out[i] = isa.add(isa.add(out[i], high[i - 1]), high[i - 1]);
-        }
+        unrolled!(i < LIMBS => {
+            if i >= 1 {
+                out[i] = isa.add(isa.add(out[i], high[i - 1]), high[i - 1]);
+            }
+        });
         Columns(out)
     }
 
@@ -205,16 +208,20 @@ impl<I: FieldIsa> Element<I> {
         // The carry out of `x + 19` tells how often the modulus is in `x`, which is below twice the modulus once it was carried.
         let x = self.columns().carry(isa).0;
         let mut carry = isa.shr::<RADIX_BITS>(isa.add(x[0], isa.splat(19)));
-        for limb in &x[1..] {
-            carry = isa.shr::<RADIX_BITS>(isa.add(*limb, carry));
-        }
+        unrolled!(i < LIMBS => {
+            if i >= 1 {
+                carry = isa.shr::<RADIX_BITS>(isa.add(x[i], carry));
+            }
+        });
         let mut out = x;
-        let mut carry = nineteen(isa, carry);
-        for limb in &mut out {
-            let sum = isa.add(*limb, carry);
-            *limb = isa.and(sum, mask);
-            carry = isa.shr::<RADIX_BITS>(sum);
-        }
+        out[0] = isa.add(out[0], nineteen(isa, carry));
+        unrolled!(i < LIMBS => {
+            let sum = out[i];
+            out[i] = isa.and(sum, mask);
+            if i + 1 < LIMBS {
+                out[i + 1] = isa.add(out[i + 1], isa.shr::<RADIX_BITS>(sum));
+            }
+        });
         Element(out)
     }
 
@@ -222,9 +229,11 @@ impl<I: FieldIsa> Element<I> {
     #[inline(always)]
     pub(super) fn is_zero(&self, isa: I) -> I::M {
         let mut any = self.0[0];
-        for limb in &self.0[1..] {
-            any = isa.or(any, *limb);
-        }
+        unrolled!(i < LIMBS => {
+            if i >= 1 {
+                any = isa.or(any, self.0[i]);
+            }
+        });
         isa.equal(any, isa.splat(0))
     }
 
@@ -266,10 +275,10 @@ impl<I: Isa> Columns<I> {
     #[inline(always)]
     pub(super) fn add(&self, isa: I, other: &Columns<I>) -> Columns<I> {
         let mut out = *self;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out.0[i] = isa.add(self.0[i], other.0[i]);
-        }
-        debug_bits::<I, 63>(isa, &out.0);
+        });
+        debug_bits::<I, 63, _>(isa, &out.0);
         out
     }
 
@@ -284,11 +293,11 @@ impl<I: Isa> Columns<I> {
     #[inline(always)]
     pub(super) fn sub(&self, isa: I, other: &Columns<I>) -> Columns<I> {
         let mut out = *self;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out.0[i] = isa.add(self.0[i], isa.sub(isa.splat(MODULUS[i] << 10), other.0[i]));
-        }
-        debug_bits::<I, 61>(isa, &other.0);
-        debug_bits::<I, 63>(isa, &out.0);
+        });
+        debug_bits::<I, 61, _>(isa, &other.0);
+        debug_bits::<I, 63, _>(isa, &out.0);
         out
     }
 
@@ -298,15 +307,17 @@ impl<I: Isa> Columns<I> {
     pub(super) fn carry(&self, isa: I) -> Element<I> {
         let mask = isa.splat(LIMB_MASK);
         let mut out = self.0;
-        for limb in &mut out {
-            *limb = isa.and(*limb, mask);
-        }
+        unrolled!(i < LIMBS => {
+            out[i] = isa.and(out[i], mask);
+        });
         let carry = |i: usize| isa.shr::<RADIX_BITS>(self.0[i]);
         out[0] = isa.add_low(out[0], carry(LIMBS - 1), isa.splat(19));
-        for i in 1..LIMBS {
-            out[i] = isa.add(out[i], carry(i - 1));
-        }
-        debug_bits::<I, 63>(isa, &self.0);
+        unrolled!(i < LIMBS => {
+            if i >= 1 {
+                out[i] = isa.add(out[i], carry(i - 1));
+            }
+        });
+        debug_bits::<I, 63, _>(isa, &self.0);
         Element(out)
     }
 }

@@ -11,6 +11,7 @@
 //! and two instructions do, that is 50 cycles for all lanes, and 35.
 
 use super::super::isa::Isa;
+use super::super::unrolled::unrolled;
 use super::super::vectors::debug_bits;
 
 /// Limbs of an element.
@@ -22,15 +23,17 @@ pub(super) fn product<I: Isa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [
     let mut low = [isa.splat(0); 2 * LIMBS];
     // Of the column that they are added to, not of the one that they are the high halves of.
     let mut high = [isa.splat(0); 2 * LIMBS];
-    for j in 0..LIMBS {
-        for i in LIMBS - 1 - j..LIMBS {
-            high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
-            if i + j >= LIMBS {
-                low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+    unrolled!(j < LIMBS => {
+        unrolled!(i < LIMBS => {
+            if i + j + 1 >= LIMBS {
+                high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
+                if i + j >= LIMBS {
+                    low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+                }
             }
-        }
-    }
-    for k in 0..LIMBS {
+        });
+    });
+    unrolled!(k < LIMBS => {
         let upper = isa.add(isa.add(low[k + LIMBS], high[k + LIMBS]), high[k + LIMBS]);
         low[k] = upper;
         // In two steps: as one sum of both, compilers see a multiplication by nine, which takes longer.
@@ -39,20 +42,22 @@ pub(super) fn product<I: Isa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [
             high[k] = isa.add_high(high[k], a[k - 1], b[0]);
         }
         high[k] = isa.add(high[k], upper);
-    }
-    for j in 0..LIMBS {
-        for i in 0..LIMBS - j {
-            low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
-            if j > 0 && i + j + 1 < LIMBS {
-                high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
+    });
+    unrolled!(j < LIMBS => {
+        unrolled!(i < LIMBS => {
+            if i + j < LIMBS {
+                low[i + j] = isa.add_low(low[i + j], a[i], b[j]);
+                if j > 0 && i + j + 1 < LIMBS {
+                    high[i + j + 1] = isa.add_high(high[i + j + 1], a[i], b[j]);
+                }
             }
-        }
-    }
+        });
+    });
     let mut out = [isa.splat(0); LIMBS];
-    for k in 0..LIMBS {
+    unrolled!(k < LIMBS => {
         out[k] = isa.add(isa.add(low[k], high[k]), high[k]);
-    }
-    debug_bits::<I, 61>(isa, &out);
+    });
+    debug_bits::<I, 61, _>(isa, &out);
     out
 }
 
@@ -62,11 +67,11 @@ pub(super) fn square<I: Isa>(isa: I, a: &[I::V; LIMBS]) -> [I::V; LIMBS] {
     let zero = [isa.splat(0); LIMBS];
     let upper = square_half::<I, LIMBS>(isa, a, zero, zero);
     let mut nine = upper;
-    for word in &mut nine {
-        *word = isa.add(isa.shl::<3>(*word), *word);
-    }
+    unrolled!(i < LIMBS => {
+        nine[i] = isa.add(isa.shl::<3>(nine[i]), nine[i]);
+    });
     let out = square_half::<I, 0>(isa, a, upper, nine);
-    debug_bits::<I, 61>(isa, &out);
+    debug_bits::<I, 61, _>(isa, &out);
     out
 }
 
@@ -81,22 +86,24 @@ fn square_half<I: Isa, const HALF: usize>(
     mut twice: [I::V; LIMBS],
 ) -> [I::V; LIMBS] {
     let mut four = [isa.splat(0); LIMBS];
-    for i in 0..LIMBS {
-        for j in i..LIMBS {
-            let (low, high) = ((i + j).wrapping_sub(HALF), (i + j + 1).wrapping_sub(HALF));
-            if i == j && high < LIMBS {
-                twice[high] = isa.add_high(twice[high], a[i], a[i]);
+    unrolled!(i < LIMBS => {
+        unrolled!(j < LIMBS => {
+            if j >= i {
+                let (low, high) = ((i + j).wrapping_sub(HALF), (i + j + 1).wrapping_sub(HALF));
+                if i == j && high < LIMBS {
+                    twice[high] = isa.add_high(twice[high], a[i], a[i]);
+                }
+                if i != j && low < LIMBS {
+                    twice[low] = isa.add_low(twice[low], a[i], a[j]);
+                }
+                if i != j && high < LIMBS {
+                    four[high] = isa.add_high(four[high], a[i], a[j]);
+                }
             }
-            if i != j && low < LIMBS {
-                twice[low] = isa.add_low(twice[low], a[i], a[j]);
-            }
-            if i != j && high < LIMBS {
-                four[high] = isa.add_high(four[high], a[i], a[j]);
-            }
-        }
-    }
+        });
+    });
     let mut out = once;
-    for k in 0..LIMBS {
+    unrolled!(k < LIMBS => {
         let column = HALF + k;
         // No products of different limbs have high halves in columns 0, 1 and 9.
         let has_four = column > 1 && column < 9;
@@ -105,6 +112,6 @@ fn square_half<I: Isa, const HALF: usize>(
             out[k] = isa.add_low(out[k], a[column / 2], a[column / 2]);
         }
         out[k] = isa.add(isa.add(out[k], twos), twos);
-    }
+    });
     out
 }

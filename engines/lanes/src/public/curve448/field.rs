@@ -17,9 +17,9 @@
 //!
 //! Floor: a product is 162 multiply-adds and some 125 other instructions, a square 90 and 150.
 
-use super::super::isa::unrolled;
 use super::super::prime_curves::isa::{CurveIsa, Step};
 use super::super::room::Place;
+use super::super::unrolled::unrolled;
 use super::super::vectors::debug_bits;
 
 /// Limbs of an element.
@@ -116,9 +116,9 @@ fn fold<I: CurveIsa>(isa: I, mut upper: [I::V; LIMBS]) -> [I::V; LIMBS] {
         upper[k + MIDDLE + 1 - LIMBS] = isa.add(upper[k + MIDDLE + 1 - LIMBS], above);
     }
     let mut lower = upper;
-    for word in &mut lower {
-        *word = isa.shl::<2>(*word);
-    }
+    unrolled!(k < LIMBS => {
+        lower[k] = isa.shl::<2>(lower[k]);
+    });
     let mut top = isa.splat(0);
     for k in 0..LIMBS - MIDDLE {
         let (here, above) = parts(isa, upper[k]);
@@ -143,14 +143,16 @@ fn add_top<I: CurveIsa>(isa: I, columns: &mut [I::V; LIMBS], top: I::V) {
 /// An element of columns below `2^60`.
 #[inline(always)]
 fn carry<I: CurveIsa>(isa: I, columns: [I::V; LIMBS]) -> Element<I> {
-    debug_bits::<I, 60>(isa, &columns);
+    debug_bits::<I, 60, _>(isa, &columns);
     let mut out = columns;
-    for limb in &mut out {
-        *limb = isa.and(*limb, isa.splat(LIMB_MASK));
-    }
-    for k in 1..LIMBS {
-        out[k] = isa.add(out[k], isa.shr::<RADIX_BITS>(columns[k - 1]));
-    }
+    unrolled!(k < LIMBS => {
+        out[k] = isa.and(out[k], isa.splat(LIMB_MASK));
+    });
+    unrolled!(k < LIMBS => {
+        if k >= 1 {
+            out[k] = isa.add(out[k], isa.shr::<RADIX_BITS>(columns[k - 1]));
+        }
+    });
     add_top(isa, &mut out, isa.shr::<RADIX_BITS>(columns[LIMBS - 1]));
     Element(out)
 }
@@ -159,9 +161,9 @@ fn carry<I: CurveIsa>(isa: I, columns: [I::V; LIMBS]) -> Element<I> {
 #[inline(always)]
 fn join<I: CurveIsa>(isa: I, low: &[I::V; LIMBS], high: &[I::V; LIMBS]) -> [I::V; LIMBS] {
     let mut out = *low;
-    for k in 0..LIMBS {
+    unrolled!(k < LIMBS => {
         out[k] = isa.add(low[k], isa.shl::<2>(high[k]));
-    }
+    });
     out
 }
 
@@ -246,9 +248,9 @@ fn square<I: CurveIsa>(isa: I, a: &[I::V; LIMBS]) -> Element<I> {
 /// `columns = 2 columns + to`.
 #[inline(always)]
 fn double<I: CurveIsa>(isa: I, columns: &mut [I::V; LIMBS], to: &[I::V; LIMBS]) {
-    for k in 0..LIMBS {
+    unrolled!(k < LIMBS => {
         columns[k] = isa.add(isa.add(columns[k], columns[k]), to[k]);
-    }
+    });
 }
 
 /// [`product`] as a function of its own, for compilers that leave it one: its vectors fit the registers.
@@ -280,24 +282,24 @@ impl<I: CurveIsa> Sum<I> {
     #[inline(always)]
     pub(super) fn select(isa: I, which: I::M, yes: &Sum<I>, no: &Sum<I>) -> Sum<I> {
         let mut out = *no;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out.0[i] = isa.select(which, yes.0[i], no.0[i]);
-        }
+        });
         out
     }
 
     /// The product.
     #[inline(always)]
     pub(super) fn mul(&self, isa: I, other: &Sum<I>) -> Element<I> {
-        debug_bits::<I, 52>(isa, &self.0);
-        debug_bits::<I, 52>(isa, &other.0);
+        debug_bits::<I, 52, _>(isa, &self.0);
+        debug_bits::<I, 52, _>(isa, &other.0);
         isa.call(Product(self, other))
     }
 
     /// The square.
     #[inline(always)]
     pub(super) fn square(&self, isa: I) -> Element<I> {
-        debug_bits::<I, 52>(isa, &self.0);
+        debug_bits::<I, 52, _>(isa, &self.0);
         isa.call(Square(self))
     }
 }
@@ -321,18 +323,18 @@ impl<I: CurveIsa> Element<I> {
     #[inline(always)]
     pub(super) fn get(isa: I, from: Place<I>) -> Element<I> {
         let mut out = Element::zero(isa);
-        for (i, limb) in out.0.iter_mut().enumerate() {
-            *limb = from.get(isa, i);
-        }
+        unrolled!(i < LIMBS => {
+            out.0[i] = from.get(isa, i);
+        });
         out
     }
 
     /// Writes it to a place of nine limbs.
     #[inline(always)]
     pub(super) fn put(&self, isa: I, to: Place<I>) {
-        for (i, limb) in self.0.iter().enumerate() {
-            to.set(isa, i, *limb);
-        }
+        unrolled!(i < LIMBS => {
+            to.set(isa, i, self.0[i]);
+        });
     }
 
     /// `self` where `which` holds, else `other`.
@@ -351,9 +353,9 @@ impl<I: CurveIsa> Element<I> {
     #[inline(always)]
     pub(super) fn add(&self, isa: I, other: &Element<I>) -> Sum<I> {
         let mut out = self.0;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out[i] = isa.add(self.0[i], other.0[i]);
-        }
+        });
         Sum(out)
     }
 
@@ -361,11 +363,11 @@ impl<I: CurveIsa> Element<I> {
     #[inline(always)]
     pub(super) fn sub(&self, isa: I, other: &Element<I>) -> Sum<I> {
         let mut out = self.0;
-        for i in 0..LIMBS {
+        unrolled!(i < LIMBS => {
             out[i] = isa.add(self.0[i], isa.sub(isa.splat(EIGHT_P[i]), other.0[i]));
-        }
+        });
         // A limb below zero would have many bits.
-        debug_bits::<I, 52>(isa, &out);
+        debug_bits::<I, 52, _>(isa, &out);
         Sum(out)
     }
 
@@ -374,13 +376,15 @@ impl<I: CurveIsa> Element<I> {
     pub(super) fn add_times(&self, isa: I, other: &Sum<I>, small: u64) -> Element<I> {
         let small = isa.splat(small);
         let (mut low, mut high) = (self.0, [isa.splat(0); LIMBS]);
-        for k in 0..LIMBS {
+        unrolled!(k < LIMBS => {
             low[k] = isa.add_low(low[k], other.0[k], small);
-        }
+        });
         // High halves are below `2^16`.
-        for k in 1..LIMBS {
-            high[k] = isa.add_high(high[k], other.0[k - 1], small);
-        }
+        unrolled!(k < LIMBS => {
+            if k >= 1 {
+                high[k] = isa.add_high(high[k], other.0[k - 1], small);
+            }
+        });
         let mut columns = join(isa, &low, &high);
         let top = isa.add_high(isa.splat(0), other.0[LIMBS - 1], small);
         add_top(isa, &mut columns, isa.shl::<2>(top));
@@ -393,10 +397,12 @@ impl<I: CurveIsa> Element<I> {
         let mask = isa.splat(LIMB_MASK);
         let top_mask = isa.splat((1 << TOP_BITS) - 1);
         let mut x = self.0;
-        for k in 1..LIMBS {
-            x[k] = isa.add(x[k], isa.shr::<RADIX_BITS>(x[k - 1]));
-            x[k - 1] = isa.and(x[k - 1], mask);
-        }
+        unrolled!(k < LIMBS => {
+            if k >= 1 {
+                x[k] = isa.add(x[k], isa.shr::<RADIX_BITS>(x[k - 1]));
+                x[k - 1] = isa.and(x[k - 1], mask);
+            }
+        });
         // By `2^448 = 2^224 + 1`; the number is below `2^451`, so that what is left is below twice the prime.
         let over = isa.shr::<TOP_BITS>(x[LIMBS - 1]);
         x[LIMBS - 1] = isa.and(x[LIMBS - 1], top_mask);
@@ -411,10 +417,12 @@ impl<I: CurveIsa> Element<I> {
         let over = isa.shr::<TOP_BITS>(isa.add(x[LIMBS - 1], carry));
         x[0] = isa.add(x[0], over);
         x[MIDDLE] = isa.add(x[MIDDLE], isa.shl::<MIDDLE_BIT>(over));
-        for k in 1..LIMBS {
-            x[k] = isa.add(x[k], isa.shr::<RADIX_BITS>(x[k - 1]));
-            x[k - 1] = isa.and(x[k - 1], mask);
-        }
+        unrolled!(k < LIMBS => {
+            if k >= 1 {
+                x[k] = isa.add(x[k], isa.shr::<RADIX_BITS>(x[k - 1]));
+                x[k - 1] = isa.and(x[k - 1], mask);
+            }
+        });
         x[LIMBS - 1] = isa.and(x[LIMBS - 1], top_mask);
         Element(x)
     }
@@ -423,9 +431,11 @@ impl<I: CurveIsa> Element<I> {
     #[inline(always)]
     pub(super) fn is_zero(&self, isa: I) -> I::M {
         let mut any = self.0[0];
-        for limb in &self.0[1..] {
-            any = isa.or(any, *limb);
-        }
+        unrolled!(k < LIMBS => {
+            if k >= 1 {
+                any = isa.or(any, self.0[k]);
+            }
+        });
         isa.equal(any, isa.splat(0))
     }
 

@@ -11,7 +11,8 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb, unrolled};
+use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
+use super::super::unrolled::{filled, unrolled};
 use super::isa::{CurveIsa, Step};
 use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
 use super::numbers::{Number, Numbers};
@@ -52,25 +53,25 @@ impl<I: CurveIsa, M: Modulus<L>, const L: usize> Field<I, M, L> {
     /// The same number in every lane.
     #[inline(always)]
     pub(super) fn splat(self, limbs: &[u64; L]) -> Number<I, L> {
-        core::array::from_fn(|i| self.isa.splat(limbs[i]))
+        filled!(i < L, self.isa.splat(0), self.isa.splat(limbs[i]))
     }
 
     /// Limb by limb, without carries: for what is carried or settled next.
     #[inline(always)]
     pub(super) fn add(self, a: &Number<I, L>, b: &Number<I, L>) -> Number<I, L> {
-        core::array::from_fn(|i| self.isa.add(a[i], b[i]))
+        filled!(i < L, self.isa.splat(0), self.isa.add(a[i], b[i]))
     }
 
     /// The same of a difference, whose limbs are signed.
     #[inline(always)]
     pub(super) fn subtract(self, a: &Number<I, L>, b: &Number<I, L>) -> Number<I, L> {
-        core::array::from_fn(|i| self.isa.sub(a[i], b[i]))
+        filled!(i < L, self.isa.splat(0), self.isa.sub(a[i], b[i]))
     }
 
     /// The same of a number doubled `BITS` times.
     #[inline(always)]
     pub(super) fn shift<const BITS: u32>(self, a: &Number<I, L>) -> Number<I, L> {
-        core::array::from_fn(|i| self.isa.shl::<BITS>(a[i]))
+        filled!(i < L, self.isa.splat(0), self.isa.shl::<BITS>(a[i]))
     }
 
     /// Carries signed limbs of a number that is not negative: all are below `2^52` then.
@@ -86,7 +87,7 @@ impl<I: CurveIsa, M: Modulus<L>, const L: usize> Field<I, M, L> {
     /// One number or the other, by lane.
     #[inline(always)]
     pub(super) fn select(self, which: I::M, a: &Number<I, L>, b: &Number<I, L>) -> Number<I, L> {
-        core::array::from_fn(|i| self.isa.select(which, a[i], b[i]))
+        filled!(i < L, self.isa.splat(0), self.isa.select(which, a[i], b[i]))
     }
 
     /// Where all limbs are zero.
@@ -187,7 +188,7 @@ impl<I: CurveIsa, M: Modulus<L>, const L: usize> Field<I, M, L> {
             columns[L + i + 1] = isa.add(columns[L + i + 1], isa.shr::<LIMB_BITS>(columns[L + i]));
             columns[L + i] = low_limb(isa, columns[L + i]);
         });
-        core::array::from_fn(|i| columns[L + i])
+        filled!(i < L, isa.splat(0), columns[L + i])
     }
 
     /// The Montgomery form of a number below `R`.

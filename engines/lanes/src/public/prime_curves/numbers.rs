@@ -2,6 +2,7 @@
 
 use super::super::isa::{Isa, Vectors};
 use super::super::room::{Open, Place};
+use super::super::unrolled::{filled, unrolled};
 
 /// Groups of operations, one a lane, that share inversions.
 pub(super) const GROUPS_MAX: usize = 4;
@@ -36,7 +37,7 @@ impl<I: Isa, const L: usize> Numbers<I, L> {
     /// A number.
     #[inline(always)]
     pub(super) fn get(self, isa: I, index: usize) -> Number<I, L> {
-        core::array::from_fn(|i| self.0.get(isa, index * L + i))
+        filled!(i < L, isa.splat(0), self.0.get(isa, index * L + i))
     }
 
     /// One limb of a number.
@@ -48,9 +49,9 @@ impl<I: Isa, const L: usize> Numbers<I, L> {
     /// Sets a number.
     #[inline(always)]
     pub(super) fn set(self, isa: I, index: usize, number: &Number<I, L>) {
-        for (i, limb) in number.iter().enumerate() {
-            self.0.set(isa, index * L + i, *limb);
-        }
+        unrolled!(i < L => {
+            self.0.set(isa, index * L + i, number[i]);
+        });
     }
 
     /// One lane's number.

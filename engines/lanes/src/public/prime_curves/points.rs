@@ -14,6 +14,7 @@
 //! below 2.01. Of a point, `X` is settled, `Y` below 2 and `Z` below 1.4; coordinates that are added are below 2.01.
 
 use super::super::isa::Isa;
+use super::super::unrolled::filled;
 use super::curve::Curve;
 use super::field::Field;
 use super::isa::{CurveIsa, Step};
@@ -85,7 +86,7 @@ impl<I: CurveIsa, const L: usize> Point<I, L> {
         self.add::<C>(isa, other);
         // With the same x, Z is zero, and X is the square of the difference of the ys.
         let (x, z) = (field.leave(&self.x), field.leave(&self.z));
-        let is_same = field.is_zero(&core::array::from_fn(|i| isa.or(x[i], z[i])));
+        let is_same = field.is_zero(&filled!(i < L, isa.splat(0), isa.or(x[i], z[i])));
         self.x = field.select(is_same, &doubled.x, &self.x);
         self.y = field.select(is_same, &doubled.y, &self.y);
         self.z = field.select(is_same, &doubled.z, &self.z);
