@@ -5,7 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ciphermill_contract::suite::KeyPair;
 use ciphermill_contract::{Batch, Direction, Engine, Op, OpStatus, PreparedKey, Span, Suite};
+use ciphermill_vectors::consistency::is_consistent;
 
 use crate::timing::{Budget, Contestant, interleave};
 use crate::workload::{Parameters, Workload, failed};
@@ -40,22 +42,25 @@ pub(crate) fn work(
         true => Workload::of_known_answer(suite, direction, parameters.ops)?,
         false => parameters.workload(suite, direction, reference)?,
     };
-    // Signatures are verified and encapsulations opened, not compared.
+    // Signatures are verified, encapsulations opened and pairs used, not compared.
     let expected = match (suite, direction) {
-        (Suite::Sign(_) | Suite::Kem(_), Direction::Encrypt) => workload.clone(),
+        (Suite::Sign(_) | Suite::Kem(_) | Suite::Generate(_), Direction::Encrypt) => workload.clone(),
         _ => contest::expected(&workload, reference)?,
     };
     Ok(Work { workload, expected: Arc::new(expected) })
 }
 
-/// Compares a run's answers with the reference's; signatures may differ and are verified by it, and what was encapsulated is what it
-/// decapsulates.
+/// Compares a run's answers with the reference's; signatures may differ and are verified by it, what was encapsulated is what it
+/// decapsulates, and what it does with one half of a pair it takes back with the other.
 ///
 /// # Errors
 /// [`LabError::WrongResult`] for the first that is wrong.
 fn agrees(engine: &dyn Engine, ran: &Workload, expected: &Workload, reference: &dyn Engine) -> Result<(), LabError> {
     let wrong = match ran.verification()? {
-        None => ran.first_difference(expected),
+        None => match ran.suite {
+            Suite::Generate(pair) => first_bad_pair(ran, pair, reference)?,
+            _ => ran.first_difference(expected),
+        },
         Some(mut signed) => match ran.ops.iter().position(|op| !op.status.is_done()) {
             Some(op) => Some(op),
             None => {
@@ -76,6 +81,28 @@ fn agrees(engine: &dyn Engine, ran: &Workload, expected: &Workload, reference: &
         None => Ok(()),
         Some(op) => Err(LabError::WrongResult { engine: engine.info().name.to_owned(), suite, direction, op }),
     }
+}
+
+/// The first operation whose pair was not generated or has halves that do not belong together.
+///
+/// # Errors
+/// [`LabError::Engine`] when the reference takes no such pairs.
+fn first_bad_pair(ran: &Workload, pair: KeyPair, reference: &dyn Engine) -> Result<Option<usize>, LabError> {
+    let runs = |suite: &Suite| reference.capabilities().iter().any(|capability| capability.suites.contains(suite));
+    let Some(suite) = Suite::all().find(|suite| suite.key_pair() == Some(pair) && runs(suite)) else {
+        return Err(LabError::Parameters(format!("nothing takes what {} makes", ran.suite)));
+    };
+    for (index, op) in ran.ops.iter().enumerate() {
+        let private = &ran.arena[Span::new(op.output, op.output_len).range()];
+        let public = &ran.arena[op.tag_span().range()];
+        let is_good = op.status.is_done()
+            && is_consistent(reference, reference, suite, private, public)
+                .map_err(|source| failed(reference, source))?;
+        if !is_good {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
 }
 
 /// Operations and the reference's answers.

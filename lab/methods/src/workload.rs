@@ -167,11 +167,17 @@ impl Workload {
         Ok(workload)
     }
 
-    /// A public-key workload: `ops` copies of the suite's known answer, under its key.
+    /// A public-key workload: `ops` copies of the suite's known answer, under its key, or as many pairs to be generated.
     ///
     /// # Errors
     /// [`LabError::Parameters`] when the vectors have no such answer or key.
     pub fn of_known_answer(suite: Suite, direction: Direction, ops: usize) -> Result<Workload, LabError> {
+        if let Suite::Generate(_) = suite {
+            let job = Job { tag: vec![0; suite.default_tag_len()], ..Job::default() };
+            let (arena, ops) = pack(suite, direction, &vec![job; ops]);
+            let (arena, keys, key_of) = (Bytes::from(&arena[..]), Vec::new(), vec![0; ops.len()]);
+            return Ok(Workload { suite, direction, key_of, ops, arena, bytes: 0, keys, form: KeyForm::Private });
+        }
         let lacking = || LabError::Parameters(format!("there is no known answer to take {suite} {direction} from"));
         let case = known_answer(suite).ok_or_else(lacking)?;
         let (mut job, _) = Job::of(case, direction);
