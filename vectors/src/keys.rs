@@ -48,6 +48,7 @@ pub fn pair_name(suite: Suite) -> Option<String> {
         Suite::PublicEncrypt(encryption) => encryption.size().to_string(),
         Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve.to_string(),
         Suite::Agree(Agreement::Dh(_)) => suite.to_string().trim_start_matches("dh-").to_owned(),
+        Suite::Sign(Signature::Ed25519Cofactored) => Suite::Sign(Signature::Ed25519).to_string(),
         Suite::Agree(Agreement::X25519 | Agreement::X448)
         | Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_))
         | Suite::Kem(_) => suite.to_string(),

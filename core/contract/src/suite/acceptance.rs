@@ -15,6 +15,7 @@
 //! | ECDH, ECDSA on binary curves | as above; `Encoding` too for a point outside the subgroup of the order | ECDH: `BadPublicValue` too for such a point, that of order two among them: the shared secret is `x` of the product without the cofactor (SP 800-56A, 5.6.2.3.3 and 5.7.1.2 with `h = 1`; OpenSSL's `EVP_PKEY_derive` is the same without its cofactor mode) |
 //! | X25519, X448 | | `BadPublicValue`: a shared secret of zero (RFC 7748, 6.1) |
 //! | Ed25519 | [`ed25519::check_public_key`] | `AuthFailed`: [`ed25519::is_strict`] or `[S]B = R + [k]A`, without the cofactor, does not hold |
+//! | Ed25519 with cofactor | the same | the same, but for `[8][S]B = [8]R + [8][k]A` (RFC 8032, 5.1.7): a signature that is off by a point of order 2, 4 or 8 is taken |
 //! | RSA | `Encoding`: an even modulus, an exponent that is even, below 3 or of more than 33 bits, a private exponent not below the modulus, equal primes, numbers that do not belong together, those for the Chinese remainder theorem among them | `AuthFailed`: a signature or ciphertext not below the modulus, any other padding than RFC 8017's |
 //! | RSA without padding | the same | encrypt: `BadInput` for a number not below the modulus; decrypt: `AuthFailed` for one; zero, one and the modulus less one are taken, as RFC 8017, 5.1, has it |
 //! | ML-KEM | `Encoding`: a coefficient of an encapsulation key that is not reduced (FIPS 203, 7.2) | none: damaged ciphertexts give another secret (FIPS 203, 6.3) |
@@ -65,7 +66,7 @@ impl Suite {
                 let all = key.bytes.iter().fold(0, |all, byte| all | byte);
                 if all == 0 { Err(KeyProblem::Weak) } else { Ok(()) }
             }
-            (Suite::Sign(Signature::Ed25519), KeyForm::Public) => {
+            (Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored), KeyForm::Public) => {
                 let bytes = key.bytes.first_chunk().ok_or(KeyProblem::Length)?;
                 ed25519::check_public_key(bytes)
             }
@@ -77,7 +78,9 @@ impl Suite {
     const fn raw_key_len(self, form: KeyForm) -> Option<usize> {
         let is_private = matches!(form, KeyForm::Private);
         match self {
-            Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => Some(32),
+            Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => {
+                Some(32)
+            }
             Suite::Agree(Agreement::X448) => Some(56),
             Suite::Sign(Signature::MlDsa(set)) => Some(if is_private { 32 } else { set.public_len() }),
             Suite::Kem(kem) => Some(if is_private { 64 } else { kem.public_len() }),

@@ -265,6 +265,8 @@ pub const X25519: [Suite; 1] = [Suite::Agree(Agreement::X25519)];
 pub const X448: [Suite; 1] = [Suite::Agree(Agreement::X448)];
 /// Ed25519.
 pub const ED25519: [Suite; 1] = [Suite::Sign(Signature::Ed25519)];
+/// Ed25519, verified by the equation with the cofactor.
+pub const ED25519_COFACTORED: [Suite; 1] = [Suite::Sign(Signature::Ed25519Cofactored)];
 /// ML-KEM.
 pub const ML_KEM: [Suite; 3] = [Suite::Kem(KEMS[0]), Suite::Kem(KEMS[1]), Suite::Kem(KEMS[2])];
 /// ML-DSA.
@@ -340,6 +342,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("X25519", &X25519),
     ("X448", &X448),
     ("Ed25519", &ED25519),
+    ("Ed25519 with cofactor", &ED25519_COFACTORED),
     ("ML-KEM", &ML_KEM),
     ("ML-DSA", &ML_DSA),
     ("key generation", &GENERATE),
@@ -380,7 +383,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 291);
+        assert_eq!(Suite::all().count(), 292);
     }
 
     #[test]

@@ -244,6 +244,11 @@ pub enum Signature {
     Ecdsa(Curve),
     /// Ed25519 (RFC 8032), verified strictly ([`acceptance::ed25519`]).
     Ed25519,
+    /// The same signatures, verified by the equation with the cofactor, `[8][S]B = [8]R + [8][k]A` (RFC 8032, 5.1.7), which holds for many
+    /// signatures together if it holds for each: batch verification, and the same verdict without it. Besides what
+    /// [`Signature::Ed25519`] takes it takes signatures whose equation is off by a point of small order; only who has the private
+    /// key can make those.
+    Ed25519Cofactored,
     /// ML-DSA (FIPS 204), empty context, hedged.
     MlDsa(MlDsaSet),
 }
@@ -451,7 +456,7 @@ impl Suite {
         }
         match self {
             Suite::Sign(Signature::Rsa(_, padding, _)) => matches!(padding, SignPadding::Pss),
-            Suite::Sign(Signature::Ed25519) => false,
+            Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => false,
             Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)) => false,
             Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Kem(_) | Suite::Generate(_) | Suite::Random => true,
             _ => false,

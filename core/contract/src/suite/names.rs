@@ -190,6 +190,7 @@ impl fmt::Display for Signature {
             }
             Signature::Ecdsa(curve) => write!(f, "ecdsa-{curve}"),
             Signature::Ed25519 => f.write_str("ed25519"),
+            Signature::Ed25519Cofactored => f.write_str("ed25519-cofactored"),
             Signature::MlDsa(set) => set.fmt(f),
         }
     }

@@ -96,7 +96,7 @@ impl Suite {
             Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => KeyPair::Ec(curve),
             Suite::Agree(Agreement::X25519) => KeyPair::X25519,
             Suite::Agree(Agreement::X448) => KeyPair::X448,
-            Suite::Sign(Signature::Ed25519) => KeyPair::Ed25519,
+            Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => KeyPair::Ed25519,
             Suite::Sign(Signature::MlDsa(set)) => KeyPair::MlDsa(set),
             Suite::Kem(kem) => KeyPair::MlKem(kem),
             _ => return None,
@@ -317,6 +317,7 @@ const fn signature_ordinal(signature: Signature) -> usize {
         Signature::Ecdsa(curve) => 80 + curve as usize,
         Signature::Ed25519 => 95,
         Signature::MlDsa(set) => 428 + set as usize,
+        Signature::Ed25519Cofactored => 431,
     }
 }
 
@@ -421,7 +422,7 @@ impl Signature {
         match self {
             Signature::Rsa(size, ..) => size.len(),
             Signature::Ecdsa(curve) => 2 * curve.order_len(),
-            Signature::Ed25519 => 64,
+            Signature::Ed25519 | Signature::Ed25519Cofactored => 64,
             Signature::MlDsa(set) => set.signature_len(),
         }
     }

@@ -78,7 +78,9 @@ impl KeyKind {
         match suite {
             Suite::Digest(_) | Suite::Random | Suite::PublicEncrypt(_) | Suite::Generate(_) => None,
             Suite::Kem(_) => Some(KeyKind::Seed { len: 64 }),
-            Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_)) => Some(KeyKind::Seed { len: 32 }),
+            Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored | Signature::MlDsa(_)) => {
+                Some(KeyKind::Seed { len: 32 })
+            }
             Suite::Agree(Agreement::X25519) => Some(KeyKind::Seed { len: 32 }),
             Suite::Agree(Agreement::X448) => Some(KeyKind::Seed { len: 56 }),
             Suite::Agree(Agreement::Dh(group)) => Some(KeyKind::Seed { len: exponent_len(group) }),

@@ -30,7 +30,7 @@ pub(super) fn candidates(suite: Suite, pool: &KeyPool, mutations: usize, rng: &m
     } else {
         secrets(suite, rng).into_iter().for_each(|(what, bytes)| add(&what, KeyForm::Secret, bytes));
     }
-    if suite == Suite::Sign(Signature::Ed25519) {
+    if let Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) = suite {
         points(rng, mutations).into_iter().for_each(|(what, bytes)| add(&what, KeyForm::Public, bytes));
     }
     if let Suite::Kem(_) = suite {

@@ -124,7 +124,7 @@ fn special(suite: Suite, direction: Direction, trial: &Trial) -> Vec<(String, Jo
         Suite::Sign(Signature::Ecdsa(curve)) if direction == Direction::Decrypt => {
             ecdsa_edges(curve, &trial.job.tag).into_iter().map(|(what, tag)| with_tag(what, tag)).collect()
         }
-        Suite::Sign(Signature::Ed25519) if direction == Direction::Decrypt => {
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) if direction == Direction::Decrypt => {
             let s = &trial.job.tag[32..];
             let with_r = |r: Vec<u8>| with_tag("a special R".to_owned(), [&r[..], s].concat());
             let mut all: Vec<(String, Job)> = coordinates().map(with_r).collect();

@@ -56,7 +56,9 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         Suite::Sign(Signature::Rsa(size, ..)) => rsa::prepare(key, suite, size),
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, suite, encryption.size()),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
-        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::prepare(kernels, key, suite),
+        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => {
+            curve25519::prepare(kernels, key, suite)
+        }
         Suite::Agree(Agreement::X448) => curve448::prepare(key, suite),
         Suite::Agree(Agreement::Ecdh(curve)) | Suite::Sign(Signature::Ecdsa(curve)) if curve.is_binary() => {
             binary_curves::prepare(kernels, key, suite)
@@ -74,7 +76,9 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
     match work.suite() {
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::run(kernels, work, scratch),
         Suite::Agree(Agreement::Dh(_)) => dh::run(kernels, work, scratch),
-        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519) => curve25519::run(kernels, work, scratch),
+        Suite::Agree(Agreement::X25519) | Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => {
+            curve25519::run(kernels, work, scratch)
+        }
         Suite::Agree(Agreement::X448) => curve448::run(kernels.public, work, scratch),
         Suite::Agree(Agreement::Ecdh(curve)) | Suite::Sign(Signature::Ecdsa(curve)) if curve.is_binary() => {
             binary_curves::run(kernels, work, scratch);

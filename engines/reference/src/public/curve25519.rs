@@ -1,11 +1,15 @@
 //! X25519 (RFC 7748) and Ed25519 (RFC 8032).
 //!
-//! Verification is the contract's strict one ([`ed25519`]).
+//! Verification is one of the contract's two ([`ed25519`]).
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::acceptance::ed25519;
 use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
+use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
+use curve25519_dalek::scalar::Scalar;
+use curve25519_dalek::traits::IsIdentity as _;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use sha2::{Digest as _, Sha512};
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
@@ -41,8 +45,8 @@ pub(super) fn prepare_x25519(key: &KeyMaterial<'_>) -> Result<PreparedKey, KeyPr
     Ok(PreparedKey::new(StaticSecret::from(*bytes)))
 }
 
-/// Signs or verifies with Ed25519.
-pub(super) fn sign(direction: Direction, buffers: &mut OpBuffers<'_>) -> Outcome {
+/// Signs or verifies with Ed25519, by the equation with the cofactor or without.
+pub(super) fn sign(direction: Direction, buffers: &mut OpBuffers<'_>, with_cofactor: bool) -> Outcome {
     let pair: &EdwardsKey = state(buffers)?;
     match direction {
         Direction::Encrypt => {
@@ -54,10 +58,23 @@ pub(super) fn sign(direction: Direction, buffers: &mut OpBuffers<'_>) -> Outcome
             if !ed25519::is_strict(signature) {
                 return Err(OpStatus::AuthFailed);
             }
+            if with_cofactor {
+                return holds_times_eight(&pair.public, buffers.input, signature).ok_or(OpStatus::AuthFailed);
+            }
             let signature = Signature::from_bytes(signature);
             pair.public.verify_strict(buffers.input, &signature).map_err(|_| OpStatus::AuthFailed)
         }
     }
+}
+
+/// `[8]([S]B - R - [k]A) = 0` (RFC 8032, 5.1.7).
+fn holds_times_eight(public: &VerifyingKey, message: &[u8], signature: &[u8; 64]) -> Option<()> {
+    let (r, s) = (CompressedEdwardsY::from_slice(&signature[..32]).ok()?, signature.last_chunk()?);
+    let s: Scalar = Option::from(Scalar::from_canonical_bytes(*s))?;
+    let hash = Sha512::new().chain_update(r.as_bytes()).chain_update(public.as_bytes()).chain_update(message);
+    let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
+    let point = EdwardsPoint::vartime_double_scalar_mul_basepoint(&k, &-public.to_edwards(), &s) - r.decompress()?;
+    point.mul_by_cofactor().is_identity().then_some(())
 }
 
 /// Agrees with the peer whose coordinate is the input.

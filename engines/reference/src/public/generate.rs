@@ -17,7 +17,8 @@ use rsa::RsaPrivateKey;
 use rsa::traits::PrivateKeyParts;
 use zeroize::Zeroizing;
 
-use super::{Outcome, curve448, ml_dsa as dsa, ml_kem as kem, put_output, put_tag};
+use super::random::draw;
+use super::{Outcome, curve448, legacy_curves, ml_dsa as dsa, ml_kem as kem, put_output, put_tag};
 
 /// Generates a pair: the private key is the output, the public key the tag.
 pub(super) fn run(pair: KeyPair, buffers: &mut OpBuffers<'_>) -> Outcome {
@@ -41,15 +42,10 @@ pub(super) fn run(pair: KeyPair, buffers: &mut OpBuffers<'_>) -> Outcome {
         KeyPair::MlDsa(MlDsaSet::MlDsa65) => of_bytes(32, dsa::public_of::<MlDsa65>)?,
         KeyPair::MlDsa(MlDsaSet::MlDsa87) => of_bytes(32, dsa::public_of::<MlDsa87>)?,
         KeyPair::X448 => of_bytes(56, curve448::public_of)?,
-        KeyPair::Ec(_) => return Err(OpStatus::EngineFault),
+        KeyPair::Ec(curve) => legacy_curves::generate(curve)?,
     };
     put_output(buffers, &pair.private)?;
     put_tag(buffers, &pair.public)
-}
-
-/// Fills with the operating system's random bytes.
-fn draw(bytes: &mut [u8]) -> Outcome {
-    getrandom::fill(bytes).map_err(|_| OpStatus::EngineFault)
 }
 
 /// A pair whose private key is `len` random bytes: a seed or a scalar that is clamped where it is used.

@@ -14,6 +14,7 @@ mod generate;
 mod legacy_curves;
 mod ml_dsa;
 mod ml_kem;
+mod random;
 mod rsa;
 #[cfg(test)]
 mod tests;
@@ -65,7 +66,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
             legacy_curves::prepare(key, curve)
         }
         Suite::Sign(Signature::Ecdsa(curve)) => ec::prepare_ecdsa(key, curve),
-        Suite::Sign(Signature::Ed25519) => curve25519::prepare_ed25519(key),
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => curve25519::prepare_ed25519(key),
         Suite::Sign(Signature::MlDsa(set)) => ml_dsa::prepare(key, set),
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, encryption.size()),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, group),
@@ -84,7 +85,8 @@ pub(crate) fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffer
         Suite::Sign(Signature::Rsa(size, padding, digest)) => rsa::sign(size, padding, digest, direction, buffers),
         Suite::Sign(Signature::Ecdsa(curve)) if curve.is_legacy() => legacy_curves::sign(curve, direction, buffers),
         Suite::Sign(Signature::Ecdsa(curve)) => ec::sign(curve, direction, buffers),
-        Suite::Sign(Signature::Ed25519) => curve25519::sign(direction, buffers),
+        Suite::Sign(Signature::Ed25519) => curve25519::sign(direction, buffers, false),
+        Suite::Sign(Signature::Ed25519Cofactored) => curve25519::sign(direction, buffers, true),
         Suite::Sign(Signature::MlDsa(set)) => ml_dsa::sign(set, direction, buffers),
         Suite::PublicEncrypt(encryption) => rsa::encrypt(encryption, direction, buffers),
         Suite::Agree(Agreement::Dh(group)) => dh::agree(group, buffers),

@@ -32,7 +32,7 @@ pub(super) fn ssh(suite: Suite, der: &[u8], comment: &str) -> anyhow::Result<Str
             (name, [string(id.as_bytes()), string(&point(curve, der)?)].concat())
         }
         // RFC 8709, 4.
-        Suite::Sign(Signature::Ed25519) => ("ssh-ed25519", string(raw(der)?)),
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => ("ssh-ed25519", string(raw(der)?)),
         _ => bail!("{suite}: SSH has no such keys; it has RSA, ECDSA and Ed25519 keys that sign"),
     };
     let key = [string(name.as_bytes()), fields].concat();
@@ -65,7 +65,7 @@ pub(super) fn jwk(suite: Suite, der: &[u8]) -> anyhow::Result<String> {
             json!({ "kty": "EC", "crv": name, "x": text(x), "y": text(y) })
         }
         // RFC 8037, 2.
-        Suite::Sign(Signature::Ed25519) => octet_pair("Ed25519")?,
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => octet_pair("Ed25519")?,
         Suite::Agree(Agreement::X25519) => octet_pair("X25519")?,
         Suite::Agree(Agreement::X448) => octet_pair("X448")?,
         Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => bail!("{suite}: JOSE's form of such keys is a draft still"),

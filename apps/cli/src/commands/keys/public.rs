@@ -22,7 +22,7 @@ pub(super) fn object_identifier(suite: Suite) -> Option<ObjectIdentifier> {
     Some(ObjectIdentifier::new_unwrap(match suite {
         Suite::Agree(Agreement::X25519) => "1.3.101.110",
         Suite::Agree(Agreement::X448) => "1.3.101.111",
-        Suite::Sign(Signature::Ed25519) => "1.3.101.112",
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => "1.3.101.112",
         Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa44)) => "2.16.840.1.101.3.4.3.17",
         Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa65)) => "2.16.840.1.101.3.4.3.18",
         Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa87)) => "2.16.840.1.101.3.4.3.19",
@@ -64,7 +64,7 @@ fn raw_public(suite: Suite, private: &[u8]) -> Option<Vec<u8>> {
             x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(*scalar()?)).to_bytes().to_vec()
         }
         Suite::Agree(Agreement::X448) => x448_public(private)?,
-        Suite::Sign(Signature::Ed25519) => {
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => {
             ed25519_dalek::SigningKey::from_bytes(&*scalar()?).verifying_key().to_bytes().to_vec()
         }
         Suite::Sign(Signature::MlDsa(set)) => match set {

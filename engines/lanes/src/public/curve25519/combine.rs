@@ -18,22 +18,28 @@ use super::field::{Element, LIMBS, limbs_of};
 use super::isa::FieldIsa;
 
 /// Points of a prepared key.
-const PARTS: usize = 4;
+pub(super) const PARTS: usize = 4;
 
 /// Bits between them.
 const PART_BITS: usize = 256 / PARTS;
 
 /// Bits of a digit of `k`.
-const DIGIT_BITS: usize = 4;
+pub(super) const DIGIT_BITS: usize = 4;
 
 /// Odd multiples of a point: 1, 3 … 15.
-const MULTIPLES: usize = 1 << (DIGIT_BITS - 1);
+pub(super) const MULTIPLES: usize = 1 << (DIGIT_BITS - 1);
+
+/// Limbs of a point's odd multiples.
+pub(super) const TABLE_LIMBS: usize = MULTIPLES * CACHED_LIMBS;
+
+/// Limbs of a prepared key's points.
+pub(super) const KEY_LIMBS: usize = 2 * PARTS * LIMBS;
 
 /// Digits of each point.
 const PART_DIGITS: usize = PART_BITS / DIGIT_BITS;
 
 /// Vectors that say what to do with `k`: its digits, the lowest first, and whether it was even.
-const K_LIMBS: usize = 256 / DIGIT_BITS + 1;
+pub(super) const K_LIMBS: usize = 256 / DIGIT_BITS + 1;
 
 /// A point by its affine coordinates.
 pub(super) type Coordinates = [[u64; LIMBS]; 2];
@@ -64,7 +70,7 @@ pub(super) struct Verification<'k> {
 
 /// The `x` of a point with this `y`, whose lowest bit is `sign`, and where there is one (RFC 8032, 5.1.3).
 #[inline(always)]
-fn root<I: FieldIsa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
+pub(super) fn root<I: FieldIsa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
     let one = Element::one(isa);
     let square = y.square(isa).carry(isa);
     let u = square.sub(isa, &one).carry(isa);
@@ -123,27 +129,36 @@ public_kernels! {
     pub(super) fn unpack(room: &mut Room, all: &mut [Unpacking]) = unpack_in
 }
 
-/// Writes the odd multiples of each lane's points to the tables, one behind the other.
+/// Writes the odd multiples of each lane's point, given by its coordinates, to a table.
 #[inline(always)]
-fn make_tables<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<I>) {
-    for part in 0..PARTS {
-        let at = |index: usize| Element::get(isa, points.part((2 * part + index) * LIMBS, LIMBS));
-        let point = Projective::new(isa, &at(0), &at(1));
-        let twice = point.double(isa).extended(isa).cached(isa);
-        let mut point = point.extended(isa);
-        for multiple in 0..MULTIPLES {
-            let cached = point.cached(isa);
-            cached.put(isa, tables.part((part * MULTIPLES + multiple) * CACHED_LIMBS, CACHED_LIMBS));
-            point = point.add(isa, &twice).extended(isa);
-        }
+pub(super) fn put_multiples<I: FieldIsa>(isa: I, coordinates: Place<I>, table: Place<I>) {
+    let at = |index: usize| Element::get(isa, coordinates.part(index * LIMBS, LIMBS));
+    let point = Projective::new(isa, &at(0), &at(1));
+    let twice = point.double(isa).extended(isa).cached(isa);
+    let mut point = point.extended(isa);
+    for multiple in 0..MULTIPLES {
+        point.cached(isa).put(isa, table.part(multiple * CACHED_LIMBS, CACHED_LIMBS));
+        point = point.add(isa, &twice).extended(isa);
     }
 }
 
-/// The product of each lane's key, by its tables, and `k`.
+/// The multiple that each lane's digit names, `2 digit - 15`.
 #[inline(always)]
-fn multiply_key<I: FieldIsa>(isa: I, tables: Place<I>, k: Place<I>) -> Extended<I> {
+pub(super) fn multiple<I: FieldIsa>(isa: I, table: Place<I>, digit: I::V) -> Cached<I> {
+    let low = isa.and(digit, isa.splat(MULTIPLES as u64 - 1));
+    let is_positive = isa.equal(isa.shr::<3>(digit), isa.splat(1));
+    let which = isa.select(is_positive, low, isa.sub(isa.splat(MULTIPLES as u64 - 1), low));
+    Cached::choose(isa, table, which).negate_unless(isa, is_positive)
+}
+
+/// The product of each lane's key and `k`. The key's tables are made in a place of their own.
+#[inline(always)]
+pub(super) fn multiply_key<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<I>, k: Place<I>) -> Extended<I> {
+    let table = |part: usize| tables.part(part * TABLE_LIMBS, TABLE_LIMBS);
+    for part in 0..PARTS {
+        put_multiples(isa, points.part(2 * part * LIMBS, 2 * LIMBS), table(part));
+    }
     let mut sum = Extended::neutral(isa);
-    let table_limbs = MULTIPLES * CACHED_LIMBS;
     for digit in (0..PART_DIGITS).rev() {
         let mut point = sum.projective(isa);
         for _ in 1..DIGIT_BITS {
@@ -151,12 +166,8 @@ fn multiply_key<I: FieldIsa>(isa: I, tables: Place<I>, k: Place<I>) -> Extended<
         }
         sum = point.double(isa).extended(isa);
         for part in 0..PARTS {
-            let digit = k.get(isa, part * PART_DIGITS + digit);
-            let low = isa.and(digit, isa.splat(MULTIPLES as u64 - 1));
-            let is_positive = isa.equal(isa.shr::<3>(digit), isa.splat(1));
-            let which = isa.select(is_positive, low, isa.sub(isa.splat(MULTIPLES as u64 - 1), low));
-            let multiple = Cached::choose(isa, tables.part(part * table_limbs, table_limbs), which);
-            sum = sum.add(isa, &multiple.negate_unless(isa, is_positive)).extended(isa);
+            let multiple = multiple(isa, table(part), k.get(isa, part * PART_DIGITS + digit));
+            sum = sum.add(isa, &multiple).extended(isa);
         }
     }
     // Once too many where `k` was even; elsewhere a number that the table has no entry for.
@@ -167,8 +178,9 @@ fn multiply_key<I: FieldIsa>(isa: I, tables: Place<I>, k: Place<I>) -> Extended<
     sum.add(isa, &point.negate_unless(isa, never)).extended(isa)
 }
 
-/// Writes a lane's `k`.
-fn put_k<I: FieldIsa>(to: Place<I>, lane: usize, k: &[u64; 4]) {
+/// Writes a lane's key and `k`.
+pub(super) fn load_key<I: FieldIsa>((points, to): (Place<I>, Place<I>), lane: usize, key: &PublicPoints, k: &[u64; 4]) {
+    points.set_number(lane, key.0.as_flattened().as_flattened());
     // Of the odd number, as `base::Digits` has it for 255 bits: `(odd + 2^256 - 1) / 2`.
     let mut digits: [u64; 4] = core::array::from_fn(|i| k[i] >> 1 | k.get(i + 1).map_or(0, |next| next << 63));
     digits[3] |= 1 << 63;
@@ -182,21 +194,18 @@ fn put_k<I: FieldIsa>(to: Place<I>, lane: usize, k: &[u64; 4]) {
 #[inline(always)]
 fn combine_in<I: FieldIsa>(isa: I, room: &mut Room, table: &Table, all: &mut [Verification<'_>]) {
     let groups = all.len().div_ceil(I::LANES);
-    let tables_limbs = PARTS * MULTIPLES * CACHED_LIMBS;
-    let limbs = 2 * PARTS * LIMBS + tables_limbs + K_LIMBS + DIGITS + groups * Encodings::<I>::GROUP_LIMBS;
+    let limbs = KEY_LIMBS + PARTS * TABLE_LIMBS + K_LIMBS + DIGITS + groups * Encodings::<I>::GROUP_LIMBS;
     let mut open = room.open::<I>(limbs);
-    let (points, tables) = (open.number(2 * PARTS * LIMBS), open.number(tables_limbs));
+    let (points, tables) = (open.number(KEY_LIMBS), open.number(PARTS * TABLE_LIMBS));
     let (k, s) = (open.number(K_LIMBS), open.number(DIGITS));
     let encodings = Encodings::new([(); 4].map(|()| open.number(groups * LIMBS)));
     for (group, operations) in all.chunks(I::LANES).enumerate() {
         for lane in 0..I::LANES {
             let operation = operations.get(lane).unwrap_or(&operations[0]);
-            points.set_number(lane, operation.key.0.as_flattened().as_flattened());
-            put_k(k, lane, &operation.k);
+            load_key((points, k), lane, operation.key, &operation.k);
             operation.s.put(s, lane);
         }
-        make_tables(isa, points, tables);
-        let product = multiply_key(isa, tables, k);
+        let product = multiply_key(isa, points, tables, k);
         encodings.set(isa, group, &add_base(isa, table, s, product));
     }
     encodings.divide(isa);

@@ -1,7 +1,7 @@
 //! Ed25519's keys and operations (RFC 8032, 5.1), side by side: hashing, multiples of points and their encoding. Only the few
 //! products of scalars are computed one after the other.
 //!
-//! Verification is the contract's strict one ([`strict`]).
+//! Verification is the contract's strict one ([`strict`]); that with the cofactor is [`super::cofactored`]'s.
 //!
 //! *Faults.* Nonces depend on key and message alone, so that a signature with a fault and a good one of the same message give the key
 //! away: both have the same nonce and different hashes, or the other way round. A verification before a signature leaves would
@@ -36,7 +36,7 @@ use crate::work::{Scratch, Work};
 const LEN: usize = 32;
 
 /// A public key and, for signing, its private half.
-struct Key {
+pub(super) struct Key {
     encoding: [u8; LEN],
     /// The points for verification. A private key's are unpacked when it first verifies.
     points: OnceLock<PublicPoints>,
@@ -56,7 +56,7 @@ struct PrivateKey {
 }
 
 impl Key {
-    fn points(&self, kernel: PublicKernel) -> Option<&PublicPoints> {
+    pub(super) fn points(&self, kernel: PublicKernel) -> Option<&PublicPoints> {
         if self.points.get().is_none() {
             let points = unpack(kernel, &self.encoding)?;
             return Some(self.points.get_or_init(|| points));
@@ -130,7 +130,7 @@ fn digits(scalar: &Scalar) -> Digits {
     Digits::of(words(scalar))
 }
 
-fn words(scalar: &Scalar) -> [u64; 4] {
+pub(super) fn words(scalar: &Scalar) -> [u64; 4] {
     words_of(scalar.as_bytes()).unwrap_or_default()
 }
 
@@ -235,31 +235,66 @@ fn signatures(kernels: &Kernels, room: &mut Room, signers: &[Signer<'_>]) -> Vec
     first.iter().zip(second).map(agreed).collect()
 }
 
-/// Verifies (RFC 8032, 5.1.7): whether `[S] B - [k] A` is encoded as `R` is.
-fn verify(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, group: &[(usize, &Key)]) {
-    let mut signed: Vec<(usize, &Key, [u8; 2 * LEN])> = Vec::with_capacity(group.len());
+/// A signature to be verified.
+pub(super) struct Signed<'k> {
+    pub(super) index: usize,
+    pub(super) key: &'k Key,
+    pub(super) signature: [u8; 2 * LEN],
+    /// The hash of `R`, the public key and the message.
+    pub(super) k: Scalar,
+}
+
+impl Signed<'_> {
+    /// `R`, as encoded.
+    pub(super) fn r(&self) -> [u64; 4] {
+        words_of(&self.signature[..LEN]).unwrap_or_default()
+    }
+
+    /// `S`, as encoded: below the order.
+    pub(super) fn s(&self) -> [u8; LEN] {
+        let mut s = [0; LEN];
+        s.copy_from_slice(&self.signature[LEN..]);
+        s
+    }
+}
+
+/// The signatures of a group that are encoded as they must be, with their hashes; the others have failed.
+pub(super) fn signed<'k>(kernels: &Kernels, work: &mut Work<'_>, group: &[(usize, &'k Key)]) -> Vec<Signed<'k>> {
+    let mut all: Vec<Signed<'k>> = Vec::with_capacity(group.len());
     for (index, key) in group {
         match <[u8; 2 * LEN]>::try_from(work.tag_bytes(*index)) {
-            Ok(signature) if strict::is_strict(&signature) => signed.push((*index, key, signature)),
+            Ok(signature) if strict::is_strict(&signature) => {
+                all.push(Signed { index: *index, key, signature, k: Scalar::ZERO });
+            }
             _ => work.fail(*index, OpStatus::AuthFailed),
         }
     }
     let heads: Vec<[u8; 2 * LEN]> =
-        signed.iter().map(|(_, key, signature)| head(&signature[..LEN], &key.encoding)).collect();
+        all.iter().map(|signed| head(&signed.signature[..LEN], &signed.key.encoding)).collect();
     let messages: Vec<(&[u8], &[u8])> =
-        signed.iter().zip(&heads).map(|((index, ..), head)| (&head[..], work.input(*index))).collect();
+        all.iter().zip(&heads).map(|(signed, head)| (&head[..], work.input(signed.index))).collect();
     let challenges = scalars(kernels, &messages);
+    all.iter_mut().zip(challenges.iter()).for_each(|(signed, k)| signed.k = *k);
+    all
+}
+
+/// Verifies (RFC 8032, 5.1.7): whether `[S] B - [k] A` is encoded as `R` is.
+fn verify(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch, group: &[(usize, &Key)]) {
+    let signed = signed(kernels, work, group);
     let mut all = Vec::with_capacity(signed.len());
     let mut places = Vec::with_capacity(signed.len());
-    for ((index, key, signature), k) in signed.iter().zip(challenges.iter()) {
-        let (Some(points), Some(r), Some(s)) =
-            (key.points(kernels.public), words_of(&signature[..LEN]), words_of(&signature[LEN..]))
-        else {
-            work.fail(*index, OpStatus::EngineFault);
+    for signed in &signed {
+        let Some(key) = signed.key.points(kernels.public) else {
+            work.fail(signed.index, OpStatus::EngineFault);
             continue;
         };
-        places.push((*index, r));
-        all.push(Verification { key: points, s: Digits::of(s), k: words(k), r: [0; 4] });
+        places.push((signed.index, signed.r()));
+        all.push(Verification {
+            key,
+            s: Digits::of(words_of(&signed.s()).unwrap_or_default()),
+            k: words(&signed.k),
+            r: [0; 4],
+        });
     }
     combine::combine(kernels.public, &mut scratch.room, &mut all);
     count_lanes(kernels.public, &mut scratch.occupancy, all.len());

@@ -1,6 +1,7 @@
 //! X25519 (RFC 7748) and Ed25519 (RFC 8032), an operation a lane.
 
 mod base;
+mod cofactored;
 mod combine;
 mod ed25519;
 mod edwards;
@@ -12,11 +13,12 @@ mod field_tests;
 mod isa;
 mod ladder;
 mod product;
+mod together;
 mod x25519;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Agreement, KeyPair, Signature, lists};
-use ciphermill_contract::{Capability, Cost, Directions, KeyMaterial, PreparedKey, Suite};
+use ciphermill_contract::{Capability, Cost, Direction, Directions, KeyMaterial, PreparedKey, Suite};
 
 use super::isa::PublicKernel;
 use super::{count_lanes, of_random_bytes};
@@ -34,11 +36,14 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
         Capability::new(suites, cost).lanes(kernel.lanes()).in_step().directions(directions)
     };
     // A signature hashes its message twice, and is computed twice.
-    let sign = of(&lists::ED25519, Directions::ENCRYPT, 2_800.0, 0.8).lanes(kernel.lanes() / 2).in_step();
+    let sign = |suites| of(suites, Directions::ENCRYPT, 2_800.0, 0.8).lanes(kernel.lanes() / 2).in_step();
     vec![
         of(&lists::X25519, Directions::ENCRYPT, 4_800.0, 0.0),
-        sign,
+        sign(&lists::ED25519),
         of(&lists::ED25519, Directions::DECRYPT, 4_500.0, 0.2),
+        sign(&lists::ED25519_COFACTORED),
+        // A guess between signatures of one key and those of as many keys.
+        of(&lists::ED25519_COFACTORED, Directions::DECRYPT, 3_500.0, 0.2),
         of(lists::generating(KeyPair::X25519, 1), Directions::ENCRYPT, 4_800.0, 0.0),
         of(lists::generating(KeyPair::Ed25519, 1), Directions::ENCRYPT, 1_500.0, 0.0),
     ]
@@ -51,7 +56,7 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
 pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey, KeyProblem> {
     match suite {
         Suite::Agree(Agreement::X25519) => x25519::prepare(key, suite),
-        Suite::Sign(Signature::Ed25519) => ed25519::prepare(kernels, key, suite),
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => ed25519::prepare(kernels, key, suite),
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -60,7 +65,10 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
 pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
         Suite::Agree(Agreement::X25519) => x25519::run(kernels.public, work, scratch),
-        Suite::Sign(Signature::Ed25519) => ed25519::run(kernels, work, scratch),
+        Suite::Sign(Signature::Ed25519Cofactored) if work.direction() == Direction::Decrypt => {
+            cofactored::run(kernels, work, scratch);
+        }
+        Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => ed25519::run(kernels, work, scratch),
         Suite::Generate(pair) => generate(kernels, work, scratch, pair),
         _ => {}
     }

@@ -13,12 +13,14 @@ mod tests;
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Curve;
-use ciphermill_contract::suite::acceptance::der;
+use ciphermill_contract::suite::acceptance::der::curve_key;
 use ciphermill_contract::{Direction, KeyForm, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
+use ciphermill_pairs::der;
 use zeroize::Zeroizing;
 
 use self::domain::{Domain, UNCOMPRESSED};
 use self::group::{Point, from_bytes};
+use super::random::draw;
 use super::{BAD_PUBLIC_VALUE, Outcome, Pair, put_output, put_tag, state};
 
 /// A private key: the scalar as bytes, as long as the order.
@@ -37,7 +39,7 @@ struct Key {
 /// belong to its scalar.
 pub(super) fn prepare(key: &KeyMaterial<'_>, curve: Curve) -> Result<PreparedKey, KeyProblem> {
     let domain = Domain::new(curve).ok_or(KeyProblem::Parameters)?;
-    let parts = der::curve_key(curve, key)?;
+    let parts = curve_key(curve, key)?;
     let pair = match (key.form, parts.scalar) {
         (KeyForm::Private, Some(scalar)) => {
             let number = Zeroizing::new(from_bytes(scalar).ok_or(KeyProblem::Encoding)?);
@@ -63,6 +65,24 @@ pub(super) fn prepare(key: &KeyMaterial<'_>, curve: Curve) -> Result<PreparedKey
 /// The key of an operation on this curve.
 fn key<'b>(curve: Curve, buffers: &OpBuffers<'b>) -> Result<&'b Key, OpStatus> {
     state::<Key>(buffers).and_then(|key| if key.domain.curve == curve { Ok(key) } else { Err(OpStatus::EngineFault) })
+}
+
+/// Generates a pair: a scalar by rejection (FIPS 186-5, A.2.2), and its point.
+pub(super) fn generate(curve: Curve) -> Result<der::Pair, OpStatus> {
+    let domain = Domain::new(curve).ok_or(OpStatus::EngineFault)?;
+    let mut scalar = Zeroizing::new(vec![0; curve.order_len()]);
+    // Bits above the order's would only be rejected.
+    let above = 8 * curve.order_len() as u32 - domain.order.bits();
+    loop {
+        draw(&mut scalar)?;
+        scalar[0] &= 0xff >> above;
+        let number = Zeroizing::new(from_bytes(&scalar).ok_or(OpStatus::EngineFault)?);
+        if domain.is_scalar(&number) {
+            break;
+        }
+    }
+    let point = domain.group.multiply(&scalar, &domain.generator).ok_or(OpStatus::EngineFault)?;
+    Ok(der::ec(curve, &scalar, &[&point.x[..], &point.y[..]].concat()))
 }
 
 /// Signs or verifies.
