@@ -85,7 +85,11 @@ fn wrong_words_and_places_are_told() {
     place.fails(2, &["aes128-gcm", "did you mean `aes-128-gcm`?"], ["tune", "--suite", "aes128-gcm"]);
     place.fails(2, &["did you mean `aes-128-gcm`?"], ["explain", "--suite", "aes128-gcm", "--ops", "1", "--len", "1"]);
     place.fails(1, &["no engine is called `abacus`"], ["tune", "--engine", "abacus"]);
-    place.fails(1, &["none of the engines runs generate-ec-sect163k1"], ["tune", "--suite", "generate-ec-sect163k1"]);
+    place.fails(
+        1,
+        &["none of the engines runs generate-ec-sect163k1"],
+        ["tune", "--engine", "library", "--suite", "generate-ec-sect163k1"],
+    );
     place.fails(1, &["in steps of 16"], ["explain", "--suite", "aes-128-cbc", "--ops", "1", "--len", "17"]);
     place.fails(
         1,
