@@ -78,6 +78,8 @@ mod tests {
         assert!(matches!(super::engines(&unknown, &[], &mut section), Err(LabError::UnknownEngine { .. })));
         assert!(matches!(super::engines(&Options::default(), &[], &mut section), Err(LabError::Parameters(_))));
         let curve = "generate-ec-sect163k1".parse().expect("a suite");
+        let library = Options { engines: vec!["library".to_owned()], ..Options::default() };
+        let engines = super::engines(&library, &["lanes"], &mut section).expect("always there");
         assert!(!runs(engines[0].as_ref(), curve, Direction::Encrypt, 32, &mut section));
         assert_eq!(section.missing.len(), 1);
     }

@@ -244,7 +244,7 @@ mod tests {
             ("X25519", 505),
             ("X448", 500),
             ("Ed25519", 223),
-            ("Ed25519 with cofactor", 160),
+            ("Ed25519 with cofactor", 150),
             ("ML-KEM", 870),
             ("ML-DSA", 800),
         ] {
