@@ -86,7 +86,7 @@ fn agrees(engine: &dyn Engine, ran: &Workload, expected: &Workload, reference: &
 /// The first operation whose pair was not generated or has halves that do not belong together.
 ///
 /// # Errors
-/// [`LabError::Engine`] when the reference takes no such pairs.
+/// [`LabError::Parameters`] when the reference has no suite for such pairs; [`LabError::Engine`] when it refuses one.
 fn first_bad_pair(ran: &Workload, pair: KeyPair, reference: &dyn Engine) -> Result<Option<usize>, LabError> {
     let runs = |suite: &Suite| reference.capabilities().iter().any(|capability| capability.suites.contains(suite));
     let Some(suite) = Suite::all().find(|suite| suite.key_pair() == Some(pair) && runs(suite)) else {

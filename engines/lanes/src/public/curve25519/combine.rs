@@ -70,7 +70,7 @@ pub(super) struct Verification<'k> {
 
 /// The `x` of a point with this `y`, whose lowest bit is `sign`, and where there is one (RFC 8032, 5.1.3).
 #[inline(always)]
-pub(super) fn root<I: FieldIsa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
+fn root<I: FieldIsa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<I>, I::M) {
     let one = Element::one(isa);
     let square = y.square(isa).carry(isa);
     let u = square.sub(isa, &one).carry(isa);
@@ -93,20 +93,36 @@ pub(super) fn root<I: FieldIsa>(isa: I, y: &Element<I>, sign: I::V) -> (Element<
     (x, isa.equal(any, one))
 }
 
+/// Limbs that [`decode_lanes`] loads encodings into.
+pub(super) const ENCODED_LIMBS: usize = LIMBS + 1;
+
+/// The coordinates of the points that each lane's encoding (RFC 8032, 5.1.2) stands for, and where there is one.
+#[inline(always)]
+pub(super) fn decode_lanes<I: FieldIsa>(
+    isa: I,
+    loaded: Place<I>,
+    encoding: impl Fn(usize) -> [u64; 4],
+) -> (Element<I>, Element<I>, I::M) {
+    let (ys, sign) = (loaded.part(0, LIMBS), loaded.part(LIMBS, 1));
+    for lane in 0..I::LANES {
+        let encoding = encoding(lane);
+        ys.set_number(lane, &limbs_of(encoding));
+        sign.set_lane(lane, 0, encoding[3] >> 63);
+    }
+    let y = Element::get(isa, ys);
+    let (x, exists) = root(isa, &y, sign.get(isa, 0));
+    (x, y, exists)
+}
+
 #[inline(always)]
 fn unpack_in<I: FieldIsa>(isa: I, room: &mut Room, all: &mut [Unpacking]) {
-    let mut open = room.open::<I>(LIMBS + 1 + 4 * PARTS * LIMBS);
-    let (ys, sign) = (open.number(LIMBS), open.number(1));
+    let mut open = room.open::<I>(ENCODED_LIMBS + 4 * PARTS * LIMBS);
+    let loaded = open.number(ENCODED_LIMBS);
     let [xs, y, zs, products] = [(); 4].map(|()| open.number(PARTS * LIMBS));
     let encodings = Encodings::new([xs, y, zs, products]);
     for operations in all.chunks_mut(I::LANES) {
-        for lane in 0..I::LANES {
-            let encoding = operations.get(lane).unwrap_or(&operations[0]).encoding;
-            ys.set_number(lane, &limbs_of(encoding));
-            sign.set_lane(lane, 0, encoding[3] >> 63);
-        }
-        let y = Element::get(isa, ys);
-        let (x, exists) = root(isa, &y, sign.get(isa, 0));
+        let encoding = |lane: usize| operations.get(lane).unwrap_or(&operations[0]).encoding;
+        let (x, y, exists) = decode_lanes(isa, loaded, encoding);
         // The negative, `-x`, as a factor that may be negated again.
         let mut point = Projective::new(isa, &Element::zero(isa).sub(isa, &x).carry(isa), &y);
         for part in 0..PARTS {
@@ -151,6 +167,16 @@ pub(super) fn multiple<I: FieldIsa>(isa: I, table: Place<I>, digit: I::V) -> Cac
     Cached::choose(isa, table, which).negate_unless(isa, is_positive)
 }
 
+/// The point doubled as often as a digit has bits.
+#[inline(always)]
+pub(super) fn shift<I: FieldIsa>(isa: I, sum: &Extended<I>) -> Extended<I> {
+    let mut point = sum.projective(isa);
+    for _ in 1..DIGIT_BITS {
+        point = point.double(isa).projective(isa);
+    }
+    point.double(isa).extended(isa)
+}
+
 /// The product of each lane's key and `k`. The key's tables are made in a place of their own.
 #[inline(always)]
 pub(super) fn multiply_key<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<I>, k: Place<I>) -> Extended<I> {
@@ -160,11 +186,7 @@ pub(super) fn multiply_key<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<
     }
     let mut sum = Extended::neutral(isa);
     for digit in (0..PART_DIGITS).rev() {
-        let mut point = sum.projective(isa);
-        for _ in 1..DIGIT_BITS {
-            point = point.double(isa).projective(isa);
-        }
-        sum = point.double(isa).extended(isa);
+        sum = shift(isa, &sum);
         for part in 0..PARTS {
             let multiple = multiple(isa, table(part), k.get(isa, part * PART_DIGITS + digit));
             sum = sum.add(isa, &multiple).extended(isa);

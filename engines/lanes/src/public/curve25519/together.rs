@@ -12,11 +12,11 @@ use super::super::isa::{PublicKernel, public_kernels};
 use super::super::room::{Place, Room};
 use super::base::{self, DIGITS, Digits, Table, add_base};
 use super::combine::{
-    Coordinates, DIGIT_BITS, K_LIMBS, KEY_LIMBS, MULTIPLES, PARTS, PublicPoints, TABLE_LIMBS, load_key, multiple,
-    multiply_key, put_multiples, root,
+    Coordinates, DIGIT_BITS, ENCODED_LIMBS, K_LIMBS, KEY_LIMBS, MULTIPLES, PARTS, PublicPoints, TABLE_LIMBS,
+    decode_lanes, load_key, multiple, multiply_key, put_multiples, shift,
 };
 use super::edwards::{CACHED_LIMBS, Cached, Extended};
-use super::field::{Element, LIMBS, limbs_of};
+use super::field::{Element, LIMBS};
 use super::isa::FieldIsa;
 
 /// Points of a lane at most: their tables are 160 KiB, which a second-level cache holds.
@@ -61,16 +61,13 @@ const NEUTRAL: Row = Row { negative: [[0; LIMBS], [1, 0, 0, 0, 0]], z: 1 };
 
 #[inline(always)]
 fn decode_in<I: FieldIsa>(isa: I, room: &mut Room, all: &mut [Encoded]) {
-    let mut open = room.open::<I>(2 * LIMBS + 1);
-    let (xs, ys, sign) = (open.number(LIMBS), open.number(LIMBS), open.number(1));
+    let mut open = room.open::<I>(ENCODED_LIMBS + 2 * LIMBS);
+    let (loaded, xs, ys) = (open.number(ENCODED_LIMBS), open.number(LIMBS), open.number(LIMBS));
     for operations in all.chunks_mut(I::LANES) {
-        for lane in 0..I::LANES {
-            let encoding = operations.get(lane).unwrap_or(&operations[0]).encoding;
-            ys.set_number(lane, &limbs_of(encoding));
-            sign.set_lane(lane, 0, encoding[3] >> 63);
-        }
-        let (x, exists) = root(isa, &Element::get(isa, ys), sign.get(isa, 0));
+        let encoding = |lane: usize| operations.get(lane).unwrap_or(&operations[0]).encoding;
+        let (x, y, exists) = decode_lanes(isa, loaded, encoding);
         Element::zero(isa).sub(isa, &x).carry(isa).reduced(isa).put(isa, xs);
+        y.put(isa, ys);
         let exists = isa.bits(exists);
         for (lane, operation) in operations.iter_mut().enumerate() {
             let coordinates = [xs, ys].map(|place| core::array::from_fn(|limb| place.lane(lane, limb)));
@@ -101,11 +98,7 @@ fn multiply_rows<I: FieldIsa>(isa: I, tables: Place<I>, digits: Place<I>) -> Ext
     let rows = tables.limbs() / TABLE_LIMBS;
     let mut sum = Extended::neutral(isa);
     for digit in (0..Z_DIGITS).rev() {
-        let mut point = sum.projective(isa);
-        for _ in 1..DIGIT_BITS {
-            point = point.double(isa).projective(isa);
-        }
-        sum = point.double(isa).extended(isa);
+        sum = shift(isa, &sum);
         for row in 0..rows {
             let digit = digits.get(isa, row * Z_DIGITS + digit);
             let multiple = multiple(isa, tables.part(row * TABLE_LIMBS, TABLE_LIMBS), digit);
