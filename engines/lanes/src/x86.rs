@@ -1,7 +1,7 @@
 //! The instruction sets of x86-64 that kernels are built for. Each is one list of features: what is detected when a value is
 //! made, and what is enabled in functions that are given one.
 
-use crate::instruction_set::InstructionSet;
+use crate::instruction_set::{InstructionSet, Step};
 
 /// Makes an instruction set: its type, and a macro that enables the same features in a function. One that builds on
 /// another has that one's features too.
@@ -28,6 +28,14 @@ macro_rules! features {
             }
         })?
 
+        macro_rules! $enabled {
+            ($d($d function:tt)*) => {
+                $crate::x86::features!(@enable [$($base_enabled)?] #[target_feature($(enable = $feature),+)] $d($d function)*);
+            };
+        }
+        #[allow(unused_imports, reason = "some sets are used by steps only")]
+        pub(crate) use $enabled;
+
         impl InstructionSet for $set {
             const NAME: &'static str = $name;
 
@@ -35,14 +43,19 @@ macro_rules! features {
                 let base = features!(@detect $($base)?)?;
                 (true $(&& std::is_x86_feature_detected!($feature))+).then_some($set(base))
             }
-        }
 
-        macro_rules! $enabled {
-            ($d($d function:tt)*) => {
-                $crate::x86::features!(@enable [$($base_enabled)?] #[target_feature($(enable = $feature),+)] $d($d function)*);
-            };
+            #[inline(always)]
+            fn call<S: Step<$set>>(self, step: S) -> S::Out {
+                $enabled! {
+                    #[inline(never)]
+                    fn enabled<S: Step<$set>>(isa: $set, step: S) -> S::Out {
+                        step.run(isa)
+                    }
+                }
+                // SAFETY: `self` is the proof that the processor has the features that the function enables.
+                unsafe { enabled(self, step) }
+            }
         }
-        pub(crate) use $enabled;
     };
 }
 pub(crate) use features;

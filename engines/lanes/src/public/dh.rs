@@ -17,7 +17,7 @@ use ciphermill_pairs::dh::prime;
 use ciphermill_pairs::padding::Block;
 use zeroize::Zeroizing;
 
-use super::isa::{Isa, PublicKernel, public_kernels};
+use super::isa::{PublicKernel, Vectors, public_kernels};
 use super::legendre::is_square;
 use super::long::{Digits, OddModuli, OddModulus, Powers, power};
 use super::room::Room;
@@ -159,7 +159,7 @@ public_kernels! {
 }
 
 #[inline(always)]
-fn raise<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
+fn raise<I: Vectors>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
     let Some((first, field)) = jobs.first().and_then(|first| Some((first, field(first.key.group)?))) else {
         return Vec::new();
     };

@@ -1,82 +1,14 @@
 //! The instruction sets of this family behind one trait, and the kernels made of them.
 //!
-//! A kernel is written once, generic over [`Isa`], and stamped for each instruction set by [`public_kernels!`]. Numbers are
+//! A kernel is written once, generic over [`Vectors`], and stamped for each instruction set by [`public_kernels!`]. Numbers are
 //! *transposed*: limb `i` of all lanes' numbers is one vector. A limb has [`LIMB_BITS`] bits when it is a factor; sums of
 //! products are kept in words of 64 bits and carried late.
 
-use super::montgomery;
 pub(crate) use super::montgomery::Modulus;
 pub(crate) use super::portable::Portable;
-use super::room::Place;
 pub(crate) use super::vectors::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use crate::x86::{Avx512Ifma, AvxIfma};
-
-/// An instruction set with the functions that are worth a call of their own, within which its instructions are enabled.
-pub(crate) trait Isa: Vectors {
-    /// `out = a · b / 2^(52 limbs)` modulo each lane's modulus, not fully reduced: see [`super::montgomery::product`].
-    fn product(self, out: Place<Self>, a: Place<Self>, b: Place<Self>, modulus: Modulus<Self>);
-    /// The same of `a · a`.
-    fn square(self, out: Place<Self>, a: Place<Self>, modulus: Modulus<Self>);
-    /// See [`super::montgomery::choose`].
-    fn choose(self, out: Place<Self>, table: Place<Self>, stride: usize, which: Self::V);
-}
-
-impl Isa for Portable {
-    fn product(self, out: Place<Portable>, a: Place<Portable>, b: Place<Portable>, modulus: Modulus<Portable>) {
-        montgomery::product(self, out, a, b, modulus);
-    }
-
-    fn square(self, out: Place<Portable>, a: Place<Portable>, modulus: Modulus<Portable>) {
-        montgomery::square(self, out, a, modulus);
-    }
-
-    fn choose(self, out: Place<Portable>, table: Place<Portable>, stride: usize, which: [u64; 2]) {
-        montgomery::choose(self, out, table, stride, which);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! functions {
-    ($set:ident, $enabled:ident) => {
-        impl Isa for $set {
-            fn product(self, out: Place<$set>, a: Place<$set>, b: Place<$set>, modulus: Modulus<$set>) {
-                crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, a: Place<$set>, b: Place<$set>, modulus: Modulus<$set>) {
-                        montgomery::product(isa, out, a, b, modulus);
-                    }
-                }
-                // SAFETY: `self` is the proof that the processor has the features that the function enables.
-                unsafe { enabled(self, out, a, b, modulus) }
-            }
-
-            fn square(self, out: Place<$set>, a: Place<$set>, modulus: Modulus<$set>) {
-                crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, a: Place<$set>, modulus: Modulus<$set>) {
-                        montgomery::square(isa, out, a, modulus);
-                    }
-                }
-                // SAFETY: as above.
-                unsafe { enabled(self, out, a, modulus) }
-            }
-
-            fn choose(self, out: Place<$set>, table: Place<$set>, stride: usize, which: <$set as Vectors>::V) {
-                crate::x86::$enabled! {
-                    fn enabled(isa: $set, out: Place<$set>, table: Place<$set>, stride: usize, which: <$set as Vectors>::V) {
-                        montgomery::choose(isa, out, table, stride, which);
-                    }
-                }
-                // SAFETY: as above.
-                unsafe { enabled(self, out, table, stride, which) }
-            }
-        }
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-functions!(Avx512Ifma, with_avx512_ifma);
-#[cfg(target_arch = "x86_64")]
-functions!(AvxIfma, with_avx_ifma);
 
 crate::instruction_set::kernels! {
     /// The kernel, with the proof that this processor can run it.

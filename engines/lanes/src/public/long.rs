@@ -4,8 +4,8 @@ use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
 use zeroize::Zeroizing;
 
-use super::isa::{Isa, LIMB_BITS, LIMB_MAX, Modulus, low_limb};
-use super::montgomery::{TILE, scaled};
+use super::isa::{LIMB_BITS, LIMB_MAX, Modulus, Vectors, low_limb};
+use super::montgomery::{self, Choice, TILE, scaled};
 use super::room::{Open, Place};
 
 /// Bits of the exponent that a step of [`power`] takes.
@@ -42,7 +42,7 @@ fn limb_at(bytes: &[u8], index: usize) -> u64 {
     word >> (bit % 8) & LIMB_MAX
 }
 
-impl<I: Isa> Place<I> {
+impl<I: Vectors> Place<I> {
     /// Sets one lane's number from big-endian bytes.
     pub(super) fn set_be(self, lane: usize, bytes: &[u8]) {
         let mut turned = Zeroizing::new([0; BYTES_MAX]);
@@ -131,7 +131,7 @@ const fn minus_inverse(m: u64) -> u64 {
 
 /// A modulus of each lane, and its radix's square.
 #[derive(Clone, Copy)]
-pub(super) struct OddModuli<I: Isa> {
+pub(super) struct OddModuli<I: Vectors> {
     pub(super) modulus: Modulus<I>,
     /// Room of the modulus.
     room: Place<I>,
@@ -140,7 +140,7 @@ pub(super) struct OddModuli<I: Isa> {
     one: Place<I>,
 }
 
-impl<I: Isa> OddModuli<I> {
+impl<I: Vectors> OddModuli<I> {
     /// How many numbers it takes of a room.
     pub(super) const NUMBERS: usize = 3 + Modulus::<I>::NUMBERS;
 
@@ -178,14 +178,14 @@ impl<I: Isa> OddModuli<I> {
     /// the modulus.
     #[inline(always)]
     pub(super) fn enter(&self, isa: I, out: Place<I>, number: Place<I>) {
-        isa.product(out, number, self.square, self.modulus);
+        montgomery::product(isa, out, number, self.square, self.modulus);
     }
 
     /// Takes a number out of Montgomery's form, fully reduced.
     #[inline(always)]
     pub(super) fn leave(&self, isa: I, out: Place<I>, number: Place<I>) {
         // The product with one is not above twice the modulus, whatever the number.
-        isa.product(out, number, self.one, self.modulus);
+        montgomery::product(isa, out, number, self.one, self.modulus);
         self.reduce(isa, out, 2);
     }
 
@@ -214,7 +214,7 @@ impl<I: Isa> OddModuli<I> {
 
 /// Writes sums as limbs: what `of` gives for each is a signed number far below `2^63` in size, and the whole not below zero.
 #[inline(always)]
-pub(super) fn carry<I: Isa>(isa: I, out: Place<I>, of: impl Fn(usize) -> I::V) {
+pub(super) fn carry<I: Vectors>(isa: I, out: Place<I>, of: impl Fn(usize) -> I::V) {
     let mut carried = isa.splat(0);
     for index in 0..out.limbs() {
         let sum = isa.add(of(index), carried);
@@ -225,9 +225,9 @@ pub(super) fn carry<I: Isa>(isa: I, out: Place<I>, of: impl Fn(usize) -> I::V) {
 
 /// Exponents of all lanes as digits of [`WINDOW`] bits, the lowest first.
 #[derive(Clone, Copy)]
-pub(super) struct Digits<I: Isa>(Place<I>);
+pub(super) struct Digits<I: Vectors>(Place<I>);
 
-impl<I: Isa> Digits<I> {
+impl<I: Vectors> Digits<I> {
     /// Digits of exponents of so many bits.
     pub(super) const fn count(bits: u32) -> usize {
         bits.div_ceil(WINDOW) as usize
@@ -251,12 +251,12 @@ impl<I: Isa> Digits<I> {
 
 /// What [`power`] works in.
 #[derive(Clone, Copy)]
-pub(super) struct Powers<I: Isa> {
+pub(super) struct Powers<I: Vectors> {
     table: Place<I>,
     factor: Place<I>,
 }
 
-impl<I: Isa> Powers<I> {
+impl<I: Vectors> Powers<I> {
     /// How many numbers it takes of a room.
     pub(super) const NUMBERS: usize = POWERS + 1;
 
@@ -268,7 +268,7 @@ impl<I: Isa> Powers<I> {
 /// `out = base^exponent` in Montgomery's form, `base` below `2^4` times the modulus. Every exponent of as many digits takes the same
 /// steps, and reads the same places. `out` may be `base`.
 #[inline(always)]
-pub(super) fn power<I: Isa>(
+pub(super) fn power<I: Vectors>(
     isa: I,
     out: Place<I>,
     base: Place<I>,
@@ -282,13 +282,13 @@ pub(super) fn power<I: Isa>(
     entry(1).copy_from(isa, base);
     for index in 2..POWERS {
         if index % 2 == 0 {
-            isa.square(entry(index), entry(index / 2), modulus);
+            montgomery::square(isa, entry(index), entry(index / 2), modulus);
         } else {
-            isa.product(entry(index), entry(index - 1), entry(1), modulus);
+            montgomery::product(isa, entry(index), entry(index - 1), entry(1), modulus);
         }
     }
     let digits = exponent.0;
-    isa.choose(out, table, limbs, digits.get(isa, digits.limbs() - 1));
+    isa.call(Choice { out, table, stride: limbs, which: digits.get(isa, digits.limbs() - 1) });
     for digit in (0..digits.limbs() - 1).rev() {
         let which = digits.get(isa, digit);
         // Reading the table and squaring want different parts of the processor: a part of the factor is chosen before each
@@ -297,17 +297,18 @@ pub(super) fn power<I: Isa>(
         for step in 0..WINDOW as usize {
             let first = limbs.min(step * part);
             let chosen = factor.part(first, part.min(limbs - first));
-            isa.choose(chosen, table.part(first, table.limbs() - first), limbs, which);
-            isa.square(out, out, modulus);
+            let table = table.part(first, table.limbs() - first);
+            isa.call(Choice { out: chosen, table, stride: limbs, which });
+            montgomery::square(isa, out, out, modulus);
         }
-        isa.product(out, out, factor, modulus);
+        montgomery::product(isa, out, out, factor, modulus);
     }
 }
 
 /// `out = base^exponent` in Montgomery's form for exponents that everybody knows: their bits decide what is done. `out` is not
 /// `base`.
 #[inline(always)]
-pub(super) fn public_power<I: Isa>(
+pub(super) fn public_power<I: Vectors>(
     isa: I,
     out: Place<I>,
     base: Place<I>,
@@ -323,13 +324,13 @@ pub(super) fn public_power<I: Isa>(
     for bit in (0..=top).rev() {
         let has_bit = |lane: usize| exponents[lane] >> bit & 1;
         if bit != top {
-            isa.square(out, out, fields.modulus);
+            montgomery::square(isa, out, out, fields.modulus);
         }
         if all >> bit & 1 == 0 {
             continue;
         }
         if bit != top {
-            isa.product(factor, out, base, fields.modulus);
+            montgomery::product(isa, factor, out, base, fields.modulus);
         } else {
             factor.copy_from(isa, base);
         }

@@ -17,6 +17,9 @@ pub(crate) trait Vectors: InstructionSet + 'static {
     type M: Copy;
     /// Lanes.
     const LANES: usize;
+    /// Whether short products stand where they are used, so that one's carries fill the gaps of the next. With fewer and narrower
+    /// registers they would be much code for little.
+    const INLINES: bool = false;
 
     /// The same word everywhere.
     fn splat(self, word: u64) -> Self::V;

@@ -90,6 +90,7 @@ vectors! {
     _mm512_madd52hi_epu64;
 
     type M = __mmask8;
+    const INLINES: bool = true;
 
     #[inline(always)]
     fn sar<const BITS: u32>(self, a: __m512i) -> __m512i {

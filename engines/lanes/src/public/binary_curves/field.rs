@@ -7,7 +7,8 @@
 //! *Bounds.* Elements have no bits from the degree on: [`BinaryField::reduce`] leaves none, and nothing else makes any.
 
 use super::super::unrolled::{filled, unrolled};
-use super::isa::{Carryless, Step};
+use super::isa::Carryless;
+use crate::instruction_set::Step;
 
 /// The most words of an element: 571 bits.
 pub(super) const WORDS_MAX: usize = 9;

@@ -46,36 +46,6 @@ pub(super) trait Carryless: InstructionSet + 'static {
     fn sum(self, a: Self::P, b: Self::P) -> Self::P;
     /// The low and the high words of products.
     fn halves(self, product: Self::P) -> [Self::V; 2];
-    /// Runs a step in a function of its own, which has the instructions enabled.
-    fn call<S: Step<Self>>(self, step: S) -> S::Out;
-}
-
-/// What a function of its own does. `run` must be `#[inline(always)]`, and so must what it calls.
-pub(super) trait Step<I> {
-    /// What comes of it.
-    type Out;
-    /// Does it.
-    fn run(self, isa: I) -> Self::Out;
-}
-
-/// What is done for a batch, whichever the kernel.
-pub(super) trait Task {
-    /// What comes of it.
-    type Out;
-    /// Does it. Must be `#[inline(always)]`, and so must what it calls.
-    fn run<I: Carryless>(self, isa: I) -> Self::Out;
-}
-
-/// A task as a step.
-struct Whole<T>(T);
-
-impl<I: Carryless, T: Task> Step<I> for Whole<T> {
-    type Out = T::Out;
-
-    #[inline(always)]
-    fn run(self, isa: I) -> T::Out {
-        self.0.run(isa)
-    }
 }
 
 crate::instruction_set::kernels! {
@@ -119,13 +89,12 @@ impl BinaryKernel {
     }
 }
 
-/// Runs a task with the kernel's instruction set.
-pub(super) fn with_vectors<T: Task>(kernel: BinaryKernel, task: T) -> T::Out {
-    match kernel {
+crate::instruction_set::tasks! {
+    pub(super) BinaryKernel: Carryless {
         #[cfg(target_arch = "x86_64")]
-        BinaryKernel::Avx512Clmul(isa) => isa.call(Whole(task)),
+        Avx512Clmul,
         #[cfg(target_arch = "x86_64")]
-        BinaryKernel::Avx2Clmul(isa) => isa.call(Whole(task)),
-        BinaryKernel::Portable(isa) => isa.call(Whole(task)),
+        Avx2Clmul,
+        Portable,
     }
 }

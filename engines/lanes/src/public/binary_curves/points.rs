@@ -2,7 +2,8 @@
 
 use super::curve::Curve;
 use super::field::{BinaryField, Element, Polynomial};
-use super::isa::{Carryless, Step};
+use super::isa::Carryless;
+use crate::instruction_set::Step;
 
 /// A curve with the field that its points' coordinates are in.
 pub(super) struct Points<'c, I, F, const W: usize> {

@@ -1,7 +1,7 @@
 //! Two lanes as arrays of words, for processors without vectors of ours, and for tests.
 
 use super::super::portable::Portable;
-use super::isa::{Carryless, LANES_MAX, Step};
+use super::isa::{Carryless, LANES_MAX};
 
 /// Every fourth bit of a word.
 const FOURTH: u64 = 0x1111_1111_1111_1111;
@@ -94,11 +94,6 @@ impl Carryless for Portable {
     #[inline(always)]
     fn halves(self, product: [u128; 2]) -> [[u64; 2]; 2] {
         [product.map(|product| product as u64), product.map(|product| (product >> 64) as u64)]
-    }
-
-    #[inline(never)]
-    fn call<S: Step<Portable>>(self, step: S) -> S::Out {
-        step.run(self)
     }
 }
 

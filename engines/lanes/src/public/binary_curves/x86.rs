@@ -3,11 +3,11 @@
 
 use core::arch::x86_64::*;
 
-use super::isa::{Carryless, LANES_MAX, Step};
+use super::isa::{Carryless, LANES_MAX};
 use crate::x86::{Avx2Clmul, Avx512Clmul};
 
 macro_rules! vectors {
-    ($set:ident, $vector:ty, $lanes:literal, $enabled:ident, $load:ident, $store:ident, $splat:ident, $xor:ident, $and:ident,
+    ($set:ident, $vector:ty, $lanes:literal, $load:ident, $store:ident, $splat:ident, $xor:ident, $and:ident,
      $or:ident, $shl:ident, $shr:ident, $clmul:ident, $low:ident, $high:ident; $($rest:tt)*) => {
         impl Carryless for $set {
             type V = $vector;
@@ -82,24 +82,13 @@ macro_rules! vectors {
                 unsafe { [$low(even, odd), $high(even, odd)] }
             }
 
-            fn call<S: Step<$set>>(self, step: S) -> S::Out {
-                crate::x86::$enabled! {
-                    #[inline(never)]
-                    fn enabled<S: Step<$set>>(isa: $set, step: S) -> S::Out {
-                        step.run(isa)
-                    }
-                }
-                // SAFETY: `self` is the proof that the processor has the features that the function enables.
-                unsafe { enabled(self, step) }
-            }
-
             $($rest)*
         }
     };
 }
 
 vectors! {
-    Avx512Clmul, __m512i, 8, with_avx512_clmul, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi64, _mm512_xor_si512,
+    Avx512Clmul, __m512i, 8, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi64, _mm512_xor_si512,
     _mm512_and_si512, _mm512_or_si512, _mm512_sll_epi64, _mm512_srl_epi64, _mm512_clmulepi64_epi128, _mm512_unpacklo_epi64,
     _mm512_unpackhi_epi64;
 
@@ -117,7 +106,7 @@ vectors! {
 }
 
 vectors! {
-    Avx2Clmul, __m256i, 4, with_avx2_clmul, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi64x, _mm256_xor_si256,
+    Avx2Clmul, __m256i, 4, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi64x, _mm256_xor_si256,
     _mm256_and_si256, _mm256_or_si256, _mm256_sll_epi64, _mm256_srl_epi64, _mm256_clmulepi64_epi128, _mm256_unpacklo_epi64,
     _mm256_unpackhi_epi64;
 

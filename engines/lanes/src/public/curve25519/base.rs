@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::super::fault::spoil;
-use super::super::isa::{Isa, PublicKernel, public_kernels};
+use super::super::isa::{PublicKernel, Vectors, public_kernels};
 use super::super::room::{Place, Room};
 use super::super::unrolled::unrolled;
 use super::edwards::{Affine, CACHED_LIMBS, Cached, Extended, Projective, TWICE_D};
@@ -74,7 +74,7 @@ impl Digits {
     }
 
     /// Writes one lane's digits, the lowest first.
-    pub(super) fn put<I: Isa>(&self, to: Place<I>, lane: usize) {
+    pub(super) fn put<I: Vectors>(&self, to: Place<I>, lane: usize) {
         for digit in 0..DIGITS {
             let (word, bit) = (digit * DIGIT_BITS / 64, digit * DIGIT_BITS % 64);
             let above = self.0.get(word + 1).map_or(0, |next| next << 1 << (63 - bit));
@@ -112,7 +112,7 @@ pub(super) fn add_base<I: FieldIsa>(isa: I, table: &Table, digits: Place<I>, to:
             element
         };
         let multiple = Affine { sum: element(0), difference: element(LIMBS), product: element(2 * LIMBS) };
-        point = point.add_affine(isa, &multiple.negate_unless(isa, is_positive)).extended(isa);
+        point = point.add_affine(isa, &multiple.negate_unless(isa, is_positive));
     }
     point
 }
@@ -234,13 +234,13 @@ fn make_in<I: FieldIsa>(isa: I, room: &mut Room, table: &mut Table) {
     for digit in 0..DIGITS {
         // The odd multiples, each two more than the one before; then the next digit's place, 32 times this one.
         let mut point = place.extended(isa);
-        place.double(isa).extended(isa).cached(isa).put(isa, twice);
+        place.double::<Extended<I>>(isa).cached(isa).put(isa, twice);
         for multiple in 0..MULTIPLES {
             encodings.set(isa, digit * MULTIPLES + multiple, &point);
-            point = point.add(isa, &Cached::choose(isa, twice, isa.splat(0))).extended(isa);
+            point = point.add(isa, &Cached::choose(isa, twice, isa.splat(0)));
         }
         for _ in 0..DIGIT_BITS {
-            place = place.double(isa).projective(isa);
+            place = place.double(isa);
         }
     }
     encodings.divide(isa);

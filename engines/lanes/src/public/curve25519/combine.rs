@@ -128,7 +128,7 @@ fn unpack_in<I: FieldIsa>(isa: I, room: &mut Room, all: &mut [Unpacking]) {
         for part in 0..PARTS {
             encodings.set_projective(isa, part, &point);
             for _ in 0..PART_BITS {
-                point = point.double(isa).projective(isa);
+                point = point.double(isa);
             }
         }
         encodings.divide(isa);
@@ -150,11 +150,11 @@ public_kernels! {
 pub(super) fn put_multiples<I: FieldIsa>(isa: I, coordinates: Place<I>, table: Place<I>) {
     let at = |index: usize| Element::get(isa, coordinates.part(index * LIMBS, LIMBS));
     let point = Projective::new(isa, &at(0), &at(1));
-    let twice = point.double(isa).extended(isa).cached(isa);
+    let twice = point.double::<Extended<I>>(isa).cached(isa);
     let mut point = point.extended(isa);
     for multiple in 0..MULTIPLES {
         point.cached(isa).put(isa, table.part(multiple * CACHED_LIMBS, CACHED_LIMBS));
-        point = point.add(isa, &twice).extended(isa);
+        point = point.add(isa, &twice);
     }
 }
 
@@ -172,9 +172,9 @@ pub(super) fn multiple<I: FieldIsa>(isa: I, table: Place<I>, digit: I::V) -> Cac
 pub(super) fn shift<I: FieldIsa>(isa: I, sum: &Extended<I>) -> Extended<I> {
     let mut point = sum.projective(isa);
     for _ in 1..DIGIT_BITS {
-        point = point.double(isa).projective(isa);
+        point = point.double(isa);
     }
-    point.double(isa).extended(isa)
+    point.double(isa)
 }
 
 /// The product of each lane's key and `k`. The key's tables are made in a place of their own.
@@ -189,7 +189,7 @@ pub(super) fn multiply_key<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<
         sum = shift(isa, &sum);
         for part in 0..PARTS {
             let multiple = multiple(isa, table(part), k.get(isa, part * PART_DIGITS + digit));
-            sum = sum.add(isa, &multiple).extended(isa);
+            sum = sum.add(isa, &multiple);
         }
     }
     // Once too many where `k` was even; elsewhere a number that the table has no entry for.
@@ -197,7 +197,7 @@ pub(super) fn multiply_key<I: FieldIsa>(isa: I, points: Place<I>, tables: Place<
     let which = isa.select(was_even, isa.splat(0), isa.splat(u64::MAX));
     let point = Cached::choose(isa, tables.part(0, CACHED_LIMBS), which);
     let never = isa.equal(isa.splat(0), isa.splat(1));
-    sum.add(isa, &point.negate_unless(isa, never)).extended(isa)
+    sum.add(isa, &point.negate_unless(isa, never))
 }
 
 /// Writes a lane's key and `k`.

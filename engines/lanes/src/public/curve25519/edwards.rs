@@ -7,10 +7,13 @@
 //! Floor: a doubling is four squares and three products, four with what an addition needs: 270 to 320 multiply-adds for all
 //! lanes, and as many instructions again. An addition is eight products, 400, or seven of an affine point.
 
+use core::marker::PhantomData;
+
 use super::super::room::Place;
 use super::super::unrolled::unrolled;
 use super::field::{Columns, Element, LIMBS, limbs_of};
 use super::isa::FieldIsa;
+use crate::instruction_set::Step;
 
 /// The curve's `d = -121665 / 121666`.
 pub(super) const D: [u64; LIMBS] =
@@ -78,25 +81,78 @@ pub(super) struct Factors<I: FieldIsa> {
     h: Element<I>,
 }
 
-impl<I: FieldIsa> Factors<I> {
-    /// To be doubled.
-    #[inline(always)]
-    pub(super) fn projective(&self, isa: I) -> Projective<I> {
-        let (x, y) = (self.e.mul(isa, &self.f), self.g.mul(isa, &self.h));
-        let z = self.f.mul(isa, &self.g).carry(isa);
-        Projective { x: x.carry(isa), y: y.carry(isa), z, sum: x.add(isa, &y).carry(isa) }
-    }
+/// A form of a point that a formula may end in.
+pub(super) trait Form<I: FieldIsa> {
+    /// The point of these factors.
+    fn of(isa: I, factors: &Factors<I>) -> Self;
+}
 
-    /// To be added to.
+impl<I: FieldIsa> Form<I> for Projective<I> {
     #[inline(always)]
-    pub(super) fn extended(&self, isa: I) -> Extended<I> {
-        let (x, y) = (self.e.mul(isa, &self.f), self.g.mul(isa, &self.h));
+    fn of(isa: I, Factors { e, f, g, h }: &Factors<I>) -> Projective<I> {
+        let (x, y) = (e.mul(isa, f), g.mul(isa, h));
+        Projective { x: x.carry(isa), y: y.carry(isa), z: f.mul(isa, g).carry(isa), sum: x.add(isa, &y).carry(isa) }
+    }
+}
+
+impl<I: FieldIsa> Form<I> for Extended<I> {
+    #[inline(always)]
+    fn of(isa: I, Factors { e, f, g, h }: &Factors<I>) -> Extended<I> {
+        let (x, y) = (e.mul(isa, f), g.mul(isa, h));
         Extended {
             sum: y.add(isa, &x).carry(isa),
             difference: y.sub(isa, &x).carry(isa),
-            z: self.f.mul(isa, &self.g).carry(isa),
-            t: self.e.mul(isa, &self.h).carry(isa),
+            z: f.mul(isa, g).carry(isa),
+            t: e.mul(isa, h).carry(isa),
         }
+    }
+}
+
+/// Twice a point.
+struct Double<'a, I: FieldIsa, F> {
+    point: &'a Projective<I>,
+    form: PhantomData<F>,
+}
+
+impl<I: FieldIsa, F: Form<I>> Step<I> for Double<'_, I, F> {
+    type Out = F;
+
+    /// All four factors have the other sign than in the paper, which changes none of their products.
+    #[inline(always)]
+    fn run(self, isa: I) -> F {
+        let Projective { x, y, z, sum } = self.point;
+        let (a, b) = (x.square(isa), y.square(isa));
+        let h = a.add(isa, &b);
+        let e = h.sub(isa, &sum.square(isa));
+        // Before its carry below `2^61 + 2^52 + 267 · 2^52`, and twice a square more for `f`.
+        let g = a.sub(isa, &b);
+        let f = z.square(isa).double(isa).add(isa, &g);
+        F::of(isa, &Factors { e: e.carry(isa), f: f.carry(isa), g: g.carry(isa), h: h.carry(isa) })
+    }
+}
+
+/// The sum of two points; without a `Z`, the second's is one.
+struct Add<'a, I: FieldIsa, Z> {
+    point: &'a Extended<I>,
+    other: &'a Affine<I>,
+    twice_z: Z,
+}
+
+impl<I: FieldIsa> Step<I> for Add<'_, I, &Element<I>> {
+    type Out = Extended<I>;
+
+    #[inline(always)]
+    fn run(self, isa: I) -> Extended<I> {
+        self.point.add_with(isa, self.other, &self.point.z.mul(isa, self.twice_z))
+    }
+}
+
+impl<I: FieldIsa> Step<I> for Add<'_, I, ()> {
+    type Out = Extended<I>;
+
+    #[inline(always)]
+    fn run(self, isa: I) -> Extended<I> {
+        self.point.add_with(isa, self.other, &self.point.z.columns().double(isa))
     }
 }
 
@@ -119,16 +175,10 @@ impl<I: FieldIsa> Projective<I> {
         }
     }
 
-    /// Twice the point. All four factors have the other sign than in the paper, which changes none of their products.
+    /// Twice the point.
     #[inline(always)]
-    pub(super) fn double(&self, isa: I) -> Factors<I> {
-        let (a, b) = (self.x.square(isa), self.y.square(isa));
-        let h = a.add(isa, &b);
-        let e = h.sub(isa, &self.sum.square(isa));
-        // Before its carry below `2^61 + 2^52 + 267 · 2^52`, and twice a square more for `f`.
-        let g = a.sub(isa, &b);
-        let f = self.z.square(isa).double(isa).add(isa, &g);
-        Factors { e: e.carry(isa), f: f.carry(isa), g: g.carry(isa), h: h.carry(isa) }
+    pub(super) fn double<F: Form<I>>(&self, isa: I) -> F {
+        isa.call(Double { point: self, form: PhantomData })
     }
 }
 
@@ -142,28 +192,29 @@ impl<I: FieldIsa> Extended<I> {
 
     /// The sum with a point.
     #[inline(always)]
-    pub(super) fn add(&self, isa: I, other: &Cached<I>) -> Factors<I> {
-        self.add_with(isa, &other.point, &self.z.mul(isa, &other.twice_z))
+    pub(super) fn add(&self, isa: I, other: &Cached<I>) -> Extended<I> {
+        isa.call(Add { point: self, other: &other.point, twice_z: &other.twice_z })
     }
 
     /// The sum with a point whose `Z` is one.
     #[inline(always)]
-    pub(super) fn add_affine(&self, isa: I, other: &Affine<I>) -> Factors<I> {
-        self.add_with(isa, other, &self.z.columns().double(isa))
+    pub(super) fn add_affine(&self, isa: I, other: &Affine<I>) -> Extended<I> {
+        isa.call(Add { point: self, other, twice_z: () })
     }
 
     /// The sum, with twice the product of both `Z`.
     #[inline(always)]
-    fn add_with(&self, isa: I, other: &Affine<I>, d: &Columns<I>) -> Factors<I> {
+    fn add_with(&self, isa: I, other: &Affine<I>, d: &Columns<I>) -> Extended<I> {
         let a = self.difference.mul(isa, &other.difference);
         let b = self.sum.mul(isa, &other.sum);
         let c = self.t.mul(isa, &other.product);
-        Factors {
+        let factors = Factors {
             e: b.sub(isa, &a).carry(isa),
             f: d.sub(isa, &c).carry(isa),
             g: d.add(isa, &c).carry(isa),
             h: b.add(isa, &a).carry(isa),
-        }
+        };
+        Extended::of(isa, &factors)
     }
 
     /// To be doubled, with `Z` twice as large.

@@ -8,12 +8,14 @@
 //!
 //! A carry is 15 instructions; [`super::product`] has the products and their bounds.
 
-use super::super::isa::Isa;
+use super::super::isa::Vectors;
 use super::super::room::Place;
 use super::super::unrolled::unrolled;
 use super::super::vectors::debug_bits;
 use super::isa::FieldIsa;
 pub(super) use super::product::LIMBS;
+use super::product::{Product, Square, product, square};
+use crate::instruction_set::Step;
 
 /// Bits of a limb, but for those that were not carried yet.
 const RADIX_BITS: u32 = 51;
@@ -25,28 +27,28 @@ const LIMB_MASK: u64 = (1 << RADIX_BITS) - 1;
 const MODULUS: [u64; LIMBS] = [LIMB_MASK - 18, LIMB_MASK, LIMB_MASK, LIMB_MASK, LIMB_MASK];
 
 /// An element that may be a factor: limbs below `2^51 + 2^17`.
-pub(super) struct Element<I: Isa>(pub(super) [I::V; LIMBS]);
+pub(super) struct Element<I: Vectors>(pub(super) [I::V; LIMBS]);
 
 /// A sum of products before its carry: words below `2^63`.
-pub(super) struct Columns<I: Isa>([I::V; LIMBS]);
+pub(super) struct Columns<I: Vectors>([I::V; LIMBS]);
 
-impl<I: Isa> Clone for Element<I> {
+impl<I: Vectors> Clone for Element<I> {
     #[inline(always)]
     fn clone(&self) -> Element<I> {
         *self
     }
 }
 
-impl<I: Isa> Copy for Element<I> {}
+impl<I: Vectors> Copy for Element<I> {}
 
-impl<I: Isa> Clone for Columns<I> {
+impl<I: Vectors> Clone for Columns<I> {
     #[inline(always)]
     fn clone(&self) -> Columns<I> {
         *self
     }
 }
 
-impl<I: Isa> Copy for Columns<I> {}
+impl<I: Vectors> Copy for Columns<I> {}
 
 /// The limbs of a number below `2^255`, given as words; the highest bit is left out.
 pub(super) const fn limbs_of(words: [u64; 4]) -> [u64; LIMBS] {
@@ -71,7 +73,7 @@ pub(super) fn words_of(limbs: [u64; LIMBS]) -> [u64; 4] {
 
 /// Nineteen times a word.
 #[inline(always)]
-fn nineteen<I: Isa>(isa: I, a: I::V) -> I::V {
+fn nineteen<I: Vectors>(isa: I, a: I::V) -> I::V {
     isa.add(isa.add(isa.shl::<4>(a), isa.shl::<1>(a)), a)
 }
 
@@ -161,14 +163,15 @@ impl<I: FieldIsa> Element<I> {
     pub(super) fn mul(&self, isa: I, other: &Element<I>) -> Columns<I> {
         debug_bits::<I, 52, _>(isa, &self.0);
         debug_bits::<I, 52, _>(isa, &other.0);
-        Columns(isa.field_product(&self.0, &other.0))
+        let (a, b) = (&self.0, &other.0);
+        Columns(if I::INLINES { product(isa, a, b) } else { isa.call(Product(a, b)) })
     }
 
     /// The square.
     #[inline(always)]
     pub(super) fn square(&self, isa: I) -> Columns<I> {
         debug_bits::<I, 52, _>(isa, &self.0);
-        Columns(isa.field_square(&self.0))
+        Columns(if I::INLINES { square(isa, &self.0) } else { isa.call(Square(&self.0)) })
     }
 
     /// The square of the square …, `count` times, of at least one.
@@ -243,34 +246,22 @@ impl<I: FieldIsa> Element<I> {
         self.sub(isa, other).carry(isa).reduced(isa).is_zero(isa)
     }
 
-    /// The power by a chain of [`Step`]s.
-    #[inline(always)]
-    fn power<const N: usize>(&self, isa: I, chain: &[Step; N]) -> Element<I> {
-        let mut known = [*self; KNOWN];
-        let mut out = *self;
-        for step in chain {
-            out = known[step.from].square_times(isa, step.squares).mul(isa, &known[step.times]).carry(isa);
-            known[step.to] = out;
-        }
-        out
-    }
-
     /// The inverse, zero of zero: the power by `2^255 - 21` (Fermat).
     #[inline(always)]
     pub(super) fn inverse(&self, isa: I) -> Element<I> {
-        const CHAIN: [Step; 11] = chain(Step { from: 4, squares: 5, times: 2, to: 4 });
-        self.power(isa, &CHAIN)
+        const CHAIN: Chain = chain(Link { from: 4, squares: 5, times: 2, to: 4 });
+        isa.call(Power { base: self, chain: &CHAIN })
     }
 
     /// The power by `2^252 - 3`, of which square roots are made (RFC 8032, 5.1.3).
     #[inline(always)]
     pub(super) fn power_of_root(&self, isa: I) -> Element<I> {
-        const CHAIN: [Step; 11] = chain(Step { from: 4, squares: 2, times: 0, to: 4 });
-        self.power(isa, &CHAIN)
+        const CHAIN: Chain = chain(Link { from: 4, squares: 2, times: 0, to: 4 });
+        isa.call(Power { base: self, chain: &CHAIN })
     }
 }
 
-impl<I: Isa> Columns<I> {
+impl<I: Vectors> Columns<I> {
     /// The sum. Whoever adds more than two products and a difference would overflow.
     #[inline(always)]
     pub(super) fn add(&self, isa: I, other: &Columns<I>) -> Columns<I> {
@@ -325,31 +316,54 @@ impl<I: Isa> Columns<I> {
 /// Numbers that a chain keeps.
 const KNOWN: usize = 5;
 
-/// A step of a power: `known[to] = known[from]^(2^squares) · known[times]`. Number 0 is the base.
+/// A link of a chain to a power: `known[to] = known[from]^(2^squares) · known[times]`. Number 0 is the base.
 #[derive(Clone, Copy)]
-struct Step {
+struct Link {
     from: usize,
     squares: u32,
     times: usize,
     to: usize,
 }
 
-/// The steps to the power by `2^250 - 1`, which is number 4 then, and a last one. Number 2 is the power by 11.
-const fn chain(last: Step) -> [Step; 11] {
-    const fn step(from: usize, squares: u32, times: usize, to: usize) -> Step {
-        Step { from, squares, times, to }
+type Chain = [Link; 11];
+
+/// The power that a chain leads to.
+struct Power<'a, I: FieldIsa> {
+    base: &'a Element<I>,
+    chain: &'a Chain,
+}
+
+impl<I: FieldIsa> Step<I> for Power<'_, I> {
+    type Out = Element<I>;
+
+    #[inline(always)]
+    fn run(self, isa: I) -> Element<I> {
+        let mut known = [*self.base; KNOWN];
+        let mut out = *self.base;
+        for link in self.chain {
+            out = known[link.from].square_times(isa, link.squares).mul(isa, &known[link.times]).carry(isa);
+            known[link.to] = out;
+        }
+        out
+    }
+}
+
+/// The links to the power by `2^250 - 1`, which is number 4 then, and a last one. Number 2 is the power by 11.
+const fn chain(last: Link) -> Chain {
+    const fn link(from: usize, squares: u32, times: usize, to: usize) -> Link {
+        Link { from, squares, times, to }
     }
     [
-        step(0, 3, 0, 1),   // 9
-        step(0, 1, 1, 2),   // 11
-        step(2, 1, 1, 1),   // 31 = 2^5 - 1
-        step(1, 5, 1, 1),   // 2^10 - 1
-        step(1, 10, 1, 3),  // 2^20 - 1
-        step(3, 20, 3, 3),  // 2^40 - 1
-        step(3, 10, 1, 1),  // 2^50 - 1
-        step(1, 50, 1, 3),  // 2^100 - 1
-        step(3, 100, 3, 3), // 2^200 - 1
-        step(3, 50, 1, 4),  // 2^250 - 1
+        link(0, 3, 0, 1),   // 9
+        link(0, 1, 1, 2),   // 11
+        link(2, 1, 1, 1),   // 31 = 2^5 - 1
+        link(1, 5, 1, 1),   // 2^10 - 1
+        link(1, 10, 1, 3),  // 2^20 - 1
+        link(3, 20, 3, 3),  // 2^40 - 1
+        link(3, 10, 1, 1),  // 2^50 - 1
+        link(1, 50, 1, 3),  // 2^100 - 1
+        link(3, 100, 3, 3), // 2^200 - 1
+        link(3, 50, 1, 4),  // 2^250 - 1
         last,
     ]
 }

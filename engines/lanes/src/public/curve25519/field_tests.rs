@@ -2,7 +2,7 @@
 
 use crypto_bigint::U512;
 
-use super::super::isa::{Isa, PublicKernel, public_kernels};
+use super::super::isa::{PublicKernel, Vectors, public_kernels};
 use super::super::room::{Place, Room};
 use super::super::samples::Random;
 use super::field::{Element, LIMBS, invert_all, limbs_of, words_of};
@@ -41,7 +41,7 @@ fn power(base: U512, exponent: U512) -> U512 {
     })
 }
 
-fn lanes<I: Isa>(place: Place<I>) -> Vec<[u64; LIMBS]> {
+fn lanes<I: Vectors>(place: Place<I>) -> Vec<[u64; LIMBS]> {
     (0..I::LANES).map(|lane| core::array::from_fn(|i| place.lane(lane, i))).collect()
 }
 

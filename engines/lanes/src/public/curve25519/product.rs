@@ -10,16 +10,41 @@
 //! Floor: a product is 50 multiply-adds and 29 additions and shifts, a square 30 and 39. Where a multiply-add starts every cycle
 //! and two instructions do, that is 50 cycles for all lanes, and 35.
 
-use super::super::isa::Isa;
+use super::super::isa::Vectors;
 use super::super::unrolled::unrolled;
 use super::super::vectors::debug_bits;
+use crate::instruction_set::Step;
 
 /// Limbs of an element.
 pub(super) const LIMBS: usize = 5;
 
+/// A product as a step.
+pub(super) struct Product<'a, I: Vectors>(pub(super) &'a [I::V; LIMBS], pub(super) &'a [I::V; LIMBS]);
+
+impl<I: Vectors> Step<I> for Product<'_, I> {
+    type Out = [I::V; LIMBS];
+
+    #[inline(always)]
+    fn run(self, isa: I) -> [I::V; LIMBS] {
+        product(isa, self.0, self.1)
+    }
+}
+
+/// A square as a step.
+pub(super) struct Square<'a, I: Vectors>(pub(super) &'a [I::V; LIMBS]);
+
+impl<I: Vectors> Step<I> for Square<'_, I> {
+    type Out = [I::V; LIMBS];
+
+    #[inline(always)]
+    fn run(self, isa: I) -> [I::V; LIMBS] {
+        square(isa, self.0)
+    }
+}
+
 /// The columns of a product.
 #[inline(always)]
-pub(super) fn product<I: Isa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [I::V; LIMBS] {
+pub(super) fn product<I: Vectors>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [I::V; LIMBS] {
     let mut low = [isa.splat(0); 2 * LIMBS];
     // Of the column that they are added to, not of the one that they are the high halves of.
     let mut high = [isa.splat(0); 2 * LIMBS];
@@ -63,7 +88,7 @@ pub(super) fn product<I: Isa>(isa: I, a: &[I::V; LIMBS], b: &[I::V; LIMBS]) -> [
 
 /// The columns of a square.
 #[inline(always)]
-pub(super) fn square<I: Isa>(isa: I, a: &[I::V; LIMBS]) -> [I::V; LIMBS] {
+pub(super) fn square<I: Vectors>(isa: I, a: &[I::V; LIMBS]) -> [I::V; LIMBS] {
     let zero = [isa.splat(0); LIMBS];
     let upper = square_half::<I, LIMBS>(isa, a, zero, zero);
     let mut nine = upper;
@@ -79,7 +104,7 @@ pub(super) fn square<I: Isa>(isa: I, a: &[I::V; LIMBS]) -> [I::V; LIMBS] {
 /// their low halves are summed with the high halves of squares, which count twice too, and their high halves (`four`) count
 /// four times. The low halves of squares count once.
 #[inline(always)]
-fn square_half<I: Isa, const HALF: usize>(
+fn square_half<I: Vectors, const HALF: usize>(
     isa: I,
     a: &[I::V; LIMBS],
     once: [I::V; LIMBS],

@@ -102,7 +102,7 @@ fn multiply_rows<I: FieldIsa>(isa: I, tables: Place<I>, digits: Place<I>) -> Ext
         for row in 0..rows {
             let digit = digits.get(isa, row * Z_DIGITS + digit);
             let multiple = multiple(isa, tables.part(row * TABLE_LIMBS, TABLE_LIMBS), digit);
-            sum = sum.add(isa, &multiple).extended(isa);
+            sum = sum.add(isa, &multiple);
         }
     }
     sum
@@ -113,7 +113,7 @@ fn multiply_rows<I: FieldIsa>(isa: I, tables: Place<I>, digits: Place<I>) -> Ext
 fn is_of_small_order<I: FieldIsa>(isa: I, point: &Extended<I>) -> u32 {
     let mut point = point.projective(isa);
     for _ in 0..3 {
-        point = point.double(isa).projective(isa);
+        point = point.double(isa);
     }
     isa.bits(point.x.reduced(isa).is_zero(isa)) & isa.bits(point.y.equals(isa, &point.z))
 }
@@ -147,7 +147,7 @@ fn check_in<I: FieldIsa>(isa: I, room: &mut Room, table: &Table, all: &mut [Shea
             1 => Cached::choose(isa, tables.part(0, CACHED_LIMBS), isa.splat(0)),
             _ => multiply_rows(isa, tables.part(0, rows * TABLE_LIMBS), digits).cached(isa),
         };
-        let holds = is_of_small_order(isa, &sum.add(isa, &points).extended(isa));
+        let holds = is_of_small_order(isa, &sum.add(isa, &points));
         for (lane, sheaf) in sheaves.iter_mut().enumerate() {
             sheaf.holds = holds >> lane & 1 == 1;
         }

@@ -17,10 +17,11 @@
 //!
 //! Floor: a product is 162 multiply-adds and some 125 other instructions, a square 90 and 150.
 
-use super::super::prime_curves::isa::{CurveIsa, Step};
+use super::super::prime_curves::isa::CurveIsa;
 use super::super::room::Place;
 use super::super::unrolled::unrolled;
 use super::super::vectors::debug_bits;
+use crate::instruction_set::Step;
 
 /// Limbs of an element.
 pub(super) const LIMBS: usize = 9;

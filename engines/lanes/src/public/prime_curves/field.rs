@@ -13,14 +13,15 @@ use core::marker::PhantomData;
 
 use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 use super::super::unrolled::{filled, unrolled};
-use super::isa::{CurveIsa, Step};
+use super::isa::CurveIsa;
 use super::modulus::{FieldPrime, LIMBS_MAX, Modulus, unit};
 use super::numbers::{Number, Numbers};
+use crate::instruction_set::Step;
 
 /// The columns of a product; those from `2 L` on stay zero and cost nothing.
 type Columns<I> = [<I as Vectors>::V; 2 * LIMBS_MAX];
 
-/// Numbers of so few limbs are multiplied where they stand if [`CurveIsa::INLINES`], others by a call.
+/// Numbers of so few limbs are multiplied where they stand if [`Vectors::INLINES`], others by a call.
 const INLINED_LIMBS: usize = 5;
 
 /// Bits of a window of an inversion's exponent, which is public.

@@ -1,7 +1,7 @@
 //! Moduli: the primes of the fields and the orders of the groups, in limbs of 52 bits, and what Montgomery's reduction
 //! needs of each. All of it is computed when the crate is built.
 
-use super::super::isa::{Isa, LIMB_BITS, LIMB_MAX};
+use super::super::isa::{LIMB_BITS, LIMB_MAX, Vectors};
 
 /// The most limbs of a number: 521 bits.
 pub(super) const LIMBS_MAX: usize = 11;
@@ -35,7 +35,7 @@ pub(super) trait FieldPrime<const L: usize>: Modulus<L> {
     /// the prime on. The others carry less than `2^3`, of 48 bits that remain below `q` for P-256, and 20 for P-384, so that
     /// what is left lies between nearly once and little more than twice the prime. P-521 has one bit below, and takes two off.
     /// secp160r1 has four, so that half the prime may be carried: what is left is below `2.6 p`.
-    fn settle<I: Isa>(isa: I, sum: [I::V; L]) -> [I::V; L];
+    fn settle<I: Vectors>(isa: I, sum: [I::V; L]) -> [I::V; L];
 }
 
 /// The prime of secp160r1: `2^160 - 2^31 - 1`.
@@ -68,7 +68,7 @@ impl Modulus<4> for P160Prime {
 
 impl FieldPrime<4> for P160Prime {
     #[inline(always)]
-    fn settle<I: Isa>(isa: I, sum: [I::V; 4]) -> [I::V; 4] {
+    fn settle<I: Vectors>(isa: I, sum: [I::V; 4]) -> [I::V; 4] {
         let q = isa.sub(isa.sar::<4>(sum[3]), isa.splat(1));
         [isa.add(isa.add(sum[0], q), isa.shl::<31>(q)), sum[1], sum[2], isa.sub(sum[3], isa.shl::<4>(q))]
     }
@@ -84,7 +84,7 @@ impl Modulus<5> for P256Prime {
 
 impl FieldPrime<5> for P256Prime {
     #[inline(always)]
-    fn settle<I: Isa>(isa: I, sum: [I::V; 5]) -> [I::V; 5] {
+    fn settle<I: Vectors>(isa: I, sum: [I::V; 5]) -> [I::V; 5] {
         let q = isa.sub(isa.sar::<48>(sum[4]), isa.splat(1));
         [
             isa.add(sum[0], q),
@@ -109,7 +109,7 @@ impl Modulus<8> for P384Prime {
 
 impl FieldPrime<8> for P384Prime {
     #[inline(always)]
-    fn settle<I: Isa>(isa: I, mut sum: [I::V; 8]) -> [I::V; 8] {
+    fn settle<I: Vectors>(isa: I, mut sum: [I::V; 8]) -> [I::V; 8] {
         let q = isa.sub(isa.sar::<20>(sum[7]), isa.splat(1));
         sum[0] = isa.sub(isa.add(sum[0], q), isa.shl::<32>(q));
         sum[1] = isa.add(sum[1], isa.shl::<44>(q));
@@ -135,7 +135,7 @@ impl Modulus<11> for P521Prime {
 
 impl FieldPrime<11> for P521Prime {
     #[inline(always)]
-    fn settle<I: Isa>(isa: I, mut sum: [I::V; 11]) -> [I::V; 11] {
+    fn settle<I: Vectors>(isa: I, mut sum: [I::V; 11]) -> [I::V; 11] {
         let q = isa.sub(isa.sar::<1>(sum[10]), isa.splat(2));
         sum[0] = isa.add(sum[0], q);
         sum[10] = isa.sub(sum[10], isa.shl::<1>(q));

@@ -1,6 +1,6 @@
 //! Numbers of one size in a queue's memory, which is wiped behind each batch.
 
-use super::super::isa::{Isa, Vectors};
+use super::super::isa::Vectors;
 use super::super::room::{Open, Place};
 use super::super::unrolled::{filled, unrolled};
 
@@ -11,18 +11,18 @@ pub(super) const GROUPS_MAX: usize = 4;
 pub(super) type Number<I, const L: usize> = [<I as Vectors>::V; L];
 
 /// Numbers of `L` limbs, one a lane, one behind the other.
-pub(super) struct Numbers<I: Isa, const L: usize>(Place<I>);
+pub(super) struct Numbers<I: Vectors, const L: usize>(Place<I>);
 
-impl<I: Isa, const L: usize> Clone for Numbers<I, L> {
+impl<I: Vectors, const L: usize> Clone for Numbers<I, L> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<I: Isa, const L: usize> Copy for Numbers<I, L> {}
+impl<I: Vectors, const L: usize> Copy for Numbers<I, L> {}
 
-impl<I: Isa, const L: usize> Numbers<I, L> {
+impl<I: Vectors, const L: usize> Numbers<I, L> {
     /// Takes `count` numbers of a room, all zero.
     pub(super) fn take(room: &mut Open<'_, I>, count: usize) -> Numbers<I, L> {
         Numbers(room.number(count * L))
@@ -69,7 +69,7 @@ impl<I: Isa, const L: usize> Numbers<I, L> {
 
 /// Group, lane and operation of every lane of the groups that a few operations fill. Lanes without an operation repeat the
 /// first one.
-pub(super) fn slots<I: Isa, T>(jobs: &[T]) -> impl Iterator<Item = (usize, usize, &T)> {
+pub(super) fn slots<I: Vectors, T>(jobs: &[T]) -> impl Iterator<Item = (usize, usize, &T)> {
     let slot = |at| (at / I::LANES, at % I::LANES, jobs.get(at).unwrap_or(&jobs[0]));
     (0..jobs.len().next_multiple_of(I::LANES)).map(slot)
 }

@@ -13,36 +13,37 @@
 //! *Bounds*, for P-256, in multiples of the prime; see [`super::field`]: the other primes leave more room. What is settled is
 //! below 2.01. Of a point, `X` is settled, `Y` below 2 and `Z` below 1.4; coordinates that are added are below 2.01.
 
-use super::super::isa::Isa;
+use super::super::isa::Vectors;
 use super::super::unrolled::filled;
 use super::curve::Curve;
 use super::field::Field;
-use super::isa::{CurveIsa, Step};
+use super::isa::CurveIsa;
 use super::modulus::Modulus;
 use super::numbers::{Number, Numbers};
+use crate::instruction_set::Step;
 
 /// A field of a curve.
 pub(super) type Prime<I, C, const L: usize> = Field<I, <C as Curve<L>>::Prime, L>;
 
 /// A point a lane.
-pub(super) struct Point<I: Isa, const L: usize> {
+pub(super) struct Point<I: Vectors, const L: usize> {
     pub(super) x: Number<I, L>,
     pub(super) y: Number<I, L>,
     pub(super) z: Number<I, L>,
 }
 
-impl<I: Isa, const L: usize> Clone for Point<I, L> {
+impl<I: Vectors, const L: usize> Clone for Point<I, L> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<I: Isa, const L: usize> Copy for Point<I, L> {}
+impl<I: Vectors, const L: usize> Copy for Point<I, L> {}
 
 /// An affine point a lane, and where its negative is meant.
 #[derive(Clone, Copy)]
-pub(super) struct Affine<I: Isa, const L: usize> {
+pub(super) struct Affine<I: Vectors, const L: usize> {
     pub(super) x: Number<I, L>,
     pub(super) y: Number<I, L>,
     pub(super) is_negative: I::M,
@@ -93,7 +94,7 @@ impl<I: CurveIsa, const L: usize> Point<I, L> {
     }
 }
 
-struct Double<'a, I: Isa, C, const L: usize> {
+struct Double<'a, I: Vectors, C, const L: usize> {
     point: &'a Point<I, L>,
     curve: core::marker::PhantomData<C>,
 }
@@ -125,7 +126,7 @@ impl<I: CurveIsa, C: Curve<L>, const L: usize> Step<I> for Double<'_, I, C, L> {
     }
 }
 
-struct Add<'a, I: Isa, C, const L: usize> {
+struct Add<'a, I: Vectors, C, const L: usize> {
     point: &'a Point<I, L>,
     other: &'a Affine<I, L>,
     curve: core::marker::PhantomData<C>,

@@ -14,7 +14,7 @@
 //!   is added. Their sum and difference are not zero and below `2^(w (i + 1))`, which is below `n` but for the last window. There,
 //!   the sum is `k`, and the difference may be `n`: again the same point.
 
-use super::super::isa::{Isa, LIMB_BITS};
+use super::super::isa::{LIMB_BITS, Vectors};
 use super::curve::Curve;
 use super::field::Field;
 use super::isa::CurveIsa;
@@ -30,7 +30,7 @@ pub(super) const WINDOW: usize = 4;
 pub(super) const MULTIPLES: usize = 1 << (WINDOW - 1);
 
 /// A digit a lane.
-struct Digit<I: Isa> {
+struct Digit<I: Vectors> {
     /// Which odd multiple, from zero.
     index: I::V,
     is_positive: I::M,

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use zeroize::Zeroize;
 
-use super::super::isa::Isa;
+use super::super::isa::Vectors;
 use super::super::room::Room;
 use super::curve::Curve;
 use super::field::{Field, POWERS};
@@ -50,7 +50,7 @@ pub(super) struct Sign<'a, C, const L: usize> {
 }
 
 /// The numbers of the groups, one a group.
-struct Signing<I: Isa, const L: usize> {
+struct Signing<I: Vectors, const L: usize> {
     secrets: Numbers<I, L>,
     digests: Numbers<I, L>,
     /// The nonces in Montgomery's form, then their inverses.

@@ -9,8 +9,9 @@
 //! being reduced (see [`montgomery`](super::super::montgomery)).
 
 use super::super::fault::spoil;
-use super::super::isa::{Isa, public_kernels};
+use super::super::isa::{Vectors, public_kernels};
 use super::super::long::{Digits, OddModuli, Powers, carry, power, public_power};
+use super::super::montgomery;
 use super::super::room::{Open, Place, Room};
 use super::key::{MASK_BITS, Private, RsaKey};
 use crate::declassify::declassify;
@@ -43,14 +44,14 @@ public_kernels! {
 }
 
 /// Loads the number of each lane's job.
-fn load<'j, I: Isa>(open: &mut Open<'_, I>, limbs: usize, job: impl Fn(usize) -> &'j Job<'j>) -> Place<I> {
+fn load<'j, I: Vectors>(open: &mut Open<'_, I>, limbs: usize, job: impl Fn(usize) -> &'j Job<'j>) -> Place<I> {
     let numbers = open.number(limbs);
     (0..I::LANES).for_each(|lane| numbers.set_be(lane, job(lane).number));
     numbers
 }
 
 #[inline(always)]
-fn public<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
+fn public<I: Vectors>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
     let Some(first) = jobs.first() else { return Vec::new() };
     let limbs = first.key.field.limbs.len();
     let job = |lane: usize| jobs.get(lane).unwrap_or(first);
@@ -65,7 +66,7 @@ fn public<I: Isa>(isa: I, room: &mut Room, jobs: &[Job<'_>]) -> Vec<Block> {
 }
 
 #[inline(always)]
-fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Option<Block>> {
+fn private<I: Vectors>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Option<Block>> {
     let Some(first) = jobs.first() else { return Vec::new() };
     let limbs = first.job.key.field.limbs.len();
     let half = limbs / 2;
@@ -89,7 +90,7 @@ fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Opti
             factor.set_number(lane, &prime(lane, which).cube);
         }
         // The number is `low + high · 2^(52 half)`: both enter Montgomery's form, the latter by the cube of the radix.
-        isa.product(base, numbers.part(half, half), factor, fields.modulus);
+        montgomery::product(isa, base, numbers.part(half, half), factor, fields.modulus);
         fields.enter(isa, out, numbers.part(0, half));
         carry(isa, base, |index| isa.add(base.get(isa, index), out.get(isa, index)));
         power(isa, out, base, digits, powers, &fields);
@@ -108,7 +109,7 @@ fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Opti
         isa.add(isa.sub(of_p.get(isa, index), base.get(isa, index)), thrice)
     });
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_inverse));
-    isa.product(base, base, factor, fields.modulus);
+    montgomery::product(isa, base, base, factor, fields.modulus);
     fields.reduce(isa, base, 2);
     spoil(base);
     finish(isa, &mut open, jobs, numbers, (of_q, base))
@@ -116,7 +117,7 @@ fn private<I: Isa>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<Opti
 
 /// Puts the halves together, `s_q + q h`, and gives the results that the public exponent takes back to the numbers.
 #[inline(always)]
-fn finish<I: Isa>(
+fn finish<I: Vectors>(
     isa: I,
     open: &mut Open<'_, I>,
     jobs: &[PrivateJob<'_>],
@@ -130,7 +131,7 @@ fn finish<I: Isa>(
     let [root, base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
     base.part(0, half).copy_from(isa, quotient);
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_entered));
-    isa.product(root, base, factor, fields.modulus);
+    montgomery::product(isa, root, base, factor, fields.modulus);
     // Below `3 n`, and with `s_q` below `4 n`.
     carry(isa, root, |index| {
         let own = root.get(isa, index);

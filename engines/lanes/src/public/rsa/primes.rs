@@ -16,8 +16,9 @@ use std::sync::OnceLock;
 
 use zeroize::{Zeroize, Zeroizing};
 
-use super::super::isa::{Isa, public_kernels};
+use super::super::isa::{Vectors, public_kernels};
 use super::super::long::{Digits, OddModuli, OddModulus, Powers, power};
+use super::super::montgomery;
 use super::super::room::Room;
 use super::super::{count_lanes, isa::PublicKernel};
 use super::key::words;
@@ -242,7 +243,7 @@ public_kernels! {
 }
 
 #[inline(always)]
-fn test_in<I: Isa>(isa: I, room: &mut Room, rounds: &[Round<'_>]) -> Vec<bool> {
+fn test_in<I: Vectors>(isa: I, room: &mut Room, rounds: &[Round<'_>]) -> Vec<bool> {
     let Some(first) = rounds.first() else { return Vec::new() };
     let round = |lane: usize| rounds.get(lane).unwrap_or(first);
     let limbs = first.candidate.field.limbs.len();
@@ -274,7 +275,7 @@ fn test_in<I: Isa>(isa: I, room: &mut Room, rounds: &[Round<'_>]) -> Vec<bool> {
             *passes |= is_one | is_last;
         }
         if step + 1 < most {
-            isa.square(raised, raised, fields.modulus);
+            montgomery::square(isa, raised, raised, fields.modulus);
         }
     }
     passes
