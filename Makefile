@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -102,6 +102,9 @@ timing: ## whether running times tell anything about keys and data; takes minute
 ctgrind: ## whether branches or addresses depend on keys or data, as Valgrind sees it
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='valgrind -q --error-exitcode=0 --error-limit=no' \
 		cargo test --release --locked -p ciphermill-lanes --features ctgrind --test taint -- --ignored --nocapture --test-threads 1
+
+emulated: ## the kernels that this processor cannot run, on emulated ones that can, and their instructions; takes half an hour
+	@./xtask/emulated-tests.sh
 
 faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
 	FAULTS=all cargo test --locked --workspace --test faults

@@ -53,6 +53,7 @@ for sanitizer in address memory thread; do
 done
 step ctgrind ctgrind
 step miri miri
+step emulated make emulated
 step timing make timing
 step real-tables xtask/real-tables.sh
 step machete make machete

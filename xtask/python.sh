@@ -32,19 +32,19 @@ assemble() {
     cp "$1" "$work/site/ciphermill/_native.abi3.so"
 }
 
-# Files of the command line are tried as well; the other tests have built it.
-tool() {
+# The package and the command line, whose files are tried as well. The same selection as `cargo test --workspace` makes: features of
+# dependencies follow from what is selected, and with others the engines would be compiled again, which takes minutes.
+build() {
+    cargo build --locked --workspace --lib --bins --tests
+    assemble target/debug/lib_native.so
     export CIPHERMILL=$PWD/target/debug/ciphermill
-    [ -x "$CIPHERMILL" ] || cargo build --locked -p ciphermill-cli --no-default-features
 }
 
 case ${1:-} in
 test)
     shift
     environment test
-    cargo build --locked -p ciphermill-python
-    assemble target/debug/lib_native.so
-    tool
+    build
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/test/bin/python" -m pytest -q -p no:cacheprovider "$@"
     ;;
@@ -52,9 +52,7 @@ spark)
     shift
     command -v java >/dev/null 2>&1 || lacks 'Spark wants a Java runtime (apt-get install default-jre-headless)'
     environment spark
-    cargo build --locked -p ciphermill-python
-    assemble target/debug/lib_native.so
-    tool
+    build
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/spark/bin/python" -m pytest -q -p no:cacheprovider tests_spark "$@"
     ;;

@@ -244,8 +244,8 @@ fn measure(engine: &dyn Engine, suite: Suite, direction: Direction, random: &mut
     largest_t(&times)
 }
 
-/// Both classes' operations are the same but for the key.
-fn measure_private(engine: &dyn Engine, suite: Suite, random: &mut Random) -> f64 {
+/// A batch of private operations and its arena.
+fn private_batch(suite: Suite) -> (Direction, Places, Vec<u8>) {
     let pairs = pairs(&pair_name(suite).expect("a suite of key pairs"));
     let input_len = if matches!(suite, Suite::Agree(_)) { suite.input_len(Direction::Encrypt).max } else { LEN };
     // Ciphertexts of nothing are decapsulated like others (FIPS 203, 6.3).
@@ -258,6 +258,13 @@ fn measure_private(engine: &dyn Engine, suite: Suite, random: &mut Random) -> f6
         let (_, value) = pairs[0].public.split_at(pairs[0].public.len() - input_len);
         template.ops.iter().for_each(|op| arena[op.input.range()].copy_from_slice(value));
     }
+    (direction, template, arena)
+}
+
+/// Both classes' operations are the same but for the key.
+fn measure_private(engine: &dyn Engine, suite: Suite, random: &mut Random) -> f64 {
+    let pairs = pairs(&pair_name(suite).expect("a suite of key pairs"));
+    let (direction, template, mut arena) = private_batch(suite);
     let mut queue = engine.queue(QueueHint::default()).expect("a queue");
     let (mut ops, mut times) = (template.ops.clone(), Vec::with_capacity(PRIVATE_BATCHES));
     let mut key: Option<PreparedKey> = None;
@@ -270,6 +277,39 @@ fn measure_private(engine: &dyn Engine, suite: Suite, random: &mut Random) -> f6
         times.push((chosen, run(&mut *queue, suite, direction, key, &mut ops, &mut arena)));
     }
     largest_t(&times)
+}
+
+/// The shortest time that a batch takes under each of two pairs.
+fn shortest(engine: &dyn Engine, suite: Suite) -> [f64; 2] {
+    let pairs = pairs(&pair_name(suite).expect("a suite of key pairs"));
+    let (direction, template, mut arena) = private_batch(suite);
+    let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+    [0, 1].map(|pair| {
+        let key = engine.prepare(&KeyMaterial::private(&pairs[pair].private), suite).expect("a good key");
+        let mut once = || run(&mut *queue, suite, direction, &key, &mut template.ops.clone(), &mut arena);
+        once().min(once()).min(once())
+    })
+}
+
+/// Counts instructions where a nanosecond is one: `make emulated`.
+#[test]
+#[ignore = "times are instructions only where a processor is emulated"]
+fn instructions_of_private_operations() {
+    for kernel in kernels().into_iter().filter(|kernel| kernel.capable) {
+        if kernel.name == "portable" || !["public", "binary"].contains(&kernel.family) {
+            continue;
+        }
+        let engine = Lanes::with_kernels(&[&format!("{}={}", kernel.family, kernel.name)]).expect("this processor can");
+        for suite in PRIVATE.map(|name| name.parse::<Suite>().expect("a suite")) {
+            if suite.kernel_family() == kernel.family {
+                let [first, second] = shortest(&engine, suite).map(|time| time / OPS as f64);
+                println!(
+                    "{} {} {suite}: {first:.0} an operation, {second:.0} with another key",
+                    kernel.family, kernel.name
+                );
+            }
+        }
+    }
 }
 
 #[test]
