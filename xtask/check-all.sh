@@ -53,7 +53,7 @@ for sanitizer in address memory thread; do
 done
 step ctgrind ctgrind
 step miri miri
-step emulated make emulated
+step emulated xtask/emulated-tests.sh
 step timing make timing
 step real-tables xtask/real-tables.sh
 step machete make machete

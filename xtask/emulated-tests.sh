@@ -8,6 +8,7 @@ export CONFORMANCE_ONLY=x25519,x448,ed25519,ed25519-cofactored,ecdsa-p256,ecdh-p
 CONFORMANCE_ONLY+=,ml-kem-768,ml-dsa-65,des-cbc,aes-128-cbc,aes-128-ctr,aes-256-gcm,aes-256-gcm-siv,aes-256-xts,chacha20-poly1305,sha256,sha3-256
 CONFORMANCE_ONLY+=,hmac-sha512,ff1-aes-256
 
+xtask/emulated.sh build
 for model in corei7_icelake_u arrow_lake; do
     printf '\n== %s\n' "$model"
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$PWD/xtask/emulated.sh $model"

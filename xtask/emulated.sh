@@ -3,6 +3,7 @@
 # hundred million instructions a second, and Debian's kernel starts the program there as the only one.
 #
 #   emulated.sh MODEL PROGRAM [ARGUMENT…]
+#   emulated.sh build
 #
 # `make emulated` gives it to cargo as what starts tests. Variables whose names begin with CONFORMANCE_ go along.
 #
@@ -31,6 +32,7 @@ replace() {
 
 build() {
     mkdir -p "$home/packages" "$home/root"
+    [ "$(uname -m)" = x86_64 ] || lacks "x86-64, whose programs are emulated"
     command -v apt-get >/dev/null || lacks "apt-get, for Debian's kernel and Bochs"
     for tool in curl g++ make xorriso cpio; do
         command -v "$tool" >/dev/null || lacks "$tool (apt-get install curl g++ make xorriso cpio)"
@@ -61,10 +63,11 @@ build() {
     touch "$home/done"
 }
 
-[ $# -ge 2 ] || { sed -n 's/^#   /usage: /p' "${BASH_SOURCE[0]}"; exit 2; }
+[ "$*" = build ] || [ $# -ge 2 ] || { sed -n 's/^#   /usage: /p' "${BASH_SOURCE[0]}"; exit 2; }
+[ -e "$home/done" ] || build
+[ "$*" != build ] || exit 0
 model=$1 program=$(realpath "$2")
 shift 2
-[ -e "$home/done" ] || build
 
 # Everything of one run lies in a folder of its own, so that two models can run side by side.
 run=$(mktemp -d "$home/run.XXXXXX")
