@@ -103,7 +103,7 @@ ctgrind: ## whether branches or addresses depend on keys or data, as Valgrind se
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='valgrind -q --error-exitcode=0 --error-limit=no' \
 		cargo test --release --locked -p ciphermill-lanes --features ctgrind --test taint -- --ignored --nocapture --test-threads 1
 
-emulated: ## the kernels that this processor cannot run, on emulated ones that can, and their instructions; takes half an hour
+emulated: ## the kernels that this processor cannot run, on emulated ones that can, and their instructions; takes an hour
 	@./xtask/emulated-tests.sh
 
 faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
