@@ -97,7 +97,7 @@ cases: lab ## the named measurements of the lanes engine, against their goals
 	./target/release/ciphermill lab cases
 
 timing: ## whether running times tell anything about keys and data; takes minutes, and wants a quiet machine
-	cargo test --release --locked -p ciphermill-lanes --test timing -- --ignored --nocapture
+	cargo test --release --locked -p ciphermill-lanes --test timing -- --ignored --nocapture running_time
 
 ctgrind: ## whether branches or addresses depend on keys or data, as Valgrind sees it
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='valgrind -q --error-exitcode=0 --error-limit=no' \

@@ -9,9 +9,9 @@
 #
 # MODEL is one of Bochs: `corei7_icelake_u` has AVX-512 with IFMA, VAES, GFNI and VPCLMULQDQ, `arrow_lake` AVX-IFMA and
 # no AVX-512. What the program prints is printed; its exit code is this script's. Nothing is installed: Debian's packages
-# are unpacked in target/emulated, and Bochs is built there from Debian's source, because the packaged one has its
-# debugger built in, which makes it ten times slower, and is too old for AVX-IFMA. Without root, and without a net once
-# everything is there. Exit code 77 means that something cannot be had here.
+# are unpacked in target/emulated, and Bochs is built there from a later source of Debian's, because that of Debian 12 is
+# too old for AVX-IFMA. Without root, and without a net once everything is there. A program may take EMULATED_SECONDS
+# (two hours). Exit code 77 means that something cannot be had here.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -31,6 +31,7 @@ replace() {
 }
 
 build() {
+    rm -rf "$home"
     mkdir -p "$home/packages" "$home/root"
     [ "$(uname -m)" = x86_64 ] || lacks "x86-64, whose programs are emulated"
     command -v apt-get >/dev/null || lacks "apt-get, for Debian's kernel and Bochs"
@@ -44,7 +45,6 @@ build() {
     for package in "$home"/packages/*.deb; do dpkg -x "$package" "$home/root"; done
     curl -sSfL -o "$home/$source" "https://deb.debian.org/debian/pool/main/b/bochs/$source" || lacks "Bochs's source"
     echo "$source_sha256  $home/$source" | sha256sum --check --quiet
-    rm -rf "$home/bochs"
     mkdir "$home/bochs"
     tar -C "$home/bochs" --strip-components 1 -xf "$home/$source"
     # Two mistakes of version 3.0. It refuses gathers and scatters whose indices are in one of the upper sixteen registers, since it
@@ -71,7 +71,9 @@ shift 2
 
 # Everything of one run lies in a folder of its own, so that two models can run side by side.
 run=$(mktemp -d "$home/run.XXXXXX")
-trap 'rm -rf "$run"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$run"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 mkdir -p "$run/root/bin" "$run/root/proc" "$run/root/sys" "$run/root/dev" "$run/root/tmp" "$run/disk/isolinux"
 
 # The program and what it links to, at the same paths.
@@ -124,9 +126,10 @@ clock: sync=none
 END
 : >"$run/serial"
 tail -n +1 -f "$run/serial" --pid=$$ &
-"$home/bochs/bochs" -q -f "$run/bochsrc" >"$run/out" 2>&1 </dev/null || true
+# In the background, so that a signal to this script ends it.
+timeout "${EMULATED_SECONDS:-7200}" "$home/bochs/bochs" -q -f "$run/bochsrc" >"$run/out" 2>&1 </dev/null &
+wait $! || true
 sleep 1
-kill %1 2>/dev/null || true
 code=$(sed -n 's/^exit code of the program: \([0-9]*\).*/\1/p' "$run/serial" | tail -1)
-[ -n "$code" ] || { echo "the emulator stopped before the program did:"; tail -n 5 "$run/log"; exit 1; }
+[ -n "$code" ] || { echo "the emulator stopped, or its time was over, before the program ended:"; tail -n 5 "$run/log"; exit 1; }
 exit "$code"

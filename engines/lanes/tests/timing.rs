@@ -291,10 +291,14 @@ fn shortest(engine: &dyn Engine, suite: Suite) -> [f64; 2] {
     })
 }
 
-/// Counts instructions where a nanosecond is one: `make emulated`.
+/// By how much the instructions of an operation may differ under two keys: interrupts are counted too, and what is drawn at random.
+const COUNTS_APART: f64 = 0.005;
+
+/// The instructions of private operations are as many under one key as under another. A nanosecond is an instruction under `make emulated`.
 #[test]
 #[ignore = "times are instructions only where a processor is emulated"]
-fn instructions_of_private_operations() {
+fn instructions_of_private_operations_tell_nothing_of_keys() {
+    let mut differ = Vec::new();
     for kernel in kernels().into_iter().filter(|kernel| kernel.capable) {
         if kernel.name == "portable" || !["public", "binary"].contains(&kernel.family) {
             continue;
@@ -303,13 +307,20 @@ fn instructions_of_private_operations() {
         for suite in PRIVATE.map(|name| name.parse::<Suite>().expect("a suite")) {
             if suite.kernel_family() == kernel.family {
                 let [first, second] = shortest(&engine, suite).map(|time| time / OPS as f64);
-                println!(
+                let counted = format!(
                     "{} {} {suite}: {first:.0} an operation, {second:.0} with another key",
                     kernel.family, kernel.name
                 );
+                println!("{counted}");
+                // About half of all nonces of as many bits as its order are above it, and others are drawn.
+                let draws_again = suite.to_string() == "ecdsa-sect163r2";
+                if !draws_again && (first - second).abs() > COUNTS_APART * first {
+                    differ.push(counted);
+                }
             }
         }
     }
+    assert!(differ.is_empty(), "instructions differ by key:\n{}", differ.join("\n"));
 }
 
 #[test]
