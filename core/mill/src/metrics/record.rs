@@ -20,6 +20,10 @@ use crate::engines::EngineSlot;
 /// cost.
 pub(crate) const TIMED_FROM_NS: f64 = 2_000.0;
 
+/// Lone operations that come one after the other are not timed for so long together: as long as for 64 of the longest that
+/// are short. Routing and timing each takes up to half a microsecond, a twentieth of the shortest signatures.
+pub(crate) const UNTIMED_NS: f64 = 64.0 * TIMED_FROM_NS;
+
 /// Blocks that are kept before those of ended sessions are first looked for.
 const LIVE_UNSWEPT_MIN: usize = 64;
 
@@ -61,7 +65,7 @@ struct Entry {
     disagreements: Count,
     /// In the order of [`REASONS`].
     routes: [Count; REASONS.len()],
-    /// Short batches since the last timed one.
+    /// Short batches and lone operations since the last timed one.
     untimed: Count,
     times: Mutex<Times>,
 }
@@ -96,10 +100,10 @@ impl Entry {
         })
     }
 
-    /// Short batches are timed now and then only; one that is stands for those before it that were not.
+    /// Short batches and lone operations are timed now and then only; one that is stands for those before it that were not.
     fn time(&self, predicted_ns: f64, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let weight = if predicted_ns < TIMED_FROM_NS { self.untimed.take() + 1 } else { 1 };
+        let weight = if predicted_ns < UNTIMED_NS { self.untimed.take() + 1 } else { 1 };
         let ratio = took_ns as f64 / predicted_ns * 1000.0;
         let mut times = lock(&self.times);
         times.latency_ns.record(took_ns, weight);
@@ -393,7 +397,7 @@ impl Recorder {
         entry
     }
 
-    /// Counts operations that ran alone on an engine and are done, each a short batch that was not timed, and their bytes.
+    /// Counts operations that ran alone on an engine and are done, each a batch that was not timed, and their bytes.
     #[cold]
     pub(crate) fn lone_done(
         &mut self,

@@ -2,8 +2,9 @@
 //!
 //! What the way of a batch finds out is the same for all of them while nothing changes: policy, engine, the key's form.
 //! So it is found out by an operation that goes that way, and stands for those that follow ([`Way`]): up to
-//! [`WAY_OPS_MAX`] of them, while the state's epoch stays the same. They go at once: check, lease, engine, count. An
-//! operation that does not simply end well is taken up by the rest of the way of batches where it stands.
+//! [`WAY_OPS_MAX`] of them, for [`UNTIMED_NS`] together, while the state's epoch stays the same. They go at once: check,
+//! lease, engine, count. An operation that does not simply end well is taken up by the rest of the way of batches where it
+//! stands.
 //!
 //! The key is leased for each operation, so that a key that was destroyed is found by none that begins later, and is
 //! wiped however long nothing is run.
@@ -27,13 +28,16 @@ use super::route::{Shape, choose, kinds_of_plan};
 use super::runner::Runner;
 use super::{account, begin, run_keyless, run_with_keys};
 use crate::engines::EngineSlot;
-use crate::metrics::{Ended, TIMED_FROM_NS, span_around, span_leave};
+use crate::metrics::{Ended, TIMED_FROM_NS, UNTIMED_NS, span_around, span_leave};
 use crate::panics::caught;
 use crate::policy::RunOptions;
 
 /// Operations that one way stands for at most. The one after them is routed and timed as any other: with 64, that adds some
-/// two nanoseconds to each.
+/// two nanoseconds to each, of longer ones a two-hundred-and-fiftieth of their time.
 const WAY_OPS_MAX: u32 = 64;
+
+/// An input may make an operation take so many times as long as the one that found out its way, if that was not short.
+const LONGER_MAX: f64 = 1.25;
 
 /// Classes of lengths that have ways of their own, those of [`ciphermill_router::size_class`] for a single operation.
 const LEN_CLASSES: usize = ciphermill_router::LEN_CLASSES.len();
@@ -270,8 +274,8 @@ impl Binding {
         }
     }
 
-    /// The way that an operation of `len` bytes has just gone, if others can go it at once: it is short, on an engine on
-    /// this processor, and what the router chose.
+    /// The way that an operation of `len` bytes has just gone, if others can go it at once: several of them take no longer
+    /// than [`UNTIMED_NS`], on an engine on this processor, and it is what the router chose.
     fn way_of(&self, runner: &Runner, context: &mut Context, engine: usize, (key, len): (KeyId, u64)) -> Option<Way> {
         let (suite, direction) = (self.suite, self.direction);
         let (tick, epoch) = (context.tick(), context.epoch());
@@ -299,7 +303,8 @@ impl Binding {
         let limit = plan.iter().map(|candidate| candidate.input_len_max).min()?;
         let every = runner.state.policy.trust.witness_every;
         let until = |period: u32| period - tick % period;
-        let good_for = if every == 0 { until(WAY_OPS_MAX) } else { until(WAY_OPS_MAX).min(until(every)) };
+        let untimed = (UNTIMED_NS / choice.route.predicted_ns) as u32;
+        let good_for = if every == 0 { until(WAY_OPS_MAX) } else { until(WAY_OPS_MAX).min(until(every)) }.min(untimed);
         let form = PreparedName::new(slot.number, suite);
         let len_max = limit.min(longest_short(&choice, len));
         let slot = Arc::clone(slot);
@@ -342,11 +347,11 @@ fn is_granted(entry: &KeyEntry, suite: Suite, direction: Direction) -> bool {
     entry.check(suite, direction, KeyUsage::Plain, now_unix_s()).is_ok() && entry.spend(1) == 1
 }
 
-/// The longest input that is still taken to be short, when one of `len` bytes has that route.
+/// The longest input that is still taken to be short, or hardly longer, when one of `len` bytes has that route.
 fn longest_short(choice: &Choice, len: u64) -> u64 {
     let route_ns = choice.route.predicted_ns;
     let byte_ns = choice.cost.byte_ns * (route_ns / choice.cost.predict_ns(1, len)).max(1.0);
-    let more = (TIMED_FROM_NS - route_ns) / byte_ns;
+    let more = (TIMED_FROM_NS.max(LONGER_MAX * route_ns) - route_ns) / byte_ns;
     // No number where neither costs anything; then any length is short.
     if more.is_nan() { u64::MAX } else { len.saturating_add(more.max(0.0) as u64) }
 }

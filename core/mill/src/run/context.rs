@@ -26,7 +26,7 @@ pub(crate) struct Context {
 pub(super) struct Own {
     /// Open queues, each with its engine's number.
     queues: Vec<(u16, Box<dyn EngineQueue>)>,
-    /// What was decided for the last short batch.
+    /// What was decided for the last short batch or lone operation.
     pub(super) remembered: Option<Remembered>,
     /// What this thread counts of the engines.
     pub(super) recorder: Recorder,
@@ -48,7 +48,7 @@ impl Choice {
     }
 }
 
-/// What was decided for a short batch.
+/// What was decided for a short batch or a lone operation.
 pub(super) struct Remembered {
     pub(super) request: Request,
     pub(super) choice: Choice,

@@ -8,7 +8,7 @@ use super::batch_run::BatchRun;
 use super::context::{Choice, Remembered};
 use crate::cell::CostCell;
 use crate::engines::{EngineSet, EngineSlot};
-use crate::metrics::TIMED_FROM_NS;
+use crate::metrics::{TIMED_FROM_NS, UNTIMED_NS};
 use crate::policy::SelfTest;
 
 /// One of so many batches goes to an engine that was slow of late and would be the fastest by its own figures.
@@ -136,20 +136,23 @@ fn remembered(run: &BatchRun<'_>, suite: Suite, cell: CostCell, request: &Reques
     let before = run.own.remembered.as_ref()?;
     let is_same = before.choice.cell.suite == cell.suite && before.request == *request;
     let is_fresh = run.tick.wrapping_sub(before.tick) < REMEMBERED_FOR && !is_probe_due(run.tick);
+    let is_short = before.choice.route.predicted_ns < TIMED_FROM_NS;
     let slot = run.slot(before.choice.route.engine);
     let is_free = run.progress.excluded == 0 && run.bounds.preferred.is_none();
     // An engine that came back from quarantine meanwhile has its known-answer test before it.
     let is_tested = run.runner.state.policy.self_test == SelfTest::Never || !slot.self_tests.is_untested(suite);
     let is_trusted = slot.health.is_well() && is_tested && slot.self_tests.allows(cell.suite.ordinal());
-    (is_same && is_fresh && is_free && is_trusted).then_some(before.choice)
+    (is_same && is_fresh && is_short && is_free && is_trusted).then_some(before.choice)
 }
 
-/// Remembers the choice for a short batch that every engine could run at once.
+/// Remembers the choice for a short batch that every engine could run at once; that for a longer operation too, for those that
+/// go at once ([`super::bound`]).
 #[inline]
 fn remember(run: &mut BatchRun<'_>, request: Request, choice: Choice) {
     let is_free = run.progress.excluded == 0 && run.bounds.preferred.is_none();
     let is_usual = is_free && choice.route.reason != RouteReason::Probe;
-    if is_usual && choice.route.predicted_ns < TIMED_FROM_NS && !run.slot(choice.route.engine).is_isolated() {
+    let most_ns = if request.ops == 1 { UNTIMED_NS } else { TIMED_FROM_NS };
+    if is_usual && choice.route.predicted_ns < most_ns && !run.slot(choice.route.engine).is_isolated() {
         run.own.remembered = Some(Remembered { request, choice, tick: run.tick });
     }
 }

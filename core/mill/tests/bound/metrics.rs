@@ -1,10 +1,12 @@
 //! What is counted of operations through handles.
 
-use ciphermill::{KeyPolicy, Mill, SuiteMetrics};
-use ciphermill_contract::{Direction, KeyId, OpStatus, Suite};
-use ciphermill_fault::{Fault, Script};
+use std::sync::Arc;
 
-use crate::{Message, WAY_OPS, fast, gcm, import, last_resort, mill, seal};
+use ciphermill::{KeyPolicy, Mill, SuiteMetrics};
+use ciphermill_contract::{Cost, Direction, Engine, EngineKind, KeyId, OpStatus, Suite};
+use ciphermill_fault::{Fault, FaultEngine, Script};
+
+use crate::{Message, WAY_OPS, fast, gcm, import, last_resort, mill, reference, seal};
 
 /// What an engine has been counted for, in one direction of AES-128-GCM.
 fn counted(mill: &Mill, engine: &str, direction: Direction) -> SuiteMetrics {
@@ -48,6 +50,23 @@ fn most_operations_go_at_once_and_are_counted_later() {
     (0..10 * WAY_OPS).for_each(|_| assert!(crate::status(&mut bound).is_done()));
     let behind = 10 * WAY_OPS as u64 + WAY_OPS as u64 / 2 - counted(&mill, "fast", Direction::Encrypt).batches;
     assert!(behind < WAY_OPS as u64, "{behind}");
+}
+
+#[test]
+fn long_operations_go_at_once_for_128_microseconds() {
+    for (op_ns, at_once) in [(7_900.0, 15), (40_000.0, 2), (70_000.0, 0), (200_000.0, 0)] {
+        let engine = FaultEngine::new("slow", reference(), Script::healthy()).with_kind(EngineKind::Library);
+        let mill = mill([Arc::new(engine.with_prior(Cost::new(0.0, op_ns, 0.001))) as Arc<dyn Engine>], 0);
+        let key = import(&mill, KeyPolicy::default());
+        let mut bound = mill.bind(gcm(), Direction::Encrypt, key).expect("binds");
+        (0..1 + at_once).for_each(|_| assert!(crate::status(&mut bound).is_done()));
+        assert_eq!(counted(&mill, "slow", Direction::Encrypt).batches, 1, "{op_ns}");
+        // The next one goes the way of batches, which writes up those before it.
+        assert!(crate::status(&mut bound).is_done());
+        assert_eq!(counted(&mill, "slow", Direction::Encrypt).batches, 2 + at_once, "{op_ns}");
+        drop(bound);
+        assert_eq!(counted(&mill, "slow", Direction::Encrypt).latency_ns.count(), 2 + at_once, "{op_ns}");
+    }
 }
 
 #[test]
