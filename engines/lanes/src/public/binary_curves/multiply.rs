@@ -11,6 +11,7 @@ use super::curve::Curve;
 use super::field::{Element, Polynomial};
 use super::isa::{Carryless, LANES_MAX, Task};
 use super::points::{Points, Recovery};
+use crate::declassify::declassify;
 
 /// Groups of operations, one a lane, that share inversions.
 pub(super) const GROUPS_MAX: usize = 4;
@@ -138,6 +139,7 @@ impl<F: Polynomial<W>, const W: usize> Task for Multiply<'_, F, W> {
             let [x, y] = points.finish(&group.recovery, inverse, &group.x);
             let (on_curve, good) = (isa.store(points.is_on_curve(&x, &y)), isa.store(group.good));
             let (x, y) = (lanes(isa, &x), lanes(isa, &y));
+            let (good, on_curve) = (declassify(good), declassify(on_curve));
             multiples.extend((0..I::LANES).map(|lane| match (good[lane], on_curve[lane]) {
                 (0, _) => Multiple::BadPoint,
                 (_, 0) => Multiple::Fault,

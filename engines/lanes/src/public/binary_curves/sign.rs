@@ -15,6 +15,7 @@ use super::isa::{BinaryKernel, with_vectors};
 use super::keys::{Key, Secret};
 use super::multiply::{Affine, Factor, GROUPS_MAX, Multiple, Multiply};
 use super::order::{Order, Scalar, put, words_of};
+use crate::declassify::declassify;
 use crate::hash;
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
@@ -111,7 +112,7 @@ impl<F: Polynomial<W>, const W: usize> Ecdsa<F, W> {
     fn nonces(&self, kernels: &Kernels, jobs: &[Job<'_, W>]) -> Option<Vec<Nonce<W>>> {
         let mut nonces = self.draw(kernels, jobs)?;
         loop {
-            let is_missing = |nonce: &Nonce<W>| !is_within(&nonce.0, &self.curve.order);
+            let is_missing = |nonce: &Nonce<W>| !declassify(is_within(&nonce.0, &self.curve.order));
             let missing: Vec<usize> = (0..jobs.len()).filter(|index| is_missing(&nonces[*index])).collect();
             if missing.is_empty() {
                 return Some(nonces);
@@ -146,7 +147,7 @@ impl<F: Polynomial<W>, const W: usize> Ecdsa<F, W> {
         let r = self.order.scalar(x);
         let secret = Zeroizing::new(self.order.scalar(&job.secret.0));
         let s = (job.digest + r * *secret) * *inverse;
-        if [r, s].iter().any(|number| words_of::<W>(number) == [0; W]) {
+        if [r, s].iter().any(|number| declassify(words_of::<W>(number)) == [0; W]) {
             return false;
         }
         let len = self.len();

@@ -57,7 +57,8 @@ pub(super) struct Digits([u64; 4]);
 impl Digits {
     /// Of a scalar below the order, or that and the order together, whichever is odd.
     pub(super) fn of(scalar: [u64; 4]) -> Digits {
-        let even = (scalar[0] & 1).wrapping_sub(1);
+        // Hidden from the compiler, which made a branch on the lowest bit of this mask, half of the time a nonce's.
+        let even = core::hint::black_box((scalar[0] & 1).wrapping_sub(1));
         let mut odd = scalar;
         let mut carry = false;
         for (word, order) in odd.iter_mut().zip(ORDER) {
