@@ -9,6 +9,6 @@ mod record;
 mod snapshot;
 mod spans;
 
-pub(crate) use record::{Before, Books, Ended, Recorder, TIMED_FROM_NS, UNTIMED_NS};
+pub(crate) use record::{Before, Books, Ended, Recorder, TIMED_FROM_NS, UNTIMED_NS, timed_from_ns};
 pub use snapshot::{Distribution, EngineMetrics, Outcomes, Routes, SharedMetrics, Snapshot, SuiteMetrics};
 pub(crate) use spans::{around as span_around, leave as span_leave};

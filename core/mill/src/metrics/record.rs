@@ -21,8 +21,14 @@ use crate::engines::EngineSlot;
 pub(crate) const TIMED_FROM_NS: f64 = 2_000.0;
 
 /// Lone operations that come one after the other are not timed for so long together: as long as for 64 of the longest that
-/// are short. Routing and timing each takes up to half a microsecond, a twentieth of the shortest signatures.
+/// are short. To route and time one takes up to half a microsecond, a twentieth of the shortest signatures.
 pub(crate) const UNTIMED_NS: f64 = 64.0 * TIMED_FROM_NS;
+
+/// Nanoseconds that a batch of so many operations is predicted to take at least where each is timed.
+#[inline]
+pub(crate) fn timed_from_ns(ops: u64) -> f64 {
+    if ops == 1 { UNTIMED_NS } else { TIMED_FROM_NS }
+}
 
 /// Blocks that are kept before those of ended sessions are first looked for.
 const LIVE_UNSWEPT_MIN: usize = 64;
@@ -101,9 +107,9 @@ impl Entry {
     }
 
     /// Short batches and lone operations are timed now and then only; one that is stands for those before it that were not.
-    fn time(&self, predicted_ns: f64, took: Duration) {
+    fn time(&self, ops: u64, predicted_ns: f64, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let weight = if predicted_ns < UNTIMED_NS { self.untimed.take() + 1 } else { 1 };
+        let weight = if predicted_ns < timed_from_ns(ops) { self.untimed.take() + 1 } else { 1 };
         let ratio = took_ns as f64 / predicted_ns * 1000.0;
         let mut times = lock(&self.times);
         times.latency_ns.record(took_ns, weight);
@@ -340,11 +346,12 @@ impl Recorder {
     /// Counts a run on an engine. `ended` says how it did.
     #[inline]
     pub(crate) fn record(&mut self, books: &Books, slot: &EngineSlot, batch: &CheckedBatch<'_>, ended: Ended<'_>) {
-        let entry = self.begin_entry(books, slot, (batch.suite(), batch.direction()), ended.route);
+        let ops = batch.len() as u64;
+        let entry = self.begin_entry(books, slot, (batch.suite(), batch.direction()), ops, ended.route);
         let Ended { before, all_done, has_failed, .. } = ended;
         match before {
             None if all_done => {
-                entry.done.add(batch.len() as u64);
+                entry.done.add(ops);
                 entry.input_bytes.add(batch.input_bytes());
             }
             before => entry.add_outcomes(batch, before, has_failed),
@@ -360,7 +367,8 @@ impl Recorder {
         done: usize,
         route: &Route,
     ) {
-        let entry = self.begin_entry(books, slot, (columns.suite(), columns.direction()), route);
+        let what = (columns.suite(), columns.direction());
+        let entry = self.begin_entry(books, slot, what, columns.len() as u64, route);
         entry.input_bytes.add(columns.input_bytes());
         if done == columns.pending() {
             return entry.done.add(done as u64);
@@ -384,6 +392,7 @@ impl Recorder {
         books: &Books,
         slot: &EngineSlot,
         (suite, direction): (Suite, Direction),
+        ops: u64,
         route: &Route,
     ) -> &Entry {
         let run = self.run;
@@ -391,7 +400,7 @@ impl Recorder {
         entry.batches.add(1);
         entry.routes[reason_index(&route.reason)].add(1);
         match run.took {
-            Some(took) => entry.time(run.predicted_ns.unwrap_or(route.predicted_ns), took),
+            Some(took) => entry.time(ops, run.predicted_ns.unwrap_or(route.predicted_ns), took),
             None => entry.untimed.add(1),
         }
         entry

@@ -84,7 +84,7 @@ pub struct SuiteMetrics {
     pub disagreements: u64,
     /// Why the runs went to this engine.
     pub routes: Routes,
-    /// Nanoseconds of runs. Short ones are timed now and then only and stand for those between, so the count is not
+    /// Nanoseconds of runs. Short ones and lone operations are timed now and then only and stand for those between, so the count is not
     /// that of `batches` but a little behind.
     pub latency_ns: Distribution,
     /// Actual by predicted time of the same runs, in thousandths: 1,000 is as predicted, 2,000 takes twice as long.

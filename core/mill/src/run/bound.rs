@@ -36,7 +36,7 @@ use crate::policy::RunOptions;
 /// two nanoseconds to each, of longer ones a two-hundred-and-fiftieth of their time.
 const WAY_OPS_MAX: u32 = 64;
 
-/// An input may make an operation take so many times as long as the one that found out its way, if that was not short.
+/// An input may make an operation take so many times as long as the one that found out its way, where that is no longer short.
 const LONGER_MAX: f64 = 1.25;
 
 /// Classes of lengths that have ways of their own, those of [`ciphermill_router::size_class`] for a single operation.

@@ -8,7 +8,7 @@ use super::batch_run::BatchRun;
 use super::context::{Choice, Remembered};
 use crate::cell::CostCell;
 use crate::engines::{EngineSet, EngineSlot};
-use crate::metrics::{TIMED_FROM_NS, UNTIMED_NS};
+use crate::metrics::{TIMED_FROM_NS, timed_from_ns};
 use crate::policy::SelfTest;
 
 /// One of so many batches goes to an engine that was slow of late and would be the fastest by its own figures.
@@ -151,8 +151,10 @@ fn remembered(run: &BatchRun<'_>, suite: Suite, cell: CostCell, request: &Reques
 fn remember(run: &mut BatchRun<'_>, request: Request, choice: Choice) {
     let is_free = run.progress.excluded == 0 && run.bounds.preferred.is_none();
     let is_usual = is_free && choice.route.reason != RouteReason::Probe;
-    let most_ns = if request.ops == 1 { UNTIMED_NS } else { TIMED_FROM_NS };
-    if is_usual && choice.route.predicted_ns < most_ns && !run.slot(choice.route.engine).is_isolated() {
+    if is_usual
+        && choice.route.predicted_ns < timed_from_ns(request.ops)
+        && !run.slot(choice.route.engine).is_isolated()
+    {
         run.own.remembered = Some(Remembered { request, choice, tick: run.tick });
     }
 }

@@ -17,15 +17,15 @@ const KEPT_LEN_MAX: usize = 64 * 1024;
 /// Operations of one suite, direction and key, one after the other: [`Mill::bind`](crate::Mill::bind) opens it.
 ///
 /// What is the same for all of them (policy, engine, the key's prepared form) is found out once, and again when the mill
-/// says that it may have changed: engines that join, leave or go into quarantine, and every 64 operations for costs.
+/// says that it may have changed: engines that join, leave or go into quarantine, and every 64 operations or 128 µs of work for costs.
 /// Otherwise an operation pays for its check, the key's lease and the engine alone. The key table is asked each time: a
 /// key that is destroyed is refused by the next operation and wiped however long the handle is idle. Keys that expire or
 /// have a budget are asked for those each time as well.
 ///
 /// Outcomes are those of [`Mill::run_one`](crate::Mill::run_one), but operations never wait to share a batch with those of
-/// other threads. Operations of more than 2 µs, and all those on offload engines, take the way of a batch.
+/// other threads. Operations of more than 64 µs, and all those on offload engines, take the way of a batch.
 ///
-/// Counts reach [`Mill::metrics`](crate::Mill::metrics) every 64 operations, and when the handle is dropped. It keeps the
+/// Counts reach [`Mill::metrics`](crate::Mill::metrics) as often, and when the handle is dropped. It keeps the
 /// mill alive, and belongs to one thread at a time.
 ///
 /// ```
