@@ -47,13 +47,18 @@ macro_rules! features {
             #[inline(always)]
             fn call<S: Step<$set>>(self, step: S) -> S::Out {
                 $enabled! {
-                    #[inline(never)]
                     fn enabled<S: Step<$set>>(isa: $set, step: S) -> S::Out {
                         step.run(isa)
                     }
                 }
-                // SAFETY: `self` is the proof that the processor has the features that the function enables.
-                unsafe { enabled(self, step) }
+                // A function with features is kept apart by a call that says so, and only in a function with these features (rustc 1.95).
+                // One without features is kept apart by itself, and nothing with features is inlined into it.
+                #[inline(never)]
+                fn apart<S: Step<$set>>(isa: $set, step: S) -> S::Out {
+                    // SAFETY: `isa` is the proof that the processor has the features that the function enables.
+                    unsafe { enabled(isa, step) }
+                }
+                apart(self, step)
             }
         }
     };

@@ -19,7 +19,8 @@ use zeroize::Zeroizing;
 
 use super::isa::{PublicKernel, Vectors, public_kernels};
 use super::legendre::is_square;
-use super::long::{Digits, OddModuli, OddModulus, Powers, power};
+use super::long::{OddModuli, OddModulus};
+use super::powers::{Digits, Powers, power};
 use super::room::Room;
 use super::{count_lanes, groups};
 use crate::select::Kernels;

@@ -1,18 +1,12 @@
-//! Long numbers around the multiplication: bytes and limbs, carries, powers.
+//! Long numbers around the multiplication: bytes and limbs, carries.
 
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
 use zeroize::Zeroizing;
 
 use super::isa::{LIMB_BITS, LIMB_MAX, Modulus, Vectors, low_limb};
-use super::montgomery::{self, Choice, TILE, scaled};
+use super::montgomery::{self, scaled};
 use super::room::{Open, Place};
-
-/// Bits of the exponent that a step of [`power`] takes.
-const WINDOW: u32 = 5;
-
-/// Powers in its table.
-const POWERS: usize = 1 << WINDOW;
 
 /// Bytes of the longest number.
 const BYTES_MAX: usize = 1024;
@@ -137,7 +131,7 @@ pub(super) struct OddModuli<I: Vectors> {
     room: Place<I>,
     square: Place<I>,
     /// The number one.
-    one: Place<I>,
+    pub(super) one: Place<I>,
 }
 
 impl<I: Vectors> OddModuli<I> {
@@ -178,14 +172,14 @@ impl<I: Vectors> OddModuli<I> {
     /// the modulus.
     #[inline(always)]
     pub(super) fn enter(&self, isa: I, out: Place<I>, number: Place<I>) {
-        montgomery::product(isa, out, number, self.square, self.modulus);
+        montgomery::product(isa, out, number, self.square, &self.modulus);
     }
 
     /// Takes a number out of Montgomery's form, fully reduced.
     #[inline(always)]
     pub(super) fn leave(&self, isa: I, out: Place<I>, number: Place<I>) {
         // The product with one is not above twice the modulus, whatever the number.
-        montgomery::product(isa, out, number, self.one, self.modulus);
+        montgomery::product(isa, out, number, self.one, &self.modulus);
         self.reduce(isa, out, 2);
     }
 
@@ -220,126 +214,5 @@ pub(super) fn carry<I: Vectors>(isa: I, out: Place<I>, of: impl Fn(usize) -> I::
         let sum = isa.add(of(index), carried);
         out.set(isa, index, low_limb(isa, sum));
         carried = isa.sar::<LIMB_BITS>(sum);
-    }
-}
-
-/// Exponents of all lanes as digits of [`WINDOW`] bits, the lowest first.
-#[derive(Clone, Copy)]
-pub(super) struct Digits<I: Vectors>(Place<I>);
-
-impl<I: Vectors> Digits<I> {
-    /// Digits of exponents of so many bits.
-    pub(super) const fn count(bits: u32) -> usize {
-        bits.div_ceil(WINDOW) as usize
-    }
-
-    /// Room for exponents of so many bits.
-    pub(super) fn open(open: &mut Open<'_, I>, bits: u32) -> Digits<I> {
-        Digits(open.number(Self::count(bits)))
-    }
-
-    /// Sets one lane's exponent, of words of 64 bits.
-    pub(super) fn set(&self, lane: usize, words: &[u64]) {
-        for index in 0..self.0.limbs() {
-            let bit = index * WINDOW as usize;
-            let word = |index: usize| u128::from(words.get(index).copied().unwrap_or(0));
-            let pair = word(bit / 64) | word(bit / 64 + 1) << 64;
-            self.0.set_lane(lane, index, (pair >> (bit % 64)) as u64 & (POWERS as u64 - 1));
-        }
-    }
-}
-
-/// What [`power`] works in.
-#[derive(Clone, Copy)]
-pub(super) struct Powers<I: Vectors> {
-    table: Place<I>,
-    factor: Place<I>,
-}
-
-impl<I: Vectors> Powers<I> {
-    /// How many numbers it takes of a room.
-    pub(super) const NUMBERS: usize = POWERS + 1;
-
-    pub(super) fn open(open: &mut Open<'_, I>, limbs: usize) -> Powers<I> {
-        Powers { table: open.number(POWERS * limbs), factor: open.number(limbs) }
-    }
-}
-
-/// `out = base^exponent` in Montgomery's form, `base` below `2^4` times the modulus. Every exponent of as many digits takes the same
-/// steps, and reads the same places. `out` may be `base`.
-#[inline(always)]
-pub(super) fn power<I: Vectors>(
-    isa: I,
-    out: Place<I>,
-    base: Place<I>,
-    exponent: Digits<I>,
-    powers: Powers<I>,
-    fields: &OddModuli<I>,
-) {
-    let (Powers { table, factor }, modulus, limbs) = (powers, fields.modulus, out.limbs());
-    let entry = |index: usize| table.part(index * limbs, limbs);
-    fields.enter(isa, entry(0), fields.one);
-    entry(1).copy_from(isa, base);
-    for index in 2..POWERS {
-        if index % 2 == 0 {
-            montgomery::square(isa, entry(index), entry(index / 2), modulus);
-        } else {
-            montgomery::product(isa, entry(index), entry(index - 1), entry(1), modulus);
-        }
-    }
-    let digits = exponent.0;
-    isa.call(Choice { out, table, stride: limbs, which: digits.get(isa, digits.limbs() - 1) });
-    for digit in (0..digits.limbs() - 1).rev() {
-        let which = digits.get(isa, digit);
-        // Reading the table and squaring want different parts of the processor: a part of the factor is chosen before each
-        // square, so that both go on at the same time.
-        let part = limbs.div_ceil(WINDOW as usize).next_multiple_of(TILE);
-        for step in 0..WINDOW as usize {
-            let first = limbs.min(step * part);
-            let chosen = factor.part(first, part.min(limbs - first));
-            let table = table.part(first, table.limbs() - first);
-            isa.call(Choice { out: chosen, table, stride: limbs, which });
-            montgomery::square(isa, out, out, modulus);
-        }
-        montgomery::product(isa, out, out, factor, modulus);
-    }
-}
-
-/// `out = base^exponent` in Montgomery's form for exponents that everybody knows: their bits decide what is done. `out` is not
-/// `base`.
-#[inline(always)]
-pub(super) fn public_power<I: Vectors>(
-    isa: I,
-    out: Place<I>,
-    base: Place<I>,
-    exponent: impl Fn(usize) -> u64,
-    factor: Place<I>,
-    fields: &OddModuli<I>,
-) {
-    let mut exponents = [0; 8];
-    (0..I::LANES).for_each(|lane| exponents[lane] = exponent(lane));
-    let all = exponents.iter().fold(0, |all, exponent| all | exponent);
-    fields.enter(isa, out, fields.one);
-    let Some(top) = all.checked_ilog2() else { return };
-    for bit in (0..=top).rev() {
-        let has_bit = |lane: usize| exponents[lane] >> bit & 1;
-        if bit != top {
-            montgomery::square(isa, out, out, fields.modulus);
-        }
-        if all >> bit & 1 == 0 {
-            continue;
-        }
-        if bit != top {
-            montgomery::product(isa, factor, out, base, fields.modulus);
-        } else {
-            factor.copy_from(isa, base);
-        }
-        if (0..I::LANES).all(|lane| has_bit(lane) == 1) {
-            out.copy_from(isa, factor);
-            continue;
-        }
-        for lane in (0..I::LANES).filter(|lane| has_bit(*lane) == 1) {
-            (0..out.limbs()).for_each(|index| out.set_lane(lane, index, factor.lane(lane, index)));
-        }
     }
 }

@@ -15,6 +15,7 @@ mod long;
 mod montgomery;
 mod nonce;
 mod portable;
+mod powers;
 mod prime_curves;
 pub(crate) mod room;
 mod rsa;

@@ -100,11 +100,11 @@ impl<I: Vectors> Blocks<I> {
     fn sum(self, isa: I, block: usize) {
         let (limbs, sum) = (self.limbs.part(block * BLOCK, BLOCK), self.sums.part(block * SUM, SUM));
         let mut carry = isa.splat(0);
-        for i in 0..TILE {
+        unrolled!(i < TILE => {
             let both = isa.add(isa.add(limbs.get(isa, i), limbs.get(isa, TILE + i)), carry);
             sum.set(isa, i, low_limb(isa, both));
             carry = isa.shr::<LIMB_BITS>(both);
-        }
+        });
         sum.set(isa, TILE, carry);
     }
 
@@ -219,22 +219,22 @@ impl<I: Vectors> Sums<I> {
     #[inline(always)]
     fn add_tile(&mut self, isa: I, a: Place<I>, b: Place<I>) {
         let a = tile_of(isa, a);
-        for j in 0..TILE {
+        unrolled!(j < TILE => {
             let b = b.get(isa, j);
-            for i in 0..TILE {
+            unrolled!(i < TILE => {
                 self.low[i + j] = isa.add_low(self.low[i + j], a[i], b);
                 self.high[i + j] = isa.add_high(self.high[i + j], a[i], b);
-            }
-        }
+            });
+        });
     }
 
     /// Adds a tile `2^260` times where a carry says so.
     #[inline(always)]
     fn add_carried(&mut self, isa: I, carries: I::M, tile: Place<I>) {
-        for i in 0..TILE {
+        unrolled!(i < TILE => {
             let sum = if i + TILE < SUMS { &mut self.low[i + TILE] } else { &mut self.high[SUMS - 1] };
             *sum = isa.select(carries, isa.add(*sum, tile.get(isa, i)), *sum);
-        }
+        });
     }
 
     /// Adds `2^520` where both carries say so.
@@ -260,30 +260,30 @@ impl<I: Vectors> Sums<I> {
     #[inline(always)]
     fn add_pairs(&mut self, isa: I, a: Place<I>) {
         let a = tile_of(isa, a);
-        for i in 0..TILE {
-            for j in 0..i {
+        unrolled!(i < TILE => {
+            unrolled!(j < i => {
                 self.low[i + j] = isa.add_low(self.low[i + j], a[i], a[j]);
                 self.high[i + j] = isa.add_high(self.high[i + j], a[i], a[j]);
-            }
-        }
+            });
+        });
     }
 
     /// Adds the squares of a tile's limbs.
     #[inline(always)]
     fn add_squares(&mut self, isa: I, a: Place<I>) {
-        for i in 0..TILE {
+        unrolled!(i < TILE => {
             let a = a.get(isa, i);
             self.low[2 * i] = isa.add_low(self.low[2 * i], a, a);
             self.high[2 * i] = isa.add_high(self.high[2 * i], a, a);
-        }
+        });
     }
 
     #[inline(always)]
     fn double(&mut self, isa: I) {
-        for i in 0..SUMS {
+        unrolled!(i < SUMS => {
             self.low[i] = isa.add(self.low[i], self.low[i]);
             self.high[i] = isa.add(self.high[i], self.high[i]);
-        }
+        });
         self.above = isa.add(self.above, self.above);
     }
 
@@ -292,9 +292,9 @@ impl<I: Vectors> Sums<I> {
     fn columns(&self, isa: I) -> [I::V; BLOCK] {
         let mut columns = [isa.splat(0); BLOCK];
         columns[0] = self.low[0];
-        for i in 1..SUMS {
-            columns[i] = isa.add(self.low[i], self.high[i - 1]);
-        }
+        unrolled!(i < SUMS - 1 => {
+            columns[i + 1] = isa.add(self.low[i + 1], self.high[i]);
+        });
         columns[SUMS] = self.high[SUMS - 1];
         columns
     }
@@ -304,9 +304,9 @@ impl<I: Vectors> Sums<I> {
 #[inline(always)]
 fn tile_of<I: Vectors>(isa: I, place: Place<I>) -> [I::V; TILE] {
     let mut limbs = [isa.splat(0); TILE];
-    for i in 0..TILE {
+    unrolled!(i < TILE => {
         limbs[i] = place.get(isa, i);
-    }
+    });
     limbs
 }
 
@@ -383,7 +383,7 @@ impl<I: Vectors> Factors<I> for Square<I> {
 fn columns<I: Vectors, const BLOCKS: usize>(
     isa: I,
     factors: impl Factors<I>,
-    modulus: Modulus<I>,
+    modulus: &Modulus<I>,
     column: usize,
     left: [I::V; BLOCK],
 ) -> [I::V; 2 * BLOCK] {
@@ -407,72 +407,64 @@ fn columns<I: Vectors, const BLOCKS: usize>(
     });
     let [low, high, sum] = three;
     let mut columns = [isa.splat(0); 2 * BLOCK];
-    for i in 0..TILE {
+    unrolled!(i < TILE => {
         // `a0 b0` has its high half where `a1 b1` has its low one, and the middle lacks both.
         let apart = isa.sub(low[TILE + i], high[i]);
         columns[i] = isa.add(left[i], low[i]);
         columns[TILE + i] = isa.add(isa.add(left[TILE + i], apart), isa.sub(sum[i], low[i]));
         columns[2 * TILE + i] = isa.sub(isa.sub(sum[TILE + i], high[TILE + i]), apart);
         columns[3 * TILE + i] = high[TILE + i];
-    }
+    });
     columns[3 * TILE] = isa.add(columns[3 * TILE], above);
     columns
 }
 
 /// Adds the multiple of the modulus that makes the last block's columns zero, and carries them away.
+///
+/// A limb of the multiple waits for all before it, nine cycles each where a product takes four: as long as the twenty products that it
+/// has. So columns stay in registers, a column's carry is that of the limb above its value, which needs none of its own products, and of the
+/// next one's products the two are summed apart.
 #[inline(always)]
-fn reduce<I: Vectors>(isa: I, columns: &mut [I::V; 2 * BLOCK], modulus: Modulus<I>) {
+fn reduce<I: Vectors>(isa: I, columns: &mut [I::V; 2 * BLOCK], modulus: &Modulus<I>) {
     let last = modulus.limbs().limbs() / BLOCK - 1;
-    for half in [0, TILE] {
-        let multiples = modulus.multiples.limbs.part(last * BLOCK + half, TILE);
-        reduce_tile(isa, &mut columns[half..], modulus, multiples);
-        let mut sums = Sums::zero(isa);
-        sums.add_tile(isa, multiples, modulus.limbs().part(TILE, TILE));
-        let sums = sums.columns(isa);
-        for i in 0..BLOCK {
-            columns[half + TILE + i] = isa.add(columns[half + TILE + i], sums[i]);
-        }
-    }
-    modulus.multiples.sum(isa, last);
-}
-
-/// Adds the multiple of the modulus's lowest tile that makes five columns zero, and carries them away.
-#[inline(always)]
-fn reduce_tile<I: Vectors>(isa: I, columns: &mut [I::V], modulus: Modulus<I>, multiples: Place<I>) {
-    let limbs = tile_of(isa, modulus.limbs());
-    for i in 0..TILE {
+    let (limbs, multiples) = (modulus.limbs(), modulus.multiples.limbs.part(last * BLOCK, BLOCK));
+    unrolled!(i < BLOCK => {
         let multiple = isa.add_low(isa.splat(0), columns[i], modulus.inverse);
         multiples.set(isa, i, multiple);
-        for j in 0..TILE {
-            columns[i + j] = isa.add_low(columns[i + j], limbs[j], multiple);
-        }
-        for j in 0..TILE {
-            columns[i + j + 1] = isa.add_high(columns[i + j + 1], limbs[j], multiple);
-        }
-        columns[i + 1] = isa.add(columns[i + 1], isa.sar::<LIMB_BITS>(columns[i]));
-    }
+        let carried = isa.sar::<LIMB_BITS>(isa.add(columns[i], isa.splat(LIMB_MAX)));
+        let high = isa.add_high(isa.splat(0), limbs.get(isa, 0), multiple);
+        let next = isa.add(columns[i + 1], carried);
+        columns[i + 1] = isa.add(isa.add_low(next, limbs.get(isa, 1), multiple), high);
+        unrolled!(j < BLOCK - 1 => {
+            if j != 0 {
+                columns[i + j + 1] = isa.add_low(columns[i + j + 1], limbs.get(isa, j + 1), multiple);
+            }
+            columns[i + j + 2] = isa.add_high(columns[i + j + 2], limbs.get(isa, j + 1), multiple);
+        });
+    });
+    modulus.multiples.sum(isa, last);
 }
 
 /// Writes a block of columns as limbs, and gives what is carried on.
 #[inline(always)]
 fn put<I: Vectors>(isa: I, columns: &[I::V], out: Place<I>) -> I::V {
     let mut carried = isa.splat(0);
-    for i in 0..BLOCK {
+    unrolled!(i < BLOCK => {
         let sum = isa.add(columns[i], carried);
         out.set(isa, i, low_limb(isa, sum));
         carried = isa.sar::<LIMB_BITS>(sum);
-    }
+    });
     carried
 }
 
 /// The product of factors, reduced.
-struct Multiply<I: Vectors, F, const BLOCKS: usize> {
+struct Multiply<'m, I: Vectors, F, const BLOCKS: usize> {
     out: Place<I>,
     factors: F,
-    modulus: Modulus<I>,
+    modulus: &'m Modulus<I>,
 }
 
-impl<I: Vectors, F: Factors<I>, const BLOCKS: usize> Step<I> for Multiply<I, F, BLOCKS> {
+impl<I: Vectors, F: Factors<I>, const BLOCKS: usize> Step<I> for Multiply<'_, I, F, BLOCKS> {
     type Out = ();
 
     #[inline(always)]
@@ -486,7 +478,7 @@ impl<I: Vectors, F: Factors<I>, const BLOCKS: usize> Step<I> for Multiply<I, F, 
 /// the code is straight. A square of ten limbs takes 1,150 instructions so, and 1,400 by loops. With forty limbs it is 8,110 and
 /// 9,260, but 50 KiB of code, which is more than the first-level cache holds.
 #[inline(always)]
-fn multiply_by_length<I: Vectors>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: Modulus<I>) {
+fn multiply_by_length<I: Vectors>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: &Modulus<I>) {
     match out.limbs() / BLOCK {
         1 => isa.call(Multiply::<_, _, 1> { out, factors, modulus }),
         2 => isa.call(Multiply::<_, _, 2> { out, factors, modulus }),
@@ -496,7 +488,7 @@ fn multiply_by_length<I: Vectors>(isa: I, out: Place<I>, factors: impl Factors<I
 
 /// A block is written when the factors' blocks of its number are read no more.
 #[inline(always)]
-fn multiply<I: Vectors, F: Factors<I>, const BLOCKS: usize>(isa: I, out: Place<I>, factors: F, modulus: Modulus<I>) {
+fn multiply<I: Vectors, F: Factors<I>, const BLOCKS: usize>(isa: I, out: Place<I>, factors: F, modulus: &Modulus<I>) {
     let blocks = if BLOCKS == 0 { out.limbs() / BLOCK } else { BLOCKS };
     let last = blocks - 1;
     let block = |number: Place<I>, index: usize| number.part(index * BLOCK, BLOCK);
@@ -522,7 +514,7 @@ fn multiply<I: Vectors, F: Factors<I>, const BLOCKS: usize>(isa: I, out: Place<I
 /// `out = a · b / 2^(52 n)` modulo each lane's modulus of `n` limbs, a multiple of ten: below three times the modulus, within
 /// the bounds above. `out` may be a factor.
 #[inline(always)]
-pub(crate) fn product<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, b: Place<I>, modulus: Modulus<I>) {
+pub(crate) fn product<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, b: Place<I>, modulus: &Modulus<I>) {
     check(isa, &[a, b], out, modulus);
     let [of_a, of_b] = modulus.factors;
     multiply_by_length(isa, out, Product(Blocks { limbs: a, sums: of_a }, Blocks { limbs: b, sums: of_b }), modulus);
@@ -530,49 +522,13 @@ pub(crate) fn product<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, b: Place<I
 
 /// `out = a² / 2^(52 n)`, as [`product`].
 #[inline(always)]
-pub(crate) fn square<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, modulus: Modulus<I>) {
+pub(crate) fn square<I: Vectors>(isa: I, out: Place<I>, a: Place<I>, modulus: &Modulus<I>) {
     check(isa, &[a], out, modulus);
     multiply_by_length(isa, out, Square(Blocks { limbs: a, sums: modulus.factors[0] }), modulus);
 }
 
-/// Limbs of the table's entry that each lane's number names: as many as `out` has, of entries that begin `stride` limbs apart. The
-/// whole table is read, so that no address depends on what is chosen. A number beyond the table gives zero.
-pub(crate) struct Choice<I: Vectors> {
-    /// Where they go.
-    pub(crate) out: Place<I>,
-    /// The table.
-    pub(crate) table: Place<I>,
-    /// Limbs from an entry to the next.
-    pub(crate) stride: usize,
-    /// Each lane's number.
-    pub(crate) which: I::V,
-}
-
-impl<I: Vectors> Step<I> for Choice<I> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run(self, isa: I) {
-        let Choice { out, table, stride, which } = self;
-        // Five limbs at a time, so that what is chosen stays in registers.
-        for first in (0..out.limbs()).step_by(TILE) {
-            let mut chosen = [isa.splat(0); TILE];
-            for entry in 0..table.limbs().div_ceil(stride) {
-                let is_it = isa.equal(which, isa.splat(entry as u64));
-                let limbs = table.part(entry * stride + first, TILE);
-                for i in 0..TILE {
-                    chosen[i] = isa.select(is_it, limbs.get(isa, i), chosen[i]);
-                }
-            }
-            for i in 0..TILE {
-                out.set(isa, first + i, chosen[i]);
-            }
-        }
-    }
-}
-
 /// What the bounds rest on, in builds that check.
-fn check<I: Vectors>(isa: I, factors: &[Place<I>], out: Place<I>, modulus: Modulus<I>) {
+fn check<I: Vectors>(isa: I, factors: &[Place<I>], out: Place<I>, modulus: &Modulus<I>) {
     let limbs = out.limbs();
     debug_assert!(limbs.is_multiple_of(BLOCK) && limbs <= LIMBS_MAX && modulus.limbs().limbs() == limbs);
     debug_assert!(factors.iter().all(|factor| factor.limbs() == limbs));
@@ -638,8 +594,8 @@ mod tests {
                 lanes.push((number(&modulus), number(&x), number(&y)));
             }
             let modulus = Modulus::new(isa, m, inverses.get(isa, 0), working);
-            super::product(isa, product, a, b, modulus);
-            super::square(isa, square, a, modulus);
+            super::product(isa, product, a, b, &modulus);
+            super::square(isa, square, a, &modulus);
             for (lane, (m, a, b)) in lanes.iter().enumerate() {
                 let params = BoxedMontyParams::new_vartime(Odd::new(m.clone()).expect("odd"));
                 let form = |number: &BoxedUint| {

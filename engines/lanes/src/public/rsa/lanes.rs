@@ -10,8 +10,9 @@
 
 use super::super::fault::spoil;
 use super::super::isa::{Vectors, public_kernels};
-use super::super::long::{Digits, OddModuli, Powers, carry, power, public_power};
+use super::super::long::{OddModuli, carry};
 use super::super::montgomery;
+use super::super::powers::{Digits, Powers, power, public_power};
 use super::super::room::{Open, Place, Room};
 use super::key::{MASK_BITS, Private, RsaKey};
 use crate::declassify::declassify;
@@ -90,7 +91,7 @@ fn private<I: Vectors>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<
             factor.set_number(lane, &prime(lane, which).cube);
         }
         // The number is `low + high · 2^(52 half)`: both enter Montgomery's form, the latter by the cube of the radix.
-        montgomery::product(isa, base, numbers.part(half, half), factor, fields.modulus);
+        montgomery::product(isa, base, numbers.part(half, half), factor, &fields.modulus);
         fields.enter(isa, out, numbers.part(0, half));
         carry(isa, base, |index| isa.add(base.get(isa, index), out.get(isa, index)));
         power(isa, out, base, digits, powers, &fields);
@@ -109,7 +110,7 @@ fn private<I: Vectors>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<
         isa.add(isa.sub(of_p.get(isa, index), base.get(isa, index)), thrice)
     });
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_inverse));
-    montgomery::product(isa, base, base, factor, fields.modulus);
+    montgomery::product(isa, base, base, factor, &fields.modulus);
     fields.reduce(isa, base, 2);
     spoil(base);
     finish(isa, &mut open, jobs, numbers, (of_q, base))
@@ -131,7 +132,7 @@ fn finish<I: Vectors>(
     let [root, base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
     base.part(0, half).copy_from(isa, quotient);
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_entered));
-    montgomery::product(isa, root, base, factor, fields.modulus);
+    montgomery::product(isa, root, base, factor, &fields.modulus);
     // Below `3 n`, and with `s_q` below `4 n`.
     carry(isa, root, |index| {
         let own = root.get(isa, index);

@@ -17,8 +17,9 @@ use std::sync::OnceLock;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::super::isa::{Vectors, public_kernels};
-use super::super::long::{Digits, OddModuli, OddModulus, Powers, power};
+use super::super::long::{OddModuli, OddModulus};
 use super::super::montgomery;
+use super::super::powers::{Digits, Powers, power};
 use super::super::room::Room;
 use super::super::{count_lanes, isa::PublicKernel};
 use super::key::words;
@@ -275,7 +276,7 @@ fn test_in<I: Vectors>(isa: I, room: &mut Room, rounds: &[Round<'_>]) -> Vec<boo
             *passes |= is_one | is_last;
         }
         if step + 1 < most {
-            montgomery::square(isa, raised, raised, fields.modulus);
+            montgomery::square(isa, raised, raised, &fields.modulus);
         }
     }
     passes

@@ -1,0 +1,180 @@
+//! Powers of long numbers: by secret exponents, all alike, and by public ones.
+
+use super::isa::Vectors;
+use super::long::OddModuli;
+use super::montgomery::{self, TILE};
+use super::room::{Open, Place};
+use super::unrolled::unrolled;
+use crate::instruction_set::Step;
+
+/// Bits of the exponent that a step of [`power`] takes.
+const WINDOW: u32 = 4;
+
+/// Powers in its table.
+const POWERS: usize = 1 << WINDOW;
+
+/// Exponents of all lanes as digits of [`WINDOW`] bits, the lowest first.
+#[derive(Clone, Copy)]
+pub(super) struct Digits<I: Vectors>(Place<I>);
+
+impl<I: Vectors> Digits<I> {
+    /// Digits of exponents of so many bits.
+    pub(super) const fn count(bits: u32) -> usize {
+        bits.div_ceil(WINDOW) as usize
+    }
+
+    /// Room for exponents of so many bits.
+    pub(super) fn open(open: &mut Open<'_, I>, bits: u32) -> Digits<I> {
+        Digits(open.number(Self::count(bits)))
+    }
+
+    /// Sets one lane's exponent, of words of 64 bits.
+    pub(super) fn set(&self, lane: usize, words: &[u64]) {
+        for index in 0..self.0.limbs() {
+            let bit = index * WINDOW as usize;
+            let word = |index: usize| u128::from(words.get(index).copied().unwrap_or(0));
+            let pair = word(bit / 64) | word(bit / 64 + 1) << 64;
+            self.0.set_lane(lane, index, (pair >> (bit % 64)) as u64 & (POWERS as u64 - 1));
+        }
+    }
+}
+
+/// What [`power`] works in.
+#[derive(Clone, Copy)]
+pub(super) struct Powers<I: Vectors> {
+    table: Place<I>,
+    factor: Place<I>,
+}
+
+impl<I: Vectors> Powers<I> {
+    /// How many numbers it takes of a room.
+    pub(super) const NUMBERS: usize = POWERS + 1;
+
+    pub(super) fn open(open: &mut Open<'_, I>, limbs: usize) -> Powers<I> {
+        Powers { table: open.number(POWERS * limbs), factor: open.number(limbs) }
+    }
+
+    /// The table's tiles of some limbs: of all powers next to each other, so that reading them is reading on.
+    #[inline(always)]
+    fn tiles(self, first: usize) -> Place<I> {
+        self.table.part(first * POWERS, TILE * POWERS)
+    }
+
+    /// Makes a number the `index`th power.
+    #[inline(always)]
+    fn put(self, isa: I, index: usize, number: Place<I>) {
+        for first in (0..number.limbs()).step_by(TILE) {
+            self.tiles(first).part(index * TILE, TILE).copy_from(isa, number.part(first, TILE));
+        }
+    }
+}
+
+/// Some limbs, of whole tiles, of the power that each lane's number names, become those of the factor. All powers are read, so that no
+/// address depends on what is chosen.
+struct Choice<I: Vectors> {
+    powers: Powers<I>,
+    /// The first limb, and how many.
+    limbs: (usize, usize),
+    /// Each lane's number.
+    which: I::V,
+}
+
+impl<I: Vectors> Step<I> for Choice<I> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self, isa: I) {
+        let Choice { powers, limbs: (first, count), which } = self;
+        for first in (first..first + count).step_by(TILE) {
+            let tiles = powers.tiles(first);
+            let mut chosen = [isa.splat(0); TILE];
+            for entry in 0..POWERS {
+                let is_it = isa.equal(which, isa.splat(entry as u64));
+                let tile = tiles.part(entry * TILE, TILE);
+                unrolled!(i < TILE => {
+                    chosen[i] = isa.select(is_it, tile.get(isa, i), chosen[i]);
+                });
+            }
+            unrolled!(i < TILE => {
+                powers.factor.set(isa, first + i, chosen[i]);
+            });
+        }
+    }
+}
+
+/// `out = base^exponent` in Montgomery's form, `base` below `2^4` times the modulus. Every exponent of as many digits takes the same
+/// steps, and reads the same places. `out` may be `base`.
+#[inline(always)]
+pub(super) fn power<I: Vectors>(
+    isa: I,
+    out: Place<I>,
+    base: Place<I>,
+    exponent: Digits<I>,
+    powers: Powers<I>,
+    fields: &OddModuli<I>,
+) {
+    let (factor, modulus, limbs) = (powers.factor, &fields.modulus, out.limbs());
+    fields.enter(isa, factor, fields.one);
+    powers.put(isa, 0, factor);
+    factor.copy_from(isa, base);
+    for index in 1..POWERS {
+        if index != 1 {
+            montgomery::product(isa, factor, factor, base, modulus);
+        }
+        powers.put(isa, index, factor);
+    }
+    let digits = exponent.0;
+    isa.call(Choice { powers, limbs: (0, limbs), which: digits.get(isa, digits.limbs() - 1) });
+    out.copy_from(isa, factor);
+    // Reading the table and squaring want different parts of the processor: a part of the factor is chosen before each square, so that both
+    // go on at the same time.
+    let part = limbs.div_ceil(WINDOW as usize).next_multiple_of(TILE);
+    for digit in (0..digits.limbs() - 1).rev() {
+        let which = digits.get(isa, digit);
+        for step in 0..WINDOW as usize {
+            let first = limbs.min(step * part);
+            isa.call(Choice { powers, limbs: (first, part.min(limbs - first)), which });
+            montgomery::square(isa, out, out, modulus);
+        }
+        montgomery::product(isa, out, out, factor, modulus);
+    }
+}
+
+/// `out = base^exponent` in Montgomery's form for exponents that everybody knows: their bits decide what is done. `out` is not
+/// `base`.
+#[inline(always)]
+pub(super) fn public_power<I: Vectors>(
+    isa: I,
+    out: Place<I>,
+    base: Place<I>,
+    exponent: impl Fn(usize) -> u64,
+    factor: Place<I>,
+    fields: &OddModuli<I>,
+) {
+    let mut exponents = [0; 8];
+    (0..I::LANES).for_each(|lane| exponents[lane] = exponent(lane));
+    let all = exponents.iter().fold(0, |all, exponent| all | exponent);
+    fields.enter(isa, out, fields.one);
+    let Some(top) = all.checked_ilog2() else { return };
+    for bit in (0..=top).rev() {
+        let has_bit = |lane: usize| exponents[lane] >> bit & 1;
+        if bit != top {
+            montgomery::square(isa, out, out, &fields.modulus);
+        }
+        if all >> bit & 1 == 0 {
+            continue;
+        }
+        if bit != top {
+            montgomery::product(isa, factor, out, base, &fields.modulus);
+        } else {
+            factor.copy_from(isa, base);
+        }
+        if (0..I::LANES).all(|lane| has_bit(lane) == 1) {
+            out.copy_from(isa, factor);
+            continue;
+        }
+        for lane in (0..I::LANES).filter(|lane| has_bit(*lane) == 1) {
+            (0..out.limbs()).for_each(|index| out.set_lane(lane, index, factor.lane(lane, index)));
+        }
+    }
+}
