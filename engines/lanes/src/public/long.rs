@@ -186,7 +186,9 @@ impl<I: Vectors> OddModuli<I> {
     /// Subtracts the modulus `times` times at most, from numbers that are not below it.
     #[inline(always)]
     pub(super) fn reduce(&self, isa: I, number: Place<I>, times: usize) {
-        (0..times).for_each(|_| self.reduce_once(isa, number));
+        for _ in 0..times {
+            self.reduce_once(isa, number);
+        }
     }
 
     /// Subtracts the modulus from numbers that are not below it.
@@ -199,20 +201,21 @@ impl<I: Vectors> OddModuli<I> {
             borrow = isa.sar::<LIMB_BITS>(isa.add(difference, borrow));
         }
         let subtracts = isa.equal(borrow, isa.splat(0));
-        carry(isa, number, |index| {
+        for index in 0..limbs.limbs() {
             let limb = isa.select(subtracts, limbs.get(isa, index), isa.splat(0));
-            isa.sub(number.get(isa, index), limb)
-        });
+            number.set(isa, index, isa.sub(number.get(isa, index), limb));
+        }
+        carry(isa, number);
     }
 }
 
-/// Writes sums as limbs: what `of` gives for each is a signed number far below `2^63` in size, and the whole not below zero.
+/// Makes limbs of sums: each is a signed number far below `2^63` in size, and the whole not below zero.
 #[inline(always)]
-pub(super) fn carry<I: Vectors>(isa: I, out: Place<I>, of: impl Fn(usize) -> I::V) {
+pub(super) fn carry<I: Vectors>(isa: I, number: Place<I>) {
     let mut carried = isa.splat(0);
-    for index in 0..out.limbs() {
-        let sum = isa.add(of(index), carried);
-        out.set(isa, index, low_limb(isa, sum));
+    for index in 0..number.limbs() {
+        let sum = isa.add(number.get(isa, index), carried);
+        number.set(isa, index, low_limb(isa, sum));
         carried = isa.sar::<LIMB_BITS>(sum);
     }
 }

@@ -2,13 +2,17 @@
 
 use super::isa::Vectors;
 use super::long::OddModuli;
-use super::montgomery::{self, TILE};
+use super::montgomery::{self, BLOCK};
 use super::room::{Open, Place};
 use super::unrolled::unrolled;
 use crate::instruction_set::Step;
 
-/// Bits of the exponent that a step of [`power`] takes.
+/// Bits of the exponent that a step of [`power`] takes. With four, the table of numbers of twenty limbs stays in the first-level cache;
+/// with five, reading it took as long as the products that are saved.
 const WINDOW: u32 = 4;
+
+/// Digits of a word.
+const DIGITS: usize = (u64::BITS / WINDOW) as usize;
 
 /// Powers in its table.
 const POWERS: usize = 1 << WINDOW;
@@ -31,10 +35,8 @@ impl<I: Vectors> Digits<I> {
     /// Sets one lane's exponent, of words of 64 bits.
     pub(super) fn set(&self, lane: usize, words: &[u64]) {
         for index in 0..self.0.limbs() {
-            let bit = index * WINDOW as usize;
-            let word = |index: usize| u128::from(words.get(index).copied().unwrap_or(0));
-            let pair = word(bit / 64) | word(bit / 64 + 1) << 64;
-            self.0.set_lane(lane, index, (pair >> (bit % 64)) as u64 & (POWERS as u64 - 1));
+            let word = words.get(index / DIGITS).copied().unwrap_or(0);
+            self.0.set_lane(lane, index, word >> (index % DIGITS * WINDOW as usize) & (POWERS as u64 - 1));
         }
     }
 }
@@ -54,22 +56,22 @@ impl<I: Vectors> Powers<I> {
         Powers { table: open.number(POWERS * limbs), factor: open.number(limbs) }
     }
 
-    /// The table's tiles of some limbs: of all powers next to each other, so that reading them is reading on.
+    /// The table's blocks of some limbs: of all powers next to each other, so that reading them is reading on.
     #[inline(always)]
-    fn tiles(self, first: usize) -> Place<I> {
-        self.table.part(first * POWERS, TILE * POWERS)
+    fn blocks(self, first: usize) -> Place<I> {
+        self.table.part(first * POWERS, BLOCK * POWERS)
     }
 
     /// Makes a number the `index`th power.
     #[inline(always)]
     fn put(self, isa: I, index: usize, number: Place<I>) {
-        for first in (0..number.limbs()).step_by(TILE) {
-            self.tiles(first).part(index * TILE, TILE).copy_from(isa, number.part(first, TILE));
+        for first in (0..number.limbs()).step_by(BLOCK) {
+            self.blocks(first).part(index * BLOCK, BLOCK).copy_from(isa, number.part(first, BLOCK));
         }
     }
 }
 
-/// Some limbs, of whole tiles, of the power that each lane's number names, become those of the factor. All powers are read, so that no
+/// Some limbs, of whole blocks, of the power that each lane's number names, become those of the factor. All powers are read, so that no
 /// address depends on what is chosen.
 struct Choice<I: Vectors> {
     powers: Powers<I>,
@@ -85,17 +87,17 @@ impl<I: Vectors> Step<I> for Choice<I> {
     #[inline(always)]
     fn run(self, isa: I) {
         let Choice { powers, limbs: (first, count), which } = self;
-        for first in (first..first + count).step_by(TILE) {
-            let tiles = powers.tiles(first);
-            let mut chosen = [isa.splat(0); TILE];
+        for first in (first..first + count).step_by(BLOCK) {
+            let blocks = powers.blocks(first);
+            let mut chosen = [isa.splat(0); BLOCK];
             for entry in 0..POWERS {
                 let is_it = isa.equal(which, isa.splat(entry as u64));
-                let tile = tiles.part(entry * TILE, TILE);
-                unrolled!(i < TILE => {
-                    chosen[i] = isa.select(is_it, tile.get(isa, i), chosen[i]);
+                let block = blocks.part(entry * BLOCK, BLOCK);
+                unrolled!(i < BLOCK => {
+                    chosen[i] = isa.select(is_it, block.get(isa, i), chosen[i]);
                 });
             }
-            unrolled!(i < TILE => {
+            unrolled!(i < BLOCK => {
                 powers.factor.set(isa, first + i, chosen[i]);
             });
         }
@@ -128,7 +130,7 @@ pub(super) fn power<I: Vectors>(
     out.copy_from(isa, factor);
     // Reading the table and squaring want different parts of the processor: a part of the factor is chosen before each square, so that both
     // go on at the same time.
-    let part = limbs.div_ceil(WINDOW as usize).next_multiple_of(TILE);
+    let part = limbs.div_ceil(WINDOW as usize).next_multiple_of(BLOCK);
     for digit in (0..digits.limbs() - 1).rev() {
         let which = digits.get(isa, digit);
         for step in 0..WINDOW as usize {

@@ -93,7 +93,10 @@ fn private<I: Vectors>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<
         // The number is `low + high · 2^(52 half)`: both enter Montgomery's form, the latter by the cube of the radix.
         montgomery::product(isa, base, numbers.part(half, half), factor, &fields.modulus);
         fields.enter(isa, out, numbers.part(0, half));
-        carry(isa, base, |index| isa.add(base.get(isa, index), out.get(isa, index)));
+        for index in 0..half {
+            base.set(isa, index, isa.add(base.get(isa, index), out.get(isa, index)));
+        }
+        carry(isa, base);
         power(isa, out, base, digits, powers, &fields);
         if which == 1 {
             fields.leave(isa, out, out);
@@ -103,12 +106,14 @@ fn private<I: Vectors>(isa: I, room: &mut Room, jobs: &[PrivateJob<'_>]) -> Vec<
     // Garner's way (RFC 8017, 5.1.2, 2.b): `h = (s_p - s_q) / q mod p`.
     let modulus = fields.modulus.limbs();
     fields.enter(isa, base, of_q);
-    carry(isa, base, |index| {
+    for index in 0..half {
         // Both are below three times the prime.
         let once = modulus.get(isa, index);
         let thrice = isa.add(isa.shl::<1>(once), once);
-        isa.add(isa.sub(of_p.get(isa, index), base.get(isa, index)), thrice)
-    });
+        let difference = isa.sub(of_p.get(isa, index), base.get(isa, index));
+        base.set(isa, index, isa.add(difference, thrice));
+    }
+    carry(isa, base);
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_inverse));
     montgomery::product(isa, base, base, factor, &fields.modulus);
     fields.reduce(isa, base, 2);
@@ -134,10 +139,10 @@ fn finish<I: Vectors>(
     (0..I::LANES).for_each(|lane| factor.set_number(lane, &job(lane).private.q_entered));
     montgomery::product(isa, root, base, factor, &fields.modulus);
     // Below `3 n`, and with `s_q` below `4 n`.
-    carry(isa, root, |index| {
-        let own = root.get(isa, index);
-        if index < half { isa.add(own, of_q.get(isa, index)) } else { own }
-    });
+    for index in 0..half {
+        root.set(isa, index, isa.add(root.get(isa, index), of_q.get(isa, index)));
+    }
+    carry(isa, root);
     fields.reduce(isa, root, 3);
     spoil(root);
     fields.enter(isa, base, root);
