@@ -3,7 +3,7 @@
 //! By the school's way a product of `n` limbs takes `4 n²` multiply-adds of 52 bits: two for each product of limbs, of the factors and of
 //! the reduction. Accumulators of a whole product do not fit the registers, and a product by rows reads a limb for every
 //! two multiply-adds. So the product is made column by column (Comba 1990), in columns of *tiles*: five limbs of one factor
-//! and five of the other are fifty multiply-adds for ten reads, into nine sums of low halves and nine of high halves, which stay in
+//! and five of the other are fifty multiply-adds for ten reads, into ten sums, four of them in two parts, which stay in
 //! registers along a column of tiles. The reduction goes through the same columns, behind the factors' products of its column. In a
 //! square, the tiles off the diagonal count twice.
 //!
@@ -15,9 +15,10 @@
 //! further up. `M` is worked out once a modulus, so that `u` is those limbs themselves, and `u M` is made of whole blocks. The
 //! last block is made zero by the modulus itself, limb by limb; by `M` too, the result would be ten limbs longer.
 //!
-//! *The floor.* For `n = 10 h` that is `150 h²` multiply-adds for a product, `75 h² + 15 h` for a square, and `150 h² + 60` for the reduction:
-//! with twenty limbs 1,260 and 990, of 1,620 and 1,240 by the school's way. Additions, reads and writes, some 1,700, are to
-//! go on beside them: counted on an emulated processor with AVX-512, a product is 2,990 instructions and a square 2,670.
+//! *The floor.* For `n = 10 h` that is `150 h²` multiply-adds for a product, `75 h² + 15 h` for a square, and `150 h² + 50` for the reduction:
+//! with twenty limbs 1,250 and 980, of 1,620 and 1,240 by the school's way. Zen 5 has four ports for vectors, of which two multiply: some 500
+//! additions, shifts and masks beside them take half a multiply-add each. So 750 cycles are expected for a product and 620 for a square;
+//! 770 and 630 were measured there, and with eight sums in two parts, which 60 additions more put together, 780 and 645.
 //!
 //! *Bounds*, in units of a limb, `2^52`. A column of tiles sums at most nine halves of products for each of `h` blocks of the factors and `h` of the
 //! multiples: `18 h`. The sums of tiles have limbs below one too, and their carries, apart, add at most two limbs a product: `22 h`.
@@ -198,13 +199,16 @@ pub(crate) fn scaled(modulus: &[u64], inverse: u64) -> Zeroizing<Vec<u64>> {
     number
 }
 
-/// Columns that a tile's product adds to: low halves to the first nine, high halves to the last nine.
-const SUMS: usize = 2 * TILE - 1;
+/// Columns in the middle of a product of tiles, to which seven or nine halves of products each are added: one after the other, four cycles each,
+/// that would take longer than all fifty multiply-adds do.
+const MIDDLE: core::ops::Range<usize> = 3..7;
 
 /// The sums of a column of tiles.
 struct Sums<I: Vectors> {
-    low: [I::V; SUMS],
-    high: [I::V; SUMS],
+    /// Ten columns.
+    columns: [I::V; BLOCK],
+    /// What high halves of products add to those in the middle, apart.
+    middle: [I::V; BLOCK],
     /// Products of carries, in the column above.
     above: I::V,
 }
@@ -212,7 +216,17 @@ struct Sums<I: Vectors> {
 impl<I: Vectors> Sums<I> {
     #[inline(always)]
     fn zero(isa: I) -> Sums<I> {
-        Sums { low: [isa.splat(0); SUMS], high: [isa.splat(0); SUMS], above: isa.splat(0) }
+        let zero = isa.splat(0);
+        Sums { columns: [zero; BLOCK], middle: [zero; BLOCK], above: zero }
+    }
+
+    /// Adds the product of two limbs, whose low half belongs to a column.
+    #[inline(always)]
+    fn add_limbs(&mut self, isa: I, column: usize, a: I::V, b: I::V) {
+        self.columns[column] = isa.add_low(self.columns[column], a, b);
+        let above = column + 1;
+        let high = if MIDDLE.contains(&above) { &mut self.middle[above] } else { &mut self.columns[above] };
+        *high = isa.add_high(*high, a, b);
     }
 
     /// Adds the product of five limbs and five limbs.
@@ -222,8 +236,7 @@ impl<I: Vectors> Sums<I> {
         unrolled!(j < TILE => {
             let b = b.get(isa, j);
             unrolled!(i < TILE => {
-                self.low[i + j] = isa.add_low(self.low[i + j], a[i], b);
-                self.high[i + j] = isa.add_high(self.high[i + j], a[i], b);
+                self.add_limbs(isa, i + j, a[i], b);
             });
         });
     }
@@ -232,7 +245,7 @@ impl<I: Vectors> Sums<I> {
     #[inline(always)]
     fn add_carried(&mut self, isa: I, carries: I::M, tile: Place<I>) {
         unrolled!(i < TILE => {
-            let sum = if i + TILE < SUMS { &mut self.low[i + TILE] } else { &mut self.high[SUMS - 1] };
+            let sum = &mut self.columns[i + TILE];
             *sum = isa.select(carries, isa.add(*sum, tile.get(isa, i)), *sum);
         });
     }
@@ -262,8 +275,7 @@ impl<I: Vectors> Sums<I> {
         let a = tile_of(isa, a);
         unrolled!(i < TILE => {
             unrolled!(j < i => {
-                self.low[i + j] = isa.add_low(self.low[i + j], a[i], a[j]);
-                self.high[i + j] = isa.add_high(self.high[i + j], a[i], a[j]);
+                self.add_limbs(isa, i + j, a[i], a[j]);
             });
         });
     }
@@ -273,30 +285,28 @@ impl<I: Vectors> Sums<I> {
     fn add_squares(&mut self, isa: I, a: Place<I>) {
         unrolled!(i < TILE => {
             let a = a.get(isa, i);
-            self.low[2 * i] = isa.add_low(self.low[2 * i], a, a);
-            self.high[2 * i] = isa.add_high(self.high[2 * i], a, a);
+            self.add_limbs(isa, 2 * i, a, a);
+        });
+    }
+
+    /// Puts together what is apart.
+    #[inline(always)]
+    fn merge(&mut self, isa: I) {
+        unrolled!(i < BLOCK => {
+            if MIDDLE.contains(&i) {
+                self.columns[i] = isa.add(self.columns[i], self.middle[i]);
+                self.middle[i] = isa.splat(0);
+            }
         });
     }
 
     #[inline(always)]
     fn double(&mut self, isa: I) {
-        unrolled!(i < SUMS => {
-            self.low[i] = isa.add(self.low[i], self.low[i]);
-            self.high[i] = isa.add(self.high[i], self.high[i]);
+        self.merge(isa);
+        unrolled!(i < BLOCK => {
+            self.columns[i] = isa.add(self.columns[i], self.columns[i]);
         });
         self.above = isa.add(self.above, self.above);
-    }
-
-    /// The sum of each of ten columns.
-    #[inline(always)]
-    fn columns(&self, isa: I) -> [I::V; BLOCK] {
-        let mut columns = [isa.splat(0); BLOCK];
-        columns[0] = self.low[0];
-        unrolled!(i < SUMS - 1 => {
-            columns[i + 1] = isa.add(self.low[i + 1], self.high[i]);
-        });
-        columns[SUMS] = self.high[SUMS - 1];
-        columns
     }
 }
 
@@ -402,7 +412,8 @@ fn columns<I: Vectors, const BLOCKS: usize>(
             let limbs = modulus.modulus.tiles(which);
             sums.add(isa, which, (multiples, blocks - 1), (limbs, column + 1 - blocks));
         }
-        three[which as usize] = sums.columns(isa);
+        sums.merge(isa);
+        three[which as usize] = sums.columns;
         above = sums.above;
     });
     let [low, high, sum] = three;
@@ -475,8 +486,8 @@ impl<I: Vectors, F: Factors<I>, const BLOCKS: usize> Step<I> for Multiply<'_, I,
 }
 
 /// Multiplies by the function for numbers of this length. Most of the primes that are in use have 1,024 bits: for them, and those of half as many,
-/// the code is straight. A square of ten limbs takes 1,150 instructions so, and 1,400 by loops. With forty limbs it is 8,110 and
-/// 9,260, but 50 KiB of code, which is more than the first-level cache holds.
+/// the code is straight. With forty limbs that would be 50 KiB, which is more than the first-level cache holds: a square took 785 ns on Zen 5, and 550
+/// by loops.
 #[inline(always)]
 fn multiply_by_length<I: Vectors>(isa: I, out: Place<I>, factors: impl Factors<I>, modulus: &Modulus<I>) {
     match out.limbs() / BLOCK {
