@@ -51,8 +51,8 @@ macro_rules! features {
                         step.run(isa)
                     }
                 }
-                // A function with features is kept apart by a call that says so, and only in a function with these features (rustc 1.95).
-                // One without features is kept apart by itself, and nothing with features is inlined into it.
+                // rustc 1.95 keeps a function with features apart only where one with these features calls it, not where a call from here
+                // is inlined into one. A function without features is kept apart everywhere.
                 #[inline(never)]
                 fn apart<S: Step<$set>>(isa: $set, step: S) -> S::Out {
                     // SAFETY: `isa` is the proof that the processor has the features that the function enables.

@@ -1,8 +1,8 @@
 //! Finite-field Diffie-Hellman (NIST SP 800-56A, 5.7.1.1) in the groups of RFC 7919 and of IKE (RFC 2409, RFC 3526).
 //!
-//! *The floor.* An exponent of `b` bits takes `b` squarings and `b / 4` products of `n` limbs, some `4 n² b` multiply-adds for eight
-//! operations: with the 225 bits that ffdhe2048 asks for, 1.5 M, which is 38,000 operations a second and core at two of them
-//! a cycle and 3.5 GHz.
+//! *The floor.* An exponent of `b` bits takes `b` squarings and `b / 4 + 16` products of `n` limbs, some `3.1 n² b` multiply-adds (see
+//! [`montgomery`](super::montgomery)) for eight operations: with the 225 bits that ffdhe2048 asks for, 1.2 M, which is 57,000 operations
+//! a second and core at two of them a cycle and 4.2 GHz.
 //!
 //! That a public value lies in the subgroup is found by its Legendre symbol, on the host: the order is half of the prime, so that
 //! the subgroup's members are the squares. Raising to the order, as NIST SP 800-56A, 5.6.2.3.1 says it, gives the same symbol (Euler)
@@ -70,7 +70,7 @@ pub(super) fn capabilities(kernel: PublicKernel) -> impl Iterator<Item = Capabil
     })
 }
 
-/// Limbs of a group's prime: five a tile, and two bits at least above it.
+/// Limbs of a group's prime: ten a block, and eight bits at least above it, as factors of [`power`] below `2^4` primes ask for.
 const fn limbs_of(group: DhGroup) -> usize {
     match group {
         DhGroup::Modp1024 => 20,

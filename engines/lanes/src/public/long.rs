@@ -8,9 +8,6 @@ use super::isa::{LIMB_BITS, LIMB_MAX, Modulus, Vectors, low_limb};
 use super::montgomery::{self, scaled};
 use super::room::{Open, Place};
 
-/// Bytes of the longest number.
-const BYTES_MAX: usize = 1024;
-
 /// A number's limbs, wiped when dropped.
 pub(super) type Limbs = Zeroizing<Vec<u64>>;
 
@@ -39,33 +36,30 @@ fn limb_at(bytes: &[u8], index: usize) -> u64 {
 impl<I: Vectors> Place<I> {
     /// Sets one lane's number from big-endian bytes.
     pub(super) fn set_be(self, lane: usize, bytes: &[u8]) {
-        let mut turned = Zeroizing::new([0; BYTES_MAX]);
-        let len = bytes.len().min(BYTES_MAX);
-        turned[..len].copy_from_slice(&bytes[bytes.len() - len..]);
-        turned[..len].reverse();
         for index in 0..self.limbs() {
-            self.set_lane(lane, index, limb_at(&turned[..len], index));
+            let bit = index * LIMB_BITS as usize;
+            let rest = &bytes[..bytes.len().saturating_sub(bit / 8)];
+            let word = match rest.last_chunk() {
+                Some(word) => u64::from_be_bytes(*word),
+                None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            };
+            self.set_lane(lane, index, word >> (bit % 8) & LIMB_MAX);
         }
     }
 
     /// One lane's number as big-endian bytes. What does not fit is left out: numbers are below `256^len` by then.
     pub(super) fn be(self, lane: usize, len: usize) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(len + 8));
-        let (mut waiting, mut bits) = (0u128, 0);
-        for index in 0..self.limbs() {
-            waiting |= u128::from(self.lane(lane, index)) << bits;
-            bits += LIMB_BITS;
-            while bits >= 8 && bytes.len() < len {
-                bytes.push(waiting as u8);
-                waiting >>= 8;
-                bits -= 8;
+        let mut bytes = Zeroizing::new(vec![0; len]);
+        let (mut waiting, mut bits, mut index) = (0, 0, 0);
+        for byte in bytes.iter_mut().rev() {
+            if bits < 8 && index < self.limbs() {
+                waiting |= self.lane(lane, index) << bits;
+                (bits, index) = (bits + LIMB_BITS, index + 1);
             }
+            *byte = waiting as u8;
+            waiting >>= 8;
+            bits = bits.saturating_sub(8);
         }
-        if bytes.len() < len {
-            bytes.push(waiting as u8);
-        }
-        bytes.resize(len, 0);
-        bytes.reverse();
         bytes
     }
 }
@@ -217,5 +211,35 @@ pub(super) fn carry<I: Vectors>(isa: I, number: Place<I>) {
         let sum = isa.add(number.get(isa, index), carried);
         number.set(isa, index, low_limb(isa, sum));
         carried = isa.sar::<LIMB_BITS>(sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::portable::Portable;
+    use super::super::room::Room;
+    use super::*;
+
+    #[test]
+    fn bytes_become_limbs_and_bytes_again() {
+        let bytes: Vec<u8> = (0..70).map(|index| 0x91u8.wrapping_mul(index) ^ 0xc5).collect();
+        let mut room = Room::default();
+        for len in 0..bytes.len() {
+            let bytes = &bytes[..len];
+            let own = BoxedUint::from_be_slice(bytes, 1024).expect("it fits");
+            let limbs = len.div_ceil(6).max(1);
+            let mut open = room.open::<Portable>(limbs);
+            let number = open.number(limbs);
+            number.set_be(1, bytes);
+            let got = (0..limbs).rev().fold(BoxedUint::zero_with_precision(1024), |sum, index| {
+                sum.wrapping_shl(LIMB_BITS).wrapping_add(BoxedUint::from(number.lane(1, index)))
+            });
+            assert_eq!(got, own, "{len} bytes");
+            assert_eq!(*number.be(1, len), bytes);
+            // Longer, with zeros in front.
+            let mut longer = vec![0; 9];
+            longer.extend_from_slice(bytes);
+            assert_eq!(*number.be(1, len + 9), longer);
+        }
     }
 }

@@ -72,7 +72,8 @@ impl<I: Vectors> Powers<I> {
 }
 
 /// Some limbs, of whole blocks, of the power that each lane's number names, become those of the factor. All powers are read, so that no
-/// address depends on what is chosen.
+/// address depends on what is chosen. Compilers make loads under masks of it: they bring a line whatever the mask (Zen 5, by timing lines
+/// that were flushed before).
 struct Choice<I: Vectors> {
     powers: Powers<I>,
     /// The first limb, and how many.
@@ -177,6 +178,76 @@ pub(super) fn public_power<I: Vectors>(
         }
         for lane in (0..I::LANES).filter(|lane| has_bit(*lane) == 1) {
             (0..out.limbs()).for_each(|index| out.set_lane(lane, index, factor.lane(lane, index)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
+    use crypto_bigint::{BoxedUint, Odd};
+
+    use super::super::isa::{PublicKernel, Vectors, public_kernels};
+    use super::super::long::{OddModuli, OddModulus};
+    use super::super::room::Room;
+    use super::super::samples::{self, Random};
+    use super::super::vectors::{LIMB_BITS, LIMB_MAX};
+    use super::*;
+
+    /// Powers of random numbers, against a library of big integers: exponents of so many bits, a base and an exponent a lane.
+    #[inline(always)]
+    fn compare<I: Vectors>(isa: I, limbs: usize, bits: u32) {
+        let mut random = Random(0x3c6e_f372_fe94_f82b ^ limbs as u64 ^ u64::from(bits) << 32);
+        let number =
+            |limbs: &[u64]| samples::number(limbs, LIMB_BITS, (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64));
+        let mut modulus = random.limbs(limbs, LIMB_MAX);
+        modulus[0] |= 1;
+        modulus[limbs - 1] = modulus[limbs - 1] >> 8 | 1;
+        let modulus = number(&modulus);
+        let field = OddModulus::new(&modulus.to_le_bytes(), limbs).expect("odd");
+        let numbers = OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 1;
+        let mut room = Room::default();
+        let mut open = room.open::<I>(numbers * limbs + Digits::<I>::count(bits));
+        let fields = OddModuli::load(isa, &mut open, limbs, |_| &field);
+        let digits = Digits::open(&mut open, bits);
+        let powers = Powers::open(&mut open, limbs);
+        let place = open.number(limbs);
+        let params = BoxedMontyParams::new_vartime(Odd::new(modulus).expect("odd"));
+        let mut wanted = Vec::new();
+        for lane in 0..I::LANES {
+            // As large as its limbs can hold: what enters Montgomery's form.
+            let base = random.limbs(limbs, LIMB_MAX);
+            let mut exponent: Vec<u64> = (0..bits.div_ceil(64)).map(|_| random.next()).collect();
+            if let (Some(last), false) = (exponent.last_mut(), bits.is_multiple_of(64)) {
+                *last &= (1 << (bits % 64)) - 1;
+            }
+            place.set_number(lane, &base);
+            digits.set(lane, &exponent);
+            let base = number(&base).rem_vartime(&params.modulus().clone().to_nz().expect("not zero"));
+            let power = BoxedMontyForm::new(base, &params).pow(&BoxedUint::from_words(exponent));
+            wanted.push(power.retrieve());
+        }
+        fields.enter(isa, place, place);
+        power(isa, place, place, digits, powers, &fields);
+        fields.leave(isa, place, place);
+        for (lane, wanted) in wanted.iter().enumerate() {
+            let got: Vec<u64> = (0..limbs).map(|index| place.lane(lane, index)).collect();
+            assert_eq!(number(&got), *wanted, "lane {lane} of {limbs} limbs, {bits} bits");
+        }
+    }
+
+    public_kernels! {
+        fn compare_with(limbs: usize, bits: u32) = compare
+    }
+
+    /// Of one block and of several, with parts of the table for each square and for some; digits that end within a word and with it.
+    #[test]
+    fn powers_are_those_of_big_integers() {
+        for name in PublicKernel::NAMES {
+            let Some(kernel) = PublicKernel::detect(name) else { continue };
+            for (limbs, bits) in [(10, 64), (20, 65), (30, 131), (40, 3), (60, 66)] {
+                compare_with(kernel, limbs, bits);
+            }
         }
     }
 }

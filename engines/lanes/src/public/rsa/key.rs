@@ -45,7 +45,8 @@ pub(super) struct Prime {
     order: Zeroizing<Vec<u64>>,
 }
 
-/// Limbs of a modulus. Those of its primes are half as many: five a tile, and two bits at least above the number.
+/// Limbs of a modulus. Those of its primes are half as many: ten a block, and eight bits at least above the number, as factors below `2^4`
+/// primes ask for.
 pub(super) const fn limbs_of(size: RsaSize) -> usize {
     match size {
         RsaSize::Rsa1024 => 20,

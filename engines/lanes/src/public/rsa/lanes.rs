@@ -1,9 +1,9 @@
 //! RSA's arithmetic, a key and a number a lane.
 //!
-//! *The floor.* With windows of four bits and masks of 32, a private operation of 2,048 bits takes 1,060 squares and 280 products modulo each
-//! prime (`n = 20` limbs), of 980 and 1,250 multiply-adds. 2 · (1,060 · 980 + 280 · 1,250) = 2.8 M for eight operations, and 0.1 M for the check with
+//! *The floor.* With windows of four bits and masks of 32, a private operation of 2,048 bits takes 1,052 squares and 280 products modulo each
+//! prime (`n = 20` limbs), of 980 and 1,250 multiply-adds. 2 · (1,052 · 980 + 280 · 1,250) = 2.8 M for eight operations, and 0.1 M for the check with
 //! the public exponent. At two of them a cycle and 4.2 GHz that is 23,500 operations a second and core, half as many where a
-//! cycle has one. 16,400 were measured on Zen 5.
+//! cycle has one. 16,400 to 17,200 were measured on Zen 5.
 //!
 //! *Bounds.* `2^(52 n)` is at least `2^8` times a prime and `2^12` times a modulus, so that sums of a few residues are factors without
 //! being reduced (see [`montgomery`](super::super::montgomery)).

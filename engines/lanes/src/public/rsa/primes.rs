@@ -9,8 +9,8 @@
 //! half a private operation (see [`lanes`](super::lanes)), and what the sieve takes for 355 candidates.
 //!
 //! *What timing tells:* how many candidates were tested, and how far the sieve came with those that failed. All of them are
-//! independent of those that are kept, for which every step takes the same time but for divisions of a number's residues, by
-//! small primes.
+//! independent of those that are kept, for which every step takes the same time but for two: divisions of a number's residues by
+//! small primes, and squares for as many bits as the number less one ends in zeros, one or two mostly.
 
 use std::sync::OnceLock;
 
