@@ -42,18 +42,18 @@ struct Job<'k> {
 
 const BAD_PUBLIC_VALUE: OpStatus = OpStatus::BadInput(Reason::BadPublicValue);
 
-/// Each group, with microseconds of an operation in full lanes, of which most are for the exponent.
+/// Each group, with microseconds of an operation in full lanes on Zen 5, of which most are for the exponent.
 const GROUPS: [(Suite, f64); GROUP_COUNT] = [
-    (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048)), 100.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072)), 250.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096)), 500.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp1024)), 15.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp1536)), 50.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp2048)), 110.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp3072)), 330.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp4096)), 640.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp6144)), 1_600.0),
-    (Suite::Agree(Agreement::Dh(DhGroup::Modp8192)), 3_200.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe2048)), 33.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe3072)), 78.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Ffdhe4096)), 150.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp1024)), 9.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp1536)), 19.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp2048)), 38.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp3072)), 98.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp4096)), 180.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp6144)), 440.0),
+    (Suite::Agree(Agreement::Dh(DhGroup::Modp8192)), 860.0),
 ];
 
 /// Groups that there are.
