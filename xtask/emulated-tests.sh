@@ -18,7 +18,7 @@ for model in corei7_icelake_u arrow_lake; do
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$PWD/xtask/emulated.sh $model"
     # The others hold what they test against slow definitions, for minutes even on a processor that is there.
     cargo test --locked -p ciphermill-lanes --lib -- --test-threads 1 \
-        public::curve25519 public::curve448 public::lattice public::binary_curves public::montgomery::tests::products
+        public::curve25519 public::curve448 public::lattice public::binary_curves public::montgomery::tests::products public::powers
     cargo test --locked -p ciphermill-lanes --test conformance -- --test-threads 1 every_kernel_keeps
     cargo test --release --locked -p ciphermill-lanes --test timing -- --ignored --nocapture instructions
 done
