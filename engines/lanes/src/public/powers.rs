@@ -157,8 +157,11 @@ pub(super) fn public_power<I: Vectors>(
     let mut exponents = [0; 8];
     (0..I::LANES).for_each(|lane| exponents[lane] = exponent(lane));
     let all = exponents.iter().fold(0, |all, exponent| all | exponent);
-    fields.enter(isa, out, fields.one);
-    let Some(top) = all.checked_ilog2() else { return };
+    let Some(top) = all.checked_ilog2() else { return fields.enter(isa, out, fields.one) };
+    // Lanes with shorter exponents begin with one.
+    if !(0..I::LANES).all(|lane| exponents[lane] >> top & 1 == 1) {
+        fields.enter(isa, out, fields.one);
+    }
     for bit in (0..=top).rev() {
         let has_bit = |lane: usize| exponents[lane] >> bit & 1;
         if bit != top {
@@ -194,50 +197,91 @@ mod tests {
     use super::super::vectors::{LIMB_BITS, LIMB_MAX};
     use super::*;
 
-    /// Powers of random numbers, against a library of big integers: exponents of so many bits, a base and an exponent a lane.
+    /// Bases of each lane, their modulus, and powers of them against a library of big integers.
+    struct Sample {
+        limbs: usize,
+        field: OddModulus,
+        params: BoxedMontyParams,
+        bases: Vec<Vec<u64>>,
+    }
+
+    impl Sample {
+        fn new(random: &mut Random, limbs: usize, lanes: usize) -> Sample {
+            let mut modulus = random.limbs(limbs, LIMB_MAX);
+            modulus[0] |= 1;
+            modulus[limbs - 1] = modulus[limbs - 1] >> 8 | 1;
+            let modulus = number(&modulus);
+            let field = OddModulus::new(&modulus.to_le_bytes(), limbs).expect("odd");
+            let params = BoxedMontyParams::new_vartime(Odd::new(modulus).expect("odd"));
+            // As large as limbs can hold: what enters Montgomery's form.
+            let bases = (0..lanes).map(|_| random.limbs(limbs, LIMB_MAX)).collect();
+            Sample { limbs, field, params, bases }
+        }
+
+        /// Whether a lane's number is its base's power.
+        fn check<I: Vectors>(&self, place: Place<I>, lane: usize, exponent: &[u64]) {
+            let modulus = self.params.modulus().clone().to_nz().expect("not zero");
+            let base = BoxedMontyForm::new(number(&self.bases[lane]).rem_vartime(&modulus), &self.params);
+            let wanted = base.pow(&BoxedUint::from_words(exponent.iter().copied())).retrieve();
+            let got: Vec<u64> = (0..self.limbs).map(|index| place.lane(lane, index)).collect();
+            assert_eq!(number(&got), wanted, "lane {lane} of {} limbs, exponent {exponent:x?}", self.limbs);
+        }
+    }
+
+    fn number(limbs: &[u64]) -> BoxedUint {
+        samples::number(limbs, LIMB_BITS, (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64))
+    }
+
+    /// Powers by exponents of so many bits, one a lane.
     #[inline(always)]
     fn compare<I: Vectors>(isa: I, limbs: usize, bits: u32) {
         let mut random = Random(0x3c6e_f372_fe94_f82b ^ limbs as u64 ^ u64::from(bits) << 32);
-        let number =
-            |limbs: &[u64]| samples::number(limbs, LIMB_BITS, (limbs.len() as u32 * LIMB_BITS).next_multiple_of(64));
-        let mut modulus = random.limbs(limbs, LIMB_MAX);
-        modulus[0] |= 1;
-        modulus[limbs - 1] = modulus[limbs - 1] >> 8 | 1;
-        let modulus = number(&modulus);
-        let field = OddModulus::new(&modulus.to_le_bytes(), limbs).expect("odd");
+        let sample = Sample::new(&mut random, limbs, I::LANES);
         let numbers = OddModuli::<I>::NUMBERS + Powers::<I>::NUMBERS + 1;
         let mut room = Room::default();
         let mut open = room.open::<I>(numbers * limbs + Digits::<I>::count(bits));
-        let fields = OddModuli::load(isa, &mut open, limbs, |_| &field);
+        let fields = OddModuli::load(isa, &mut open, limbs, |_| &sample.field);
         let digits = Digits::open(&mut open, bits);
         let powers = Powers::open(&mut open, limbs);
         let place = open.number(limbs);
-        let params = BoxedMontyParams::new_vartime(Odd::new(modulus).expect("odd"));
-        let mut wanted = Vec::new();
+        let mut exponents = Vec::new();
         for lane in 0..I::LANES {
-            // As large as its limbs can hold: what enters Montgomery's form.
-            let base = random.limbs(limbs, LIMB_MAX);
             let mut exponent: Vec<u64> = (0..bits.div_ceil(64)).map(|_| random.next()).collect();
             if let (Some(last), false) = (exponent.last_mut(), bits.is_multiple_of(64)) {
                 *last &= (1 << (bits % 64)) - 1;
             }
-            place.set_number(lane, &base);
+            place.set_number(lane, &sample.bases[lane]);
             digits.set(lane, &exponent);
-            let base = number(&base).rem_vartime(&params.modulus().clone().to_nz().expect("not zero"));
-            let power = BoxedMontyForm::new(base, &params).pow(&BoxedUint::from_words(exponent));
-            wanted.push(power.retrieve());
+            exponents.push(exponent);
         }
         fields.enter(isa, place, place);
         power(isa, place, place, digits, powers, &fields);
         fields.leave(isa, place, place);
-        for (lane, wanted) in wanted.iter().enumerate() {
-            let got: Vec<u64> = (0..limbs).map(|index| place.lane(lane, index)).collect();
-            assert_eq!(number(&got), *wanted, "lane {lane} of {limbs} limbs, {bits} bits");
-        }
+        exponents.iter().enumerate().for_each(|(lane, exponent)| sample.check(place, lane, exponent));
+    }
+
+    /// Powers by exponents that everybody knows, lane by lane.
+    #[inline(always)]
+    fn compare_public<I: Vectors>(isa: I, exponents: &[u64; 8]) {
+        let limbs = 10;
+        let sample = Sample::new(&mut Random(0xa54f_f53a_5f1d_36f1), limbs, I::LANES);
+        let mut room = Room::default();
+        let mut open = room.open::<I>((OddModuli::<I>::NUMBERS + 3) * limbs);
+        let fields = OddModuli::load(isa, &mut open, limbs, |_| &sample.field);
+        let [base, raised, factor] = core::array::from_fn(|_| open.number(limbs));
+        (0..I::LANES).for_each(|lane| base.set_number(lane, &sample.bases[lane]));
+        fields.enter(isa, base, base);
+        public_power(isa, raised, base, |lane| exponents[lane], factor, &fields);
+        fields.leave(isa, raised, raised);
+        (0..I::LANES).for_each(|lane| sample.check(raised, lane, &exponents[lane..=lane]));
     }
 
     public_kernels! {
         fn compare_with(limbs: usize, bits: u32) = compare
+    }
+
+    public_kernels! {
+        fn compare_public_with(exponents: &[u64; 8]) = compare_public
     }
 
     /// Of one block and of several, with parts of the table for each square and for some; digits that end within a word and with it.
@@ -247,6 +291,16 @@ mod tests {
             let Some(kernel) = PublicKernel::detect(name) else { continue };
             for (limbs, bits) in [(10, 64), (20, 65), (30, 131), (40, 3), (60, 66)] {
                 compare_with(kernel, limbs, bits);
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_may_have_different_public_exponents() {
+        for name in PublicKernel::NAMES {
+            let Some(kernel) = PublicKernel::detect(name) else { continue };
+            for exponents in [[65_537; 8], [3, 65_537, 17, 3, 65_539, 5, 1, 0], [0; 8]] {
+                compare_public_with(kernel, &exponents);
             }
         }
     }
