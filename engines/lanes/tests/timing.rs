@@ -279,7 +279,7 @@ fn measure_private(engine: &dyn Engine, suite: Suite, random: &mut Random) -> f6
     largest_t(&times)
 }
 
-/// The shortest time that a batch takes under each of two pairs.
+/// The shortest time that a batch takes under each of two pairs, of several, since one may be interrupted once more than another.
 fn shortest(engine: &dyn Engine, suite: Suite) -> [f64; 2] {
     let pairs = pairs(&pair_name(suite).expect("a suite of key pairs"));
     let (direction, template, mut arena) = private_batch(suite);
@@ -287,7 +287,7 @@ fn shortest(engine: &dyn Engine, suite: Suite) -> [f64; 2] {
     [0, 1].map(|pair| {
         let key = engine.prepare(&KeyMaterial::private(&pairs[pair].private), suite).expect("a good key");
         let mut once = || run(&mut *queue, suite, direction, &key, &mut template.ops.clone(), &mut arena);
-        once().min(once()).min(once())
+        (0..8).map(|_| once()).fold(f64::INFINITY, f64::min)
     })
 }
 
