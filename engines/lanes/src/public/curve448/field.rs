@@ -254,7 +254,7 @@ fn double<I: CurveIsa>(isa: I, columns: &mut [I::V; LIMBS], to: &[I::V; LIMBS]) 
     });
 }
 
-/// [`product`] as a function of its own, for compilers that leave it one: its vectors fit the registers.
+/// [`product`] as a function of its own, where it is not inlined.
 struct Product<'a, I: CurveIsa>(&'a Sum<I>, &'a Sum<I>);
 
 impl<I: CurveIsa> Step<I> for Product<'_, I> {
@@ -294,14 +294,14 @@ impl<I: CurveIsa> Sum<I> {
     pub(super) fn mul(&self, isa: I, other: &Sum<I>) -> Element<I> {
         debug_bits::<I, 52, _>(isa, &self.0);
         debug_bits::<I, 52, _>(isa, &other.0);
-        isa.call(Product(self, other))
+        if I::INLINES { product(isa, &self.0, &other.0) } else { isa.call(Product(self, other)) }
     }
 
     /// The square.
     #[inline(always)]
     pub(super) fn square(&self, isa: I) -> Element<I> {
         debug_bits::<I, 52, _>(isa, &self.0);
-        isa.call(Square(self))
+        if I::INLINES { square(isa, &self.0) } else { isa.call(Square(self)) }
     }
 }
 
