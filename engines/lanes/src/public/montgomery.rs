@@ -37,7 +37,7 @@ use super::vectors::{LIMB_BITS, LIMB_MAX, Vectors, low_limb};
 use crate::instruction_set::Step;
 
 /// Limbs of a tile.
-pub(crate) const TILE: usize = 5;
+const TILE: usize = 5;
 
 /// Limbs of a block: of two tiles.
 pub(crate) const BLOCK: usize = 2 * TILE;
