@@ -127,6 +127,12 @@ const RULES: &[Rule] = &[
         why: "a wheel is a whole application to those who import it: columns by the table door, on every engine",
     },
     Rule {
+        who: "doors/openssl",
+        may: &["core/*", "engines/all"],
+        tests_may: &[],
+        why: "applications load a provider without knowing of engines: it opens its mill itself",
+    },
+    Rule {
         who: "doors/*",
         may: &["core/*"],
         tests_may: &["engines/*", "vectors"],

@@ -1,0 +1,242 @@
+//! Key agreement on curves: a context of `default` beside the two keys.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use ciphermill_contract::suite::Agreement;
+use ciphermill_contract::{Direction, KeyId, Suite};
+use zeroize::Zeroizing;
+
+use crate::backend::Backend;
+use crate::dispatch::{KeyExchange, Object};
+use crate::ffi::{Param, operation};
+use crate::guard::{answer, guarded};
+use crate::inner::Inner;
+use crate::key::Key;
+use crate::material::Usable;
+use crate::params::{END, Params, ask_octets};
+use crate::run::Operation;
+
+/// Agreements that are made here, by the names that `default` has for them.
+pub(crate) const AGREEMENTS: [&CStr; 3] = [c"ECDH", c"X25519", c"X448"];
+
+static FUNCTIONS: [OnceLock<KeyExchange>; AGREEMENTS.len()] = [const { OnceLock::new() }; AGREEMENTS.len()];
+
+/// Longest public value: an uncompressed point on P-521.
+const PUBLIC_LEN_MAX: usize = 1 + 2 * 66;
+
+/// A context of an application.
+struct ExchangeContext {
+    of: usize,
+    inner: Object,
+    key: Option<Arc<Key>>,
+    peer: Option<Arc<Key>>,
+    /// Whether it has parameters that only `default` knows: a KDF, a cofactor.
+    is_special: bool,
+}
+
+/// The functions of `default` for an agreement.
+pub(crate) fn functions(of: usize) -> &'static KeyExchange {
+    FUNCTIONS[of].get_or_init(|| {
+        let found = Inner::shared().and_then(|inner| inner.find(operation::KEYEXCH, AGREEMENTS[of]));
+        // SAFETY: the table is one of key exchange.
+        found.map(|found| unsafe { KeyExchange::read(found.implementation) }).unwrap_or_default()
+    })
+}
+
+/// Our functions for an agreement: all that `default` has.
+pub(crate) fn exchanges<const OF: usize>() -> KeyExchange {
+    let inner = functions(OF);
+    KeyExchange {
+        newctx: inner.newctx.and(Some(newctx::<OF>)),
+        init: inner.init.and(Some(init)),
+        derive: inner.derive.and(Some(derive)),
+        set_peer: inner.set_peer.and(Some(set_peer)),
+        freectx: inner.freectx.and(Some(freectx)),
+        dupctx: inner.dupctx.and(Some(dupctx)),
+        set_ctx_params: inner.set_ctx_params.and(Some(set_ctx_params)),
+        settable_ctx_params: inner.settable_ctx_params.and(Some(settable_ctx_params::<OF>)),
+        get_ctx_params: inner.get_ctx_params.and(Some(get_ctx_params)),
+        gettable_ctx_params: inner.gettable_ctx_params.and(Some(gettable_ctx_params::<OF>)),
+    }
+}
+
+impl ExchangeContext {
+    /// The context that an object is.
+    ///
+    /// # Safety
+    /// Null, or an object of `newctx` or `dupctx` that is alive, and that no other call is using.
+    unsafe fn of<'a>(object: Object) -> Option<&'a mut ExchangeContext> {
+        // SAFETY: the caller's promise.
+        unsafe { object.cast::<ExchangeContext>().as_mut() }
+    }
+
+    fn functions(&self) -> &'static KeyExchange {
+        functions(self.of)
+    }
+
+    /// The shared secret. `None` when `default` is to find it.
+    fn derive_in_mill(&self) -> Option<Zeroizing<Vec<u8>>> {
+        if self.is_special {
+            return None;
+        }
+        let backend = Backend::current()?;
+        let (key, usable) = self.key.as_ref()?.usable(backend)?;
+        let agreement = match usable {
+            Usable::Ec(curve) => Agreement::Ecdh(curve),
+            Usable::X25519 => Agreement::X25519,
+            Usable::X448 => Agreement::X448,
+            Usable::Rsa(_) | Usable::Ed25519 => return None,
+        };
+        agree(backend, Suite::Agree(agreement), key, self.peer.as_ref()?)
+    }
+}
+
+/// The secret that a key shares with a peer's.
+fn agree(backend: &'static Backend, suite: Suite, key: KeyId, peer: &Key) -> Option<Zeroizing<Vec<u8>>> {
+    let mut public = [0; PUBLIC_LEN_MAX];
+    let mut asked = [ask_octets(c"encoded-pub-key", &mut public), END];
+    // SAFETY: the object is of these functions; there is room for the longest answer.
+    if unsafe { peer.functions().get_params?(peer.inner(), asked.as_mut_ptr()) } != 1 {
+        return None;
+    }
+    let public = public.get(..asked[0].return_size)?;
+    let input_len = public.len();
+    let mut data = Zeroizing::new(public.to_vec());
+    data.resize(input_len.max(suite.output_len(Direction::Encrypt, input_len, input_len)), 0);
+    let operation = Operation { suite, direction: Direction::Encrypt, key, data, input_len, tag: Vec::new() };
+    operation.run(backend).map(|done| done.data)
+}
+
+impl Drop for ExchangeContext {
+    fn drop(&mut self) {
+        if let Some(free) = self.functions().freectx {
+            // SAFETY: this value's own context.
+            unsafe { free(self.inner) };
+        }
+    }
+}
+
+fn provider_context() -> Object {
+    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
+}
+
+unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
+    guarded(ptr::null_mut(), || {
+        let Some(new) = functions(OF).newctx else { return ptr::null_mut() };
+        // SAFETY: the context is that of `default`, whose function it is.
+        let inner = unsafe { new(provider_context()) };
+        if inner.is_null() {
+            return ptr::null_mut();
+        }
+        Box::into_raw(Box::new(ExchangeContext { of: OF, inner, key: None, peer: None, is_special: false })).cast()
+    })
+}
+
+unsafe extern "C" fn freectx(context: Object) {
+    guarded((), || {
+        if !context.is_null() {
+            // SAFETY: the core's own, which it does not use any more.
+            drop(unsafe { Box::from_raw(context.cast::<ExchangeContext>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn dupctx(context: Object) -> Object {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: a context of ours, or null.
+        let Some(from) = (unsafe { ExchangeContext::of(context) }) else { return ptr::null_mut() };
+        let Some(dup) = from.functions().dupctx else { return ptr::null_mut() };
+        // SAFETY: the context is of these functions.
+        let inner = unsafe { dup(from.inner) };
+        if inner.is_null() {
+            return ptr::null_mut();
+        }
+        let (key, peer) = (from.key.clone(), from.peer.clone());
+        Box::into_raw(Box::new(ExchangeContext { of: from.of, inner, key, peer, is_special: from.is_special })).cast()
+    })
+}
+
+/// Calls a function of `default` for the context that one of ours holds; an answer of zero where there is none.
+macro_rules! pass {
+    ($context:expr, $function:ident ( $($argument:expr),* )) => {{
+        // SAFETY: the core hands over contexts that we have made and that are alive, and arguments that the function takes.
+        unsafe {
+            match ExchangeContext::of($context).and_then(|own| Some((own.inner, own.functions().$function?))) {
+                Some((inner, function)) => function(inner, $($argument),*),
+                None => 0,
+            }
+        }
+    }};
+}
+
+unsafe extern "C" fn init(context: Object, key: Object, params: *const Param) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let inner_key = unsafe {
+            if let Some(own) = ExchangeContext::of(context) {
+                own.key = Key::keep(key);
+                own.peer = None;
+                own.is_special = Params::new(params).keys().next().is_some();
+            }
+            Key::inner_of(key)
+        };
+        pass!(context, init(inner_key, params))
+    })
+}
+
+unsafe extern "C" fn set_peer(context: Object, peer: Object) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let inner_peer = unsafe {
+            if let Some(own) = ExchangeContext::of(context) {
+                own.peer = Key::keep(peer);
+            }
+            Key::inner_of(peer)
+        };
+        pass!(context, set_peer(inner_peer))
+    })
+}
+
+unsafe extern "C" fn derive(context: Object, out: *mut u8, len: *mut usize, room: usize) -> c_int {
+    guarded(0, || {
+        if !out.is_null() {
+            // SAFETY: the core's arguments.
+            let secret = unsafe { ExchangeContext::of(context) }.and_then(|own| own.derive_in_mill());
+            // SAFETY: as above.
+            if secret.is_some_and(|secret| unsafe { answer(&secret, out, len, room) }) {
+                return 1;
+            }
+        }
+        pass!(context, derive(out, len, room))
+    })
+}
+
+unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_int {
+    // SAFETY: the core's arguments.
+    unsafe {
+        if let Some(own) = ExchangeContext::of(context) {
+            own.is_special |= Params::new(params).keys().next().is_some();
+        }
+    }
+    pass!(context, set_ctx_params(params))
+}
+
+unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {
+    pass!(context, get_ctx_params(params))
+}
+
+unsafe extern "C" fn settable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
+    // SAFETY: a context of ours, or null.
+    let inner = unsafe { ExchangeContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
+    // SAFETY: contexts of `default`.
+    functions(OF).settable_ctx_params.map_or(ptr::null(), |settable| unsafe { settable(inner, provider_context()) })
+}
+
+unsafe extern "C" fn gettable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
+    // SAFETY: a context of ours, or null.
+    let inner = unsafe { ExchangeContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
+    // SAFETY: contexts of `default`.
+    functions(OF).gettable_ctx_params.map_or(ptr::null(), |gettable| unsafe { gettable(inner, provider_context()) })
+}

@@ -1,0 +1,317 @@
+//! Keys: objects of `default` with the mill's name for their private half, and the functions that manage them.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ciphermill_contract::KeyId;
+
+use crate::backend::{self, Backend};
+use crate::dispatch::{KeyManagement, Object};
+use crate::ffi::{Callback, Param};
+use crate::guard::guarded;
+use crate::inner::Inner;
+use crate::material::{self, KeyType, Usable};
+use crate::run::with_room;
+
+/// Types of keys that are managed here, by the names that `default` has for them.
+pub(crate) const TYPES: [(&std::ffi::CStr, KeyType); 6] = [
+    (c"RSA", KeyType::Rsa),
+    (c"RSA-PSS", KeyType::RsaPss),
+    (c"EC", KeyType::Ec),
+    (c"X25519", KeyType::X25519),
+    (c"X448", KeyType::X448),
+    (c"ED25519", KeyType::Ed25519),
+];
+
+/// The functions of `default` for each of [`TYPES`].
+static FUNCTIONS: [OnceLock<KeyManagement>; TYPES.len()] = [const { OnceLock::new() }; TYPES.len()];
+
+/// A key, counted: applications and contexts hold it.
+pub(crate) struct Key {
+    of: usize,
+    inner: Object,
+    imported: AtomicPtr<Imported>,
+}
+
+/// What became of importing a key, in the process of this generation.
+struct Imported {
+    generation: u64,
+    usable: Option<(KeyId, Usable)>,
+}
+
+// SAFETY: keys of `default` may be used by any thread, as those of the core are.
+unsafe impl Send for Key {}
+// SAFETY: as above.
+unsafe impl Sync for Key {}
+
+impl Key {
+    fn wrap(of: usize, inner: Object) -> Object {
+        if inner.is_null() {
+            return ptr::null_mut();
+        }
+        let key = Key { of, inner, imported: AtomicPtr::new(ptr::null_mut()) };
+        Arc::into_raw(Arc::new(key)).cast_mut().cast()
+    }
+
+    /// The key that an object is.
+    ///
+    /// # Safety
+    /// Null, or an object of [`Key::wrap`] that is not freed while the reference is used.
+    pub(crate) unsafe fn of<'a>(object: *const c_void) -> Option<&'a Key> {
+        // SAFETY: the caller's promise.
+        unsafe { object.cast::<Key>().as_ref() }
+    }
+
+    /// A count of its own for whoever keeps the key.
+    ///
+    /// # Safety
+    /// As [`Key::of`].
+    pub(crate) unsafe fn keep(object: *const c_void) -> Option<Arc<Key>> {
+        let key = ptr::NonNull::new(object.cast_mut().cast::<Key>())?;
+        // SAFETY: the object is a counted one, and alive.
+        unsafe {
+            Arc::increment_strong_count(key.as_ptr());
+            Some(Arc::from_raw(key.as_ptr()))
+        }
+    }
+
+    /// The object of `default`, which its functions take.
+    pub(crate) fn inner(&self) -> Object {
+        self.inner
+    }
+
+    /// The same of an object that may be null.
+    ///
+    /// # Safety
+    /// As [`Key::of`].
+    pub(crate) unsafe fn inner_of(object: *const c_void) -> Object {
+        // SAFETY: the caller's promise.
+        unsafe { Key::of(object) }.map_or(ptr::null_mut(), Key::inner)
+    }
+
+    /// Its type.
+    pub(crate) fn key_type(&self) -> KeyType {
+        TYPES[self.of].1
+    }
+
+    pub(crate) fn functions(&self) -> &'static KeyManagement {
+        functions(self.of)
+    }
+
+    /// The mill's name for the private key and what can be done with it. It is imported when it is first asked for.
+    pub(crate) fn usable(&self, backend: &Backend) -> Option<(KeyId, Usable)> {
+        let seen = self.imported.load(Ordering::Acquire);
+        // SAFETY: what was published is freed with the key, or never.
+        if let Some(imported) = unsafe { seen.as_ref() }
+            && imported.generation == backend.generation()
+        {
+            return imported.usable;
+        }
+        let usable = with_room(|| material::import(backend, self.functions(), self.key_type(), self.inner));
+        let imported = Box::into_raw(Box::new(Imported { generation: backend.generation(), usable }));
+        // What is replaced here was a parent's: its few bytes are lost, since another thread may be reading them.
+        if self.imported.compare_exchange(seen, imported, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return usable;
+        }
+        // SAFETY: nobody has seen it.
+        forget(&unsafe { Box::from_raw(imported) });
+        self.usable(backend)
+    }
+
+    /// Forgets what was imported: the object has another key now. Nobody else may be using it meanwhile, as everywhere in OpenSSL.
+    fn changed(&self) {
+        let imported = self.imported.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !imported.is_null() {
+            // SAFETY: it was published by `usable`, and taken back here.
+            forget(&unsafe { Box::from_raw(imported) });
+        }
+    }
+}
+
+/// Wipes an imported key, if it is this process's.
+fn forget(imported: &Imported) {
+    let Some((key, _)) = imported.usable.filter(|_| imported.generation == backend::generation()) else { return };
+    if let Some(backend) = Backend::current() {
+        // It is there: nobody else destroys it.
+        let _ = backend.mill.keys().destroy(key);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.changed();
+        if let Some(free) = self.functions().free {
+            // SAFETY: this value's own object.
+            unsafe { free(self.inner) };
+        }
+    }
+}
+
+/// The functions of `default` for keys of a type; none where it has no such type.
+pub(crate) fn functions(of: usize) -> &'static KeyManagement {
+    FUNCTIONS[of].get_or_init(|| {
+        let found = Inner::shared().and_then(|inner| inner.find(crate::ffi::operation::KEYMGMT, TYPES[of].0));
+        // SAFETY: the table is one of key management.
+        found.map(|found| unsafe { KeyManagement::read(found.implementation) }).unwrap_or_default()
+    })
+}
+
+fn provider_context() -> Object {
+    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
+}
+
+/// Our functions for keys of a type: all that `default` has, but for loading by reference, which is a matter between a provider and
+/// its own decoders.
+pub(crate) fn managed<const OF: usize>() -> KeyManagement {
+    let inner = functions(OF);
+    KeyManagement {
+        new: inner.new.and(Some(new::<OF>)),
+        gen_init: inner.gen_init.and(Some(gen_init::<OF>)),
+        gen_set_template: inner.gen_set_template.and(Some(gen_set_template::<OF>)),
+        gen_set_params: inner.gen_set_params,
+        gen_settable_params: inner.gen_settable_params.and(Some(gen_settable_params::<OF>)),
+        generate: inner.generate.and(Some(generate::<OF>)),
+        gen_cleanup: inner.gen_cleanup,
+        load: None,
+        free: inner.free.and(Some(free)),
+        get_params: inner.get_params.and(Some(get_params)),
+        gettable_params: inner.gettable_params.and(Some(gettable_params::<OF>)),
+        set_params: inner.set_params.and(Some(set_params)),
+        settable_params: inner.settable_params.and(Some(settable_params::<OF>)),
+        query_operation_name: inner.query_operation_name,
+        has: inner.has.and(Some(has)),
+        validate: inner.validate.and(Some(validate)),
+        matches: inner.matches.and(Some(matches)),
+        import: inner.import.and(Some(import)),
+        import_types: inner.import_types,
+        export: inner.export.and(Some(export)),
+        export_types: inner.export_types,
+        dup: inner.dup.and(Some(dup)),
+    }
+}
+
+unsafe extern "C" fn new<const OF: usize>(_: Object) -> Object {
+    guarded(ptr::null_mut(), || {
+        let Some(new) = functions(OF).new else { return ptr::null_mut() };
+        // SAFETY: the context is that of `default`, whose function it is.
+        Key::wrap(OF, unsafe { new(provider_context()) })
+    })
+}
+
+unsafe extern "C" fn gen_init<const OF: usize>(_: Object, parts: c_int, params: *const Param) -> Object {
+    match functions(OF).gen_init {
+        // SAFETY: as in `new`; the parameters are the core's.
+        Some(init) => unsafe { init(provider_context(), parts, params) },
+        None => ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn gen_set_template<const OF: usize>(generator: Object, template: Object) -> c_int {
+    match functions(OF).gen_set_template {
+        // SAFETY: generators are those of `default`, templates are keys of ours.
+        Some(set) => unsafe { set(generator, Key::inner_of(template)) },
+        None => 0,
+    }
+}
+
+unsafe extern "C" fn gen_settable_params<const OF: usize>(generator: Object, _: Object) -> *const Param {
+    match functions(OF).gen_settable_params {
+        // SAFETY: as in `new`.
+        Some(settable) => unsafe { settable(generator, provider_context()) },
+        None => ptr::null(),
+    }
+}
+
+unsafe extern "C" fn generate<const OF: usize>(
+    generator: Object,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+) -> Object {
+    guarded(ptr::null_mut(), || {
+        let Some(generate) = functions(OF).generate else { return ptr::null_mut() };
+        // SAFETY: generators are those of `default`; the callback is the core's.
+        Key::wrap(OF, unsafe { generate(generator, callback, argument) })
+    })
+}
+
+unsafe extern "C" fn free(key: Object) {
+    guarded((), || {
+        if !key.is_null() {
+            // SAFETY: the count that the core was given.
+            drop(unsafe { Arc::from_raw(key.cast::<Key>()) });
+        }
+    });
+}
+
+/// Calls a function of `default` for the object that a key of ours holds; an answer of zero where there is no key or function.
+macro_rules! pass {
+    ($key:expr, $function:ident ( $($argument:expr),* )) => {{
+        // SAFETY: the core hands over keys that we have made and that are alive, and arguments that the function takes.
+        unsafe {
+            match Key::of($key).and_then(|key| Some((key.inner(), key.functions().$function?))) {
+                Some((inner, function)) => function(inner, $($argument),*),
+                None => 0,
+            }
+        }
+    }};
+}
+
+unsafe extern "C" fn get_params(key: Object, params: *mut Param) -> c_int {
+    pass!(key, get_params(params))
+}
+
+unsafe extern "C" fn set_params(key: Object, params: *const Param) -> c_int {
+    // SAFETY: a key of ours, or null.
+    if let Some(key) = unsafe { Key::of(key) } {
+        guarded((), || key.changed());
+    }
+    pass!(key, set_params(params))
+}
+
+unsafe extern "C" fn gettable_params<const OF: usize>(_: Object) -> *const Param {
+    // SAFETY: as in `new`.
+    functions(OF).gettable_params.map_or(ptr::null(), |gettable| unsafe { gettable(provider_context()) })
+}
+
+unsafe extern "C" fn settable_params<const OF: usize>(_: Object) -> *const Param {
+    // SAFETY: as in `new`.
+    functions(OF).settable_params.map_or(ptr::null(), |settable| unsafe { settable(provider_context()) })
+}
+
+unsafe extern "C" fn has(key: *const c_void, parts: c_int) -> c_int {
+    pass!(key, has(parts))
+}
+
+unsafe extern "C" fn validate(key: *const c_void, parts: c_int, how: c_int) -> c_int {
+    pass!(key, validate(parts, how))
+}
+
+unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, parts: c_int) -> c_int {
+    // SAFETY: keys of ours, or null.
+    let other = unsafe { Key::inner_of(other) };
+    pass!(one, matches(other.cast_const(), parts))
+}
+
+unsafe extern "C" fn import(key: Object, parts: c_int, params: *const Param) -> c_int {
+    // SAFETY: a key of ours, or null.
+    if let Some(key) = unsafe { Key::of(key) } {
+        guarded((), || key.changed());
+    }
+    pass!(key, import(parts, params))
+}
+
+unsafe extern "C" fn export(key: Object, parts: c_int, callback: Option<Callback>, argument: *mut c_void) -> c_int {
+    pass!(key, export(parts, callback, argument))
+}
+
+unsafe extern "C" fn dup(key: *const c_void, parts: c_int) -> Object {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: a key of ours, or null.
+        let Some(key) = (unsafe { Key::of(key) }) else { return ptr::null_mut() };
+        let Some(dup) = key.functions().dup else { return ptr::null_mut() };
+        // SAFETY: the object is of these functions.
+        Key::wrap(key.of, unsafe { dup(key.inner, parts) })
+    })
+}

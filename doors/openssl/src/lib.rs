@@ -1,0 +1,204 @@
+//! A provider for OpenSSL 3: applications that speak OpenSSL have public-key operations done by a mill, unchanged.
+//!
+//! Keys, signatures and agreements are those of OpenSSL's own provider `default`, which is loaded once more in a library context of
+//! ours; what the mill is better at is done there instead. Within asynchronous jobs (`ASYNC_JOB`) operations of many connections
+//! share batches. Everything else stays with the `default` that the application has loaded.
+//!
+//! The source for numbers and rules is OpenSSL's documentation: provider(7), provider-keymgmt(7), provider-signature(7),
+//! provider-keyexch(7), ASYNC_start_job(3).
+#![allow(unsafe_code, reason = "a foreign surface: every function here is called by OpenSSL, or calls it")]
+
+mod backend;
+mod delegate;
+mod dispatch;
+mod exchange;
+mod ffi;
+mod guard;
+mod inner;
+mod job;
+mod key;
+mod material;
+mod params;
+mod run;
+mod signature;
+mod stack;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use crate::dispatch::Object;
+use crate::ffi::{Algorithm, Dispatch, Function, Param, operation};
+use crate::guard::guarded;
+use crate::inner::Inner;
+use crate::params::{END, answer_number, answer_text};
+
+/// How our algorithms are told from those of other providers.
+const PROPERTIES: &CStr = c"provider=ciphermill";
+
+const NAME: &CStr = c"Ciphermill";
+const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(version) => version,
+    Err(_) => c"",
+};
+
+/// A value that is the same for the whole process and is only read.
+struct Fixed<T>(T);
+
+// SAFETY: pointers to what is never written nor freed.
+unsafe impl<T> Send for Fixed<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Fixed<T> {}
+
+/// What OpenSSL calls first: `OSSL_provider_init_fn`.
+///
+/// # Safety
+/// To be called by OpenSSL, as provider-base(7) says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn OSSL_provider_init(
+    handle: *const c_void,
+    _: *const c_void,
+    out: *mut *const c_void,
+    context: *mut *mut c_void,
+) -> c_int {
+    guarded(0, || {
+        static TABLE: OnceLock<Fixed<Vec<Dispatch>>> = OnceLock::new();
+        if Inner::shared().is_none() || out.is_null() || context.is_null() {
+            return 0;
+        }
+        let table = TABLE.get_or_init(|| Fixed(provider_table()));
+        // SAFETY: places for pointers, as OpenSSL says. Nothing is kept for each library context that loads us.
+        unsafe {
+            *out = table.0.as_ptr().cast();
+            *context = handle.cast_mut();
+        }
+        1
+    })
+}
+
+/// The provider's own functions (`core_dispatch.h`).
+fn provider_table() -> Vec<Dispatch> {
+    let entry = |id, function| Dispatch { id, function: Some(function) };
+    // SAFETY: function pointers of other types; the core calls each by the type that its number stands for.
+    unsafe {
+        vec![
+            entry(1025, std::mem::transmute::<unsafe extern "C" fn(Object) -> *const Param, Function>(gettable_params)),
+            entry(1026, std::mem::transmute::<unsafe extern "C" fn(Object, *mut Param) -> c_int, Function>(get_params)),
+            entry(
+                1027,
+                std::mem::transmute::<unsafe extern "C" fn(Object, c_int, *mut c_int) -> *const Algorithm, Function>(
+                    query_operation,
+                ),
+            ),
+            Dispatch { id: 0, function: None },
+        ]
+    }
+}
+
+unsafe extern "C" fn gettable_params(_: Object) -> *const Param {
+    static GETTABLE: Fixed<[Param; 5]> = Fixed([
+        Param { key: c"name".as_ptr(), data_type: ffi::UTF8_PTR, ..END },
+        Param { key: c"version".as_ptr(), data_type: ffi::UTF8_PTR, ..END },
+        Param { key: c"buildinfo".as_ptr(), data_type: ffi::UTF8_PTR, ..END },
+        Param { key: c"status".as_ptr(), data_type: ffi::INTEGER, data_size: size_of::<c_int>(), ..END },
+        END,
+    ]);
+    GETTABLE.0.as_ptr()
+}
+
+unsafe extern "C" fn get_params(_: Object, mut param: *mut Param) -> c_int {
+    guarded(0, || {
+        // SAFETY: an array of the core's, ended by a null key.
+        while let Some(asked) = unsafe { param.as_mut() }.filter(|param| !param.key.is_null()) {
+            // SAFETY: keys are strings.
+            let answered = match unsafe { CStr::from_ptr(asked.key) }.to_bytes() {
+                b"name" => answer_text(asked, NAME),
+                b"version" | b"buildinfo" => answer_text(asked, VERSION),
+                b"status" => answer_number(asked, 1),
+                _ => true,
+            };
+            if !answered {
+                return 0;
+            }
+            // SAFETY: this was not the end.
+            param = unsafe { param.add(1) };
+        }
+        1
+    })
+}
+
+unsafe extern "C" fn query_operation(_: Object, number: c_int, no_cache: *mut c_int) -> *const Algorithm {
+    guarded(ptr::null(), || {
+        if !no_cache.is_null() {
+            // SAFETY: a place for a number, as OpenSSL says.
+            unsafe { *no_cache = 0 };
+        }
+        algorithms(number).map_or(ptr::null(), |table| table.as_ptr())
+    })
+}
+
+/// What we offer for an operation.
+fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
+    macro_rules! once {
+        ($table:expr) => {{
+            static TABLE: OnceLock<Fixed<Vec<Algorithm>>> = OnceLock::new();
+            &TABLE.get_or_init(|| Fixed($table)).0
+        }};
+    }
+    Some(match number {
+        operation::KEYMGMT => once!(table(
+            number,
+            &key::TYPES.map(|(name, _)| name),
+            [
+                key::managed::<0>().write(),
+                key::managed::<1>().write(),
+                key::managed::<2>().write(),
+                key::managed::<3>().write(),
+                key::managed::<4>().write(),
+                key::managed::<5>().write(),
+            ]
+        )),
+        operation::SIGNATURE => once!(table(
+            number,
+            &signature::SCHEMES.map(|(name, _)| name),
+            [
+                signature::signatures::<0>().write(),
+                signature::signatures::<1>().write(),
+                signature::signatures::<2>().write(),
+            ]
+        )),
+        operation::KEYEXCH => once!(table(
+            number,
+            &exchange::AGREEMENTS,
+            [
+                exchange::exchanges::<0>().write(),
+                exchange::exchanges::<1>().write(),
+                exchange::exchanges::<2>().write(),
+            ]
+        )),
+        operation::ASYM_CIPHER => once!(table(number, &[delegate::NAME], [delegate::cipher::ours().write()])),
+        operation::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulation::ours().write()])),
+        _ => return None,
+    })
+}
+
+/// Algorithms under all the names that `default` gives them; those that it does not have are left out.
+fn table<const N: usize>(number: c_int, names: &[&CStr; N], functions: [Vec<Dispatch>; N]) -> Vec<Algorithm> {
+    let Some(inner) = Inner::shared() else { return vec![LAST] };
+    let found = names.iter().zip(functions).filter_map(|(name, functions)| {
+        let found = inner.find(number, name)?;
+        // As long as the process, as our code is: applications may keep what they have fetched.
+        let implementation = Vec::leak(functions).as_ptr();
+        let (names, description) = (found.names, found.description);
+        Some(Algorithm { names, properties: PROPERTIES.as_ptr(), implementation, description })
+    });
+    found.chain([LAST]).collect()
+}
+
+/// The end of a table of algorithms.
+const LAST: Algorithm = Algorithm {
+    names: ptr::null::<c_char>(),
+    properties: ptr::null::<c_char>(),
+    implementation: ptr::null(),
+    description: ptr::null(),
+};

@@ -1,0 +1,140 @@
+//! Private keys on their way from `default` into the mill.
+
+use std::ffi::{c_int, c_void};
+
+use ciphermill_contract::KeyMaterial;
+use ciphermill_contract::suite::{Agreement, Curve, PublicEncryption, RsaSize, Signature};
+use ciphermill_contract::{KeyId, Suite};
+use ciphermill_keys::{KeyPolicy, SuiteSet};
+use ciphermill_pairs::der;
+use zeroize::Zeroizing;
+
+use crate::backend::Backend;
+use crate::dispatch::{KeyManagement, Object};
+use crate::ffi::{Param, selection};
+use crate::guard::guarded;
+use crate::params::Params;
+
+/// Types of keys, as OpenSSL tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyType {
+    Rsa,
+    RsaPss,
+    Ec,
+    X25519,
+    X448,
+    Ed25519,
+}
+
+/// What the mill can do with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usable {
+    Rsa(RsaSize),
+    Ec(Curve),
+    X25519,
+    X448,
+    Ed25519,
+}
+
+impl Usable {
+    fn suites(self) -> Vec<Suite> {
+        match self {
+            Usable::Rsa(size) => vec![Suite::PublicEncrypt(PublicEncryption::RsaRaw(size))],
+            Usable::Ec(curve) => vec![Suite::Agree(Agreement::Ecdh(curve)), Suite::Sign(Signature::Ecdsa(curve))],
+            Usable::X25519 => vec![Suite::Agree(Agreement::X25519)],
+            Usable::X448 => vec![Suite::Agree(Agreement::X448)],
+            Usable::Ed25519 => vec![Suite::Sign(Signature::Ed25519)],
+        }
+    }
+}
+
+/// A key in the contract's form.
+struct Material {
+    usable: Usable,
+    private: Zeroizing<Vec<u8>>,
+}
+
+/// Where `default` writes a key, and as what it is read.
+struct Wanted {
+    key_type: KeyType,
+    found: Option<Material>,
+}
+
+/// Takes the private key of an object of `default` into the mill's key table. `None` for a key without a private half, for those
+/// that the mill has no suite for, and for those that it does not accept.
+pub(crate) fn import(
+    backend: &Backend,
+    functions: &KeyManagement,
+    key_type: KeyType,
+    inner: Object,
+) -> Option<(KeyId, Usable)> {
+    let mut wanted = Wanted { key_type, found: None };
+    let parts = selection::PRIVATE_KEY | selection::PUBLIC_KEY | selection::ALL_PARAMETERS;
+    // SAFETY: `inner` is an object of these functions; the callback is given `wanted` while this call lasts.
+    let exported = unsafe {
+        if functions.has?(inner, selection::PRIVATE_KEY) != 1 {
+            return None;
+        }
+        functions.export?(inner, parts, Some(take), (&raw mut wanted).cast())
+    };
+    let Material { usable, private } = wanted.found.filter(|_| exported == 1)?;
+    let policy = KeyPolicy::default().suites(SuiteSet::of(usable.suites()));
+    let key = backend.mill.keys().import(KeyMaterial::private(&private), policy).ok()?;
+    Some((key, usable))
+}
+
+unsafe extern "C" fn take(params: *const Param, wanted: *mut c_void) -> c_int {
+    guarded(0, || {
+        // SAFETY: what `import` gave for this call; the parameters live as long.
+        let (wanted, params) = unsafe { (&mut *wanted.cast::<Wanted>(), Params::new(params)) };
+        wanted.found = match wanted.key_type {
+            KeyType::Rsa | KeyType::RsaPss => rsa(&params),
+            KeyType::Ec => ec(&params),
+            KeyType::X25519 => raw(&params, Usable::X25519),
+            KeyType::X448 => raw(&params, Usable::X448),
+            KeyType::Ed25519 => raw(&params, Usable::Ed25519),
+        };
+        1
+    })
+}
+
+/// RSA of two primes in a size of the contract (`provider-keymgmt(7)`, `EVP_PKEY-RSA(7)`).
+fn rsa(params: &Params) -> Option<Material> {
+    let modulus = params.number(c"n")?;
+    let size = RsaSize::ALL.into_iter().find(|size| size.len() == modulus.len() && modulus[0] >> 7 == 1)?;
+    if params.number(c"rsa-factor3").is_some() {
+        return None;
+    }
+    let (exponent, private) = (params.number(c"e")?, params.number(c"d")?);
+    let keys = [c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
+    let halves = keys.map(|key| params.number(key));
+    let [Some(p), Some(q), Some(dp), Some(dq), Some(q_inverse)] = &halves else { return None };
+    let halves = [p, q, dp, dq, q_inverse].map(|number| number.as_slice());
+    let parts = der::RsaParts { modulus: &modulus, exponent: &exponent, private: &private, halves };
+    Some(Material { usable: Usable::Rsa(size), private: der::rsa(size, &parts).private })
+}
+
+/// Curves that have lanes or a fast library, by the name that OpenSSL gives them.
+fn ec(params: &Params) -> Option<Material> {
+    let curve = match params.text(c"group")? {
+        b"prime256v1" => Curve::P256,
+        b"secp384r1" => Curve::P384,
+        b"secp521r1" => Curve::P521,
+        _ => return None,
+    };
+    let number = params.number(c"priv")?;
+    let mut scalar = Zeroizing::new(vec![0; curve.order_len()]);
+    let at = scalar.len().checked_sub(number.len())?;
+    scalar[at..].copy_from_slice(&number);
+    // Compressed points would have to be opened; nobody keeps keys so but to save bytes on paper.
+    let coordinates = params.octets(c"pub")?.strip_prefix(&[4])?;
+    if coordinates.len() != 2 * curve.field_len() {
+        return None;
+    }
+    Some(Material { usable: Usable::Ec(curve), private: der::ec(curve, &scalar, coordinates).private })
+}
+
+/// Keys that are bytes in both worlds.
+fn raw(params: &Params, usable: Usable) -> Option<Material> {
+    Some(Material { usable, private: Zeroizing::new(params.octets(c"priv")?.to_vec()) })
+}

@@ -1,0 +1,119 @@
+//! Parameters: read by key, and asked for.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::{ptr, slice};
+
+use zeroize::Zeroizing;
+
+use crate::ffi::{INTEGER, OCTET_STRING, Param, UNSIGNED_INTEGER, UTF8_PTR, UTF8_STRING};
+
+/// The end of an array of parameters.
+pub(crate) const END: Param =
+    Param { key: ptr::null(), data_type: 0, data: ptr::null_mut(), data_size: 0, return_size: 0 };
+
+/// An array of parameters that the core or a provider hands over.
+#[derive(Clone, Copy)]
+pub(crate) struct Params(*const Param);
+
+impl Params {
+    /// # Safety
+    /// Null, or an array that is ended by a null key and outlives this value, with buffers of the sizes that it says.
+    pub(crate) unsafe fn new(first: *const Param) -> Params {
+        Params(first)
+    }
+
+    /// Their keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &CStr> {
+        // SAFETY: keys are strings that outlive the array.
+        self.iter().map(|param| unsafe { CStr::from_ptr(param.key) })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Param> {
+        let mut next = self.0;
+        std::iter::from_fn(move || {
+            // SAFETY: the promise of `new`; no element behind the end is looked at.
+            let param = unsafe { next.as_ref() }.filter(|param| !param.key.is_null())?;
+            // SAFETY: this is not the end.
+            next = unsafe { next.add(1) };
+            Some(param)
+        })
+    }
+
+    fn find(&self, key: &CStr) -> Option<&Param> {
+        // SAFETY: keys are strings.
+        self.iter().find(|param| unsafe { CStr::from_ptr(param.key) } == key)
+    }
+
+    fn bytes(&self, key: &CStr, data_type: u32) -> Option<&[u8]> {
+        let param = self.find(key).filter(|param| param.data_type == data_type && !param.data.is_null())?;
+        // SAFETY: the promise of `new`.
+        Some(unsafe { slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) })
+    }
+
+    /// A number without sign as big-endian bytes without leading zeros.
+    pub(crate) fn number(&self, key: &CStr) -> Option<Zeroizing<Vec<u8>>> {
+        let native = self.bytes(key, UNSIGNED_INTEGER)?;
+        let mut bytes = Zeroizing::new(native.to_vec());
+        if cfg!(target_endian = "little") {
+            bytes.reverse();
+        }
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        bytes.drain(..zeros);
+        Some(bytes)
+    }
+
+    /// A string of bytes.
+    pub(crate) fn octets(&self, key: &CStr) -> Option<&[u8]> {
+        self.bytes(key, OCTET_STRING)
+    }
+
+    /// A text, without the zero behind it.
+    pub(crate) fn text(&self, key: &CStr) -> Option<&[u8]> {
+        let bytes = self.bytes(key, UTF8_STRING)?;
+        bytes.split(|byte| *byte == 0).next()
+    }
+}
+
+/// Room for an answer that is a whole number.
+pub(crate) fn ask_integer(key: &'static CStr, value: &mut c_int) -> Param {
+    let data = ptr::from_mut(value).cast::<c_void>();
+    Param { key: key.as_ptr(), data_type: INTEGER, data, data_size: size_of::<c_int>(), return_size: usize::MAX }
+}
+
+/// Room for an answer that is a text.
+pub(crate) fn ask_text(key: &'static CStr, room: &mut [u8]) -> Param {
+    let data = room.as_mut_ptr().cast::<c_void>();
+    Param { key: key.as_ptr(), data_type: UTF8_STRING, data, data_size: room.len(), return_size: usize::MAX }
+}
+
+/// Room for an answer that is a string of bytes.
+pub(crate) fn ask_octets(key: &'static CStr, room: &mut [u8]) -> Param {
+    Param { data_type: OCTET_STRING, ..ask_text(key, room) }
+}
+
+/// Answers a question for a text that stays where it is; whether it was asked so.
+pub(crate) fn answer_text(param: &mut Param, text: &'static CStr) -> bool {
+    if param.data_type != UTF8_PTR || param.data.is_null() {
+        return false;
+    }
+    // SAFETY: data of this type is a place for a pointer.
+    unsafe { *param.data.cast::<*const std::ffi::c_char>() = text.as_ptr() };
+    param.return_size = text.to_bytes().len();
+    true
+}
+
+/// Answers a question for a number without sign; whether it was asked so.
+pub(crate) fn answer_number(param: &mut Param, number: u32) -> bool {
+    let len = size_of::<u32>();
+    if ![INTEGER, UNSIGNED_INTEGER].contains(&param.data_type) || param.data.is_null() || param.data_size < len {
+        return false;
+    }
+    // SAFETY: there is room for so many bytes; numbers have the machine's own order.
+    unsafe {
+        ptr::write_bytes(param.data.cast::<u8>(), 0, param.data_size);
+        let at = if cfg!(target_endian = "little") { 0 } else { param.data_size - len };
+        param.data.cast::<u8>().add(at).cast::<u32>().write_unaligned(number);
+    }
+    param.return_size = param.data_size;
+    true
+}

@@ -1,0 +1,460 @@
+//! Signatures: a context of `default` beside what signing in the mill needs.
+//!
+//! `default` checks parameters, verifies, and signs what the mill does not: its context goes through all of the same calls. The
+//! digest of what is signed in several parts is computed here, since a context does not give it away.
+
+mod curves;
+mod rsa;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use crate::backend::Backend;
+use crate::dispatch::{Object, Signatures};
+use crate::ffi::{Param, operation};
+use crate::guard::{answer, bytes, guarded};
+use crate::inner::{Inner, Md, MdContext};
+use crate::key::Key;
+use crate::params::Params;
+
+/// Signatures that are made here, by the names that `default` has for them.
+pub(crate) const SCHEMES: [(&CStr, Scheme); 3] =
+    [(c"RSA", Scheme::Rsa), (c"ECDSA", Scheme::Ecdsa), (c"ED25519", Scheme::Ed25519)];
+
+/// How a scheme signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Rsa,
+    Ecdsa,
+    Ed25519,
+}
+
+static FUNCTIONS: [OnceLock<Signatures>; SCHEMES.len()] = [const { OnceLock::new() }; SCHEMES.len()];
+
+/// A context of an application.
+struct SignContext {
+    of: usize,
+    inner: Object,
+    key: Option<Arc<Key>>,
+    /// The message so far, and its digest: between `digest_sign_init` and `digest_sign_final`.
+    message: Option<(MdContext, Md)>,
+    /// What `default` says of paddings; found out when it is first needed.
+    padding: Option<rsa::Padding>,
+    /// Whether it has parameters that only `default` knows.
+    is_special: bool,
+}
+
+/// Parameters that leave a signature within what is made here, or that we ask `default` for.
+const KNOWN: [&CStr; 6] = [c"digest", c"properties", c"pad-mode", c"saltlen", c"mgf1-digest", c"mgf1-properties"];
+
+/// The functions of `default` for a scheme.
+pub(crate) fn functions(of: usize) -> &'static Signatures {
+    FUNCTIONS[of].get_or_init(|| {
+        let found = Inner::shared().and_then(|inner| inner.find(operation::SIGNATURE, SCHEMES[of].0));
+        // SAFETY: the table is one of signatures.
+        found.map(|found| unsafe { Signatures::read(found.implementation) }).unwrap_or_default()
+    })
+}
+
+/// Our functions for a scheme: all that `default` has.
+pub(crate) fn signatures<const OF: usize>() -> Signatures {
+    let inner = functions(OF);
+    let in_parts = inner.digest_sign_update.is_some();
+    Signatures {
+        newctx: inner.newctx.and(Some(newctx::<OF>)),
+        sign_init: inner.sign_init.and(Some(sign_init)),
+        sign: inner.sign.and(Some(sign)),
+        verify_init: inner.verify_init.and(Some(verify_init)),
+        verify: inner.verify.and(Some(verify)),
+        verify_recover_init: inner.verify_recover_init.and(Some(verify_recover_init)),
+        verify_recover: inner.verify_recover.and(Some(verify_recover)),
+        digest_sign_init: inner.digest_sign_init.and(Some(digest_sign_init)),
+        digest_sign_update: inner.digest_sign_update.and(Some(digest_sign_update)),
+        digest_sign_final: inner.digest_sign_final.and(Some(digest_sign_final)),
+        // The core takes the ways in parts where there are any.
+        digest_sign: inner.digest_sign.filter(|_| !in_parts).and(Some(digest_sign)),
+        digest_verify_init: inner.digest_verify_init.and(Some(digest_verify_init)),
+        digest_verify_update: inner.digest_verify_update.and(Some(digest_verify_update)),
+        digest_verify_final: inner.digest_verify_final.and(Some(digest_verify_final)),
+        digest_verify: inner.digest_verify.and(Some(digest_verify)),
+        freectx: inner.freectx.and(Some(freectx)),
+        dupctx: inner.dupctx.and(Some(dupctx)),
+        get_ctx_params: inner.get_ctx_params.and(Some(get_ctx_params)),
+        gettable_ctx_params: inner.gettable_ctx_params.and(Some(gettable_ctx_params::<OF>)),
+        set_ctx_params: inner.set_ctx_params.and(Some(set_ctx_params)),
+        settable_ctx_params: inner.settable_ctx_params.and(Some(settable_ctx_params::<OF>)),
+        get_ctx_md_params: inner.get_ctx_md_params.and(Some(get_ctx_md_params)),
+        gettable_ctx_md_params: inner.gettable_ctx_md_params.and(Some(gettable_ctx_md_params)),
+        set_ctx_md_params: inner.set_ctx_md_params.and(Some(set_ctx_md_params)),
+        settable_ctx_md_params: inner.settable_ctx_md_params.and(Some(settable_ctx_md_params)),
+    }
+}
+
+impl SignContext {
+    /// The context that an object is.
+    ///
+    /// # Safety
+    /// Null, or an object of `newctx` or `dupctx` that is alive, and that no other call is using.
+    unsafe fn of<'a>(object: Object) -> Option<&'a mut SignContext> {
+        // SAFETY: the caller's promise.
+        unsafe { object.cast::<SignContext>().as_mut() }
+    }
+
+    fn functions(&self) -> &'static Signatures {
+        functions(self.of)
+    }
+
+    /// Takes note of what an operation begins with.
+    ///
+    /// # Safety
+    /// The key must be null, for the one that the context has already, or a key of ours; the parameters those of the core.
+    unsafe fn begin(&mut self, key: Object, params: *const Param) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(key) = Key::keep(key) {
+                self.key = Some(key);
+            }
+            self.is_special = false;
+            self.message = None;
+            self.set(params);
+        }
+    }
+
+    /// Takes note of parameters.
+    ///
+    /// # Safety
+    /// The parameters must be those of the core.
+    unsafe fn set(&mut self, params: *const Param) {
+        // SAFETY: the caller's promise.
+        let params = unsafe { Params::new(params) };
+        self.is_special |= params.keys().any(|key| !KNOWN.contains(&key));
+        self.padding = None;
+    }
+
+    /// Signs a digest, or a message where the scheme takes messages, in the mill. `None` when `default` is to do it.
+    fn sign_in_mill(&mut self, input: &[u8]) -> Option<Vec<u8>> {
+        let key = self.key.as_ref().filter(|_| !self.is_special)?;
+        let backend = Backend::current()?;
+        match SCHEMES[self.of].1 {
+            Scheme::Rsa => {
+                if self.padding.is_none() {
+                    self.padding = Some(rsa::Padding::of(self.functions(), self.inner)?);
+                }
+                rsa::sign(backend, key, self.padding.as_ref()?, input)
+            }
+            Scheme::Ecdsa => curves::ecdsa(backend, key, input),
+            Scheme::Ed25519 => curves::ed25519(backend, key, input),
+        }
+    }
+
+    /// Signs in the mill and answers with the signature; zero when `default` is to do it.
+    ///
+    /// # Safety
+    /// `out` must be writable for `room` bytes and `len` for a number.
+    unsafe fn answer_from_mill(&mut self, input: &[u8], out: *mut u8, len: *mut usize, room: usize) -> c_int {
+        let signature = self.sign_in_mill(input);
+        // SAFETY: the caller's promise.
+        c_int::from(signature.is_some_and(|signature| unsafe { answer(&signature, out, len, room) }))
+    }
+}
+
+impl Drop for SignContext {
+    fn drop(&mut self) {
+        if let Some(free) = self.functions().freectx {
+            // SAFETY: this value's own context.
+            unsafe { free(self.inner) };
+        }
+    }
+}
+
+fn provider_context() -> Object {
+    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
+}
+
+unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Object {
+    guarded(ptr::null_mut(), || {
+        let Some(new) = functions(OF).newctx else { return ptr::null_mut() };
+        // SAFETY: the context is that of `default`, whose function it is. The application's wishes for properties choose among the
+        // providers of its own library context; in ours there is one.
+        let inner = unsafe { new(provider_context(), ptr::null()) };
+        if inner.is_null() {
+            return ptr::null_mut();
+        }
+        let context = SignContext { of: OF, inner, key: None, message: None, padding: None, is_special: false };
+        Box::into_raw(Box::new(context)).cast()
+    })
+}
+
+unsafe extern "C" fn freectx(context: Object) {
+    guarded((), || {
+        if !context.is_null() {
+            // SAFETY: the core's own, which it does not use any more.
+            drop(unsafe { Box::from_raw(context.cast::<SignContext>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn dupctx(context: Object) -> Object {
+    guarded(ptr::null_mut(), || {
+        // SAFETY: a context of ours, or null.
+        let Some(from) = (unsafe { SignContext::of(context) }) else { return ptr::null_mut() };
+        let message = match &from.message {
+            Some((message, md)) => match message.copy() {
+                Some(copy) => Some((copy, md.clone())),
+                None => return ptr::null_mut(),
+            },
+            None => None,
+        };
+        let Some(dup) = from.functions().dupctx else { return ptr::null_mut() };
+        // SAFETY: the context is of these functions.
+        let inner = unsafe { dup(from.inner) };
+        if inner.is_null() {
+            return ptr::null_mut();
+        }
+        let key = from.key.clone();
+        let copy = SignContext {
+            of: from.of,
+            inner,
+            key,
+            message,
+            padding: from.padding.clone(),
+            is_special: from.is_special,
+        };
+        Box::into_raw(Box::new(copy)).cast()
+    })
+}
+
+/// Calls a function of `default` for the context that one of ours holds; an answer of `$failed` where there is none.
+macro_rules! pass {
+    ($context:expr, $failed:expr, $function:ident ( $($argument:expr),* )) => {{
+        // SAFETY: the core hands over contexts that we have made and that are alive, and arguments that the function takes.
+        unsafe {
+            match SignContext::of($context).and_then(|own| Some((own.inner, own.functions().$function?))) {
+                Some((inner, function)) => function(inner, $($argument),*),
+                None => $failed,
+            }
+        }
+    }};
+}
+
+unsafe extern "C" fn sign_init(context: Object, key: Object, params: *const Param) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let inner_key = unsafe {
+            if let Some(own) = SignContext::of(context) {
+                own.begin(key, params);
+            }
+            Key::inner_of(key)
+        };
+        pass!(context, 0, sign_init(inner_key, params))
+    })
+}
+
+unsafe extern "C" fn sign(
+    context: Object,
+    out: *mut u8,
+    len: *mut usize,
+    room: usize,
+    digest: *const u8,
+    digest_len: usize,
+) -> c_int {
+    guarded(0, || {
+        if !out.is_null() {
+            // SAFETY: the core's arguments.
+            let done = unsafe {
+                SignContext::of(context)
+                    .map_or(0, |own| own.answer_from_mill(bytes(digest, digest_len), out, len, room))
+            };
+            if done == 1 {
+                return 1;
+            }
+        }
+        pass!(context, 0, sign(out, len, room, digest, digest_len))
+    })
+}
+
+unsafe extern "C" fn verify_init(context: Object, key: Object, params: *const Param) -> c_int {
+    // SAFETY: a key of ours, or null.
+    let key = unsafe { Key::inner_of(key) };
+    pass!(context, 0, verify_init(key, params))
+}
+
+unsafe extern "C" fn verify(
+    context: Object,
+    signature: *const u8,
+    len: usize,
+    digest: *const u8,
+    digest_len: usize,
+) -> c_int {
+    pass!(context, 0, verify(signature, len, digest, digest_len))
+}
+
+unsafe extern "C" fn verify_recover_init(context: Object, key: Object, params: *const Param) -> c_int {
+    // SAFETY: a key of ours, or null.
+    let key = unsafe { Key::inner_of(key) };
+    pass!(context, 0, verify_recover_init(key, params))
+}
+
+unsafe extern "C" fn verify_recover(
+    context: Object,
+    out: *mut u8,
+    len: *mut usize,
+    room: usize,
+    signature: *const u8,
+    signature_len: usize,
+) -> c_int {
+    pass!(context, 0, verify_recover(out, len, room, signature, signature_len))
+}
+
+unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: Object, params: *const Param) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let inner_key = unsafe { Key::inner_of(key) };
+        let begun = pass!(context, 0, digest_sign_init(md, inner_key, params));
+        // SAFETY: as above.
+        let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
+        // SAFETY: as above.
+        unsafe { own.begin(key, params) };
+        // Without a digest of ours `default` has the message, as it has with digests that are not to be had.
+        // SAFETY: null, or a string.
+        own.message = (!md.is_null() && own.functions().digest_sign_update.is_some())
+            .then(|| begin_message(unsafe { CStr::from_ptr(md) }))
+            .flatten();
+        1
+    })
+}
+
+/// Begins a message under a digest.
+fn begin_message(name: &CStr) -> Option<(MdContext, Md)> {
+    let (md, mut message) = (Md::fetch(name)?, MdContext::new()?);
+    message.begin(&md)?;
+    Some((message, md))
+}
+
+unsafe extern "C" fn digest_sign_update(context: Object, data: *const u8, len: usize) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        if let Some((message, _)) = unsafe { SignContext::of(context) }.and_then(|own| own.message.as_mut()) {
+            // SAFETY: as above.
+            return c_int::from(message.update(unsafe { bytes(data, len) }).is_some());
+        }
+        pass!(context, 0, digest_sign_update(data, len))
+    })
+}
+
+unsafe extern "C" fn digest_sign_final(context: Object, out: *mut u8, len: *mut usize, room: usize) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let own = unsafe { SignContext::of(context) };
+        // Asked for the length of a signature, the message goes on.
+        let Some((message, _)) = own.filter(|_| !out.is_null()).and_then(|own| own.message.as_mut()) else {
+            return pass!(context, 0, digest_sign_final(out, len, room));
+        };
+        let Some((digest, digest_len)) = message.finish() else { return 0 };
+        // SAFETY: as above. `default` signs digests in the state that `digest_sign_init` has left it in.
+        unsafe { sign(context, out, len, room, digest.as_ptr(), digest_len) }
+    })
+}
+
+unsafe extern "C" fn digest_sign(
+    context: Object,
+    out: *mut u8,
+    len: *mut usize,
+    room: usize,
+    message: *const u8,
+    message_len: usize,
+) -> c_int {
+    guarded(0, || {
+        if !out.is_null() {
+            // SAFETY: the core's arguments.
+            let done = unsafe {
+                SignContext::of(context)
+                    .map_or(0, |own| own.answer_from_mill(bytes(message, message_len), out, len, room))
+            };
+            if done == 1 {
+                return 1;
+            }
+        }
+        pass!(context, 0, digest_sign(out, len, room, message, message_len))
+    })
+}
+
+unsafe extern "C" fn digest_verify_init(
+    context: Object,
+    md: *const c_char,
+    key: Object,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: a key of ours, or null.
+    let key = unsafe { Key::inner_of(key) };
+    pass!(context, 0, digest_verify_init(md, key, params))
+}
+
+unsafe extern "C" fn digest_verify_update(context: Object, data: *const u8, len: usize) -> c_int {
+    pass!(context, 0, digest_verify_update(data, len))
+}
+
+unsafe extern "C" fn digest_verify_final(context: Object, signature: *const u8, len: usize) -> c_int {
+    pass!(context, 0, digest_verify_final(signature, len))
+}
+
+unsafe extern "C" fn digest_verify(
+    context: Object,
+    signature: *const u8,
+    len: usize,
+    message: *const u8,
+    message_len: usize,
+) -> c_int {
+    pass!(context, 0, digest_verify(signature, len, message, message_len))
+}
+
+unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {
+    pass!(context, 0, get_ctx_params(params))
+}
+
+unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_int {
+    // SAFETY: the core's arguments.
+    if let Some(own) = unsafe { SignContext::of(context) } {
+        // SAFETY: as above.
+        guarded((), || unsafe { own.set(params) });
+    }
+    pass!(context, 0, set_ctx_params(params))
+}
+
+/// Lists of parameters are asked for with or without a context.
+unsafe fn inner_or_null(context: Object) -> *mut c_void {
+    // SAFETY: a context of ours, or null.
+    unsafe { SignContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner)
+}
+
+unsafe extern "C" fn gettable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
+    // SAFETY: a context of ours, or null.
+    let inner = unsafe { inner_or_null(context) };
+    // SAFETY: contexts of `default`.
+    functions(OF).gettable_ctx_params.map_or(ptr::null(), |gettable| unsafe { gettable(inner, provider_context()) })
+}
+
+unsafe extern "C" fn settable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
+    // SAFETY: a context of ours, or null.
+    let inner = unsafe { inner_or_null(context) };
+    // SAFETY: contexts of `default`.
+    functions(OF).settable_ctx_params.map_or(ptr::null(), |settable| unsafe { settable(inner, provider_context()) })
+}
+
+unsafe extern "C" fn get_ctx_md_params(context: Object, params: *mut Param) -> c_int {
+    pass!(context, 0, get_ctx_md_params(params))
+}
+
+unsafe extern "C" fn gettable_ctx_md_params(context: Object) -> *const Param {
+    pass!(context, ptr::null(), gettable_ctx_md_params())
+}
+
+unsafe extern "C" fn set_ctx_md_params(context: Object, params: *const Param) -> c_int {
+    // A digest with parameters is `default`'s.
+    pass!(context, 0, set_ctx_md_params(params))
+}
+
+unsafe extern "C" fn settable_ctx_md_params(context: Object) -> *const Param {
+    pass!(context, ptr::null(), settable_ctx_md_params())
+}
