@@ -116,7 +116,8 @@ impl Key {
             return usable;
         }
         // SAFETY: nobody has seen it.
-        forget(&unsafe { Box::from_raw(imported) });
+        let own = unsafe { Box::from_raw(imported) };
+        forget(&own);
         self.usable(backend)
     }
 
@@ -125,7 +126,8 @@ impl Key {
         let imported = self.imported.swap(ptr::null_mut(), Ordering::AcqRel);
         if !imported.is_null() {
             // SAFETY: it was published by `usable`, and taken back here.
-            forget(&unsafe { Box::from_raw(imported) });
+            let own = unsafe { Box::from_raw(imported) };
+            forget(&own);
         }
     }
 }
