@@ -58,6 +58,12 @@ impl Backend {
         }
     }
 
+    /// The mill of this process if it has one already.
+    pub(crate) fn opened() -> Option<&'static Backend> {
+        // SAFETY: as in `current`.
+        unsafe { BACKEND.load(Ordering::Acquire).as_ref() }.filter(|backend| backend.generation == generation())
+    }
+
     /// The generation that the mill belongs to.
     pub(crate) fn generation(&self) -> u64 {
         self.generation

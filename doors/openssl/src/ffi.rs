@@ -108,6 +108,12 @@ unsafe extern "C" {
         operation: c_int,
         no_cache: *mut c_int,
     ) -> *const Algorithm;
+    pub(crate) fn OSSL_PROVIDER_get_capabilities(
+        provider: *const LoadedProvider,
+        capability: *const c_char,
+        callback: Option<Callback>,
+        argument: *mut c_void,
+    ) -> c_int;
     pub(crate) fn OSSL_PROVIDER_get0_provider_ctx(provider: *const LoadedProvider) -> *mut c_void;
 
     pub(crate) fn EVP_MD_fetch(context: *mut LibraryContext, name: *const c_char, properties: *const c_char)

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::dispatch::Object;
-use crate::ffi::{self, Algorithm, Dispatch, LibraryContext, LoadedProvider};
+use crate::ffi::{self, Algorithm, Callback, Dispatch, LibraryContext, LoadedProvider};
 
 /// A library context of ours, with `default` loaded. It lives as long as the process: keys and contexts of applications may
 /// outlive our provider.
@@ -83,6 +83,20 @@ impl Inner {
             algorithm = unsafe { algorithm.add(1) };
         }
         None
+    }
+
+    /// Has what `default` is capable of told, one by one.
+    ///
+    /// # Safety
+    /// The capability must be a string, the callback one that may be called with the argument.
+    pub(crate) unsafe fn tell_capabilities(
+        &self,
+        capability: *const c_char,
+        callback: Option<Callback>,
+        argument: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller's promise; the provider is loaded.
+        unsafe { ffi::OSSL_PROVIDER_get_capabilities(self.provider, capability, callback, argument) }
     }
 
     /// Random bytes of OpenSSL's generator; whether there were any.

@@ -9,6 +9,7 @@
 #![allow(unsafe_code, reason = "a foreign surface: every function here is called by OpenSSL, or calls it")]
 
 mod backend;
+mod counts;
 mod delegate;
 mod dispatch;
 mod exchange;
@@ -28,7 +29,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::dispatch::Object;
-use crate::ffi::{Algorithm, Dispatch, Function, Param, operation};
+use crate::ffi::{Algorithm, Callback, Dispatch, Function, Param, operation};
 use crate::guard::guarded;
 use crate::inner::Inner;
 use crate::params::{END, answer_number, answer_text};
@@ -90,17 +91,29 @@ fn provider_table() -> Vec<Dispatch> {
                     query_operation,
                 ),
             ),
+            entry(
+                1030,
+                std::mem::transmute::<
+                    unsafe extern "C" fn(Object, *const c_char, Option<Callback>, Object) -> c_int,
+                    Function,
+                >(get_capabilities),
+            ),
             Dispatch { id: 0, function: None },
         ]
     }
 }
 
 unsafe extern "C" fn gettable_params(_: Object) -> *const Param {
-    static GETTABLE: Fixed<[Param; 5]> = Fixed([
+    const COUNT: Param = Param { data_type: ffi::UNSIGNED_INTEGER, data_size: size_of::<u64>(), ..END };
+    static GETTABLE: Fixed<[Param; 5 + counts::KEYS.len()]> = Fixed([
         Param { key: c"name".as_ptr(), data_type: ffi::UTF8_PTR, ..END },
         Param { key: c"version".as_ptr(), data_type: ffi::UTF8_PTR, ..END },
         Param { key: c"buildinfo".as_ptr(), data_type: ffi::UTF8_PTR, ..END },
         Param { key: c"status".as_ptr(), data_type: ffi::INTEGER, data_size: size_of::<c_int>(), ..END },
+        Param { key: counts::KEYS[0].as_ptr(), ..COUNT },
+        Param { key: counts::KEYS[1].as_ptr(), ..COUNT },
+        Param { key: counts::KEYS[2].as_ptr(), ..COUNT },
+        Param { key: counts::KEYS[3].as_ptr(), ..COUNT },
         END,
     ]);
     GETTABLE.0.as_ptr()
@@ -115,7 +128,10 @@ unsafe extern "C" fn get_params(_: Object, mut param: *mut Param) -> c_int {
                 b"name" => answer_text(asked, NAME),
                 b"version" | b"buildinfo" => answer_text(asked, VERSION),
                 b"status" => answer_number(asked, 1),
-                _ => true,
+                key => match counts::find(key) {
+                    Some(count) => answer_number(asked, count),
+                    None => true,
+                },
             };
             if !answered {
                 return 0;
@@ -134,6 +150,20 @@ unsafe extern "C" fn query_operation(_: Object, number: c_int, no_cache: *mut c_
             unsafe { *no_cache = 0 };
         }
         algorithms(number).map_or(ptr::null(), |table| table.as_ptr())
+    })
+}
+
+/// Groups of TLS: libssl takes a group from the provider that manages its keys, so that they have to be told here once more.
+unsafe extern "C" fn get_capabilities(
+    _: Object,
+    capability: *const c_char,
+    callback: Option<Callback>,
+    argument: Object,
+) -> c_int {
+    guarded(0, || match Inner::shared() {
+        // SAFETY: the core's arguments.
+        Some(inner) => unsafe { inner.tell_capabilities(capability, callback, argument) },
+        None => 0,
     })
 }
 

@@ -102,17 +102,23 @@ pub(crate) fn answer_text(param: &mut Param, text: &'static CStr) -> bool {
     true
 }
 
-/// Answers a question for a number without sign; whether it was asked so.
-pub(crate) fn answer_number(param: &mut Param, number: u32) -> bool {
-    let len = size_of::<u32>();
-    if ![INTEGER, UNSIGNED_INTEGER].contains(&param.data_type) || param.data.is_null() || param.data_size < len {
+/// Answers a question for a number without sign; whether it was asked so, with room for it.
+pub(crate) fn answer_number(param: &mut Param, number: u64) -> bool {
+    let bytes = number.to_le_bytes();
+    if ![INTEGER, UNSIGNED_INTEGER].contains(&param.data_type) || param.data.is_null() {
         return false;
     }
-    // SAFETY: there is room for so many bytes; numbers have the machine's own order.
-    unsafe {
-        ptr::write_bytes(param.data.cast::<u8>(), 0, param.data_size);
-        let at = if cfg!(target_endian = "little") { 0 } else { param.data_size - len };
-        param.data.cast::<u8>().add(at).cast::<u32>().write_unaligned(number);
+    // SAFETY: data of these types is writable for its size.
+    let room = unsafe { slice::from_raw_parts_mut(param.data.cast::<u8>(), param.data_size) };
+    let len = room.len().min(bytes.len());
+    if bytes[len..].iter().any(|byte| *byte != 0) {
+        return false;
+    }
+    room.fill(0);
+    room[..len].copy_from_slice(&bytes[..len]);
+    // Numbers have the machine's own order.
+    if cfg!(target_endian = "big") {
+        room.reverse();
     }
     param.return_size = param.data_size;
     true

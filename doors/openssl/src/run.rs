@@ -5,6 +5,7 @@ use ciphermill_contract::{Direction, KeyId, OpStatus, Suite};
 use zeroize::Zeroizing;
 
 use crate::backend::Backend;
+use crate::counts;
 use crate::job::Job;
 use crate::stack::on_own_stack;
 
@@ -24,7 +25,13 @@ pub(crate) struct Operation {
 impl Operation {
     /// Runs it, and cuts output and signature to their lengths. `None` when the mill could not do it, whatever the reason: the caller
     /// has `default` do it then, which has errors of its own that applications know.
-    pub(crate) fn run(mut self, backend: &'static Backend) -> Option<Operation> {
+    pub(crate) fn run(self, backend: &'static Backend) -> Option<Operation> {
+        let done = self.run_uncounted(backend);
+        counts::count(done.is_some());
+        done
+    }
+
+    fn run_uncounted(mut self, backend: &'static Backend) -> Option<Operation> {
         let done = match Job::current() {
             Some(job) => {
                 let (operation, done) = job.run(backend, self)?;

@@ -40,8 +40,18 @@ pub const SHARED_OPS_MAX: usize = 1024;
 /// Shared batches of one operation in a row after which nobody waits any more …
 const LONELY_MAX: u32 = 2;
 
+/// … the same where a step takes long: a turn taken in vain costs little beside it, and in a busy event loop some batches have one
+/// operation only by chance.
+const LONELY_LONG_MAX: u32 = 8;
+
 /// … for so many operations.
 const ALONE_FOR: u32 = 32;
+
+/// While its executor is busy with other work a batch stays open for so many of the longest windows.
+const BUSY_WINDOWS: u32 = 10;
+
+/// A turn of an executor that takes so long has had other work: one of an event loop without any takes a few microseconds.
+const BUSY_TURN: Duration = Duration::from_micros(20);
 
 /// The open batch of one suite and direction, and whether sharing has been worth it.
 #[derive(Default)]
@@ -129,6 +139,11 @@ struct Collected {
     begun: Instant,
     /// With so many it is run at once.
     full: usize,
+    /// Whether a step of such operations takes long.
+    is_long: bool,
+    /// When its leader looked last, and operations then: none before the first time if the last batch was shared.
+    looked: Instant,
+    seen: usize,
     /// How long it is waited for more, if it is.
     window: Option<OpenWindow>,
 }
@@ -203,7 +218,8 @@ impl OneFuture<'_> {
         if state.open.is_none() {
             // Idle workers of the mill take steps of a large batch.
             let full = if self.runner.workers.idle() == 0 { worth.full } else { usize::MAX };
-            state.open = Some(OpenBatch::new(Collected::new(self.suite, full, state.last), state.last.0));
+            let collected = Collected { is_long: worth.full != usize::MAX, ..Collected::new(self.suite, full, state.last) };
+            state.open = Some(OpenBatch::new(collected, state.last.0));
         }
         // FF1 in another radix has the same coalescer and another suite. A full batch is about to be run.
         let is_open = |own: &&mut Open| own.batch.suite == self.suite && own.batch.ops.len() < SHARED_OPS_MAX;
@@ -244,6 +260,9 @@ impl OneFuture<'_> {
         let batch = &mut open.batch;
         if !worth.waits || batch.is_full() {
             return false;
+        }
+        if batch.is_worth_a_turn(mill.policy.window_max) {
+            return true;
         }
         let (now, callers) = (Instant::now(), self.coalescer.callers.count());
         let (opened, arrivals) = match batch.window {
@@ -340,13 +359,28 @@ fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
 
 impl Collected {
     /// A batch without operations that is full with so many, with room for as many as the last one had.
-    fn new(suite: Suite, full: usize, (ops, bytes): (usize, usize)) -> Collected {
-        let (ops, arena) = (Vec::with_capacity(ops), WipedVec(Vec::with_capacity(bytes)));
-        Collected { suite, ops, arena, begun: Instant::now(), full, window: None }
+    fn new(suite: Suite, full: usize, (last_ops, bytes): (usize, usize)) -> Collected {
+        let (ops, arena) = (Vec::with_capacity(last_ops), WipedVec(Vec::with_capacity(bytes)));
+        // Where the last one was shared, others get a whole turn, although this one may have been opened at the end of one.
+        let seen = usize::from(last_ops <= 1);
+        let begun = Instant::now();
+        Collected { suite, ops, arena, begun, full, is_long: false, looked: begun, seen, window: None }
     }
 
     fn is_full(&self) -> bool {
         self.ops.len() >= self.full
+    }
+
+    /// Whether another turn of the executor is worth taking: where steps take long, while the batch grows, and, once it is shared,
+    /// while turns are busy. An event loop has no operations come while it works on a batch, and then takes a few connections in a
+    /// turn, however many wait; as long as it has other work nobody waits in vain. A turn without any says that all are here.
+    fn is_worth_a_turn(&mut self, time_max: Duration) -> bool {
+        let now = Instant::now();
+        let turn = now.saturating_duration_since(std::mem::replace(&mut self.looked, now));
+        let before = std::mem::replace(&mut self.seen, self.ops.len());
+        let (grows, is_shared) = (self.ops.len() > before, self.ops.len() > 1 || before == 0);
+        let is_in_time = now.saturating_duration_since(self.begun) < BUSY_WINDOWS * time_max;
+        self.is_long && is_in_time && (grows || is_shared && turn >= BUSY_TURN)
     }
 
     /// Whether its leader should have run it.
@@ -395,8 +429,9 @@ impl CoalescerState {
         }
         self.last = (ops, batch.arena.0.len());
         self.lonely = if ops == 1 { self.lonely + 1 } else { 0 };
-        if self.lonely >= LONELY_MAX {
-            (self.lonely, self.alone_for) = (LONELY_MAX - 1, ALONE_FOR);
+        let lonely_max = if batch.is_long { LONELY_LONG_MAX } else { LONELY_MAX };
+        if self.lonely >= lonely_max {
+            (self.lonely, self.alone_for) = (lonely_max - 1, ALONE_FOR);
         }
     }
 }

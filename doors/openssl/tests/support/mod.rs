@@ -1,0 +1,70 @@
+//! The provider as an application loads it, in the default library context of the test's process.
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(unsafe_code, reason = "functions that the crate openssl does not have")]
+
+pub(crate) mod connection;
+
+use std::env;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::OnceLock;
+
+use foreign_types::ForeignType;
+use openssl::provider::Provider;
+
+#[repr(C)]
+struct Param {
+    key: *const c_char,
+    data_type: c_uint,
+    data: *mut c_void,
+    data_size: usize,
+    return_size: usize,
+}
+
+unsafe extern "C" {
+    fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int;
+    fn OSSL_PROVIDER_get_params(provider: *const openssl_sys::OSSL_PROVIDER, params: *mut Param) -> c_int;
+}
+
+/// The library that Cargo has built beside this test.
+pub(crate) fn library() -> PathBuf {
+    let test = env::current_exe().expect("the test's own path");
+    test.with_file_name("libciphermill_openssl.so")
+}
+
+struct Loaded {
+    _default: Provider,
+    ours: Provider,
+}
+
+/// Loads the provider beside `default`, and prefers it.
+pub(crate) fn load() -> &'static Provider {
+    static LOADED: OnceLock<Loaded> = OnceLock::new();
+    &LOADED
+        .get_or_init(|| {
+            openssl::init();
+            let default = Provider::load(None, "default").expect("OpenSSL's provider");
+            let ours = Provider::load(None, library().to_str().expect("a path")).expect("our provider");
+            // SAFETY: the default library context, and a string.
+            assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), c"?provider=ciphermill".as_ptr()) }, 1);
+            Loaded { _default: default, ours }
+        })
+        .ours
+}
+
+/// A number that the provider has counted in this process.
+pub(crate) fn count(key: &CStr) -> u64 {
+    let mut count = u64::MAX;
+    let data = ptr::from_mut(&mut count).cast();
+    let end = Param { key: ptr::null(), data_type: 0, data: ptr::null_mut(), data_size: 0, return_size: 0 };
+    let mut params = [Param { key: key.as_ptr(), data_type: 2, data, data_size: 8, return_size: 0 }, end];
+    // SAFETY: the provider is loaded, and the parameter has room for its number.
+    assert_eq!(unsafe { OSSL_PROVIDER_get_params(load().as_ptr(), params.as_mut_ptr()) }, 1);
+    count
+}
+
+/// Operations that the mill has done, and those that were left to `default`.
+pub(crate) fn operations() -> (u64, u64) {
+    (count(c"ciphermill-operations"), count(c"ciphermill-delegated"))
+}
