@@ -44,6 +44,7 @@ fn is_usable(case: &Case) -> bool {
 fn rank(case: &Case) -> impl Ord {
     let made = case.source.contains("openssl_vectors.py")
         || case.source.contains("legacy_curves.py")
+        || case.source.contains("ecdsa_digest.py")
         || case.source.contains("hashlib");
     let tag_cut = case.tag.len() < case.suite.default_tag_len();
     let no_aad = case.aad.is_empty() && case.suite.aad_len().max > 0;

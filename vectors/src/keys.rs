@@ -46,7 +46,9 @@ pub fn pair_name(suite: Suite) -> Option<String> {
     Some(match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => size.to_string(),
         Suite::PublicEncrypt(encryption) => encryption.size().to_string(),
-        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve.to_string(),
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => {
+            curve.to_string()
+        }
         Suite::Agree(Agreement::Dh(_)) => suite.to_string().trim_start_matches("dh-").to_owned(),
         Suite::Sign(Signature::Ed25519Cofactored) => Suite::Sign(Signature::Ed25519).to_string(),
         Suite::Agree(Agreement::X25519 | Agreement::X448)

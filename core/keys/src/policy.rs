@@ -378,6 +378,16 @@ mod tests {
         assert!(SuiteSet::of([Suite::Mac(Mac::Hmac(Digest::Shake128))]).is_empty(), "there is no such HMAC");
     }
 
+    /// Who may sign messages may not sign digests, of which nobody knows the message, and the other way round.
+    #[test]
+    fn messages_and_given_digests_are_allowed_apart() {
+        let [messages, digests] = ["ecdsa-p256", "ecdsa-p256-digest"].map(|name| name.parse::<Suite>().unwrap());
+        for (one, other) in [(messages, digests), (digests, messages)] {
+            let suites = KeyPolicy::only(one).suites;
+            assert_eq!((suites.contains(one), suites.contains(other)), (true, false), "{one}");
+        }
+    }
+
     #[test]
     fn text_names_everything() {
         let policy = KeyPolicy::default()

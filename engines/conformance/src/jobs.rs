@@ -38,6 +38,7 @@ pub(crate) fn lengths(suite: Suite) -> Vec<usize> {
             let len = encryption.message_len();
             [0, 1, len.max / 2, len.max].map(|wanted| len.round_up(wanted)).to_vec()
         }
+        Suite::Sign(_) if rule.min > 0 => vec![20, 31, 32, 48, 64],
         Suite::Sign(_) => vec![0, 1, 64, 131],
         _ => {
             let more = [

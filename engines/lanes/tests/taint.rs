@@ -244,7 +244,7 @@ fn secrets(suite: Suite, key: &[u8]) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     let tag = match suite {
         Suite::Sign(Signature::Rsa(..)) => 2,
-        Suite::Sign(Signature::Ecdsa(_)) | Suite::Agree(Agreement::Ecdh(_)) => 4,
+        Suite::Sign(Signature::Ecdsa(_) | Signature::EcdsaDigest(_)) | Suite::Agree(Agreement::Ecdh(_)) => 4,
         _ => return std::iter::once(0..key.len()).collect(),
     };
     leaves(key, 0, &mut all);

@@ -39,12 +39,13 @@ fn public(suite: Suite, direction: Direction, job: &Job) -> Answer {
 #[test]
 fn signatures_verify_until_anything_changes() {
     let suites = claimed(|suite| matches!(suite, Suite::Sign(_)));
-    assert_eq!(suites.len(), 16 + 15 + 3 + 1 + 3);
+    assert_eq!(suites.len(), 16 + 15 + 3 + 3 + 1 + 3);
     let mut random = Random(1);
     for (suite, pairs) in suites {
         let [pair, other] = pairs[..] else { panic!("{suite}: two pairs") };
         let len = suite.default_tag_len();
-        for message_len in [0, 1, 1000] {
+        let takes_digests = matches!(suite, Suite::Sign(Signature::EcdsaDigest(_)));
+        for message_len in if takes_digests { [20, 32, 64] } else { [0, 1, 1000] } {
             let message = random.bytes(message_len);
             let signed = private(suite, FORWARD, &job(&pair.private, &message, &vec![0; len + 7]));
             assert_eq!((signed.status, signed.tag.len()), (OpStatus::Done, len), "{suite}");
@@ -54,15 +55,20 @@ fn signatures_verify_until_anything_changes() {
             assert_eq!(private(suite, BACK, &with_private).status, OpStatus::Done, "{suite}");
             let mut damaged = good.clone();
             damaged.tag[random.below(len)] ^= 1 << random.below(8);
-            let longer = Job { input: [&message[..], b"!"].concat(), ..good.clone() };
+            // Of a digest only the leftmost bits may count.
+            let other_message = match message.split_first() {
+                Some((first, rest)) if takes_digests => [&[first ^ 1], rest].concat(),
+                _ => [&message[..], b"!"].concat(),
+            };
+            let exchanged = Job { input: other_message, ..good.clone() };
             let foreign = Job { key: other.public.clone(), ..good.clone() };
             let blank = Job { tag: vec![0; len], ..good.clone() };
             let full = Job { tag: vec![0xff; len], ..good };
-            for bad in [damaged, longer, foreign, blank, full] {
+            for bad in [damaged, exchanged, foreign, blank, full] {
                 assert_eq!(public(suite, BACK, &bad).status, OpStatus::AuthFailed, "{suite}");
             }
         }
-        let refused = public(suite, FORWARD, &job(&pair.public, b"x", &vec![0; len]));
+        let refused = public(suite, FORWARD, &job(&pair.public, &[7; 32], &vec![0; len]));
         assert_eq!(refused.status, OpStatus::Refused(Reason::KeyUnsuitable), "{suite}");
     }
 }
@@ -198,7 +204,7 @@ fn keys_that_do_not_suit_are_refused() {
         refuses(suite, KeyForm::Private, &[], KeyProblem::Length);
         let is_der = matches!(
             suite,
-            Suite::Sign(Signature::Rsa(..) | Signature::Ecdsa(_))
+            Suite::Sign(Signature::Rsa(..) | Signature::Ecdsa(_) | Signature::EcdsaDigest(_))
                 | Suite::PublicEncrypt(_)
                 | Suite::Agree(Agreement::Ecdh(_))
         );

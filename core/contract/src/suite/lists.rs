@@ -215,6 +215,12 @@ pub const ECDSA: [Suite; 3] = [
     Suite::Sign(Signature::Ecdsa(Curve::P384)),
     Suite::Sign(Signature::Ecdsa(Curve::P521)),
 ];
+/// The same over given digests.
+pub const ECDSA_DIGEST: [Suite; 3] = [
+    Suite::Sign(Signature::EcdsaDigest(Curve::P256)),
+    Suite::Sign(Signature::EcdsaDigest(Curve::P384)),
+    Suite::Sign(Signature::EcdsaDigest(Curve::P521)),
+];
 /// ECDH on prime curves.
 pub const ECDH: [Suite; 3] = [
     Suite::Agree(Agreement::Ecdh(Curve::P256)),
@@ -335,6 +341,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("RSA OAEP encryption", &RSA_ENCRYPT_OAEP),
     ("RSA without padding", &RSA_RAW),
     ("ECDSA", &ECDSA),
+    ("ECDSA over digests", &ECDSA_DIGEST),
     ("ECDH", &ECDH),
     ("legacy curves", &LEGACY_CURVES),
     ("DH", &DH),
@@ -383,7 +390,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 292);
+        assert_eq!(Suite::all().count(), 295);
     }
 
     #[test]

@@ -242,6 +242,13 @@ pub enum Signature {
     Rsa(RsaSize, SignPadding, Digest),
     /// ECDSA (FIPS 186-5) with the digest of the curve's strength; the signature is `r ‖ s`, each as long as the order.
     Ecdsa(Curve),
+    /// ECDSA over a digest that the caller has made, with whatever digest: the input is the digest, 20 to 64 bytes of it. Its leftmost
+    /// bits are used, as many as the order has (FIPS 186-5, 6.4.1, step 2); otherwise as [`Signature::Ecdsa`]. For interfaces that
+    /// hand over digests. P-256, P-384 and P-521 only.
+    ///
+    /// Who may have digests signed can have any message signed without showing it, so that this is a suite of its own, which a key's
+    /// policy allows or not.
+    EcdsaDigest(Curve),
     /// Ed25519 (RFC 8032), verified strictly ([`acceptance::ed25519`]).
     Ed25519,
     /// The same signatures, verified by the equation with the cofactor, `[8][S]B = [8]R + [8][k]A` (RFC 8032, 5.1.7), which holds for many
@@ -423,7 +430,7 @@ impl Suite {
             Suite::Sign(Signature::Rsa(size, _, digest)) => {
                 matches!(size, RsaSize::Rsa1024) || matches!(digest, Digest::Sha1)
             }
-            Suite::Sign(Signature::Ecdsa(curve))
+            Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve))
             | Suite::Agree(Agreement::Ecdh(curve))
             | Suite::Generate(KeyPair::Ec(curve)) => curve.is_legacy(),
             Suite::Agree(Agreement::Dh(group)) => matches!(group, DhGroup::Modp1024 | DhGroup::Modp1536),

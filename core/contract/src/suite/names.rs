@@ -1,8 +1,8 @@
 //! How suites and directions are spelled: on the command line, in JSON, configuration, policies and metrics alike.
 //!
 //! `aes-128-cbc`, `3des-cbc`, `aes-256-gcm-siv`, `hmac-sha1`, `sha3-256`, `shake128`, `ff1-aes-256` (radix 10) and
-//! `ff1-aes-256-radix-36`, `ecdsa-p256`, `rsa-2048-sign-pss-sha256`, `rsa-2048-encrypt-oaep-sha256`, `dh-ffdhe2048`,
-//! `ml-kem-768`, `generate-ec-p256`. A chain names its parts in the order in which they run: `aes-128-cbc+hmac-sha1` encrypts, then MACs;
+//! `ff1-aes-256-radix-36`, `ecdsa-p256`, `ecdsa-p256-digest` (of given digests), `rsa-2048-sign-pss-sha256`,
+//! `rsa-2048-encrypt-oaep-sha256`, `dh-ffdhe2048`, `ml-kem-768`, `generate-ec-p256`. A chain names its parts in the order in which they run: `aes-128-cbc+hmac-sha1` encrypts, then MACs;
 //! `hmac-sha1+aes-128-cbc` MACs, then encrypts.
 
 use core::fmt;
@@ -189,6 +189,7 @@ impl fmt::Display for Signature {
                 write!(f, "{size}-sign-{padding}-{digest}")
             }
             Signature::Ecdsa(curve) => write!(f, "ecdsa-{curve}"),
+            Signature::EcdsaDigest(curve) => write!(f, "ecdsa-{curve}-digest"),
             Signature::Ed25519 => f.write_str("ed25519"),
             Signature::Ed25519Cofactored => f.write_str("ed25519-cofactored"),
             Signature::MlDsa(set) => set.fmt(f),

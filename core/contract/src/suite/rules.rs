@@ -49,6 +49,9 @@ const NONE: Lengths = Lengths::exactly(0);
 /// GCM tags that protocols use (ESP, TLS, SSH): 4, 8, 12 and 16 bytes, all allowed by NIST SP 800-38D, 5.2.1.2.
 const GCM_TAGS: Lengths = Lengths::range(4, 16, 4);
 
+/// Digests that callers hand over to be signed: from SHA-1's to SHA-512's.
+const GIVEN_DIGESTS: Lengths = Lengths::range(20, 64, 1);
+
 /// The domain that NIST SP 800-38G revision 1 demands at least: `radix^len >= 1,000,000`.
 pub const FF1_DOMAIN_MIN: u64 = 1_000_000;
 
@@ -93,7 +96,8 @@ impl Suite {
         Some(match self {
             Suite::Sign(Signature::Rsa(size, ..)) => KeyPair::Rsa(size),
             Suite::PublicEncrypt(encryption) => KeyPair::Rsa(encryption.size()),
-            Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => KeyPair::Ec(curve),
+            Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve))
+            | Suite::Agree(Agreement::Ecdh(curve)) => KeyPair::Ec(curve),
             Suite::Agree(Agreement::X25519) => KeyPair::X25519,
             Suite::Agree(Agreement::X448) => KeyPair::X448,
             Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => KeyPair::Ed25519,
@@ -191,6 +195,7 @@ impl Suite {
             Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
             Suite::Chain(chain) => chain.input_len(direction),
             Suite::Fpe(ff1) => Lengths::range(2 * ff1.numerals_min(), 2 * FF1_NUMERALS_MAX, 2),
+            Suite::Sign(Signature::EcdsaDigest(_)) => GIVEN_DIGESTS,
             Suite::PublicEncrypt(encryption) => match direction {
                 Direction::Encrypt => encryption.message_len(),
                 Direction::Decrypt => Lengths::exactly(encryption.size().len()),
@@ -318,6 +323,7 @@ const fn signature_ordinal(signature: Signature) -> usize {
         Signature::Ed25519 => 95,
         Signature::MlDsa(set) => 428 + set as usize,
         Signature::Ed25519Cofactored => 431,
+        Signature::EcdsaDigest(curve) => 432 + curve as usize,
     }
 }
 
@@ -421,7 +427,7 @@ impl Signature {
     pub const fn len(self) -> usize {
         match self {
             Signature::Rsa(size, ..) => size.len(),
-            Signature::Ecdsa(curve) => 2 * curve.order_len(),
+            Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve) => 2 * curve.order_len(),
             Signature::Ed25519 | Signature::Ed25519Cofactored => 64,
             Signature::MlDsa(set) => set.signature_len(),
         }

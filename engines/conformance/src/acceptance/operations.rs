@@ -121,7 +121,7 @@ fn special(suite: Suite, direction: Direction, trial: &Trial) -> Vec<(String, Jo
         Suite::Agree(Agreement::Dh(_)) => {
             around_prime(suite, input.len()).into_iter().map(|(what, value)| with_input(what, value)).collect()
         }
-        Suite::Sign(Signature::Ecdsa(curve)) if direction == Direction::Decrypt => {
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) if direction == Direction::Decrypt => {
             ecdsa_edges(curve, &trial.job.tag).into_iter().map(|(what, tag)| with_tag(what, tag)).collect()
         }
         Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) if direction == Direction::Decrypt => {

@@ -2,7 +2,7 @@
 
 use ciphermill_contract::error::{KeyProblem, Refusal};
 use ciphermill_contract::limits::KEY_LEN_MAX;
-use ciphermill_contract::suite::{Agreement, Mode, Signature};
+use ciphermill_contract::suite::{Agreement, Curve, Mode, Signature};
 use ciphermill_contract::{Direction, Error, KeyForm, KeyMaterial, PreparedKey, Suite};
 use ciphermill_vectors::Job;
 use ciphermill_vectors::keys::{key_form, pairs};
@@ -199,8 +199,8 @@ fn foreign_pair(suite: Suite) -> Option<&'static str> {
                 "rsa-2048"
             }
         }
-        Suite::Sign(Signature::Ecdsa(_)) | Suite::Agree(Agreement::Ecdh(_)) => {
-            if suite.to_string().ends_with("p256") {
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => {
+            if curve == Curve::P256 {
                 "p384"
             } else {
                 "p256"

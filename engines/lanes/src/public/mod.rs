@@ -64,7 +64,9 @@ pub(crate) fn prepare(kernels: &Kernels, key: &KeyMaterial<'_>, suite: Suite) ->
         Suite::Agree(Agreement::Ecdh(curve)) | Suite::Sign(Signature::Ecdsa(curve)) if curve.is_binary() => {
             binary_curves::prepare(kernels, key, suite)
         }
-        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => prime_curves::prepare(key, suite),
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_) | Signature::EcdsaDigest(_)) => {
+            prime_curves::prepare(key, suite)
+        }
         Suite::Sign(Signature::MlDsa(_)) | Suite::Kem(_) => {
             lattice::prepare(kernels, &[*key], suite).pop().unwrap_or(Err(KeyProblem::Parameters))
         }
@@ -84,7 +86,7 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Ecdh(curve)) | Suite::Sign(Signature::Ecdsa(curve)) if curve.is_binary() => {
             binary_curves::run(kernels, work, scratch);
         }
-        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_)) => {
+        Suite::Agree(Agreement::Ecdh(_)) | Suite::Sign(Signature::Ecdsa(_) | Signature::EcdsaDigest(_)) => {
             prime_curves::run(kernels, work, scratch)
         }
         Suite::Generate(pair) => match pair {

@@ -49,13 +49,26 @@ pub(super) fn run_ecdsa(batch: &mut CheckedBatch<'_>, curve: Curve) {
         let (Some(key), Some(digest)) = (state::<EcKey>(op, suite), digest::compute(hash, op.input)) else {
             return op_fault();
         };
-        let digest = &digest[..hash.len()];
-        match direction {
-            Direction::Encrypt if !key.0.is_private => NO_PRIVATE_KEY,
-            Direction::Encrypt => done_if(sign(key, curve, digest, op.tag).is_some()),
-            Direction::Decrypt => verify(key, curve, digest, op.tag),
-        }
+        sign_or_verify(key, curve, direction, &digest[..hash.len()], op.tag)
     });
+}
+
+/// The same over digests that are given.
+pub(super) fn run_ecdsa_digest(batch: &mut CheckedBatch<'_>, curve: Curve) {
+    let suite = batch.suite();
+    let direction = batch.direction();
+    batch.process(|op| match state::<EcKey>(op, suite) {
+        Some(key) => sign_or_verify(key, curve, direction, op.input, op.tag),
+        None => OpStatus::EngineFault,
+    });
+}
+
+fn sign_or_verify(key: &EcKey, curve: Curve, direction: Direction, digest: &[u8], tag: &mut [u8]) -> OpStatus {
+    match direction {
+        Direction::Encrypt if !key.0.is_private => NO_PRIVATE_KEY,
+        Direction::Encrypt => done_if(sign(key, curve, digest, tag).is_some()),
+        Direction::Decrypt => verify(key, curve, digest, tag),
+    }
 }
 
 /// Writes `r ‖ s`, each as long as the order.

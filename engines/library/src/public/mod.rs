@@ -27,7 +27,7 @@ struct KeyPair {
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
     match suite {
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => rsa::prepare(key, suite),
-        Suite::Sign(Signature::Ecdsa(curve)) => ec::prepare(key, suite, curve),
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) => ec::prepare(key, suite, curve),
         Suite::Agree(Agreement::Ecdh(curve)) => ec::prepare(key, suite, curve),
         Suite::Agree(Agreement::Dh(group)) => dh::prepare(key, suite, group),
         Suite::Agree(Agreement::X25519) => edwards::prepare_x25519(key, suite),
@@ -44,6 +44,7 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>) {
         Suite::Sign(Signature::Rsa(size, padding, digest)) => rsa::run_sign(batch, size, padding, digest),
         Suite::PublicEncrypt(encryption) => rsa::run_encrypt(batch, encryption),
         Suite::Sign(Signature::Ecdsa(curve)) => ec::run_ecdsa(batch, curve),
+        Suite::Sign(Signature::EcdsaDigest(curve)) => ec::run_ecdsa_digest(batch, curve),
         Suite::Agree(Agreement::Ecdh(_)) => ec::run_ecdh(batch),
         Suite::Agree(Agreement::Dh(_)) => dh::run(batch),
         Suite::Agree(Agreement::X25519) => edwards::run_x25519(batch),

@@ -44,6 +44,7 @@ pub(crate) const CAPABILITIES: &[Capability] = &[
     rsa(&lists::RSA_RAW, 2, 1, 2),
     rsa(&lists::RSA_RAW, 3, 1, 3),
     group(&lists::ECDSA, 400_000.0, 2.0),
+    group(&lists::ECDSA_DIGEST, 400_000.0, 0.0),
     group(&lists::ECDH, 400_000.0, 0.0).directions(Directions::ENCRYPT),
     group(lists::LEGACY_CURVES.split_at(12).0, 6_000_000.0, 2.0),
     group(lists::LEGACY_CURVES.split_at(12).1, 6_000_000.0, 0.0).directions(Directions::ENCRYPT),

@@ -3,6 +3,7 @@
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Curve;
 use ciphermill_contract::{Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
+use p256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
 use p256::ecdsa::signature::{SignatureEncoding, Signer, Verifier};
 use p256::elliptic_curve::pkcs8::AssociatedOid;
 use p256::elliptic_curve::sec1::{FromSec1Point, ModulusSize, ToSec1Point};
@@ -68,6 +69,22 @@ pub(super) fn sign(curve: Curve, direction: Direction, buffers: &mut OpBuffers<'
     }
 }
 
+/// Signs or verifies a given digest.
+pub(super) fn sign_digest(curve: Curve, direction: Direction, buffers: &mut OpBuffers<'_>) -> Outcome {
+    match (state(buffers)?, curve) {
+        (EcdsaKey::P256(pair), Curve::P256) => {
+            sign_digest_with::<_, _, ecdsa_p256::Signature>(pair, direction, buffers)
+        }
+        (EcdsaKey::P384(pair), Curve::P384) => {
+            sign_digest_with::<_, _, ecdsa_p384::Signature>(pair, direction, buffers)
+        }
+        (EcdsaKey::P521(pair), Curve::P521) => {
+            sign_digest_with::<_, _, ecdsa_p521::Signature>(pair, direction, buffers)
+        }
+        _ => Err(OpStatus::EngineFault),
+    }
+}
+
 /// Agrees with the peer whose point is the input.
 pub(super) fn agree(curve: Curve, buffers: &mut OpBuffers<'_>) -> Outcome {
     match (state(buffers)?, curve) {
@@ -102,6 +119,26 @@ where
             // Numbers of zero or beyond the order do not parse (FIPS 186-5, 6.4.2).
             let signature = G::try_from(buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
             pair.public.verify(buffers.input, &signature).map_err(|_| OpStatus::AuthFailed)
+        }
+    }
+}
+
+/// As [`sign_with`]. The crates take as many leftmost bits of a digest as the order has, all of a shorter one (FIPS 186-5, 6.4.1,
+/// step 2).
+fn sign_digest_with<S, V, G>(pair: &Pair<S, V>, direction: Direction, buffers: &mut OpBuffers<'_>) -> Outcome
+where
+    S: PrehashSigner<G>,
+    V: PrehashVerifier<G>,
+    G: SignatureEncoding,
+{
+    match direction {
+        Direction::Encrypt => {
+            let signature = pair.private()?.sign_prehash(buffers.input).map_err(|_| OpStatus::EngineFault)?;
+            put_tag(buffers, signature.to_bytes().as_ref())
+        }
+        Direction::Decrypt => {
+            let signature = G::try_from(buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
+            pair.public.verify_prehash(buffers.input, &signature).map_err(|_| OpStatus::AuthFailed)
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) if curve.is_legacy() => {
             legacy_curves::prepare(key, curve)
         }
-        Suite::Sign(Signature::Ecdsa(curve)) => ec::prepare_ecdsa(key, curve),
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) => ec::prepare_ecdsa(key, curve),
         Suite::Sign(Signature::Ed25519 | Signature::Ed25519Cofactored) => curve25519::prepare_ed25519(key),
         Suite::Sign(Signature::MlDsa(set)) => ml_dsa::prepare(key, set),
         Suite::PublicEncrypt(encryption) => rsa::prepare(key, encryption.size()),
@@ -85,6 +85,7 @@ pub(crate) fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffer
         Suite::Sign(Signature::Rsa(size, padding, digest)) => rsa::sign(size, padding, digest, direction, buffers),
         Suite::Sign(Signature::Ecdsa(curve)) if curve.is_legacy() => legacy_curves::sign(curve, direction, buffers),
         Suite::Sign(Signature::Ecdsa(curve)) => ec::sign(curve, direction, buffers),
+        Suite::Sign(Signature::EcdsaDigest(curve)) => ec::sign_digest(curve, direction, buffers),
         Suite::Sign(Signature::Ed25519) => curve25519::sign(direction, buffers, false),
         Suite::Sign(Signature::Ed25519Cofactored) => curve25519::sign(direction, buffers, true),
         Suite::Sign(Signature::MlDsa(set)) => ml_dsa::sign(set, direction, buffers),

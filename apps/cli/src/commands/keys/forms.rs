@@ -22,7 +22,7 @@ pub(super) fn ssh(suite: Suite, der: &[u8], comment: &str) -> anyhow::Result<Str
             ("ssh-rsa", [positive(&exponent), positive(&modulus)].map(|number| string(&number)).concat())
         }
         // RFC 5656, 3.1.
-        Suite::Sign(Signature::Ecdsa(curve)) => {
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) => {
             let (name, id) = match curve {
                 Curve::P256 => ("ecdsa-sha2-nistp256", "nistp256"),
                 Curve::P384 => ("ecdsa-sha2-nistp384", "nistp384"),
@@ -53,7 +53,7 @@ pub(super) fn jwk(suite: Suite, der: &[u8]) -> anyhow::Result<String> {
             json!({ "kty": "RSA", "n": text(&modulus), "e": text(&exponent) })
         }
         // RFC 7518, 6.2.1.
-        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => {
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => {
             let name = match curve {
                 Curve::P256 => "P-256",
                 Curve::P384 => "P-384",

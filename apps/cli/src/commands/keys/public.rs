@@ -118,7 +118,9 @@ fn encoded_public(suite: Suite, private: &[u8]) -> anyhow::Result<Vec<u8>> {
         Suite::Sign(Signature::Rsa(..)) | Suite::PublicEncrypt(_) => {
             return Ok(rsa::RsaPrivateKey::from_pkcs8_der(private)?.to_public_key().to_public_key_der()?.into_vec());
         }
-        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve,
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => {
+            curve
+        }
         _ => bail!("{suite}: its public keys have no form that other programs take"),
     };
     let der = match curve {

@@ -43,7 +43,9 @@ pub(super) fn check(suite: Suite, key: &KeyMaterial<'_>) -> Result<(), KeyProble
     let algorithm = match suite {
         Suite::Sign(Signature::Rsa(size, ..)) => Algorithm::Rsa(size),
         Suite::PublicEncrypt(encryption) => Algorithm::Rsa(encryption.size()),
-        Suite::Sign(Signature::Ecdsa(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => Algorithm::Curve(curve),
+        Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => {
+            Algorithm::Curve(curve)
+        }
         _ => return Ok(()),
     };
     let inner = contents(algorithm, key)?;

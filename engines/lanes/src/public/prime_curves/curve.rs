@@ -54,8 +54,8 @@ pub(super) trait Curve<const L: usize>: 'static {
     /// # Errors
     /// As [`Curve::pair`].
     fn secret(key: &KeyMaterial<'_>) -> Result<Zeroizing<Vec<u8>>, KeyProblem>;
-    /// Verifies a signature alone, whatever points lie on the way.
-    fn verify(key: &Self::Verifier, message: &[u8], signature: &[u8]) -> bool;
+    /// Verifies a digest's signature alone, whatever points lie on the way.
+    fn verify(key: &Self::Verifier, digest: &[u8], signature: &[u8]) -> bool;
 }
 
 /// A key for ECDSA, taken apart.
@@ -117,10 +117,10 @@ macro_rules! curve {
                 Ok(Zeroizing::new(Zeroizing::new(secret.to_bytes()).to_vec()))
             }
 
-            fn verify(key: &Self::Verifier, message: &[u8], signature: &[u8]) -> bool {
-                use $crate_name::ecdsa::signature::Verifier;
+            fn verify(key: &Self::Verifier, digest: &[u8], signature: &[u8]) -> bool {
+                use $crate_name::ecdsa::signature::hazmat::PrehashVerifier;
                 $crate_name::ecdsa::Signature::from_slice(signature)
-                    .is_ok_and(|signature| key.verify(message, &signature).is_ok())
+                    .is_ok_and(|signature| key.verify_prehash(digest, &signature).is_ok())
             }
         }
     };

@@ -41,17 +41,19 @@ pub(crate) fn capabilities(kernel: PublicKernel) -> Vec<Capability> {
     let mut all = Vec::new();
     // Agreeing, signing, verifying.
     let figures = [
-        (&lists::ECDH[0], &lists::ECDSA[0], [10_000.0, 3_500.0, 12_000.0]),
-        (&lists::ECDH[1], &lists::ECDSA[1], [45_000.0, 12_000.0, 52_000.0]),
-        (&lists::ECDH[2], &lists::ECDSA[2], [58_000.0, 16_000.0, 70_000.0]),
-        (&SECP160R1[1], &SECP160R1[0], [5_000.0, 3_000.0, 6_000.0]),
+        (&lists::ECDH[0], &lists::ECDSA[0], Some(&lists::ECDSA_DIGEST[0]), [10_000.0, 3_500.0, 12_000.0]),
+        (&lists::ECDH[1], &lists::ECDSA[1], Some(&lists::ECDSA_DIGEST[1]), [45_000.0, 12_000.0, 52_000.0]),
+        (&lists::ECDH[2], &lists::ECDSA[2], Some(&lists::ECDSA_DIGEST[2]), [58_000.0, 16_000.0, 70_000.0]),
+        (&SECP160R1[1], &SECP160R1[0], None, [5_000.0, 3_000.0, 6_000.0]),
     ];
-    for (index, (agreement, signature, [agree_ns, sign_ns, verify_ns])) in figures.into_iter().enumerate() {
+    for (index, (agreement, signature, of_digests, [agree_ns, sign_ns, verify_ns])) in figures.into_iter().enumerate() {
         let agreement = core::slice::from_ref(agreement);
         all.push(of(agreement, agree_ns).directions(Directions::ENCRYPT));
-        let signature = core::slice::from_ref(signature);
-        all.push(of(signature, sign_ns).directions(Directions::ENCRYPT));
-        all.push(of(signature, verify_ns).directions(Directions::DECRYPT));
+        for signature in [Some(signature), of_digests].into_iter().flatten() {
+            let signature = core::slice::from_ref(signature);
+            all.push(of(signature, sign_ns).directions(Directions::ENCRYPT));
+            all.push(of(signature, verify_ns).directions(Directions::DECRYPT));
+        }
         // Signing without its hashes, and a point that is written whole. Nobody needs new pairs of the legacy curve.
         if !Name::ALL[index].is_legacy() {
             let generation = lists::generating(KeyPair::Ec(Name::ALL[index]), 1);
@@ -76,9 +78,15 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Agree(Agreement::Ecdh(Name::P521)) => agree::prepare::<P521, 11>(key, suite),
         Suite::Agree(Agreement::Ecdh(Name::Secp160r1)) => agree::prepare::<Secp160r1, 4>(key, suite),
         Suite::Sign(Signature::Ecdsa(Name::Secp160r1)) => sign::prepare::<Secp160r1, 4>(key, suite),
-        Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::prepare::<P256, 5>(key, suite),
-        Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::prepare::<P384, 8>(key, suite),
-        Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::prepare::<P521, 11>(key, suite),
+        Suite::Sign(Signature::Ecdsa(Name::P256) | Signature::EcdsaDigest(Name::P256)) => {
+            sign::prepare::<P256, 5>(key, suite)
+        }
+        Suite::Sign(Signature::Ecdsa(Name::P384) | Signature::EcdsaDigest(Name::P384)) => {
+            sign::prepare::<P384, 8>(key, suite)
+        }
+        Suite::Sign(Signature::Ecdsa(Name::P521) | Signature::EcdsaDigest(Name::P521)) => {
+            sign::prepare::<P521, 11>(key, suite)
+        }
         _ => Err(KeyProblem::Parameters),
     }
 }
@@ -91,9 +99,15 @@ pub(crate) fn run(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch)
         Suite::Agree(Agreement::Ecdh(Name::P521)) => agree::run::<P521, 11>(kernels.public, work, scratch),
         Suite::Agree(Agreement::Ecdh(Name::Secp160r1)) => agree::run::<Secp160r1, 4>(kernels.public, work, scratch),
         Suite::Sign(Signature::Ecdsa(Name::Secp160r1)) => sign::run::<Secp160r1, 4>(kernels, work, scratch),
-        Suite::Sign(Signature::Ecdsa(Name::P256)) => sign::run::<P256, 5>(kernels, work, scratch),
-        Suite::Sign(Signature::Ecdsa(Name::P384)) => sign::run::<P384, 8>(kernels, work, scratch),
-        Suite::Sign(Signature::Ecdsa(Name::P521)) => sign::run::<P521, 11>(kernels, work, scratch),
+        Suite::Sign(Signature::Ecdsa(Name::P256) | Signature::EcdsaDigest(Name::P256)) => {
+            sign::run::<P256, 5>(kernels, work, scratch)
+        }
+        Suite::Sign(Signature::Ecdsa(Name::P384) | Signature::EcdsaDigest(Name::P384)) => {
+            sign::run::<P384, 8>(kernels, work, scratch)
+        }
+        Suite::Sign(Signature::Ecdsa(Name::P521) | Signature::EcdsaDigest(Name::P521)) => {
+            sign::run::<P521, 11>(kernels, work, scratch)
+        }
         Suite::Generate(KeyPair::Ec(name)) => match name {
             Name::P256 => generate::run::<P256, 5>(kernels.public, work, scratch, name),
             Name::P384 => generate::run::<P384, 8>(kernels.public, work, scratch, name),

@@ -12,7 +12,6 @@ use ciphermill_contract::{KeyForm, KeyMaterial};
 use ciphermill_pairs::curves::{SECP160R1, words};
 use crypto_bigint::modular::{ConstMontyForm, ConstMontyParams};
 use crypto_bigint::{Choice, CtSelect, U192, const_monty_params};
-use sha2::Digest as _;
 use zeroize::Zeroizing;
 
 use super::super::nonce::leftmost;
@@ -79,10 +78,10 @@ impl Curve<4> for Secp160r1 {
         Self::pair(key)?.secret.ok_or(KeyProblem::Form)
     }
 
-    fn verify(key: &Affine, message: &[u8], signature: &[u8]) -> bool {
+    fn verify(key: &Affine, digest: &[u8], signature: &[u8]) -> bool {
         let Some((r, s)) = signature.split_at_checked(ORDER_LEN) else { return false };
         let [r, s] = [number(r), number(s)];
-        let digest = number(&leftmost(&sha2::Sha256::digest(message), ORDER_BITS)[..ORDER_LEN]);
+        let digest = number(&leftmost(digest, ORDER_BITS)[..ORDER_LEN]);
         let inverse = Scalar::new(&s).invert().unwrap_or(Scalar::ZERO);
         let [first, second] = [digest, r].map(|number| (Scalar::new(&number) * inverse).retrieve());
         let sum = Affine::GENERATOR.multiply(&first).sum(&key.multiply(&second));

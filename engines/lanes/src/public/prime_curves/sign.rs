@@ -11,6 +11,7 @@
 use core::marker::PhantomData;
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::Signature;
 use ciphermill_contract::{Direction, KeyMaterial, OpStatus, PreparedKey, Reason, Suite};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -66,15 +67,45 @@ pub(super) fn prepare<C: Curve<L>, const L: usize>(
 pub(super) fn run<C: Curve<L>, const L: usize>(kernels: &Kernels, work: &mut Work<'_>, scratch: &mut Scratch) {
     let lanes = usize::from(kernels.public.lanes());
     let direction = work.direction();
+    let are_given = matches!(work.suite(), Suite::Sign(Signature::EcdsaDigest(_)));
     super::super::groups::<Key<C::Verifier, L>>(work, lanes * GROUPS_MAX, |work, ops| {
         super::super::count_lanes(kernels.public, &mut scratch.occupancy, ops.len());
-        let messages: Vec<&[u8]> = ops.iter().map(|(index, _)| work.input(*index)).collect();
-        let digests = hash::digests(kernels.hash, C::DIGEST, &messages);
+        let inputs: Vec<&[u8]> = ops.iter().map(|(index, _)| work.input(*index)).collect();
+        let digests = if are_given {
+            inputs.iter().map(|input| Digest::given(input)).collect()
+        } else {
+            made::<C, L>(kernels, &inputs)
+        };
+        let digests: Vec<&[u8]> = digests.iter().map(Digest::bytes).collect();
         match direction {
             Direction::Encrypt => sign::<C, L>(kernels, work, scratch, ops, &digests),
             Direction::Decrypt => verify::<C, L>(kernels.public, work, scratch, ops, &digests),
         }
     });
+}
+
+/// What is signed or verified: the digest of a message, or the input itself.
+struct Digest {
+    bytes: hash::Tag,
+    len: usize,
+}
+
+impl Digest {
+    /// The contract lets no longer ones in.
+    fn given(input: &[u8]) -> Digest {
+        let mut bytes = [0; hash::DIGEST_MAX];
+        bytes[..input.len()].copy_from_slice(input);
+        Digest { bytes, len: input.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+fn made<C: Curve<L>, const L: usize>(kernels: &Kernels, messages: &[&[u8]]) -> Vec<Digest> {
+    let digests = hash::digests(kernels.hash, C::DIGEST, messages);
+    digests.into_iter().map(|bytes| Digest { bytes, len: C::DIGEST.len() }).collect()
 }
 
 /// An operation that is signed: its index, its key and its digest.
@@ -102,13 +133,12 @@ fn sign<C: Curve<L>, const L: usize>(
     work: &mut Work<'_>,
     scratch: &mut Scratch,
     ops: &[(usize, &Key<C::Verifier, L>)],
-    digests: &[hash::Tag],
+    digests: &[&[u8]],
 ) {
     let mut pending = Vec::with_capacity(ops.len());
-    for ((op, key), digest) in ops.iter().zip(digests) {
+    for ((op, key), &digest) in ops.iter().zip(digests) {
         match &key.private {
             Some(private) => {
-                let digest = &digest[..C::DIGEST.len()];
                 pending.push(Job { op: *op, private, digest, number: digest_number::<C, L>(digest) });
             }
             None => work.fail(*op, NO_PRIVATE_KEY),
@@ -172,16 +202,15 @@ fn verify<C: Curve<L>, const L: usize>(
     work: &mut Work<'_>,
     scratch: &mut Scratch,
     ops: &[(usize, &Key<C::Verifier, L>)],
-    digests: &[hash::Tag],
+    digests: &[&[u8]],
 ) {
     let mut claims = Vec::with_capacity(ops.len());
     let mut claimed = Vec::with_capacity(ops.len());
-    for ((op, key), digest) in ops.iter().zip(digests) {
+    for ((op, key), &digest) in ops.iter().zip(digests) {
         match signature::<C, L>(work.tag_bytes(*op)) {
             Some(signature) => {
-                let digest = digest_number::<C, L>(&digest[..C::DIGEST.len()]);
-                claims.push(Claim { signature, digest, point: &key.public });
-                claimed.push((*op, &key.verifier));
+                claims.push(Claim { signature, digest: digest_number::<C, L>(digest), point: &key.public });
+                claimed.push((*op, &key.verifier, digest));
             }
             None => work.fail(*op, OpStatus::AuthFailed),
         }
@@ -191,11 +220,11 @@ fn verify<C: Curve<L>, const L: usize>(
     }
     let table = generator::table::<C, L>(kernel);
     let task = Verify { room: &mut scratch.room, claims: &claims, table, curve: PhantomData::<C> };
-    for ((op, verifier), verdict) in claimed.into_iter().zip(with_vectors(kernel, task)) {
+    for ((op, verifier, digest), verdict) in claimed.into_iter().zip(with_vectors(kernel, task)) {
         let is_good = match verdict {
             Verdict::Good => true,
             Verdict::Bad => false,
-            Verdict::Alone => C::verify(verifier, work.input(op), work.tag_bytes(op)),
+            Verdict::Alone => C::verify(verifier, digest, work.tag_bytes(op)),
         };
         if is_good { work.finish(op, &[], &[]) } else { work.fail(op, OpStatus::AuthFailed) }
     }

@@ -1,5 +1,6 @@
 //! Published vectors and known answers.
 
+use ciphermill_contract::suite::{Curve, Signature};
 use ciphermill_contract::{Direction, KeyMaterial, OpStatus, PreparedKey, Suite};
 use ciphermill_vectors::job::key_of;
 use ciphermill_vectors::{Case, Job, Outcome, cases, run_known_answer};
@@ -164,7 +165,7 @@ fn ecdsa_nonces_are_those_of_rfc_6979() {
 fn binary_curves_nonces_are_those_of_rfc_6979() {
     let mut count = 0;
     for suite in suites() {
-        for case in cases(suite).into_iter().filter(|case| case.source.starts_with("RFC 6979")) {
+        for case in cases(suite).into_iter().filter(|case| case.source.starts_with("RFC 6979, A.2.8")) {
             let key = prepare(KeyMaterial::private(&case.keys.private), suite).unwrap();
             let job = Job { input: case.input.clone(), tag: vec![0; suite.default_tag_len()], ..Job::default() };
             let got = answer(suite, Direction::Encrypt, &key, &job);
@@ -173,6 +174,25 @@ fn binary_curves_nonces_are_those_of_rfc_6979() {
         }
     }
     assert_eq!(count, 20);
+}
+
+/// RFC 6979, A.2.5 to A.2.7: nonces are drawn with the curve's digest, so that they are those of the cases with it.
+#[test]
+fn nonces_of_given_digests_are_those_of_rfc_6979() {
+    let mut count = 0;
+    for curve in [Curve::P256, Curve::P384, Curve::P521] {
+        let suite = Suite::Sign(Signature::EcdsaDigest(curve));
+        let digest = curve.digest().to_string();
+        let is_own = |case: &&&Case| case.source.starts_with("RFC 6979") && case.id.contains(&digest);
+        for case in cases(suite).iter().filter(is_own) {
+            let key = prepare(KeyMaterial::private(&case.keys.private), suite).unwrap();
+            let job = Job { input: case.input.clone(), tag: vec![0; suite.default_tag_len()], ..Job::default() };
+            let got = answer(suite, Direction::Encrypt, &key, &job);
+            assert_eq!((got.status, &got.tag), (OpStatus::Done, &case.tag), "{suite} {}", case.id);
+            count += 1;
+        }
+    }
+    assert_eq!(count, 6);
 }
 
 /// Bytes written in hexadecimal over several lines.
