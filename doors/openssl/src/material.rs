@@ -40,7 +40,7 @@ impl Usable {
     fn suites(self) -> Vec<Suite> {
         match self {
             Usable::Rsa(size) => vec![Suite::PublicEncrypt(PublicEncryption::RsaRaw(size))],
-            Usable::Ec(curve) => vec![Suite::Agree(Agreement::Ecdh(curve)), Suite::Sign(Signature::Ecdsa(curve))],
+            Usable::Ec(curve) => vec![Suite::Agree(Agreement::Ecdh(curve)), Suite::Sign(Signature::EcdsaDigest(curve))],
             Usable::X25519 => vec![Suite::Agree(Agreement::X25519)],
             Usable::X448 => vec![Suite::Agree(Agreement::X448)],
             Usable::Ed25519 => vec![Suite::Sign(Signature::Ed25519)],

@@ -247,7 +247,8 @@ impl OneFuture<'_> {
     }
 
     /// Whether the leader of a batch waits for more operations. The first time it asks, it opens the window, if any. At its end,
-    /// when fewer have come than were expected, it looks whether waiting on is worth it for those who are on their way.
+    /// when fewer have come than were expected, it looks whether waiting on is worth it for those who are on their way. Without a
+    /// window it may take another turn of its executor.
     fn waits(&self, shared: &Arc<SharedBatch<Done, Waker>>) -> bool {
         if self.caller.is_none() {
             return false;
@@ -261,14 +262,12 @@ impl OneFuture<'_> {
         if !worth.waits || batch.is_full() {
             return false;
         }
-        if batch.is_worth_a_turn(mill.policy.window_max) {
-            return true;
-        }
+        let is_worth_a_turn = batch.is_worth_a_turn(mill.policy.window_max);
         let (now, callers) = (Instant::now(), self.coalescer.callers.count());
         let (opened, arrivals) = match batch.window {
             None => (now, state.arrivals),
             Some(window) if window.is_open(now) => return true,
-            Some(_) if callers <= batch.ops.len() => return false,
+            Some(_) if callers <= batch.ops.len() => return is_worth_a_turn,
             Some(window) => {
                 let since = state.last_arrival.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
                 (window.opened, state.arrivals.slower(since.as_nanos() as f64))
@@ -277,7 +276,7 @@ impl OneFuture<'_> {
         let waited = now.saturating_duration_since(opened);
         let left = mill.policy.window_max.saturating_sub(waited);
         let there = (batch.ops.len() as u64, callers as u64);
-        let Some(window) = window_of(mill, kind, there, arrivals, left) else { return false };
+        let Some(window) = window_of(mill, kind, there, arrivals, left) else { return is_worth_a_turn };
         batch.full = usize::try_from(window.full).unwrap_or(usize::MAX);
         let is_first = batch.window.is_none();
         batch.window = Some(OpenWindow { opened, len: waited + Duration::from_nanos(window.ns as u64) });

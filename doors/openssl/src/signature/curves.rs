@@ -10,8 +10,36 @@ use crate::material::Usable;
 use crate::run::Operation;
 
 /// Signs a digest by ECDSA (FIPS 186-5, 6.4.1). `None` when `default` is to do it.
-pub(super) fn ecdsa(_backend: &'static Backend, _key: &Key, _digest: &[u8]) -> Option<Vec<u8>> {
-    None
+pub(super) fn ecdsa(backend: &'static Backend, key: &Key, digest: &[u8]) -> Option<Vec<u8>> {
+    let (id, Usable::Ec(curve)) = key.usable(backend)? else { return None };
+    let suite = Suite::Sign(Signature::EcdsaDigest(curve));
+    if !suite.input_len(Direction::Encrypt).contains(digest.len()) {
+        return None;
+    }
+    let signature = signed(backend, suite, id, digest)?;
+    let (r, s) = signature.split_at_checked(curve.order_len())?;
+    der(r, s)
+}
+
+/// `Ecdsa-Sig-Value` in DER (RFC 3279, 2.2.3).
+fn der(r: &[u8], s: &[u8]) -> Option<Vec<u8>> {
+    let mut numbers = Vec::with_capacity(r.len() + s.len() + 8);
+    for number in [r, s] {
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        let number = &number[zeros..];
+        // A number whose highest bit is set would be negative; there is none of no bytes.
+        let padding = number.first().is_none_or(|byte| byte >> 7 == 1);
+        numbers.extend([0x02, u8::try_from(usize::from(padding) + number.len()).ok()?]);
+        numbers.extend(padding.then_some(0));
+        numbers.extend(number);
+    }
+    let len = u8::try_from(numbers.len()).ok()?;
+    let mut sequence = vec![0x30];
+    // Lengths from 128 on take a byte that says how many bytes they have (X.690, 8.1.3.5).
+    sequence.extend((len >> 7 == 1).then_some(0x81));
+    sequence.push(len);
+    sequence.extend(numbers);
+    Some(sequence)
 }
 
 /// Signs a message by Ed25519 (RFC 8032, 5.1.6). `None` when `default` is to do it.
@@ -25,4 +53,17 @@ fn signed(backend: &'static Backend, suite: Suite, key: ciphermill_contract::Key
     let data = Zeroizing::new(input.to_vec());
     let operation = Operation { suite, direction: Direction::Encrypt, key, data, input_len: input.len(), tag };
     operation.run(backend).map(|done| done.tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_short_as_they_can_be_and_never_negative() {
+        assert_eq!(der(&[0, 0, 0x7f], &[0, 0x80]), Some(vec![0x30, 7, 2, 1, 0x7f, 2, 2, 0, 0x80]));
+        assert_eq!(der(&[0; 3], &[1]), Some(vec![0x30, 6, 2, 1, 0, 2, 1, 1]));
+        let long = der(&[0xff; 66], &[0xff; 66]).expect("a signature on P-521");
+        assert_eq!((&long[..5], long.len()), (&[0x30, 0x81, 138, 2, 67][..], 141));
+    }
 }
