@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: c-library machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -74,6 +74,9 @@ spark: ## the Python package in Spark's workers, and whether keys leak there, wi
 
 wheel: setup ## the Python package for Python 3.9 and later, in target/wheels
 	@./xtask/python.sh wheel
+
+c-library: setup ## the C library with header, pkg-config, CMake and manual pages, below PREFIX (target/c); DESTDIR for packages
+	@./xtask/c-library.sh
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

@@ -133,6 +133,12 @@ const RULES: &[Rule] = &[
         why: "applications load a provider without knowing of engines: it opens its mill itself",
     },
     Rule {
+        who: "doors/c",
+        may: &["core/*", "engines/all"],
+        tests_may: &["vectors"],
+        why: "a shared library is a whole application to those who call it: the mill, on every engine",
+    },
+    Rule {
         who: "doors/*",
         may: &["core/*"],
         tests_may: &["engines/*", "vectors"],

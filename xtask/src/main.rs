@@ -2,12 +2,13 @@
 //!
 //! `layers` compares the dependencies of the workspace with the floors and looks for circles within crates, `tidy` looks
 //! for what no lint does, `docs` follows the paths and links that the documents name, `kernels` generates constants and
-//! networks for the device.
+//! networks for the device, `man` writes manual pages of the C library.
 mod circles;
 mod docs;
 mod files;
 mod kernels;
 mod layers;
+mod man;
 mod sources;
 mod tidy;
 mod workspace;
@@ -21,7 +22,8 @@ usage: cargo xtask COMMAND
                     --update lowers the counts of known circles, never raises them
   tidy              white space, files that are too long, files that nothing compiles
   docs              paths and links in the documents resolve, and the manual's contents have all of its pages
-  kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring";
+  kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring
+  man FOLDER        write a manual page for each function of the C library's header";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["docs"] => docs::run(),
         ["kernels"] => kernels::run(false),
         ["kernels", "--check"] => kernels::run(true),
+        ["man", folder] => man::run(folder.as_ref()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
