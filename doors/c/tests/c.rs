@@ -1,5 +1,6 @@
 //! The library as C programs see it: the examples are compiled and run, the layout is asserted, C++ takes the header, and
 //! nothing but the interface is exported.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

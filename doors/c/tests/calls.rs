@@ -1,5 +1,6 @@
 //! Calls as C programs make them: what is done comes back right, single messages, keys, keystores, sessions, digests.
 #![allow(unsafe_code, reason = "calls of the C interface")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
@@ -27,8 +28,7 @@ fn mill() -> Open {
 }
 
 fn text_of_last_error() -> String {
-    let mut error =
-        ciphermill_error { status: CIPHERMILL_OK, reason: 0, op: 0, text: null() };
+    let mut error = ciphermill_error { status: CIPHERMILL_OK, reason: 0, op: 0, text: null() };
     // SAFETY: a valid pointer; the text is copied before the next call.
     unsafe {
         assert_eq!(ciphermill_last_error(&mut error), CIPHERMILL_OK);
@@ -61,17 +61,15 @@ fn a_message_is_sealed_and_opened_in_one_call_each() {
     let key = import(&mill, CIPHERMILL_KEY_SECRET, &[0; 16]);
     // Test case 2 of the GCM specification (McGrew and Viega): 16 zero bytes under a zero key and a zero IV.
     let want = [
-        0x03, 0x88, 0xda, 0xce, 0x60, 0xb6, 0xa3, 0x92, 0xf3, 0x28, 0xc2, 0xb9, 0x71, 0xb2, 0xfe, 0x78, 0xab, 0x6e, 0x47,
-        0xd4, 0x2c, 0xec, 0x13, 0xbd, 0xf5, 0x3a, 0x67, 0xb2, 0x12, 0x57, 0xbd, 0xdf,
+        0x03, 0x88, 0xda, 0xce, 0x60, 0xb6, 0xa3, 0x92, 0xf3, 0x28, 0xc2, 0xb9, 0x71, 0xb2, 0xfe, 0x78, 0xab, 0x6e,
+        0x47, 0xd4, 0x2c, 0xec, 0x13, 0xbd, 0xf5, 0x3a, 0x67, 0xb2, 0x12, 0x57, 0xbd, 0xdf,
     ];
     let (iv, input, mut sealed, mut opened) = ([0; 12], [0; 16], [0; 32], [9; 16]);
     let mut sealed_len = 31;
     // SAFETY: an open handle, and valid pointers with their lengths, here and below.
     unsafe {
         let mut seal = |room: &mut usize| {
-            ciphermill_seal(
-                mill.0, sealed.as_mut_ptr(), room, gcm, key, iv.as_ptr(), 12, null(), 0, input.as_ptr(), 16,
-            )
+            ciphermill_seal(mill.0, sealed.as_mut_ptr(), room, gcm, key, iv.as_ptr(), 12, null(), 0, input.as_ptr(), 16)
         };
         assert_eq!(seal(&mut sealed_len), CIPHERMILL_TOO_SHORT);
         assert_eq!(sealed_len, 32);
@@ -80,7 +78,17 @@ fn a_message_is_sealed_and_opened_in_one_call_each() {
         let mut open = |sealed: &[u8; 32]| {
             let mut len = 16;
             let status = ciphermill_open(
-                mill.0, opened.as_mut_ptr(), &mut len, gcm, key, iv.as_ptr(), 12, null(), 0, sealed.as_ptr(), 32,
+                mill.0,
+                opened.as_mut_ptr(),
+                &mut len,
+                gcm,
+                key,
+                iv.as_ptr(),
+                12,
+                null(),
+                0,
+                sealed.as_ptr(),
+                32,
             );
             (status, opened, len)
         };
@@ -133,8 +141,9 @@ fn macs_and_signatures_are_made_and_verified() {
         assert_eq!(ciphermill_mac_verify(mill.0, hmac, key, tag.as_ptr(), 32, at, len), CIPHERMILL_AUTH_FAILED);
 
         let (mut private, mut public, mut public_len) = (NO_KEY, [0; 32], 31);
-        let mut generate =
-            |room: &mut usize| ciphermill_key_generate(mill.0, &mut private, public.as_mut_ptr(), room, ed25519, null());
+        let mut generate = |room: &mut usize| {
+            ciphermill_key_generate(mill.0, &mut private, public.as_mut_ptr(), room, ed25519, null())
+        };
         assert_eq!((generate(&mut public_len), public_len), (CIPHERMILL_TOO_SHORT, 32));
         ok(generate(&mut public_len));
         let (mut signature, mut signature_len) = ([0; 64], 64);
@@ -151,7 +160,7 @@ fn macs_and_signatures_are_made_and_verified() {
 
 #[test]
 fn an_output_shorter_than_the_input_fits() {
-    let (mill, oaep) = (mill(), suite("rsa-2048-oaep-sha256"));
+    let (mill, oaep) = (mill(), suite("rsa-2048-encrypt-oaep-sha256"));
     let (mut private, mut public, mut public_len) = (NO_KEY, [0; 1024], 1024);
     let (mut sealed, mut opened) = ([0; 256], [0; 5]);
     let message = |input: &[u8], output: &mut [u8]| ciphermill_message {
@@ -226,7 +235,13 @@ fn digests_are_the_same_however_they_are_asked_for() {
     // SAFETY: open handles, and valid pointers with their lengths.
     unsafe {
         ok(ciphermill_digest_many(
-            mill.0, many.as_mut_ptr(), many.len(), sha256, starts.as_ptr(), lens.as_ptr(), messages.len(),
+            mill.0,
+            many.as_mut_ptr(),
+            many.len(),
+            sha256,
+            starts.as_ptr(),
+            lens.as_ptr(),
+            messages.len(),
         ));
         // FIPS 180-4's example.
         assert_eq!(many[..4], [0xba, 0x78, 0x16, 0xbf]);

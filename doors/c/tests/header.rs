@@ -1,12 +1,13 @@
 //! The header is what the sources say, and every entry keeps the rules of the house.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The order in which the header has them.
-const SOURCES: [&str; 14] = [
-    "version", "failure", "suite", "mill", "keys", "keystore", "ops", "run", "columns", "message", "bound", "single",
-    "session", "digest",
+const SOURCES: [&str; 15] = [
+    "version", "failure", "errors", "suite", "mill", "keys", "keystore", "ops", "run", "columns", "message", "bound",
+    "single", "session", "digest",
 ];
 
 fn here(path: &str) -> PathBuf {

@@ -47,7 +47,7 @@ AT(ciphermill_batch, direction, 40);
 ASSERT(sizeof(ciphermill_report) == 32);
 ASSERT(sizeof(ciphermill_message) == 80);
 ASSERT(sizeof(ciphermill_extents) == 32);
-ASSERT(sizeof(ciphermill_columns) == 264);
+ASSERT(sizeof(ciphermill_columns) == 248);
 AT(ciphermill_columns, statuses, 24);
 AT(ciphermill_columns, inputs, 56);
 AT(ciphermill_columns, outputs, 104);
@@ -63,6 +63,7 @@ AT(ciphermill_error, text, 16);
 ASSERT(sizeof(ciphermill_options) == 32);
 ASSERT(sizeof(ciphermill_run_options) == 32);
 ASSERT(sizeof(ciphermill_key_policy) == 48);
+ASSERT(sizeof(ciphermill_suite_info) == 168);
 
 int main(void)
 {
