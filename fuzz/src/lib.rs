@@ -1,9 +1,11 @@
 //! What is fuzzed: one module for each target, with a function that takes any bytes and panics when a promise is broken.
 //!
 //! `make fuzz TIME=60` builds and runs all targets; see docs/testing.md.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod batch;
+#[cfg(feature = "c")]
+pub mod c;
 pub mod keystore;
 pub mod names;
 mod reader;

@@ -11,6 +11,8 @@ pub fn write(folder: &Path) -> io::Result<()> {
     let targets = [
         ("names", crate::names::seeds()),
         ("keystore", crate::keystore::seeds()),
+        #[cfg(feature = "c")]
+        ("c", crate::c::seeds()),
         #[cfg(feature = "engines")]
         ("keys", crate::keys::seeds()),
         #[cfg(feature = "tables")]

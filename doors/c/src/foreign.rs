@@ -74,6 +74,11 @@ pub(crate) unsafe fn slice_mut<'a, T>(at: *mut T, len: usize, what: &'static str
     Ok(unsafe { std::slice::from_raw_parts_mut(at, len) })
 }
 
+/// Whether `len` items at `at` can be there, for what is looked at before it is read or written.
+pub(crate) fn fits<T>(at: *const T, len: usize, what: &'static str) -> Result<(), Failure> {
+    check(at, len, what)
+}
+
 /// Where one value is to be written, checked before there is a value.
 #[inline(always)]
 pub(crate) fn place<T>(at: *mut T, what: &'static str) -> Result<Place<T>, Failure> {

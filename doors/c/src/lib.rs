@@ -3,8 +3,8 @@
 //! What is public here is C's: `include/ciphermill.h` is made from these files, comments included, and says what callers
 //! have to know. Rust programs use the crate `ciphermill`.
 //!
-//! Every entry goes through [`entry::entry`], which catches panics and turns a failure into a number and a text, and gets
-//! at foreign memory by the functions of `foreign` alone. Handles are [`handle::Handle`]: each knows its process, and
+//! Every entry goes through `entry::entry`, which catches panics and turns a failure into a number and a text, and gets
+//! at foreign memory by the functions of `foreign` alone. Handles are `handle::Handle`: each knows its process, and
 //! those that one thread at a time may use notice a second one.
 #![allow(unsafe_code, reason = "pointers and lengths come from C")]
 #![allow(non_camel_case_types, reason = "types have the names that C programs use")]

@@ -86,6 +86,8 @@ impl ciphermill_message {
         direction: Direction,
         run: impl FnOnce(Buffers<'_>) -> MillResult<OneDone>,
     ) -> Result<(), Failure> {
+        foreign::fits(self.input, self.input_len, "input")?;
+        foreign::fits(self.output.cast_const(), self.output_len, "output")?;
         self.check_apart(direction)?;
         let (iv_at, aad_at, in_place) = ((self.iv, self.iv_len), (self.aad, self.aad_len), self.input == self.output);
         // SAFETY: by the caller; apart from what is written, as checked.
