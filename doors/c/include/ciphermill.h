@@ -1178,8 +1178,8 @@ ciphermill_status ciphermill_key_destroy(const struct ciphermill_mill *mill,
                                          struct ciphermill_key key);
 
 /**
- * Opens a keystore to read keys from it, to be closed by ciphermill_keystore_close. `ciphermill keystore create` and
- * `ciphermill keys generate` make keystores and keys. Nothing is written. With a passphrase it takes a second and much memory.
+ * Opens a keystore to read keys from it, to be closed by ciphermill_keystore_close. The program
+ * `ciphermill keys` makes keystores and keys. Nothing is written. With a passphrase it takes a second and much memory.
  *
  * `secret_kind` is CIPHERMILL_SECRET_KEY_FILE, _PASSPHRASE_FILE, _PASSPHRASE or _ENVIRONMENT, and says what `secret` is.
  *

@@ -207,3 +207,47 @@ pub(crate) unsafe fn close<H: Opaque>(at: *mut H) -> Result<(), Failure> {
     unsafe { ManuallyDrop::drop(&mut closed.handle_mut().value) };
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::CIPHERMILL_MISUSE;
+
+    struct Number(Handle<u32>);
+
+    opaque!(Number, u32, "number");
+
+    fn status<T>(result: Result<T, Failure>) -> Option<i32> {
+        result.err().map(|failure| failure.status)
+    }
+
+    #[test]
+    fn a_handle_in_use_is_neither_used_twice_nor_closed() {
+        let at = open::<Number>(7);
+        // SAFETY: open until it is closed below.
+        unsafe {
+            let mut first = exclusive(at).unwrap();
+            *first += 1;
+            assert_eq!(status(exclusive(at)), Some(CIPHERMILL_BUSY));
+            assert_eq!(status(close(at)), Some(CIPHERMILL_BUSY));
+            drop(first);
+            assert_eq!(*exclusive(at).unwrap(), 8);
+            close(at).unwrap();
+            assert_eq!(status(close(at)), Some(CIPHERMILL_MISUSE));
+            assert_eq!(status(exclusive(null_mut::<Number>())), Some(CIPHERMILL_MISUSE));
+        }
+    }
+
+    #[test]
+    fn a_handle_is_let_go_of_when_its_user_panics() {
+        let at = open::<Number>(7);
+        let panicked = crate::entry::entry(|| {
+            // SAFETY: open until it is closed below.
+            let _held = unsafe { exclusive(at) }?;
+            panic!("while it is held");
+        });
+        assert_eq!(panicked, crate::failure::CIPHERMILL_PANICKED);
+        // SAFETY: open, and used by nobody.
+        unsafe { close(at) }.unwrap();
+    }
+}

@@ -25,8 +25,8 @@ pub const CIPHERMILL_SECRET_PASSPHRASE: u32 = 2;
 /// The secret is the name of an environment variable with 32 bytes in hexadecimal or base64.
 pub const CIPHERMILL_SECRET_ENVIRONMENT: u32 = 3;
 
-/// Opens a keystore to read keys from it, to be closed by ciphermill_keystore_close. `ciphermill keystore create` and
-/// `ciphermill keys generate` make keystores and keys. Nothing is written. With a passphrase it takes a second and much memory.
+/// Opens a keystore to read keys from it, to be closed by ciphermill_keystore_close. The program
+/// `ciphermill keys` makes keystores and keys. Nothing is written. With a passphrase it takes a second and much memory.
 ///
 /// `secret_kind` is CIPHERMILL_SECRET_KEY_FILE, _PASSPHRASE_FILE, _PASSPHRASE or _ENVIRONMENT, and says what `secret` is.
 ///
