@@ -143,7 +143,7 @@ fn columns(from: &mut Reader<'_>, memories: &mut [&mut Memory; 3]) -> ciphermill
         0 => null_mut(),
         at => memory.at().wrapping_add(usize::from(at & 3) * 64),
     };
-    let mut extents = |from: &mut Reader<'_>, memory: &mut Memory| ciphermill_extents {
+    let extents = |from: &mut Reader<'_>, memory: &mut Memory| ciphermill_extents {
         kind: u32::from(from.byte() % 4),
         reserved: 0,
         offsets: start(from, memory).cast_const().cast(),

@@ -132,7 +132,7 @@
 #define CIPHERMILL_OP_ENGINE_FAULT 5
 
 /**
- * Extents by 32-bit offsets: operation i has the bytes from offsets[i] to offsets[i + 1]. One more offset than operations.
+ * Extents by 32-bit offsets: operation i has the bytes from `offsets[i]` to `offsets[i + 1]`. One more offset than operations.
  */
 #define CIPHERMILL_EXTENTS_OFFSETS_32 0
 

@@ -14,7 +14,7 @@ use crate::mill::ciphermill_mill;
 use crate::run::{ReportPlace, ciphermill_report, ciphermill_run_options, options};
 use crate::suite::{self, ciphermill_direction, ciphermill_suite};
 
-/// Extents by 32-bit offsets: operation i has the bytes from offsets[i] to offsets[i + 1]. One more offset than operations.
+/// Extents by 32-bit offsets: operation i has the bytes from `offsets[i]` to `offsets[i + 1]`. One more offset than operations.
 pub const CIPHERMILL_EXTENTS_OFFSETS_32: u32 = 0;
 /// The same by 64-bit offsets.
 pub const CIPHERMILL_EXTENTS_OFFSETS_64: u32 = 1;
