@@ -39,9 +39,9 @@ fn drive(connections: &mut [Connection]) -> usize {
             if !connection.client_done {
                 connection.step_client();
             }
-            let fds = async_fds(connection.server.ssl());
             // Who is paused is called when its descriptor says so, as by a loop around `poll`.
-            let is_called = fds.is_empty() || fds.iter().any(|fd| is_readable(*fd)) || !connection.server_done;
+            let fds = if connection.server_paused { async_fds(connection.server.ssl()) } else { Vec::new() };
+            let is_called = !connection.server_paused || fds.iter().any(|fd| is_readable(*fd));
             if !connection.server_done && is_called && connection.step_server() == Step::Paused {
                 pauses += 1;
                 assert!(!async_fds(connection.server.ssl()).is_empty(), "a job is paused and nothing says until when");
@@ -51,24 +51,110 @@ fn drive(connections: &mut [Connection]) -> usize {
     panic!("{} of {} connections are stuck", connections.iter().filter(|c| !c.is_done()).count(), connections.len());
 }
 
+/// Descriptors that this process has open.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a folder").count()
+}
+
+/// All in one: counts are the process's.
 #[test]
-fn connections_share_batches() {
+fn connections_share_batches_and_end_whenever_they_like() {
     support::load();
     for (name, key) in [("RSA-2048", rsa()), ("P-256", ec(Nid::X9_62_PRIME256V1))] {
         for version in [SslVersion::TLS1_2, SslVersion::TLS1_3] {
-            let (server, client) = (server(&key, version, true), client(version, false));
-            let before = (support::operations(), support::count(c"ciphermill-shared-batches"));
-            let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| Connection::new(&server, &client)).collect();
-            let pauses = drive(&mut connections);
-            connections.iter_mut().for_each(|connection| connection.exchange(b"a message in clear"));
-            let (operations, delegated) = support::operations();
-            println!(
-                "{name} {version:?}: {pauses} pauses, {} operations, {} delegated, {} batches",
-                operations - before.0.0,
-                delegated - before.0.1,
-                support::count(c"ciphermill-shared-batches") - before.1
-            );
-            assert!(pauses >= CONNECTIONS, "{name}, {version:?}: {pauses} pauses");
+            all_are_served(name, &key, version);
+        }
+        one_alone_is_hardly_paused(name, &key);
+        connections_end_in_the_middle(&key);
+    }
+    both_ends_may_be_asynchronous(&rsa());
+    a_child_has_a_mill_of_its_own(&rsa());
+}
+
+fn all_are_served(name: &str, key: &PKey<Private>, version: SslVersion) {
+    let (server, client) = (server(key, version, true), client(version, false));
+    let before = (support::operations(), shared());
+    let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| Connection::new(&server, &client)).collect();
+    let pauses = drive(&mut connections);
+    connections.iter_mut().for_each(|connection| connection.exchange(b"a message in clear"));
+    let (after, shared) = (support::operations(), shared());
+    let (batches, operations) = (shared.0 - before.1.0, shared.1 - before.1.1);
+    if support::has_lanes() {
+        assert!(pauses >= CONNECTIONS, "{name}, {version:?}: {pauses} pauses");
+    }
+    // A signature and two agreements each.
+    assert_eq!((after.0 - before.0.0, after.1 - before.0.1), (3 * CONNECTIONS as u64, 0), "{name}, {version:?}");
+    // The clients, which do not pause, share some of the server's batches and run them early.
+    assert!(
+        operations >= 2 * batches || !support::has_lanes(),
+        "{name}, {version:?}: {operations} operations in {batches} batches"
+    );
+}
+
+/// Batches that were shared, and the operations in them.
+fn shared() -> (u64, u64) {
+    (support::count(c"ciphermill-shared-batches"), support::count(c"ciphermill-shared-operations"))
+}
+
+/// After a while, since others have just been there.
+fn one_alone_is_hardly_paused(name: &str, key: &PKey<Private>) {
+    let (server, client) = (server(key, SslVersion::TLS1_3, true), client(SslVersion::TLS1_3, false));
+    let serve = |count: usize| -> usize {
+        (0..count).map(|_| drive(std::slice::from_mut(&mut Connection::new(&server, &client)))).sum()
+    };
+    serve(20);
+    let pauses = serve(66);
+    assert!(pauses <= 10, "{name}: {pauses} pauses of 66 connections, one after the other");
+}
+
+/// Connections are freed while their jobs are paused: nothing leaks, and the others go on.
+fn connections_end_in_the_middle(key: &PKey<Private>) {
+    let (server, client) = (server(key, SslVersion::TLS1_3, true), client(SslVersion::TLS1_3, false));
+    let mut ended = 0;
+    let mut before = 0;
+    for round in 0..30 {
+        let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| Connection::new(&server, &client)).collect();
+        for connection in &mut connections {
+            connection.step_client();
+        }
+        let mut number = round;
+        connections.retain_mut(|connection| {
+            number += 1;
+            let paused = connection.step_server() == Step::Paused;
+            ended += usize::from(paused && number % 2 == 0);
+            !(paused && number % 2 == 0)
+        });
+        drive(&mut connections);
+        connections.iter_mut().for_each(|connection| connection.exchange(b"a message in clear"));
+        drop(connections);
+        if round == 5 {
+            before = descriptors();
         }
     }
+    assert!(ended > 30 || !support::has_lanes(), "{ended} jobs were paused when their connection ended");
+    assert!(descriptors() <= before, "{before} descriptors became {}", descriptors());
+}
+
+fn both_ends_may_be_asynchronous(key: &PKey<Private>) {
+    let (server, client) = (server(key, SslVersion::TLS1_3, true), client(SslVersion::TLS1_3, true));
+    let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| Connection::new(&server, &client)).collect();
+    drive(&mut connections);
+    connections.iter_mut().for_each(|connection| connection.exchange(b"a message in clear"));
+}
+
+/// The pages of a parent's keys are not given to its child, which goes on with the same key all the same.
+fn a_child_has_a_mill_of_its_own(key: &PKey<Private>) {
+    all_are_served("before a fork", key, SslVersion::TLS1_3);
+    // SAFETY: no other thread of this process holds a lock of what the child uses; it ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let served = std::panic::catch_unwind(|| all_are_served("in a child", key, SslVersion::TLS1_3)).is_ok();
+        // SAFETY: nothing of the test's harness is to run here.
+        unsafe { libc::_exit(i32::from(!served)) };
+    }
+    let mut status = -1;
+    // SAFETY: a child of this process, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with {status:#x}");
+    all_are_served("after a fork", key, SslVersion::TLS1_3);
 }

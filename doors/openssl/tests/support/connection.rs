@@ -66,6 +66,7 @@ pub(crate) struct Connection {
     pub(crate) server: SslStream<End>,
     pub(crate) client: SslStream<End>,
     pub(crate) server_done: bool,
+    pub(crate) server_paused: bool,
     pub(crate) client_done: bool,
 }
 
@@ -80,6 +81,7 @@ impl Connection {
             server: stream(server, &one, &other),
             client: stream(client, &other, &one),
             server_done: false,
+            server_paused: false,
             client_done: false,
         }
     }
@@ -92,6 +94,7 @@ impl Connection {
     pub(crate) fn step_server(&mut self) -> Step {
         let step = result(self.server.accept());
         self.server_done = step == Step::Done;
+        self.server_paused = step == Step::Paused;
         step
     }
 

@@ -27,6 +27,18 @@ unsafe extern "C" {
     fn OSSL_PROVIDER_get_params(provider: *const openssl_sys::OSSL_PROVIDER, params: *mut Param) -> c_int;
 }
 
+/// Whether this processor has lanes for public keys; elsewhere operations come one by one, so that nobody is paused.
+pub(crate) fn has_lanes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has_lanes = is_x86_feature_detected!("avx512ifma");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has_lanes = false;
+    if !has_lanes {
+        eprintln!("not looked at: whether batches are shared, since this processor has no lanes for public keys");
+    }
+    has_lanes
+}
+
 /// The library that Cargo has built beside this test.
 pub(crate) fn library() -> PathBuf {
     let test = env::current_exe().expect("the test's own path");

@@ -1,0 +1,211 @@
+//! OpenSSL's own program with the provider as its default: what it makes is what `default` takes, and the other way about.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A folder of this test, with a configuration that loads the provider.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("ciphermill-openssl-{}-{test}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let configuration = format!(
+            "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
+             [algorithms]\ndefault_properties = ?provider=ciphermill\n\
+             [providers]\ndefault = the_default\nciphermill = ours\n[the_default]\nactivate = 1\n\
+             [ours]\nactivate = 1\nmodule = {}\n",
+            support::library().display()
+        );
+        fs::write(folder.join("on.cnf"), configuration).expect("written");
+        fs::write(folder.join("off.cnf"), "").expect("written");
+        fs::write(folder.join("message"), "a message\n").expect("written");
+        Folder(folder)
+    }
+
+    fn command(&self, provider: &str, arguments: &str) -> Command {
+        let mut command = Command::new("openssl");
+        command.current_dir(&self.0).args(arguments.split(' '));
+        command.env("OPENSSL_CONF", self.0.join(format!("{provider}.cnf")));
+        command
+    }
+
+    /// Runs a command that has to succeed, with the provider or without.
+    fn run(&self, provider: &str, arguments: &str) -> Output {
+        let output = self.command(provider, arguments).output().expect("openssl (apt-get install openssl)");
+        assert!(
+            output.status.success(),
+            "{provider}: openssl {arguments}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output
+    }
+
+    /// Runs a command with the provider and without, which have to fail alike.
+    fn both_fail(&self, arguments: &str) {
+        for provider in ["on", "off"] {
+            let output = self.command(provider, arguments).output().expect("openssl");
+            assert!(!output.status.success(), "{provider}: openssl {arguments} succeeded");
+            assert!(output.status.code().is_some(), "{provider}: openssl {arguments} died");
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A test that fails leaves it, for whoever looks for the reason.
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// A server that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const KEYS: [(&str, &str); 6] = [
+    ("rsa", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048"),
+    ("pss", "genpkey -algorithm RSA-PSS -pkeyopt rsa_keygen_bits:2048"),
+    ("p256", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256"),
+    ("p384", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384"),
+    ("ed25519", "genpkey -algorithm ED25519"),
+    ("ed448", "genpkey -algorithm ED448"),
+];
+
+#[test]
+fn the_program_finds_us_and_lists_what_we_do() {
+    let folder = Folder::new("lists");
+    let listed = folder.run("on", "list -providers -verbose");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("name: Ciphermill") && listed.contains("status: active"), "{listed}");
+    let listed = folder.run("on", "list -signature-algorithms -key-exchange-algorithms -key-managers");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for name in ["rsaEncryption } @ ciphermill", "ECDSA @ ciphermill", "ED25519 } @ ciphermill", "ECDH @ ciphermill"] {
+        assert!(listed.contains(name), "{name} is not in {listed}");
+    }
+}
+
+#[test]
+fn keys_certificates_and_messages_go_both_ways() {
+    let folder = Folder::new("keys");
+    for (name, generate) in KEYS {
+        for (from, to) in [("on", "off"), ("off", "on")] {
+            let key = format!("{name}-{from}");
+            folder.run(from, &format!("{generate} -out {key}.pem"));
+            folder.run(to, &format!("pkey -in {key}.pem -check -noout"));
+            folder.run(to, &format!("pkey -in {key}.pem -pubout -out {key}.pub"));
+            folder.run(from, &format!("req -new -key {key}.pem -subj /CN=localhost -out {key}.csr"));
+            folder.run(to, &format!("req -in {key}.csr -verify -noout"));
+            folder.run(from, &format!("req -x509 -key {key}.pem -subj /CN=localhost -days 30 -out {key}.crt"));
+            folder.run(to, &format!("verify -CAfile {key}.crt {key}.crt"));
+            if !name.starts_with("ed") {
+                folder.run(from, &format!("dgst -sha256 -sign {key}.pem -out {key}.sig message"));
+                folder.run(to, &format!("dgst -sha256 -verify {key}.pub -signature {key}.sig message"));
+            }
+            if ["rsa", "p256", "p384"].contains(&name) {
+                folder.run(from, &format!("cms -sign -in message -signer {key}.crt -inkey {key}.pem -out {key}.cms"));
+                folder.run(to, &format!("cms -verify -in {key}.cms -CAfile {key}.crt -out {key}.out"));
+                folder.run(to, &format!("cms -encrypt -in message -out {key}.enc {key}.crt"));
+                folder
+                    .run(from, &format!("cms -decrypt -in {key}.enc -inkey {key}.pem -recip {key}.crt -out {key}.out"));
+                let opened = fs::read_to_string(folder.0.join(format!("{key}.out"))).expect("opened");
+                assert_eq!(opened.replace('\r', ""), "a message\n");
+            }
+        }
+        // A key that is no key, and one that is another's.
+        let pem = fs::read_to_string(folder.0.join(format!("{name}-on.pem"))).expect("a key");
+        fs::write(folder.0.join("cut.pem"), &pem[..pem.len() / 2]).expect("written");
+        folder.both_fail("pkey -in cut.pem -noout");
+        folder
+            .both_fail(&format!("x509 -req -in {name}-on.csr -CA {name}-on.crt -CAkey {name}-off.pem -out wrong.crt"));
+    }
+    let oaep = "-pkeyopt rsa_padding_mode:oaep -pkeyopt rsa_oaep_md:sha256 -pkeyopt rsa_mgf1_md:sha1";
+    for (from, to) in [("on", "off"), ("off", "on")] {
+        folder.run(from, &format!("pkeyutl -encrypt -pubin -inkey rsa-on.pub {oaep} -in message -out oaep"));
+        let opened = folder.run(to, &format!("pkeyutl -decrypt -inkey rsa-on.pem {oaep} -in oaep"));
+        assert_eq!(opened.stdout, b"a message\n");
+        let pair = ("pkeyutl -derive -inkey p256-on.pem -peerkey p256-off.pub", "p256-off.pem -peerkey p256-on.pub");
+        let here = folder.run(from, pair.0).stdout;
+        assert_eq!(here, folder.run(to, &format!("pkeyutl -derive -inkey {}", pair.1)).stdout);
+    }
+}
+
+#[test]
+fn servers_and_clients_shake_hands_in_every_suite() {
+    let folder = Folder::new("servers");
+    for (name, generate) in [KEYS[0], KEYS[2], KEYS[4]] {
+        folder.run("off", &format!("{generate} -out {name}.pem"));
+        folder.run("off", &format!("req -x509 -key {name}.pem -subj /CN=localhost -days 30 -out {name}.crt"));
+        for (server, client) in [("on", "off"), ("off", "on")] {
+            let (_server, port) = serve(&folder, server, name);
+            // Key exchange by RSA too, which `default` decrypts under our key.
+            let suites: &[&str] = if name == "rsa" {
+                &[
+                    "-tls1_3",
+                    "-tls1_2 -cipher ECDHE-RSA-AES128-GCM-SHA256",
+                    "-tls1_2 -cipher AES256-GCM-SHA384",
+                    "-tls1_2 -cipher DHE-RSA-AES128-GCM-SHA256",
+                    "-tls1_3 -groups P-256",
+                    "-tls1_3 -groups X448",
+                    "-tls1_3 -groups ffdhe2048",
+                ]
+            } else {
+                &["-tls1_3", "-tls1_2", "-tls1_3 -groups P-384", "-tls1_3 -groups P-521"]
+            };
+            for suite in suites {
+                let mut client = folder.command(
+                    client,
+                    &format!(
+                        "s_client -connect 127.0.0.1:{port} -brief -verify_return_error -CAfile {name}.crt {suite}"
+                    ),
+                );
+                let output = client.stdin(Stdio::null()).output().expect("openssl");
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success() && said.contains("Verification: OK"), "{name}, {suite}: {said}");
+            }
+        }
+    }
+}
+
+/// Starts a server with a key, on a port that is free.
+fn serve(folder: &Folder, provider: &str, name: &str) -> (Server, u16) {
+    let arguments = format!("s_server -accept 127.0.0.1:0 -key {name}.pem -cert {name}.crt -async");
+    let mut command = folder.command(provider, &arguments);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("openssl");
+    let mut server = Server(child);
+    let stdout = server.0.stdout.take().expect("piped");
+    let mut lines = BufReader::new(stdout).lines();
+    let port = loop {
+        let line = lines.next().expect("the server says where it listens").expect("text");
+        if let Some(address) = line.strip_prefix("ACCEPT ") {
+            break address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        }
+    };
+    // Nobody reads what it says, so that it must not wait for that.
+    std::thread::spawn(move || lines.for_each(drop));
+    (server, port)
+}
+
+#[test]
+fn the_library_exports_one_function_and_stays_loaded() {
+    let library = support::library();
+    let headers = Command::new("readelf").arg("-dW").arg(&library).output().expect("readelf (binutils)");
+    let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
+    assert!(headers.contains("NODELETE"), "{headers}");
+    let symbols =
+        Command::new("nm").args(["-D", "--defined-only"]).arg(Path::new(&library)).output().expect("nm (binutils)");
+    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+    let names: Vec<_> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(names, ["OSSL_provider_init"]);
+}
