@@ -4,7 +4,7 @@
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
 # also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
-# `real-tables` a Java runtime instead, where that can be had.
+# `real-tables` a Java runtime instead, where that can be had, with `doors` HAProxy.
 set -eu
 
 asked=${1:-}
@@ -40,6 +40,14 @@ if ! command -v cc >/dev/null 2>&1 || ! compiles "stdio.h"; then
 fi
 if [ -n "$asked" ] && ! command -v pkg-config >/dev/null 2>&1; then
     need "pkg-config" "pkg-config"
+fi
+# The provider is tested with OpenSSL's own program, and its library looked at.
+if [ "$asked" = tests ] || [ "$asked" = doors ]; then
+    command -v openssl >/dev/null 2>&1 || need "openssl" "OpenSSL's program"
+    command -v readelf >/dev/null 2>&1 || need "binutils" "readelf and nm"
+fi
+if [ "$asked" = doors ] && ! command -v haproxy >/dev/null 2>&1; then
+    need "haproxy" "HAProxy 2.6 or later"
 fi
 if ! command -v git >/dev/null 2>&1; then
     need "git" "git"

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::dispatch::{AsymmetricCipher, Encapsulation, Object};
-use crate::ffi::{Param, operation};
+use crate::ffi::{Param, op};
 use crate::inner::Inner;
 use crate::key::Key;
 
@@ -73,5 +73,5 @@ macro_rules! delegated {
     };
 }
 
-delegated!(cipher, AsymmetricCipher, operation::ASYM_CIPHER, [encrypt_init, decrypt_init]);
-delegated!(encapsulation, Encapsulation, operation::KEM, [encapsulate_init, decapsulate_init]);
+delegated!(cipher, AsymmetricCipher, op::ASYM_CIPHER, [encrypt_init, decrypt_init]);
+delegated!(encapsulation, Encapsulation, op::KEM, [encapsulate_init, decapsulate_init]);

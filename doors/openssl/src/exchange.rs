@@ -10,13 +10,14 @@ use zeroize::Zeroizing;
 
 use crate::backend::Backend;
 use crate::dispatch::{KeyExchange, Object};
-use crate::ffi::{Param, operation};
+use crate::ffi::{Param, op};
 use crate::guard::{answer, guarded};
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::material::Usable;
+use crate::operation::Operation;
 use crate::params::{END, Params, ask_octets};
-use crate::run::Operation;
+use crate::run::run;
 
 /// Agreements that are made here, by the names that `default` has for them.
 pub(crate) const AGREEMENTS: [&CStr; 3] = [c"ECDH", c"X25519", c"X448"];
@@ -39,7 +40,7 @@ struct ExchangeContext {
 /// The functions of `default` for an agreement.
 pub(crate) fn functions(of: usize) -> &'static KeyExchange {
     FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(operation::KEYEXCH, AGREEMENTS[of]));
+        let found = Inner::shared().and_then(|inner| inner.find(op::KEYEXCH, AGREEMENTS[of]));
         // SAFETY: the table is one of key exchange.
         found.map(|found| unsafe { KeyExchange::read(found.implementation) }).unwrap_or_default()
     })
@@ -106,7 +107,7 @@ fn agree(backend: &'static Backend, suite: Suite, key: KeyId, peer: &Key) -> Opt
     let mut data = Zeroizing::new(public.to_vec());
     data.resize(input_len.max(suite.output_len(Direction::Encrypt, input_len, input_len)), 0);
     let operation = Operation { suite, direction: Direction::Encrypt, key, data, input_len, tag: Vec::new() };
-    operation.run(backend).map(|done| done.data)
+    run(backend, operation).map(|done| done.data)
 }
 
 impl Drop for ExchangeContext {

@@ -80,7 +80,7 @@ pub(crate) const OCTET_STRING: c_uint = 5;
 pub(crate) const UTF8_PTR: c_uint = 6;
 
 /// Numbers of operations (`OSSL_OP_…`).
-pub(crate) mod operation {
+pub(crate) mod op {
     use std::ffi::c_int;
 
     pub(crate) const KEYMGMT: c_int = 10;

@@ -22,7 +22,7 @@ use rustix::io::{read, write};
 
 use crate::backend::Backend;
 use crate::ffi::{self, AsyncCallback, WaitContext};
-use crate::run::Operation;
+use crate::operation::Operation;
 use crate::stack::on_own_stack;
 
 /// What our descriptor is found by among those of a context of waiting.

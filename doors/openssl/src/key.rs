@@ -154,7 +154,7 @@ impl Drop for Key {
 /// The functions of `default` for keys of a type; none where it has no such type.
 pub(crate) fn functions(of: usize) -> &'static KeyManagement {
     FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(crate::ffi::operation::KEYMGMT, TYPES[of].0));
+        let found = Inner::shared().and_then(|inner| inner.find(crate::ffi::op::KEYMGMT, TYPES[of].0));
         // SAFETY: the table is one of key management.
         found.map(|found| unsafe { KeyManagement::read(found.implementation) }).unwrap_or_default()
     })

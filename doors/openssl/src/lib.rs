@@ -19,6 +19,7 @@ mod inner;
 mod job;
 mod key;
 mod material;
+mod operation;
 mod params;
 mod run;
 mod signature;
@@ -29,7 +30,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::dispatch::Object;
-use crate::ffi::{Algorithm, Callback, Dispatch, Function, Param, operation};
+use crate::ffi::{Algorithm, Callback, Dispatch, Function, Param, op};
 use crate::guard::guarded;
 use crate::inner::Inner;
 use crate::params::{END, answer_number, answer_text};
@@ -176,7 +177,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         }};
     }
     Some(match number {
-        operation::KEYMGMT => once!(table(
+        op::KEYMGMT => once!(table(
             number,
             &key::TYPES.map(|(name, _)| name),
             [
@@ -188,7 +189,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 key::managed::<5>().write(),
             ]
         )),
-        operation::SIGNATURE => once!(table(
+        op::SIGNATURE => once!(table(
             number,
             &signature::SCHEMES.map(|(name, _)| name),
             [
@@ -197,7 +198,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 signature::signatures::<2>().write(),
             ]
         )),
-        operation::KEYEXCH => once!(table(
+        op::KEYEXCH => once!(table(
             number,
             &exchange::AGREEMENTS,
             [
@@ -206,8 +207,8 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 exchange::exchanges::<2>().write(),
             ]
         )),
-        operation::ASYM_CIPHER => once!(table(number, &[delegate::NAME], [delegate::cipher::ours().write()])),
-        operation::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulation::ours().write()])),
+        op::ASYM_CIPHER => once!(table(number, &[delegate::NAME], [delegate::cipher::ours().write()])),
+        op::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulation::ours().write()])),
         _ => return None,
     })
 }

@@ -1,4 +1,5 @@
 //! OpenSSL's own program with the provider as its default: what it makes is what `default` takes, and the other way about.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Many TLS connections of one thread, as a server with asynchronous jobs has them: their public-key operations share batches.
-
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 #![allow(unsafe_code, reason = "poll of the C library")]
 mod support;
 

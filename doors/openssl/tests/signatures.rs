@@ -1,4 +1,5 @@
 //! What the mill signs and agrees on, against OpenSSL's own verification and the other end; and contexts in the middle of their work.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod support;
 

@@ -7,7 +7,8 @@ use zeroize::Zeroizing;
 use crate::backend::Backend;
 use crate::key::Key;
 use crate::material::Usable;
-use crate::run::Operation;
+use crate::operation::Operation;
+use crate::run::run;
 
 /// Signs a digest by ECDSA (FIPS 186-5, 6.4.1). `None` when `default` is to do it.
 pub(super) fn ecdsa(backend: &'static Backend, key: &Key, digest: &[u8]) -> Option<Vec<u8>> {
@@ -52,7 +53,7 @@ fn signed(backend: &'static Backend, suite: Suite, key: ciphermill_contract::Key
     let tag = vec![0; suite.tag_len(Direction::Encrypt).min];
     let data = Zeroizing::new(input.to_vec());
     let operation = Operation { suite, direction: Direction::Encrypt, key, data, input_len: input.len(), tag };
-    operation.run(backend).map(|done| done.tag)
+    run(backend, operation).map(|done| done.tag)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::backend::Backend;
 use crate::dispatch::{Object, Signatures};
-use crate::ffi::{Param, operation};
+use crate::ffi::{Param, op};
 use crate::guard::{answer, bytes, guarded};
 use crate::inner::{Inner, Md, MdContext};
 use crate::key::Key;
@@ -51,7 +51,7 @@ const KNOWN: [&CStr; 6] = [c"digest", c"properties", c"pad-mode", c"saltlen", c"
 /// The functions of `default` for a scheme.
 pub(crate) fn functions(of: usize) -> &'static Signatures {
     FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(operation::SIGNATURE, SCHEMES[of].0));
+        let found = Inner::shared().and_then(|inner| inner.find(op::SIGNATURE, SCHEMES[of].0));
         // SAFETY: the table is one of signatures.
         found.map(|found| unsafe { Signatures::read(found.implementation) }).unwrap_or_default()
     })

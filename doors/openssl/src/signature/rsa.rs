@@ -12,8 +12,9 @@ use crate::dispatch::{Object, Signatures};
 use crate::inner::{Inner, MD_LEN_MAX, Md, MdContext};
 use crate::key::Key;
 use crate::material::{KeyType, Usable};
+use crate::operation::Operation;
 use crate::params::{END, ask_integer, ask_text};
-use crate::run::Operation;
+use crate::run::run;
 
 /// Numbers of paddings (`RSA_PKCS1_PADDING` …).
 const PKCS1: c_int = 1;
@@ -86,7 +87,7 @@ pub(super) fn sign(backend: &'static Backend, key: &Key, padding: &Padding, dige
     let suite = Suite::PublicEncrypt(PublicEncryption::RsaRaw(size));
     let input_len = data.len();
     let operation = Operation { suite, direction: Direction::Decrypt, key: id, data, input_len, tag: Vec::new() };
-    let mut done = operation.run(backend)?;
+    let mut done = run(backend, operation)?;
     (done.data.len() == size.len()).then(|| std::mem::take(&mut *done.data))
 }
 

@@ -107,12 +107,14 @@ impl Connection {
 
     /// Sends a message each way, and compares it.
     pub(crate) fn exchange(&mut self, message: &[u8]) {
-        for (from, to) in [(&mut self.server, &mut self.client)] {
+        let pass = |from: &mut SslStream<End>, to: &mut SslStream<End>| {
             from.write_all(message).expect("sent");
             let mut received = vec![0; message.len()];
             to.read_exact(&mut received).expect("received");
             assert_eq!(received, message);
-        }
+        };
+        pass(&mut self.server, &mut self.client);
+        pass(&mut self.client, &mut self.server);
     }
 }
 

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Builds the provider for OpenSSL, and a configuration that loads it beside `default`, below PREFIX (target/openssl).
+set -eu
+cd "$(dirname "$0")/.."
+
+case ${PREFIX:=target/openssl} in
+/*) ;;
+*) PREFIX=$PWD/$PREFIX ;;
+esac
+cargo build --release --locked -p ciphermill-openssl
+install -d "$PREFIX"
+# Beside and then into its place: programs may have the one before loaded.
+install -m 755 "${CARGO_TARGET_DIR:-target}/release/libciphermill_openssl.so" "$PREFIX/ciphermill.so.new"
+mv "$PREFIX/ciphermill.so.new" "$PREFIX/ciphermill.so"
+cat >"$PREFIX/openssl.cnf" <<END
+openssl_conf = init
+
+[init]
+providers = providers
+alg_section = algorithms
+
+# Of what both providers have, ours is taken.
+[algorithms]
+default_properties = ?provider=ciphermill
+
+[providers]
+default = provider_default
+ciphermill = provider_ciphermill
+
+[provider_default]
+activate = 1
+
+[provider_ciphermill]
+activate = 1
+module = $PREFIX/ciphermill.so
+END
+echo "the provider is $PREFIX/ciphermill.so; programs load it with OPENSSL_CONF=$PREFIX/openssl.cnf"
+OPENSSL_CONF=$PREFIX/openssl.cnf openssl list -providers
