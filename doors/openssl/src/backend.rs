@@ -3,22 +3,31 @@
 //! A forked child opens one of its own. The pages of its parent's keys are not given to it, so that it must not touch that
 //! mill any more, nor drop it.
 
+use std::ffi::{CStr, c_char};
+use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::{env, ptr};
 
 use ciphermill::Mill;
+
+use crate::stack::with_room;
 
 /// Which process this is, counted along the line of its parents.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// The mill of the process that opened it last.
-static BACKEND: AtomicPtr<Backend> = AtomicPtr::new(ptr::null_mut());
+static OPENED: AtomicPtr<Opened> = AtomicPtr::new(ptr::null_mut());
 
 /// A mill, and the process it belongs to.
 pub(crate) struct Backend {
     generation: u64,
     pub(crate) mill: Mill,
+}
+
+/// A process, and its mill if one could be opened.
+struct Opened {
+    generation: u64,
+    backend: Option<Backend>,
 }
 
 unsafe extern "C" fn in_child() {
@@ -39,17 +48,18 @@ impl Backend {
     /// The mill of this process; `None` where none can be opened.
     pub(crate) fn current() -> Option<&'static Backend> {
         let generation = generation();
-        let seen = BACKEND.load(Ordering::Acquire);
+        let seen = OPENED.load(Ordering::Acquire);
         // SAFETY: what was published is never freed. It is not a secret, so that a child may read it.
-        if let Some(backend) = unsafe { seen.as_ref() }
-            && backend.generation == generation
+        if let Some(opened) = unsafe { seen.as_ref() }
+            && opened.generation == generation
         {
-            return Some(backend);
+            return opened.backend.as_ref();
         }
-        let opened = Box::into_raw(Box::new(Backend { generation, mill: open()? }));
-        match BACKEND.compare_exchange(seen, opened, Ordering::AcqRel, Ordering::Acquire) {
+        let backend = with_room(open)?.map(|mill| Backend { generation, mill });
+        let opened = Box::into_raw(Box::new(Opened { generation, backend }));
+        match OPENED.compare_exchange(seen, opened, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just made, and never freed from now on.
-            Ok(_) => Some(unsafe { &*opened }),
+            Ok(_) => unsafe { &*opened }.backend.as_ref(),
             Err(_) => {
                 // SAFETY: nobody has seen it.
                 drop(unsafe { Box::from_raw(opened) });
@@ -61,7 +71,8 @@ impl Backend {
     /// The mill of this process if it has one already.
     pub(crate) fn opened() -> Option<&'static Backend> {
         // SAFETY: as in `current`.
-        unsafe { BACKEND.load(Ordering::Acquire).as_ref() }.filter(|backend| backend.generation == generation())
+        let opened = unsafe { OPENED.load(Ordering::Acquire).as_ref() };
+        opened.filter(|opened| opened.generation == generation())?.backend.as_ref()
     }
 
     /// The generation that the mill belongs to.
@@ -72,8 +83,22 @@ impl Backend {
 
 /// Opens a mill without threads of its own: applications that load providers fork, confine themselves and count their threads.
 fn open() -> Option<Mill> {
-    let names = env::var("CIPHERMILL_OPENSSL_ENGINES").unwrap_or_else(|_| "lanes,library".to_owned());
+    let names = environment(c"CIPHERMILL_OPENSSL_ENGINES").unwrap_or_else(|| "lanes,library".to_owned());
     let engines = names.split(',').filter_map(|name| ciphermill_engines::open(name.trim())?.ok());
     // Paddings are made here, so that engines see the primitive, which by itself is legacy.
     Mill::builder().engines(engines).workers(0).legacy(true).open().ok()
+}
+
+unsafe extern "C" {
+    /// As `getenv`, but that it finds nothing where a program has another user's rights (`secure_getenv(3)`, glibc and musl).
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+}
+
+/// A variable of the environment, which programs with another user's rights do not listen to.
+fn environment(name: &CStr) -> Option<String> {
+    // SAFETY: a string; what is returned is copied before anybody may change it.
+    unsafe {
+        let value = secure_getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
+    }
 }

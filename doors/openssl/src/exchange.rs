@@ -24,8 +24,8 @@ pub(crate) const AGREEMENTS: [&CStr; 3] = [c"ECDH", c"X25519", c"X448"];
 
 static FUNCTIONS: [OnceLock<KeyExchange>; AGREEMENTS.len()] = [const { OnceLock::new() }; AGREEMENTS.len()];
 
-/// Longest public value: an uncompressed point on P-521.
-const PUBLIC_LEN_MAX: usize = 1 + 2 * 66;
+/// Longest public value: an uncompressed point over the largest field that OpenSSL takes (`OPENSSL_ECC_MAX_FIELD_BITS`, 661 bits).
+const PUBLIC_LEN_MAX: usize = 1 + 2 * 83;
 
 /// A context of an application.
 struct ExchangeContext {
@@ -175,28 +175,31 @@ macro_rules! pass {
 unsafe extern "C" fn init(context: Object, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
-        let inner_key = unsafe {
+        let inner_key = unsafe { Key::inner_of(key) };
+        let begun = pass!(context, init(inner_key, params));
+        // SAFETY: as above.
+        unsafe {
             if let Some(own) = ExchangeContext::of(context) {
-                own.key = Key::keep(key);
+                own.key = Key::keep(key).filter(|_| begun == 1);
                 own.peer = None;
                 own.is_special = Params::new(params).keys().next().is_some();
             }
-            Key::inner_of(key)
-        };
-        pass!(context, init(inner_key, params))
+        }
+        begun
     })
 }
 
 unsafe extern "C" fn set_peer(context: Object, peer: Object) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
-        let inner_peer = unsafe {
-            if let Some(own) = ExchangeContext::of(context) {
-                own.peer = Key::keep(peer);
-            }
-            Key::inner_of(peer)
-        };
-        pass!(context, set_peer(inner_peer))
+        let inner_peer = unsafe { Key::inner_of(peer) };
+        let is_taken = pass!(context, set_peer(inner_peer));
+        // SAFETY: as above.
+        if let Some(own) = unsafe { ExchangeContext::of(context) }.filter(|_| is_taken == 1) {
+            // SAFETY: as above. A peer that `default` refuses leaves the one before.
+            own.peer = unsafe { Key::keep(peer) };
+        }
+        is_taken
     })
 }
 

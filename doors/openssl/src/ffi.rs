@@ -1,7 +1,7 @@
 //! What is used of OpenSSL: types and numbers of `core.h`, `core_dispatch.h` and `core_names.h`, and functions of libcrypto, all of
 //! them public since 3.0.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// A function of any type, as dispatch tables hold it.
 pub(crate) type Function = unsafe extern "C" fn();
@@ -101,6 +101,7 @@ pub(crate) mod selection {
 
 #[link(name = "crypto")]
 unsafe extern "C" {
+    pub(crate) fn OpenSSL_version_num() -> c_ulong;
     pub(crate) fn OSSL_LIB_CTX_new() -> *mut LibraryContext;
     pub(crate) fn OSSL_PROVIDER_load(context: *mut LibraryContext, name: *const c_char) -> *mut LoadedProvider;
     pub(crate) fn OSSL_PROVIDER_query_operation(
@@ -126,6 +127,7 @@ unsafe extern "C" {
     pub(crate) fn EVP_MD_CTX_free(context: *mut MdContext);
     pub(crate) fn EVP_MD_CTX_copy_ex(to: *mut MdContext, from: *const MdContext) -> c_int;
     pub(crate) fn EVP_DigestInit_ex2(context: *mut MdContext, md: *const Md, params: *const Param) -> c_int;
+    pub(crate) fn EVP_MD_CTX_set_params(context: *mut MdContext, params: *const Param) -> c_int;
     pub(crate) fn EVP_DigestUpdate(context: *mut MdContext, data: *const c_void, len: usize) -> c_int;
     pub(crate) fn EVP_DigestFinal_ex(context: *mut MdContext, digest: *mut u8, len: *mut c_uint) -> c_int;
     pub(crate) fn RAND_bytes_ex(context: *mut LibraryContext, bytes: *mut u8, len: usize, strength: c_uint) -> c_int;

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::dispatch::Object;
-use crate::ffi::{self, Algorithm, Callback, Dispatch, LibraryContext, LoadedProvider};
+use crate::ffi::{self, Algorithm, Callback, Dispatch, LibraryContext, LoadedProvider, Param};
 
 /// A library context of ours, with `default` loaded. It lives as long as the process: keys and contexts of applications may
 /// outlive our provider.
@@ -169,8 +169,26 @@ impl MdContext {
 
     /// Begins a message.
     pub(crate) fn begin(&mut self, md: &Md) -> Option<()> {
-        // SAFETY: both are alive.
-        (unsafe { ffi::EVP_DigestInit_ex2(self.0, md.0, ptr::null()) } == 1).then_some(())
+        // SAFETY: both are alive, and there are no parameters.
+        unsafe { self.begin_with(md, ptr::null()) }
+    }
+
+    /// Begins a message with parameters of its digest.
+    ///
+    /// # Safety
+    /// The parameters must be null or an array that is ended by a null key.
+    pub(crate) unsafe fn begin_with(&mut self, md: &Md, params: *const Param) -> Option<()> {
+        // SAFETY: both are alive; the caller's promise.
+        (unsafe { ffi::EVP_DigestInit_ex2(self.0, md.0, params) } == 1).then_some(())
+    }
+
+    /// Sets parameters of the digest.
+    ///
+    /// # Safety
+    /// As [`MdContext::begin_with`].
+    pub(crate) unsafe fn set(&mut self, params: *const Param) -> Option<()> {
+        // SAFETY: it is alive; the caller's promise.
+        (unsafe { ffi::EVP_MD_CTX_set_params(self.0, params) } == 1).then_some(())
     }
 
     /// Takes more of the message.

@@ -10,17 +10,21 @@
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
+use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
 
 use ciphermill::{One, OneDone, OneFuture};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
+use zeroize::Zeroizing;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, generation};
 use crate::ffi::{self, AsyncCallback, WaitContext};
 use crate::operation::Operation;
 use crate::stack::on_own_stack;
@@ -38,15 +42,28 @@ struct Waiter {
     signal: Arc<Signal>,
     waker: Waker,
     request: Option<Request>,
+    /// The process that has opened the descriptor.
+    generation: u64,
 }
 
 /// Tells an application that a job may go on.
 struct Signal {
     fd: OwnedFd,
-    /// What the application wants to have called instead, as long as its context of waiting lives.
-    callback: Mutex<Option<Called>>,
+    callback: Mutex<Callback>,
+    /// Told when a call has ended.
+    ended: Condvar,
 }
 
+/// What an application wants to have called instead.
+#[derive(Default)]
+struct Callback {
+    /// None when its context of waiting is gone.
+    called: Option<Called>,
+    /// The thread that is calling it.
+    caller: Option<ThreadId>,
+}
+
+#[derive(Clone, Copy)]
 struct Called {
     function: AsyncCallback,
     argument: *mut c_void,
@@ -57,8 +74,13 @@ unsafe impl Send for Called {}
 
 /// An operation on its way.
 struct Request {
+    /// Which of all operations of the process it is.
+    number: u64,
+    /// The process whose mill it is on its way through.
+    generation: u64,
+    is_ended: bool,
     /// Borrows the buffers of `operation`, so that it is dropped before them.
-    future: Pin<Box<OneFuture<'static>>>,
+    future: ManuallyDrop<Pin<Box<OneFuture<'static>>>>,
     operation: Box<Operation>,
 }
 
@@ -68,10 +90,15 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Called { function, argument }) = &*callback {
-            // SAFETY: the context of waiting that it belongs to lives: its end takes the callback away, under this lock.
-            unsafe { function(*argument) };
+        let mut callback = self.lock();
+        if let Some(Called { function, argument }) = callback.called {
+            callback.caller = Some(thread::current().id());
+            drop(callback);
+            // SAFETY: the context of waiting that it belongs to lives: whoever frees it waits until this call has ended, or is
+            // called by it. No lock is held, since the function may do anything.
+            unsafe { function(argument) };
+            self.lock().caller = None;
+            self.ended.notify_all();
             return;
         }
         drop(callback);
@@ -87,7 +114,38 @@ impl Request {
         // SAFETY: the buffers are boxed and stay where they are; nobody touches them before the future is dropped, which
         // happens before they are.
         let one = unsafe { std::mem::transmute::<One<'_>, One<'static>>(one) };
-        Request { future: Box::pin(backend.mill.submit_one(suite, direction, one)), operation }
+        let future = ManuallyDrop::new(Box::pin(backend.mill.submit_one(suite, direction, one)));
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Request { number, generation: backend.generation(), is_ended: false, future, operation }
+    }
+
+    /// Whether this process has begun it. A child of the one that has must not touch its mill.
+    fn is_own(&self) -> bool {
+        self.generation == generation()
+    }
+
+    /// The operation, when its future is done or not to be waited for any more.
+    fn into_operation(mut self) -> Operation {
+        self.end();
+        let empty = Operation { data: Zeroizing::default(), tag: Vec::new(), ..*self.operation };
+        mem::replace(&mut *self.operation, empty)
+    }
+
+    fn end(&mut self) {
+        if !self.is_ended {
+            self.is_ended = true;
+            if self.is_own() {
+                // SAFETY: dropped once, as the flag says.
+                unsafe { ManuallyDrop::drop(&mut self.future) };
+            }
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -105,44 +163,48 @@ impl Job {
     }
 
     /// Runs an operation, and pauses while it waits for others. Returns it with what became of it; `None` for an error, or where
-    /// there are no descriptors left.
+    /// there is no memory or no descriptor left.
     pub(crate) fn run(&self, backend: &'static Backend, operation: Operation) -> Option<(Operation, OneDone)> {
-        let (mut waiter, is_known) = match self.known() {
-            Some(known) => (known, true),
-            None => (NonNull::from(Box::leak(Box::new(Waiter::new(self)?))), false),
+        let request = on_own_stack(|| Request::new(backend, operation))?;
+        let number = request.number;
+        let (mut place, mut fresh) = match self.known() {
+            Some(known) => (known, None),
+            None => {
+                let mut fresh = Box::new(Waiter::new()?);
+                (NonNull::from(&mut *fresh), Some(fresh))
+            }
         };
         // SAFETY: the waiter is this job's own until its context of waiting is freed, which does not happen while the job runs.
-        unsafe { waiter.as_mut() }.request = Some(Request::new(backend, operation));
-        let mut is_registered = is_known;
-        let done = loop {
+        let waiter = unsafe { place.as_mut() };
+        if waiter.generation != generation() {
+            waiter.signal.renew()?;
+            waiter.generation = generation();
+        }
+        waiter.signal.lock().called = self.callback();
+        waiter.request = Some(request);
+        loop {
             // SAFETY: as above; a job that is resumed has its context still.
-            let Waiter { waker, request, .. } = unsafe { waiter.as_mut() };
-            let Some(Request { future, .. }) = request else { break None };
-            let polled = on_own_stack(|| future.as_mut().poll(&mut Context::from_waker(waker)));
-            match polled {
-                Poll::Ready(done) => break done.ok(),
-                Poll::Pending => {}
+            let Waiter { waker, request, .. } = unsafe { place.as_mut() };
+            // Another job with the same context of waiting has begun another operation; or this is a child of who began it.
+            let Request { future, .. } = request.as_mut().filter(|own| own.number == number && own.is_own())?;
+            let polled = on_own_stack(|| future.as_mut().poll(&mut Context::from_waker(waker)))?;
+            if let Poll::Ready(done) = polled {
+                return Some((request.take()?.into_operation(), done.ok()?));
             }
-            if !is_registered && !self.register(waiter) {
-                break None;
+            if let Some(waiter) = fresh.take() {
+                place = self.register(waiter)?;
             }
-            is_registered = true;
             // SAFETY: within a job. No lock is held, and this stack owns nothing, since it may be lost here.
             if unsafe { ffi::ASYNC_pause_job() } != 1 {
-                break None;
+                return None;
             }
             // SAFETY: as above.
-            unsafe { waiter.as_ref() }.signal.clear();
-        };
-        // SAFETY: as above.
-        let request = unsafe { waiter.as_mut() }.request.take();
-        if !is_registered {
-            // SAFETY: nobody else was told of it.
-            drop(unsafe { Box::from_raw(waiter.as_ptr()) });
+            let waiter = unsafe { place.as_ref() };
+            // A child's descriptor is its parent's too.
+            if waiter.request.as_ref().is_some_and(Request::is_own) {
+                waiter.signal.clear();
+            }
         }
-        let Request { future, operation } = request?;
-        drop(future);
-        Some((*operation, done?))
     }
 
     /// The waiter that an earlier operation of this connection has left.
@@ -154,13 +216,19 @@ impl Job {
         NonNull::new(custom.cast::<Waiter>()).filter(|_| found == 1)
     }
 
-    /// Hands a waiter over to the context of waiting; whether that took it.
-    fn register(&self, waiter: NonNull<Waiter>) -> bool {
-        // SAFETY: the waiter is this job's own.
-        let (key, fd) = ((&raw const KEY).cast::<c_void>(), unsafe { waiter.as_ref() }.signal.fd.as_raw_fd());
-        let custom = waiter.as_ptr().cast::<c_void>();
+    /// Hands a waiter over to the context of waiting. `None` when that does not take it.
+    fn register(&self, waiter: Box<Waiter>) -> Option<NonNull<Waiter>> {
+        let (key, fd) = ((&raw const KEY).cast::<c_void>(), waiter.signal.fd.as_raw_fd());
+        let place = NonNull::from(Box::leak(waiter));
+        let custom = place.as_ptr().cast::<c_void>();
         // SAFETY: the context is that of the running job; the waiter stays until `free_waiter` is called.
-        unsafe { ffi::ASYNC_WAIT_CTX_set_wait_fd(self.waits.as_ptr(), key, fd, custom, Some(free_waiter)) == 1 }
+        let taken = unsafe { ffi::ASYNC_WAIT_CTX_set_wait_fd(self.waits.as_ptr(), key, fd, custom, Some(free_waiter)) };
+        if taken != 1 {
+            // SAFETY: nobody else was told of it.
+            drop(unsafe { Box::from_raw(place.as_ptr()) });
+            return None;
+        }
+        Some(place)
     }
 
     fn callback(&self) -> Option<Called> {
@@ -172,15 +240,42 @@ impl Job {
 }
 
 impl Waiter {
-    fn new(job: &Job) -> Option<Waiter> {
+    fn new() -> Option<Waiter> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
-        let signal = Arc::new(Signal { fd, callback: Mutex::new(job.callback()) });
+        let signal = Arc::new(Signal { fd, callback: Mutex::default(), ended: Condvar::new() });
         let waker = Waker::from(Arc::clone(&signal));
-        Some(Waiter { signal, waker, request: None })
+        Some(Waiter { signal, waker, request: None, generation: generation() })
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.signal.silence();
     }
 }
 
 impl Signal {
+    fn lock(&self) -> MutexGuard<'_, Callback> {
+        self.callback.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has nothing called any more, once a call of another thread has ended.
+    fn silence(&self) {
+        let mut callback = self.lock();
+        callback.called = None;
+        let own = thread::current().id();
+        while callback.caller.is_some_and(|caller| caller != own) {
+            callback = self.ended.wait(callback).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Puts a descriptor of this process in the place of its parent's, which would hear what is said here, and the other way about.
+    fn renew(&self) -> Option<()> {
+        let fresh = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
+        // SAFETY: both are open, and whoever has the number of the old one is to have the new one.
+        (unsafe { libc::dup3(fresh.as_raw_fd(), self.fd.as_raw_fd(), libc::O_CLOEXEC) } >= 0).then_some(())
+    }
+
     /// Makes the descriptor unreadable until the next signal.
     fn clear(&self) {
         let mut count = [0; 8];
@@ -194,7 +289,6 @@ unsafe extern "C" fn free_waiter(_: *mut WaitContext, _: *const c_void, _: c_int
     let Some(waiter) = NonNull::new(custom.cast::<Waiter>()) else { return };
     // SAFETY: what `register` handed over, once.
     let waiter = unsafe { Box::from_raw(waiter.as_ptr()) };
-    *waiter.signal.callback.lock().unwrap_or_else(PoisonError::into_inner) = None;
     // An operation that is dropped on its way may wake others; nothing of that may reach the application as a panic.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(waiter)));
 }

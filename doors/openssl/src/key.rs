@@ -13,7 +13,7 @@ use crate::ffi::{Callback, Param};
 use crate::guard::guarded;
 use crate::inner::Inner;
 use crate::material::{self, KeyType, Usable};
-use crate::run::with_room;
+use crate::stack::with_room;
 
 /// Types of keys that are managed here, by the names that `default` has for them.
 pub(crate) const TYPES: [(&std::ffi::CStr, KeyType); 6] = [
@@ -109,7 +109,8 @@ impl Key {
         {
             return imported.usable;
         }
-        let usable = with_room(|| material::import(backend, self.functions(), self.key_type(), self.inner));
+        // Without a stack to do it on, another time.
+        let usable = with_room(|| material::import(backend, self.functions(), self.key_type(), self.inner))?;
         let imported = Box::into_raw(Box::new(Imported { generation: backend.generation(), usable }));
         // What is replaced here was a parent's: its few bytes are lost, since another thread may be reading them.
         if self.imported.compare_exchange(seen, imported, Ordering::AcqRel, Ordering::Acquire).is_ok() {

@@ -69,6 +69,11 @@ pub unsafe extern "C" fn OSSL_provider_init(
             return 0;
         }
         let table = TABLE.get_or_init(|| Fixed(provider_table()));
+        // All that is made once is made now: a process that forks while a thread is at it would leave its child waiting.
+        backend::generation();
+        for number in [op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM] {
+            algorithms(number);
+        }
         // SAFETY: places for pointers, as OpenSSL says. Nothing is kept for each library context that loads us.
         unsafe {
             *out = table.0.as_ptr().cast();

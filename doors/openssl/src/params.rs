@@ -80,6 +80,18 @@ pub(crate) fn ask_integer(key: &'static CStr, value: &mut c_int) -> Param {
     Param { key: key.as_ptr(), data_type: INTEGER, data, data_size: size_of::<c_int>(), return_size: usize::MAX }
 }
 
+/// Room for an answer that is a length.
+pub(crate) fn ask_len(key: &'static CStr, value: &mut usize) -> Param {
+    let data = ptr::from_mut(value).cast::<c_void>();
+    Param {
+        key: key.as_ptr(),
+        data_type: UNSIGNED_INTEGER,
+        data,
+        data_size: size_of::<usize>(),
+        return_size: usize::MAX,
+    }
+}
+
 /// Room for an answer that is a text.
 pub(crate) fn ask_text(key: &'static CStr, room: &mut [u8]) -> Param {
     let data = room.as_mut_ptr().cast::<c_void>();
@@ -93,12 +105,15 @@ pub(crate) fn ask_octets(key: &'static CStr, room: &mut [u8]) -> Param {
 
 /// Answers a question for a text that stays where it is; whether it was asked so.
 pub(crate) fn answer_text(param: &mut Param, text: &'static CStr) -> bool {
-    if param.data_type != UTF8_PTR || param.data.is_null() {
+    if param.data_type != UTF8_PTR {
         return false;
     }
-    // SAFETY: data of this type is a place for a pointer.
-    unsafe { *param.data.cast::<*const std::ffi::c_char>() = text.as_ptr() };
     param.return_size = text.to_bytes().len();
+    // Without a place it was asked how long the text is.
+    if !param.data.is_null() {
+        // SAFETY: data of this type is a place for a pointer.
+        unsafe { *param.data.cast::<*const std::ffi::c_char>() = text.as_ptr() };
+    }
     true
 }
 

@@ -6,7 +6,6 @@ use crate::backend::Backend;
 use crate::counts;
 use crate::job::Job;
 use crate::operation::Operation;
-use crate::stack::on_own_stack;
 
 /// Runs an operation, and cuts its output and signature to their lengths. `None` when the mill could not do it, whatever the reason:
 /// the caller has `default` do it then, which has errors of its own that applications know.
@@ -31,9 +30,4 @@ fn run_uncounted(backend: &'static Backend, mut operation: Operation) -> Option<
     operation.data.truncate(done.output_len);
     operation.tag.truncate(done.tag_len);
     Some(operation)
-}
-
-/// Calls a function that may need more stack than an asynchronous job has.
-pub(crate) fn with_room<R>(function: impl FnOnce() -> R) -> R {
-    if Job::current().is_some() { on_own_stack(function) } else { function() }
 }

@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ciphermill_memory::{Align, GuardedBuf};
 
+use crate::ffi;
+
 /// Bytes of a stack: what opening a mill takes, several times over. Pages that are never touched cost nothing.
 const STACK_LEN: usize = 1 << 20;
 
@@ -18,11 +20,11 @@ thread_local! {
     static STACK: RefCell<Option<GuardedBuf>> = const { RefCell::new(None) };
 }
 
-/// Calls a function on this thread's stack for cryptography, below which there is a guard page; on the present stack if there is no
-/// memory for it, or if this is that stack.
-pub(crate) fn on_own_stack<R>(function: impl FnOnce() -> R) -> R {
+/// Calls a function on this thread's stack for cryptography, below which there is a guard page. `None` if there is no memory for it:
+/// the function is not called then.
+pub(crate) fn on_own_stack<R>(function: impl FnOnce() -> R) -> Option<R> {
     let taken = STACK.with(|stack| stack.try_borrow_mut().ok().and_then(|mut stack| stack.take()));
-    let Some(mut stack) = taken.or_else(|| GuardedBuf::new(STACK_LEN, Align::Start).ok()) else { return function() };
+    let mut stack = taken.or_else(|| GuardedBuf::new(STACK_LEN, Align::Start).ok())?;
     let bytes: &mut [u8] = &mut stack;
     let base = bytes.as_mut_ptr();
     let len = bytes.len() - (base as usize + bytes.len()) % STACK_ALIGN;
@@ -35,11 +37,14 @@ pub(crate) fn on_own_stack<R>(function: impl FnOnce() -> R) -> R {
             *kept = Some(stack);
         }
     });
-    match result {
-        Some(Ok(result)) => result,
-        Some(Err(panic)) => resume_unwind(panic),
-        None => unreachable!("a call on another stack returns after the function does"),
-    }
+    result.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
+}
+
+/// Calls a function that may need more stack than an asynchronous job has. `None` within a job if there is no memory for it.
+pub(crate) fn with_room<R>(function: impl FnOnce() -> R) -> Option<R> {
+    // SAFETY: no precondition.
+    let is_job = unsafe { !ffi::ASYNC_get_current_job().is_null() };
+    if is_job { on_own_stack(function) } else { Some(function()) }
 }
 
 #[cfg(test)]
@@ -55,7 +60,8 @@ mod tests {
                 room.iter().map(|byte| u64::from(*byte)).sum::<u64>(),
                 (&raw const here as usize).abs_diff(room.as_ptr() as usize),
             )
-        });
+        })
+        .expect("a stack");
         assert_eq!(sum, 7 * STACK_LEN as u64 / 2);
         assert!(distance > STACK_LEN / 4, "it ran on the stack of its caller");
     }
@@ -64,6 +70,6 @@ mod tests {
     fn panics_reach_the_caller_and_the_stack_is_kept() {
         let panicked = catch_unwind(|| on_own_stack(|| panic!("as asked")));
         assert!(panicked.is_err());
-        assert_eq!(on_own_stack(|| on_own_stack(|| 5)), 5);
+        assert_eq!(on_own_stack(|| on_own_stack(|| 5)), Some(Some(5)));
     }
 }

@@ -145,10 +145,24 @@ fn both_ends_may_be_asynchronous(key: &PKey<Private>) {
 /// The pages of a parent's keys are not given to its child, which goes on with the same key all the same.
 fn a_child_has_a_mill_of_its_own(key: &PKey<Private>) {
     all_are_served("before a fork", key, SslVersion::TLS1_3);
+    // Some connections are paused when the process forks: the child goes on with them, and the parent too.
+    let (paused_server, client) = (server(key, SslVersion::TLS1_3, true), client(SslVersion::TLS1_3, false));
+    let mut connections: Vec<_> = (0..5).map(|_| Connection::new(&paused_server, &client)).collect();
+    for connection in &mut connections {
+        connection.step_client();
+        connection.step_server();
+    }
     // SAFETY: no other thread of this process holds a lock of what the child uses; it ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let served = std::panic::catch_unwind(|| all_are_served("in a child", key, SslVersion::TLS1_3)).is_ok();
+        let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            while let Some(connection) = connections.iter_mut().find(|connection| !connection.is_done()) {
+                connection.step_server();
+                connection.step_client();
+            }
+            all_are_served("in a child", key, SslVersion::TLS1_3);
+        }));
+        let served = served.is_ok();
         // SAFETY: nothing of the test's harness is to run here.
         unsafe { libc::_exit(i32::from(!served)) };
     }
@@ -156,5 +170,6 @@ fn a_child_has_a_mill_of_its_own(key: &PKey<Private>) {
     // SAFETY: a child of this process, and a place for its status.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with {status:#x}");
+    drive(&mut connections);
     all_are_served("after a fork", key, SslVersion::TLS1_3);
 }

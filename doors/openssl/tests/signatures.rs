@@ -195,6 +195,21 @@ fn what_is_refused_is_refused_as_by_default() {
     assert!(context.sign(&[7; 32], Some(&mut [0; 255])).is_err(), "no room");
     assert_eq!(context.sign(&[7; 32], None).expect("a length"), 256);
     assert_eq!(context.sign(&[7; 32], Some(&mut room)).expect("a signature"), 256);
+    // Left as it is although there is a digest.
+    context.sign_init().expect("begun");
+    context.set_signature_md(Md::sha256()).expect("set");
+    let _ = context.set_rsa_padding(Padding::NONE);
+    assert!(context.sign(&[7; 256], Some(&mut room)).is_err());
+    // The same on a curve, and a buffer that might do but is shorter than the longest signature.
+    let curve = ec(Nid::X9_62_PRIME256V1);
+    let mut context = PkeyCtx::new(&curve).expect("a context");
+    context.sign_init().expect("begun");
+    let needed = context.sign(&[7; 20], None).expect("a length");
+    assert!((0..20).all(|_| context.sign(&[7; 20], Some(&mut room[..needed - 1])).is_err()));
+    context.sign(&[7; 20], Some(&mut room)).expect("a signature of what may have any length");
+    context.set_signature_md(Md::sha256()).expect("set");
+    assert!(context.sign(&[7; 20], Some(&mut room)).is_err());
+    context.sign(&[7; 32], Some(&mut room)).expect("a signature");
     // A salt that is longer than there is room for.
     let mut signer = Signer::new(MessageDigest::sha512(), &key).expect("a signer");
     signer.set_rsa_padding(Padding::PKCS1_PSS).expect("set");

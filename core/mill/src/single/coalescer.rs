@@ -218,7 +218,8 @@ impl OneFuture<'_> {
         if state.open.is_none() {
             // Idle workers of the mill take steps of a large batch.
             let full = if self.runner.workers.idle() == 0 { worth.full } else { usize::MAX };
-            let collected = Collected { is_long: worth.full != usize::MAX, ..Collected::new(self.suite, full, state.last) };
+            let collected =
+                Collected { is_long: worth.full != usize::MAX, ..Collected::new(self.suite, full, state.last) };
             state.open = Some(OpenBatch::new(collected, state.last.0));
         }
         // FF1 in another radix has the same coalescer and another suite. A full batch is about to be run.
@@ -236,7 +237,7 @@ impl OneFuture<'_> {
         // Callers' code, before anything is half done.
         let waker = context.waker().clone();
         batch.ops.push(op);
-        if !batch.is_full() {
+        if !batch.is_full() && !batch.is_overdue(mill.policy.window_max) {
             return Some((open.join(|| waker), None));
         }
         let part = open.join_last();
@@ -380,6 +381,12 @@ impl Collected {
         let (grows, is_shared) = (self.ops.len() > before, self.ops.len() > 1 || before == 0);
         let is_in_time = now.saturating_duration_since(self.begun) < BUSY_WINDOWS * time_max;
         self.is_long && is_in_time && (grows || is_shared && turn >= BUSY_TURN)
+    }
+
+    /// Whether its leader should have run it long ago: it may be a connection that its program does not come back to, on a thread that
+    /// is busy. Whoever comes next runs it.
+    fn is_overdue(&self, time_max: Duration) -> bool {
+        self.is_long && self.begun.elapsed() >= 2 * BUSY_WINDOWS * time_max.max(LATE_AFTER)
     }
 
     /// Whether its leader should have run it.

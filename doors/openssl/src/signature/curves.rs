@@ -5,10 +5,20 @@ use ciphermill_contract::{Direction, Suite};
 use zeroize::Zeroizing;
 
 use crate::backend::Backend;
+use crate::dispatch::{Object, Signatures};
 use crate::key::Key;
 use crate::material::Usable;
 use crate::operation::Operation;
+use crate::params::{END, ask_len};
 use crate::run::run;
+
+/// Bytes of the digest that a context of `default` signs, zero for any. `None` when it does not say.
+pub(super) fn digest_len(functions: &Signatures, context: Object) -> Option<usize> {
+    let mut len = 0;
+    let mut params = [ask_len(c"digest-size", &mut len), END];
+    // SAFETY: a context of these functions; a parameter with room for the answer.
+    (unsafe { functions.get_ctx_params?(context, params.as_mut_ptr()) } == 1).then_some(len)
+}
 
 /// Signs a digest by ECDSA (FIPS 186-5, 6.4.1). `None` when `default` is to do it.
 pub(super) fn ecdsa(backend: &'static Backend, key: &Key, digest: &[u8]) -> Option<Vec<u8>> {

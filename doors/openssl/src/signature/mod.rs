@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::backend::Backend;
 use crate::dispatch::{Object, Signatures};
-use crate::ffi::{Param, op};
+use crate::ffi::{self, Param, op};
 use crate::guard::{answer, bytes, guarded};
 use crate::inner::{Inner, Md, MdContext};
 use crate::key::Key;
@@ -39,14 +39,26 @@ struct SignContext {
     key: Option<Arc<Key>>,
     /// The message so far, and its digest: between `digest_sign_init` and `digest_sign_final`.
     message: Option<(MdContext, Md)>,
-    /// What `default` says of paddings; found out when it is first needed.
+    /// What `default` says of paddings, and of the length of digests; found out when they are first needed.
     padding: Option<rsa::Padding>,
+    digest_len: Option<usize>,
     /// Whether it has parameters that only `default` knows.
     is_special: bool,
 }
 
 /// Parameters that leave a signature within what is made here, or that we ask `default` for.
 const KNOWN: [&CStr; 6] = [c"digest", c"properties", c"pad-mode", c"saltlen", c"mgf1-digest", c"mgf1-properties"];
+
+/// Bytes of an Ed25519 signature.
+const ED25519_LEN: usize = 64;
+
+/// Whether `default` takes it that `sign` is given a message once signing in parts has begun, as it does since 3.4. It is given the
+/// parts as well then, in case that it is to sign in the end.
+fn signs_messages() -> bool {
+    const SINCE: u64 = 0x3040_0000;
+    // SAFETY: no precondition.
+    unsafe { ffi::OpenSSL_version_num() >= SINCE }
+}
 
 /// The functions of `default` for a scheme.
 pub(crate) fn functions(of: usize) -> &'static Signatures {
@@ -115,7 +127,6 @@ impl SignContext {
             if let Some(key) = Key::keep(key) {
                 self.key = Some(key);
             }
-            self.is_special = false;
             self.message = None;
             self.set(params);
         }
@@ -129,7 +140,7 @@ impl SignContext {
         // SAFETY: the caller's promise.
         let params = unsafe { Params::new(params) };
         self.is_special |= params.keys().any(|key| !KNOWN.contains(&key));
-        self.padding = None;
+        (self.padding, self.digest_len) = (None, None);
     }
 
     /// Signs a digest, or a message where the scheme takes messages, in the mill. `None` when `default` is to do it.
@@ -143,9 +154,28 @@ impl SignContext {
                 }
                 rsa::sign(backend, key, self.padding.as_ref()?, input)
             }
-            Scheme::Ecdsa => curves::ecdsa(backend, key, input),
+            Scheme::Ecdsa => {
+                if self.digest_len.is_none() {
+                    self.digest_len = Some(curves::digest_len(self.functions(), self.inner)?);
+                }
+                // Without a digest inputs may have any length.
+                let len = self.digest_len.filter(|len| *len != 0).unwrap_or(input.len());
+                if len == input.len() { curves::ecdsa(backend, key, input) } else { None }
+            }
             Scheme::Ed25519 => curves::ed25519(backend, key, input),
         }
+    }
+
+    /// Bytes that a signature may have.
+    fn room_needed(&self) -> Option<usize> {
+        let mut needed = 0;
+        let asked = match (SCHEMES[self.of].1, self.functions().sign) {
+            (Scheme::Ed25519, _) => return Some(ED25519_LEN),
+            // SAFETY: a context of these functions, which is asked for a length.
+            (_, Some(sign)) => unsafe { sign(self.inner, ptr::null_mut(), &mut needed, 0, ptr::null(), 0) },
+            _ => 0,
+        };
+        (asked == 1).then_some(needed)
     }
 
     /// Signs in the mill and answers with the signature; zero when `default` is to do it.
@@ -153,6 +183,10 @@ impl SignContext {
     /// # Safety
     /// `out` must be writable for `room` bytes and `len` for a number.
     unsafe fn answer_from_mill(&mut self, input: &[u8], out: *mut u8, len: *mut usize, room: usize) -> c_int {
+        // As `default` wants it, which has the last word on room that is too small.
+        if self.room_needed().is_none_or(|needed| room < needed) {
+            return 0;
+        }
         let signature = self.sign_in_mill(input);
         // SAFETY: the caller's promise.
         c_int::from(signature.is_some_and(|signature| unsafe { answer(&signature, out, len, room) }))
@@ -181,7 +215,8 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Obj
         if inner.is_null() {
             return ptr::null_mut();
         }
-        let context = SignContext { of: OF, inner, key: None, message: None, padding: None, is_special: false };
+        let context =
+            SignContext { of: OF, inner, key: None, message: None, padding: None, digest_len: None, is_special: false };
         Box::into_raw(Box::new(context)).cast()
     })
 }
@@ -219,6 +254,7 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
             key,
             message,
             padding: from.padding.clone(),
+            digest_len: from.digest_len,
             is_special: from.is_special,
         };
         Box::into_raw(Box::new(copy)).cast()
@@ -260,12 +296,12 @@ unsafe extern "C" fn sign(
     digest_len: usize,
 ) -> c_int {
     guarded(0, || {
+        // What Ed25519 signs so, since 3.4, are digests under a variant of the scheme, or nothing.
+        // SAFETY: the core's arguments.
+        let own = unsafe { SignContext::of(context) }.filter(|own| SCHEMES[own.of].1 != Scheme::Ed25519);
         if !out.is_null() {
             // SAFETY: the core's arguments.
-            let done = unsafe {
-                SignContext::of(context)
-                    .map_or(0, |own| own.answer_from_mill(bytes(digest, digest_len), out, len, room))
-            };
+            let done = unsafe { own.map_or(0, |own| own.answer_from_mill(bytes(digest, digest_len), out, len, room)) };
             if done == 1 {
                 return 1;
             }
@@ -310,7 +346,12 @@ unsafe extern "C" fn verify_recover(
 unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
-        let inner_key = unsafe { Key::inner_of(key) };
+        let inner_key = unsafe {
+            if let Some(own) = SignContext::of(context) {
+                own.message = None;
+            }
+            Key::inner_of(key)
+        };
         let begun = pass!(context, 0, digest_sign_init(md, inner_key, params));
         // SAFETY: as above.
         let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
@@ -319,16 +360,20 @@ unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: O
         // Without a digest of ours `default` has the message, as it has with digests that are not to be had.
         // SAFETY: null, or a string.
         own.message = (!md.is_null() && own.functions().digest_sign_update.is_some())
-            .then(|| begin_message(unsafe { CStr::from_ptr(md) }))
+            .then(|| unsafe { begin_message(CStr::from_ptr(md), params) })
             .flatten();
         1
     })
 }
 
 /// Begins a message under a digest.
-fn begin_message(name: &CStr) -> Option<(MdContext, Md)> {
+///
+/// # Safety
+/// The parameters must be those of the core.
+unsafe fn begin_message(name: &CStr, params: *const Param) -> Option<(MdContext, Md)> {
     let (md, mut message) = (Md::fetch(name)?, MdContext::new()?);
-    message.begin(&md)?;
+    // SAFETY: the caller's promise.
+    unsafe { message.begin_with(&md, params)? };
     Some((message, md))
 }
 
@@ -337,7 +382,12 @@ unsafe extern "C" fn digest_sign_update(context: Object, data: *const u8, len: u
         // SAFETY: the core's arguments.
         if let Some((message, _)) = unsafe { SignContext::of(context) }.and_then(|own| own.message.as_mut()) {
             // SAFETY: as above.
-            return c_int::from(message.update(unsafe { bytes(data, len) }).is_some());
+            if message.update(unsafe { bytes(data, len) }).is_none() {
+                return 0;
+            }
+            if !signs_messages() {
+                return 1;
+            }
         }
         pass!(context, 0, digest_sign_update(data, len))
     })
@@ -352,8 +402,20 @@ unsafe extern "C" fn digest_sign_final(context: Object, out: *mut u8, len: *mut 
             return pass!(context, 0, digest_sign_final(out, len, room));
         };
         let Some((digest, digest_len)) = message.finish() else { return 0 };
-        // SAFETY: as above. `default` signs digests in the state that `digest_sign_init` has left it in.
-        unsafe { sign(context, out, len, room, digest.as_ptr(), digest_len) }
+        // SAFETY: as above.
+        let done = unsafe {
+            SignContext::of(context).map_or(0, |own| own.answer_from_mill(&digest[..digest_len], out, len, room))
+        };
+        if done == 1 {
+            // Asked for a length, `default` ends the message too.
+            let mut needed = 0;
+            return pass!(context, 0, digest_sign_final(ptr::null_mut(), &mut needed, 0));
+        }
+        if signs_messages() {
+            return pass!(context, 0, digest_sign_final(out, len, room));
+        }
+        // It signs digests in the state that `digest_sign_init` has left it in.
+        pass!(context, 0, sign(out, len, room, digest.as_ptr(), digest_len))
     })
 }
 
@@ -451,8 +513,17 @@ unsafe extern "C" fn gettable_ctx_md_params(context: Object) -> *const Param {
 }
 
 unsafe extern "C" fn set_ctx_md_params(context: Object, params: *const Param) -> c_int {
-    // A digest with parameters is `default`'s.
-    pass!(context, 0, set_ctx_md_params(params))
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        unsafe {
+            if let Some((message, _)) = SignContext::of(context).and_then(|own| own.message.as_mut())
+                && message.set(params).is_none()
+            {
+                return 0;
+            }
+        }
+        pass!(context, 0, set_ctx_md_params(params))
+    })
 }
 
 unsafe extern "C" fn settable_ctx_md_params(context: Object) -> *const Param {

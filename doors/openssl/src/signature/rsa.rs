@@ -25,6 +25,7 @@ const PSS: c_int = 6;
 const SALT_LIKE_DIGEST: c_int = -1;
 const SALT_AUTO: c_int = -2;
 const SALT_MAX: c_int = -3;
+const SALT_AUTO_LIKE_DIGEST: c_int = -4;
 
 /// What a context of `default` would pad with.
 #[derive(Clone)]
@@ -59,7 +60,8 @@ impl Padding {
     /// The message representative of a digest (RFC 8017, 9). `None` for what `default` does, or refuses.
     fn encode(&self, digest: &[u8], size: RsaSize) -> Option<Vec<u8>> {
         match (self.mode, &self.md) {
-            (NONE, _) => (digest.len() == size.len()).then(|| digest.to_vec()),
+            // With a digest `default` refuses to leave it as it is.
+            (NONE, None) => (digest.len() == size.len()).then(|| digest.to_vec()),
             (PKCS1, None) => pkcs1(&[], digest, size),
             (PKCS1, Some(md)) if digest.len() == md.len() => pkcs1(&digest_info(md)?, digest, size),
             (PSS, Some(md)) if digest.len() == md.len() => {
@@ -141,6 +143,7 @@ fn pss(digest: &[u8], mgf1: &Md, md: &Md, salt: c_int, size: RsaSize) -> Option<
     let salt_len = match salt {
         SALT_LIKE_DIGEST => hash_len,
         SALT_AUTO | SALT_MAX => room,
+        SALT_AUTO_LIKE_DIGEST => hash_len.min(room),
         len => usize::try_from(len).ok().filter(|len| *len <= room)?,
     };
     let mut salt = Zeroizing::new(vec![0; salt_len]);
