@@ -140,7 +140,7 @@ def gcm(root):
             failures = set()
             for section, r in records(root / f"ciphers/AES/GCM/{name}.rsp", {"count"}):
                 tag_bits = int(section["Taglen"])
-                if section["IVlen"] != "96" or tag_bits not in (32, 64, 96, 128):
+                if section["IVlen"] != "96":
                     continue
                 # Truncated tags with one shape, full tags with every shape.
                 shape = (section["PTlen"], section["AADlen"], tag_bits)

@@ -147,30 +147,37 @@ struct Rules {
     arena_len: u64,
 }
 
-/// [`Lengths`] with a power of two as step, so that a test is three instructions.
+/// [`Lengths`] with a power of two as step, so that a test is a few instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Band {
     min: u32,
     room: u32,
     mask: u32,
+    /// As [`Lengths::gaps`], counted from the smallest length on. Where there are any the room is below 32.
+    gaps: u32,
 }
 
 impl Band {
     pub(crate) fn new(lengths: Lengths) -> Band {
         debug_assert!(lengths.step.is_power_of_two());
         let clamp = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        Band { min: clamp(lengths.min), room: clamp(lengths.max) - clamp(lengths.min), mask: clamp(lengths.step) - 1 }
+        Band {
+            min: clamp(lengths.min),
+            room: clamp(lengths.max) - clamp(lengths.min),
+            mask: clamp(lengths.step) - 1,
+            gaps: lengths.gaps.unbounded_shr(clamp(lengths.min)),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn holds(self, len: u32) -> bool {
         let above = len.wrapping_sub(self.min);
-        (above <= self.room) & (above & self.mask == 0)
+        (above <= self.room) & (above & self.mask == 0) & (self.gaps.wrapping_shr(above) & 1 == 0)
     }
 
     /// Every length that an extent may have.
     pub(crate) const fn any() -> Band {
-        Band { min: 0, room: i32::MAX as u32, mask: 0 }
+        Band { min: 0, room: i32::MAX as u32, mask: 0, gaps: 0 }
     }
 
     /// The rule that a length of input breaks.

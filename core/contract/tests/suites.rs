@@ -28,7 +28,7 @@ const LENGTHS: &str = "
     chacha20: 32 | 12-16/4 | 0 | 0 | 0-1073741824 | 96 | 32 12 0 | 1
     rc4: 5-256 | 0 | 0 | 0 | 0-1073741824 | 96 | 16 0 0 | 1
     seal-3.0: 20 | 4 | 0 | 0 | 0-65536 | 96 | 20 4 0 | 1
-    aes-192-gcm: 24 | 12 | 4-16/4 | 0-65535 | 0-1073741824 | 96 | 24 12 16 | 1
+    aes-192-gcm: 24 | 12 | 4-16/no-5-6-7-9-10-11 | 0-65535 | 0-1073741824 | 96 | 24 12 16 | 1
     aes-256-ccm: 32 | 7-13 | 4-16/2 | 0-65535 | 0-1073741824 | 96 | 32 12 16 | 1
     aes-128-gcm-siv: 16 | 12 | 16 | 0-65535 | 0-1073741824 | 96 | 16 12 16 | 1
     aes-256-siv: 64 | 0-16 | 16 | 0-65535 | 0-1073741824 | 96 | 64 0 16 | 1
@@ -48,7 +48,7 @@ const LENGTHS: &str = "
     hmac-sha1: 1-16384 | 0 | 4-20 | 0 | 0-1073741824 | 0 | 20 0 20 | 1
     hmac-sha3-512: 1-16384 | 0 | 4-64 | 0 | 0-1073741824 | 0 | 64 0 64 | 1
     aes-192-cmac: 24 | 0 | 4-16 | 0 | 0-1073741824 | 0 | 24 0 16 | 1
-    aes-256-gmac: 32 | 12 | 4-16/4 | 0 | 0-1073741824 | 0 | 32 12 16 | 1
+    aes-256-gmac: 32 | 12 | 4-16/no-5-6-7-9-10-11 | 0 | 0-1073741824 | 0 | 32 12 16 | 1
     poly1305: 32 | 0 | 16 | 0 | 0-1073741824 | 0 | 32 0 16 | 1
     des-cbc+hmac-md5: 9-16384 | 8 | 4-16 | 0-65535 | 0-1073741824/8 | 96 | 24 8 16 | 8
     aes-128-cbc+hmac-sha1: 17-16384 | 16 | 4-20 | 0-65535 | 0-1073741824/16 | 96 | 36 16 20 | 16
@@ -106,8 +106,12 @@ fn row(name: &str) -> String {
     let suite = suite(name);
     let lengths = |lengths: Lengths| match lengths {
         Lengths { min, max, .. } if min == max => min.to_string(),
-        Lengths { min, max, step: 1 } => format!("{min}-{max}"),
-        Lengths { min, max, step } => format!("{min}-{max}/{step}"),
+        Lengths { min, max, step: 1, gaps: 0 } => format!("{min}-{max}"),
+        Lengths { min, max, gaps: 0, step } => format!("{min}-{max}/{step}"),
+        Lengths { min, max, .. } => {
+            let gaps: String = (min..max).filter(|len| !lengths.contains(*len)).map(|len| format!("-{len}")).collect();
+            format!("{min}-{max}/no{gaps}")
+        }
     };
     let ways = |of: &dyn Fn(Direction) -> String| {
         let [forth, back] = [Direction::Encrypt, Direction::Decrypt].map(of);
@@ -145,6 +149,16 @@ fn lengths_go_from_the_smallest_in_steps() {
     let held: Vec<usize> = (0..40).filter(|len| lengths.contains(*len)).collect();
     assert_eq!(held, [3, 8, 13, 18, 23]);
     assert!(Lengths::exactly(7).contains(7) && !Lengths::exactly(7).contains(6) && !Lengths::exactly(7).contains(8));
+}
+
+#[test]
+fn lengths_may_have_gaps() {
+    let lengths = Lengths::range(4, 16, 1).without(5, 7).without(9, 11);
+    let held: Vec<usize> = (0..80).filter(|len| lengths.contains(*len)).collect();
+    assert_eq!(held, [4, 8, 12, 13, 14, 15, 16]);
+    assert_eq!([0, 4, 5, 7, 8, 9, 12, 13, 17].map(|len| lengths.round_up(len)), [4, 4, 8, 8, 8, 12, 12, 13, 16]);
+    let all_but_one = Lengths::range(0, 31, 1).without(30, 30);
+    assert!(!all_but_one.contains(30) && all_but_one.contains(31) && all_but_one.contains(0));
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn tag_room(suite: Suite, rng: &mut Rng) -> usize {
         return full;
     }
     let steps = (rule.max.min(full + 13) - rule.min) / rule.step;
-    rule.min + rng.below(steps + 1) * rule.step
+    rule.round_up(rule.min + rng.below(steps + 1) * rule.step)
 }
 
 /// What is damaged to see whether authentication notices.

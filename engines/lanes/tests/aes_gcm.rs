@@ -77,7 +77,7 @@ impl Case {
             let aad = take(aad_len, random);
             let input = take(len, random);
             let output = if is_mac || random.up_to(1) == 0 { input } else { take(len, random) };
-            let tag_len = tags.min + tags.step * random.up_to((tags.max - tags.min) / tags.step);
+            let tag_len = tags.round_up(tags.min + tags.step * random.up_to((tags.max - tags.min) / tags.step));
             let tag = take(tag_len, random);
             let key = KeyId { slot: 1, generation: 1 };
             let mut op = Op::in_place(key, Span::new(input, len as u32)).with_iv(&random.bytes(12));

@@ -18,8 +18,8 @@ const TAG: usize = 16;
 /// A key for GCM, GCM-SIV or ChaCha20-Poly1305.
 struct AeadKey {
     full: Context,
-    /// GCM's contexts for tags of 4, 8 and 12 bytes, made when first needed.
-    short: [OnceLock<Option<Context>>; 3],
+    /// GCM's contexts for tags of 4, 8 and 12 to 15 bytes, made when first needed.
+    short: [OnceLock<Option<Context>>; 6],
     cipher: Cipher,
     key_len: usize,
     key: Wiped<[u8; 32]>,
@@ -119,7 +119,7 @@ impl AeadKey {
             TAG => return Some(&self.full),
             4 => 0,
             8 => 1,
-            12 => 2,
+            12..TAG => tag_len - 10,
             _ => return None,
         };
         self.short[place].get_or_init(|| Context::new(self.cipher, &self.key.0[..self.key_len], tag_len)).as_ref()

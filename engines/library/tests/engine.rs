@@ -139,7 +139,7 @@ fn queues_on_several_threads_share_keys() {
             .map(|index| Job {
                 iv: random.bytes(suite.iv_len().min),
                 input: random.bytes(64 * (1 + index % 9)),
-                tag: vec![0; if tags.max == 0 { 0 } else { tags.min + tags.step * (index % 2) }],
+                tag: vec![0; if tags.max == 0 { 0 } else { tags.round_up(tags.min + tags.step * (index % 2)) }],
                 ..Job::default()
             })
             .collect();

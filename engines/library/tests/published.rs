@@ -135,7 +135,7 @@ fn aes_gcm() {
                   396a0aac973d58e091";
     let aad = "feedfacedeadbeeffeedfacedeadbeefabaddad2";
     let job = job_aad("feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888", text, aad);
-    for tag_len in [4, 8, 12, 16] {
+    for tag_len in [4, 8, 12, 13, 14, 15, 16] {
         check("aes-128-gcm", job.clone(), output, &"5bc94fbc3221a5db94fae95ae7121a47"[..2 * tag_len]);
     }
 }
@@ -243,6 +243,15 @@ fn hmac() {
     let sha512 = "80b24263c7c1a3ebb71493c1dd7be8b49b46d1f41b4aeec1121b013783f8f3526b56d037e05f2598bd0fd2215d6a1e5295e64f\
                   73f63f0aec8b915a985d786598";
     check("hmac-sha512", job(&"aa".repeat(131), "", &text), "", sha512);
+}
+
+/// An empty key under an empty message, by Python's hmac: keys are padded with zeros (RFC 2104, 2), so that one of a zero byte does.
+#[test]
+fn hmac_under_an_empty_key() {
+    check("hmac-md5", job("00", "", ""), "", "74e6f7298a9c2d168935f58c001bad88");
+    check("hmac-sha1", job("00", "", ""), "", "fbdb1d1b18aa6c08324b7d64b71fb76370690e1d");
+    let sha256 = "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad";
+    check("hmac-sha256", job("00", "", ""), "", sha256);
 }
 
 /// NIST SP 800-38B, D.1.

@@ -8,7 +8,7 @@ use crate::suite::{
     PublicEncryption, Signature, StreamCipher, Suite,
 };
 
-/// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`.
+/// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`, but for `gaps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
     /// The smallest.
@@ -17,37 +17,58 @@ pub struct Lengths {
     pub max: usize,
     /// The distance between neighbours, at least one.
     pub step: usize,
+    /// Those in between that are not allowed: bit `n` is for `n` bytes. Neither the smallest nor the largest is one.
+    pub gaps: u32,
 }
 
 impl Lengths {
     /// Exactly one length.
     pub const fn exactly(len: usize) -> Lengths {
-        Lengths { min: len, max: len, step: 1 }
+        Lengths { min: len, max: len, step: 1, gaps: 0 }
     }
 
     /// From `min` to `max`, in steps of `step`.
     pub const fn range(min: usize, max: usize, step: usize) -> Lengths {
-        Lengths { min, max, step }
+        Lengths { min, max, step, gaps: 0 }
+    }
+
+    /// The same, without those from `first` to `last`, which lie between the smallest and the largest; that is below 32.
+    #[must_use]
+    pub const fn without(mut self, first: usize, last: usize) -> Lengths {
+        assert!(self.min < first && first <= last && last < self.max && self.max < 32);
+        self.gaps |= (1 << (last + 1)) - (1 << first);
+        self
     }
 
     /// Whether `len` is allowed.
     #[inline]
     pub const fn contains(self, len: usize) -> bool {
-        len >= self.min && len <= self.max && (self.step == 1 || (len - self.min).is_multiple_of(self.step))
+        len >= self.min
+            && len <= self.max
+            && (self.step == 1 || (len - self.min).is_multiple_of(self.step))
+            && !self.is_gap(len)
+    }
+
+    const fn is_gap(self, len: usize) -> bool {
+        len < 32 && self.gaps >> len & 1 == 1
     }
 
     /// The smallest length from `len` up that is allowed, or the largest.
     pub fn round_up(self, len: usize) -> usize {
         let above = len.min(self.max).saturating_sub(self.min);
-        (self.min + above.next_multiple_of(self.step)).min(self.max)
+        let mut len = (self.min + above.next_multiple_of(self.step)).min(self.max);
+        while self.is_gap(len) {
+            len += self.step;
+        }
+        len
     }
 }
 
 /// Nothing of the kind is taken.
 const NONE: Lengths = Lengths::exactly(0);
 
-/// GCM tags that protocols use (ESP, TLS, SSH): 4, 8, 12 and 16 bytes, all allowed by NIST SP 800-38D, 5.2.1.2.
-const GCM_TAGS: Lengths = Lengths::range(4, 16, 4);
+/// NIST SP 800-38D, 5.2.1.2: 12 to 16 bytes, and 8 and 4 for applications that know what they do (appendix C).
+const GCM_TAGS: Lengths = Lengths::range(4, 16, 1).without(5, 7).without(9, 11);
 
 /// Digests that callers hand over to be signed: from SHA-1's to SHA-512's.
 const GIVEN_DIGESTS: Lengths = Lengths::range(20, 64, 1);
@@ -78,6 +99,7 @@ impl Suite {
             }
             Suite::Aead(Aead::ChaCha20Poly1305) => Lengths::exactly(32),
             Suite::Digest(_) | Suite::Generate(_) | Suite::Random => NONE,
+            // Nobody's key is empty; one that is makes the tags of one of a zero byte (RFC 2104, 2: keys are padded with zeros).
             Suite::Mac(Mac::Hmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
             Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size)) => Lengths::exactly(size.key_len()),
             Suite::Mac(Mac::Poly1305) => Lengths::exactly(32),

@@ -141,7 +141,7 @@ fn columns_that_do_not_fit_are_named() {
     refused(&wish, 0, Reason::ColumnLength, |told| told.ivs = Ivs::Each(noise(59, 0), 12));
     refused(&wish, 0, Reason::IvLength, |told| told.ivs = Ivs::Counter(noise(16, 0)));
     refused(&wish, 0, Reason::IvDrawn, |told| told.ivs = Ivs::Drawn(12));
-    refused(&wish, 0, Reason::TagLength, |told| told.tags = Tags::After(15));
+    refused(&wish, 0, Reason::TagLength, |told| told.tags = Tags::After(11));
     refused(&wish, 0, Reason::TagLength, |told| told.tags = Tags::Before(usize::MAX));
     refused(&wish, 0, Reason::TagLength, |told| told.tags = Tags::None);
     refused(&wish, 0, Reason::TagDirection, |told| told.tags = Tags::Expected(noise(80, 0), 16));

@@ -86,7 +86,7 @@ impl Wish {
 
     /// A length that the suite takes.
     fn clamped(lengths: ciphermill_contract::suite::rules::Lengths, steps: usize) -> usize {
-        lengths.min + steps.min((lengths.max - lengths.min) / lengths.step) * lengths.step
+        lengths.round_up(lengths.min + steps.min((lengths.max - lengths.min) / lengths.step) * lengths.step)
     }
 
     pub(crate) fn told(&self) -> Told {

@@ -146,6 +146,6 @@ impl Random {
     /// One of the lengths that a rule allows, none more than `beyond` above the least.
     pub(crate) fn len(&mut self, lengths: ciphermill_contract::suite::rules::Lengths, beyond: usize) -> usize {
         let steps = (lengths.max - lengths.min).min(beyond) / lengths.step;
-        lengths.min + lengths.step * self.below(steps + 1)
+        lengths.round_up(lengths.min + lengths.step * self.below(steps + 1))
     }
 }

@@ -183,6 +183,6 @@ fn tag_len(random: &mut Random, suite: Suite) -> usize {
         Suite::Chain(chain) if chain.order == ChainOrder::MacThenEncrypt => 0,
         // What protocols truncate to, half the time.
         Suite::Mac(Mac::Hmac(Digest::Md5 | Digest::Sha1)) | Suite::Chain(_) if random.below(2) == 0 => 12,
-        _ => rule.min + random.below((rule.max - rule.min) / rule.step + 1) * rule.step,
+        _ => rule.round_up(rule.min + random.below((rule.max - rule.min) / rule.step + 1) * rule.step),
     }
 }
