@@ -336,7 +336,7 @@ typedef struct ciphermill_error {
 typedef uint64_t ciphermill_suite;
 
 /**
- * The lengths in bytes that are allowed: from `min` to `max` in steps of `step`.
+ * The lengths in bytes that are allowed: from `min` to `max` in steps of `step`, but for `gaps`.
  */
 typedef struct ciphermill_lengths {
     /**
@@ -351,6 +351,10 @@ typedef struct ciphermill_lengths {
      * The distance between neighbours, at least one.
      */
     size_t step;
+    /**
+     * Lengths below 32 that are not allowed all the same: bit n stands for n bytes.
+     */
+    size_t gaps;
 } ciphermill_lengths;
 
 /**

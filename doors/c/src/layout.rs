@@ -23,5 +23,5 @@ const _: () = {
     assert!(size_of::<ciphermill_options>() == 32);
     assert!(size_of::<ciphermill_run_options>() == 32);
     assert!(size_of::<ciphermill_key_policy>() == 48);
-    assert!(size_of::<ciphermill_suite_info>() == 168);
+    assert!(size_of::<ciphermill_suite_info>() == 208);
 };

@@ -24,7 +24,7 @@ pub const CIPHERMILL_ENCRYPT: ciphermill_direction = 0;
 /// Decrypt, open, verify a tag or signature, decapsulate.
 pub const CIPHERMILL_DECRYPT: ciphermill_direction = 1;
 
-/// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`.
+/// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`, but for `gaps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ciphermill_lengths {
@@ -34,6 +34,8 @@ pub struct ciphermill_lengths {
     pub max: usize,
     /// The distance between neighbours, at least one.
     pub step: usize,
+    /// Lengths below 32 that are not allowed all the same: bit n stands for n bytes.
+    pub gaps: usize,
 }
 
 /// What a suite takes and gives in one direction. Lengths are in bytes.
@@ -178,7 +180,7 @@ pub unsafe extern "C" fn ciphermill_suite_describe(
         if !suite.has_direction(way) {
             return Err(Failure::new(CIPHERMILL_REFUSED, format!("{suite} has no direction `{way}`")));
         }
-        let lengths = |Lengths { min, max, step }| ciphermill_lengths { min, max, step };
+        let lengths = |Lengths { min, max, step, gaps }| ciphermill_lengths { min, max, step, gaps: gaps as usize };
         let described = ciphermill_suite_info {
             key: lengths(suite.key_len()),
             iv: lengths(suite.iv_len()),

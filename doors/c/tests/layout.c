@@ -63,7 +63,7 @@ AT(ciphermill_error, text, 16);
 ASSERT(sizeof(ciphermill_options) == 32);
 ASSERT(sizeof(ciphermill_run_options) == 32);
 ASSERT(sizeof(ciphermill_key_policy) == 48);
-ASSERT(sizeof(ciphermill_suite_info) == 168);
+ASSERT(sizeof(ciphermill_suite_info) == 208);
 
 int main(void)
 {
