@@ -16,7 +16,8 @@ pub struct Policy {
     /// How far engines are believed afterwards.
     pub trust: TrustPolicy,
     /// How long single operations wait for others at most to share a batch with ([`ciphermill_router::window()`]); zero for not
-    /// at all. A caller who is alone never waits.
+    /// at all. A caller who is alone never waits. While turns of an executor bring more operations or have other work, they wait
+    /// up to ten times as long.
     pub window_max: Duration,
 }
 
