@@ -8,15 +8,11 @@ use std::sync::OnceLock;
 
 use crate::dispatch::{AsymmetricCipher, Encapsulation, Object};
 use crate::ffi::{Param, op};
-use crate::inner::Inner;
+use crate::inner::{Inner, provider_context};
 use crate::key::Key;
 
 /// The type of keys that these are for.
 pub(crate) const NAME: &CStr = c"RSA";
-
-fn provider_context() -> Object {
-    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
-}
 
 /// Functions that begin with a key of ours and go on with a context of `default`.
 macro_rules! delegated {

@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::dispatch::{KeyExchange, Object};
 use crate::ffi::{Param, op};
 use crate::guard::{answer, guarded};
-use crate::inner::Inner;
+use crate::inner::{Inner, provider_context};
 use crate::key::Key;
 use crate::material::Usable;
 use crate::operation::Operation;
@@ -117,10 +117,6 @@ impl Drop for ExchangeContext {
             unsafe { free(self.inner) };
         }
     }
-}
-
-fn provider_context() -> Object {
-    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
 }
 
 unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {

@@ -53,11 +53,6 @@ impl Inner {
         }
     }
 
-    /// What constructors of `default` take for its context.
-    pub(crate) fn provider_context(&self) -> Object {
-        self.provider_context
-    }
-
     /// The library context, for digests and random bytes.
     pub(crate) fn library_context(&self) -> *mut LibraryContext {
         self.context
@@ -104,6 +99,11 @@ impl Inner {
         // SAFETY: the slice is writable for its length.
         unsafe { ffi::RAND_bytes_ex(self.context, bytes.as_mut_ptr(), bytes.len(), 0) == 1 }
     }
+}
+
+/// What constructors of `default` take for its context; null where there is no `default`.
+pub(crate) fn provider_context() -> Object {
+    Inner::shared().map_or(ptr::null_mut(), |inner| inner.provider_context)
 }
 
 /// A digest of OpenSSL.

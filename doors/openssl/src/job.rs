@@ -59,8 +59,8 @@ struct Signal {
 struct Callback {
     /// None when its context of waiting is gone.
     called: Option<Called>,
-    /// The thread that is calling it.
-    caller: Option<ThreadId>,
+    /// The threads that are calling it.
+    callers: Vec<ThreadId>,
 }
 
 #[derive(Clone, Copy)]
@@ -92,12 +92,16 @@ impl Wake for Signal {
     fn wake_by_ref(self: &Arc<Self>) {
         let mut callback = self.lock();
         if let Some(Called { function, argument }) = callback.called {
-            callback.caller = Some(thread::current().id());
+            let own = thread::current().id();
+            callback.callers.push(own);
             drop(callback);
             // SAFETY: the context of waiting that it belongs to lives: whoever frees it waits until this call has ended, or is
             // called by it. No lock is held, since the function may do anything.
             unsafe { function(argument) };
-            self.lock().caller = None;
+            let mut callback = self.lock();
+            if let Some(at) = callback.callers.iter().position(|caller| *caller == own) {
+                callback.callers.swap_remove(at);
+            }
             self.ended.notify_all();
             return;
         }
@@ -259,12 +263,12 @@ impl Signal {
         self.callback.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has nothing called any more, once a call of another thread has ended.
+    /// Has nothing called any more, once the calls of other threads have ended.
     fn silence(&self) {
         let mut callback = self.lock();
         callback.called = None;
         let own = thread::current().id();
-        while callback.caller.is_some_and(|caller| caller != own) {
+        while callback.callers.iter().any(|caller| *caller != own) {
             callback = self.ended.wait(callback).unwrap_or_else(PoisonError::into_inner);
         }
     }

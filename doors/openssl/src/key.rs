@@ -11,7 +11,7 @@ use crate::backend::{self, Backend};
 use crate::dispatch::{KeyManagement, Object};
 use crate::ffi::{Callback, Param};
 use crate::guard::guarded;
-use crate::inner::Inner;
+use crate::inner::{Inner, provider_context};
 use crate::material::{self, KeyType, Usable};
 use crate::stack::with_room;
 
@@ -159,10 +159,6 @@ pub(crate) fn functions(of: usize) -> &'static KeyManagement {
         // SAFETY: the table is one of key management.
         found.map(|found| unsafe { KeyManagement::read(found.implementation) }).unwrap_or_default()
     })
-}
-
-fn provider_context() -> Object {
-    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
 }
 
 /// Our functions for keys of a type: all that `default` has, but for loading by reference, which is a matter between a provider and

@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::dispatch::{Object, Signatures};
 use crate::ffi::{self, Param, op};
 use crate::guard::{answer, bytes, guarded};
-use crate::inner::{Inner, Md, MdContext};
+use crate::inner::{Inner, Md, MdContext, provider_context};
 use crate::key::Key;
 use crate::params::Params;
 
@@ -200,10 +200,6 @@ impl Drop for SignContext {
             unsafe { free(self.inner) };
         }
     }
-}
-
-fn provider_context() -> Object {
-    Inner::shared().map_or(ptr::null_mut(), Inner::provider_context)
 }
 
 unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Object {
