@@ -9,7 +9,8 @@ use crate::columns::CheckedColumns;
 use crate::error::Result;
 use crate::key::{KeyMaterial, PreparedKey};
 use crate::owned::ArenaBuffer;
-use crate::suite::Suite;
+use crate::stream::Stream;
+use crate::suite::{Direction, Suite};
 
 /// An engine: says what it can do, prepares keys, opens queues.
 pub trait Engine: Send + Sync {
@@ -37,6 +38,13 @@ pub trait Engine: Send + Sync {
     /// some when it next runs a batch. Wiped when it is dropped. Engines without such memory keep this default.
     fn arena(&self, len: usize) -> Option<Box<dyn ArenaBuffer>> {
         let _ = len;
+        None
+    }
+
+    /// Messages in pieces, on the caller's thread; `None` for suites whose messages this engine takes whole only. Engines that
+    /// take none in pieces keep this default.
+    fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
+        let _ = (suite, direction);
         None
     }
 

@@ -66,6 +66,8 @@ pub enum Refusal {
     SelfTestFailed(Suite),
     /// Every engine that could run the suite is in quarantine for earlier faults.
     InQuarantine(Suite),
+    /// Decryption in parts would give out text that nobody has verified, and the caller did not say that it may.
+    Unverified(Suite),
 }
 
 /// What is wrong with a key's bytes.
@@ -196,6 +198,9 @@ impl fmt::Display for Refusal {
                 f.write_str("the wrapped key does not unwrap: wrong wrapping key or damaged bytes")
             }
             Refusal::InQuarantine(suite) => write!(f, "every engine that could run {suite} is in quarantine"),
+            Refusal::Unverified(suite) => {
+                write!(f, "decrypting {suite} in parts gives out text that is not verified, which was not asked for")
+            }
             Refusal::SelfTestFailed(suite) => write!(f, "the known-answer test of {suite} failed"),
         }
     }

@@ -21,6 +21,7 @@ mod overlap;
 pub mod owned;
 mod parts;
 pub mod status;
+pub mod stream;
 pub mod suite;
 
 pub use batch::lone::LoneCheck;
@@ -33,4 +34,5 @@ pub use key::{KEY_WORDS, KeyForm, KeyId, KeyMaterial, Known, PreparedKey, SuiteN
 pub use op::{Aad, Op, Span};
 pub use owned::{ArenaBuffer, Completed, OwnedBatch, Ticket};
 pub use status::{OpStatus, Reason};
+pub use stream::{Piece, Stream};
 pub use suite::{Direction, Suite};

@@ -140,6 +140,8 @@ reasons! {
     KeyEngine = "the key may not be held by any engine that can run the operation",
     /// The key's bytes do not suit the suite.
     KeyUnsuitable = "the key's bytes do not suit the suite",
+    /// A message in parts has not been begun, has ended, or has text already when additional data come.
+    PartOutOfOrder = "the part comes before its message was begun, after it has ended, or in the wrong order",
 }
 
 impl fmt::Display for Reason {

@@ -30,6 +30,10 @@ fn errors_say_what_happened_and_to_what() {
         (Refusal::Cancelled, "the batch was cancelled before it was begun"),
         (Refusal::SelfTestFailed(gcm()), "the known-answer test of aes-128-gcm failed"),
         (Refusal::InQuarantine(gcm()), "every engine that could run aes-128-gcm is in quarantine"),
+        (
+            Refusal::Unverified(gcm()),
+            "decrypting aes-128-gcm in parts gives out text that is not verified, which was not asked for",
+        ),
     ];
     for (refusal, text) in refusals {
         assert_eq!(Error::Refused(refusal).to_string(), format!("refused: {text}"));

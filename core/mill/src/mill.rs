@@ -18,7 +18,7 @@ use crate::metrics::Snapshot;
 use crate::policy::{Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 use crate::report::{EngineReport, Report, SelfTestState, TransformReport};
 use crate::run::{Explanation, Preparer, Runner};
-use crate::single::{Bound, Coalescers, One, OneDone, OneFuture};
+use crate::single::{Bound, Coalescers, MultiPart, One, OneDone, OneFuture};
 use crate::state::State;
 use crate::submit::{self, BatchFuture, Dispatcher, Session};
 use crate::workers::Workers;
@@ -296,6 +296,32 @@ impl Mill {
     /// run the suite. A budget that is spent is told by the operations.
     pub fn bind(&self, suite: Suite, direction: Direction, key: KeyId) -> Result<Bound> {
         Bound::new(Arc::clone(&self.dispatcher), suite, direction, key)
+    }
+
+    /// Messages that come in parts, in one suite and direction and under one key ([`KeyId::NONE`] for suites without one). An engine
+    /// is chosen and tested and the key prepared here.
+    ///
+    /// Suites whose messages engines take whole only are refused: those whose beginning depends on the end or on the length (CCM,
+    /// SIV, GCM-SIV, XTS, FF1), and public keys. So is decryption with authentication: parts of it would be given out before anybody
+    /// knows whether they are right. Who has the message whole runs it by [`Mill::bind`]; who must have the parts at once asks
+    /// [`Mill::multi_part_unverified`].
+    ///
+    /// # Errors
+    /// As [`Mill::bind`]; `Refused` with `NoEngine` when no engine takes the suite's messages in parts.
+    pub fn multi_part(&self, suite: Suite, direction: Direction, key: KeyId) -> Result<MultiPart> {
+        if matches!(suite, Suite::Aead(_)) && direction == Direction::Decrypt {
+            return Err(Error::Refused(Refusal::Unverified(suite)));
+        }
+        self.multi_part_unverified(suite, direction, key)
+    }
+
+    /// As [`Mill::multi_part`], and for decryption with authentication too: its caller takes care that nobody believes the text before
+    /// [`MultiPart::finish`] has said `Done`, and forgets it when it says `AuthFailed`.
+    ///
+    /// # Errors
+    /// As [`Mill::multi_part`].
+    pub fn multi_part_unverified(&self, suite: Suite, direction: Direction, key: KeyId) -> Result<MultiPart> {
+        MultiPart::new(Arc::clone(&self.dispatcher), (suite, direction), key)
     }
 
     /// What the router thinks of each engine for `ops` operations of `len` bytes, and what it would choose.

@@ -169,3 +169,23 @@ operation! {
         settable_ctx_params = 11: fn(Object, Object) -> *const Param;
     }
 }
+
+operation! {
+    /// Symmetric ciphers.
+    Ciphers {
+        newctx = 1: fn(Object) -> Object;
+        encrypt_init = 2: fn(Object, *const u8, usize, *const u8, usize, *const Param) -> c_int;
+        decrypt_init = 3: fn(Object, *const u8, usize, *const u8, usize, *const Param) -> c_int;
+        update = 4: fn(Object, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
+        finish = 5: fn(Object, *mut u8, *mut usize, usize) -> c_int;
+        cipher = 6: fn(Object, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
+        freectx = 7: fn(Object);
+        dupctx = 8: fn(Object) -> Object;
+        get_params = 9: fn(*mut Param) -> c_int;
+        get_ctx_params = 10: fn(Object, *mut Param) -> c_int;
+        set_ctx_params = 11: fn(Object, *const Param) -> c_int;
+        gettable_params = 12: fn(Object) -> *const Param;
+        gettable_ctx_params = 13: fn(Object, Object) -> *const Param;
+        settable_ctx_params = 14: fn(Object, Object) -> *const Param;
+    }
+}

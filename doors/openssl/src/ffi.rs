@@ -83,6 +83,7 @@ pub(crate) const UTF8_PTR: c_uint = 6;
 pub(crate) mod op {
     use std::ffi::c_int;
 
+    pub(crate) const CIPHER: c_int = 2;
     pub(crate) const KEYMGMT: c_int = 10;
     pub(crate) const KEYEXCH: c_int = 11;
     pub(crate) const SIGNATURE: c_int = 12;

@@ -9,6 +9,7 @@
 #![allow(unsafe_code, reason = "a foreign surface: every function here is called by OpenSSL, or calls it")]
 
 mod backend;
+mod cipher;
 mod counts;
 mod delegate;
 mod dispatch;
@@ -71,7 +72,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         let table = TABLE.get_or_init(|| Fixed(provider_table()));
         // All that is made once is made now: a process that forks while a thread is at it would leave its child waiting.
         backend::generation();
-        for number in [op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM] {
+        for number in [op::CIPHER, op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM] {
             algorithms(number);
         }
         // SAFETY: places for pointers, as OpenSSL says. Nothing is kept for each library context that loads us.
@@ -182,6 +183,18 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         }};
     }
     Some(match number {
+        op::CIPHER => once!(table(
+            number,
+            &cipher::CIPHERS,
+            [
+                cipher::ciphers::<0>().write(),
+                cipher::ciphers::<1>().write(),
+                cipher::ciphers::<2>().write(),
+                cipher::ciphers::<3>().write(),
+                cipher::ciphers::<4>().write(),
+                cipher::ciphers::<5>().write(),
+            ]
+        )),
         op::KEYMGMT => once!(table(
             number,
             &key::TYPES.map(|(name, _)| name),

@@ -138,3 +138,20 @@ pub(crate) fn answer_number(param: &mut Param, number: u64) -> bool {
     param.return_size = param.data_size;
     true
 }
+
+/// The key of a parameter, which has one.
+pub(crate) fn key_of(param: &Param) -> &CStr {
+    // SAFETY: keys are strings.
+    unsafe { CStr::from_ptr(param.key) }
+}
+
+/// Answers a question for bytes; whether it was asked so, with room for them.
+pub(crate) fn answer_octets(param: &mut Param, bytes: &[u8]) -> bool {
+    if param.data_type != OCTET_STRING || param.data.is_null() || param.data_size < bytes.len() {
+        return false;
+    }
+    // SAFETY: data of this type is writable for its size.
+    unsafe { param.data.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    param.return_size = bytes.len();
+    true
+}

@@ -3,8 +3,8 @@
 use ciphermill_contract::columns::PreparedColumn;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, CheckedColumns, ColumnStatus, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial,
-    Occupancy, OpStatus, PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, CheckedColumns, ColumnStatus, Direction, Engine, EngineInfo, EngineKind, EngineQueue,
+    KeyMaterial, Occupancy, OpStatus, PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -77,6 +77,15 @@ impl Engine for Lanes {
     /// lookups.
     fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
         prepare::prepare_many(&self.kernels, &self.capabilities, keys, suite)
+    }
+
+    fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(aes) = self.kernels.aes {
+            return crate::aes::pieces::stream(aes, suite, direction);
+        }
+        let _ = (suite, direction);
+        None
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

@@ -16,7 +16,7 @@ use crate::ffi::{Owned, Wiped, fault, op_fault, take_error};
 const TAG: usize = 16;
 
 /// A key for GCM, GCM-SIV or ChaCha20-Poly1305.
-struct AeadKey {
+pub(crate) struct AeadKey {
     full: Context,
     /// GCM's contexts for tags of 4, 8 and 12 to 15 bytes, made when first needed.
     short: [OnceLock<Option<Context>>; 6],
@@ -113,6 +113,11 @@ impl AeadKey {
         Some(AeadKey { full, short: Default::default(), cipher, key_len: key.len(), key: bytes })
     }
 
+    /// The key itself.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.key.0[..self.key_len]
+    }
+
     /// The context for tags of `tag_len` bytes.
     fn context(&self, tag_len: usize) -> Option<&Context> {
         let place = match tag_len {
@@ -122,7 +127,7 @@ impl AeadKey {
             12..TAG => tag_len - 10,
             _ => return None,
         };
-        self.short[place].get_or_init(|| Context::new(self.cipher, &self.key.0[..self.key_len], tag_len)).as_ref()
+        self.short[place].get_or_init(|| Context::new(self.cipher, self.bytes(), tag_len)).as_ref()
     }
 }
 

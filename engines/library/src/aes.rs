@@ -3,7 +3,7 @@
 
 use aws_lc_sys as sys;
 
-use crate::ffi::{Wiped, wipe};
+use crate::ffi::Wiped;
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 16;
@@ -13,6 +13,22 @@ const MAC_CHUNK: usize = 32 * BLOCK;
 
 /// An expanded AES key for one direction.
 pub(crate) struct AesKey(Wiped<sys::AES_KEY>);
+
+/// How far a message in counter mode has come.
+#[derive(Clone)]
+pub(crate) struct Counter {
+    counter: [u8; BLOCK],
+    /// The key stream of the last block.
+    rest: Wiped<[u8; BLOCK]>,
+    used: u32,
+}
+
+impl Counter {
+    /// The beginning of a message.
+    pub(crate) fn new(counter: [u8; BLOCK]) -> Counter {
+        Counter { counter, rest: Wiped([0; BLOCK]), used: 0 }
+    }
+}
 
 impl AesKey {
     /// Expands a key of 16, 24 or 32 bytes for encryption; `None` for any other length.
@@ -61,27 +77,26 @@ impl AesKey {
     }
 
     /// Counter mode in place from the counter block `counter`, counted as one big-endian number of 128 bits.
-    pub(crate) fn ctr(&self, mut counter: [u8; BLOCK], data: &mut [u8]) {
-        if data.is_empty() {
+    pub(crate) fn ctr(&self, counter: [u8; BLOCK], data: &mut [u8]) {
+        let place = data.as_mut_ptr();
+        // SAFETY: `data.len()` bytes lie at `place`.
+        unsafe { self.ctr_on(&mut Counter::new(counter), place, place, data.len()) };
+    }
+
+    /// Counter mode of the next bytes of a message.
+    ///
+    /// # Safety
+    /// `len` bytes may be read at `input` and written at `output`, which is the same place or apart.
+    pub(crate) unsafe fn ctr_on(&self, at: &mut Counter, input: *const u8, output: *mut u8, len: usize) {
+        if len == 0 {
             return;
         }
-        let place = data.as_mut_ptr();
-        let mut rest = [0u8; BLOCK];
-        let mut used = 0;
-        // SAFETY: `data.len()` bytes lie at `place`, input and output may be the same place; counter and rest have 16
-        // bytes, and `used` is below 16.
+        let Counter { counter, rest, used } = at;
+        // SAFETY: the caller's promise; counter and rest have 16 bytes, and `used` is below 16.
         unsafe {
-            sys::AES_ctr128_encrypt(
-                place,
-                place,
-                data.len(),
-                &self.0.0,
-                counter.as_mut_ptr(),
-                rest.as_mut_ptr(),
-                &mut used,
-            );
+            let (counter, rest) = (counter.as_mut_ptr(), rest.0.as_mut_ptr());
+            sys::AES_ctr128_encrypt(input, output, len, &self.0.0, counter, rest, used);
         }
-        wipe(&mut rest);
     }
 
     /// CBC-MAC: absorbs the whole blocks of `data` into `state`.

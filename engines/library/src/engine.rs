@@ -6,13 +6,13 @@ use core::ffi::CStr;
 use aws_lc_sys as sys;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
-    PreparedKey, QueueHint, Result, Suite,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
+    PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
 use crate::ffi::take_error;
 use crate::scratch::Scratch;
-use crate::{CAPABILITIES, aead, chain, cipher, digest, mac, prepare, public, random, stream};
+use crate::{CAPABILITIES, aead, chain, cipher, digest, mac, pieces, prepare, public, random, stream};
 
 /// The name under which mills, policies and records know this engine.
 pub(crate) const NAME: &str = "library";
@@ -56,6 +56,10 @@ impl Engine for Library {
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
         prepare::prepare(key, suite)
+    }
+
+    fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
+        pieces::stream(suite, direction)
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
@@ -103,9 +107,17 @@ impl<T: Any + Send + Sync> Prepared<T> {
     }
 }
 
+impl<T: Any> Prepared<T> {
+    /// The state of a key; `None` when it was prepared by another engine or for another suite.
+    #[inline]
+    pub(crate) fn of(key: &PreparedKey, suite: Suite) -> Option<&T> {
+        let prepared = key.state::<Prepared<T>>()?;
+        (prepared.suite == suite).then_some(&prepared.state)
+    }
+}
+
 /// The state of an operation's key; `None` when it was prepared by another engine or for another suite.
 #[inline]
 pub(crate) fn state<'b, T: Any>(op: &OpBuffers<'b>, suite: Suite) -> Option<&'b T> {
-    let prepared = op.key?.state::<Prepared<T>>()?;
-    (prepared.suite == suite).then_some(&prepared.state)
+    Prepared::of(op.key?, suite)
 }

@@ -131,6 +131,7 @@ plain!(
 );
 
 /// A plain value that is wiped on drop.
+#[derive(Clone)]
 pub(crate) struct Wiped<T: Plain>(pub(crate) T);
 
 impl<T: Plain> Wiped<T> {

@@ -101,7 +101,12 @@ impl<H: Hash> Midstates<H> {
         for part in parts {
             ok &= H::update(&mut state.0, part);
         }
-        ok &= H::finish(&mut state.0, out);
+        ok && self.finish(state, out)
+    }
+
+    /// What remains once the message has been absorbed.
+    fn finish(&self, mut state: Wiped<H::State>, out: &mut [u8; DIGEST_MAX]) -> bool {
+        let ok = H::finish(&mut state.0, out);
         state.0 = self.outer.0;
         ok && H::update(&mut state.0, &out[..H::DIGEST.len()]) && H::finish(&mut state.0, out)
     }
@@ -127,29 +132,90 @@ impl Sha3Key {
 
     fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
         let mut context = Wiped(self.0.0);
-        let mut ok = true;
-        for part in parts {
-            // SAFETY: the context is a copy of an initialised one, which is flat; pointer and length are the slice's.
-            ok &= unsafe { sys::HMAC_Update(&mut context.0, part.as_ptr(), part.len()) } == 1;
-        }
-        let mut written = 0;
-        // SAFETY: as above; no digest is longer than the output.
-        ok && unsafe { sys::HMAC_Final(&mut context.0, out.as_mut_ptr(), &mut written) } == 1
+        parts.iter().all(|part| sha3_update(&mut context, part)) && sha3_finish(context, out)
     }
 }
 
-enum Kind {
-    Md5(Midstates<Md5>),
-    Sha1(Midstates<Sha1>),
-    Sha224(Midstates<Sha224>),
-    Sha256(Midstates<Sha256>),
-    Sha384(Midstates<Sha384>),
-    Sha512(Midstates<Sha512>),
-    Sha3(Sha3Key),
+fn sha3_update(context: &mut Wiped<sys::HMAC_CTX>, bytes: &[u8]) -> bool {
+    // SAFETY: the context is a copy of an initialised one, which is flat; pointer and length are the slice's.
+    unsafe { sys::HMAC_Update(&mut context.0, bytes.as_ptr(), bytes.len()) == 1 }
 }
+
+fn sha3_finish(mut context: Wiped<sys::HMAC_CTX>, out: &mut [u8; DIGEST_MAX]) -> bool {
+    let mut written = 0;
+    // SAFETY: as above; no digest is longer than the output.
+    unsafe { sys::HMAC_Final(&mut context.0, out.as_mut_ptr(), &mut written) == 1 }
+}
+
+/// What keys and messages under way are, for each digest that has a state of its own.
+macro_rules! kinds {
+    ($($name:ident),*) => {
+        enum Kind {
+            $($name(Midstates<$name>),)*
+            Sha3(Sha3Key),
+        }
+
+        /// A message under way: the running state of the inner digest, or AWS-LC's context.
+        #[derive(Clone)]
+        enum State {
+            $($name(Wiped<<$name as Hash>::State>),)*
+            Sha3(Wiped<sys::HMAC_CTX>),
+        }
+
+        impl HmacKey {
+            /// The full HMAC of the parts one after the other, at the start of `out`. False when AWS-LC fails.
+            pub(crate) fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
+                let ok = match &self.0 {
+                    $(Kind::$name(key) => key.compute(parts, out),)*
+                    Kind::Sha3(key) => key.compute(parts, out),
+                };
+                if !ok {
+                    wipe(out);
+                }
+                ok
+            }
+
+            /// Begins a message that comes in pieces.
+            pub(crate) fn start(&self) -> RunningHmac {
+                RunningHmac(match &self.0 {
+                    $(Kind::$name(key) => State::$name(key.inner.clone()),)*
+                    Kind::Sha3(key) => State::Sha3(Wiped(key.0.0)),
+                })
+            }
+
+            /// Ends a message of this key, with its full HMAC at the start of `out`. False when AWS-LC fails.
+            pub(crate) fn end(&self, running: RunningHmac, out: &mut [u8; DIGEST_MAX]) -> bool {
+                match (&self.0, running.0) {
+                    $((Kind::$name(key), State::$name(state)) => key.finish(state, out),)*
+                    (Kind::Sha3(_), State::Sha3(context)) => sha3_finish(context, out),
+                    _ => false,
+                }
+            }
+        }
+
+        impl RunningHmac {
+            /// Takes more of the message. False when AWS-LC fails.
+            pub(crate) fn absorb(&mut self, bytes: &[u8]) -> bool {
+                match &mut self.0 {
+                    $(State::$name(state) => $name::update(&mut state.0, bytes),)*
+                    State::Sha3(context) => sha3_update(context, bytes),
+                }
+            }
+        }
+    };
+}
+
+kinds!(Md5, Sha1, Sha224, Sha256, Sha384, Sha512);
+
+// SAFETY: the context's pointers are to AWS-LC's static tables; everything else is inline.
+unsafe impl Send for State {}
 
 /// An HMAC key, its padded halves already compressed.
 pub(crate) struct HmacKey(Kind);
+
+/// A message of an HMAC as far as it has come.
+#[derive(Clone)]
+pub(crate) struct RunningHmac(State);
 
 impl HmacKey {
     /// Prepares a key of any length; `None` for digests that AWS-LC lacks.
@@ -165,22 +231,5 @@ impl HmacKey {
             Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return None,
         };
         Some(HmacKey(kind))
-    }
-
-    /// The full HMAC of the parts one after the other, at the start of `out`. False when AWS-LC fails.
-    pub(crate) fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
-        let ok = match &self.0 {
-            Kind::Md5(key) => key.compute(parts, out),
-            Kind::Sha1(key) => key.compute(parts, out),
-            Kind::Sha224(key) => key.compute(parts, out),
-            Kind::Sha256(key) => key.compute(parts, out),
-            Kind::Sha384(key) => key.compute(parts, out),
-            Kind::Sha512(key) => key.compute(parts, out),
-            Kind::Sha3(key) => key.compute(parts, out),
-        };
-        if !ok {
-            wipe(out);
-        }
-        ok
     }
 }

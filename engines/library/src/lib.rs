@@ -18,6 +18,7 @@ mod engine;
 mod ffi;
 mod hmac;
 mod mac;
+mod pieces;
 mod prepare;
 mod public;
 mod random;

@@ -11,10 +11,24 @@ use crate::ffi::{Wiped, equal, fault, op_fault, wipe};
 use crate::hmac::{DIGEST_MAX, HmacKey};
 
 /// A key for CMAC: the schedule and the two subkeys (NIST SP 800-38B, 6.1).
-struct CmacKey {
+pub(crate) struct CmacKey {
     aes: AesKey,
     whole: Wiped<[u8; BLOCK]>,
     partial: Wiped<[u8; BLOCK]>,
+}
+
+/// A message of CMAC as far as it has come. Its last block, whole or not, is kept, since it is treated apart.
+#[derive(Clone)]
+pub(crate) struct RunningCmac {
+    state: Wiped<[u8; BLOCK]>,
+    last: Wiped<[u8; BLOCK]>,
+    filled: usize,
+}
+
+impl Default for RunningCmac {
+    fn default() -> RunningCmac {
+        RunningCmac { state: Wiped([0; BLOCK]), last: Wiped([0; BLOCK]), filled: 0 }
+    }
 }
 
 /// A one-time key for Poly1305.
@@ -31,25 +45,45 @@ impl CmacKey {
     }
 
     fn compute(&self, message: &[u8]) -> [u8; BLOCK] {
-        // The last block, whole or not, is treated apart; an empty message has an empty one.
-        let before = message.len().saturating_sub(1) / BLOCK * BLOCK;
-        let (blocks, rest) = message.split_at(before);
-        let mut state = [0; BLOCK];
-        self.aes.cbc_mac(&mut state, blocks);
-        let mut last = [0; BLOCK];
-        last[..rest.len()].copy_from_slice(rest);
-        let subkey = if rest.len() == BLOCK {
+        let mut running = RunningCmac::default();
+        self.absorb(&mut running, message);
+        self.end(&mut running)
+    }
+
+    /// Takes more of a message.
+    pub(crate) fn absorb(&self, running: &mut RunningCmac, bytes: &[u8]) {
+        let RunningCmac { state, last, filled } = running;
+        let wanted = if *filled == 0 { 0 } else { BLOCK - *filled };
+        let (first, rest) = bytes.split_at(bytes.len().min(wanted));
+        last.0[*filled..*filled + first.len()].copy_from_slice(first);
+        *filled += first.len();
+        if rest.is_empty() {
+            return;
+        }
+        if *filled > 0 {
+            self.aes.cbc_mac(&mut state.0, &last.0);
+        }
+        let (blocks, end) = rest.split_at((rest.len() - 1) / BLOCK * BLOCK);
+        self.aes.cbc_mac(&mut state.0, blocks);
+        last.0[..end.len()].copy_from_slice(end);
+        *filled = end.len();
+    }
+
+    /// The MAC of what was absorbed.
+    pub(crate) fn end(&self, running: &mut RunningCmac) -> [u8; BLOCK] {
+        let RunningCmac { state, last, filled } = running;
+        let subkey = if *filled == BLOCK {
             &self.whole
         } else {
-            last[rest.len()] = 0x80;
+            last.0[*filled..].fill(0);
+            last.0[*filled] = 0x80;
             &self.partial
         };
-        for (byte, key) in last.iter_mut().zip(subkey.0) {
+        for (byte, key) in last.0.iter_mut().zip(subkey.0) {
             *byte ^= key;
         }
-        self.aes.cbc_mac(&mut state, &last);
-        wipe(&mut last);
-        state
+        self.aes.cbc_mac(&mut state.0, &last.0);
+        state.0
     }
 }
 

@@ -77,10 +77,10 @@ struct Way {
 }
 
 /// What one operation tells the router.
-struct Lone {
-    suite: Suite,
-    direction: Direction,
-    len: u64,
+pub(super) struct Lone {
+    pub(super) suite: Suite,
+    pub(super) direction: Direction,
+    pub(super) len: u64,
 }
 
 impl Shape for Lone {
@@ -316,7 +316,7 @@ impl Binding {
 ///
 /// # Errors
 /// The rule of the key's policy that forbids it.
-fn allowed_kinds(
+pub(super) fn allowed_kinds(
     entry: &KeyEntry,
     suite: Suite,
     direction: Direction,
@@ -343,7 +343,7 @@ fn prepare(run: &BatchRun<'_>, choice: &Choice, suite: Suite, entry: &KeyEntry) 
 
 /// Whether a key that expires or has a budget may be used now; takes one from the budget then.
 #[cold]
-fn is_granted(entry: &KeyEntry, suite: Suite, direction: Direction) -> bool {
+pub(super) fn is_granted(entry: &KeyEntry, suite: Suite, direction: Direction) -> bool {
     entry.check(suite, direction, KeyUsage::Plain, now_unix_s()).is_ok() && entry.spend(1) == 1
 }
 

@@ -3,7 +3,8 @@
 //! This file is the way from top to bottom; each step calls downwards: [`route`] names an engine, [`prepare`] has keys
 //! prepared for it, [`execute`] runs the batch there (in [`parts`], or [`isolated`]) and has a [`witness`] look at the
 //! answers, [`replay`] says what is to be run elsewhere, and [`share`] cuts a large batch up beforehand. [`columns`] is the way of
-//! the other form of a batch, [`bound`] a shorter one for single operations that are all alike.
+//! the other form of a batch, [`bound`] a shorter one for single operations that are all alike, [`multi_part`] that of messages that
+//! come in parts.
 
 mod batch_run;
 pub(crate) mod bound;
@@ -14,6 +15,7 @@ mod execute;
 mod explain;
 mod isolated;
 mod lease;
+pub(crate) mod multi_part;
 mod parts;
 mod prepare;
 mod replay;

@@ -5,6 +5,7 @@ mod boundaries;
 mod columns;
 mod generation;
 mod keys;
+mod pieces;
 mod rules;
 mod shapes;
 mod vectors;
@@ -119,6 +120,7 @@ pub(crate) fn run<'a>(
     context.shapes();
     context.batches();
     context.long();
+    context.pieces();
     context.damage();
     context.settled();
     context.guards();

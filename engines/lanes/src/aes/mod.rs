@@ -17,6 +17,7 @@ mod message;
 pub(crate) mod numbers;
 mod ocb;
 mod parallel;
+pub(crate) mod pieces;
 pub(crate) mod schedule;
 mod siv;
 pub(crate) mod siv_columns;

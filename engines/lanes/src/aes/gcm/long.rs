@@ -61,7 +61,68 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
     }
 }
 
+/// A message between its pieces: what of it was hashed, and the next counter.
+pub(super) struct Progress {
+    /// In POLYVAL's form.
+    pub(super) hash: __m128i,
+    pub(super) counter: u32,
+}
+
+/// Whole blocks in the middle of a message, whose IV is the first 12 bytes of `iv`.
+///
+/// # Safety
+/// `len` bytes, whole blocks, may be read at `input` and written at `output`, which is the same place or apart.
+#[inline(always)]
+pub(super) unsafe fn piece<I: Isa, const R: usize, const ENCRYPT: bool>(
+    isa: I,
+    key: &GcmKey,
+    iv: __m128i,
+    progress: &mut Progress,
+    (input, output, len): (*const u8, *mut u8, usize),
+) {
+    let white = isa.splat(iv).xor(key.schedule.splat(isa, 0));
+    let hash = isa.only_first(progress.hash);
+    let mut stream = Stream { isa, key, white, counter: progress.counter, input, output, len, hash, lengths: isa.zero() };
+    let run_blocks = (BULK_VECTORS * I::LEN) as u32;
+    // Runs begin at certain counters.
+    let before = 16 * (2_u32.wrapping_sub(stream.counter) % run_blocks) as usize;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if before <= len {
+            stream.len = before;
+            stream.blocks::<R, ENCRYPT>();
+            stream.len = len - before;
+            if ENCRYPT {
+                stream.seal_runs::<R>();
+            } else {
+                stream.open_runs::<R>();
+            }
+        }
+        stream.blocks::<R, ENCRYPT>();
+    }
+    *progress = Progress { hash: stream.hash.first(), counter: stream.counter };
+}
+
 impl<I: Isa> Stream<'_, I> {
+    /// All blocks that remain, without the lengths behind them.
+    ///
+    /// # Safety
+    /// `len` bytes, whole blocks, may be read at `input` and written at `output`.
+    #[inline(always)]
+    unsafe fn blocks<const R: usize, const ENCRYPT: bool>(&mut self) {
+        while self.len > 0 {
+            // SAFETY: the caller's promise; each form's limit has been looked at.
+            unsafe {
+                match (I::LEN, self.len / 16) {
+                    (4, ..=4) => self.chunk::<R, ENCRYPT, false, 1>(),
+                    (4, ..=8) | (2, ..=4) => self.chunk::<R, ENCRYPT, false, 2>(),
+                    (4, ..=16) | (2, ..=8) | (1, ..=4) => self.chunk::<R, ENCRYPT, false, 4>(),
+                    _ => self.chunk::<R, ENCRYPT, false, 8>(),
+                }
+            };
+        }
+    }
+
     /// Whether there is another run with a vector behind it.
     #[inline(always)]
     fn has_run(&self) -> bool {
@@ -144,9 +205,9 @@ impl<I: Isa> Stream<'_, I> {
     #[inline(always)]
     fn counter_blocks(&mut self) -> [I::V; BULK_VECTORS] {
         let blocks = BULK_VECTORS * I::LEN;
-        let base = self.white.xor(self.base(self.counter - 2));
-        self.counter += blocks as u32;
-        let next = self.white.xor(self.base(self.counter - 2));
+        let base = self.white.xor(self.base(self.counter.wrapping_sub(2)));
+        self.counter = self.counter.wrapping_add(blocks as u32);
+        let next = self.white.xor(self.base(self.counter.wrapping_sub(2)));
         let mut vectors = [base; BULK_VECTORS];
         for (v, vector) in vectors.iter_mut().enumerate() {
             let first = 2 + v * I::LEN;
@@ -210,11 +271,11 @@ impl<I: Isa> Stream<'_, I> {
         }
     }
 
-    /// A chunk of `N` vectors: the last one with the lengths behind the data, or all of them blocks of data.
+    /// A chunk of at most `N` vectors: the last one with the lengths behind the data, or blocks of data alone.
     ///
     /// # Safety
-    /// `len` bytes may be read at `input` and written at `output`. The last chunk fits with its lengths, and takes more
-    /// than half of the vectors unless `N` is the least of `I`; any other has that many blocks, the last perhaps in part.
+    /// `len` bytes may be read at `input` and written at `output`. With its lengths, if it has any, the chunk takes more than half of
+    /// the vectors unless `N` is the least of `I`; one with lengths fits, and of more data than fit another takes `N` vectors.
     #[inline(always)]
     unsafe fn chunk<const R: usize, const ENCRYPT: bool, const LAST: bool, const N: usize>(&mut self) -> bool {
         let isa = self.isa;

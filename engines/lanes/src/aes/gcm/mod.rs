@@ -12,6 +12,7 @@
 mod long;
 mod mac;
 mod short;
+pub(super) mod stream;
 
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;

@@ -1,0 +1,162 @@
+//! A cipher's key in the mill, messages under it, and from which length on the mill is the faster one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use ciphermill::{KeyPolicy, MultiPart};
+use ciphermill_contract::{Direction, KeyId, KeyMaterial, Suite};
+use ciphermill_keys::SuiteSet;
+use zeroize::Zeroizing;
+
+use super::{Begin, CIPHERS, InnerCipher, Text, suite};
+use crate::backend::Backend;
+use crate::counts;
+use crate::stack::with_room;
+
+/// Bytes that this process leaves to `default` before it looks for something better: a mill is opened then, which takes
+/// milliseconds. Programs that end before are as fast as ever, and so is what a server does before it confines itself.
+const LEFT_MAX: u64 = 1 << 20;
+
+/// Lengths for which both are measured.
+const LENS: [usize; 4] = [512, 2048, 8192, 16_384];
+
+/// Of so many runs the fastest counts.
+const RUNS: usize = 5;
+
+/// What the mill has to win by, of `default`'s time.
+const GAIN_MIN: f64 = 0.05;
+
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+/// A key of an application, and in the mill from when it is first needed there.
+#[derive(Clone)]
+pub(super) struct OwnKey {
+    suite: Suite,
+    bytes: Zeroizing<Vec<u8>>,
+    imported: Option<Arc<Imported>>,
+}
+
+/// A key in the mill's table, of the process of this generation. Destroyed with the last context that has it.
+struct Imported {
+    backend: &'static Backend,
+    key: KeyId,
+}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        // A child leaves its parent's table alone.
+        if Backend::opened().is_some_and(|backend| backend.generation() == self.backend.generation()) {
+            let _ = self.backend.mill.keys().destroy(self.key);
+        }
+    }
+}
+
+impl OwnKey {
+    /// A key; `None` of a length that is not the suite's.
+    pub(super) fn new(suite: Suite, bytes: &[u8]) -> Option<OwnKey> {
+        suite.key_len().contains(bytes.len()).then(|| OwnKey { suite, bytes: Zeroizing::new(bytes.to_vec()), imported: None })
+    }
+
+    /// Messages under this key in the mill of this process.
+    pub(super) fn messages(&mut self, direction: Direction) -> Option<Messages> {
+        let backend = Backend::current()?;
+        let is_own = |imported: &&Arc<Imported>| imported.backend.generation() == backend.generation();
+        let imported = match self.imported.as_ref().filter(is_own) {
+            Some(imported) => Arc::clone(imported),
+            None => {
+                let policy = KeyPolicy::default().suites(SuiteSet::of([self.suite]));
+                let key = backend.mill.keys().import(KeyMaterial::secret(&self.bytes), policy).ok()?;
+                let imported = Arc::new(Imported { backend, key });
+                self.imported = Some(Arc::clone(&imported));
+                imported
+            }
+        };
+        let open = || backend.mill.multi_part_unverified(self.suite, direction, imported.key).ok();
+        let message = with_room(open)??;
+        Some(Messages { message, direction, imported })
+    }
+}
+
+/// Messages in the mill, one after the other.
+pub(super) struct Messages {
+    pub(super) message: MultiPart,
+    pub(super) direction: Direction,
+    imported: Arc<Imported>,
+}
+
+impl Messages {
+    /// Whether they are in the mill of this process.
+    pub(super) fn are_here(&self) -> bool {
+        self.imported.backend.generation() == crate::backend::generation()
+    }
+
+    pub(super) fn duplicate(&self) -> Option<Messages> {
+        if !self.are_here() {
+            return None;
+        }
+        let message = self.message.duplicate().ok()?;
+        Some(Messages { message, direction: self.direction, imported: Arc::clone(&self.imported) })
+    }
+}
+
+/// Whether a part of so many bytes is worth the mill. Counts those that are not.
+pub(super) fn is_worth(of: usize, len: usize) -> bool {
+    if len < LENS[0] {
+        return false;
+    }
+    if LEFT.load(Ordering::Relaxed) < LEFT_MAX {
+        LEFT.fetch_add(len as u64, Ordering::Relaxed);
+        return false;
+    }
+    let worth = len >= worth_from(of);
+    counts::count(worth);
+    worth
+}
+
+/// The least of [`LENS`] from which on the mill is faster than `default`, as measured in this process; none where it never is.
+fn worth_from(of: usize) -> usize {
+    static FROM: [OnceLock<usize>; CIPHERS.len()] = [const { OnceLock::new() }; CIPHERS.len()];
+    *FROM[of].get_or_init(|| with_room(|| measure(of)).flatten().unwrap_or(usize::MAX))
+}
+
+fn measure(of: usize) -> Option<usize> {
+    let suite = suite(of);
+    let (key, iv) = (vec![7; suite.key_len().max], vec![9; suite.default_iv_len()]);
+    let begin = Begin { encrypt: true, key: Some(&key), iv: Some(&iv) };
+    let inner = InnerCipher::new(of)?;
+    // SAFETY: no parameters.
+    if !unsafe { inner.begin(&begin, std::ptr::null()) } {
+        return None;
+    }
+    let mut own = OwnKey::new(suite, &key)?.messages(Direction::Encrypt)?;
+    own.message.begin(&iv).ok()?;
+    let mut data = vec![0; LENS[LENS.len() - 1]];
+    let mut from = None;
+    // From the longest down to where it does not pay any more.
+    for len in LENS.into_iter().rev() {
+        let data = &mut data[..len];
+        let text = Text { out: data.as_mut_ptr(), input: data.as_ptr(), len };
+        // SAFETY: a buffer of our own.
+        let theirs = fastest(|| unsafe { inner.update(text, len) }.is_some())?;
+        let ours = fastest(|| own.message.transform_in_place(data).is_ok())?;
+        if ours.as_secs_f64() > theirs.as_secs_f64() * (1.0 - GAIN_MIN) {
+            break;
+        }
+        from = Some(len);
+    }
+    from
+}
+
+/// The shortest of some runs; `None` when one fails.
+fn fastest(mut run: impl FnMut() -> bool) -> Option<Duration> {
+    let mut best = Duration::MAX;
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        if !run() {
+            return None;
+        }
+        best = best.min(start.elapsed());
+    }
+    Some(best)
+}
