@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::limits::SUITE_ORDINALS_MAX;
 use crate::suite::{Direction, Suite, UnknownSuite};
 
 /// A group of suites that an engine runs alike.
@@ -122,6 +123,27 @@ impl Capability {
 /// The capability of `capabilities` that covers a suite and direction, if any.
 pub fn find(capabilities: &[Capability], suite: Suite, direction: Direction) -> Option<&Capability> {
     capabilities.iter().find(|capability| capability.covers(suite, direction))
+}
+
+/// The suites of an engine, for who asks for one after the other.
+#[derive(Clone, Debug)]
+pub struct Claims([u64; SUITE_ORDINALS_MAX.div_ceil(64)]);
+
+impl Claims {
+    /// Those that `capabilities` cover in any direction.
+    pub fn of(capabilities: &[Capability]) -> Claims {
+        let mut bits = [0; SUITE_ORDINALS_MAX.div_ceil(64)];
+        let covered = capabilities.iter().filter(|capability| capability.directions != Directions::NONE);
+        for suite in covered.flat_map(|capability| capability.suites) {
+            bits[suite.ordinal() / 64] |= 1 << (suite.ordinal() % 64);
+        }
+        Claims(bits)
+    }
+
+    /// Whether the suite is among them.
+    pub fn contains(&self, suite: Suite) -> bool {
+        self.0[suite.ordinal() / 64] & 1 << (suite.ordinal() % 64) != 0 && suite.is_listed()
+    }
 }
 
 /// What fewer operations than lanes probably cost.

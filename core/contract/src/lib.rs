@@ -26,7 +26,7 @@ pub mod suite;
 
 pub use batch::lone::LoneCheck;
 pub use batch::{Batch, CheckedBatch, OpBuffers};
-pub use capability::{Capability, Cost, Directions, EngineKind, EngineKinds, Few, Timing};
+pub use capability::{Capability, Claims, Cost, Directions, EngineKind, EngineKinds, Few, Timing};
 pub use columns::{CheckedColumns, ColumnBatch, ColumnStatus};
 pub use engine::{Engine, EngineInfo, EngineQueue, Occupancy, QueueHint};
 pub use error::{Error, Exhausted, Fault, Misuse, Refusal, Result};

@@ -1,7 +1,6 @@
 //! Messages that come in pieces, for callers who cannot hold them whole: what an engine keeps of one from piece to piece.
 
 use core::fmt;
-use core::marker::PhantomData;
 
 use crate::key::PreparedKey;
 use crate::status::OpStatus;
@@ -38,47 +37,59 @@ impl fmt::Debug for dyn Stream {
 
 /// Where a piece's input lies and its output goes: the same place, or two that do not overlap.
 #[derive(Debug)]
-pub struct Piece<'b> {
-    input: *const u8,
-    output: *mut u8,
-    len: usize,
-    buffers: PhantomData<&'b mut [u8]>,
+pub struct Piece<'b>(Buffers<'b>);
+
+#[derive(Debug)]
+enum Buffers<'b> {
+    InPlace(&'b mut [u8]),
+    /// Both of one length.
+    Apart(&'b [u8], &'b mut [u8]),
 }
 
 impl<'b> Piece<'b> {
     /// A piece that its output overwrites.
     pub fn in_place(data: &'b mut [u8]) -> Piece<'b> {
-        let output = data.as_mut_ptr();
-        Piece { input: output, output, len: data.len(), buffers: PhantomData }
+        Piece(Buffers::InPlace(data))
     }
 
     /// A piece whose output goes elsewhere; `None` where that is not as long.
     pub fn apart(input: &'b [u8], output: &'b mut [u8]) -> Option<Piece<'b>> {
-        (input.len() == output.len()).then(|| Piece {
-            input: input.as_ptr(),
-            output: output.as_mut_ptr(),
-            len: input.len(),
-            buffers: PhantomData,
-        })
+        (input.len() == output.len()).then_some(Piece(Buffers::Apart(input, output)))
     }
 
-    /// The first byte of the input, of which [`Piece::len`] may be read.
-    pub fn input(&self) -> *const u8 {
-        self.input
+    /// The first byte of the input, of which [`Piece::len`] may be read, and of the output, of which as many may be written.
+    pub fn pointers(&mut self) -> (*const u8, *mut u8) {
+        match &mut self.0 {
+            Buffers::InPlace(data) => {
+                let place = data.as_mut_ptr();
+                (place, place)
+            }
+            Buffers::Apart(input, output) => (input.as_ptr(), output.as_mut_ptr()),
+        }
     }
 
-    /// The first byte of the output, of which as many may be written.
-    pub fn output(&self) -> *mut u8 {
-        self.output
+    /// The input, as long as nothing has been written.
+    pub fn input(&self) -> &[u8] {
+        match &self.0 {
+            Buffers::InPlace(data) => data,
+            Buffers::Apart(input, _) => input,
+        }
+    }
+
+    /// Where the output goes.
+    pub fn output(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Buffers::InPlace(output) | Buffers::Apart(_, output) => output,
+        }
     }
 
     /// Bytes.
     pub fn len(&self) -> usize {
-        self.len
+        self.input().len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 }

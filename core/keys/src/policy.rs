@@ -188,7 +188,7 @@ impl SuiteSet {
         let mut bits = Box::new([0u64; WORDS]);
         for suite in suites {
             let suite = suite.canonical();
-            if Suite::all().any(|listed| listed == suite) {
+            if suite.is_listed() {
                 bits[suite.ordinal() / 64] |= 1 << (suite.ordinal() % 64);
             }
         }

@@ -2,64 +2,22 @@
 
 use std::mem::take;
 
-use ciphermill::Mill;
 use ciphermill::contract::columns::{ColumnData, ColumnStatus, Extents, TagColumn};
-use ciphermill::contract::limits::INPUT_LEN_MAX;
-use ciphermill::contract::{ColumnBatch, Direction, Suite};
+use ciphermill::contract::{ColumnBatch, Direction, KeyId, OpStatus, Suite};
+use ciphermill::{Mill, MultiPart};
 use zeroize::Zeroize;
 
 use crate::entry::entry;
-use crate::failure::{CIPHERMILL_EXHAUSTED, Failure, ciphermill_status};
+use crate::failure::{Failure, ciphermill_status};
 use crate::foreign::{self, Stretches};
 use crate::handle::{self, Handle, opaque};
 use crate::mill::ciphermill_mill;
 use crate::suite::{self, ciphermill_suite};
 
-/// Bytes of a message that a digest takes in all: 1 GiB.
-pub const CIPHERMILL_DIGEST_LEN_MAX: usize = 1073741824;
-
-const _: () = assert!(CIPHERMILL_DIGEST_LEN_MAX == INPUT_LEN_MAX);
-
 /// A digest under way, for one thread at a time.
-pub struct ciphermill_digest(Handle<Digest>);
+pub struct ciphermill_digest(Handle<MultiPart>);
 
-opaque!(ciphermill_digest, Digest, "digest");
-
-/// The message so far. Mills have no digest that can be interrupted, so that it is kept.
-pub(crate) struct Digest {
-    mill: Mill,
-    suite: Suite,
-    message: Vec<u8>,
-}
-
-impl Digest {
-    /// # Errors
-    /// Beyond the longest message, and when there is no memory.
-    fn update(&mut self, more: &[u8]) -> Result<(), Failure> {
-        let len = self.message.len().saturating_add(more.len());
-        if len > CIPHERMILL_DIGEST_LEN_MAX {
-            let text = format!("CIPHERMILL_DIGEST_LEN_MAX is {CIPHERMILL_DIGEST_LEN_MAX}, asked for {len}");
-            return Err(Failure::new(CIPHERMILL_EXHAUSTED, text));
-        }
-        if len > self.message.capacity() {
-            // Grown by hand: what is left behind is wiped.
-            let mut longer = Vec::new();
-            let room = len.max(2 * self.message.capacity()).min(CIPHERMILL_DIGEST_LEN_MAX);
-            longer.try_reserve_exact(room).map_err(|_| Failure::memory(room))?;
-            longer.extend_from_slice(&self.message);
-            self.message.zeroize();
-            self.message = longer;
-        }
-        self.message.extend_from_slice(more);
-        Ok(())
-    }
-}
-
-impl Drop for Digest {
-    fn drop(&mut self) {
-        self.message.zeroize();
-    }
-}
+opaque!(ciphermill_digest, MultiPart, "digest");
 
 /// A suite that is a digest.
 fn digest(number: ciphermill_suite) -> Result<Suite, Failure> {
@@ -219,11 +177,8 @@ unsafe fn many(
 
 /// Begins a digest, to be ended by ciphermill_digest_close.
 ///
-/// The message is kept until ciphermill_digest_final, since no engine can stop within a digest: a message of 1 GiB takes as much memory. For
-/// long messages that are at hand, ciphermill_digest_one keeps nothing.
-///
 /// # Errors
-/// As ciphermill_digest_one.
+/// As ciphermill_digest_one; CIPHERMILL_REFUSED when no engine of the mill takes messages in parts, as `lanes` by itself.
 ///
 /// # Threads
 /// Any.
@@ -240,7 +195,8 @@ pub unsafe extern "C" fn ciphermill_digest_init(
         // SAFETY: an open handle of the caller's.
         let mill = unsafe { handle::shared(mill) }?;
         let place = foreign::place(digest, "digest")?;
-        let begun = Digest { mill: mill.clone(), suite: self::digest(suite)?, message: Vec::new() };
+        let mut begun = mill.multi_part(self::digest(suite)?, Direction::Encrypt, KeyId::NONE)?;
+        begun.begin(&[])?;
         // SAFETY: the caller's to be written.
         unsafe { place.put(handle::open(begun)) };
         Ok(())
@@ -250,8 +206,7 @@ pub unsafe extern "C" fn ciphermill_digest_init(
 /// Adds to the message of a digest.
 ///
 /// # Errors
-/// CIPHERMILL_EXHAUSTED beyond CIPHERMILL_DIGEST_LEN_MAX bytes in all, or when there is no memory: nothing is added then.
-/// CIPHERMILL_MISUSE, CIPHERMILL_BUSY, CIPHERMILL_FORKED.
+/// CIPHERMILL_ENGINE_FAULT, after which the message is lost; CIPHERMILL_MISUSE, CIPHERMILL_BUSY, CIPHERMILL_FORKED.
 ///
 /// # Threads
 /// One at a time for a digest.
@@ -268,7 +223,7 @@ pub unsafe extern "C" fn ciphermill_digest_update(
         // SAFETY: an open handle of the caller's.
         let mut digest = unsafe { handle::exclusive(digest) }?;
         // SAFETY: the caller's to be read.
-        digest.update(unsafe { foreign::slice(message, message_len, "message") }?)
+        Ok(digest.absorb(unsafe { foreign::slice(message, message_len, "message") }?)?)
     })
 }
 
@@ -276,7 +231,7 @@ pub unsafe extern "C" fn ciphermill_digest_update(
 /// suite's digest.
 ///
 /// # Errors
-/// As ciphermill_digest_one, and CIPHERMILL_BUSY; the message stays then.
+/// As ciphermill_digest_one, and CIPHERMILL_BUSY; for another length the message stays.
 ///
 /// # Threads
 /// One at a time for a digest.
@@ -293,10 +248,13 @@ pub unsafe extern "C" fn ciphermill_digest_final(
         // SAFETY: an open handle of the caller's.
         let mut digest = unsafe { handle::exclusive(digest) }?;
         // SAFETY: the caller's to be written.
-        let to = unsafe { place(result, result_len, digest.suite) }?;
-        run(&digest.mill, digest.suite, to, &digest.message, &[0, digest.message.len() as i64])?;
-        digest.message.zeroize();
-        Ok(())
+        let to = unsafe { place(result, result_len, digest.suite()) }?;
+        let done = digest.finish(to);
+        digest.begin(&[])?;
+        match done? {
+            OpStatus::Done => Ok(()),
+            status => Failure::of_status(status),
+        }
     })
 }
 

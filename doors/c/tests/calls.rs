@@ -267,6 +267,43 @@ fn digests_are_the_same_however_they_are_asked_for() {
     }
 }
 
+#[test]
+fn a_message_in_parts_is_what_it_is_in_one_call() {
+    let (mill, gcm) = (mill(), suite("aes-128-gcm"));
+    let key = import(&mill, CIPHERMILL_KEY_SECRET, &[7; 16]);
+    let (iv, aad, text) = ([1; 12], *b"who", vec![5_u8; 3000]);
+    let (mut whole, mut room, mut in_parts, mut parts) = (vec![0; 3016], 3016, vec![0; 3016], null_mut());
+    // SAFETY: open handles, and valid pointers with their lengths.
+    unsafe {
+        let (to, iv_from, aad_from, from) = (whole.as_mut_ptr(), iv.as_ptr(), aad.as_ptr(), text.as_ptr());
+        ok(ciphermill_seal(mill.0, to, &mut room, gcm, key, iv_from, 12, aad_from, 3, from, 3000));
+        ok(ciphermill_multi_part_open(mill.0, &mut parts, gcm, CIPHERMILL_ENCRYPT, key));
+        ok(ciphermill_multi_part_begin(parts, iv_from, 12));
+        ok(ciphermill_multi_part_absorb(parts, aad_from, 3));
+        for (input, output) in text.chunks(777).zip(in_parts[..3000].chunks_mut(777)) {
+            ok(ciphermill_multi_part_transform(parts, output.as_mut_ptr(), input.as_ptr(), input.len()));
+        }
+        ok(ciphermill_multi_part_finish(parts, in_parts[3000..].as_mut_ptr(), 16));
+        ok(ciphermill_multi_part_close(parts));
+        assert_eq!(in_parts, whole);
+        let status = ciphermill_multi_part_open(mill.0, &mut parts, gcm, CIPHERMILL_DECRYPT, key);
+        assert_eq!(status, CIPHERMILL_REFUSED, "text that is not verified has to be asked for");
+        ok(ciphermill_multi_part_open_unverified(mill.0, &mut parts, gcm, CIPHERMILL_DECRYPT, key));
+        for wrong in [0, 1] {
+            let mut opened = whole.clone();
+            opened[3003] ^= wrong;
+            let place = opened.as_mut_ptr();
+            ok(ciphermill_multi_part_begin(parts, iv_from, 12));
+            ok(ciphermill_multi_part_absorb(parts, aad_from, 3));
+            ok(ciphermill_multi_part_transform(parts, place, place, 3000));
+            let status = ciphermill_multi_part_finish(parts, place.add(3000), 16);
+            assert_eq!(status, if wrong == 0 { CIPHERMILL_OK } else { CIPHERMILL_AUTH_FAILED });
+            assert_eq!(opened[..3000], text);
+        }
+        ok(ciphermill_multi_part_close(parts));
+    }
+}
+
 /// Operations that digest, on memory aligned as C's.
 #[repr(align(64))]
 struct Ops([ciphermill_op; 4]);

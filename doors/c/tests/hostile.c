@@ -113,6 +113,28 @@ static void handles(void)
     EXPECT(ciphermill_digest_close(NULL), CIPHERMILL_OK);
     EXPECT(ciphermill_mill_close((ciphermill_mill *)(void *)result), CIPHERMILL_MISUSE);
 
+    const ciphermill_key none = { 0, 0 };
+    ciphermill_multi_part *parts, *copy;
+    EXPECT(ciphermill_multi_part_open(mill, NULL, sha256, CIPHERMILL_ENCRYPT, none), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_open(mill, &parts, gcm, CIPHERMILL_ENCRYPT, none), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_open(mill, &parts, sha256, CIPHERMILL_DECRYPT, none), CIPHERMILL_REFUSED);
+    EXPECT(ciphermill_multi_part_open(mill, &parts, sha256, CIPHERMILL_ENCRYPT, none), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_absorb(parts, result, 32), CIPHERMILL_MISUSE); /* not begun */
+    EXPECT(ciphermill_multi_part_begin(parts, result, 12), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_begin(parts, NULL, 0), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_absorb(parts, NULL, 5), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_transform(parts, result, result, 32), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_transform(parts, result + 1, result, 31), CIPHERMILL_MISUSE); /* overlap */
+    EXPECT(ciphermill_multi_part_copy(parts, NULL), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_copy(parts, &copy), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_finish(parts, result, 31), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_finish(copy, result, 32), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_finish(copy, result, 32), CIPHERMILL_MISUSE); /* ended */
+    EXPECT(ciphermill_multi_part_close(copy), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_close(parts), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_close(parts), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_close(NULL), CIPHERMILL_OK);
+
     ciphermill_bound *bound;
     ciphermill_key key = { 7, 7 };
     EXPECT(ciphermill_bound_open(mill, &bound, gcm, CIPHERMILL_ENCRYPT, key), CIPHERMILL_REFUSED);

@@ -95,7 +95,7 @@ unsafe extern "C" {
 }
 
 /// A variable of the environment, which programs with another user's rights do not listen to.
-fn environment(name: &CStr) -> Option<String> {
+pub(crate) fn environment(name: &CStr) -> Option<String> {
     // SAFETY: a string; what is returned is copied before anybody may change it.
     unsafe {
         let value = secure_getenv(name.as_ptr());

@@ -6,9 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::backend::Backend;
 
 /// The parameters, each a number without sign of 64 bits.
-pub(crate) const KEYS: [&CStr; 4] =
-    [c"ciphermill-operations", c"ciphermill-delegated", c"ciphermill-shared-batches", c"ciphermill-shared-operations"];
+pub(crate) const KEYS: [&CStr; 5] = [
+    c"ciphermill-operations",
+    c"ciphermill-delegated",
+    c"ciphermill-shared-batches",
+    c"ciphermill-shared-operations",
+    c"ciphermill-messages",
+];
 
+static MESSAGES: AtomicU64 = AtomicU64::new(0);
 static OPERATIONS: AtomicU64 = AtomicU64::new(0);
 static DELEGATED: AtomicU64 = AtomicU64::new(0);
 
@@ -16,6 +22,11 @@ static DELEGATED: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn count(is_done: bool) {
     let counter = if is_done { &OPERATIONS } else { &DELEGATED };
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a message of a cipher that was begun in the mill.
+pub(crate) fn count_message() {
+    MESSAGES.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The count of a parameter.
@@ -29,6 +40,7 @@ pub(crate) fn find(key: &[u8]) -> Option<u64> {
         0 => OPERATIONS.load(Ordering::Relaxed),
         1 => DELEGATED.load(Ordering::Relaxed),
         2 => shared(|metrics| metrics.batches),
-        _ => shared(|metrics| metrics.operations),
+        3 => shared(|metrics| metrics.operations),
+        _ => MESSAGES.load(Ordering::Relaxed),
     })
 }

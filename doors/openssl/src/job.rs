@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 
@@ -48,7 +48,8 @@ struct Waiter {
 
 /// Tells an application that a job may go on.
 struct Signal {
-    fd: OwnedFd,
+    /// Opened when the job is first paused: most operations end before.
+    fd: OnceLock<OwnedFd>,
     callback: Mutex<Callback>,
     /// Told when a call has ended.
     ended: Condvar,
@@ -61,6 +62,8 @@ struct Callback {
     called: Option<Called>,
     /// The threads that are calling it.
     callers: Vec<ThreadId>,
+    /// Whether the job may go on, and there was no descriptor yet that could say so.
+    is_early: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -105,10 +108,25 @@ impl Wake for Signal {
             self.ended.notify_all();
             return;
         }
-        drop(callback);
-        // Full, it is readable already.
-        let _ = write(&self.fd, &1_u64.to_ne_bytes());
+        match self.fd.get() {
+            Some(fd) => {
+                drop(callback);
+                raise(fd);
+            }
+            None => callback.is_early = true,
+        }
     }
+}
+
+/// Makes a descriptor readable.
+fn raise(fd: &OwnedFd) {
+    // Full, it is readable already.
+    let _ = write(fd, &1_u64.to_ne_bytes());
+}
+
+/// A descriptor that is not readable.
+fn open() -> Option<OwnedFd> {
+    eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()
 }
 
 impl Request {
@@ -174,7 +192,7 @@ impl Job {
         let (mut place, mut fresh) = match self.known() {
             Some(known) => (known, None),
             None => {
-                let mut fresh = Box::new(Waiter::new()?);
+                let mut fresh = Box::new(Waiter::new());
                 (NonNull::from(&mut *fresh), Some(fresh))
             }
         };
@@ -222,7 +240,7 @@ impl Job {
 
     /// Hands a waiter over to the context of waiting. `None` when that does not take it.
     fn register(&self, waiter: Box<Waiter>) -> Option<NonNull<Waiter>> {
-        let (key, fd) = ((&raw const KEY).cast::<c_void>(), waiter.signal.fd.as_raw_fd());
+        let (key, fd) = ((&raw const KEY).cast::<c_void>(), waiter.signal.descriptor()?.as_raw_fd());
         let place = NonNull::from(Box::leak(waiter));
         let custom = place.as_ptr().cast::<c_void>();
         // SAFETY: the context is that of the running job; the waiter stays until `free_waiter` is called.
@@ -244,11 +262,10 @@ impl Job {
 }
 
 impl Waiter {
-    fn new() -> Option<Waiter> {
-        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
-        let signal = Arc::new(Signal { fd, callback: Mutex::default(), ended: Condvar::new() });
+    fn new() -> Waiter {
+        let signal = Arc::new(Signal { fd: OnceLock::new(), callback: Mutex::default(), ended: Condvar::new() });
         let waker = Waker::from(Arc::clone(&signal));
-        Some(Waiter { signal, waker, request: None, generation: generation() })
+        Waiter { signal, waker, request: None, generation: generation() }
     }
 }
 
@@ -273,18 +290,34 @@ impl Signal {
         }
     }
 
+    /// The descriptor, readable if the job may go on already. `None` when none can be opened.
+    fn descriptor(&self) -> Option<&OwnedFd> {
+        let mut callback = self.lock();
+        if self.fd.get().is_none() {
+            // Nobody else sets it: the lock is held.
+            let _ = self.fd.set(open()?);
+        }
+        let fd = self.fd.get()?;
+        if mem::take(&mut callback.is_early) {
+            raise(fd);
+        }
+        Some(fd)
+    }
+
     /// Puts a descriptor of this process in the place of its parent's, which would hear what is said here, and the other way about.
     fn renew(&self) -> Option<()> {
-        let fresh = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
+        let (fresh, old) = (open()?, self.descriptor()?);
         // SAFETY: both are open, and whoever has the number of the old one is to have the new one.
-        (unsafe { libc::dup3(fresh.as_raw_fd(), self.fd.as_raw_fd(), libc::O_CLOEXEC) } >= 0).then_some(())
+        (unsafe { libc::dup3(fresh.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) } >= 0).then_some(())
     }
 
     /// Makes the descriptor unreadable until the next signal.
     fn clear(&self) {
         let mut count = [0; 8];
-        // Empty, it is so already.
-        let _ = read(self.fd.as_fd(), &mut count);
+        if let Some(fd) = self.fd.get() {
+            // Empty, it is so already.
+            let _ = read(fd.as_fd(), &mut count);
+        }
     }
 }
 

@@ -121,6 +121,7 @@ unsafe extern "C" fn gettable_params(_: Object) -> *const Param {
         Param { key: counts::KEYS[1].as_ptr(), ..COUNT },
         Param { key: counts::KEYS[2].as_ptr(), ..COUNT },
         Param { key: counts::KEYS[3].as_ptr(), ..COUNT },
+        Param { key: counts::KEYS[4].as_ptr(), ..COUNT },
         END,
     ]);
     GETTABLE.0.as_ptr()

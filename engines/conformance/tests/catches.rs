@@ -1,10 +1,13 @@
 //! The suite itself: engines broken on purpose, each in one way, and the check that has to notice.
 
+use std::sync::Arc;
+
 use ciphermill_conformance::{Options, Report, acceptance, check_engine, differential};
 use ciphermill_contract::{
-    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineQueue, KeyMaterial, OpStatus, PreparedKey,
-    QueueHint, Result, Suite,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineQueue, KeyMaterial, OpStatus, Piece, PreparedKey,
+    QueueHint, Result, Stream, Suite,
 };
+use ciphermill_fault::{FaultEngine, Script};
 use ciphermill_reference::Reference;
 
 /// How the engine is broken.
@@ -40,6 +43,10 @@ enum Break {
     MixesKeys,
     /// Random bytes are all alike.
     StuckRandom,
+    /// Of a message in parts every sixth is forgotten.
+    ForgetsParts,
+    /// A copy of a message in parts is a message that has just begun.
+    CopiesNothing,
 }
 
 struct Broken {
@@ -68,8 +75,54 @@ impl Engine for Broken {
         }
     }
 
+    fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
+        let whole = FaultEngine::new("parts", Arc::new(Reference::new()), Script::healthy());
+        let begun = whole.stream(suite, direction)?;
+        Some(Box::new(BrokenStream { inner: whole.stream(suite, direction)?, begun, fault: self.fault, parts: 0 }))
+    }
+
     fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
         Ok(Box::new(BrokenQueue { inner: self.inner.queue(hint)?, fault: self.fault }))
+    }
+}
+
+struct BrokenStream {
+    inner: Box<dyn Stream>,
+    /// The message as it was when it began.
+    begun: Box<dyn Stream>,
+    fault: Break,
+    parts: u32,
+}
+
+impl BrokenStream {
+    fn forgets(&mut self) -> bool {
+        self.parts += 1;
+        matches!(self.fault, Break::ForgetsParts) && self.parts % 6 == 0
+    }
+}
+
+impl Stream for BrokenStream {
+    fn begin(&mut self, key: Option<&PreparedKey>, iv: &[u8]) -> OpStatus {
+        self.begun.begin(key, iv);
+        self.inner.begin(key, iv)
+    }
+
+    fn absorb(&mut self, key: Option<&PreparedKey>, bytes: &[u8]) -> OpStatus {
+        if self.forgets() { OpStatus::Done } else { self.inner.absorb(key, bytes) }
+    }
+
+    fn transform(&mut self, key: Option<&PreparedKey>, piece: Piece<'_>) -> OpStatus {
+        if self.forgets() { OpStatus::Done } else { self.inner.transform(key, piece) }
+    }
+
+    fn finish(&mut self, key: Option<&PreparedKey>, tag: &mut [u8]) -> OpStatus {
+        self.inner.finish(key, tag)
+    }
+
+    fn duplicate(&self) -> Option<Box<dyn Stream>> {
+        let from = if matches!(self.fault, Break::CopiesNothing) { &self.begun } else { &self.inner };
+        let (inner, begun) = (from.duplicate()?, self.begun.duplicate()?);
+        Some(Box::new(BrokenStream { inner, begun, fault: self.fault, parts: self.parts }))
     }
 }
 
@@ -175,6 +228,10 @@ fn every_fault_is_caught_by_the_check_meant_for_it() {
         (Break::TakesAnyKey, "aes-256-xts", &["keys"]),
         (Break::MixesKeys, "aes-192-cmac", &["batches", "vectors"]),
         (Break::StuckRandom, "random", &["rules", "known answer"]),
+        (Break::ForgetsParts, "aes-128-gcm", &["pieces"]),
+        (Break::ForgetsParts, "sha384", &["pieces"]),
+        (Break::CopiesNothing, "aes-256-ctr", &["pieces"]),
+        (Break::CopiesNothing, "hmac-sha256", &["pieces"]),
     ] {
         let report = report(fault, only);
         for check in checks {

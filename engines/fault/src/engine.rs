@@ -1,16 +1,17 @@
 //! The engine and its queues.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
-    ArenaBuffer, Capability, CheckedBatch, Cost, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial,
-    Occupancy, PreparedKey, QueueHint, Result, Suite,
+    ArenaBuffer, Capability, CheckedBatch, Cost, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error,
+    KeyMaterial, Occupancy, PreparedKey, QueueHint, Result, Stream, Suite, capability,
 };
 
 use crate::control::{Control, FaultHandle, Owner, Turn};
 use crate::inject;
+use crate::parts::{self, Parts};
 use crate::script::{Fault, Script};
 
 /// An engine that does what another one does, except where its script says otherwise.
@@ -111,6 +112,14 @@ impl Engine for FaultEngine {
 
     fn arena(&self, len: usize) -> Option<Box<dyn ArenaBuffer>> {
         self.inner.arena(len)
+    }
+
+    fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
+        capability::find(&self.capabilities, suite, direction).filter(|_| parts::has_parts(suite))?;
+        let inner = self.inner.queue(QueueHint::default()).ok()?;
+        let queue: Box<dyn EngineQueue> = Box::new(FaultQueue { inner, control: Arc::clone(self.owner.control()) });
+        let (iv, aad, input) = Default::default();
+        Some(Box::new(Parts { suite, direction, queue: Arc::new(Mutex::new(queue)), iv, aad, input }))
     }
 
     fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

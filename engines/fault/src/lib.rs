@@ -29,6 +29,7 @@
 mod control;
 mod engine;
 mod inject;
+mod parts;
 mod script;
 
 pub use control::FaultHandle;

@@ -3,8 +3,8 @@
 use ciphermill_contract::columns::PreparedColumn;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, CheckedColumns, ColumnStatus, Direction, Engine, EngineInfo, EngineKind, EngineQueue,
-    KeyMaterial, Occupancy, OpStatus, PreparedKey, QueueHint, Result, Stream, Suite,
+    Capability, CheckedBatch, CheckedColumns, Claims, ColumnStatus, Direction, Engine, EngineInfo, EngineKind,
+    EngineQueue, KeyMaterial, Occupancy, OpStatus, PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +27,7 @@ const SIV_WINDOW: usize = 512;
 pub struct Lanes {
     info: EngineInfo,
     capabilities: Vec<Capability>,
+    claims: Claims,
     kernels: Kernels,
 }
 
@@ -56,7 +57,8 @@ impl Lanes {
             parallelism: std::thread::available_parallelism().map_or(1, usize::from),
             kernels: kernels.names().into_iter().map(named).collect(),
         };
-        Ok(Lanes { info, capabilities: capabilities::of(&kernels), kernels })
+        let capabilities = capabilities::of(&kernels);
+        Ok(Lanes { info, claims: Claims::of(&capabilities), capabilities, kernels })
     }
 }
 
@@ -70,13 +72,13 @@ impl Engine for Lanes {
     }
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
-        prepare::prepare(&self.kernels, &self.capabilities, key, suite)
+        prepare::prepare(&self.kernels, &self.claims, key, suite)
     }
 
     /// Side by side where that takes less time than one after the other: ciphers whose key set-up is a long chain of
     /// lookups.
     fn prepare_many(&self, keys: &[KeyMaterial<'_>], suite: Suite) -> Vec<Result<PreparedKey>> {
-        prepare::prepare_many(&self.kernels, &self.capabilities, keys, suite)
+        prepare::prepare_many(&self.kernels, &self.claims, keys, suite)
     }
 
     fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {

@@ -2,7 +2,7 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Signature, StreamCipher};
-use ciphermill_contract::{Capability, Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
+use ciphermill_contract::{Claims, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite};
 
 use crate::engine::NAME;
 use crate::select::Kernels;
@@ -12,13 +12,8 @@ use crate::select::Kernels;
 /// # Errors
 /// `Refused`: with `EngineUnavailable` when the engine does not run the suite, with `KeyUnsuitable` when form, length or
 /// parameters do not suit it.
-pub(crate) fn prepare(
-    kernels: &Kernels,
-    capabilities: &[Capability],
-    key: &KeyMaterial<'_>,
-    suite: Suite,
-) -> Result<PreparedKey> {
-    check(capabilities, key, suite)?;
+pub(crate) fn prepare(kernels: &Kernels, claims: &Claims, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+    check(claims, key, suite)?;
     let problem = |problem| Error::key(suite, problem);
     match suite {
         Suite::Cipher(BlockCipher::Des | BlockCipher::TripleDes, _) => {
@@ -56,7 +51,7 @@ type PrepareMany = fn(&Kernels, &[KeyMaterial<'_>], Suite) -> Vec<Result<Prepare
 /// Prepares several keys for a suite, side by side where a family can.
 pub(crate) fn prepare_many(
     kernels: &Kernels,
-    capabilities: &[Capability],
+    claims: &Claims,
     keys: &[KeyMaterial<'_>],
     suite: Suite,
 ) -> Vec<Result<PreparedKey>> {
@@ -66,9 +61,9 @@ pub(crate) fn prepare_many(
             let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
             crate::legacy::prepare_many(&keys, suite)
         },
-        _ => return keys.iter().map(|key| prepare(kernels, capabilities, key, suite)).collect(),
+        _ => return keys.iter().map(|key| prepare(kernels, claims, key, suite)).collect(),
     };
-    let checks: Vec<Result<()>> = keys.iter().map(|key| check(capabilities, key, suite)).collect();
+    let checks: Vec<Result<()>> = keys.iter().map(|key| check(claims, key, suite)).collect();
     let good: Vec<KeyMaterial<'_>> =
         keys.iter().zip(&checks).filter(|(_, check)| check.is_ok()).map(|(key, _)| *key).collect();
     let mut prepared = side_by_side(kernels, &good, suite).into_iter();
@@ -80,9 +75,8 @@ pub(crate) fn prepare_many(
 }
 
 /// What every suite asks of a key.
-fn check(capabilities: &[Capability], key: &KeyMaterial<'_>, suite: Suite) -> Result<()> {
-    let both = [Direction::Encrypt, Direction::Decrypt];
-    if !both.into_iter().any(|direction| capability::find(capabilities, suite, direction).is_some()) {
+fn check(claims: &Claims, key: &KeyMaterial<'_>, suite: Suite) -> Result<()> {
+    if !claims.contains(suite) {
         return Err(unavailable());
     }
     suite.check_key(key)

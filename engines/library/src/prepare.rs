@@ -1,7 +1,9 @@
 //! Keys on their way in: what every suite asks of a key's bytes. The states that come of them are each family's own.
 
+use std::sync::LazyLock;
+
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::{Direction, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite, capability};
+use ciphermill_contract::{Claims, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite};
 
 use crate::engine::NAME;
 use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream};
@@ -12,10 +14,8 @@ use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream};
 /// `Refused`: with `EngineUnavailable` when the engine does not run the suite, with `KeyUnsuitable` when form, length,
 /// encoding or parameters do not suit it. `EngineFault` when AWS-LC fails.
 pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
-    let claimed = [Direction::Encrypt, Direction::Decrypt]
-        .into_iter()
-        .any(|direction| capability::find(CAPABILITIES, suite, direction).is_some());
-    if !claimed {
+    static CLAIMS: LazyLock<Claims> = LazyLock::new(|| Claims::of(CAPABILITIES));
+    if !CLAIMS.contains(suite) {
         return Err(Error::Refused(Refusal::EngineUnavailable(NAME.to_owned())));
     }
     suite.check_key(key)?;

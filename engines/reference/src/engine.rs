@@ -5,9 +5,10 @@ use std::any::Any;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
     Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
-    PreparedKey, QueueHint, Result, Suite,
+    PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
+use crate::parts::DigestStream;
 use crate::{CAPABILITIES, aead, block, chain, digest, fpe, mac, prepare, public, random, stream};
 
 /// The name under which mills, policies and records know this engine.
@@ -51,6 +52,13 @@ impl Engine for Reference {
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
         prepare::prepare(key, suite)
+    }
+
+    fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
+        match (suite, direction) {
+            (Suite::Digest(digest), Direction::Encrypt) => Some(Box::new(DigestStream::new(digest))),
+            _ => None,
+        }
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

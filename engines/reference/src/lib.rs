@@ -14,6 +14,7 @@ mod engine;
 mod fpe;
 mod legacy;
 mod mac;
+mod parts;
 mod prepare;
 mod public;
 mod random;

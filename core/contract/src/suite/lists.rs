@@ -1,5 +1,8 @@
 //! Every suite there is, by family, as const data.
 
+use std::sync::OnceLock;
+
+use crate::limits::SUITE_ORDINALS_MAX;
 use crate::suite::rules::{GCM_SIV_SIZES, KEMS, RSA_DIGESTS};
 use crate::suite::{
     Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, KeyPair, Mac, MlDsaSet,
@@ -362,6 +365,17 @@ impl Suite {
         FAMILIES.iter().flat_map(|(_, suites)| suites.iter().copied())
     }
 
+    /// Whether [`Suite::all`] has it, open parameters aside. Some combinations of types are no suite of anybody's.
+    pub fn is_listed(self) -> bool {
+        static PLACES: OnceLock<Vec<Option<Suite>>> = OnceLock::new();
+        let places = PLACES.get_or_init(|| {
+            let mut places = vec![None; SUITE_ORDINALS_MAX];
+            Suite::all().for_each(|suite| places[suite.ordinal()] = Some(suite));
+            places
+        });
+        places[self.ordinal()] == Some(self.canonical())
+    }
+
     /// The family that listings show the suite under.
     pub fn family(self) -> &'static str {
         let suite = self.canonical();
@@ -372,7 +386,6 @@ impl Suite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::SUITE_ORDINALS_MAX;
 
     #[test]
     fn ordinals_are_unique_and_below_the_limit() {
@@ -385,8 +398,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_suite_is_not_listed() {
+        let oaep = |digest| Suite::PublicEncrypt(PublicEncryption::RsaOaep(RsaSize::Rsa2048, digest));
+        assert!(oaep(Digest::Sha256).is_listed());
+        assert!(!oaep(Digest::Blake3).is_listed());
+    }
+
+    #[test]
     fn every_suite_is_canonical_and_in_one_family() {
         for suite in Suite::all() {
+            assert!(suite.is_listed());
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }

@@ -43,7 +43,11 @@ impl Parts {
     ///
     /// # Errors
     /// As [`crate::Mill::bind`]; `Refused` with `NoEngine` when no engine takes the suite's messages in parts.
-    pub(crate) fn open(runner: &Runner, context: &mut Context, what: (Suite, Direction), key: KeyId) -> Result<Parts> {
+    pub(crate) fn open(runner: &Runner, what: (Suite, Direction), key: KeyId) -> Result<Parts> {
+        runner.with_context(|context| Parts::open_with(runner, context, what, key))
+    }
+
+    fn open_with(runner: &Runner, context: &mut Context, what: (Suite, Direction), key: KeyId) -> Result<Parts> {
         let (suite, direction) = what;
         if !suite.has_direction(direction) {
             return Err(Error::Refused(Refusal::NoSuchDirection(suite, direction)));
@@ -90,10 +94,10 @@ impl Parts {
     ///
     /// # Errors
     /// As [`Parts::open`]; the rule of the key's policy.
-    pub(crate) fn begin(&mut self, runner: &Runner, context: &mut Context, iv: &[u8]) -> Result<()> {
+    pub(crate) fn begin(&mut self, runner: &Runner, iv: &[u8]) -> Result<()> {
         if runner.state.epoch() != self.epoch {
-            self.write_up(runner, context);
-            *self = Parts::open(runner, context, self.what, self.key)?;
+            self.write_up(runner);
+            *self = Parts::open(runner, self.what, self.key)?;
         }
         self.bytes = 0;
         if self.what.0.needs_key() {
@@ -128,7 +132,7 @@ impl Parts {
     ///
     /// # Errors
     /// As [`Parts::go_on`].
-    pub(crate) fn finish(&mut self, runner: &Runner, context: &mut Context, tag: &mut [u8]) -> Result<OpStatus> {
+    pub(crate) fn finish(&mut self, runner: &Runner, tag: &mut [u8]) -> Result<OpStatus> {
         let status = self.call(runner, |stream, key| stream.finish(key, tag))?;
         if status != OpStatus::AuthFailed {
             self.settled(runner, status)?;
@@ -136,7 +140,7 @@ impl Parts {
         self.slot.health.good();
         self.unbooked = (self.unbooked.0 + 1, self.unbooked.1 + self.bytes);
         if self.unbooked.0 >= UNBOOKED_MAX {
-            self.write_up(runner, context);
+            self.write_up(runner);
         }
         Ok(status)
     }
@@ -154,11 +158,13 @@ impl Parts {
     }
 
     /// Puts into the books what stands here only.
-    pub(crate) fn write_up(&mut self, runner: &Runner, context: &mut Context) {
+    pub(crate) fn write_up(&mut self, runner: &Runner) {
         let counts = std::mem::take(&mut self.unbooked);
         if counts.0 > 0 {
-            let (_, own, _) = context.begin(&runner.state);
-            own.recorder.lone_done(&runner.state.metrics, &self.slot, self.what, &self.reason, counts);
+            runner.with_context(|context| {
+                let (_, own, _) = context.begin(&runner.state);
+                own.recorder.lone_done(&runner.state.metrics, &self.slot, self.what, &self.reason, counts);
+            });
         }
     }
 

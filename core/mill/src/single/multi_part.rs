@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ciphermill_contract::{Direction, Error, KeyId, OpStatus, Piece, Reason, Result, Suite};
 
-use crate::run::Context;
 use crate::run::multi_part::Parts;
 use crate::submit::Dispatcher;
 
@@ -34,7 +33,6 @@ use crate::submit::Dispatcher;
 /// ```
 pub struct MultiPart {
     dispatcher: Arc<Dispatcher>,
-    context: Context,
     parts: Parts,
     phase: Phase,
 }
@@ -51,9 +49,8 @@ enum Phase {
 
 impl MultiPart {
     pub(crate) fn new(dispatcher: Arc<Dispatcher>, what: (Suite, Direction), key: KeyId) -> Result<MultiPart> {
-        let mut context = Context::default();
-        let parts = Parts::open(&dispatcher.runner, &mut context, what, key)?;
-        Ok(MultiPart { dispatcher, context, parts, phase: Phase::Idle })
+        let parts = Parts::open(&dispatcher.runner, what, key)?;
+        Ok(MultiPart { dispatcher, parts, phase: Phase::Idle })
     }
 
     /// What is done to every message.
@@ -82,7 +79,7 @@ impl MultiPart {
         if !self.suite().iv_len().contains(iv.len()) {
             return Err(Error::misuse(0, Reason::IvLength));
         }
-        self.parts.begin(&self.dispatcher.runner, &mut self.context, iv)?;
+        self.parts.begin(&self.dispatcher.runner, iv)?;
         self.phase = Phase::Begun;
         Ok(())
     }
@@ -147,7 +144,7 @@ impl MultiPart {
         }
         self.in_phase(&[Phase::Begun, Phase::Text])?;
         self.phase = Phase::Idle;
-        self.parts.finish(&self.dispatcher.runner, &mut self.context, tag)
+        self.parts.finish(&self.dispatcher.runner, tag)
     }
 
     /// The message as far as it has come, once more: both go on by themselves.
@@ -156,8 +153,7 @@ impl MultiPart {
     /// `EngineFault` when the engine gives no copy.
     pub fn duplicate(&self) -> Result<MultiPart> {
         let parts = self.parts.duplicate(&self.dispatcher.runner)?;
-        let (dispatcher, context) = (Arc::clone(&self.dispatcher), Context::default());
-        Ok(MultiPart { dispatcher, context, parts, phase: self.phase })
+        Ok(MultiPart { dispatcher: Arc::clone(&self.dispatcher), parts, phase: self.phase })
     }
 
     fn in_phase(&self, phases: &[Phase]) -> Result<()> {
@@ -174,7 +170,7 @@ impl MultiPart {
 
 impl Drop for MultiPart {
     fn drop(&mut self) {
-        self.parts.write_up(&self.dispatcher.runner, &mut self.context);
+        self.parts.write_up(&self.dispatcher.runner);
     }
 }
 

@@ -5,6 +5,7 @@ mod alone;
 mod engines;
 mod keys;
 mod metrics;
+mod multi_part;
 mod rules;
 mod suites;
 

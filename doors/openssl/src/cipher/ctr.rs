@@ -18,7 +18,7 @@ pub(super) struct Ctr {
     done: u64,
     /// Whether the message is in the mill, where the next one can be begun too.
     is_own: bool,
-    own: Option<Messages>,
+    pub(super) own: Option<Messages>,
 }
 
 impl Clone for Ctr {
@@ -38,9 +38,6 @@ impl Ctr {
         let iv = begin.iv.or(next.as_ref().map(|next| &next[..]));
         // SAFETY: the caller's promise.
         let done = unsafe { inner.begin(&Begin { iv, ..*begin }, params) };
-        if begin.key.is_some() {
-            self.own = None;
-        }
         let first = match iv {
             Some(iv) => iv.try_into().ok(),
             None => self.next(),
@@ -62,7 +59,7 @@ impl Ctr {
         text: Text,
         room: usize,
     ) -> Option<usize> {
-        if !self.is_own && self.first.is_some() && is_worth(inner.of, text.len) {
+        if !self.is_own && self.first.is_some() && is_worth(inner.of, text.len, self.own.is_none()) {
             self.is_own = self.go_over(key).is_some();
         } else if self.is_own && !self.own.as_ref().is_some_and(Messages::are_here) {
             // Another process, or a copy: it is begun there once more.
@@ -90,7 +87,7 @@ impl Ctr {
             self.own = Some(key.as_mut()?.messages(Direction::Encrypt)?);
         }
         let own = self.own.as_mut()?;
-        own.message.begin(&counter(self.first?, self.done / BLOCK as u64)).ok()?;
+        own.begin(&counter(self.first?, self.done / BLOCK as u64))?;
         let mut before = [0; BLOCK];
         own.message.transform_in_place(&mut before[..(self.done % BLOCK as u64) as usize]).ok()
     }

@@ -1,7 +1,7 @@
 //! GCM: a message is done by `default` or by the mill as a whole, as its first part of text decides. Records of TLS 1.2 are one part.
 
 use ciphermill_contract::{Direction, OpStatus};
-use zeroize::Zeroizing;
+use zeroize::Zeroize;
 
 use super::own::{Messages, OwnKey, is_worth};
 use super::{Begin, InnerCipher, Text};
@@ -31,7 +31,7 @@ pub(super) struct Gcm {
     /// What a tag is to be, or was.
     tag: Option<([u8; TAG_LEN], usize)>,
     tls: Tls,
-    own: Option<Messages>,
+    pub(super) own: Option<Messages>,
 }
 
 /// Who does the message.
@@ -72,9 +72,6 @@ impl Gcm {
     /// Notes what `default` was given to begin with.
     pub(super) fn begin(&mut self, direction: Direction, begin: &Begin<'_>, told: &Params, done: bool) {
         self.direction = direction;
-        if begin.key.is_some() {
-            self.own = None;
-        }
         self.aad.clear();
         if begin.iv.is_some() || !done {
             self.iv = begin.iv.filter(|_| done).and_then(|iv| iv.try_into().ok());
@@ -130,7 +127,9 @@ impl Gcm {
                 return inner.update(text, room);
             }
             if self.way == Way::Undecided && text.len > 0 {
-                let is_own = self.iv.is_some() && is_worth(inner.of, text.len) && self.go_over(key).is_some();
+                let is_own = self.iv.is_some()
+                    && is_worth(inner.of, text.len, self.own.is_none())
+                    && self.go_over(key).is_some();
                 self.way = if is_own { Way::Own } else { Way::Default };
             }
         }
@@ -162,15 +161,19 @@ impl Gcm {
     fn go_over(&mut self, key: &mut Option<OwnKey>) -> Option<()> {
         let (iv, aad) = (self.iv?, std::mem::take(&mut self.aad));
         let own = self.messages(key)?;
-        let begun = own.message.begin(&iv).and_then(|()| own.message.absorb(&aad));
+        let begun = own.begin(&iv).and_then(|()| own.message.absorb(&aad).ok());
         self.aad = aad;
-        begun.ok()
+        begun
     }
 
     /// Ends a message that is in the mill; whether it is right. `None` for those of `default`.
-    pub(super) fn finish(&mut self, _: &mut Option<OwnKey>) -> Option<bool> {
+    pub(super) fn finish(&mut self) -> Option<bool> {
         match self.way {
-            Way::Undecided | Way::Default => return None,
+            Way::Undecided | Way::Default => {
+                // It is used up there.
+                self.iv = None;
+                return None;
+            }
             Way::Spent => return Some(false),
             Way::Own => self.way = Way::Spent,
         }
@@ -190,10 +193,12 @@ impl Gcm {
         let is_tag = key_of(param) == c"tag";
         let is_asked = is_tag && self.way == Way::Spent && self.direction == Direction::Encrypt;
         let (tag, len) = self.tag.filter(|_| is_asked)?;
-        Some(param.data_type == OCTET_STRING && (1..=len).contains(&param.data_size) && {
-            let asked = param.data_size;
-            answer_octets(param, &tag[..asked])
-        })
+        Some(
+            param.data_type == OCTET_STRING && (1..=len).contains(&param.data_size) && {
+                let asked = param.data_size;
+                answer_octets(param, &tag[..asked])
+            },
+        )
     }
 
     /// One record of TLS 1.2, in place: its explicit IV, text, tag (RFC 5288, 3). How many bytes came out.
@@ -211,7 +216,7 @@ impl Gcm {
         let encrypt = self.direction == Direction::Encrypt;
         let around = TLS_EXPLICIT + TAG_LEN;
         let is_whole = text.len >= around && std::ptr::eq(text.out, text.input) && room >= text.len;
-        let is_own = is_whole && self.tls.fixed.is_some() && is_worth(inner.of, text.len);
+        let is_own = is_whole && self.tls.fixed.is_some() && is_worth(inner.of, text.len, self.own.is_none());
         if !is_own || self.messages(key).is_none() {
             // SAFETY: the caller's promise.
             return unsafe { inner.update(text, room) };
@@ -232,13 +237,12 @@ impl Gcm {
         iv[TLS_FIXED..].copy_from_slice(explicit);
         let (data, tag) = rest.split_at_mut(rest.len() - TAG_LEN);
         aad[TLS_AAD - 2..].copy_from_slice(&u16::try_from(data.len()).ok()?.to_be_bytes());
-        let message = &mut self.messages(key)?.message;
-        let begun = message.begin(&iv).and_then(|()| message.absorb(&aad));
-        let done = begun.and_then(|()| message.transform_in_place(data)).and_then(|()| message.finish(tag));
-        if done != Ok(OpStatus::Done) {
+        let own = self.messages(key)?;
+        let begun = own.begin(&iv).and_then(|()| own.message.absorb(&aad).ok());
+        let done = begun.and_then(|()| own.message.transform_in_place(data).ok());
+        if done.and_then(|()| own.message.finish(tag).ok()) != Some(OpStatus::Done) {
             // Nobody gets text that is not right.
-            drop(Zeroizing::new(std::mem::take(&mut iv)));
-            zeroize::Zeroize::zeroize(data);
+            data.zeroize();
             return None;
         }
         Some(if encrypt { text.len } else { data.len() })

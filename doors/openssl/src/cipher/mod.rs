@@ -44,11 +44,7 @@ fn functions(of: usize) -> &'static Ciphers {
 fn suite(of: usize) -> Suite {
     use ciphermill_contract::suite::{Aead, BlockCipher, Mode};
     let size = SIZES[of % SIZES.len()];
-    if of < SIZES.len() {
-        Suite::Cipher(BlockCipher::Aes(size), Mode::Ctr)
-    } else {
-        Suite::Aead(Aead::AesGcm(size))
-    }
+    if of < SIZES.len() { Suite::Cipher(BlockCipher::Aes(size), Mode::Ctr) } else { Suite::Aead(Aead::AesGcm(size)) }
 }
 
 /// Our functions for a cipher: all that `default` has.
@@ -80,6 +76,16 @@ struct CipherContext {
 enum Mode {
     Ctr(Ctr),
     Gcm(Gcm),
+}
+
+impl Mode {
+    /// Lets go of messages under a key that has been replaced.
+    fn forget_key(&mut self) {
+        match self {
+            Mode::Ctr(ctr) => ctr.own = None,
+            Mode::Gcm(gcm) => gcm.own = None,
+        }
+    }
 }
 
 /// A context of `default`.
@@ -213,8 +219,11 @@ impl CipherContext {
         // SAFETY: an array of the core's.
         let told = unsafe { Params::new(params) };
         let CipherContext { inner, key, mode } = self;
-        if let Some(bytes) = begin.key {
-            *key = OwnKey::new(suite(inner.of), bytes);
+        // Many applications give the same key with each message.
+        let is_new_key = begin.key.is_some_and(|bytes| !key.as_ref().is_some_and(|key| key.is(bytes)));
+        if is_new_key {
+            *key = begin.key.and_then(|bytes| OwnKey::new(suite(inner.of), bytes));
+            mode.forget_key();
         }
         let direction = if begin.encrypt { Direction::Encrypt } else { Direction::Decrypt };
         match mode {
@@ -318,16 +327,22 @@ unsafe extern "C" fn cipher(
     len: usize,
 ) -> c_int {
     // SAFETY: what the core promises.
-    unsafe { if input.is_null() { finish(context, out, out_len, room) } else { update(context, out, out_len, room, input, len) } }
+    unsafe {
+        if input.is_null() {
+            finish(context, out, out_len, room)
+        } else {
+            update(context, out, out_len, room, input, len)
+        }
+    }
 }
 
 unsafe extern "C" fn finish(context: Object, out: *mut u8, out_len: *mut usize, room: usize) -> c_int {
     guarded(0, || {
         // SAFETY: a context of ours, and buffers as the core says.
         unsafe {
-            let Some(CipherContext { inner, key, mode }) = CipherContext::of(context) else { return 0 };
+            let Some(CipherContext { inner, mode, .. }) = CipherContext::of(context) else { return 0 };
             if let Mode::Gcm(gcm) = mode
-                && let Some(done) = gcm.finish(key)
+                && let Some(done) = gcm.finish()
             {
                 return tell(done.then_some(0), out_len);
             }

@@ -10,7 +10,7 @@ use ciphermill_keys::SuiteSet;
 use zeroize::Zeroizing;
 
 use super::{Begin, CIPHERS, InnerCipher, Text, suite};
-use crate::backend::Backend;
+use crate::backend::{Backend, environment};
 use crate::counts;
 use crate::stack::with_room;
 
@@ -55,7 +55,17 @@ impl Drop for Imported {
 impl OwnKey {
     /// A key; `None` of a length that is not the suite's.
     pub(super) fn new(suite: Suite, bytes: &[u8]) -> Option<OwnKey> {
-        suite.key_len().contains(bytes.len()).then(|| OwnKey { suite, bytes: Zeroizing::new(bytes.to_vec()), imported: None })
+        suite.key_len().contains(bytes.len()).then(|| OwnKey {
+            suite,
+            bytes: Zeroizing::new(bytes.to_vec()),
+            imported: None,
+        })
+    }
+
+    /// Whether it is this key, in time that does not depend on the bytes.
+    pub(super) fn is(&self, bytes: &[u8]) -> bool {
+        let differing = self.bytes.iter().zip(bytes).fold(0, |sum, (own, other)| sum | (own ^ other));
+        self.bytes.len() == bytes.len() && std::hint::black_box(differing) == 0
     }
 
     /// Messages under this key in the mill of this process.
@@ -91,6 +101,19 @@ impl Messages {
         self.imported.backend.generation() == crate::backend::generation()
     }
 
+    /// Begins a message.
+    pub(super) fn begin(&mut self, iv: &[u8]) -> Option<()> {
+        self.message.begin(iv).ok()?;
+        counts::count_message();
+        Some(())
+    }
+
+    /// Begins a message with its first part.
+    fn run(&mut self, iv: &[u8], data: &mut [u8]) -> Option<()> {
+        self.message.begin(iv).ok()?;
+        self.message.transform_in_place(data).ok()
+    }
+
     pub(super) fn duplicate(&self) -> Option<Messages> {
         if !self.are_here() {
             return None;
@@ -100,52 +123,87 @@ impl Messages {
     }
 }
 
-/// Whether a part of so many bytes is worth the mill. Counts those that are not.
-pub(super) fn is_worth(of: usize, len: usize) -> bool {
-    if len < LENS[0] {
-        return false;
+/// What is done with ciphers, by the variable `CIPHERMILL_OPENSSL_CIPHERS`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// As measured.
+    Measured,
+    /// Every message that can be is in the mill: `always`.
+    Always,
+    /// None is: `never`.
+    Never,
+}
+
+fn choice() -> Choice {
+    static CHOICE: OnceLock<Choice> = OnceLock::new();
+    *CHOICE.get_or_init(|| match environment(c"CIPHERMILL_OPENSSL_CIPHERS").as_deref() {
+        Some("always") => Choice::Always,
+        Some("never") => Choice::Never,
+        _ => Choice::Measured,
+    })
+}
+
+/// Whether a part of so many bytes is worth the mill, where its key may have to be taken there first.
+pub(super) fn is_worth(of: usize, len: usize, is_new_key: bool) -> bool {
+    match choice() {
+        Choice::Always => return true,
+        Choice::Never => return false,
+        Choice::Measured if len < LENS[0] => return false,
+        Choice::Measured => {}
     }
     if LEFT.load(Ordering::Relaxed) < LEFT_MAX {
         LEFT.fetch_add(len as u64, Ordering::Relaxed);
         return false;
     }
-    let worth = len >= worth_from(of);
-    counts::count(worth);
-    worth
+    let worth = worth(of);
+    len >= if is_new_key { worth.new_key } else { worth.known_key }
 }
 
-/// The least of [`LENS`] from which on the mill is faster than `default`, as measured in this process; none where it never is.
-fn worth_from(of: usize) -> usize {
-    static FROM: [OnceLock<usize>; CIPHERS.len()] = [const { OnceLock::new() }; CIPHERS.len()];
-    *FROM[of].get_or_init(|| with_room(|| measure(of)).flatten().unwrap_or(usize::MAX))
+/// The least of [`LENS`] from which on the mill is faster than `default`; `usize::MAX` where it never is.
+#[derive(Clone, Copy)]
+struct Worth {
+    known_key: usize,
+    /// With what it takes to take a key to the mill and to forget it again.
+    new_key: usize,
 }
 
-fn measure(of: usize) -> Option<usize> {
+const NEVER: Worth = Worth { known_key: usize::MAX, new_key: usize::MAX };
+
+/// As measured in this process, when it is first asked for.
+fn worth(of: usize) -> Worth {
+    static WORTH: [OnceLock<Worth>; CIPHERS.len()] = [const { OnceLock::new() }; CIPHERS.len()];
+    *WORTH[of].get_or_init(|| with_room(|| measure(of)).flatten().unwrap_or(NEVER))
+}
+
+fn measure(of: usize) -> Option<Worth> {
     let suite = suite(of);
     let (key, iv) = (vec![7; suite.key_len().max], vec![9; suite.default_iv_len()]);
     let begin = Begin { encrypt: true, key: Some(&key), iv: Some(&iv) };
     let inner = InnerCipher::new(of)?;
-    // SAFETY: no parameters.
-    if !unsafe { inner.begin(&begin, std::ptr::null()) } {
-        return None;
-    }
-    let mut own = OwnKey::new(suite, &key)?.messages(Direction::Encrypt)?;
-    own.message.begin(&iv).ok()?;
+    let mut messages = OwnKey::new(suite, &key)?.messages(Direction::Encrypt)?;
     let mut data = vec![0; LENS[LENS.len() - 1]];
-    let mut from = None;
+    let mut worth = NEVER;
     // From the longest down to where it does not pay any more.
     for len in LENS.into_iter().rev() {
         let data = &mut data[..len];
         let text = Text { out: data.as_mut_ptr(), input: data.as_ptr(), len };
-        // SAFETY: a buffer of our own.
-        let theirs = fastest(|| unsafe { inner.update(text, len) }.is_some())?;
-        let ours = fastest(|| own.message.transform_in_place(data).is_ok())?;
-        if ours.as_secs_f64() > theirs.as_secs_f64() * (1.0 - GAIN_MIN) {
+        // SAFETY: no parameters, and a buffer of our own.
+        let theirs = fastest(|| unsafe { inner.begin(&begin, std::ptr::null()) && inner.update(text, len).is_some() })?;
+        let known = fastest(|| messages.run(&iv, data).is_some())?;
+        let new = fastest(|| {
+            let messages = OwnKey::new(suite, &key).and_then(|mut key| key.messages(Direction::Encrypt));
+            messages.and_then(|mut messages| messages.run(&iv, data)).is_some()
+        })?;
+        let pays = |ours: Duration| ours.as_secs_f64() < theirs.as_secs_f64() * (1.0 - GAIN_MIN);
+        if !pays(known) {
             break;
         }
-        from = Some(len);
+        worth.known_key = len;
+        if pays(new) {
+            worth.new_key = len;
+        }
     }
-    from
+    Some(worth)
 }
 
 /// The shortest of some runs; `None` when one fails.

@@ -9,7 +9,8 @@ use crate::jobs::{Item, forward, longest};
 use crate::random::Rng;
 
 /// Lengths around blocks, and around what kernels take at a time.
-const LENS: &[usize] = &[0, 1, 15, 16, 17, 31, 32, 48, 63, 64, 80, 128, 500, 512, 640, 1023, 1100, 2048, 4097, 9000, 20_000];
+const LENS: &[usize] =
+    &[0, 1, 15, 16, 17, 31, 32, 48, 63, 64, 80, 128, 500, 512, 640, 1023, 1100, 2048, 4097, 9000, 20_000];
 
 impl Context<'_> {
     /// Cuts messages anywhere, where the engine takes the suite's messages in pieces at all.

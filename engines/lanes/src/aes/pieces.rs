@@ -71,10 +71,10 @@ impl Stream for CtrStream {
         if bytes.is_empty() { OpStatus::Done } else { OpStatus::BadInput(Reason::AadUnexpected) }
     }
 
-    fn transform(&mut self, key: Option<&PreparedKey>, piece: Piece<'_>) -> OpStatus {
+    fn transform(&mut self, key: Option<&PreparedKey>, mut piece: Piece<'_>) -> OpStatus {
         let Some(key) = key.and_then(|key| key.state_for::<AesKey>(self.suite)) else { return OpStatus::EngineFault };
         let (kernel, state) = (self.kernel, &mut self.state);
-        let (input, output) = (piece.input(), piece.output());
+        let (input, output) = piece.pointers();
         let first = piece.len().min(BLOCK - state.used);
         let whole = (piece.len() - first) / BLOCK * BLOCK;
         let last = piece.len() - first - whole;

@@ -74,9 +74,10 @@ impl Stream for AeadStream {
         unsafe { self.update(bytes.as_ptr(), core::ptr::null_mut(), bytes.len()) }
     }
 
-    fn transform(&mut self, _: Option<&PreparedKey>, piece: Piece<'_>) -> OpStatus {
+    fn transform(&mut self, _: Option<&PreparedKey>, mut piece: Piece<'_>) -> OpStatus {
+        let ((input, output), len) = (piece.pointers(), piece.len());
         // SAFETY: what a piece promises.
-        unsafe { self.update(piece.input(), piece.output(), piece.len()) }
+        unsafe { self.update(input, output, len) }
     }
 
     fn finish(&mut self, _: Option<&PreparedKey>, tag: &mut [u8]) -> OpStatus {

@@ -29,10 +29,11 @@ impl Stream for CtrStream {
         if bytes.is_empty() { OpStatus::Done } else { OpStatus::BadInput(Reason::AadUnexpected) }
     }
 
-    fn transform(&mut self, key: Option<&PreparedKey>, piece: Piece<'_>) -> OpStatus {
+    fn transform(&mut self, key: Option<&PreparedKey>, mut piece: Piece<'_>) -> OpStatus {
         let Some(key) = state::<AesKey>(key, self.suite) else { return OpStatus::EngineFault };
+        let ((input, output), len) = (piece.pointers(), piece.len());
         // SAFETY: what a piece promises.
-        unsafe { key.ctr_on(&mut self.counter, piece.input(), piece.output(), piece.len()) };
+        unsafe { key.ctr_on(&mut self.counter, input, output, len) };
         OpStatus::Done
     }
 

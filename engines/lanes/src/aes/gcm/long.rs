@@ -82,7 +82,8 @@ pub(super) unsafe fn piece<I: Isa, const R: usize, const ENCRYPT: bool>(
 ) {
     let white = isa.splat(iv).xor(key.schedule.splat(isa, 0));
     let hash = isa.only_first(progress.hash);
-    let mut stream = Stream { isa, key, white, counter: progress.counter, input, output, len, hash, lengths: isa.zero() };
+    let mut stream =
+        Stream { isa, key, white, counter: progress.counter, input, output, len, hash, lengths: isa.zero() };
     let run_blocks = (BULK_VECTORS * I::LEN) as u32;
     // Runs begin at certain counters.
     let before = 16 * (2_u32.wrapping_sub(stream.counter) % run_blocks) as usize;

@@ -43,8 +43,7 @@ struct Message {
 impl GcmStream {
     pub(in crate::aes) fn new(kernel: AesKernel, suite: Suite, direction: Direction) -> GcmStream {
         let zero = [0; 16];
-        let message =
-            Message { iv: zero, hash: zero, counter: 2, aad_len: 0, len: 0, part: zero, key_stream: zero };
+        let message = Message { iv: zero, hash: zero, counter: 2, aad_len: 0, len: 0, part: zero, key_stream: zero };
         GcmStream { kernel, suite: suite.into(), encrypt: direction == Direction::Encrypt, message }
     }
 
@@ -82,7 +81,7 @@ impl Stream for GcmStream {
         OpStatus::Done
     }
 
-    fn transform(&mut self, key: Option<&PreparedKey>, piece: Piece<'_>) -> OpStatus {
+    fn transform(&mut self, key: Option<&PreparedKey>, mut piece: Piece<'_>) -> OpStatus {
         let Some(key) = self.key(key) else { return OpStatus::EngineFault };
         if piece.is_empty() {
             return OpStatus::Done;
@@ -100,7 +99,7 @@ impl Stream for GcmStream {
         let first = piece.len().min((16 - filled) % 16);
         let whole = (piece.len() - first) / 16 * 16;
         let last = piece.len() - first - whole;
-        let (input, output) = (piece.input(), piece.output());
+        let (input, output) = piece.pointers();
         // SAFETY: what a piece promises; the three parts lie one behind the other in it.
         unsafe {
             if first > 0 {
