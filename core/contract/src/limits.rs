@@ -21,7 +21,8 @@ pub const IV_LEN_MAX: usize = 16;
 /// Bytes of input of one operation; leaves room for tags and padding within an arena.
 pub const INPUT_LEN_MAX: usize = 1 << 30;
 
-/// Bytes of one tag, digest, signature or KEM ciphertext. ML-DSA-87 signatures (4,627 bytes) are the longest.
+/// Bytes of one tag, digest, signature or KEM ciphertext. ML-DSA-87 signatures (4,627 bytes) are the longest of one length; SHAKE and
+/// KMAC give as many bytes as are asked for.
 pub const TAG_LEN_MAX: usize = 8 * 1024;
 
 /// Numerals of one FF1 value. NIST SP 800-38G allows more; longer values are not what the mode is for.
@@ -40,7 +41,7 @@ pub const KEY_LEN_MAX: usize = 16 * 1024;
 pub const ENGINES_MAX: usize = 16;
 
 /// One more than the highest [`crate::Suite::ordinal`]; sizes tables that are indexed by suite.
-pub const SUITE_ORDINALS_MAX: usize = 560;
+pub const SUITE_ORDINALS_MAX: usize = 640;
 
 const _: () = assert!(BATCH_OPS_MAX <= u32::MAX as usize);
 const _: () = assert!(INPUT_LEN_MAX < ARENA_LEN_MAX);

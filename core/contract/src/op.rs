@@ -78,7 +78,7 @@ pub struct Op {
     pub output: u32,
     /// Where the tag, digest or signature goes (or lies, when it is to be verified).
     pub tag: u32,
-    /// Additional authenticated data; for FF1 the tweak.
+    /// Additional authenticated data; for FF1 the tweak, for KMAC the customization string.
     pub aad: Aad,
     /// What became of the operation.
     pub status: OpStatus,

@@ -25,7 +25,9 @@ pub(crate) fn compute(digest: Digest, message: &[u8]) -> Option<[u8; 64]> {
 }
 
 fn write(op: &mut OpBuffers<'_>, digest: Digest, hash: impl FnOnce(&[u8], &mut [u8]) -> bool) -> OpStatus {
-    match op.tag.get_mut(..digest.len()) {
+    // An extendable-output function gives what there is room for.
+    let len = if digest.is_xof() { op.tag.len() } else { digest.len() };
+    match op.tag.get_mut(..len) {
         Some(tag) => done_if(hash(op.input, tag)),
         None => OpStatus::EngineFault,
     }
@@ -68,7 +70,15 @@ fn one_shot(digest: Digest) -> Option<OneShot> {
         Digest::Sha256 => sys::SHA256,
         Digest::Sha384 => sys::SHA384,
         Digest::Sha512 => sys::SHA512,
-        Digest::Sha3_256 | Digest::Sha3_512 | Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return None,
+        Digest::Sha512_224 => sys::SHA512_224,
+        Digest::Sha512_256 => sys::SHA512_256,
+        Digest::Sha3_224
+        | Digest::Sha3_256
+        | Digest::Sha3_384
+        | Digest::Sha3_512
+        | Digest::Shake128
+        | Digest::Shake256
+        | Digest::Blake3 => return None,
     })
 }
 
@@ -83,7 +93,11 @@ pub(crate) fn table(digest: Digest) -> Option<*const sys::EVP_MD> {
             Digest::Sha256 => sys::EVP_sha256(),
             Digest::Sha384 => sys::EVP_sha384(),
             Digest::Sha512 => sys::EVP_sha512(),
+            Digest::Sha512_224 => sys::EVP_sha512_224(),
+            Digest::Sha512_256 => sys::EVP_sha512_256(),
+            Digest::Sha3_224 => sys::EVP_sha3_224(),
             Digest::Sha3_256 => sys::EVP_sha3_256(),
+            Digest::Sha3_384 => sys::EVP_sha3_384(),
             Digest::Sha3_512 => sys::EVP_sha3_512(),
             Digest::Shake128 => sys::EVP_shake128(),
             Digest::Shake256 => sys::EVP_shake256(),

@@ -112,36 +112,37 @@ impl<H: Hash> Midstates<H> {
     }
 }
 
-/// SHA-3 has no functions of its own in AWS-LC's interface; its HMAC context holds the midstates inline.
-struct Sha3Key(Box<Wiped<sys::HMAC_CTX>>);
+/// SHA-3 has no functions of its own in AWS-LC's interface, and SHA-512/t none to start with; AWS-LC's HMAC context holds the
+/// midstates inline.
+struct InlineKey(Box<Wiped<sys::HMAC_CTX>>);
 
 // SAFETY: the context's pointers are to AWS-LC's static tables; everything else is inline.
-unsafe impl Send for Sha3Key {}
+unsafe impl Send for InlineKey {}
 // SAFETY: as above, and the context is only copied from after it has been made.
-unsafe impl Sync for Sha3Key {}
+unsafe impl Sync for InlineKey {}
 
-impl Sha3Key {
-    fn new(md: *const sys::EVP_MD, key: &[u8]) -> Option<Sha3Key> {
+impl InlineKey {
+    fn new(md: *const sys::EVP_MD, key: &[u8]) -> Option<InlineKey> {
         // A context of zeros is an uninitialised one (hmac.h).
         let mut context = Box::new(Wiped::<sys::HMAC_CTX>::zeroed());
         // SAFETY: the context is whole, `md` is one of AWS-LC's static tables, key pointer and length belong together.
         let code =
             unsafe { sys::HMAC_Init_ex(&mut context.0, key.as_ptr().cast(), key.len(), md, core::ptr::null_mut()) };
-        (code == 1).then_some(Sha3Key(context))
+        (code == 1).then_some(InlineKey(context))
     }
 
     fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
         let mut context = Wiped(self.0.0);
-        parts.iter().all(|part| sha3_update(&mut context, part)) && sha3_finish(context, out)
+        parts.iter().all(|part| inline_update(&mut context, part)) && inline_finish(context, out)
     }
 }
 
-fn sha3_update(context: &mut Wiped<sys::HMAC_CTX>, bytes: &[u8]) -> bool {
+fn inline_update(context: &mut Wiped<sys::HMAC_CTX>, bytes: &[u8]) -> bool {
     // SAFETY: the context is a copy of an initialised one, which is flat; pointer and length are the slice's.
     unsafe { sys::HMAC_Update(&mut context.0, bytes.as_ptr(), bytes.len()) == 1 }
 }
 
-fn sha3_finish(mut context: Wiped<sys::HMAC_CTX>, out: &mut [u8; DIGEST_MAX]) -> bool {
+fn inline_finish(mut context: Wiped<sys::HMAC_CTX>, out: &mut [u8; DIGEST_MAX]) -> bool {
     let mut written = 0;
     // SAFETY: as above; no digest is longer than the output.
     unsafe { sys::HMAC_Final(&mut context.0, out.as_mut_ptr(), &mut written) == 1 }
@@ -152,14 +153,14 @@ macro_rules! kinds {
     ($($name:ident),*) => {
         enum Kind {
             $($name(Midstates<$name>),)*
-            Sha3(Sha3Key),
+            Inline(InlineKey),
         }
 
         /// A message under way: the running state of the inner digest, or AWS-LC's context.
         #[derive(Clone)]
         enum State {
             $($name(Wiped<<$name as Hash>::State>),)*
-            Sha3(Wiped<sys::HMAC_CTX>),
+            Inline(Wiped<sys::HMAC_CTX>),
         }
 
         impl HmacKey {
@@ -167,7 +168,7 @@ macro_rules! kinds {
             pub(crate) fn compute(&self, parts: &[&[u8]], out: &mut [u8; DIGEST_MAX]) -> bool {
                 let ok = match &self.0 {
                     $(Kind::$name(key) => key.compute(parts, out),)*
-                    Kind::Sha3(key) => key.compute(parts, out),
+                    Kind::Inline(key) => key.compute(parts, out),
                 };
                 if !ok {
                     wipe(out);
@@ -179,7 +180,7 @@ macro_rules! kinds {
             pub(crate) fn start(&self) -> RunningHmac {
                 RunningHmac(match &self.0 {
                     $(Kind::$name(key) => State::$name(key.inner.clone()),)*
-                    Kind::Sha3(key) => State::Sha3(Wiped(key.0.0)),
+                    Kind::Inline(key) => State::Inline(Wiped(key.0.0)),
                 })
             }
 
@@ -187,7 +188,7 @@ macro_rules! kinds {
             pub(crate) fn end(&self, running: RunningHmac, out: &mut [u8; DIGEST_MAX]) -> bool {
                 match (&self.0, running.0) {
                     $((Kind::$name(key), State::$name(state)) => key.finish(state, out),)*
-                    (Kind::Sha3(_), State::Sha3(context)) => sha3_finish(context, out),
+                    (Kind::Inline(_), State::Inline(context)) => inline_finish(context, out),
                     _ => false,
                 }
             }
@@ -198,7 +199,7 @@ macro_rules! kinds {
             pub(crate) fn absorb(&mut self, bytes: &[u8]) -> bool {
                 match &mut self.0 {
                     $(State::$name(state) => $name::update(&mut state.0, bytes),)*
-                    State::Sha3(context) => sha3_update(context, bytes),
+                    State::Inline(context) => inline_update(context, bytes),
                 }
             }
         }
@@ -227,7 +228,12 @@ impl HmacKey {
             Digest::Sha256 => Kind::Sha256(Midstates::new(key)?),
             Digest::Sha384 => Kind::Sha384(Midstates::new(key)?),
             Digest::Sha512 => Kind::Sha512(Midstates::new(key)?),
-            Digest::Sha3_256 | Digest::Sha3_512 => Kind::Sha3(Sha3Key::new(crate::digest::table(digest)?, key)?),
+            Digest::Sha512_224 | Digest::Sha512_256 => {
+                Kind::Inline(InlineKey::new(crate::digest::table(digest)?, key)?)
+            }
+            Digest::Sha3_224 | Digest::Sha3_256 | Digest::Sha3_384 | Digest::Sha3_512 => {
+                Kind::Inline(InlineKey::new(crate::digest::table(digest)?, key)?)
+            }
             Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return None,
         };
         Some(HmacKey(kind))

@@ -3,11 +3,11 @@
 use blake3::Hasher as Blake3;
 use ciphermill_contract::suite::Digest;
 use ciphermill_contract::{Direction, OpBuffers, OpStatus};
-use digest::{Digest as _, ExtendableOutput, XofReader};
+use digest::{Digest as _, ExtendableOutput};
 use md5::Md5;
 use sha1::Sha1;
-use sha2::{Sha224, Sha256, Sha384, Sha512};
-use sha3::{Sha3_256, Sha3_512};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use shake::{Shake128, Shake256};
 use zeroize::Zeroizing;
 
@@ -22,7 +22,11 @@ pub(crate) enum Hasher {
     Sha256(Sha256),
     Sha384(Sha384),
     Sha512(Sha512),
+    Sha512_224(Sha512_224),
+    Sha512_256(Sha512_256),
+    Sha3_224(Sha3_224),
     Sha3_256(Sha3_256),
+    Sha3_384(Sha3_384),
     Sha3_512(Sha3_512),
     Blake3(Box<Zeroizing<Blake3>>),
     Shake128(Shake128),
@@ -39,7 +43,11 @@ macro_rules! each {
             Hasher::Sha256($name) => $work,
             Hasher::Sha384($name) => $work,
             Hasher::Sha512($name) => $work,
+            Hasher::Sha512_224($name) => $work,
+            Hasher::Sha512_256($name) => $work,
+            Hasher::Sha3_224($name) => $work,
             Hasher::Sha3_256($name) => $work,
+            Hasher::Sha3_384($name) => $work,
             Hasher::Sha3_512($name) => $work,
             Hasher::Blake3(hasher) => {
                 let $name = Wrapped(hasher);
@@ -72,7 +80,7 @@ impl Wrapped<Box<Zeroizing<Blake3>>> {
     }
 }
 
-/// Gives extendable-output functions the same, with outputs as long as their suites'.
+/// Gives extendable-output functions the same, with outputs of the usual length.
 struct Fixed<H>(H);
 
 impl<H: digest::Update> Fixed<&mut H> {
@@ -95,7 +103,7 @@ impl Fixed<Shake256> {
 
 fn squeeze<const N: usize>(hasher: impl ExtendableOutput) -> [u8; N] {
     let mut output = [0; N];
-    hasher.finalize_xof().read(&mut output);
+    hasher.finalize_xof_into(&mut output);
     output
 }
 
@@ -109,7 +117,11 @@ impl Hasher {
             Digest::Sha256 => Hasher::Sha256(Sha256::new()),
             Digest::Sha384 => Hasher::Sha384(Sha384::new()),
             Digest::Sha512 => Hasher::Sha512(Sha512::new()),
+            Digest::Sha512_224 => Hasher::Sha512_224(Sha512_224::new()),
+            Digest::Sha512_256 => Hasher::Sha512_256(Sha512_256::new()),
+            Digest::Sha3_224 => Hasher::Sha3_224(Sha3_224::new()),
             Digest::Sha3_256 => Hasher::Sha3_256(Sha3_256::new()),
+            Digest::Sha3_384 => Hasher::Sha3_384(Sha3_384::new()),
             Digest::Sha3_512 => Hasher::Sha3_512(Sha3_512::new()),
             Digest::Blake3 => Hasher::Blake3(Box::new(Zeroizing::new(Blake3::new()))),
             Digest::Shake128 => Hasher::Shake128(Shake128::default()),
@@ -122,6 +134,17 @@ impl Hasher {
         each!(self, hasher => hasher.update(bytes));
     }
 
+    /// Writes the digest of everything that was added: as many bytes as there is room for, of digests with a length of their own
+    /// at most those.
+    fn write(self, tag: &mut [u8]) -> OpStatus {
+        match self {
+            Hasher::Shake128(hasher) => hasher.finalize_xof_into(tag),
+            Hasher::Shake256(hasher) => hasher.finalize_xof_into(tag),
+            other => return tag::settle(Direction::Encrypt, other.finish().as_slice(), tag),
+        }
+        OpStatus::Done
+    }
+
     /// The digest of everything that was added.
     pub(crate) fn finish(self) -> Output {
         each!(self, hasher => Output::new(hasher.finalize().as_slice()))
@@ -132,5 +155,5 @@ impl Hasher {
 pub(crate) fn process(digest: Digest, buffers: &mut OpBuffers<'_>) -> OpStatus {
     let mut hasher = Hasher::new(digest);
     hasher.update(buffers.input);
-    tag::settle(Direction::Encrypt, hasher.finish().as_slice(), buffers.tag)
+    hasher.write(buffers.tag)
 }

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use ciphermill_contract::engine::Kernel;
+use ciphermill_contract::suite::Mac;
 use ciphermill_contract::{
     Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
     PreparedKey, QueueHint, Result, Stream, Suite,
@@ -88,6 +89,7 @@ fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> O
         Suite::Stream(_) => stream::process(buffers),
         Suite::Aead(_) => aead::process(direction, buffers),
         Suite::Digest(digest) => digest::process(digest, buffers),
+        Suite::Mac(Mac::Kmac(kmac)) => mac::kmac::process(kmac, direction, buffers),
         Suite::Mac(_) => mac::process(direction, buffers),
         Suite::Chain(chain) => chain::process(chain, direction, buffers),
         Suite::Fpe(ff1) => fpe::process(ff1, direction, buffers),

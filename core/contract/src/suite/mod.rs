@@ -151,12 +151,20 @@ pub enum Digest {
     Sha3_512 = 7,
     /// BLAKE3, 32 bytes.
     Blake3 = 8,
-    /// SHAKE128 (FIPS 202), 32 bytes: twice the security strength, so that collisions cost as much as it promises
-    /// (appendix A.1, table 4). An operation has no output length of its own, so that longer outputs are not offered;
-    /// shorter ones are prefixes (A.2). There is no HMAC over it.
+    /// SHAKE128 (FIPS 202). The operation's tag is as long as the output shall be, 1 to [`TAG_LEN_MAX`](crate::limits::TAG_LEN_MAX)
+    /// bytes; shorter outputs are prefixes of longer ones (A.2). Where nobody says otherwise it has 32 bytes: twice the
+    /// security strength, so that collisions cost as much as it promises (A.1, table 4). There is no HMAC over it.
     Shake128 = 9,
-    /// SHAKE256 (FIPS 202), 64 bytes; as [`Digest::Shake128`] otherwise.
+    /// SHAKE256 (FIPS 202), 64 bytes where nobody says otherwise; as [`Digest::Shake128`] otherwise.
     Shake256 = 10,
+    /// SHA-512/224 (FIPS 180-4, 5.3.6.1).
+    Sha512_224 = 11,
+    /// SHA-512/256 (FIPS 180-4, 5.3.6.2).
+    Sha512_256 = 12,
+    /// SHA3-224 (FIPS 202).
+    Sha3_224 = 13,
+    /// SHA3-384 (FIPS 202).
+    Sha3_384 = 14,
 }
 
 /// Message authentication codes.
@@ -170,6 +178,19 @@ pub enum Mac {
     Gmac(AesSize),
     /// Poly1305 under a one-time key (RFC 8439).
     Poly1305,
+    /// KMAC (NIST SP 800-185, 4). The additional data are the customization string. The tag's length is a part of what is
+    /// authenticated, so that a shorter tag is no prefix of a longer one.
+    Kmac(Kmac),
+}
+
+/// The two functions of KMAC, by their security strength in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kmac {
+    /// KMAC128, over cSHAKE128.
+    Kmac128 = 0,
+    /// KMAC256, over cSHAKE256.
+    Kmac256 = 1,
 }
 
 /// In which order a chain's cipher and MAC run.
@@ -406,7 +427,7 @@ impl Suite {
                 "chacha20"
             }
             Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
-            Suite::Digest(_) | Suite::Mac(Mac::Hmac(_)) => "hash",
+            Suite::Digest(_) | Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => "hash",
             Suite::Random => "random",
             Suite::Kem(_)
             | Suite::Sign(Signature::MlDsa(_))
@@ -507,29 +528,33 @@ impl AesSize {
 }
 
 impl Digest {
-    /// All digests. BLAKE3, which few libraries have, is the last.
-    pub const ALL: [Digest; 11] = [
+    /// All digests. BLAKE3, which few libraries have, is the last; before it those whose length is no whole number of their words.
+    pub const ALL: [Digest; 15] = [
         Digest::Md5,
         Digest::Sha1,
         Digest::Sha224,
         Digest::Sha256,
         Digest::Sha384,
         Digest::Sha512,
+        Digest::Sha512_256,
         Digest::Sha3_256,
+        Digest::Sha3_384,
         Digest::Sha3_512,
         Digest::Shake128,
         Digest::Shake256,
+        Digest::Sha512_224,
+        Digest::Sha3_224,
         Digest::Blake3,
     ];
 
-    /// Bytes of a digest.
+    /// Bytes of a digest; of an extendable-output function, those that are asked for when nobody says otherwise.
     pub const fn len(self) -> usize {
         match self {
             Digest::Md5 => 16,
             Digest::Sha1 => 20,
-            Digest::Sha224 => 28,
-            Digest::Sha256 | Digest::Sha3_256 | Digest::Shake128 | Digest::Blake3 => 32,
-            Digest::Sha384 => 48,
+            Digest::Sha224 | Digest::Sha512_224 | Digest::Sha3_224 => 28,
+            Digest::Sha256 | Digest::Sha512_256 | Digest::Sha3_256 | Digest::Shake128 | Digest::Blake3 => 32,
+            Digest::Sha384 | Digest::Sha3_384 => 48,
             Digest::Sha512 | Digest::Sha3_512 | Digest::Shake256 => 64,
         }
     }
@@ -548,8 +573,10 @@ impl Digest {
     /// function, its rate.
     pub const fn block_len(self) -> usize {
         match self {
-            Digest::Sha384 | Digest::Sha512 => 128,
+            Digest::Sha384 | Digest::Sha512 | Digest::Sha512_224 | Digest::Sha512_256 => 128,
+            Digest::Sha3_224 => 144,
             Digest::Sha3_256 | Digest::Shake256 => 136,
+            Digest::Sha3_384 => 104,
             Digest::Sha3_512 => 72,
             Digest::Shake128 => 168,
             _ => 64,

@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 use crate::suite::{
     Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Direction, Ff1, Kem, KeyPair,
-    Mac, MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+    Kmac, Mac, MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
 };
 
 /// A name that is no suite's or direction's, with the nearest known one.
@@ -73,7 +73,11 @@ impl fmt::Display for Digest {
             Digest::Sha256 => "sha256",
             Digest::Sha384 => "sha384",
             Digest::Sha512 => "sha512",
+            Digest::Sha512_224 => "sha512-224",
+            Digest::Sha512_256 => "sha512-256",
+            Digest::Sha3_224 => "sha3-224",
             Digest::Sha3_256 => "sha3-256",
+            Digest::Sha3_384 => "sha3-384",
             Digest::Sha3_512 => "sha3-512",
             Digest::Blake3 => "blake3",
             Digest::Shake128 => "shake128",
@@ -125,6 +129,8 @@ impl fmt::Display for Suite {
             Suite::Mac(Mac::Cmac(size)) => write!(f, "aes-{}-cmac", size.bits()),
             Suite::Mac(Mac::Gmac(size)) => write!(f, "aes-{}-gmac", size.bits()),
             Suite::Mac(Mac::Poly1305) => f.write_str("poly1305"),
+            Suite::Mac(Mac::Kmac(Kmac::Kmac128)) => f.write_str("kmac128"),
+            Suite::Mac(Mac::Kmac(Kmac::Kmac256)) => f.write_str("kmac256"),
             Suite::Chain(Chain { cipher, mode, digest, order }) => match order {
                 ChainOrder::EncryptThenMac => write!(f, "{cipher}-{mode}+hmac-{digest}"),
                 ChainOrder::MacThenEncrypt => write!(f, "hmac-{digest}+{cipher}-{mode}"),

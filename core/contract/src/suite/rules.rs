@@ -4,8 +4,8 @@ use crate::limits::{
     FF1_NUMERALS_MAX, INPUT_LEN_MAX, KEY_LEN_MAX, SEAL_LEN_MAX, SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
 };
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, Mac, Mode,
-    PublicEncryption, Signature, StreamCipher, Suite,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, Kmac, Mac,
+    Mode, PublicEncryption, Signature, StreamCipher, Suite,
 };
 
 /// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`, but for `gaps`.
@@ -100,7 +100,7 @@ impl Suite {
             Suite::Aead(Aead::ChaCha20Poly1305) => Lengths::exactly(32),
             Suite::Digest(_) | Suite::Generate(_) | Suite::Random => NONE,
             // Nobody's key is empty; one that is makes the tags of one of a zero byte (RFC 2104, 2: keys are padded with zeros).
-            Suite::Mac(Mac::Hmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
+            Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
             Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size)) => Lengths::exactly(size.key_len()),
             Suite::Mac(Mac::Poly1305) => Lengths::exactly(32),
             // The cipher's key, then one byte or more for the MAC.
@@ -151,7 +151,7 @@ impl Suite {
 
     /// Lengths of the tag, digest, signature, KEM ciphertext or generated public key in bytes.
     ///
-    /// Shorter tags than the full one are truncations. When signing, encapsulating or generating any length from the full one up
+    /// Shorter tags than the full one are truncations, but for KMAC's, which depend on their length. When signing, encapsulating or generating any length from the full one up
     /// is room; the length written comes back in the operation.
     pub const fn tag_len(self, direction: Direction) -> Lengths {
         match self {
@@ -159,7 +159,10 @@ impl Suite {
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(4, 16, 2),
             Suite::Aead(_) | Suite::Mac(Mac::Poly1305) => Lengths::exactly(16),
             Suite::Mac(Mac::Cmac(_)) => Lengths::range(4, 16, 1),
+            Suite::Digest(digest) if digest.is_xof() => Lengths::range(1, TAG_LEN_MAX, 1),
             Suite::Digest(digest) => Lengths::exactly(digest.len()),
+            // SP 800-185, 8.4.2: 32 bits at least.
+            Suite::Mac(Mac::Kmac(_)) => Lengths::range(4, TAG_LEN_MAX, 1),
             Suite::Mac(Mac::Hmac(digest)) => Lengths::range(4, digest.len(), 1),
             Suite::Chain(Chain { digest, order: ChainOrder::EncryptThenMac, .. }) => Lengths::range(4, digest.len(), 1),
             Suite::Sign(signature) => room(signature.len(), direction),
@@ -169,15 +172,21 @@ impl Suite {
         }
     }
 
-    /// The tag length that is used when nobody says otherwise: the full one.
+    /// The tag length that is used when nobody says otherwise: the full one; of functions with any length that which has the
+    /// function's security strength against collisions.
     pub const fn default_tag_len(self) -> usize {
-        self.tag_len(Direction::Decrypt).max
+        match self {
+            Suite::Digest(digest) => digest.len(),
+            Suite::Mac(Mac::Kmac(kmac)) => 2 * kmac.strength_len(),
+            _ => self.tag_len(Direction::Decrypt).max,
+        }
     }
 
     /// The key length in bytes that is used when nobody says otherwise; zero for key pairs and suites without keys.
     pub const fn default_key_len(self) -> usize {
         match self {
             Suite::Mac(Mac::Hmac(digest)) => digest.len(),
+            Suite::Mac(Mac::Kmac(kmac)) => kmac.strength_len(),
             Suite::Chain(chain) => chain.cipher_key_len() + chain.digest.len(),
             Suite::Cipher(BlockCipher::Blowfish, _) | Suite::Stream(StreamCipher::Rc4) => 16,
             Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => 0,
@@ -197,7 +206,9 @@ impl Suite {
     /// Lengths of the additional data in bytes.
     pub const fn aad_len(self) -> Lengths {
         match self {
-            Suite::Aead(_) | Suite::Fpe(_) => Lengths::range(0, crate::limits::AAD_LEN_MAX, 1),
+            Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Kmac(_)) => {
+                Lengths::range(0, crate::limits::AAD_LEN_MAX, 1)
+            }
             Suite::Chain(Chain { order: ChainOrder::EncryptThenMac, .. }) => {
                 Lengths::range(0, crate::limits::AAD_LEN_MAX, 1)
             }
@@ -274,6 +285,7 @@ impl Suite {
                 Mac::Cmac(size) => 96 + size as usize,
                 Mac::Gmac(size) => 99 + size as usize,
                 Mac::Poly1305 => 102,
+                Mac::Kmac(kmac) => 560 + kmac as usize,
             },
             Suite::Fpe(ff1) => 104 + ff1.size as usize,
             Suite::Random => 108,
@@ -332,10 +344,9 @@ const fn chain_cipher_ordinal(cipher: BlockCipher, mode: Mode) -> usize {
     cipher * 2 + matches!(mode, Mode::Ctr) as usize
 }
 
-/// The digest's number within chains and RSA, which have room for ten: the extendable-output functions, which no list
-/// holds with either, share the last.
+/// The digest's number within chains and RSA, which have room for ten: those that no list holds with either share the last.
 const fn part_ordinal(digest: Digest) -> usize {
-    if digest.is_xof() { 9 } else { digest as usize }
+    if digest as usize > 8 { 9 } else { digest as usize }
 }
 
 const fn signature_ordinal(signature: Signature) -> usize {
@@ -422,6 +433,13 @@ impl Chain {
             }
             _ => input_len,
         }
+    }
+}
+
+impl Kmac {
+    /// Bytes of the security strength.
+    const fn strength_len(self) -> usize {
+        16 + 16 * (self as usize)
     }
 }
 

@@ -21,8 +21,8 @@ fn apply(key: u8, iv: &[u8], aad: &[u8], data: &mut [u8]) {
     }
 }
 
-/// A checksum (FNV-1a) of everything, in as many bytes as the longest tag has.
-pub(crate) fn tag(key: u8, iv: &[u8], aad: &[u8], data: &[u8]) -> [u8; 64] {
+/// A checksum (FNV-1a) of everything, in as many bytes as the longest tag that is drawn has.
+pub(crate) fn tag(key: u8, iv: &[u8], aad: &[u8], data: &[u8]) -> [u8; 128] {
     let lens = [key, iv.len() as u8, aad.len() as u8, (aad.len() >> 8) as u8];
     let sum = lens
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn tag(key: u8, iv: &[u8], aad: &[u8], data: &[u8]) -> [u8; 64] {
         .chain(aad)
         .chain(data)
         .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    let mut tag = [0; 64];
+    let mut tag = [0; 128];
     for (at, byte) in tag.iter_mut().enumerate() {
         *byte = sum.rotate_right(at as u32 * 7) as u8;
     }

@@ -14,7 +14,7 @@
 //! two, 320 (320), SHA-256 64 rounds of three, 384 and the ports 440 (550), SHA-512 80 of three, 480 and 560 (670). Hence
 //! sums are written in the order in which their terms are there, and [`Words::settle`] keeps it.
 
-use super::constants::{CUBE_ROOTS, IOTA, SINES, SQUARE_ROOTS};
+use super::constants::{CUBE_ROOTS, IOTA, SHA512_256_START, SINES, SQUARE_ROOTS};
 use super::vector::{Isa, LANES_MAX, Words};
 use crate::processor::{For, prefetch};
 
@@ -176,9 +176,10 @@ pub(super) struct Md5;
 pub(super) struct Sha1;
 /// SHA-224 and SHA-256.
 pub(super) struct Sha256;
-/// SHA-384 and SHA-512.
+/// SHA-384, SHA-512 and SHA-512/256.
 pub(super) struct Sha512;
-/// A sponge with a rate of `RATE` bytes: of 136, SHA3-256 and SHAKE256; of 72, SHA3-512; of 168, SHAKE128.
+/// A sponge with a rate of `RATE` bytes: of 136, SHA3-256 and SHAKE256; of 104, SHA3-384; of 72, SHA3-512; of 168,
+/// SHAKE128.
 pub(super) struct Sponge<const RATE: usize>;
 
 /// What digests of one compression function differ in. Not a part of the type: lanes would be compiled for each of them.
@@ -199,9 +200,11 @@ impl Variant {
     pub(super) const SHA224: Variant = variant(&square_roots(8, 0, u32::MAX as u64), 7);
     pub(super) const SHA256: Variant = variant(&square_roots(0, 32, u32::MAX as u64), 8);
     pub(super) const SHA384: Variant = variant(&square_roots(8, 0, u64::MAX), 6);
+    pub(super) const SHA512_256: Variant = variant(&start(SHA512_256_START), 4);
     pub(super) const SHA512: Variant = variant(&square_roots(0, 0, u64::MAX), 8);
     // The bits behind a message, and the first of the padding (FIPS 202, 6.1, 6.2, B.2): 01 and 1, 1111 and 1.
     pub(super) const SHA3_256: Variant = Variant { start: &[0; STATE_MAX], words: 4, pad: 0x06 };
+    pub(super) const SHA3_384: Variant = Variant { start: &[0; STATE_MAX], words: 6, pad: 0x06 };
     pub(super) const SHA3_512: Variant = Variant { start: &[0; STATE_MAX], words: 8, pad: 0x06 };
     pub(super) const SHAKE128: Variant = Variant { start: &[0; STATE_MAX], words: 4, pad: 0x1f };
     pub(super) const SHAKE256: Variant = Variant { start: &[0; STATE_MAX], words: 8, pad: 0x1f };

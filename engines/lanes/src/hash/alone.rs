@@ -200,8 +200,8 @@ impl Alone {
         let words = self.form.variant.words;
         let mut block = [0u64; 16];
         block[..8].copy_from_slice(&self.state);
-        // SHA-384 is six of the eight words.
-        for word in 6..9 {
+        // SHA-512/256 is four of the eight words, SHA-384 six.
+        for word in 4..9 {
             if word >= words {
                 block[word] = if word == words { 1 << 63 } else { 0 };
             }

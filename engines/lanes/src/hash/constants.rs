@@ -8,6 +8,50 @@ pub(super) const CUBE_ROOTS: [u64; 80] = roots::<80>(3, 0);
 /// halves: 5.3.2).
 pub(super) const SQUARE_ROOTS: [u64; 16] = roots::<16>(2, 0);
 
+/// Where SHA-512/256 starts: SHA-512 of its name, from a start with every byte changed by a5 (FIPS 180-4, 5.3.6).
+pub(super) const SHA512_256_START: [u64; 8] = {
+    let mut state = [0; 8];
+    let mut at = 0;
+    while at < 8 {
+        state[at] = SQUARE_ROOTS[at] ^ 0xa5a5_a5a5_a5a5_a5a5;
+        at += 1;
+    }
+    // The name, the padding's first bit, and the length in bits.
+    let mut block = [0; 16];
+    block[0] = u64::from_be_bytes(*b"SHA-512/");
+    block[1] = u64::from_be_bytes(*b"256\x80\0\0\0\0");
+    block[15] = 8 * 11;
+    sha512(state, block)
+};
+
+/// SHA-512's compression of one block (FIPS 180-4, 6.4.2).
+const fn sha512(start: [u64; 8], block: [u64; 16]) -> [u64; 8] {
+    let (mut w, mut s) = (block, start);
+    let mut round = 0;
+    while round < 80 {
+        if round >= 16 {
+            let (early, late) = (w[(round + 1) % 16], w[(round + 14) % 16]);
+            let low = early.rotate_right(1) ^ early.rotate_right(8) ^ early >> 7;
+            let high = late.rotate_right(19) ^ late.rotate_right(61) ^ late >> 6;
+            w[round % 16] = w[round % 16].wrapping_add(low).wrapping_add(w[(round + 9) % 16]).wrapping_add(high);
+        }
+        let [a, b, c, d, e, f, g, h] = s;
+        let upper = e.rotate_right(14) ^ e.rotate_right(18) ^ e.rotate_right(41);
+        let lower = a.rotate_right(28) ^ a.rotate_right(34) ^ a.rotate_right(39);
+        let first = h.wrapping_add(upper).wrapping_add((e & f) ^ (!e & g)).wrapping_add(CUBE_ROOTS[round]);
+        let first = first.wrapping_add(w[round % 16]);
+        let second = lower.wrapping_add((a & b) ^ (a & c) ^ (b & c));
+        s = [first.wrapping_add(second), a, b, c, d.wrapping_add(first), e, f, g];
+        round += 1;
+    }
+    let mut at = 0;
+    while at < 8 {
+        s[at] = s[at].wrapping_add(start[at]);
+        at += 1;
+    }
+    s
+}
+
 /// MD5's additive constants: 2^32 times the sine's absolute value (RFC 1321, 3.4).
 #[rustfmt::skip]
 pub(super) const SINES: [u32; 64] = [
@@ -137,6 +181,7 @@ mod tests {
     /// The first and last of each table as the standards print them.
     #[test]
     fn tables_begin_and_end_as_printed() {
+        assert_eq!((SHA512_256_START[0], SHA512_256_START[7]), (0x2231_2194_fc2b_f72c, 0x0eb7_2ddc_81c5_2ca2));
         assert_eq!((CUBE_ROOTS[0], CUBE_ROOTS[79]), (0x428a_2f98_d728_ae22, 0x6c44_198c_4a47_5817));
         assert_eq!((SQUARE_ROOTS[0], SQUARE_ROOTS[15]), (0x6a09_e667_f3bc_c908, 0x47b5_481d_befa_4fa4));
         assert_eq!((IOTA[0], IOTA[1], IOTA[23]), (1, 0x8082, 0x8000_0000_8000_8008));

@@ -11,6 +11,7 @@ mod algorithms;
 mod alone;
 mod constants;
 mod driver;
+mod long;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 mod portable;
@@ -182,14 +183,15 @@ const _: () = assert!(
         && 2 * midstate_len::<Sponge<136>>() <= 8 * LONG
 );
 
-/// Digests that lanes run: all but BLAKE3, which stands last.
-const DIGESTS: usize = 10;
+/// Digests that lanes run: all but those of 224 bits in words of 64, of which they are no whole number, and BLAKE3, which stand
+/// last.
+const DIGESTS: usize = 12;
 /// HMACs that lanes run: the same.
-const HMACS: usize = 8;
+const HMACS: usize = 10;
 
 const _: () = assert!(
-    matches!(lists::DIGESTS[DIGESTS], Suite::Digest(Digest::Blake3))
-        && matches!(lists::HMAC[HMACS], Suite::Mac(Mac::Hmac(Digest::Blake3)))
+    matches!(lists::DIGESTS[DIGESTS], Suite::Digest(Digest::Sha512_224))
+        && matches!(lists::HMAC[HMACS], Suite::Mac(Mac::Hmac(Digest::Sha512_224)))
 );
 
 /// The same expression for whichever algorithm a digest names.
@@ -226,6 +228,16 @@ macro_rules! each {
                 let $variant = Variant::SHA512;
                 $work
             }
+            Digest::Sha512_256 => {
+                type $A = Sha512;
+                let $variant = Variant::SHA512_256;
+                $work
+            }
+            Digest::Sha3_384 => {
+                type $A = Sponge<104>;
+                let $variant = Variant::SHA3_384;
+                $work
+            }
             Digest::Sha3_256 => {
                 type $A = Sponge<136>;
                 let $variant = Variant::SHA3_256;
@@ -246,7 +258,7 @@ macro_rules! each {
                 let $variant = Variant::SHAKE256;
                 $work
             }
-            Digest::Blake3 => unreachable!("no capability names it"),
+            Digest::Sha512_224 | Digest::Sha3_224 | Digest::Blake3 => unreachable!("no capability names it"),
         }
     };
 }
@@ -299,9 +311,9 @@ const FIGURES: [Figures; 6] = [
     figures([0, 1], [0, 1], [14.0, 0.15], [250.0, 2.5]),
     figures([1, 2], [1, 2], [17.0, 0.093], [35.0, 0.48]),
     figures([2, 4], [2, 4], [21.0, 0.155], [35.0, 0.51]),
-    figures([4, 6], [4, 6], [24.0, 0.18], [115.0, 0.91]),
-    figures([6, 8], [6, 8], [28.0, 0.24], [220.0, 1.95]),
-    figures([8, 10], [8, 8], [28.0, 0.22], [220.0, 1.9]),
+    figures([4, 7], [4, 7], [24.0, 0.18], [115.0, 0.91]),
+    figures([7, 10], [7, 10], [28.0, 0.24], [220.0, 1.95]),
+    figures([10, 12], [10, 10], [28.0, 0.22], [220.0, 1.9]),
 ];
 
 /// Prepares an HMAC key.
@@ -311,9 +323,15 @@ pub(crate) fn prepare(key: &[u8], suite: Suite) -> Result<PreparedKey, KeyProble
         Digest::Md5 | Digest::Sha1 | Digest::Sha224 | Digest::Sha256 => {
             PreparedKey::for_suite(suite, hmac_key::<SHORT>(digest, key))
         }
-        Digest::Sha384 | Digest::Sha512 => PreparedKey::for_suite(suite, hmac_key::<MIDDLE>(digest, key)),
-        Digest::Sha3_256 | Digest::Sha3_512 => PreparedKey::for_suite(suite, hmac_key::<LONG>(digest, key)),
-        Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => return Err(KeyProblem::Parameters),
+        Digest::Sha384 | Digest::Sha512 | Digest::Sha512_256 => {
+            PreparedKey::for_suite(suite, hmac_key::<MIDDLE>(digest, key))
+        }
+        Digest::Sha3_256 | Digest::Sha3_384 | Digest::Sha3_512 => {
+            PreparedKey::for_suite(suite, hmac_key::<LONG>(digest, key))
+        }
+        Digest::Sha512_224 | Digest::Sha3_224 | Digest::Shake128 | Digest::Shake256 | Digest::Blake3 => {
+            return Err(KeyProblem::Parameters);
+        }
     })
 }
 
@@ -326,6 +344,11 @@ fn hmac_key<const N: usize>(digest: Digest, key: &[u8]) -> HmacKey<N> {
 /// Runs a batch.
 pub(crate) fn run(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch) {
     match work.suite() {
+        Suite::Digest(Digest::Shake128) => long::run::<168>(work, Variant::SHAKE128),
+        Suite::Digest(Digest::Shake256) => long::run::<136>(work, Variant::SHAKE256),
+        _ => {}
+    }
+    match work.suite() {
         Suite::Digest(digest) => each!(digest, A, variant => {
             run_with::<A, NoKey>(kernel, work, scratch, Form { variant, hmac: false });
         }),
@@ -335,7 +358,7 @@ pub(crate) fn run(kernel: HashKernel, work: &mut Work<'_>, scratch: &mut Scratch
                     run_with::<A, HmacKey<SHORT>>(kernel, work, scratch, Form { variant, hmac: true });
                 });
             }
-            Digest::Sha384 | Digest::Sha512 => {
+            Digest::Sha384 | Digest::Sha512 | Digest::Sha512_256 => {
                 each!(digest, A, variant => {
                     run_with::<A, HmacKey<MIDDLE>>(kernel, work, scratch, Form { variant, hmac: true });
                 });

@@ -1,7 +1,8 @@
-//! Message authentication codes: HMAC, CMAC, GMAC and Poly1305.
+//! Message authentication codes: HMAC, CMAC, GMAC, Poly1305 and KMAC.
 
 mod cmac;
 pub(crate) mod hmac;
+pub(crate) mod kmac;
 
 use cipher::KeyInit;
 use ciphermill_contract::error::KeyProblem;
@@ -16,6 +17,7 @@ use crate::tag::{self, Output};
 
 pub(crate) use cmac::{CbcMac, Cmac, double};
 pub(crate) use hmac::Hmac;
+pub(crate) use kmac::KmacKey;
 
 /// A MAC under one key.
 trait Authenticator: Send + Sync {
@@ -33,7 +35,7 @@ impl MacKey {
     /// Subkeys or midstates of `mac` for `bytes`.
     ///
     /// # Errors
-    /// `Length` when the MAC has no keys of that length; `Parameters` for HMAC over an extendable-output function.
+    /// `Length` when the MAC has no keys of that length; `Parameters` for HMAC over an extendable-output function and for KMAC.
     pub(crate) fn new(mac: Mac, bytes: &[u8]) -> Result<MacKey, KeyProblem> {
         Ok(MacKey(match mac {
             // NIST approves HMAC over the hash functions of FIPS 202 only (section 7).
@@ -41,6 +43,8 @@ impl MacKey {
             Mac::Hmac(digest) => Box::new(Hmac::new(digest, bytes)),
             Mac::Cmac(size) => Box::new(Cmac::new(block::aes(size, bytes)?)),
             Mac::Gmac(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
+            // Its tag depends on additional data and length: `KmacKey`.
+            Mac::Kmac(_) => return Err(KeyProblem::Parameters),
             Mac::Poly1305 => Box::new(Poly1305(Zeroizing::new(bytes.try_into().map_err(|_| KeyProblem::Length)?))),
         }))
     }

@@ -476,6 +476,12 @@ fn cipher_name(cipher: BlockCipher, mode: Mode) -> Result<&'static CStr, String>
     })
 }
 
+// What openssl-sys does not declare (openssl/evp.h).
+unsafe extern "C" {
+    fn EVP_sha512_224() -> *const sys::EVP_MD;
+    fn EVP_sha512_256() -> *const sys::EVP_MD;
+}
+
 fn algorithm(digest: Digest) -> Result<Algorithm, String> {
     Ok(match digest {
         Digest::Md5 => sys::EVP_md5,
@@ -484,7 +490,11 @@ fn algorithm(digest: Digest) -> Result<Algorithm, String> {
         Digest::Sha256 => sys::EVP_sha256,
         Digest::Sha384 => sys::EVP_sha384,
         Digest::Sha512 => sys::EVP_sha512,
+        Digest::Sha512_224 => EVP_sha512_224,
+        Digest::Sha512_256 => EVP_sha512_256,
+        Digest::Sha3_224 => sys::EVP_sha3_224,
         Digest::Sha3_256 => sys::EVP_sha3_256,
+        Digest::Sha3_384 => sys::EVP_sha3_384,
         Digest::Sha3_512 => sys::EVP_sha3_512,
         Digest::Shake128 => sys::EVP_shake128,
         Digest::Shake256 => sys::EVP_shake256,
@@ -500,7 +510,11 @@ fn digest_name(digest: Digest) -> Result<&'static CStr, String> {
         Digest::Sha256 => c"SHA256",
         Digest::Sha384 => c"SHA384",
         Digest::Sha512 => c"SHA512",
+        Digest::Sha512_224 => c"SHA512-224",
+        Digest::Sha512_256 => c"SHA512-256",
+        Digest::Sha3_224 => c"SHA3-224",
         Digest::Sha3_256 => c"SHA3-256",
+        Digest::Sha3_384 => c"SHA3-384",
         Digest::Sha3_512 => c"SHA3-512",
         Digest::Shake128 => c"SHAKE128",
         Digest::Shake256 => c"SHAKE256",
