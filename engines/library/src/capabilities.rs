@@ -3,6 +3,9 @@
 use ciphermill_contract::suite::{Curve, Kem, KeyPair, MlDsaSet, RsaSize, StreamCipher, lists};
 use ciphermill_contract::{Capability, Cost, Directions, Suite};
 
+/// The name under which mills, policies and records know this engine.
+pub(crate) const NAME: &str = "library";
+
 /// Digests by their places in the list; BLAKE3, which AWS-LC does not have, ends it.
 const fn digests(places: [usize; 2], prior: Cost) -> Capability {
     Capability::new(lists::DIGESTS.split_at(places[1]).0.split_at(places[0]).1, prior).directions(Directions::ENCRYPT)

@@ -10,12 +10,10 @@ use ciphermill_contract::{
     PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
+use crate::capabilities::NAME;
 use crate::ffi::take_error;
 use crate::scratch::Scratch;
 use crate::{CAPABILITIES, aead, chain, cipher, digest, mac, pieces, prepare, public, random, stream};
-
-/// The name under which mills, policies and records know this engine.
-pub(crate) const NAME: &str = "library";
 
 /// The library engine: AWS-LC. Prepared keys may be used by any number of its queues at the same time; queues work on
 /// the caller's thread.

@@ -6,7 +6,7 @@ use aws_lc_sys as sys;
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{Error, OpStatus};
 
-use crate::engine::NAME;
+use crate::capabilities::NAME;
 
 /// A type that AWS-LC allocates and frees.
 ///

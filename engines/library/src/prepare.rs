@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{Claims, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite};
 
-use crate::engine::NAME;
+use crate::capabilities::NAME;
 use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream};
 
 /// Prepares a key for a suite.
