@@ -16,8 +16,10 @@ const fn hmacs(places: [usize; 2], prior: Cost) -> Capability {
     Capability::new(lists::HMAC.split_at(places[1]).0.split_at(places[0]).1, prior)
 }
 
-/// XTS with 256-bit keys; AWS-LC has no other.
-const XTS: &[Suite] = lists::AES_XTS.split_at(1).1;
+/// XTS with 128-bit keys, composed of ECB, since AWS-LC has it with 256-bit keys only.
+const XTS_128: &[Suite] = lists::AES_XTS.split_at(1).0;
+/// AWS-LC's own.
+const XTS_256: &[Suite] = lists::AES_XTS.split_at(1).1;
 /// RC4; AWS-LC has no SEAL.
 const RC4: &[Suite] = &[Suite::Stream(StreamCipher::Rc4)];
 /// Chains over DES and triple DES, which come first in their list.
@@ -48,7 +50,8 @@ pub const CAPABILITIES: &[Capability] = &[
     Capability::new(&lists::AES_CBC, Cost::new(30.0, 10.0, 0.8)).directions(Directions::ENCRYPT),
     Capability::new(&lists::AES_CBC, Cost::new(30.0, 10.0, 0.12)).directions(Directions::DECRYPT),
     Capability::new(&lists::AES_CTR, Cost::new(30.0, 30.0, 0.12)),
-    Capability::new(XTS, Cost::new(40.0, 115.0, 0.046)),
+    Capability::new(XTS_128, Cost::new(40.0, 60.0, 0.9)),
+    Capability::new(XTS_256, Cost::new(40.0, 115.0, 0.046)),
     Capability::new(&lists::AES_GCM, Cost::new(40.0, 90.0, 0.075)),
     Capability::new(&lists::AES_CCM, Cost::new(60.0, 100.0, 0.87)),
     Capability::new(&lists::AES_GCM_SIV, Cost::new(100.0, 350.0, 0.7)),

@@ -9,6 +9,7 @@ use crate::des::{self, DesKey, DesModes, TripleDesKey};
 use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, fault, op_fault};
 use crate::scratch::{CipherScratch, ScheduleId};
+use crate::xts;
 
 /// From how many bytes on ECB goes through the EVP interface, which keeps several blocks in flight but has to expand
 /// the key anew in each queue.
@@ -26,6 +27,12 @@ struct EcbKey {
     encryption: AesKey,
     decryption: AesKey,
     raw: RawKey,
+}
+
+/// An AES key for XTS where AWS-LC has none.
+struct XtsKey {
+    data: EcbKey,
+    tweak: AesKey,
 }
 
 /// An AES key for CBC.
@@ -53,6 +60,7 @@ pub(crate) fn prepare(key: &[u8], cipher: BlockCipher, mode: Mode) -> Result<Pre
         (BlockCipher::Aes(_), Mode::Ecb) => ecb_key(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Aes(_), Mode::Cbc) => cbc_key(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Aes(_), Mode::Ctr) => AesKey::encryption(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::Aes(AesSize::Aes128), Mode::Xts) => xts_key(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Aes(_), Mode::Xts) => RawKey::new(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Des, _) => DesKey::new(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::TripleDes, _) => TripleDesKey::new(key).map(|state| Prepared::key(suite, state)),
@@ -63,6 +71,12 @@ pub(crate) fn prepare(key: &[u8], cipher: BlockCipher, mode: Mode) -> Result<Pre
 
 fn ecb_key(key: &[u8]) -> Option<EcbKey> {
     Some(EcbKey { encryption: AesKey::encryption(key)?, decryption: AesKey::decryption(key)?, raw: RawKey::new(key)? })
+}
+
+/// An XTS key's two halves; the first is for the data, the second for the tweak (IEEE 1619, 5.1).
+fn xts_key(key: &[u8]) -> Option<XtsKey> {
+    let (data, tweak) = key.split_at(key.len() / 2);
+    Some(XtsKey { data: ecb_key(data)?, tweak: AesKey::encryption(tweak)? })
 }
 
 fn cbc_key(key: &[u8]) -> Option<CbcKey> {
@@ -94,9 +108,18 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, cipher: BlockCipher, mode: Mode,
             key.ctr(aes::counter_block(op.iv), op.data);
             OpStatus::Done
         }),
+        (BlockCipher::Aes(size @ AesSize::Aes128), Mode::Xts) => {
+            let bulk = evp_ecb(size);
+            batch.process(|op| {
+                let (Some(key), Ok(iv)) = (state::<XtsKey>(op, suite), op.iv.try_into()) else {
+                    return OpStatus::EngineFault;
+                };
+                xts::run(&key.tweak, iv, op.data, encrypt, |data| ecb(&key.data, data, encrypt, bulk, scratch))
+            });
+        }
         (BlockCipher::Aes(AesSize::Aes256), Mode::Xts) => batch.process(|op| {
             let Some(key) = state::<RawKey>(op, suite) else { return OpStatus::EngineFault };
-            xts(key, op, encrypt, scratch)
+            xts_256(key, op, encrypt, scratch)
         }),
         (BlockCipher::Des, Mode::Ecb | Mode::Cbc) => batch.process(|op| des::<DesKey>(op, suite, encrypt)),
         (BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc) => {
@@ -127,7 +150,7 @@ fn ecb(
     OpStatus::Done
 }
 
-fn xts(key: &RawKey, op: &mut OpBuffers<'_>, encrypt: bool, scratch: &mut CipherScratch) -> OpStatus {
+fn xts_256(key: &RawKey, op: &mut OpBuffers<'_>, encrypt: bool, scratch: &mut CipherScratch) -> OpStatus {
     let Ok(iv) = op.iv.try_into() else { return OpStatus::EngineFault };
     // SAFETY: the function returns a static table.
     let cipher = unsafe { sys::EVP_aes_256_xts() };

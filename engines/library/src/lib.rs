@@ -24,6 +24,7 @@ mod public;
 mod random;
 mod scratch;
 mod stream;
+mod xts;
 
 pub use capabilities::CAPABILITIES;
 pub use engine::Library;
