@@ -237,6 +237,11 @@ def macs(root):
             out.append(case(f"AES-{size} {r['count']}", f"aes-{size}-cmac", key=r["key"], input=r["message"], tag=r["output"]))
     write("nist/aes_cmac.json", "NIST SP 800-38B, appendix D (AES-128: RFC 4493)", out)
     out = []
+    for _, r in records(root / "CMAC/nist-800-38b-3des.txt", {"count"}):
+        key = r["key1"] + r["key2"] + (r["key3"] if r["key3"] != r["key1"] else "")
+        out.append(case(f"3DES {r['count']}", "3des-cmac", key=key, input=r["message"], tag=r["output"]))
+    write("nist/3des_cmac.json", "NIST SP 800-38B, appendix D", out)
+    out = []
     for _, r in records(root / "poly1305/rfc7539.txt", {"count"}):
         out.append(case(f"A.3 {r['count']}", "poly1305", key=r["key"], input=r["msg"], tag=r["tag"]))
     write("rfc/poly1305.json", "RFC 8439, A.3 (as in RFC 7539)", out)
@@ -244,12 +249,17 @@ def macs(root):
 
 def other_aeads(root):
     out = []
-    for file in ("rfc7253",):
+    for file in ("rfc7253", "test-vector-1-nonce104", "test-vector-1-nonce112", "test-vector-1-nonce120"):
         for _, r in records(root / f"ciphers/AES/OCB3/{file}.txt", {"count"}):
             at = len(r["ciphertext"]) - 32
             out.append(case(f"{file} {r['count']}", f"aes-{len(r['key']) * 4}-ocb", key=r["key"], iv=r["nonce"], aad=r["aad"],
                             input=r["plaintext"], output=r["ciphertext"][:at], tag=r["ciphertext"][at:]))
-    write("rfc/aes_ocb.json", "RFC 7253, appendix A", out)
+    # The one with a tag of 96 bits, which no file has.
+    text = bytes(range(40)).hex()
+    sealed = ("1792a4e31e0755fb03e31b22116e6c2ddf9efd6e33d536f1a0124b0a55bae884ed93481529c76b6a", "d0c515f4d1cdd4fdac4f02aa")
+    out.append(case("TAGLEN96", "aes-128-ocb", key=bytes(range(15, -1, -1)).hex(), iv="bbaa9988776655443322110d", aad=text, input=text,
+                    output=sealed[0], tag=sealed[1]))
+    write("rfc/aes_ocb.json", "RFC 7253, appendix A; nonces of 104 bits and more: D. K. Gillmor, ocb-test-vectors", out)
     out = []
     for _, r in records(root / "ciphers/AES/SIV/openssl.txt", {"count"}):
         if "aad2" in r:

@@ -228,16 +228,18 @@ def dh_modp(keys):
     write("made/dh_modp.json", "made by openssl_vectors.py with Python's integers", out)
 
 
-def ocb(key, nonce, aad, plain):
-    """AES-OCB by OpenSSL's library, which its command line does not offer."""
+def aead(name, key, nonce, aad, plain, tag_len=16):
+    """An AEAD by OpenSSL's library, which its command line does not offer."""
     lib = LIBCRYPTO
     lib.EVP_CIPHER_CTX_new.restype = ctypes.c_void_p
     lib.EVP_CIPHER_fetch.restype = ctypes.c_void_p
     context = ctypes.c_void_p(lib.EVP_CIPHER_CTX_new())
-    cipher = ctypes.c_void_p(lib.EVP_CIPHER_fetch(None, f"AES-{len(key) * 8}-OCB".encode(), None))
+    cipher = ctypes.c_void_p(lib.EVP_CIPHER_fetch(None, name.encode(), None))
     assert lib.EVP_EncryptInit_ex(context, cipher, None, None, None) == 1
     assert lib.EVP_CIPHER_CTX_ctrl(context, 9, len(nonce), None) == 1
-    assert lib.EVP_CIPHER_CTX_ctrl(context, 0x11, 16, None) == 1
+    # The length of OCB's tag is a part of what it authenticates; others are cut.
+    if name.endswith("OCB"):
+        assert lib.EVP_CIPHER_CTX_ctrl(context, 0x11, tag_len, None) == 1
     assert lib.EVP_EncryptInit_ex(context, None, None, key, nonce) == 1
     out, done = ctypes.create_string_buffer(len(plain) + 32), ctypes.c_int(0)
     written = 0
@@ -248,8 +250,8 @@ def ocb(key, nonce, aad, plain):
         written = done.value
     assert lib.EVP_EncryptFinal_ex(context, ctypes.byref(out, written), ctypes.byref(done)) == 1
     written += done.value
-    tag = ctypes.create_string_buffer(16)
-    assert lib.EVP_CIPHER_CTX_ctrl(context, 0x10, 16, tag) == 1
+    tag = ctypes.create_string_buffer(tag_len)
+    assert lib.EVP_CIPHER_CTX_ctrl(context, 0x10, tag_len, tag) == 1
     lib.EVP_CIPHER_CTX_free(context)
     assert written == len(plain)
     return out.raw[:written], tag.raw
@@ -257,15 +259,23 @@ def ocb(key, nonce, aad, plain):
 
 def symmetric():
     # RFC 7253, appendix A, second vector.
-    coded, tag = ocb(bytes(range(16)), bytes.fromhex("BBAA99887766554433221101"), bytes(range(8)), bytes(range(8)))
+    coded, tag = aead("AES-128-OCB", bytes(range(16)), bytes.fromhex("BBAA99887766554433221101"), bytes(range(8)), bytes(range(8)))
     assert (coded + tag).hex().upper() == "6820B3657B6F615A5725BDA0D3B4EB3A257C9AF1F8F03009"
     out = []
     for bits in (192, 256):
         for length, aad_len in ((0, 0), (16, 5), (1, 16), (33, 40), (96, 0), (250, 17)):
             label = f"aes-{bits}-ocb {length} {aad_len}"
             key, nonce, aad, plain = (stream(label + part, size) for part, size in (("key", bits // 8), ("iv", 12), ("aad", aad_len), ("", length)))
-            coded, tag = ocb(key, nonce, aad, plain)
+            coded, tag = aead(f"AES-{bits}-OCB", key, nonce, aad, plain)
             out.append(case(label, f"aes-{bits}-ocb", key=key.hex(), iv=nonce.hex(), aad=aad.hex(), input=plain.hex(), output=coded.hex(), tag=tag.hex()))
+    shapes = [(f"aes-{bits}-ocb", bits // 8, nonce, tag) for bits in (128, 192, 256)
+              for nonce, tag in ((1, 8), (6, 16), (7, 9), (11, 12), (12, 10), (13, 13), (15, 15), (15, 8))]
+    shapes += [("chacha20-poly1305", 32, 12, tag) for tag in (4, 8, 12, 13, 14, 15)]
+    for suite, key_len, nonce_len, tag_len in shapes:
+        label = f"{suite} nonce {nonce_len} tag {tag_len}"
+        key, nonce, aad, plain = (stream(label + part, size) for part, size in (("key", key_len), ("iv", nonce_len), ("aad", 21), ("", 35)))
+        coded, tag = aead(suite.upper().replace("CHACHA", "ChaCha"), key, nonce, aad, plain, tag_len)
+        out.append(case(label, suite, key=key.hex(), iv=nonce.hex(), aad=aad.hex(), input=plain.hex(), output=coded.hex(), tag=tag.hex()))
     for length in (1, 8, 23, 64, 77):
         label = f"blowfish-ctr {length}"
         key, plain = stream(label + " key", 16), stream(label, length)

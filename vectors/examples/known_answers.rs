@@ -6,7 +6,7 @@
 //!
 //! No engine takes part: an answer that came from an engine could not convict it.
 
-use ciphermill_contract::suite::{BlockCipher, Signature};
+use ciphermill_contract::suite::{BlockCipher, Mac, Signature};
 use ciphermill_contract::{Direction, Directions, Suite};
 use ciphermill_vectors::job::key_of;
 use ciphermill_vectors::{Case, Outcome, cases, keys};
@@ -61,7 +61,7 @@ fn rank(case: &Case) -> impl Ord + use<> {
     let no_aad = case.aad.is_empty() && case.suite.aad_len().max > 0;
     let one_block = case.input.len() <= 16;
     let key = &case.keys.secret;
-    let triple = matches!(case.suite, Suite::Cipher(BlockCipher::TripleDes, _));
+    let triple = matches!(case.suite, Suite::Cipher(BlockCipher::TripleDes, _) | Suite::Mac(Mac::TripleDesCmac));
     let parts_alike =
         triple && (key.len() < 24 || key[..8] == key[8..16] || key[..8] == key[16..] || key[8..16] == key[16..]);
     (made, parts_alike, tag_cut, no_aad, one_block, case.input.len() + case.aad.len() + case.tag.len(), case.id.clone())

@@ -18,7 +18,7 @@ const TAG: usize = 16;
 /// A key for GCM, GCM-SIV or ChaCha20-Poly1305.
 pub(crate) struct AeadKey {
     full: Context,
-    /// GCM's contexts for tags of 4, 8 and 12 to 15 bytes, made when first needed.
+    /// Contexts for tags of 4, 8 and 12 to 15 bytes, of GCM and ChaCha20-Poly1305, made when first needed.
     short: [OnceLock<Option<Context>>; 6],
     cipher: Cipher,
     key_len: usize,

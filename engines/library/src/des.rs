@@ -38,6 +38,20 @@ impl TripleDesKey {
     }
 }
 
+impl TripleDesKey {
+    /// CBC-MAC: absorbs the whole blocks of `data` into `state`.
+    pub(crate) fn cbc_mac(&self, state: &mut [u8; BLOCK], data: &[u8]) {
+        let mut block = Wiped(sys::DES_cblock { bytes: *state });
+        for input in data.as_chunks::<BLOCK>().0 {
+            for (byte, other) in block.0.bytes.iter_mut().zip(input) {
+                *byte ^= other;
+            }
+            self.block(&mut block.0, true);
+        }
+        *state = block.0.bytes;
+    }
+}
+
 /// ECB and CBC in place over whole blocks.
 pub(crate) trait DesModes {
     /// One block in place.

@@ -12,6 +12,7 @@ mod capabilities;
 mod ccm;
 mod chain;
 mod cipher;
+mod cmac;
 mod des;
 mod digest;
 mod engine;

@@ -5,94 +5,13 @@ use ciphermill_contract::suite::Mac;
 use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
 use crate::aead::Context;
-use crate::aes::{AesKey, BLOCK};
+use crate::cmac::{CmacKey, TripleDesCmacKey};
 use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, equal, fault, op_fault, wipe};
 use crate::hmac::{DIGEST_MAX, HmacKey};
 
-/// A key for CMAC: the schedule and the two subkeys (NIST SP 800-38B, 6.1).
-pub(crate) struct CmacKey {
-    aes: AesKey,
-    whole: Wiped<[u8; BLOCK]>,
-    partial: Wiped<[u8; BLOCK]>,
-}
-
-/// A message of CMAC as far as it has come. Its last block, whole or not, is kept, since it is treated apart.
-#[derive(Clone)]
-pub(crate) struct RunningCmac {
-    state: Wiped<[u8; BLOCK]>,
-    last: Wiped<[u8; BLOCK]>,
-    filled: usize,
-}
-
-impl Default for RunningCmac {
-    fn default() -> RunningCmac {
-        RunningCmac { state: Wiped([0; BLOCK]), last: Wiped([0; BLOCK]), filled: 0 }
-    }
-}
-
 /// A one-time key for Poly1305.
 struct Poly1305Key(Wiped<[u8; 32]>);
-
-impl CmacKey {
-    fn new(key: &[u8]) -> Option<CmacKey> {
-        let aes = AesKey::encryption(key)?;
-        let mut zero = Wiped([0; BLOCK]);
-        aes.encrypt_block(&mut zero.0);
-        let whole = Wiped(double(zero.0));
-        let partial = Wiped(double(whole.0));
-        Some(CmacKey { aes, whole, partial })
-    }
-
-    fn compute(&self, message: &[u8]) -> [u8; BLOCK] {
-        let mut running = RunningCmac::default();
-        self.absorb(&mut running, message);
-        self.end(&mut running)
-    }
-
-    /// Takes more of a message.
-    pub(crate) fn absorb(&self, running: &mut RunningCmac, bytes: &[u8]) {
-        let RunningCmac { state, last, filled } = running;
-        let wanted = if *filled == 0 { 0 } else { BLOCK - *filled };
-        let (first, rest) = bytes.split_at(bytes.len().min(wanted));
-        last.0[*filled..*filled + first.len()].copy_from_slice(first);
-        *filled += first.len();
-        if rest.is_empty() {
-            return;
-        }
-        if *filled > 0 {
-            self.aes.cbc_mac(&mut state.0, &last.0);
-        }
-        let (blocks, end) = rest.split_at((rest.len() - 1) / BLOCK * BLOCK);
-        self.aes.cbc_mac(&mut state.0, blocks);
-        last.0[..end.len()].copy_from_slice(end);
-        *filled = end.len();
-    }
-
-    /// The MAC of what was absorbed.
-    pub(crate) fn end(&self, running: &mut RunningCmac) -> [u8; BLOCK] {
-        let RunningCmac { state, last, filled } = running;
-        let subkey = if *filled == BLOCK {
-            &self.whole
-        } else {
-            last.0[*filled..].fill(0);
-            last.0[*filled] = 0x80;
-            &self.partial
-        };
-        for (byte, key) in last.0.iter_mut().zip(subkey.0) {
-            *byte ^= key;
-        }
-        self.aes.cbc_mac(&mut state.0, &last.0);
-        state.0
-    }
-}
-
-/// Doubling in GF(2^128) with the polynomial x^128 + x^7 + x^2 + x + 1, without a branch on the key.
-fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
-    let value = u128::from_be_bytes(block);
-    let carry = (value >> 127) * 0x87;
-    (value << 1 ^ carry).to_be_bytes()
-}
 
 impl Poly1305Key {
     fn compute(&self, message: &[u8]) -> [u8; 16] {
@@ -115,6 +34,7 @@ pub(crate) fn prepare(key: &[u8], mac: Mac) -> Result<PreparedKey> {
     let prepared = match mac {
         Mac::Hmac(digest) => HmacKey::new(digest, key).map(|state| Prepared::key(suite, state)),
         Mac::Cmac(_) => CmacKey::new(key).map(|state| Prepared::key(suite, state)),
+        Mac::TripleDesCmac => TripleDesCmacKey::new(key).map(|state| Prepared::key(suite, state)),
         Mac::Gmac(size) => Context::gcm(size, key).map(|state| Prepared::key(suite, state)),
         // AWS-LC has no KMAC.
         Mac::Kmac(_) => None,
@@ -137,6 +57,10 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, mac: Mac) {
             settle(op, direction, full)
         }),
         Mac::Cmac(_) => batch.process(|op| match state::<CmacKey>(op, suite) {
+            Some(key) => settle(op, direction, key.compute(op.input)),
+            None => OpStatus::EngineFault,
+        }),
+        Mac::TripleDesCmac => batch.process(|op| match state::<TripleDesCmacKey>(op, suite) {
             Some(key) => settle(op, direction, key.compute(op.input)),
             None => OpStatus::EngineFault,
         }),

@@ -43,6 +43,7 @@ const SYMMETRIC: &[Capability] = &[
     group(&lists::DIGESTS, 150.0, 2.0).directions(Directions::ENCRYPT),
     group(&lists::HMAC, 500.0, 2.0),
     group(&lists::CMAC, 60.0, 3.0),
+    group(&lists::TRIPLE_DES_CMAC, 90.0, 35.0).variable_time(),
     group(&lists::GMAC, 150.0, 2.0),
     group(&lists::POLY1305, 60.0, 1.0),
     group(&lists::KMAC, 700.0, 2.0),

@@ -136,7 +136,7 @@ impl Hasher {
 
     /// Writes the digest of everything that was added: as many bytes as there is room for, of digests with a length of their own
     /// at most those.
-    fn write(self, tag: &mut [u8]) -> OpStatus {
+    pub(crate) fn write(self, tag: &mut [u8]) -> OpStatus {
         match self {
             Hasher::Shake128(hasher) => hasher.finalize_xof_into(tag),
             Hasher::Shake256(hasher) => hasher.finalize_xof_into(tag),

@@ -54,7 +54,7 @@ pub(crate) fn process(buffers: &mut OpBuffers<'_>) -> OpStatus {
 
 /// ChaCha20 (RFC 8439, 2.4). The counter has 32 bits; an operation that would need more of it is refused, since the
 /// standard does not say what follows.
-fn chacha20(key: &[u8; 32], iv: &[u8], data: &mut [u8]) -> OpStatus {
+pub(crate) fn chacha20(key: &[u8; 32], iv: &[u8], data: &mut [u8]) -> OpStatus {
     let (counter, nonce) = match iv.split_first_chunk::<4>() {
         Some((counter, nonce)) if iv.len() == 16 => (u32::from_le_bytes(*counter), nonce),
         _ => (0, iv),

@@ -31,6 +31,7 @@ const FILES: &[(&str, &str)] = files![
     "made/rsa.json",
     "made/rsa_raw.json",
     "made/symmetric.json",
+    "nist/3des_cmac.json",
     "nist/aes_cbc.json",
     "nist/aes_ccm.json",
     "nist/aes_cmac.json",

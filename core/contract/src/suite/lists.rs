@@ -111,6 +111,8 @@ pub const CMAC: [Suite; 3] = [
     Suite::Mac(Mac::Cmac(AesSize::Aes192)),
     Suite::Mac(Mac::Cmac(AesSize::Aes256)),
 ];
+/// CMAC over triple DES.
+pub const TRIPLE_DES_CMAC: [Suite; 1] = [Suite::Mac(Mac::TripleDesCmac)];
 /// AES-GMAC.
 pub const GMAC: [Suite; 3] = [
     Suite::Mac(Mac::Gmac(AesSize::Aes128)),
@@ -335,6 +337,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("digests", &DIGESTS),
     ("HMAC", &HMAC),
     ("CMAC", &CMAC),
+    ("3DES-CMAC", &TRIPLE_DES_CMAC),
     ("GMAC", &GMAC),
     ("Poly1305", &POLY1305),
     ("KMAC", &KMAC),
@@ -414,7 +417,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 305);
+        assert_eq!(Suite::all().count(), 306);
     }
 
     #[test]

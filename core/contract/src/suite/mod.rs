@@ -123,9 +123,10 @@ pub enum Aead {
     /// AES-SIV (RFC 5297); the size is that of each of its two keys. The additional data are one component, the IV, when
     /// present, the last one (the nonce).
     AesSiv(AesSize),
-    /// AES-OCB3 (RFC 7253), 96-bit nonce.
+    /// AES-OCB3 (RFC 7253), nonce of 1 to 15 bytes. The tag's length, 8 to 16 bytes, is a part of what is authenticated, so that a
+    /// shorter tag is no prefix of a longer one.
     AesOcb(AesSize),
-    /// ChaCha20-Poly1305 (RFC 8439).
+    /// ChaCha20-Poly1305 (RFC 8439); tags of 4, 8 and 12 to 15 bytes are the first ones of its 16.
     ChaCha20Poly1305,
 }
 
@@ -172,8 +173,10 @@ pub enum Digest {
 pub enum Mac {
     /// HMAC (RFC 2104, FIPS 198-1).
     Hmac(Digest),
-    /// CMAC (NIST SP 800-38B).
+    /// CMAC over AES (NIST SP 800-38B).
     Cmac(AesSize),
+    /// CMAC over triple DES with two or three keys (NIST SP 800-38B); legacy.
+    TripleDesCmac,
     /// GMAC (NIST SP 800-38D), 96-bit IV.
     Gmac(AesSize),
     /// Poly1305 under a one-time key (RFC 8439).
@@ -427,6 +430,7 @@ impl Suite {
                 "chacha20"
             }
             Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
+            Suite::Mac(Mac::TripleDesCmac) => "des",
             Suite::Digest(_) | Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => "hash",
             Suite::Random => "random",
             Suite::Kem(_)
@@ -448,6 +452,7 @@ impl Suite {
             Suite::Stream(stream) => !matches!(stream, StreamCipher::ChaCha20),
             Suite::Digest(digest) => matches!(digest, Digest::Md5 | Digest::Sha1),
             Suite::Mac(Mac::Hmac(digest)) => matches!(digest, Digest::Md5),
+            Suite::Mac(Mac::TripleDesCmac) => true,
             Suite::Sign(Signature::Rsa(size, _, digest)) => {
                 matches!(size, RsaSize::Rsa1024) || matches!(digest, Digest::Sha1)
             }

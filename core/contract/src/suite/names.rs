@@ -127,6 +127,7 @@ impl fmt::Display for Suite {
             Suite::Digest(digest) => digest.fmt(f),
             Suite::Mac(Mac::Hmac(digest)) => write!(f, "hmac-{digest}"),
             Suite::Mac(Mac::Cmac(size)) => write!(f, "aes-{}-cmac", size.bits()),
+            Suite::Mac(Mac::TripleDesCmac) => f.write_str("3des-cmac"),
             Suite::Mac(Mac::Gmac(size)) => write!(f, "aes-{}-gmac", size.bits()),
             Suite::Mac(Mac::Poly1305) => f.write_str("poly1305"),
             Suite::Mac(Mac::Kmac(Kmac::Kmac128)) => f.write_str("kmac128"),

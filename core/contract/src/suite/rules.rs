@@ -67,8 +67,9 @@ impl Lengths {
 /// Nothing of the kind is taken.
 const NONE: Lengths = Lengths::exactly(0);
 
-/// NIST SP 800-38D, 5.2.1.2: 12 to 16 bytes, and 8 and 4 for applications that know what they do (appendix C).
-const GCM_TAGS: Lengths = Lengths::range(4, 16, 1).without(5, 7).without(9, 11);
+/// NIST SP 800-38D, 5.2.1.2: 12 to 16 bytes, and 8 and 4 for applications that know what they do (appendix C). Those of
+/// ChaCha20-Poly1305 are cut to the same lengths.
+const CUT_TAGS: Lengths = Lengths::range(4, 16, 1).without(5, 7).without(9, 11);
 
 /// Digests that callers hand over to be signed: from SHA-1's to SHA-512's.
 const GIVEN_DIGESTS: Lengths = Lengths::range(20, 64, 1);
@@ -102,6 +103,7 @@ impl Suite {
             // Nobody's key is empty; one that is makes the tags of one of a zero byte (RFC 2104, 2: keys are padded with zeros).
             Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
             Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size)) => Lengths::exactly(size.key_len()),
+            Suite::Mac(Mac::TripleDesCmac) => BlockCipher::TripleDes.key_len(),
             Suite::Mac(Mac::Poly1305) => Lengths::exactly(32),
             // The cipher's key, then one byte or more for the MAC.
             Suite::Chain(chain) => Lengths::range(chain.cipher_key_len() + 1, KEY_LEN_MAX, 1),
@@ -144,6 +146,7 @@ impl Suite {
             Suite::Stream(StreamCipher::Seal3) => Lengths::exactly(4),
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(7, 13, 1),
             Suite::Aead(Aead::AesSiv(_)) => Lengths::range(0, 16, 1),
+            Suite::Aead(Aead::AesOcb(_)) => Lengths::range(1, 15, 1),
             Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)) => Lengths::exactly(12),
             _ => NONE,
         }
@@ -151,14 +154,17 @@ impl Suite {
 
     /// Lengths of the tag, digest, signature, KEM ciphertext or generated public key in bytes.
     ///
-    /// Shorter tags than the full one are truncations, but for KMAC's, which depend on their length. When signing, encapsulating or generating any length from the full one up
+    /// Shorter tags than the full one are truncations, but for KMAC's and OCB's, which depend on their length. When signing, encapsulating or generating any length from the full one up
     /// is room; the length written comes back in the operation.
     pub const fn tag_len(self, direction: Direction) -> Lengths {
         match self {
-            Suite::Aead(Aead::AesGcm(_)) | Suite::Mac(Mac::Gmac(_)) => GCM_TAGS,
+            Suite::Aead(Aead::AesGcm(_) | Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Gmac(_)) => CUT_TAGS,
+            // RFC 7253, 3.1, names 64, 96 and 128 bits, and its construction whole bytes in between.
+            Suite::Aead(Aead::AesOcb(_)) => Lengths::range(8, 16, 1),
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(4, 16, 2),
             Suite::Aead(_) | Suite::Mac(Mac::Poly1305) => Lengths::exactly(16),
             Suite::Mac(Mac::Cmac(_)) => Lengths::range(4, 16, 1),
+            Suite::Mac(Mac::TripleDesCmac) => Lengths::range(4, 8, 1),
             Suite::Digest(digest) if digest.is_xof() => Lengths::range(1, TAG_LEN_MAX, 1),
             Suite::Digest(digest) => Lengths::exactly(digest.len()),
             // SP 800-185, 8.4.2: 32 bits at least.
@@ -197,7 +203,7 @@ impl Suite {
     /// The IV length in bytes that is used when nobody says otherwise.
     pub const fn default_iv_len(self) -> usize {
         match self {
-            Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::AesCcm(_)) => 12,
+            Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::AesCcm(_) | Aead::AesOcb(_)) => 12,
             Suite::Aead(Aead::AesSiv(_)) => 0,
             _ => self.iv_len().max,
         }
@@ -286,6 +292,7 @@ impl Suite {
                 Mac::Gmac(size) => 99 + size as usize,
                 Mac::Poly1305 => 102,
                 Mac::Kmac(kmac) => 560 + kmac as usize,
+                Mac::TripleDesCmac => 562,
             },
             Suite::Fpe(ff1) => 104 + ff1.size as usize,
             Suite::Random => 108,

@@ -1,4 +1,4 @@
-//! AES-OCB3 (RFC 7253) with nonces of 96 bits and tags of 128.
+//! AES-OCB3 (RFC 7253) with nonces of 8 to 120 bits and tags of 64 to 128.
 //!
 //! Blocks are done four at a time, or eight vectors of a long message. Within four blocks that begin at a multiple of
 //! four the offsets differ by `L_0` and `L_1` alone, but for the last one's; so a vector of offsets is one block repeated
@@ -17,7 +17,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::parallel::{Way, cipher, schedule};
 use super::schedule::AesKey;
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, Work, copy_short};
 
 pub(super) const CAPABILITIES: &[Capability] =
     &[Capability::new(&lists::AES_OCB, Cost::new(20.0, 45.0, 0.028)).lanes(4)];
@@ -131,26 +131,58 @@ fn messages<I: Isa, W: Way, const F: usize, const N: usize, const ROUNDS: usize>
     let mut next = 0;
     while let Some(item) = work.take::<OcbKey>(&mut next) {
         let op = item.op as usize;
+        let tag_len = work.tag_len(op);
         // SAFETY: collected with this type.
         let key = unsafe { item.key::<OcbKey>() };
         // SAFETY: the batch's check: the item's places have its bytes.
-        let (offset, checksum) = unsafe { data::<I, W, F, N, ROUNDS>(isa, key, &work.iv_block(op), &item) };
+        let (offset, checksum) = unsafe {
+            let nonce = nonce_block(work.iv_block(op), work.iv_len(op), tag_len);
+            data::<I, W, F, N, ROUNDS>(isa, key, nonce, &item)
+        };
         let hash = hash::<I, N, ROUNDS>(isa, key, work.aad(op));
         let last = offset.xor(checksum).xor(isa.splat_bytes(&key.table.dollar));
         let tag = encipher::<I, ROUNDS>(isa, &key.aes, last).xor(hash).first();
-        let place = work.tag(op).cast::<__m128i>();
-        // SAFETY: the batch's check: OCB's tags are sixteen bytes, apart from all else; SSE2 is part of x86-64.
+        let place = work.tag(op);
+        // SAFETY: the batch's check: OCB's tags have 8 to 16 bytes, apart from all else; SSE2 is part of x86-64.
         unsafe {
             if !W::DECRYPTS {
-                _mm_storeu_si128(place, tag);
+                let mut bytes = [0u8; 16];
+                _mm_storeu_si128(bytes.as_mut_ptr().cast(), tag);
+                copy_short(bytes.as_ptr(), place, tag_len);
                 work.done(op);
-            } else if _mm_movemask_epi8(_mm_cmpeq_epi8(tag, _mm_loadu_si128(place))) == 0xffff {
+            } else if is_tag(tag, place, tag_len) {
                 work.done(op);
             } else {
                 work.fail(op, OpStatus::AuthFailed);
             }
         }
     }
+}
+
+/// Whether the first `len` bytes of a tag lie there, in a time that tells nothing of either.
+///
+/// # Safety
+/// They may be read; there are 1 to 16.
+#[inline(always)]
+unsafe fn is_tag(tag: __m128i, place: *const u8, len: usize) -> bool {
+    let mut given = [0u8; 16];
+    // SAFETY: the caller's promise; SSE2 is part of x86-64.
+    let same = unsafe {
+        copy_short(place, given.as_mut_ptr(), len);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(tag, _mm_loadu_si128(given.as_ptr().cast()))) as u32
+    };
+    let wanted = (1u32 << len) - 1;
+    same & wanted == wanted
+}
+
+/// The block that a nonce becomes: the tag's length in bits, modulo 128, in seven bits, zeros, a one, the nonce (RFC 7253, 4.2).
+#[inline(always)]
+fn nonce_block(iv: [u8; 16], iv_len: usize, tag_len: usize) -> u128 {
+    // The batch's check: 1 to 15 bytes. What lies behind them is shifted out.
+    let bits = 8 * iv_len as u32;
+    let nonce = u128::from_be_bytes(iv).unbounded_shr(128 - bits);
+    let tag_bits = (8 * tag_len % 128) as u128;
+    tag_bits << 121 | 1u128.unbounded_shl(bits) | nonce
 }
 
 /// One block under the key.
@@ -163,14 +195,10 @@ fn encipher<I: Isa, const ROUNDS: usize>(isa: I, key: &AesKey, block: I::V) -> I
 
 /// The first offset: a window, which the nonce's last six bits place, of a stretched block (RFC 7253, 4.2).
 #[inline(always)]
-fn first_offset<I: Isa, const ROUNDS: usize>(isa: I, key: &AesKey, iv: &[u8; 16]) -> I::V {
-    let mut nonce = [0; 16];
-    nonce[3] = 1;
-    nonce[4..].copy_from_slice(&iv[..12]);
-    let bottom = u32::from(nonce[15] & 0x3f);
-    nonce[15] &= !0x3f;
+fn first_offset<I: Isa, const ROUNDS: usize>(isa: I, key: &AesKey, nonce: u128) -> I::V {
+    let bottom = (nonce & 0x3f) as u32;
     let mut top = [0; 16];
-    let block = encipher::<I, ROUNDS>(isa, key, isa.splat_bytes(&nonce)).first();
+    let block = encipher::<I, ROUNDS>(isa, key, isa.splat_bytes(&(nonce & !0x3f).to_be_bytes())).first();
     // SAFETY: sixteen bytes may be written; SSE2 is part of x86-64.
     unsafe { _mm_storeu_si128(top.as_mut_ptr().cast(), block) };
     let top = u128::from_be_bytes(top);
@@ -206,12 +234,12 @@ fn offsets<I: Isa, const N: usize>(isa: I, table: &Table, before: usize, offset:
 unsafe fn data<I: Isa, W: Way, const F: usize, const N: usize, const ROUNDS: usize>(
     isa: I,
     key: &OcbKey,
-    iv: &[u8; 16],
+    nonce: u128,
     item: &Item,
 ) -> (I::V, I::V) {
     let len = item.len as usize;
     let whole = len & !15;
-    let mut offset = first_offset::<I, ROUNDS>(isa, &key.aes, iv);
+    let mut offset = first_offset::<I, ROUNDS>(isa, &key.aes, nonce);
     let mut sum = isa.zero();
     let mut at = 0;
     // SAFETY: `at` and what is read and written behind it are within `len`; all of a chunk is read before it is written.

@@ -20,7 +20,7 @@ use super::cipher::{self, LANES_MAX, Lane, Long, WAITING_MAX, Waiting, mode};
 use super::isa::{ChaChaKernel, Isa, chacha_kernels};
 use super::poly::{Poly, word};
 use super::wide::{TOGETHER_MAX, Together, Wide};
-use crate::work::{Item, Scratch, Work};
+use crate::work::{Item, Scratch, Work, copy_short};
 
 pub(super) fn capability(kernel: ChaChaKernel) -> Capability {
     Capability::new(&lists::CHACHA20_POLY1305, Cost::new(100.0, 38.0, 0.18)).lanes(kernel.lanes())
@@ -45,6 +45,9 @@ fn seal_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
 fn open_on<I: Isa>(isa: I, work: &mut Work<'_>, scratch: &mut Scratch) {
     run_on::<I, { mode::OPEN }>(isa, work, scratch);
 }
+
+/// Bytes of a whole tag.
+const TAG_LEN: usize = 16;
 
 /// Data bytes of a message that goes through lanes alone: with its first block it fills 16.
 const SHORT_LEN_MAX: usize = 15 * 64;
@@ -190,19 +193,36 @@ fn authenticate<I: Isa, const MODE: u8>(isa: I, work: &mut Work<'_>, macs: &mut 
 /// The tag, the end of an operation.
 #[inline(always)]
 fn conclude<const MODE: u8>(work: &mut Work<'_>, index: usize, tag: [u64; 2]) {
-    let place = work.tag(index);
+    let (place, len) = (work.tag(index), work.tag_len(index));
     if MODE == mode::SEAL {
-        // SAFETY: the batch's check: a tag of 16 bytes lies there.
+        // SAFETY: the batch's check: a tag of so many bytes lies there, 4 to 16.
         unsafe {
-            place.cast::<[u8; 8]>().write(tag[0].to_le_bytes());
-            place.add(8).cast::<[u8; 8]>().write(tag[1].to_le_bytes());
+            if len == TAG_LEN {
+                place.cast::<[u8; 8]>().write(tag[0].to_le_bytes());
+                place.add(8).cast::<[u8; 8]>().write(tag[1].to_le_bytes());
+            } else {
+                copy_short(tag.map(u64::to_le_bytes).as_ptr().cast(), place, len);
+            }
         }
         work.done(index);
     } else {
+        let given;
+        let mut wanted = tag;
         // SAFETY: as above.
-        let given = unsafe { [word(place), word(place.add(8))] };
+        unsafe {
+            if len == TAG_LEN {
+                given = [word(place), word(place.add(8))];
+            } else {
+                let mut bytes = [0u8; TAG_LEN];
+                copy_short(place, bytes.as_mut_ptr(), len);
+                given = [word(bytes.as_ptr()), word(bytes.as_ptr().add(8))];
+                // The bytes that count.
+                let mask = u128::MAX >> (8 * (TAG_LEN - len));
+                wanted = [tag[0] & mask as u64, tag[1] & (mask >> 64) as u64];
+            }
+        }
         // One comparison of all bits; only its result is branched on.
-        if core::hint::black_box((tag[0] ^ given[0]) | (tag[1] ^ given[1])) == 0 {
+        if core::hint::black_box((wanted[0] ^ given[0]) | (wanted[1] ^ given[1])) == 0 {
             work.done(index);
         } else {
             work.fail(index, OpStatus::AuthFailed);

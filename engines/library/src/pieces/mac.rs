@@ -7,7 +7,8 @@ use ciphermill_contract::{Direction, OpStatus, Piece, PreparedKey, Reason, Strea
 use super::{settle, state};
 use crate::ffi::{Wiped, done_if, op_fault};
 use crate::hmac::{DIGEST_MAX, HmacKey, RunningHmac};
-use crate::mac::{CmacKey, RunningCmac};
+use crate::cmac::{CmacKey, RunningCmac, TripleDesCmacKey};
+use crate::{aes, des};
 
 /// A MAC whose message comes in pieces.
 pub(super) trait Running: Sized + Clone + Send + 'static {
@@ -28,7 +29,8 @@ pub(super) struct MacStream<R> {
 }
 
 pub(super) type Hmac = RunningHmac;
-pub(super) type Cmac = RunningCmac;
+pub(super) type Cmac = RunningCmac<{ aes::BLOCK }>;
+pub(super) type TripleDesCmac = RunningCmac<{ des::BLOCK }>;
 
 impl<R> MacStream<R> {
     pub(super) fn new(suite: Suite, direction: Direction) -> MacStream<R> {
@@ -82,20 +84,27 @@ impl Running for RunningHmac {
     }
 }
 
-impl Running for RunningCmac {
-    type Key = CmacKey;
+macro_rules! running_cmac {
+    ($key:ident, $block:expr) => {
+        impl Running for RunningCmac<{ $block }> {
+            type Key = $key;
 
-    fn start(_: &CmacKey) -> RunningCmac {
-        RunningCmac::default()
-    }
+            fn start(_: &$key) -> Self {
+                RunningCmac::default()
+            }
 
-    fn update(&mut self, key: &CmacKey, bytes: &[u8]) -> bool {
-        key.absorb(self, bytes);
-        true
-    }
+            fn update(&mut self, key: &$key, bytes: &[u8]) -> bool {
+                key.absorb(self, bytes);
+                true
+            }
 
-    fn finish(mut self, key: &CmacKey, out: &mut [u8; DIGEST_MAX]) -> bool {
-        out[..crate::aes::BLOCK].copy_from_slice(&key.end(&mut self));
-        true
-    }
+            fn finish(self, key: &$key, out: &mut [u8; DIGEST_MAX]) -> bool {
+                out[..$block].copy_from_slice(&key.end(self));
+                true
+            }
+        }
+    };
 }
+
+running_cmac!(CmacKey, aes::BLOCK);
+running_cmac!(TripleDesCmacKey, des::BLOCK);

@@ -4,6 +4,7 @@
 //! they can tell; the batch zeroes what they leave when the answer is no.
 
 mod ccm;
+mod chacha;
 mod gcm;
 mod ocb;
 mod packaged;
@@ -11,14 +12,15 @@ mod siv;
 
 use aes::{Aes128, Aes256};
 use aes_gcm_siv::AesGcmSiv;
-use chacha20poly1305::ChaCha20Poly1305;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, AesSize};
 use ciphermill_contract::{Direction, OpBuffers, OpStatus};
+use zeroize::Zeroizing;
 
 use crate::block;
 use crate::engine::state;
 use ccm::Ccm;
+use chacha::ChaCha;
 use ocb::Ocb;
 use packaged::packaged;
 use siv::Siv;
@@ -51,7 +53,9 @@ impl AeadKey {
             Aead::AesGcmSiv(AesSize::Aes192) => return Err(KeyProblem::Parameters),
             Aead::AesSiv(size) => Box::new(Siv::new(size, bytes)?),
             Aead::AesOcb(size) => Box::new(Ocb::new(block::aes(size, bytes)?)),
-            Aead::ChaCha20Poly1305 => packaged::<ChaCha20Poly1305>(bytes)?,
+            Aead::ChaCha20Poly1305 => {
+                Box::new(ChaCha(Zeroizing::new(bytes.try_into().map_err(|_| KeyProblem::Length)?)))
+            }
         }))
     }
 }

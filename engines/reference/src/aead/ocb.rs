@@ -1,4 +1,4 @@
-//! AES-OCB3 (RFC 7253) with nonces of 96 bits and tags of 128. Blocks are numbers here, their first bit the highest.
+//! AES-OCB3 (RFC 7253) with nonces of 8 to 120 bits and tags of 64 to 128. Blocks are numbers here, their first bit the highest.
 
 use ciphermill_contract::{Direction, OpStatus};
 use zeroize::Zeroizing;
@@ -42,20 +42,32 @@ impl Ocb {
     }
 
     /// The first offset, a window of a stretched block that the nonce's last six bits place (RFC 7253, 4.2).
-    fn first_offset(&self, nonce: &[u8; 12]) -> u128 {
+    ///
+    /// Before the nonce stand the tag's length in bits, modulo 128, in the first seven bits, and a one bit just before it.
+    /// `None` for a nonce of no or of more than 15 bytes.
+    fn first_offset(&self, nonce: &[u8], tag_len: usize) -> Option<u128> {
         let mut block = [0; 16];
-        block[3] = 1;
-        block[4..].copy_from_slice(nonce);
+        let at = block.len().checked_sub(nonce.len()).filter(|at| (1..16).contains(at))?;
+        block[0] = ((8 * tag_len % 128) as u8) << 1;
+        block[at - 1] |= 1;
+        block[at..].copy_from_slice(nonce);
         let block = u128::from_be_bytes(block);
         let bottom = (block & 0x3f) as u32;
         let top = encipher(&self.cipher, block & !0x3f);
         let stretch = ((top >> 64) as u64) ^ ((top >> 56) as u64);
-        (top << bottom) | (u128::from(stretch) >> (64 - bottom))
+        Some((top << bottom) | (u128::from(stretch) >> (64 - bottom)))
     }
 
-    /// Runs over `data` in place and gives the tag (RFC 7253, 4.2 and 4.3).
-    fn run(&self, direction: Direction, nonce: &[u8; 12], aad: &[u8], data: &mut [u8]) -> Zeroizing<[u8; 16]> {
-        let mut offset = self.first_offset(nonce);
+    /// Runs over `data` in place and gives the tag, of which `tag_len` bytes count (RFC 7253, 4.2 and 4.3).
+    fn run(
+        &self,
+        direction: Direction,
+        nonce: &[u8],
+        aad: &[u8],
+        data: &mut [u8],
+        tag_len: usize,
+    ) -> Option<Zeroizing<[u8; 16]>> {
+        let mut offset = self.first_offset(nonce, tag_len)?;
         let mut checksum = Zeroizing::new(0);
         let (blocks, rest) = data.as_chunks_mut::<16>();
         for (index, block) in (1..).zip(blocks) {
@@ -81,21 +93,20 @@ impl Ocb {
         }
         let l_dollar = doubled(*self.l_star, 1);
         let tag = encipher(&self.cipher, *checksum ^ offset ^ l_dollar) ^ self.hash(aad);
-        Zeroizing::new(tag.to_be_bytes())
+        Some(Zeroizing::new(tag.to_be_bytes()))
     }
 }
 
 impl Scheme for Ocb {
     fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &mut [u8]) -> OpStatus {
-        let Ok(nonce) = nonce.try_into() else { return OpStatus::EngineFault };
-        let full = self.run(Direction::Encrypt, nonce, aad, data);
-        tag::settle(Direction::Encrypt, &*full, tag)
+        let full = self.run(Direction::Encrypt, nonce, aad, data, tag.len());
+        full.map_or(OpStatus::EngineFault, |full| tag::settle(Direction::Encrypt, &*full, tag))
     }
 
     fn open(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &[u8]) -> OpStatus {
-        let Ok(nonce) = nonce.try_into() else { return OpStatus::EngineFault };
-        let full = self.run(Direction::Decrypt, nonce, aad, data);
-        tag::verify(full.as_slice(), tag)
+        let full = self.run(Direction::Decrypt, nonce, aad, data, tag.len());
+        let expected = full.as_ref().and_then(|full| full.get(..tag.len()));
+        expected.map_or(OpStatus::EngineFault, |expected| tag::verify(expected, tag))
     }
 }
 

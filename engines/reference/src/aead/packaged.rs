@@ -1,5 +1,4 @@
-//! Schemes that are taken as a whole: AES-GCM-SIV (RFC 8452), which derives a key an operation, and ChaCha20-Poly1305
-//! (RFC 8439).
+//! What is taken as a whole: AES-GCM-SIV (RFC 8452), which derives a key an operation.
 
 use aes_gcm_siv::aead::consts::{U12, U16};
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};

@@ -16,7 +16,7 @@ use crate::tag;
 
 /// SIV under one key: its first half is for the MAC, its second for the cipher (RFC 5297, 2.2).
 pub(super) struct Siv {
-    mac: Cmac,
+    mac: Cmac<16>,
     cipher: Aes,
 }
 

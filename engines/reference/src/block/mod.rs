@@ -47,17 +47,15 @@ impl BlockKey {
     /// # Errors
     /// `Length` when the cipher has no keys of that length.
     pub(crate) fn new(cipher: BlockCipher, bytes: &[u8]) -> Result<BlockKey, KeyProblem> {
-        Ok(match (cipher, bytes.len()) {
-            (BlockCipher::Aes(size), _) => BlockKey::Wide(aes(size, bytes)?),
-            (BlockCipher::Des, _) => BlockKey::Narrow(Box::new(from_slice::<Des>(bytes)?)),
-            // NIST SP 800-67, 3.2: with two keys the third is the first.
-            (BlockCipher::TripleDes, 16) => BlockKey::Narrow(Box::new(from_slice::<TdesEde2>(bytes)?)),
-            (BlockCipher::TripleDes, _) => BlockKey::Narrow(Box::new(from_slice::<TdesEde3>(bytes)?)),
-            (BlockCipher::Blowfish, _) => BlockKey::Narrow(Box::new(from_slice::<Blowfish>(bytes)?)),
-            (BlockCipher::Khufu, _) => {
+        Ok(match cipher {
+            BlockCipher::Aes(size) => BlockKey::Wide(aes(size, bytes)?),
+            BlockCipher::Des => BlockKey::Narrow(Box::new(from_slice::<Des>(bytes)?)),
+            BlockCipher::TripleDes => BlockKey::Narrow(triple_des(bytes)?),
+            BlockCipher::Blowfish => BlockKey::Narrow(Box::new(from_slice::<Blowfish>(bytes)?)),
+            BlockCipher::Khufu => {
                 BlockKey::Narrow(Box::new(Khufu::new(bytes, MERKLE_ROUNDS).map_err(|_| KeyProblem::Length)?))
             }
-            (BlockCipher::Khafre, _) => {
+            BlockCipher::Khafre => {
                 BlockKey::Narrow(Box::new(Khafre::new(bytes, MERKLE_ROUNDS).map_err(|_| KeyProblem::Length)?))
             }
         })
@@ -81,6 +79,17 @@ pub(crate) fn aes(size: AesSize, bytes: &[u8]) -> Result<Aes, KeyProblem> {
         AesSize::Aes128 => Box::new(from_slice::<Aes128>(bytes)?),
         AesSize::Aes192 => Box::new(from_slice::<Aes192>(bytes)?),
         AesSize::Aes256 => Box::new(from_slice::<Aes256>(bytes)?),
+    })
+}
+
+/// Triple DES under two or three keys; with two the third is the first (NIST SP 800-67, 3.2).
+///
+/// # Errors
+/// `Length` when the bytes are neither.
+pub(crate) fn triple_des(bytes: &[u8]) -> Result<Box<dyn Permutation<8>>, KeyProblem> {
+    Ok(match bytes.len() {
+        16 => Box::new(from_slice::<TdesEde2>(bytes)?),
+        _ => Box::new(from_slice::<TdesEde3>(bytes)?),
     })
 }
 

@@ -42,6 +42,7 @@ impl MacKey {
             Mac::Hmac(digest) if digest.is_xof() => return Err(KeyProblem::Parameters),
             Mac::Hmac(digest) => Box::new(Hmac::new(digest, bytes)),
             Mac::Cmac(size) => Box::new(Cmac::new(block::aes(size, bytes)?)),
+            Mac::TripleDesCmac => Box::new(Cmac::new(block::triple_des(bytes)?)),
             Mac::Gmac(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
             // Its tag depends on additional data and length: `KmacKey`.
             Mac::Kmac(_) => return Err(KeyProblem::Parameters),
@@ -62,7 +63,7 @@ impl Authenticator for Hmac {
     }
 }
 
-impl Authenticator for Cmac {
+impl<const N: usize> Authenticator for Cmac<N> {
     fn tag(&self, _iv: &[u8], message: &[u8]) -> Option<Output> {
         Some(Output::new(&*self.tag(&[message])))
     }

@@ -130,17 +130,22 @@ fn schedules_and_midstates_are_of_types_that_wipe_themselves() {
     wipes::<des::TdesEde3>();
     wipes::<blowfish::Blowfish>();
     wipes::<chacha20::ChaCha20>();
-    wipes::<chacha20poly1305::ChaCha20Poly1305>();
     wipes::<md5::Md5>();
     wipes::<sha1::Sha1>();
     wipes::<sha2::Sha224>();
     wipes::<sha2::Sha256>();
     wipes::<sha2::Sha384>();
     wipes::<sha2::Sha512>();
+    wipes::<sha2::Sha512_224>();
+    wipes::<sha2::Sha512_256>();
+    wipes::<sha3::Sha3_224>();
     wipes::<sha3::Sha3_256>();
+    wipes::<sha3::Sha3_384>();
     wipes::<sha3::Sha3_512>();
     wipes::<shake::Shake128>();
     wipes::<shake::Shake256>();
+    wipes::<cshake::CShake128>();
+    wipes::<cshake::CShake256>();
     fn can_be_wiped<T: zeroize::Zeroize>() {}
     can_be_wiped::<blake3::Hasher>();
 }

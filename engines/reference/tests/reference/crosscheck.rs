@@ -4,7 +4,7 @@ use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::aead::{AeadInOut, KeyInit as AeadKeyInit};
 use aes_siv::siv::CmacSiv;
 use cbc::cipher::{InnerIvInit, KeyIvInit, StreamCipher};
-use ccm::consts::{U4, U7, U10, U12, U13, U16};
+use ccm::consts::{U4, U7, U10, U12, U13, U15, U16};
 use ciphermill_contract::suite::{BlockCipher, Mode};
 use ciphermill_contract::{Direction, OpStatus, Suite};
 use cmac::Cmac;
@@ -65,6 +65,13 @@ proptest! {
         aead::<ocb3::Ocb3<Aes128>>("aes-128-ocb", 16, 12, 16, &case);
         aead::<ocb3::Ocb3<Aes192>>("aes-192-ocb", 24, 12, 16, &case);
         aead::<ocb3::Ocb3<Aes256>>("aes-256-ocb", 32, 12, 16, &case);
+        aead::<ocb3::Ocb3<Aes128, U15, U16>>("aes-128-ocb", 16, 15, 16, &case);
+        aead::<ocb3::Ocb3<Aes192, U7, U12>>("aes-192-ocb", 24, 7, 12, &case);
+    }
+
+    #[test]
+    fn chacha20_poly1305(case in case()) {
+        aead::<::chacha20poly1305::ChaCha20Poly1305>("chacha20-poly1305", 32, 12, 16, &case);
     }
 
     #[test]

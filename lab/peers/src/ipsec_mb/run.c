@@ -238,6 +238,10 @@ static inline void set_aead(IMB_JOB *job, const struct run *run, uint32_t i, uin
     default:
         job->cipher_mode = IMB_CIPHER_CHACHA20_POLY1305;
         job->hash_alg = IMB_AUTH_CHACHA20_POLY1305;
+        /* The library knows whole tags only. */
+        if (op->tag_len != 16)
+            job->auth_tag_output = slot;
+        job->auth_tag_output_len_in_bytes = 16;
         job->u.CHACHA20_POLY1305.aad = aad;
         job->u.CHACHA20_POLY1305.aad_len_in_bytes = aad_len(op);
     }

@@ -29,6 +29,7 @@ pub(super) enum Plan {
     Rc4(Cipher),
     Aead(Cipher),
     Ccm(Cipher),
+    Ocb(Cipher),
     /// SIV, whose context cannot be started again, so that a kept one is copied.
     Siv(Cipher),
     /// GCM without a plaintext.
@@ -133,7 +134,7 @@ impl Plan {
     pub(super) fn contexts(&self, direction: Direction) -> Option<Contexts> {
         let mut contexts = Contexts::default();
         match *self {
-            Plan::Cipher { cipher, .. } | Plan::Aead(cipher) | Plan::Ccm(cipher) => {
+            Plan::Cipher { cipher, .. } | Plan::Aead(cipher) | Plan::Ccm(cipher) | Plan::Ocb(cipher) => {
                 contexts.cipher = Some(CipherContext::new(cipher, direction)?);
             }
             Plan::Rc4(cipher) | Plan::Siv(cipher) => {
@@ -200,6 +201,7 @@ impl Plan {
                 unsafe { seal_or_open(cipher, op, direction) }
             }
             Plan::Ccm(_) => ccm(contexts, key, op, direction),
+            Plan::Ocb(_) => ocb(contexts, key, op, direction),
             Plan::Siv(_) => siv(contexts, key, op, direction),
             Plan::Gmac(_) => gmac(contexts, key, op, direction),
             Plan::Digest { digest, is_xof } => {
@@ -365,6 +367,19 @@ fn ccm(contexts: &mut Contexts, key: Key<'_>, op: &mut RawOp<'_>, direction: Dir
     }
 }
 
+/// OCB: lengths of nonce and tag before both, since the tag's is a part of what is authenticated.
+fn ocb(contexts: &mut Contexts, key: Key<'_>, op: &mut RawOp<'_>, direction: Direction) -> Option<OpStatus> {
+    let cipher = contexts.cipher.as_mut()?;
+    let shape = (op.iv_len, op.tag.len());
+    if contexts.ccm_shape != shape {
+        (cipher.set_iv_len(shape.0) && cipher.set_tag_len(shape.1)).then_some(())?;
+        contexts.ccm_shape = shape;
+    }
+    cipher.start(key.to_set(), Some(op.iv)).then_some(())?;
+    // SAFETY: `op` describes its buffers.
+    unsafe { seal_or_open(cipher, op, direction) }
+}
+
 /// SIV (RFC 5297): additional data, then the nonce as the last component, then the text.
 ///
 /// OpenSSL 3.0 skips an update without text and then has no tag to give: an empty message ends as an engine fault.
@@ -440,7 +455,7 @@ fn aead_plan(library: &Library, aead: Aead) -> Result<Plan, String> {
             Plan::Siv(library.cipher([c"AES-128-SIV", c"AES-192-SIV", c"AES-256-SIV"][size as usize])?)
         }
         Aead::AesOcb(size) => {
-            Plan::Aead(library.cipher([c"AES-128-OCB", c"AES-192-OCB", c"AES-256-OCB"][size as usize])?)
+            Plan::Ocb(library.cipher([c"AES-128-OCB", c"AES-192-OCB", c"AES-256-OCB"][size as usize])?)
         }
         Aead::ChaCha20Poly1305 => Plan::Aead(library.cipher(c"ChaCha20-Poly1305")?),
         Aead::AesGcmSiv(_) => return Err("OpenSSL 3.0 has no AES-GCM-SIV".to_owned()),
