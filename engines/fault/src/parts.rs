@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ciphermill_contract::suite::{Aead, Mode};
+use ciphermill_contract::suite::{Aead, Mac, Mode};
 use ciphermill_contract::{
     Aad, Batch, CheckedBatch, Direction, EngineQueue, KeyId, Op, OpStatus, Piece, PreparedKey, Span, Stream, Suite,
 };
@@ -25,7 +25,12 @@ pub(crate) struct Parts {
 
 /// Whether messages of a suite can be had in parts this way.
 pub(crate) fn has_parts(suite: Suite) -> bool {
-    matches!(suite, Suite::Cipher(_, Mode::Ctr) | Suite::Aead(Aead::AesGcm(_)) | Suite::Mac(_) | Suite::Digest(_))
+    match suite {
+        // KMAC's customization string would come before the message.
+        Suite::Mac(mac) => !matches!(mac, Mac::Kmac(_)),
+        Suite::Cipher(_, Mode::Ctr) | Suite::Aead(Aead::AesGcm(_)) | Suite::Digest(_) => true,
+        _ => false,
+    }
 }
 
 impl Parts {
