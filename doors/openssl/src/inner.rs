@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+use crate::counts;
 use crate::dispatch::Object;
 use crate::ffi::{self, Algorithm, Callback, Dispatch, LibraryContext, LoadedProvider, Param};
 
@@ -49,6 +50,7 @@ impl Inner {
                 return None;
             }
             let provider_context = ffi::OSSL_PROVIDER_get0_provider_ctx(provider);
+            counts::open();
             Some(Inner { context, provider, provider_context })
         }
     }

@@ -143,6 +143,36 @@ fn keys_certificates_and_messages_go_both_ways() {
 }
 
 #[test]
+fn what_is_done_is_counted_in_a_file_that_is_there() {
+    let folder = Folder::new("counts");
+    let counts = folder.0.join("counts");
+    let sign = |provider: &str, key: &str| {
+        let mut command = folder.command(provider, &format!("dgst -sha256 -sign {key}.pem -out signature message"));
+        let output = command.env("CIPHERMILL_OPENSSL_COUNTS", &counts).output().expect("openssl");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let counted = || {
+        let bytes = fs::read(&counts).expect("counts");
+        let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        (number(0), number(8))
+    };
+    folder.run("off", &format!("{} -out rsa.pem", KEYS[0].1));
+    folder.run("off", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out p256.pem");
+    // A name that is wrong is no reason to fail, nor for a file.
+    sign("on", "rsa");
+    assert!(!counts.exists());
+    fs::write(&counts, [0; 15]).expect("written");
+    sign("on", "rsa");
+    assert_eq!(fs::read(&counts).expect("counts"), [0; 15]);
+    fs::write(&counts, [0; 16]).expect("written");
+    sign("off", "rsa");
+    assert_eq!(counted(), (0, 0));
+    sign("on", "rsa");
+    sign("on", "p256");
+    assert_eq!(counted(), (2, 0));
+}
+
+#[test]
 fn servers_and_clients_shake_hands_in_every_suite() {
     let folder = Folder::new("servers");
     for (name, generate) in [KEYS[0], KEYS[2], KEYS[4]] {
