@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: c-library openssl doors machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: c-library openssl doors doors-setup doors-all machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -81,10 +81,15 @@ c-library: setup ## the C library with header, pkg-config, CMake and manual page
 openssl: setup-lab ## the provider for OpenSSL and a configuration that loads it, below PREFIX (target/openssl)
 	@./xtask/openssl-provider.sh
 
-doors: setup-lab ## HAProxy with the provider and without: handshakes a second; installs HAProxy, wants two quiet cores
+doors-setup: setup-lab
 	@./xtask/setup.sh doors
 	@PREFIX=target/openssl ./xtask/openssl-provider.sh
-	@./xtask/doors.sh
+
+doors: doors-setup ## servers and clients of Debian with the provider and without, whether all is right; installs them
+	@./xtask/doors.sh; status=$$?; [ $$status -eq 77 ] || exit $$status
+
+doors-all: doors-setup ## the same, OpenSSL's own tests, and rates of HAProxy and scp; wants two quiet cores
+	@./xtask/doors.sh all; status=$$?; [ $$status -eq 77 ] || exit $$status
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

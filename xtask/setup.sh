@@ -4,7 +4,8 @@
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
 # also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
-# `real-tables` a Java runtime instead, where that can be had, with `doors` HAProxy.
+# `real-tables` a Java runtime instead, where that can be had, with `doors` the servers and clients that the provider for
+# OpenSSL is tried with.
 set -eu
 
 asked=${1:-}
@@ -45,9 +46,6 @@ fi
 if [ "$asked" = tests ] || [ "$asked" = doors ]; then
     command -v openssl >/dev/null 2>&1 || need "openssl" "OpenSSL's program"
     command -v readelf >/dev/null 2>&1 || need "binutils" "readelf and nm"
-fi
-if [ "$asked" = doors ] && ! command -v haproxy >/dev/null 2>&1; then
-    need "haproxy" "HAProxy 2.6 or later"
 fi
 if ! command -v git >/dev/null 2>&1; then
     need "git" "git"
@@ -118,6 +116,41 @@ optional() {
         install_packages "$@" || echo "setup: installing $what failed: $without (install $*)" >&2
     fi
 }
+
+# Servers are installed to be started by tests, on ports of their own: Debian's packages would start them at once and with the
+# machine, which is not for us to decide.
+optional_server() {
+    service=$1 what=$2
+    shift 2
+    policy=/usr/sbin/policy-rc.d own_policy=
+    if [ -n "$as_root" ] && [ ! -e $policy ]; then
+        own_policy=yes
+        printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null && $as_root chmod 755 $policy
+    fi
+    optional "$what" "the provider will not be tried with it" "$@"
+    [ -z "$own_policy" ] || $as_root rm -f $policy
+    if [ -n "$as_root" ] && command -v systemctl >/dev/null 2>&1; then
+        $as_root systemctl -q disable "$service" || echo "setup: $service may start with the machine" >&2
+    fi
+}
+
+has_postgres() {
+    # Debian keeps the server out of the search path, a folder a version.
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+if [ "$asked" = doors ]; then
+    PATH=$PATH:/usr/sbin:/sbin
+    command -v haproxy >/dev/null 2>&1 || optional_server haproxy HAProxy haproxy
+    command -v nginx >/dev/null 2>&1 || optional_server nginx nginx nginx
+    has_postgres || optional_server postgresql PostgreSQL postgresql
+    command -v sshd >/dev/null 2>&1 || optional_server ssh "OpenSSH server" openssh-server openssh-client
+    # The program without the service.
+    command -v apache2 >/dev/null 2>&1 || optional Apache "the provider will not be tried with it" apache2-bin
+    command -v curl >/dev/null 2>&1 || optional curl "nginx, Apache and curl will not be tried" curl
+    command -v psql >/dev/null 2>&1 || optional psql "PostgreSQL will not be tried" postgresql-client
+    command -v pgrep >/dev/null 2>&1 || optional pgrep "reloads of nginx will not be tried" procps
+fi
 
 has_browser() {
     # The names that lab/report/tests/chromium.rs tries.

@@ -1,0 +1,186 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # what sources this sets one, and reads the others
+# What the checks of programs share. Each file beside it sources this, with its program's name in `program`.
+#
+# A check runs its program without the provider and with it (`each_way`), in a scratch folder that is removed, as are the processes
+# that it started, however it ends. What is wrong ends it with 1 and the logs; what the machine lacks, with 77.
+set -Eeuo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+load=${CARGO_TARGET_DIR:-target}/release/examples/handshakes
+scratch=$(mktemp -d)
+started=()
+
+lacks() { # WHAT
+    echo "$program: not run: $1" >&2
+    exit 77
+}
+
+finish() {
+    local group
+    # A second Ctrl-C ends the sleep, not the rest.
+    set +e
+    for group in ${started[@]+"${started[@]}"}; do kill -TERM -- "-$group" 2>/dev/null || true; done
+    [ ${#started[@]} = 0 ] || sleep 0.3
+    for group in ${started[@]+"${started[@]}"}; do kill -KILL -- "-$group" 2>/dev/null || true; done
+    rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+failed() { # LINE COMMAND
+    local log
+    trap - ERR
+    # What a part of a pipeline says is said once more by the whole.
+    [ "$BASH_SUBSHELL" = 0 ] || exit 1
+    echo "$program: failed${way:+, $way}: line $1: $2" >&2
+    for log in "$scratch"/*.log; do
+        [ ! -s "$log" ] || { echo "--- $(basename "$log")" && tail -n 40 "$log"; } >&2
+    done
+    exit 1
+}
+trap 'failed "$LINENO" "$BASH_COMMAND"' ERR
+
+# A condition with its words, for what no command says by itself.
+expect() { # WORDS TEST...
+    local words=$1
+    shift
+    "$@" || failed "${BASH_LINENO[0]}" "$words"
+}
+
+# Nothing that a check waits for may wait for ever.
+limited() { timeout --foreground "${LIMIT_SECONDS:-60}" "$@"; }
+
+# Servers give up their rights before they read these, so that a copy lies where everybody may read it.
+prepare() {
+    chmod 755 "$scratch"
+    install -m 644 target/openssl/ciphermill.so "$scratch/ciphermill.so"
+    sed "s|^module = .*|module = $scratch/ciphermill.so|" target/openssl/openssl.cnf >"$scratch/ciphermill.cnf"
+    : >"$scratch/default.cnf"
+    # What has no provider named for it has none, whatever the machine's own configuration says.
+    export OPENSSL_CONF=$scratch/default.cnf
+    unset CIPHERMILL_OPENSSL_COUNTS CIPHERMILL_OPENSSL_ENGINES
+}
+
+# Sets `with`, the beginning of a command that runs in one of the two ways, and empties its counts.
+use() { # default|ciphermill
+    way=$1
+    head -c 16 /dev/zero >"$scratch/counts"
+    chmod 666 "$scratch/counts"
+    with=(env "OPENSSL_CONF=$scratch/$way.cnf" "CIPHERMILL_OPENSSL_COUNTS=$scratch/counts")
+}
+
+operations() { od -An -t u8 -N 8 "$scratch/counts" | tr -d ' '; }
+
+# The mill has done at least so many operations since `use` if it was to be asked, and none if not.
+expect_operations() { # AT_LEAST
+    local done_there
+    done_there=$(operations)
+    if [ "$way" = default ]; then
+        expect "no operation without the provider, but $done_there were counted" [ "$done_there" = 0 ]
+    else
+        expect "at least $1 operations of the mill, but $done_there were counted" [ "$done_there" -ge "$1" ]
+    fi
+}
+
+each_way() { # FUNCTION
+    local each
+    for each in default ciphermill; do
+        use "$each"
+        "$1"
+    done
+}
+
+ok() { # WHAT
+    echo "$program, $way: $1 ok"
+}
+
+# Starts a server in a process group of its own, and leaves its number in `server`.
+start() { # LOG COMMAND...
+    local log=$scratch/$1.log
+    shift
+    setsid "$@" >>"$log" 2>&1 </dev/null &
+    server=$!
+    started+=("$server")
+}
+
+is_gone() { ! kill -0 -- "$1" 2>/dev/null; }
+
+until_true() { # SECONDS COMMAND...
+    local tries=$(($1 * 20))
+    shift
+    while ! "$@"; do
+        [ $((tries -= 1)) -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
+# Ends a server; it and all of its group have to be gone in time.
+stop() { # SIGNAL
+    kill -s "$1" "$server"
+    expect "the server ends within 15 s of SIG$1" until_true 15 is_gone "-$server"
+}
+
+listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# A port that nobody listens on, in `port`.
+free_port() {
+    while port=$((20000 + RANDOM % 12000)) && listens "$port"; do :; done
+}
+
+await() { # PORT
+    expect "the server listens on $1 within 10 s" until_true 10 listens "$1"
+}
+
+generate_key() { # NAME rsa|rsa4096|ecdsa|ed25519
+    case $2 in
+    rsa4096) openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:4096 -out "$scratch/$1.key" ;;
+    rsa) openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$scratch/$1.key" ;;
+    ecdsa) openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$scratch/$1.key" ;;
+    ed25519) openssl genpkey -algorithm ED25519 -out "$scratch/$1.key" ;;
+    esac 2>>"$scratch/keys.txt"
+}
+
+# An authority, and certificates that it has signed: NAME.key, NAME.crt and both in NAME.pem.
+make_authority() {
+    generate_key authority ecdsa
+    openssl req -x509 -key "$scratch/authority.key" -subj /CN=authority -days 2 -out "$scratch/authority.crt"
+    printf 'subjectAltName = DNS:localhost, IP:127.0.0.1\n' >"$scratch/names"
+}
+
+make_pair() { # NAME KIND
+    generate_key "$1" "$2"
+    openssl req -new -key "$scratch/$1.key" -subj "/CN=$1" -out "$scratch/$1.csr"
+    openssl x509 -req -in "$scratch/$1.csr" -CA "$scratch/authority.crt" -CAkey "$scratch/authority.key" -days 2 \
+        -extfile "$scratch/names" -out "$scratch/$1.crt" 2>>"$scratch/keys.txt"
+    cat "$scratch/$1.key" "$scratch/$1.crt" >"$scratch/$1.pem"
+}
+
+# Random bytes to be served, and their checksum in `checksum`.
+make_content() { # MEGABYTES
+    mkdir -p "$scratch/root"
+    head -c "${1}000000" /dev/urandom >"$scratch/root/content"
+    checksum=$(sha256sum <"$scratch/root/content")
+}
+
+# Fetches the content from a port and compares it.
+fetch() { # PORT CURL-ARGUMENTS...
+    local from=$1
+    shift
+    limited curl -sS --fail --cacert "$scratch/authority.crt" "$@" "https://localhost:$from/content" \
+        -o "$scratch/fetched" 2>>"$scratch/client.log"
+    expect "the content of port $from as it was sent" [ "$(sha256sum <"$scratch/fetched")" = "$checksum" ]
+}
+
+# Begins full handshakes of many clients; `load_ended` waits for them, and none may have failed.
+load_begin() { # PORT CLIENTS SECONDS [PATH]
+    "$load" "127.0.0.1:$1" "${@:2}" >"$scratch/load.log" 2>&1 &
+    load_pid=$!
+}
+
+load_ended() {
+    wait "$load_pid"
+    grep -q ' 0 failed' "$scratch/load.log"
+    handshakes=$(sed -n 's/ handshakes a second.*//p' "$scratch/load.log")
+    expect "handshakes under load" [ "$handshakes" -gt 0 ]
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# HAProxy with asynchronous jobs: load, clients that leave in the middle of handshakes, too few descriptors, reloads.
+program=haproxy
+# shellcheck source=xtask/doors/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+PATH=$PATH:/usr/sbin
+command -v haproxy >/dev/null || lacks 'HAProxy (apt-get install haproxy)'
+prepare
+make_authority
+make_pair rsa rsa
+make_pair ecdsa ecdsa
+make_content 1
+free_port && rsa=$port
+free_port && ecdsa=$port
+
+configure() {
+    cat >"$scratch/haproxy.cfg" <<END
+global
+    nbthread 2
+    maxconn 2000
+    stats socket $scratch/haproxy.sock level admin expose-fd listeners
+    $([ "$way" = default ] || echo ssl-mode-async)
+defaults
+    mode http
+    timeout client 10s
+    timeout server 10s
+    timeout connect 5s
+frontend rsa
+    bind 127.0.0.1:$rsa ssl crt $scratch/rsa.pem
+    http-request return status 200 content-type application/octet-stream file $scratch/small
+frontend ecdsa
+    bind 127.0.0.1:$ecdsa ssl crt $scratch/ecdsa.pem
+    http-request return status 200 content-type application/octet-stream file $scratch/small
+END
+}
+# What HAProxy returns from a file has to fit into one of its buffers.
+head -c 8000 "$scratch/root/content" >"$scratch/small"
+checksum=$(sha256sum <"$scratch/small")
+
+launch() {
+    start haproxy "${with[@]}" haproxy -f "$scratch/haproxy.cfg" -db
+    await "$rsa"
+    await "$ecdsa"
+}
+
+descriptors() { find "/proc/$server/fd" -mindepth 1 | wc -l; }
+descriptors_are() { [ "$(descriptors)" -le "$1" ]; }
+
+answers() {
+    local version
+    for version in 1.2 1.3; do
+        fetch "$rsa" "--tlsv$version" --tls-max "$version"
+        fetch "$ecdsa" "--tlsv$version" --tls-max "$version"
+    done
+}
+
+under_load() {
+    local total=0 each
+    for each in "$rsa" "$ecdsa"; do
+        load_begin "$each" 128 2 /content
+        load_ended
+        total=$((total + handshakes))
+    done
+    expect_operations "$total"
+    ok 'TLS 1.2 and 1.3 with RSA and ECDSA; 128 clients at a time, none of whom failed'
+}
+
+# Clients that are killed have their connections closed wherever these are just then.
+abort_storm() {
+    local before
+    fetch "$rsa"
+    before=$(descriptors)
+    for _ in $(seq 20); do
+        load_begin "$rsa" 200 30
+        sleep 0.15
+        kill -s KILL "$load_pid"
+        wait "$load_pid" 2>/dev/null || true
+    done
+    answers
+    until_true 15 descriptors_are "$before" || failed "$LINENO" "$before descriptors before the storm, $(descriptors) after it"
+    ok "20 times 200 clients left in the middle of handshakes; then it serves, with its $before descriptors as before"
+}
+
+# Some 100 connections have a descriptor then, or half as many with one for waiting each.
+too_few_descriptors() {
+    local before limit
+    before=$(descriptors)
+    limit=$((before + 100))
+    prlimit --pid "$server" --nofile="$limit:$limit"
+    "$load" "127.0.0.1:$rsa" 300 3 >"$scratch/scarce.log" 2>&1 || true
+    answers
+    until_true 15 descriptors_are "$before" || failed "$LINENO" "$before descriptors before, $(descriptors) after"
+    ok "300 clients and descriptors for 100; then it serves, with its $before descriptors as before"
+}
+
+reloads() {
+    local old
+    load_begin "$rsa" 64 6 /content
+    for _ in 1 2 3; do
+        sleep 1.5
+        old=$server
+        start haproxy "${with[@]}" haproxy -f "$scratch/haproxy.cfg" -db -x "$scratch/haproxy.sock" -sf "$old"
+        expect 'the process before ends' until_true 15 is_gone "$old"
+    done
+    load_ended
+    answers
+    ok 'three reloads (-sf) under the load of 64 clients, none of whom failed'
+}
+
+check() {
+    configure
+    launch
+    answers
+    under_load
+    abort_storm
+    reloads
+    stop USR1
+    # With fewer descriptors than it counts upon, a process of its own.
+    launch
+    too_few_descriptors
+    stop TERM
+    ok 'stopped'
+}
+each_way check
