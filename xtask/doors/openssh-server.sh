@@ -6,6 +6,9 @@
 PATH=$PATH:/usr/sbin
 sshd=$(command -v sshd) || lacks 'sshd (apt-get install openssh-server)'
 { command -v ssh && command -v scp; } >/dev/null || lacks 'ssh and scp (apt-get install openssh-client)'
+case $(getent passwd "$(id -u)") in
+*nologin | *false) lacks "an account that may log in, which $(id -un) is not" ;;
+esac
 prepare
 free_port
 login=$(id -un)@127.0.0.1
