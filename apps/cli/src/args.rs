@@ -2,6 +2,7 @@
 
 mod inspect;
 mod keys;
+mod openssl;
 mod placement;
 mod value;
 
@@ -12,6 +13,7 @@ use ciphermill_table::Codec;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs, PublicForm};
+pub(crate) use openssl::{InstallArgs, OpensslCommand};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 pub(crate) use value::ValueArgs;
 
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// Keep keys: make, import, list, rotate, back up and destroy them.
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Have programs that use OpenSSL load the provider.
+    #[command(subcommand)]
+    Openssl(OpensslCommand),
     /// Run the known-answer test of every suite on every engine.
     Selftest(SelftestArgs),
     /// Measure what batches cost on each engine, for all commands to go by.

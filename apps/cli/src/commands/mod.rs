@@ -8,6 +8,7 @@ mod input;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod lab;
+pub(crate) mod openssl;
 pub(crate) mod protect;
 pub(crate) mod rekey;
 pub(crate) mod selftest;

@@ -7,6 +7,7 @@ mod inspect;
 mod keystore;
 mod lab;
 mod memory;
+mod openssl;
 mod placement;
 mod streams;
 mod tables;
