@@ -5,8 +5,8 @@
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
 
 use ciphermill::Mill;
 
@@ -17,6 +17,9 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// The mill of the process that opened it last.
 static OPENED: AtomicPtr<Opened> = AtomicPtr::new(ptr::null_mut());
+
+/// What [`filtered`] said when the provider was loaded.
+static FILTERED: OnceLock<u8> = OnceLock::new();
 
 /// A mill, and the process it belongs to.
 pub(crate) struct Backend {
@@ -81,8 +84,36 @@ impl Backend {
     }
 }
 
+/// How far system calls of this thread are filtered (`Seccomp` in proc(5)), zero if not. `None` where it may not even be asked.
+fn filtered() -> Option<u8> {
+    match std::fs::read_to_string("/proc/thread-self/status") {
+        Ok(status) => {
+            let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+            Some(line.and_then(|number| number.trim().parse().ok()).unwrap_or(0))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => None,
+        // Without proc(5), as in a changed root.
+        Err(_) => Some(0),
+    }
+}
+
+/// Whether this process has confined itself since the provider was loaded, as OpenSSH's server does before it believes a client. What
+/// opening a mill asks of the system may end such a process.
+fn is_confined() -> bool {
+    !filtered().is_some_and(|now| FILTERED.get().is_none_or(|before| now <= *before))
+}
+
+/// Notes how the process is when the provider is loaded: containers filter from the beginning, and do not mind.
+pub(crate) fn loaded() {
+    generation();
+    FILTERED.get_or_init(|| filtered().unwrap_or(u8::MAX));
+}
+
 /// Opens a mill without threads of its own: applications that load providers fork, confine themselves and count their threads.
 fn open() -> Option<Mill> {
+    if is_confined() {
+        return None;
+    }
     let names = environment(c"CIPHERMILL_OPENSSL_ENGINES").unwrap_or_else(|| "lanes,library".to_owned());
     let engines = names.split(',').filter_map(|name| ciphermill_engines::open(name.trim())?.ok());
     // Paddings are made here, so that engines see the primitive, which by itself is legacy.

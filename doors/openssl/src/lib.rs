@@ -71,7 +71,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         }
         let table = TABLE.get_or_init(|| Fixed(provider_table()));
         // All that is made once is made now: a process that forks while a thread is at it would leave its child waiting.
-        backend::generation();
+        backend::loaded();
         for number in [op::CIPHER, op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM] {
             algorithms(number);
         }

@@ -5,9 +5,9 @@ use core::any::Any;
 use ciphermill_contract::{Direction, OpStatus, Piece, PreparedKey, Reason, Stream, Suite};
 
 use super::{settle, state};
+use crate::cmac::{CmacKey, RunningCmac, TripleDesCmacKey};
 use crate::ffi::{Wiped, done_if, op_fault};
 use crate::hmac::{DIGEST_MAX, HmacKey, RunningHmac};
-use crate::cmac::{CmacKey, RunningCmac, TripleDesCmacKey};
 use crate::{aes, des};
 
 /// A MAC whose message comes in pieces.
