@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 programs=(openssl clients nginx apache haproxy postgres openssh)
-[ "${1:-}" != all ] || programs+=(evp-tests measure-haproxy measure-openssh)
+[ "${1:-}" != all ] || programs+=(evp-tests measure-haproxy measure-nginx measure-openssh)
 cargo build --release --locked -p ciphermill-openssl --example handshakes
 missing=
 for program in ${ONLY:-"${programs[@]}"}; do

@@ -149,6 +149,7 @@ if [ "$asked" = doors ]; then
     command -v apache2 >/dev/null 2>&1 || optional Apache "the provider will not be tried with it" apache2-bin
     command -v curl >/dev/null 2>&1 || optional curl "nginx, Apache and curl will not be tried" curl
     command -v psql >/dev/null 2>&1 || optional psql "PostgreSQL will not be tried" postgresql-client
+    command -v wrk >/dev/null 2>&1 || optional wrk "nginx's answers will not be counted" wrk
     command -v pgrep >/dev/null 2>&1 || optional pgrep "reloads of nginx will not be tried" procps
 fi
 

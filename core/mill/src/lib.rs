@@ -46,5 +46,5 @@ pub use mill::{Mill, MillBuilder};
 pub use policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 pub use report::{EngineReport, Report, SelfTestState, SuiteReport, TransformReport};
 pub use run::{Considered, Explanation};
-pub use single::{Bound, BoundOp, MultiPart, One, OneDone, OneFuture, SHARED_OPS_MAX};
+pub use single::{Bound, BoundOp, ComesAlone, MultiPart, One, OneDone, OneFuture, SHARED_OPS_MAX};
 pub use submit::{BatchFuture, IN_FLIGHT_MAX, QUEUED_MAX, Session};

@@ -18,7 +18,7 @@ use crate::metrics::Snapshot;
 use crate::policy::{Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 use crate::report::{EngineReport, Report, SelfTestState, TransformReport};
 use crate::run::{Explanation, Preparer, Runner};
-use crate::single::{Bound, Coalescers, MultiPart, One, OneDone, OneFuture};
+use crate::single::{Bound, Coalescers, ComesAlone, MultiPart, One, OneDone, OneFuture};
 use crate::state::State;
 use crate::submit::{self, BatchFuture, Dispatcher, Session};
 use crate::workers::Workers;
@@ -273,6 +273,19 @@ impl Mill {
     /// waiting costs, it waits for them up to [`Policy::window_max`]; its task then stays ready meanwhile.
     pub fn submit_one<'d>(&'d self, suite: Suite, direction: Direction, one: One<'d>) -> OneFuture<'d> {
         self.coalescers.submit(self.runner(), (suite, direction), one)
+    }
+
+    /// For callers who can have a lone operation done elsewhere as quickly: whether one of `input_len` bytes would be alone here, in
+    /// [`Mill::submit_one`] (`as_task`) or [`Mill::run_one`]. It counts as having come then, and as being on its way until what is
+    /// returned is dropped. `None` where it would share a batch, or may: it is to be brought here.
+    pub fn comes_alone(
+        &self,
+        suite: Suite,
+        direction: Direction,
+        input_len: usize,
+        as_task: bool,
+    ) -> Option<ComesAlone<'_>> {
+        self.coalescers.comes_alone(self.runner(), (suite, direction), input_len, as_task)
     }
 
     /// Runs one operation on the caller's thread, or in a batch with those of other threads that are here at the same

@@ -84,6 +84,26 @@ impl Backend {
     }
 }
 
+/// Who does what both can do, as `CIPHERMILL_OPENSSL_PREFERS` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preference {
+    /// Whoever is faster.
+    Faster,
+    /// The mill, whatever it takes: `mill`.
+    Mill,
+    /// `default`, unless operations of several connections share a batch: `default`.
+    Default,
+}
+
+pub(crate) fn preference() -> Preference {
+    static PREFERENCE: OnceLock<Preference> = OnceLock::new();
+    *PREFERENCE.get_or_init(|| match environment(c"CIPHERMILL_OPENSSL_PREFERS").as_deref() {
+        Some("mill") => Preference::Mill,
+        Some("default") => Preference::Default,
+        _ => Preference::Faster,
+    })
+}
+
 /// How far system calls of this thread are filtered (`Seccomp` in proc(5)), zero if not. `None` where it may not even be asked.
 fn filtered() -> Option<u8> {
     match std::fs::read_to_string("/proc/thread-self/status") {

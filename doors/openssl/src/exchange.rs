@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
+use ciphermill::ComesAlone;
 use ciphermill_contract::suite::Agreement;
 use ciphermill_contract::{Direction, KeyId, Suite};
 use zeroize::Zeroizing;
@@ -14,10 +15,10 @@ use crate::ffi::{Param, op};
 use crate::guard::{answer, guarded};
 use crate::inner::{Inner, provider_context};
 use crate::key::Key;
-use crate::material::Usable;
+use crate::material::{KeyType, Usable};
 use crate::operation::Operation;
 use crate::params::{END, Params, ask_octets};
-use crate::run::run;
+use crate::run::{left_alone, run};
 
 /// Agreements that are made here, by the names that `default` has for them.
 pub(crate) const AGREEMENTS: [&CStr; 3] = [c"ECDH", c"X25519", c"X448"];
@@ -35,6 +36,8 @@ struct ExchangeContext {
     peer: Option<Arc<Key>>,
     /// Whether it has parameters that only `default` knows: a KDF, a cofactor.
     is_special: bool,
+    /// While `default` does what would be alone in the mill.
+    alone: Option<ComesAlone<'static>>,
 }
 
 /// The functions of `default` for an agreement.
@@ -78,18 +81,32 @@ impl ExchangeContext {
     }
 
     /// The shared secret. `None` when `default` is to find it.
-    fn derive_in_mill(&self) -> Option<Zeroizing<Vec<u8>>> {
+    fn derive_in_mill(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         if self.is_special {
             return None;
         }
         let backend = Backend::current()?;
-        let (key, usable) = self.key.as_ref()?.usable(backend)?;
+        let own = self.key.as_ref()?;
+        // Before a key is imported that is used once.
+        if own.key_type() == KeyType::X25519 {
+            self.alone = left_alone(backend, Suite::Agree(Agreement::X25519), Agreement::X25519.public_len());
+        }
+        if self.alone.is_some() {
+            return None;
+        }
+        let (key, usable) = own.usable(backend)?;
         let agreement = match usable {
             Usable::Ec(curve) => Agreement::Ecdh(curve),
             Usable::X25519 => Agreement::X25519,
             Usable::X448 => Agreement::X448,
             Usable::Rsa(_) | Usable::Ed25519 => return None,
         };
+        if agreement != Agreement::X25519 {
+            self.alone = left_alone(backend, Suite::Agree(agreement), agreement.public_len());
+        }
+        if self.alone.is_some() {
+            return None;
+        }
         agree(backend, Suite::Agree(agreement), key, self.peer.as_ref()?)
     }
 }
@@ -127,7 +144,15 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
         if inner.is_null() {
             return ptr::null_mut();
         }
-        Box::into_raw(Box::new(ExchangeContext { of: OF, inner, key: None, peer: None, is_special: false })).cast()
+        Box::into_raw(Box::new(ExchangeContext {
+            of: OF,
+            inner,
+            key: None,
+            peer: None,
+            is_special: false,
+            alone: None,
+        }))
+        .cast()
     })
 }
 
@@ -151,7 +176,15 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
             return ptr::null_mut();
         }
         let (key, peer) = (from.key.clone(), from.peer.clone());
-        Box::into_raw(Box::new(ExchangeContext { of: from.of, inner, key, peer, is_special: from.is_special })).cast()
+        Box::into_raw(Box::new(ExchangeContext {
+            of: from.of,
+            inner,
+            key,
+            peer,
+            is_special: from.is_special,
+            alone: None,
+        }))
+        .cast()
     })
 }
 
@@ -209,7 +242,12 @@ unsafe extern "C" fn derive(context: Object, out: *mut u8, len: *mut usize, room
                 return 1;
             }
         }
-        pass!(context, derive(out, len, room))
+        let done = pass!(context, derive(out, len, room));
+        // SAFETY: as above.
+        if let Some(own) = unsafe { ExchangeContext::of(context) } {
+            own.alone = None;
+        }
+        done
     })
 }
 

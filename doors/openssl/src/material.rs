@@ -37,6 +37,16 @@ pub(crate) enum Usable {
 }
 
 impl Usable {
+    /// What a signature takes in the mill; `None` for keys that sign nothing.
+    pub(crate) fn signature(self) -> Option<Suite> {
+        match self {
+            Usable::Rsa(size) => Some(Suite::PublicEncrypt(PublicEncryption::RsaRaw(size))),
+            Usable::Ec(curve) => Some(Suite::Sign(Signature::EcdsaDigest(curve))),
+            Usable::Ed25519 => Some(Suite::Sign(Signature::Ed25519)),
+            Usable::X25519 | Usable::X448 => None,
+        }
+    }
+
     fn suites(self) -> Vec<Suite> {
         match self {
             Usable::Rsa(size) => vec![Suite::PublicEncrypt(PublicEncryption::RsaRaw(size))],

@@ -1,8 +1,10 @@
 //! Runs public-key operations: with those of other connections when the caller is an asynchronous job, else on the caller's thread.
 
-use ciphermill_contract::OpStatus;
+use ciphermill::ComesAlone;
+use ciphermill_contract::suite::{Agreement, Curve, PublicEncryption, RsaSize, Signature};
+use ciphermill_contract::{Direction, OpStatus, Suite};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Preference, preference};
 use crate::counts;
 use crate::job::Job;
 use crate::operation::Operation;
@@ -13,6 +15,28 @@ pub(crate) fn run(backend: &'static Backend, operation: Operation) -> Option<Ope
     let done = run_uncounted(backend, operation);
     counts::count(done.is_some());
     done
+}
+
+/// A caller whose operation is left to `default`, since it is alone and gains little here; to be kept until that has done it. A lone
+/// operation in the mill goes through code that was used long ago, which takes as long as these gain.
+pub(crate) fn left_alone(backend: &'static Backend, suite: Suite, input_len: usize) -> Option<ComesAlone<'static>> {
+    let gains_little = match suite {
+        Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)) => matches!(size, RsaSize::Rsa1024 | RsaSize::Rsa2048),
+        Suite::Sign(Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve == Curve::P256,
+        Suite::Sign(Signature::Ed25519) | Suite::Agree(Agreement::X25519) => true,
+        _ => false,
+    };
+    let direction = if matches!(suite, Suite::PublicEncrypt(_)) { Direction::Decrypt } else { Direction::Encrypt };
+    let is_asked = match preference() {
+        Preference::Mill => false,
+        Preference::Faster => gains_little,
+        Preference::Default => true,
+    };
+    let alone = is_asked.then(|| backend.mill.comes_alone(suite, direction, input_len, Job::is_running())).flatten();
+    if alone.is_some() {
+        counts::count(false);
+    }
+    alone
 }
 
 fn run_uncounted(backend: &'static Backend, mut operation: Operation) -> Option<Operation> {

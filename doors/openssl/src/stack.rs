@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ciphermill_memory::{Align, GuardedBuf};
 
-use crate::ffi;
+use crate::job::Job;
 
 /// Bytes of a stack: what opening a mill takes, several times over. Pages that are never touched cost nothing.
 const STACK_LEN: usize = 1 << 20;
@@ -42,9 +42,7 @@ pub(crate) fn on_own_stack<R>(function: impl FnOnce() -> R) -> Option<R> {
 
 /// Calls a function that may need more stack than an asynchronous job has. `None` within a job if there is no memory for it.
 pub(crate) fn with_room<R>(function: impl FnOnce() -> R) -> Option<R> {
-    // SAFETY: no precondition.
-    let is_job = unsafe { !ffi::ASYNC_get_current_job().is_null() };
-    if is_job { on_own_stack(function) } else { Some(function()) }
+    if Job::is_running() { on_own_stack(function) } else { Some(function()) }
 }
 
 #[cfg(test)]

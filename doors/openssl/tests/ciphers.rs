@@ -155,7 +155,7 @@ fn begin(
 
 #[test]
 fn counter_mode_says_what_default_says() {
-    load();
+    support::load();
     let mut random = Random(1);
     for round in 0..200 {
         let (name, key_len) = CTR[round % 3];
@@ -191,7 +191,7 @@ fn counter_mode_says_what_default_says() {
 
 #[test]
 fn gcm_says_what_default_says() {
-    load();
+    support::load();
     let mut random = Random(2);
     for round in 0..200 {
         let (name, key_len) = GCM[round % 3];
@@ -268,7 +268,7 @@ fn message(pair: &mut Pair, random: &mut Random, aad: &[Vec<u8>], parts: &[Vec<u
 
 #[test]
 fn what_gcm_is_not_told_as_usual_is_left_to_default() {
-    load();
+    support::load();
     let mut random = Random(3);
     let (key, text) = (random.bytes(16), random.bytes(5000));
     for iv_len in [1, 8, 11, 13, 16, 64] {
@@ -302,7 +302,7 @@ fn what_gcm_is_not_told_as_usual_is_left_to_default() {
 
 #[test]
 fn buffers_may_overlap() {
-    load();
+    support::load();
     let mut random = Random(4);
     let (key, iv, text) = (random.bytes(16), random.bytes(16), random.bytes(4000));
     let mut pair = Pair::new("AES-128-CTR", true, Some(&key), Some(&iv));
@@ -330,7 +330,7 @@ fn buffers_may_overlap() {
 /// Records as libssl has them made (RFC 5288): the IV's explicit part, text and tag in one call.
 #[test]
 fn records_of_tls_are_those_of_default() {
-    load();
+    support::load();
     let mut random = Random(5);
     for round in 0..30 {
         let (name, key_len) = GCM[round % 3];
@@ -379,14 +379,4 @@ fn record(context: &mut CipherCtx, mut aad: [u8; 13], bytes: &[u8]) -> Option<Ve
         openssl_sys::EVP_CipherUpdate(context.as_ptr(), place, &mut len, place, bytes.len() as c_int)
     };
     (done == 1).then_some(buffer)
-}
-
-/// With every message in the mill that can be: measuring would leave most to `default` on some machines.
-fn load() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: before any thread of this test asks for a variable: all tests begin here.
-        unsafe { std::env::set_var("CIPHERMILL_OPENSSL_CIPHERS", "always") };
-        support::load();
-    });
 }

@@ -12,12 +12,8 @@ use openssl::sign::{Signer, Verifier};
 
 /// A filter of this thread's system calls, which lets all of them pass.
 fn confine() {
-    let mut allow = libc::sock_filter {
-        code: (libc::BPF_RET | libc::BPF_K) as u16,
-        jt: 0,
-        jf: 0,
-        k: libc::SECCOMP_RET_ALLOW,
-    };
+    let mut allow =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
     let program = libc::sock_fprog { len: 1, filter: &mut allow };
     // SAFETY: a program of one instruction, which lives while the calls last.
     unsafe {

@@ -98,10 +98,42 @@ impl Coalescer {
         (caller, Arrival { has_others: self.callers.count() > 1, waits })
     }
 
+    /// A caller of an operation that nobody would share a batch with now. `None` for one that is better brought here: it is not
+    /// taken note of yet.
+    pub(super) fn come_alone(&self, mill: &State, kind: Kind, by: By) -> Option<Caller<'_>> {
+        let caller = self.callers.enter();
+        let mut locked = lock(&self.state);
+        let state = &mut *locked;
+        let worth = state.worth(mill, kind);
+        let has_others = self.callers.count() > 1;
+        let is_alone = !worth.shares
+            || match by {
+                By::Thread => !self.threads.pays(mill, kind) || !has_others,
+                By::Task => state.open.is_none() && state.alone_for != 0 && !(worth.waits && has_others),
+            };
+        if !is_alone {
+            return None;
+        }
+        state.alone_for = state.alone_for.saturating_sub(u32::from(by == By::Task));
+        if worth.waits {
+            state.arrived(mill);
+        }
+        Some(caller)
+    }
+
     /// What was counted of shared batches; `None` before there was one.
     pub(super) fn counts(&self) -> Option<SharedMetrics> {
         lock(&self.state).counts
     }
+}
+
+/// Who comes with an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// A thread that would block.
+    Thread,
+    /// A task that would yield.
+    Task,
 }
 
 /// What a thread finds when it comes with an operation.

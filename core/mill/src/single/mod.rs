@@ -17,7 +17,8 @@ use ciphermill_contract::{Direction, Result, Suite};
 
 use self::blocking::block_on;
 pub use self::bound::{Bound, BoundOp};
-use self::coalescer::Coalescer;
+use self::callers::Caller;
+use self::coalescer::{By, Coalescer};
 pub use self::coalescer::{OneFuture, SHARED_OPS_MAX};
 pub use self::multi_part::MultiPart;
 pub use self::one::{One, OneDone};
@@ -25,6 +26,17 @@ use self::worth::Kind;
 use crate::cell::SuiteCell;
 use crate::metrics::SharedMetrics;
 use crate::run::Runner;
+
+/// A caller who has an operation done elsewhere, since nobody would have shared a batch with it here. Until it is dropped, others who come
+/// know that they are not alone.
+#[must_use = "dropped, nobody knows of the caller"]
+pub struct ComesAlone<'m>(#[allow(dead_code, reason = "held until it is dropped")] Caller<'m>);
+
+impl std::fmt::Debug for ComesAlone<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ComesAlone")
+    }
+}
 
 /// Where single operations meet, by suite and direction. Boxed: each has kilobytes, and most suites are never asked for.
 pub(crate) struct Coalescers(Box<[OnceLock<Box<Coalescer>>]>);
@@ -56,6 +68,19 @@ impl Coalescers {
     /// One operation as a future; [`crate::Mill::submit_one`] documents it.
     pub(crate) fn submit<'d>(&'d self, runner: &'d Runner, what: (Suite, Direction), one: One<'d>) -> OneFuture<'d> {
         OneFuture::new(runner, self.of(what.0, what.1), what, one)
+    }
+
+    /// A caller that would be alone; [`crate::Mill::comes_alone`] documents it.
+    pub(crate) fn comes_alone(
+        &self,
+        runner: &Runner,
+        (suite, direction): (Suite, Direction),
+        len: usize,
+        as_task: bool,
+    ) -> Option<ComesAlone<'_>> {
+        let by = if as_task { By::Task } else { By::Thread };
+        let kind = Kind { suite, direction, len };
+        self.of(suite, direction).come_alone(&runner.state, kind, by).map(ComesAlone)
     }
 
     /// Runs one operation for a thread that blocks; [`crate::Mill::run_one`] documents it.

@@ -59,7 +59,7 @@ impl Ctr {
         text: Text,
         room: usize,
     ) -> Option<usize> {
-        if !self.is_own && self.first.is_some() && is_worth(inner.of, text.len, self.own.is_none()) {
+        if !self.is_own && self.first.is_some() && is_worth(inner.of, text.len, key, self.own.is_some()) {
             self.is_own = self.go_over(key).is_some();
         } else if self.is_own && !self.own.as_ref().is_some_and(Messages::are_here) {
             // Another process, or a copy: it is begun there once more.

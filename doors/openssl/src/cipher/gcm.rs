@@ -128,7 +128,7 @@ impl Gcm {
             }
             if self.way == Way::Undecided && text.len > 0 {
                 let is_own = self.iv.is_some()
-                    && is_worth(inner.of, text.len, self.own.is_none())
+                    && is_worth(inner.of, text.len, key, self.own.is_some())
                     && self.go_over(key).is_some();
                 self.way = if is_own { Way::Own } else { Way::Default };
             }
@@ -216,7 +216,7 @@ impl Gcm {
         let encrypt = self.direction == Direction::Encrypt;
         let around = TLS_EXPLICIT + TAG_LEN;
         let is_whole = text.len >= around && std::ptr::eq(text.out, text.input) && room >= text.len;
-        let is_own = is_whole && self.tls.fixed.is_some() && is_worth(inner.of, text.len, self.own.is_none());
+        let is_own = is_whole && self.tls.fixed.is_some() && is_worth(inner.of, text.len, key, self.own.is_some());
         if !is_own || self.messages(key).is_none() {
             // SAFETY: the caller's promise.
             return unsafe { inner.update(text, room) };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ciphermill::{KeyPolicy, MultiPart};
 use ciphermill_contract::{Direction, KeyId, KeyMaterial, Suite};
@@ -10,7 +10,7 @@ use ciphermill_keys::SuiteSet;
 use zeroize::Zeroizing;
 
 use super::{Begin, CIPHERS, InnerCipher, Text, suite};
-use crate::backend::{Backend, environment};
+use crate::backend::{Backend, Preference, preference};
 use crate::counts;
 use crate::stack::with_room;
 
@@ -34,6 +34,8 @@ static LEFT: AtomicU64 = AtomicU64::new(0);
 pub(super) struct OwnKey {
     suite: Suite,
     bytes: Zeroizing<Vec<u8>>,
+    /// Bytes that `default` did in parts that were long enough.
+    left: u64,
     imported: Option<Arc<Imported>>,
 }
 
@@ -58,6 +60,7 @@ impl OwnKey {
         suite.key_len().contains(bytes.len()).then(|| OwnKey {
             suite,
             bytes: Zeroizing::new(bytes.to_vec()),
+            left: 0,
             imported: None,
         })
     }
@@ -123,51 +126,36 @@ impl Messages {
     }
 }
 
-/// What is done with ciphers, by the variable `CIPHERMILL_OPENSSL_CIPHERS`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    /// As measured.
-    Measured,
-    /// Every message that can be is in the mill: `always`.
-    Always,
-    /// None is: `never`.
-    Never,
-}
-
-fn choice() -> Choice {
-    static CHOICE: OnceLock<Choice> = OnceLock::new();
-    *CHOICE.get_or_init(|| match environment(c"CIPHERMILL_OPENSSL_CIPHERS").as_deref() {
-        Some("always") => Choice::Always,
-        Some("never") => Choice::Never,
-        _ => Choice::Measured,
-    })
-}
-
-/// Whether a part of so many bytes is worth the mill, where its key may have to be taken there first.
-pub(super) fn is_worth(of: usize, len: usize, is_new_key: bool) -> bool {
-    match choice() {
-        Choice::Always => return true,
-        Choice::Never => return false,
-        Choice::Measured if len < LENS[0] => return false,
-        Choice::Measured => {}
+/// Whether a part of so many bytes is worth the mill, to which its key may have to be taken first.
+pub(super) fn is_worth(of: usize, len: usize, key: &mut Option<OwnKey>, is_there: bool) -> bool {
+    match preference() {
+        Preference::Mill => return true,
+        Preference::Default => return false,
+        Preference::Faster if len < LENS[0] => return false,
+        Preference::Faster => {}
     }
     if LEFT.load(Ordering::Relaxed) < LEFT_MAX {
         LEFT.fetch_add(len as u64, Ordering::Relaxed);
         return false;
     }
-    let worth = worth(of);
-    len >= if is_new_key { worth.new_key } else { worth.known_key }
+    let (worth, Some(key)) = (worth(of), key) else { return false };
+    if !is_there {
+        key.left += len as u64;
+    }
+    len >= worth.from && (is_there || key.left >= worth.new_key)
 }
 
-/// The least of [`LENS`] from which on the mill is faster than `default`; `usize::MAX` where it never is.
+/// What the mill has to be given to be faster than `default`.
 #[derive(Clone, Copy)]
 struct Worth {
-    known_key: usize,
-    /// With what it takes to take a key to the mill and to forget it again.
-    new_key: usize,
+    /// Bytes in a part: the least of [`LENS`], `usize::MAX` where none is enough.
+    from: usize,
+    /// Bytes under one key, so that these win back what it takes to take a key to the mill and to forget it again. A key that has had
+    /// as many is taken to have as many before it.
+    new_key: u64,
 }
 
-const NEVER: Worth = Worth { known_key: usize::MAX, new_key: usize::MAX };
+const NEVER: Worth = Worth { from: usize::MAX, new_key: u64::MAX };
 
 /// As measured in this process, when it is first asked for.
 fn worth(of: usize) -> Worth {
@@ -189,32 +177,31 @@ fn measure(of: usize) -> Option<Worth> {
         let text = Text { out: data.as_mut_ptr(), input: data.as_ptr(), len };
         // SAFETY: no parameters, and a buffer of our own.
         let theirs = fastest(|| unsafe { inner.begin(&begin, std::ptr::null()) && inner.update(text, len).is_some() })?;
-        let known = fastest(|| messages.run(&iv, data).is_some())?;
-        let new = fastest(|| {
-            let messages = OwnKey::new(suite, &key).and_then(|mut key| key.messages(Direction::Encrypt));
-            messages.and_then(|mut messages| messages.run(&iv, data)).is_some()
-        })?;
-        let pays = |ours: Duration| ours.as_secs_f64() < theirs.as_secs_f64() * (1.0 - GAIN_MIN);
-        if !pays(known) {
+        let ours = fastest(|| messages.run(&iv, data).is_some())?;
+        if ours > theirs * (1.0 - GAIN_MIN) {
             break;
         }
-        worth.known_key = len;
-        if pays(new) {
-            worth.new_key = len;
+        if worth.from == usize::MAX {
+            let with_key = fastest(|| {
+                let messages = OwnKey::new(suite, &key).and_then(|mut key| key.messages(Direction::Encrypt));
+                messages.and_then(|mut messages| messages.run(&iv, data)).is_some()
+            })?;
+            worth.new_key = ((with_key - ours).max(0.0) / (theirs - ours) * len as f64) as u64;
         }
+        worth.from = len;
     }
     Some(worth)
 }
 
-/// The shortest of some runs; `None` when one fails.
-fn fastest(mut run: impl FnMut() -> bool) -> Option<Duration> {
-    let mut best = Duration::MAX;
+/// The shortest of some runs in seconds; `None` when one fails.
+fn fastest(mut run: impl FnMut() -> bool) -> Option<f64> {
+    let mut best = f64::MAX;
     for _ in 0..RUNS {
         let start = Instant::now();
         if !run() {
             return None;
         }
-        best = best.min(start.elapsed());
+        best = best.min(start.elapsed().as_secs_f64());
     }
     Some(best)
 }

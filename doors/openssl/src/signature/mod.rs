@@ -10,6 +10,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
+use ciphermill::ComesAlone;
+
 use crate::backend::Backend;
 use crate::dispatch::{Object, Signatures};
 use crate::ffi::{self, Param, op};
@@ -17,6 +19,7 @@ use crate::guard::{answer, bytes, guarded};
 use crate::inner::{Inner, Md, MdContext, provider_context};
 use crate::key::Key;
 use crate::params::Params;
+use crate::run::left_alone;
 
 /// Signatures that are made here, by the names that `default` has for them.
 pub(crate) const SCHEMES: [(&CStr, Scheme); 3] =
@@ -44,6 +47,8 @@ struct SignContext {
     digest_len: Option<usize>,
     /// Whether it has parameters that only `default` knows.
     is_special: bool,
+    /// While `default` does what would be alone in the mill.
+    alone: Option<ComesAlone<'static>>,
 }
 
 /// Parameters that leave a signature within what is made here, or that we ask `default` for.
@@ -147,6 +152,10 @@ impl SignContext {
     fn sign_in_mill(&mut self, input: &[u8]) -> Option<Vec<u8>> {
         let key = self.key.as_ref().filter(|_| !self.is_special)?;
         let backend = Backend::current()?;
+        self.alone = left_alone(backend, key.usable(backend)?.1.signature()?, input.len());
+        if self.alone.is_some() {
+            return None;
+        }
         match SCHEMES[self.of].1 {
             Scheme::Rsa => {
                 if self.padding.is_none() {
@@ -211,8 +220,16 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Obj
         if inner.is_null() {
             return ptr::null_mut();
         }
-        let context =
-            SignContext { of: OF, inner, key: None, message: None, padding: None, digest_len: None, is_special: false };
+        let context = SignContext {
+            of: OF,
+            inner,
+            key: None,
+            message: None,
+            padding: None,
+            digest_len: None,
+            is_special: false,
+            alone: None,
+        };
         Box::into_raw(Box::new(context)).cast()
     })
 }
@@ -252,9 +269,19 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
             padding: from.padding.clone(),
             digest_len: from.digest_len,
             is_special: from.is_special,
+            alone: None,
         };
         Box::into_raw(Box::new(copy)).cast()
     })
+}
+
+/// What `default` has answered: whoever was alone meanwhile is not on his way any more.
+fn by_default(context: Object, done: c_int) -> c_int {
+    // SAFETY: the core's context.
+    if let Some(own) = unsafe { SignContext::of(context) } {
+        own.alone = None;
+    }
+    done
 }
 
 /// Calls a function of `default` for the context that one of ours holds; an answer of `$failed` where there is none.
@@ -302,7 +329,7 @@ unsafe extern "C" fn sign(
                 return 1;
             }
         }
-        pass!(context, 0, sign(out, len, room, digest, digest_len))
+        by_default(context, pass!(context, 0, sign(out, len, room, digest, digest_len)))
     })
 }
 
@@ -395,7 +422,7 @@ unsafe extern "C" fn digest_sign_final(context: Object, out: *mut u8, len: *mut 
         let own = unsafe { SignContext::of(context) };
         // Asked for the length of a signature, the message goes on.
         let Some((message, _)) = own.filter(|_| !out.is_null()).and_then(|own| own.message.as_mut()) else {
-            return pass!(context, 0, digest_sign_final(out, len, room));
+            return by_default(context, pass!(context, 0, digest_sign_final(out, len, room)));
         };
         let Some((digest, digest_len)) = message.finish() else { return 0 };
         // SAFETY: as above.
@@ -408,10 +435,10 @@ unsafe extern "C" fn digest_sign_final(context: Object, out: *mut u8, len: *mut 
             return pass!(context, 0, digest_sign_final(ptr::null_mut(), &mut needed, 0));
         }
         if signs_messages() {
-            return pass!(context, 0, digest_sign_final(out, len, room));
+            return by_default(context, pass!(context, 0, digest_sign_final(out, len, room)));
         }
         // It signs digests in the state that `digest_sign_init` has left it in.
-        pass!(context, 0, sign(out, len, room, digest.as_ptr(), digest_len))
+        by_default(context, pass!(context, 0, sign(out, len, room, digest.as_ptr(), digest_len)))
     })
 }
 
@@ -434,7 +461,7 @@ unsafe extern "C" fn digest_sign(
                 return 1;
             }
         }
-        pass!(context, 0, digest_sign(out, len, room, message, message_len))
+        by_default(context, pass!(context, 0, digest_sign(out, len, room, message, message_len)))
     })
 }
 

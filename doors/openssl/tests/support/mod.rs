@@ -55,6 +55,9 @@ pub(crate) fn load() -> &'static Provider {
     static LOADED: OnceLock<Loaded> = OnceLock::new();
     &LOADED
         .get_or_init(|| {
+            // What is measured or comes alone would be left to `default` here and there.
+            // SAFETY: tests begin here, and no other thread of theirs reads the environment meanwhile.
+            unsafe { env::set_var("CIPHERMILL_OPENSSL_PREFERS", "mill") };
             openssl::init();
             let default = Provider::load(None, "default").expect("OpenSSL's provider");
             let ours = Provider::load(None, library().to_str().expect("a path")).expect("our provider");
