@@ -247,6 +247,24 @@ def macs(root):
     write("rfc/poly1305.json", "RFC 8439, A.3 (as in RFC 7539)", out)
 
 
+def key_wrap(root):
+    """Of each length the first of those that are right and of those that are wrong."""
+    out = []
+    for kind in ("KW", "KWP"):
+        for size in AES:
+            for what in ("AE", "AD"):
+                file, seen = f"{kind}_{what}_{size}", set()
+                for section, r in records(root / f"keywrap/kwtestvectors/{file}.txt", {"count"}):
+                    length, fails = len(r["c"]), "p" not in r
+                    if (length, fails) in seen:
+                        continue
+                    seen.add((length, fails))
+                    way = {"invalid": "the initial value or the padding is wrong"} if fails else {}
+                    out.append(case(f"{file} {r['count']}, {length // 2} bytes", f"aes-{size}-{kind.lower()}", "decrypt" if fails else "both",
+                                    key=r["k"], input=r.get("p", ""), output=r["c"], **way))
+    write("nist/aes_key_wrap.json", "NIST CAVP, KW and KWP (SP 800-38F) response files", out)
+
+
 def other_aeads(root):
     out = []
     for file in ("rfc7253", "test-vector-1-nonce104", "test-vector-1-nonce112", "test-vector-1-nonce120"):
@@ -351,7 +369,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
-    for convert in (aes_modes, triple_des, xts, gcm, ccm, digests, extendable_outputs, macs, other_aeads, streams, public_keys):
+    for convert in (aes_modes, triple_des, xts, gcm, ccm, digests, extendable_outputs, macs, key_wrap, other_aeads, streams, public_keys):
         convert(root)
 
 

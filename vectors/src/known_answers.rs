@@ -174,7 +174,7 @@ impl SelfTest<'_> {
             Some(bytes)
         };
         match (self.direction, self.case.suite) {
-            (Direction::Decrypt, Suite::Chain(Chain { order: ChainOrder::MacThenEncrypt, .. })) => {
+            (Direction::Decrypt, Suite::Wrap(_) | Suite::Chain(Chain { order: ChainOrder::MacThenEncrypt, .. })) => {
                 Some(Job { input: flip(&job.input)?, ..job.clone() })
             }
             (Direction::Decrypt, Suite::Aead(_) | Suite::Mac(_) | Suite::Chain(_) | Suite::Sign(_)) => {

@@ -81,6 +81,7 @@ impl Suite {
                 | Suite::Aead(_)
                 | Suite::Chain(_)
                 | Suite::Fpe(_)
+                | Suite::Wrap(_)
                 | Suite::PublicEncrypt(_)
         )
     }

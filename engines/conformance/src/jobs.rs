@@ -189,5 +189,5 @@ pub(crate) fn damaged(job: &Job, damage: Damage, rng: &mut Rng) -> Option<Job> {
 
 /// Whether a damaged operation of this suite has to end as `AuthFailed`.
 pub(crate) fn authenticates(suite: Suite) -> bool {
-    matches!(suite, Suite::Aead(_) | Suite::Mac(_) | Suite::Sign(_) | Suite::Chain(_))
+    matches!(suite, Suite::Aead(_) | Suite::Mac(_) | Suite::Sign(_) | Suite::Chain(_) | Suite::Wrap(_))
 }

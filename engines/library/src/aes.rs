@@ -63,6 +63,11 @@ impl AesKey {
         unsafe { sys::AES_decrypt(place, place, &self.0.0) }
     }
 
+    /// The schedule, for AWS-LC's functions that only read it.
+    pub(crate) fn as_ptr(&self) -> *const sys::AES_KEY {
+        &self.0.0
+    }
+
     /// CBC in place over the whole blocks of `data`; `iv` is left at the last ciphertext block.
     pub(crate) fn cbc(&self, iv: &mut [u8; BLOCK], data: &mut [u8], encrypt: bool) {
         let len = data.len() - data.len() % BLOCK;

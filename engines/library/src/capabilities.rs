@@ -74,6 +74,7 @@ pub const CAPABILITIES: &[Capability] = &[
     hmacs([10, 11], Cost::new(45.0, 600.0, 1.2)),
     hmacs([11, 12], Cost::new(60.0, 800.0, 1.75)),
     Capability::new(&lists::TRIPLE_DES_CMAC, Cost::new(40.0, 60.0, 26.0)).variable_time(),
+    Capability::new(&lists::KEY_WRAP, Cost::new(40.0, 60.0, 7.0)),
     Capability::new(&lists::CMAC, Cost::new(40.0, 15.0, 0.7)),
     Capability::new(&lists::GMAC, Cost::new(40.0, 75.0, 0.043)),
     Capability::new(&lists::POLY1305, Cost::new(30.0, 70.0, 0.24)),

@@ -13,7 +13,7 @@ use ciphermill_contract::{
 use crate::capabilities::NAME;
 use crate::ffi::take_error;
 use crate::scratch::Scratch;
-use crate::{CAPABILITIES, aead, chain, cipher, digest, mac, pieces, prepare, public, random, stream};
+use crate::{CAPABILITIES, aead, chain, cipher, digest, mac, pieces, prepare, public, random, stream, wrap};
 
 /// The library engine: AWS-LC. Prepared keys may be used by any number of its queues at the same time; queues work on
 /// the caller's thread.
@@ -79,6 +79,7 @@ impl EngineQueue for Queue {
             Suite::Digest(digest) => digest::run(batch, digest, &self.scratch.digest),
             Suite::Mac(mac) => mac::run(batch, mac),
             Suite::Chain(chain) => chain::run(batch, chain),
+            Suite::Wrap(wrap) => wrap::run(batch, wrap),
             Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) | Suite::Generate(_) => {
                 public::run(batch)
             }

@@ -25,6 +25,7 @@ mod public;
 mod random;
 mod scratch;
 mod stream;
+mod wrap;
 mod xts;
 
 pub use capabilities::CAPABILITIES;

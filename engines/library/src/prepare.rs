@@ -6,7 +6,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{Claims, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite};
 
 use crate::capabilities::NAME;
-use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream};
+use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream, wrap};
 
 /// Prepares a key for a suite.
 ///
@@ -30,6 +30,7 @@ fn symmetric(key: &[u8], suite: Suite) -> Result<PreparedKey> {
         Suite::Aead(aead) => aead::prepare(key, aead),
         Suite::Mac(mac) => mac::prepare(key, mac),
         Suite::Chain(chain) => chain::prepare(key, chain),
+        Suite::Wrap(_) => wrap::prepare(key, suite),
         _ => Err(Error::key(suite, KeyProblem::Form)),
     }
 }

@@ -47,6 +47,7 @@ const SYMMETRIC: &[Capability] = &[
     group(&lists::GMAC, 150.0, 2.0),
     group(&lists::POLY1305, 60.0, 1.0),
     group(&lists::KMAC, 700.0, 2.0),
+    group(&lists::KEY_WRAP, 300.0, 30.0),
     group(&lists::FF1, 3_000.0, 100.0),
     group(ENCRYPT_THEN_MAC.0, 600.0, 25.0).variable_time(),
     group(ENCRYPT_THEN_MAC.1, 600.0, 4.0),

@@ -92,6 +92,7 @@ fn process(suite: Suite, direction: Direction, buffers: &mut OpBuffers<'_>) -> O
         Suite::Mac(Mac::Kmac(kmac)) => mac::kmac::process(kmac, direction, buffers),
         Suite::Mac(_) => mac::process(direction, buffers),
         Suite::Chain(chain) => chain::process(chain, direction, buffers),
+        Suite::Wrap(wrap) => block::wrap::process(wrap, direction, buffers),
         Suite::Fpe(ff1) => fpe::process(ff1, direction, buffers),
         Suite::Random => random::process(buffers),
         Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) | Suite::Generate(_) => {

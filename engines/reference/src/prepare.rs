@@ -5,7 +5,7 @@ use ciphermill_contract::suite::{BlockCipher, Mac, Mode};
 use ciphermill_contract::{Error, KeyMaterial, PreparedKey, Result, Suite};
 
 use crate::aead::AeadKey;
-use crate::block::{self, BlockKey, XtsKey};
+use crate::block::{self, BlockKey, WrapKey, XtsKey};
 use crate::chain::ChainKey;
 use crate::fpe::FpeKey;
 use crate::mac::{KmacKey, MacKey};
@@ -29,6 +29,7 @@ pub(crate) fn prepare(key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey
         Suite::Mac(Mac::Kmac(_)) => Ok(PreparedKey::new(KmacKey::new(key.bytes))),
         Suite::Mac(mac) => MacKey::new(mac, key.bytes).map(PreparedKey::new),
         Suite::Chain(chain) => ChainKey::new(chain, key.bytes).map(PreparedKey::new),
+        Suite::Wrap(wrap) => WrapKey::new(wrap, key.bytes).map(PreparedKey::new),
         Suite::Fpe(ff1) => FpeKey::new(ff1, key.bytes).map(PreparedKey::new),
         _ => Err(KeyProblem::Form),
     };

@@ -37,6 +37,7 @@ const FILES: &[(&str, &str)] = files![
     "nist/aes_cmac.json",
     "nist/aes_ecb.json",
     "nist/aes_gcm.json",
+    "nist/aes_key_wrap.json",
     "nist/aes_xts.json",
     "nist/binary_curves.json",
     "nist/des.json",

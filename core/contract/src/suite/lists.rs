@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::limits::SUITE_ORDINALS_MAX;
 use crate::suite::rules::{GCM_SIV_SIZES, KEMS, RSA_DIGESTS};
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, KeyPair, Kmac, Mac,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Ff1, KeyPair, KeyWrap, Kmac, Mac,
     MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
 };
 
@@ -128,6 +128,15 @@ pub const FF1: [Suite; 3] = [
     Suite::Fpe(Ff1 { size: AesSize::Aes128, radix: 10 }),
     Suite::Fpe(Ff1 { size: AesSize::Aes192, radix: 10 }),
     Suite::Fpe(Ff1 { size: AesSize::Aes256, radix: 10 }),
+];
+/// AES key wrap, without padding, then with it.
+pub const KEY_WRAP: [Suite; 6] = [
+    Suite::Wrap(KeyWrap::Kw(AesSize::Aes128)),
+    Suite::Wrap(KeyWrap::Kw(AesSize::Aes192)),
+    Suite::Wrap(KeyWrap::Kw(AesSize::Aes256)),
+    Suite::Wrap(KeyWrap::Kwp(AesSize::Aes128)),
+    Suite::Wrap(KeyWrap::Kwp(AesSize::Aes192)),
+    Suite::Wrap(KeyWrap::Kwp(AesSize::Aes256)),
 ];
 /// Random bytes.
 pub const RANDOM: [Suite; 1] = [Suite::Random];
@@ -342,6 +351,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("Poly1305", &POLY1305),
     ("KMAC", &KMAC),
     ("FF1", &FF1),
+    ("AES key wrap", &KEY_WRAP),
     ("encrypt-then-MAC", &CHAINS_ENCRYPT_THEN_MAC),
     ("MAC-then-encrypt", &CHAINS_MAC_THEN_ENCRYPT),
     ("RSA PKCS#1 signatures", &RSA_SIGN_PKCS1),
@@ -417,7 +427,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 306);
+        assert_eq!(Suite::all().count(), 312);
     }
 
     #[test]

@@ -26,6 +26,10 @@ pub enum Suite {
     Chain(Chain),
     /// Format-preserving encryption.
     Fpe(Ff1),
+    /// Keys enciphered by a key: `encrypt` wraps, `decrypt` unwraps. There is no tag: what is wrapped is longer than the key by 8 bytes and,
+    /// where keys are padded, by what is missing to a multiple of 8. The output of `decrypt` has room for as many bytes as the input has;
+    /// the key's length comes back in the operation.
+    Wrap(KeyWrap),
     /// A signature: `encrypt` signs, `decrypt` verifies.
     Sign(Signature),
     /// Public-key encryption.
@@ -48,9 +52,9 @@ pub enum Suite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Direction {
-    /// Encrypt, seal, digest, compute a tag, sign, agree, encapsulate, generate.
+    /// Encrypt, seal, wrap, digest, compute a tag, sign, agree, encapsulate, generate.
     Encrypt = 0,
-    /// Decrypt, open, verify a tag or signature, decapsulate.
+    /// Decrypt, open, unwrap, verify a tag or signature, decapsulate.
     Decrypt = 1,
 }
 
@@ -223,6 +227,15 @@ pub struct Chain {
     pub digest: Digest,
     /// Which comes first.
     pub order: ChainOrder,
+}
+
+/// AES key wrap (NIST SP 800-38F): deterministic and authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyWrap {
+    /// KW (RFC 3394) of keys of 16 bytes and more, a multiple of 8. An IV of 8 bytes takes the place of the default one (2.2.3.2).
+    Kw(AesSize),
+    /// KWP (RFC 5649), of keys of any length but zero.
+    Kwp(AesSize),
 }
 
 /// FF1 over AES (NIST SP 800-38G). Input and output are numerals of two little-endian bytes each; the additional data
@@ -429,7 +442,7 @@ impl Suite {
             Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
                 "chacha20"
             }
-            Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
+            Suite::Aead(_) | Suite::Fpe(_) | Suite::Wrap(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
             Suite::Mac(Mac::TripleDesCmac) => "des",
             Suite::Digest(_) | Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => "hash",
             Suite::Random => "random",

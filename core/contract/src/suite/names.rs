@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 use crate::suite::{
     Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, DhGroup, Digest, Direction, Ff1, Kem, KeyPair,
-    Kmac, Mac, MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
+    KeyWrap, Kmac, Mac, MlDsaSet, Mode, PublicEncryption, RsaSize, SignPadding, Signature, StreamCipher, Suite,
 };
 
 /// A name that is no suite's or direction's, with the nearest known one.
@@ -138,6 +138,8 @@ impl fmt::Display for Suite {
             },
             Suite::Fpe(Ff1 { size, radix: 10 }) => write!(f, "ff1-aes-{}", size.bits()),
             Suite::Fpe(Ff1 { size, radix }) => write!(f, "ff1-aes-{}-radix-{radix}", size.bits()),
+            Suite::Wrap(KeyWrap::Kw(size)) => write!(f, "aes-{}-kw", size.bits()),
+            Suite::Wrap(KeyWrap::Kwp(size)) => write!(f, "aes-{}-kwp", size.bits()),
             Suite::Sign(signature) => signature.fmt(f),
             Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(size)) => write!(f, "{size}-encrypt-pkcs1"),
             Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, digest)) => {

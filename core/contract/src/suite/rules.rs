@@ -4,8 +4,8 @@ use crate::limits::{
     FF1_NUMERALS_MAX, INPUT_LEN_MAX, KEY_LEN_MAX, SEAL_LEN_MAX, SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
 };
 use crate::suite::{
-    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, Kmac, Mac,
-    Mode, PublicEncryption, Signature, StreamCipher, Suite,
+    Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, KeyWrap,
+    Kmac, Mac, Mode, PublicEncryption, Signature, StreamCipher, Suite,
 };
 
 /// The lengths in bytes that are allowed: from `min` to `max` in steps of `step`, but for `gaps`.
@@ -108,6 +108,7 @@ impl Suite {
             // The cipher's key, then one byte or more for the MAC.
             Suite::Chain(chain) => Lengths::range(chain.cipher_key_len() + 1, KEY_LEN_MAX, 1),
             Suite::Fpe(ff1) => Lengths::exactly(ff1.size.key_len()),
+            Suite::Wrap(KeyWrap::Kw(size) | KeyWrap::Kwp(size)) => Lengths::exactly(size.key_len()),
             Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) => {
                 Lengths::range(1, KEY_LEN_MAX, 1)
             }
@@ -148,6 +149,7 @@ impl Suite {
             Suite::Aead(Aead::AesSiv(_)) => Lengths::range(0, 16, 1),
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(1, 15, 1),
             Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)) => Lengths::exactly(12),
+            Suite::Wrap(KeyWrap::Kw(_)) => Lengths::range(0, 8, 8),
             _ => NONE,
         }
     }
@@ -204,7 +206,7 @@ impl Suite {
     pub const fn default_iv_len(self) -> usize {
         match self {
             Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::AesCcm(_) | Aead::AesOcb(_)) => 12,
-            Suite::Aead(Aead::AesSiv(_)) => 0,
+            Suite::Aead(Aead::AesSiv(_)) | Suite::Wrap(_) => 0,
             _ => self.iv_len().max,
         }
     }
@@ -234,6 +236,7 @@ impl Suite {
             Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
             Suite::Chain(chain) => chain.input_len(direction),
             Suite::Fpe(ff1) => Lengths::range(2 * ff1.numerals_min(), 2 * FF1_NUMERALS_MAX, 2),
+            Suite::Wrap(wrap) => wrap.input_len(direction),
             Suite::Sign(Signature::EcdsaDigest(_)) => GIVEN_DIGESTS,
             Suite::PublicEncrypt(encryption) => match direction {
                 Direction::Encrypt => encryption.message_len(),
@@ -253,6 +256,11 @@ impl Suite {
         match self {
             Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_) => input_len,
             Suite::Chain(chain) => chain.output_len(direction, input_len),
+            Suite::Wrap(_) => match direction {
+                Direction::Encrypt => input_len.next_multiple_of(WRAP_PART_LEN) + WRAP_PART_LEN,
+                // Where the wrapped key is copied to and unwrapped.
+                Direction::Decrypt => input_len,
+            },
             Suite::Digest(_) | Suite::Mac(_) | Suite::Sign(_) => 0,
             Suite::PublicEncrypt(encryption) => encryption.size().len(),
             Suite::Agree(agreement) => agreement.secret_len(),
@@ -295,6 +303,8 @@ impl Suite {
                 Mac::TripleDesCmac => 562,
             },
             Suite::Fpe(ff1) => 104 + ff1.size as usize,
+            Suite::Wrap(KeyWrap::Kw(size)) => 563 + size as usize,
+            Suite::Wrap(KeyWrap::Kwp(size)) => 566 + size as usize,
             Suite::Random => 108,
             Suite::Kem(kem) => 109 + kem as usize,
             Suite::Sign(signature) => 112 + signature_ordinal(signature),
@@ -439,6 +449,22 @@ impl Chain {
                 }
             }
             _ => input_len,
+        }
+    }
+}
+
+/// Bytes of the parts that keys are wrapped in, half a block each (NIST SP 800-38F, 4.1).
+const WRAP_PART_LEN: usize = 8;
+
+impl KeyWrap {
+    /// NIST SP 800-38F, 5.3.1, allows more than [`INPUT_LEN_MAX`].
+    const fn input_len(self, direction: Direction) -> Lengths {
+        let part = WRAP_PART_LEN;
+        match (self, direction) {
+            (KeyWrap::Kw(_), Direction::Encrypt) => Lengths::range(2 * part, INPUT_LEN_MAX - part, part),
+            (KeyWrap::Kw(_), Direction::Decrypt) => Lengths::range(3 * part, INPUT_LEN_MAX, part),
+            (KeyWrap::Kwp(_), Direction::Encrypt) => Lengths::range(1, INPUT_LEN_MAX - part, 1),
+            (KeyWrap::Kwp(_), Direction::Decrypt) => Lengths::range(2 * part, INPUT_LEN_MAX, part),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Block ciphers and their modes without authentication.
+//! Block ciphers, their modes without authentication, and key wrap.
 
 mod modes;
+pub(crate) mod wrap;
 mod xts;
 
 use aes::{Aes128, Aes192, Aes256};
@@ -17,6 +18,7 @@ use crate::legacy::khafre::Khafre;
 use crate::legacy::khufu::Khufu;
 
 pub(crate) use modes::{ctr, xor};
+pub(crate) use wrap::WrapKey;
 pub(crate) use xts::XtsKey;
 
 /// Rounds of Khufu and Khafre.
