@@ -16,7 +16,7 @@ use ciphermill_cli::whole;
 use settings::Settings;
 
 use crate::args::{InstallArgs, OpensslCommand};
-use crate::output::{say, tell};
+use crate::output::{after_change, say, tell};
 
 /// The first line of what `install` writes, by which it knows its own files.
 const MARK: &str = "# Written by `ciphermill openssl install`; `ciphermill openssl uninstall` removes it.";
@@ -42,7 +42,7 @@ fn install(args: &InstallArgs) -> anyhow::Result<()> {
     let module = module(args.module.as_deref())?;
     let content = content(base.as_deref(), &module)?;
     if args.print {
-        return crate::output::say(content.trim_end());
+        return say(content.trim_end());
     }
     for other in [Some(machine.as_path()), base.as_deref()].into_iter().flatten() {
         ensure!(
@@ -57,11 +57,10 @@ fn install(args: &InstallArgs) -> anyhow::Result<()> {
     try_out(&content, file)?;
     whole::write(file, content.as_bytes())?;
     warn(file, base.as_deref(), &module);
-    say(format!(
-        "{}: written; programs load the provider with OPENSSL_CONF={}",
-        file.display(),
-        std::path::absolute(file)?.display()
-    ))
+    let path = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    let written =
+        format!("{}: written; programs load the provider with OPENSSL_CONF={}", file.display(), path.display());
+    after_change(say(written))
 }
 
 /// Has OpenSSL load a configuration before it stands where programs find it.
@@ -155,8 +154,6 @@ fn warn(file: &Path, base: Option<&Path>, module: &Path) {
 fn uninstall(file: &Path) -> anyhow::Result<()> {
     is_ours(file, "was not written by `ciphermill openssl install`, and stays")?;
     fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
-    say(format!(
-        "{}: removed; take OPENSSL_CONF out of the settings of programs that name it, and restart them",
-        file.display()
-    ))
+    let removed = "removed; take OPENSSL_CONF out of the settings of programs that name it, and restart them";
+    after_change(say(format!("{}: {removed}", file.display())))
 }

@@ -14,6 +14,8 @@ mod folders;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod keystore;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod openssl;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod outputs;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod records;
