@@ -65,12 +65,16 @@ under_load() {
     ok 'TLS 1.2 and 1.3 with RSA and ECDSA; 128 clients at a time, none of whom failed'
 }
 
-# Clients that are killed have their connections closed wherever these are just then.
+resident_kb() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$server/status"; }
+
+# Clients that are killed have their connections closed wherever these are just then. What a lost job keeps would be seen: the stack
+# of one has 32 KiB.
 abort_storm() {
-    local before
+    local before round grown=0
     fetch "$rsa"
     before=$(descriptors)
-    for _ in $(seq 20); do
+    for round in $(seq 30); do
+        [ "$round" != 11 ] || grown=$(resident_kb)
         load_begin "$rsa" 200 30
         sleep 0.15
         kill -s KILL "$load_pid"
@@ -78,7 +82,9 @@ abort_storm() {
     done
     answers
     until_true 15 descriptors_are "$before" || failed "$LINENO" "$before descriptors before the storm, $(descriptors) after it"
-    ok "20 times 200 clients left in the middle of handshakes; then it serves, with its $before descriptors as before"
+    grown=$(($(resident_kb) - grown))
+    expect "memory that has grown by less than 10 MB, but it did by $grown kB" [ "$grown" -lt 10000 ]
+    ok "30 times 200 clients left in the middle of handshakes; then it serves, with its $before descriptors and its memory as before"
 }
 
 # Some 100 connections have a descriptor then, or half as many with one for waiting each.
