@@ -125,11 +125,16 @@ optional_server() {
     policy=/usr/sbin/policy-rc.d own_policy=
     if [ -n "$as_root" ] && [ ! -e $policy ]; then
         own_policy=yes
+        # Left behind, it would keep every package from starting its service from then on.
+        trap '$as_root rm -f $policy; rm -rf "$scratch"; exit 130' INT TERM HUP
         printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null && $as_root chmod 755 $policy
     fi
     optional "$what" "the provider will not be tried with it" "$@"
-    [ -z "$own_policy" ] || $as_root rm -f $policy
-    if [ -n "$as_root" ] && command -v systemctl >/dev/null 2>&1; then
+    if [ -n "$own_policy" ]; then
+        $as_root rm -f $policy
+        trap - INT TERM HUP
+    fi
+    if [ -n "$as_root" ] && command -v systemctl >/dev/null 2>&1 && systemctl -q is-enabled "$service" 2>/dev/null; then
         $as_root systemctl -q disable "$service" || echo "setup: $service may start with the machine" >&2
     fi
 }
