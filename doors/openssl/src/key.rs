@@ -9,10 +9,12 @@ use ciphermill_contract::KeyId;
 
 use crate::backend::{self, Backend};
 use crate::dispatch::{KeyManagement, Object};
-use crate::ffi::{Callback, Param};
+use crate::ephemeral;
+use crate::ffi::{Callback, Param, selection};
 use crate::guard::guarded;
 use crate::inner::{Inner, provider_context};
 use crate::material::{self, KeyType, Usable};
+use crate::params::Params;
 use crate::stack::with_room;
 
 /// Types of keys that are managed here, by the names that `default` has for them.
@@ -169,10 +171,10 @@ pub(crate) fn managed<const OF: usize>() -> KeyManagement {
         new: inner.new.and(Some(new::<OF>)),
         gen_init: inner.gen_init.and(Some(gen_init::<OF>)),
         gen_set_template: inner.gen_set_template.and(Some(gen_set_template::<OF>)),
-        gen_set_params: inner.gen_set_params,
+        gen_set_params: inner.gen_set_params.and(Some(gen_set_params::<OF>)),
         gen_settable_params: inner.gen_settable_params.and(Some(gen_settable_params::<OF>)),
         generate: inner.generate.and(Some(generate::<OF>)),
-        gen_cleanup: inner.gen_cleanup,
+        gen_cleanup: Some(gen_cleanup::<OF>),
         load: None,
         free: inner.free.and(Some(free)),
         get_params: inner.get_params.and(Some(get_params)),
@@ -199,27 +201,71 @@ unsafe extern "C" fn new<const OF: usize>(_: Object) -> Object {
     })
 }
 
-unsafe extern "C" fn gen_init<const OF: usize>(_: Object, parts: c_int, params: *const Param) -> Object {
-    match functions(OF).gen_init {
-        // SAFETY: as in `new`; the parameters are the core's.
-        Some(init) => unsafe { init(provider_context(), parts, params) },
-        None => ptr::null_mut(),
+/// A generator of `default`, and what it is asked for.
+struct Generator {
+    inner: Object,
+    /// Whether it is a pair of X25519 and nothing else.
+    is_x25519: bool,
+}
+
+impl Generator {
+    /// # Safety
+    /// Null, or an object of `gen_init` that is alive.
+    unsafe fn of<'a>(object: Object) -> Option<&'a mut Generator> {
+        // SAFETY: the caller's promise.
+        unsafe { object.cast::<Generator>().as_mut() }
     }
+}
+
+unsafe extern "C" fn gen_init<const OF: usize>(_: Object, parts: c_int, params: *const Param) -> Object {
+    guarded(ptr::null_mut(), || {
+        let Some(init) = functions(OF).gen_init else { return ptr::null_mut() };
+        // SAFETY: as in `new`; the parameters are the core's.
+        let inner = unsafe { init(provider_context(), parts, params) };
+        if inner.is_null() {
+            return ptr::null_mut();
+        }
+        let pair = selection::PRIVATE_KEY | selection::PUBLIC_KEY;
+        let is_x25519 = TYPES[OF].1 == KeyType::X25519 && parts & pair == pair && params.is_null();
+        Box::into_raw(Box::new(Generator { inner, is_x25519 })).cast()
+    })
 }
 
 unsafe extern "C" fn gen_set_template<const OF: usize>(generator: Object, template: Object) -> c_int {
-    match functions(OF).gen_set_template {
-        // SAFETY: generators are those of `default`, templates are keys of ours.
-        Some(set) => unsafe { set(generator, Key::inner_of(template)) },
-        None => 0,
-    }
+    guarded(0, || {
+        // SAFETY: generators and templates are ours.
+        match (unsafe { Generator::of(generator) }, functions(OF).gen_set_template) {
+            (Some(generator), Some(set)) => {
+                generator.is_x25519 = false;
+                // SAFETY: as above.
+                unsafe { set(generator.inner, Key::inner_of(template)) }
+            }
+            _ => 0,
+        }
+    })
+}
+
+unsafe extern "C" fn gen_set_params<const OF: usize>(generator: Object, params: *const Param) -> c_int {
+    guarded(0, || {
+        // SAFETY: generators are ours, the parameters the core's.
+        match (unsafe { Generator::of(generator) }, functions(OF).gen_set_params) {
+            (Some(generator), Some(set)) => {
+                // SAFETY: as above. X25519 has one group.
+                generator.is_x25519 &= unsafe { Params::new(params) }.keys().all(|key| key == c"group");
+                // SAFETY: as above.
+                unsafe { set(generator.inner, params) }
+            }
+            _ => 0,
+        }
+    })
 }
 
 unsafe extern "C" fn gen_settable_params<const OF: usize>(generator: Object, _: Object) -> *const Param {
-    match functions(OF).gen_settable_params {
+    // SAFETY: generators are ours.
+    match (functions(OF).gen_settable_params, unsafe { Generator::of(generator) }) {
         // SAFETY: as in `new`.
-        Some(settable) => unsafe { settable(generator, provider_context()) },
-        None => ptr::null(),
+        (Some(settable), Some(generator)) => unsafe { settable(generator.inner, provider_context()) },
+        _ => ptr::null(),
     }
 }
 
@@ -229,10 +275,29 @@ unsafe extern "C" fn generate<const OF: usize>(
     argument: *mut c_void,
 ) -> Object {
     guarded(ptr::null_mut(), || {
-        let Some(generate) = functions(OF).generate else { return ptr::null_mut() };
-        // SAFETY: generators are those of `default`; the callback is the core's.
-        Key::wrap(OF, unsafe { generate(generator, callback, argument) })
+        // SAFETY: generators are ours.
+        let (Some(generator), Some(generate)) = (unsafe { Generator::of(generator) }, functions(OF).generate) else {
+            return ptr::null_mut();
+        };
+        // SAFETY: the callback is the core's.
+        let by_default = || unsafe { generate(generator.inner, callback, argument) };
+        let inner = if generator.is_x25519 { ephemeral::generate(functions(OF), by_default) } else { by_default() };
+        Key::wrap(OF, inner)
     })
+}
+
+unsafe extern "C" fn gen_cleanup<const OF: usize>(generator: Object) {
+    guarded((), || {
+        if generator.is_null() {
+            return;
+        }
+        // SAFETY: the core's own, which it does not use any more.
+        let generator = unsafe { Box::from_raw(generator.cast::<Generator>()) };
+        if let Some(cleanup) = functions(OF).gen_cleanup {
+            // SAFETY: as above.
+            unsafe { cleanup(generator.inner) };
+        }
+    });
 }
 
 unsafe extern "C" fn free(key: Object) {

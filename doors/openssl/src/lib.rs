@@ -13,6 +13,7 @@ mod cipher;
 mod counts;
 mod delegate;
 mod dispatch;
+mod ephemeral;
 mod exchange;
 mod ffi;
 mod guard;

@@ -103,6 +103,12 @@ pub(crate) fn ask_octets(key: &'static CStr, room: &mut [u8]) -> Param {
     Param { data_type: OCTET_STRING, ..ask_text(key, room) }
 }
 
+/// Bytes that are told.
+pub(crate) fn tell_octets(key: &'static CStr, bytes: &[u8]) -> Param {
+    let data = bytes.as_ptr().cast_mut().cast::<c_void>();
+    Param { key: key.as_ptr(), data_type: OCTET_STRING, data, data_size: bytes.len(), return_size: usize::MAX }
+}
+
 /// Answers a question for a text that stays where it is; whether it was asked so.
 pub(crate) fn answer_text(param: &mut Param, text: &'static CStr) -> bool {
     if param.data_type != UTF8_PTR {

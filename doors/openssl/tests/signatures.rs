@@ -217,3 +217,25 @@ fn what_is_refused_is_refused_as_by_default() {
     signer.update(b"a message").expect("taken");
     assert!(signer.sign_to_vec().is_err());
 }
+
+#[test]
+fn pairs_that_were_made_ahead_are_pairs_and_each_is_given_out_once() {
+    support::load();
+    let mut seen = std::collections::HashSet::new();
+    let peer = PKey::generate_x25519().expect("a pair");
+    for _ in 0..50 {
+        let own = PKey::generate_x25519().expect("a pair");
+        let (private, public) = (own.raw_private_key().expect("bytes"), own.raw_public_key().expect("bytes"));
+        assert!(seen.insert(private.clone()), "a private key was given out twice");
+        // OpenSSL's own public key of these bytes.
+        let again = PKey::private_key_from_raw_bytes(&private, Id::X25519).expect("a key");
+        assert_eq!(again.raw_public_key().expect("bytes"), public);
+        assert_eq!(agreed(&own, &peer), agreed(&peer, &own));
+    }
+}
+
+fn agreed(own: &PKeyRef<Private>, peer: &PKeyRef<Private>) -> Vec<u8> {
+    let mut deriver = Deriver::new(own).expect("a deriver");
+    deriver.set_peer(peer).expect("a peer");
+    deriver.derive_to_vec().expect("a secret")
+}

@@ -1,0 +1,140 @@
+//! Key pairs of X25519, which TLS makes for each connection: made ahead, many in one batch of lanes, each given out once.
+//!
+//! A pair that waits lies in locked memory and is wiped when it is given out. A forked child has none of its parent's.
+
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Instant;
+
+use ciphermill_contract::suite::KeyPair;
+use ciphermill_contract::{Batch, Direction, Op, Suite};
+use ciphermill_memory::{SecretBytes, wipe};
+
+use crate::backend::{Backend, Preference, preference};
+use crate::dispatch::{KeyManagement, Object};
+use crate::ffi::selection;
+use crate::inner::provider_context;
+use crate::params::{END, tell_octets};
+use crate::stack::with_room;
+
+/// Bytes of a private key and of a public one.
+const LEN: usize = 32;
+
+/// Pairs that are made at a time: two steps of lanes.
+const PAIRS: usize = 16;
+
+/// Pairs that a process has of `default` before any is made ahead: few programs that make so many stop soon.
+const LEFT_MAX: u32 = 8;
+
+/// A pair that is made ahead takes at most this share of the time of `default`'s, or none is.
+const SHARE_MAX: f64 = 0.8;
+
+/// Pairs that wait.
+struct Pool {
+    generation: u64,
+    /// Pairs, private key first. In a child these pages are missing: not touched there, nor freed.
+    bytes: ManuallyDrop<SecretBytes>,
+    left: usize,
+}
+
+static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+
+/// A pair as an object of `default`: one that waits, or of `by_default`.
+pub(crate) fn generate(functions: &KeyManagement, by_default: impl Fn() -> Object) -> Object {
+    match is_wanted(functions, &by_default).then(|| take(functions)).flatten() {
+        Some(object) => object,
+        None => by_default(),
+    }
+}
+
+/// Whether pairs are to be made ahead: always, never, or if that takes less time, as measured once.
+fn is_wanted(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> bool {
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    static PAYS: OnceLock<bool> = OnceLock::new();
+    match preference() {
+        Preference::Mill => return true,
+        Preference::Default => return false,
+        Preference::Faster => {}
+    }
+    if LEFT.load(Ordering::Relaxed) < LEFT_MAX {
+        LEFT.fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    *PAYS.get_or_init(|| {
+        let timed = |run: &dyn Fn() -> bool| {
+            let start = Instant::now();
+            run().then(|| start.elapsed().as_secs_f64())
+        };
+        let fill = || Backend::current().and_then(Pool::filled).map(Pool::close).is_some();
+        // The first time engines are tested and code is loaded.
+        let (Some(_), Some(ours)) = (timed(&fill), timed(&fill)) else { return false };
+        timed(&|| is_freed(functions, by_default())).is_some_and(|theirs| ours / PAIRS as f64 <= SHARE_MAX * theirs)
+    })
+}
+
+/// Frees an object that was made to be timed; whether there was one.
+fn is_freed(functions: &KeyManagement, object: Object) -> bool {
+    let Some(free) = functions.free.filter(|_| !object.is_null()) else { return false };
+    // SAFETY: just made, by these functions.
+    unsafe { free(object) };
+    true
+}
+
+/// Takes a pair that waits. `None` where none can be had now: another thread is at it, or was when this process was forked.
+fn take(functions: &KeyManagement) -> Option<Object> {
+    let backend = Backend::current()?;
+    let mut pool = POOL.try_lock().ok()?;
+    let is_ready = |pool: &&mut Pool| pool.generation == backend.generation() && pool.left > 0;
+    if pool.as_mut().filter(is_ready).is_none() {
+        if let Some(before) = pool.replace(Pool::filled(backend)?) {
+            before.close();
+        }
+    }
+    let pool = pool.as_mut()?;
+    pool.left -= 1;
+    let pair = &mut pool.bytes[2 * LEN * pool.left..][..2 * LEN];
+    let object = object_of(functions, pair);
+    wipe(pair);
+    object
+}
+
+impl Pool {
+    fn filled(backend: &Backend) -> Option<Pool> {
+        let mut bytes = SecretBytes::zeroed(2 * LEN * PAIRS).ok()?;
+        let mut ops: [Op; PAIRS] = std::array::from_fn(|i| {
+            let at = (2 * LEN * i) as u32;
+            Op { output: at, tag: at + LEN as u32, tag_len: LEN as u16, ..Op::default() }
+        });
+        let batch = Batch::new(Suite::Generate(KeyPair::X25519), Direction::Encrypt, &mut ops, &mut bytes);
+        let report = with_room(|| backend.mill.run(batch))?.ok()?;
+        let ready = |bytes| Pool { generation: backend.generation(), bytes: ManuallyDrop::new(bytes), left: PAIRS };
+        (report.failed == 0).then(|| ready(bytes))
+    }
+
+    /// Frees the memory, if it is this process's.
+    fn close(self) {
+        if self.generation == crate::backend::generation() {
+            drop(ManuallyDrop::into_inner(self.bytes));
+        }
+    }
+}
+
+/// A pair as an object of `default`.
+fn object_of(functions: &KeyManagement, pair: &[u8]) -> Option<Object> {
+    let (private, public) = pair.split_at(LEN);
+    let params = [tell_octets(c"priv", private), tell_octets(c"pub", public), END];
+    // SAFETY: functions of this type; an object of theirs; an array that lives as long as the call.
+    unsafe {
+        let object = functions.new?(provider_context());
+        if object.is_null() {
+            return None;
+        }
+        let parts = selection::PRIVATE_KEY | selection::PUBLIC_KEY;
+        if functions.import?(object, parts, params.as_ptr()) == 1 {
+            return Some(object);
+        }
+        functions.free?(object);
+    }
+    None
+}
