@@ -42,7 +42,7 @@ static POOL: Mutex<Option<Pool>> = Mutex::new(None);
 
 /// A pair as an object of `default`: one that waits, or of `by_default`.
 pub(crate) fn generate(functions: &KeyManagement, by_default: impl Fn() -> Object) -> Object {
-    match is_wanted(functions, &by_default).then(|| take(functions)).flatten() {
+    match is_wanted(functions, &by_default).then(|| with_room(|| take(functions)).flatten()).flatten() {
         Some(object) => object,
         None => by_default(),
     }
@@ -66,7 +66,7 @@ fn is_wanted(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> boo
             let start = Instant::now();
             run().then(|| start.elapsed().as_secs_f64())
         };
-        let fill = || Backend::current().and_then(Pool::filled).map(Pool::close).is_some();
+        let fill = || with_room(|| Backend::current().and_then(Pool::filled).map(Pool::close)).flatten().is_some();
         // The first time engines are tested and code is loaded.
         let (Some(_), Some(ours)) = (timed(&fill), timed(&fill)) else { return false };
         timed(&|| is_freed(functions, by_default())).is_some_and(|theirs| ours / PAIRS as f64 <= SHARE_MAX * theirs)
@@ -107,7 +107,7 @@ impl Pool {
             Op { output: at, tag: at + LEN as u32, tag_len: LEN as u16, ..Op::default() }
         });
         let batch = Batch::new(Suite::Generate(KeyPair::X25519), Direction::Encrypt, &mut ops, &mut bytes);
-        let report = with_room(|| backend.mill.run(batch))?.ok()?;
+        let report = backend.mill.run(batch).ok()?;
         let ready = |bytes| Pool { generation: backend.generation(), bytes: ManuallyDrop::new(bytes), left: PAIRS };
         (report.failed == 0).then(|| ready(bytes))
     }

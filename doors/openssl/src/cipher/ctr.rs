@@ -1,8 +1,8 @@
 //! Counter mode: how far a message has come is a number, so that it can go over to the mill at any byte. From then on it stays.
 
-use ciphermill_contract::Direction;
+use ciphermill_contract::{Direction, Piece};
 
-use super::own::{Messages, OwnKey, is_worth};
+use super::own::{Messages, OwnKey, is_worth, let_go};
 use super::{Begin, InnerCipher, Text};
 use crate::ffi::Param;
 use crate::params::{Params, answer_number, answer_octets, key_of};
@@ -76,7 +76,7 @@ impl Ctr {
         }
         let own = self.own.as_mut()?;
         // SAFETY: the caller's promise.
-        unsafe { text.run(|piece| own.message.transform_piece(piece)) }?.ok()?;
+        unsafe { text.run(|piece| own.transform(piece)) }??;
         self.done += text.len as u64;
         Some(text.len)
     }
@@ -84,12 +84,12 @@ impl Ctr {
     /// Begins a message in the mill where this one stands.
     fn go_over(&mut self, key: &mut Option<OwnKey>) -> Option<()> {
         if !self.own.as_ref().is_some_and(Messages::are_here) {
-            self.own = Some(key.as_mut()?.messages(Direction::Encrypt)?);
+            let_go(self.own.replace(key.as_mut()?.messages(Direction::Encrypt)?));
         }
         let own = self.own.as_mut()?;
-        own.begin(&counter(self.first?, self.done / BLOCK as u64))?;
+        own.begin(&counter(self.first?, self.done / BLOCK as u64), &[])?;
         let mut before = [0; BLOCK];
-        own.message.transform_in_place(&mut before[..(self.done % BLOCK as u64) as usize]).ok()
+        own.transform(Piece::in_place(&mut before[..(self.done % BLOCK as u64) as usize]))
     }
 
     /// The counter block that nothing was added to so far.

@@ -1,9 +1,9 @@
 //! GCM: a message is done by `default` or by the mill as a whole, as its first part of text decides. Records of TLS 1.2 are one part.
 
-use ciphermill_contract::{Direction, OpStatus};
+use ciphermill_contract::{Direction, Piece};
 use zeroize::Zeroize;
 
-use super::own::{Messages, OwnKey, is_worth};
+use super::own::{Messages, OwnKey, is_worth, let_go};
 use super::{Begin, InnerCipher, Text};
 use crate::ffi::{OCTET_STRING, Param};
 use crate::params::{Params, answer_octets, ask_octets, key_of};
@@ -142,7 +142,7 @@ impl Gcm {
             Way::Own => {
                 let own = self.own.as_mut().filter(|own| own.are_here())?;
                 // SAFETY: the caller's promise.
-                unsafe { text.run(|piece| own.message.transform_piece(piece)) }?.ok()?;
+                unsafe { text.run(|piece| own.transform(piece)) }??;
                 Some(text.len)
             }
         }
@@ -152,7 +152,7 @@ impl Gcm {
     fn messages(&mut self, key: &mut Option<OwnKey>) -> Option<&mut Messages> {
         let direction = self.direction;
         if !self.own.as_ref().is_some_and(|own| own.are_here() && own.direction == direction) {
-            self.own = Some(key.as_mut()?.messages(direction)?);
+            let_go(self.own.replace(key.as_mut()?.messages(direction)?));
         }
         self.own.as_mut()
     }
@@ -161,7 +161,7 @@ impl Gcm {
     fn go_over(&mut self, key: &mut Option<OwnKey>) -> Option<()> {
         let (iv, aad) = (self.iv?, std::mem::take(&mut self.aad));
         let own = self.messages(key)?;
-        let begun = own.begin(&iv).and_then(|()| own.message.absorb(&aad).ok());
+        let begun = own.begin(&iv, &aad);
         self.aad = aad;
         begun
     }
@@ -180,12 +180,12 @@ impl Gcm {
         let Some(own) = self.own.as_mut().filter(|own| own.are_here()) else { return Some(false) };
         if self.direction == Direction::Encrypt {
             let mut tag = [0; TAG_LEN];
-            let done = own.message.finish(&mut tag) == Ok(OpStatus::Done);
+            let done = own.finish(&mut tag);
             self.tag = done.then_some((tag, TAG_LEN));
             return Some(done);
         }
         let Some((mut tag, len)) = self.tag.take() else { return Some(false) };
-        Some(own.message.finish(&mut tag[..len]) == Ok(OpStatus::Done))
+        Some(own.finish(&mut tag[..len]))
     }
 
     /// Answers a question to which `default` does not know the answer.
@@ -238,9 +238,8 @@ impl Gcm {
         let (data, tag) = rest.split_at_mut(rest.len() - TAG_LEN);
         aad[TLS_AAD - 2..].copy_from_slice(&u16::try_from(data.len()).ok()?.to_be_bytes());
         let own = self.messages(key)?;
-        let begun = own.begin(&iv).and_then(|()| own.message.absorb(&aad).ok());
-        let done = begun.and_then(|()| own.message.transform_in_place(data).ok());
-        if done.and_then(|()| own.message.finish(tag).ok()) != Some(OpStatus::Done) {
+        let done = own.begin(&iv, &aad).and_then(|()| own.transform(Piece::in_place(data)));
+        if done.is_none() || !own.finish(tag) {
             // Nobody gets text that is not right.
             data.zeroize();
             return None;

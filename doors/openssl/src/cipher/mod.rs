@@ -16,7 +16,7 @@ use ciphermill_contract::{Direction, Suite};
 
 use self::ctr::Ctr;
 use self::gcm::Gcm;
-use self::own::OwnKey;
+use self::own::{OwnKey, let_go};
 use crate::dispatch::{Ciphers, Object};
 use crate::ffi::{Param, op};
 use crate::guard::{bytes, guarded};
@@ -82,8 +82,8 @@ impl Mode {
     /// Lets go of messages under a key that has been replaced.
     fn forget_key(&mut self) {
         match self {
-            Mode::Ctr(ctr) => ctr.own = None,
-            Mode::Gcm(gcm) => gcm.own = None,
+            Mode::Ctr(ctr) => let_go(ctr.own.take()),
+            Mode::Gcm(gcm) => let_go(gcm.own.take()),
         }
     }
 }
@@ -255,7 +255,8 @@ unsafe extern "C" fn freectx(context: Object) {
     guarded((), || {
         if !context.is_null() {
             // SAFETY: the core's own, which it does not use any more.
-            drop(unsafe { Box::from_raw(context.cast::<CipherContext>()) });
+            let mut context = unsafe { Box::from_raw(context.cast::<CipherContext>()) };
+            context.mode.forget_key();
         }
     });
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ciphermill::{KeyPolicy, MultiPart};
-use ciphermill_contract::{Direction, KeyId, KeyMaterial, Suite};
+use ciphermill_contract::{Direction, KeyId, KeyMaterial, OpStatus, Piece, Suite};
 use ciphermill_keys::SuiteSet;
 use zeroize::Zeroizing;
 
@@ -74,6 +74,10 @@ impl OwnKey {
     /// Messages under this key in the mill of this process.
     pub(super) fn messages(&mut self, direction: Direction) -> Option<Messages> {
         let backend = Backend::current()?;
+        with_room(|| self.messages_of(backend, direction)).flatten()
+    }
+
+    fn messages_of(&mut self, backend: &'static Backend, direction: Direction) -> Option<Messages> {
         let is_own = |imported: &&Arc<Imported>| imported.backend.generation() == backend.generation();
         let imported = match self.imported.as_ref().filter(is_own) {
             Some(imported) => Arc::clone(imported),
@@ -85,15 +89,14 @@ impl OwnKey {
                 imported
             }
         };
-        let open = || backend.mill.multi_part_unverified(self.suite, direction, imported.key).ok();
-        let message = with_room(open)??;
+        let message = backend.mill.multi_part_unverified(self.suite, direction, imported.key).ok()?;
         Some(Messages { message, direction, imported })
     }
 }
 
-/// Messages in the mill, one after the other.
+/// Messages in the mill, one after the other. The mill's code has a stack of its own within jobs.
 pub(super) struct Messages {
-    pub(super) message: MultiPart,
+    message: MultiPart,
     pub(super) direction: Direction,
     imported: Arc<Imported>,
 }
@@ -104,11 +107,25 @@ impl Messages {
         self.imported.backend.generation() == crate::backend::generation()
     }
 
-    /// Begins a message.
-    pub(super) fn begin(&mut self, iv: &[u8]) -> Option<()> {
-        self.message.begin(iv).ok()?;
+    /// Begins a message with its additional data.
+    pub(super) fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Option<()> {
+        with_room(|| {
+            self.message.begin(iv).ok()?;
+            if aad.is_empty() { Some(()) } else { self.message.absorb(aad).ok() }
+        })
+        .flatten()?;
         counts::count_message();
         Some(())
+    }
+
+    /// Encrypts or decrypts a part.
+    pub(super) fn transform(&mut self, piece: Piece<'_>) -> Option<()> {
+        with_room(|| self.message.transform_piece(piece).ok()).flatten()
+    }
+
+    /// Ends a message: writes or compares its tag. Whether it is right.
+    pub(super) fn finish(&mut self, tag: &mut [u8]) -> bool {
+        with_room(|| self.message.finish(tag) == Ok(OpStatus::Done)).unwrap_or(false)
     }
 
     /// Begins a message with its first part.
@@ -121,8 +138,15 @@ impl Messages {
         if !self.are_here() {
             return None;
         }
-        let message = self.message.duplicate().ok()?;
+        let message = with_room(|| self.message.duplicate().ok()).flatten()?;
         Some(Messages { message, direction: self.direction, imported: Arc::clone(&self.imported) })
+    }
+}
+
+/// Ends messages; what the mill counts then needs room too.
+pub(super) fn let_go(messages: Option<Messages>) {
+    if messages.is_some() {
+        with_room(move || drop(messages));
     }
 }
 
