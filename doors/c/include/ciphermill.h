@@ -15,8 +15,8 @@
  * ciphermill_session_submit. Handles are the library's, until they are closed. Closing twice is told where it can be: as long as
  * no other handle has been opened in the same place since.
  *
- * Threads. A mill is for any number of threads; keystores, bound contexts, sessions and digests are for one at a time, and a second
- * one gets CIPHERMILL_BUSY. The last error belongs to a thread.
+ * Threads. A mill is for any number of threads; keystores, bound contexts, messages in parts, sessions and digests are for one at a
+ * time, and a second one gets CIPHERMILL_BUSY. The last error belongs to a thread.
  *
  * Fork. Keys are on pages that children do not get. In a child every function returns CIPHERMILL_FORKED for a handle of its
  * parent, and leaves it as it is; the child may open handles of its own. It must not have been forked by a thread while another
@@ -272,11 +272,6 @@
 #define CIPHERMILL_IN_FLIGHT_MAX 1024
 
 /**
- * Bytes of a message that a digest takes in all: 1 GiB.
- */
-#define CIPHERMILL_DIGEST_LEN_MAX 1073741824
-
-/**
  * Messages of one suite, direction and key, for one thread at a time: what other libraries call a cipher context.
  */
 typedef struct ciphermill_bound ciphermill_bound;
@@ -295,6 +290,11 @@ typedef struct ciphermill_keystore ciphermill_keystore;
  * Engines, key table and router. Any number of threads may use one mill at the same time.
  */
 typedef struct ciphermill_mill ciphermill_mill;
+
+/**
+ * Messages in parts of one suite, direction and key, for one thread at a time.
+ */
+typedef struct ciphermill_multi_part ciphermill_multi_part;
 
 /**
  * Batches that are handed over to a mill's threads and come back, for one thread at a time.
@@ -1325,6 +1325,123 @@ ciphermill_status ciphermill_bound_run_op(struct ciphermill_bound *bound,
 ciphermill_status ciphermill_bound_close(struct ciphermill_bound *bound);
 
 /**
+ * Opens messages in parts of one suite, direction and key, to be closed by ciphermill_multi_part_close. `key` is all zeros for suites
+ * without one.
+ *
+ * Suites whose beginning depends on the end or the length of a message (CCM, SIV, GCM-SIV, XTS, FF1) and public keys are refused. So is
+ * decryption with authentication, whose text would be given out before anybody knows whether it is right: whoever has the message
+ * whole takes ciphermill_bound_open, whoever must have its parts at once ciphermill_multi_part_open_unverified.
+ *
+ * Errors:
+ * CIPHERMILL_REFUSED for these, for a key that is unknown or does not suit, for a suite that policy forbids or that no engine
+ * takes in parts; CIPHERMILL_MISUSE, CIPHERMILL_FORKED.
+ *
+ * Threads:
+ * Any.
+ */
+ciphermill_status ciphermill_multi_part_open(const struct ciphermill_mill *mill,
+                                             struct ciphermill_multi_part **parts,
+                                             ciphermill_suite suite,
+                                             ciphermill_direction direction,
+                                             struct ciphermill_key key);
+
+/**
+ * As ciphermill_multi_part_open, and decryption with authentication too. Its text is not to be believed before
+ * ciphermill_multi_part_finish has succeeded, and to be forgotten when it fails.
+ *
+ * Errors:
+ * As ciphermill_multi_part_open.
+ *
+ * Threads:
+ * Any.
+ */
+ciphermill_status ciphermill_multi_part_open_unverified(const struct ciphermill_mill *mill,
+                                                        struct ciphermill_multi_part **parts,
+                                                        ciphermill_suite suite,
+                                                        ciphermill_direction direction,
+                                                        struct ciphermill_key key);
+
+/**
+ * Begins a message; what there was of another is forgotten. `iv` has a length that the suite takes, zero for digests.
+ *
+ * Errors:
+ * CIPHERMILL_MISUSE for another length; CIPHERMILL_REFUSED for a key that may not be used (any more); CIPHERMILL_ENGINE_FAULT,
+ * CIPHERMILL_BUSY, CIPHERMILL_FORKED.
+ *
+ * Threads:
+ * One at a time for a handle.
+ */
+ciphermill_status ciphermill_multi_part_begin(struct ciphermill_multi_part *parts,
+                                              const uint8_t *iv,
+                                              size_t iv_len);
+
+/**
+ * Takes more of what is authenticated or digested only: the message of a MAC or digest; additional data of an AEAD, before its text.
+ *
+ * Errors:
+ * CIPHERMILL_MISUSE for a suite that takes none and in the wrong order; CIPHERMILL_REFUSED for a key that is gone;
+ * CIPHERMILL_ENGINE_FAULT, CIPHERMILL_BUSY, CIPHERMILL_FORKED. The message is lost then.
+ *
+ * Threads:
+ * One at a time for a handle.
+ */
+ciphermill_status ciphermill_multi_part_absorb(struct ciphermill_multi_part *parts,
+                                               const uint8_t *bytes,
+                                               size_t bytes_len);
+
+/**
+ * Encrypts or decrypts the next `len` bytes, any number of them, from `input` to `output`: the same place, or two that do not overlap.
+ *
+ * Errors:
+ * CIPHERMILL_MISUSE for a suite without output, places that overlap in part, and before a message was begun; CIPHERMILL_REFUSED for a
+ * key that is gone; CIPHERMILL_ENGINE_FAULT, CIPHERMILL_BUSY, CIPHERMILL_FORKED. The message is lost then.
+ *
+ * Threads:
+ * One at a time for a handle.
+ */
+ciphermill_status ciphermill_multi_part_transform(struct ciphermill_multi_part *parts,
+                                                  uint8_t *output,
+                                                  const uint8_t *input,
+                                                  size_t len);
+
+/**
+ * Ends the message: writes its tag or digest, or when decrypting compares the tag. `tag_len` is zero for suites without one.
+ *
+ * Errors:
+ * CIPHERMILL_AUTH_FAILED where the tag is another; CIPHERMILL_MISUSE for a length that the suite does not take and before a message was
+ * begun; CIPHERMILL_REFUSED for a key that is gone; CIPHERMILL_ENGINE_FAULT, CIPHERMILL_BUSY, CIPHERMILL_FORKED.
+ *
+ * Threads:
+ * One at a time for a handle.
+ */
+ciphermill_status ciphermill_multi_part_finish(struct ciphermill_multi_part *parts,
+                                               uint8_t *tag,
+                                               size_t tag_len);
+
+/**
+ * Opens a copy of a message as far as it has come; both go on by themselves, and are closed.
+ *
+ * Errors:
+ * CIPHERMILL_ENGINE_FAULT when the engine gives no copy; CIPHERMILL_MISUSE, CIPHERMILL_BUSY, CIPHERMILL_FORKED.
+ *
+ * Threads:
+ * One at a time for a handle.
+ */
+ciphermill_status ciphermill_multi_part_copy(struct ciphermill_multi_part *parts,
+                                             struct ciphermill_multi_part **copy);
+
+/**
+ * Closes a handle, and forgets a message that has not ended; NULL is none.
+ *
+ * Errors:
+ * CIPHERMILL_MISUSE for what is not open (any more); CIPHERMILL_BUSY, CIPHERMILL_FORKED.
+ *
+ * Threads:
+ * No other thread may use it later.
+ */
+ciphermill_status ciphermill_multi_part_close(struct ciphermill_multi_part *parts);
+
+/**
  * Runs one message on the calling thread, on the engine that is predicted to be the fastest. Messages of public keys may share a
  * batch with those of other threads, where that is worth a wait of `window_max_us` at most. Where many messages have one
  * key, a bound context is faster; where many are at hand, a batch is.
@@ -1613,11 +1730,8 @@ ciphermill_status ciphermill_digest_many(const struct ciphermill_mill *mill,
 /**
  * Begins a digest, to be ended by ciphermill_digest_close.
  *
- * The message is kept until ciphermill_digest_final, since no engine can stop within a digest: a message of 1 GiB takes as much memory. For
- * long messages that are at hand, ciphermill_digest_one keeps nothing.
- *
  * Errors:
- * As ciphermill_digest_one.
+ * As ciphermill_digest_one; CIPHERMILL_REFUSED when no engine of the mill takes messages in parts, as `lanes` by itself.
  *
  * Threads:
  * Any.
@@ -1630,8 +1744,7 @@ ciphermill_status ciphermill_digest_init(const struct ciphermill_mill *mill,
  * Adds to the message of a digest.
  *
  * Errors:
- * CIPHERMILL_EXHAUSTED beyond CIPHERMILL_DIGEST_LEN_MAX bytes in all, or when there is no memory: nothing is added then.
- * CIPHERMILL_MISUSE, CIPHERMILL_BUSY, CIPHERMILL_FORKED.
+ * CIPHERMILL_ENGINE_FAULT, after which the message is lost; CIPHERMILL_MISUSE, CIPHERMILL_BUSY, CIPHERMILL_FORKED.
  *
  * Threads:
  * One at a time for a digest.
@@ -1645,7 +1758,7 @@ ciphermill_status ciphermill_digest_update(struct ciphermill_digest *digest,
  * suite's digest.
  *
  * Errors:
- * As ciphermill_digest_one, and CIPHERMILL_BUSY; the message stays then.
+ * As ciphermill_digest_one, and CIPHERMILL_BUSY; for another length the message stays.
  *
  * Threads:
  * One at a time for a digest.

@@ -36,7 +36,7 @@ unsafe fn open(
         // SAFETY: an open handle of the caller's.
         let mill = unsafe { handle::shared(mill) }?;
         let place = foreign::place(parts, "parts")?;
-        let opened = open(&mill, suite::of_number(suite)?, suite::direction(direction)?, KeyId::from(key))?;
+        let opened = open(mill, suite::of_number(suite)?, suite::direction(direction)?, KeyId::from(key))?;
         // SAFETY: the caller's to be written.
         unsafe { place.put(handle::open(opened)) };
         Ok(())

@@ -5,9 +5,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The order in which the header has them.
-const SOURCES: [&str; 15] = [
-    "version", "failure", "errors", "suite", "mill", "keys", "keystore", "ops", "run", "columns", "message", "bound",
-    "single", "session", "digest",
+const SOURCES: [&str; 16] = [
+    "version",
+    "failure",
+    "errors",
+    "suite",
+    "mill",
+    "keys",
+    "keystore",
+    "ops",
+    "run",
+    "columns",
+    "message",
+    "bound",
+    "multi_part",
+    "single",
+    "session",
+    "digest",
 ];
 
 fn here(path: &str) -> PathBuf {
@@ -41,6 +55,16 @@ fn generated() -> String {
         text.push('\n');
     }
     text.replace(" *\n */", " */")
+}
+
+#[test]
+fn every_source_with_a_function_for_c_is_in_the_list() {
+    for file in std::fs::read_dir(here("src")).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let has_functions = std::fs::read_to_string(&path).unwrap().contains("no_mangle");
+        assert!(!has_functions || SOURCES.contains(&name.as_str()), "{name} is missing");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn filtered() -> Option<u8> {
 /// Whether this process has confined itself since the provider was loaded, as OpenSSH's server does before it believes a client. What
 /// opening a mill asks of the system may end such a process.
 fn is_confined() -> bool {
-    !filtered().is_some_and(|now| FILTERED.get().is_none_or(|before| now <= *before))
+    filtered().is_none_or(|now| FILTERED.get().is_some_and(|before| now > *before))
 }
 
 /// Notes how the process is when the provider is loaded: containers filter from the beginning, and do not mind.

@@ -86,10 +86,10 @@ fn take(functions: &KeyManagement) -> Option<Object> {
     let backend = Backend::current()?;
     let mut pool = POOL.try_lock().ok()?;
     let is_ready = |pool: &&mut Pool| pool.generation == backend.generation() && pool.left > 0;
-    if pool.as_mut().filter(is_ready).is_none() {
-        if let Some(before) = pool.replace(Pool::filled(backend)?) {
-            before.close();
-        }
+    if pool.as_mut().filter(is_ready).is_none()
+        && let Some(before) = pool.replace(Pool::filled(backend)?)
+    {
+        before.close();
     }
     let pool = pool.as_mut()?;
     pool.left -= 1;

@@ -184,12 +184,6 @@ impl Job {
         }
     }
 
-    /// Whether this thread is running one.
-    pub(crate) fn is_running() -> bool {
-        // SAFETY: no precondition.
-        unsafe { !ffi::ASYNC_get_current_job().is_null() }
-    }
-
     /// Runs an operation, and pauses while it waits for others. Returns it with what became of it; `None` for an error, or where
     /// there is no memory or no descriptor left.
     pub(crate) fn run(&self, backend: &'static Backend, operation: Operation) -> Option<(Operation, OneDone)> {

@@ -8,7 +8,7 @@ use crate::backend::{Backend, Preference, preference};
 use crate::counts;
 use crate::job::Job;
 use crate::operation::Operation;
-use crate::stack::with_room;
+use crate::stack::{is_in_job, with_room};
 
 /// Runs an operation, and cuts its output and signature to their lengths. `None` when the mill could not do it, whatever the reason:
 /// the caller has `default` do it then, which has errors of its own that applications know.
@@ -33,7 +33,7 @@ pub(crate) fn left_alone(backend: &'static Backend, suite: Suite, input_len: usi
         Preference::Faster => gains_little,
         Preference::Default => true,
     };
-    let is_task = Job::is_running();
+    let is_task = is_in_job();
     let asked = || with_room(|| backend.mill.comes_alone(suite, direction, input_len, is_task)).flatten();
     let alone = is_asked.then(asked).flatten();
     if alone.is_some() {

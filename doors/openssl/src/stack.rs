@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ciphermill_memory::{Align, GuardedBuf};
 
-use crate::job::Job;
+use crate::ffi;
 
 /// Bytes of a stack: what opening a mill takes, several times over. Pages that are never touched cost nothing.
 const STACK_LEN: usize = 1 << 20;
@@ -40,9 +40,15 @@ pub(crate) fn on_own_stack<R>(function: impl FnOnce() -> R) -> Option<R> {
     result.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
+/// Whether this thread is running an asynchronous job.
+pub(crate) fn is_in_job() -> bool {
+    // SAFETY: no precondition.
+    unsafe { !ffi::ASYNC_get_current_job().is_null() }
+}
+
 /// Calls a function that may need more stack than an asynchronous job has. `None` within a job if there is no memory for it.
 pub(crate) fn with_room<R>(function: impl FnOnce() -> R) -> Option<R> {
-    if Job::is_running() { on_own_stack(function) } else { Some(function()) }
+    if is_in_job() { on_own_stack(function) } else { Some(function()) }
 }
 
 #[cfg(test)]

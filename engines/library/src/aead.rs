@@ -9,8 +9,8 @@ use ciphermill_contract::suite::{Aead, AesSize};
 use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
 use crate::ccm::CcmKey;
-use crate::engine::{Prepared, state};
 use crate::ffi::{Owned, Wiped, fault, op_fault, take_error};
+use crate::prepared::{Prepared, state};
 
 /// Bytes of a full tag.
 const TAG: usize = 16;

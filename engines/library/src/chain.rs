@@ -6,10 +6,10 @@ use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, Prepared
 
 use crate::aes::{self, AesKey};
 use crate::des::{DesKey, DesModes, TripleDesKey};
-use crate::engine::{Prepared, state};
 use crate::ffi::{fault, op_fault};
 use crate::hmac::{DIGEST_MAX, HmacKey};
 use crate::mac::settle;
+use crate::prepared::{Prepared, state};
 
 enum ChainCipher {
     AesCbc { encryption: AesKey, decryption: AesKey },

@@ -6,8 +6,8 @@ use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, Prepared
 
 use crate::aes::{self, AesKey};
 use crate::des::{self, DesKey, DesModes, TripleDesKey};
-use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, fault, op_fault};
+use crate::prepared::{Prepared, state};
 use crate::scratch::{CipherScratch, ScheduleId};
 use crate::xts;
 

@@ -1,12 +1,11 @@
 //! The engine itself: its name, its queues and the way from a suite to the code that runs it.
 
-use core::any::Any;
 use core::ffi::CStr;
 
 use aws_lc_sys as sys;
 use ciphermill_contract::engine::Kernel;
 use ciphermill_contract::{
-    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
+    Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpStatus,
     PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
@@ -91,32 +90,4 @@ impl EngineQueue for Queue {
         self.scratch.clear();
         take_error();
     }
-}
-
-/// What a key became for one suite.
-pub(crate) struct Prepared<T> {
-    suite: Suite,
-    state: T,
-}
-
-impl<T: Any + Send + Sync> Prepared<T> {
-    /// Wraps a family's state as a prepared key.
-    pub(crate) fn key(suite: Suite, state: T) -> PreparedKey {
-        PreparedKey::new(Prepared { suite, state })
-    }
-}
-
-impl<T: Any> Prepared<T> {
-    /// The state of a key; `None` when it was prepared by another engine or for another suite.
-    #[inline]
-    pub(crate) fn of(key: &PreparedKey, suite: Suite) -> Option<&T> {
-        let prepared = key.state::<Prepared<T>>()?;
-        (prepared.suite == suite).then_some(&prepared.state)
-    }
-}
-
-/// The state of an operation's key; `None` when it was prepared by another engine or for another suite.
-#[inline]
-pub(crate) fn state<'b, T: Any>(op: &OpBuffers<'b>, suite: Suite) -> Option<&'b T> {
-    Prepared::of(op.key?, suite)
 }

@@ -160,7 +160,7 @@ macro_rules! kinds {
         #[derive(Clone)]
         enum State {
             $($name(Wiped<<$name as Hash>::State>),)*
-            Inline(Wiped<sys::HMAC_CTX>),
+            Inline(Box<Wiped<sys::HMAC_CTX>>),
         }
 
         impl HmacKey {
@@ -180,7 +180,7 @@ macro_rules! kinds {
             pub(crate) fn start(&self) -> RunningHmac {
                 RunningHmac(match &self.0 {
                     $(Kind::$name(key) => State::$name(key.inner.clone()),)*
-                    Kind::Inline(key) => State::Inline(Wiped(key.0.0)),
+                    Kind::Inline(key) => State::Inline(key.0.clone()),
                 })
             }
 
@@ -188,7 +188,7 @@ macro_rules! kinds {
             pub(crate) fn end(&self, running: RunningHmac, out: &mut [u8; DIGEST_MAX]) -> bool {
                 match (&self.0, running.0) {
                     $((Kind::$name(key), State::$name(state)) => key.finish(state, out),)*
-                    (Kind::Inline(_), State::Inline(context)) => inline_finish(context, out),
+                    (Kind::Inline(_), State::Inline(context)) => inline_finish(*context, out),
                     _ => false,
                 }
             }

@@ -21,6 +21,7 @@ mod hmac;
 mod mac;
 mod pieces;
 mod prepare;
+mod prepared;
 mod public;
 mod random;
 mod scratch;

@@ -6,9 +6,9 @@ use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, Prepared
 
 use crate::aead::Context;
 use crate::cmac::{CmacKey, TripleDesCmacKey};
-use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, equal, fault, op_fault, wipe};
 use crate::hmac::{DIGEST_MAX, HmacKey};
+use crate::prepared::{Prepared, state};
 
 /// A one-time key for Poly1305.
 struct Poly1305Key(Wiped<[u8; 32]>);

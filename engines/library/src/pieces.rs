@@ -9,8 +9,8 @@ use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Mode};
 use ciphermill_contract::{Direction, OpStatus, PreparedKey, Stream, Suite, capability};
 
 use crate::CAPABILITIES;
-use crate::engine::Prepared;
 use crate::ffi::equal;
+use crate::prepared::Prepared;
 
 /// A message in pieces; `None` for suites whose messages are taken whole only.
 pub(crate) fn stream(suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {

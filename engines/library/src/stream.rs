@@ -4,8 +4,8 @@ use aws_lc_sys as sys;
 use ciphermill_contract::suite::StreamCipher;
 use ciphermill_contract::{CheckedBatch, OpBuffers, OpStatus, PreparedKey, Reason, Result, Suite};
 
-use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, fault};
+use crate::prepared::{Prepared, state};
 
 /// Bytes of a block of ChaCha20.
 const CHACHA_BLOCK: usize = 64;

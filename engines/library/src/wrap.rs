@@ -5,8 +5,8 @@ use ciphermill_contract::suite::KeyWrap;
 use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
 use crate::aes::AesKey;
-use crate::engine::{Prepared, state};
 use crate::ffi::{fault, op_fault};
+use crate::prepared::{Prepared, state};
 
 /// Bytes that a wrapped key is longer by.
 const MORE: usize = 8;

@@ -2,8 +2,8 @@
 
 use ciphermill_contract::{Direction, Piece};
 
+use super::inner::{Begin, InnerCipher, Text};
 use super::own::{Messages, OwnKey, is_worth, let_go};
-use super::{Begin, InnerCipher, Text};
 use crate::ffi::Param;
 use crate::params::{Params, answer_number, answer_octets, key_of};
 

@@ -3,8 +3,8 @@
 use ciphermill_contract::{Direction, Piece};
 use zeroize::Zeroize;
 
+use super::inner::{Begin, InnerCipher, Text};
 use super::own::{Messages, OwnKey, is_worth, let_go};
-use super::{Begin, InnerCipher, Text};
 use crate::ffi::{OCTET_STRING, Param};
 use crate::params::{Params, answer_octets, ask_octets, key_of};
 

@@ -5,47 +5,23 @@
 
 mod ctr;
 mod gcm;
+mod inner;
 mod own;
 
-use std::ffi::{CStr, c_int};
-use std::sync::OnceLock;
-use std::{ptr, slice};
+use std::ffi::c_int;
+use std::ptr;
 
-use ciphermill_contract::suite::AesSize;
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::Direction;
 
 use self::ctr::Ctr;
 use self::gcm::Gcm;
+pub(crate) use self::inner::CIPHERS;
+use self::inner::{Begin, InnerCipher, SIZES, Text, functions, suite};
 use self::own::{OwnKey, let_go};
 use crate::dispatch::{Ciphers, Object};
-use crate::ffi::{Param, op};
+use crate::ffi::Param;
 use crate::guard::{bytes, guarded};
-use crate::inner::{Inner, provider_context};
-use crate::params::{END, Params};
-
-/// Ciphers that are offered, by the names that `default` has for them.
-pub(crate) const CIPHERS: [&CStr; 6] =
-    [c"AES-128-CTR", c"AES-192-CTR", c"AES-256-CTR", c"AES-128-GCM", c"AES-192-GCM", c"AES-256-GCM"];
-
-const SIZES: [AesSize; 3] = [AesSize::Aes128, AesSize::Aes192, AesSize::Aes256];
-
-static FUNCTIONS: [OnceLock<Ciphers>; CIPHERS.len()] = [const { OnceLock::new() }; CIPHERS.len()];
-
-/// The functions of `default` for a cipher.
-fn functions(of: usize) -> &'static Ciphers {
-    FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::CIPHER, CIPHERS[of]));
-        // SAFETY: the table is one of ciphers.
-        found.map(|found| unsafe { Ciphers::read(found.implementation) }).unwrap_or_default()
-    })
-}
-
-/// What the mill is asked for.
-fn suite(of: usize) -> Suite {
-    use ciphermill_contract::suite::{Aead, BlockCipher, Mode};
-    let size = SIZES[of % SIZES.len()];
-    if of < SIZES.len() { Suite::Cipher(BlockCipher::Aes(size), Mode::Ctr) } else { Suite::Aead(Aead::AesGcm(size)) }
-}
+use crate::params::Params;
 
 /// Our functions for a cipher: all that `default` has.
 pub(crate) fn ciphers<const OF: usize>() -> Ciphers {
@@ -84,121 +60,6 @@ impl Mode {
         match self {
             Mode::Ctr(ctr) => let_go(ctr.own.take()),
             Mode::Gcm(gcm) => let_go(gcm.own.take()),
-        }
-    }
-}
-
-/// A context of `default`.
-struct InnerCipher {
-    of: usize,
-    object: Object,
-}
-
-/// Where bytes come from and go to, as the core hands them over.
-#[derive(Clone, Copy)]
-struct Text {
-    out: *mut u8,
-    input: *const u8,
-    len: usize,
-}
-
-/// What a message is begun with.
-struct Begin<'b> {
-    encrypt: bool,
-    key: Option<&'b [u8]>,
-    iv: Option<&'b [u8]>,
-}
-
-impl InnerCipher {
-    fn new(of: usize) -> Option<InnerCipher> {
-        // SAFETY: the context is that of `default`, whose function it is.
-        let object = unsafe { functions(of).newctx?(provider_context()) };
-        (!object.is_null()).then_some(InnerCipher { of, object })
-    }
-
-    fn functions(&self) -> &'static Ciphers {
-        functions(self.of)
-    }
-
-    fn duplicate(&self) -> Option<InnerCipher> {
-        // SAFETY: a context of these functions.
-        let object = unsafe { self.functions().dupctx?(self.object) };
-        (!object.is_null()).then_some(InnerCipher { object, ..*self })
-    }
-
-    /// Begins a message, or takes a key or IV.
-    ///
-    /// # Safety
-    /// The parameters must be null or an array that is ended by a null key.
-    unsafe fn begin(&self, begin: &Begin<'_>, params: *const Param) -> bool {
-        let functions = self.functions();
-        let init = if begin.encrypt { functions.encrypt_init } else { functions.decrypt_init };
-        let part = |bytes: Option<&[u8]>| bytes.map_or((ptr::null(), 0), |bytes| (bytes.as_ptr(), bytes.len()));
-        let (key, iv) = (part(begin.key), part(begin.iv));
-        // SAFETY: slices with their lengths; the caller's promise.
-        init.is_some_and(|init| unsafe { init(self.object, key.0, key.1, iv.0, iv.1, params) } == 1)
-    }
-
-    /// The next bytes of a message; how many came out.
-    ///
-    /// # Safety
-    /// What the core promises of its buffers.
-    unsafe fn update(&self, text: Text, room: usize) -> Option<usize> {
-        let mut written = 0;
-        // SAFETY: the caller's promise.
-        let done = unsafe { self.functions().update?(self.object, text.out, &mut written, room, text.input, text.len) };
-        (done == 1).then_some(written)
-    }
-
-    /// Answers one question.
-    ///
-    /// # Safety
-    /// The parameter's buffer is writable for its size.
-    unsafe fn get(&self, param: &mut Param) -> bool {
-        let mut asked = [*param, END];
-        // SAFETY: an array of one; the caller's promise.
-        let get = self.functions().get_ctx_params;
-        let done = get.is_some_and(|get| unsafe { get(self.object, asked.as_mut_ptr()) } == 1);
-        param.return_size = asked[0].return_size;
-        done
-    }
-}
-
-impl Drop for InnerCipher {
-    fn drop(&mut self) {
-        if let Some(free) = self.functions().freectx {
-            // SAFETY: this value's own context.
-            unsafe { free(self.object) };
-        }
-    }
-}
-
-impl Text {
-    /// Whether input and output share some bytes but do not begin at the same.
-    fn overlaps(&self) -> bool {
-        let (input, out) = (self.input as usize, self.out as usize);
-        input != out && input.abs_diff(out) < self.len
-    }
-
-    /// Calls a function with buffers that are the same or apart, for which a copy of the input is made if they are neither.
-    ///
-    /// # Safety
-    /// `len` bytes may be read at `input` and written at `out`.
-    unsafe fn run<R>(self, function: impl FnOnce(ciphermill_contract::Piece<'_>) -> R) -> Option<R> {
-        use ciphermill_contract::Piece;
-        if self.len == 0 {
-            return Some(function(Piece::in_place(&mut [])));
-        }
-        // SAFETY: the caller's promise; a slice of the input is made only where it is apart from the output.
-        unsafe {
-            if self.overlaps() {
-                self.out.copy_from(self.input, self.len);
-            }
-            let output = slice::from_raw_parts_mut(self.out, self.len);
-            if self.overlaps() || ptr::eq(self.input, self.out) {
-                return Some(function(Piece::in_place(output)));
-            }
-            Piece::apart(slice::from_raw_parts(self.input, self.len), output).map(function)
         }
     }
 }

@@ -9,7 +9,7 @@ use ciphermill_contract::{Direction, KeyId, KeyMaterial, OpStatus, Piece, Suite}
 use ciphermill_keys::SuiteSet;
 use zeroize::Zeroizing;
 
-use super::{Begin, CIPHERS, InnerCipher, Text, suite};
+use super::inner::{Begin, CIPHERS, InnerCipher, Text, suite};
 use crate::backend::{Backend, Preference, preference};
 use crate::counts;
 use crate::stack::with_room;

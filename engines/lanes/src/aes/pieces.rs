@@ -8,6 +8,7 @@ use super::ctr::{self, CtrLane};
 use super::gcm::stream::GcmStream;
 use super::isa::AesKernel;
 use super::schedule::AesKey;
+use super::streams::add_to;
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
@@ -123,16 +124,5 @@ impl CtrState {
         let place = self.key_stream.as_mut_ptr();
         // SAFETY: a block of our own, in place.
         unsafe { self.run(kernel, key, (place, place, BLOCK)) };
-    }
-}
-
-/// Adds key stream to bytes.
-///
-/// # Safety
-/// As many bytes as `key_stream` has may be read at `input` and written at `output`, which is the same place or apart.
-pub(super) unsafe fn add_to(key_stream: &[u8], input: *const u8, output: *mut u8) {
-    for (i, byte) in key_stream.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { output.add(i).write(input.add(i).read() ^ byte) };
     }
 }

@@ -212,3 +212,14 @@ pub(super) unsafe fn store<I: Isa>(vector: I::V, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { if len == 16 * I::LEN { vector.store(to) } else { vector.store_partial(to, len) } }
 }
+
+/// Adds key stream to bytes.
+///
+/// # Safety
+/// As many bytes as `key_stream` has may be read at `input` and written at `output`, which is the same place or apart.
+pub(super) unsafe fn add_to(key_stream: &[u8], input: *const u8, output: *mut u8) {
+    for (i, byte) in key_stream.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { output.add(i).write(input.add(i).read() ^ byte) };
+    }
+}

@@ -8,8 +8,8 @@ use ciphermill_contract::{CheckedBatch, Error, KeyMaterial, OpBuffers, OpStatus,
 use ciphermill_pairs::dh::prime;
 
 use super::ec::number;
-use crate::engine::{Prepared, state};
 use crate::ffi::{Owned, fault, op_fault, take_error};
+use crate::prepared::{Prepared, state};
 
 /// A group with a private exponent.
 struct DhKey(Owned<sys::DH>);

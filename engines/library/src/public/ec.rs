@@ -9,8 +9,8 @@ use ciphermill_contract::{
 
 use super::{KeyPair, NO_PRIVATE_KEY};
 use crate::digest;
-use crate::engine::{Prepared, state};
 use crate::ffi::{Owned, done_if, fault, op_fault, take_error};
+use crate::prepared::{Prepared, state};
 
 /// The first byte of an uncompressed point (SEC 1, 2.3.3).
 const UNCOMPRESSED: u8 = 4;

@@ -9,8 +9,8 @@ use ciphermill_contract::{
 
 use super::NO_PRIVATE_KEY;
 use super::ec::number;
-use crate::engine::{Prepared, state};
 use crate::ffi::{Owned, Wiped, done_if, fault, take_error};
+use crate::prepared::{Prepared, state};
 
 /// Bytes of scalars, seeds, public keys and shared secrets.
 const LEN: usize = 32;

@@ -8,8 +8,8 @@ use ciphermill_contract::{
 };
 
 use super::{KeyPair, NO_PRIVATE_KEY};
-use crate::engine::{Prepared, state};
 use crate::ffi::{Owned, Wiped, done_if, fault, op_fault, take_error};
+use crate::prepared::{Prepared, state};
 
 /// Bytes of a shared secret.
 const SECRET: usize = 32;

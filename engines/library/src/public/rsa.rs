@@ -8,8 +8,8 @@ use ciphermill_contract::{
 
 use super::{KeyPair, NO_PRIVATE_KEY};
 use crate::digest;
-use crate::engine::{Prepared, state};
 use crate::ffi::{Wiped, done_if, fault, op_fault, take_error};
+use crate::prepared::{Prepared, state};
 
 /// Bytes of the longest modulus.
 const MODULUS_MAX: usize = RsaSize::Rsa4096.len();

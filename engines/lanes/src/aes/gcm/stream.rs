@@ -9,7 +9,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use super::long::{self, Progress};
 use super::{GcmKey, ghash, lengths};
 use crate::aes::isa::{AesKernel, Blocks, Isa, aes_kernels};
-use crate::aes::pieces::add_to;
+use crate::aes::streams::add_to;
 
 /// The longest text in bytes (SP 800-38D, 5.2.1.1).
 const TEXT_MAX: u64 = (1 << 36) - 32;
@@ -126,7 +126,7 @@ impl Stream for GcmStream {
         let (kernel, message) = (self.kernel, &mut self.message);
         if message.len == 0 {
             message.end_aad(kernel, key);
-        } else if message.len % 16 > 0 {
+        } else if !message.len.is_multiple_of(16) {
             message.hash_part(kernel, key);
         }
         let mut full = Zeroizing::new([0; 16]);
@@ -156,7 +156,7 @@ impl Message {
 
     /// Fills up the additional data's last block.
     fn end_aad(&mut self, kernel: AesKernel, key: &GcmKey) {
-        if self.aad_len % 16 > 0 {
+        if !self.aad_len.is_multiple_of(16) {
             self.hash_part(kernel, key);
         }
     }
