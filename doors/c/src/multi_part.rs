@@ -31,16 +31,14 @@ unsafe fn open(
     (suite, direction): (ciphermill_suite, ciphermill_direction),
     key: ciphermill_key,
     open: Open,
-) -> ciphermill_status {
-    entry(|| {
-        // SAFETY: an open handle of the caller's.
-        let mill = unsafe { handle::shared(mill) }?;
-        let place = foreign::place(parts, "parts")?;
-        let opened = open(mill, suite::of_number(suite)?, suite::direction(direction)?, KeyId::from(key))?;
-        // SAFETY: the caller's to be written.
-        unsafe { place.put(handle::open(opened)) };
-        Ok(())
-    })
+) -> Result<(), Failure> {
+    // SAFETY: an open handle of the caller's.
+    let mill = unsafe { handle::shared(mill) }?;
+    let place = foreign::place(parts, "parts")?;
+    let opened = open(mill, suite::of_number(suite)?, suite::direction(direction)?, KeyId::from(key))?;
+    // SAFETY: the caller's to be written.
+    unsafe { place.put(handle::open(opened)) };
+    Ok(())
 }
 
 /// Opens messages in parts of one suite, direction and key, to be closed by ciphermill_multi_part_close. `key` is all zeros for suites
@@ -68,7 +66,7 @@ pub unsafe extern "C" fn ciphermill_multi_part_open(
     key: ciphermill_key,
 ) -> ciphermill_status {
     // SAFETY: by the caller.
-    unsafe { open(mill, parts, (suite, direction), key, Mill::multi_part) }
+    entry(|| unsafe { open(mill, parts, (suite, direction), key, Mill::multi_part) })
 }
 
 /// As ciphermill_multi_part_open, and decryption with authentication too. Its text is not to be believed before
@@ -91,7 +89,7 @@ pub unsafe extern "C" fn ciphermill_multi_part_open_unverified(
     key: ciphermill_key,
 ) -> ciphermill_status {
     // SAFETY: by the caller.
-    unsafe { open(mill, parts, (suite, direction), key, Mill::multi_part_unverified) }
+    entry(|| unsafe { open(mill, parts, (suite, direction), key, Mill::multi_part_unverified) })
 }
 
 /// Begins a message; what there was of another is forgotten. `iv` has a length that the suite takes, zero for digests.

@@ -113,12 +113,12 @@ static void handles(void)
     EXPECT(ciphermill_digest_close(NULL), CIPHERMILL_OK);
     EXPECT(ciphermill_mill_close((ciphermill_mill *)(void *)result), CIPHERMILL_MISUSE);
 
-    const ciphermill_key none = { 0, 0 };
+    const ciphermill_key no_key = { 0, 0 };
     ciphermill_multi_part *parts, *copy;
-    EXPECT(ciphermill_multi_part_open(mill, NULL, sha256, CIPHERMILL_ENCRYPT, none), CIPHERMILL_MISUSE);
-    EXPECT(ciphermill_multi_part_open(mill, &parts, gcm, CIPHERMILL_ENCRYPT, none), CIPHERMILL_MISUSE);
-    EXPECT(ciphermill_multi_part_open(mill, &parts, sha256, CIPHERMILL_DECRYPT, none), CIPHERMILL_REFUSED);
-    EXPECT(ciphermill_multi_part_open(mill, &parts, sha256, CIPHERMILL_ENCRYPT, none), CIPHERMILL_OK);
+    EXPECT(ciphermill_multi_part_open(mill, NULL, sha256, CIPHERMILL_ENCRYPT, no_key), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_open(mill, &parts, gcm, CIPHERMILL_ENCRYPT, no_key), CIPHERMILL_MISUSE);
+    EXPECT(ciphermill_multi_part_open(mill, &parts, sha256, CIPHERMILL_DECRYPT, no_key), CIPHERMILL_REFUSED);
+    EXPECT(ciphermill_multi_part_open(mill, &parts, sha256, CIPHERMILL_ENCRYPT, no_key), CIPHERMILL_OK);
     EXPECT(ciphermill_multi_part_absorb(parts, result, 32), CIPHERMILL_MISUSE); /* not begun */
     EXPECT(ciphermill_multi_part_begin(parts, result, 12), CIPHERMILL_MISUSE);
     EXPECT(ciphermill_multi_part_begin(parts, NULL, 0), CIPHERMILL_OK);
