@@ -54,7 +54,10 @@ pub(super) fn run(file: &Path) -> anyhow::Result<()> {
         // A server signs and agrees.
         rows.add_row([name.to_owned(), counted.to_string(), 2_u64.saturating_sub(counted).to_string()]);
     }
-    say(format!("{}: the providers default and ciphermill are active\n{rows}", file.display()))?;
+    say(format!(
+        "{}: the providers default and ciphermill are active; with the mill preferred, these do\n{rows}",
+        file.display()
+    ))?;
     ensure!(
         in_mill > 0,
         "{}: the provider is loaded and did no operation; `default_properties` has to prefer it (?provider=ciphermill)",
@@ -77,6 +80,14 @@ impl Tried<'_> {
         command
     }
 
+    /// A command with the configuration, whose operations are counted. The mill does what it can: some lone operations would be left to
+    /// `default`, which is as fast.
+    fn counting(&self, arguments: &str) -> Command {
+        let mut command = self.command(true, arguments);
+        command.env("CIPHERMILL_OPENSSL_COUNTS", self.folder.join("counts")).env("CIPHERMILL_OPENSSL_PREFERS", "mill");
+        command
+    }
+
     fn prepare(&self, arguments: &str) -> anyhow::Result<()> {
         program::succeed(&mut self.command(false, arguments), "cannot prepare keys").map(drop)
     }
@@ -90,8 +101,7 @@ impl Tried<'_> {
             self.prepare("pkeyutl -encrypt -pubin -inkey public -in message -out encrypted")?;
         }
         self.forget_counts()?;
-        let mut command = self.command(true, work);
-        program::succeed(command.env("CIPHERMILL_OPENSSL_COUNTS", self.folder.join("counts")), "cannot be done")?;
+        program::succeed(&mut self.counting(work), "cannot be done")?;
         self.counted()
     }
 
@@ -123,9 +133,9 @@ impl Tried<'_> {
 
     /// Starts a server for one connection, and returns its port.
     fn serve(&self) -> anyhow::Result<(Running, u16)> {
-        let mut command = self.command(true, "s_server -accept 127.0.0.1:0 -naccept 1 -key key -cert certificate");
+        let mut command = self.counting("s_server -accept 127.0.0.1:0 -naccept 1 -key key -cert certificate");
         // What it says after its port is as much as one connection gives, which a pipe holds.
-        command.env("CIPHERMILL_OPENSSL_COUNTS", self.folder.join("counts")).stdin(Stdio::piped());
+        command.stdin(Stdio::piped());
         let mut server = program::start(&mut command)?;
         let stdout = server.0.stdout.take().context("no pipe")?;
         let mut lines = BufReader::new(stdout);
