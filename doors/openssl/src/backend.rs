@@ -126,6 +126,7 @@ fn is_confined() -> bool {
 /// Notes how the process is when the provider is loaded: containers filter from the beginning, and do not mind.
 pub(crate) fn loaded() {
     generation();
+    preference();
     FILTERED.get_or_init(|| filtered().unwrap_or(u8::MAX));
 }
 

@@ -3,8 +3,8 @@
 //! A pair that waits lies in locked memory and is wiped when it is given out. A forked child has none of its parent's.
 
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Instant;
 
 use ciphermill_contract::suite::KeyPair;
@@ -30,6 +30,11 @@ const LEFT_MAX: u32 = 8;
 /// A pair that is made ahead takes at most this share of the time of `default`'s, or none is.
 const SHARE_MAX: f64 = 0.8;
 
+/// Whether pairs made ahead pay.
+const UNKNOWN: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
+
 /// Pairs that wait.
 struct Pool {
     generation: u64,
@@ -51,7 +56,8 @@ pub(crate) fn generate(functions: &KeyManagement, by_default: impl Fn() -> Objec
 /// Whether pairs are to be made ahead: always, never, or if that takes less time, as measured once.
 fn is_wanted(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> bool {
     static LEFT: AtomicU32 = AtomicU32::new(0);
-    static PAYS: OnceLock<bool> = OnceLock::new();
+    // No lock, which a child would wait for that was forked while another thread measured. Two may measure at once.
+    static PAYS: AtomicU8 = AtomicU8::new(UNKNOWN);
     match preference() {
         Preference::Mill => return true,
         Preference::Default => return false,
@@ -61,16 +67,25 @@ fn is_wanted(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> boo
         LEFT.fetch_add(1, Ordering::Relaxed);
         return false;
     }
-    *PAYS.get_or_init(|| {
-        let timed = |run: &dyn Fn() -> bool| {
-            let start = Instant::now();
-            run().then(|| start.elapsed().as_secs_f64())
-        };
-        let fill = || with_room(|| Backend::current().and_then(Pool::filled).map(Pool::close)).flatten().is_some();
-        // The first time engines are tested and code is loaded.
-        let (Some(_), Some(ours)) = (timed(&fill), timed(&fill)) else { return false };
-        timed(&|| is_freed(functions, by_default())).is_some_and(|theirs| ours / PAIRS as f64 <= SHARE_MAX * theirs)
-    })
+    let known = PAYS.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known == YES;
+    }
+    let pays = measured(functions, by_default);
+    PAYS.store(if pays { YES } else { NO }, Ordering::Relaxed);
+    pays
+}
+
+/// Whether a pair that is made ahead takes less time than one of `default`.
+fn measured(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> bool {
+    let timed = |run: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        run().then(|| start.elapsed().as_secs_f64())
+    };
+    let fill = || with_room(|| Backend::current().and_then(Pool::filled).map(Pool::close)).flatten().is_some();
+    // The first time engines are tested and code is loaded.
+    let (Some(_), Some(ours)) = (timed(&fill), timed(&fill)) else { return false };
+    timed(&|| is_freed(functions, by_default())).is_some_and(|theirs| ours / PAIRS as f64 <= SHARE_MAX * theirs)
 }
 
 /// Frees an object that was made to be timed; whether there was one.

@@ -224,16 +224,20 @@ fn gcm_says_what_default_says() {
         let mut given = tag[..tag_len].to_vec();
         given[0] ^= u8::from(wrong);
         let mut opened = Pair::new(name, false, Some(&key), None);
+        // Before the IV, before the text, or behind it.
+        let when = random.below(3);
+        if when == 0 {
+            opened.set_tag(&given);
+        }
         opened.begin(false, None, Some(&iv));
-        let early = random.below(2) == 0;
-        if early {
+        if when == 1 {
             opened.set_tag(&given);
         }
         let cut = random.below(ciphertext.len() + 1);
         let parts = [ciphertext[..cut].to_vec(), ciphertext[cut..].to_vec()];
         let plain = message(&mut opened, &mut random, &aad, &parts);
         assert_eq!(plain, text);
-        if !early {
+        if when == 2 {
             opened.set_tag(&given);
         }
         assert_eq!(opened.finish().is_some(), !wrong);

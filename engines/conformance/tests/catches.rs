@@ -93,7 +93,7 @@ struct BrokenStream {
 impl BrokenStream {
     fn forgets(&mut self) -> bool {
         self.parts += 1;
-        matches!(self.fault, Break::ForgetsParts) && self.parts % 6 == 0
+        matches!(self.fault, Break::ForgetsParts) && self.parts.is_multiple_of(6)
     }
 }
 

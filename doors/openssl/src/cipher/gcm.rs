@@ -75,7 +75,8 @@ impl Gcm {
         self.aad.clear();
         if begin.iv.is_some() || !done {
             self.iv = begin.iv.filter(|_| done).and_then(|iv| iv.try_into().ok());
-            (self.way, self.tag) = (Way::Undecided, None);
+            // A tag stays, as in `default`: it may have been set before.
+            self.way = Way::Undecided;
         } else if self.way == Way::Own {
             self.way = Way::Spent;
         }
@@ -184,7 +185,7 @@ impl Gcm {
             self.tag = done.then_some((tag, TAG_LEN));
             return Some(done);
         }
-        let Some((mut tag, len)) = self.tag.take() else { return Some(false) };
+        let Some((mut tag, len)) = self.tag else { return Some(false) };
         Some(own.finish(&mut tag[..len]))
     }
 

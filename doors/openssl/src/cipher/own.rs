@@ -1,7 +1,7 @@
 //! A cipher's key in the mill, messages under it, and from which length on the mill is the faster one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use ciphermill::{KeyPolicy, MultiPart};
@@ -183,8 +183,18 @@ const NEVER: Worth = Worth { from: usize::MAX, new_key: u64::MAX };
 
 /// As measured in this process, when it is first asked for.
 fn worth(of: usize) -> Worth {
-    static WORTH: [OnceLock<Worth>; CIPHERS.len()] = [const { OnceLock::new() }; CIPHERS.len()];
-    *WORTH[of].get_or_init(|| with_room(|| measure(of)).flatten().unwrap_or(NEVER))
+    // No lock, which a child would wait for that was forked while another thread measured. Two may measure at once. Zero is
+    // unknown, as no length is.
+    static FROM: [AtomicUsize; CIPHERS.len()] = [const { AtomicUsize::new(0) }; CIPHERS.len()];
+    static NEW_KEY: [AtomicU64; CIPHERS.len()] = [const { AtomicU64::new(0) }; CIPHERS.len()];
+    let from = FROM[of].load(Ordering::Acquire);
+    if from != 0 {
+        return Worth { from, new_key: NEW_KEY[of].load(Ordering::Relaxed) };
+    }
+    let worth = with_room(|| measure(of)).flatten().unwrap_or(NEVER);
+    NEW_KEY[of].store(worth.new_key, Ordering::Relaxed);
+    FROM[of].store(worth.from, Ordering::Release);
+    worth
 }
 
 fn measure(of: usize) -> Option<Worth> {
