@@ -78,6 +78,7 @@ pub(crate) const UNSIGNED_INTEGER: c_uint = 2;
 pub(crate) const UTF8_STRING: c_uint = 4;
 pub(crate) const OCTET_STRING: c_uint = 5;
 pub(crate) const UTF8_PTR: c_uint = 6;
+pub(crate) const OCTET_PTR: c_uint = 7;
 
 /// Numbers of operations (`OSSL_OP_…`).
 pub(crate) mod op {

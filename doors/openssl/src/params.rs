@@ -5,7 +5,7 @@ use std::{ptr, slice};
 
 use zeroize::Zeroizing;
 
-use crate::ffi::{INTEGER, OCTET_STRING, Param, UNSIGNED_INTEGER, UTF8_PTR, UTF8_STRING};
+use crate::ffi::{INTEGER, OCTET_PTR, OCTET_STRING, Param, UNSIGNED_INTEGER, UTF8_PTR, UTF8_STRING};
 
 /// The end of an array of parameters.
 pub(crate) const END: Param =
@@ -159,5 +159,21 @@ pub(crate) fn answer_octets(param: &mut Param, bytes: &[u8]) -> bool {
     // SAFETY: data of this type is writable for its size.
     unsafe { param.data.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     param.return_size = bytes.len();
+    true
+}
+
+/// Answers a question for bytes that stay where they are, or for a copy of them; whether it was asked so.
+///
+/// # Safety
+/// The bytes must stay for as long as whoever asked may look at them.
+pub(crate) unsafe fn answer_kept_octets(param: &mut Param, bytes: &[u8]) -> bool {
+    if param.data_type != OCTET_PTR {
+        return answer_octets(param, bytes);
+    }
+    param.return_size = bytes.len();
+    if !param.data.is_null() {
+        // SAFETY: data of this type is a place for a pointer.
+        unsafe { *param.data.cast::<*const u8>() = bytes.as_ptr() };
+    }
     true
 }

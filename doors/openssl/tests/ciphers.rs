@@ -18,6 +18,7 @@ unsafe extern "C" {
         data: *mut c_void,
     ) -> c_int;
     fn EVP_CIPHER_CTX_get_updated_iv(context: *mut openssl_sys::EVP_CIPHER_CTX, iv: *mut c_void, len: usize) -> c_int;
+    fn EVP_CIPHER_CTX_iv(context: *const openssl_sys::EVP_CIPHER_CTX) -> *const u8;
     fn EVP_CIPHER_CTX_get_num(context: *const openssl_sys::EVP_CIPHER_CTX) -> c_int;
 }
 
@@ -123,7 +124,10 @@ impl Pair {
             unsafe {
                 let context = context.as_ptr();
                 let done = EVP_CIPHER_CTX_get_updated_iv(context, iv.as_mut_ptr().cast(), iv.len());
-                (done, iv, EVP_CIPHER_CTX_get_num(context))
+                // What programs for earlier versions of OpenSSL ask.
+                let place = EVP_CIPHER_CTX_iv(context);
+                assert!(!place.is_null());
+                (done, iv, place.cast::<[u8; 16]>().read(), EVP_CIPHER_CTX_get_num(context))
             }
         });
     }

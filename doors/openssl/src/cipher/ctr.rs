@@ -5,7 +5,7 @@ use ciphermill_contract::{Direction, Piece};
 use super::inner::{Begin, InnerCipher, Text};
 use super::own::{Messages, OwnKey, is_worth, let_go};
 use crate::ffi::Param;
-use crate::params::{Params, answer_number, answer_octets, key_of};
+use crate::params::{Params, answer_kept_octets, answer_number, key_of};
 
 const BLOCK: usize = 16;
 
@@ -18,6 +18,8 @@ pub(super) struct Ctr {
     done: u64,
     /// Whether the message is in the mill, where the next one can be begun too.
     is_own: bool,
+    /// The counter block that was asked for last: some ask where it lies.
+    shown: [u8; BLOCK],
     pub(super) own: Option<Messages>,
 }
 
@@ -98,12 +100,16 @@ impl Ctr {
     }
 
     /// Answers a question to which `default` does not know the answer any more.
-    pub(super) fn get(&self, param: &mut Param) -> Option<bool> {
+    pub(super) fn get(&mut self, param: &mut Param) -> Option<bool> {
         if !self.is_own {
             return None;
         }
         match key_of(param).to_bytes() {
-            b"updated-iv" => Some(answer_octets(param, &self.next()?)),
+            b"updated-iv" => {
+                self.shown = self.next()?;
+                // SAFETY: in the context, as that of `default` is.
+                Some(unsafe { answer_kept_octets(param, &self.shown) })
+            }
             b"num" => Some(answer_number(param, self.done % BLOCK as u64)),
             _ => None,
         }
