@@ -10,6 +10,9 @@ use crate::ffi::{Callback, Dispatch, Function, Param};
 /// A provider-side object: a key, a context, whatever `default` or we make of it.
 pub(crate) type Object = *mut c_void;
 
+/// Asks for a passphrase, `OSSL_PASSPHRASE_CALLBACK`.
+pub(crate) type Passphrase = unsafe extern "C" fn(*mut c_char, usize, *mut usize, *const Param, *mut c_void) -> c_int;
+
 macro_rules! operation {
     ($(#[$doc:meta])* $name:ident { $($field:ident = $id:literal: fn($($argument:ty),*) $(-> $result:ty)?;)* }) => {
         $(#[$doc])*
@@ -18,6 +21,7 @@ macro_rules! operation {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) $(-> $result)?>,)*
         }
 
+        #[allow(dead_code, reason = "some tables are only read, and some only written")]
         impl $name {
             /// Reads a dispatch table.
             ///
@@ -187,5 +191,37 @@ operation! {
         gettable_params = 12: fn(Object) -> *const Param;
         gettable_ctx_params = 13: fn(Object, Object) -> *const Param;
         settable_ctx_params = 14: fn(Object, Object) -> *const Param;
+    }
+}
+
+operation! {
+    /// Places where objects lie that are named by URI.
+    Store {
+        open = 1: fn(Object, *const c_char) -> Object;
+        settable_ctx_params = 3: fn(Object) -> *const Param;
+        set_ctx_params = 4: fn(Object, *const Param) -> c_int;
+        load = 5: fn(Object, Option<Callback>, *mut c_void, Option<Passphrase>, *mut c_void) -> c_int;
+        eof = 6: fn(Object) -> c_int;
+        close = 7: fn(Object) -> c_int;
+        export_object = 8: fn(Object, *const c_void, usize, Option<Callback>, *mut c_void) -> c_int;
+    }
+}
+
+operation! {
+    /// Objects from their encodings.
+    Decoder {
+        newctx = 1: fn(Object) -> Object;
+        freectx = 2: fn(Object);
+        does_selection = 10: fn(Object, c_int) -> c_int;
+        decode = 11: fn(Object, Object, c_int, Option<Callback>, *mut c_void, Option<Passphrase>, *mut c_void) -> c_int;
+        export_object = 20: fn(Object, *const c_void, usize, Option<Callback>, *mut c_void) -> c_int;
+    }
+}
+
+operation! {
+    /// What the core has for providers to call.
+    Core {
+        get_params = 2: fn(Object, *mut Param) -> c_int;
+        bio_read_ex = 42: fn(Object, *mut u8, usize, *mut usize) -> c_int;
     }
 }

@@ -15,7 +15,7 @@ use crate::ffi::{Param, op};
 use crate::guard::{answer, guarded};
 use crate::inner::{Inner, provider_context};
 use crate::key::Key;
-use crate::material::{KeyType, Usable};
+use crate::material::KeyType;
 use crate::operation::Operation;
 use crate::params::{END, Params, ask_octets};
 use crate::run::{left_alone, run};
@@ -88,20 +88,15 @@ impl ExchangeContext {
         let backend = Backend::current()?;
         let own = self.key.as_ref()?;
         // Before a key is imported that is used once.
-        if own.key_type() == KeyType::X25519 {
+        if own.key_type() == KeyType::X25519 && own.is_whole() {
             self.alone = left_alone(backend, Suite::Agree(Agreement::X25519), Agreement::X25519.public_len());
         }
         if self.alone.is_some() {
             return None;
         }
         let (key, usable) = own.usable(backend)?;
-        let agreement = match usable {
-            Usable::Ec(curve) => Agreement::Ecdh(curve),
-            Usable::X25519 => Agreement::X25519,
-            Usable::X448 => Agreement::X448,
-            Usable::Rsa(_) | Usable::Ed25519 => return None,
-        };
-        if agreement != Agreement::X25519 {
+        let agreement = usable.agreement()?;
+        if agreement != Agreement::X25519 && own.is_whole() {
             self.alone = left_alone(backend, Suite::Agree(agreement), agreement.public_len());
         }
         if self.alone.is_some() {
@@ -232,9 +227,24 @@ unsafe extern "C" fn set_peer(context: Object, peer: Object) -> c_int {
     })
 }
 
+/// Bytes of the secret that a key of the keystore has with others; `default` would want the private half to tell.
+fn len_of_stored(own: &ExchangeContext) -> Option<usize> {
+    let key = own.key.as_ref().filter(|key| !key.is_whole() && !own.is_special)?;
+    let agreement = key.usable(Backend::current()?)?.1.agreement()?;
+    Some(agreement.secret_len())
+}
+
 unsafe extern "C" fn derive(context: Object, out: *mut u8, len: *mut usize, room: usize) -> c_int {
     guarded(0, || {
-        if !out.is_null() {
+        if out.is_null() {
+            // SAFETY: the core's arguments.
+            let asked = unsafe { ExchangeContext::of(context) }.and_then(|own| len_of_stored(own));
+            // SAFETY: as above, null or a place for a length.
+            if let (Some(asked), Some(len)) = (asked, unsafe { len.as_mut() }) {
+                *len = asked;
+                return 1;
+            }
+        } else {
             // SAFETY: the core's arguments.
             let secret = unsafe { ExchangeContext::of(context) }.and_then(|own| own.derive_in_mill());
             // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! What is used of OpenSSL: types and numbers of `core.h`, `core_dispatch.h` and `core_names.h`, and functions of libcrypto, all of
 //! them public since 3.0.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 /// A function of any type, as dispatch tables hold it.
 pub(crate) type Function = unsafe extern "C" fn();
@@ -63,6 +63,8 @@ opaque! {
     LibraryContext;
     /// `OSSL_PROVIDER`.
     LoadedProvider;
+    /// `EVP_PKEY`.
+    PrivateKey;
     /// `EVP_MD`.
     Md;
     /// `EVP_MD_CTX`.
@@ -90,6 +92,8 @@ pub(crate) mod op {
     pub(crate) const SIGNATURE: c_int = 12;
     pub(crate) const ASYM_CIPHER: c_int = 13;
     pub(crate) const KEM: c_int = 14;
+    pub(crate) const DECODER: c_int = 21;
+    pub(crate) const STORE: c_int = 22;
 }
 
 /// Parts of a key (`OSSL_KEYMGMT_SELECT_…`).
@@ -100,6 +104,10 @@ pub(crate) mod selection {
     pub(crate) const PUBLIC_KEY: c_int = 0x02;
     pub(crate) const ALL_PARAMETERS: c_int = 0x84;
 }
+
+/// Errors of providers, and that something failed.
+pub(crate) const ERR_LIB_PROV: c_int = 57;
+pub(crate) const ERR_R_OPERATION_FAIL: c_int = 0x3 << 18 | 263;
 
 #[link(name = "crypto")]
 unsafe extern "C" {
@@ -133,6 +141,29 @@ unsafe extern "C" {
     pub(crate) fn EVP_DigestUpdate(context: *mut MdContext, data: *const c_void, len: usize) -> c_int;
     pub(crate) fn EVP_DigestFinal_ex(context: *mut MdContext, digest: *mut u8, len: *mut c_uint) -> c_int;
     pub(crate) fn RAND_bytes_ex(context: *mut LibraryContext, bytes: *mut u8, len: usize, strength: c_uint) -> c_int;
+
+    pub(crate) fn ERR_new();
+    pub(crate) fn ERR_set_debug(file: *const c_char, line: c_int, function: *const c_char);
+    pub(crate) fn ERR_set_error(library: c_int, reason: c_int, format: *const c_char, ...);
+
+    pub(crate) fn d2i_AutoPrivateKey_ex(
+        key: *mut *mut PrivateKey,
+        bytes: *mut *const u8,
+        len: c_long,
+        context: *mut LibraryContext,
+        properties: *const c_char,
+    ) -> *mut PrivateKey;
+    pub(crate) fn EVP_PKEY_new_raw_private_key_ex(
+        context: *mut LibraryContext,
+        key_type: *const c_char,
+        properties: *const c_char,
+        bytes: *const u8,
+        len: usize,
+    ) -> *mut PrivateKey;
+    pub(crate) fn EVP_PKEY_is_a(key: *const PrivateKey, name: *const c_char) -> c_int;
+    pub(crate) fn EVP_PKEY_todata(key: *const PrivateKey, selection: c_int, params: *mut *mut Param) -> c_int;
+    pub(crate) fn EVP_PKEY_free(key: *mut PrivateKey);
+    pub(crate) fn OSSL_PARAM_free(params: *mut Param);
 
     pub(crate) fn ASYNC_get_current_job() -> *mut Job;
     pub(crate) fn ASYNC_get_wait_ctx(job: *mut Job) -> *mut WaitContext;

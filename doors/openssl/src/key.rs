@@ -1,6 +1,6 @@
 //! Keys: objects of `default` with the mill's name for their private half, and the functions that manage them.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,11 +14,12 @@ use crate::ffi::{Callback, Param, selection};
 use crate::guard::guarded;
 use crate::inner::{Inner, provider_context};
 use crate::material::{self, KeyType, Usable};
-use crate::params::Params;
+use crate::params::{END, Params, ask_octets, tell_integer, tell_text};
 use crate::stack::with_room;
+use crate::stored::{self, Stored};
 
 /// Types of keys that are managed here, by the names that `default` has for them.
-pub(crate) const TYPES: [(&std::ffi::CStr, KeyType); 6] = [
+pub(crate) const TYPES: [(&CStr, KeyType); 6] = [
     (c"RSA", KeyType::Rsa),
     (c"RSA-PSS", KeyType::RsaPss),
     (c"EC", KeyType::Ec),
@@ -34,6 +35,8 @@ static FUNCTIONS: [OnceLock<KeyManagement>; TYPES.len()] = [const { OnceLock::ne
 pub(crate) struct Key {
     of: usize,
     inner: Object,
+    /// The private half where it is the keystore's; the object has the public one alone then.
+    stored: Option<Arc<Stored>>,
     imported: AtomicPtr<Imported>,
 }
 
@@ -49,12 +52,22 @@ unsafe impl Send for Key {}
 unsafe impl Sync for Key {}
 
 impl Key {
-    fn wrap(of: usize, inner: Object) -> Object {
+    fn wrap(of: usize, inner: Object, stored: Option<Arc<Stored>>) -> Object {
         if inner.is_null() {
             return ptr::null_mut();
         }
-        let key = Key { of, inner, imported: AtomicPtr::new(ptr::null_mut()) };
+        let key = Key { of, inner, stored, imported: AtomicPtr::new(ptr::null_mut()) };
         Arc::into_raw(Arc::new(key)).cast_mut().cast()
+    }
+
+    /// A key whose private half is the keystore's, from an object of `default` with the public one.
+    pub(crate) fn of_keystore(of: usize, inner: Object, stored: Arc<Stored>) -> Object {
+        Key::wrap(of, inner, Some(stored))
+    }
+
+    /// Whether `default` can do what the mill does not: not with a private half that is the keystore's.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.stored.is_none()
     }
 
     /// The key that an object is.
@@ -112,7 +125,10 @@ impl Key {
             return imported.usable;
         }
         // Without a stack to do it on, another time.
-        let usable = with_room(|| material::import(backend, self.functions(), self.key_type(), self.inner))?;
+        let usable = with_room(|| match &self.stored {
+            Some(stored) => stored.import(backend).map(|key| (key, stored.usable())),
+            None => material::import(backend, self.functions(), self.key_type(), self.inner),
+        })?;
         let imported = Box::into_raw(Box::new(Imported { generation: backend.generation(), usable }));
         // What is replaced here was a parent's: its few bytes are lost, since another thread may be reading them.
         if self.imported.compare_exchange(seen, imported, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -147,11 +163,78 @@ fn forget(imported: &Imported) {
 impl Drop for Key {
     fn drop(&mut self) {
         self.changed();
-        if let Some(free) = self.functions().free {
-            // SAFETY: this value's own object.
-            unsafe { free(self.inner) };
-        }
+        // SAFETY: this value's own object.
+        unsafe { free_inner(self.of, self.inner) };
     }
+}
+
+/// Frees an object of `default`.
+///
+/// # Safety
+/// It must be one of this type, that nobody uses any more.
+pub(crate) unsafe fn free_inner(of: usize, inner: Object) {
+    if let Some(free) = functions(of).free {
+        // SAFETY: the caller's promise.
+        unsafe { free(inner) };
+    }
+}
+
+/// A key on its way to the core by reference (provider-object(7)): freed, unless it is taken.
+pub(crate) struct Loaded {
+    of: usize,
+    object: Object,
+}
+
+impl Loaded {
+    /// Takes an object of [`Key::of_keystore`] over.
+    pub(crate) fn new(of: usize, object: Object) -> Loaded {
+        Loaded { of, object }
+    }
+
+    /// Tells the core of the key, which has it loaded then; what the core says of that.
+    ///
+    /// # Safety
+    /// The callback must be one of the core's for objects, with its argument.
+    pub(crate) unsafe fn hand_over(mut self, callback: Callback, argument: *mut c_void) -> c_int {
+        /// `OSSL_OBJECT_PKEY`.
+        const KEY: c_int = 2;
+        let kind = KEY;
+        let place = ptr::from_mut(&mut self.object).cast::<u8>();
+        // SAFETY: the bytes of the pointer itself, which `load` takes and clears.
+        let reference = unsafe { std::slice::from_raw_parts_mut(place, size_of::<Object>()) };
+        let params = [
+            tell_integer(c"type", &kind),
+            tell_text(c"data-type", TYPES[self.of].0),
+            ask_octets(c"reference", reference),
+            END,
+        ];
+        // SAFETY: the caller's promise.
+        unsafe { callback(params.as_ptr(), argument) }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: the count that nobody has taken, or null.
+        unsafe { free(self.object) };
+    }
+}
+
+/// Takes the key that a reference stands for.
+unsafe extern "C" fn load<const OF: usize>(reference: *const c_void, len: usize) -> Object {
+    guarded(ptr::null_mut(), || {
+        if reference.is_null() || len != size_of::<Object>() {
+            return ptr::null_mut();
+        }
+        // SAFETY: the core hands on what `hand_over` gave it, while that call lasts.
+        unsafe {
+            let place = reference.cast_mut().cast::<Object>();
+            if Key::of(place.read_unaligned()).is_none_or(|key| key.of != OF) {
+                return ptr::null_mut();
+            }
+            place.replace(ptr::null_mut())
+        }
+    })
 }
 
 /// The functions of `default` for keys of a type; none where it has no such type.
@@ -163,8 +246,8 @@ pub(crate) fn functions(of: usize) -> &'static KeyManagement {
     })
 }
 
-/// Our functions for keys of a type: all that `default` has, but for loading by reference, which is a matter between a provider and
-/// its own decoders.
+/// Our functions for keys of a type: all that `default` has. Loading by reference is a matter between a provider and its own decoders
+/// and stores.
 pub(crate) fn managed<const OF: usize>() -> KeyManagement {
     let inner = functions(OF);
     KeyManagement {
@@ -175,7 +258,7 @@ pub(crate) fn managed<const OF: usize>() -> KeyManagement {
         gen_settable_params: inner.gen_settable_params.and(Some(gen_settable_params::<OF>)),
         generate: inner.generate.and(Some(generate::<OF>)),
         gen_cleanup: Some(gen_cleanup::<OF>),
-        load: None,
+        load: inner.load.and(Some(load::<OF>)),
         free: inner.free.and(Some(free)),
         get_params: inner.get_params.and(Some(get_params)),
         gettable_params: inner.gettable_params.and(Some(gettable_params::<OF>)),
@@ -197,7 +280,7 @@ unsafe extern "C" fn new<const OF: usize>(_: Object) -> Object {
     guarded(ptr::null_mut(), || {
         let Some(new) = functions(OF).new else { return ptr::null_mut() };
         // SAFETY: the context is that of `default`, whose function it is.
-        Key::wrap(OF, unsafe { new(provider_context()) })
+        Key::wrap(OF, unsafe { new(provider_context()) }, None)
     })
 }
 
@@ -282,7 +365,7 @@ unsafe extern "C" fn generate<const OF: usize>(
         // SAFETY: the callback is the core's.
         let by_default = || unsafe { generate(generator.inner, callback, argument) };
         let inner = if generator.is_x25519 { ephemeral::generate(functions(OF), by_default) } else { by_default() };
-        Key::wrap(OF, inner)
+        Key::wrap(OF, inner, None)
     })
 }
 
@@ -344,11 +427,24 @@ unsafe extern "C" fn settable_params<const OF: usize>(_: Object) -> *const Param
     functions(OF).settable_params.map_or(ptr::null(), |settable| unsafe { settable(provider_context()) })
 }
 
+/// What `default` is to be asked of a key for some of its parts: the private half may be the keystore's, where it is sound.
+unsafe fn inner_parts(key: *const c_void, parts: c_int) -> c_int {
+    // SAFETY: a key of ours, or null.
+    match unsafe { Key::of(key) } {
+        Some(key) if !key.is_whole() => parts & !selection::PRIVATE_KEY,
+        _ => parts,
+    }
+}
+
 unsafe extern "C" fn has(key: *const c_void, parts: c_int) -> c_int {
+    // SAFETY: the core's key.
+    let parts = unsafe { inner_parts(key, parts) };
     pass!(key, has(parts))
 }
 
 unsafe extern "C" fn validate(key: *const c_void, parts: c_int, how: c_int) -> c_int {
+    // SAFETY: the core's key.
+    let parts = unsafe { inner_parts(key, parts) };
     pass!(key, validate(parts, how))
 }
 
@@ -367,6 +463,10 @@ unsafe extern "C" fn import(key: Object, parts: c_int, params: *const Param) -> 
 }
 
 unsafe extern "C" fn export(key: Object, parts: c_int, callback: Option<Callback>, argument: *mut c_void) -> c_int {
+    // SAFETY: the core's key.
+    if unsafe { inner_parts(key, parts) } != parts {
+        return guarded(0, stored::refuse_export);
+    }
     pass!(key, export(parts, callback, argument))
 }
 
@@ -375,7 +475,8 @@ unsafe extern "C" fn dup(key: *const c_void, parts: c_int) -> Object {
         // SAFETY: a key of ours, or null.
         let Some(key) = (unsafe { Key::of(key) }) else { return ptr::null_mut() };
         let Some(dup) = key.functions().dup else { return ptr::null_mut() };
-        // SAFETY: the object is of these functions.
-        Key::wrap(key.of, unsafe { dup(key.inner, parts) })
+        let stored = key.stored.clone().filter(|_| parts & selection::PRIVATE_KEY != 0);
+        // SAFETY: as above.
+        Key::wrap(key.of, unsafe { dup(key.inner, parts) }, stored)
     })
 }

@@ -26,6 +26,8 @@ mod params;
 mod run;
 mod signature;
 mod stack;
+mod stored;
+mod upcalls;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -39,6 +41,9 @@ use crate::params::{END, answer_number, answer_text};
 
 /// How our algorithms are told from those of other providers.
 const PROPERTIES: &CStr = c"provider=ciphermill";
+
+/// Of decoders: what they read.
+const REFERENCES: &CStr = c"provider=ciphermill,input=der,structure=PrivateKeyInfo";
 
 const NAME: &CStr = c"Ciphermill";
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -61,7 +66,7 @@ unsafe impl<T> Sync for Fixed<T> {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OSSL_provider_init(
     handle: *const c_void,
-    _: *const c_void,
+    upcalls: *const c_void,
     out: *mut *const c_void,
     context: *mut *mut c_void,
 ) -> c_int {
@@ -70,10 +75,14 @@ pub unsafe extern "C" fn OSSL_provider_init(
         if Inner::shared().is_none() || out.is_null() || context.is_null() {
             return 0;
         }
+        // SAFETY: the core's own table.
+        unsafe { upcalls::note(upcalls.cast()) };
         let table = TABLE.get_or_init(|| Fixed(provider_table()));
         // All that is made once is made now: a process that forks while a thread is at it would leave its child waiting.
         backend::loaded();
-        for number in [op::CIPHER, op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM] {
+        for number in
+            [op::CIPHER, op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM, op::DECODER, op::STORE]
+        {
             algorithms(number);
         }
         // SAFETY: places for pointers, as OpenSSL says. Nothing is kept for each library context that loads us.
@@ -229,21 +238,55 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         )),
         op::ASYM_CIPHER => once!(table(number, &[delegate::NAME], [delegate::cipher::ours().write()])),
         op::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulation::ours().write()])),
+        op::DECODER => once!(table_as(
+            op::KEYMGMT,
+            REFERENCES,
+            &key::TYPES.map(|(name, _)| name),
+            [
+                stored::decoders::<0>().write(),
+                stored::decoders::<1>().write(),
+                stored::decoders::<2>().write(),
+                stored::decoders::<3>().write(),
+                stored::decoders::<4>().write(),
+                stored::decoders::<5>().write(),
+            ]
+        )),
+        op::STORE => {
+            once!(vec![algorithm(stored::NAME.as_ptr(), ptr::null(), PROPERTIES, stored::store().write()), LAST])
+        }
         _ => return None,
     })
 }
 
 /// Algorithms under all the names that `default` gives them; those that it does not have are left out.
 fn table<const N: usize>(number: c_int, names: &[&CStr; N], functions: [Vec<Dispatch>; N]) -> Vec<Algorithm> {
+    table_as(number, PROPERTIES, names, functions)
+}
+
+/// The same with properties of their own.
+fn table_as<const N: usize>(
+    number: c_int,
+    properties: &'static CStr,
+    names: &[&CStr; N],
+    functions: [Vec<Dispatch>; N],
+) -> Vec<Algorithm> {
     let Some(inner) = Inner::shared() else { return vec![LAST] };
     let found = names.iter().zip(functions).filter_map(|(name, functions)| {
         let found = inner.find(number, name)?;
-        // As long as the process, as our code is: applications may keep what they have fetched.
-        let implementation = Vec::leak(functions).as_ptr();
-        let (names, description) = (found.names, found.description);
-        Some(Algorithm { names, properties: PROPERTIES.as_ptr(), implementation, description })
+        Some(algorithm(found.names, found.description, properties, functions))
     });
     found.chain([LAST]).collect()
+}
+
+fn algorithm(
+    names: *const c_char,
+    description: *const c_char,
+    properties: &'static CStr,
+    functions: Vec<Dispatch>,
+) -> Algorithm {
+    // As long as the process, as our code is: applications may keep what they have fetched.
+    let implementation = Vec::leak(functions).as_ptr();
+    Algorithm { names, properties: properties.as_ptr(), implementation, description }
 }
 
 /// The end of a table of algorithms.

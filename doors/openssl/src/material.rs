@@ -37,6 +37,18 @@ pub(crate) enum Usable {
 }
 
 impl Usable {
+    /// What can be done with a key of a type, by its public half as `default` writes it. `None` for sizes and curves that the mill does
+    /// not have.
+    pub(crate) fn of(key_type: KeyType, params: &Params) -> Option<Usable> {
+        Some(match key_type {
+            KeyType::Rsa | KeyType::RsaPss => Usable::Rsa(rsa_size(&*params.number(c"n")?)?),
+            KeyType::Ec => Usable::Ec(curve(params)?),
+            KeyType::X25519 => Usable::X25519,
+            KeyType::X448 => Usable::X448,
+            KeyType::Ed25519 => Usable::Ed25519,
+        })
+    }
+
     /// What a signature takes in the mill; `None` for keys that sign nothing.
     pub(crate) fn signature(self) -> Option<Suite> {
         match self {
@@ -47,7 +59,18 @@ impl Usable {
         }
     }
 
-    fn suites(self) -> Vec<Suite> {
+    /// What agrees on secrets with it in the mill; `None` for keys that sign or decrypt.
+    pub(crate) fn agreement(self) -> Option<Agreement> {
+        match self {
+            Usable::Ec(curve) => Some(Agreement::Ecdh(curve)),
+            Usable::X25519 => Some(Agreement::X25519),
+            Usable::X448 => Some(Agreement::X448),
+            Usable::Rsa(_) | Usable::Ed25519 => None,
+        }
+    }
+
+    /// What it takes in the mill altogether.
+    pub(crate) fn suites(self) -> Vec<Suite> {
         match self {
             Usable::Rsa(size) => vec![Suite::PublicEncrypt(PublicEncryption::RsaRaw(size))],
             Usable::Ec(curve) => vec![Suite::Agree(Agreement::Ecdh(curve)), Suite::Sign(Signature::EcdsaDigest(curve))],
@@ -111,7 +134,7 @@ unsafe extern "C" fn take(params: *const Param, wanted: *mut c_void) -> c_int {
 /// RSA of two primes in a size of the contract (`provider-keymgmt(7)`, `EVP_PKEY-RSA(7)`).
 fn rsa(params: &Params) -> Option<Material> {
     let modulus = params.number(c"n")?;
-    let size = RsaSize::ALL.into_iter().find(|size| size.len() == modulus.len() && modulus[0] >> 7 == 1)?;
+    let size = rsa_size(&modulus)?;
     if params.number(c"rsa-factor3").is_some() {
         return None;
     }
@@ -124,14 +147,23 @@ fn rsa(params: &Params) -> Option<Material> {
     Some(Material { usable: Usable::Rsa(size), private: der::rsa(size, &parts).private })
 }
 
+/// The size of a modulus, if it is one of the contract.
+fn rsa_size(modulus: &[u8]) -> Option<RsaSize> {
+    RsaSize::ALL.into_iter().find(|size| size.len() == modulus.len() && modulus[0] >> 7 == 1)
+}
+
 /// Curves that have lanes or a fast library, by the name that OpenSSL gives them.
-fn ec(params: &Params) -> Option<Material> {
-    let curve = match params.text(c"group")? {
+fn curve(params: &Params) -> Option<Curve> {
+    Some(match params.text(c"group")? {
         b"prime256v1" => Curve::P256,
         b"secp384r1" => Curve::P384,
         b"secp521r1" => Curve::P521,
         _ => return None,
-    };
+    })
+}
+
+fn ec(params: &Params) -> Option<Material> {
+    let curve = curve(params)?;
     let number = params.number(c"priv")?;
     let mut scalar = Zeroizing::new(vec![0; curve.order_len()]);
     let at = scalar.len().checked_sub(number.len())?;

@@ -103,6 +103,18 @@ pub(crate) fn ask_octets(key: &'static CStr, room: &mut [u8]) -> Param {
     Param { data_type: OCTET_STRING, ..ask_text(key, room) }
 }
 
+/// A whole number that is told.
+pub(crate) fn tell_integer(key: &'static CStr, value: &c_int) -> Param {
+    let data = ptr::from_ref(value).cast_mut().cast::<c_void>();
+    Param { key: key.as_ptr(), data_type: INTEGER, data, data_size: size_of::<c_int>(), return_size: usize::MAX }
+}
+
+/// A text that is told.
+pub(crate) fn tell_text(key: &'static CStr, text: &CStr) -> Param {
+    let data = text.as_ptr().cast_mut().cast::<c_void>();
+    Param { key: key.as_ptr(), data_type: UTF8_STRING, data, data_size: text.to_bytes().len(), return_size: usize::MAX }
+}
+
 /// Bytes that are told.
 pub(crate) fn tell_octets(key: &'static CStr, bytes: &[u8]) -> Param {
     let data = bytes.as_ptr().cast_mut().cast::<c_void>();

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::KeystoreArgs;
+
 /// Where the configuration goes that programs are pointed at.
 const FILE: &str = "/etc/ssl/ciphermill.cnf";
 
@@ -30,6 +32,24 @@ Examples:
     Uninstall {
         #[command(flatten)]
         place: PlaceArgs,
+    },
+    /// Print a stand-in for a private key of the keystore, in PEM, for programs that read keys from files.
+    #[command(after_help = "\
+The file holds the key's name and no secret. Programs that load the provider find the keystore by `keystore` in its section of the \
+configuration, which `install --keystore` writes, or by the environment variable CIPHERMILL_KEYSTORE. Keys of servers are for \
+rsa-2048-raw (or another size), ecdsa-p256-digest (or another curve) or ed25519.
+
+Examples:
+  ciphermill keys import web --file server.key --suite rsa-2048-raw
+  ciphermill openssl reference web > server-reference.key")]
+    Reference {
+        /// The key's name.
+        name: String,
+        /// Stay with this version [default: the current one, when the program starts].
+        #[arg(long)]
+        version: Option<u32>,
+        #[command(flatten)]
+        keystore: KeystoreArgs,
     },
     /// Load the provider as programs do, shake hands, and show which operations it does.
     #[command(after_help = "\
@@ -62,6 +82,16 @@ pub(crate) struct InstallArgs {
     /// The configuration to build upon [default: the machine's openssl.cnf, as `openssl version -d` tells].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub extends: Option<PathBuf>,
+    /// Have programs load keys from this keystore, by `ciphermill:NAME` or a file of `ciphermill openssl reference`.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub keystore: Option<PathBuf>,
+    /// The keystore opens with the passphrase in this file [default: programs ask, or CIPHERMILL_PASSPHRASE says].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "keystore")]
+    #[arg(conflicts_with = "master_key_file")]
+    pub passphrase_file: Option<PathBuf>,
+    /// The keystore opens with the 32-byte key in this file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "keystore")]
+    pub master_key_file: Option<PathBuf>,
     /// Print the configuration, and write nothing.
     #[arg(long)]
     pub print: bool,

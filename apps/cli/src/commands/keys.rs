@@ -2,7 +2,7 @@
 
 mod forms;
 mod import;
-mod public;
+pub(crate) mod public;
 
 use std::fmt;
 use std::io::{IsTerminal, Write};

@@ -2,6 +2,7 @@
 
 mod check;
 mod program;
+mod reference;
 mod settings;
 
 use std::env;
@@ -16,16 +17,23 @@ use ciphermill_cli::whole;
 use settings::Settings;
 
 use crate::args::{InstallArgs, OpensslCommand};
+use crate::config::Config;
 use crate::output::{after_change, say, tell};
 
 /// The first line of what `install` writes, by which it knows its own files.
 const MARK: &str = "# Written by `ciphermill openssl install`; `ciphermill openssl uninstall` removes it.";
 
-/// Runs a command.
-pub(crate) fn run(command: &OpensslCommand) -> anyhow::Result<ExitCode> {
+/// Runs a command; `config` reads the configuration where it is needed.
+pub(crate) fn run(
+    command: &OpensslCommand,
+    config: impl FnOnce() -> anyhow::Result<Config>,
+) -> anyhow::Result<ExitCode> {
     match command {
         OpensslCommand::Install(args) => install(args)?,
         OpensslCommand::Uninstall { place } => uninstall(&place.file)?,
+        OpensslCommand::Reference { name, version, keystore } => {
+            reference::print(name, *version, keystore, &config()?)?
+        }
         OpensslCommand::Check { place } => check::run(&place.file)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -40,7 +48,7 @@ fn install(args: &InstallArgs) -> anyhow::Result<()> {
         None => machine.exists().then(|| machine.clone()),
     };
     let module = module(args.module.as_deref())?;
-    let content = content(base.as_deref(), &module)?;
+    let content = content(base.as_deref(), &provider_section(&module, args)?)?;
     if args.print {
         return say(content.trim_end());
     }
@@ -71,14 +79,29 @@ fn try_out(content: &str, name: &Path) -> anyhow::Result<()> {
     program::loads(&path, name).context("nothing was written")
 }
 
+/// What the provider is told.
+fn provider_section(module: &Path, args: &InstallArgs) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let mut section = vec![("activate", "1".to_owned()), ("module", plain(module)?.to_owned())];
+    let files = [
+        ("keystore", &args.keystore),
+        ("passphrase-file", &args.passphrase_file),
+        ("master-key-file", &args.master_key_file),
+    ];
+    for (name, path) in files.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?))) {
+        // Programs start in any folder.
+        let found = fs::canonicalize(path).with_context(|| format!("cannot read {}", path.display()))?;
+        section.push((name, plain(&found)?.to_owned()));
+    }
+    Ok(section)
+}
+
 /// What the file says.
-fn content(base: Option<&Path>, module: &Path) -> anyhow::Result<String> {
-    let module = plain(module)?;
+fn content(base: Option<&Path>, section: &[(&str, String)]) -> anyhow::Result<String> {
     let (settings, include) = match base {
         Some(path) => (Settings::read(path)?, format!(".include {}\n", plain(path)?)),
         None => (Settings::default(), String::new()),
     };
-    let added = settings.addition(module)?;
+    let added = settings.addition(section)?;
     Ok(format!(
         "{MARK}\n# All that the included file says stays in force; what follows joins its sections.\n{include}{added}"
     ))

@@ -152,7 +152,8 @@ impl SignContext {
     fn sign_in_mill(&mut self, input: &[u8]) -> Option<Vec<u8>> {
         let key = self.key.as_ref().filter(|_| !self.is_special)?;
         let backend = Backend::current()?;
-        self.alone = left_alone(backend, key.usable(backend)?.1.signature()?, input.len());
+        let suite = key.usable(backend)?.1.signature()?;
+        self.alone = if key.is_whole() { left_alone(backend, suite, input.len()) } else { None };
         if self.alone.is_some() {
             return None;
         }

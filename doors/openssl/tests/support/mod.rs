@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "functions that the crate openssl does not have")]
 
 pub(crate) mod connection;
+pub(crate) mod program;
 
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -12,6 +13,10 @@ use std::sync::OnceLock;
 
 use foreign_types::ForeignType;
 use openssl::provider::Provider;
+use pkcs8::PrivateKeyInfoRef;
+use pkcs8::der::asn1::OctetStringRef;
+use pkcs8::der::pem::LineEnding;
+use pkcs8::der::{self, Decode, Encode};
 
 #[repr(C)]
 struct Param {
@@ -82,4 +87,13 @@ pub(crate) fn count(key: &CStr) -> u64 {
 /// Operations that the mill has done, and those that were left to `default`.
 pub(crate) fn operations() -> (u64, u64) {
     (count(c"ciphermill-operations"), count(c"ciphermill-delegated"))
+}
+
+/// A file that names a key of the keystore where one expects the key itself.
+pub(crate) fn reference(pem: &str, uri: &str) -> String {
+    let (_, der) = der::pem::decode_vec(pem.as_bytes()).expect("PEM");
+    let algorithm = PrivateKeyInfoRef::from_der(&der).expect("PKCS#8").algorithm;
+    let octets = OctetStringRef::new(uri.as_bytes()).expect("short");
+    let reference = PrivateKeyInfoRef::new(algorithm, octets).to_der().expect("DER");
+    der::pem::encode_string("PRIVATE KEY", LineEnding::LF, &reference).expect("PEM")
 }

@@ -34,7 +34,7 @@ pub(super) fn object_identifier(suite: Suite) -> Option<ObjectIdentifier> {
 }
 
 /// The public key of a key pair in DER.
-pub(super) fn info(suite: Suite, key: KeyMaterial<'_>) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn info(suite: Suite, key: KeyMaterial<'_>) -> anyhow::Result<Vec<u8>> {
     let unsound = || anyhow!("the keystore's private key is none of {suite}");
     match (key.form, object_identifier(suite)) {
         (KeyForm::Secret, _) => bail!("a secret key has no public half"),

@@ -97,8 +97,8 @@ impl Settings {
         Ok(found)
     }
 
-    /// The lines that add our provider, to stand after all of this configuration.
-    pub(super) fn addition(&self, module: &str) -> anyhow::Result<String> {
+    /// The lines that add our provider with what its section says, to stand after all of this configuration.
+    pub(super) fn addition(&self, own: &[(&str, String)]) -> anyhow::Result<String> {
         if let Some(section) = self.sections.keys().find(|section| section.starts_with("ciphermill")) {
             bail!("{}: has a section [{section}], so that it loads the provider already", self.path.display());
         }
@@ -136,7 +136,8 @@ impl Settings {
         if let Some(section) = default {
             lines(section, &[("activate", "1")]);
         }
-        lines("ciphermill_provider", &[("activate", "1"), ("module", module)]);
+        let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        lines("ciphermill_provider", &own);
         lines(algorithms, &[("default_properties", &properties)]);
         Ok(text)
     }
@@ -223,12 +224,16 @@ mod tests {
         Settings::read(&path).expect("read")
     }
 
+    fn section() -> [(&'static str, String); 2] {
+        [("activate", "1".to_owned()), ("module", "/m.so".to_owned())]
+    }
+
     fn added(text: &str) -> String {
-        read(text).addition("/m.so").expect("an addition")
+        read(text).addition(&section()).expect("an addition")
     }
 
     fn refused(text: &str) -> String {
-        read(text).addition("/m.so").expect_err("refused").to_string()
+        read(text).addition(&section()).expect_err("refused").to_string()
     }
 
     #[test]
