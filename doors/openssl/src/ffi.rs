@@ -142,6 +142,18 @@ unsafe extern "C" {
     pub(crate) fn EVP_DigestFinal_ex(context: *mut MdContext, digest: *mut u8, len: *mut c_uint) -> c_int;
     pub(crate) fn RAND_bytes_ex(context: *mut LibraryContext, bytes: *mut u8, len: usize, strength: c_uint) -> c_int;
 
+    pub(crate) fn RSA_padding_check_PKCS1_OAEP_mgf1(
+        to: *mut u8,
+        to_len: c_int,
+        from: *const u8,
+        from_len: c_int,
+        modulus_len: c_int,
+        label: *const u8,
+        label_len: c_int,
+        md: *const Md,
+        mgf1: *const Md,
+    ) -> c_int;
+
     pub(crate) fn ERR_new();
     pub(crate) fn ERR_set_debug(file: *const c_char, line: c_int, function: *const c_char);
     pub(crate) fn ERR_set_error(library: c_int, reason: c_int, format: *const c_char, ...);

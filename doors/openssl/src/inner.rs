@@ -133,6 +133,17 @@ impl Md {
         (!md.is_null()).then_some(Md(md))
     }
 
+    /// The digest of a name that ends with a zero: none for an empty one, `None` for an unknown one.
+    pub(crate) fn named(name: &[u8]) -> Option<Option<Md>> {
+        let name = CStr::from_bytes_until_nul(name).ok()?;
+        if name.is_empty() { Some(None) } else { Md::fetch(name).map(Some) }
+    }
+
+    /// For functions of libcrypto.
+    pub(crate) fn as_ptr(&self) -> *const ffi::Md {
+        self.0
+    }
+
     /// Its length in bytes; zero for those whose output has any length.
     pub(crate) fn len(&self) -> usize {
         // SAFETY: a digest that was fetched.

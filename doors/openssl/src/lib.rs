@@ -13,6 +13,7 @@ mod cipher;
 mod counts;
 mod delegate;
 mod dispatch;
+mod encryption;
 mod ephemeral;
 mod exchange;
 mod ffi;
@@ -236,8 +237,8 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 exchange::exchanges::<2>().write(),
             ]
         )),
-        op::ASYM_CIPHER => once!(table(number, &[delegate::NAME], [delegate::cipher::ours().write()])),
-        op::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulation::ours().write()])),
+        op::ASYM_CIPHER => once!(table(number, &[encryption::NAME], [encryption::encryptions().write()])),
+        op::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulations().write()])),
         op::DECODER => once!(table_as(
             op::KEYMGMT,
             REFERENCES,

@@ -92,6 +92,10 @@ fn keys_are_used_by_uri_and_by_reference_and_given_to_nobody() {
             folder.run("faster", &format!("req -x509 -key {place} -subj /CN=localhost -days 30 -out faster.crt"));
         }
     }
+    let oaep = "-pkeyopt rsa_padding_mode:oaep";
+    folder.run("off", &format!("pkeyutl -encrypt -pubin -inkey rsa.pub {oaep} -in message -out encrypted"));
+    let opened = folder.run("faster", &format!("pkeyutl -decrypt -inkey ciphermill:rsa {oaep} -in encrypted"));
+    assert_eq!(opened.stdout, b"a message\n");
     let pss = "-sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:max";
     folder.run("on", &format!("dgst -sha256 {pss} -sign ciphermill:rsa -out signature message"));
     folder.run("off", &format!("dgst -sha256 {pss} -verify rsa.pub -signature signature message"));

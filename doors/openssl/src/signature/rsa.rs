@@ -1,7 +1,7 @@
 //! RSA signatures: paddings here, since applications hand over digests of any kind and salts of any length; the private operation
 //! in the mill.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 use ciphermill_contract::suite::{PublicEncryption, RsaSize};
 use ciphermill_contract::{Direction, Suite};
@@ -54,7 +54,7 @@ impl Padding {
                 return None;
             }
         }
-        Some(Padding { mode, md: digest(&md)?, mgf1: digest(&mgf1)?, salt })
+        Some(Padding { mode, md: Md::named(&md)?, mgf1: Md::named(&mgf1)?, salt })
     }
 
     /// The message representative of a digest (RFC 8017, 9). `None` for what `default` does, or refuses.
@@ -70,12 +70,6 @@ impl Padding {
             _ => None,
         }
     }
-}
-
-/// The digest of a name that ends with a zero: none for an empty one, `None` for an unknown one.
-fn digest(name: &[u8]) -> Option<Option<Md>> {
-    let name = CStr::from_bytes_until_nul(name).ok()?;
-    if name.is_empty() { Some(None) } else { Md::fetch(name).map(Some) }
 }
 
 /// Signs a digest. `None` when `default` is to do it.
