@@ -1,7 +1,8 @@
 //! Dispatch tables as structs of typed functions: those of `default` are read into them, and ours are written from them.
 //!
-//! Each struct is one operation of `core_dispatch.h` as far as 3.0 has it. Functions that it does not name, those of later versions,
-//! are left out of our tables, so that the core takes the ways of 3.0.
+//! Each struct is one operation of `core_dispatch.h` as far as 3.0 has it, and what later versions of `default` have added to it. Functions
+//! that it does not name are left out of our tables, so that the core takes the ways of 3.0; those that the running `default` does not
+//! have are never in ours.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -81,6 +82,8 @@ operation! {
         gettable_params = 12: fn(Object) -> *const Param;
         set_params = 13: fn(Object, *const Param) -> c_int;
         settable_params = 14: fn(Object) -> *const Param;
+        gen_get_params = 15: fn(Object, *mut Param) -> c_int;
+        gen_gettable_params = 16: fn(Object, Object) -> *const Param;
         query_operation_name = 20: fn(c_int) -> *const c_char;
         has = 21: fn(*const c_void, c_int) -> c_int;
         validate = 22: fn(*const c_void, c_int, c_int) -> c_int;
@@ -137,6 +140,13 @@ operation! {
         gettable_ctx_md_params = 23: fn(Object) -> *const Param;
         set_ctx_md_params = 24: fn(Object, *const Param) -> c_int;
         settable_ctx_md_params = 25: fn(Object) -> *const Param;
+        query_key_types = 26: fn() -> *const *const c_char;
+        sign_message_init = 27: fn(Object, Object, *const Param) -> c_int;
+        sign_message_update = 28: fn(Object, *const u8, usize) -> c_int;
+        sign_message_final = 29: fn(Object, *mut u8, *mut usize, usize) -> c_int;
+        verify_message_init = 30: fn(Object, Object, *const Param) -> c_int;
+        verify_message_update = 31: fn(Object, *const u8, usize) -> c_int;
+        verify_message_final = 32: fn(Object) -> c_int;
     }
 }
 

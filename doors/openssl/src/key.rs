@@ -256,6 +256,8 @@ pub(crate) fn managed<const OF: usize>() -> KeyManagement {
         gen_set_template: inner.gen_set_template.and(Some(gen_set_template::<OF>)),
         gen_set_params: inner.gen_set_params.and(Some(gen_set_params::<OF>)),
         gen_settable_params: inner.gen_settable_params.and(Some(gen_settable_params::<OF>)),
+        gen_get_params: inner.gen_get_params.and(Some(gen_get_params::<OF>)),
+        gen_gettable_params: inner.gen_gettable_params.and(Some(gen_gettable_params::<OF>)),
         generate: inner.generate.and(Some(generate::<OF>)),
         gen_cleanup: Some(gen_cleanup::<OF>),
         load: inner.load.and(Some(load::<OF>)),
@@ -348,6 +350,24 @@ unsafe extern "C" fn gen_settable_params<const OF: usize>(generator: Object, _: 
     match (functions(OF).gen_settable_params, unsafe { Generator::of(generator) }) {
         // SAFETY: as in `new`.
         (Some(settable), Some(generator)) => unsafe { settable(generator.inner, provider_context()) },
+        _ => ptr::null(),
+    }
+}
+
+unsafe extern "C" fn gen_get_params<const OF: usize>(generator: Object, params: *mut Param) -> c_int {
+    // SAFETY: generators are ours.
+    match (functions(OF).gen_get_params, unsafe { Generator::of(generator) }) {
+        // SAFETY: the parameters are the core's.
+        (Some(get), Some(generator)) => unsafe { get(generator.inner, params) },
+        _ => 0,
+    }
+}
+
+unsafe extern "C" fn gen_gettable_params<const OF: usize>(generator: Object, _: Object) -> *const Param {
+    // SAFETY: generators are ours.
+    match (functions(OF).gen_gettable_params, unsafe { Generator::of(generator) }) {
+        // SAFETY: as in `new`.
+        (Some(gettable), Some(generator)) => unsafe { gettable(generator.inner, provider_context()) },
         _ => ptr::null(),
     }
 }

@@ -219,15 +219,9 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 key::managed::<5>().write(),
             ]
         )),
-        op::SIGNATURE => once!(table(
-            number,
-            &signature::SCHEMES.map(|(name, _)| name),
-            [
-                signature::signatures::<0>().write(),
-                signature::signatures::<1>().write(),
-                signature::signatures::<2>().write(),
-            ]
-        )),
+        op::SIGNATURE => {
+            once!(table(number, &signature::SCHEMES.map(|(name, _)| name), signature::messages::tables()))
+        }
         op::KEYEXCH => once!(table(
             number,
             &exchange::AGREEMENTS,

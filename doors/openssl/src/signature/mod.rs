@@ -4,6 +4,7 @@
 //! digest of what is signed in several parts is computed here, since a context does not give it away.
 
 mod curves;
+pub(crate) mod messages;
 mod rsa;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -21,9 +22,32 @@ use crate::key::Key;
 use crate::params::Params;
 use crate::run::left_alone;
 
-/// Signatures that are made here, by the names that `default` has for them.
-pub(crate) const SCHEMES: [(&CStr, Scheme); 3] =
-    [(c"RSA", Scheme::Rsa), (c"ECDSA", Scheme::Ecdsa), (c"ED25519", Scheme::Ed25519)];
+/// Signatures that are made here, by the names that `default` has for them. Those with a digest are algorithms of their own since 3.4.
+pub(crate) const SCHEMES: [(&CStr, Scheme); 23] = [
+    (c"RSA", Scheme::Rsa),
+    (c"ECDSA", Scheme::Ecdsa),
+    (c"ED25519", Scheme::Ed25519),
+    (c"RSA-SHA1", Scheme::Rsa),
+    (c"RSA-SHA2-224", Scheme::Rsa),
+    (c"RSA-SHA2-256", Scheme::Rsa),
+    (c"RSA-SHA2-384", Scheme::Rsa),
+    (c"RSA-SHA2-512", Scheme::Rsa),
+    (c"RSA-SHA2-512/224", Scheme::Rsa),
+    (c"RSA-SHA2-512/256", Scheme::Rsa),
+    (c"RSA-SHA3-224", Scheme::Rsa),
+    (c"RSA-SHA3-256", Scheme::Rsa),
+    (c"RSA-SHA3-384", Scheme::Rsa),
+    (c"RSA-SHA3-512", Scheme::Rsa),
+    (c"ECDSA-SHA1", Scheme::Ecdsa),
+    (c"ECDSA-SHA2-224", Scheme::Ecdsa),
+    (c"ECDSA-SHA2-256", Scheme::Ecdsa),
+    (c"ECDSA-SHA2-384", Scheme::Ecdsa),
+    (c"ECDSA-SHA2-512", Scheme::Ecdsa),
+    (c"ECDSA-SHA3-224", Scheme::Ecdsa),
+    (c"ECDSA-SHA3-256", Scheme::Ecdsa),
+    (c"ECDSA-SHA3-384", Scheme::Ecdsa),
+    (c"ECDSA-SHA3-512", Scheme::Ecdsa),
+];
 
 /// How a scheme signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +58,19 @@ pub(crate) enum Scheme {
 }
 
 static FUNCTIONS: [OnceLock<Signatures>; SCHEMES.len()] = [const { OnceLock::new() }; SCHEMES.len()];
+
+/// How far the signature of a whole message has come, which only [`messages`] begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is none: what is signed is a digest.
+    None,
+    /// It has begun, and nothing of the message has come yet.
+    Begun,
+    /// Parts of the message have come.
+    InParts,
+    /// The mill has signed: nothing follows.
+    Ended,
+}
 
 /// A context of an application.
 struct SignContext {
@@ -47,6 +84,8 @@ struct SignContext {
     digest_len: Option<usize>,
     /// Whether it has parameters that only `default` knows.
     is_special: bool,
+    /// How far the signature of a whole message has come.
+    stage: Stage,
     /// While `default` does what would be alone in the mill.
     alone: Option<ComesAlone<'static>>,
 }
@@ -74,8 +113,8 @@ pub(crate) fn functions(of: usize) -> &'static Signatures {
     })
 }
 
-/// Our functions for a scheme: all that `default` has.
-pub(crate) fn signatures<const OF: usize>() -> Signatures {
+/// Our functions for a scheme: all that `default` of 3.0 has.
+fn signatures<const OF: usize>() -> Signatures {
     let inner = functions(OF);
     let in_parts = inner.digest_sign_update.is_some();
     Signatures {
@@ -105,6 +144,8 @@ pub(crate) fn signatures<const OF: usize>() -> Signatures {
         gettable_ctx_md_params: inner.gettable_ctx_md_params.and(Some(gettable_ctx_md_params)),
         set_ctx_md_params: inner.set_ctx_md_params.and(Some(set_ctx_md_params)),
         settable_ctx_md_params: inner.settable_ctx_md_params.and(Some(settable_ctx_md_params)),
+        // Of later versions; `messages` has them.
+        ..Signatures::default()
     }
 }
 
@@ -132,7 +173,7 @@ impl SignContext {
             if let Some(key) = Key::keep(key) {
                 self.key = Some(key);
             }
-            self.message = None;
+            (self.message, self.stage) = (None, Stage::None);
             self.set(params);
         }
     }
@@ -178,11 +219,19 @@ impl SignContext {
 
     /// Bytes that a signature may have.
     fn room_needed(&self) -> Option<usize> {
-        let mut needed = 0;
-        let asked = match (SCHEMES[self.of].1, self.functions().sign) {
-            (Scheme::Ed25519, _) => return Some(ED25519_LEN),
+        let (mut needed, functions) = (0, self.functions());
+        // Since 3.4 who has begun a message in parts is asked at its end; others refuse to answer then.
+        let end = match self.stage {
+            Stage::None if self.message.is_some() && signs_messages() => functions.digest_sign_final,
+            Stage::InParts => functions.sign_message_final,
+            _ => None,
+        };
+        let asked = match (SCHEMES[self.of].1, end, functions.sign) {
+            (Scheme::Ed25519, ..) => return Some(ED25519_LEN),
             // SAFETY: a context of these functions, which is asked for a length.
-            (_, Some(sign)) => unsafe { sign(self.inner, ptr::null_mut(), &mut needed, 0, ptr::null(), 0) },
+            (_, Some(end), _) => unsafe { end(self.inner, ptr::null_mut(), &mut needed, 0) },
+            // SAFETY: as above.
+            (_, None, Some(sign)) => unsafe { sign(self.inner, ptr::null_mut(), &mut needed, 0, ptr::null(), 0) },
             _ => 0,
         };
         (asked == 1).then_some(needed)
@@ -229,6 +278,7 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Obj
             padding: None,
             digest_len: None,
             is_special: false,
+            stage: Stage::None,
             alone: None,
         };
         Box::into_raw(Box::new(context)).cast()
@@ -270,6 +320,7 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
             padding: from.padding.clone(),
             digest_len: from.digest_len,
             is_special: from.is_special,
+            stage: from.stage,
             alone: None,
         };
         Box::into_raw(Box::new(copy)).cast()
@@ -297,6 +348,7 @@ macro_rules! pass {
         }
     }};
 }
+use pass;
 
 unsafe extern "C" fn sign_init(context: Object, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
