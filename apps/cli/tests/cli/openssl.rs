@@ -92,6 +92,34 @@ fn check_shows_who_does_what() {
 }
 
 #[test]
+fn a_key_of_the_keystore_stands_in_for_a_file() {
+    let place = Place::new();
+    place.write("machine.cnf", "");
+    fs::set_permissions(place.write("master", [7; 32]), fs::Permissions::from_mode(0o600)).expect("changed");
+    let keystore = ["--keystore", "own.keys", "--master-key-file", "master"];
+    let with = |words: &[&'static str]| [words, &keystore[..]].concat();
+    place.ok(with(&["keys", "generate", "web", "--suite", "ecdsa-p256-digest"]));
+    place.ok(with(&["keys", "generate", "table"]));
+    place.ok(install(&keystore));
+    let reference = place.ok(with(&["openssl", "reference", "web"]));
+    assert!(reference.starts_with("-----BEGIN PRIVATE KEY-----\n") && reference.len() < 300, "{reference}");
+    place.write("web.key", reference);
+    place.write("web-1.key", place.ok(with(&["openssl", "reference", "web", "--version", "1"])));
+    let public = place.ok(with(&["keys", "public", "web"]));
+    for key in ["ciphermill:web", "web.key", "web-1.key"] {
+        let key = if key.starts_with("web") { place.path(key).display().to_string() } else { key.to_owned() };
+        assert_eq!(openssl(&place, &format!("pkey -in {key} -pubout")).out, public, "{key}");
+    }
+    let signed = openssl(&place, &format!("dgst -sha256 -sign {} -hex {}", place.path("web.key").display(), module()));
+    assert_eq!(signed.code, Some(0), "{}", signed.err);
+
+    place.fails(1, &["no key `nobody`"], with(&["openssl", "reference", "nobody"]));
+    place.fails(1, &["table is no private key"], with(&["openssl", "reference", "table"]));
+    place.fails(1, &["cannot read absent.keys"], install(&["--keystore", "absent.keys"]));
+    place.fails(2, &["--keystore"], install(&["--passphrase-file", "master"]));
+}
+
+#[test]
 fn check_fails_where_the_provider_does_nothing() {
     let place = Place::new();
     place.fails(1, &["cannot read none.cnf", "ciphermill openssl install"], ["openssl", "check", "--file", "none.cnf"]);
