@@ -5,7 +5,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ciphermill_contract::KeyId;
+use ciphermill_contract::suite::Curve;
+use ciphermill_contract::{KeyForm, KeyId};
 
 use crate::backend::{self, Backend};
 use crate::dispatch::{KeyManagement, Object};
@@ -14,7 +15,7 @@ use crate::ffi::{Callback, Param, selection};
 use crate::guard::guarded;
 use crate::inner::{Inner, provider_context};
 use crate::material::{self, KeyType, Usable};
-use crate::params::{END, Params, ask_octets, tell_integer, tell_text};
+use crate::params::{END, Params, ask_octets, ask_text, tell_integer, tell_text};
 use crate::stack::with_room;
 use crate::stored::{self, Stored};
 
@@ -37,8 +38,13 @@ pub(crate) struct Key {
     inner: Object,
     /// The private half where it is the keystore's; the object has the public one alone then.
     stored: Option<Arc<Stored>>,
-    imported: AtomicPtr<Imported>,
+    /// What became of importing the private half, and the public one.
+    imported: [AtomicPtr<Imported>; 2],
 }
+
+/// The places of both halves.
+const PRIVATE: usize = 0;
+const PUBLIC: usize = 1;
 
 /// What became of importing a key, in the process of this generation.
 struct Imported {
@@ -56,7 +62,7 @@ impl Key {
         if inner.is_null() {
             return ptr::null_mut();
         }
-        let key = Key { of, inner, stored, imported: AtomicPtr::new(ptr::null_mut()) };
+        let key = Key { of, inner, stored, imported: Default::default() };
         Arc::into_raw(Arc::new(key)).cast_mut().cast()
     }
 
@@ -117,36 +123,63 @@ impl Key {
 
     /// The mill's name for the private key and what can be done with it. It is imported when it is first asked for.
     pub(crate) fn usable(&self, backend: &Backend) -> Option<(KeyId, Usable)> {
-        let seen = self.imported.load(Ordering::Acquire);
+        self.imported(backend, PRIVATE)
+    }
+
+    /// The same of the public key, which only curves have in the mill.
+    pub(crate) fn verifies(&self, backend: &Backend) -> Option<(KeyId, Usable)> {
+        self.imported(backend, PUBLIC)
+    }
+
+    fn imported(&self, backend: &Backend, half: usize) -> Option<(KeyId, Usable)> {
+        let seen = self.imported[half].load(Ordering::Acquire);
         // SAFETY: what was published is freed with the key, or never.
         if let Some(imported) = unsafe { seen.as_ref() }
             && imported.generation == backend.generation()
         {
             return imported.usable;
         }
+        let import = |form| material::import(backend, self.functions(), self.key_type(), self.inner, form);
         // Without a stack to do it on, another time.
         let usable = with_room(|| match &self.stored {
+            _ if half == PUBLIC => import(KeyForm::Public),
             Some(stored) => stored.import(backend).map(|key| (key, stored.usable())),
-            None => material::import(backend, self.functions(), self.key_type(), self.inner),
+            None => import(KeyForm::Private),
         })?;
         let imported = Box::into_raw(Box::new(Imported { generation: backend.generation(), usable }));
         // What is replaced here was a parent's: its few bytes are lost, since another thread may be reading them.
-        if self.imported.compare_exchange(seen, imported, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if self.imported[half].compare_exchange(seen, imported, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return usable;
         }
         // SAFETY: nobody has seen it.
         let own = unsafe { Box::from_raw(imported) };
         forget(&own);
-        self.usable(backend)
+        self.imported(backend, half)
+    }
+
+    /// The curve, if it is one of the mill's.
+    pub(crate) fn curve(&self) -> Option<Curve> {
+        if self.key_type() != KeyType::Ec {
+            return None;
+        }
+        let mut name = [0; 32];
+        let mut asked = [ask_text(c"group", &mut name), END];
+        // SAFETY: the object is of these functions; a parameter with room for the answer.
+        if unsafe { self.functions().get_params?(self.inner, asked.as_mut_ptr()) } != 1 {
+            return None;
+        }
+        material::curve_of(CStr::from_bytes_until_nul(&name).ok()?.to_bytes())
     }
 
     /// Forgets what was imported: the object has another key now. Nobody else may be using it meanwhile, as everywhere in OpenSSL.
     fn changed(&self) {
-        let imported = self.imported.swap(ptr::null_mut(), Ordering::AcqRel);
-        if !imported.is_null() {
-            // SAFETY: it was published by `usable`, and taken back here.
-            let own = unsafe { Box::from_raw(imported) };
-            forget(&own);
+        for half in &self.imported {
+            let imported = half.swap(ptr::null_mut(), Ordering::AcqRel);
+            if !imported.is_null() {
+                // SAFETY: it was published by `imported`, and taken back here.
+                let own = unsafe { Box::from_raw(imported) };
+                forget(&own);
+            }
         }
     }
 }

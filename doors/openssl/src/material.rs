@@ -2,9 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use ciphermill_contract::KeyMaterial;
 use ciphermill_contract::suite::{Agreement, Curve, PublicEncryption, RsaSize, Signature};
-use ciphermill_contract::{KeyId, Suite};
+use ciphermill_contract::{KeyForm, KeyId, KeyMaterial, Suite};
 use ciphermill_keys::{KeyPolicy, SuiteSet};
 use ciphermill_pairs::der;
 use zeroize::Zeroizing;
@@ -84,35 +83,38 @@ impl Usable {
 /// A key in the contract's form.
 struct Material {
     usable: Usable,
-    private: Zeroizing<Vec<u8>>,
+    bytes: Zeroizing<Vec<u8>>,
 }
 
 /// Where `default` writes a key, and as what it is read.
 struct Wanted {
     key_type: KeyType,
+    form: KeyForm,
     found: Option<Material>,
 }
 
-/// Takes the private key of an object of `default` into the mill's key table. `None` for a key without a private half, for those
-/// that the mill has no suite for, and for those that it does not accept.
+/// Takes the private key of an object of `default` into the mill's key table, or the public one, which curves alone have there. `None`
+/// for a key without that half, for those that the mill has no suite for, and for those that it does not accept.
 pub(crate) fn import(
     backend: &Backend,
     functions: &KeyManagement,
     key_type: KeyType,
     inner: Object,
+    form: KeyForm,
 ) -> Option<(KeyId, Usable)> {
-    let mut wanted = Wanted { key_type, found: None };
-    let parts = selection::PRIVATE_KEY | selection::PUBLIC_KEY | selection::ALL_PARAMETERS;
+    let half = if form == KeyForm::Private { selection::PRIVATE_KEY } else { selection::PUBLIC_KEY };
+    let mut wanted = Wanted { key_type, form, found: None };
+    let parts = half | selection::PUBLIC_KEY | selection::ALL_PARAMETERS;
     // SAFETY: `inner` is an object of these functions; the callback is given `wanted` while this call lasts.
     let exported = unsafe {
-        if functions.has?(inner, selection::PRIVATE_KEY) != 1 {
+        if functions.has?(inner, half) != 1 {
             return None;
         }
         functions.export?(inner, parts, Some(take), (&raw mut wanted).cast())
     };
-    let Material { usable, private } = wanted.found.filter(|_| exported == 1)?;
+    let Material { usable, bytes } = wanted.found.filter(|_| exported == 1)?;
     let policy = KeyPolicy::default().suites(SuiteSet::of(usable.suites()));
-    let key = backend.mill.keys().import(KeyMaterial::private(&private), policy).ok()?;
+    let key = backend.mill.keys().import(KeyMaterial { form, bytes: &bytes }, policy).ok()?;
     Some((key, usable))
 }
 
@@ -121,8 +123,9 @@ unsafe extern "C" fn take(params: *const Param, wanted: *mut c_void) -> c_int {
         // SAFETY: what `import` gave for this call; the parameters live as long.
         let (wanted, params) = unsafe { (&mut *wanted.cast::<Wanted>(), Params::new(params)) };
         wanted.found = match wanted.key_type {
+            KeyType::Ec => ec(&params, wanted.form),
+            _ if wanted.form == KeyForm::Public => None,
             KeyType::Rsa | KeyType::RsaPss => rsa(&params),
-            KeyType::Ec => ec(&params),
             KeyType::X25519 => raw(&params, Usable::X25519),
             KeyType::X448 => raw(&params, Usable::X448),
             KeyType::Ed25519 => raw(&params, Usable::Ed25519),
@@ -144,7 +147,7 @@ fn rsa(params: &Params) -> Option<Material> {
     let [Some(p), Some(q), Some(dp), Some(dq), Some(q_inverse)] = &halves else { return None };
     let halves = [p, q, dp, dq, q_inverse].map(|number| number.as_slice());
     let parts = der::RsaParts { modulus: &modulus, exponent: &exponent, private: &private, halves };
-    Some(Material { usable: Usable::Rsa(size), private: der::rsa(size, &parts).private })
+    Some(Material { usable: Usable::Rsa(size), bytes: der::rsa(size, &parts).private })
 }
 
 /// The size of a modulus, if it is one of the contract.
@@ -152,9 +155,14 @@ fn rsa_size(modulus: &[u8]) -> Option<RsaSize> {
     RsaSize::ALL.into_iter().find(|size| size.len() == modulus.len() && modulus[0] >> 7 == 1)
 }
 
-/// Curves that have lanes or a fast library, by the name that OpenSSL gives them.
+/// Curves that have lanes or a fast library.
 fn curve(params: &Params) -> Option<Curve> {
-    Some(match params.text(c"group")? {
+    curve_of(params.text(c"group")?)
+}
+
+/// The same by the name that OpenSSL gives them.
+pub(crate) fn curve_of(name: &[u8]) -> Option<Curve> {
+    Some(match name {
         b"prime256v1" => Curve::P256,
         b"secp384r1" => Curve::P384,
         b"secp521r1" => Curve::P521,
@@ -162,21 +170,25 @@ fn curve(params: &Params) -> Option<Curve> {
     })
 }
 
-fn ec(params: &Params) -> Option<Material> {
+fn ec(params: &Params, form: KeyForm) -> Option<Material> {
     let curve = curve(params)?;
-    let number = params.number(c"priv")?;
-    let mut scalar = Zeroizing::new(vec![0; curve.order_len()]);
-    let at = scalar.len().checked_sub(number.len())?;
-    scalar[at..].copy_from_slice(&number);
     // Compressed points would have to be opened; nobody keeps keys so but to save bytes on paper.
     let coordinates = params.octets(c"pub")?.strip_prefix(&[4])?;
     if coordinates.len() != 2 * curve.field_len() {
         return None;
     }
-    Some(Material { usable: Usable::Ec(curve), private: der::ec(curve, &scalar, coordinates).private })
+    let usable = Usable::Ec(curve);
+    let mut scalar = Zeroizing::new(vec![0; curve.order_len()]);
+    if form == KeyForm::Public {
+        return Some(Material { usable, bytes: Zeroizing::new(der::ec(curve, &scalar, coordinates).public) });
+    }
+    let number = params.number(c"priv")?;
+    let at = scalar.len().checked_sub(number.len())?;
+    scalar[at..].copy_from_slice(&number);
+    Some(Material { usable, bytes: der::ec(curve, &scalar, coordinates).private })
 }
 
 /// Keys that are bytes in both worlds.
 fn raw(params: &Params, usable: Usable) -> Option<Material> {
-    Some(Material { usable, private: Zeroizing::new(params.octets(c"priv")?.to_vec()) })
+    Some(Material { usable, bytes: Zeroizing::new(params.octets(c"priv")?.to_vec()) })
 }

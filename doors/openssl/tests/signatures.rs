@@ -79,8 +79,13 @@ fn signatures_are_those_that_openssl_verifies() {
         for digest in digests() {
             let (signature, done, left) = counted(|| sign(&key, digest, |_| ()));
             assert_eq!((done, left), (1, 0), "{curve:?}");
-            assert!(verifies(&key, digest, &signature, |_| ()));
+            let (is_right, done, left) = counted(|| verifies(&key, digest, &signature, |_| ()));
+            assert!(is_right);
+            // The right one in the mill, and the wrong one by `default` once more, where `default` is slow.
+            let by_mill = u64::from(curve != Nid::X9_62_PRIME256V1);
+            assert_eq!((done, left), (by_mill, by_mill), "{curve:?}");
         }
+        digests_verify(&key);
     }
     // Curves that the mill has no suite for are left to `default`.
     let key = ec(Nid::SECP256K1);
@@ -105,6 +110,32 @@ fn verifies(key: &PKeyRef<Private>, digest: MessageDigest, signature: &[u8], set
     set(&mut verifier);
     verifier.update(b"a message in two parts").expect("taken");
     is_right && !verifier.verify(&wrong).unwrap_or(false)
+}
+
+/// Digests without a name, verified by the public half alone, by another key, and in forms that are not DER.
+fn digests_verify(key: &PKeyRef<Private>) {
+    let public = PKey::public_key_from_der(&key.public_key_to_der().expect("DER")).expect("a key");
+    let other =
+        PKey::from_ec_key(EcKey::generate(key.ec_key().expect("a curve").group()).expect("a key")).expect("a key");
+    for len in [20, 32, 48, 64] {
+        let digest: Vec<u8> = (1..=len).collect();
+        let mut context = PkeyCtx::new(key).expect("a context");
+        context.sign_init().expect("begun");
+        let mut signature = Vec::new();
+        context.sign_to_vec(&digest, &mut signature).expect("signed");
+        let mut context = PkeyCtx::new(&public).expect("a context");
+        context.verify_init().expect("begun");
+        assert!(context.verify(&digest, &signature).expect("an answer"));
+        assert!(!context.verify(&digest[1..], &signature).unwrap_or(false));
+        let longer = [&[0x30, signature[1] + 1][..], &signature[2..], &[0]].concat();
+        for wrong in [&signature[1..], &signature[..signature.len() - 1], &longer, &[]] {
+            assert!(!context.verify(&digest, wrong).unwrap_or(false));
+        }
+        assert!(context.verify(&digest, &signature).expect("an answer"));
+        let mut context = PkeyCtx::new(&other).expect("a context");
+        context.verify_init().expect("begun");
+        assert!(!context.verify(&digest, &signature).unwrap_or(false));
+    }
 }
 
 fn rsa_pkcs1(key: &PKeyRef<Private>, digest: MessageDigest) {

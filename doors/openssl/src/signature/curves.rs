@@ -53,6 +53,25 @@ fn der(r: &[u8], s: &[u8]) -> Option<Vec<u8>> {
     Some(sequence)
 }
 
+/// Both numbers of an `Ecdsa-Sig-Value` as long as the order; `None` for what is not written in the one way of DER.
+pub(super) fn fixed(signature: &[u8], len: usize) -> Option<Vec<u8>> {
+    let mut fixed = vec![0; 2 * len];
+    let (r, s) = fixed.split_at_mut(len);
+    let mut rest = signature.get(if signature.get(1)? >> 7 == 1 { 3 } else { 2 }..)?;
+    for number in [r, s] {
+        let (header, behind) = rest.split_first_chunk::<2>()?;
+        let (bytes, behind) = behind.split_at_checked(usize::from(header[1]))?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let bytes = &bytes[zeros..];
+        let at = len.checked_sub(bytes.len())?;
+        number[at..].copy_from_slice(bytes);
+        rest = behind;
+    }
+    // Whatever else was there is not what is written for these numbers.
+    let (r, s) = fixed.split_at(len);
+    (der(r, s)? == signature).then_some(fixed)
+}
+
 /// Signs a message by Ed25519 (RFC 8032, 5.1.6). `None` when `default` is to do it.
 pub(super) fn ed25519(backend: &'static Backend, key: &Key, message: &[u8]) -> Option<Vec<u8>> {
     let (id, Usable::Ed25519) = key.usable(backend)? else { return None };
@@ -74,7 +93,23 @@ mod tests {
     fn numbers_are_as_short_as_they_can_be_and_never_negative() {
         assert_eq!(der(&[0, 0, 0x7f], &[0, 0x80]), Some(vec![0x30, 7, 2, 1, 0x7f, 2, 2, 0, 0x80]));
         assert_eq!(der(&[0; 3], &[1]), Some(vec![0x30, 6, 2, 1, 0, 2, 1, 1]));
+        for (r, s) in [([1, 0xff], [0, 0]), ([0, 0x80], [0x7f, 1])] {
+            let signature = der(&r, &s).expect("short");
+            assert_eq!(fixed(&signature, 2), Some([r, s].concat()));
+            assert_eq!(fixed(&signature[..signature.len() - 1], 2), None);
+            assert_eq!(fixed(&[&signature[..], &[0]].concat(), 2), None);
+        }
+        // A number that is longer than it has to be, one that is longer than the order, one that is negative, and nothing.
+        for wrong in [
+            &[0x30, 7, 2, 2, 0, 1, 2, 1, 1][..],
+            &[0x30, 8, 2, 3, 1, 1, 1, 2, 1, 1],
+            &[0x30, 6, 2, 1, 0x80, 2, 1, 1],
+            &[],
+        ] {
+            assert_eq!(fixed(wrong, 2), None, "{wrong:x?}");
+        }
         let long = der(&[0xff; 66], &[0xff; 66]).expect("a signature on P-521");
+        assert_eq!(fixed(&long, 66), Some(vec![0xff; 132]));
         assert_eq!((&long[..5], long.len()), (&[0x30, 0x81, 138, 2, 67][..], 141));
     }
 }

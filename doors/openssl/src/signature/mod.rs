@@ -6,6 +6,7 @@
 mod curves;
 pub(crate) mod messages;
 mod rsa;
+mod verification;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -121,19 +122,19 @@ fn signatures<const OF: usize>() -> Signatures {
         newctx: inner.newctx.and(Some(newctx::<OF>)),
         sign_init: inner.sign_init.and(Some(sign_init)),
         sign: inner.sign.and(Some(sign)),
-        verify_init: inner.verify_init.and(Some(verify_init)),
-        verify: inner.verify.and(Some(verify)),
-        verify_recover_init: inner.verify_recover_init.and(Some(verify_recover_init)),
-        verify_recover: inner.verify_recover.and(Some(verify_recover)),
+        verify_init: inner.verify_init.and(Some(verification::verify_init)),
+        verify: inner.verify.and(Some(verification::verify)),
+        verify_recover_init: inner.verify_recover_init.and(Some(verification::verify_recover_init)),
+        verify_recover: inner.verify_recover.and(Some(verification::verify_recover)),
         digest_sign_init: inner.digest_sign_init.and(Some(digest_sign_init)),
         digest_sign_update: inner.digest_sign_update.and(Some(digest_sign_update)),
         digest_sign_final: inner.digest_sign_final.and(Some(digest_sign_final)),
         // The core takes the ways in parts where there are any.
         digest_sign: inner.digest_sign.filter(|_| !in_parts).and(Some(digest_sign)),
-        digest_verify_init: inner.digest_verify_init.and(Some(digest_verify_init)),
-        digest_verify_update: inner.digest_verify_update.and(Some(digest_verify_update)),
-        digest_verify_final: inner.digest_verify_final.and(Some(digest_verify_final)),
-        digest_verify: inner.digest_verify.and(Some(digest_verify)),
+        digest_verify_init: inner.digest_verify_init.and(Some(verification::digest_verify_init)),
+        digest_verify_update: inner.digest_verify_update.and(Some(verification::digest_verify_update)),
+        digest_verify_final: inner.digest_verify_final.and(Some(verification::digest_verify_final)),
+        digest_verify: inner.digest_verify.filter(|_| !in_parts).and(Some(verification::digest_verify)),
         freectx: inner.freectx.and(Some(freectx)),
         dupctx: inner.dupctx.and(Some(dupctx)),
         get_ctx_params: inner.get_ctx_params.and(Some(get_ctx_params)),
@@ -386,39 +387,6 @@ unsafe extern "C" fn sign(
     })
 }
 
-unsafe extern "C" fn verify_init(context: Object, key: Object, params: *const Param) -> c_int {
-    // SAFETY: a key of ours, or null.
-    let key = unsafe { Key::inner_of(key) };
-    pass!(context, 0, verify_init(key, params))
-}
-
-unsafe extern "C" fn verify(
-    context: Object,
-    signature: *const u8,
-    len: usize,
-    digest: *const u8,
-    digest_len: usize,
-) -> c_int {
-    pass!(context, 0, verify(signature, len, digest, digest_len))
-}
-
-unsafe extern "C" fn verify_recover_init(context: Object, key: Object, params: *const Param) -> c_int {
-    // SAFETY: a key of ours, or null.
-    let key = unsafe { Key::inner_of(key) };
-    pass!(context, 0, verify_recover_init(key, params))
-}
-
-unsafe extern "C" fn verify_recover(
-    context: Object,
-    out: *mut u8,
-    len: *mut usize,
-    room: usize,
-    signature: *const u8,
-    signature_len: usize,
-) -> c_int {
-    pass!(context, 0, verify_recover(out, len, room, signature, signature_len))
-}
-
 unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
@@ -516,35 +484,6 @@ unsafe extern "C" fn digest_sign(
         }
         by_default(context, pass!(context, 0, digest_sign(out, len, room, message, message_len)))
     })
-}
-
-unsafe extern "C" fn digest_verify_init(
-    context: Object,
-    md: *const c_char,
-    key: Object,
-    params: *const Param,
-) -> c_int {
-    // SAFETY: a key of ours, or null.
-    let key = unsafe { Key::inner_of(key) };
-    pass!(context, 0, digest_verify_init(md, key, params))
-}
-
-unsafe extern "C" fn digest_verify_update(context: Object, data: *const u8, len: usize) -> c_int {
-    pass!(context, 0, digest_verify_update(data, len))
-}
-
-unsafe extern "C" fn digest_verify_final(context: Object, signature: *const u8, len: usize) -> c_int {
-    pass!(context, 0, digest_verify_final(signature, len))
-}
-
-unsafe extern "C" fn digest_verify(
-    context: Object,
-    signature: *const u8,
-    len: usize,
-    message: *const u8,
-    message_len: usize,
-) -> c_int {
-    pass!(context, 0, digest_verify(signature, len, message, message_len))
 }
 
 unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {

@@ -1,0 +1,194 @@
+//! Verification: in the mill where `default` is many times slower, on P-384 and P-521; all else is left to it.
+//!
+//! RSA takes `default` as long as sharing a batch costs, P-256 hardly longer. What does not verify in the mill `default` looks at once
+//! more, so that errors are its own.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ciphermill_contract::suite::{Curve, Signature};
+use ciphermill_contract::{Direction, Suite};
+use zeroize::Zeroizing;
+
+use super::{SCHEMES, Scheme, SignContext, begin_message, by_default, curves, pass, signs_messages};
+use crate::backend::{Backend, Preference, preference};
+use crate::dispatch::Object;
+use crate::ffi::Param;
+use crate::guard::{bytes, guarded};
+use crate::key::Key;
+use crate::material::Usable;
+use crate::operation::Operation;
+use crate::run::{left_alone, run};
+
+/// Signatures that a process leaves to `default` before it opens a mill for them, which takes as long as some of them.
+const LEFT_MAX: u32 = 16;
+
+/// Whether a key's signatures are worth the mill.
+fn is_worth(key: &Key) -> bool {
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    if !matches!(key.curve(), Some(Curve::P384 | Curve::P521)) {
+        return false;
+    }
+    preference() == Preference::Mill
+        || Backend::opened().is_some()
+        || LEFT
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left < LEFT_MAX).then_some(left + 1))
+            .is_err()
+}
+
+impl SignContext {
+    /// Whether a signature of a digest is right, by the mill. False when `default` is to look at it, among others where it is wrong.
+    fn verifies_in_mill(&mut self, digest: &[u8], signature: &[u8]) -> bool {
+        self.verified(digest, signature).is_some()
+    }
+
+    fn verified(&mut self, digest: &[u8], signature: &[u8]) -> Option<Operation> {
+        let is_usual = SCHEMES[self.of].1 == Scheme::Ecdsa && !self.is_special;
+        let key = self.key.as_ref().filter(|key| is_usual && is_worth(key))?;
+        // With a digest `default` wants its length.
+        let len = curves::digest_len(self.functions(), self.inner)?;
+        if len != 0 && len != digest.len() {
+            return None;
+        }
+        let backend = Backend::current()?;
+        let (id, Usable::Ec(curve)) = key.verifies(backend)? else { return None };
+        let suite = Suite::Sign(Signature::EcdsaDigest(curve));
+        if !suite.input_len(Direction::Decrypt).contains(digest.len()) {
+            return None;
+        }
+        let tag = curves::fixed(signature, curve.order_len())?;
+        self.alone = left_alone(backend, suite, digest.len());
+        if self.alone.is_some() {
+            return None;
+        }
+        let data = Zeroizing::new(digest.to_vec());
+        let operation = Operation { suite, direction: Direction::Decrypt, key: id, data, input_len: digest.len(), tag };
+        run(backend, operation)
+    }
+}
+
+pub(super) unsafe extern "C" fn verify_init(context: Object, key: Object, params: *const Param) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let inner_key = unsafe {
+            if let Some(own) = SignContext::of(context) {
+                own.begin(key, params);
+            }
+            Key::inner_of(key)
+        };
+        pass!(context, 0, verify_init(inner_key, params))
+    })
+}
+
+pub(super) unsafe extern "C" fn verify(
+    context: Object,
+    signature: *const u8,
+    len: usize,
+    digest: *const u8,
+    digest_len: usize,
+) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let is_right = unsafe {
+            SignContext::of(context)
+                .is_some_and(|own| own.verifies_in_mill(bytes(digest, digest_len), bytes(signature, len)))
+        };
+        if is_right {
+            return 1;
+        }
+        by_default(context, pass!(context, 0, verify(signature, len, digest, digest_len)))
+    })
+}
+
+pub(super) unsafe extern "C" fn verify_recover_init(context: Object, key: Object, params: *const Param) -> c_int {
+    // SAFETY: a key of ours, or null.
+    let key = unsafe { Key::inner_of(key) };
+    pass!(context, 0, verify_recover_init(key, params))
+}
+
+pub(super) unsafe extern "C" fn verify_recover(
+    context: Object,
+    out: *mut u8,
+    len: *mut usize,
+    room: usize,
+    signature: *const u8,
+    signature_len: usize,
+) -> c_int {
+    pass!(context, 0, verify_recover(out, len, room, signature, signature_len))
+}
+
+pub(super) unsafe extern "C" fn digest_verify_init(
+    context: Object,
+    md: *const c_char,
+    key: Object,
+    params: *const Param,
+) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let inner_key = unsafe {
+            if let Some(own) = SignContext::of(context) {
+                own.message = None;
+            }
+            Key::inner_of(key)
+        };
+        let begun = pass!(context, 0, digest_verify_init(md, inner_key, params));
+        // SAFETY: as above.
+        let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
+        // SAFETY: as above.
+        unsafe { own.begin(key, params) };
+        let is_ours = SCHEMES[own.of].1 == Scheme::Ecdsa && own.key.as_ref().is_some_and(|key| is_worth(key));
+        // SAFETY: null, or a string.
+        own.message =
+            (is_ours && !md.is_null()).then(|| unsafe { begin_message(CStr::from_ptr(md), params) }).flatten();
+        1
+    })
+}
+
+pub(super) unsafe extern "C" fn digest_verify_update(context: Object, data: *const u8, len: usize) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        if let Some((message, _)) = unsafe { SignContext::of(context) }.and_then(|own| own.message.as_mut()) {
+            // SAFETY: as above.
+            if message.update(unsafe { bytes(data, len) }).is_none() {
+                return 0;
+            }
+            if !signs_messages() {
+                return 1;
+            }
+        }
+        pass!(context, 0, digest_verify_update(data, len))
+    })
+}
+
+pub(super) unsafe extern "C" fn digest_verify_final(context: Object, signature: *const u8, len: usize) -> c_int {
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let own = unsafe { SignContext::of(context) };
+        let Some((message, _)) = own.and_then(|own| own.message.as_mut()) else {
+            return pass!(context, 0, digest_verify_final(signature, len));
+        };
+        let Some((digest, digest_len)) = message.finish() else { return 0 };
+        let digest = &digest[..digest_len];
+        // SAFETY: as above.
+        let is_right =
+            unsafe { SignContext::of(context).is_some_and(|own| own.verifies_in_mill(digest, bytes(signature, len))) };
+        if is_right {
+            return 1;
+        }
+        if signs_messages() {
+            return by_default(context, pass!(context, 0, digest_verify_final(signature, len)));
+        }
+        // It verifies digests in the state that `digest_verify_init` has left it in.
+        by_default(context, pass!(context, 0, verify(signature, len, digest.as_ptr(), digest_len)))
+    })
+}
+
+pub(super) unsafe extern "C" fn digest_verify(
+    context: Object,
+    signature: *const u8,
+    len: usize,
+    message: *const u8,
+    message_len: usize,
+) -> c_int {
+    pass!(context, 0, digest_verify(signature, len, message, message_len))
+}
