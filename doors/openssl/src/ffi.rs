@@ -92,6 +92,7 @@ pub(crate) mod op {
     pub(crate) const SIGNATURE: c_int = 12;
     pub(crate) const ASYM_CIPHER: c_int = 13;
     pub(crate) const KEM: c_int = 14;
+    pub(crate) const SKEYMGMT: c_int = 15;
     pub(crate) const DECODER: c_int = 21;
     pub(crate) const STORE: c_int = 22;
 }

@@ -32,6 +32,15 @@ pub(crate) struct Found {
     pub(crate) implementation: *const Dispatch,
 }
 
+impl Found {
+    /// Whether it has a name.
+    pub(crate) fn is(&self, name: &CStr) -> bool {
+        // SAFETY: names are a string that lives as long as the provider.
+        let listed = unsafe { CStr::from_ptr(self.names) }.to_bytes();
+        listed.split(|byte| *byte == b':').any(|listed| listed.eq_ignore_ascii_case(name.to_bytes()))
+    }
+}
+
 impl Inner {
     /// The one of this process; `None` where libcrypto has no provider `default`.
     pub(crate) fn shared() -> Option<&'static Inner> {
@@ -62,24 +71,24 @@ impl Inner {
 
     /// The algorithm of an operation that `default` lists under a name.
     pub(crate) fn find(&self, operation: c_int, name: &CStr) -> Option<Found> {
+        self.all(operation).find(|found| found.is(name))
+    }
+
+    /// All algorithms that `default` lists for an operation.
+    pub(crate) fn all(&self, operation: c_int) -> impl Iterator<Item = Found> {
         let mut no_cache = 0;
         // SAFETY: the provider is loaded and stays so.
-        let mut algorithm = unsafe { ffi::OSSL_PROVIDER_query_operation(self.provider, operation, &mut no_cache) };
-        while !algorithm.is_null() {
-            // SAFETY: a table of algorithms ends with null names, and no element behind that is looked at.
-            let Algorithm { names, implementation, description, .. } = unsafe { *algorithm };
+        let mut next = unsafe { ffi::OSSL_PROVIDER_query_operation(self.provider, operation, &mut no_cache) };
+        std::iter::from_fn(move || {
+            // SAFETY: null, or a table of algorithms, which ends with null names; no element behind that is looked at.
+            let Algorithm { names, implementation, description, .. } = *unsafe { next.as_ref() }?;
             if names.is_null() {
                 return None;
             }
-            // SAFETY: names are a string that lives as long as the provider.
-            let listed = unsafe { CStr::from_ptr(names) }.to_bytes();
-            if listed.split(|byte| *byte == b':').any(|listed| listed.eq_ignore_ascii_case(name.to_bytes())) {
-                return Some(Found { names, description, implementation });
-            }
             // SAFETY: the end was not reached.
-            algorithm = unsafe { algorithm.add(1) };
-        }
-        None
+            next = unsafe { next.add(1) };
+            Some(Found { names, description, implementation })
+        })
     }
 
     /// Has what `default` is capable of told, one by one.

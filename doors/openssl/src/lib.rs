@@ -22,6 +22,7 @@ mod inner;
 mod job;
 mod key;
 mod material;
+mod opaque;
 mod operation;
 mod params;
 mod run;
@@ -37,7 +38,7 @@ use std::sync::OnceLock;
 use crate::dispatch::Object;
 use crate::ffi::{Algorithm, Callback, Dispatch, Function, Param, op};
 use crate::guard::guarded;
-use crate::inner::Inner;
+use crate::inner::{Found, Inner};
 use crate::params::{END, answer_number, answer_text};
 
 /// How our algorithms are told from those of other providers.
@@ -77,19 +78,31 @@ pub unsafe extern "C" fn OSSL_provider_init(
             return 0;
         }
         // SAFETY: the core's own table.
-        unsafe { upcalls::note(upcalls.cast()) };
+        unsafe {
+            upcalls::note(upcalls.cast());
+            stored::configure(handle);
+        }
         let table = TABLE.get_or_init(|| Fixed(provider_table()));
         // All that is made once is made now: a process that forks while a thread is at it would leave its child waiting.
         backend::loaded();
-        for number in
-            [op::CIPHER, op::KEYMGMT, op::KEYEXCH, op::SIGNATURE, op::ASYM_CIPHER, op::KEM, op::DECODER, op::STORE]
-        {
+        for number in [
+            op::CIPHER,
+            op::KEYMGMT,
+            op::KEYEXCH,
+            op::SIGNATURE,
+            op::ASYM_CIPHER,
+            op::KEM,
+            op::SKEYMGMT,
+            op::DECODER,
+            op::STORE,
+        ] {
             algorithms(number);
         }
-        // SAFETY: places for pointers, as OpenSSL says. Nothing is kept for each library context that loads us.
+        // SAFETY: places for pointers, as OpenSSL says. Nothing is kept for each library context that loads us; functions of
+        // `default` that are offered as they are take its own context.
         unsafe {
             *out = table.0.as_ptr().cast();
-            *context = handle.cast_mut();
+            *context = inner::provider_context();
         }
         1
     })
@@ -233,6 +246,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         )),
         op::ASYM_CIPHER => once!(table(number, &[encryption::NAME], [encryption::encryptions().write()])),
         op::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulations().write()])),
+        op::SKEYMGMT => once!(table(number, &[], [])),
         op::DECODER => once!(table_as(
             op::KEYMGMT,
             REFERENCES,
@@ -246,9 +260,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 stored::decoders::<5>().write(),
             ]
         )),
-        op::STORE => {
-            once!(vec![algorithm(stored::NAME.as_ptr(), ptr::null(), PROPERTIES, stored::store().write()), LAST])
-        }
+        op::STORE => once!(vec![the_store(), LAST]),
         _ => return None,
     })
 }
@@ -266,22 +278,27 @@ fn table_as<const N: usize>(
     functions: [Vec<Dispatch>; N],
 ) -> Vec<Algorithm> {
     let Some(inner) = Inner::shared() else { return vec![LAST] };
-    let found = names.iter().zip(functions).filter_map(|(name, functions)| {
+    let ours = names.iter().zip(functions).filter_map(|(name, functions)| {
         let found = inner.find(number, name)?;
-        Some(algorithm(found.names, found.description, properties, functions))
+        // As long as the process, as our code is: applications may keep what they have fetched.
+        Some(Found { implementation: Vec::leak(functions).as_ptr(), ..found })
     });
-    found.chain([LAST]).collect()
+    let offered = ours.chain(opaque::beside(inner, number, names)).map(|found| {
+        let Found { names, description, implementation } = found;
+        Algorithm { names, properties: properties.as_ptr(), implementation, description }
+    });
+    offered.chain([LAST]).collect()
 }
 
-fn algorithm(
-    names: *const c_char,
-    description: *const c_char,
-    properties: &'static CStr,
-    functions: Vec<Dispatch>,
-) -> Algorithm {
-    // As long as the process, as our code is: applications may keep what they have fetched.
-    let implementation = Vec::leak(functions).as_ptr();
-    Algorithm { names, properties: properties.as_ptr(), implementation, description }
+/// Our store, which `default` has none like.
+fn the_store() -> Algorithm {
+    let implementation = Vec::leak(stored::store().write()).as_ptr();
+    Algorithm {
+        names: stored::NAME.as_ptr(),
+        properties: PROPERTIES.as_ptr(),
+        implementation,
+        description: ptr::null(),
+    }
 }
 
 /// The end of a table of algorithms.

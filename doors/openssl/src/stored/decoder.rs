@@ -4,12 +4,13 @@
 //! have the provider not take it for a key that is broken.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
 use pkcs8::der::Decode;
 use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use zeroize::Zeroizing;
 
-use super::settings::{Asking, Settings};
+use super::settings::Asking;
 use super::{Problem, Reference, load, refuse_export};
 use crate::dispatch::{Decoder, Object, Passphrase};
 use crate::ffi::{Callback, selection};
@@ -44,9 +45,9 @@ fn identifier(key_type: KeyType) -> ObjectIdentifier {
     })
 }
 
-/// The context is the core's handle, which is all that is needed.
-unsafe extern "C" fn newctx(handle: Object) -> Object {
-    handle
+/// Nothing is kept: any context but none will do.
+unsafe extern "C" fn newctx(_: Object) -> Object {
+    ptr::dangling_mut::<u8>().cast()
 }
 
 unsafe extern "C" fn freectx(_: Object) {}
@@ -56,7 +57,7 @@ unsafe extern "C" fn does_selection(_: Object, parts: c_int) -> c_int {
 }
 
 unsafe extern "C" fn decode<const OF: usize>(
-    handle: Object,
+    _: Object,
     input: Object,
     _: c_int,
     callback: Option<Callback>,
@@ -70,10 +71,10 @@ unsafe extern "C" fn decode<const OF: usize>(
         // SAFETY: the core's input.
         let Some(read) = (unsafe { read(input) }) else { return 1 };
         let Some(reference) = find(&read, key_type) else { return 1 };
-        // SAFETY: the handle is the core's, and whoever asks is callable during this call.
-        let settings = unsafe { Settings::new(handle, Asking { function: asks, argument: asks_with }) };
+        let asking = Asking { function: asks, argument: asks_with };
         let loaded = reference.and_then(|reference| {
-            let (of, object) = load(&reference, &settings)?;
+            // SAFETY: whoever asks is callable during this call.
+            let (of, object) = unsafe { load(&reference, asking) }?;
             // From here on it is freed.
             let loaded = Loaded::new(of, object);
             if of == OF { Ok(loaded) } else { Err(Problem(format!("{reference}: it is a key of another type"))) }

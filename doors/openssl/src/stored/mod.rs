@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use ciphermill::KeyPolicy;
 use ciphermill_contract::{KeyForm, KeyId, KeyMaterial, Suite};
-use ciphermill_keys::keystore::{KeyRecord, KeyState, Keystore, KeystoreError};
+use ciphermill_keys::keystore::{KeyRecord, KeyState, KeystoreError};
 use ciphermill_memory::{Align, GuardedBuf};
 
 pub(crate) use decoder::decoders;
-use settings::Settings;
+use settings::Asking;
+pub(crate) use settings::configure;
 pub(crate) use store::{NAME, store};
 
 use crate::backend::Backend;
@@ -119,10 +120,13 @@ pub(crate) fn refuse_export() -> c_int {
 }
 
 /// A key of the keystore as an object of ours, and its type.
-fn load(reference: &Reference, settings: &Settings) -> Result<(usize, Object), Problem> {
-    let keystore = settings.open()?;
+///
+/// # Safety
+/// Whoever asks must be callable.
+unsafe fn load(reference: &Reference, asking: Asking) -> Result<(usize, Object), Problem> {
+    // SAFETY: the caller's promise.
+    let keystore = unsafe { settings::open(asking) }?;
     let Reference { name, version } = reference;
-    let keystore: &Keystore = &keystore;
     let made = keystore.with_key(name, *version, |record, material| stored(record, &material))?;
     let (of, inner, stored) = made.map_err(|Problem(text)| Problem(format!("{reference}: {text}")))?;
     Ok((of, Key::of_keystore(of, inner, Arc::new(stored))))

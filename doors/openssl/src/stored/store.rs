@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use super::settings::{Asking, Settings};
+use super::settings::Asking;
 use super::{Reference, load};
 use crate::dispatch::{Object, Passphrase, Store};
 use crate::ffi::{Callback, INTEGER, Param};
@@ -16,7 +16,6 @@ pub(crate) const NAME: &CStr = c"ciphermill";
 
 /// A key that is to be loaded.
 struct Opened {
-    handle: Object,
     reference: Reference,
     is_at_end: bool,
 }
@@ -43,12 +42,12 @@ pub(crate) fn store() -> Store {
     }
 }
 
-unsafe extern "C" fn open(handle: Object, uri: *const c_char) -> Object {
+unsafe extern "C" fn open(_: Object, uri: *const c_char) -> Object {
     guarded(ptr::null_mut(), || {
         // SAFETY: a string of the core's.
         let Ok(uri) = unsafe { CStr::from_ptr(uri) }.to_str() else { return ptr::null_mut() };
         match Reference::parse(uri) {
-            Some(Ok(reference)) => Box::into_raw(Box::new(Opened { handle, reference, is_at_end: false })).cast(),
+            Some(Ok(reference)) => Box::into_raw(Box::new(Opened { reference, is_at_end: false })).cast(),
             Some(Err(problem)) => {
                 problem.raise(line!());
                 ptr::null_mut()
@@ -82,9 +81,8 @@ unsafe extern "C" fn load_object(
         // SAFETY: the core's arguments.
         let (Some(opened), Some(callback)) = (unsafe { Opened::of(context) }, callback) else { return 0 };
         opened.is_at_end = true;
-        // SAFETY: the handle is the core's, and whoever asks is callable during this call.
-        let settings = unsafe { Settings::new(opened.handle, Asking { function: asks, argument: asks_with }) };
-        match load(&opened.reference, &settings) {
+        // SAFETY: whoever asks is callable during this call.
+        match unsafe { load(&opened.reference, Asking { function: asks, argument: asks_with }) } {
             // SAFETY: the core's callback.
             Ok((of, object)) => unsafe { Loaded::new(of, object).hand_over(callback, argument) },
             Err(problem) => {
