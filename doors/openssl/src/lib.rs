@@ -210,7 +210,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     Some(match number {
         op::CIPHER => once!(table(
             number,
-            &cipher::CIPHERS,
+            &cipher::CIPHERS.map(|(name, _)| name),
             [
                 cipher::ciphers::<0>().write(),
                 cipher::ciphers::<1>().write(),
@@ -218,6 +218,14 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 cipher::ciphers::<3>().write(),
                 cipher::ciphers::<4>().write(),
                 cipher::ciphers::<5>().write(),
+                cipher::ciphers::<6>().write(),
+                cipher::ciphers::<7>().write(),
+                cipher::ciphers::<8>().write(),
+                cipher::ciphers::<9>().write(),
+                cipher::ciphers::<10>().write(),
+                cipher::ciphers::<11>().write(),
+                cipher::ciphers::<12>().write(),
+                cipher::ciphers::<13>().write(),
             ]
         )),
         op::KEYMGMT => once!(table(

@@ -7,8 +7,9 @@ mod support;
 use std::ffi::{c_int, c_void};
 
 use foreign_types::ForeignTypeRef;
-use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
+
+use support::pair::{Pair, Random, begin, fetch};
 
 unsafe extern "C" {
     fn EVP_CIPHER_CTX_ctrl(
@@ -17,9 +18,6 @@ unsafe extern "C" {
         number: c_int,
         data: *mut c_void,
     ) -> c_int;
-    fn EVP_CIPHER_CTX_get_updated_iv(context: *mut openssl_sys::EVP_CIPHER_CTX, iv: *mut c_void, len: usize) -> c_int;
-    fn EVP_CIPHER_CTX_iv(context: *const openssl_sys::EVP_CIPHER_CTX) -> *const u8;
-    fn EVP_CIPHER_CTX_get_num(context: *const openssl_sys::EVP_CIPHER_CTX) -> c_int;
 }
 
 const SET_IV_FIXED: c_int = 0x12;
@@ -27,135 +25,6 @@ const TLS1_AAD: c_int = 0x16;
 
 const CTR: [(&str, usize); 3] = [("AES-128-CTR", 16), ("AES-192-CTR", 24), ("AES-256-CTR", 32)];
 const GCM: [(&str, usize); 3] = [("AES-128-GCM", 16), ("AES-192-GCM", 24), ("AES-256-GCM", 32)];
-
-/// Numbers from a seed (SplitMix64, Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-
-    fn part_len(&mut self) -> usize {
-        match self.below(4) {
-            0 => self.below(40),
-            1 => 16 * self.below(60),
-            2 => self.below(600),
-            _ => self.below(20_000),
-        }
-    }
-}
-
-/// One context of `default` and one of ours, which are asked the same.
-struct Pair {
-    theirs: CipherCtx,
-    ours: CipherCtx,
-}
-
-fn fetch(name: &str, provider: &str) -> Cipher {
-    Cipher::fetch(None, name, Some(&format!("provider={provider}"))).expect("a cipher")
-}
-
-impl Pair {
-    fn new(name: &str, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> Pair {
-        let open = |provider| {
-            let mut context = CipherCtx::new().expect("a context");
-            begin(&mut context, Some(&fetch(name, provider)), encrypt, key, iv).expect("begun");
-            context
-        };
-        Pair { theirs: open("default"), ours: open("ciphermill") }
-    }
-
-    /// Asks both, and returns what they say alike.
-    fn both<R: PartialEq + std::fmt::Debug>(&mut self, what: &str, mut ask: impl FnMut(&mut CipherCtx) -> R) -> R {
-        let (theirs, ours) = (ask(&mut self.theirs), ask(&mut self.ours));
-        assert_eq!(ours, theirs, "{what}");
-        ours
-    }
-
-    fn begin(&mut self, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
-        self.both("begin", |context| begin(context, None, encrypt, key, iv).is_ok());
-    }
-
-    fn update(&mut self, input: &[u8]) -> Option<Vec<u8>> {
-        self.both("update", |context| {
-            let mut output = vec![0; input.len() + 16];
-            let len = context.cipher_update(input, Some(&mut output)).ok()?;
-            output.truncate(len);
-            Some(output)
-        })
-    }
-
-    fn aad(&mut self, aad: &[u8]) {
-        self.both("additional data", |context| context.cipher_update(aad, None).ok());
-    }
-
-    fn finish(&mut self) -> Option<usize> {
-        self.both("final", |context| context.cipher_final(&mut [0; 32]).ok())
-    }
-
-    fn tag(&mut self, len: usize) -> Option<Vec<u8>> {
-        self.both("tag", |context| {
-            let mut tag = vec![0; len];
-            context.tag(&mut tag).ok().map(|()| tag)
-        })
-    }
-
-    fn set_tag(&mut self, tag: &[u8]) {
-        self.both("set tag", |context| context.set_tag(tag).is_ok());
-    }
-
-    fn place(&mut self) {
-        self.both("IV and place in the block", |context| {
-            let mut iv = [0_u8; 16];
-            // SAFETY: a context with a cipher, and room for its IV.
-            unsafe {
-                let context = context.as_ptr();
-                let done = EVP_CIPHER_CTX_get_updated_iv(context, iv.as_mut_ptr().cast(), iv.len());
-                // What programs for earlier versions of OpenSSL ask.
-                let place = EVP_CIPHER_CTX_iv(context);
-                assert!(!place.is_null());
-                (done, iv, place.cast::<[u8; 16]>().read(), EVP_CIPHER_CTX_get_num(context))
-            }
-        });
-    }
-
-    /// Goes on with copies of both.
-    fn copy(&mut self) {
-        let copy = |from: &CipherCtx| {
-            let mut to = CipherCtx::new().expect("a context");
-            to.copy(from).expect("a copy");
-            to
-        };
-        let copies = Pair { theirs: copy(&self.theirs), ours: copy(&self.ours) };
-        // What happens to the originals does not matter to the copies.
-        let _ = self.update(&[7; 1000]);
-        *self = copies;
-    }
-}
-
-fn begin(
-    context: &mut CipherCtx,
-    cipher: Option<&Cipher>,
-    encrypt: bool,
-    key: Option<&[u8]>,
-    iv: Option<&[u8]>,
-) -> Result<(), openssl::error::ErrorStack> {
-    let cipher = cipher.map(|cipher| &**cipher);
-    if encrypt { context.encrypt_init(cipher, key, iv) } else { context.decrypt_init(cipher, key, iv) }
-}
 
 #[test]
 fn counter_mode_says_what_default_says() {

@@ -3,7 +3,7 @@
 use ciphermill_contract::{Direction, Piece};
 
 use super::inner::{Begin, InnerCipher, Text};
-use super::own::{Messages, OwnKey, is_worth, let_go};
+use super::own::{Asked, Messages, OwnKey, is_worth, let_go};
 use crate::ffi::Param;
 use crate::params::{Params, answer_kept_octets, answer_number, key_of};
 
@@ -61,7 +61,8 @@ impl Ctr {
         text: Text,
         room: usize,
     ) -> Option<usize> {
-        if !self.is_own && self.first.is_some() && is_worth(inner.of, text.len, key, self.own.is_some()) {
+        let asked = Asked { of: inner.of, direction: Direction::Encrypt, len: text.len };
+        if !self.is_own && self.first.is_some() && is_worth::<Messages>(asked, key, self.own.is_some()) {
             self.is_own = self.go_over(key).is_some();
         } else if self.is_own && !self.own.as_ref().is_some_and(Messages::are_here) {
             // Another process, or a copy: it is begun there once more.

@@ -4,7 +4,7 @@ use ciphermill_contract::{Direction, Piece};
 use zeroize::Zeroize;
 
 use super::inner::{Begin, InnerCipher, Text};
-use super::own::{Messages, OwnKey, is_worth, let_go};
+use super::own::{Asked, Messages, OwnKey, is_worth, let_go};
 use crate::ffi::{OCTET_STRING, Param};
 use crate::params::{Params, answer_octets, ask_octets, key_of};
 
@@ -128,9 +128,7 @@ impl Gcm {
                 return inner.update(text, room);
             }
             if self.way == Way::Undecided && text.len > 0 {
-                let is_own = self.iv.is_some()
-                    && is_worth(inner.of, text.len, key, self.own.is_some())
-                    && self.go_over(key).is_some();
+                let is_own = self.iv.is_some() && self.is_worth(inner, key, text.len) && self.go_over(key).is_some();
                 self.way = if is_own { Way::Own } else { Way::Default };
             }
         }
@@ -147,6 +145,11 @@ impl Gcm {
                 Some(text.len)
             }
         }
+    }
+
+    fn is_worth(&self, inner: &InnerCipher, key: &mut Option<OwnKey>, len: usize) -> bool {
+        let asked = Asked { of: inner.of, direction: self.direction, len };
+        is_worth::<Messages>(asked, key, self.own.is_some())
     }
 
     /// Messages in the mill for this direction.
@@ -217,7 +220,7 @@ impl Gcm {
         let encrypt = self.direction == Direction::Encrypt;
         let around = TLS_EXPLICIT + TAG_LEN;
         let is_whole = text.len >= around && std::ptr::eq(text.out, text.input) && room >= text.len;
-        let is_own = is_whole && self.tls.fixed.is_some() && is_worth(inner.of, text.len, key, self.own.is_some());
+        let is_own = is_whole && self.tls.fixed.is_some() && self.is_worth(inner, key, text.len);
         if !is_own || self.messages(key).is_none() {
             // SAFETY: the caller's promise.
             return unsafe { inner.update(text, room) };

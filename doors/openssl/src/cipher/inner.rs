@@ -12,18 +12,34 @@ use crate::ffi::{Param, op};
 use crate::inner::{Inner, provider_context};
 use crate::params::END;
 
-/// Ciphers that are offered, by the names that `default` has for them.
-pub(crate) const CIPHERS: [&CStr; 6] =
-    [c"AES-128-CTR", c"AES-192-CTR", c"AES-256-CTR", c"AES-128-GCM", c"AES-192-GCM", c"AES-256-GCM"];
+/// Ciphers that are offered, by the names that `default` has for them, and what the mill is asked for.
+pub(crate) const CIPHERS: [(&CStr, Suite); 14] = [
+    (c"AES-128-CTR", aes(AesSize::Aes128, Mode::Ctr)),
+    (c"AES-192-CTR", aes(AesSize::Aes192, Mode::Ctr)),
+    (c"AES-256-CTR", aes(AesSize::Aes256, Mode::Ctr)),
+    (c"AES-128-GCM", Suite::Aead(Aead::AesGcm(AesSize::Aes128))),
+    (c"AES-192-GCM", Suite::Aead(Aead::AesGcm(AesSize::Aes192))),
+    (c"AES-256-GCM", Suite::Aead(Aead::AesGcm(AesSize::Aes256))),
+    (c"AES-128-CBC", aes(AesSize::Aes128, Mode::Cbc)),
+    (c"AES-192-CBC", aes(AesSize::Aes192, Mode::Cbc)),
+    (c"AES-256-CBC", aes(AesSize::Aes256, Mode::Cbc)),
+    (c"AES-128-ECB", aes(AesSize::Aes128, Mode::Ecb)),
+    (c"AES-192-ECB", aes(AesSize::Aes192, Mode::Ecb)),
+    (c"AES-256-ECB", aes(AesSize::Aes256, Mode::Ecb)),
+    (c"AES-128-XTS", aes(AesSize::Aes128, Mode::Xts)),
+    (c"AES-256-XTS", aes(AesSize::Aes256, Mode::Xts)),
+];
 
-pub(super) const SIZES: [AesSize; 3] = [AesSize::Aes128, AesSize::Aes192, AesSize::Aes256];
+const fn aes(size: AesSize, mode: Mode) -> Suite {
+    Suite::Cipher(BlockCipher::Aes(size), mode)
+}
 
 static FUNCTIONS: [OnceLock<Ciphers>; CIPHERS.len()] = [const { OnceLock::new() }; CIPHERS.len()];
 
 /// The functions of `default` for a cipher.
 pub(super) fn functions(of: usize) -> &'static Ciphers {
     FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::CIPHER, CIPHERS[of]));
+        let found = Inner::shared().and_then(|inner| inner.find(op::CIPHER, CIPHERS[of].0));
         // SAFETY: the table is one of ciphers.
         found.map(|found| unsafe { Ciphers::read(found.implementation) }).unwrap_or_default()
     })
@@ -31,8 +47,7 @@ pub(super) fn functions(of: usize) -> &'static Ciphers {
 
 /// What the mill is asked for.
 pub(super) fn suite(of: usize) -> Suite {
-    let size = SIZES[of % SIZES.len()];
-    if of < SIZES.len() { Suite::Cipher(BlockCipher::Aes(size), Mode::Ctr) } else { Suite::Aead(Aead::AesGcm(size)) }
+    CIPHERS[of].1
 }
 
 /// A context of `default`.

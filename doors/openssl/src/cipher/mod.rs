@@ -1,8 +1,10 @@
 //! AES in modes of which lanes take many blocks at a time: a context of `default`, and the message in the mill where that is faster.
 //!
-//! `default` has every key, IV and parameter, so that it can do whatever we do not; a message is in the mill from its first long part
-//! on. Short ones stay with `default`, which takes less around them.
+//! `default` has every key, IV and parameter, so that it can do whatever we do not. A message of CTR or GCM is in the mill from its
+//! first long part on; of modes over whole blocks each long part is, and all between the parts lies in `default`. Short ones stay
+//! with `default`, which takes less around them.
 
+mod block;
 mod ctr;
 mod gcm;
 mod inner;
@@ -11,12 +13,13 @@ mod own;
 use std::ffi::c_int;
 use std::ptr;
 
-use ciphermill_contract::Direction;
+use ciphermill_contract::{Direction, Suite};
 
+use self::block::{Block, BlockMode};
 use self::ctr::Ctr;
 use self::gcm::Gcm;
 pub(crate) use self::inner::CIPHERS;
-use self::inner::{Begin, InnerCipher, SIZES, Text, functions, suite};
+use self::inner::{Begin, InnerCipher, Text, functions, suite};
 use self::own::{OwnKey, let_go};
 use crate::dispatch::{Ciphers, Object};
 use crate::ffi::Param;
@@ -52,14 +55,24 @@ struct CipherContext {
 enum Mode {
     Ctr(Ctr),
     Gcm(Gcm),
+    Block(Block),
 }
 
 impl Mode {
+    fn new(suite: Suite) -> Mode {
+        match (BlockMode::of(suite), suite) {
+            (Some(mode), _) => Mode::Block(Block::new(mode)),
+            (None, Suite::Aead(_)) => Mode::Gcm(Gcm::default()),
+            (None, _) => Mode::Ctr(Ctr::default()),
+        }
+    }
+
     /// Lets go of messages under a key that has been replaced.
     fn forget_key(&mut self) {
         match self {
             Mode::Ctr(ctr) => let_go(ctr.own.take()),
             Mode::Gcm(gcm) => let_go(gcm.own.take()),
+            Mode::Block(block) => block.forget_key(),
         }
     }
 }
@@ -96,6 +109,12 @@ impl CipherContext {
                 gcm.begin(direction, begin, &told, done);
                 done
             }
+            Mode::Block(block) => {
+                // SAFETY: the caller's promise.
+                let done = unsafe { inner.begin(begin, params) };
+                block.begin(direction, begin, &told, done);
+                done
+            }
         }
     }
 
@@ -107,8 +126,7 @@ impl CipherContext {
 unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
     guarded(ptr::null_mut(), || {
         let Some(inner) = InnerCipher::new(OF) else { return ptr::null_mut() };
-        let mode = if OF < SIZES.len() { Mode::Ctr(Ctr::default()) } else { Mode::Gcm(Gcm::default()) };
-        Box::into_raw(Box::new(CipherContext { inner, key: None, mode })).cast()
+        Box::into_raw(Box::new(CipherContext { inner, key: None, mode: Mode::new(suite(OF)) })).cast()
     })
 }
 
@@ -172,6 +190,7 @@ unsafe extern "C" fn update(
             match mode {
                 Mode::Ctr(ctr) => ctr.update(inner, key, text, room),
                 Mode::Gcm(gcm) => gcm.update(inner, key, text, room),
+                Mode::Block(block) => block.update(inner, key, text, room),
             }
         };
         // SAFETY: a place for a length.
@@ -179,7 +198,8 @@ unsafe extern "C" fn update(
     })
 }
 
-/// One call for all there is, which of these modes is another update; without input, GCM's end.
+/// One call for all there is, which of CTR and GCM is another update; without input, GCM's end. Of modes over whole blocks it is
+/// one without what is held back, which is rare.
 unsafe extern "C" fn cipher(
     context: Object,
     out: *mut u8,
@@ -188,8 +208,12 @@ unsafe extern "C" fn cipher(
     input: *const u8,
     len: usize,
 ) -> c_int {
-    // SAFETY: what the core promises.
+    // SAFETY: what the core promises; a context of ours.
     unsafe {
+        if let Some(CipherContext { inner, mode: Mode::Block(_), .. }) = CipherContext::of(context) {
+            let cipher = inner.functions().cipher;
+            return cipher.map_or(0, |cipher| cipher(inner.object, out, out_len, room, input, len));
+        }
         if input.is_null() {
             finish(context, out, out_len, room)
         } else {
@@ -208,7 +232,11 @@ unsafe extern "C" fn finish(context: Object, out: *mut u8, out_len: *mut usize, 
             {
                 return tell(done.then_some(0), out_len);
             }
-            inner.functions().finish.map_or(0, |finish| finish(inner.object, out, out_len, room))
+            let done = inner.functions().finish.map_or(0, |finish| finish(inner.object, out, out_len, room));
+            if let Mode::Block(block) = mode {
+                block.finished(done == 1);
+            }
+            done
         }
     })
 }
@@ -233,6 +261,7 @@ unsafe extern "C" fn get_ctx_params(context: Object, mut param: *mut Param) -> c
             let own = match mode {
                 Mode::Ctr(ctr) => ctr.get(asked),
                 Mode::Gcm(gcm) => gcm.get(asked),
+                Mode::Block(_) => None,
             };
             // SAFETY: a parameter of the core's.
             if !own.unwrap_or_else(|| unsafe { inner.get(asked) }) {
@@ -257,8 +286,10 @@ unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_
                 return 0;
             }
             let done = set.map_or(0, |set| set(inner.object, params));
-            if let Mode::Gcm(gcm) = mode {
-                gcm.told(&told, done == 1);
+            match mode {
+                Mode::Ctr(_) => {}
+                Mode::Gcm(gcm) => gcm.told(&told, done == 1),
+                Mode::Block(block) => block.told(&told),
             }
             done
         }

@@ -1,11 +1,11 @@
-//! A cipher's key in the mill, messages under it, and from which length on the mill is the faster one.
+//! A cipher's key in the mill, messages and operations under it, and from which length on the mill is the faster one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use ciphermill::{KeyPolicy, MultiPart};
-use ciphermill_contract::{Direction, KeyId, KeyMaterial, OpStatus, Piece, Suite};
+use ciphermill::{Bound, KeyPolicy, Mill, MultiPart};
+use ciphermill_contract::{Direction, KeyId, KeyMaterial, Op, OpStatus, Piece, Span, Suite};
 use ciphermill_keys::SuiteSet;
 use zeroize::Zeroizing;
 
@@ -65,6 +65,11 @@ impl OwnKey {
         })
     }
 
+    /// What it is a key for.
+    pub(super) fn suite(&self) -> Suite {
+        self.suite
+    }
+
     /// Whether it is this key, in time that does not depend on the bytes.
     pub(super) fn is(&self, bytes: &[u8]) -> bool {
         let differing = self.bytes.iter().zip(bytes).fold(0, |sum, (own, other)| sum | (own ^ other));
@@ -73,24 +78,38 @@ impl OwnKey {
 
     /// Messages under this key in the mill of this process.
     pub(super) fn messages(&mut self, direction: Direction) -> Option<Messages> {
-        let backend = Backend::current()?;
-        with_room(|| self.messages_of(backend, direction)).flatten()
+        let (message, imported) =
+            self.open(|mill, suite, key| mill.multi_part_unverified(suite, direction, key).ok())?;
+        Some(Messages { message, direction, imported })
     }
 
-    fn messages_of(&mut self, backend: &'static Backend, direction: Direction) -> Option<Messages> {
+    /// Operations under this key in the mill of this process.
+    pub(super) fn operations(&mut self, direction: Direction) -> Option<Operations> {
+        let iv_len = self.suite.default_iv_len();
+        let (bound, imported) = self.open(|mill, suite, key| mill.bind(suite, direction, key).ok())?;
+        Some(Operations { bound: Box::new(bound), direction, iv_len, imported })
+    }
+
+    /// Opens something under this key in the mill of this process.
+    fn open<T>(&mut self, open: impl FnOnce(&Mill, Suite, KeyId) -> Option<T>) -> Option<(T, Arc<Imported>)> {
+        let backend = Backend::current()?;
+        with_room(|| {
+            let imported = self.import(backend)?;
+            Some((open(&backend.mill, self.suite, imported.key)?, imported))
+        })
+        .flatten()
+    }
+
+    fn import(&mut self, backend: &'static Backend) -> Option<Arc<Imported>> {
         let is_own = |imported: &&Arc<Imported>| imported.backend.generation() == backend.generation();
-        let imported = match self.imported.as_ref().filter(is_own) {
-            Some(imported) => Arc::clone(imported),
-            None => {
-                let policy = KeyPolicy::default().suites(SuiteSet::of([self.suite]));
-                let key = backend.mill.keys().import(KeyMaterial::secret(&self.bytes), policy).ok()?;
-                let imported = Arc::new(Imported { backend, key });
-                self.imported = Some(Arc::clone(&imported));
-                imported
-            }
-        };
-        let message = backend.mill.multi_part_unverified(self.suite, direction, imported.key).ok()?;
-        Some(Messages { message, direction, imported })
+        if let Some(imported) = self.imported.as_ref().filter(is_own) {
+            return Some(Arc::clone(imported));
+        }
+        let policy = KeyPolicy::default().suites(SuiteSet::of([self.suite]));
+        let key = backend.mill.keys().import(KeyMaterial::secret(&self.bytes), policy).ok()?;
+        let imported = Arc::new(Imported { backend, key });
+        self.imported = Some(Arc::clone(&imported));
+        Some(imported)
     }
 }
 
@@ -101,10 +120,17 @@ pub(super) struct Messages {
     imported: Arc<Imported>,
 }
 
+impl Imported {
+    /// Whether it is in the mill of this process.
+    fn is_here(&self) -> bool {
+        self.backend.generation() == crate::backend::generation()
+    }
+}
+
 impl Messages {
     /// Whether they are in the mill of this process.
     pub(super) fn are_here(&self) -> bool {
-        self.imported.backend.generation() == crate::backend::generation()
+        self.imported.is_here()
     }
 
     /// Begins a message with its additional data.
@@ -128,12 +154,6 @@ impl Messages {
         with_room(|| self.message.finish(tag) == Ok(OpStatus::Done)).unwrap_or(false)
     }
 
-    /// Begins a message with its first part.
-    fn run(&mut self, iv: &[u8], data: &mut [u8]) -> Option<()> {
-        self.message.begin(iv).ok()?;
-        self.message.transform_in_place(data).ok()
-    }
-
     pub(super) fn duplicate(&self) -> Option<Messages> {
         if !self.are_here() {
             return None;
@@ -150,23 +170,83 @@ pub(super) fn let_go(messages: Option<Messages>) {
     }
 }
 
-/// Whether a part of so many bytes is worth the mill, to which its key may have to be taken first.
-pub(super) fn is_worth(of: usize, len: usize, key: &mut Option<OwnKey>, is_there: bool) -> bool {
+/// Operations in the mill that are whole messages, of one direction.
+pub(super) struct Operations {
+    bound: Box<Bound>,
+    pub(super) direction: Direction,
+    iv_len: usize,
+    imported: Arc<Imported>,
+}
+
+impl Operations {
+    /// Whether they are in the mill of this process.
+    pub(super) fn are_here(&self) -> bool {
+        self.imported.is_here()
+    }
+
+    /// Runs one in place. `iv` is left aside where the suite takes none. After `None` the data are lost.
+    pub(super) fn run(&mut self, iv: &[u8], data: &mut [u8]) -> Option<()> {
+        let iv = iv.get(..self.iv_len)?;
+        let mut op = Op::in_place(self.imported.key, Span::new(0, u32::try_from(data.len()).ok()?)).with_iv(iv);
+        with_room(|| self.bound.run_op(&mut op, data).ok()).flatten()?;
+        op.status.is_done().then_some(())
+    }
+
+    /// Lets go of them. Those of another process stay where they are: they hold buffers that a child is not given.
+    pub(super) fn let_go(self) {
+        if self.are_here() {
+            with_room(move || drop(self));
+        } else {
+            std::mem::forget(self);
+        }
+    }
+}
+
+/// What is asked when a part comes: which cipher, which way, and how many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) of: usize,
+    pub(super) direction: Direction,
+    pub(super) len: usize,
+}
+
+/// What a cipher has in the mill, as far as it is measured beside `default`.
+pub(super) trait Measured: Sized {
+    /// Takes a key to the mill.
+    fn open(key: &mut OwnKey, direction: Direction) -> Option<Self>;
+
+    /// Encrypts or decrypts data in place as a message begins, of which `inner` has the IV.
+    fn run(&mut self, inner: &InnerCipher, iv: &[u8], data: &mut [u8]) -> Option<()>;
+}
+
+impl Measured for Messages {
+    fn open(key: &mut OwnKey, direction: Direction) -> Option<Messages> {
+        key.messages(direction)
+    }
+
+    fn run(&mut self, _: &InnerCipher, iv: &[u8], data: &mut [u8]) -> Option<()> {
+        self.message.begin(iv).ok()?;
+        self.message.transform_in_place(data).ok()
+    }
+}
+
+/// Whether a part is worth the mill, to which its key may have to be taken first.
+pub(super) fn is_worth<M: Measured>(asked: Asked, key: &mut Option<OwnKey>, is_there: bool) -> bool {
     match preference() {
         Preference::Mill => return true,
         Preference::Default => return false,
-        Preference::Faster if len < LENS[0] => return false,
+        Preference::Faster if asked.len < LENS[0] => return false,
         Preference::Faster => {}
     }
     if LEFT.load(Ordering::Relaxed) < LEFT_MAX {
-        LEFT.fetch_add(len as u64, Ordering::Relaxed);
+        LEFT.fetch_add(asked.len as u64, Ordering::Relaxed);
         return false;
     }
-    let (worth, Some(key)) = (worth(of), key) else { return false };
+    let (worth, Some(key)) = (worth::<M>(asked), key) else { return false };
     if !is_there {
-        key.left += len as u64;
+        key.left += asked.len as u64;
     }
-    len >= worth.from && (is_there || key.left >= worth.new_key)
+    asked.len >= worth.from && (is_there || key.left >= worth.new_key)
 }
 
 /// What the mill has to be given to be faster than `default`.
@@ -182,44 +262,53 @@ struct Worth {
 const NEVER: Worth = Worth { from: usize::MAX, new_key: u64::MAX };
 
 /// As measured in this process, when it is first asked for.
-fn worth(of: usize) -> Worth {
+fn worth<M: Measured>(asked: Asked) -> Worth {
     // No lock, which a child would wait for that was forked while another thread measured. Two may measure at once. Zero is
     // unknown, as no length is.
-    static FROM: [AtomicUsize; CIPHERS.len()] = [const { AtomicUsize::new(0) }; CIPHERS.len()];
-    static NEW_KEY: [AtomicU64; CIPHERS.len()] = [const { AtomicU64::new(0) }; CIPHERS.len()];
-    let from = FROM[of].load(Ordering::Acquire);
-    if from != 0 {
-        return Worth { from, new_key: NEW_KEY[of].load(Ordering::Relaxed) };
+    static FROM: [[AtomicUsize; 2]; CIPHERS.len()] = [const { [const { AtomicUsize::new(0) }; 2] }; CIPHERS.len()];
+    static NEW_KEY: [[AtomicU64; 2]; CIPHERS.len()] = [const { [const { AtomicU64::new(0) }; 2] }; CIPHERS.len()];
+    let way = usize::from(asked.direction == Direction::Decrypt);
+    let (from, new_key) = (&FROM[asked.of][way], &NEW_KEY[asked.of][way]);
+    let known = from.load(Ordering::Acquire);
+    if known != 0 {
+        return Worth { from: known, new_key: new_key.load(Ordering::Relaxed) };
     }
-    let worth = with_room(|| measure(of)).flatten().unwrap_or(NEVER);
-    NEW_KEY[of].store(worth.new_key, Ordering::Relaxed);
-    FROM[of].store(worth.from, Ordering::Release);
+    let worth = with_room(|| measure::<M>(asked.of, asked.direction)).flatten().unwrap_or(NEVER);
+    new_key.store(worth.new_key, Ordering::Relaxed);
+    from.store(worth.from, Ordering::Release);
     worth
 }
 
-fn measure(of: usize) -> Option<Worth> {
+fn measure<M: Measured>(of: usize, direction: Direction) -> Option<Worth> {
     let suite = suite(of);
-    let (key, iv) = (vec![7; suite.key_len().max], vec![9; suite.default_iv_len()]);
-    let begin = Begin { encrypt: true, key: Some(&key), iv: Some(&iv) };
+    // XTS takes no key whose halves are the same.
+    let (key, iv): (Vec<u8>, _) = ((1..=64).take(suite.key_len().max).collect(), vec![9; suite.default_iv_len()]);
+    let mut begin = Begin { encrypt: direction == Direction::Encrypt, key: Some(&key), iv: Some(&iv) };
     let inner = InnerCipher::new(of)?;
-    let mut messages = OwnKey::new(suite, &key)?.messages(Direction::Encrypt)?;
+    // SAFETY: no parameters.
+    if !unsafe { inner.begin(&begin, std::ptr::null()) } {
+        return None;
+    }
+    // Under a key that both have.
+    begin.key = None;
+    // SAFETY: no parameters.
+    let begun = || unsafe { inner.begin(&begin, std::ptr::null()) };
+    let open = || OwnKey::new(suite, &key).and_then(|mut key| M::open(&mut key, direction));
+    let mut known = open()?;
     let mut data = vec![0; LENS[LENS.len() - 1]];
     let mut worth = NEVER;
     // From the longest down to where it does not pay any more.
     for len in LENS.into_iter().rev() {
         let data = &mut data[..len];
         let text = Text { out: data.as_mut_ptr(), input: data.as_ptr(), len };
-        // SAFETY: no parameters, and a buffer of our own.
-        let theirs = fastest(|| unsafe { inner.begin(&begin, std::ptr::null()) && inner.update(text, len).is_some() })?;
-        let ours = fastest(|| messages.run(&iv, data).is_some())?;
+        // SAFETY: a buffer of our own.
+        let theirs = fastest(|| begun() && unsafe { inner.update(text, len) }.is_some())?;
+        let ours = fastest(|| begun() && known.run(&inner, &iv, data).is_some())?;
         if ours > theirs * (1.0 - GAIN_MIN) {
             break;
         }
         if worth.from == usize::MAX {
-            let with_key = fastest(|| {
-                let messages = OwnKey::new(suite, &key).and_then(|mut key| key.messages(Direction::Encrypt));
-                messages.and_then(|mut messages| messages.run(&iv, data)).is_some()
-            })?;
+            let with_key = fastest(|| begun() && open().and_then(|mut new| new.run(&inner, &iv, data)).is_some())?;
             worth.new_key = ((with_key - ours).max(0.0) / (theirs - ours) * len as f64) as u64;
         }
         worth.from = len;

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "functions that the crate openssl does not have")]
 
 pub(crate) mod connection;
+pub(crate) mod pair;
 pub(crate) mod program;
 
 use std::env;
