@@ -321,3 +321,66 @@ impl Measured for Block {
         unsafe { self.through(inner, text, data.len()) }.map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cipher::inner::{CIPHERS, suite};
+
+    const LEN: usize = 100_000;
+
+    /// A cipher as both begin it to decrypt, without padding.
+    fn begun(of: usize) -> (InnerCipher, Block, Option<OwnKey>) {
+        let (key, iv): (Vec<u8>, _) = ((1..=64).take(suite(of).key_len().max).collect(), [9; BLOCK]);
+        let inner = InnerCipher::new(of).expect("a cipher");
+        let iv = (suite(of).default_iv_len() > 0).then_some(&iv[..]);
+        let begin = Begin { encrypt: false, key: Some(&key), iv };
+        let mut block = Block::new(BlockMode::of(suite(of)).expect("a mode over blocks"));
+        // SAFETY: no parameters.
+        let (done, told) = unsafe { (inner.begin(&begin, ptr::null()), Params::new(ptr::null())) };
+        block.begin(Direction::Decrypt, &begin, &told, done);
+        (inner, block, OwnKey::new(suite(of), &key))
+    }
+
+    #[test]
+    fn what_the_mill_fails_is_done_by_default_unless_it_lay_in_place() {
+        for (of, (name, suite)) in CIPHERS.into_iter().enumerate() {
+            if BlockMode::of(suite).is_none() {
+                continue;
+            }
+            let input: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8).collect();
+            let mut outputs = [(); 3].map(|()| vec![0; LEN + BLOCK]);
+            let mut lens = [0; 3];
+            for (way, (output, len)) in outputs.iter_mut().zip(&mut lens).enumerate() {
+                let (inner, mut block, mut key) = begun(of);
+                // Bytes that are held back when the next part comes.
+                for part in [&input[..23], &input[23..LEN - 40], &input[LEN - 40..]] {
+                    let text = Text { out: output[*len..].as_mut_ptr(), input: part.as_ptr(), len: part.len() };
+                    let room = output.len() - *len;
+                    // SAFETY: buffers of this test, which are apart.
+                    let written = unsafe {
+                        if way == 0 || !block.suits(text, room) {
+                            block.by_default(&inner, text, room)
+                        } else {
+                            block.go_over(&mut key).expect("operations");
+                            if way == 2 {
+                                block.own.as_ref().expect("operations").spoil();
+                            }
+                            block.through(&inner, text, room)
+                        }
+                    };
+                    *len += written.expect("done");
+                }
+            }
+            assert_eq!((&outputs[1], lens[1]), (&outputs[0], lens[0]), "{name:?} in the mill");
+            assert_eq!((&outputs[2], lens[2]), (&outputs[0], lens[0]), "{name:?} left to default");
+            let (inner, mut block, mut key) = begun(of);
+            block.go_over(&mut key).expect("operations");
+            block.own.as_ref().expect("operations").spoil();
+            let mut data = input;
+            let text = Text { out: data.as_mut_ptr(), input: data.as_ptr(), len: LEN - BLOCK };
+            // SAFETY: a buffer of this test.
+            assert_eq!(unsafe { block.through(&inner, text, LEN) }, None, "{name:?} in place");
+        }
+    }
+}

@@ -192,7 +192,13 @@ impl Operations {
         op.status.is_done().then_some(())
     }
 
-    /// Lets go of them. Those of another process stay where they are: they hold buffers that a child is not given.
+    /// Has the mill refuse them from now on.
+    #[cfg(test)]
+    pub(super) fn spoil(&self) {
+        let _ = self.imported.backend.mill.keys().destroy(self.imported.key);
+    }
+
+    /// Lets go of them. Those of another process stay where they are: that mill is its own, as are its locks.
     pub(super) fn let_go(self) {
         if self.are_here() {
             with_room(move || drop(self));
