@@ -209,23 +209,43 @@ impl Block {
         written
     }
 
-    /// A part that suits, its middle in the mill.
+    /// A part that suits, in the mill.
     ///
     /// # Safety
     /// As [`Block::by_default`].
     unsafe fn through(&mut self, inner: &InnerCipher, text: Text, room: usize) -> Option<usize> {
-        if self.mode == BlockMode::Xts {
-            let iv = self.iv?;
-            // SAFETY: the caller's promise.
-            if unsafe { self.run(iv, text) }.is_some() {
-                return Some(text.len);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.mode {
+                BlockMode::Xts => self.unit(inner, text, room),
+                BlockMode::Cbc | BlockMode::Ecb => self.blocks(inner, text, room),
             }
-            if ptr::eq(text.input, text.out) {
-                return None;
-            }
-            // SAFETY: the caller's promise.
-            return unsafe { inner.update(text, room) };
         }
+    }
+
+    /// A data unit.
+    ///
+    /// # Safety
+    /// As [`Block::by_default`].
+    unsafe fn unit(&mut self, inner: &InnerCipher, text: Text, room: usize) -> Option<usize> {
+        let iv = self.iv?;
+        // SAFETY: the caller's promise; where the mill fails and the input lies apart, it is as it was.
+        unsafe {
+            if self.run(iv, text).is_some() {
+                Some(text.len)
+            } else if ptr::eq(text.input, text.out) {
+                None
+            } else {
+                inner.update(text, room)
+            }
+        }
+    }
+
+    /// A part of whose blocks the mill has the middle.
+    ///
+    /// # Safety
+    /// As [`Block::by_default`].
+    unsafe fn blocks(&mut self, inner: &InnerCipher, text: Text, room: usize) -> Option<usize> {
         // Unknown until it has ended well.
         let held = self.held.take()?;
         let middle = Middle::of(text.len, held)?;
@@ -237,15 +257,16 @@ impl Block {
             ptr::copy_nonoverlapping(text.input.add(middle.before - BLOCK), chained.as_mut_ptr(), BLOCK);
             ptr::copy_nonoverlapping(text.input.add(middle.end() - BLOCK), end.as_mut_ptr(), end.len());
         }
-        // SAFETY: the input's beginning.
+        // SAFETY: the input's beginning, of which no more comes out than was held and goes in.
         let first = unsafe { inner.update(Text { len: middle.before, ..text }, room) }?;
         // A block, or none, that comes out with the next.
         let waiting = (held + middle.before).checked_sub(first).filter(|waiting| [0, BLOCK].contains(waiting))?;
-        // SAFETY: the middle, and room for it: a block comes out before it that was held, and no other.
-        let (place, done) = unsafe {
-            let place = text.out.add(first + waiting);
-            let middle = Text { out: place, input: text.input.add(middle.before), len: middle.len };
-            (place.add(middle.len), self.run(chained, middle))
+        // SAFETY: the middle, and room for it: what was held and lay before it comes out before it.
+        let place = unsafe { text.out.add(first + waiting) };
+        // SAFETY: as above; in place both are the same, since nothing was held.
+        let done = unsafe {
+            let input = text.input.add(middle.before);
+            self.run(chained, Text { out: place, input, len: middle.len })
         };
         if done.is_none() {
             if ptr::eq(text.input, text.out) {
@@ -266,8 +287,8 @@ impl Block {
         let behind = last.get(waiting + BLOCK..written)?;
         // SAFETY: the room before the middle and behind it, with which no more comes out than was held and went in.
         unsafe {
-            place.sub(middle.len + waiting).copy_from_nonoverlapping(last.as_ptr(), waiting);
-            place.copy_from_nonoverlapping(behind.as_ptr(), behind.len());
+            place.sub(waiting).copy_from_nonoverlapping(last.as_ptr(), waiting);
+            place.add(middle.len).copy_from_nonoverlapping(behind.as_ptr(), behind.len());
         }
         self.held = (waiting + end.len()).checked_sub(written);
         Some(first + waiting + middle.len + behind.len())
