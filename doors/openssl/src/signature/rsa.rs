@@ -138,8 +138,11 @@ fn pss(digest: &[u8], mgf1: &Md, md: &Md, salt: c_int, size: RsaSize) -> Option<
         SALT_LIKE_DIGEST => hash_len,
         SALT_AUTO | SALT_MAX => room,
         SALT_AUTO_LIKE_DIGEST => hash_len.min(room),
-        len => usize::try_from(len).ok().filter(|len| *len <= room)?,
+        len => usize::try_from(len).ok()?,
     };
+    if salt_len > room {
+        return None;
+    }
     let mut salt = Zeroizing::new(vec![0; salt_len]);
     if !Inner::shared()?.random(&mut salt) {
         return None;
