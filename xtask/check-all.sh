@@ -47,6 +47,7 @@ miri() {
 step test make test
 # With the features of the whole workspace, as `make test` built everything.
 step faults env FAULTS=all cargo test --locked --workspace --test faults
+step engine-faults cargo test --locked -p ciphermill-openssl --features faults --test engine_faults
 step fuzz fuzz/run.sh "${TIME:-60}"
 for sanitizer in address memory thread; do
     step "$sanitizer" xtask/sanitizers.sh "$sanitizer"

@@ -205,6 +205,12 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "the same: a device that fails on command",
     },
     Exception {
+        from: "doors/openssl",
+        to: "engines/fault",
+        kind: Need::Normal,
+        reason: "with its feature for tests the provider wraps engines so that they fail under unmodified applications",
+    },
+    Exception {
         from: "core/mill",
         to: "engines/reference",
         kind: Need::Test,

@@ -6,9 +6,10 @@
 use std::ffi::{CStr, c_char};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use ciphermill::Mill;
+use ciphermill_contract::Engine;
 
 use crate::stack::with_room;
 
@@ -136,9 +137,18 @@ fn open() -> Option<Mill> {
         return None;
     }
     let names = environment(c"CIPHERMILL_OPENSSL_ENGINES").unwrap_or_else(|| "lanes,library".to_owned());
-    let engines = names.split(',').filter_map(|name| ciphermill_engines::open(name.trim())?.ok());
+    let engines = names.split(',').filter_map(|name| engine(name.trim()));
     // Paddings are made here, so that engines see the primitive, which by itself is legacy.
     Mill::builder().engines(engines).workers(0).legacy(true).open().ok()
+}
+
+/// The engine of a name, if this machine has it.
+fn engine(name: &str) -> Option<Arc<dyn Engine>> {
+    #[cfg(feature = "faults")]
+    if let Some(faulty) = crate::faults::engine(name) {
+        return Some(faulty);
+    }
+    ciphermill_engines::open(name)?.ok()
 }
 
 unsafe extern "C" {

@@ -16,6 +16,8 @@ mod dispatch;
 mod encryption;
 mod ephemeral;
 mod exchange;
+#[cfg(feature = "faults")]
+mod faults;
 mod ffi;
 mod guard;
 mod inner;
