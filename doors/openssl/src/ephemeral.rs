@@ -5,7 +5,6 @@
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::time::Instant;
 
 use ciphermill_contract::suite::KeyPair;
 use ciphermill_contract::{Batch, Direction, Op, Suite};
@@ -17,6 +16,7 @@ use crate::ffi::selection;
 use crate::inner::provider_context;
 use crate::params::{END, tell_octets};
 use crate::stack::with_room;
+use crate::timing::fastest;
 
 /// Bytes of a private key and of a public one.
 const LEN: usize = 32;
@@ -78,14 +78,11 @@ fn is_wanted(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> boo
 
 /// Whether a pair that is made ahead takes less time than one of `default`.
 fn measured(functions: &KeyManagement, by_default: &impl Fn() -> Object) -> bool {
-    let timed = |run: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        run().then(|| start.elapsed().as_secs_f64())
-    };
     let fill = || with_room(|| Backend::current().and_then(Pool::filled).map(Pool::close)).flatten().is_some();
-    // The first time engines are tested and code is loaded.
-    let (Some(_), Some(ours)) = (timed(&fill), timed(&fill)) else { return false };
-    timed(&|| is_freed(functions, by_default())).is_some_and(|theirs| ours / PAIRS as f64 <= SHARE_MAX * theirs)
+    let (Some(ours), Some(theirs)) = (fastest(fill), fastest(|| is_freed(functions, by_default()))) else {
+        return false;
+    };
+    ours / PAIRS as f64 <= SHARE_MAX * theirs
 }
 
 /// Frees an object that was made to be timed; whether there was one.

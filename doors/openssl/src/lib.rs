@@ -31,6 +31,7 @@ mod run;
 mod signature;
 mod stack;
 mod stored;
+mod timing;
 mod upcalls;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use ciphermill::{Bound, KeyPolicy, Mill, MultiPart};
 use ciphermill_contract::{Direction, KeyId, KeyMaterial, Op, OpStatus, Piece, Span, Suite};
@@ -13,6 +12,7 @@ use super::inner::{Begin, CIPHERS, InnerCipher, Text, suite};
 use crate::backend::{Backend, Preference, preference};
 use crate::counts;
 use crate::stack::with_room;
+use crate::timing::fastest;
 
 /// Bytes that this process leaves to `default` before it looks for something better: a mill is opened then, which takes
 /// milliseconds. Programs that end before are as fast as ever, and so is what a server does before it confines itself.
@@ -21,19 +21,21 @@ const LEFT_MAX: u64 = 1 << 20;
 /// Lengths for which both are measured.
 const LENS: [usize; 4] = [512, 2048, 8192, 16_384];
 
-/// Of so many runs the fastest counts.
-const RUNS: usize = 5;
-
 /// What the mill has to win by, of `default`'s time.
 const GAIN_MIN: f64 = 0.05;
 
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
-/// A key of an application, and in the mill from when it is first needed there.
+/// The longest key of a cipher here: both of AES-256-XTS.
+const KEY_LEN_MAX: usize = 64;
+
+/// A key of an application, and in the mill from when it is first needed there. Nothing is allocated for it: OpenSSL's generator of
+/// random bytes, which uses these ciphers too, takes four new ones for each request.
 #[derive(Clone)]
 pub(super) struct OwnKey {
     suite: Suite,
-    bytes: Zeroizing<Vec<u8>>,
+    bytes: Zeroizing<[u8; KEY_LEN_MAX]>,
+    len: usize,
     /// Bytes that `default` did in parts that were long enough.
     left: u64,
     imported: Option<Arc<Imported>>,
@@ -57,12 +59,17 @@ impl Drop for Imported {
 impl OwnKey {
     /// A key; `None` of a length that is not the suite's.
     pub(super) fn new(suite: Suite, bytes: &[u8]) -> Option<OwnKey> {
-        suite.key_len().contains(bytes.len()).then(|| OwnKey {
-            suite,
-            bytes: Zeroizing::new(bytes.to_vec()),
-            left: 0,
-            imported: None,
-        })
+        if !suite.key_len().contains(bytes.len()) {
+            return None;
+        }
+        let mut key =
+            OwnKey { suite, bytes: Zeroizing::new([0; KEY_LEN_MAX]), len: bytes.len(), left: 0, imported: None };
+        key.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(key)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 
     /// What it is a key for.
@@ -72,8 +79,8 @@ impl OwnKey {
 
     /// Whether it is this key, in time that does not depend on the bytes.
     pub(super) fn is(&self, bytes: &[u8]) -> bool {
-        let differing = self.bytes.iter().zip(bytes).fold(0, |sum, (own, other)| sum | (own ^ other));
-        self.bytes.len() == bytes.len() && std::hint::black_box(differing) == 0
+        let differing = self.bytes().iter().zip(bytes).fold(0, |sum, (own, other)| sum | (own ^ other));
+        self.len == bytes.len() && std::hint::black_box(differing) == 0
     }
 
     /// Messages under this key in the mill of this process.
@@ -106,7 +113,7 @@ impl OwnKey {
             return Some(Arc::clone(imported));
         }
         let policy = KeyPolicy::default().suites(SuiteSet::of([self.suite]));
-        let key = backend.mill.keys().import(KeyMaterial::secret(&self.bytes), policy).ok()?;
+        let key = backend.mill.keys().import(KeyMaterial::secret(self.bytes()), policy).ok()?;
         let imported = Arc::new(Imported { backend, key });
         self.imported = Some(Arc::clone(&imported));
         Some(imported)
@@ -320,17 +327,4 @@ fn measure<M: Measured>(of: usize, direction: Direction) -> Option<Worth> {
         worth.from = len;
     }
     Some(worth)
-}
-
-/// The shortest of some runs in seconds; `None` when one fails.
-fn fastest(mut run: impl FnMut() -> bool) -> Option<f64> {
-    let mut best = f64::MAX;
-    for _ in 0..RUNS {
-        let start = Instant::now();
-        if !run() {
-            return None;
-        }
-        best = best.min(start.elapsed().as_secs_f64());
-    }
-    Some(best)
 }

@@ -45,7 +45,8 @@ fn der(r: &[u8], s: &[u8]) -> Option<Vec<u8>> {
         numbers.extend(number);
     }
     let len = u8::try_from(numbers.len()).ok()?;
-    let mut sequence = vec![0x30];
+    let mut sequence = Vec::with_capacity(3 + numbers.len());
+    sequence.push(0x30);
     // Lengths from 128 on take a byte that says how many bytes they have (X.690, 8.1.3.5).
     sequence.extend((len >> 7 == 1).then_some(0x81));
     sequence.push(len);
