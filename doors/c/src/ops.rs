@@ -118,6 +118,18 @@ pub struct ciphermill_batch {
 // SAFETY: integers and pointers, which are checked before they are followed.
 unsafe impl Plain for ciphermill_batch {}
 
+/// The bits of all statuses. Several chains of them: one would take a turn for each operation, a tenth of a short batch.
+fn statuses(ops: &[ciphermill_op]) -> u8 {
+    let mut chains = [0; 8];
+    let (whole, rest) = ops.as_chunks::<8>();
+    for ops in whole {
+        for (chain, op) in chains.iter_mut().zip(ops) {
+            *chain |= op.status;
+        }
+    }
+    chains.into_iter().chain(rest.iter().map(|op| op.status)).fold(0, |all, status| all | status)
+}
+
 /// Operations of a caller's, as the contract's own.
 ///
 /// # Errors
@@ -130,7 +142,7 @@ pub(crate) unsafe fn ops<'a>(at: *mut ciphermill_op, len: usize) -> Result<&'a m
     // SAFETY: by the caller. The result is gone before the other one is made.
     let foreign = unsafe { foreign::slice(at.cast_const(), len, "ops") }?;
     // Not every byte is a status, so they are looked at before they are taken for such; zero is.
-    if foreign.iter().fold(0, |all, op| all | op.status) != CIPHERMILL_OP_PENDING {
+    if statuses(foreign) != CIPHERMILL_OP_PENDING {
         let first = foreign.iter().position(|op| op.status != CIPHERMILL_OP_PENDING).unwrap_or(0);
         return Err(Error::misuse(first, Reason::NotPending).into());
     }
