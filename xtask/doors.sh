@@ -4,9 +4,10 @@
 # Exit 77 says that all that ran was right, and that programs are missing here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-programs=(openssl clients nginx apache haproxy postgres openssh)
+programs=(openssl clients nginx apache haproxy keystore postgres openssh)
 [ "${1:-}" != all ] || programs+=(evp-tests measure-haproxy measure-nginx measure-openssh)
 cargo build --release --locked -p ciphermill-openssl --example handshakes
+cargo build --release --locked -p ciphermill-cli
 missing=
 for program in ${ONLY:-"${programs[@]}"}; do
     status=0
