@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 programs=(openssl clients nginx apache haproxy keystore postgres openssh)
-[ "${1:-}" != all ] || programs+=(evp-tests measure-haproxy measure-nginx measure-openssh)
+[ "${1:-}" != all ] || programs+=(evp-tests openssl-newer measure-haproxy measure-nginx measure-openssh)
 cargo build --release --locked -p ciphermill-openssl --example handshakes
 cargo build --release --locked -p ciphermill-cli
 missing=

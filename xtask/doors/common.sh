@@ -146,7 +146,9 @@ generate_key() { # NAME rsa|rsa4096|ecdsa|ed25519
 # An authority, and certificates that it has signed: NAME.key, NAME.crt and both in NAME.pem.
 make_authority() {
     generate_key authority ecdsa
-    openssl req -x509 -key "$scratch/authority.key" -subj /CN=authority -days 2 -out "$scratch/authority.crt"
+    # Since 3.2 certificates are of version 3 without being asked, and then an authority has to say that it is one.
+    openssl req -x509 -key "$scratch/authority.key" -subj /CN=authority -days 2 -addext basicConstraints=critical,CA:TRUE \
+        -out "$scratch/authority.crt"
     printf 'subjectAltName = DNS:localhost, IP:127.0.0.1\n' >"$scratch/names"
 }
 

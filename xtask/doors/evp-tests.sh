@@ -47,45 +47,6 @@ if [ ! -e "$source/built" ]; then
     build
 fi
 
-# `legacy` beside the others, as OpenSSL's own configuration of these tests has it.
-for each in default ciphermill; do
-    [ "$each" = ciphermill ] || printf 'openssl_conf = init\n[init]\nproviders = providers\n[providers]\ndefault = on\n[on]\nactivate = 1\n' \
-        >"$scratch/default.cnf"
-    printf '\n[providers]\nlegacy = legacy_on\n[legacy_on]\nactivate = 1\n' | cat "$scratch/$each.cnf" - >"$scratch/$each-legacy.cnf"
-done
-export LD_LIBRARY_PATH=$source OPENSSL_MODULES=$source/providers OPENSSL_ENGINES=$source/engines OPENSSL_CONF=/dev/null
-declare -A skipped tests
-
-evp() {
-    local file completed count=0 skips=0
-    for file in "$source"/test/recipes/30-test_evp_data/*.txt; do
-        "${with[@]}" OPENSSL_CONF=/dev/null "$source/test/evp_test" -config "$scratch/$way-legacy.cnf" "$file" >"$scratch/evp.log" 2>&1
-        completed=$(grep -ao 'Completed [0-9]* tests with 0 errors and [0-9]* skipped' "$scratch/evp.log")
-        while read -r _ number _ _ _ _ _ skip _; do count=$((count + number)) skips=$((skips + skip)); done <<<"$completed"
-    done
-    tests[$way]=$count skipped[$way]=$skips
-    expect 'thousands of tests' [ "$count" -gt 5000 ]
-    expect "as many tests as without, ${tests[default]}, but $count ran" [ "$count" = "${tests[default]}" ]
-    expect "no more skipped than without, ${skipped[default]}, but $skips were" [ "$skips" -le "${skipped[default]}" ]
-    expect_operations 50
-    ok "evp_test, $count tests, 0 errors, $skips skipped"
-}
-
-api() {
-    "${with[@]}" OPENSSL_CONF=/dev/null "$source/test/sslapitest" "$source/test/certs" \
-        "$source/test/recipes/90-test_sslapi_data/passwd.txt" "$scratch/written" default "$scratch/$way-legacy.cnf" \
-        "$source/test/recipes/90-test_sslapi_data/dhparams.pem" >"$scratch/sslapi.log" 2>&1
-    skips=$(grep -ic '# skip' "$scratch/sslapi.log" || true)
-    passed=$(grep -c '^ *ok' "$scratch/sslapi.log")
-    skipped[api-$way]=$skips tests[api-$way]=$passed
-    expect "as many passed as without, ${tests[api-default]}, but $passed did" [ "$passed" = "${tests[api-default]}" ]
-    expect "no more skipped than without, ${skipped[api-default]}, but $skips were" [ "$skips" -le "${skipped[api-default]}" ]
-    ok "sslapitest, $passed passed, $skips skipped"
-}
-
-check() {
-    evp
-    use "$way"
-    api
-}
-each_way check
+# shellcheck source=xtask/doors/own-tests.sh
+. xtask/doors/own-tests.sh
+each_way own_tests
