@@ -57,7 +57,7 @@ crate() {
 # One algorithm of a kind each, with jobs and without.
 speed() {
     local each
-    openssl list -providers >"$scratch/list.log"
+    "${with[@]}" openssl list -providers >"$scratch/list.log"
     [ "$way" = default ] || grep -q 'name: Ciphermill' "$scratch/list.log"
     for each in rsa2048 ecdsap256 ecdhx25519 ed25519 'evp aes-128-gcm'; do
         # shellcheck disable=SC2086 # an option and its value

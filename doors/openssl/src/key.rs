@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ciphermill_contract::suite::Curve;
+use ciphermill_contract::suite::{Curve, Kem};
 use ciphermill_contract::{KeyForm, KeyId};
 
 use crate::backend::{self, Backend};
@@ -20,13 +20,16 @@ use crate::stack::with_room;
 use crate::stored::{self, Stored};
 
 /// Types of keys that are managed here, by the names that `default` has for them.
-pub(crate) const TYPES: [(&CStr, KeyType); 6] = [
+pub(crate) const TYPES: [(&CStr, KeyType); 9] = [
     (c"RSA", KeyType::Rsa),
     (c"RSA-PSS", KeyType::RsaPss),
     (c"EC", KeyType::Ec),
     (c"X25519", KeyType::X25519),
     (c"X448", KeyType::X448),
     (c"ED25519", KeyType::Ed25519),
+    (c"ML-KEM-512", KeyType::MlKem(Kem::MlKem512)),
+    (c"ML-KEM-768", KeyType::MlKem(Kem::MlKem768)),
+    (c"ML-KEM-1024", KeyType::MlKem(Kem::MlKem1024)),
 ];
 
 /// The functions of `default` for each of [`TYPES`].
@@ -126,8 +129,8 @@ impl Key {
         self.imported(backend, PRIVATE)
     }
 
-    /// The same of the public key, which only curves have in the mill.
-    pub(crate) fn verifies(&self, backend: &Backend) -> Option<(KeyId, Usable)> {
+    /// The same of the public key, which only curves and ML-KEM have in the mill.
+    pub(crate) fn public(&self, backend: &Backend) -> Option<(KeyId, Usable)> {
         self.imported(backend, PUBLIC)
     }
 

@@ -22,6 +22,7 @@ mod ffi;
 mod guard;
 mod inner;
 mod job;
+mod kem;
 mod key;
 mod material;
 mod opaque;
@@ -241,6 +242,9 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
                 key::managed::<3>().write(),
                 key::managed::<4>().write(),
                 key::managed::<5>().write(),
+                key::managed::<6>().write(),
+                key::managed::<7>().write(),
+                key::managed::<8>().write(),
             ]
         )),
         op::SIGNATURE => {
@@ -256,12 +260,21 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
             ]
         )),
         op::ASYM_CIPHER => once!(table(number, &[encryption::NAME], [encryption::encryptions().write()])),
-        op::KEM => once!(table(number, &[delegate::NAME], [delegate::encapsulations().write()])),
+        op::KEM => once!(table(
+            number,
+            &[delegate::NAME, kem::KEMS[0], kem::KEMS[1], kem::KEMS[2]],
+            [
+                delegate::encapsulations().write(),
+                kem::kems::<0>().write(),
+                kem::kems::<1>().write(),
+                kem::kems::<2>().write(),
+            ]
+        )),
         op::SKEYMGMT => once!(table(number, &[], [])),
         op::DECODER => once!(table_as(
             op::KEYMGMT,
             REFERENCES,
-            &key::TYPES.map(|(name, _)| name),
+            &stored::TYPES.map(|of| key::TYPES[of].0),
             [
                 stored::decoders::<0>().write(),
                 stored::decoders::<1>().write(),

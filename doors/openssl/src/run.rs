@@ -21,13 +21,23 @@ pub(crate) fn run(backend: &'static Backend, operation: Operation) -> Option<Ope
 /// A caller whose operation is left to `default`, since it is alone and gains little here; to be kept until that has done it. A lone
 /// operation in the mill goes through code that was used long ago, which takes as long as these gain.
 pub(crate) fn left_alone(backend: &'static Backend, suite: Suite, input_len: usize) -> Option<ComesAlone<'static>> {
+    let direction = if matches!(suite, Suite::PublicEncrypt(_)) { Direction::Decrypt } else { Direction::Encrypt };
+    left_alone_in(backend, suite, direction, input_len)
+}
+
+/// The same of either direction.
+pub(crate) fn left_alone_in(
+    backend: &'static Backend,
+    suite: Suite,
+    direction: Direction,
+    input_len: usize,
+) -> Option<ComesAlone<'static>> {
     let gains_little = match suite {
         Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)) => matches!(size, RsaSize::Rsa1024 | RsaSize::Rsa2048),
         Suite::Sign(Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve == Curve::P256,
-        Suite::Sign(Signature::Ed25519) | Suite::Agree(Agreement::X25519) => true,
+        Suite::Sign(Signature::Ed25519) | Suite::Agree(Agreement::X25519) | Suite::Kem(_) => true,
         _ => false,
     };
-    let direction = if matches!(suite, Suite::PublicEncrypt(_)) { Direction::Decrypt } else { Direction::Encrypt };
     let is_asked = match preference() {
         Preference::Mill => false,
         Preference::Faster => gains_little,

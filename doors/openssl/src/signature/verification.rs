@@ -18,7 +18,7 @@ use crate::guard::{bytes, guarded};
 use crate::key::Key;
 use crate::material::Usable;
 use crate::operation::Operation;
-use crate::run::{left_alone, run};
+use crate::run::{left_alone_in, run};
 
 /// Signatures that a process leaves to `default` before it opens a mill for them, which takes as long as some of them.
 const LEFT_MAX: u32 = 16;
@@ -51,13 +51,13 @@ impl SignContext {
             return None;
         }
         let backend = Backend::current()?;
-        let (id, Usable::Ec(curve)) = key.verifies(backend)? else { return None };
+        let (id, Usable::Ec(curve)) = key.public(backend)? else { return None };
         let suite = Suite::Sign(Signature::EcdsaDigest(curve));
         if !suite.input_len(Direction::Decrypt).contains(digest.len()) {
             return None;
         }
         let tag = curves::fixed(signature, curve.order_len())?;
-        self.alone = left_alone(backend, suite, digest.len());
+        self.alone = left_alone_in(backend, suite, Direction::Decrypt, digest.len());
         if self.alone.is_some() {
             return None;
         }

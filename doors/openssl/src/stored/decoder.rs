@@ -34,15 +34,16 @@ pub(crate) fn decoders<const OF: usize>() -> Decoder {
 }
 
 /// How a type of keys is named in PKCS#8 (RFC 3279, 2.3.1 and 2.3.5; RFC 8410, 3).
-fn identifier(key_type: KeyType) -> ObjectIdentifier {
-    ObjectIdentifier::new_unwrap(match key_type {
+fn identifier(key_type: KeyType) -> Option<ObjectIdentifier> {
+    Some(ObjectIdentifier::new_unwrap(match key_type {
         KeyType::Rsa => "1.2.840.113549.1.1.1",
         KeyType::RsaPss => "1.2.840.113549.1.1.10",
         KeyType::Ec => "1.2.840.10045.2.1",
         KeyType::X25519 => "1.3.101.110",
         KeyType::X448 => "1.3.101.111",
         KeyType::Ed25519 => "1.3.101.112",
-    })
+        KeyType::MlKem(_) => return None,
+    }))
 }
 
 /// Nothing is kept: any context but none will do.
@@ -112,7 +113,7 @@ unsafe fn read(input: Object) -> Option<Zeroizing<Vec<u8>>> {
 
 /// The reference that a private key of a type holds instead of one.
 fn find(der: &[u8], key_type: KeyType) -> Option<Result<Reference, Problem>> {
-    let info = PrivateKeyInfoRef::from_der(der).ok().filter(|info| info.algorithm.oid == identifier(key_type))?;
+    let info = PrivateKeyInfoRef::from_der(der).ok().filter(|info| Some(info.algorithm.oid) == identifier(key_type))?;
     Reference::parse(std::str::from_utf8(info.private_key.as_bytes()).ok()?)
 }
 
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn only_references_are_taken() {
         let of = |key_type, octets: &[u8]| {
-            let algorithm = AlgorithmIdentifierRef { oid: identifier(key_type), parameters: None };
+            let algorithm = AlgorithmIdentifierRef { oid: identifier(key_type).expect("a name"), parameters: None };
             PrivateKeyInfoRef::new(algorithm, OctetStringRef::new(octets).expect("short")).to_der().expect("DER")
         };
         let der = of(KeyType::Ec, b"ciphermill:web");
