@@ -148,7 +148,8 @@ impl Gcm {
     }
 
     fn is_worth(&self, inner: &InnerCipher, key: &mut Option<OwnKey>, len: usize) -> bool {
-        let asked = Asked { of: inner.of, direction: self.direction, len };
+        // Measured as it encrypts: what is decrypted and not right leaves errors behind.
+        let asked = Asked { of: inner.of, direction: Direction::Encrypt, len };
         is_worth::<Messages>(asked, key, self.own.is_some())
     }
 

@@ -112,6 +112,14 @@ impl InnerCipher {
         (done == 1).then_some(written)
     }
 
+    /// Ends a message of which nothing is held back; whether it is right.
+    pub(super) fn finish(&self) -> bool {
+        let (mut room, mut written) = ([0; 16], 0);
+        let finish = self.functions().finish;
+        // SAFETY: a context of these functions, and a place with its length.
+        finish.is_some_and(|finish| unsafe { finish(self.object, room.as_mut_ptr(), &mut written, room.len()) } == 1)
+    }
+
     /// Answers one question.
     ///
     /// # Safety
