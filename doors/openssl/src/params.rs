@@ -17,7 +17,8 @@ pub(crate) struct Params(*const Param);
 
 impl Params {
     /// # Safety
-    /// Null, or an array that is ended by a null key and outlives this value, with buffers of the sizes that it says.
+    /// Null, or an array that is ended by a null key and outlives this value, with buffers of the sizes that it says; what is refused
+    /// for its size is looked at no further.
     pub(crate) unsafe fn new(first: *const Param) -> Params {
         Params(first)
     }
@@ -46,7 +47,11 @@ impl Params {
 
     fn bytes(&self, key: &CStr, data_type: u32) -> Option<&[u8]> {
         let param = self.find(key).filter(|param| param.data_type == data_type && !param.data.is_null())?;
-        // SAFETY: the promise of `new`.
+        // Applications may tell negative lengths, which `default` refuses.
+        if param.data_size > isize::MAX as usize {
+            return None;
+        }
+        // SAFETY: the promise of `new`, for a length that a buffer may have.
         Some(unsafe { slice::from_raw_parts(param.data.cast::<u8>(), param.data_size) })
     }
 

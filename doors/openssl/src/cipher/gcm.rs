@@ -72,13 +72,16 @@ impl Gcm {
     /// Notes what `default` was given to begin with.
     pub(super) fn begin(&mut self, direction: Direction, begin: &Begin<'_>, told: &Params, done: bool) {
         self.direction = direction;
-        self.aad.clear();
         if begin.iv.is_some() || !done {
+            self.aad.clear();
             self.iv = begin.iv.filter(|_| done).and_then(|iv| iv.try_into().ok());
             // A tag stays, as in `default`: it may have been set before.
             self.way = Way::Undecided;
-        } else if self.way == Way::Own {
-            self.way = Way::Spent;
+        } else if !self.aad.is_empty() {
+            // A message has begun, which `default` goes on with, whatever that makes of another key.
+            self.forget_iv();
+        } else {
+            self.give_up();
         }
         self.told(told, done);
     }
@@ -87,17 +90,35 @@ impl Gcm {
     pub(super) fn told(&mut self, told: &Params, done: bool) {
         for key in told.keys() {
             match key.to_bytes() {
-                b"tag" => self.tag = told.octets(key).filter(|_| done).and_then(short_tag),
-                b"tlsaad" => self.tls.aad = told.octets(key).filter(|_| done).and_then(|aad| aad.try_into().ok()),
+                // What was refused leaves what there is.
+                b"tag" | b"tlsaad" if !done => {}
+                b"tag" => self.tag = told.octets(key).and_then(short_tag),
+                b"tlsaad" => {
+                    self.tls.aad = told.octets(key).and_then(|aad| aad.try_into().ok());
+                    self.give_up();
+                }
                 b"tlsivfixed" => {
                     let fixed = told.octets(key).filter(|_| done);
                     self.tls.fixed = fixed.and_then(|fixed| fixed.try_into().ok());
-                    self.iv = None;
+                    self.forget_iv();
                 }
                 // Of all else, what an IV is or has become is known to `default` alone.
                 b"keylen" | b"padding" | b"tlsaadpad" => {}
-                _ => self.iv = None,
+                _ => self.forget_iv(),
             }
+        }
+    }
+
+    /// There is another IV, which is not known here: a message in the mill has the one before.
+    fn forget_iv(&mut self) {
+        self.iv = None;
+        self.give_up();
+    }
+
+    /// A message in the mill does not go on: something else has begun in its place.
+    fn give_up(&mut self) {
+        if self.way == Way::Own {
+            self.way = Way::Spent;
         }
     }
 
@@ -112,6 +133,11 @@ impl Gcm {
         text: Text,
         room: usize,
     ) -> Option<usize> {
+        if text.len == 0 {
+            // Nothing, wherever it is said to lie and whatever came before.
+            // SAFETY: the caller's promise.
+            return unsafe { inner.update(text, room) };
+        }
         if let Some(aad) = self.tls.aad.take() {
             // SAFETY: the caller's promise.
             return unsafe { self.record(inner, key, aad, text, room) };
@@ -194,7 +220,11 @@ impl Gcm {
     }
 
     /// Answers a question to which `default` does not know the answer.
-    pub(super) fn get(&self, param: &mut Param) -> Option<bool> {
+    pub(super) fn get(&mut self, param: &mut Param) -> Option<bool> {
+        if key_of(param) == c"tlsivgen" {
+            // Whoever asks for the next IV begins a message with it.
+            self.forget_iv();
+        }
         let is_tag = key_of(param) == c"tag";
         let is_asked = is_tag && self.way == Way::Spent && self.direction == Direction::Encrypt;
         let (tag, len) = self.tag.filter(|_| is_asked)?;
