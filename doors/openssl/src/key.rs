@@ -146,7 +146,7 @@ impl Key {
         // Without a stack to do it on, another time.
         let usable = with_room(|| match &self.stored {
             _ if half == PUBLIC => import(KeyForm::Public),
-            Some(stored) => stored.import(backend).map(|key| (key, stored.usable())),
+            Some(stored) => stored.import(backend).map(|key| (key, stored.usable)),
             None => import(KeyForm::Private),
         })?;
         let imported = Box::into_raw(Box::new(Imported { generation: backend.generation(), usable }));

@@ -24,6 +24,7 @@ mod inner;
 mod job;
 mod kem;
 mod key;
+mod keystore;
 mod material;
 mod opaque;
 mod operation;
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: the core's own table.
         unsafe {
             upcalls::note(upcalls.cast());
-            stored::configure(handle);
+            keystore::configure(handle);
         }
         let table = TABLE.get_or_init(|| Fixed(provider_table()));
         // All that is made once is made now: a process that forks while a thread is at it would leave its child waiting.
@@ -203,6 +204,11 @@ unsafe extern "C" fn get_capabilities(
     })
 }
 
+/// The dispatch tables that a function makes for each of several numbers.
+macro_rules! tables {
+    ($module:ident::$function:ident: $($of:literal)*) => { [$($module::$function::<$of>().write()),*] };
+}
+
 /// What we offer for an operation.
 fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     macro_rules! once {
@@ -215,74 +221,30 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         op::CIPHER => once!(table(
             number,
             &cipher::CIPHERS.map(|(name, _)| name),
-            [
-                cipher::ciphers::<0>().write(),
-                cipher::ciphers::<1>().write(),
-                cipher::ciphers::<2>().write(),
-                cipher::ciphers::<3>().write(),
-                cipher::ciphers::<4>().write(),
-                cipher::ciphers::<5>().write(),
-                cipher::ciphers::<6>().write(),
-                cipher::ciphers::<7>().write(),
-                cipher::ciphers::<8>().write(),
-                cipher::ciphers::<9>().write(),
-                cipher::ciphers::<10>().write(),
-                cipher::ciphers::<11>().write(),
-                cipher::ciphers::<12>().write(),
-                cipher::ciphers::<13>().write(),
-            ]
+            tables!(cipher::ciphers: 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
         )),
-        op::KEYMGMT => once!(table(
-            number,
-            &key::TYPES.map(|(name, _)| name),
-            [
-                key::managed::<0>().write(),
-                key::managed::<1>().write(),
-                key::managed::<2>().write(),
-                key::managed::<3>().write(),
-                key::managed::<4>().write(),
-                key::managed::<5>().write(),
-                key::managed::<6>().write(),
-                key::managed::<7>().write(),
-                key::managed::<8>().write(),
-            ]
-        )),
+        op::KEYMGMT => {
+            once!(table(number, &key::TYPES.map(|(name, _)| name), tables!(key::managed: 0 1 2 3 4 5 6 7 8)))
+        }
         op::SIGNATURE => {
             once!(table(number, &signature::SCHEMES.map(|(name, _)| name), signature::messages::tables()))
         }
-        op::KEYEXCH => once!(table(
-            number,
-            &exchange::AGREEMENTS,
-            [
-                exchange::exchanges::<0>().write(),
-                exchange::exchanges::<1>().write(),
-                exchange::exchanges::<2>().write(),
-            ]
-        )),
+        op::KEYEXCH => once!(table(number, &exchange::AGREEMENTS, tables!(exchange::exchanges: 0 1 2))),
         op::ASYM_CIPHER => once!(table(number, &[encryption::NAME], [encryption::encryptions().write()])),
-        op::KEM => once!(table(
-            number,
-            &[delegate::NAME, kem::KEMS[0], kem::KEMS[1], kem::KEMS[2]],
-            [
-                delegate::encapsulations().write(),
-                kem::kems::<0>().write(),
-                kem::kems::<1>().write(),
-                kem::kems::<2>().write(),
-            ]
-        )),
+        op::KEM => {
+            let [one, two, three] = tables!(kem::kems: 0 1 2);
+            once!(table(
+                number,
+                &[delegate::NAME, kem::KEMS[0], kem::KEMS[1], kem::KEMS[2]],
+                [delegate::encapsulations().write(), one, two, three]
+            ))
+        }
         op::SKEYMGMT => once!(table(number, &[], [])),
         op::DECODER => once!(table_as(
             op::KEYMGMT,
             REFERENCES,
-            &stored::TYPES.map(|of| key::TYPES[of].0),
-            [
-                stored::decoders::<0>().write(),
-                stored::decoders::<1>().write(),
-                stored::decoders::<2>().write(),
-                stored::decoders::<3>().write(),
-                stored::decoders::<4>().write(),
-                stored::decoders::<5>().write(),
-            ]
+            &keystore::TYPES.map(|of| key::TYPES[of].0),
+            tables!(keystore::decoders: 0 1 2 3 4 5)
         )),
         op::STORE => once!(vec![the_store(), LAST]),
         _ => return None,
@@ -316,9 +278,9 @@ fn table_as<const N: usize>(
 
 /// Our store, which `default` has none like.
 fn the_store() -> Algorithm {
-    let implementation = Vec::leak(stored::store().write()).as_ptr();
+    let implementation = Vec::leak(keystore::store().write()).as_ptr();
     Algorithm {
-        names: stored::NAME.as_ptr(),
+        names: keystore::NAME.as_ptr(),
         properties: PROPERTIES.as_ptr(),
         implementation,
         description: ptr::null(),

@@ -42,7 +42,7 @@ impl Usable {
     /// not have.
     pub(crate) fn of(key_type: KeyType, params: &Params) -> Option<Usable> {
         Some(match key_type {
-            KeyType::Rsa | KeyType::RsaPss => Usable::Rsa(rsa_size(&*params.number(c"n")?)?),
+            KeyType::Rsa | KeyType::RsaPss => Usable::Rsa(rsa_size(&params.number(c"n")?)?),
             KeyType::Ec => Usable::Ec(curve(params)?),
             KeyType::X25519 => Usable::X25519,
             KeyType::X448 => Usable::X448,

@@ -11,12 +11,13 @@ use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use zeroize::Zeroizing;
 
 use super::settings::Asking;
-use super::{Problem, Reference, load, refuse_export};
+use super::{Reference, load};
 use crate::dispatch::{Decoder, Object, Passphrase};
 use crate::ffi::{Callback, selection};
 use crate::guard::guarded;
 use crate::key::{Loaded, TYPES};
 use crate::material::KeyType;
+use crate::stored::{Problem, refuse_export};
 use crate::upcalls::core;
 
 /// Bytes of a reference that is looked at; private keys may be longer, and are not ours.

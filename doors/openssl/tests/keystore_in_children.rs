@@ -34,7 +34,7 @@ fn a_key_outlives_its_keystore_in_children() {
     unsafe { env::set_var("CIPHERMILL_KEYSTORE", folder.join("keys")) };
 
     let refused = |text: String, words: &str| {
-        let told = PKey::private_key_from_pem(text.as_bytes()).err().expect("refused").to_string();
+        let told = PKey::private_key_from_pem(text.as_bytes()).expect_err("refused").to_string();
         assert!(told.contains(words), "{told}");
     };
     let x25519 = PKey::generate_x25519().expect("a key").private_key_to_pem_pkcs8().expect("PEM");

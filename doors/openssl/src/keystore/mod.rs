@@ -7,14 +7,13 @@ mod decoder;
 mod settings;
 mod store;
 
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::CStr;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-use ciphermill::KeyPolicy;
-use ciphermill_contract::{KeyForm, KeyId, KeyMaterial, Suite};
-use ciphermill_keys::keystore::{KeyRecord, KeyState, KeystoreError};
+use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
+use ciphermill_keys::keystore::{KeyRecord, KeyState};
 use ciphermill_memory::{Align, GuardedBuf};
 
 pub(crate) use decoder::decoders;
@@ -22,13 +21,13 @@ use settings::Asking;
 pub(crate) use settings::configure;
 pub(crate) use store::{NAME, store};
 
-use crate::backend::Backend;
 use crate::dispatch::Object;
 use crate::ffi::{self, Param, PrivateKey, selection};
 use crate::inner::{Inner, provider_context};
 use crate::key::{self, Key};
 use crate::material::{KeyType, Usable};
 use crate::params::Params;
+use crate::stored::{Problem, Stored};
 
 /// The types of keys that the keystore may have, by their places in [`key::TYPES`]: all but ML-KEM, which OpenSSL works no public half out
 /// for from what the keystore has.
@@ -36,38 +35,6 @@ pub(crate) const TYPES: [usize; 6] = [0, 1, 2, 3, 4, 5];
 
 /// What names of keys begin with in URIs and references.
 const SCHEME: &str = "ciphermill:";
-
-/// A private key of the keystore. Unlike what the mill makes of it, it is there in forked children too: a server may have given up its
-/// rights to the keystore before it opens a mill.
-pub(crate) struct Stored {
-    bytes: GuardedBuf,
-    policy: KeyPolicy,
-    usable: Usable,
-}
-
-/// Why a key cannot be had, for whoever reads OpenSSL's errors. Says nothing of keys but their names.
-#[derive(Debug)]
-struct Problem(String);
-
-impl From<KeystoreError> for Problem {
-    fn from(error: KeystoreError) -> Problem {
-        Problem(error.to_string())
-    }
-}
-
-impl Problem {
-    /// Puts it into OpenSSL's queue of errors.
-    fn raise(&self, line: u32) {
-        let text = CString::new(self.0.replace('\0', " ")).unwrap_or_default();
-        let line = c_int::try_from(line).unwrap_or_default();
-        // SAFETY: strings that are copied, and a format for one of them.
-        unsafe {
-            ffi::ERR_new();
-            ffi::ERR_set_debug(c"ciphermill".as_ptr(), line, ptr::null());
-            ffi::ERR_set_error(ffi::ERR_LIB_PROV, ffi::ERR_R_OPERATION_FAIL, c"%s".as_ptr(), text.as_ptr());
-        }
-    }
-}
 
 /// Which key is meant: `ciphermill:NAME`, or `ciphermill:NAME?version=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,24 +70,6 @@ impl fmt::Display for Reference {
         write!(f, "{SCHEME}{}", self.name)?;
         self.version.map_or(Ok(()), |version| write!(f, "?version={version}"))
     }
-}
-
-impl Stored {
-    /// What can be done with it.
-    pub(crate) fn usable(&self) -> Usable {
-        self.usable
-    }
-
-    /// Takes it into the mill's table under the policy that it has in the keystore.
-    pub(crate) fn import(&self, backend: &Backend) -> Option<KeyId> {
-        backend.mill.keys().import(KeyMaterial::private(&self.bytes), self.policy.clone()).ok()
-    }
-}
-
-/// Private halves of the keystore go to nobody.
-pub(crate) fn refuse_export() -> c_int {
-    Problem("private keys of the keystore stay there, and no other provider can use them".to_owned()).raise(line!());
-    0
 }
 
 /// A key of the keystore as an object of ours, and its type.

@@ -9,12 +9,12 @@ use std::sync::OnceLock;
 use ciphermill_keys::keystore::{Keystore, MasterSecret, PASSPHRASE_LEN_MAX};
 use zeroize::Zeroizing;
 
-use super::Problem;
 use crate::backend::environment;
 use crate::dispatch::Passphrase;
 use crate::ffi::{Param, UTF8_PTR};
 use crate::params::{END, tell_text};
 use crate::stack::with_room;
+use crate::stored::Problem;
 use crate::upcalls::core;
 
 /// What a passphrase is asked for with, and how long one may be that is typed.
