@@ -102,11 +102,12 @@ pub fn run(bytes: &[u8]) {
     let (mut one, mut two, mut three) = (Memory::new(&mut from), Memory::new(&mut from), Memory::new(&mut from));
     let mut memories = [&mut *one, &mut *two, &mut *three];
     while !from.is_empty() {
-        let status = match from.byte() % 5 {
+        let status = match from.byte() % 6 {
             0 => batch(&mut from, &mut memories),
             1 => columns(&mut from, &mut memories),
             2 => message(&mut from, &mut memories),
             3 => digests(&mut from, &mut memories),
+            4 => parts(&mut from, &mut memories),
             _ => texts(&mut from, &mut memories),
         };
         assert!((CIPHERMILL_OK..=CIPHERMILL_TOO_SHORT).contains(&status) && status != CIPHERMILL_PANICKED, "{status}");
@@ -242,6 +243,42 @@ fn digests(from: &mut Reader<'_>, memories: &mut [&mut Memory; 3]) -> ciphermill
     }
 }
 
+/// A message in parts, whose calls come in any order; the last answer counts.
+fn parts(from: &mut Reader<'_>, memories: &mut [&mut Memory; 3]) -> ciphermill_status {
+    let (suite, direction) = (suite(from), u32::from(from.byte() % 3));
+    let key = if from.byte() & 7 == 0 { NO_KEY } else { OPENED.key };
+    let open = if from.byte() & 1 == 0 { ciphermill_multi_part_open } else { ciphermill_multi_part_open_unverified };
+    let mut parts = null_mut();
+    // SAFETY: open handles, and memory as `place` says.
+    unsafe {
+        let mut status = open(mill(), &mut parts, suite, direction, key);
+        if status != CIPHERMILL_OK {
+            return status;
+        }
+        for _ in 0..from.byte() % 8 {
+            let which = usize::from(from.byte() % 3);
+            let (first, first_len) = place(from, memories[0], 1);
+            let (second, second_len) = place(from, memories[which], 1);
+            status = match from.byte() % 5 {
+                0 => ciphermill_multi_part_begin(parts, first, first_len),
+                1 => ciphermill_multi_part_absorb(parts, first, first_len),
+                2 => ciphermill_multi_part_transform(parts, second, first, first_len.min(second_len)),
+                3 => ciphermill_multi_part_finish(parts, first, first_len),
+                _ => {
+                    let mut copy = null_mut();
+                    let copied = ciphermill_multi_part_copy(parts, &mut copy);
+                    if copied == CIPHERMILL_OK {
+                        assert_eq!(ciphermill_multi_part_close(std::mem::replace(&mut parts, copy)), CIPHERMILL_OK);
+                    }
+                    copied
+                }
+            };
+        }
+        assert_eq!(ciphermill_multi_part_close(parts), CIPHERMILL_OK);
+        status
+    }
+}
+
 fn texts(from: &mut Reader<'_>, memories: &mut [&mut Memory; 3]) -> ciphermill_status {
     let len = usize::from(from.byte() % 40);
     let name: Vec<u8> = from.bytes(len).iter().copied().filter(|byte| *byte != 0).collect();
@@ -269,7 +306,7 @@ fn texts(from: &mut Reader<'_>, memories: &mut [&mut Memory; 3]) -> ciphermill_s
 
 /// Inputs to begin with: one for each kind of call.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    (0..5_u8)
+    (0..6_u8)
         .map(|call| {
             let mut seed = vec![0, 64];
             seed.extend([0; 64]);
