@@ -28,9 +28,13 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# What a failure says goes here, wherever the errors of the command that failed went.
+exec 9>&2
+
 failed() { # LINE COMMAND
     local log
     trap - ERR
+    exec 2>&9
     # What a part of a pipeline says is said once more by the whole.
     [ "$BASH_SUBSHELL" = 0 ] || exit 1
     echo "$program: failed${way:+, $way}: line $1: $2" >&2
@@ -101,7 +105,7 @@ ok() { # WHAT
 start() { # LOG COMMAND...
     local log=$scratch/$1.log
     shift
-    setsid "$@" >>"$log" 2>&1 </dev/null &
+    setsid "$@" >>"$log" 2>&1 </dev/null 9>&- &
     server=$!
     started+=("$server")
 }

@@ -66,6 +66,7 @@ http {
     access_log off;
     client_body_temp_path $scratch/t1; proxy_temp_path $scratch/t2; fastcgi_temp_path $scratch/t3;
     uwsgi_temp_path $scratch/t4; scgi_temp_path $scratch/t5;
+    ssl_protocols TLSv1.2 TLSv1.3;
     root $scratch/root;
     server { listen 127.0.0.1:$rsa ssl; ssl_certificate $scratch/rsa.crt; ssl_certificate_key $scratch/rsa.key; }
     server { listen 127.0.0.1:$ecdsa ssl; ssl_certificate $scratch/ecdsa.crt; ssl_certificate_key $scratch/ecdsa.key; }

@@ -6,7 +6,8 @@
 //! that is ready has added its own operation. Whoever is resumed first runs the batch on the application's thread.
 //!
 //! An application may end a connection whose job is paused. The job is lost then, and its stack with it, so that nothing
-//! of an operation lies there: it is owned by the connection's context of waiting, which frees it.
+//! of an operation lies there: it is owned by the connection's context of waiting, which frees it. Where many are lost, none is paused
+//! any more.
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -28,6 +29,15 @@ use crate::backend::{Backend, generation};
 use crate::ffi::{self, AsyncCallback, WaitContext};
 use crate::operation::Operation;
 use crate::stack::on_own_stack;
+
+/// Jobs that a process may lose, and for how many that have gone on it may lose one more: beyond that none is paused any more. What a
+/// job has on its stack, and the stack itself, some 40 KB, OpenSSL does not free then: whoever opens connections only
+/// to leave them must not take more than that.
+const LOST_MAX: u64 = 64;
+const RESUMED_FOR_LOST: u64 = 1024;
+
+static LOST: AtomicU64 = AtomicU64::new(0);
+static RESUMED: AtomicU64 = AtomicU64::new(0);
 
 /// What our descriptor is found by among those of a context of waiting.
 static KEY: u8 = 0;
@@ -172,8 +182,11 @@ impl Drop for Request {
 }
 
 impl Job {
-    /// The job that this thread is running, if it is one.
+    /// The job that this thread is running, if it is one and may be paused.
     pub(crate) fn current() -> Option<Job> {
+        if LOST.load(Ordering::Relaxed) > LOST_MAX + RESUMED.load(Ordering::Relaxed) / RESUMED_FOR_LOST {
+            return None;
+        }
         // SAFETY: functions without preconditions; a job has a context of waiting.
         unsafe {
             let job = ffi::ASYNC_get_current_job();
@@ -220,6 +233,7 @@ impl Job {
             if unsafe { ffi::ASYNC_pause_job() } != 1 {
                 return None;
             }
+            RESUMED.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as above.
             let waiter = unsafe { place.as_ref() };
             // A child's descriptor is its parent's too.
@@ -326,6 +340,9 @@ unsafe extern "C" fn free_waiter(_: *mut WaitContext, _: *const c_void, _: c_int
     let Some(waiter) = NonNull::new(custom.cast::<Waiter>()) else { return };
     // SAFETY: what `register` handed over, once.
     let waiter = unsafe { Box::from_raw(waiter.as_ptr()) };
+    if waiter.request.is_some() {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
     // An operation that is dropped on its way may wake others; nothing of that may reach the application as a panic.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(waiter)));
 }

@@ -58,7 +58,8 @@ fn run_uncounted(backend: &'static Backend, mut operation: Operation) -> Option<
         Some(job) => (operation, done) = job.run(backend, operation)?,
         None => {
             let (suite, direction, one) = operation.as_one();
-            done = backend.mill.run_one(suite, direction, one).ok()?;
+            // A job that may not be paused has a small stack all the same.
+            done = with_room(|| backend.mill.run_one(suite, direction, one))?.ok()?;
         }
     }
     if done.status != OpStatus::Done {
