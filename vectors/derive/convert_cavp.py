@@ -138,11 +138,9 @@ def gcm(root):
             failures = set()
             for section, r in records(root / f"ciphers/AES/GCM/{name}.rsp", {"count"}):
                 tag_bits = int(section["Taglen"])
-                if section["IVlen"] != "96":
-                    continue
                 # Truncated tags with one shape, full tags with every shape.
                 shape = (section["PTlen"], section["AADlen"], tag_bits)
-                if tag_bits != 128 and shape[:2] != ("408", "160"):
+                if section["IVlen"] != "96" or (tag_bits != 128 and shape[:2] != ("408", "160")):
                     continue
                 fail = "fail" in r
                 if (r["count"] != "0" and not fail) or (fail and shape in failures):
@@ -155,6 +153,26 @@ def gcm(root):
                 else:
                     out.append(case(ident, f"aes-{size}-gcm", input=r["pt"], **fields))
     write("nist/aes_gcm.json", "NIST CAVP, GCM response files, 96-bit IVs", out)
+
+
+def gcm_any_iv(root):
+    """Of each shape the first; those without text are GMAC's too, their additional data the message."""
+    out = []
+    for size in AES:
+        seen = set()
+        for section, r in records(root / f"ciphers/AES/GCM/gcmEncryptExtIV{size}.rsp", {"count"}):
+            iv_len, shape = section["IVlen"], tuple(section[name] for name in ("IVlen", "PTlen", "AADlen", "Taglen"))
+            # Truncated tags and the usual IV with one shape, full tags with every shape.
+            is_usual = iv_len == "96" or section["Taglen"] != "128"
+            if shape in seen or (is_usual and shape[1:3] not in (("104", "160"), ("0", "160"))):
+                continue
+            seen.add(shape)
+            ident = "gcmEncryptExtIV{} IV {} PT {} AAD {} tag {}".format(size, *shape)
+            fields = dict(key=r["key"], iv=r["iv"], tag=r["tag"])
+            out.append(case(ident, f"aes-{size}-gcm-any-iv", aad=r["aad"], input=r["pt"], output=r["ct"], **fields))
+            if section["PTlen"] == "0":
+                out.append(case(ident, f"aes-{size}-gmac-any-iv", input=r["aad"], **fields))
+    write("nist/aes_gcm_any_iv.json", "NIST CAVP, GCM response files, IVs of 8, 96 and 1,024 bits", out)
 
 
 def ccm(root):
@@ -369,7 +387,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
-    for convert in (aes_modes, triple_des, xts, gcm, ccm, digests, extendable_outputs, macs, key_wrap, other_aeads, streams, public_keys):
+    for convert in (aes_modes, triple_des, xts, gcm, gcm_any_iv, ccm, digests, extendable_outputs, macs, key_wrap, other_aeads, streams, public_keys):
         convert(root)
 
 

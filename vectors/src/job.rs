@@ -1,5 +1,6 @@
 //! Operations as tests see them: contents instead of places.
 
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{
     Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
 };
@@ -93,12 +94,13 @@ pub fn pack(suite: Suite, direction: Direction, jobs: &[Job]) -> (Vec<u8>, Vec<O
         let input = Span::new(put(&job.input), u32::try_from(job.input.len()).unwrap_or(u32::MAX));
         let output = put(&vec![0xa5; job.output_room(suite, direction)]);
         let tag = put(&job.tag);
-        let aad = put(&job.aad);
+        let aad = [iv_rest(&job.iv), &job.aad].concat();
+        let aad_at = put(&aad);
         let mut op = Op::in_place(key, input)
             .with_iv(&job.iv)
             .with_output(output)
             .with_tag(tag, u16::try_from(job.tag.len()).unwrap_or(u16::MAX))
-            .with_aad(aad, u16::try_from(job.aad.len()).unwrap_or(u16::MAX));
+            .with_aad(aad_at, u16::try_from(aad.len()).unwrap_or(u16::MAX));
         op.output_len = job.asked;
         op
     });

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use crate::error::{Error, Misuse, Result};
 use crate::key::PreparedKey;
-use crate::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX, SUITE_ORDINALS_MAX};
+use crate::limits::{ARENA_LEN_MAX, BATCH_OPS_MAX, LONG_IV_LEN_MAX, SUITE_ORDINALS_MAX};
 use crate::op::{Op, Span, disjoint};
 use crate::overlap::{Order, check_any_order};
 use crate::status::{OpStatus, Reason};
@@ -52,9 +52,9 @@ pub struct CheckedBatch<'a> {
 pub struct OpBuffers<'b> {
     /// The key, prepared by this engine; `None` for suites without one.
     pub key: Option<&'b PreparedKey>,
-    /// The IV, nonce, tweak or counter block.
+    /// The IV, nonce, tweak or counter block, all of it.
     pub iv: &'b [u8],
-    /// The additional data, or FF1's tweak.
+    /// The additional data without what of them is IV, or FF1's tweak.
     pub aad: &'b [u8],
     /// The input of suites that do not transform; empty for those that do.
     pub input: &'b [u8],
@@ -249,7 +249,7 @@ impl Rules {
         let lengths = self.input.holds(op.input.len)
             & self.iv.holds(u32::from(op.iv_len))
             & self.tag.holds(u32::from(op.tag_len))
-            & self.aad.holds(aad.len);
+            & self.aad.holds(own_aad_len(op));
         let ends = (op.input.end() <= self.arena_len)
             & (output.end() <= self.arena_len)
             & (tag.end() <= self.arena_len)
@@ -279,7 +279,7 @@ impl Rules {
             Reason::IvLength
         } else if !self.tag.holds(u32::from(op.tag_len)) {
             Reason::TagLength
-        } else if !self.aad.holds(aad.len) {
+        } else if !self.aad.holds(own_aad_len(op)) {
             Reason::AadUnexpected
         } else if op.input.end() > self.arena_len {
             Reason::InputPastEnd
@@ -297,6 +297,12 @@ impl Rules {
             Reason::PartialOverlap
         }
     }
+}
+
+/// Bytes of additional data without the rest of the initialisation vector; where that is not all there, more than there may be of any.
+#[inline(always)]
+fn own_aad_len(op: &Op) -> u32 {
+    u32::from(op.aad.len).wrapping_sub(op.iv_rest_len() as u32)
 }
 
 /// Where the tags of usual operations are: there are none, they stand behind the data, or before them as synthetic IVs do.
@@ -609,7 +615,14 @@ impl<'a> CheckedBatch<'a> {
             op.status = OpStatus::EngineFault;
             return;
         };
-        let iv = &op.iv[..usize::from(op.iv_len).min(op.iv.len())];
+        let (rest, aad) = aad.split_at(op.iv_rest_len().min(aad.len()));
+        let long_iv;
+        let iv = if rest.is_empty() {
+            &op.iv[..usize::from(op.iv_len).min(op.iv.len())]
+        } else {
+            long_iv = join_iv(op, rest);
+            &long_iv[..(op.iv.len() + rest.len()).min(LONG_IV_LEN_MAX)]
+        };
         let tag_written = match self.suite {
             Suite::Sign(_) | Suite::Kem(_) | Suite::Generate(_) => self.suite.default_tag_len().min(tag.len()),
             _ => tag.len(),
@@ -627,4 +640,15 @@ impl<'a> CheckedBatch<'a> {
         }
         op.status = status;
     }
+}
+
+/// The whole of an initialisation vector whose rest lies elsewhere, and zeros behind it.
+#[cold]
+fn join_iv(op: &Op, rest: &[u8]) -> [u8; LONG_IV_LEN_MAX] {
+    let mut iv = [0; LONG_IV_LEN_MAX];
+    iv[..op.iv.len()].copy_from_slice(&op.iv);
+    for (to, from) in iv[op.iv.len()..].iter_mut().zip(rest) {
+        *to = *from;
+    }
+    iv
 }

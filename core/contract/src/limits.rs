@@ -15,8 +15,12 @@ pub const ARENA_LEN_MAX: usize = u32::MAX as usize;
 /// Bytes of additional authenticated data (or FF1 tweak) of one operation.
 pub const AAD_LEN_MAX: usize = u16::MAX as usize;
 
-/// Bytes of an initialisation vector, nonce or tweak that an operation carries within itself.
+/// Bytes of an initialisation vector, nonce or tweak that an operation carries within itself; the others lie in front of its
+/// additional data ([`crate::Op::iv`]).
 pub const IV_LEN_MAX: usize = 16;
+
+/// Bytes of the longest initialisation vector.
+pub const LONG_IV_LEN_MAX: usize = 128;
 
 /// Bytes of input of one operation; leaves room for tags and padding within an arena.
 pub const INPUT_LEN_MAX: usize = 1 << 30;
@@ -46,5 +50,6 @@ pub const SUITE_ORDINALS_MAX: usize = 640;
 const _: () = assert!(BATCH_OPS_MAX <= u32::MAX as usize);
 const _: () = assert!(INPUT_LEN_MAX < ARENA_LEN_MAX);
 const _: () = assert!(TAG_LEN_MAX <= u16::MAX as usize);
+const _: () = assert!(IV_LEN_MAX < LONG_IV_LEN_MAX && LONG_IV_LEN_MAX < u8::MAX as usize);
 const _: () = assert!(XTS_LEN_MAX <= INPUT_LEN_MAX && SEAL_LEN_MAX <= INPUT_LEN_MAX);
 const _: () = assert!(FF1_NUMERALS_MAX * 2 <= INPUT_LEN_MAX);

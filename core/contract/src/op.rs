@@ -1,7 +1,7 @@
 //! One operation: 64 bytes, one cache line, aligned to it.
 
 use crate::key::KeyId;
-use crate::limits::IV_LEN_MAX;
+use crate::limits::{IV_LEN_MAX, LONG_IV_LEN_MAX};
 use crate::status::OpStatus;
 
 /// A stretch of an arena: offset and length in bytes.
@@ -70,7 +70,8 @@ impl Aad {
 pub struct Op {
     /// The key in the key table, [`KeyId::NONE`] for suites without one.
     pub key: KeyId,
-    /// Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it.
+    /// Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it. Of longer ones than this has room for, which few suites
+    /// take, these are the first bytes, and the others are the first of the additional data: [`Op::iv_rest_len`].
     pub iv: [u8; IV_LEN_MAX],
     /// Where the input lies.
     pub input: Span,
@@ -78,7 +79,8 @@ pub struct Op {
     pub output: u32,
     /// Where the tag, digest or signature goes (or lies, when it is to be verified).
     pub tag: u32,
-    /// Additional authenticated data; for FF1 the tweak, for KMAC the customization string.
+    /// Additional authenticated data, behind the rest of an initialisation vector that `iv` has no room for; for FF1 the tweak, for
+    /// KMAC the customization string.
     pub aad: Aad,
     /// What became of the operation.
     pub status: OpStatus,
@@ -88,7 +90,7 @@ pub struct Op {
     pub output_len: u32,
     /// Bytes at `tag`; on return from signing or encapsulation the bytes written there.
     pub tag_len: u16,
-    /// Bytes of `iv` in use.
+    /// Bytes of the initialisation vector.
     pub iv_len: u8,
     /// Must be zero.
     pub reserved: u8,
@@ -103,7 +105,8 @@ impl Op {
 
     /// Sets the initialisation vector.
     ///
-    /// Longer slices than [`IV_LEN_MAX`] leave an `iv_len` that every suite refuses.
+    /// What is behind the first [`IV_LEN_MAX`] bytes is for the caller to put before the additional data ([`iv_rest`]). Slices of more
+    /// bytes than any suite takes leave an `iv_len` that every suite refuses.
     #[inline]
     #[must_use]
     pub fn with_iv(mut self, iv: &[u8]) -> Op {
@@ -111,6 +114,12 @@ impl Op {
         self.iv[..len].copy_from_slice(&iv[..len]);
         self.iv_len = u8::try_from(iv.len()).unwrap_or(u8::MAX);
         self
+    }
+
+    /// Bytes of the initialisation vector that are the first of the additional data.
+    #[inline(always)]
+    pub const fn iv_rest_len(&self) -> usize {
+        (self.iv_len as usize).saturating_sub(IV_LEN_MAX)
     }
 
     /// Sets where the output goes.
@@ -143,6 +152,13 @@ impl Op {
     pub const fn tag_span(&self) -> Span {
         Span { offset: self.tag, len: self.tag_len as u32 }
     }
+}
+
+/// What an operation has of an initialisation vector in front of its additional data: nothing, unless it is longer than [`IV_LEN_MAX`].
+/// Of one that is longer than any suite takes it is as much as of the longest.
+#[inline(always)]
+pub fn iv_rest(iv: &[u8]) -> &[u8] {
+    &iv[iv.len().min(IV_LEN_MAX)..iv.len().min(LONG_IV_LEN_MAX)]
 }
 
 const _: () = assert!(core::mem::size_of::<Op>() == 64 && core::mem::align_of::<Op>() == 64);
@@ -178,5 +194,16 @@ mod tests {
     fn an_overlong_iv_is_kept_as_a_length_no_suite_takes() {
         let op = Op::in_place(KeyId::NONE, Span::new(0, 0)).with_iv(&[7; 300]);
         assert_eq!(op.iv_len, u8::MAX);
+    }
+
+    #[test]
+    fn what_an_operation_has_no_room_for_is_the_rest_of_an_iv() {
+        let iv: Vec<u8> = (0..140).collect();
+        for (len, rest) in [(0, 0), (12, 0), (16, 0), (17, 1), (24, 8), (128, 112), (140, 112)] {
+            assert_eq!(iv_rest(&iv[..len]), &iv[16.min(len)..][..rest], "{len}");
+        }
+        let op = Op::in_place(KeyId::NONE, Span::new(0, 0)).with_iv(&iv[..24]);
+        assert_eq!((op.iv_rest_len(), &op.iv[..]), (8, &iv[..16]));
+        assert_eq!(op.with_iv(&iv[..12]).iv_rest_len(), 0);
     }
 }

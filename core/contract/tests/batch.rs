@@ -104,6 +104,23 @@ fn states_are_set_one_by_one_and_by_what_they_are() {
     assert_eq!(states, [OpStatus::EngineFault, OpStatus::AuthFailed, OpStatus::EngineFault]);
 }
 
+/// Work is given a long initialisation vector whole, and additional data without it.
+#[test]
+fn work_finds_a_long_iv_whole() {
+    let iv: Vec<u8> = (0..128).collect();
+    for (len, aad_len) in [(16, 5), (17, 0), (17, 3), (128, 0), (128, 9)] {
+        let mut arena = vec![0xEE; 300];
+        arena[100..][..len - 16].copy_from_slice(&iv[16..len]);
+        let mut ops = [Op::in_place(KEY, Span::new(10, 20)).with_iv(&iv[..len]).with_tag(40, 16)];
+        ops[0].aad = ciphermill_contract::Aad::new(100, (len - 16 + aad_len) as u16);
+        check("aes-128-gcm-any-iv", &mut ops, &mut arena).process(|buffers| {
+            assert_eq!((buffers.iv, buffers.aad), (&iv[..len], &[0xEE; 9][..aad_len]));
+            OpStatus::Done
+        });
+        assert!(ops[0].status.is_done());
+    }
+}
+
 /// What an operation's work is given: the input where the suite says that it is, and the operation's own IV, additional
 /// data and tag, behind whatever lay at the output before.
 #[test]

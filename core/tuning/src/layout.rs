@@ -63,7 +63,8 @@ pub fn undo(suite: Suite, ops: &[Op], arena: &[u8]) -> Result<(Vec<Op>, Vec<u8>)
     let (mut undoing, mut undoing_arena) = layout(suite, Direction::Decrypt, &lengths, aad_len)?;
     for (op, from) in undoing.iter_mut().zip(ops) {
         op.key = from.key;
-        *op = op.with_iv(&from.iv[..usize::from(from.iv_len)]);
+        // The rest of a longer one comes with the additional data.
+        (op.iv, op.iv_len) = (from.iv, from.iv_len);
         undoing_arena[op.input.range()].copy_from_slice(&arena[input(from).range()]);
         undoing_arena[op.aad.span().range()].copy_from_slice(&arena[from.aad.span().range()]);
         undoing_arena[op.tag_span().range()].copy_from_slice(&arena[from.tag_span().range()]);

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use ciphermill_contract::limits::IV_LEN_MAX;
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{
     Batch, Direction, Engine, EngineQueue, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Suite, capability,
 };
@@ -123,16 +125,19 @@ impl Load {
 
     /// A batch of a symmetric suite, forward.
     fn forward(suite: Suite, shape: Shape) -> Result<Load, String> {
-        let aad_len = suite.aad_len().round_up(AAD_LEN);
+        let iv_len = suite.default_iv_len();
+        let aad_len = suite.aad_len().round_up(AAD_LEN) + iv_len.saturating_sub(IV_LEN_MAX);
         let lengths = vec![shape.len; shape.ops];
         let (mut fresh, mut arena) =
             layout(suite, Direction::Encrypt, &lengths, aad_len).map_err(|error| error.to_string())?;
         let inputs = fresh.last().map_or(0, |op| op.input.end() as usize);
         fill(&mut arena[..inputs], shape.len as u64);
-        let mut ivs = vec![0u8; suite.default_iv_len() * shape.ops];
+        let mut ivs = vec![0u8; iv_len * shape.ops];
         fill(&mut ivs, shape.ops as u64);
         for (index, op) in fresh.iter_mut().enumerate() {
-            *op = op.with_iv(&ivs[index * suite.default_iv_len()..][..suite.default_iv_len()]);
+            let iv = &ivs[index * iv_len..][..iv_len];
+            *op = op.with_iv(iv);
+            arena[op.aad.span().range()][..op.iv_rest_len()].copy_from_slice(iv_rest(iv));
             if let Suite::Fpe(ff1) = suite {
                 for numeral in arena[op.input.range()].chunks_exact_mut(2) {
                     let drawn = u32::from(u16::from_le_bytes([numeral[0], numeral[1]])) % ff1.radix;

@@ -537,7 +537,8 @@ typedef struct CIPHERMILL_ALIGNED(64) ciphermill_op {
      */
     struct ciphermill_key key;
     /**
-     * Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it.
+     * Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it. Of one that is longer the first 16 bytes; the others are
+     * the first of the additional data, and `aad_len` counts them.
      */
     uint8_t iv[16];
     /**
@@ -585,7 +586,7 @@ typedef struct CIPHERMILL_ALIGNED(64) ciphermill_op {
      */
     uint16_t tag_len;
     /**
-     * Bytes of `iv` in use.
+     * Bytes of the initialisation vector.
      */
     uint8_t iv_len;
     /**

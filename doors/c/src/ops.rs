@@ -42,7 +42,8 @@ pub const CIPHERMILL_OP_ENGINE_FAULT: u8 = 5;
 pub struct ciphermill_op {
     /// The key; all zeros for suites without one.
     pub key: ciphermill_key,
-    /// Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it.
+    /// Initialisation vector, nonce, tweak or counter block, `iv_len` bytes of it. Of one that is longer the first 16 bytes; the others are
+    /// the first of the additional data, and `aad_len` counts them.
     pub iv: [u8; 16],
     /// Where the input lies.
     pub input: u32,
@@ -66,7 +67,7 @@ pub struct ciphermill_op {
     pub output_len: u32,
     /// Bytes at `tag`; on return from signing or encapsulation the bytes written there.
     pub tag_len: u16,
-    /// Bytes of `iv` in use.
+    /// Bytes of the initialisation vector.
     pub iv_len: u8,
     /// Zero.
     pub reserved: u8,

@@ -1,7 +1,9 @@
 //! Running operations: giving them a place among canaries, and looking at every byte afterwards.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{Batch, Direction, EngineQueue, KeyId, Op, OpStatus, PreparedKey, Span, Suite};
 use ciphermill_memory::{Align, GuardedBuf};
 use ciphermill_vectors::{Answer, Job};
@@ -106,16 +108,17 @@ impl Load<'_> {
     /// Puts the operations into an arena full of noise.
     fn place(&self, style: Style, rng: &mut Rng) -> Placed {
         let mut at = 0usize;
-        let mut contents: Vec<(usize, &[u8])> = Vec::new();
+        let mut contents: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
         let mut ops = Vec::with_capacity(self.jobs.len());
         for (index, job) in self.jobs.iter().enumerate() {
             let in_place = style.in_place && self.suite.transforms();
             let room = job.output_room(self.suite, self.direction);
+            let aad = [iv_rest(&job.iv), &job.aad].concat();
             let lens = [
                 if in_place { job.input.len().max(room) } else { job.input.len() },
                 if in_place { 0 } else { room },
                 job.tag.len(),
-                job.aad.len(),
+                aad.len(),
             ];
             let mut offsets = [0usize; 4];
             for turn in 0..4 {
@@ -127,26 +130,25 @@ impl Load<'_> {
             if in_place {
                 offsets[OUTPUT] = offsets[INPUT];
             }
-            for (part, bytes) in [(INPUT, &job.input), (TAG, &job.tag), (AAD, &job.aad)] {
-                contents.push((offsets[part], bytes));
-            }
-            ops.push(self.op(job, index, offsets.map(|offset| offset as u32)));
+            ops.push(self.op(job, index, offsets.map(|offset| offset as u32), aad.len()));
+            contents.extend([(offsets[INPUT], job.input[..].into()), (offsets[TAG], job.tag[..].into())]);
+            contents.push((offsets[AAD], aad.into()));
         }
         at += style.gap.unwrap_or_else(|| rng.below(34));
         let mut bytes = noise(at, rng);
         for (offset, part) in contents {
-            bytes[offset..offset + part.len()].copy_from_slice(part);
+            bytes[offset..offset + part.len()].copy_from_slice(&part);
         }
         Placed { ops, bytes }
     }
 
-    fn op(&self, job: &Job, index: usize, offsets: [u32; 4]) -> Op {
+    fn op(&self, job: &Job, index: usize, offsets: [u32; 4], aad_len: usize) -> Op {
         let key = if self.suite.needs_key() { KeyId { slot: index as u32, generation: 1 } } else { KeyId::NONE };
         let mut op = Op::in_place(key, Span::new(offsets[INPUT], job.input.len() as u32))
             .with_iv(&job.iv)
             .with_output(offsets[OUTPUT])
             .with_tag(offsets[TAG], job.tag.len() as u16)
-            .with_aad(offsets[AAD], job.aad.len() as u16);
+            .with_aad(offsets[AAD], aad_len as u16);
         op.output_len = job.asked;
         op.cookie = 0xc00c_1e00_0000_0000 | index as u64;
         op

@@ -49,7 +49,7 @@ impl Context {
         Context::new(table(Aead::AesGcm(size))?, key, TAG)
     }
 
-    /// Encrypts `data` in place and fills `tag`, which must be as long as the context's.
+    /// Encrypts `data` in place and fills `tag`, which must be as long as the context's. GCM takes nonces of any length but zero.
     pub(crate) fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &mut [u8]) -> bool {
         let place = data.as_mut_ptr();
         let mut written = 0;
@@ -151,7 +151,9 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, aead: Aead) {
             Some(key) => key.open(op),
             None => OpStatus::EngineFault,
         }),
-        Aead::AesGcm(_) | Aead::AesGcmSiv(_) | Aead::ChaCha20Poly1305 => batch.process(|op| run_op(op, suite, encrypt)),
+        Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::AesGcmSiv(_) | Aead::ChaCha20Poly1305 => {
+            batch.process(|op| run_op(op, suite, encrypt));
+        }
         Aead::AesSiv(_) | Aead::AesOcb(_) => {}
     }
 }
@@ -171,9 +173,9 @@ fn table(aead: Aead) -> Option<Cipher> {
     // SAFETY: each function returns a static table.
     let table = unsafe {
         match aead {
-            Aead::AesGcm(AesSize::Aes128) => sys::EVP_aead_aes_128_gcm(),
-            Aead::AesGcm(AesSize::Aes192) => sys::EVP_aead_aes_192_gcm(),
-            Aead::AesGcm(AesSize::Aes256) => sys::EVP_aead_aes_256_gcm(),
+            Aead::AesGcm(AesSize::Aes128) | Aead::AesGcmAnyIv(AesSize::Aes128) => sys::EVP_aead_aes_128_gcm(),
+            Aead::AesGcm(AesSize::Aes192) | Aead::AesGcmAnyIv(AesSize::Aes192) => sys::EVP_aead_aes_192_gcm(),
+            Aead::AesGcm(AesSize::Aes256) | Aead::AesGcmAnyIv(AesSize::Aes256) => sys::EVP_aead_aes_256_gcm(),
             Aead::AesGcmSiv(AesSize::Aes128) => sys::EVP_aead_aes_128_gcm_siv(),
             Aead::AesGcmSiv(AesSize::Aes256) => sys::EVP_aead_aes_256_gcm_siv(),
             Aead::ChaCha20Poly1305 => sys::EVP_aead_chacha20_poly1305(),

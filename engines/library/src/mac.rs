@@ -35,7 +35,7 @@ pub(crate) fn prepare(key: &[u8], mac: Mac) -> Result<PreparedKey> {
         Mac::Hmac(digest) => HmacKey::new(digest, key).map(|state| Prepared::key(suite, state)),
         Mac::Cmac(_) => CmacKey::new(key).map(|state| Prepared::key(suite, state)),
         Mac::TripleDesCmac => TripleDesCmacKey::new(key).map(|state| Prepared::key(suite, state)),
-        Mac::Gmac(size) => Context::gcm(size, key).map(|state| Prepared::key(suite, state)),
+        Mac::Gmac(size) | Mac::GmacAnyIv(size) => Context::gcm(size, key).map(|state| Prepared::key(suite, state)),
         // AWS-LC has no KMAC.
         Mac::Kmac(_) => None,
         Mac::Poly1305 => key.try_into().ok().map(|key| Prepared::key(suite, Poly1305Key(Wiped(key)))),
@@ -64,7 +64,7 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, mac: Mac) {
             Some(key) => settle(op, direction, key.compute(op.input)),
             None => OpStatus::EngineFault,
         }),
-        Mac::Gmac(_) => batch.process(|op| {
+        Mac::Gmac(_) | Mac::GmacAnyIv(_) => batch.process(|op| {
             let Some(key) = state::<Context>(op, suite) else { return OpStatus::EngineFault };
             let mut full = [0; 16];
             if !key.seal(op.iv, op.input, &mut [], &mut full) {

@@ -21,7 +21,7 @@ pub(crate) fn stream(suite: Suite, direction: Direction) -> Option<Box<dyn Strea
         Suite::Mac(Mac::Cmac(_)) => Box::new(mac::MacStream::<mac::Cmac>::new(suite, direction)),
         Suite::Mac(Mac::TripleDesCmac) => Box::new(mac::MacStream::<mac::TripleDesCmac>::new(suite, direction)),
         Suite::Cipher(BlockCipher::Aes(_), Mode::Ctr) => Box::new(ctr::CtrStream::new(suite)),
-        Suite::Aead(aead @ (Aead::AesGcm(_) | Aead::ChaCha20Poly1305)) => {
+        Suite::Aead(aead @ (Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::ChaCha20Poly1305)) => {
             Box::new(aead::AeadStream::new(aead, direction)?)
         }
         _ => return None,

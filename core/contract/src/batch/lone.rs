@@ -79,10 +79,12 @@ mod tests {
             let at = self.below(40);
             let tag_len = suite.tag_len(direction).max as u32;
             let mut op = Op::in_place(self.seldom(some, none), Span::new(at, len));
-            op = op.with_iv(&[0; 17][..self.seldom(suite.default_iv_len(), 11)]);
+            let iv_len = self.seldom(suite.default_iv_len(), 11);
+            op = op.with_iv(&[0; 128][..self.seldom(iv_len, suite.iv_len().max)]);
             op = op.with_tag(self.below(60), self.seldom(tag_len, self.0 as u32 % 20) as u16);
             op.output = if suite.transforms() { self.seldom(at, self.0 as u32 % 60) } else { self.below(60) };
-            op.aad = Aad::new(self.below(60), self.seldom(suite.aad_len().min as u16, 5));
+            let rest_len = self.seldom(op.iv_rest_len(), 1);
+            op.aad = Aad::new(self.below(60), rest_len as u16 + self.seldom(suite.aad_len().min as u16, 5));
             op.status = self.seldom(OpStatus::Pending, OpStatus::Done);
             op.reserved = u8::from(self.below(50) == 0);
             op

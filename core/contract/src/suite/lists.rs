@@ -53,6 +53,12 @@ pub const AES_GCM: [Suite; 3] = [
     Suite::Aead(Aead::AesGcm(AesSize::Aes192)),
     Suite::Aead(Aead::AesGcm(AesSize::Aes256)),
 ];
+/// AES-GCM with IVs of any length.
+pub const AES_GCM_ANY_IV: [Suite; 3] = [
+    Suite::Aead(Aead::AesGcmAnyIv(AesSize::Aes128)),
+    Suite::Aead(Aead::AesGcmAnyIv(AesSize::Aes192)),
+    Suite::Aead(Aead::AesGcmAnyIv(AesSize::Aes256)),
+];
 /// AES-CCM.
 pub const AES_CCM: [Suite; 3] = [
     Suite::Aead(Aead::AesCcm(AesSize::Aes128)),
@@ -118,6 +124,12 @@ pub const GMAC: [Suite; 3] = [
     Suite::Mac(Mac::Gmac(AesSize::Aes128)),
     Suite::Mac(Mac::Gmac(AesSize::Aes192)),
     Suite::Mac(Mac::Gmac(AesSize::Aes256)),
+];
+/// AES-GMAC with IVs of any length.
+pub const GMAC_ANY_IV: [Suite; 3] = [
+    Suite::Mac(Mac::GmacAnyIv(AesSize::Aes128)),
+    Suite::Mac(Mac::GmacAnyIv(AesSize::Aes192)),
+    Suite::Mac(Mac::GmacAnyIv(AesSize::Aes256)),
 ];
 /// Poly1305.
 pub const POLY1305: [Suite; 1] = [Suite::Mac(Mac::Poly1305)];
@@ -334,6 +346,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("AES-CTR", &AES_CTR),
     ("AES-XTS", &AES_XTS),
     ("AES-GCM", &AES_GCM),
+    ("AES-GCM, any IV", &AES_GCM_ANY_IV),
     ("AES-CCM", &AES_CCM),
     ("AES-GCM-SIV", &AES_GCM_SIV),
     ("AES-SIV", &AES_SIV),
@@ -348,6 +361,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("CMAC", &CMAC),
     ("3DES-CMAC", &TRIPLE_DES_CMAC),
     ("GMAC", &GMAC),
+    ("GMAC, any IV", &GMAC_ANY_IV),
     ("Poly1305", &POLY1305),
     ("KMAC", &KMAC),
     ("FF1", &FF1),
@@ -427,7 +441,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 312);
+        assert_eq!(Suite::all().count(), 318);
     }
 
     #[test]

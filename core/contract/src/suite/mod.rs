@@ -120,6 +120,10 @@ pub enum StreamCipher {
 pub enum Aead {
     /// AES-GCM (NIST SP 800-38D), 96-bit IV.
     AesGcm(AesSize),
+    /// AES-GCM with an IV of 1 to 128 bytes. From one of other than 96 bits the first counter block comes by GHASH (NIST SP 800-38D, 7.1), so
+    /// that two IVs may meet in one; 5.2.1.1 recommends to take 96 bits alone. Therefore it is a suite of its own, which a key's policy
+    /// allows or not, and no engine has to look at the length of each IV. With 96 bits it is [`Aead::AesGcm`].
+    AesGcmAnyIv(AesSize),
     /// AES-CCM (NIST SP 800-38C, RFC 3610), nonce of 7 to 13 bytes.
     AesCcm(AesSize),
     /// AES-GCM-SIV (RFC 8452), 128- and 256-bit keys.
@@ -183,6 +187,8 @@ pub enum Mac {
     TripleDesCmac,
     /// GMAC (NIST SP 800-38D), 96-bit IV.
     Gmac(AesSize),
+    /// GMAC with an IV of 1 to 128 bytes, as [`Aead::AesGcmAnyIv`].
+    GmacAnyIv(AesSize),
     /// Poly1305 under a one-time key (RFC 8439).
     Poly1305,
     /// KMAC (NIST SP 800-185, 4). The additional data are the customization string. The tag's length is a part of what is
@@ -442,7 +448,8 @@ impl Suite {
             Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
                 "chacha20"
             }
-            Suite::Aead(_) | Suite::Fpe(_) | Suite::Wrap(_) | Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_)) => "aes",
+            Suite::Aead(_) | Suite::Fpe(_) | Suite::Wrap(_) => "aes",
+            Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_) | Mac::GmacAnyIv(_)) => "aes",
             Suite::Mac(Mac::TripleDesCmac) => "des",
             Suite::Digest(_) | Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => "hash",
             Suite::Random => "random",

@@ -129,6 +129,7 @@ impl fmt::Display for Suite {
             Suite::Mac(Mac::Cmac(size)) => write!(f, "aes-{}-cmac", size.bits()),
             Suite::Mac(Mac::TripleDesCmac) => f.write_str("3des-cmac"),
             Suite::Mac(Mac::Gmac(size)) => write!(f, "aes-{}-gmac", size.bits()),
+            Suite::Mac(Mac::GmacAnyIv(size)) => write!(f, "aes-{}-gmac-any-iv", size.bits()),
             Suite::Mac(Mac::Poly1305) => f.write_str("poly1305"),
             Suite::Mac(Mac::Kmac(Kmac::Kmac128)) => f.write_str("kmac128"),
             Suite::Mac(Mac::Kmac(Kmac::Kmac256)) => f.write_str("kmac256"),
@@ -178,6 +179,7 @@ impl fmt::Display for Aead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Aead::AesGcm(size) => write!(f, "aes-{}-gcm", size.bits()),
+            Aead::AesGcmAnyIv(size) => write!(f, "aes-{}-gcm-any-iv", size.bits()),
             Aead::AesCcm(size) => write!(f, "aes-{}-ccm", size.bits()),
             Aead::AesGcmSiv(size) => write!(f, "aes-{}-gcm-siv", size.bits()),
             Aead::AesSiv(size) => write!(f, "aes-{}-siv", size.bits()),

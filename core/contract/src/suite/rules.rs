@@ -1,7 +1,8 @@
 //! The lengths that each suite takes and gives: keys, IVs, tags, inputs, outputs.
 
 use crate::limits::{
-    FF1_NUMERALS_MAX, INPUT_LEN_MAX, KEY_LEN_MAX, SEAL_LEN_MAX, SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
+    AAD_LEN_MAX, FF1_NUMERALS_MAX, INPUT_LEN_MAX, IV_LEN_MAX, KEY_LEN_MAX, LONG_IV_LEN_MAX, SEAL_LEN_MAX,
+    SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
 };
 use crate::suite::{
     Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, KeyWrap,
@@ -95,14 +96,18 @@ impl Suite {
             Suite::Stream(StreamCipher::Rc4) => Lengths::range(5, 256, 1),
             Suite::Stream(StreamCipher::Seal3) => Lengths::exactly(20),
             Suite::Aead(Aead::AesSiv(size)) => Lengths::exactly(2 * size.key_len()),
-            Suite::Aead(Aead::AesGcm(size) | Aead::AesCcm(size) | Aead::AesGcmSiv(size) | Aead::AesOcb(size)) => {
-                Lengths::exactly(size.key_len())
-            }
+            Suite::Aead(
+                Aead::AesGcm(size)
+                | Aead::AesGcmAnyIv(size)
+                | Aead::AesCcm(size)
+                | Aead::AesGcmSiv(size)
+                | Aead::AesOcb(size),
+            ) => Lengths::exactly(size.key_len()),
             Suite::Aead(Aead::ChaCha20Poly1305) => Lengths::exactly(32),
             Suite::Digest(_) | Suite::Generate(_) | Suite::Random => NONE,
             // Nobody's key is empty; one that is makes the tags of one of a zero byte (RFC 2104, 2: keys are padded with zeros).
             Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
-            Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size)) => Lengths::exactly(size.key_len()),
+            Suite::Mac(Mac::Cmac(size) | Mac::Gmac(size) | Mac::GmacAnyIv(size)) => Lengths::exactly(size.key_len()),
             Suite::Mac(Mac::TripleDesCmac) => BlockCipher::TripleDes.key_len(),
             Suite::Mac(Mac::Poly1305) => Lengths::exactly(32),
             // The cipher's key, then one byte or more for the MAC.
@@ -148,6 +153,7 @@ impl Suite {
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(7, 13, 1),
             Suite::Aead(Aead::AesSiv(_)) => Lengths::range(0, 16, 1),
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(1, 15, 1),
+            Suite::Aead(Aead::AesGcmAnyIv(_)) | Suite::Mac(Mac::GmacAnyIv(_)) => Lengths::range(1, LONG_IV_LEN_MAX, 1),
             Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)) => Lengths::exactly(12),
             Suite::Wrap(KeyWrap::Kw(_)) => Lengths::range(0, 8, 8),
             _ => NONE,
@@ -160,7 +166,8 @@ impl Suite {
     /// is room; the length written comes back in the operation.
     pub const fn tag_len(self, direction: Direction) -> Lengths {
         match self {
-            Suite::Aead(Aead::AesGcm(_) | Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Gmac(_)) => CUT_TAGS,
+            Suite::Aead(Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::ChaCha20Poly1305)
+            | Suite::Mac(Mac::Gmac(_) | Mac::GmacAnyIv(_)) => CUT_TAGS,
             // RFC 7253, 3.1, names 64, 96 and 128 bits, and its construction whole bytes in between.
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(8, 16, 1),
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(4, 16, 2),
@@ -206,19 +213,20 @@ impl Suite {
     pub const fn default_iv_len(self) -> usize {
         match self {
             Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::AesCcm(_) | Aead::AesOcb(_)) => 12,
+            Suite::Aead(Aead::AesGcmAnyIv(_)) | Suite::Mac(Mac::GmacAnyIv(_)) => 12,
             Suite::Aead(Aead::AesSiv(_)) | Suite::Wrap(_) => 0,
             _ => self.iv_len().max,
         }
     }
 
-    /// Lengths of the additional data in bytes.
+    /// Lengths of the additional data in bytes, without what is there of an initialisation vector.
     pub const fn aad_len(self) -> Lengths {
         match self {
-            Suite::Aead(_) | Suite::Fpe(_) | Suite::Mac(Mac::Kmac(_)) => {
-                Lengths::range(0, crate::limits::AAD_LEN_MAX, 1)
-            }
-            Suite::Chain(Chain { order: ChainOrder::EncryptThenMac, .. }) => {
-                Lengths::range(0, crate::limits::AAD_LEN_MAX, 1)
+            Suite::Aead(_)
+            | Suite::Fpe(_)
+            | Suite::Mac(Mac::Kmac(_))
+            | Suite::Chain(Chain { order: ChainOrder::EncryptThenMac, .. }) => {
+                Lengths::range(0, AAD_LEN_MAX - self.iv_len().max.saturating_sub(IV_LEN_MAX), 1)
             }
             Suite::Chain(Chain { order: ChainOrder::MacThenEncrypt, .. }) => Lengths::exactly(TLS_AAD_LEN),
             _ => NONE,
@@ -292,6 +300,7 @@ impl Suite {
                 Aead::AesSiv(size) => 49 + size as usize,
                 Aead::AesOcb(size) => 52 + size as usize,
                 Aead::ChaCha20Poly1305 => 55,
+                Aead::AesGcmAnyIv(size) => 569 + size as usize,
             },
             Suite::Digest(digest) => 64 + digest as usize,
             Suite::Mac(mac) => match mac {
@@ -301,6 +310,7 @@ impl Suite {
                 Mac::Poly1305 => 102,
                 Mac::Kmac(kmac) => 560 + kmac as usize,
                 Mac::TripleDesCmac => 562,
+                Mac::GmacAnyIv(size) => 572 + size as usize,
             },
             Suite::Fpe(ff1) => 104 + ff1.size as usize,
             Suite::Wrap(KeyWrap::Kw(size)) => 563 + size as usize,

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod exhaustive;
 
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{Aad, Batch, Direction, Error, KeyId, Op, OpStatus, Reason, Result, Span, Suite};
 use ciphermill_memory::wipe;
 use smallvec::SmallVec;
@@ -49,11 +50,12 @@ pub(super) fn lay_out(one: &One<'_>, suite: Suite, direction: Direction, start: 
         return Err(Reason::OutputPastEnd);
     }
     let aad = start + one.data.len();
-    let tag = aad + one.aad.len();
+    let aad_len = iv_rest(one.iv).len() + one.aad.len();
+    let tag = aad + aad_len;
     let output = if suite.transforms() { start } else { tag + one.tag.len() };
     let end = if suite.transforms() { output.max(tag + one.tag.len()) } else { output + one.data.len() };
     let (Ok(end_offset), Ok(aad_len), Ok(tag_len)) =
-        (u32::try_from(end), u16::try_from(one.aad.len()), u16::try_from(one.tag.len()))
+        (u32::try_from(end), u16::try_from(aad_len), u16::try_from(one.tag.len()))
     else {
         return Err(Reason::InputTooLong);
     };
@@ -85,7 +87,9 @@ pub(super) fn apart(suite: Suite, op: &Op, end: usize, one: &One<'_>) -> (u32, u
 #[inline(always)]
 pub(super) fn copy_in(one: &One<'_>, op: &Op, arena: &mut [u8]) {
     copy(&mut arena[op.input.range()], &one.data[..one.input_len]);
-    copy(&mut arena[op.aad.span().range()], one.aad);
+    let (iv, aad) = arena[op.aad.span().range()].split_at_mut(op.aad.span().len as usize - one.aad.len());
+    copy(iv, iv_rest(one.iv));
+    copy(aad, one.aad);
     copy(&mut arena[op.tag_span().range()], one.tag);
 }
 

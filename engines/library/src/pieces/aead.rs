@@ -56,16 +56,18 @@ fn context() -> Option<Owned<sys::EVP_CIPHER_CTX>> {
 impl Stream for AeadStream {
     fn begin(&mut self, key: Option<&PreparedKey>, iv: &[u8]) -> OpStatus {
         let Some(key) = state::<AeadKey>(key, Suite::Aead(self.aead)) else { return OpStatus::EngineFault };
-        if iv.len() != 12 {
+        if !Suite::Aead(self.aead).iv_len().contains(iv.len()) {
             return OpStatus::BadInput(Reason::IvLength);
         }
         let Some(cipher) = cipher(self.aead) else { return OpStatus::EngineFault };
         let way = i32::from(self.direction == Direction::Encrypt);
-        // SAFETY: the context is ours, the cipher a static table, whose key has the length of the suite's, and the IV 12 bytes, which
-        // is what both ciphers take unless they are told another.
+        let (context, none, set_len) = (self.context.as_ptr(), core::ptr::null_mut(), sys::EVP_CTRL_AEAD_SET_IVLEN);
+        // SAFETY: the context is ours, the cipher a static table, whose key has the length of the suite's, and the IV as many bytes as the
+        // context has been told.
         done_if(unsafe {
-            let (context, none) = (self.context.as_ptr(), core::ptr::null_mut());
-            sys::EVP_CipherInit_ex(context, cipher, none, key.bytes().as_ptr(), iv.as_ptr(), way) == 1
+            sys::EVP_CipherInit_ex(context, cipher, none, core::ptr::null(), core::ptr::null(), way) == 1
+                && sys::EVP_CIPHER_CTX_ctrl(context, set_len, iv.len() as i32, core::ptr::null_mut()) == 1
+                && sys::EVP_CipherInit_ex(context, core::ptr::null(), none, key.bytes().as_ptr(), iv.as_ptr(), way) == 1
         })
     }
 
@@ -116,9 +118,9 @@ fn cipher(aead: Aead) -> Option<*const sys::EVP_CIPHER> {
     // SAFETY: each function returns a static table.
     Some(unsafe {
         match aead {
-            Aead::AesGcm(AesSize::Aes128) => sys::EVP_aes_128_gcm(),
-            Aead::AesGcm(AesSize::Aes192) => sys::EVP_aes_192_gcm(),
-            Aead::AesGcm(AesSize::Aes256) => sys::EVP_aes_256_gcm(),
+            Aead::AesGcm(AesSize::Aes128) | Aead::AesGcmAnyIv(AesSize::Aes128) => sys::EVP_aes_128_gcm(),
+            Aead::AesGcm(AesSize::Aes192) | Aead::AesGcmAnyIv(AesSize::Aes192) => sys::EVP_aes_192_gcm(),
+            Aead::AesGcm(AesSize::Aes256) | Aead::AesGcmAnyIv(AesSize::Aes256) => sys::EVP_aes_256_gcm(),
             Aead::ChaCha20Poly1305 => sys::EVP_chacha20_poly1305(),
             _ => return None,
         }

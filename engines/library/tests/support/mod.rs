@@ -1,6 +1,7 @@
 //! What the tests share: contents laid out in an arena, run as one batch, and read back.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyForm, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
 };
@@ -104,13 +105,14 @@ fn place(arena: &mut Vec<u8>, suite: Suite, direction: Direction, job: &Job) -> 
     let input = put(&job.input, if in_place { room } else { 0 });
     let output = if in_place { input } else { put(&[], room) };
     let tag = put(&job.tag, 0);
-    let aad = put(&job.aad, 0);
+    let aad = [iv_rest(&job.iv), &job.aad].concat();
+    let aad_at = put(&aad, 0);
     let key = if suite.needs_key() { KeyId { slot: 1, generation: 1 } } else { KeyId::NONE };
     let mut op = Op::in_place(key, Span::new(input, u32::try_from(job.input.len()).unwrap()))
         .with_iv(&job.iv)
         .with_output(output)
         .with_tag(tag, u16::try_from(job.tag.len()).unwrap())
-        .with_aad(aad, u16::try_from(job.aad.len()).unwrap());
+        .with_aad(aad_at, u16::try_from(aad.len()).unwrap());
     op.output_len = job.asked;
     op
 }

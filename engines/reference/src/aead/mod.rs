@@ -46,7 +46,7 @@ impl AeadKey {
     /// `Length` when the scheme has no keys of that length; `Parameters` for GCM-SIV with AES-192, which does not exist.
     pub(crate) fn new(aead: Aead, bytes: &[u8]) -> Result<AeadKey, KeyProblem> {
         Ok(AeadKey(match aead {
-            Aead::AesGcm(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
+            Aead::AesGcm(size) | Aead::AesGcmAnyIv(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
             Aead::AesCcm(size) => Box::new(Ccm::new(block::aes(size, bytes)?)),
             Aead::AesGcmSiv(AesSize::Aes128) => packaged::<AesGcmSiv<Aes128>>(bytes)?,
             Aead::AesGcmSiv(AesSize::Aes256) => packaged::<AesGcmSiv<Aes256>>(bytes)?,

@@ -17,7 +17,7 @@ use crate::engine::state;
 use crate::legacy::khafre::Khafre;
 use crate::legacy::khufu::Khufu;
 
-pub(crate) use modes::{ctr, xor};
+pub(crate) use modes::{ctr, increment, xor};
 pub(crate) use wrap::WrapKey;
 pub(crate) use xts::XtsKey;
 

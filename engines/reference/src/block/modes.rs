@@ -91,7 +91,8 @@ fn first_counter_block<const N: usize>(iv: &[u8]) -> Option<([u8; N], usize)> {
     Some((block, NONCE_COUNTER_LEN))
 }
 
-fn increment<const N: usize>(block: &mut [u8; N], counter_len: usize) {
+/// Adds one to the big-endian counter of `counter_len` bytes at the end of a block.
+pub(crate) fn increment<const N: usize>(block: &mut [u8; N], counter_len: usize) {
     for byte in block.iter_mut().rev().take(counter_len) {
         let (sum, carry) = byte.overflowing_add(1);
         *byte = sum;

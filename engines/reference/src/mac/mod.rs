@@ -43,7 +43,7 @@ impl MacKey {
             Mac::Hmac(digest) => Box::new(Hmac::new(digest, bytes)),
             Mac::Cmac(size) => Box::new(Cmac::new(block::aes(size, bytes)?)),
             Mac::TripleDesCmac => Box::new(Cmac::new(block::triple_des(bytes)?)),
-            Mac::Gmac(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
+            Mac::Gmac(size) | Mac::GmacAnyIv(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
             // Its tag depends on additional data and length: `KmacKey`.
             Mac::Kmac(_) => return Err(KeyProblem::Parameters),
             Mac::Poly1305 => Box::new(Poly1305(Zeroizing::new(bytes.try_into().map_err(|_| KeyProblem::Length)?))),
@@ -72,7 +72,7 @@ impl<const N: usize> Authenticator for Cmac<N> {
 /// GMAC is GCM with nothing to encrypt (NIST SP 800-38D, section 3).
 impl Authenticator for Gcm {
     fn tag(&self, iv: &[u8], message: &[u8]) -> Option<Output> {
-        Some(Output::new(&*self.tag(iv.try_into().ok()?, message, &[])))
+        Some(Output::new(&*self.tag(self.pre_counter(iv), message, &[])))
     }
 }
 

@@ -1,5 +1,6 @@
 //! One operation at a time through the door that the mill uses: check, attach keys, run.
 
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::suite::Suite;
 use ciphermill_contract::{
     Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, op::Span,
@@ -47,16 +48,17 @@ pub(crate) fn run(suite: Suite, direction: Direction, parts: &Parts) -> Outcome 
 /// Runs one operation under a key that has been prepared already.
 pub(crate) fn run_prepared(suite: Suite, direction: Direction, parts: &Parts, key: Option<&PreparedKey>) -> Outcome {
     let room_len = suite.output_len(direction, parts.input.len(), parts.asked);
-    let input_at = parts.aad.len() + parts.tag.len();
+    let aad = [iv_rest(&parts.iv), &parts.aad].concat();
+    let input_at = aad.len() + parts.tag.len();
     let output_at = if suite.transforms() { input_at } else { input_at + parts.input.len() };
-    let mut arena = [parts.aad.as_slice(), &parts.tag, &parts.input].concat();
+    let mut arena = [aad.as_slice(), &parts.tag, &parts.input].concat();
     arena.resize(arena.len().max(output_at + room_len), 0xee);
 
     let id = if suite.needs_key() { KeyId { slot: 0, generation: 1 } } else { KeyId::NONE };
     let mut op = Op::in_place(id, Span::new(input_at as u32, parts.input.len() as u32))
         .with_iv(&parts.iv)
-        .with_aad(0, parts.aad.len() as u16)
-        .with_tag(parts.aad.len() as u32, parts.tag.len() as u16)
+        .with_aad(0, aad.len() as u16)
+        .with_tag(aad.len() as u32, parts.tag.len() as u16)
         .with_output(output_at as u32);
     op.output_len = parts.asked as u32;
     let mut ops = [op];
@@ -72,7 +74,7 @@ pub(crate) fn run_prepared(suite: Suite, direction: Direction, parts: &Parts, ke
     Outcome {
         status: op.status,
         output: room[..op.output_len as usize].to_vec(),
-        tag: arena[parts.aad.len()..input_at].to_vec(),
+        tag: arena[aad.len()..input_at].to_vec(),
         room,
     }
 }

@@ -459,6 +459,7 @@ fn aead_plan(library: &Library, aead: Aead) -> Result<Plan, String> {
         }
         Aead::ChaCha20Poly1305 => Plan::Aead(library.cipher(c"ChaCha20-Poly1305")?),
         Aead::AesGcmSiv(_) => return Err("OpenSSL 3.0 has no AES-GCM-SIV".to_owned()),
+        _ => return Err(format!("{} is not compared with OpenSSL", Suite::Aead(aead))),
     })
 }
 
