@@ -62,12 +62,13 @@ prop_compose! {
 }
 
 /// Suites whose batches go through the check's shortcut, and others in place: with longer outputs, with none, without keys.
-const NEARLY_USUAL: [&str; 9] = [
+const NEARLY_USUAL: [&str; 10] = [
     "aes-128-siv",
     "aes-128-cbc",
     "aes-128-gcm",
     "aes-128-ctr",
     "chacha20-poly1305",
+    "xchacha20-poly1305",
     "hmac-sha256",
     "sha256",
     "hmac-sha1+aes-128-cbc",
@@ -98,13 +99,13 @@ fn nearly_usual(
         (_, false) => end + tag_gap,
     };
     let key = if suite.needs_key() == (amiss != 6) { KEY } else { KeyId::NONE };
-    let mut op = Op::in_place(key, Span::new(offset, len)).with_iv(&[1; 16][..suite.default_iv_len()]);
+    let mut op = Op::in_place(key, Span::new(offset, len)).with_iv(&[1; 24][..suite.default_iv_len()]);
     if tag_len > 0 {
         op = op.with_tag(tag, if amiss == 2 { 5 } else { tag_len });
     }
     let aad_lens = suite.aad_len();
     if aad_lens.max > 0 {
-        let bounded = |len: u16| len.max(aad_lens.min as u16);
+        let bounded = |len: u16| len.max(aad_lens.min as u16) + op.iv_rest_len() as u16;
         op = if own_aad == 0 { op.with_aad(where_to * 8, bounded(4)) } else { op.with_aad(aad.0, bounded(aad.1)) };
     }
     match amiss {
@@ -203,9 +204,9 @@ proptest! {
                 output_len: 24,
                 ..Op::in_place(key, Span::new(input as u32, len as u32))
                     .with_output(output as u32)
-                    .with_iv(&[1; 16][..suite.default_iv_len()])
+                    .with_iv(&[1; 24][..suite.default_iv_len()])
                     .with_tag(end as u32, tag as u16)
-                    .with_aad(0, suite.aad_len().min as u16)
+                    .with_aad(0, (suite.aad_len().min + suite.default_iv_len().saturating_sub(16)) as u16)
             });
             at = end + tag;
         }

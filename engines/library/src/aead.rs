@@ -15,10 +15,10 @@ use crate::prepared::{Prepared, state};
 /// Bytes of a full tag.
 const TAG: usize = 16;
 
-/// A key for GCM, GCM-SIV or ChaCha20-Poly1305.
+/// A key for GCM, GCM-SIV, ChaCha20-Poly1305 or XChaCha20-Poly1305.
 pub(crate) struct AeadKey {
     full: Context,
-    /// Contexts for tags of 4, 8 and 12 to 15 bytes, of GCM and ChaCha20-Poly1305, made when first needed.
+    /// Contexts for tags of 4, 8 and 12 to 15 bytes, of GCM and both kinds of ChaCha20-Poly1305, made when first needed.
     short: [OnceLock<Option<Context>>; 6],
     cipher: Cipher,
     key_len: usize,
@@ -151,7 +151,11 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, aead: Aead) {
             Some(key) => key.open(op),
             None => OpStatus::EngineFault,
         }),
-        Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::AesGcmSiv(_) | Aead::ChaCha20Poly1305 => {
+        Aead::AesGcm(_)
+        | Aead::AesGcmAnyIv(_)
+        | Aead::AesGcmSiv(_)
+        | Aead::ChaCha20Poly1305
+        | Aead::XChaCha20Poly1305 => {
             batch.process(|op| run_op(op, suite, encrypt));
         }
         Aead::AesSiv(_) | Aead::AesOcb(_) => {}
@@ -179,6 +183,7 @@ fn table(aead: Aead) -> Option<Cipher> {
             Aead::AesGcmSiv(AesSize::Aes128) => sys::EVP_aead_aes_128_gcm_siv(),
             Aead::AesGcmSiv(AesSize::Aes256) => sys::EVP_aead_aes_256_gcm_siv(),
             Aead::ChaCha20Poly1305 => sys::EVP_aead_chacha20_poly1305(),
+            Aead::XChaCha20Poly1305 => sys::EVP_aead_xchacha20_poly1305(),
             _ => return None,
         }
     };

@@ -38,6 +38,7 @@ const SYMMETRIC: &[Capability] = &[
     group(&lists::AES_OCB, 250.0, 3.0),
     group(&lists::CHACHA20, 80.0, 2.0),
     group(&lists::CHACHA20_POLY1305, 300.0, 2.0),
+    group(&lists::XCHACHA20_POLY1305, 500.0, 2.0),
     group(&lists::BLOWFISH, 60.0, 10.0).variable_time(),
     group(&lists::KHUFU_KHAFRE, 60.0, 10.0).variable_time(),
     group(&lists::LEGACY_STREAMS, 300.0, 4.0).variable_time(),

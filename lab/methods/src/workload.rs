@@ -5,7 +5,8 @@
 //! from a few.
 
 use ciphermill::{KeyPolicy, KeyTable};
-use ciphermill_contract::limits::BATCH_OPS_MAX;
+use ciphermill_contract::limits::{BATCH_OPS_MAX, IV_LEN_MAX, LONG_IV_LEN_MAX};
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{
     Batch, Direction, Engine, Error, KeyForm, KeyId, KeyMaterial, Op, OpStatus, OwnedBatch, PreparedKey, Span, Suite,
 };
@@ -107,14 +108,14 @@ impl Parameters {
                 suite.input_len(Direction::Encrypt).round_up(wanted)
             })
             .collect();
-        let aad_len = suite.aad_len().round_up(self.aad_len);
+        let aad_len = suite.aad_len().round_up(self.aad_len) + suite.default_iv_len().saturating_sub(IV_LEN_MAX);
         let mut workload = Workload::of_lengths(suite, &lengths, aad_len, keys)?;
         let key_of: Vec<usize> = (0..self.ops).map(|_| random.below(self.keys as u64) as usize).collect();
         let shared = workload.ops.first().map(|op| op.aad).filter(|_| self.shared_aad);
         for (op, key) in workload.ops.iter_mut().zip(&key_of) {
             op.key = key_name(suite, *key);
             op.aad = shared.unwrap_or(op.aad);
-            let mut iv = [0u8; 16];
+            let mut iv = [0u8; LONG_IV_LEN_MAX];
             let iv_len = suite.default_iv_len();
             random.fill(&mut iv[..iv_len]);
             *op = op.with_iv(&iv[..iv_len]);
@@ -154,15 +155,18 @@ impl Workload {
         let mut random = Random::new(seed);
         let aad = if suite.aad_len().contains(aad.len()) { aad } else { &[] };
         let keys = vec![random_key(suite, &mut random)];
-        let mut workload = Workload::of_lengths(suite, &lengths, aad.len(), keys)?;
-        workload.key_of = vec![0; lengths.len()];
         let iv_len = suite.default_iv_len();
+        let rest_len = iv_len.saturating_sub(IV_LEN_MAX);
+        let mut workload = Workload::of_lengths(suite, &lengths, rest_len + aad.len(), keys)?;
+        workload.key_of = vec![0; lengths.len()];
         for (op, value) in workload.ops.iter_mut().zip(values) {
-            let mut iv = [0u8; 16];
+            let mut iv = [0u8; LONG_IV_LEN_MAX];
             random.fill(&mut iv[..iv_len]);
             *op = op.with_iv(&iv[..iv_len]);
             workload.arena[op.input.range()].copy_from_slice(value);
-            workload.arena[op.aad.span().range()].copy_from_slice(aad);
+            let (rest, own) = workload.arena[op.aad.span().range()].split_at_mut(rest_len);
+            rest.copy_from_slice(iv_rest(&iv[..iv_len]));
+            own.copy_from_slice(aad);
         }
         Ok(workload)
     }

@@ -227,6 +227,7 @@ mod tests {
             ("AES-OCB", 28),
             ("ChaCha20", 4),
             ("ChaCha20-Poly1305", 311),
+            ("XChaCha20-Poly1305", 280),
             ("Blowfish", 65),
             ("Khufu, Khafre", 24),
             ("RC4, SEAL", 18),

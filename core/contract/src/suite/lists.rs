@@ -83,6 +83,9 @@ pub const AES_OCB: [Suite; 3] = [
 /// ChaCha20-Poly1305.
 pub const CHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::ChaCha20Poly1305)];
 
+/// XChaCha20-Poly1305.
+pub const XCHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::XChaCha20Poly1305)];
+
 const fn digests() -> [Suite; 15] {
     let mut out = [Suite::Random; 15];
     let mut i = 0;
@@ -353,6 +356,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("AES-OCB", &AES_OCB),
     ("ChaCha20", &CHACHA20),
     ("ChaCha20-Poly1305", &CHACHA20_POLY1305),
+    ("XChaCha20-Poly1305", &XCHACHA20_POLY1305),
     ("Blowfish", &BLOWFISH),
     ("Khufu, Khafre", &KHUFU_KHAFRE),
     ("RC4, SEAL", &LEGACY_STREAMS),
@@ -441,7 +445,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 318);
+        assert_eq!(Suite::all().count(), 319);
     }
 
     #[test]

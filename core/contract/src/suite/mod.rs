@@ -136,6 +136,9 @@ pub enum Aead {
     AesOcb(AesSize),
     /// ChaCha20-Poly1305 (RFC 8439); tags of 4, 8 and 12 to 15 bytes are the first ones of its 16.
     ChaCha20Poly1305,
+    /// XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03): ChaCha20-Poly1305 with a nonce of 24 bytes, which may be drawn at random. The last 8
+    /// lie in front of the additional data ([`crate::Op::iv`]).
+    XChaCha20Poly1305,
 }
 
 /// Digests.
@@ -445,9 +448,9 @@ impl Suite {
                 BlockCipher::Blowfish | BlockCipher::Khufu | BlockCipher::Khafre => "legacy",
             },
             Suite::Stream(StreamCipher::Rc4 | StreamCipher::Seal3) => "legacy",
-            Suite::Stream(StreamCipher::ChaCha20) | Suite::Aead(Aead::ChaCha20Poly1305) | Suite::Mac(Mac::Poly1305) => {
-                "chacha20"
-            }
+            Suite::Stream(StreamCipher::ChaCha20)
+            | Suite::Aead(Aead::ChaCha20Poly1305 | Aead::XChaCha20Poly1305)
+            | Suite::Mac(Mac::Poly1305) => "chacha20",
             Suite::Aead(_) | Suite::Fpe(_) | Suite::Wrap(_) => "aes",
             Suite::Mac(Mac::Cmac(_) | Mac::Gmac(_) | Mac::GmacAnyIv(_)) => "aes",
             Suite::Mac(Mac::TripleDesCmac) => "des",

@@ -103,7 +103,7 @@ impl Suite {
                 | Aead::AesGcmSiv(size)
                 | Aead::AesOcb(size),
             ) => Lengths::exactly(size.key_len()),
-            Suite::Aead(Aead::ChaCha20Poly1305) => Lengths::exactly(32),
+            Suite::Aead(Aead::ChaCha20Poly1305 | Aead::XChaCha20Poly1305) => Lengths::exactly(32),
             Suite::Digest(_) | Suite::Generate(_) | Suite::Random => NONE,
             // Nobody's key is empty; one that is makes the tags of one of a zero byte (RFC 2104, 2: keys are padded with zeros).
             Suite::Mac(Mac::Hmac(_) | Mac::Kmac(_)) => Lengths::range(1, KEY_LEN_MAX, 1),
@@ -154,6 +154,7 @@ impl Suite {
             Suite::Aead(Aead::AesSiv(_)) => Lengths::range(0, 16, 1),
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(1, 15, 1),
             Suite::Aead(Aead::AesGcmAnyIv(_)) | Suite::Mac(Mac::GmacAnyIv(_)) => Lengths::range(1, LONG_IV_LEN_MAX, 1),
+            Suite::Aead(Aead::XChaCha20Poly1305) => Lengths::exactly(24),
             Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)) => Lengths::exactly(12),
             Suite::Wrap(KeyWrap::Kw(_)) => Lengths::range(0, 8, 8),
             _ => NONE,
@@ -166,7 +167,7 @@ impl Suite {
     /// is room; the length written comes back in the operation.
     pub const fn tag_len(self, direction: Direction) -> Lengths {
         match self {
-            Suite::Aead(Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::ChaCha20Poly1305)
+            Suite::Aead(Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::ChaCha20Poly1305 | Aead::XChaCha20Poly1305)
             | Suite::Mac(Mac::Gmac(_) | Mac::GmacAnyIv(_)) => CUT_TAGS,
             // RFC 7253, 3.1, names 64, 96 and 128 bits, and its construction whole bytes in between.
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(8, 16, 1),
@@ -301,6 +302,7 @@ impl Suite {
                 Aead::AesOcb(size) => 52 + size as usize,
                 Aead::ChaCha20Poly1305 => 55,
                 Aead::AesGcmAnyIv(size) => 569 + size as usize,
+                Aead::XChaCha20Poly1305 => 575,
             },
             Suite::Digest(digest) => 64 + digest as usize,
             Suite::Mac(mac) => match mac {

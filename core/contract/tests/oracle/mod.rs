@@ -21,7 +21,9 @@ pub(crate) fn keeps_promises(suite: Suite, direction: Direction, ops: &[Op], are
             && suite.input_len(direction).contains(op.input.len as usize)
             && suite.iv_len().contains(usize::from(op.iv_len))
             && suite.tag_len(direction).contains(usize::from(op.tag_len))
-            && suite.aad_len().contains(usize::from(op.aad.len))
+            && usize::from(op.aad.len)
+                .checked_sub(usize::from(op.iv_len).saturating_sub(op.iv.len()))
+                .is_some_and(|own| suite.aad_len().contains(own))
             && op.key.is_none() != suite.needs_key()
             && op.status.is_pending()
             && op.reserved == 0

@@ -1,6 +1,7 @@
 //! Every suite in both directions: a handle's outcomes are those of lone operations.
 
 use ciphermill::{Bound, KeyPolicy, Mill, OneDone};
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::{Direction, KeyId, KeyMaterial, Op, OpStatus, Result, Span, Suite, capability};
 use ciphermill_fault::Script;
 use ciphermill_vectors::job::{Job, key_of};
@@ -60,10 +61,11 @@ fn all_ways(mill: &Mill, bound: &mut Bound, message: &Message) -> [(Result<OneDo
 /// Runs a message by [`Bound::run_op`], in place where the suite can.
 fn run_in_arena(bound: &mut Bound, message: &mut Message) -> Result<OneDone> {
     let (suite, direction, data_len) = (bound.suite(), bound.direction(), message.data.len());
-    let (aad, tag) = (data_len, data_len + message.aad.len());
+    let aad_bytes = [iv_rest(&message.iv), &message.aad].concat();
+    let (aad, tag) = (data_len, data_len + aad_bytes.len());
     let behind = tag + message.tag.len();
     let mut arena = message.data.clone();
-    arena.extend_from_slice(&message.aad);
+    arena.extend_from_slice(&aad_bytes);
     arena.extend_from_slice(&message.tag);
     arena.resize(behind + data_len, 0);
     let output = if suite.transforms() { 0 } else { behind };
@@ -74,7 +76,7 @@ fn run_in_arena(bound: &mut Bound, message: &mut Message) -> Result<OneDone> {
     let mut op = Op::in_place(KeyId::NONE, Span::new(0, message.input_len as u32))
         .with_iv(&message.iv)
         .with_output(output as u32)
-        .with_aad(aad as u32, message.aad.len() as u16)
+        .with_aad(aad as u32, aad_bytes.len() as u16)
         .with_tag(tag as u32, message.tag.len() as u16);
     op.output_len = if suite == Suite::Random { data_len as u32 } else { 0 };
     bound.run_op(&mut op, &mut arena)?;

@@ -1,9 +1,11 @@
-//! ChaCha20-Poly1305 (RFC 8439, 2.8), composed of its two parts, so that tags may be cut.
+//! ChaCha20-Poly1305 (RFC 8439, 2.8), composed of its two parts, so that tags may be cut, and XChaCha20-Poly1305
+//! (draft-irtf-cfrg-xchacha-03).
 
+use chacha20::{R20, hchacha};
 use ciphermill_contract::{Direction, OpStatus};
 use poly1305::Poly1305;
 use poly1305::universal_hash::{KeyInit, UniversalHash};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::aead::Scheme;
 use crate::stream::chacha20;
@@ -31,6 +33,33 @@ impl ChaCha {
     /// Adds the key stream from its second block on.
     fn add_stream(&self, nonce: &[u8], data: &mut [u8]) -> Result<(), OpStatus> {
         done(chacha20(&self.0, &counted(1, nonce), data))
+    }
+}
+
+/// The key of XChaCha20-Poly1305.
+pub(super) struct XChaCha(pub(super) Zeroizing<[u8; 32]>);
+
+impl XChaCha {
+    /// The key and the nonce of 12 bytes that a nonce of 24 stands for (draft-irtf-cfrg-xchacha-03, 2.3); `None` for any other.
+    fn derive(&self, nonce: &[u8]) -> Option<(ChaCha, [u8; 12])> {
+        let (first, last) = nonce.split_first_chunk::<16>()?;
+        let mut short = [0; 12];
+        short[4..].copy_from_slice(<&[u8; 8]>::try_from(last).ok()?);
+        let mut key = Zeroizing::new([0; 32]);
+        let mut derived = hchacha::<R20>((&*self.0).into(), first.into());
+        key.copy_from_slice(&derived);
+        derived.zeroize();
+        Some((ChaCha(key), short))
+    }
+}
+
+impl Scheme for XChaCha {
+    fn seal(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &mut [u8]) -> OpStatus {
+        self.derive(nonce).map_or(OpStatus::EngineFault, |(key, nonce)| key.seal(&nonce, aad, data, tag))
+    }
+
+    fn open(&self, nonce: &[u8], aad: &[u8], data: &mut [u8], tag: &[u8]) -> OpStatus {
+        self.derive(nonce).map_or(OpStatus::EngineFault, |(key, nonce)| key.open(&nonce, aad, data, tag))
     }
 }
 

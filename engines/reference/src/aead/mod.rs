@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 use crate::block;
 use crate::engine::state;
 use ccm::Ccm;
-use chacha::ChaCha;
+use chacha::{ChaCha, XChaCha};
 use ocb::Ocb;
 use packaged::packaged;
 use siv::Siv;
@@ -53,11 +53,15 @@ impl AeadKey {
             Aead::AesGcmSiv(AesSize::Aes192) => return Err(KeyProblem::Parameters),
             Aead::AesSiv(size) => Box::new(Siv::new(size, bytes)?),
             Aead::AesOcb(size) => Box::new(Ocb::new(block::aes(size, bytes)?)),
-            Aead::ChaCha20Poly1305 => {
-                Box::new(ChaCha(Zeroizing::new(bytes.try_into().map_err(|_| KeyProblem::Length)?)))
-            }
+            Aead::ChaCha20Poly1305 => Box::new(ChaCha(raw(bytes)?)),
+            Aead::XChaCha20Poly1305 => Box::new(XChaCha(raw(bytes)?)),
         }))
     }
+}
+
+/// A key of 32 bytes without a schedule.
+fn raw(bytes: &[u8]) -> Result<Zeroizing<[u8; 32]>, KeyProblem> {
+    bytes.try_into().map(Zeroizing::new).map_err(|_| KeyProblem::Length)
 }
 
 /// Seals or opens one operation.
