@@ -84,12 +84,12 @@ def number(record):
 
 
 def aes_modes(root):
-    for mode in ("ECB", "CBC"):
-        out = []
+    for mode in ("ECB", "CBC", "CFB8", "CFB128", "OFB"):
+        out, folder = [], mode.rstrip("0123456789")
         for size in AES:
             for kind, every in (("MMT", 1), ("GFSbox", 1), ("KeySbox", 3), ("VarKey", 16), ("VarTxt", 16)):
                 name = f"{mode}{kind}{size}"
-                for section, r in records(root / f"ciphers/AES/{mode}/{name}.rsp", {"count"}):
+                for section, r in records(root / f"ciphers/AES/{folder}/{name}.rsp", {"count"}):
                     if number(r) % every == 0:
                         ident = f"{name} {section['mode'].lower()} {r['count']}"
                         out.append(case(ident, f"aes-{size}-{mode.lower()}", key=r["key"], iv=r.get("iv", ""),

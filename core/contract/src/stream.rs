@@ -83,6 +83,14 @@ impl<'b> Piece<'b> {
         }
     }
 
+    /// The output, with the input in it, to be transformed in place.
+    pub fn copied(&mut self) -> &mut [u8] {
+        if let Buffers::Apart(input, output) = &mut self.0 {
+            output.copy_from_slice(input);
+        }
+        self.output()
+    }
+
     /// Bytes.
     pub fn len(&self) -> usize {
         self.input().len()

@@ -2,6 +2,7 @@
 //! of queues may use it at the same time.
 
 use aws_lc_sys as sys;
+use ciphermill_contract::suite::Mode;
 
 use crate::ffi::Wiped;
 
@@ -27,6 +28,22 @@ impl Counter {
     /// The beginning of a message.
     pub(crate) fn new(counter: [u8; BLOCK]) -> Counter {
         Counter { counter, rest: Wiped([0; BLOCK]), used: 0 }
+    }
+}
+
+/// How far a message in CFB8, CFB128 or OFB has come.
+#[derive(Clone)]
+pub(crate) struct Feedback {
+    mode: Mode,
+    encrypt: bool,
+    register: Wiped<[u8; BLOCK]>,
+    used: i32,
+}
+
+impl Feedback {
+    /// The beginning of a message.
+    pub(crate) fn new(mode: Mode, encrypt: bool, iv: [u8; BLOCK]) -> Feedback {
+        Feedback { mode, encrypt, register: Wiped(iv), used: 0 }
     }
 }
 
@@ -101,6 +118,24 @@ impl AesKey {
         unsafe {
             let (counter, rest) = (counter.as_mut_ptr(), rest.0.as_mut_ptr());
             sys::AES_ctr128_encrypt(input, output, len, &self.0.0, counter, rest, used);
+        }
+    }
+
+    /// The next bytes of a message in CFB or OFB.
+    ///
+    /// # Safety
+    /// `len` bytes may be read at `input` and written at `output`, which is the same place or apart.
+    pub(crate) unsafe fn feedback_on(&self, at: &mut Feedback, input: *const u8, output: *mut u8, len: usize) {
+        let Feedback { mode, encrypt, register, used } = at;
+        let (register, way) = (register.0.as_mut_ptr(), if *encrypt { sys::AES_ENCRYPT } else { sys::AES_DECRYPT });
+        // SAFETY: the caller's promise; the register has 16 bytes, and `used` is what the function has left, below 16. Each byte is
+        // read before it is written.
+        unsafe {
+            match mode {
+                Mode::Cfb8 => sys::AES_cfb8_encrypt(input, output, len, &self.0.0, register, used, way),
+                Mode::Cfb128 => sys::AES_cfb128_encrypt(input, output, len, &self.0.0, register, used, way),
+                _ => sys::AES_ofb128_encrypt(input, output, len, &self.0.0, register, used),
+            }
         }
     }
 

@@ -1,10 +1,10 @@
-//! Block ciphers in modes without authentication: AES in ECB, CBC, CTR and XTS, DES and triple DES in ECB and CBC.
+//! Block ciphers in modes without authentication: AES in ECB, CBC, CFB, OFB, CTR and XTS, DES and triple DES in ECB and CBC.
 
 use aws_lc_sys as sys;
 use ciphermill_contract::suite::{AesSize, BlockCipher, Mode};
 use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
-use crate::aes::{self, AesKey};
+use crate::aes::{self, AesKey, Feedback};
 use crate::des::{self, DesKey, DesModes, TripleDesKey};
 use crate::ffi::{Wiped, fault, op_fault};
 use crate::prepared::{Prepared, state};
@@ -59,7 +59,10 @@ pub(crate) fn prepare(key: &[u8], cipher: BlockCipher, mode: Mode) -> Result<Pre
     let prepared = match (cipher, mode) {
         (BlockCipher::Aes(_), Mode::Ecb) => ecb_key(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Aes(_), Mode::Cbc) => cbc_key(key).map(|state| Prepared::key(suite, state)),
-        (BlockCipher::Aes(_), Mode::Ctr) => AesKey::encryption(key).map(|state| Prepared::key(suite, state)),
+        // CFB and OFB decrypt by enciphering, too.
+        (BlockCipher::Aes(_), Mode::Ctr | Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb) => {
+            AesKey::encryption(key).map(|state| Prepared::key(suite, state))
+        }
         (BlockCipher::Aes(AesSize::Aes128), Mode::Xts) => xts_key(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Aes(_), Mode::Xts) => RawKey::new(key).map(|state| Prepared::key(suite, state)),
         (BlockCipher::Des, _) => DesKey::new(key).map(|state| Prepared::key(suite, state)),
@@ -106,6 +109,15 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, cipher: BlockCipher, mode: Mode,
         (BlockCipher::Aes(_), Mode::Ctr) => batch.process(|op| {
             let Some(key) = state::<AesKey>(op, suite) else { return OpStatus::EngineFault };
             key.ctr(aes::counter_block(op.iv), op.data);
+            OpStatus::Done
+        }),
+        (BlockCipher::Aes(_), Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb) => batch.process(|op| {
+            let (Some(key), Ok(iv)) = (state::<AesKey>(op, suite), op.iv.try_into()) else {
+                return OpStatus::EngineFault;
+            };
+            let place = op.data.as_mut_ptr();
+            // SAFETY: `data.len()` bytes lie at `place`.
+            unsafe { key.feedback_on(&mut Feedback::new(mode, encrypt, iv), place, place, op.data.len()) };
             OpStatus::Done
         }),
         (BlockCipher::Aes(size @ AesSize::Aes128), Mode::Xts) => {

@@ -3,6 +3,7 @@
 mod aead;
 mod ctr;
 mod digest;
+mod feedback;
 mod mac;
 
 use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Mode};
@@ -21,6 +22,9 @@ pub(crate) fn stream(suite: Suite, direction: Direction) -> Option<Box<dyn Strea
         Suite::Mac(Mac::Cmac(_)) => Box::new(mac::MacStream::<mac::Cmac>::new(suite, direction)),
         Suite::Mac(Mac::TripleDesCmac) => Box::new(mac::MacStream::<mac::TripleDesCmac>::new(suite, direction)),
         Suite::Cipher(BlockCipher::Aes(_), Mode::Ctr) => Box::new(ctr::CtrStream::new(suite)),
+        Suite::Cipher(BlockCipher::Aes(_), mode @ (Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb)) => {
+            Box::new(feedback::FeedbackStream::new(suite, mode, direction))
+        }
         Suite::Aead(aead @ (Aead::AesGcm(_) | Aead::AesGcmAnyIv(_) | Aead::ChaCha20Poly1305)) => {
             Box::new(aead::AeadStream::new(aead, direction)?)
         }

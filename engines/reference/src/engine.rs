@@ -3,12 +3,13 @@
 use std::any::Any;
 
 use ciphermill_contract::engine::Kernel;
-use ciphermill_contract::suite::Mac;
+use ciphermill_contract::suite::{BlockCipher, Mac, Mode};
 use ciphermill_contract::{
     Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpBuffers, OpStatus,
     PreparedKey, QueueHint, Result, Stream, Suite,
 };
 
+use crate::block::FeedbackStream;
 use crate::parts::DigestStream;
 use crate::{CAPABILITIES, aead, block, chain, digest, fpe, mac, prepare, public, random, stream};
 
@@ -58,6 +59,9 @@ impl Engine for Reference {
     fn stream(&self, suite: Suite, direction: Direction) -> Option<Box<dyn Stream>> {
         match (suite, direction) {
             (Suite::Digest(digest), Direction::Encrypt) => Some(Box::new(DigestStream::new(digest))),
+            (Suite::Cipher(BlockCipher::Aes(_), mode @ (Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb)), _) => {
+                Some(Box::new(FeedbackStream::new(mode, direction)))
+            }
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Digests of messages that come in parts; all else is taken whole.
+//! Digests of messages that come in parts.
 
 use ciphermill_contract::suite::Digest;
 use ciphermill_contract::{OpStatus, Piece, PreparedKey, Reason, Stream};

@@ -29,6 +29,12 @@ pub const AES_CBC: [Suite; 3] = aes(Mode::Cbc);
 pub const AES_CTR: [Suite; 3] = aes(Mode::Ctr);
 /// AES-XTS; there is no 192-bit form (NIST SP 800-38E).
 pub const AES_XTS: [Suite; 2] = [Suite::Cipher(AES[0], Mode::Xts), Suite::Cipher(AES[2], Mode::Xts)];
+/// AES-CFB with segments of a byte.
+pub const AES_CFB8: [Suite; 3] = aes(Mode::Cfb8);
+/// AES-CFB with segments of a block.
+pub const AES_CFB128: [Suite; 3] = aes(Mode::Cfb128);
+/// AES-OFB.
+pub const AES_OFB: [Suite; 3] = aes(Mode::Ofb);
 /// Blowfish in ECB, CBC and CTR.
 pub const BLOWFISH: [Suite; 3] = [
     Suite::Cipher(BlockCipher::Blowfish, Mode::Ecb),
@@ -348,6 +354,9 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("AES-CBC", &AES_CBC),
     ("AES-CTR", &AES_CTR),
     ("AES-XTS", &AES_XTS),
+    ("AES-CFB8", &AES_CFB8),
+    ("AES-CFB128", &AES_CFB128),
+    ("AES-OFB", &AES_OFB),
     ("AES-GCM", &AES_GCM),
     ("AES-GCM, any IV", &AES_GCM_ANY_IV),
     ("AES-CCM", &AES_CCM),
@@ -445,7 +454,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 319);
+        assert_eq!(Suite::all().count(), 328);
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub enum BlockCipher {
     Khafre,
 }
 
-/// Modes of block ciphers (NIST SP 800-38A; XTS: SP 800-38E).
+/// Modes of block ciphers (NIST SP 800-38A, CFB and OFB in 6.3 and 6.4; XTS: SP 800-38E).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Mode {
@@ -100,6 +100,12 @@ pub enum Mode {
     Ctr = 2,
     /// XEX with ciphertext stealing; the IV is the data unit's number as 16 little-endian bytes.
     Xts = 3,
+    /// Cipher feedback in segments of a byte: a call of the cipher for each. Of AES only, as those below.
+    Cfb8 = 4,
+    /// Cipher feedback in segments of a block, of which the last may be cut.
+    Cfb128 = 5,
+    /// Output feedback.
+    Ofb = 6,
 }
 
 /// Stream ciphers.

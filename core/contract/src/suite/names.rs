@@ -60,6 +60,9 @@ impl fmt::Display for Mode {
             Mode::Cbc => "cbc",
             Mode::Ctr => "ctr",
             Mode::Xts => "xts",
+            Mode::Cfb8 => "cfb8",
+            Mode::Cfb128 => "cfb128",
+            Mode::Ofb => "ofb",
         })
     }
 }

@@ -239,7 +239,7 @@ impl Suite {
         match self {
             Suite::Cipher(cipher, mode) => match mode {
                 Mode::Ecb | Mode::Cbc => Lengths::range(0, INPUT_LEN_MAX, cipher.block_len()),
-                Mode::Ctr => Lengths::range(0, INPUT_LEN_MAX, 1),
+                Mode::Ctr | Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb => Lengths::range(0, INPUT_LEN_MAX, 1),
                 Mode::Xts => Lengths::range(16, XTS_LEN_MAX, 1),
             },
             Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
@@ -361,7 +361,13 @@ const fn block_cipher_ordinal(cipher: BlockCipher) -> usize {
 }
 
 const fn cipher_ordinal(cipher: BlockCipher, mode: Mode) -> usize {
-    block_cipher_ordinal(cipher) * 4 + mode as usize
+    let later = (mode as usize).saturating_sub(Mode::Cfb8 as usize);
+    match (mode, cipher) {
+        (Mode::Ecb | Mode::Cbc | Mode::Ctr | Mode::Xts, _) => block_cipher_ordinal(cipher) * 4 + mode as usize,
+        (_, BlockCipher::Aes(size)) => 576 + later * 4 + size as usize,
+        // No list holds one of these.
+        _ => 576 + later * 4 + 3,
+    }
 }
 
 /// Chains know CBC and CTR and the first five ciphers; others share the last number, which no list holds.
@@ -420,7 +426,7 @@ impl BlockCipher {
         let block = self.block_len();
         match mode {
             Mode::Ecb => NONE,
-            Mode::Cbc => Lengths::exactly(block),
+            Mode::Cbc | Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb => Lengths::exactly(block),
             Mode::Ctr => Lengths::range(block - 4, block, 4),
             Mode::Xts => Lengths::exactly(16),
         }

@@ -1,6 +1,7 @@
 //! Block ciphers, their modes without authentication, and key wrap.
 
 mod modes;
+mod parts;
 pub(crate) mod wrap;
 mod xts;
 
@@ -18,6 +19,7 @@ use crate::legacy::khafre::Khafre;
 use crate::legacy::khufu::Khufu;
 
 pub(crate) use modes::{ctr, increment, xor};
+pub(crate) use parts::FeedbackStream;
 pub(crate) use wrap::WrapKey;
 pub(crate) use xts::XtsKey;
 
@@ -61,6 +63,14 @@ impl BlockKey {
                 BlockKey::Narrow(Box::new(Khafre::new(bytes, MERKLE_ROUNDS).map_err(|_| KeyProblem::Length)?))
             }
         })
+    }
+
+    /// AES; `None` for the other ciphers.
+    pub(crate) fn aes(&self) -> Option<&dyn Permutation<16>> {
+        match self {
+            BlockKey::Wide(cipher) => Some(cipher.as_ref()),
+            BlockKey::Narrow(_) => None,
+        }
     }
 
     /// Runs a mode other than XTS over `data` in place. `None` when IV or data do not fit the cipher's blocks.

@@ -1,4 +1,4 @@
-//! ECB, CBC and CTR (NIST SP 800-38A; CTR with a nonce: RFC 3686) over any block cipher, in place.
+//! ECB, CBC, CFB, OFB and CTR (NIST SP 800-38A; CTR with a nonce: RFC 3686) over any block cipher, in place.
 
 use ciphermill_contract::Direction;
 use ciphermill_contract::suite::Mode;
@@ -17,10 +17,18 @@ pub(crate) fn run<const N: usize>(
     iv: &[u8],
     data: &mut [u8],
 ) -> Option<()> {
-    if mode == Mode::Ctr {
-        let (block, counter_len) = first_counter_block::<N>(iv)?;
-        ctr(cipher, block, counter_len, data);
-        return Some(());
+    match mode {
+        Mode::Ctr => {
+            let (block, counter_len) = first_counter_block::<N>(iv)?;
+            ctr(cipher, block, counter_len, data);
+            return Some(());
+        }
+        Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb => {
+            let mut feedback = Feedback::new(mode, direction, *<&[u8; N]>::try_from(iv).ok()?);
+            feedback.run(cipher, data);
+            return Some(());
+        }
+        _ => {}
     }
     let (blocks, rest) = data.as_chunks_mut::<N>();
     if !rest.is_empty() {
@@ -31,7 +39,7 @@ pub(crate) fn run<const N: usize>(
         (Mode::Ecb, Direction::Decrypt) => blocks.iter_mut().for_each(|block| cipher.decrypt(block)),
         (Mode::Cbc, Direction::Encrypt) => cbc_encrypt(cipher, iv.try_into().ok()?, blocks),
         (Mode::Cbc, Direction::Decrypt) => cbc_decrypt(cipher, iv.try_into().ok()?, blocks),
-        (Mode::Ctr | Mode::Xts, _) => return None,
+        _ => return None,
     }
     Some(())
 }
@@ -76,6 +84,45 @@ fn cbc_decrypt<const N: usize>(cipher: &dyn Permutation<N>, iv: &[u8; N], blocks
         cipher.decrypt(block);
         xor(block, &previous);
         previous = ciphertext;
+    }
+}
+
+/// A message in CFB or OFB, as far as it has come (SP 800-38A, 6.3 and 6.4).
+#[derive(Clone)]
+pub(crate) struct Feedback<const N: usize> {
+    mode: Mode,
+    direction: Direction,
+    /// What the cipher is applied to next. In CFB it fills up with the segment's ciphertext.
+    register: Zeroizing<[u8; N]>,
+    /// The cipher's answer, which is added to the segment at hand.
+    pad: Zeroizing<[u8; N]>,
+    /// Bytes of the segment that are done.
+    used: usize,
+}
+
+impl<const N: usize> Feedback<N> {
+    pub(crate) fn new(mode: Mode, direction: Direction, iv: [u8; N]) -> Feedback<N> {
+        Feedback { mode, direction, register: Zeroizing::new(iv), pad: Zeroizing::new([0; N]), used: 0 }
+    }
+
+    /// The next bytes of the message.
+    pub(crate) fn run(&mut self, cipher: &dyn Permutation<N>, data: &mut [u8]) {
+        let segment = if self.mode == Mode::Cfb8 { 1 } else { N };
+        for byte in data {
+            if self.used == 0 {
+                self.pad.copy_from_slice(self.register.as_slice());
+                cipher.encrypt(&mut self.pad);
+                self.register.rotate_left(segment);
+            }
+            let before = *byte;
+            *byte ^= self.pad[self.used];
+            self.register[N - segment + self.used] = match (self.mode, self.direction) {
+                (Mode::Ofb, _) => self.pad[self.used],
+                (_, Direction::Encrypt) => *byte,
+                (_, Direction::Decrypt) => before,
+            };
+            self.used = (self.used + 1) % segment;
+        }
     }
 }
 
