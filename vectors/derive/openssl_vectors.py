@@ -292,6 +292,33 @@ def symmetric():
     write("made/symmetric.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
 
 
+class Param(ctypes.Structure):
+    """OSSL_PARAM of openssl/core.h."""
+
+    _fields_ = [("key", ctypes.c_char_p), ("type", ctypes.c_uint), ("data", ctypes.c_char_p), ("size", ctypes.c_size_t),
+                ("return_size", ctypes.c_size_t)]
+
+
+def stealing():
+    """AES-CBC with ciphertext stealing, by OpenSSL's library. Its parameter `cts_mode` is a string, type 4."""
+    lib, out = LIBCRYPTO, []
+    lib.EVP_CIPHER_CTX_new.restype = lib.EVP_CIPHER_fetch.restype = ctypes.c_void_p
+    for bits in (128, 192, 256):
+        cipher = ctypes.c_void_p(lib.EVP_CIPHER_fetch(None, f"AES-{bits}-CBC-CTS".encode(), None))
+        for form in ("CS1", "CS2", "CS3"):
+            for length in (16, 17, 31, 32, 33, 48, 63, 100):
+                label = f"aes-{bits}-cbc-{form.lower()} {length}"
+                key, iv, plain = stream(label + " key", bits // 8), stream(label + " iv", 16), stream(label, length)
+                params = (Param * 2)(Param(b"cts_mode", 4, form.encode(), 3, 0), Param())
+                context = ctypes.c_void_p(lib.EVP_CIPHER_CTX_new())
+                coded, done = ctypes.create_string_buffer(length + 16), ctypes.c_int(0)
+                assert lib.EVP_EncryptInit_ex2(context, cipher, key, iv, params) == 1
+                assert lib.EVP_EncryptUpdate(context, coded, ctypes.byref(done), plain, length) == 1 and done.value == length
+                lib.EVP_CIPHER_CTX_free(context)
+                out.append(case(label, label.split()[0], key=key.hex(), iv=iv.hex(), input=plain.hex(), output=coded.raw[:length].hex()))
+    write("made/aes_cbc_stealing.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
+
+
 def khufu():
     patent = b"Hello there, world!\n".ljust(24, b"\0")
     patent = patent[:20] + b"\x80" + patent[21:]
@@ -366,6 +393,7 @@ def main():
     blake3_vectors(pathlib.Path(sys.argv[1]))
     khufu()
     symmetric()
+    stealing()
     chains()
     with tempfile.TemporaryDirectory() as folder:
         rsa(keys, pathlib.Path(folder))

@@ -55,6 +55,8 @@ pub const CAPABILITIES: &[Capability] = &[
     Capability::new(&lists::AES_CFB8, Cost::new(30.0, 30.0, 12.0)),
     Capability::new(&lists::AES_CFB128, Cost::new(30.0, 30.0, 1.2)),
     Capability::new(&lists::AES_OFB, Cost::new(30.0, 30.0, 1.2)),
+    Capability::new(&lists::AES_CBC_STEALING, Cost::new(30.0, 20.0, 0.8)).directions(Directions::ENCRYPT),
+    Capability::new(&lists::AES_CBC_STEALING, Cost::new(30.0, 20.0, 0.12)).directions(Directions::DECRYPT),
     Capability::new(&lists::AES_GCM, Cost::new(40.0, 90.0, 0.075)),
     Capability::new(&lists::AES_GCM_ANY_IV, Cost::new(40.0, 110.0, 0.075)),
     Capability::new(&lists::AES_CCM, Cost::new(60.0, 100.0, 0.87)),

@@ -4,7 +4,7 @@ use aws_lc_sys as sys;
 use ciphermill_contract::suite::{AesSize, BlockCipher, Mode};
 use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
-use crate::aes::{self, AesKey, Feedback};
+use crate::aes::{self, AesKey, BLOCK, Feedback};
 use crate::des::{self, DesKey, DesModes, TripleDesKey};
 use crate::ffi::{Wiped, fault, op_fault};
 use crate::prepared::{Prepared, state};
@@ -58,7 +58,9 @@ pub(crate) fn prepare(key: &[u8], cipher: BlockCipher, mode: Mode) -> Result<Pre
     let suite = Suite::Cipher(cipher, mode);
     let prepared = match (cipher, mode) {
         (BlockCipher::Aes(_), Mode::Ecb) => ecb_key(key).map(|state| Prepared::key(suite, state)),
-        (BlockCipher::Aes(_), Mode::Cbc) => cbc_key(key).map(|state| Prepared::key(suite, state)),
+        (BlockCipher::Aes(_), Mode::Cbc | Mode::CbcCs1 | Mode::CbcCs2 | Mode::CbcCs3) => {
+            cbc_key(key).map(|state| Prepared::key(suite, state))
+        }
         // CFB and OFB decrypt by enciphering, too.
         (BlockCipher::Aes(_), Mode::Ctr | Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb) => {
             AesKey::encryption(key).map(|state| Prepared::key(suite, state))
@@ -106,6 +108,12 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, cipher: BlockCipher, mode: Mode,
             schedule.cbc(&mut iv, op.data, encrypt);
             OpStatus::Done
         }),
+        (BlockCipher::Aes(_), Mode::CbcCs1 | Mode::CbcCs2 | Mode::CbcCs3) => batch.process(|op| {
+            let (Some(key), Ok(iv)) = (state::<CbcKey>(op, suite), op.iv.try_into()) else {
+                return OpStatus::EngineFault;
+            };
+            stealing(key, mode, iv, op.data, encrypt).map_or(OpStatus::EngineFault, |()| OpStatus::Done)
+        }),
         (BlockCipher::Aes(_), Mode::Ctr) => batch.process(|op| {
             let Some(key) = state::<AesKey>(op, suite) else { return OpStatus::EngineFault };
             key.ctr(aes::counter_block(op.iv), op.data);
@@ -139,6 +147,45 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, cipher: BlockCipher, mode: Mode,
         }
         _ => {}
     }
+}
+
+/// CBC with ciphertext stealing (NIST SP 800-38A, addendum), which AWS-LC does not offer, over its CBC. `None` for less than a block.
+fn stealing(key: &CbcKey, mode: Mode, mut iv: [u8; BLOCK], data: &mut [u8], encrypt: bool) -> Option<()> {
+    let last_len = if data.len().is_multiple_of(BLOCK) { BLOCK } else { data.len() % BLOCK };
+    let head_len = data.len().checked_sub(last_len)?;
+    let Some(tail) = head_len.checked_sub(BLOCK) else {
+        let schedule = if encrypt { &key.encryption } else { &key.decryption };
+        schedule.cbc(&mut iv, data, encrypt);
+        return (last_len == BLOCK).then_some(());
+    };
+    // In the middle the last block comes first, as in CS3.
+    let is_swapped = mode == Mode::CbcCs3 || (mode == Mode::CbcCs2 && last_len < BLOCK);
+    if !encrypt && !is_swapped {
+        data[tail..].rotate_left(last_len);
+    }
+    let (head, last) = data.split_at_mut(head_len);
+    let mut block = Wiped([0; BLOCK]);
+    if encrypt {
+        key.encryption.cbc(&mut iv, head, true);
+        block.0[..last_len].copy_from_slice(last);
+        key.encryption.cbc(&mut iv, &mut block.0, true);
+        last.copy_from_slice(&head[tail..][..last_len]);
+        head[tail..].copy_from_slice(&block.0);
+    } else {
+        block.0.copy_from_slice(&head[tail..]);
+        key.decryption.decrypt_block(&mut block.0);
+        // Behind the text, where there were zeros, is what was left out of the ciphertext before.
+        head[tail..][..last_len].copy_from_slice(last);
+        head[tail + last_len..].copy_from_slice(&block.0[last_len..]);
+        for (byte, text) in last.iter_mut().zip(&block.0) {
+            *byte ^= text;
+        }
+        key.decryption.cbc(&mut iv, head, false);
+    }
+    if encrypt && !is_swapped {
+        data[tail..].rotate_left(BLOCK);
+    }
+    Some(())
 }
 
 fn ecb(

@@ -33,6 +33,7 @@ const SYMMETRIC: &[Capability] = &[
     group(&lists::AES_CFB8, 60.0, 24.0),
     group(&lists::AES_CFB128, 60.0, 2.5),
     group(&lists::AES_OFB, 60.0, 2.5),
+    group(&lists::AES_CBC_STEALING, 80.0, 1.5),
     group(&lists::AES_GCM, 250.0, 3.0),
     group(&lists::AES_GCM_ANY_IV, 270.0, 3.0),
     group(&lists::AES_CCM, 200.0, 4.0),

@@ -22,6 +22,7 @@ macro_rules! files {
 
 const FILES: &[(&str, &str)] = files![
     "legacy/khufu_khafre_cbc.json",
+    "made/aes_cbc_stealing.json",
     "made/agreement.json",
     "made/chains.json",
     "made/dh_modp.json",
@@ -53,6 +54,7 @@ const FILES: &[(&str, &str)] = files![
     "papers/blowfish.json",
     "papers/ed25519_taming.json",
     "papers/gec_2.json",
+    "rfc/aes_cbc_stealing.json",
     "rfc/aes_ctr.json",
     "rfc/aes_gcm_siv.json",
     "rfc/aes_ocb.json",
@@ -225,6 +227,7 @@ mod tests {
             ("AES-CFB8", 250),
             ("AES-CFB128", 250),
             ("AES-OFB", 250),
+            ("AES-CBC, stealing", 60),
             ("AES-GCM", 395),
             ("AES-GCM, any IV", 230),
             ("AES-CCM", 843),

@@ -35,6 +35,17 @@ pub const AES_CFB8: [Suite; 3] = aes(Mode::Cfb8);
 pub const AES_CFB128: [Suite; 3] = aes(Mode::Cfb128);
 /// AES-OFB.
 pub const AES_OFB: [Suite; 3] = aes(Mode::Ofb);
+/// AES-CBC with ciphertext stealing.
+pub const AES_CBC_STEALING: [Suite; 9] = {
+    let modes = [aes(Mode::CbcCs1), aes(Mode::CbcCs2), aes(Mode::CbcCs3)];
+    let mut out = [Suite::Random; 9];
+    let mut i = 0;
+    while i < out.len() {
+        out[i] = modes[i / 3][i % 3];
+        i += 1;
+    }
+    out
+};
 /// Blowfish in ECB, CBC and CTR.
 pub const BLOWFISH: [Suite; 3] = [
     Suite::Cipher(BlockCipher::Blowfish, Mode::Ecb),
@@ -357,6 +368,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("AES-CFB8", &AES_CFB8),
     ("AES-CFB128", &AES_CFB128),
     ("AES-OFB", &AES_OFB),
+    ("AES-CBC, stealing", &AES_CBC_STEALING),
     ("AES-GCM", &AES_GCM),
     ("AES-GCM, any IV", &AES_GCM_ANY_IV),
     ("AES-CCM", &AES_CCM),
@@ -454,7 +466,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 328);
+        assert_eq!(Suite::all().count(), 337);
     }
 
     #[test]

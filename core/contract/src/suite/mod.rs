@@ -87,7 +87,7 @@ pub enum BlockCipher {
     Khafre,
 }
 
-/// Modes of block ciphers (NIST SP 800-38A, CFB and OFB in 6.3 and 6.4; XTS: SP 800-38E).
+/// Modes of block ciphers (NIST SP 800-38A, CFB and OFB in 6.3 and 6.4; its addendum on ciphertext stealing; XTS: SP 800-38E).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Mode {
@@ -106,6 +106,12 @@ pub enum Mode {
     Cfb128 = 5,
     /// Output feedback.
     Ofb = 6,
+    /// CBC with ciphertext stealing, of a block and more: what there is of the block before the last one stands before the last one.
+    CbcCs1 = 7,
+    /// As [`Mode::CbcCs1`], but what is cut stands at the end; whole blocks are as in CBC.
+    CbcCs2 = 8,
+    /// As [`Mode::CbcCs1`], but the two last ones always change places, as Kerberos has it (RFC 3962, 5). One block is as in CBC.
+    CbcCs3 = 9,
 }
 
 /// Stream ciphers.

@@ -63,6 +63,9 @@ impl fmt::Display for Mode {
             Mode::Cfb8 => "cfb8",
             Mode::Cfb128 => "cfb128",
             Mode::Ofb => "ofb",
+            Mode::CbcCs1 => "cbc-cs1",
+            Mode::CbcCs2 => "cbc-cs2",
+            Mode::CbcCs3 => "cbc-cs3",
         })
     }
 }

@@ -240,6 +240,7 @@ impl Suite {
             Suite::Cipher(cipher, mode) => match mode {
                 Mode::Ecb | Mode::Cbc => Lengths::range(0, INPUT_LEN_MAX, cipher.block_len()),
                 Mode::Ctr | Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb => Lengths::range(0, INPUT_LEN_MAX, 1),
+                Mode::CbcCs1 | Mode::CbcCs2 | Mode::CbcCs3 => Lengths::range(cipher.block_len(), INPUT_LEN_MAX, 1),
                 Mode::Xts => Lengths::range(16, XTS_LEN_MAX, 1),
             },
             Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
@@ -426,7 +427,8 @@ impl BlockCipher {
         let block = self.block_len();
         match mode {
             Mode::Ecb => NONE,
-            Mode::Cbc | Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb => Lengths::exactly(block),
+            Mode::Cbc | Mode::CbcCs1 | Mode::CbcCs2 | Mode::CbcCs3 => Lengths::exactly(block),
+            Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb => Lengths::exactly(block),
             Mode::Ctr => Lengths::range(block - 4, block, 4),
             Mode::Xts => Lengths::exactly(16),
         }

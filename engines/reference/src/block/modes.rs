@@ -1,4 +1,4 @@
-//! ECB, CBC, CFB, OFB and CTR (NIST SP 800-38A; CTR with a nonce: RFC 3686) over any block cipher, in place.
+//! ECB, CBC with and without ciphertext stealing, CFB, OFB and CTR (NIST SP 800-38A; CTR with a nonce: RFC 3686) over any block cipher, in place.
 
 use ciphermill_contract::Direction;
 use ciphermill_contract::suite::Mode;
@@ -27,6 +27,9 @@ pub(crate) fn run<const N: usize>(
             let mut feedback = Feedback::new(mode, direction, *<&[u8; N]>::try_from(iv).ok()?);
             feedback.run(cipher, data);
             return Some(());
+        }
+        Mode::CbcCs1 | Mode::CbcCs2 | Mode::CbcCs3 => {
+            return stealing(cipher, mode, direction, iv.try_into().ok()?, data);
         }
         _ => {}
     }
@@ -85,6 +88,51 @@ fn cbc_decrypt<const N: usize>(cipher: &dyn Permutation<N>, iv: &[u8; N], blocks
         xor(block, &previous);
         previous = ciphertext;
     }
+}
+
+/// CBC with ciphertext stealing (SP 800-38A, addendum): the last block is filled up with zeros, and of the ciphertext before it as much is
+/// left out. `None` for less than a block.
+fn stealing<const N: usize>(
+    cipher: &dyn Permutation<N>,
+    mode: Mode,
+    direction: Direction,
+    iv: &[u8; N],
+    data: &mut [u8],
+) -> Option<()> {
+    let last_len = if data.len().is_multiple_of(N) { N } else { data.len() % N };
+    let head_len = data.len().checked_sub(last_len)?;
+    let Some(tail) = head_len.checked_sub(N) else { return run(cipher, Mode::Cbc, direction, iv, data) };
+    // In the middle the last block comes first, as in CS3.
+    let is_swapped = mode == Mode::CbcCs3 || (mode == Mode::CbcCs2 && last_len < N);
+    if direction == Direction::Decrypt && !is_swapped {
+        data[tail..].rotate_left(last_len);
+    }
+    let (head, last) = data.split_at_mut(head_len);
+    let blocks = head.as_chunks_mut::<N>().0;
+    if direction == Direction::Encrypt {
+        cbc_encrypt(cipher, iv, blocks);
+        let before = blocks.last_mut()?;
+        let mut block = Zeroizing::new([0; N]);
+        block[..last_len].copy_from_slice(last);
+        xor(block.as_mut_slice(), before);
+        cipher.encrypt(&mut block);
+        last.copy_from_slice(&before[..last_len]);
+        before.copy_from_slice(block.as_slice());
+    } else {
+        let before = blocks.last_mut()?;
+        let mut block = Zeroizing::new(*before);
+        cipher.decrypt(&mut block);
+        // Behind the text, where there were zeros, is what was left out.
+        let (text, left_out) = block.split_at(last_len);
+        before[..last_len].copy_from_slice(last);
+        before[last_len..].copy_from_slice(left_out);
+        xor(last, text);
+        cbc_decrypt(cipher, iv, blocks);
+    }
+    if direction == Direction::Encrypt && !is_swapped {
+        data[tail..].rotate_left(N);
+    }
+    Some(())
 }
 
 /// A message in CFB or OFB, as far as it has come (SP 800-38A, 6.3 and 6.4).
