@@ -222,7 +222,7 @@ impl Rules {
             tag: Band::new(suite.tag_len(direction)),
             aad: Band::new(suite.aad_len()),
             needs_key: suite.needs_key(),
-            same_len: matches!(suite, Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_)),
+            same_len: suite.keeps_len(),
             silent: matches!(suite, Suite::Digest(_) | Suite::Mac(_)),
             separate: !suite.transforms(),
             arena_len: arena_len as u64,

@@ -41,6 +41,7 @@ const LENGTHS: &str = "
     aes-192-ocb: 24 | 1-15 | 8-16 | 0-65535 | 0-1073741824 | 96 | 24 12 16 | 1
     chacha20-poly1305: 32 | 12 | 4-16/no-5-6-7-9-10-11 | 0-65535 | 0-1073741824 | 96 | 32 12 16 | 1
     xchacha20-poly1305: 32 | 24 | 4-16/no-5-6-7-9-10-11 | 0-65527 | 0-1073741824 | 96 | 32 24 16 | 1
+    a192cbc-hs384: 48 | 16 | 24 | 0-65535 | 0-1073741808 16-1073741824/16 | 112 96 | 48 16 24 | 1
     md5: 0 | 0 | 16 | 0 | 0-1073741824 | 0 | 0 0 16 | 1
     sha1: 0 | 0 | 20 | 0 | 0-1073741824 | 0 | 0 0 20 | 1
     sha224: 0 | 0 | 28 | 0 | 0-1073741824 | 0 | 0 0 28 | 1
@@ -266,7 +267,7 @@ fn suites_run_on_the_kernels_of_what_they_are_made_of() {
             () if has(&["ecdsa-sect", "ecdh-sect"]) => "binary",
             () if has(&["rsa", "ecd", "25519", "448", "dh-", "generate-ec"]) => "public",
             () if has(&["ml-"]) => "lattice",
-            () if has(&["aes"]) => "aes",
+            () if has(&["aes", "cbc-hs"]) => "aes",
             () if has(&["chacha20", "poly1305"]) => "chacha20",
             () if has(&["des-"]) => "des",
             () if has(&["blowfish", "khufu", "khafre", "rc4", "seal"]) => "legacy",

@@ -62,6 +62,7 @@ pub const CAPABILITIES: &[Capability] = &[
     Capability::new(&lists::AES_CCM, Cost::new(60.0, 100.0, 0.87)),
     Capability::new(&lists::AES_GCM_SIV, Cost::new(100.0, 350.0, 0.7)),
     Capability::new(&lists::CHACHA20_POLY1305, Cost::new(40.0, 190.0, 0.45)),
+    Capability::new(&lists::AES_CBC_HMAC, Cost::new(60.0, 400.0, 1.6)),
     Capability::new(&lists::XCHACHA20_POLY1305, Cost::new(40.0, 270.0, 0.45)),
     Capability::new(&lists::CHACHA20, Cost::new(40.0, 62.0, 0.35)),
     Capability::new(RC4, Cost::new(40.0, 30.0, 1.44)).variable_time(),

@@ -4,6 +4,7 @@ use core::ffi::CStr;
 
 use aws_lc_sys as sys;
 use ciphermill_contract::engine::Kernel;
+use ciphermill_contract::suite::Aead;
 use ciphermill_contract::{
     Capability, CheckedBatch, Direction, Engine, EngineInfo, EngineKind, EngineQueue, KeyMaterial, OpStatus,
     PreparedKey, QueueHint, Result, Stream, Suite,
@@ -12,7 +13,7 @@ use ciphermill_contract::{
 use crate::capabilities::NAME;
 use crate::ffi::take_error;
 use crate::scratch::Scratch;
-use crate::{CAPABILITIES, aead, chain, cipher, digest, mac, pieces, prepare, public, random, stream, wrap};
+use crate::{CAPABILITIES, aead, cbc_hmac, chain, cipher, digest, mac, pieces, prepare, public, random, stream, wrap};
 
 /// The library engine: AWS-LC. Prepared keys may be used by any number of its queues at the same time; queues work on
 /// the caller's thread.
@@ -74,6 +75,7 @@ impl EngineQueue for Queue {
         match batch.suite() {
             Suite::Cipher(cipher, mode) => cipher::run(batch, cipher, mode, &mut self.scratch.cipher),
             Suite::Stream(stream) => stream::run(batch, stream),
+            Suite::Aead(Aead::AesCbcHmac(_)) => cbc_hmac::run(batch),
             Suite::Aead(aead) => aead::run(batch, aead),
             Suite::Digest(digest) => digest::run(batch, digest, &self.scratch.digest),
             Suite::Mac(mac) => mac::run(batch, mac),

@@ -9,6 +9,7 @@
 mod aead;
 mod aes;
 mod capabilities;
+mod cbc_hmac;
 mod ccm;
 mod chain;
 mod cipher;

@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::Aead;
 use ciphermill_contract::{Claims, Error, KeyMaterial, PreparedKey, Refusal, Result, Suite};
 
 use crate::capabilities::NAME;
-use crate::{CAPABILITIES, aead, chain, cipher, mac, public, stream, wrap};
+use crate::{CAPABILITIES, aead, cbc_hmac, chain, cipher, mac, public, stream, wrap};
 
 /// Prepares a key for a suite.
 ///
@@ -27,6 +28,7 @@ fn symmetric(key: &[u8], suite: Suite) -> Result<PreparedKey> {
     match suite {
         Suite::Cipher(cipher, mode) => cipher::prepare(key, cipher, mode),
         Suite::Stream(stream) => stream::prepare(key, stream),
+        Suite::Aead(Aead::AesCbcHmac(size)) => cbc_hmac::prepare(key, size),
         Suite::Aead(aead) => aead::prepare(key, aead),
         Suite::Mac(mac) => mac::prepare(key, mac),
         Suite::Chain(chain) => chain::prepare(key, chain),

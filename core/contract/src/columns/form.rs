@@ -6,21 +6,13 @@ use super::extents::Extents;
 use super::status::ColumnStatus;
 use crate::key::KeyId;
 use crate::limits::IV_LEN_MAX;
-use crate::suite::{Chain, ChainOrder, Direction, Suite};
+use crate::suite::{Direction, Suite};
 
 impl Suite {
     /// Whether columns can be run: the output is as long as the input, or there is none but a tag or digest; and operations have room for
     /// every IV.
     pub const fn takes_columns(self) -> bool {
-        if self.iv_len().max > IV_LEN_MAX {
-            return false;
-        }
-        match self {
-            Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_) => true,
-            Suite::Digest(_) | Suite::Mac(_) => true,
-            Suite::Chain(Chain { order, .. }) => matches!(order, ChainOrder::EncryptThenMac),
-            _ => false,
-        }
+        self.iv_len().max <= IV_LEN_MAX && (self.keeps_len() || matches!(self, Suite::Digest(_) | Suite::Mac(_)))
     }
 }
 

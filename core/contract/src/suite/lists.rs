@@ -103,6 +103,13 @@ pub const CHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::ChaCha20Poly1305)];
 /// XChaCha20-Poly1305.
 pub const XCHACHA20_POLY1305: [Suite; 1] = [Suite::Aead(Aead::XChaCha20Poly1305)];
 
+/// AES-CBC with HMAC as JOSE has it.
+pub const AES_CBC_HMAC: [Suite; 3] = [
+    Suite::Aead(Aead::AesCbcHmac(AesSize::Aes128)),
+    Suite::Aead(Aead::AesCbcHmac(AesSize::Aes192)),
+    Suite::Aead(Aead::AesCbcHmac(AesSize::Aes256)),
+];
+
 const fn digests() -> [Suite; 15] {
     let mut out = [Suite::Random; 15];
     let mut i = 0;
@@ -375,6 +382,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("AES-GCM-SIV", &AES_GCM_SIV),
     ("AES-SIV", &AES_SIV),
     ("AES-OCB", &AES_OCB),
+    ("AES-CBC with HMAC", &AES_CBC_HMAC),
     ("ChaCha20", &CHACHA20),
     ("ChaCha20-Poly1305", &CHACHA20_POLY1305),
     ("XChaCha20-Poly1305", &XCHACHA20_POLY1305),
@@ -466,7 +474,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 337);
+        assert_eq!(Suite::all().count(), 340);
     }
 
     #[test]

@@ -151,6 +151,10 @@ pub enum Aead {
     /// XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03): ChaCha20-Poly1305 with a nonce of 24 bytes, which may be drawn at random. The last 8
     /// lie in front of the additional data ([`crate::Op::iv`]).
     XChaCha20Poly1305,
+    /// AES-CBC with HMAC as JOSE has it (RFC 7518, 5.2): the MAC's key, then the cipher's, each as long as the tag. The text is padded
+    /// (PKCS #7), so that the output is longer than the input by 1 to 16 bytes; that of `decrypt` has room for as many bytes as the
+    /// input has, and the text's length comes back in the operation.
+    AesCbcHmac(AesSize),
 }
 
 /// Digests.
@@ -502,6 +506,16 @@ impl Suite {
         }
     }
 
+    /// Whether there is an output and it is as long as the input, whatever that holds.
+    pub const fn keeps_len(self) -> bool {
+        match self {
+            Suite::Aead(Aead::AesCbcHmac(_)) => false,
+            Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_) => true,
+            Suite::Chain(Chain { order, .. }) => matches!(order, ChainOrder::EncryptThenMac),
+            _ => false,
+        }
+    }
+
     /// Whether the suite works with key pairs, so that a batch of it is worth moving to another core.
     pub const fn is_public_key(self) -> bool {
         matches!(self, Suite::Sign(_) | Suite::PublicEncrypt(_) | Suite::Agree(_) | Suite::Kem(_) | Suite::Generate(_))
@@ -553,6 +567,17 @@ impl BlockCipher {
         match self {
             BlockCipher::Aes(_) => 16,
             _ => 8,
+        }
+    }
+}
+
+impl Aead {
+    /// The digest of the HMAC within [`Aead::AesCbcHmac`] (RFC 7518, 5.2.3 to 5.2.5).
+    pub const fn cbc_hmac_digest(size: AesSize) -> Digest {
+        match size {
+            AesSize::Aes128 => Digest::Sha256,
+            AesSize::Aes192 => Digest::Sha384,
+            AesSize::Aes256 => Digest::Sha512,
         }
     }
 }

@@ -190,6 +190,7 @@ impl fmt::Display for Aead {
             Aead::AesGcmSiv(size) => write!(f, "aes-{}-gcm-siv", size.bits()),
             Aead::AesSiv(size) => write!(f, "aes-{}-siv", size.bits()),
             Aead::AesOcb(size) => write!(f, "aes-{}-ocb", size.bits()),
+            Aead::AesCbcHmac(size) => write!(f, "a{}cbc-hs{}", size.bits(), 2 * size.bits()),
             Aead::XChaCha20Poly1305 => f.write_str("xchacha20-poly1305"),
             Aead::ChaCha20Poly1305 => f.write_str("chacha20-poly1305"),
         }

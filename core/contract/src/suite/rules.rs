@@ -95,7 +95,7 @@ impl Suite {
             Suite::Stream(StreamCipher::ChaCha20) => Lengths::exactly(32),
             Suite::Stream(StreamCipher::Rc4) => Lengths::range(5, 256, 1),
             Suite::Stream(StreamCipher::Seal3) => Lengths::exactly(20),
-            Suite::Aead(Aead::AesSiv(size)) => Lengths::exactly(2 * size.key_len()),
+            Suite::Aead(Aead::AesSiv(size) | Aead::AesCbcHmac(size)) => Lengths::exactly(2 * size.key_len()),
             Suite::Aead(
                 Aead::AesGcm(size)
                 | Aead::AesGcmAnyIv(size)
@@ -155,6 +155,7 @@ impl Suite {
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(1, 15, 1),
             Suite::Aead(Aead::AesGcmAnyIv(_)) | Suite::Mac(Mac::GmacAnyIv(_)) => Lengths::range(1, LONG_IV_LEN_MAX, 1),
             Suite::Aead(Aead::XChaCha20Poly1305) => Lengths::exactly(24),
+            Suite::Aead(Aead::AesCbcHmac(_)) => Lengths::exactly(16),
             Suite::Aead(_) | Suite::Mac(Mac::Gmac(_)) => Lengths::exactly(12),
             Suite::Wrap(KeyWrap::Kw(_)) => Lengths::range(0, 8, 8),
             _ => NONE,
@@ -172,6 +173,8 @@ impl Suite {
             // RFC 7253, 3.1, names 64, 96 and 128 bits, and its construction whole bytes in between.
             Suite::Aead(Aead::AesOcb(_)) => Lengths::range(8, 16, 1),
             Suite::Aead(Aead::AesCcm(_)) => Lengths::range(4, 16, 2),
+            // RFC 7518, 5.2.2.1: the first half of the HMAC.
+            Suite::Aead(Aead::AesCbcHmac(size)) => Lengths::exactly(size.key_len()),
             Suite::Aead(_) | Suite::Mac(Mac::Poly1305) => Lengths::exactly(16),
             Suite::Mac(Mac::Cmac(_)) => Lengths::range(4, 16, 1),
             Suite::Mac(Mac::TripleDesCmac) => Lengths::range(4, 8, 1),
@@ -244,6 +247,10 @@ impl Suite {
                 Mode::Xts => Lengths::range(16, XTS_LEN_MAX, 1),
             },
             Suite::Stream(StreamCipher::Seal3) => Lengths::range(0, SEAL_LEN_MAX, 1),
+            Suite::Aead(Aead::AesCbcHmac(_)) => match direction {
+                Direction::Encrypt => Lengths::range(0, INPUT_LEN_MAX - 16, 1),
+                Direction::Decrypt => Lengths::range(16, INPUT_LEN_MAX, 16),
+            },
             Suite::Chain(chain) => chain.input_len(direction),
             Suite::Fpe(ff1) => Lengths::range(2 * ff1.numerals_min(), 2 * FF1_NUMERALS_MAX, 2),
             Suite::Wrap(wrap) => wrap.input_len(direction),
@@ -264,6 +271,10 @@ impl Suite {
     #[inline]
     pub const fn output_len(self, direction: Direction, input_len: usize, asked: usize) -> usize {
         match self {
+            Suite::Aead(Aead::AesCbcHmac(_)) => match direction {
+                Direction::Encrypt => (input_len / 16 + 1) * 16,
+                Direction::Decrypt => input_len,
+            },
             Suite::Cipher(..) | Suite::Stream(_) | Suite::Aead(_) | Suite::Fpe(_) => input_len,
             Suite::Chain(chain) => chain.output_len(direction, input_len),
             Suite::Wrap(_) => match direction {
@@ -304,6 +315,7 @@ impl Suite {
                 Aead::ChaCha20Poly1305 => 55,
                 Aead::AesGcmAnyIv(size) => 569 + size as usize,
                 Aead::XChaCha20Poly1305 => 575,
+                Aead::AesCbcHmac(size) => 600 + size as usize,
             },
             Suite::Digest(digest) => 64 + digest as usize,
             Suite::Mac(mac) => match mac {

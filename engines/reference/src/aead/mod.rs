@@ -3,6 +3,7 @@
 //! Where a scheme can tell a forgery without decrypting, it does so first. SIV, GCM-SIV and OCB have to decrypt before
 //! they can tell; the batch zeroes what they leave when the answer is no.
 
+mod cbc_hmac;
 mod ccm;
 mod chacha;
 mod gcm;
@@ -19,6 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::block;
 use crate::engine::state;
+use cbc_hmac::CbcHmac;
 use ccm::Ccm;
 use chacha::{ChaCha, XChaCha};
 use ocb::Ocb;
@@ -37,7 +39,14 @@ trait Scheme: Send + Sync {
 }
 
 /// The key of an AEAD.
-pub(crate) struct AeadKey(Box<dyn Scheme>);
+pub(crate) struct AeadKey(Kind);
+
+enum Kind {
+    /// One whose ciphertext is as long as the text.
+    Scheme(Box<dyn Scheme>),
+    /// The one that pads.
+    CbcHmac(Box<CbcHmac>),
+}
 
 impl AeadKey {
     /// Schedules and hash keys of `aead` for `bytes`.
@@ -45,7 +54,8 @@ impl AeadKey {
     /// # Errors
     /// `Length` when the scheme has no keys of that length; `Parameters` for GCM-SIV with AES-192, which does not exist.
     pub(crate) fn new(aead: Aead, bytes: &[u8]) -> Result<AeadKey, KeyProblem> {
-        Ok(AeadKey(match aead {
+        Ok(AeadKey(Kind::Scheme(match aead {
+            Aead::AesCbcHmac(size) => return Ok(AeadKey(Kind::CbcHmac(Box::new(CbcHmac::new(size, bytes)?)))),
             Aead::AesGcm(size) | Aead::AesGcmAnyIv(size) => Box::new(Gcm::new(block::aes(size, bytes)?)),
             Aead::AesCcm(size) => Box::new(Ccm::new(block::aes(size, bytes)?)),
             Aead::AesGcmSiv(AesSize::Aes128) => packaged::<AesGcmSiv<Aes128>>(bytes)?,
@@ -55,7 +65,7 @@ impl AeadKey {
             Aead::AesOcb(size) => Box::new(Ocb::new(block::aes(size, bytes)?)),
             Aead::ChaCha20Poly1305 => Box::new(ChaCha(raw(bytes)?)),
             Aead::XChaCha20Poly1305 => Box::new(XChaCha(raw(bytes)?)),
-        }))
+        })))
     }
 }
 
@@ -66,9 +76,11 @@ fn raw(bytes: &[u8]) -> Result<Zeroizing<[u8; 32]>, KeyProblem> {
 
 /// Seals or opens one operation.
 pub(crate) fn process(direction: Direction, buffers: &mut OpBuffers<'_>) -> OpStatus {
-    let Some(AeadKey(scheme)) = state(buffers) else { return OpStatus::EngineFault };
-    match direction {
-        Direction::Encrypt => scheme.seal(buffers.iv, buffers.aad, buffers.data, buffers.tag),
-        Direction::Decrypt => scheme.open(buffers.iv, buffers.aad, buffers.data, buffers.tag),
+    let Some(AeadKey(kind)) = state(buffers) else { return OpStatus::EngineFault };
+    match (kind, direction) {
+        (Kind::Scheme(scheme), Direction::Encrypt) => scheme.seal(buffers.iv, buffers.aad, buffers.data, buffers.tag),
+        (Kind::Scheme(scheme), Direction::Decrypt) => scheme.open(buffers.iv, buffers.aad, buffers.data, buffers.tag),
+        (Kind::CbcHmac(key), Direction::Encrypt) => key.seal(buffers),
+        (Kind::CbcHmac(key), Direction::Decrypt) => key.open(buffers),
     }
 }
