@@ -183,21 +183,38 @@ def fixed_signature(der, width):
     return parts
 
 
+def curve(keys, folder, name, width, digest):
+    """Signatures of messages and one agreement. The private key stays in the folder."""
+    out = []
+    own, peer = (k for k in keys if k["name"] == name)
+    private, public = folder / "private.der", folder / "public.der"
+    private.write_bytes(bytes.fromhex(own["private"]))
+    public.write_bytes(bytes.fromhex(peer["public"]))
+    for length in (0, 77):
+        message = stream(name, length)
+        der = openssl("dgst", f"-{digest}", "-sign", str(private), "-keyform", "DER", "-binary", data=message)
+        out.append(case(f"ecdsa-{name} {length}", f"ecdsa-{name}", "decrypt", pair=name, input=message.hex(),
+                        tag=fixed_signature(der, width).hex()))
+    secret = openssl("pkeyutl", "-derive", "-inkey", str(private), "-keyform", "DER", "-peerkey", str(public), "-peerform", "DER")
+    point = peer["public"][-2 * (2 * width + 1) :]
+    return out + [case(f"ecdh-{name}", f"ecdh-{name}", "encrypt", pair=name, input=point, output=secret.hex())]
+
+
+def secp256k1(keys, folder):
+    name = "secp256k1"
+    out = curve(keys, folder, name, 32, "sha256")
+    for length in (20, 21, 31, 32, 33, 48, 64):
+        digest = stream(f"{name} digest", length)
+        der = openssl("pkeyutl", "-sign", "-inkey", str(folder / "private.der"), "-keyform", "DER", data=digest)
+        out.append(case(f"ecdsa-{name}-digest {length}", f"ecdsa-{name}-digest", "decrypt", pair=name, input=digest.hex(),
+                        tag=fixed_signature(der, 32).hex()))
+    write("made/secp256k1.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
+
+
 def curves(keys, folder):
     out = []
     for name, width, digest in (("p256", 32, "sha256"), ("p384", 48, "sha384"), ("p521", 66, "sha512")):
-        own, peer = (k for k in keys if k["name"] == name)
-        private, public = folder / "private.der", folder / "public.der"
-        private.write_bytes(bytes.fromhex(own["private"]))
-        public.write_bytes(bytes.fromhex(peer["public"]))
-        for length in (0, 77):
-            message = stream(name, length)
-            der = openssl("dgst", f"-{digest}", "-sign", str(private), "-keyform", "DER", "-binary", data=message)
-            out.append(case(f"ecdsa-{name} {length}", f"ecdsa-{name}", "decrypt", pair=name, input=message.hex(),
-                            tag=fixed_signature(der, width).hex()))
-        secret = openssl("pkeyutl", "-derive", "-inkey", str(private), "-keyform", "DER", "-peerkey", str(public), "-peerform", "DER")
-        point = peer["public"][-2 * (2 * width + 1) :]
-        out.append(case(f"ecdh-{name}", f"ecdh-{name}", "encrypt", pair=name, input=point, output=secret.hex()))
+        out += curve(keys, folder, name, width, digest)
     for name, bits, _, prime in primes():
         if name.startswith("ffdhe"):
             out += finite_field(keys, name, bits, prime)
@@ -399,6 +416,7 @@ def main():
         rsa(keys, pathlib.Path(folder))
         rsa_raw(keys, pathlib.Path(folder))
         curves(keys, pathlib.Path(folder))
+        secp256k1(keys, pathlib.Path(folder))
     dh_modp(keys)
 
 

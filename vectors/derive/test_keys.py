@@ -85,7 +85,7 @@ def main():
     for curve in ("P-256", "P-384", "P-521"):
         options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
         add(curve.lower().replace("-", ""), lambda: [pair(*options) for _ in range(2)])
-    for curve in LEGACY:
+    for curve in (*LEGACY, "secp256k1"):
         options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
         add(curve, lambda: [pair(*options) for _ in range(2)])
     for name, width in (("X25519", 32), ("X448", 56), ("ED25519", 32)):

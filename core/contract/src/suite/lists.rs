@@ -282,6 +282,12 @@ pub const ECDH: [Suite; 3] = [
     Suite::Agree(Agreement::Ecdh(Curve::P384)),
     Suite::Agree(Agreement::Ecdh(Curve::P521)),
 ];
+/// secp256k1: ECDSA, over messages and over given digests, and ECDH.
+pub const SECP256K1: [Suite; 3] = [
+    Suite::Sign(Signature::Ecdsa(Curve::Secp256k1)),
+    Suite::Sign(Signature::EcdsaDigest(Curve::Secp256k1)),
+    Suite::Agree(Agreement::Ecdh(Curve::Secp256k1)),
+];
 /// The RSA primitives without padding.
 pub const RSA_RAW: [Suite; 4] = {
     let mut out = [Suite::Random; 4];
@@ -293,7 +299,7 @@ pub const RSA_RAW: [Suite; 4] = {
     out
 };
 
-/// ECDSA, then ECDH, on secp160r1 and the binary curves: those of [`Curve::ALL`] behind the first three.
+/// ECDSA, then ECDH, on secp160r1 and the binary curves: those of [`Curve::ALL`] behind the first three but the last.
 pub const LEGACY_CURVES: [Suite; 24] = {
     let mut out = [Suite::Random; 24];
     let mut i = 0;
@@ -337,18 +343,18 @@ pub const ML_DSA: [Suite; 3] = [
     Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa87)),
 ];
 /// Key generation: RSA, the curves of [`Curve::ALL`], X25519, X448, Ed25519, ML-KEM, ML-DSA.
-pub const GENERATE: [Suite; 28] = {
-    let mut out = [Suite::Random; 28];
+pub const GENERATE: [Suite; 29] = {
+    let mut out = [Suite::Random; 29];
     let mut i = 0;
     while i < out.len() {
         out[i] = Suite::Generate(match i {
             0..4 => KeyPair::Rsa(RsaSize::ALL[i]),
-            4..19 => KeyPair::Ec(Curve::ALL[i - 4]),
-            19 => KeyPair::X25519,
-            20 => KeyPair::X448,
-            21 => KeyPair::Ed25519,
-            22..25 => KeyPair::MlKem(KEMS[i - 22]),
-            _ => KeyPair::MlDsa([MlDsaSet::MlDsa44, MlDsaSet::MlDsa65, MlDsaSet::MlDsa87][i - 25]),
+            4..20 => KeyPair::Ec(Curve::ALL[i - 4]),
+            20 => KeyPair::X25519,
+            21 => KeyPair::X448,
+            22 => KeyPair::Ed25519,
+            23..26 => KeyPair::MlKem(KEMS[i - 23]),
+            _ => KeyPair::MlDsa([MlDsaSet::MlDsa44, MlDsaSet::MlDsa65, MlDsaSet::MlDsa87][i - 26]),
         });
         i += 1;
     }
@@ -409,6 +415,7 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("ECDSA", &ECDSA),
     ("ECDSA over digests", &ECDSA_DIGEST),
     ("ECDH", &ECDH),
+    ("secp256k1", &SECP256K1),
     ("legacy curves", &LEGACY_CURVES),
     ("DH", &DH),
     ("DH of IKE", &DH_MODP),
@@ -474,7 +481,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 340);
+        assert_eq!(Suite::all().count(), 344);
     }
 
     #[test]

@@ -306,7 +306,7 @@ pub enum Signature {
     Ecdsa(Curve),
     /// ECDSA over a digest that the caller has made, with whatever digest: the input is the digest, 20 to 64 bytes of it. Its leftmost
     /// bits are used, as many as the order has (FIPS 186-5, 6.4.1, step 2); otherwise as [`Signature::Ecdsa`]. For interfaces that
-    /// hand over digests. P-256, P-384 and P-521 only.
+    /// hand over digests. P-256, P-384, P-521 and secp256k1 only.
     ///
     /// Who may have digests signed can have any message signed without showing it, so that this is a suite of its own, which a key's
     /// policy allows or not.
@@ -427,6 +427,8 @@ pub enum Curve {
     Sect571k1 = 13,
     /// sect571r1 (B-571); legacy.
     Sect571r1 = 14,
+    /// secp256k1 (SEC 2, 2.4.1; RFC 8812, 3.2).
+    Secp256k1 = 15,
 }
 
 /// ML-KEM parameter sets (FIPS 203).
@@ -676,7 +678,7 @@ impl RsaSize {
 
 impl Curve {
     /// All curves.
-    pub const ALL: [Curve; 15] = [
+    pub const ALL: [Curve; 16] = [
         Curve::P256,
         Curve::P384,
         Curve::P521,
@@ -692,22 +694,23 @@ impl Curve {
         Curve::Sect409r1,
         Curve::Sect571k1,
         Curve::Sect571r1,
+        Curve::Secp256k1,
     ];
 
     /// Whether the curve lies over a binary field.
     pub const fn is_binary(self) -> bool {
-        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp160r1)
+        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp160r1 | Curve::Secp256k1)
     }
 
     /// Whether policies must enable the curve: undersized, or withdrawn (NIST SP 800-186, 3.3).
     pub const fn is_legacy(self) -> bool {
-        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521)
+        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp256k1)
     }
 
     /// Bytes of a field element.
     pub const fn field_len(self) -> usize {
         match self {
-            Curve::P256 => 32,
+            Curve::P256 | Curve::Secp256k1 => 32,
             Curve::P384 => 48,
             Curve::P521 => 66,
             Curve::Secp160r1 => 20,

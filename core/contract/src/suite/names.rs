@@ -103,6 +103,7 @@ impl fmt::Display for Curve {
             Curve::Sect233k1 => "sect233k1",
             Curve::Sect233r1 => "sect233r1",
             Curve::Secp160r1 => "secp160r1",
+            Curve::Secp256k1 => "secp256k1",
             Curve::Sect163r1 => "sect163r1",
             Curve::Sect283k1 => "sect283k1",
             Curve::Sect283r1 => "sect283r1",

@@ -332,6 +332,8 @@ impl Suite {
             Suite::Wrap(KeyWrap::Kwp(size)) => 566 + size as usize,
             Suite::Random => 108,
             Suite::Kem(kem) => 109 + kem as usize,
+            // Where its number among the curves would put it there is another.
+            Suite::Sign(Signature::Ecdsa(Curve::Secp256k1)) => 603,
             Suite::Sign(signature) => 112 + signature_ordinal(signature),
             Suite::PublicEncrypt(encryption) => match encryption {
                 PublicEncryption::RsaPkcs1(size) => 208 + size as usize,

@@ -1,4 +1,4 @@
-//! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) on the prime curves.
+//! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) on the prime curves and secp256k1.
 
 use aws_lc_sys as sys;
 use ciphermill_contract::error::KeyProblem;
@@ -151,6 +151,7 @@ pub(super) fn nid(curve: Curve) -> Option<i32> {
         Curve::P256 => Some(sys::NID_X9_62_prime256v1),
         Curve::P384 => Some(sys::NID_secp384r1),
         Curve::P521 => Some(sys::NID_secp521r1),
+        Curve::Secp256k1 => Some(sys::NID_secp256k1),
         _ => None,
     }
 }

@@ -1,8 +1,9 @@
-//! Prime curves: ECDSA (FIPS 186-5) with the nonces of RFC 6979, and ECDH (NIST SP 800-56A, 5.7.1.2).
+//! Prime curves and secp256k1: ECDSA (FIPS 186-5) with the nonces of RFC 6979, and ECDH (NIST SP 800-56A, 5.7.1.2).
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Curve;
 use ciphermill_contract::{Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
+use k256::{Secp256k1, ecdsa as ecdsa_k256};
 use p256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
 use p256::ecdsa::signature::{SignatureEncoding, Signer, Verifier};
 use p256::elliptic_curve::pkcs8::AssociatedOid;
@@ -23,6 +24,7 @@ enum EcdsaKey {
     P256(Pair<ecdsa_p256::SigningKey, ecdsa_p256::VerifyingKey>),
     P384(Pair<ecdsa_p384::SigningKey, ecdsa_p384::VerifyingKey>),
     P521(Pair<ecdsa_p521::SigningKey, ecdsa_p521::VerifyingKey>),
+    Secp256k1(Pair<ecdsa_k256::SigningKey, ecdsa_k256::VerifyingKey>),
 }
 
 /// A private key for ECDH.
@@ -30,6 +32,26 @@ enum EcdhKey {
     P256(SecretKey<NistP256>),
     P384(SecretKey<NistP384>),
     P521(SecretKey<NistP521>),
+    Secp256k1(SecretKey<Secp256k1>),
+}
+
+/// A signature, and which one is verified in its place.
+trait Verified: SignatureEncoding {
+    fn verified(self) -> Self {
+        self
+    }
+}
+
+impl Verified for ecdsa_p256::Signature {}
+impl Verified for ecdsa_p384::Signature {}
+impl Verified for ecdsa_p521::Signature {}
+
+/// Of two signatures `(r, s)` and `(r, -s)` the crate takes and makes the one with the smaller number only, as Bitcoin does. FIPS 186-5 has no
+/// such rule: both are right.
+impl Verified for ecdsa_k256::Signature {
+    fn verified(self) -> Self {
+        self.normalize_s()
+    }
 }
 
 /// Prepares a key for ECDSA.
@@ -42,6 +64,7 @@ pub(super) fn prepare_ecdsa(key: &KeyMaterial<'_>, curve: Curve) -> Result<Prepa
         Curve::P256 => EcdsaKey::P256(der::pair(key, Algorithm::Curve(NistP256::OID))?),
         Curve::P384 => EcdsaKey::P384(der::pair(key, Algorithm::Curve(NistP384::OID))?),
         Curve::P521 => EcdsaKey::P521(der::pair(key, Algorithm::Curve(NistP521::OID))?),
+        Curve::Secp256k1 => EcdsaKey::Secp256k1(der::pair(key, Algorithm::Curve(Secp256k1::OID))?),
         _ => return Err(KeyProblem::Parameters),
     }))
 }
@@ -55,6 +78,7 @@ pub(super) fn prepare_ecdh(key: &KeyMaterial<'_>, curve: Curve) -> Result<Prepar
         Curve::P256 => EcdhKey::P256(secret(key)?),
         Curve::P384 => EcdhKey::P384(secret(key)?),
         Curve::P521 => EcdhKey::P521(secret(key)?),
+        Curve::Secp256k1 => EcdhKey::Secp256k1(secret(key)?),
         _ => return Err(KeyProblem::Parameters),
     }))
 }
@@ -65,6 +89,9 @@ pub(super) fn sign(curve: Curve, direction: Direction, buffers: &mut OpBuffers<'
         (EcdsaKey::P256(pair), Curve::P256) => sign_with::<_, _, ecdsa_p256::Signature>(pair, direction, buffers),
         (EcdsaKey::P384(pair), Curve::P384) => sign_with::<_, _, ecdsa_p384::Signature>(pair, direction, buffers),
         (EcdsaKey::P521(pair), Curve::P521) => sign_with::<_, _, ecdsa_p521::Signature>(pair, direction, buffers),
+        (EcdsaKey::Secp256k1(pair), Curve::Secp256k1) => {
+            sign_with::<_, _, ecdsa_k256::Signature>(pair, direction, buffers)
+        }
         _ => Err(OpStatus::EngineFault),
     }
 }
@@ -81,6 +108,9 @@ pub(super) fn sign_digest(curve: Curve, direction: Direction, buffers: &mut OpBu
         (EcdsaKey::P521(pair), Curve::P521) => {
             sign_digest_with::<_, _, ecdsa_p521::Signature>(pair, direction, buffers)
         }
+        (EcdsaKey::Secp256k1(pair), Curve::Secp256k1) => {
+            sign_digest_with::<_, _, ecdsa_k256::Signature>(pair, direction, buffers)
+        }
         _ => Err(OpStatus::EngineFault),
     }
 }
@@ -91,6 +121,7 @@ pub(super) fn agree(curve: Curve, buffers: &mut OpBuffers<'_>) -> Outcome {
         (EcdhKey::P256(secret), Curve::P256) => agree_with(secret, buffers),
         (EcdhKey::P384(secret), Curve::P384) => agree_with(secret, buffers),
         (EcdhKey::P521(secret), Curve::P521) => agree_with(secret, buffers),
+        (EcdhKey::Secp256k1(secret), Curve::Secp256k1) => agree_with(secret, buffers),
         _ => Err(OpStatus::EngineFault),
     }
 }
@@ -108,7 +139,7 @@ fn sign_with<S, V, G>(pair: &Pair<S, V>, direction: Direction, buffers: &mut OpB
 where
     S: Signer<G>,
     V: Verifier<G>,
-    G: SignatureEncoding,
+    G: Verified,
 {
     match direction {
         Direction::Encrypt => {
@@ -117,7 +148,7 @@ where
         }
         Direction::Decrypt => {
             // Numbers of zero or beyond the order do not parse (FIPS 186-5, 6.4.2).
-            let signature = G::try_from(buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
+            let signature = G::try_from(buffers.tag).map_err(|_| OpStatus::AuthFailed)?.verified();
             pair.public.verify(buffers.input, &signature).map_err(|_| OpStatus::AuthFailed)
         }
     }
@@ -129,7 +160,7 @@ fn sign_digest_with<S, V, G>(pair: &Pair<S, V>, direction: Direction, buffers: &
 where
     S: PrehashSigner<G>,
     V: PrehashVerifier<G>,
-    G: SignatureEncoding,
+    G: Verified,
 {
     match direction {
         Direction::Encrypt => {
@@ -137,7 +168,7 @@ where
             put_tag(buffers, signature.to_bytes().as_ref())
         }
         Direction::Decrypt => {
-            let signature = G::try_from(buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
+            let signature = G::try_from(buffers.tag).map_err(|_| OpStatus::AuthFailed)?.verified();
             pair.public.verify_prehash(buffers.input, &signature).map_err(|_| OpStatus::AuthFailed)
         }
     }

@@ -6,6 +6,7 @@ use ciphermill_contract::suite::{Curve, Kem, KeyPair, MlDsaSet, RsaSize};
 use ciphermill_contract::{OpBuffers, OpStatus};
 use ciphermill_pairs::der::{self, Pair};
 use ciphermill_pairs::rsa::pair_of_primes;
+use k256::Secp256k1;
 use ml_dsa::{MlDsa44, MlDsa65, MlDsa87};
 use ml_kem::{MlKem512, MlKem768, MlKem1024};
 use p256::NistP256;
@@ -27,6 +28,7 @@ pub(super) fn run(pair: KeyPair, buffers: &mut OpBuffers<'_>) -> Outcome {
         KeyPair::Ec(curve @ Curve::P256) => ec_pair::<NistP256>(curve)?,
         KeyPair::Ec(curve @ Curve::P384) => ec_pair::<NistP384>(curve)?,
         KeyPair::Ec(curve @ Curve::P521) => ec_pair::<NistP521>(curve)?,
+        KeyPair::Ec(curve @ Curve::Secp256k1) => ec_pair::<Secp256k1>(curve)?,
         KeyPair::X25519 => of_bytes(32, |scalar| {
             let scalar = Zeroizing::new(<[u8; 32]>::try_from(scalar).ok()?);
             Some(x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(*scalar)).as_bytes().to_vec())

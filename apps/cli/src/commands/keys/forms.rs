@@ -58,7 +58,7 @@ pub(super) fn jwk(suite: Suite, der: &[u8]) -> anyhow::Result<String> {
                 Curve::P256 => "P-256",
                 Curve::P384 => "P-384",
                 Curve::P521 => "P-521",
-                _ => bail!("{suite}: JOSE has keys on P-256, P-384 and P-521 only"),
+                _ => bail!("{suite}: JWKs are written of keys on P-256, P-384 and P-521 only"),
             };
             let point = point(curve, der)?;
             let (x, y) = point[1..].split_at(curve.field_len());
