@@ -4,11 +4,27 @@ use crate::aes::{self, AesKey};
 use crate::des::{self, TripleDesKey};
 use crate::ffi::Wiped;
 
-/// The two subkeys, for messages of whole blocks and for others (6.1).
-struct Subkeys<const N: usize> {
+/// A cipher of blocks of `N` bytes, as far as CMAC needs one.
+pub(crate) trait CbcMac<const N: usize>: Sized + Send + Sync + 'static {
+    /// Expands a key; `None` for a length that the cipher has not.
+    fn expand(key: &[u8]) -> Option<Self>;
+
+    /// Absorbs whole blocks into `state`.
+    fn cbc_mac(&self, state: &mut [u8; N], blocks: &[u8]);
+}
+
+/// A key for CMAC.
+pub(crate) struct CmacKey<C, const N: usize> {
+    cipher: C,
+    /// The subkeys, for messages of whole blocks and for others (6.1).
     whole: Wiped<[u8; N]>,
     partial: Wiped<[u8; N]>,
 }
+
+/// A key for AES-CMAC.
+pub(crate) type AesCmacKey = CmacKey<AesKey, { aes::BLOCK }>;
+/// A key for CMAC over triple DES.
+pub(crate) type TripleDesCmacKey = CmacKey<TripleDesKey, { des::BLOCK }>;
 
 /// A message as far as it has come. Its last block, whole or not, is kept, since it is treated apart.
 #[derive(Clone)]
@@ -24,84 +40,47 @@ impl<const N: usize> Default for RunningCmac<N> {
     }
 }
 
-/// A key for AES-CMAC.
-pub(crate) struct CmacKey {
-    aes: AesKey,
-    subkeys: Subkeys<{ aes::BLOCK }>,
-}
-
-/// A key for CMAC over triple DES.
-pub(crate) struct TripleDesCmacKey {
-    des: TripleDesKey,
-    subkeys: Subkeys<{ des::BLOCK }>,
-}
-
-impl CmacKey {
-    /// Expands a key and derives its subkeys; `None` for a length that AES has not.
-    pub(crate) fn new(key: &[u8]) -> Option<CmacKey> {
-        let aes = AesKey::encryption(key)?;
-        let subkeys = Subkeys::new(|state, block| aes.cbc_mac(state, block));
-        Some(CmacKey { aes, subkeys })
+impl CbcMac<{ aes::BLOCK }> for AesKey {
+    fn expand(key: &[u8]) -> Option<AesKey> {
+        AesKey::encryption(key)
     }
 
-    /// The full tag.
-    pub(crate) fn compute(&self, message: &[u8]) -> [u8; aes::BLOCK] {
-        let mut running = RunningCmac::default();
-        self.absorb(&mut running, message);
-        self.end(running)
-    }
-
-    /// Takes more of a message.
-    pub(crate) fn absorb(&self, running: &mut RunningCmac<{ aes::BLOCK }>, bytes: &[u8]) {
-        running.absorb(bytes, |state, blocks| self.aes.cbc_mac(state, blocks));
-    }
-
-    /// The full tag of what was absorbed.
-    pub(crate) fn end(&self, running: RunningCmac<{ aes::BLOCK }>) -> [u8; aes::BLOCK] {
-        running.end(&self.subkeys, |state, blocks| self.aes.cbc_mac(state, blocks))
+    fn cbc_mac(&self, state: &mut [u8; aes::BLOCK], blocks: &[u8]) {
+        self.cbc_mac(state, blocks);
     }
 }
 
-impl TripleDesCmacKey {
-    /// Expands two or three keys and derives the subkeys; `None` for any other length.
-    pub(crate) fn new(key: &[u8]) -> Option<TripleDesCmacKey> {
-        let des = TripleDesKey::new(key)?;
-        let subkeys = Subkeys::new(|state, block| des.cbc_mac(state, block));
-        Some(TripleDesCmacKey { des, subkeys })
+impl CbcMac<{ des::BLOCK }> for TripleDesKey {
+    fn expand(key: &[u8]) -> Option<TripleDesKey> {
+        TripleDesKey::new(key)
     }
 
-    /// The full tag.
-    pub(crate) fn compute(&self, message: &[u8]) -> [u8; des::BLOCK] {
-        let mut running = RunningCmac::default();
-        self.absorb(&mut running, message);
-        self.end(running)
-    }
-
-    /// Takes more of a message.
-    pub(crate) fn absorb(&self, running: &mut RunningCmac<{ des::BLOCK }>, bytes: &[u8]) {
-        running.absorb(bytes, |state, blocks| self.des.cbc_mac(state, blocks));
-    }
-
-    /// The full tag of what was absorbed.
-    pub(crate) fn end(&self, running: RunningCmac<{ des::BLOCK }>) -> [u8; des::BLOCK] {
-        running.end(&self.subkeys, |state, blocks| self.des.cbc_mac(state, blocks))
+    fn cbc_mac(&self, state: &mut [u8; des::BLOCK], blocks: &[u8]) {
+        self.cbc_mac(state, blocks);
     }
 }
 
-impl<const N: usize> Subkeys<N> {
-    /// Derives them; `absorb` takes whole blocks into a CBC-MAC.
-    fn new(absorb: impl Fn(&mut [u8; N], &[u8])) -> Subkeys<N> {
+impl<C: CbcMac<N>, const N: usize> CmacKey<C, N> {
+    /// Expands a key and derives its subkeys; `None` for a length that the cipher has not.
+    pub(crate) fn new(key: &[u8]) -> Option<CmacKey<C, N>> {
+        let cipher = C::expand(key)?;
         let mut state = Wiped([0; N]);
-        absorb(&mut state.0, &[0; N]);
+        cipher.cbc_mac(&mut state.0, &[0; N]);
         let whole = Wiped(double(&state.0));
         let partial = Wiped(double(&whole.0));
-        Subkeys { whole, partial }
+        Some(CmacKey { cipher, whole, partial })
     }
-}
 
-impl<const N: usize> RunningCmac<N> {
-    fn absorb(&mut self, bytes: &[u8], cbc_mac: impl Fn(&mut [u8; N], &[u8])) {
-        let RunningCmac { state, last, filled } = self;
+    /// The full tag.
+    pub(crate) fn compute(&self, message: &[u8]) -> [u8; N] {
+        let mut running = RunningCmac::default();
+        self.absorb(&mut running, message);
+        self.end(running)
+    }
+
+    /// Takes more of a message.
+    pub(crate) fn absorb(&self, running: &mut RunningCmac<N>, bytes: &[u8]) {
+        let RunningCmac { state, last, filled } = running;
         let wanted = if *filled == 0 { 0 } else { N - *filled };
         let (first, rest) = bytes.split_at(bytes.len().min(wanted));
         last.0[*filled..*filled + first.len()].copy_from_slice(first);
@@ -110,28 +89,29 @@ impl<const N: usize> RunningCmac<N> {
             return;
         }
         if *filled > 0 {
-            cbc_mac(&mut state.0, &last.0);
+            self.cipher.cbc_mac(&mut state.0, &last.0);
         }
         let (blocks, end) = rest.split_at((rest.len() - 1) / N * N);
-        cbc_mac(&mut state.0, blocks);
+        self.cipher.cbc_mac(&mut state.0, blocks);
         last.0[..end.len()].copy_from_slice(end);
         *filled = end.len();
     }
 
-    fn end(mut self, subkeys: &Subkeys<N>, cbc_mac: impl Fn(&mut [u8; N], &[u8])) -> [u8; N] {
-        let RunningCmac { state, last, filled } = &mut self;
+    /// The full tag of what was absorbed.
+    pub(crate) fn end(&self, mut running: RunningCmac<N>) -> [u8; N] {
+        let RunningCmac { state, last, filled } = &mut running;
         // An empty message has an empty last block.
         let subkey = if *filled == N {
-            &subkeys.whole
+            &self.whole
         } else {
             last.0[*filled..].fill(0);
             last.0[*filled] = 0x80;
-            &subkeys.partial
+            &self.partial
         };
         for (byte, key) in last.0.iter_mut().zip(subkey.0) {
             *byte ^= key;
         }
-        cbc_mac(&mut state.0, &last.0);
+        self.cipher.cbc_mac(&mut state.0, &last.0);
         state.0
     }
 }

@@ -5,7 +5,9 @@ use ciphermill_contract::suite::Mac;
 use ciphermill_contract::{CheckedBatch, Direction, OpBuffers, OpStatus, PreparedKey, Result, Suite};
 
 use crate::aead::Context;
-use crate::cmac::{CmacKey, TripleDesCmacKey};
+use crate::aes::{self, AesKey};
+use crate::cmac::{AesCmacKey, CbcMac, CmacKey, TripleDesCmacKey};
+use crate::des::{self, TripleDesKey};
 use crate::ffi::{Wiped, equal, fault, op_fault, wipe};
 use crate::hmac::{DIGEST_MAX, HmacKey};
 use crate::prepared::{Prepared, state};
@@ -33,7 +35,7 @@ pub(crate) fn prepare(key: &[u8], mac: Mac) -> Result<PreparedKey> {
     let suite = Suite::Mac(mac);
     let prepared = match mac {
         Mac::Hmac(digest) => HmacKey::new(digest, key).map(|state| Prepared::key(suite, state)),
-        Mac::Cmac(_) => CmacKey::new(key).map(|state| Prepared::key(suite, state)),
+        Mac::Cmac(_) => AesCmacKey::new(key).map(|state| Prepared::key(suite, state)),
         Mac::TripleDesCmac => TripleDesCmacKey::new(key).map(|state| Prepared::key(suite, state)),
         Mac::Gmac(size) | Mac::GmacAnyIv(size) => Context::gcm(size, key).map(|state| Prepared::key(suite, state)),
         // AWS-LC has no KMAC.
@@ -56,14 +58,8 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, mac: Mac) {
             }
             settle(op, direction, full)
         }),
-        Mac::Cmac(_) => batch.process(|op| match state::<CmacKey>(op, suite) {
-            Some(key) => settle(op, direction, key.compute(op.input)),
-            None => OpStatus::EngineFault,
-        }),
-        Mac::TripleDesCmac => batch.process(|op| match state::<TripleDesCmacKey>(op, suite) {
-            Some(key) => settle(op, direction, key.compute(op.input)),
-            None => OpStatus::EngineFault,
-        }),
+        Mac::Cmac(_) => cmac::<AesKey, { aes::BLOCK }>(batch),
+        Mac::TripleDesCmac => cmac::<TripleDesKey, { des::BLOCK }>(batch),
         Mac::Gmac(_) | Mac::GmacAnyIv(_) => batch.process(|op| {
             let Some(key) = state::<Context>(op, suite) else { return OpStatus::EngineFault };
             let mut full = [0; 16];
@@ -78,6 +74,14 @@ pub(crate) fn run(batch: &mut CheckedBatch<'_>, mac: Mac) {
         }),
         Mac::Kmac(_) => {}
     }
+}
+
+fn cmac<C: CbcMac<N>, const N: usize>(batch: &mut CheckedBatch<'_>) {
+    let (suite, direction) = (batch.suite(), batch.direction());
+    batch.process(|op| match state::<CmacKey<C, N>>(op, suite) {
+        Some(key) => settle(op, direction, key.compute(op.input)),
+        None => OpStatus::EngineFault,
+    });
 }
 
 /// Writes the tag, cut to the operation's length, or compares it with the operation's.

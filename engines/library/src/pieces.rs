@@ -10,7 +10,9 @@ use ciphermill_contract::suite::{Aead, BlockCipher, Mac, Mode};
 use ciphermill_contract::{Direction, OpStatus, PreparedKey, Stream, Suite, capability};
 
 use crate::CAPABILITIES;
+use crate::cmac::{AesCmacKey, TripleDesCmacKey};
 use crate::ffi::equal;
+use crate::hmac::HmacKey;
 use crate::prepared::Prepared;
 
 /// A message in pieces; `None` for suites whose messages are taken whole only.
@@ -18,9 +20,9 @@ pub(crate) fn stream(suite: Suite, direction: Direction) -> Option<Box<dyn Strea
     capability::find(CAPABILITIES, suite, direction)?;
     Some(match suite {
         Suite::Digest(digest) => Box::new(digest::DigestStream::new(digest)?),
-        Suite::Mac(Mac::Hmac(_)) => Box::new(mac::MacStream::<mac::Hmac>::new(suite, direction)),
-        Suite::Mac(Mac::Cmac(_)) => Box::new(mac::MacStream::<mac::Cmac>::new(suite, direction)),
-        Suite::Mac(Mac::TripleDesCmac) => Box::new(mac::MacStream::<mac::TripleDesCmac>::new(suite, direction)),
+        Suite::Mac(Mac::Hmac(_)) => Box::new(mac::MacStream::<HmacKey>::new(suite, direction)),
+        Suite::Mac(Mac::Cmac(_)) => Box::new(mac::MacStream::<AesCmacKey>::new(suite, direction)),
+        Suite::Mac(Mac::TripleDesCmac) => Box::new(mac::MacStream::<TripleDesCmacKey>::new(suite, direction)),
         Suite::Cipher(BlockCipher::Aes(_), Mode::Ctr) => Box::new(ctr::CtrStream::new(suite)),
         Suite::Cipher(BlockCipher::Aes(_), mode @ (Mode::Cfb8 | Mode::Cfb128 | Mode::Ofb)) => {
             Box::new(feedback::FeedbackStream::new(suite, mode, direction))

@@ -5,50 +5,45 @@ use core::any::Any;
 use ciphermill_contract::{Direction, OpStatus, Piece, PreparedKey, Reason, Stream, Suite};
 
 use super::{settle, state};
-use crate::cmac::{CmacKey, RunningCmac, TripleDesCmacKey};
+use crate::cmac::{CbcMac, CmacKey, RunningCmac};
 use crate::ffi::{Wiped, done_if, op_fault};
 use crate::hmac::{DIGEST_MAX, HmacKey, RunningHmac};
-use crate::{aes, des};
 
-/// A MAC whose message comes in pieces.
-pub(super) trait Running: Sized + Clone + Send + 'static {
-    /// What a key was prepared as.
-    type Key: Any;
+/// A key under which messages come in pieces.
+pub(super) trait MacKey: Any {
+    /// A message as far as it has come.
+    type Running: Clone + Send + 'static;
 
-    fn start(key: &Self::Key) -> Self;
-    fn update(&mut self, key: &Self::Key, bytes: &[u8]) -> bool;
+    fn start(&self) -> Self::Running;
+    fn update(&self, running: &mut Self::Running, bytes: &[u8]) -> bool;
     /// Writes the full MAC to the start of `out`.
-    fn finish(self, key: &Self::Key, out: &mut [u8; DIGEST_MAX]) -> bool;
+    fn finish(&self, running: Self::Running, out: &mut [u8; DIGEST_MAX]) -> bool;
 }
 
 /// A message that is authenticated.
-pub(super) struct MacStream<R> {
+pub(super) struct MacStream<K: MacKey> {
     suite: Suite,
     direction: Direction,
-    running: Option<R>,
+    running: Option<K::Running>,
 }
 
-pub(super) type Hmac = RunningHmac;
-pub(super) type Cmac = RunningCmac<{ aes::BLOCK }>;
-pub(super) type TripleDesCmac = RunningCmac<{ des::BLOCK }>;
-
-impl<R> MacStream<R> {
-    pub(super) fn new(suite: Suite, direction: Direction) -> MacStream<R> {
+impl<K: MacKey> MacStream<K> {
+    pub(super) fn new(suite: Suite, direction: Direction) -> MacStream<K> {
         MacStream { suite, direction, running: None }
     }
 }
 
-impl<R: Running> Stream for MacStream<R> {
+impl<K: MacKey> Stream for MacStream<K> {
     fn begin(&mut self, key: Option<&PreparedKey>, _: &[u8]) -> OpStatus {
-        self.running = state::<R::Key>(key, self.suite).map(R::start);
+        self.running = state::<K>(key, self.suite).map(K::start);
         if self.running.is_some() { OpStatus::Done } else { OpStatus::EngineFault }
     }
 
     fn absorb(&mut self, key: Option<&PreparedKey>, bytes: &[u8]) -> OpStatus {
-        let (Some(key), Some(running)) = (state::<R::Key>(key, self.suite), &mut self.running) else {
+        let (Some(key), Some(running)) = (state::<K>(key, self.suite), &mut self.running) else {
             return OpStatus::EngineFault;
         };
-        done_if(running.update(key, bytes))
+        done_if(key.update(running, bytes))
     }
 
     fn transform(&mut self, _: Option<&PreparedKey>, _: Piece<'_>) -> OpStatus {
@@ -56,11 +51,11 @@ impl<R: Running> Stream for MacStream<R> {
     }
 
     fn finish(&mut self, key: Option<&PreparedKey>, tag: &mut [u8]) -> OpStatus {
-        let (Some(key), Some(running)) = (state::<R::Key>(key, self.suite), self.running.take()) else {
+        let (Some(key), Some(running)) = (state::<K>(key, self.suite), self.running.take()) else {
             return OpStatus::EngineFault;
         };
         let mut full = Wiped([0; DIGEST_MAX]);
-        if running.finish(key, &mut full.0) { settle(&full.0, self.direction, tag) } else { op_fault() }
+        if key.finish(running, &mut full.0) { settle(&full.0, self.direction, tag) } else { op_fault() }
     }
 
     fn duplicate(&self) -> Option<Box<dyn Stream>> {
@@ -68,43 +63,36 @@ impl<R: Running> Stream for MacStream<R> {
     }
 }
 
-impl Running for RunningHmac {
-    type Key = HmacKey;
+impl MacKey for HmacKey {
+    type Running = RunningHmac;
 
-    fn start(key: &HmacKey) -> RunningHmac {
-        key.start()
+    fn start(&self) -> RunningHmac {
+        self.start()
     }
 
-    fn update(&mut self, _: &HmacKey, bytes: &[u8]) -> bool {
-        self.absorb(bytes)
+    fn update(&self, running: &mut RunningHmac, bytes: &[u8]) -> bool {
+        running.absorb(bytes)
     }
 
-    fn finish(self, key: &HmacKey, out: &mut [u8; DIGEST_MAX]) -> bool {
-        key.end(self, out)
+    fn finish(&self, running: RunningHmac, out: &mut [u8; DIGEST_MAX]) -> bool {
+        self.end(running, out)
     }
 }
 
-macro_rules! running_cmac {
-    ($key:ident, $block:expr) => {
-        impl Running for RunningCmac<{ $block }> {
-            type Key = $key;
+impl<C: CbcMac<N>, const N: usize> MacKey for CmacKey<C, N> {
+    type Running = RunningCmac<N>;
 
-            fn start(_: &$key) -> Self {
-                RunningCmac::default()
-            }
+    fn start(&self) -> RunningCmac<N> {
+        RunningCmac::default()
+    }
 
-            fn update(&mut self, key: &$key, bytes: &[u8]) -> bool {
-                key.absorb(self, bytes);
-                true
-            }
+    fn update(&self, running: &mut RunningCmac<N>, bytes: &[u8]) -> bool {
+        self.absorb(running, bytes);
+        true
+    }
 
-            fn finish(self, key: &$key, out: &mut [u8; DIGEST_MAX]) -> bool {
-                out[..$block].copy_from_slice(&key.end(self));
-                true
-            }
-        }
-    };
+    fn finish(&self, running: RunningCmac<N>, out: &mut [u8; DIGEST_MAX]) -> bool {
+        out[..N].copy_from_slice(&self.end(running));
+        true
+    }
 }
-
-running_cmac!(CmacKey, aes::BLOCK);
-running_cmac!(TripleDesCmacKey, des::BLOCK);
