@@ -142,6 +142,10 @@ pub enum Aead {
     AesGcmSiv(AesSize),
     /// AES-SIV (RFC 5297); the size is that of each of its two keys. The additional data are one component, the IV, when
     /// present, the last one (the nonce).
+    ///
+    /// S2V takes up to 126 components, which differ from one that holds their bytes (2.4): an operation's additional data cannot tell them
+    /// apart. Who has several computes S2V by AES-CMAC under the first half of the key, enciphers by AES-CTR under the second, and clears
+    /// bits 31 and 63 of the counter block before (2.5).
     AesSiv(AesSize),
     /// AES-OCB3 (RFC 7253), nonce of 1 to 15 bytes. The tag's length, 8 to 16 bytes, is a part of what is authenticated, so that a
     /// shorter tag is no prefix of a longer one.
