@@ -18,6 +18,11 @@ openssl_conf = init
 [init]
 providers = providers
 alg_section = algorithms
+random = random
+
+# OpenSSL's generator is as good with its own cipher.
+[random]
+properties = provider=default
 
 # Of what both providers have, ours is taken.
 [algorithms]

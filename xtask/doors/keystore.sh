@@ -34,7 +34,7 @@ move_key() { # NAME SUITE
 move_key rsa rsa-2048-raw
 move_key ecdsa ecdsa-p256-digest
 : >"$scratch/machine.cnf"
-"$ciphermill" openssl install --file "$scratch/installed.cnf" --extends "$scratch/machine.cnf" --module "$scratch/ciphermill.so" \
+OPENSSL_CONF='' "$ciphermill" openssl install --file "$scratch/installed.cnf" --extends "$scratch/machine.cnf" --module "$scratch/ciphermill.so" \
     "${store[@]}" >>"$scratch/keys.txt"
 mv "$scratch/installed.cnf" "$scratch/ciphermill.cnf"
 
@@ -95,11 +95,10 @@ defaults
     timeout client 10s
     timeout server 10s
     timeout connect 5s
-    http-request return status 200 content-type application/octet-stream file $scratch/root/content
-frontend rsa
+frontend both
     bind 127.0.0.1:$rsa ssl crt $scratch/rsa.pem
-frontend ecdsa
     bind 127.0.0.1:$ecdsa ssl crt $scratch/ecdsa.pem
+    http-request return status 200 content-type application/octet-stream file $scratch/root/content
 END
     start haproxy "${with[@]}" haproxy -f "$scratch/haproxy.cfg" -db
     answers

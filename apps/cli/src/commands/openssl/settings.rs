@@ -116,9 +116,12 @@ impl Settings {
         }
         let init = init.unwrap_or("ciphermill_init");
         let (providers, algorithms) = (self.value(init, "providers")?, self.value(init, "alg_section")?);
+        // OpenSSL's generator would take its cipher from the provider that is preferred, which does nothing better with a few bytes.
+        let random = self.value(init, "random")?.is_none().then_some("ciphermill_random");
         let missing = [
             providers.is_none().then_some(("providers", "ciphermill_providers")),
             algorithms.is_none().then_some(("alg_section", "ciphermill_algorithms")),
+            random.map(|section| ("random", section)),
         ];
         let missing: Vec<_> = missing.into_iter().flatten().collect();
         if !missing.is_empty() {
@@ -139,6 +142,9 @@ impl Settings {
         let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
         lines("ciphermill_provider", &own);
         lines(algorithms, &[("default_properties", &properties)]);
+        if let Some(section) = random {
+            lines(section, &[("properties", "provider=default")]);
+        }
         Ok(text)
     }
 
@@ -251,18 +257,19 @@ mod tests {
         assert_eq!(
             added(""),
             "\n[default]\nopenssl_conf = ciphermill_init\n\
-             \n[ciphermill_init]\nproviders = ciphermill_providers\nalg_section = ciphermill_algorithms\n\
+             \n[ciphermill_init]\nproviders = ciphermill_providers\nalg_section = ciphermill_algorithms\nrandom = ciphermill_random\n\
              \n[ciphermill_providers]\ndefault = ciphermill_default\nciphermill = ciphermill_provider\n\
              \n[ciphermill_default]\nactivate = 1\n\
              \n[ciphermill_provider]\nactivate = 1\nmodule = /m.so\n\
-             \n[ciphermill_algorithms]\ndefault_properties = ?provider=ciphermill\n"
+             \n[ciphermill_algorithms]\ndefault_properties = ?provider=ciphermill\n\
+             \n[ciphermill_random]\nproperties = provider=default\n"
         );
     }
 
     #[test]
     fn what_is_there_is_built_upon() {
         let text = added(
-            "openssl_conf = init\n[init]\nssl_conf = ssl\nproviders = sect\n.include HERE/more\n[sect]\ndefault = d\nlegacy = l\n\
+            "openssl_conf = init\n[init]\nssl_conf = ssl\nrandom = rand\nproviders = sect\n.include HERE/more\n[sect]\ndefault = d\nlegacy = l\n\
              [d]\nactivate = 1\n[l]\nactivate = 1\n[algs]\ndefault_properties = ?fast=yes\n",
         );
         assert_eq!(
