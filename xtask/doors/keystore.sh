@@ -125,7 +125,6 @@ SSLSessionCache none
 $(! is_root || printf 'User nobody\nGroup nogroup\n')
 Listen 127.0.0.1:$rsa
 Listen 127.0.0.1:$ecdsa
-SSLEngine on
 <VirtualHost 127.0.0.1:$rsa>
 SSLEngine on
 SSLCertificateFile $scratch/rsa.crt
