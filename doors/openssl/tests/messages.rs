@@ -162,12 +162,15 @@ fn whole_messages_are_signed_as_by_default() {
         eprintln!("not looked at: signatures of whole messages, which this OpenSSL does not have yet");
         return;
     };
-    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).expect("a curve");
-    let ec = PKey::from_ec_key(EcKey::generate(&group).expect("a key")).expect("a key");
+    let ec = |curve| {
+        let group = EcGroup::from_curve_name(curve).expect("a curve");
+        PKey::from_ec_key(EcKey::generate(&group).expect("a key")).expect("a key")
+    };
+    let (p256, p384) = (ec(Nid::X9_62_PRIME256V1), ec(Nid::SECP384R1));
     let rsa = PKey::from_rsa(Rsa::generate(2048).expect("a key")).expect("a key");
     let digests = [(c"SHA1", 20), (c"SHA2-256", 32), (c"SHA2-512", 64), (c"SHA3-384", 48)];
     for (digest, digest_len) in digests {
-        for (key, family) in [(&rsa, "RSA"), (&ec, "ECDSA")] {
+        for (key, family) in [(&rsa, "RSA"), (&p256, "ECDSA"), (&p384, "ECDSA")] {
             let name = format!("{family}-{}\0", digest.to_str().expect("a name"));
             let name = CStr::from_bytes_with_nul(name.as_bytes()).expect("a name");
             in_one_piece(&messages, key, name);
@@ -224,5 +227,9 @@ fn of_digests(messages: &Messages, key: &PKeyRef<Private>, name: &CStr, digest_l
     let signature = done_in_mill(|| own.begin(messages.sign_init).sign(&digest)).expect("a signature");
     let verifying = Signing::new(key, name, DEFAULTS);
     assert!(verifying.begin(messages.verify_init).verifies(&signature, &digest), "{name:?}");
+    // A message that is as long as a digest is none.
+    let verifying = Signing::new(key, name, OURS);
+    assert!(verifying.begin(messages.verify_init).verifies(&signature, &digest), "{name:?}");
+    assert!(!verifying.begin(messages.verify_message_init).verifies(&signature, &digest), "{name:?}");
     assert!(own.begin(messages.sign_init).sign(&digest[1..]).is_none(), "{name:?}: a digest of another length");
 }

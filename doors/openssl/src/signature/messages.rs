@@ -169,9 +169,16 @@ unsafe extern "C" fn sign_message_final(context: Object, out: *mut u8, len: *mut
 }
 
 unsafe extern "C" fn verify_message_init(context: Object, key: Object, params: *const Param) -> c_int {
-    // SAFETY: a key of ours, or null.
-    let key = unsafe { Key::inner_of(key) };
-    pass!(context, 0, verify_message_init(key, params))
+    guarded(0, || {
+        // What `verify` is given from now on is a message and no digest: without a key of ours it is left to `default`.
+        // SAFETY: the core's context.
+        if let Some(own) = unsafe { SignContext::of(context) } {
+            (own.key, own.message, own.stage) = (None, None, Stage::None);
+        }
+        // SAFETY: a key of ours, or null.
+        let key = unsafe { Key::inner_of(key) };
+        pass!(context, 0, verify_message_init(key, params))
+    })
 }
 
 unsafe extern "C" fn verify_message_update(context: Object, data: *const u8, len: usize) -> c_int {
