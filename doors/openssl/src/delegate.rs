@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::dispatch::{Encapsulation, Object};
-use crate::ffi::{Param, op};
+use crate::ffi::Param;
 use crate::inner::{Inner, provider_context};
 use crate::key::Key;
 
@@ -17,11 +17,7 @@ pub(crate) const NAME: &CStr = c"RSA";
 /// The functions of `default`.
 fn functions() -> &'static Encapsulation {
     static FUNCTIONS: OnceLock<Encapsulation> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::KEM, NAME));
-        // SAFETY: the table is one of this operation.
-        found.map(|found| unsafe { Encapsulation::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS.get_or_init(|| Inner::functions(NAME))
 }
 
 /// Ours: those of `default` but for what takes its context or a key.

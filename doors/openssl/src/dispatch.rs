@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::ffi::{Callback, Dispatch, Function, Param};
+use crate::ffi::{Callback, Dispatch, Function, Param, op};
 
 /// A provider-side object: a key, a context, whatever `default` or we make of it.
 pub(crate) type Object = *mut c_void;
@@ -14,21 +14,30 @@ pub(crate) type Object = *mut c_void;
 /// Asks for a passphrase, `OSSL_PASSPHRASE_CALLBACK`.
 pub(crate) type Passphrase = unsafe extern "C" fn(*mut c_char, usize, *mut usize, *const Param, *mut c_void) -> c_int;
 
+/// A dispatch table as a struct.
+pub(crate) trait Table: Default {
+    /// Which operation's it is.
+    const OPERATION: c_int;
+
+    /// Reads a dispatch table.
+    ///
+    /// # Safety
+    /// The table must be null or one of this operation, ended by zero.
+    unsafe fn read(table: *const Dispatch) -> Self;
+}
+
 macro_rules! operation {
-    ($(#[$doc:meta])* $name:ident { $($field:ident = $id:literal: fn($($argument:ty),*) $(-> $result:ty)?;)* }) => {
+    ($(#[$doc:meta])* $name:ident: $operation:expr, { $($field:ident = $id:literal: fn($($argument:ty),*) $(-> $result:ty)?;)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $name {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($argument),*) $(-> $result)?>,)*
         }
 
-        #[allow(dead_code, reason = "some tables are only read, and some only written")]
-        impl $name {
-            /// Reads a dispatch table.
-            ///
-            /// # Safety
-            /// The table must be null or one of this operation, ended by zero.
-            pub(crate) unsafe fn read(mut table: *const Dispatch) -> $name {
+        impl Table for $name {
+            const OPERATION: c_int = $operation;
+
+            unsafe fn read(mut table: *const Dispatch) -> $name {
                 let mut functions = $name::default();
                 if table.is_null() {
                     return functions;
@@ -48,8 +57,11 @@ macro_rules! operation {
                     table = unsafe { table.add(1) };
                 }
             }
+        }
 
+        impl $name {
             /// The same functions as a dispatch table.
+            #[allow(dead_code, reason = "some tables are only read")]
             pub(crate) fn write(&self) -> Vec<Dispatch> {
                 let mut table = Vec::new();
                 $(
@@ -68,7 +80,7 @@ macro_rules! operation {
 
 operation! {
     /// What providers do with keys of one type.
-    KeyManagement {
+    KeyManagement: op::KEYMGMT, {
         new = 1: fn(Object) -> Object;
         gen_init = 2: fn(Object, c_int, *const Param) -> Object;
         gen_set_template = 3: fn(Object, Object) -> c_int;
@@ -98,7 +110,7 @@ operation! {
 
 operation! {
     /// Key agreement.
-    KeyExchange {
+    KeyExchange: op::KEYEXCH, {
         newctx = 1: fn(Object) -> Object;
         init = 2: fn(Object, Object, *const Param) -> c_int;
         derive = 3: fn(Object, *mut u8, *mut usize, usize) -> c_int;
@@ -114,7 +126,7 @@ operation! {
 
 operation! {
     /// Signatures.
-    Signatures {
+    Signatures: op::SIGNATURE, {
         newctx = 1: fn(Object, *const c_char) -> Object;
         sign_init = 2: fn(Object, Object, *const Param) -> c_int;
         sign = 3: fn(Object, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
@@ -152,7 +164,7 @@ operation! {
 
 operation! {
     /// Public-key encryption.
-    AsymmetricCipher {
+    AsymmetricCipher: op::ASYM_CIPHER, {
         newctx = 1: fn(Object) -> Object;
         encrypt_init = 2: fn(Object, Object, *const Param) -> c_int;
         encrypt = 3: fn(Object, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
@@ -169,7 +181,7 @@ operation! {
 
 operation! {
     /// Key encapsulation.
-    Encapsulation {
+    Encapsulation: op::KEM, {
         newctx = 1: fn(Object) -> Object;
         encapsulate_init = 2: fn(Object, Object, *const Param) -> c_int;
         encapsulate = 3: fn(Object, *mut u8, *mut usize, *mut u8, *mut usize) -> c_int;
@@ -186,7 +198,7 @@ operation! {
 
 operation! {
     /// Symmetric ciphers.
-    Ciphers {
+    Ciphers: op::CIPHER, {
         newctx = 1: fn(Object) -> Object;
         encrypt_init = 2: fn(Object, *const u8, usize, *const u8, usize, *const Param) -> c_int;
         decrypt_init = 3: fn(Object, *const u8, usize, *const u8, usize, *const Param) -> c_int;
@@ -206,7 +218,7 @@ operation! {
 
 operation! {
     /// Places where objects lie that are named by URI.
-    Store {
+    Store: op::STORE, {
         open = 1: fn(Object, *const c_char) -> Object;
         settable_ctx_params = 3: fn(Object) -> *const Param;
         set_ctx_params = 4: fn(Object, *const Param) -> c_int;
@@ -219,7 +231,7 @@ operation! {
 
 operation! {
     /// Objects from their encodings.
-    Decoder {
+    Decoder: op::DECODER, {
         newctx = 1: fn(Object) -> Object;
         freectx = 2: fn(Object);
         does_selection = 10: fn(Object, c_int) -> c_int;
@@ -230,7 +242,7 @@ operation! {
 
 operation! {
     /// What the core has for providers to call.
-    Core {
+    Core: 0, {
         get_params = 2: fn(Object, *mut Param) -> c_int;
         bio_read_ex = 42: fn(Object, *mut u8, usize, *mut usize) -> c_int;
     }

@@ -13,8 +13,9 @@ use ciphermill_contract::{Direction, Suite};
 use zeroize::Zeroizing;
 
 use crate::backend::Backend;
+use crate::context::{beside, pass};
 use crate::dispatch::{AsymmetricCipher, Object};
-use crate::ffi::{self, OCTET_PTR, Param, op};
+use crate::ffi::{self, OCTET_PTR, Param};
 use crate::guard::{answer, bytes, guarded};
 use crate::inner::{Inner, Md, provider_context};
 use crate::key::Key;
@@ -31,7 +32,8 @@ const NONE: c_int = 3;
 const OAEP: c_int = 4;
 
 /// A context of an application.
-struct CipherContext {
+struct EncryptionContext {
+    of: usize,
     inner: Object,
     key: Option<Arc<Key>>,
     /// While `default` does what would be alone in the mill.
@@ -44,19 +46,15 @@ enum Padding {
     Oaep { md: Option<Md>, mgf1: Option<Md>, label: Vec<u8> },
 }
 
-/// The functions of `default`.
-fn functions() -> &'static AsymmetricCipher {
+/// The functions of `default`, which is the same algorithm for all contexts.
+fn functions(_: usize) -> &'static AsymmetricCipher {
     static FUNCTIONS: OnceLock<AsymmetricCipher> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::ASYM_CIPHER, NAME));
-        // SAFETY: the table is one of this operation.
-        found.map(|found| unsafe { AsymmetricCipher::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS.get_or_init(|| Inner::functions(NAME))
 }
 
 /// Our functions: all that `default` has.
 pub(crate) fn encryptions() -> AsymmetricCipher {
-    let inner = functions();
+    let inner = functions(0);
     AsymmetricCipher {
         newctx: inner.newctx.and(Some(newctx)),
         encrypt_init: inner.encrypt_init.and(Some(encrypt_init)),
@@ -66,9 +64,9 @@ pub(crate) fn encryptions() -> AsymmetricCipher {
         freectx: inner.freectx.and(Some(freectx)),
         dupctx: inner.dupctx.and(Some(dupctx)),
         get_ctx_params: inner.get_ctx_params.and(Some(get_ctx_params)),
-        gettable_ctx_params: inner.gettable_ctx_params.and(Some(gettable_ctx_params)),
+        gettable_ctx_params: inner.gettable_ctx_params.and(Some(gettable_ctx_params::<0>)),
         set_ctx_params: inner.set_ctx_params.and(Some(set_ctx_params)),
-        settable_ctx_params: inner.settable_ctx_params.and(Some(settable_ctx_params)),
+        settable_ctx_params: inner.settable_ctx_params.and(Some(settable_ctx_params::<0>)),
     }
 }
 
@@ -77,7 +75,7 @@ impl Padding {
     fn of(context: Object) -> Option<Padding> {
         let mut mode = 0;
         let mut params = [ask_integer(c"pad-mode", &mut mode), END];
-        let ask = functions().get_ctx_params?;
+        let ask = functions(0).get_ctx_params?;
         // SAFETY: a context of these functions; parameters with room for the answers.
         if unsafe { ask(context, params.as_mut_ptr()) } != 1 {
             return None;
@@ -134,16 +132,9 @@ impl Padding {
     }
 }
 
-impl CipherContext {
-    /// The context that an object is.
-    ///
-    /// # Safety
-    /// Null, or an object of `newctx` or `dupctx` that is alive, and that no other call is using.
-    unsafe fn of<'a>(object: Object) -> Option<&'a mut CipherContext> {
-        // SAFETY: the caller's promise.
-        unsafe { object.cast::<CipherContext>().as_mut() }
-    }
+beside!(EncryptionContext, AsymmetricCipher);
 
+impl EncryptionContext {
     /// What was encrypted as the mill's private operation gives it, and the padding that it has. `None` when `default` is to do it.
     fn decrypt_in_mill(&mut self, input: &[u8]) -> Option<(Zeroizing<Vec<u8>>, Padding)> {
         let key = self.key.as_ref().filter(|key| key.key_type() == KeyType::Rsa)?;
@@ -166,60 +157,29 @@ impl CipherContext {
     }
 }
 
-impl Drop for CipherContext {
-    fn drop(&mut self) {
-        if let Some(free) = functions().freectx {
-            // SAFETY: this value's own context.
-            unsafe { free(self.inner) };
-        }
-    }
-}
-
 fn wrap(inner: Object, key: Option<Arc<Key>>) -> Object {
     if inner.is_null() {
         return ptr::null_mut();
     }
-    Box::into_raw(Box::new(CipherContext { inner, key, alone: None })).cast()
+    Box::into_raw(Box::new(EncryptionContext { of: 0, inner, key, alone: None })).cast()
 }
 
 unsafe extern "C" fn newctx(_: Object) -> Object {
     guarded(ptr::null_mut(), || {
         // SAFETY: the context is that of `default`, whose function it is.
-        wrap(functions().newctx.map_or(ptr::null_mut(), |new| unsafe { new(provider_context()) }), None)
+        wrap(functions(0).newctx.map_or(ptr::null_mut(), |new| unsafe { new(provider_context()) }), None)
     })
-}
-
-unsafe extern "C" fn freectx(context: Object) {
-    guarded((), || {
-        if !context.is_null() {
-            // SAFETY: the core's own, which it does not use any more.
-            drop(unsafe { Box::from_raw(context.cast::<CipherContext>()) });
-        }
-    });
 }
 
 unsafe extern "C" fn dupctx(context: Object) -> Object {
     guarded(ptr::null_mut(), || {
         // SAFETY: a context of ours, or null; what it holds is of these functions.
-        match (unsafe { CipherContext::of(context) }, functions().dupctx) {
+        match (unsafe { EncryptionContext::of(context) }, functions(0).dupctx) {
             // SAFETY: as above.
             (Some(from), Some(dup)) => wrap(unsafe { dup(from.inner) }, from.key.clone()),
             _ => ptr::null_mut(),
         }
     })
-}
-
-/// Calls a function of `default` for the context that one of ours holds; an answer of zero where there is none.
-macro_rules! pass {
-    ($context:expr, $function:ident ( $($argument:expr),* )) => {{
-        // SAFETY: the core hands over contexts that we have made and that are alive, and arguments that the function takes.
-        unsafe {
-            match CipherContext::of($context).and_then(|own| Some((own.inner, functions().$function?))) {
-                Some((inner, function)) => function(inner, $($argument),*),
-                None => 0,
-            }
-        }
-    }};
 }
 
 /// Takes note of the key that an operation begins with.
@@ -229,7 +189,7 @@ macro_rules! pass {
 unsafe fn begin(context: Object, key: Object) {
     // SAFETY: the caller's promise.
     unsafe {
-        if let (Some(own), Some(key)) = (CipherContext::of(context), Key::keep(key)) {
+        if let (Some(own), Some(key)) = (EncryptionContext::of(context), Key::keep(key)) {
             own.key = Some(key);
         }
     }
@@ -238,7 +198,7 @@ unsafe fn begin(context: Object, key: Object) {
 unsafe extern "C" fn encrypt_init(context: Object, key: Object, params: *const Param) -> c_int {
     // SAFETY: the core's arguments.
     let inner_key = unsafe { Key::inner_of(key) };
-    pass!(context, encrypt_init(inner_key, params))
+    pass!(EncryptionContext, context, 0, encrypt_init(inner_key, params))
 }
 
 unsafe extern "C" fn decrypt_init(context: Object, key: Object, params: *const Param) -> c_int {
@@ -248,7 +208,7 @@ unsafe extern "C" fn decrypt_init(context: Object, key: Object, params: *const P
             begin(context, key);
             Key::inner_of(key)
         };
-        pass!(context, decrypt_init(inner_key, params))
+        pass!(EncryptionContext, context, 0, decrypt_init(inner_key, params))
     })
 }
 
@@ -260,7 +220,7 @@ unsafe extern "C" fn encrypt(
     input: *const u8,
     input_len: usize,
 ) -> c_int {
-    pass!(context, encrypt(out, len, room, input, input_len))
+    pass!(EncryptionContext, context, 0, encrypt(out, len, room, input, input_len))
 }
 
 unsafe extern "C" fn decrypt(
@@ -275,7 +235,7 @@ unsafe extern "C" fn decrypt(
         // As `default` wants it, which has the last word on room that is too small.
         if !out.is_null() && room >= input_len {
             // SAFETY: the core's arguments.
-            let own = unsafe { CipherContext::of(context) };
+            let own = unsafe { EncryptionContext::of(context) };
             // SAFETY: as above.
             if let Some((padded, padding)) = own.and_then(|own| own.decrypt_in_mill(unsafe { bytes(input, input_len) }))
             {
@@ -285,35 +245,10 @@ unsafe extern "C" fn decrypt(
                 return c_int::from(answered);
             }
         }
-        let done = pass!(context, decrypt(out, len, room, input, input_len));
-        // SAFETY: as above.
-        if let Some(own) = unsafe { CipherContext::of(context) } {
-            own.alone = None;
-        }
-        done
+        by_default(context, pass!(EncryptionContext, context, 0, decrypt(out, len, room, input, input_len)))
     })
 }
 
-unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {
-    pass!(context, get_ctx_params(params))
-}
-
 unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_int {
-    pass!(context, set_ctx_params(params))
-}
-
-unsafe extern "C" fn gettable_ctx_params(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { CipherContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
-    let gettable = functions().gettable_ctx_params;
-    // SAFETY: contexts of `default`.
-    gettable.map_or(ptr::null(), |gettable| unsafe { gettable(inner, provider_context()) })
-}
-
-unsafe extern "C" fn settable_ctx_params(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { CipherContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
-    let settable = functions().settable_ctx_params;
-    // SAFETY: contexts of `default`.
-    settable.map_or(ptr::null(), |settable| unsafe { settable(inner, provider_context()) })
+    pass!(EncryptionContext, context, 0, set_ctx_params(params))
 }

@@ -10,8 +10,9 @@ use ciphermill_contract::{Direction, KeyId, Suite};
 use zeroize::Zeroizing;
 
 use crate::backend::Backend;
+use crate::context::{beside, pass};
 use crate::dispatch::{KeyExchange, Object};
-use crate::ffi::{Param, op};
+use crate::ffi::Param;
 use crate::guard::{answer, guarded};
 use crate::inner::{Inner, provider_context};
 use crate::key::Key;
@@ -42,11 +43,7 @@ struct ExchangeContext {
 
 /// The functions of `default` for an agreement.
 pub(crate) fn functions(of: usize) -> &'static KeyExchange {
-    FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::KEYEXCH, AGREEMENTS[of]));
-        // SAFETY: the table is one of key exchange.
-        found.map(|found| unsafe { KeyExchange::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS[of].get_or_init(|| Inner::functions(AGREEMENTS[of]))
 }
 
 /// Our functions for an agreement: all that `default` has.
@@ -66,20 +63,9 @@ pub(crate) fn exchanges<const OF: usize>() -> KeyExchange {
     }
 }
 
+beside!(ExchangeContext, KeyExchange);
+
 impl ExchangeContext {
-    /// The context that an object is.
-    ///
-    /// # Safety
-    /// Null, or an object of `newctx` or `dupctx` that is alive, and that no other call is using.
-    unsafe fn of<'a>(object: Object) -> Option<&'a mut ExchangeContext> {
-        // SAFETY: the caller's promise.
-        unsafe { object.cast::<ExchangeContext>().as_mut() }
-    }
-
-    fn functions(&self) -> &'static KeyExchange {
-        functions(self.of)
-    }
-
     /// The shared secret. `None` when `default` is to find it.
     fn derive_in_mill(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         if self.is_special {
@@ -122,15 +108,6 @@ fn agree(backend: &'static Backend, suite: Suite, key: KeyId, peer: &Key) -> Opt
     run(backend, operation).map(|done| done.data)
 }
 
-impl Drop for ExchangeContext {
-    fn drop(&mut self) {
-        if let Some(free) = self.functions().freectx {
-            // SAFETY: this value's own context.
-            unsafe { free(self.inner) };
-        }
-    }
-}
-
 unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
     guarded(ptr::null_mut(), || {
         let Some(new) = functions(OF).newctx else { return ptr::null_mut() };
@@ -149,15 +126,6 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
         }))
         .cast()
     })
-}
-
-unsafe extern "C" fn freectx(context: Object) {
-    guarded((), || {
-        if !context.is_null() {
-            // SAFETY: the core's own, which it does not use any more.
-            drop(unsafe { Box::from_raw(context.cast::<ExchangeContext>()) });
-        }
-    });
 }
 
 unsafe extern "C" fn dupctx(context: Object) -> Object {
@@ -183,24 +151,11 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
     })
 }
 
-/// Calls a function of `default` for the context that one of ours holds; an answer of zero where there is none.
-macro_rules! pass {
-    ($context:expr, $function:ident ( $($argument:expr),* )) => {{
-        // SAFETY: the core hands over contexts that we have made and that are alive, and arguments that the function takes.
-        unsafe {
-            match ExchangeContext::of($context).and_then(|own| Some((own.inner, own.functions().$function?))) {
-                Some((inner, function)) => function(inner, $($argument),*),
-                None => 0,
-            }
-        }
-    }};
-}
-
 unsafe extern "C" fn init(context: Object, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
         let inner_key = unsafe { Key::inner_of(key) };
-        let begun = pass!(context, init(inner_key, params));
+        let begun = pass!(ExchangeContext, context, 0, init(inner_key, params));
         // SAFETY: as above.
         unsafe {
             if let Some(own) = ExchangeContext::of(context) {
@@ -217,7 +172,7 @@ unsafe extern "C" fn set_peer(context: Object, peer: Object) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
         let inner_peer = unsafe { Key::inner_of(peer) };
-        let is_taken = pass!(context, set_peer(inner_peer));
+        let is_taken = pass!(ExchangeContext, context, 0, set_peer(inner_peer));
         // SAFETY: as above.
         if let Some(own) = unsafe { ExchangeContext::of(context) }.filter(|_| is_taken == 1) {
             // SAFETY: as above. A peer that `default` refuses leaves the one before.
@@ -252,12 +207,7 @@ unsafe extern "C" fn derive(context: Object, out: *mut u8, len: *mut usize, room
                 return 1;
             }
         }
-        let done = pass!(context, derive(out, len, room));
-        // SAFETY: as above.
-        if let Some(own) = unsafe { ExchangeContext::of(context) } {
-            own.alone = None;
-        }
-        done
+        by_default(context, pass!(ExchangeContext, context, 0, derive(out, len, room)))
     })
 }
 
@@ -268,23 +218,5 @@ unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_
             own.is_special |= Params::new(params).keys().next().is_some();
         }
     }
-    pass!(context, set_ctx_params(params))
-}
-
-unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {
-    pass!(context, get_ctx_params(params))
-}
-
-unsafe extern "C" fn settable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { ExchangeContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
-    // SAFETY: contexts of `default`.
-    functions(OF).settable_ctx_params.map_or(ptr::null(), |settable| unsafe { settable(inner, provider_context()) })
-}
-
-unsafe extern "C" fn gettable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { ExchangeContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
-    // SAFETY: contexts of `default`.
-    functions(OF).gettable_ctx_params.map_or(ptr::null(), |gettable| unsafe { gettable(inner, provider_context()) })
+    pass!(ExchangeContext, context, 0, set_ctx_params(params))
 }

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use crate::counts;
-use crate::dispatch::Object;
+use crate::dispatch::{Object, Table};
 use crate::ffi::{self, Algorithm, Callback, Dispatch, LibraryContext, LoadedProvider, Param};
 
 /// A library context of ours, with `default` loaded. It lives as long as the process: keys and contexts of applications may
@@ -72,6 +72,13 @@ impl Inner {
     /// The algorithm of an operation that `default` lists under a name.
     pub(crate) fn find(&self, operation: c_int, name: &CStr) -> Option<Found> {
         self.all(operation).find(|found| found.is(name))
+    }
+
+    /// The functions of `default` for an algorithm; none where it has no such one.
+    pub(crate) fn functions<T: Table>(name: &CStr) -> T {
+        let found = Inner::shared().and_then(|inner| inner.find(T::OPERATION, name));
+        // SAFETY: the table is one of this operation.
+        found.map(|found| unsafe { T::read(found.implementation) }).unwrap_or_default()
     }
 
     /// All algorithms that `default` lists for an operation.

@@ -10,8 +10,9 @@ use ciphermill_contract::{Direction, KeyId, Suite};
 use zeroize::Zeroizing;
 
 use crate::backend::Backend;
+use crate::context::{beside, pass};
 use crate::dispatch::{Encapsulation, Object};
-use crate::ffi::{Param, op};
+use crate::ffi::Param;
 use crate::guard::{bytes, guarded};
 use crate::inner::{Inner, provider_context};
 use crate::key::Key;
@@ -41,11 +42,7 @@ struct KemContext {
 
 /// The functions of `default` for an encapsulation.
 pub(crate) fn functions(of: usize) -> &'static Encapsulation {
-    FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::KEM, KEMS[of]));
-        // SAFETY: the table is one of key encapsulation.
-        found.map(|found| unsafe { Encapsulation::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS[of].get_or_init(|| Inner::functions(KEMS[of]))
 }
 
 /// Our functions for an encapsulation: what `default` has.
@@ -66,20 +63,9 @@ pub(crate) fn kems<const OF: usize>() -> Encapsulation {
     }
 }
 
+beside!(KemContext, Encapsulation);
+
 impl KemContext {
-    /// The context that an object is.
-    ///
-    /// # Safety
-    /// Null, or an object of `newctx` or `dupctx` that is alive, and that no other call is using.
-    unsafe fn of<'a>(object: Object) -> Option<&'a mut KemContext> {
-        // SAFETY: the caller's promise.
-        unsafe { object.cast::<KemContext>().as_mut() }
-    }
-
-    fn functions(&self) -> &'static Encapsulation {
-        functions(self.of)
-    }
-
     /// The mill and the name of a key in it that can do as asked. `None` when `default` is to do it.
     fn in_mill(&mut self, direction: Direction) -> Option<(&'static Backend, KeyId, Kem)> {
         let key = self.key.as_ref().filter(|_| !self.is_special)?;
@@ -118,15 +104,6 @@ fn operation(kem: Kem, direction: Direction, key: KeyId, tag: Vec<u8>) -> Operat
     Operation { suite: Suite::Kem(kem), direction, key, data, input_len: 0, tag }
 }
 
-impl Drop for KemContext {
-    fn drop(&mut self) {
-        if let Some(free) = self.functions().freectx {
-            // SAFETY: this value's own context.
-            unsafe { free(self.inner) };
-        }
-    }
-}
-
 unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
     guarded(ptr::null_mut(), || {
         let Some(new) = functions(OF).newctx else { return ptr::null_mut() };
@@ -137,15 +114,6 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object) -> Object {
         }
         Box::into_raw(Box::new(KemContext { of: OF, inner, key: None, is_special: false, alone: None })).cast()
     })
-}
-
-unsafe extern "C" fn freectx(context: Object) {
-    guarded((), || {
-        if !context.is_null() {
-            // SAFETY: the core's own, which it does not use any more.
-            drop(unsafe { Box::from_raw(context.cast::<KemContext>()) });
-        }
-    });
 }
 
 unsafe extern "C" fn dupctx(context: Object) -> Object {
@@ -163,26 +131,13 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
     })
 }
 
-/// Calls a function of `default` for the context that one of ours holds; an answer of zero where there is none.
-macro_rules! pass {
-    ($context:expr, $function:ident ( $($argument:expr),* )) => {{
-        // SAFETY: the core hands over contexts that we have made and that are alive, and arguments that the function takes.
-        unsafe {
-            match KemContext::of($context).and_then(|own| Some((own.inner, own.functions().$function?))) {
-                Some((inner, function)) => function(inner, $($argument),*),
-                None => 0,
-            }
-        }
-    }};
-}
-
 macro_rules! init {
     ($name:ident) => {
         unsafe extern "C" fn $name(context: Object, key: Object, params: *const Param) -> c_int {
             guarded(0, || {
                 // SAFETY: the core's arguments.
                 let inner_key = unsafe { Key::inner_of(key) };
-                let begun = pass!(context, $name(inner_key, params));
+                let begun = pass!(KemContext, context, 0, $name(inner_key, params));
                 // SAFETY: as above.
                 unsafe {
                     if let Some(own) = KemContext::of(context) {
@@ -243,7 +198,7 @@ unsafe extern "C" fn encapsulate(
             }
             return 1;
         }
-        by_default(context, pass!(context, encapsulate(out, out_len, secret, secret_len)))
+        by_default(context, pass!(KemContext, context, 0, encapsulate(out, out_len, secret, secret_len)))
     })
 }
 
@@ -266,17 +221,8 @@ unsafe extern "C" fn decapsulate(
             unsafe { put(&found, secret, secret_len) };
             return 1;
         }
-        by_default(context, pass!(context, decapsulate(secret, secret_len, ciphertext, len)))
+        by_default(context, pass!(KemContext, context, 0, decapsulate(secret, secret_len, ciphertext, len)))
     })
-}
-
-/// What `default` has answered: whoever was alone meanwhile is not on his way any more.
-fn by_default(context: Object, done: c_int) -> c_int {
-    // SAFETY: the core's context.
-    if let Some(own) = unsafe { KemContext::of(context) } {
-        own.alone = None;
-    }
-    done
 }
 
 unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_int {
@@ -286,23 +232,5 @@ unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_
             own.is_special |= Params::new(params).keys().next().is_some();
         }
     }
-    pass!(context, set_ctx_params(params))
-}
-
-unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {
-    pass!(context, get_ctx_params(params))
-}
-
-unsafe extern "C" fn settable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { KemContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
-    // SAFETY: contexts of `default`.
-    functions(OF).settable_ctx_params.map_or(ptr::null(), |settable| unsafe { settable(inner, provider_context()) })
-}
-
-unsafe extern "C" fn gettable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { KemContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner);
-    // SAFETY: contexts of `default`.
-    functions(OF).gettable_ctx_params.map_or(ptr::null(), |gettable| unsafe { gettable(inner, provider_context()) })
+    pass!(KemContext, context, 0, set_ctx_params(params))
 }

@@ -275,11 +275,7 @@ unsafe extern "C" fn load<const OF: usize>(reference: *const c_void, len: usize)
 
 /// The functions of `default` for keys of a type; none where it has no such type.
 pub(crate) fn functions(of: usize) -> &'static KeyManagement {
-    FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(crate::ffi::op::KEYMGMT, TYPES[of].0));
-        // SAFETY: the table is one of key management.
-        found.map(|found| unsafe { KeyManagement::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS[of].get_or_init(|| Inner::functions(TYPES[of].0))
 }
 
 /// Our functions for keys of a type: all that `default` has. Loading by reference is a matter between a provider and its own decoders

@@ -10,6 +10,7 @@
 
 mod backend;
 mod cipher;
+mod context;
 mod counts;
 mod delegate;
 mod dispatch;

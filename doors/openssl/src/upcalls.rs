@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::dispatch::Core;
+use crate::dispatch::{Core, Table};
 use crate::ffi::Dispatch;
 
 static CORE: OnceLock<Core> = OnceLock::new();

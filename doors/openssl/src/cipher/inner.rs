@@ -8,7 +8,7 @@ use ciphermill_contract::suite::{Aead, AesSize, BlockCipher, Mode};
 use ciphermill_contract::{Piece, Suite};
 
 use crate::dispatch::{Ciphers, Object};
-use crate::ffi::{Param, op};
+use crate::ffi::Param;
 use crate::inner::{Inner, provider_context};
 use crate::params::END;
 
@@ -38,11 +38,7 @@ static FUNCTIONS: [OnceLock<Ciphers>; CIPHERS.len()] = [const { OnceLock::new() 
 
 /// The functions of `default` for a cipher.
 pub(super) fn functions(of: usize) -> &'static Ciphers {
-    FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::CIPHER, CIPHERS[of].0));
-        // SAFETY: the table is one of ciphers.
-        found.map(|found| unsafe { Ciphers::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS[of].get_or_init(|| Inner::functions(CIPHERS[of].0))
 }
 
 /// What the mill is asked for.

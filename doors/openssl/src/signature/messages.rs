@@ -4,7 +4,8 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::{SCHEMES, Scheme, SignContext, Stage, begin_message, by_default, functions, pass, signatures};
+use super::{SCHEMES, Scheme, SignContext, Stage, begin_message, by_default, functions, signatures};
+use crate::context::pass;
 use crate::dispatch::{Object, Signatures};
 use crate::ffi::{Dispatch, Param};
 use crate::guard::{bytes, guarded};
@@ -40,7 +41,7 @@ unsafe extern "C" fn sign_message_init(context: Object, key: Object, params: *co
     guarded(0, || {
         // SAFETY: a key of ours, or null.
         let inner_key = unsafe { Key::inner_of(key) };
-        let begun = pass!(context, 0, sign_message_init(inner_key, params));
+        let begun = pass!(SignContext, context, 0, sign_message_init(inner_key, params));
         // SAFETY: the core's arguments.
         let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
         // SAFETY: as above.
@@ -147,7 +148,7 @@ unsafe extern "C" fn sign_message_update(context: Object, data: *const u8, len: 
                 return 0;
             }
         }
-        pass!(context, 0, sign_message_update(data, len))
+        pass!(SignContext, context, 0, sign_message_update(data, len))
     })
 }
 
@@ -164,7 +165,7 @@ unsafe extern "C" fn sign_message_final(context: Object, out: *mut u8, len: *mut
                 return 1;
             }
         }
-        by_default(context, pass!(context, 0, sign_message_final(out, len, room)))
+        by_default(context, pass!(SignContext, context, 0, sign_message_final(out, len, room)))
     })
 }
 
@@ -177,14 +178,14 @@ unsafe extern "C" fn verify_message_init(context: Object, key: Object, params: *
         }
         // SAFETY: a key of ours, or null.
         let key = unsafe { Key::inner_of(key) };
-        pass!(context, 0, verify_message_init(key, params))
+        pass!(SignContext, context, 0, verify_message_init(key, params))
     })
 }
 
 unsafe extern "C" fn verify_message_update(context: Object, data: *const u8, len: usize) -> c_int {
-    pass!(context, 0, verify_message_update(data, len))
+    pass!(SignContext, context, 0, verify_message_update(data, len))
 }
 
 unsafe extern "C" fn verify_message_final(context: Object) -> c_int {
-    pass!(context, 0, verify_message_final())
+    pass!(SignContext, context, 0, verify_message_final())
 }

@@ -8,15 +8,16 @@ pub(crate) mod messages;
 mod rsa;
 mod verification;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use ciphermill::ComesAlone;
 
 use crate::backend::Backend;
+use crate::context::{beside, pass};
 use crate::dispatch::{Object, Signatures};
-use crate::ffi::{self, Param, op};
+use crate::ffi::{self, Param};
 use crate::guard::{answer, bytes, guarded};
 use crate::inner::{Inner, Md, MdContext, provider_context};
 use crate::key::Key;
@@ -107,11 +108,7 @@ fn signs_messages() -> bool {
 
 /// The functions of `default` for a scheme.
 pub(crate) fn functions(of: usize) -> &'static Signatures {
-    FUNCTIONS[of].get_or_init(|| {
-        let found = Inner::shared().and_then(|inner| inner.find(op::SIGNATURE, SCHEMES[of].0));
-        // SAFETY: the table is one of signatures.
-        found.map(|found| unsafe { Signatures::read(found.implementation) }).unwrap_or_default()
-    })
+    FUNCTIONS[of].get_or_init(|| Inner::functions(SCHEMES[of].0))
 }
 
 /// Our functions for a scheme: all that `default` of 3.0 has.
@@ -150,20 +147,9 @@ fn signatures<const OF: usize>() -> Signatures {
     }
 }
 
+beside!(SignContext, Signatures);
+
 impl SignContext {
-    /// The context that an object is.
-    ///
-    /// # Safety
-    /// Null, or an object of `newctx` or `dupctx` that is alive, and that no other call is using.
-    unsafe fn of<'a>(object: Object) -> Option<&'a mut SignContext> {
-        // SAFETY: the caller's promise.
-        unsafe { object.cast::<SignContext>().as_mut() }
-    }
-
-    fn functions(&self) -> &'static Signatures {
-        functions(self.of)
-    }
-
     /// Takes note of what an operation begins with.
     ///
     /// # Safety
@@ -253,15 +239,6 @@ impl SignContext {
     }
 }
 
-impl Drop for SignContext {
-    fn drop(&mut self) {
-        if let Some(free) = self.functions().freectx {
-            // SAFETY: this value's own context.
-            unsafe { free(self.inner) };
-        }
-    }
-}
-
 unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Object {
     guarded(ptr::null_mut(), || {
         let Some(new) = functions(OF).newctx else { return ptr::null_mut() };
@@ -284,15 +261,6 @@ unsafe extern "C" fn newctx<const OF: usize>(_: Object, _: *const c_char) -> Obj
         };
         Box::into_raw(Box::new(context)).cast()
     })
-}
-
-unsafe extern "C" fn freectx(context: Object) {
-    guarded((), || {
-        if !context.is_null() {
-            // SAFETY: the core's own, which it does not use any more.
-            drop(unsafe { Box::from_raw(context.cast::<SignContext>()) });
-        }
-    });
 }
 
 unsafe extern "C" fn dupctx(context: Object) -> Object {
@@ -328,29 +296,6 @@ unsafe extern "C" fn dupctx(context: Object) -> Object {
     })
 }
 
-/// What `default` has answered: whoever was alone meanwhile is not on his way any more.
-fn by_default(context: Object, done: c_int) -> c_int {
-    // SAFETY: the core's context.
-    if let Some(own) = unsafe { SignContext::of(context) } {
-        own.alone = None;
-    }
-    done
-}
-
-/// Calls a function of `default` for the context that one of ours holds; an answer of `$failed` where there is none.
-macro_rules! pass {
-    ($context:expr, $failed:expr, $function:ident ( $($argument:expr),* )) => {{
-        // SAFETY: the core hands over contexts that we have made and that are alive, and arguments that the function takes.
-        unsafe {
-            match SignContext::of($context).and_then(|own| Some((own.inner, own.functions().$function?))) {
-                Some((inner, function)) => function(inner, $($argument),*),
-                None => $failed,
-            }
-        }
-    }};
-}
-use pass;
-
 unsafe extern "C" fn sign_init(context: Object, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
@@ -360,7 +305,7 @@ unsafe extern "C" fn sign_init(context: Object, key: Object, params: *const Para
             }
             Key::inner_of(key)
         };
-        pass!(context, 0, sign_init(inner_key, params))
+        pass!(SignContext, context, 0, sign_init(inner_key, params))
     })
 }
 
@@ -383,7 +328,7 @@ unsafe extern "C" fn sign(
                 return 1;
             }
         }
-        by_default(context, pass!(context, 0, sign(out, len, room, digest, digest_len)))
+        by_default(context, pass!(SignContext, context, 0, sign(out, len, room, digest, digest_len)))
     })
 }
 
@@ -396,7 +341,7 @@ unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: O
             }
             Key::inner_of(key)
         };
-        let begun = pass!(context, 0, digest_sign_init(md, inner_key, params));
+        let begun = pass!(SignContext, context, 0, digest_sign_init(md, inner_key, params));
         // SAFETY: as above.
         let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
         // SAFETY: as above.
@@ -433,7 +378,7 @@ unsafe extern "C" fn digest_sign_update(context: Object, data: *const u8, len: u
                 return 1;
             }
         }
-        pass!(context, 0, digest_sign_update(data, len))
+        pass!(SignContext, context, 0, digest_sign_update(data, len))
     })
 }
 
@@ -443,7 +388,7 @@ unsafe extern "C" fn digest_sign_final(context: Object, out: *mut u8, len: *mut 
         let own = unsafe { SignContext::of(context) };
         // Asked for the length of a signature, the message goes on.
         let Some((message, _)) = own.filter(|_| !out.is_null()).and_then(|own| own.message.as_mut()) else {
-            return by_default(context, pass!(context, 0, digest_sign_final(out, len, room)));
+            return by_default(context, pass!(SignContext, context, 0, digest_sign_final(out, len, room)));
         };
         let Some((digest, digest_len)) = message.finish() else { return 0 };
         // SAFETY: as above.
@@ -453,13 +398,13 @@ unsafe extern "C" fn digest_sign_final(context: Object, out: *mut u8, len: *mut 
         if done == 1 {
             // Asked for a length, `default` ends the message too.
             let mut needed = 0;
-            return pass!(context, 0, digest_sign_final(ptr::null_mut(), &mut needed, 0));
+            return pass!(SignContext, context, 0, digest_sign_final(ptr::null_mut(), &mut needed, 0));
         }
         if signs_messages() {
-            return by_default(context, pass!(context, 0, digest_sign_final(out, len, room)));
+            return by_default(context, pass!(SignContext, context, 0, digest_sign_final(out, len, room)));
         }
         // It signs digests in the state that `digest_sign_init` has left it in.
-        by_default(context, pass!(context, 0, sign(out, len, room, digest.as_ptr(), digest_len)))
+        by_default(context, pass!(SignContext, context, 0, sign(out, len, room, digest.as_ptr(), digest_len)))
     })
 }
 
@@ -482,12 +427,8 @@ unsafe extern "C" fn digest_sign(
                 return 1;
             }
         }
-        by_default(context, pass!(context, 0, digest_sign(out, len, room, message, message_len)))
+        by_default(context, pass!(SignContext, context, 0, digest_sign(out, len, room, message, message_len)))
     })
-}
-
-unsafe extern "C" fn get_ctx_params(context: Object, params: *mut Param) -> c_int {
-    pass!(context, 0, get_ctx_params(params))
 }
 
 unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_int {
@@ -496,35 +437,15 @@ unsafe extern "C" fn set_ctx_params(context: Object, params: *const Param) -> c_
         // SAFETY: as above.
         guarded((), || unsafe { own.set(params) });
     }
-    pass!(context, 0, set_ctx_params(params))
-}
-
-/// Lists of parameters are asked for with or without a context.
-unsafe fn inner_or_null(context: Object) -> *mut c_void {
-    // SAFETY: a context of ours, or null.
-    unsafe { SignContext::of(context) }.map_or(ptr::null_mut(), |own| own.inner)
-}
-
-unsafe extern "C" fn gettable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { inner_or_null(context) };
-    // SAFETY: contexts of `default`.
-    functions(OF).gettable_ctx_params.map_or(ptr::null(), |gettable| unsafe { gettable(inner, provider_context()) })
-}
-
-unsafe extern "C" fn settable_ctx_params<const OF: usize>(context: Object, _: Object) -> *const Param {
-    // SAFETY: a context of ours, or null.
-    let inner = unsafe { inner_or_null(context) };
-    // SAFETY: contexts of `default`.
-    functions(OF).settable_ctx_params.map_or(ptr::null(), |settable| unsafe { settable(inner, provider_context()) })
+    pass!(SignContext, context, 0, set_ctx_params(params))
 }
 
 unsafe extern "C" fn get_ctx_md_params(context: Object, params: *mut Param) -> c_int {
-    pass!(context, 0, get_ctx_md_params(params))
+    pass!(SignContext, context, 0, get_ctx_md_params(params))
 }
 
 unsafe extern "C" fn gettable_ctx_md_params(context: Object) -> *const Param {
-    pass!(context, ptr::null(), gettable_ctx_md_params())
+    pass!(SignContext, context, ptr::null(), gettable_ctx_md_params())
 }
 
 unsafe extern "C" fn set_ctx_md_params(context: Object, params: *const Param) -> c_int {
@@ -537,10 +458,10 @@ unsafe extern "C" fn set_ctx_md_params(context: Object, params: *const Param) ->
                 return 0;
             }
         }
-        pass!(context, 0, set_ctx_md_params(params))
+        pass!(SignContext, context, 0, set_ctx_md_params(params))
     })
 }
 
 unsafe extern "C" fn settable_ctx_md_params(context: Object) -> *const Param {
-    pass!(context, ptr::null(), settable_ctx_md_params())
+    pass!(SignContext, context, ptr::null(), settable_ctx_md_params())
 }

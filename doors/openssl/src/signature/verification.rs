@@ -10,8 +10,9 @@ use ciphermill_contract::suite::{Curve, Signature};
 use ciphermill_contract::{Direction, Suite};
 use zeroize::Zeroizing;
 
-use super::{SCHEMES, Scheme, SignContext, begin_message, by_default, curves, pass, signs_messages};
+use super::{SCHEMES, Scheme, SignContext, begin_message, by_default, curves, signs_messages};
 use crate::backend::{Backend, Preference, preference};
+use crate::context::pass;
 use crate::dispatch::Object;
 use crate::ffi::Param;
 use crate::guard::{bytes, guarded};
@@ -76,7 +77,7 @@ pub(super) unsafe extern "C" fn verify_init(context: Object, key: Object, params
             }
             Key::inner_of(key)
         };
-        pass!(context, 0, verify_init(inner_key, params))
+        pass!(SignContext, context, 0, verify_init(inner_key, params))
     })
 }
 
@@ -96,14 +97,14 @@ pub(super) unsafe extern "C" fn verify(
         if is_right {
             return 1;
         }
-        by_default(context, pass!(context, 0, verify(signature, len, digest, digest_len)))
+        by_default(context, pass!(SignContext, context, 0, verify(signature, len, digest, digest_len)))
     })
 }
 
 pub(super) unsafe extern "C" fn verify_recover_init(context: Object, key: Object, params: *const Param) -> c_int {
     // SAFETY: a key of ours, or null.
     let key = unsafe { Key::inner_of(key) };
-    pass!(context, 0, verify_recover_init(key, params))
+    pass!(SignContext, context, 0, verify_recover_init(key, params))
 }
 
 pub(super) unsafe extern "C" fn verify_recover(
@@ -114,7 +115,7 @@ pub(super) unsafe extern "C" fn verify_recover(
     signature: *const u8,
     signature_len: usize,
 ) -> c_int {
-    pass!(context, 0, verify_recover(out, len, room, signature, signature_len))
+    pass!(SignContext, context, 0, verify_recover(out, len, room, signature, signature_len))
 }
 
 pub(super) unsafe extern "C" fn digest_verify_init(
@@ -131,7 +132,7 @@ pub(super) unsafe extern "C" fn digest_verify_init(
             }
             Key::inner_of(key)
         };
-        let begun = pass!(context, 0, digest_verify_init(md, inner_key, params));
+        let begun = pass!(SignContext, context, 0, digest_verify_init(md, inner_key, params));
         // SAFETY: as above.
         let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
         // SAFETY: as above.
@@ -156,7 +157,7 @@ pub(super) unsafe extern "C" fn digest_verify_update(context: Object, data: *con
                 return 1;
             }
         }
-        pass!(context, 0, digest_verify_update(data, len))
+        pass!(SignContext, context, 0, digest_verify_update(data, len))
     })
 }
 
@@ -165,7 +166,7 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: Object, signature: 
         // SAFETY: the core's arguments.
         let own = unsafe { SignContext::of(context) };
         let Some((message, _)) = own.and_then(|own| own.message.as_mut()) else {
-            return pass!(context, 0, digest_verify_final(signature, len));
+            return pass!(SignContext, context, 0, digest_verify_final(signature, len));
         };
         let Some((digest, digest_len)) = message.finish() else { return 0 };
         let digest = &digest[..digest_len];
@@ -176,10 +177,10 @@ pub(super) unsafe extern "C" fn digest_verify_final(context: Object, signature: 
             return 1;
         }
         if signs_messages() {
-            return by_default(context, pass!(context, 0, digest_verify_final(signature, len)));
+            return by_default(context, pass!(SignContext, context, 0, digest_verify_final(signature, len)));
         }
         // It verifies digests in the state that `digest_verify_init` has left it in.
-        by_default(context, pass!(context, 0, verify(signature, len, digest.as_ptr(), digest_len)))
+        by_default(context, pass!(SignContext, context, 0, verify(signature, len, digest.as_ptr(), digest_len)))
     })
 }
 
@@ -190,5 +191,5 @@ pub(super) unsafe extern "C" fn digest_verify(
     message: *const u8,
     message_len: usize,
 ) -> c_int {
-    pass!(context, 0, digest_verify(signature, len, message, message_len))
+    pass!(SignContext, context, 0, digest_verify(signature, len, message, message_len))
 }
