@@ -85,7 +85,9 @@ fn check_shows_who_does_what() {
         line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
     };
     assert_eq!(row("RSA-2048, signature"), [1, 0]);
-    assert_eq!(row("RSA-2048, decryption"), [0, 1]);
+    assert_eq!(row("decryption of OAEP"), [1, 0]);
+    assert_eq!(row("decryption of PKCS"), [0, 1]);
+    assert_eq!(row("ECDSA P-384, verification"), [1, 0]);
     assert_eq!(row("X25519, agreement"), [1, 0]);
     assert_eq!(row("with RSA-2048, server"), [2, 0]);
     assert_eq!(place.names(), ["machine.cnf", "ours.cnf"]);

@@ -11,12 +11,14 @@ use super::program::{self, Running};
 use crate::output::{say, table};
 
 /// Operations, each with the arguments that make its key and those that do it. `{key}` and the others are files.
-const OPERATIONS: [(&str, &str, &str); 9] = [
+const OPERATIONS: [(&str, &str, &str); 11] = [
     ("RSA-2048, signature", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048", SIGN),
     ("RSA-4096, signature", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:4096", SIGN),
-    ("RSA-2048, decryption", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048", DECRYPT),
+    ("RSA-2048, decryption of OAEP", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048", DECRYPT_OAEP),
+    ("RSA-2048, decryption of PKCS #1", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048", DECRYPT),
     ("ECDSA P-256, signature", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256", SIGN),
     ("ECDSA P-384, signature", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384", SIGN),
+    ("ECDSA P-384, verification", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384", VERIFY),
     ("Ed25519, signature", "genpkey -algorithm ED25519", SIGN),
     ("ECDH P-256, agreement", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256", AGREE),
     ("X25519, agreement", "genpkey -algorithm X25519", AGREE),
@@ -24,7 +26,9 @@ const OPERATIONS: [(&str, &str, &str); 9] = [
 ];
 
 const SIGN: &str = "pkeyutl -sign -rawin -inkey key -in message -out made";
+const VERIFY: &str = "pkeyutl -verify -rawin -pubin -inkey public -in message -sigfile signed";
 const DECRYPT: &str = "pkeyutl -decrypt -inkey key -in encrypted -out made";
+const DECRYPT_OAEP: &str = "pkeyutl -decrypt -inkey key -pkeyopt rsa_padding_mode:oaep -in encrypted -out made";
 const AGREE: &str = "pkeyutl -derive -inkey key -peerkey public -out made";
 
 /// Handshakes, each with the arguments that make the server's key.
@@ -97,8 +101,13 @@ impl Tried<'_> {
         self.prepare(&format!("{generate} -out key"))?;
         self.prepare("pkey -in key -pubout -out public")?;
         fs::write(self.folder.join("message"), [7; 64])?;
-        if work == DECRYPT {
-            self.prepare("pkeyutl -encrypt -pubin -inkey public -in message -out encrypted")?;
+        match work {
+            DECRYPT => self.prepare("pkeyutl -encrypt -pubin -inkey public -in message -out encrypted")?,
+            DECRYPT_OAEP => self.prepare(
+                "pkeyutl -encrypt -pubin -inkey public -pkeyopt rsa_padding_mode:oaep -in message -out encrypted",
+            )?,
+            VERIFY => self.prepare("pkeyutl -sign -rawin -inkey key -in message -out signed")?,
+            _ => {}
         }
         self.forget_counts()?;
         program::succeed(&mut self.counting(work), "cannot be done")?;
