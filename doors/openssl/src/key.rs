@@ -149,6 +149,10 @@ impl Key {
             Some(stored) => stored.import(backend).map(|key| (key, stored.usable)),
             None => import(KeyForm::Private),
         })?;
+        if usable.is_none() && !self.is_whole() {
+            // Nobody else can do anything with it: the next operation tries again.
+            return None;
+        }
         let imported = Box::into_raw(Box::new(Imported { generation: backend.generation(), usable }));
         // What is replaced here was a parent's: its few bytes are lost, since another thread may be reading them.
         if self.imported[half].compare_exchange(seen, imported, Ordering::AcqRel, Ordering::Acquire).is_ok() {

@@ -28,8 +28,8 @@ pub(super) struct Asking {
     pub(super) argument: *mut c_void,
 }
 
-/// What the provider's section says, by which key. One keystore a process: of several library contexts the first that names one
-/// counts.
+/// What the provider's section says, by which key. One keystore a process: of several library contexts the first that says
+/// something counts.
 static CONFIGURED: OnceLock<[Option<PathBuf>; KEYS.len()]> = OnceLock::new();
 
 const KEYS: [&CStr; 3] = [c"keystore", c"master-key-file", c"passphrase-file"];
@@ -48,7 +48,7 @@ pub(crate) unsafe fn configure(handle: *const c_void) {
     let mut params = [asked(0, keystore), asked(1, master_key), asked(2, passphrase), END];
     // SAFETY: the core's handle, and places for pointers.
     let told = core().get_params.map_or(0, |get| unsafe { get(handle.cast_mut(), params.as_mut_ptr()) });
-    if told != 1 || values[0].is_null() {
+    if told != 1 || values.iter().all(|value| value.is_null()) {
         return;
     }
     // SAFETY: null, or a string that lives as long as the configuration.
