@@ -141,10 +141,10 @@ impl Settings {
         }
         let own: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
         lines("ciphermill_provider", &own);
-        lines(algorithms, &[("default_properties", &properties)]);
         if let Some(section) = random {
             lines(section, &[("properties", "provider=default")]);
         }
+        lines(algorithms, &[("default_properties", &properties)]);
         Ok(text)
     }
 
@@ -261,8 +261,8 @@ mod tests {
              \n[ciphermill_providers]\ndefault = ciphermill_default\nciphermill = ciphermill_provider\n\
              \n[ciphermill_default]\nactivate = 1\n\
              \n[ciphermill_provider]\nactivate = 1\nmodule = /m.so\n\
-             \n[ciphermill_algorithms]\ndefault_properties = ?provider=ciphermill\n\
-             \n[ciphermill_random]\nproperties = provider=default\n"
+             \n[ciphermill_random]\nproperties = provider=default\n\
+             \n[ciphermill_algorithms]\ndefault_properties = ?provider=ciphermill\n"
         );
     }
 
