@@ -1,5 +1,6 @@
 //! A wrong bit in every suite: whatever its answer looks like, exactly one bit of it is wrong.
 
+use ciphermill_contract::op::iv_rest;
 use ciphermill_contract::suite::Mac;
 use ciphermill_contract::{Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, Span, Suite, capability};
 use ciphermill_fault::{Fault, Script};
@@ -20,12 +21,13 @@ fn work_of(suite: Suite, direction: Direction, job: &Job) -> Work {
     };
     let key = if suite.needs_key() { KeyId { slot: 1, generation: 1 } } else { KeyId::NONE };
     let output = put(&vec![0xa5; job.output_room(suite, direction)]);
-    let (tag, aad) = (put(&job.tag), put(&job.aad));
+    let additional = [iv_rest(&job.iv), &job.aad].concat();
+    let (tag, aad) = (put(&job.tag), put(&additional));
     let op = Op::in_place(key, Span::new(0, job.input.len() as u32))
         .with_iv(&job.iv)
         .with_output(output)
         .with_tag(tag, job.tag.len() as u16)
-        .with_aad(aad, job.aad.len() as u16);
+        .with_aad(aad, additional.len() as u16);
     Work { suite, direction, ops: vec![Op { output_len: job.asked, ..op }], arena }
 }
 
