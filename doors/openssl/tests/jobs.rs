@@ -243,7 +243,6 @@ fn give_up(mut job: Job, number: usize) {
     drop(job);
 }
 
-#[test]
 fn many_threads_run_jobs_with_one_key() {
     support::load();
     let keys = Keys::new();
@@ -257,7 +256,6 @@ fn many_threads_run_jobs_with_one_key() {
     assert!(pauses > THREADS * JOBS || !support::has_lanes(), "{pauses} pauses");
 }
 
-#[test]
 fn what_paused_jobs_use_is_freed_under_others() {
     support::load();
     let lost: usize = thread::scope(|scope| {
@@ -273,4 +271,11 @@ fn what_paused_jobs_use_is_freed_under_others() {
         threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
     });
     assert!(lost > THREADS || !support::has_lanes(), "{lost} jobs were paused when they were given up");
+}
+
+/// In this order: a process that has lost many jobs pauses none any more.
+#[test]
+fn jobs_share_keys_and_outlive_what_they_use() {
+    many_threads_run_jobs_with_one_key();
+    what_paused_jobs_use_is_freed_under_others();
 }
