@@ -7,7 +7,7 @@
 //!
 //! An application may end a connection whose job is paused. The job is lost then, and its stack with it, so that nothing
 //! of an operation lies there: it is owned by the connection's context of waiting, which frees it. Where many are lost, none is paused
-//! any more.
+//! for a while.
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -30,14 +30,14 @@ use crate::ffi::{self, AsyncCallback, WaitContext};
 use crate::operation::Operation;
 use crate::stack::on_own_stack;
 
-/// Jobs that a process may lose, and for how many that have gone on it may lose one more: beyond that none is paused any more. What a
-/// job has on its stack, and the stack itself, some 40 KB, OpenSSL does not free then: whoever opens connections only
-/// to leave them must not take more than that.
+/// Jobs that a process may lose, and for how many operations of jobs it may lose one more: beyond that none is paused, until as many
+/// operations have been done. What a job has on its stack, and the stack itself, some 40 KB, OpenSSL does not free then: whoever opens
+/// connections only to leave them must not take more than that, nor end the sharing of batches for ever.
 const LOST_MAX: u64 = 64;
-const RESUMED_FOR_LOST: u64 = 1024;
+const OPERATIONS_FOR_LOST: u64 = 1024;
 
 static LOST: AtomicU64 = AtomicU64::new(0);
-static RESUMED: AtomicU64 = AtomicU64::new(0);
+static OPERATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// What our descriptor is found by among those of a context of waiting.
 static KEY: u8 = 0;
@@ -182,15 +182,16 @@ impl Drop for Request {
 }
 
 impl Job {
-    /// The job that this thread is running, if it is one and may be paused.
+    /// The job that this thread is running, if it is one and may be paused for an operation.
     pub(crate) fn current() -> Option<Job> {
-        if LOST.load(Ordering::Relaxed) > LOST_MAX + RESUMED.load(Ordering::Relaxed) / RESUMED_FOR_LOST {
-            return None;
-        }
         // SAFETY: functions without preconditions; a job has a context of waiting.
         unsafe {
             let job = ffi::ASYNC_get_current_job();
             if job.is_null() {
+                return None;
+            }
+            let done = OPERATIONS.fetch_add(1, Ordering::Relaxed);
+            if LOST.load(Ordering::Relaxed) > LOST_MAX + done / OPERATIONS_FOR_LOST {
                 return None;
             }
             NonNull::new(ffi::ASYNC_get_wait_ctx(job)).map(|waits| Job { waits })
@@ -233,7 +234,6 @@ impl Job {
             if unsafe { ffi::ASYNC_pause_job() } != 1 {
                 return None;
             }
-            RESUMED.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as above.
             let waiter = unsafe { place.as_ref() };
             // A child's descriptor is its parent's too.

@@ -69,7 +69,7 @@ fn connections_share_batches_and_end_whenever_they_like() {
     }
     both_ends_may_be_asynchronous(&rsa());
     a_child_has_a_mill_of_its_own(&rsa());
-    who_loses_many_jobs_has_none_paused_any_more(&rsa());
+    who_loses_many_jobs_has_none_paused_for_a_while(&rsa());
 }
 
 fn all_are_served(name: &str, key: &PKey<Private>, version: SslVersion) {
@@ -140,20 +140,28 @@ fn connections_end_in_the_middle(key: &PKey<Private>) {
 }
 
 /// OpenSSL frees no job that is lost: clients that only come to leave would take a server's memory.
-fn who_loses_many_jobs_has_none_paused_any_more(key: &PKey<Private>) {
-    const LOST_MAX: usize = 200;
+fn who_loses_many_jobs_has_none_paused_for_a_while(key: &PKey<Private>) {
     let (server, client) = (server(key, SslVersion::TLS1_3, true), client(SslVersion::TLS1_3, false));
-    let mut lost = 0;
+    let (mut lost, mut rounds_without) = (0, 0);
     for _ in 0..100 {
         let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| Connection::new(&server, &client)).collect();
-        for connection in &mut connections {
+        let mut is_paused = connections.iter_mut().map(|connection| {
             connection.step_client();
-            lost += usize::from(connection.step_server() == Step::Paused);
-        }
+            connection.step_server() == Step::Paused
+        });
+        // Half of them end here, the others go on.
+        let ended = is_paused.by_ref().take(CONNECTIONS / 2).filter(|is_paused| *is_paused).count();
+        let others = is_paused.filter(|is_paused| *is_paused).count();
+        lost += ended;
+        rounds_without += usize::from(ended + others == 0);
+        drive(&mut connections.split_off(CONNECTIONS / 2));
     }
-    assert!(lost <= LOST_MAX, "{lost} jobs were lost");
+    // 64, one for each 1,024 operations, and those that were paused at that moment.
+    let done = usize::try_from(support::operations().0).expect("a few thousand");
+    assert!(lost <= 64 + done / 1024 + 2 * CONNECTIONS, "{lost} jobs were lost, {done} operations done");
+    assert!(rounds_without > 50, "{rounds_without} rounds without a pause");
     let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| Connection::new(&server, &client)).collect();
-    assert_eq!(drive(&mut connections), 0);
+    drive(&mut connections);
     connections.iter_mut().for_each(|connection| connection.exchange(b"a message in clear"));
 }
 

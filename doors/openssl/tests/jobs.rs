@@ -273,7 +273,7 @@ fn what_paused_jobs_use_is_freed_under_others() {
     assert!(lost > THREADS || !support::has_lanes(), "{lost} jobs were paused when they were given up");
 }
 
-/// In this order: a process that has lost many jobs pauses none any more.
+/// In this order: a process that has lost many jobs pauses none for a while.
 #[test]
 fn jobs_share_keys_and_outlive_what_they_use() {
     many_threads_run_jobs_with_one_key();
