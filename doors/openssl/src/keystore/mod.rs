@@ -1,6 +1,7 @@
 //! Keys of the keystore: applications name them, and never have their private halves.
 //!
-//! Such a key is an object of `default` with the public half, and the private one beside it. It is in no object of OpenSSL, so that
+//! Such a key is an object of `default` with the public half, and the private one beside it. Once that half is worked out, by an object
+//! that is wiped at once, it is in no object of OpenSSL, so that
 //! nobody can export it and `default` can do nothing private with it: what the mill does not do with it fails.
 
 mod decoder;

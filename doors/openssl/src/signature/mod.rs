@@ -332,27 +332,44 @@ unsafe extern "C" fn sign(
     })
 }
 
-unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: Object, params: *const Param) -> c_int {
+/// What `default` begins a message with.
+type Init = unsafe extern "C" fn(Object, *const c_char, Object, *const Param) -> c_int;
+
+/// Begins a message that is signed or verified, under a digest of ours where `is_ours` says so. Without one `default` has the message,
+/// as it has with digests that are not to be had.
+///
+/// # Safety
+/// What the core promises of its arguments.
+unsafe fn digest_init(
+    context: Object,
+    init: fn(&Signatures) -> Option<Init>,
+    (md, key, params): (*const c_char, Object, *const Param),
+    is_ours: fn(&SignContext) -> bool,
+) -> c_int {
     guarded(0, || {
-        // SAFETY: the core's arguments.
-        let inner_key = unsafe {
-            if let Some(own) = SignContext::of(context) {
-                own.message = None;
+        // SAFETY: the caller's promise.
+        let Some(own) = (unsafe { SignContext::of(context) }) else { return 0 };
+        own.message = None;
+        let Some(init) = init(own.functions()) else { return 0 };
+        // SAFETY: the context is of these functions, the key ours or null.
+        let begun = unsafe { init(own.inner, md, Key::inner_of(key), params) };
+        if begun == 1 {
+            // SAFETY: the caller's promise; the digest's name is null or a string.
+            unsafe {
+                own.begin(key, params);
+                if !md.is_null() && is_ours(own) {
+                    own.message = begin_message(CStr::from_ptr(md), params);
+                }
             }
-            Key::inner_of(key)
-        };
-        let begun = pass!(SignContext, context, 0, digest_sign_init(md, inner_key, params));
-        // SAFETY: as above.
-        let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
-        // SAFETY: as above.
-        unsafe { own.begin(key, params) };
-        // Without a digest of ours `default` has the message, as it has with digests that are not to be had.
-        // SAFETY: null, or a string.
-        own.message = (!md.is_null() && own.functions().digest_sign_update.is_some())
-            .then(|| unsafe { begin_message(CStr::from_ptr(md), params) })
-            .flatten();
-        1
+        }
+        begun
     })
+}
+
+unsafe extern "C" fn digest_sign_init(context: Object, md: *const c_char, key: Object, params: *const Param) -> c_int {
+    let is_ours = |own: &SignContext| own.functions().digest_sign_update.is_some();
+    // SAFETY: the core's arguments.
+    unsafe { digest_init(context, |functions| functions.digest_sign_init, (md, key, params), is_ours) }
 }
 
 /// Begins a message under a digest.
@@ -366,19 +383,25 @@ unsafe fn begin_message(name: &CStr, params: *const Param) -> Option<(MdContext,
     Some((message, md))
 }
 
+/// Takes more of a message; `None` when `default` is to have it, besides or alone.
+///
+/// # Safety
+/// What the core promises of its arguments.
+unsafe fn digest_update(context: Object, data: *const u8, len: usize) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let (message, _) = unsafe { SignContext::of(context) }?.message.as_mut()?;
+    // SAFETY: as above.
+    if message.update(unsafe { bytes(data, len) }).is_none() {
+        return Some(0);
+    }
+    (!signs_messages()).then_some(1)
+}
+
 unsafe extern "C" fn digest_sign_update(context: Object, data: *const u8, len: usize) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
-        if let Some((message, _)) = unsafe { SignContext::of(context) }.and_then(|own| own.message.as_mut()) {
-            // SAFETY: as above.
-            if message.update(unsafe { bytes(data, len) }).is_none() {
-                return 0;
-            }
-            if !signs_messages() {
-                return 1;
-            }
-        }
-        pass!(SignContext, context, 0, digest_sign_update(data, len))
+        let taken = unsafe { digest_update(context, data, len) };
+        taken.unwrap_or_else(|| pass!(SignContext, context, 0, digest_sign_update(data, len)))
     })
 }
 

@@ -3,14 +3,14 @@
 //! RSA takes `default` as long as sharing a batch costs, P-256 hardly longer. What does not verify in the mill `default` looks at once
 //! more, so that errors are its own.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ciphermill_contract::suite::{Curve, Signature};
 use ciphermill_contract::{Direction, Suite};
 use zeroize::Zeroizing;
 
-use super::{SCHEMES, Scheme, SignContext, begin_message, by_default, curves, signs_messages};
+use super::{SCHEMES, Scheme, SignContext, by_default, curves, digest_init, digest_update, signs_messages};
 use crate::backend::{Backend, Preference, preference};
 use crate::context::pass;
 use crate::dispatch::Object;
@@ -124,40 +124,17 @@ pub(super) unsafe extern "C" fn digest_verify_init(
     key: Object,
     params: *const Param,
 ) -> c_int {
-    guarded(0, || {
-        // SAFETY: the core's arguments.
-        let inner_key = unsafe {
-            if let Some(own) = SignContext::of(context) {
-                own.message = None;
-            }
-            Key::inner_of(key)
-        };
-        let begun = pass!(SignContext, context, 0, digest_verify_init(md, inner_key, params));
-        // SAFETY: as above.
-        let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
-        // SAFETY: as above.
-        unsafe { own.begin(key, params) };
-        let is_ours = SCHEMES[own.of].1 == Scheme::Ecdsa && own.key.as_ref().is_some_and(|key| is_worth(key));
-        // SAFETY: null, or a string.
-        own.message =
-            (is_ours && !md.is_null()).then(|| unsafe { begin_message(CStr::from_ptr(md), params) }).flatten();
-        1
-    })
+    let is_ours =
+        |own: &SignContext| SCHEMES[own.of].1 == Scheme::Ecdsa && own.key.as_ref().is_some_and(|key| is_worth(key));
+    // SAFETY: the core's arguments.
+    unsafe { digest_init(context, |functions| functions.digest_verify_init, (md, key, params), is_ours) }
 }
 
 pub(super) unsafe extern "C" fn digest_verify_update(context: Object, data: *const u8, len: usize) -> c_int {
     guarded(0, || {
         // SAFETY: the core's arguments.
-        if let Some((message, _)) = unsafe { SignContext::of(context) }.and_then(|own| own.message.as_mut()) {
-            // SAFETY: as above.
-            if message.update(unsafe { bytes(data, len) }).is_none() {
-                return 0;
-            }
-            if !signs_messages() {
-                return 1;
-            }
-        }
-        pass!(SignContext, context, 0, digest_verify_update(data, len))
+        let taken = unsafe { digest_update(context, data, len) };
+        taken.unwrap_or_else(|| pass!(SignContext, context, 0, digest_verify_update(data, len)))
     })
 }
 
