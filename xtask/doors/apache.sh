@@ -4,7 +4,6 @@ program=apache
 # shellcheck source=xtask/doors/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 PATH=$PATH:/usr/sbin
-modules=/usr/lib/apache2/modules
 command -v apache2 >/dev/null || lacks 'Apache (apt-get install apache2-bin)'
 command -v curl >/dev/null || lacks 'curl (apt-get install curl)'
 prepare
@@ -24,18 +23,7 @@ host() { # PORT NAME
 }
 
 cat >"$scratch/apache.conf" <<END
-LoadModule mpm_event_module $modules/mod_mpm_event.so
-LoadModule authz_core_module $modules/mod_authz_core.so
-LoadModule ssl_module $modules/mod_ssl.so
-ServerName localhost
-ServerRoot $scratch
-DefaultRuntimeDir $scratch
-PidFile $scratch/apache.pid
-Mutex file:$scratch
-ErrorLog $scratch/apache-errors.log
-DocumentRoot $scratch/root
-SSLSessionCache none
-$([ "$(id -u)" != 0 ] || printf 'User nobody\nGroup nogroup')
+$(apache_main)
 $(host "$rsa" rsa)
 </VirtualHost>
 $(host "$ecdsa" ecdsa)

@@ -192,3 +192,41 @@ load_ended() {
     handshakes=$(sed -n 's/ handshakes a second.*//p' "$scratch/load.log")
     expect "handshakes under load" [ "$handshakes" -gt 0 ]
 }
+
+# What configurations of nginx have in common: before `http`, and at its beginning.
+nginx_main() { # WORKERS CONNECTIONS
+    cat <<END
+daemon off;
+$([ "$(id -u)" != 0 ] || echo 'user nobody nogroup;')
+worker_processes $1;
+pid $scratch/nginx.pid;
+events { worker_connections $2; }
+END
+}
+
+nginx_http() {
+    cat <<END
+    access_log off;
+    client_body_temp_path $scratch/t1; proxy_temp_path $scratch/t2; fastcgi_temp_path $scratch/t3;
+    uwsgi_temp_path $scratch/t4; scgi_temp_path $scratch/t5;
+END
+}
+
+# The same of Apache.
+apache_main() {
+    local modules=/usr/lib/apache2/modules
+    cat <<END
+LoadModule mpm_event_module $modules/mod_mpm_event.so
+LoadModule authz_core_module $modules/mod_authz_core.so
+LoadModule ssl_module $modules/mod_ssl.so
+ServerName localhost
+ServerRoot $scratch
+DefaultRuntimeDir $scratch
+PidFile $scratch/apache.pid
+Mutex file:$scratch
+ErrorLog $scratch/apache-errors.log
+DocumentRoot $scratch/root
+SSLSessionCache none
+$([ "$(id -u)" != 0 ] || printf 'User nobody\nGroup nogroup')
+END
+}

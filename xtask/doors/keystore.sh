@@ -4,7 +4,6 @@ program=keystore
 # shellcheck source=xtask/doors/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 PATH=$PATH:/usr/sbin
-modules=/usr/lib/apache2/modules
 ciphermill=${CARGO_TARGET_DIR:-target}/release/ciphermill
 command -v nginx >/dev/null || lacks 'nginx (apt-get install nginx-light)'
 command -v haproxy >/dev/null || lacks 'HAProxy (apt-get install haproxy)'
@@ -57,15 +56,9 @@ serves_as_nobody() { # PROCESS...
 
 try_nginx() {
     cat >"$scratch/nginx.conf" <<END
-daemon off;
-$(! is_root || echo 'user nobody nogroup;')
-worker_processes 2;
-pid $scratch/nginx.pid;
-events { worker_connections 500; }
+$(nginx_main 2 500)
 http {
-    access_log off;
-    client_body_temp_path $scratch/t1; proxy_temp_path $scratch/t2; fastcgi_temp_path $scratch/t3;
-    uwsgi_temp_path $scratch/t4; scgi_temp_path $scratch/t5;
+$(nginx_http)
     ssl_protocols TLSv1.2 TLSv1.3;
     root $scratch/root;
     server { listen 127.0.0.1:$rsa ssl; ssl_certificate $scratch/rsa.crt; ssl_certificate_key $scratch/rsa.key; }
@@ -111,18 +104,7 @@ END
 
 try_apache() {
     cat >"$scratch/apache.conf" <<END
-LoadModule mpm_event_module $modules/mod_mpm_event.so
-LoadModule authz_core_module $modules/mod_authz_core.so
-LoadModule ssl_module $modules/mod_ssl.so
-ServerName localhost
-ServerRoot $scratch
-DefaultRuntimeDir $scratch
-PidFile $scratch/apache.pid
-Mutex file:$scratch
-ErrorLog $scratch/apache-errors.log
-DocumentRoot $scratch/root
-SSLSessionCache none
-$(! is_root || printf 'User nobody\nGroup nogroup\n')
+$(apache_main)
 Listen 127.0.0.1:$rsa
 Listen 127.0.0.1:$ecdsa
 <VirtualHost 127.0.0.1:$rsa>

@@ -17,16 +17,10 @@ head -c 16384 /dev/urandom >"$scratch/root/content"
 free_port
 
 cat >"$scratch/nginx.conf" <<END
-daemon off;
-$([ "$(id -u)" != 0 ] || echo 'user nobody nogroup;')
-worker_processes 1;
+$(nginx_main 1 200)
 worker_cpu_affinity 01;
-pid $scratch/nginx.pid;
-events { worker_connections 200; }
 http {
-    access_log off;
-    client_body_temp_path $scratch/t1; proxy_temp_path $scratch/t2; fastcgi_temp_path $scratch/t3;
-    uwsgi_temp_path $scratch/t4; scgi_temp_path $scratch/t5;
+$(nginx_http)
     keepalive_requests 100000000;
     open_file_cache max=10;
     ssl_protocols TLSv1.3;

@@ -21,15 +21,9 @@ tls() { # PORT NAME
 }
 
 cat >"$scratch/nginx.conf" <<END
-daemon off;
-$([ "$(id -u)" != 0 ] || echo 'user nobody nogroup;')
-worker_processes 2;
-pid $scratch/nginx.pid;
-events { worker_connections 2000; }
+$(nginx_main 2 2000)
 http {
-    access_log off;
-    client_body_temp_path $scratch/t1; proxy_temp_path $scratch/t2; fastcgi_temp_path $scratch/t3;
-    uwsgi_temp_path $scratch/t4; scgi_temp_path $scratch/t5;
+$(nginx_http)
     ssl_protocols TLSv1.2 TLSv1.3;
     root $scratch/root;
     server { $(tls "$rsa" rsa) location = /small { return 200 answered; } }
