@@ -323,7 +323,7 @@ pub enum Signature {
     /// [`Signature::Ed25519`] takes it takes signatures whose equation is off by a point of small order; only who has the private
     /// key can make those.
     Ed25519Cofactored,
-    /// ML-DSA (FIPS 204), empty context, hedged.
+    /// ML-DSA (FIPS 204), hedged; the additional data are the context string.
     MlDsa(MlDsaSet),
 }
 

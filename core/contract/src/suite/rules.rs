@@ -233,6 +233,8 @@ impl Suite {
                 Lengths::range(0, AAD_LEN_MAX - self.iv_len().max.saturating_sub(IV_LEN_MAX), 1)
             }
             Suite::Chain(Chain { order: ChainOrder::MacThenEncrypt, .. }) => Lengths::exactly(TLS_AAD_LEN),
+            // Its context string (FIPS 204, algorithms 2 and 3).
+            Suite::Sign(Signature::MlDsa(_)) => Lengths::range(0, 255, 1),
             _ => NONE,
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct View<'b> {
     #[allow(dead_code, reason = "the suites know it by their type; tests ask")]
     pub(crate) direction: Direction,
     pub(crate) input: &'b [u8],
+    /// The context string of ML-DSA; empty for all else.
+    pub(crate) aad: &'b [u8],
     /// What is to be verified or opened; of no meaning where the operation writes its tag.
     pub(crate) tag: &'b [u8],
 }

@@ -114,8 +114,13 @@ fn spread<T: Send>(jobs: &mut [T], each_ns: usize, work: impl Fn(&mut T) + Sync)
 }
 
 fn view<'b>(batch: &'b CheckedBatch<'_>, op: &Op) -> View<'b> {
-    let (input, tag) = (op.input.range(), op.tag_span().range());
-    View { direction: batch.direction(), input: &batch.arena()[input], tag: &batch.arena()[tag] }
+    let arena = batch.arena();
+    View {
+        direction: batch.direction(),
+        input: &arena[op.input.range()],
+        aad: &arena[op.aad.span().range()],
+        tag: &arena[op.tag_span().range()],
+    }
 }
 
 /// The pending operations with keys of this engine; the others are settled.

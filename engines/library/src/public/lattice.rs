@@ -152,7 +152,7 @@ pub(super) fn prepare_ml_dsa(key: &KeyMaterial<'_>, suite: Suite, set: MlDsaSet)
     Ok(Prepared::key(suite, DsaKey(KeyPair { key, is_private })))
 }
 
-/// Runs a batch of signatures or verifications, with an empty context string.
+/// Runs a batch of signatures or verifications.
 pub(super) fn run_ml_dsa(batch: &mut CheckedBatch<'_>) {
     let suite = batch.suite();
     let direction = batch.direction();
@@ -161,22 +161,33 @@ pub(super) fn run_ml_dsa(batch: &mut CheckedBatch<'_>) {
         Some(key) if direction == Direction::Decrypt => verify(key, op),
         Some(key) if !key.0.is_private => NO_PRIVATE_KEY,
         Some(key) => match op.tag.get_mut(..signature.len()) {
-            Some(out) => done_if(sign(key, op.input, out).is_some()),
+            Some(out) => done_if(sign(key, op.aad, op.input, out).is_some()),
             None => OpStatus::EngineFault,
         },
         None => OpStatus::EngineFault,
     });
 }
 
-fn sign(key: &DsaKey, message: &[u8], out: &mut [u8]) -> Option<()> {
+/// Sets the context string that a context signs or verifies under; an empty one is its own.
+///
+/// # Safety
+/// The context must be ready to sign or to verify.
+unsafe fn set_context(context: *mut sys::EVP_PKEY_CTX, string: &[u8]) -> bool {
+    // SAFETY: the caller's promise; pointer and length are the slice's.
+    string.is_empty() || unsafe { sys::EVP_PKEY_CTX_set_signature_context(context, string.as_ptr(), string.len()) } == 1
+}
+
+fn sign(key: &DsaKey, string: &[u8], message: &[u8], out: &mut [u8]) -> Option<()> {
     // SAFETY: a new context has no other owner.
     let context = unsafe { Owned::new(sys::EVP_MD_CTX_new()) }?;
     let (null, mut written) = (core::ptr::null_mut(), out.len());
+    let mut inner = null;
     // SAFETY: context and key are whole; no digest stands for signing the message itself; pointers and lengths are the
     // slices'.
     let ok = unsafe {
         let context = context.as_ptr();
-        sys::EVP_DigestSignInit(context, core::ptr::null_mut(), core::ptr::null(), null, key.0.key.as_ptr()) == 1
+        sys::EVP_DigestSignInit(context, &mut inner, core::ptr::null(), null.cast(), key.0.key.as_ptr()) == 1
+            && set_context(inner, string)
             && sys::EVP_DigestSign(context, out.as_mut_ptr(), &mut written, message.as_ptr(), message.len()) == 1
     };
     (ok && written == out.len()).then_some(())
@@ -186,10 +197,11 @@ fn verify(key: &DsaKey, op: &OpBuffers<'_>) -> OpStatus {
     // SAFETY: a new context has no other owner.
     let Some(context) = (unsafe { Owned::new(sys::EVP_MD_CTX_new()) }) else { return op_fault() };
     let context = context.as_ptr();
-    let null = core::ptr::null_mut();
+    let (null, mut inner) = (core::ptr::null_mut(), core::ptr::null_mut());
     // SAFETY: context and key are whole; no digest stands for the message itself.
     let ready = unsafe {
-        sys::EVP_DigestVerifyInit(context, core::ptr::null_mut(), core::ptr::null(), null, key.0.key.as_ptr()) == 1
+        sys::EVP_DigestVerifyInit(context, &mut inner, core::ptr::null(), null, key.0.key.as_ptr()) == 1
+            && set_context(inner, op.aad)
     };
     if !ready {
         return op_fault();

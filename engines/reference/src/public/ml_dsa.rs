@@ -1,4 +1,4 @@
-//! ML-DSA (FIPS 204), hedged, with an empty context.
+//! ML-DSA (FIPS 204), hedged.
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::MlDsaSet;
@@ -10,9 +10,6 @@ use ml_dsa::{
 use zeroize::Zeroize;
 
 use super::{Outcome, Pair, put_tag, state};
-
-/// The context that the suites sign under.
-const CONTEXT: &[u8] = &[];
 
 type DsaPair<P> = Pair<Box<ExpandedSigningKey<P>>, VerifyingKey<P>>;
 
@@ -70,12 +67,12 @@ fn sign_with<P: MlDsaParams>(pair: &DsaPair<P>, direction: Direction, buffers: &
     match direction {
         Direction::Encrypt => {
             // Fails without random bytes, or after thousands of rejected candidates in a row.
-            let signature = pair.private()?.sign_randomized(buffers.input, CONTEXT, &mut SysRng);
+            let signature = pair.private()?.sign_randomized(buffers.input, buffers.aad, &mut SysRng);
             put_tag(buffers, &signature.map_err(|_| OpStatus::EngineFault)?.encode())
         }
         Direction::Decrypt => {
             let signature = Signature::<P>::try_from(&*buffers.tag).map_err(|_| OpStatus::AuthFailed)?;
-            let is_valid = pair.public.verify_with_context(buffers.input, CONTEXT, &signature);
+            let is_valid = pair.public.verify_with_context(buffers.input, buffers.aad, &signature);
             if is_valid { Ok(()) } else { Err(OpStatus::AuthFailed) }
         }
     }

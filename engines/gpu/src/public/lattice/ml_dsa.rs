@@ -65,9 +65,9 @@ pub(in crate::public) struct DsaKey {
 }
 
 impl DsaKey {
-    /// The hash of a message with an empty context (FIPS 204, algorithms 2 and 7).
-    fn message_hash(&self, message: &[u8]) -> [u8; HASH_LEN] {
-        hash(&[&self.public_hash, &[0, 0], message])
+    /// The hash of a message under a context, of at most 255 bytes as the contract has looked at (FIPS 204, algorithms 2 and 7).
+    fn message_hash(&self, op: &View<'_>) -> [u8; HASH_LEN] {
+        hash(&[&self.public_hash, &[0, op.aad.len() as u8], op.aad, op.input])
     }
 }
 
@@ -235,7 +235,7 @@ impl Around for Verify {
         let (own, list) = op.tag.split_at_checked(answer.len()).ok_or(OpStatus::EngineFault)?;
         answer.copy_from_slice(own);
         unlist_hints(list, numbers.omega, hints).ok_or(OpStatus::AuthFailed)?;
-        hash.copy_from_slice(&key.message_hash(op.input));
+        hash.copy_from_slice(&key.message_hash(op));
         Ok(())
     }
 
@@ -266,7 +266,7 @@ impl Around for Sign {
         let seed = key.private_seed.as_ref().ok_or(OpStatus::Refused(Reason::KeyUnsuitable))?;
         let mut random = Zeroizing::new([0; SEED_LEN]);
         getrandom::fill(&mut *random).map_err(|_| OpStatus::EngineFault)?;
-        let message = key.message_hash(op.input);
+        let message = key.message_hash(op);
         let masks = Zeroizing::new(hash(&[&**seed, &*random, &message]));
         let (first, second) = place.split_at_mut(HASH_LEN);
         first.copy_from_slice(&message);

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::super::groups;
 use super::key::{self, Pair, expand_all};
-use super::ml_dsa::{LEN, PrivateKey, PublicKey, expand, key_pairs, set_of, sign_all, verify_all};
+use super::ml_dsa::{LEN, Message, PrivateKey, PublicKey, expand, key_pairs, set_of, sign_all, verify_all};
 use crate::select::Kernels;
 use crate::work::{Scratch, Work};
 
@@ -48,6 +48,10 @@ pub(super) fn run(kernels: &Kernels, set: MlDsaSet, work: &mut Work<'_>, scratch
     });
 }
 
+fn message<'a>(work: &'a Work<'_>, index: usize) -> Message<'a> {
+    Message { context: work.aad(index), bytes: work.input(index) }
+}
+
 fn sign(kernels: &Kernels, set: MlDsaSet, work: &mut Work<'_>, group: &[(usize, &Key)]) {
     let mut signers = Vec::with_capacity(group.len());
     for (index, key) in group {
@@ -61,7 +65,7 @@ fn sign(kernels: &Kernels, set: MlDsaSet, work: &mut Work<'_>, group: &[(usize, 
         signers.iter().for_each(|(index, _)| work.fail(*index, OpStatus::EngineFault));
         return;
     }
-    let all: Vec<(&PrivateKey, &[u8])> = signers.iter().map(|(index, pair)| (*pair, work.input(*index))).collect();
+    let all: Vec<_> = signers.iter().map(|(index, pair)| (*pair, message(work, *index))).collect();
     let signed = sign_all(kernels, set_of(set), &all, &random, set.signature_len());
     for ((index, _), signing) in signers.iter().zip(&signed) {
         if signing.signature.is_empty() {
@@ -86,7 +90,7 @@ fn verify(kernels: &Kernels, set: MlDsaSet, work: &mut Work<'_>, pool: &mut Vec<
     let all: Vec<_> = keys
         .into_iter()
         .zip(&signed)
-        .map(|(key, (index, _))| (key, work.input(*index), work.tag_bytes(*index)))
+        .map(|(key, (index, _))| (key, message(work, *index), work.tag_bytes(*index)))
         .collect();
     let valid = verify_all(kernels, set_of(set), &all);
     for ((index, _), valid) in signed.iter().zip(valid) {

@@ -22,10 +22,6 @@ pub(super) const LEN: usize = 32;
 /// Bytes of the hashes of keys and messages.
 const HASH_LEN: usize = 64;
 
-/// What is hashed between a key's hash and a message: pure ML-DSA, and the length of an empty context (FIPS 204, algorithms 2
-/// and 3).
-const PURE: [u8; 2] = [0, 0];
-
 /// Attempts at a signature; fewer than one in 2^256 needs more (FIPS 204, appendix C).
 const ATTEMPTS_MAX: usize = 814;
 
@@ -162,17 +158,45 @@ pub(super) fn public_keys(kernels: &Kernels, set: Set, seeds: &[&[u8; LEN]]) -> 
     all
 }
 
+/// What is signed: a context string of at most 255 bytes, and a message.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Message<'a> {
+    pub(super) context: &'a [u8],
+    pub(super) bytes: &'a [u8],
+}
+
+/// Bytes of a head that [`hash::digests_with_heads`] takes: less than a block.
+const HEAD_MAX: usize = 135;
+
+/// What is hashed before a message.
+struct Head {
+    bytes: Vec<u8>,
+    /// The context and the message, where the head has no room for the context: that is rare, and worth a copy.
+    joined: Vec<u8>,
+}
+
+impl Head {
+    /// The hash of the key, and that the message itself is signed, under this context (FIPS 204, algorithms 2 and 3).
+    fn new((key, message): &(&PublicKey, Message<'_>)) -> Head {
+        let mut bytes = [&key.hash[..], &[0, message.context.len() as u8]].concat();
+        if bytes.len() + message.context.len() > HEAD_MAX {
+            return Head { bytes, joined: [message.context, message.bytes].concat() };
+        }
+        bytes.extend_from_slice(message.context);
+        Head { bytes, joined: Vec::new() }
+    }
+}
+
 /// The hashes of messages under their keys: `mu` (FIPS 204, algorithm 7, line 6).
-fn message_hashes(kernels: &Kernels, messages: &[(&PublicKey, &[u8])]) -> Vec<hash::Tag> {
-    let head = |(key, _): &(&PublicKey, &[u8])| {
-        let mut head = [0; HASH_LEN + PURE.len()];
-        head[..HASH_LEN].copy_from_slice(&key.hash);
-        head[HASH_LEN..].copy_from_slice(&PURE);
-        head
-    };
-    let heads: Vec<[u8; HASH_LEN + PURE.len()]> = messages.iter().map(head).collect();
-    let both: Vec<(&[u8], &[u8])> =
-        heads.iter().zip(messages).map(|(head, (_, message))| (&head[..], *message)).collect();
+fn message_hashes(kernels: &Kernels, messages: &[(&PublicKey, Message<'_>)]) -> Vec<hash::Tag> {
+    let heads: Vec<Head> = messages.iter().map(Head::new).collect();
+    let both: Vec<(&[u8], &[u8])> = heads
+        .iter()
+        .zip(messages)
+        .map(|(head, (_, message))| {
+            (&head.bytes[..], if head.joined.is_empty() { message.bytes } else { &head.joined[..] })
+        })
+        .collect();
     hash::digests_with_heads(kernels.hash, Digest::Shake256, &both)
 }
 
@@ -192,11 +216,11 @@ fn challenge_polys(kernels: &Kernels, set: Set, challenges: &[&[u8]]) -> Vec<Pol
 }
 
 /// Key, message and signature of the set's length.
-pub(super) type Signed<'a> = (&'a PublicKey, &'a [u8], &'a [u8]);
+pub(super) type Signed<'a> = (&'a PublicKey, Message<'a>, &'a [u8]);
 
 /// Which signatures are valid (FIPS 204, algorithm 8).
 pub(super) fn verify_all(kernels: &Kernels, set: Set, all: &[Signed<'_>]) -> Vec<bool> {
-    let messages: Vec<(&PublicKey, &[u8])> = all.iter().map(|(key, message, _)| (*key, *message)).collect();
+    let messages: Vec<_> = all.iter().map(|(key, message, _)| (*key, *message)).collect();
     let hashes = message_hashes(kernels, &messages);
     let given: Vec<&[u8]> = all.iter().map(|(.., signature)| &signature[..set.challenge_len]).collect();
     let polys = challenge_polys(kernels, set, &given);
@@ -238,13 +262,13 @@ impl Drop for Signing<'_> {
 pub(super) fn sign_all<'k>(
     kernels: &Kernels,
     set: Set,
-    all: &[(&'k PrivateKey, &[u8])],
+    all: &[(&'k PrivateKey, Message<'_>)],
     random: &[[u8; LEN]],
     signature_len: usize,
 ) -> Vec<Signing<'k>> {
-    let messages: Vec<(&PublicKey, &[u8])> = all.iter().map(|(key, message)| (&key.public, *message)).collect();
+    let messages: Vec<_> = all.iter().map(|(key, message)| (&key.public, *message)).collect();
     let hashes = message_hashes(kernels, &messages);
-    let head = |((key, _), random): (&(&PrivateKey, &[u8]), &[u8; LEN])| {
+    let head = |((key, _), random): (&(&PrivateKey, Message<'_>), &[u8; LEN])| {
         let mut head = [0; 2 * LEN];
         head[..LEN].copy_from_slice(&key.seed[..]);
         head[LEN..].copy_from_slice(random);
@@ -254,7 +278,7 @@ pub(super) fn sign_all<'k>(
     let seeded: Vec<(&[u8], &[u8])> =
         heads.iter().zip(&hashes).map(|(head, hash)| (&head[..], &hash[..HASH_LEN])).collect();
     let seeds = Zeroizing::new(hash::digests_with_heads(kernels.hash, Digest::Shake256, &seeded));
-    let start = |(((key, _), hash), seed): ((&(&'k PrivateKey, &[u8]), &hash::Tag), &hash::Tag)| Signing {
+    let start = |(((key, _), hash), seed): ((&(&'k PrivateKey, Message<'_>), &hash::Tag), &hash::Tag)| Signing {
         key,
         hash: *hash,
         seed: Zeroizing::new(hash_of(seed)),

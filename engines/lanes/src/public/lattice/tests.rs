@@ -75,6 +75,10 @@ macro_rules! ml_dsa_is_rustcryptos {
         fn $name() {
             let seeds = seeds::<32>();
             let messages: Vec<Vec<u8>> = (0..COUNT).map(|i| vec![i as u8; i * 37]).collect();
+            // Within a block of the hash, at its end, and beyond.
+            let contexts: Vec<Vec<u8>> = (0..COUNT).map(|i| vec![i as u8; [0, 69, 255, 1, 70][i % 5]]).collect();
+            let given: Vec<_> =
+                contexts.iter().zip(&messages).map(|(context, bytes)| dsa::Message { context, bytes }).collect();
             for kernels in kernels() {
                 let (kernel, set) = (kernels.lattice.name(), dsa::set_of($which));
                 let encoded = generate_ml_dsa(&kernels, $which, &seeds);
@@ -85,18 +89,18 @@ macro_rules! ml_dsa_is_rustcryptos {
                 for (i, encoded) in encoded.iter().enumerate() {
                     let private = ExpandedSigningKey::<$set>::from_seed(&seeds[i].into());
                     assert_eq!(private.verifying_key().encode().as_slice(), &encoded[..], "{kernel}, key {i}");
-                    let signature = private.sign_deterministic(&messages[i], &[]).expect("no random bytes are wanted");
+                    let signature =
+                        private.sign_deterministic(&messages[i], &contexts[i]).expect("no random bytes are wanted");
                     expected.push(signature.encode().to_vec());
                 }
-                let jobs: Vec<_> = pairs.iter().zip(&messages).map(|(pair, message)| (pair, &message[..])).collect();
+                let jobs: Vec<_> = pairs.iter().zip(given.iter().copied()).collect();
                 let signed = dsa::sign_all(&kernels, set, &jobs, &[[0; 32]; COUNT], $which.signature_len());
                 for (i, (signing, expected)) in signed.iter().zip(&expected).enumerate() {
                     assert!(signing.signature == *expected, "{kernel}, signature {i}");
                 }
                 let verify = |signatures: &[Vec<u8>]| {
-                    let all = publics.iter().zip(&messages).zip(signatures);
-                    let all: Vec<_> =
-                        all.map(|((key, message), signature)| (key, &message[..], &signature[..])).collect();
+                    let all = publics.iter().zip(&given).zip(signatures);
+                    let all: Vec<_> = all.map(|((key, message), signature)| (key, *message, &signature[..])).collect();
                     dsa::verify_all(&kernels, set, &all)
                 };
                 assert_eq!(verify(&expected), [true; COUNT], "{kernel}");
