@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ciphermill_contract::suite::{Curve, Kem};
+use ciphermill_contract::suite::{Curve, Kem, MlDsaSet};
 use ciphermill_contract::{KeyForm, KeyId};
 
 use crate::backend::{self, Backend};
@@ -20,7 +20,7 @@ use crate::stack::with_room;
 use crate::stored::{self, Stored};
 
 /// Types of keys that are managed here, by the names that `default` has for them.
-pub(crate) const TYPES: [(&CStr, KeyType); 9] = [
+pub(crate) const TYPES: [(&CStr, KeyType); 12] = [
     (c"RSA", KeyType::Rsa),
     (c"RSA-PSS", KeyType::RsaPss),
     (c"EC", KeyType::Ec),
@@ -30,6 +30,9 @@ pub(crate) const TYPES: [(&CStr, KeyType); 9] = [
     (c"ML-KEM-512", KeyType::MlKem(Kem::MlKem512)),
     (c"ML-KEM-768", KeyType::MlKem(Kem::MlKem768)),
     (c"ML-KEM-1024", KeyType::MlKem(Kem::MlKem1024)),
+    (c"ML-DSA-44", KeyType::MlDsa(MlDsaSet::MlDsa44)),
+    (c"ML-DSA-65", KeyType::MlDsa(MlDsaSet::MlDsa65)),
+    (c"ML-DSA-87", KeyType::MlDsa(MlDsaSet::MlDsa87)),
 ];
 
 /// The functions of `default` for each of [`TYPES`].
@@ -129,7 +132,7 @@ impl Key {
         self.imported(backend, PRIVATE)
     }
 
-    /// The same of the public key, which only curves and ML-KEM have in the mill.
+    /// The same of the public key, which curves, ML-KEM and ML-DSA have in the mill.
     pub(crate) fn public(&self, backend: &Backend) -> Option<(KeyId, Usable)> {
         self.imported(backend, PUBLIC)
     }

@@ -225,7 +225,7 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
             tables!(cipher::ciphers: 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
         )),
         op::KEYMGMT => {
-            once!(table(number, &key::TYPES.map(|(name, _)| name), tables!(key::managed: 0 1 2 3 4 5 6 7 8)))
+            once!(table(number, &key::TYPES.map(|(name, _)| name), tables!(key::managed: 0 1 2 3 4 5 6 7 8 9 10 11)))
         }
         op::SIGNATURE => {
             once!(table(number, &signature::SCHEMES.map(|(name, _)| name), signature::messages::tables()))

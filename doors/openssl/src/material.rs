@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use ciphermill_contract::suite::{Agreement, Curve, Kem, PublicEncryption, RsaSize, Signature};
+use ciphermill_contract::suite::{Agreement, Curve, Kem, MlDsaSet, PublicEncryption, RsaSize, Signature};
 use ciphermill_contract::{KeyForm, KeyId, KeyMaterial, Suite};
 use ciphermill_keys::{KeyPolicy, SuiteSet};
 use ciphermill_pairs::der;
@@ -24,6 +24,7 @@ pub(crate) enum KeyType {
     X448,
     Ed25519,
     MlKem(Kem),
+    MlDsa(MlDsaSet),
 }
 
 /// What the mill can do with a key.
@@ -35,6 +36,7 @@ pub(crate) enum Usable {
     X448,
     Ed25519,
     MlKem(Kem),
+    MlDsa(MlDsaSet),
 }
 
 impl Usable {
@@ -48,6 +50,7 @@ impl Usable {
             KeyType::X448 => Usable::X448,
             KeyType::Ed25519 => Usable::Ed25519,
             KeyType::MlKem(kem) => Usable::MlKem(kem),
+            KeyType::MlDsa(set) => Usable::MlDsa(set),
         })
     }
 
@@ -57,6 +60,7 @@ impl Usable {
             Usable::Rsa(size) => Some(Suite::PublicEncrypt(PublicEncryption::RsaRaw(size))),
             Usable::Ec(curve) => Some(Suite::Sign(Signature::EcdsaDigest(curve))),
             Usable::Ed25519 => Some(Suite::Sign(Signature::Ed25519)),
+            Usable::MlDsa(set) => Some(Suite::Sign(Signature::MlDsa(set))),
             Usable::X25519 | Usable::X448 | Usable::MlKem(_) => None,
         }
     }
@@ -67,7 +71,7 @@ impl Usable {
             Usable::Ec(curve) => Some(Agreement::Ecdh(curve)),
             Usable::X25519 => Some(Agreement::X25519),
             Usable::X448 => Some(Agreement::X448),
-            Usable::Rsa(_) | Usable::Ed25519 | Usable::MlKem(_) => None,
+            Usable::Rsa(_) | Usable::Ed25519 | Usable::MlKem(_) | Usable::MlDsa(_) => None,
         }
     }
 
@@ -80,6 +84,7 @@ impl Usable {
             Usable::X448 => vec![Suite::Agree(Agreement::X448)],
             Usable::Ed25519 => vec![Suite::Sign(Signature::Ed25519)],
             Usable::MlKem(kem) => vec![Suite::Kem(kem)],
+            Usable::MlDsa(set) => vec![Suite::Sign(Signature::MlDsa(set))],
         }
     }
 }
@@ -97,8 +102,8 @@ struct Wanted {
     found: Option<Material>,
 }
 
-/// Takes the private key of an object of `default` into the mill's key table, or the public one, which curves and ML-KEM have there.
-/// `None` for a key without that half, for those that the mill has no suite for, and for those that it does not accept.
+/// Takes the private key of an object of `default` into the mill's key table, or the public one, which curves, ML-KEM
+/// and ML-DSA have there. `None` for a key without that half, for those that the mill has no suite for, and for those that it does not accept.
 pub(crate) fn import(
     backend: &Backend,
     functions: &KeyManagement,
@@ -128,7 +133,8 @@ unsafe extern "C" fn take(params: *const Param, wanted: *mut c_void) -> c_int {
         let (wanted, params) = unsafe { (&mut *wanted.cast::<Wanted>(), Params::new(params)) };
         wanted.found = match wanted.key_type {
             KeyType::Ec => ec(&params, wanted.form),
-            KeyType::MlKem(kem) => ml_kem(&params, kem, wanted.form),
+            KeyType::MlKem(kem) => seeded(&params, Usable::MlKem(kem), wanted.form),
+            KeyType::MlDsa(set) => seeded(&params, Usable::MlDsa(set), wanted.form),
             _ if wanted.form == KeyForm::Public => None,
             KeyType::Rsa | KeyType::RsaPss => rsa(&params),
             KeyType::X25519 => raw(&params, Usable::X25519),
@@ -198,8 +204,9 @@ fn raw(params: &Params, usable: Usable) -> Option<Material> {
     Some(Material { usable, bytes: Zeroizing::new(params.octets(c"priv")?.to_vec()) })
 }
 
-/// ML-KEM: the seed of a private key (FIPS 203, 7.1), which a key may have been read without; or an encapsulation key.
-fn ml_kem(params: &Params, kem: Kem, form: KeyForm) -> Option<Material> {
+/// ML-KEM and ML-DSA: the seed of a private key (FIPS 203, 7.1; FIPS 204, 5.1), which a key may have been read without; or a public
+/// key.
+fn seeded(params: &Params, usable: Usable, form: KeyForm) -> Option<Material> {
     let bytes = params.octets(if form == KeyForm::Private { c"seed" } else { c"pub" })?;
-    Some(Material { usable: Usable::MlKem(kem), bytes: Zeroizing::new(bytes.to_vec()) })
+    Some(Material { usable, bytes: Zeroizing::new(bytes.to_vec()) })
 }

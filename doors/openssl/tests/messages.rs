@@ -7,11 +7,12 @@ mod support;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use foreign_types::ForeignTypeRef;
+use foreign_types::{ForeignType, ForeignTypeRef};
 use openssl::ec::{EcGroup, EcKey};
 use openssl::nid::Nid;
 use openssl::pkey::{PKey, PKeyRef, Private};
 use openssl::rsa::Rsa;
+use openssl::sign::{Signer, Verifier};
 
 type Context = *mut c_void;
 type Algorithm = *mut c_void;
@@ -24,6 +25,12 @@ unsafe extern "C" {
         key: *mut openssl_sys::EVP_PKEY,
         properties: *const c_char,
     ) -> Context;
+    fn EVP_PKEY_Q_keygen(
+        context: *mut c_void,
+        properties: *const c_char,
+        kind: *const c_char,
+        ...
+    ) -> *mut openssl_sys::EVP_PKEY;
     fn EVP_PKEY_CTX_free(context: Context);
     fn EVP_PKEY_CTX_dup(context: Context) -> Context;
     fn EVP_SIGNATURE_fetch(context: *mut c_void, name: *const c_char, properties: *const c_char) -> Algorithm;
@@ -87,13 +94,19 @@ impl Signing {
     }
 
     fn begin(&self, begin: Begin) -> &Signing {
-        // SAFETY: both are alive; there are no parameters.
-        assert_eq!(unsafe { begin(self.context, self.algorithm, ptr::null()) }, 1);
+        // SAFETY: an end of parameters, and nothing before it.
+        let end: openssl_sys::OSSL_PARAM = unsafe { openssl_sys::OSSL_PARAM_construct_end() };
+        self.begin_with(begin, &[end])
+    }
+
+    fn begin_with(&self, begin: Begin, params: &[openssl_sys::OSSL_PARAM]) -> &Signing {
+        // SAFETY: both are alive; the parameters have an end.
+        assert_eq!(unsafe { begin(self.context, self.algorithm, params.as_ptr().cast()) }, 1);
         self
     }
 
     fn sign(&self, data: &[u8]) -> Option<Vec<u8>> {
-        let mut out = vec![0; 1024];
+        let mut out = vec![0; 5000];
         let mut len = out.len();
         // SAFETY: buffers of their lengths.
         let done = unsafe { EVP_PKEY_sign(self.context, out.as_mut_ptr(), &mut len, data.as_ptr(), data.len()) };
@@ -180,6 +193,9 @@ fn whole_messages_are_signed_as_by_default() {
     }
     let ed25519 = PKey::generate_ed25519().expect("a key");
     in_one_piece(&messages, &ed25519, c"ED25519");
+    for name in [c"ML-DSA-44", c"ML-DSA-65", c"ML-DSA-87"] {
+        of_lattices(&messages, name);
+    }
     // The order of calls is `default`'s to judge.
     let begun = Signing::new(&rsa, c"RSA-SHA2-256", OURS);
     begun.begin(messages.sign_message_init);
@@ -191,7 +207,11 @@ fn in_one_piece(messages: &Messages, key: &PKeyRef<Private>, name: &CStr) {
     let own = Signing::new(key, name, OURS);
     own.begin(messages.sign_message_init);
     let signature = done_in_mill(|| own.sign(MESSAGE)).expect("a signature");
-    assert_eq!(own.sign(MESSAGE).is_some(), name == c"ED25519", "{name:?}: a second message, as `default` takes it");
+    assert_eq!(
+        own.sign(MESSAGE).is_some(),
+        ["ED25519", "ML-DSA-44", "ML-DSA-65", "ML-DSA-87"].map(str::as_bytes).contains(&name.to_bytes()),
+        "{name:?}: a second message, as `default` takes it"
+    );
     for properties in [OURS, DEFAULTS] {
         let verifying = Signing::new(key, name, properties);
         verifying.begin(messages.verify_message_init);
@@ -199,6 +219,46 @@ fn in_one_piece(messages: &Messages, key: &PKeyRef<Private>, name: &CStr) {
         let other = Signing::new(key, name, properties);
         assert!(!other.begin(messages.verify_message_init).verifies(&signature, b"another message"), "{name:?}");
     }
+}
+
+/// ML-DSA, which OpenSSL has since 3.5 (FIPS 204).
+fn of_lattices(messages: &Messages, name: &CStr) {
+    // SAFETY: strings; what is returned is looked at, and freed with the key.
+    let key = unsafe { EVP_PKEY_Q_keygen(ptr::null_mut(), ptr::null(), name.as_ptr()) };
+    if key.is_null() {
+        eprintln!("not looked at: {name:?}, which this OpenSSL does not have yet");
+        return;
+    }
+    // SAFETY: a key that nobody else has.
+    let key: PKey<Private> = unsafe { PKey::from_ptr(key) };
+    in_one_piece(messages, &key, name);
+    let mut signer = Signer::new_without_digest(&key).expect("a signer");
+    let signature = done_in_mill(|| signer.sign_oneshot_to_vec(MESSAGE)).expect("a signature");
+    let mut verifier = Verifier::new_without_digest(&key).expect("a verifier");
+    assert!(verifier.verify_oneshot(&signature, MESSAGE).expect("a verification"), "{name:?}");
+    // Under a context string `default` signs.
+    let mut string = *b"a context";
+    // SAFETY: the parameter's place is alive as long as the parameters are.
+    let params = unsafe {
+        [
+            openssl_sys::OSSL_PARAM_construct_octet_string(
+                c"context-string".as_ptr(),
+                string.as_mut_ptr().cast(),
+                string.len(),
+            ),
+            openssl_sys::OSSL_PARAM_construct_end(),
+        ]
+    };
+    let before = support::operations();
+    let signature = Signing::new(&key, name, OURS)
+        .begin_with(messages.sign_message_init, &params)
+        .sign(MESSAGE)
+        .expect("a signature");
+    assert_eq!(support::operations().0, before.0, "{name:?}: nothing in the mill");
+    let verifying = Signing::new(&key, name, DEFAULTS);
+    assert!(verifying.begin_with(messages.verify_message_init, &params).verifies(&signature, MESSAGE), "{name:?}");
+    let verifying = Signing::new(&key, name, DEFAULTS);
+    assert!(!verifying.begin(messages.verify_message_init).verifies(&signature, MESSAGE), "{name:?}");
 }
 
 fn in_parts(messages: &Messages, key: &PKeyRef<Private>, name: &CStr) {

@@ -43,7 +43,7 @@ fn identifier(key_type: KeyType) -> Option<ObjectIdentifier> {
         KeyType::X25519 => "1.3.101.110",
         KeyType::X448 => "1.3.101.111",
         KeyType::Ed25519 => "1.3.101.112",
-        KeyType::MlKem(_) => return None,
+        KeyType::MlKem(_) | KeyType::MlDsa(_) => return None,
     }))
 }
 

@@ -30,8 +30,8 @@ use crate::material::{KeyType, Usable};
 use crate::params::Params;
 use crate::stored::{Problem, Stored};
 
-/// The types of keys that the keystore may have, by their places in [`key::TYPES`]: all but ML-KEM, which OpenSSL works no public half out
-/// for from what the keystore has.
+/// The types of keys that the keystore may have, by their places in [`key::TYPES`]: all but ML-KEM and ML-DSA, for which
+/// OpenSSL works no public half out from what the keystore has.
 pub(crate) const TYPES: [usize; 6] = [0, 1, 2, 3, 4, 5];
 
 /// What names of keys begin with in URIs and references.

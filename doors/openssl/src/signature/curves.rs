@@ -73,10 +73,10 @@ pub(super) fn fixed(signature: &[u8], len: usize) -> Option<Vec<u8>> {
     (der(r, s)? == signature).then_some(fixed)
 }
 
-/// Signs a message by Ed25519 (RFC 8032, 5.1.6). `None` when `default` is to do it.
-pub(super) fn ed25519(backend: &'static Backend, key: &Key, message: &[u8]) -> Option<Vec<u8>> {
-    let (id, Usable::Ed25519) = key.usable(backend)? else { return None };
-    signed(backend, Suite::Sign(Signature::Ed25519), id, message)
+/// Signs a message by Ed25519 (RFC 8032, 5.1.6) or ML-DSA (FIPS 204, algorithm 2). `None` when `default` is to do it.
+pub(super) fn of_message(backend: &'static Backend, key: &Key, message: &[u8]) -> Option<Vec<u8>> {
+    let (id, usable @ (Usable::Ed25519 | Usable::MlDsa(_))) = key.usable(backend)? else { return None };
+    signed(backend, usable.signature()?, id, message)
 }
 
 fn signed(backend: &'static Backend, suite: Suite, key: ciphermill_contract::KeyId, input: &[u8]) -> Option<Vec<u8>> {

@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::{SCHEMES, Scheme, SignContext, Stage, begin_message, by_default, functions, signatures};
+use super::{SCHEMES, SignContext, Stage, begin_message, by_default, functions, signatures};
 use crate::context::pass;
 use crate::dispatch::{Object, Signatures};
 use crate::ffi::{Dispatch, Param};
@@ -17,7 +17,7 @@ pub(crate) fn tables() -> [Vec<Dispatch>; SCHEMES.len()] {
     macro_rules! each {
         ($($of:literal)*) => { [$(with_messages::<$of>().write()),*] };
     }
-    each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22)
+    each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25)
 }
 
 /// Our functions for a scheme: all that `default` has.
@@ -47,7 +47,7 @@ unsafe extern "C" fn sign_message_init(context: Object, key: Object, params: *co
         // SAFETY: as above.
         unsafe { own.begin(key, params) };
         own.stage = Stage::Begun;
-        if SCHEMES[own.of].1 != Scheme::Ed25519 {
+        if own.scheme().of_messages().is_none() {
             // Without a digest of ours `default` has the message alone.
             // SAFETY: as above.
             own.message = own.digest_name().and_then(|name| unsafe { begin_message(until_zero(&name)?, params) });
@@ -115,7 +115,7 @@ unsafe fn sign_whole(own: &mut SignContext, out: *mut u8, len: *mut usize, room:
         let done = match own.stage {
             Stage::Ended => return 0,
             // SAFETY: the caller's promise.
-            _ if SCHEMES[own.of].1 == Scheme::Ed25519 => unsafe { own.answer_from_mill(message, out, len, room) },
+            _ if own.scheme().of_messages().is_some() => unsafe { own.answer_from_mill(message, out, len, room) },
             Stage::Begun if own.message.as_mut().is_some_and(|(digest, _)| digest.update(message).is_some()) => {
                 // SAFETY: the caller's promise.
                 unsafe { own.end_message(out, len, room) }

@@ -13,6 +13,7 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use ciphermill::ComesAlone;
+use ciphermill_contract::suite::MlDsaSet;
 
 use crate::backend::Backend;
 use crate::context::{beside, pass};
@@ -25,7 +26,7 @@ use crate::params::Params;
 use crate::run::left_alone;
 
 /// Signatures that are made here, by the names that `default` has for them. Those with a digest are algorithms of their own since 3.4.
-pub(crate) const SCHEMES: [(&CStr, Scheme); 23] = [
+pub(crate) const SCHEMES: [(&CStr, Scheme); 26] = [
     (c"RSA", Scheme::Rsa),
     (c"ECDSA", Scheme::Ecdsa),
     (c"ED25519", Scheme::Ed25519),
@@ -49,6 +50,9 @@ pub(crate) const SCHEMES: [(&CStr, Scheme); 23] = [
     (c"ECDSA-SHA3-256", Scheme::Ecdsa),
     (c"ECDSA-SHA3-384", Scheme::Ecdsa),
     (c"ECDSA-SHA3-512", Scheme::Ecdsa),
+    (c"ML-DSA-44", Scheme::MlDsa(MlDsaSet::MlDsa44)),
+    (c"ML-DSA-65", Scheme::MlDsa(MlDsaSet::MlDsa65)),
+    (c"ML-DSA-87", Scheme::MlDsa(MlDsaSet::MlDsa87)),
 ];
 
 /// How a scheme signs.
@@ -57,6 +61,18 @@ pub(crate) enum Scheme {
     Rsa,
     Ecdsa,
     Ed25519,
+    MlDsa(MlDsaSet),
+}
+
+impl Scheme {
+    /// Bytes of a signature of schemes that sign messages as they are, without a digest; `None` of those that sign digests.
+    fn of_messages(self) -> Option<usize> {
+        match self {
+            Scheme::Rsa | Scheme::Ecdsa => None,
+            Scheme::Ed25519 => Some(64),
+            Scheme::MlDsa(set) => Some(set.signature_len()),
+        }
+    }
 }
 
 static FUNCTIONS: [OnceLock<Signatures>; SCHEMES.len()] = [const { OnceLock::new() }; SCHEMES.len()];
@@ -94,9 +110,6 @@ struct SignContext {
 
 /// Parameters that leave a signature within what is made here, or that we ask `default` for.
 const KNOWN: [&CStr; 6] = [c"digest", c"properties", c"pad-mode", c"saltlen", c"mgf1-digest", c"mgf1-properties"];
-
-/// Bytes of an Ed25519 signature.
-const ED25519_LEN: usize = 64;
 
 /// Whether `default` takes it that `sign` is given a message once signing in parts has begun, as it does since 3.4. It is given the
 /// parts as well then, in case that it is to sign in the end.
@@ -150,6 +163,10 @@ fn signatures<const OF: usize>() -> Signatures {
 beside!(SignContext, Signatures);
 
 impl SignContext {
+    fn scheme(&self) -> Scheme {
+        SCHEMES[self.of].1
+    }
+
     /// Takes note of what an operation begins with.
     ///
     /// # Safety
@@ -185,7 +202,7 @@ impl SignContext {
         if self.alone.is_some() {
             return None;
         }
-        match SCHEMES[self.of].1 {
+        match self.scheme() {
             Scheme::Rsa => {
                 if self.padding.is_none() {
                     self.padding = Some(rsa::Padding::of(self.functions(), self.inner)?);
@@ -200,7 +217,7 @@ impl SignContext {
                 let len = self.digest_len.filter(|len| *len != 0).unwrap_or(input.len());
                 if len == input.len() { curves::ecdsa(backend, key, input) } else { None }
             }
-            Scheme::Ed25519 => curves::ed25519(backend, key, input),
+            Scheme::Ed25519 | Scheme::MlDsa(_) => curves::of_message(backend, key, input),
         }
     }
 
@@ -213,12 +230,14 @@ impl SignContext {
             Stage::InParts => functions.sign_message_final,
             _ => None,
         };
-        let asked = match (SCHEMES[self.of].1, end, functions.sign) {
-            (Scheme::Ed25519, ..) => return Some(ED25519_LEN),
+        if let Some(len) = self.scheme().of_messages() {
+            return Some(len);
+        }
+        let asked = match (end, functions.sign) {
             // SAFETY: a context of these functions, which is asked for a length.
-            (_, Some(end), _) => unsafe { end(self.inner, ptr::null_mut(), &mut needed, 0) },
+            (Some(end), _) => unsafe { end(self.inner, ptr::null_mut(), &mut needed, 0) },
             // SAFETY: as above.
-            (_, None, Some(sign)) => unsafe { sign(self.inner, ptr::null_mut(), &mut needed, 0, ptr::null(), 0) },
+            (None, Some(sign)) => unsafe { sign(self.inner, ptr::null_mut(), &mut needed, 0, ptr::null(), 0) },
             _ => 0,
         };
         (asked == 1).then_some(needed)
@@ -318,9 +337,9 @@ unsafe extern "C" fn sign(
     digest_len: usize,
 ) -> c_int {
     guarded(0, || {
-        // What Ed25519 signs so, since 3.4, are digests under a variant of the scheme, or nothing.
+        // What schemes of messages sign so are digests under a variant of the scheme, or nothing.
         // SAFETY: the core's arguments.
-        let own = unsafe { SignContext::of(context) }.filter(|own| SCHEMES[own.of].1 != Scheme::Ed25519);
+        let own = unsafe { SignContext::of(context) }.filter(|own| own.scheme().of_messages().is_none());
         if !out.is_null() {
             // SAFETY: the core's arguments.
             let done = unsafe { own.map_or(0, |own| own.answer_from_mill(bytes(digest, digest_len), out, len, room)) };

@@ -10,7 +10,7 @@ use ciphermill_contract::suite::{Curve, Signature};
 use ciphermill_contract::{Direction, Suite};
 use zeroize::Zeroizing;
 
-use super::{SCHEMES, Scheme, SignContext, by_default, curves, digest_init, digest_update, signs_messages};
+use super::{Scheme, SignContext, by_default, curves, digest_init, digest_update, signs_messages};
 use crate::backend::{Backend, Preference, preference};
 use crate::context::pass;
 use crate::dispatch::Object;
@@ -44,7 +44,7 @@ impl SignContext {
     }
 
     fn verified(&mut self, digest: &[u8], signature: &[u8]) -> Option<Operation> {
-        let is_usual = SCHEMES[self.of].1 == Scheme::Ecdsa && !self.is_special;
+        let is_usual = self.scheme() == Scheme::Ecdsa && !self.is_special;
         let key = self.key.as_ref().filter(|key| is_usual && is_worth(key))?;
         // With a digest `default` wants its length.
         let len = curves::digest_len(self.functions(), self.inner)?;
@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn digest_verify_init(
     params: *const Param,
 ) -> c_int {
     let is_ours =
-        |own: &SignContext| SCHEMES[own.of].1 == Scheme::Ecdsa && own.key.as_ref().is_some_and(|key| is_worth(key));
+        |own: &SignContext| own.scheme() == Scheme::Ecdsa && own.key.as_ref().is_some_and(|key| is_worth(key));
     // SAFETY: the core's arguments.
     unsafe { digest_init(context, |functions| functions.digest_verify_init, (md, key, params), is_ours) }
 }
