@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Unmodified programs of Debian with the provider and without, on loopback: each does its work, and what comes of it is compared.
-# With the argument `all` OpenSSL's own tests besides, and measurements, which want two quiet cores. `ONLY=nginx` runs a part.
+# With the argument `all` OpenSSL's own tests besides, and measurements, which want two quiet cores. `ONLY=nginx` runs a part;
+# `PROFILE=dev` takes what `make test` has built.
 # Exit 77 says that all that ran was right, and that programs are missing here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 programs=(openssl clients nginx apache haproxy keystore postgres openssh)
 [ "${1:-}" != all ] || programs+=(evp-tests openssl-newer measure-haproxy measure-nginx measure-openssh)
-cargo build --release --locked -p ciphermill-openssl --example handshakes
-cargo build --release --locked -p ciphermill-cli
+if [ "${PROFILE:-release}" = release ]; then
+    cargo build --release --locked -p ciphermill-openssl --example handshakes
+    cargo build --release --locked -p ciphermill-cli
+fi
 missing=
 for program in ${ONLY:-"${programs[@]}"}; do
     status=0

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Builds the provider for OpenSSL, and a configuration that loads it beside `default`, below PREFIX (target/openssl).
+# PROFILE=dev takes the one that `make test` has built, which a second build for itself would take minutes.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -7,10 +8,14 @@ case ${PREFIX:=target/openssl} in
 /*) ;;
 *) PREFIX=$PWD/$PREFIX ;;
 esac
-cargo build --release --locked -p ciphermill-openssl
+case ${PROFILE:=release} in
+release) built=release && cargo build --release --locked -p ciphermill-openssl ;;
+dev) built=debug && cargo test --workspace --locked --no-run ;;
+*) echo "PROFILE is release or dev, not $PROFILE" >&2 && exit 1 ;;
+esac
 install -d "$PREFIX"
 # Beside and then into its place: programs may have the one before loaded.
-install -m 755 "${CARGO_TARGET_DIR:-target}/release/libciphermill_openssl.so" "$PREFIX/ciphermill.so.new"
+install -m 755 "${CARGO_TARGET_DIR:-target}/$built/libciphermill_openssl.so" "$PREFIX/ciphermill.so.new"
 mv "$PREFIX/ciphermill.so.new" "$PREFIX/ciphermill.so"
 cat >"$PREFIX/openssl.cnf" <<END
 openssl_conf = init

@@ -6,7 +6,9 @@
 # that it started, however it ends. What is wrong ends it with 1 and the logs; what the machine lacks, with 77.
 set -Eeuo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-load=${CARGO_TARGET_DIR:-target}/release/examples/handshakes
+built=${CARGO_TARGET_DIR:-target}/release
+[ "${PROFILE:-release}" = release ] || built=${CARGO_TARGET_DIR:-target}/debug
+load=$built/examples/handshakes
 scratch=$(mktemp -d)
 started=()
 

@@ -4,7 +4,7 @@ program=keystore
 # shellcheck source=xtask/doors/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 PATH=$PATH:/usr/sbin
-ciphermill=${CARGO_TARGET_DIR:-target}/release/ciphermill
+ciphermill=$built/ciphermill
 command -v nginx >/dev/null || lacks 'nginx (apt-get install nginx-light)'
 command -v haproxy >/dev/null || lacks 'HAProxy (apt-get install haproxy)'
 command -v apache2 >/dev/null || lacks 'Apache (apt-get install apache2-bin)'
