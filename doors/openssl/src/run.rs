@@ -35,7 +35,7 @@ pub(crate) fn left_alone_in(
     let gains_little = match suite {
         Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)) => matches!(size, RsaSize::Rsa1024 | RsaSize::Rsa2048),
         Suite::Sign(Signature::EcdsaDigest(curve)) | Suite::Agree(Agreement::Ecdh(curve)) => curve == Curve::P256,
-        Suite::Sign(Signature::Ed25519 | Signature::MlDsa(_)) | Suite::Agree(Agreement::X25519) | Suite::Kem(_) => true,
+        Suite::Sign(Signature::Ed25519) | Suite::Agree(Agreement::X25519) | Suite::Kem(_) => true,
         _ => false,
     };
     let is_asked = match preference() {

@@ -235,7 +235,11 @@ fn of_lattices(messages: &Messages, name: &CStr) {
     let mut signer = Signer::new_without_digest(&key).expect("a signer");
     let signature = done_in_mill(|| signer.sign_oneshot_to_vec(MESSAGE)).expect("a signature");
     let mut verifier = Verifier::new_without_digest(&key).expect("a verifier");
-    assert!(verifier.verify_oneshot(&signature, MESSAGE).expect("a verification"), "{name:?}");
+    assert!(done_in_mill(|| verifier.verify_oneshot(&signature, MESSAGE)).expect("a verification"), "{name:?}");
+    let whole = Signing::new(&key, name, OURS);
+    whole.begin(messages.verify_message_init);
+    assert!(done_in_mill(|| whole.verifies(&signature, MESSAGE)), "{name:?}");
+    assert!(!whole.verifies(&signature[1..], MESSAGE) && !whole.verifies(&signature, b"another message"), "{name:?}");
     // Under a context string `default` signs.
     let mut string = *b"a context";
     // SAFETY: the parameter's place is alive as long as the parameters are.

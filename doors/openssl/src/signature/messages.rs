@@ -171,18 +171,28 @@ unsafe extern "C" fn sign_message_final(context: Object, out: *mut u8, len: *mut
 
 unsafe extern "C" fn verify_message_init(context: Object, key: Object, params: *const Param) -> c_int {
     guarded(0, || {
-        // What `verify` is given from now on is a message and no digest: without a key of ours it is left to `default`.
-        // SAFETY: the core's context.
-        if let Some(own) = unsafe { SignContext::of(context) } {
-            (own.key, own.message, own.stage) = (None, None, Stage::None);
-        }
         // SAFETY: a key of ours, or null.
-        let key = unsafe { Key::inner_of(key) };
-        pass!(SignContext, context, 0, verify_message_init(key, params))
+        let inner_key = unsafe { Key::inner_of(key) };
+        let begun = pass!(SignContext, context, 0, verify_message_init(inner_key, params));
+        // SAFETY: the core's arguments.
+        let Some(own) = (unsafe { SignContext::of(context) }).filter(|_| begun == 1) else { return begun };
+        // SAFETY: as above.
+        unsafe { own.begin(key, params) };
+        if own.scheme().of_messages().is_some() {
+            own.stage = Stage::Begun;
+        } else {
+            // What `verify` is given from now on is a message and no digest: without a key of ours it is left to `default`.
+            own.key = None;
+        }
+        1
     })
 }
 
 unsafe extern "C" fn verify_message_update(context: Object, data: *const u8, len: usize) -> c_int {
+    // SAFETY: the core's context.
+    if let Some(own) = unsafe { SignContext::of(context) }.filter(|own| own.stage == Stage::Begun) {
+        own.stage = Stage::InParts;
+    }
     pass!(SignContext, context, 0, verify_message_update(data, len))
 }
 

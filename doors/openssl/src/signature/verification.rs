@@ -1,4 +1,4 @@
-//! Verification: in the mill where `default` is many times slower, on P-384 and P-521; all else is left to it.
+//! Verification: in the mill where `default` is many times slower, on P-384, on P-521 and with ML-DSA; all else is left to it.
 //!
 //! RSA takes `default` as long as sharing a batch costs, P-256 hardly longer. What does not verify in the mill `default` looks at once
 //! more, so that errors are its own.
@@ -6,18 +6,18 @@
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ciphermill_contract::suite::{Curve, Signature};
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::Direction;
+use ciphermill_contract::suite::Curve;
 use zeroize::Zeroizing;
 
-use super::{Scheme, SignContext, by_default, curves, digest_init, digest_update, signs_messages};
+use super::{Scheme, SignContext, Stage, by_default, curves, digest_init, digest_update, signs_messages};
 use crate::backend::{Backend, Preference, preference};
 use crate::context::pass;
 use crate::dispatch::Object;
 use crate::ffi::Param;
 use crate::guard::{bytes, guarded};
 use crate::key::Key;
-use crate::material::Usable;
+use crate::material::{KeyType, Usable};
 use crate::operation::Operation;
 use crate::run::{left_alone_in, run};
 
@@ -27,7 +27,7 @@ const LEFT_MAX: u32 = 16;
 /// Whether a key's signatures are worth the mill.
 fn is_worth(key: &Key) -> bool {
     static LEFT: AtomicU32 = AtomicU32::new(0);
-    if !matches!(key.curve(), Some(Curve::P384 | Curve::P521)) {
+    if !matches!(key.key_type(), KeyType::MlDsa(_)) && !matches!(key.curve(), Some(Curve::P384 | Curve::P521)) {
         return false;
     }
     preference() == Preference::Mill
@@ -38,33 +38,38 @@ fn is_worth(key: &Key) -> bool {
 }
 
 impl SignContext {
-    /// Whether a signature of a digest is right, by the mill. False when `default` is to look at it, among others where it is wrong.
-    fn verifies_in_mill(&mut self, digest: &[u8], signature: &[u8]) -> bool {
-        self.verified(digest, signature).is_some()
+    /// Whether a signature of a digest, or of a message where the scheme signs messages, is right, by the mill. False when `default` is to
+    /// look at it, among others where it is wrong.
+    fn verifies_in_mill(&mut self, input: &[u8], signature: &[u8]) -> bool {
+        self.verified(input, signature).is_some()
     }
 
-    fn verified(&mut self, digest: &[u8], signature: &[u8]) -> Option<Operation> {
-        let is_usual = self.scheme() == Scheme::Ecdsa && !self.is_special;
-        let key = self.key.as_ref().filter(|key| is_usual && is_worth(key))?;
-        // With a digest `default` wants its length.
-        let len = curves::digest_len(self.functions(), self.inner)?;
-        if len != 0 && len != digest.len() {
-            return None;
+    fn verified(&mut self, input: &[u8], signature: &[u8]) -> Option<Operation> {
+        let key = self.key.as_ref().filter(|key| !self.is_special && is_worth(key))?;
+        if self.scheme() == Scheme::Ecdsa {
+            // With a digest `default` wants its length.
+            let len = curves::digest_len(self.functions(), self.inner)?;
+            if len != 0 && len != input.len() {
+                return None;
+            }
         }
         let backend = Backend::current()?;
-        let (id, Usable::Ec(curve)) = key.public(backend)? else { return None };
-        let suite = Suite::Sign(Signature::EcdsaDigest(curve));
-        if !suite.input_len(Direction::Decrypt).contains(digest.len()) {
+        let (id, usable) = key.public(backend)?;
+        let suite = usable.signature()?;
+        let tag = match (self.scheme(), usable) {
+            (Scheme::Ecdsa, Usable::Ec(curve)) => curves::fixed(signature, curve.order_len())?,
+            (Scheme::MlDsa(set), Usable::MlDsa(_)) if signature.len() == set.signature_len() => signature.to_vec(),
+            _ => return None,
+        };
+        if !suite.input_len(Direction::Decrypt).contains(input.len()) {
             return None;
         }
-        let tag = curves::fixed(signature, curve.order_len())?;
-        self.alone = left_alone_in(backend, suite, Direction::Decrypt, digest.len());
+        self.alone = left_alone_in(backend, suite, Direction::Decrypt, input.len());
         if self.alone.is_some() {
             return None;
         }
-        let data = Zeroizing::new(digest.to_vec());
-        let operation = Operation { suite, direction: Direction::Decrypt, key: id, data, input_len: digest.len(), tag };
-        run(backend, operation)
+        let data = Zeroizing::new(input.to_vec());
+        run(backend, Operation { suite, direction: Direction::Decrypt, key: id, data, input_len: input.len(), tag })
     }
 }
 
@@ -91,7 +96,9 @@ pub(super) unsafe extern "C" fn verify(
     guarded(0, || {
         // SAFETY: the core's arguments.
         let is_right = unsafe {
+            // What schemes of messages are given without a message's beginning is something else.
             SignContext::of(context)
+                .filter(|own| own.scheme().of_messages().is_some() == (own.stage == Stage::Begun))
                 .is_some_and(|own| own.verifies_in_mill(bytes(digest, digest_len), bytes(signature, len)))
         };
         if is_right {
@@ -168,5 +175,15 @@ pub(super) unsafe extern "C" fn digest_verify(
     message: *const u8,
     message_len: usize,
 ) -> c_int {
-    pass!(SignContext, context, 0, digest_verify(signature, len, message, message_len))
+    guarded(0, || {
+        // SAFETY: the core's arguments.
+        let is_right = unsafe {
+            SignContext::of(context)
+                .is_some_and(|own| own.verifies_in_mill(bytes(message, message_len), bytes(signature, len)))
+        };
+        if is_right {
+            return 1;
+        }
+        by_default(context, pass!(SignContext, context, 0, digest_verify(signature, len, message, message_len)))
+    })
 }
