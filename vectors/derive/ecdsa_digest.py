@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the vectors of ECDSA over given digests:
 
-- rfc/ecdsa_digest.json: RFC 6979, A.2.5 to A.2.7: messages there, their digests here, which Python's hashlib makes;
+- rfc/ecdsa_digest.json: RFC 6979, A.2.4 to A.2.7: messages there, their digests here, which Python's hashlib makes;
 - made/ecdsa_digest.json: by OpenSSL's command line, digests of other lengths, of zeros and of ones, and damaged ones.
 
 The first comes from the wheel `cryptography_vectors` (PyPI). Signatures by OpenSSL come out different in every run.
@@ -20,6 +20,8 @@ from openssl_vectors import VERSION, fixed_signature, stream
 from test_keys import openssl
 
 CURVES = {"P-256": ("p256", 32), "P-384": ("p384", 48), "P-521": ("p521", 66)}
+# What OpenSSL signs with this one, openssl_vectors.py has.
+PUBLISHED = {"P-224": ("p224", 28), **CURVES}
 
 
 def rfc_6979(root):
@@ -32,17 +34,17 @@ def rfc_6979(root):
         if "PrivateKey" in lines:
             keys[lines["PrivateKey"]] = "\n".join(block.splitlines()[1:]).encode() + b"\n"
         curve = lines.get("Key", "").removesuffix("_PRIV")
-        if curve not in CURVES or "DigestSign" not in lines:
+        if curve not in PUBLISHED or "DigestSign" not in lines:
             continue
-        name, width = CURVES[curve]
+        name, width = PUBLISHED[curve]
         private = openssl("pkcs8", "-topk8", "-nocrypt", "-outform", "DER", data=keys[lines["Key"]])
         public = openssl("pkey", "-pubout", "-outform", "DER", data=keys[lines["Key"]])
         message, digest = lines["Input"].strip('"'), lines["DigestSign"].lower()
         out.append(case(f"{curve} {digest} {message}", f"ecdsa-{name}-digest", "decrypt", private=private.hex(), public=public.hex(),
                         input=hashlib.new(digest, message.encode()).hexdigest(),
                         tag=fixed_signature(bytes.fromhex(lines["Output"]), width).hex()))
-    assert len(out) == 3 * 5 * 2
-    write("rfc/ecdsa_digest.json", "RFC 6979, A.2.5 to A.2.7", out)
+    assert len(out) == 4 * 5 * 2
+    write("rfc/ecdsa_digest.json", "RFC 6979, A.2.4 to A.2.7", out)
 
 
 def made(folder):

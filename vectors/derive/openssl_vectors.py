@@ -200,15 +200,15 @@ def curve(keys, folder, name, width, digest):
     return out + [case(f"ecdh-{name}", f"ecdh-{name}", "encrypt", pair=name, input=point, output=secret.hex())]
 
 
-def secp256k1(keys, folder):
-    name = "secp256k1"
-    out = curve(keys, folder, name, 32, "sha256")
-    for length in (20, 21, 31, 32, 33, 48, 64):
-        digest = stream(f"{name} digest", length)
-        der = openssl("pkeyutl", "-sign", "-inkey", str(folder / "private.der"), "-keyform", "DER", data=digest)
-        out.append(case(f"ecdsa-{name}-digest {length}", f"ecdsa-{name}-digest", "decrypt", pair=name, input=digest.hex(),
-                        tag=fixed_signature(der, 32).hex()))
-    write("made/secp256k1.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
+def curve_and_digests(keys, folder, name, width, digest):
+    """The same and signatures of given digests, in a file of the curve's name."""
+    out = curve(keys, folder, name, width, digest)
+    for length in sorted({20, 21, width - 1, width, width + 1, 48, 64}):
+        given = stream(f"{name} digest", length)
+        der = openssl("pkeyutl", "-sign", "-inkey", str(folder / "private.der"), "-keyform", "DER", data=given)
+        out.append(case(f"ecdsa-{name}-digest {length}", f"ecdsa-{name}-digest", "decrypt", pair=name, input=given.hex(),
+                        tag=fixed_signature(der, width).hex()))
+    write(f"made/{name}.json", f"made by openssl_vectors.py with OpenSSL {VERSION}", out)
 
 
 def curves(keys, folder):
@@ -416,7 +416,9 @@ def main():
         rsa(keys, pathlib.Path(folder))
         rsa_raw(keys, pathlib.Path(folder))
         curves(keys, pathlib.Path(folder))
-        secp256k1(keys, pathlib.Path(folder))
+        for name, width, digest in (("secp256k1", 32, "sha256"), ("p224", 28, "sha224"),
+                                    ("brainpoolp256r1", 32, "sha256"), ("brainpoolp384r1", 48, "sha384")):
+            curve_and_digests(keys, pathlib.Path(folder), name, width, digest)
     dh_modp(keys)
 
 

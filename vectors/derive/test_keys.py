@@ -85,9 +85,9 @@ def main():
     for curve in ("P-256", "P-384", "P-521"):
         options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
         add(curve.lower().replace("-", ""), lambda: [pair(*options) for _ in range(2)])
-    for curve in (*LEGACY, "secp256k1"):
+    for curve in (*LEGACY, "secp256k1", "P-224", "brainpoolP256r1", "brainpoolP384r1"):
         options = ("-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-pkeyopt", "ec_param_enc:named_curve")
-        add(curve, lambda: [pair(*options) for _ in range(2)])
+        add(curve.lower().replace("-", ""), lambda: [pair(*options) for _ in range(2)])
     for name, width in (("X25519", 32), ("X448", 56), ("ED25519", 32)):
         add(name.lower(), lambda: [[half[-width:] for half in pair("-algorithm", name)] for _ in range(2)])
     for name, bits, _, prime in primes():

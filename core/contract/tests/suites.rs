@@ -104,6 +104,11 @@ const LENGTHS: &str = "
     ecdh-sect233k1: 1-16384 | 0 | 0 | 0 | 61 | 30 | 0 0 0 | 1
     ecdsa-secp256k1-digest: 1-16384 | 0 | 64-8192 64 | 0 | 20-64 | 0 | 0 0 64 | 1
     ecdh-secp256k1: 1-16384 | 0 | 0 | 0 | 65 | 32 | 0 0 0 | 1
+    ecdsa-p224: 1-16384 | 0 | 56-8192 56 | 0 | 0-1073741824 | 0 | 0 0 56 | 1
+    ecdsa-p224-digest: 1-16384 | 0 | 56-8192 56 | 0 | 20-64 | 0 | 0 0 56 | 1
+    ecdh-p224: 1-16384 | 0 | 0 | 0 | 57 | 28 | 0 0 0 | 1
+    ecdsa-brainpoolp256r1: 1-16384 | 0 | 64-8192 64 | 0 | 0-1073741824 | 0 | 0 0 64 | 1
+    ecdh-brainpoolp384r1: 1-16384 | 0 | 0 | 0 | 97 | 48 | 0 0 0 | 1
     ml-kem-512: 1-16384 | 0 | 768-8192 768 | 0 | 0 | 32 | 0 0 768 | 1
     ml-kem-768: 1-16384 | 0 | 1088-8192 1088 | 0 | 0 | 32 | 0 0 1088 | 1
     ml-kem-1024: 1-16384 | 0 | 1568-8192 1568 | 0 | 0 | 32 | 0 0 1568 | 1
@@ -116,6 +121,8 @@ const LENGTHS: &str = "
     x448: 1-16384 | 0 | 0 | 0 | 56 | 56 | 0 0 0 | 1
     generate-rsa-2048: 0 | 0 | 294-8192 | 0 | 0 | 1220 | 0 0 294 | 1
     generate-ec-p256: 0 | 0 | 91-8192 | 0 | 0 | 138 | 0 0 91 | 1
+    generate-ec-p224: 0 | 0 | 80-8192 | 0 | 0 | 122 | 0 0 80 | 1
+    generate-ec-brainpoolp384r1: 0 | 0 | 124-8192 | 0 | 0 | 189 | 0 0 124 | 1
     generate-ec-p521: 0 | 0 | 158-8192 | 0 | 0 | 241 | 0 0 158 | 1
     generate-x448: 0 | 0 | 56-8192 | 0 | 0 | 56 | 0 0 56 | 1
     generate-ml-kem-768: 0 | 0 | 1184-8192 | 0 | 0 | 64 | 0 0 1184 | 1
@@ -201,8 +208,10 @@ fn sizes_are_those_of_the_standards() {
     assert!(!Digest::ALL.into_iter().any(Digest::is_empty) && !RsaSize::ALL.into_iter().any(RsaSize::is_empty));
     assert!(!DhGroup::Ffdhe2048.is_empty() && !Signature::Ed25519.is_empty());
     // FIPS 186-5, 6.1.1: a digest at least as strong as the curve.
-    let digests = [Curve::P256, Curve::P384, Curve::P521, Curve::Sect233k1].map(Curve::digest);
-    assert_eq!(digests, [Digest::Sha256, Digest::Sha384, Digest::Sha512, Digest::Sha256]);
+    let digests = [Curve::P224, Curve::P256, Curve::P384, Curve::P521, Curve::Sect233k1].map(Curve::digest);
+    assert_eq!(digests, [Digest::Sha224, Digest::Sha256, Digest::Sha384, Digest::Sha512, Digest::Sha256]);
+    let brainpool = [Curve::BrainpoolP256r1, Curve::BrainpoolP384r1].map(Curve::digest);
+    assert_eq!(brainpool, [Digest::Sha256, Digest::Sha384]);
     assert_eq!(BlockCipher::Khafre.block_len(), 8);
 }
 

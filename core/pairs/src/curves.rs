@@ -41,7 +41,8 @@ pub struct Parameters {
 /// The parameters of a legacy curve; `None` for the others, whose crates have them.
 pub const fn parameters(curve: Curve) -> Option<&'static Parameters> {
     Some(match curve {
-        Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp256k1 => return None,
+        Curve::P224 | Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp256k1 => return None,
+        Curve::BrainpoolP256r1 | Curve::BrainpoolP384r1 => return None,
         Curve::Secp160r1 => &SECP160R1,
         Curve::Sect163k1 => &SECT163K1,
         Curve::Sect163r1 => &SECT163R1,

@@ -39,7 +39,7 @@ fn public(suite: Suite, direction: Direction, job: &Job) -> Answer {
 #[test]
 fn signatures_verify_until_anything_changes() {
     let suites = claimed(|suite| matches!(suite, Suite::Sign(_)));
-    assert_eq!(suites.len(), 16 + 15 + 3 + 3 + 2 + 1 + 3);
+    assert_eq!(suites.len(), 16 + 15 + 3 + 3 + 4 * 2 + 1 + 3);
     let mut random = Random(1);
     for (suite, pairs) in suites {
         let [pair, other] = pairs[..] else { panic!("{suite}: two pairs") };
@@ -118,7 +118,7 @@ fn public_value(suite: Suite, pair: &TestPair) -> Vec<u8> {
 #[test]
 fn both_sides_agree() {
     let suites = claimed(|suite| matches!(suite, Suite::Agree(_)));
-    assert_eq!(suites.len(), 3 + 1 + 3 + 7 + 1);
+    assert_eq!(suites.len(), 3 + 4 + 3 + 7 + 1);
     for (suite, pairs) in suites {
         let [one, two] = pairs[..] else { panic!("{suite}: two pairs") };
         let (first, _) = private(suite, FORWARD, &job(&one.private, &public_value(suite, two), &[])).done();

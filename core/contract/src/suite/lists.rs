@@ -282,12 +282,24 @@ pub const ECDH: [Suite; 3] = [
     Suite::Agree(Agreement::Ecdh(Curve::P384)),
     Suite::Agree(Agreement::Ecdh(Curve::P521)),
 ];
+
+/// ECDSA, over messages and over given digests, and ECDH.
+const fn on_curve(curve: Curve) -> [Suite; 3] {
+    [
+        Suite::Sign(Signature::Ecdsa(curve)),
+        Suite::Sign(Signature::EcdsaDigest(curve)),
+        Suite::Agree(Agreement::Ecdh(curve)),
+    ]
+}
+
 /// secp256k1: ECDSA, over messages and over given digests, and ECDH.
-pub const SECP256K1: [Suite; 3] = [
-    Suite::Sign(Signature::Ecdsa(Curve::Secp256k1)),
-    Suite::Sign(Signature::EcdsaDigest(Curve::Secp256k1)),
-    Suite::Agree(Agreement::Ecdh(Curve::Secp256k1)),
-];
+pub const SECP256K1: [Suite; 3] = on_curve(Curve::Secp256k1);
+/// The same on P-224.
+pub const P224: [Suite; 3] = on_curve(Curve::P224);
+/// The same on brainpoolP256r1.
+pub const BRAINPOOL_P256R1: [Suite; 3] = on_curve(Curve::BrainpoolP256r1);
+/// The same on brainpoolP384r1.
+pub const BRAINPOOL_P384R1: [Suite; 3] = on_curve(Curve::BrainpoolP384r1);
 /// The RSA primitives without padding.
 pub const RSA_RAW: [Suite; 4] = {
     let mut out = [Suite::Random; 4];
@@ -299,7 +311,7 @@ pub const RSA_RAW: [Suite; 4] = {
     out
 };
 
-/// ECDSA, then ECDH, on secp160r1 and the binary curves: those of [`Curve::ALL`] behind the first three but the last.
+/// ECDSA, then ECDH, on secp160r1 and the binary curves: the twelve of [`Curve::ALL`] behind the first three.
 pub const LEGACY_CURVES: [Suite; 24] = {
     let mut out = [Suite::Random; 24];
     let mut i = 0;
@@ -343,18 +355,18 @@ pub const ML_DSA: [Suite; 3] = [
     Suite::Sign(Signature::MlDsa(MlDsaSet::MlDsa87)),
 ];
 /// Key generation: RSA, the curves of [`Curve::ALL`], X25519, X448, Ed25519, ML-KEM, ML-DSA.
-pub const GENERATE: [Suite; 29] = {
-    let mut out = [Suite::Random; 29];
+pub const GENERATE: [Suite; 32] = {
+    let mut out = [Suite::Random; 32];
     let mut i = 0;
     while i < out.len() {
         out[i] = Suite::Generate(match i {
             0..4 => KeyPair::Rsa(RsaSize::ALL[i]),
-            4..20 => KeyPair::Ec(Curve::ALL[i - 4]),
-            20 => KeyPair::X25519,
-            21 => KeyPair::X448,
-            22 => KeyPair::Ed25519,
-            23..26 => KeyPair::MlKem(KEMS[i - 23]),
-            _ => KeyPair::MlDsa([MlDsaSet::MlDsa44, MlDsaSet::MlDsa65, MlDsaSet::MlDsa87][i - 26]),
+            4..23 => KeyPair::Ec(Curve::ALL[i - 4]),
+            23 => KeyPair::X25519,
+            24 => KeyPair::X448,
+            25 => KeyPair::Ed25519,
+            26..29 => KeyPair::MlKem(KEMS[i - 26]),
+            _ => KeyPair::MlDsa([MlDsaSet::MlDsa44, MlDsaSet::MlDsa65, MlDsaSet::MlDsa87][i - 29]),
         });
         i += 1;
     }
@@ -416,6 +428,9 @@ pub const FAMILIES: &[(&str, &[Suite])] = &[
     ("ECDSA over digests", &ECDSA_DIGEST),
     ("ECDH", &ECDH),
     ("secp256k1", &SECP256K1),
+    ("P-224", &P224),
+    ("brainpoolP256r1", &BRAINPOOL_P256R1),
+    ("brainpoolP384r1", &BRAINPOOL_P384R1),
     ("legacy curves", &LEGACY_CURVES),
     ("DH", &DH),
     ("DH of IKE", &DH_MODP),
@@ -481,7 +496,7 @@ mod tests {
             assert_eq!(suite.canonical(), suite);
             assert_ne!(suite.family(), "unlisted");
         }
-        assert_eq!(Suite::all().count(), 344);
+        assert_eq!(Suite::all().count(), 356);
     }
 
     #[test]

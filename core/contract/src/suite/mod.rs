@@ -311,7 +311,7 @@ pub enum Signature {
     Ecdsa(Curve),
     /// ECDSA over a digest that the caller has made, with whatever digest: the input is the digest, 20 to 64 bytes of it. Its leftmost
     /// bits are used, as many as the order has (FIPS 186-5, 6.4.1, step 2); otherwise as [`Signature::Ecdsa`]. For interfaces that
-    /// hand over digests. P-256, P-384, P-521 and secp256k1 only.
+    /// hand over digests. Not for the legacy curves.
     ///
     /// Who may have digests signed can have any message signed without showing it, so that this is a suite of its own, which a key's
     /// policy allows or not.
@@ -398,7 +398,7 @@ pub enum DhGroup {
     Modp8192 = 9,
 }
 
-/// Elliptic curves (FIPS 186-4, SEC 2).
+/// Elliptic curves (FIPS 186-4, SEC 2, RFC 5639).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Curve {
@@ -434,6 +434,12 @@ pub enum Curve {
     Sect571r1 = 14,
     /// secp256k1 (SEC 2, 2.4.1; RFC 8812, 3.2).
     Secp256k1 = 15,
+    /// P-224.
+    P224 = 16,
+    /// brainpoolP256r1 (RFC 5639, 3.4).
+    BrainpoolP256r1 = 17,
+    /// brainpoolP384r1 (RFC 5639, 3.6).
+    BrainpoolP384r1 = 18,
 }
 
 /// ML-KEM parameter sets (FIPS 203).

@@ -95,6 +95,7 @@ impl fmt::Display for Digest {
 impl fmt::Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Curve::P224 => "p224",
             Curve::P256 => "p256",
             Curve::P384 => "p384",
             Curve::P521 => "p521",
@@ -104,6 +105,8 @@ impl fmt::Display for Curve {
             Curve::Sect233r1 => "sect233r1",
             Curve::Secp160r1 => "secp160r1",
             Curve::Secp256k1 => "secp256k1",
+            Curve::BrainpoolP256r1 => "brainpoolp256r1",
+            Curve::BrainpoolP384r1 => "brainpoolp384r1",
             Curve::Sect163r1 => "sect163r1",
             Curve::Sect283k1 => "sect283k1",
             Curve::Sect283r1 => "sect283r1",

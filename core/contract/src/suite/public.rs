@@ -29,7 +29,7 @@ impl RsaSize {
 
 impl Curve {
     /// All curves.
-    pub const ALL: [Curve; 16] = [
+    pub const ALL: [Curve; 19] = [
         Curve::P256,
         Curve::P384,
         Curve::P521,
@@ -46,23 +46,37 @@ impl Curve {
         Curve::Sect571k1,
         Curve::Sect571r1,
         Curve::Secp256k1,
+        Curve::P224,
+        Curve::BrainpoolP256r1,
+        Curve::BrainpoolP384r1,
     ];
 
     /// Whether the curve lies over a binary field.
     pub const fn is_binary(self) -> bool {
-        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp160r1 | Curve::Secp256k1)
+        !matches!(
+            self,
+            Curve::P224
+                | Curve::P256
+                | Curve::P384
+                | Curve::P521
+                | Curve::Secp160r1
+                | Curve::Secp256k1
+                | Curve::BrainpoolP256r1
+                | Curve::BrainpoolP384r1
+        )
     }
 
     /// Whether policies must enable the curve: undersized, or withdrawn (NIST SP 800-186, 3.3).
     pub const fn is_legacy(self) -> bool {
-        !matches!(self, Curve::P256 | Curve::P384 | Curve::P521 | Curve::Secp256k1)
+        self.is_binary() || matches!(self, Curve::Secp160r1)
     }
 
     /// Bytes of a field element.
     pub const fn field_len(self) -> usize {
         match self {
-            Curve::P256 | Curve::Secp256k1 => 32,
-            Curve::P384 => 48,
+            Curve::P224 => 28,
+            Curve::P256 | Curve::Secp256k1 | Curve::BrainpoolP256r1 => 32,
+            Curve::P384 | Curve::BrainpoolP384r1 => 48,
             Curve::P521 => 66,
             Curve::Secp160r1 => 20,
             Curve::Sect163k1 | Curve::Sect163r1 | Curve::Sect163r2 => 21,
@@ -86,7 +100,8 @@ impl Curve {
     /// The digest that ECDSA uses on this curve.
     pub const fn digest(self) -> Digest {
         match self {
-            Curve::P384 | Curve::Sect409k1 | Curve::Sect409r1 => Digest::Sha384,
+            Curve::P224 => Digest::Sha224,
+            Curve::P384 | Curve::Sect409k1 | Curve::Sect409r1 | Curve::BrainpoolP384r1 => Digest::Sha384,
             Curve::P521 | Curve::Sect571k1 | Curve::Sect571r1 => Digest::Sha512,
             _ => Digest::Sha256,
         }

@@ -4,6 +4,7 @@ use crate::limits::{
     AAD_LEN_MAX, FF1_NUMERALS_MAX, INPUT_LEN_MAX, IV_LEN_MAX, KEY_LEN_MAX, LONG_IV_LEN_MAX, SEAL_LEN_MAX,
     SUITE_ORDINALS_MAX, TAG_LEN_MAX, XTS_LEN_MAX,
 };
+use crate::suite::acceptance::der;
 use crate::suite::{
     Aead, AesSize, Agreement, BlockCipher, Chain, ChainOrder, Curve, Digest, Direction, Ff1, Kem, KeyPair, KeyWrap,
     Kmac, Mac, Mode, PublicEncryption, Signature, StreamCipher, Suite,
@@ -336,6 +337,10 @@ impl Suite {
             Suite::Kem(kem) => 109 + kem as usize,
             // Where its number among the curves would put it there is another.
             Suite::Sign(Signature::Ecdsa(Curve::Secp256k1)) => 603,
+            Suite::Sign(Signature::Ecdsa(curve)) if is_late(curve) => late_ordinal(curve),
+            Suite::Sign(Signature::EcdsaDigest(curve)) if is_late(curve) => late_ordinal(curve) + 1,
+            Suite::Agree(Agreement::Ecdh(curve)) if is_late(curve) => late_ordinal(curve) + 2,
+            Suite::Generate(KeyPair::Ec(curve)) if is_late(curve) => late_ordinal(curve) + 3,
             Suite::Sign(signature) => 112 + signature_ordinal(signature),
             Suite::PublicEncrypt(encryption) => match encryption {
                 PublicEncryption::RsaPkcs1(size) => 208 + size as usize,
@@ -410,6 +415,16 @@ const fn signature_ordinal(signature: Signature) -> usize {
         Signature::Ed25519Cofactored => 431,
         Signature::EcdsaDigest(curve) => 432 + curve as usize,
     }
+}
+
+/// Whether the families' numbers had no room left for the curve.
+const fn is_late(curve: Curve) -> bool {
+    curve as usize >= Curve::P224 as usize
+}
+
+/// The first of the four numbers of such a curve.
+const fn late_ordinal(curve: Curve) -> usize {
+    604 + 4 * (curve as usize - Curve::P224 as usize)
 }
 
 const fn pair_ordinal(pair: KeyPair) -> usize {
@@ -601,7 +616,7 @@ impl KeyPair {
                 let numbers = element(element(size.len() + 1) + element(3));
                 element(element(element(RSA_NAME_LEN) + element(0)) + element(1 + numbers))
             }
-            KeyPair::Ec(curve) => element(curve_name(curve) + element(2 + 2 * curve.field_len())),
+            KeyPair::Ec(curve) => element(curve_algorithm(curve) + element(2 + 2 * curve.field_len())),
             KeyPair::X25519 | KeyPair::Ed25519 => 32,
             KeyPair::X448 => 56,
             KeyPair::MlKem(kem) => kem.public_len(),
@@ -620,7 +635,7 @@ impl KeyPair {
             KeyPair::Ec(curve) => {
                 let point = element(element(2 + 2 * curve.field_len()));
                 let key = element(element(1) + element(curve.order_len()) + point);
-                element(element(1) + curve_name(curve) + element(key))
+                element(element(1) + curve_algorithm(curve) + element(key))
             }
             KeyPair::X25519 | KeyPair::Ed25519 | KeyPair::MlDsa(_) => 32,
             KeyPair::X448 => 56,
@@ -642,9 +657,8 @@ const fn element(len: usize) -> usize {
 }
 
 /// Bytes of the algorithm of a curve's key: two object identifiers (RFC 5480, 2.1.1).
-const fn curve_name(curve: Curve) -> usize {
-    let name = if matches!(curve, Curve::P256) { 8 } else { 5 };
-    element(element(7) + element(name))
+const fn curve_algorithm(curve: Curve) -> usize {
+    element(element(der::EC_PUBLIC_KEY.len()) + element(der::curve_name(curve).len()))
 }
 
 /// The key sizes that GCM-SIV knows (RFC 8452).

@@ -15,8 +15,8 @@ impl Context<'_> {
         if !self.engine.claims(Direction::Decrypt) {
             return;
         }
-        // Of a digest that is given no curve leaves a byte of 32 out.
-        let lens: &[usize] = if self.suite.is_public_key() { &[32, 20] } else { &[33, 0, 16, 80, 1, 64, 200, 17] };
+        // Of a digest that is given no curve leaves a byte of 28 out.
+        let lens: &[usize] = if self.suite.is_public_key() { &[28, 20] } else { &[33, 0, 16, 80, 1, 64, 200, 17] };
         let items: Vec<Item> = lens
             .iter()
             .map(|len| forward(self.suite, &self.pool, longest(self.suite, *len, usize::MAX), &mut self.rng))

@@ -1,4 +1,4 @@
-//! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) on the prime curves and secp256k1.
+//! ECDSA (FIPS 186-5) and ECDH (NIST SP 800-56A) on curves over prime fields.
 
 use aws_lc_sys as sys;
 use ciphermill_contract::error::KeyProblem;
@@ -148,10 +148,13 @@ fn agree(key: &EcKey, op: &mut OpBuffers<'_>) -> OpStatus {
 
 pub(super) fn nid(curve: Curve) -> Option<i32> {
     match curve {
+        Curve::P224 => Some(sys::NID_secp224r1),
         Curve::P256 => Some(sys::NID_X9_62_prime256v1),
         Curve::P384 => Some(sys::NID_secp384r1),
         Curve::P521 => Some(sys::NID_secp521r1),
         Curve::Secp256k1 => Some(sys::NID_secp256k1),
+        Curve::BrainpoolP256r1 => Some(sys::NID_brainpoolP256r1),
+        Curve::BrainpoolP384r1 => Some(sys::NID_brainpoolP384r1),
         _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! Curves over prime fields: ECDSA (FIPS 186-5) with the nonces of RFC 6979, and ECDH (NIST SP 800-56A, 5.7.1.2).
 
+use bp256::BrainpoolP256r1;
+use bp384::BrainpoolP384r1;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Curve;
 use ciphermill_contract::{Direction, KeyMaterial, OpBuffers, OpStatus, PreparedKey, Result};
@@ -8,6 +10,7 @@ use ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
 use ecdsa::signature::{Signer, Verifier};
 use ecdsa::{DigestAlgorithm, EcdsaCurve, Signature, SigningKey, VerifyingKey};
 use k256::Secp256k1;
+use p224::NistP224;
 use p256::NistP256;
 use p256::elliptic_curve::pkcs8::AssociatedOid;
 use p256::elliptic_curve::sec1::{FromSec1Point, ModulusSize, ToSec1Point};
@@ -30,7 +33,8 @@ macro_rules! with_curve {
     ($curve:expr, $c:ident => $run:expr, else $other:expr) => {
         with_curve!(
             $curve, $c, $run, $other,
-            P256 = NistP256, P384 = NistP384, P521 = NistP521, Secp256k1 = Secp256k1
+            P224 = NistP224, P256 = NistP256, P384 = NistP384, P521 = NistP521, Secp256k1 = Secp256k1,
+            BrainpoolP256r1 = BrainpoolP256r1, BrainpoolP384r1 = BrainpoolP384r1
         )
     };
     ($curve:expr, $c:ident, $run:expr, $other:expr, $($name:ident = $type:ty),*) => {

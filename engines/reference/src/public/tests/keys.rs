@@ -20,7 +20,7 @@ fn assert_problem(key: KeyMaterial<'_>, suite: Suite, problem: KeyProblem) {
 /// Whether keys are DER; the others are raw bytes.
 fn is_der(suite: Suite) -> bool {
     let name = ciphermill_vectors::keys::pair_name(suite).unwrap();
-    ["rsa", "p256", "p384", "p521", "sec"].iter().any(|kind| name.starts_with(kind))
+    ["rsa", "p224", "p256", "p384", "p521", "sec", "brainpool"].iter().any(|kind| name.starts_with(kind))
 }
 
 #[test]
@@ -80,6 +80,10 @@ fn keys_of_other_sizes_and_curves_are_refused() {
         suite("ecdsa-sect163k1"),
         suite("ecdsa-sect163r1"),
         suite("ecdsa-secp160r1"),
+        suite("ecdsa-secp256k1"),
+        suite("ecdsa-p224"),
+        suite("ecdsa-brainpoolp256r1"),
+        suite("ecdsa-brainpoolp384r1"),
     ];
     for key_suite in kinds {
         for suite in kinds.into_iter().filter(|suite| *suite != key_suite) {
