@@ -1,5 +1,5 @@
-"""Curves and their arithmetic, for scripts that make vectors: written apart from every engine, affine, slow. The legacy curves'
-parameters are OpenSSL's."""
+"""Curves and their arithmetic, for scripts that make vectors: written apart from every engine, affine, slow. Parameters are
+OpenSSL's."""
 
 import re
 import subprocess
@@ -99,8 +99,8 @@ def multiply(curve, scalar, point):
     return total
 
 
-def legacy(name):
-    """A legacy curve by its parameters as OpenSSL spells them out (RFC 3279, 2.3.5)."""
+def named(name):
+    """A curve by its parameters as OpenSSL spells them out (RFC 3279, 2.3.5)."""
     der = subprocess.run(("openssl", "ecparam", "-name", name, "-param_enc", "explicit", "-outform", "DER"),
                          capture_output=True, check=True).stdout
     text = subprocess.run(("openssl", "asn1parse", "-inform", "DER"), input=der, capture_output=True, check=True).stdout.decode()
@@ -110,6 +110,6 @@ def legacy(name):
     half = len(coordinates) // 2
     point = int(coordinates[:half], 16), int(coordinates[half:], 16)
     order = integers[-2]
-    if name == "secp160r1":
+    if not name.startswith("sect"):
         return Prime(integers[1], int(a, 16), int(b, 16), point, order)
     return Binary(integers[1], integers[2:-2], int(a, 16), int(b, 16), point, order)

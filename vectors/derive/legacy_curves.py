@@ -18,12 +18,12 @@ import sys
 import tempfile
 
 from convert_cavp import DATA, case, records, write
-from curve_arithmetic import LEGACY, legacy, multiply
+from curve_arithmetic import LEGACY, multiply, named
 from odd_keys import EC_PUBLIC_KEY, element, integer, octets, oid, pkcs8, sequence, spki
 from openssl_vectors import VERSION, fixed_signature, stream
 from test_keys import openssl
 
-CURVES = {name: legacy(name) for name in LEGACY}
+CURVES = {name: named(name) for name in LEGACY}
 # SEC 2, A.2: what follows 1.3.132.0.
 NUMBERS = {"secp160r1": 8, "sect163k1": 1, "sect163r1": 2, "sect163r2": 15, "sect233k1": 26, "sect233r1": 27,
            "sect283k1": 16, "sect283r1": 17, "sect409k1": 36, "sect409r1": 37, "sect571k1": 38, "sect571r1": 39}

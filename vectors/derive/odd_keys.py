@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes vectors/data/made/odd_keys.json: keys at and beyond the edge of what `core/contract/src/suite/acceptance.rs` lets in,
 with that rule's verdict on each. They are put together here from numbers, with nothing but Python's standard library and, for the
-legacy curves' parameters, OpenSSL; the numbers come from a generator with a fixed seed, so that every run makes the same file. They are public; protect nothing
+parameters of most curves, OpenSSL; the numbers come from a generator with a fixed seed, so that every run makes the same file. They are public; protect nothing
 with them.
 
     python3 vectors/derive/odd_keys.py
@@ -12,7 +12,7 @@ import pathlib
 import random
 from math import gcd, lcm
 
-from curve_arithmetic import LEGACY, Prime, legacy, multiply
+from curve_arithmetic import LEGACY, Prime, multiply, named
 from dh_primes import primes
 
 OUT = pathlib.Path(__file__).parents[1] / "data" / "made" / "odd_keys.json"
@@ -23,7 +23,7 @@ RSASSA_PSS = "2a864886f70d01010a"
 EC_PUBLIC_KEY = "2a8648ce3d0201"
 PRIME_FIELD = "2a8648ce3d0101"
 BINARY_FIELD = "2a8648ce3d0102"
-# Identifiers and curves: P-256 and P-384 by SEC 2, 2.4.2 and 2.5.1; the legacy curves by OpenSSL, identifiers by SEC 2, A.2.
+# Identifiers and curves: P-256 and P-384 by SEC 2, 2.4.2 and 2.5.1; others by OpenSSL, identifiers by SEC 2, A.2, and RFC 5639, 4.1.
 CURVES = {
     "p256": ("2a8648ce3d030107", Prime(
         2**256 - 2**224 + 2**192 + 2**96 - 1, -3,
@@ -37,8 +37,17 @@ CURVES = {
         (0xAA87CA22BE8B05378EB1C71EF320AD746E1D3B628BA79B9859F741E082542A385502F25DBF55296C3A545E3872760AB7,
          0x3617DE4A96262C6F5D9E98BF9292DC29F8F41DBD289A147CE9DA3113B5F0B8C00A60B1CE1D7E819D7A431D7C90EA0E5F),
         0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973)),
-} | {name: (f"2b810400{number:02x}", legacy(name))
+} | {name: (f"2b810400{number:02x}", named(name))
      for name, number in zip(LEGACY, (8, 1, 2, 15, 26, 27, 16, 17, 36, 37, 38, 39), strict=True)}
+# Those that came later stand behind the others, whose numbers stay what they are.
+LATER = {
+    "p521": ("2b81040023", named("secp521r1")),
+    "secp256k1": ("2b8104000a", named("secp256k1")),
+    "p224": ("2b81040021", named("secp224r1")),
+    "brainpoolp256r1": ("2b2403030208010107", named("brainpoolP256r1")),
+    "brainpoolp384r1": ("2b240303020801010b", named("brainpoolP384r1")),
+}
+CURVES |= LATER
 KEYS = []
 
 
@@ -331,7 +340,7 @@ def main():
     curves("p256")
     curves("p384")
     groups()
-    for name in LEGACY:
+    for name in (*LEGACY, *LATER):
         curves(name)
     lines = ",\n".join("  " + json.dumps(key) for key in KEYS)
     OUT.write_text('{"source": "made by odd_keys.py", "keys": [\n' + lines + "\n]}\n")
