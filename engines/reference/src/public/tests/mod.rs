@@ -41,9 +41,12 @@ fn run(suite: Suite, direction: Direction, key: &PreparedKey, job: &Job) -> Resu
     let output = len(&job.input);
     let tag = len(&arena);
     arena.extend_from_slice(&job.tag);
+    let aad = len(&arena);
+    arena.extend_from_slice(&job.aad);
     let op = Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(0, output))
         .with_output(output)
-        .with_tag(tag, u16::try_from(job.tag.len()).unwrap());
+        .with_tag(tag, u16::try_from(job.tag.len()).unwrap())
+        .with_aad(aad, u16::try_from(job.aad.len()).unwrap());
     let mut ops = [op];
     let keys = [Some(key)];
     let mut batch = Batch::new(suite, direction, &mut ops, &mut arena).check()?;
