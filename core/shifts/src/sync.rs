@@ -3,7 +3,7 @@
 #[cfg(not(all(loom, test)))]
 pub(crate) use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock,
-    atomic::{AtomicBool, AtomicUsize, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, fence},
 };
 #[cfg(not(all(loom, test)))]
 pub(crate) use std::thread::{self, Thread};
@@ -11,7 +11,7 @@ pub(crate) use std::thread::{self, Thread};
 #[cfg(all(loom, test))]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicUsize, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, fence},
 };
 #[cfg(all(loom, test))]
 pub(crate) use thread::Thread;

@@ -452,13 +452,18 @@ impl Suite {
 
     /// Whether [`Suite::all`] has it, open parameters aside. Some combinations of types are no suite of anybody's.
     pub fn is_listed(self) -> bool {
+        Suite::of_ordinal(self.ordinal()) == Some(self.canonical())
+    }
+
+    /// The canonical suite of this number ([`Suite::ordinal`]), if there is one.
+    pub fn of_ordinal(ordinal: usize) -> Option<Suite> {
         static PLACES: OnceLock<Vec<Option<Suite>>> = OnceLock::new();
         let places = PLACES.get_or_init(|| {
             let mut places = vec![None; SUITE_ORDINALS_MAX];
             Suite::all().for_each(|suite| places[suite.ordinal()] = Some(suite));
             places
         });
-        places[self.ordinal()] == Some(self.canonical())
+        places.get(ordinal).copied().flatten()
     }
 
     /// The family that listings show the suite under.
