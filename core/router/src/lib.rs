@@ -1,6 +1,7 @@
-//! The router: which engine runs a batch, in how many parts, and why, and how long single operations wait for others. Pure
-//! functions over shapes and figures: no clocks, no engines.
+//! The router: which engine runs a batch, in how many parts, and why, how long single operations wait for others, and whose
+//! work is next. Pure functions over shapes and figures: no clocks, no engines.
 pub mod decide;
+pub mod fair;
 pub mod fit;
 pub mod learn;
 pub mod share;
@@ -8,6 +9,7 @@ pub mod split;
 pub mod window;
 
 pub use decide::{Candidate, NoRoute, Request, Route, RouteReason, Verdict, decide, explain};
+pub use fair::{FairClock, Turn};
 pub use fit::{Fit, Point, break_even, break_even_len, class_factors, fit};
 pub use learn::{
     Correction, LEN_CLASSES, OPS_CLASSES, SHAPE_CLASSES, SIZE_CLASSES, SKEW_BYTES_MIN, Sample, shape_class, size_class,

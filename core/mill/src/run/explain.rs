@@ -30,6 +30,8 @@ pub struct Considered {
     pub kernel: String,
     /// Its cost, before anything was learnt.
     pub cost: Cost,
+    /// Operations that are paid for together ([`Cost::in_steps`]).
+    pub step: u16,
     /// How well that describes what was measured before; `None` when the cost is the engine's own estimate.
     pub spread: Option<f64>,
     /// How much longer batches of this class of sizes were measured to take than that, or are estimated to.
@@ -90,6 +92,7 @@ impl Runner {
                 engine: info.name,
                 kernel: info.kernel_for(suite.canonical()).to_owned(),
                 cost: figures.cost,
+                step: figures.step,
                 spread: measured.map(|measured| measured.spread),
                 class_factor: slot.learned.class_factor(cell),
                 correction: slot.learned.correction(cell).factor(),
