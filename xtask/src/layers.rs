@@ -54,6 +54,12 @@ const RULES: &[Rule] = &[
         why: "counting workers needs nothing of ours, and loom builds it alone",
     },
     Rule {
+        who: "core/channel",
+        may: &["core/contract", "core/memory", "core/shifts"],
+        tests_may: &[],
+        why: "what a service and its clients share knows neither the mill of the one nor the engine of the other",
+    },
+    Rule {
         who: "core/tables",
         may: &[],
         tests_may: &[],
@@ -106,6 +112,12 @@ const RULES: &[Rule] = &[
         may: &["core/contract"],
         tests_may: &["engines/conformance", "vectors"],
         why: "the test double gets the engine that it wraps by value",
+    },
+    Rule {
+        who: "engines/service",
+        may: &["core/contract", "core/memory", "core/channel"],
+        tests_may: &["engines/conformance", "vectors"],
+        why: "the service is an engine like any other, at the other end of a channel",
     },
     Rule {
         who: "engines/*",

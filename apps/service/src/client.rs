@@ -1,0 +1,89 @@
+//! Who is connected, and what they hold.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use ciphermill_channel::{Channel, DATA_AT};
+use rustix::fd::OwnedFd;
+
+use crate::keys::Keys;
+
+/// A process as the kernel names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number when it connected. It may have ended since, and the number may be another process's.
+    pub pid: i32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// A connection, as long as anything works for it.
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) peer: Peer,
+    pub(crate) since: Instant,
+    keys: RwLock<Keys>,
+    gone: AtomicBool,
+    /// Rung when the connection is to be ended, so that its sockets' thread hears of it.
+    ended: Arc<OwnedFd>,
+    pub(crate) counts: Counts,
+}
+
+/// What was done for a client.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: AtomicU64,
+    pub(crate) ops: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    /// Requests that were answered in a batch with those of other clients.
+    pub(crate) shared: AtomicU64,
+    /// Nanoseconds of workers, by what each request had of its batch.
+    pub(crate) busy_ns: AtomicU64,
+}
+
+/// One of a client's channels.
+pub(crate) struct ClientChannel {
+    pub(crate) id: u64,
+    pub(crate) channel: Channel,
+    pub(crate) client: Arc<Client>,
+}
+
+impl Client {
+    pub(crate) fn new(id: u64, peer: Peer, keys: Keys, ended: Arc<OwnedFd>) -> Client {
+        let (gone, counts) = (AtomicBool::new(false), Counts::default());
+        Client { id, peer, since: Instant::now(), keys: RwLock::new(keys), gone, ended, counts }
+    }
+
+    /// The client's keys, to be looked up.
+    pub(crate) fn keys(&self) -> RwLockReadGuard<'_, Keys> {
+        // A table that a panic has left is whole: each change is one assignment.
+        self.keys.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The client's keys, to be changed.
+    pub(crate) fn keys_mut(&self) -> RwLockWriteGuard<'_, Keys> {
+        self.keys.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Says that the connection has ended, or is to be ended.
+    pub(crate) fn end(&self) {
+        self.gone.store(true, Ordering::Release);
+        // Fails only when the counter is full, which means that it was rung.
+        let _ = rustix::io::write(&self.ended, &1u64.to_ne_bytes());
+    }
+
+    /// Whether it has.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+}
+
+impl ClientChannel {
+    /// Bytes for operations and data.
+    pub(crate) fn data_len(&self) -> usize {
+        self.channel.memory().len() - DATA_AT
+    }
+}

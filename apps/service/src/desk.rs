@@ -1,0 +1,372 @@
+//! Which requests come next, and which share a batch.
+//!
+//! Channels whose clients asked of late are looked at; all others have to ring. Of the requests that wait the one is next whose client
+//! has had the least ([`FairClock`]), and those of others with its suite and direction go with it, as long as all are small. Operations
+//! whose lanes go in step may wait for others, as [`window`] says; a client that is alone never waits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ciphermill_channel::{Position, Request, SLOTS, Taken};
+use ciphermill_contract::{Direction, Suite};
+use ciphermill_router::{Arrivals, FairClock, Gathering, Turn, window};
+
+use crate::client::ClientChannel;
+use crate::offers::{Offers, Prediction};
+
+/// Operations and bytes up to which a request shares a batch with others.
+const SMALL_OPS: u32 = 64;
+const SMALL_BYTES: u32 = 16 << 10;
+
+/// Operations of a shared batch of suites whose lanes do not go in step: the lanes are full with them.
+const SHARED_OPS: u32 = 256;
+
+/// From so many nanoseconds on somebody else has to look at the channels while a worker runs a batch.
+const LONG_NS: f64 = 30_000.0;
+
+/// A caller who has not asked for so long is not expected back soon.
+const CALLER_MEMORY: Duration = Duration::from_millis(20);
+
+/// What being collected costs an operation, in nanoseconds: a change of threads ([`Gathering::change_ns`]).
+const CHANGE_NS: f64 = 3_000.0;
+
+/// Requests of all channels, and where they stand. Held by all workers.
+pub(crate) struct Desk {
+    inner: Mutex<Inner>,
+    /// Workers that look at the channels, or will in less than [`LONG_NS`].
+    on_watch: AtomicUsize,
+    window_max: Duration,
+}
+
+#[derive(Default)]
+struct Inner {
+    places: HashMap<u64, Place>,
+    /// The channels that are looked at.
+    awake: Vec<u64>,
+    clock: FairClock,
+    turns: HashMap<u64, Turn>,
+    kinds: HashMap<(Suite, Direction), Kind>,
+}
+
+/// A channel at the desk.
+struct Place {
+    channel: Arc<ClientChannel>,
+    position: Position,
+    /// The request that is next, taken and not yet given out.
+    head: Option<Taken>,
+    in_flight: u32,
+    /// What it asked for last, and when.
+    last: Option<((Suite, Direction), Instant)>,
+}
+
+/// Operations of one suite and direction, over all clients.
+#[derive(Default)]
+struct Kind {
+    arrivals: Arrivals,
+    last: Option<Instant>,
+    /// Until when those that wait wait for more.
+    until: Option<Instant>,
+}
+
+/// A request of a batch.
+pub(crate) struct Part {
+    pub(crate) channel: Arc<ClientChannel>,
+    pub(crate) number: u32,
+    pub(crate) request: Request,
+}
+
+/// What a worker is to do.
+pub(crate) enum Next {
+    /// To run these, all of one suite and direction; `long` if it has left the watch for them. `more` says that other requests wait.
+    Run { parts: Vec<Part>, long: bool, more: bool },
+    /// To look again: some wait for others.
+    Soon,
+    /// To look again, or to sleep after a while.
+    Nothing,
+}
+
+impl Desk {
+    pub(crate) fn new(window_max: Duration) -> Desk {
+        Desk { inner: Mutex::default(), on_watch: AtomicUsize::new(0), window_max }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a channel in. It has to ring before it is looked at.
+    pub(crate) fn add(&self, channel: Arc<ClientChannel>) {
+        let mut inner = self.inner();
+        let place = Place { channel, position: Position::default(), head: None, in_flight: 0, last: None };
+        if !place.channel.channel.may_sleep(&place.position) {
+            // It has asked before it could know that it must ring.
+            inner.awake.push(place.channel.id);
+        }
+        inner.places.insert(place.channel.id, place);
+    }
+
+    /// Lets a channel go. Batches that have begun end.
+    pub(crate) fn remove_channel(&self, id: u64) {
+        let mut inner = self.inner();
+        inner.places.remove(&id);
+        inner.awake.retain(|awake| *awake != id);
+    }
+
+    /// Lets a client go, with all of its channels.
+    pub(crate) fn remove(&self, client: u64) {
+        let mut inner = self.inner();
+        let Inner { awake, places, turns, .. } = &mut *inner;
+        places.retain(|_, place| place.channel.client.id != client);
+        awake.retain(|id| places.contains_key(id));
+        turns.remove(&client);
+    }
+
+    /// A channel has rung.
+    pub(crate) fn rung(&self, id: u64) {
+        let mut inner = self.inner();
+        let Inner { awake, places, .. } = &mut *inner;
+        if let Some(place) = places.get(&id)
+            && !awake.contains(&id)
+        {
+            place.channel.channel.woken();
+            awake.push(id);
+        }
+    }
+
+    /// A worker begins to look at the channels.
+    pub(crate) fn begin_watch(&self) {
+        self.on_watch.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Workers that look at the channels now or soon.
+    pub(crate) fn watchers(&self) -> usize {
+        self.on_watch.load(Ordering::Relaxed)
+    }
+
+    /// A worker wants to sleep. False if there is something to do: it stays on watch then. The last one leaves bells behind.
+    pub(crate) fn end_watch(&self) -> bool {
+        let mut inner = self.inner();
+        if self.on_watch.load(Ordering::SeqCst) == 1 && !inner.sleep() {
+            return false;
+        }
+        self.on_watch.fetch_sub(1, Ordering::SeqCst);
+        true
+    }
+
+    /// What a worker that is on watch does next.
+    pub(crate) fn next(&self, offers: &Offers, now: Instant) -> Next {
+        let mut inner = self.inner();
+        inner.look(now, self.window_max);
+        let Some((first, held)) = inner.choose(offers, now, self.window_max) else { return Next::Nothing };
+        let Some(id) = first else {
+            return if held { Next::Soon } else { Next::Nothing };
+        };
+        let (parts, predicted_ns) = inner.collect(id, offers);
+        let long = predicted_ns > LONG_NS;
+        // Nobody looks from now on if this worker was the last: whoever asks has to ring. What is there already is told by `more`.
+        let mut more = long && self.on_watch.load(Ordering::SeqCst) == 1 && !inner.sleep();
+        if long {
+            self.on_watch.fetch_sub(1, Ordering::SeqCst);
+        }
+        more |= inner.awake.iter().any(|id| inner.places.get(id).is_some_and(|place| place.head.is_some()));
+        Next::Run { parts, long, more }
+    }
+
+    /// A request was answered.
+    pub(crate) fn done(&self, parts: &[Part]) {
+        let mut inner = self.inner();
+        for part in parts {
+            if let Some(place) = inner.places.get_mut(&part.channel.id) {
+                place.in_flight -= 1;
+            }
+        }
+    }
+
+    /// Whether a client waits for nothing.
+    pub(crate) fn is_idle(&self, client: u64) -> bool {
+        let inner = self.inner();
+        let mut places = inner.places.values().filter(|place| place.channel.client.id == client);
+        places.all(|place| {
+            place.head.is_none() && place.in_flight == 0 && !place.channel.channel.has_more(&place.position)
+        })
+    }
+
+    /// Channels at the desk, and requests that wait.
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        let inner = self.inner();
+        (inner.places.len(), inner.places.values().filter(|place| place.head.is_some()).count())
+    }
+}
+
+impl Inner {
+    /// Takes what has come in the channels that are awake.
+    fn look(&mut self, now: Instant, window_max: Duration) {
+        let Inner { places, awake, kinds, .. } = self;
+        awake.retain(|id| {
+            let Some(place) = places.get_mut(id) else { return false };
+            if place.head.is_some() || place.in_flight >= SLOTS {
+                return true;
+            }
+            match place.channel.channel.take(&mut place.position) {
+                Ok(Some(taken)) => {
+                    let kind = (taken.request.suite, taken.request.direction);
+                    place.head = Some(taken);
+                    place.last = Some((kind, now));
+                    kinds.entry(kind).or_default().arrived(now, window_max);
+                    true
+                }
+                Ok(None) => true,
+                Err(corrupt) => {
+                    let peer = place.channel.client.peer;
+                    tracing::warn!(client = place.channel.client.id, pid = peer.pid, uid = peer.uid, "{corrupt}");
+                    place.channel.client.end();
+                    false
+                }
+            }
+        });
+    }
+
+    /// Has every channel that is awake ring from now on. False if one has asked meanwhile, or if something waits here.
+    fn sleep(&mut self) -> bool {
+        let Inner { places, awake, .. } = self;
+        awake.retain(|id| {
+            let Some(place) = places.get(id) else { return false };
+            place.head.is_some() || !place.channel.channel.may_sleep(&place.position)
+        });
+        awake.is_empty()
+    }
+
+    /// The channel whose request is next. Without one: whether some wait for others. `None` when nothing waits at all.
+    fn choose(&mut self, offers: &Offers, now: Instant, window_max: Duration) -> Option<(Option<u64>, bool)> {
+        let mut waiting: Vec<(f64, u64)> = Vec::new();
+        for id in &self.awake {
+            if let Some(place) = self.places.get(id).filter(|place| place.head.is_some()) {
+                let turn = self.turns.get(&place.channel.client.id).copied().unwrap_or_default();
+                waiting.push((self.clock.start(&turn), *id));
+            }
+        }
+        if waiting.is_empty() {
+            return None;
+        }
+        waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut held = false;
+        for (start, id) in waiting {
+            if self.waits(id, offers, now, window_max) {
+                held = true;
+                continue;
+            }
+            self.clock.advance(start);
+            return Some((Some(id), held));
+        }
+        Some((None, held))
+    }
+
+    /// Whether a request waits for others of its kind.
+    fn waits(&mut self, id: u64, offers: &Offers, now: Instant, window_max: Duration) -> bool {
+        let Some(request) = self.places.get(&id).and_then(|place| place.head).map(|taken| taken.request) else {
+            return false;
+        };
+        let kind = (request.suite, request.direction);
+        let Some(prediction) = offers.get(kind.0, kind.1).filter(|prediction| prediction.step() > 1) else {
+            return false;
+        };
+        let (mut ops, mut callers, mut bytes) = (0, 0, 0);
+        for place in self.places.values() {
+            if let Some(taken) = place.head.filter(|taken| (taken.request.suite, taken.request.direction) == kind) {
+                ops += u64::from(taken.request.ops);
+                bytes += u64::from(taken.request.data_len);
+                callers += 1;
+            } else if place.last.is_some_and(|(last, at)| last == kind && now - at < CALLER_MEMORY)
+                && place.in_flight == 0
+            {
+                callers += 1;
+            }
+        }
+        let Some(state) = self.kinds.get_mut(&kind) else { return false };
+        state.waits(prediction, (ops, callers, bytes), now, window_max)
+    }
+
+    /// The request of a channel, and those that go with it; and what all of them are predicted to take.
+    fn collect(&mut self, id: u64, offers: &Offers) -> (Vec<Part>, f64) {
+        let mut parts = Vec::new();
+        let Some(first) = self.give(id, offers, &mut parts) else { return (parts, 0.0) };
+        let kind = (first.suite, first.direction);
+        let step = offers.get(kind.0, kind.1).map_or(1, Prediction::step);
+        let room = if step > 1 { u32::from(step) } else { SHARED_OPS };
+        let (mut ops, mut bytes) = (first.ops, u64::from(first.data_len));
+        if is_small(&first) {
+            for id in self.awake.clone() {
+                if ops >= room {
+                    break;
+                }
+                let head = self.places.get(&id).and_then(|place| place.head);
+                let Some(Taken { request, .. }) = head.filter(|taken| is_small(&taken.request)) else { continue };
+                if (request.suite, request.direction) == kind && ops + request.ops <= room.max(request.ops) {
+                    self.give(id, offers, &mut parts);
+                    ops += request.ops;
+                    bytes += u64::from(request.data_len);
+                }
+            }
+        }
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            kind.until = None;
+        }
+        let predicted = offers.get(kind.0, kind.1).map_or(0.0, |prediction| prediction.time(ops.into(), bytes).ns);
+        (parts, predicted)
+    }
+
+    /// Gives out a channel's request, on its client's account.
+    fn give(&mut self, id: u64, offers: &Offers, parts: &mut Vec<Part>) -> Option<Request> {
+        let place = self.places.get_mut(&id)?;
+        let Taken { number, request } = place.head.take()?;
+        place.in_flight += 1;
+        parts.push(Part { channel: Arc::clone(&place.channel), number, request });
+        let work = offers.get(request.suite, request.direction);
+        let work = work.map_or(1.0, |prediction| prediction.time(request.ops.into(), request.data_len.into()).ns);
+        self.clock.serve(self.turns.entry(place.channel.client.id).or_default(), work, 1.0);
+        Some(request)
+    }
+}
+
+fn is_small(request: &Request) -> bool {
+    request.ops <= SMALL_OPS && request.data_len <= SMALL_BYTES
+}
+
+impl Kind {
+    fn arrived(&mut self, now: Instant, window_max: Duration) {
+        if let Some(last) = self.last {
+            let gap = (now - last).as_nanos() as f64;
+            self.arrivals = self.arrivals.after(gap, window_max.as_nanos() as f64);
+        }
+        self.last = Some(now);
+    }
+
+    /// Whether so many operations of so many callers wait for more.
+    fn waits(
+        &mut self,
+        prediction: &Prediction,
+        (ops, callers, bytes): (u64, u64, u64),
+        now: Instant,
+        window_max: Duration,
+    ) -> bool {
+        if ops >= u64::from(prediction.step()) || callers <= ops {
+            return false;
+        }
+        if let Some(until) = self.until {
+            return now < until;
+        }
+        let gathering = Gathering {
+            ops,
+            callers,
+            arrivals: self.arrivals,
+            max_ns: window_max.as_nanos() as f64,
+            change_ns: CHANGE_NS,
+        };
+        let len = bytes / ops.max(1);
+        let Some(window) = window(&gathering, |ops| prediction.time(ops, ops * len)) else { return false };
+        self.until = Some(now + Duration::from_nanos(window.ns as u64));
+        true
+    }
+}

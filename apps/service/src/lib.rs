@@ -1,0 +1,25 @@
+//! The service: one mill for all processes of a machine.
+//!
+//! Unprivileged processes share its engines, and its batches: single operations of many clients with one suite go into one batch. Keys
+//! lie here alone; a client holds handles that mean something in its own connection. What clients and service tell each other is
+//! `core/channel`.
+//!
+//! - [`control`]: one thread for all sockets: who may connect, keys, channels.
+//! - [`desk`]: which requests come next, and which share a batch.
+//! - [`worker`]: threads that take requests from the desk, run them on the mill and answer.
+//! - [`client`]: who is connected, what they hold, and their limits.
+mod client;
+mod control;
+mod desk;
+mod keys;
+mod limits;
+mod offers;
+mod service;
+mod socket;
+mod status;
+mod worker;
+
+pub use client::Peer;
+pub use limits::{Access, Limits, Options};
+pub use service::Service;
+pub use socket::{ListenError, Listener};

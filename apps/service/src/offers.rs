@@ -1,0 +1,88 @@
+//! What the mill runs and what that costs, as the router predicts it: told to clients, and by which requests are weighed against each other.
+
+use ciphermill::{Mill, RunOptions, Verdict};
+use ciphermill_channel::Offer;
+use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
+use ciphermill_contract::{Cost, Direction, Directions, Suite};
+use ciphermill_router::BatchTime;
+
+/// A number of operations at which lanes are full on every engine.
+const MANY: u64 = 256;
+
+/// Bytes of input of those, or as near to it as the suite takes.
+const LEN: usize = 64;
+
+/// What a suite costs in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prediction {
+    /// On the engine that is best for many operations, …
+    many: Cost,
+    /// … which pays for so many of them together.
+    step: u16,
+    /// On the engine that is best for one.
+    alone: Cost,
+}
+
+impl Prediction {
+    /// What a batch takes.
+    pub(crate) fn time(&self, ops: u64, bytes: u64) -> BatchTime {
+        let many = self.many.in_steps(ops, self.step).predict_ns(ops, bytes);
+        let alone = self.alone.predict_ns(ops, bytes);
+        if alone < many { BatchTime { ns: alone, step: 1 } } else { BatchTime { ns: many, step: self.step } }
+    }
+
+    /// Operations that are paid for together on the engine that is best for many.
+    pub(crate) fn step(&self) -> u16 {
+        self.step
+    }
+}
+
+/// Predictions for all suites.
+pub(crate) struct Offers {
+    by_suite: Vec<[Option<Prediction>; 2]>,
+}
+
+impl Offers {
+    /// Asks the mill for each suite. What depends on a radix is taken as with the canonical one.
+    pub(crate) fn of(mill: &Mill) -> Offers {
+        let mut by_suite = vec![[None; 2]; SUITE_ORDINALS_MAX];
+        // Random bytes need no service, and what policy forbids is not offered.
+        let offered = |suite: &Suite| !matches!(suite, Suite::Random) && (mill.policy().legacy || !suite.is_legacy());
+        for suite in Suite::all().filter(offered) {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                by_suite[suite.ordinal()][direction as usize] = predict(mill, suite, direction);
+            }
+        }
+        Offers { by_suite }
+    }
+
+    pub(crate) fn get(&self, suite: Suite, direction: Direction) -> Option<&Prediction> {
+        self.by_suite[suite.ordinal()][direction as usize].as_ref()
+    }
+
+    /// The list for clients.
+    pub(crate) fn list(&self) -> Vec<Offer> {
+        let offer = |(ordinal, both): (usize, &[Option<Prediction>; 2])| {
+            let bits = u8::from(both[0].is_some()) | u8::from(both[1].is_some()) << 1;
+            let Prediction { many, step, alone } = *(both[0].as_ref()).or(both[1].as_ref())?;
+            let (suite, directions) = (Suite::of_ordinal(ordinal)?, Directions::from_bits(bits)?);
+            Some(Offer { suite, directions, step, many, alone })
+        };
+        self.by_suite.iter().enumerate().filter_map(offer).collect()
+    }
+}
+
+fn predict(mill: &Mill, suite: Suite, direction: Direction) -> Option<Prediction> {
+    let len = suite.input_len(direction).round_up(LEN) as u64;
+    let best = |ops| {
+        let explained = mill.explain(suite, direction, ops, len, &RunOptions::default()).ok()?;
+        let possible = explained.candidates.iter().filter_map(|candidate| match candidate.verdict {
+            Verdict::Predicted(ns) => Some((ns, candidate)),
+            _ => None,
+        });
+        let (_, best) = possible.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((best.cost.scaled(best.class_factor * best.correction), best.step))
+    };
+    let ((many, step), (alone, _)) = (best(MANY)?, best(1)?);
+    Some(Prediction { many, step, alone })
+}

@@ -1,0 +1,106 @@
+//! The socket that clients connect to, and that only one service has it.
+
+use std::fmt;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// A socket on which clients are waited for. Dropped, it is removed.
+pub struct Listener {
+    pub(crate) socket: UnixListener,
+    place: Option<PlaceOfSocket>,
+}
+
+struct PlaceOfSocket {
+    path: PathBuf,
+    #[expect(dead_code, reason = "held for its lock")]
+    lock: File,
+}
+
+/// Why there is no socket.
+#[derive(Debug)]
+pub enum ListenError {
+    /// Another service has it.
+    Runs {
+        /// Its process, as far as it is known.
+        pid: Option<u32>,
+    },
+    /// There is something else in its place.
+    NoSocket,
+    /// The system says no.
+    Io(io::Error),
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenError::Runs { pid: Some(pid) } => write!(f, "a service runs there already, as process {pid}"),
+            ListenError::Runs { pid: None } => f.write_str("a service runs there already"),
+            ListenError::NoSocket => f.write_str("there is something that is no socket"),
+            ListenError::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+impl From<io::Error> for ListenError {
+    fn from(error: io::Error) -> ListenError {
+        ListenError::Io(error)
+    }
+}
+
+impl Listener {
+    /// A socket that was made by whoever started the service, as systemd does.
+    pub fn inherited(socket: UnixListener) -> Listener {
+        Listener { socket, place: None }
+    }
+
+    /// Makes the socket at `path`, and the folder that it is in if that is missing. `mode` is who may connect as the file system sees it; the
+    /// service itself asks for more ([`crate::Access`]). A socket that a dead service has left is replaced.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn at(path: &Path, mode: u32) -> Result<Listener, ListenError> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        // Who has the lock has the socket: connecting would not tell a dead service from a busy one.
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let mut options = OpenOptions::new();
+        let mut lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(lock_path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                lock.read_to_string(&mut text)?;
+                return Err(ListenError::Runs { pid: text.trim().parse().ok() });
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        lock.set_len(0)?;
+        lock.rewind()?;
+        writeln!(lock, "{}", std::process::id())?;
+        match std::fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.file_type().is_socket() => std::fs::remove_file(path)?,
+            Ok(_) => return Err(ListenError::NoSocket),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        let socket = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        Ok(Listener { socket, place: Some(PlaceOfSocket { path: path.to_owned(), lock }) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            // The lock file stays: removing it would let two services lock two files of one name.
+            let _ = std::fs::remove_file(&place.path);
+        }
+    }
+}

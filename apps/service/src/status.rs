@@ -1,0 +1,91 @@
+//! What the service says of itself: JSON for its own tools, Prometheus's text for collectors.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+
+use crate::client::Client;
+
+/// The service.
+#[derive(Serialize)]
+pub(crate) struct Status<'a> {
+    pub(crate) version: &'a str,
+    pub(crate) pid: u32,
+    pub(crate) uptime_s: u64,
+    pub(crate) workers: usize,
+    pub(crate) clients: usize,
+    pub(crate) channels: usize,
+    pub(crate) waiting: usize,
+    pub(crate) keys: usize,
+    pub(crate) draining: bool,
+    pub(crate) engines: Vec<&'a str>,
+}
+
+/// One connection.
+#[derive(Serialize)]
+pub(crate) struct ClientRow {
+    id: u64,
+    pid: i32,
+    uid: u32,
+    gid: u32,
+    seconds: u64,
+    channels: usize,
+    keys: usize,
+    requests: u64,
+    ops: u64,
+    bytes: u64,
+    shared: u64,
+    busy_ns: u64,
+}
+
+impl ClientRow {
+    pub(crate) fn of(client: &Client, channels: usize) -> ClientRow {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        ClientRow {
+            id: client.id,
+            pid: client.peer.pid,
+            uid: client.peer.uid,
+            gid: client.peer.gid,
+            seconds: client.since.elapsed().as_secs(),
+            channels,
+            keys: client.keys().len(),
+            requests: count(&client.counts.requests),
+            ops: count(&client.counts.ops),
+            bytes: count(&client.counts.bytes),
+            shared: count(&client.counts.shared),
+            busy_ns: count(&client.counts.busy_ns),
+        }
+    }
+}
+
+/// JSON of what always is a tree of texts and numbers.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"))
+}
+
+/// Counters a client, in Prometheus's text.
+pub(crate) fn prometheus(rows: &[ClientRow]) -> String {
+    let mut text = String::new();
+    let mut family = |name: &str, help: &str, value: fn(&ClientRow) -> u64| {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "# HELP ciphermill_service_client_{name} {help}");
+        let _ = writeln!(text, "# TYPE ciphermill_service_client_{name} counter");
+        for row in rows {
+            let _ = writeln!(
+                text,
+                "ciphermill_service_client_{name}{{client=\"{}\",pid=\"{}\",uid=\"{}\"}} {}",
+                row.id,
+                row.pid,
+                row.uid,
+                value(row)
+            );
+        }
+    };
+    family("requests_total", "Requests that were answered.", |row| row.requests);
+    family("ops_total", "Operations of those requests.", |row| row.ops);
+    family("bytes_total", "Bytes of their arenas.", |row| row.bytes);
+    family("shared_total", "Requests that shared a batch with those of others.", |row| row.shared);
+    family("busy_nanoseconds_total", "Time of workers, by each request's part of its batch.", |row| row.busy_ns);
+    text
+}

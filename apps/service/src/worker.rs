@@ -1,0 +1,320 @@
+//! Threads that take requests from the desk, run them on the mill, and answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ciphermill::{Mill, Session};
+use ciphermill_channel::{Corrupt, Outcome, get_ops, write_results};
+use ciphermill_contract::{Batch, Direction, Op, Suite};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::fd::OwnedFd;
+use zeroize::Zeroize as _;
+
+use crate::desk::{Desk, Next, Part};
+use crate::offers::Offers;
+
+/// What the nudge has as its name among bells.
+const NUDGE: u64 = 0;
+
+/// Looks at the desk between two looks at the bells.
+const LOOKS: u32 = 64;
+
+/// Bytes of memory that a worker keeps while it sleeps.
+const KEPT: usize = 1 << 20;
+
+/// Requests of a client begin at multiples of so many bytes in a worker's arena.
+const ALIGN: usize = 64;
+
+/// What all workers share.
+pub(crate) struct Shop {
+    pub(crate) mill: Mill,
+    pub(crate) desk: Desk,
+    pub(crate) offers: Offers,
+    bells: OwnedFd,
+    nudge: OwnedFd,
+    spin: Duration,
+    asleep: AtomicUsize,
+    ends: AtomicBool,
+}
+
+impl Shop {
+    pub(crate) fn new(mill: Mill, desk: Desk, spin: Duration) -> std::io::Result<Shop> {
+        let bells = epoll::create(CreateFlags::CLOEXEC)?;
+        let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // By their edges: nobody has to read what a client could have made block.
+        epoll::add(&bells, &nudge, EventData::new_u64(NUDGE), EventFlags::IN | EventFlags::ET)?;
+        let offers = Offers::of(&mill);
+        Ok(Shop { mill, desk, offers, bells, nudge, spin, asleep: AtomicUsize::new(0), ends: AtomicBool::new(false) })
+    }
+
+    /// Has a channel's bell waited for.
+    pub(crate) fn add_bell(&self, bell: impl rustix::fd::AsFd, id: u64) -> std::io::Result<()> {
+        Ok(epoll::add(&self.bells, bell, EventData::new_u64(id), EventFlags::IN | EventFlags::ET)?)
+    }
+
+    /// No more. The client has the descriptor too, so that closing it here would not do.
+    pub(crate) fn remove_bell(&self, bell: impl rustix::fd::AsFd) {
+        let _ = epoll::delete(&self.bells, bell);
+    }
+
+    /// Wakes a worker, if one sleeps.
+    fn nudge(&self) {
+        if self.asleep.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        // Fails only when the counter is full, which means that the nudge was given.
+        let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
+    }
+
+    /// Has all workers end.
+    pub(crate) fn end(&self) {
+        self.ends.store(true, Ordering::SeqCst);
+        self.nudge();
+    }
+
+    /// Looks who has rung; waits for somebody without a limit of time, or not at all.
+    fn hear(&self, wait: bool) {
+        let mut events = [const { core::mem::MaybeUninit::uninit() }; 64];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((events, _)) = epoll::wait(&self.bells, &mut events, if wait { None } else { Some(&at_once) }) else {
+            return;
+        };
+        for event in events.iter() {
+            match event.data.u64() {
+                NUDGE => {}
+                id => self.desk.rung(id),
+            }
+        }
+    }
+}
+
+/// A worker, with memory of its own.
+pub(crate) struct Worker {
+    shop: Arc<Shop>,
+    session: Session,
+    ops: Vec<Op>,
+    arena: Vec<u8>,
+    /// Bytes of the arena that requests have now, and …
+    used: usize,
+    /// … those that may hold clients' data.
+    dirty: usize,
+}
+
+impl Worker {
+    pub(crate) fn new(shop: Arc<Shop>) -> Worker {
+        let session = shop.mill.session();
+        Worker { shop, session, ops: Vec::new(), arena: Vec::new(), used: 0, dirty: 0 }
+    }
+
+    /// Works until the service ends.
+    pub(crate) fn run(mut self) {
+        let shop = Arc::clone(&self.shop);
+        shop.desk.begin_watch();
+        let mut idle_since: Option<Instant> = None;
+        let mut looks = 0u32;
+        while !shop.ends.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            match shop.desk.next(&shop.offers, now) {
+                Next::Run { parts, long, more } => {
+                    if more {
+                        shop.nudge();
+                    }
+                    self.answer(&parts, now);
+                    if long {
+                        shop.desk.begin_watch();
+                        shop.hear(false);
+                    }
+                    idle_since = None;
+                    continue;
+                }
+                // The others' threads may need this core.
+                Next::Soon => std::thread::yield_now(),
+                Next::Nothing => {
+                    let since = *idle_since.get_or_insert(now);
+                    // One that looks is enough.
+                    if now - since >= shop.spin || shop.desk.watchers() > 1 {
+                        self.sleep();
+                        idle_since = None;
+                    }
+                    core::hint::spin_loop();
+                }
+            }
+            looks += 1;
+            if looks.is_multiple_of(LOOKS) {
+                shop.hear(false);
+            }
+        }
+        // The others sleep on the same nudge, whose edge wakes one at a time.
+        shop.nudge();
+        self.wipe();
+    }
+
+    /// Sleeps until somebody rings, unless somebody has asked meanwhile.
+    fn sleep(&mut self) {
+        self.wipe();
+        self.shop.asleep.fetch_add(1, Ordering::SeqCst);
+        // Counted before it looks for the last time: who ends the service sees it, or it sees the end.
+        if self.shop.desk.end_watch() {
+            if !self.shop.ends.load(Ordering::SeqCst) {
+                self.shop.hear(true);
+            }
+            self.shop.desk.begin_watch();
+        }
+        self.shop.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Runs requests of one suite and direction and tells their clients.
+    fn answer(&mut self, parts: &[Part], begun: Instant) {
+        let Some(first) = parts.first() else { return };
+        let (suite, direction) = (first.request.suite, first.request.direction);
+        let places = self.gather(parts, suite, direction);
+        if !self.ops.is_empty() {
+            let batch = Batch::new(suite, direction, &mut self.ops, &mut self.arena[..self.used]);
+            let outcome = match self.session.run(batch) {
+                Ok(_) => Outcome::Ran,
+                Err(error) => Outcome::of_error(&error),
+            };
+            self.scatter(parts, &places, outcome);
+        }
+        let all: u32 = parts.iter().map(|part| part.request.ops).sum();
+        let busy = begun.elapsed().as_nanos() as u64;
+        for part in parts {
+            let counts = &part.channel.client.counts;
+            let ops = u64::from(part.request.ops);
+            counts.requests.fetch_add(1, Ordering::Relaxed);
+            counts.ops.fetch_add(ops, Ordering::Relaxed);
+            counts.bytes.fetch_add(part.request.data_len.into(), Ordering::Relaxed);
+            counts.shared.fetch_add((parts.len() > 1).into(), Ordering::Relaxed);
+            counts.busy_ns.fetch_add(busy * ops / u64::from(all), Ordering::Relaxed);
+        }
+        self.shop.desk.done(parts);
+    }
+
+    /// Copies requests from their clients' memory into this worker's. Where each went: `None` for those that were answered at once,
+    /// since they break a rule.
+    fn gather(&mut self, parts: &[Part], suite: Suite, direction: Direction) -> Vec<Option<Place>> {
+        self.ops.clear();
+        self.used = 0;
+        let alone = parts.len() == 1;
+        let mut places = Vec::with_capacity(parts.len());
+        for part in parts {
+            let place = Place { op: self.ops.len(), at: self.used.next_multiple_of(ALIGN) };
+            let copied = self.copy_in(part, place);
+            // Whose operations go with those of others must not spoil them. The mill checks a request that is alone.
+            let checked = copied.map_err(|_| Outcome::Fault).and_then(|()| {
+                if alone {
+                    return Ok(());
+                }
+                let (ops, arena) = (&mut self.ops[place.op..], &mut self.arena[place.at..self.used]);
+                Batch::new(suite, direction, ops, arena).check().map(|_| ()).map_err(|error| Outcome::of_error(&error))
+            });
+            match checked {
+                Ok(()) => {
+                    self.shift(place);
+                    places.push(Some(place));
+                }
+                Err(outcome) => {
+                    self.ops.truncate(place.op);
+                    self.used = place.at;
+                    part.channel.channel.complete(part.number, outcome);
+                    places.push(None);
+                }
+            }
+        }
+        places
+    }
+
+    fn copy_in(&mut self, part: &Part, place: Place) -> Result<(), Corrupt> {
+        let request = &part.request;
+        let memory = part.channel.channel.memory();
+        get_ops(memory, request.ops_at as usize, request.ops as usize, &mut self.ops)?;
+        let end = place.at + request.data_len as usize;
+        if self.arena.len() < end {
+            self.grow(end);
+        }
+        let outside = Corrupt { place: "the request's arena", rule: "must lie within the channel's data" };
+        if !memory.read(request.data_at as usize, &mut self.arena[place.at..end]) {
+            return Err(outside);
+        }
+        self.used = end;
+        self.dirty = self.dirty.max(end);
+        let keys = part.channel.client.keys();
+        for op in &mut self.ops[place.op..] {
+            op.key = keys.id(op.key);
+        }
+        Ok(())
+    }
+
+    /// A larger arena; the one before is wiped.
+    fn grow(&mut self, len: usize) {
+        let mut arena = vec![0; len.next_power_of_two()];
+        arena[..self.used].copy_from_slice(&self.arena[..self.used]);
+        self.arena.zeroize();
+        self.arena = arena;
+    }
+
+    /// Has operations that were checked count from the start of the arena of all. Sums fit: what a worker holds is far below 4 GB.
+    fn shift(&mut self, place: Place) {
+        let by = place.at as u32;
+        if by == 0 {
+            return;
+        }
+        for op in &mut self.ops[place.op..] {
+            op.input.offset += by;
+            op.output += by;
+            op.tag += by;
+            op.aad.offset += by;
+        }
+    }
+
+    /// Copies results into the clients' memory and completes their requests.
+    fn scatter(&mut self, parts: &[Part], places: &[Option<Place>], outcome: Outcome) {
+        for (part, place) in parts.iter().zip(places) {
+            let Some(place) = place else { continue };
+            let request = &part.request;
+            let channel = &part.channel.channel;
+            let mut own = outcome;
+            if outcome == Outcome::Ran {
+                let ops = &mut self.ops[place.op..place.op + request.ops as usize];
+                for op in &mut *ops {
+                    op.input.offset -= place.at as u32;
+                    op.output -= place.at as u32;
+                    op.tag -= place.at as u32;
+                    op.aad.offset -= place.at as u32;
+                }
+                let data = &self.arena[place.at..place.at + request.data_len as usize];
+                let written = channel.memory().write(request.data_at as usize, data)
+                    && write_results(channel.memory(), request.ops_at as usize, ops).is_ok();
+                if !written {
+                    own = Outcome::Fault;
+                }
+            } else if parts.len() > 1
+                && let Outcome::Misuse(_) = outcome
+            {
+                // Each passed its own check: what breaks a rule now is none of theirs.
+                own = Outcome::Fault;
+            }
+            channel.complete(part.number, own);
+        }
+    }
+
+    /// Leaves nothing of clients behind. A large arena is given back.
+    fn wipe(&mut self) {
+        self.ops.clear();
+        self.used = 0;
+        self.arena[..self.dirty].zeroize();
+        self.dirty = 0;
+        if self.arena.len() > KEPT {
+            self.arena = Vec::new();
+        }
+    }
+}
+
+/// Where a request's operations and data went.
+#[derive(Clone, Copy)]
+struct Place {
+    op: usize,
+    at: usize,
+}

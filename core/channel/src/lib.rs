@@ -1,0 +1,45 @@
+//! What a service and its clients tell each other.
+//!
+//! A client connects to a Unix socket, over which control messages go ([`Ask`], [`Answer`]): keys come and go, and channels are opened. A
+//! channel is a sealed memory file that the service makes and both map. Requests are written there: operations as the contract has
+//! them, with their data, so that nothing is encoded for the way. The client owns a [`Port`], the service a [`Channel`].
+//!
+//! Neither side believes the other. The service copies each request and its operations once and checks the copy; positions are its own
+//! numbers, and what a client's counter says beyond the number of slots ends the channel ([`Corrupt`]). What a client can spoil in this
+//! memory is its own.
+//!
+//! How both wait is [`ciphermill_shifts::bell`]: the service sleeps on an event descriptor a channel, a client on a futex.
+mod channel;
+mod frame;
+mod layout;
+mod message;
+mod offer;
+mod op;
+mod port;
+mod request;
+
+pub use channel::{Channel, Position, Taken};
+pub use frame::{FrameError, Frames, read_frame, write_frame};
+pub use layout::{DATA_AT, DATA_LEN_MAX, DATA_LEN_MIN, SLOTS};
+pub use message::{Answer, Ask, BadMessage, ErrorKind, KeyHandle, VERSION};
+pub use offer::Offer;
+pub use op::{OP_LEN, get_ops, put_ops, read_results, write_results};
+pub use port::{Port, WaitError};
+pub use request::{OPS_MAX, Outcome, Request};
+
+/// The other side has written what no program of ours writes: the place, and the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt {
+    /// The field.
+    pub place: &'static str,
+    /// What it has to be.
+    pub rule: &'static str,
+}
+
+impl core::fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} {}", self.place, self.rule)
+    }
+}
+
+impl std::error::Error for Corrupt {}

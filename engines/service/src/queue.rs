@@ -1,0 +1,211 @@
+//! A queue: a channel of its own, over which one batch at a time goes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ciphermill_channel::{DATA_AT, OP_LEN, Outcome, Port, Request, put_ops, read_results};
+use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::{
+    CheckedBatch, Direction, EngineQueue, Error, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite,
+};
+
+use crate::chunk::{Chunk, chunks};
+use crate::key::RemoteKey;
+use crate::link::{Link, NAME, fault};
+use crate::shared::Shared;
+
+/// As long as waking a core takes: a client looks for its answer before it sleeps, if one is expected by then.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// How long a request may take beyond a thousand times what it should, before the service is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A queue of the service.
+pub(crate) struct ServiceQueue {
+    shared: Arc<Shared>,
+    open: Option<Open>,
+}
+
+/// A channel, over a connection.
+struct Open {
+    link: Arc<Link>,
+    channel: u64,
+    port: Port,
+}
+
+impl Open {
+    fn over(link: Arc<Link>, len: usize) -> Result<Open> {
+        let (channel, port) = link.open_port(len).map_err(|error| fault(&error))?;
+        Ok(Open { link, channel, port })
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.link.close_port(self.channel);
+    }
+}
+
+/// One batch on its way.
+struct Batch<'b> {
+    suite: Suite,
+    direction: Direction,
+    ops: &'b mut [Op],
+    arena: &'b mut [u8],
+    keys: &'b [Option<&'b PreparedKey>],
+}
+
+impl ServiceQueue {
+    pub(crate) fn new(shared: Arc<Shared>) -> ServiceQueue {
+        ServiceQueue { shared, open: None }
+    }
+
+    /// The channel, opened if there is none over a connection that stands.
+    fn open(&mut self) -> Result<(&Arc<Link>, &mut Port)> {
+        if self.open.as_ref().is_none_or(|open| open.link.is_lost()) {
+            self.open = None;
+            let len = self.shared.channel_len();
+            // A connection that was lost is found out by being used: once more over a new one.
+            let open = Open::over(self.shared.link()?, len).or_else(|_| Open::over(self.shared.link()?, len))?;
+            self.open = Some(open);
+        }
+        match &mut self.open {
+            Some(open) => Ok((&open.link, &mut open.port)),
+            None => Err(Error::fault(NAME, FaultKind::Unavailable)),
+        }
+    }
+
+    fn run_chunk(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
+        let expected = self.expected(batch.suite, chunk);
+        let (link, port) = self.open()?;
+        let room = port.memory().len() - DATA_AT;
+        let data_at = DATA_AT + chunk.pending * OP_LEN;
+        if chunk.pending * OP_LEN + chunk.data.len() > room {
+            return Err(Error::fault(NAME, FaultKind::Unavailable));
+        }
+        copy_out(link, port, batch, chunk, data_at)?;
+        let request = Request {
+            suite: batch.suite,
+            direction: batch.direction,
+            ops: chunk.pending as u32,
+            ops_at: DATA_AT as u32,
+            data_at: data_at as u32,
+            data_len: chunk.data.len() as u32,
+        };
+        // One request at a time: there is a slot.
+        let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
+        let spin = if expected > 2 * SPIN { Duration::ZERO } else { SPIN };
+        let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
+        let outcome = port.wait(number, spin, || link.is_alive() && begun.elapsed() < patience);
+        let Ok(Outcome::Ran) = outcome else {
+            if outcome.is_err() {
+                link.give_up();
+            }
+            return Err(Error::fault(NAME, FaultKind::Stalled));
+        };
+        copy_back(port, batch, chunk, data_at)
+    }
+
+    /// What a chunk should take inside the service.
+    fn expected(&self, suite: Suite, chunk: &Chunk) -> Duration {
+        let (ops, bytes) = (chunk.pending as u64, chunk.data.len() as u64);
+        let ns = self.shared.offer(suite).map_or(0.0, |offer| {
+            offer.many.in_steps(ops, offer.step).predict_ns(ops, bytes).min(offer.alone.predict_ns(ops, bytes))
+        });
+        Duration::from_nanos(ns as u64)
+    }
+}
+
+/// Copies a chunk into the channel.
+fn copy_out(link: &Arc<Link>, port: &Port, batch: &Batch<'_>, chunk: &Chunk, data_at: usize) -> Result<()> {
+    let failed = || Error::fault(NAME, FaultKind::Call(0));
+    // Keys that the service does not have yet are handed over.
+    let key_of = |index: usize| batch.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link));
+    let by = chunk.data.start as u32;
+    let mut sent = Vec::with_capacity(chunk.pending);
+    for index in chunk.ops.clone().filter(|index| batch.ops[*index].status.is_pending()) {
+        let mut op = Op { key: key_of(index)?, ..batch.ops[index] };
+        // What is empty may lie before the stretch.
+        op.input.offset = op.input.offset.saturating_sub(by);
+        op.output = op.output.saturating_sub(by);
+        op.tag = op.tag.saturating_sub(by);
+        op.aad.offset = { op.aad.offset }.saturating_sub(by);
+        let end = chunk.data.len() as u32;
+        let place = |offset: u32, len: u32| if len == 0 { offset.min(end) } else { offset };
+        op.input.offset = place(op.input.offset, op.input.len);
+        op.tag = place(op.tag, op.tag_len.into());
+        op.aad.offset = place(op.aad.offset, { op.aad.len }.into());
+        let output_len = batch.suite.output_len(batch.direction, op.input.len as usize, op.output_len as usize);
+        op.output = place(op.output, output_len as u32);
+        sent.push(op);
+    }
+    let memory = port.memory();
+    put_ops(memory, DATA_AT, sent.into_iter()).map_err(|_| failed())?;
+    if memory.write(data_at, &batch.arena[chunk.data.clone()]) { Ok(()) } else { Err(failed()) }
+}
+
+/// Copies what came of a chunk back.
+fn copy_back(port: &Port, batch: &mut Batch<'_>, chunk: &Chunk, data_at: usize) -> Result<()> {
+    let failed = || Error::fault(NAME, FaultKind::Call(0));
+    let memory = port.memory();
+    let from = data_at + (chunk.written.start - chunk.data.start);
+    if !memory.read(from, &mut batch.arena[chunk.written.clone()]) {
+        return Err(failed());
+    }
+    let mut next = chunk.ops.start;
+    read_results(memory, DATA_AT, chunk.pending, |_, status, output_len, tag_len| {
+        let Some(skipped) = batch.ops[next..chunk.ops.end].iter().position(|op| op.status.is_pending()) else { return };
+        let op = &mut batch.ops[next + skipped];
+        next += skipped + 1;
+        op.status = match status {
+            // The service knows nothing of this mill's policies: what they allow it cannot refuse, but for a key that does not suit.
+            OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable => OpStatus::EngineFault,
+            status => status,
+        };
+        (op.output_len, op.tag_len) = (output_len, tag_len);
+    })
+    .map_err(|_| failed())
+}
+
+impl Batch<'_> {
+    /// The key of an operation, if it has one that this engine has prepared for the suite.
+    fn key(&self, index: usize) -> Option<&RemoteKey> {
+        self.keys.get(index).copied().flatten()?.state_for::<RemoteKey>(self.suite.into())
+    }
+
+    /// An operation that the service has not done: nothing is left of what it may have been given.
+    fn fail(&mut self, index: usize) {
+        let op = &mut self.ops[index];
+        let output_len = self.suite.output_len(self.direction, op.input.len as usize, op.output_len as usize);
+        let output = op.output as usize..op.output as usize + output_len;
+        if !output.is_empty() {
+            self.arena[output].fill(0);
+        }
+        (op.status, op.output_len) = (OpStatus::EngineFault, 0);
+    }
+}
+
+impl EngineQueue for ServiceQueue {
+    fn run(&mut self, batch: &mut CheckedBatch<'_>) {
+        let (suite, direction) = (batch.suite(), batch.direction());
+        let (ops, arena, keys) = batch.parts();
+        let mut batch = Batch { suite, direction, ops, arena, keys };
+        if suite.needs_key() {
+            for index in 0..batch.ops.len() {
+                if batch.ops[index].status.is_pending() && batch.key(index).is_none() {
+                    batch.fail(index);
+                }
+            }
+        }
+        let pieces: Vec<Chunk> = chunks((suite, direction), batch.ops, self.shared.channel_len()).collect();
+        for chunk in pieces {
+            if self.run_chunk(&mut batch, &chunk).is_err() {
+                for index in chunk.ops {
+                    if batch.ops[index].status.is_pending() {
+                        batch.fail(index);
+                    }
+                }
+            }
+        }
+    }
+}
