@@ -104,19 +104,22 @@ fn flatten(stream: proc_macro2::TokenStream, tokens: &mut Vec<String>) {
 /// # Errors
 /// A file that is not Rust.
 pub(crate) fn reachable(roots: &[String], read: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<String>> {
+    // A file that is a module in two ways, one of them by `#[path]`, has its own modules in two places.
     let mut reached = BTreeSet::new();
     // Whether a file's modules lie beside it (a root, `mod.rs`, a file named by `#[path]`), not in a folder with its name.
     let mut waiting: Vec<(String, bool)> = roots.iter().map(|root| (root.clone(), true)).collect();
     while let Some((path, owns_folder)) = waiting.pop() {
-        let Some(text) = read(&path).filter(|_| !reached.contains(&path)) else {
+        let place = (path, owns_folder);
+        let Some(text) = read(&place.0).filter(|_| !reached.contains(&place)) else {
             continue;
         };
+        let path = &place.0;
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let modules = if owns_folder { folder } else { path.trim_end_matches(".rs") };
-        modules_of(&parse(&path, &text)?.items, folder, modules, &mut waiting);
-        reached.insert(path);
+        modules_of(&parse(path, &text)?.items, folder, modules, &mut waiting);
+        reached.insert(place);
     }
-    Ok(reached)
+    Ok(reached.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The files that modules may be in; those that do not exist are left to the reader.
