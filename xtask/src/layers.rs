@@ -176,6 +176,18 @@ const RULES: &[Rule] = &[
         why: "the measuring methods drive a mill and the peers; public keys come from the vectors",
     },
     Rule {
+        who: "apps/service",
+        may: &["core/*"],
+        tests_may: &["engines/*", "lab/peers"],
+        why: "the service gets a mill by value; the program around it knows of engines and files",
+    },
+    Rule {
+        who: "apps/cli",
+        may: &["core/*", "engines/*", "doors/*", "lab/*", "vectors", "apps/service"],
+        tests_may: &[],
+        why: "the program stands on everything, the service included, and nothing stands on it",
+    },
+    Rule {
         who: "apps/*",
         may: &["core/*", "engines/*", "doors/*", "lab/*", "vectors"],
         tests_may: &[],

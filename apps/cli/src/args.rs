@@ -4,6 +4,7 @@ mod inspect;
 mod keys;
 mod openssl;
 mod placement;
+mod service;
 mod value;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs, PublicForm};
 pub(crate) use openssl::{InstallArgs, OpensslCommand};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
+pub(crate) use service::{AskArgs, RunArgs, ServiceCommand, SocketArgs};
 pub(crate) use value::ValueArgs;
 
 /// The heading of the options that every command has, so that they do not stand among its own.
@@ -79,6 +81,9 @@ pub(crate) enum Command {
     /// Have programs that use OpenSSL load the provider.
     #[command(subcommand)]
     Openssl(OpensslCommand),
+    /// One mill for all processes of this machine: run it, ask how it is, end it.
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Run the known-answer test of every suite on every engine.
     Selftest(SelftestArgs),
     /// Measure what batches cost on each engine, for all commands to go by.

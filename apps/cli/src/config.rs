@@ -1,5 +1,7 @@
 //! `ciphermill.toml`: policy and places.
 
+mod service;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use ciphermill::{Policy, TrustPolicy};
 use ciphermill_contract::{EngineKind, EngineKinds};
 use serde::Deserialize;
+use service::ServiceSection;
 
 /// The file's name, in the working folder and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "ciphermill.toml";
@@ -18,6 +21,7 @@ pub(crate) struct Config {
     pub policy: PolicySection,
     pub trust: TrustSection,
     pub keystore: KeystoreSection,
+    pub service: ServiceSection,
     /// Where this came from; `None` when there is no file.
     #[serde(skip)]
     pub path: Option<PathBuf>,

@@ -34,6 +34,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Engines(args) => commands::engines::run(&args, &config()?),
         Command::Keys(command) => commands::keys::run(command, &config()?),
         Command::Openssl(command) => commands::openssl::run(&command, config),
+        Command::Service(command) => commands::service::run(&command, config),
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Explain(args) => commands::explain::run(&args, &config()?),

@@ -3,12 +3,16 @@
 //! Exit codes: 0 success, 1 failure, 2 wrong usage, 128 and a signal's number when one ended the work (129 SIGHUP, 130 SIGINT,
 //! 143 SIGTERM).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::{interrupt, output};
+
+/// The name under which the program is the service.
+const DAEMON: &str = "ciphermilld";
 
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
@@ -21,7 +25,7 @@ pub fn run<C: Parser>(
     is_loud: impl FnOnce(&anyhow::Error) -> bool,
 ) -> ExitCode {
     let as_json = wants_json(std::env::args_os().skip(1));
-    let cli = match C::try_parse() {
+    let cli = match C::try_parse_from(arguments()) {
         Ok(cli) => cli,
         Err(error) if as_json && error.use_stderr() => {
             let text = error.render().to_string();
@@ -38,6 +42,16 @@ pub fn run<C: Parser>(
         Err(error) if output::is_broken_pipe(&error) && !is_loud(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&output::chain(&error), interrupt::exit_code().unwrap_or(FAILURE), as_json),
     }
+}
+
+/// The arguments. `ciphermilld`, a link to the program, is the service.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let is_daemon = arguments.first().is_some_and(|program| Path::new(program).file_name() == Some(OsStr::new(DAEMON)));
+    if is_daemon {
+        arguments.splice(1..1, ["service", "run"].map(OsString::from));
+    }
+    arguments
 }
 
 /// Says on standard error what went wrong.

@@ -41,6 +41,17 @@ impl Service {
         Ok(service)
     }
 
+    /// A socket that makes the service end when something is written to it: for whoever hears of signals.
+    ///
+    /// # Errors
+    /// What the system says to another descriptor.
+    pub fn end(&self) -> io::Result<UnixStream> {
+        match &self.end {
+            Some(end) => end.try_clone(),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
     /// Takes nobody in from now on, has clients hear of it, and waits until the last has gone.
     pub fn drain(mut self) {
         self.end.take();

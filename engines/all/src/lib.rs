@@ -2,6 +2,7 @@
 //! feature changes it.
 use std::sync::Arc;
 
+use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{Engine, Error, Refusal};
 use ciphermill_gpu::Gpu;
 pub use ciphermill_gpu::LinkRate;
@@ -9,6 +10,7 @@ use ciphermill_lanes::Lanes;
 pub use ciphermill_lanes::{KernelChoice, kernels};
 use ciphermill_library::Library;
 use ciphermill_reference::Reference;
+use ciphermill_service_engine::{Opening, ServiceEngine};
 
 /// The names of the engines that every machine has, in the order of preference.
 pub const NAMES: [&str; 3] = ["lanes", "library", "reference"];
@@ -17,9 +19,13 @@ pub const NAMES: [&str; 3] = ["lanes", "library", "reference"];
 /// say through what, and `gpu:pocl` is the processor itself, slowly, for tests.
 pub const DEVICES: [&str; 1] = ["gpu"];
 
+/// The name of the engine that is another process: the service at the socket that the environment names, else at its usual place
+/// ([`ciphermill_service_engine::default_socket`]).
+pub const SERVICE: &str = "service";
+
 /// Every name that [`open`] takes, but for the ways to a device.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().chain(DEVICES)
+    NAMES.into_iter().chain(DEVICES).chain([SERVICE])
 }
 
 /// The ways to a device, as in `gpu:cuda`.
@@ -34,10 +40,10 @@ pub struct Found {
 }
 
 /// Opens every engine that this machine can run. Devices that are software are not among them: whoever wants one names
-/// it.
+/// it. Nor is a service, unless the environment names one: what runs it is somebody else's.
 pub fn probe() -> Found {
     let mut found = Found { engines: Vec::new(), unavailable: Vec::new() };
-    for name in names() {
+    for name in names().filter(|name| *name != SERVICE || ciphermill_service_engine::named_socket().is_some()) {
         match open(name) {
             Some(Ok(engine)) => found.engines.push(engine),
             Some(Err(error)) => found.unavailable.push((name, error)),
@@ -63,7 +69,7 @@ pub fn open(name: &str) -> Option<Result<Arc<dyn Engine>, Error>> {
 /// have or that this processor cannot run.
 pub fn open_with_kernels(name: &str, kernels: &[&str]) -> Option<Result<Arc<dyn Engine>, Error>> {
     if name != "lanes"
-        && NAMES.contains(&name)
+        && (NAMES.contains(&name) || name == SERVICE)
         && let Some(kernel) = kernels.first()
     {
         return Some(Err(Error::Refused(Refusal::KernelUnavailable((*kernel).to_owned()))));
@@ -73,6 +79,7 @@ pub fn open_with_kernels(name: &str, kernels: &[&str]) -> Option<Result<Arc<dyn 
         "library" => Some(Library::new().map(|engine| Arc::new(engine) as Arc<dyn Engine>)),
         "reference" => Some(Ok(Arc::new(Reference::new()))),
         "gpu" => Some(open_gpu(kernels)),
+        SERVICE => Some(open_service()),
         _ => None,
     }
 }
@@ -84,6 +91,12 @@ fn open_gpu(ways: &[&str]) -> Result<Arc<dyn Engine>, Error> {
         [way] => Gpu::open(way),
         [_, other, ..] => Err(Error::Refused(Refusal::KernelUnavailable((*other).to_owned()))),
     };
+    opened.map(|engine| Arc::new(engine) as Arc<dyn Engine>)
+}
+
+fn open_service() -> Result<Arc<dyn Engine>, Error> {
+    let opening = Opening::at(&ciphermill_service_engine::default_socket());
+    let opened = ServiceEngine::open(&opening).map_err(|_| Error::fault(SERVICE, FaultKind::Unavailable));
     opened.map(|engine| Arc::new(engine) as Arc<dyn Engine>)
 }
 

@@ -1,7 +1,6 @@
 //! The engine: what it claims, and its connection.
 
 use core::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ciphermill_channel::Offer;
@@ -15,30 +14,11 @@ use crate::chunk::INPUT_MAX;
 use crate::key::RemoteKey;
 use crate::link::{Link, LinkError, NAME};
 use crate::queue::ServiceQueue;
-use crate::shared::Shared;
+use crate::shared::{Opening, Shared};
 
 /// What crossing to another process costs, both ways and while it is awake: for a batch, and for the copies of an operation and of a
 /// byte, in nanoseconds. Measured figures take their place (`ciphermill tune`).
 const CROSSING: Cost = Cost::new(2_000.0, 20.0, 0.1);
-
-/// Bytes for operations and data of a queue's channel.
-const CHANNEL_LEN: usize = 4 << 20;
-
-/// What an engine is opened with.
-#[derive(Clone, Debug)]
-pub struct Opening {
-    /// The service's socket.
-    pub socket: PathBuf,
-    /// Bytes for operations and data of each queue; the service may allow less.
-    pub channel_len: usize,
-}
-
-impl Opening {
-    /// With the socket alone.
-    pub fn at(socket: &Path) -> Opening {
-        Opening { socket: socket.to_owned(), channel_len: CHANNEL_LEN }
-    }
-}
 
 /// A service of this machine. It can fail: a mill runs it by threads of their own.
 pub struct ServiceEngine {
@@ -64,7 +44,7 @@ impl ServiceEngine {
         };
         let capabilities = offers.iter().filter_map(capability).collect();
         let channel_len = opening.channel_len.min(channel_len_max);
-        let shared = Shared::new(&opening.socket, channel_len, link, offers);
+        let shared = Shared::new(&Opening { channel_len, ..opening.clone() }, link, offers);
         Ok(ServiceEngine { shared: Arc::new(shared), info, capabilities })
     }
 }

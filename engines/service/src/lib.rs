@@ -8,8 +8,11 @@ mod chunk;
 mod engine;
 mod key;
 mod link;
+mod place;
 mod queue;
 mod shared;
 
-pub use engine::{Opening, ServiceEngine};
+pub use engine::ServiceEngine;
 pub use link::{Link, LinkError};
+pub use place::{SOCKET_VARIABLE, default_socket, named_socket, own_socket, socket_to_make};
+pub use shared::Opening;

@@ -14,9 +14,6 @@ use crate::key::RemoteKey;
 use crate::link::{Link, NAME, fault};
 use crate::shared::Shared;
 
-/// As long as waking a core takes: a client looks for its answer before it sleeps, if one is expected by then.
-const SPIN: Duration = Duration::from_micros(60);
-
 /// How long a request may take beyond a thousand times what it should, before the service is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -76,7 +73,7 @@ impl ServiceQueue {
     }
 
     fn run_chunk(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
-        let expected = self.expected(batch.suite, chunk);
+        let (expected, spin) = (self.expected(batch.suite, chunk), self.shared.spin());
         let (link, port) = self.open()?;
         let room = port.memory().len() - DATA_AT;
         let data_at = DATA_AT + chunk.pending * OP_LEN;
@@ -94,7 +91,7 @@ impl ServiceQueue {
         };
         // One request at a time: there is a slot.
         let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
-        let spin = if expected > 2 * SPIN { Duration::ZERO } else { SPIN };
+        let spin = if expected > spin.saturating_mul(2) { Duration::ZERO } else { spin };
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
         let outcome = port.wait(number, spin, || link.is_alive() && begun.elapsed() < patience);
         let Ok(Outcome::Ran) = outcome else {

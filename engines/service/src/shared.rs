@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ciphermill_channel::Offer;
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
@@ -9,38 +10,65 @@ use ciphermill_contract::{Result, Suite};
 
 use crate::link::{Link, fault};
 
+/// Bytes for operations and data of a queue's channel.
+const CHANNEL_LEN: usize = 4 << 20;
+
+/// As long as waking a core takes.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// What an engine is opened with.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The service's socket.
+    pub socket: PathBuf,
+    /// Bytes for operations and data of each queue; the service may allow less.
+    pub channel_len: usize,
+    /// How long a client looks for an answer that is expected by then, before it sleeps.
+    pub spin: Duration,
+}
+
+impl Opening {
+    /// With the socket alone.
+    pub fn at(socket: &Path) -> Opening {
+        Opening { socket: socket.to_owned(), channel_len: CHANNEL_LEN, spin: SPIN }
+    }
+}
+
 /// What an engine and its queues share.
 pub(crate) struct Shared {
-    socket: PathBuf,
-    channel_len: usize,
+    opening: Opening,
     link: Mutex<Arc<Link>>,
     /// Costs inside the service by suite, to know how long to look for an answer before sleeping.
     offers: Vec<Option<Offer>>,
 }
 
 impl Shared {
-    pub(crate) fn new(socket: &Path, channel_len: usize, link: Link, offers: Vec<Offer>) -> Shared {
+    pub(crate) fn new(opening: &Opening, link: Link, offers: Vec<Offer>) -> Shared {
         let mut by_suite = vec![None; SUITE_ORDINALS_MAX];
         offers.into_iter().for_each(|offer| by_suite[offer.suite.ordinal()] = Some(offer));
-        Shared { socket: socket.to_owned(), channel_len, link: Mutex::new(Arc::new(link)), offers: by_suite }
+        Shared { opening: opening.clone(), link: Mutex::new(Arc::new(link)), offers: by_suite }
     }
 
     pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+        &self.opening.socket
     }
 
     /// The connection, made again if it was lost.
     pub(crate) fn link(&self) -> Result<Arc<Link>> {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if link.is_lost() {
-            let made = Link::connect_as(&self.socket, link.number() + 1).map_err(|error| fault(&error))?;
+            let made = Link::connect_as(&self.opening.socket, link.number() + 1).map_err(|error| fault(&error))?;
             *link = Arc::new(made.0);
         }
         Ok(Arc::clone(&link))
     }
 
     pub(crate) fn channel_len(&self) -> usize {
-        self.channel_len
+        self.opening.channel_len
+    }
+
+    pub(crate) fn spin(&self) -> Duration {
+        self.opening.spin
     }
 
     pub(crate) fn offer(&self, suite: Suite) -> Option<&Offer> {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use ciphermill_service::Options;
+
 use crate::config::{Config, FILE_NAME};
 use crate::output::say;
 use crate::policy::TablePolicy;
@@ -62,5 +64,30 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     say(format!("path = {:?}", config.keystore_path()?))?;
     say("# The key that `protect` uses when --key does not name one.")?;
     say(format!("key = {:?}", config.keystore.key.as_deref().unwrap_or("default")))?;
+    service(config)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn service(config: &Config) -> anyhow::Result<()> {
+    let Options { workers, spin, window_max, limits, access } = config.service.options()?;
+    say("\n[service]")?;
+    if let Some(socket) = &config.service.socket {
+        say("# The socket that clients connect to.")?;
+        say(format!("socket = {socket:?}"))?;
+    }
+    say("# Threads that run requests.")?;
+    say(format!("workers = {workers}"))?;
+    say(
+        "# How long a worker looks for requests before it sleeps, and how long operations wait for those of other clients at most.",
+    )?;
+    say(format!("spin_us = {}\nwindow_us = {}", spin.as_micros(), window_max.as_micros()))?;
+    say("\n[service.access]")?;
+    say("# Who may connect, by number or name, besides the service's own user and root; and whether everybody may.")?;
+    say(format!("users = {:?}\ngroups = {:?}\nall = {}", access.users, access.groups, access.all))?;
+    say("\n[service.limits]")?;
+    say("# Connections in all and of one user; channels, their bytes, the bytes of all, and keys of a connection.")?;
+    say(format!("clients = {}\nclients_of_user = {}", limits.clients, limits.clients_of_user))?;
+    say(format!("channels = {}\nchannel_bytes = {}", limits.channels, limits.channel_bytes))?;
+    say(format!("client_bytes = {}\nkeys = {}", limits.client_bytes, limits.keys))?;
+    Ok(())
 }

@@ -1,0 +1,173 @@
+//! The section `[service]`: who may use the service of this machine, and what clients may have.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use ciphermill_channel::{DATA_LEN_MAX, DATA_LEN_MIN};
+use ciphermill_service::{Access, Limits, Options};
+use serde::Deserialize;
+
+/// Who may connect as the file system sees it: the owner alone, or everybody, of whom the service takes those that it is told.
+const OWN: u32 = 0o600;
+const SHARED: u32 = 0o666;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ServiceSection {
+    /// The socket that clients connect to.
+    pub socket: Option<PathBuf>,
+    /// Threads that run requests.
+    pub workers: Option<u16>,
+    /// How long a worker looks for requests before it sleeps, in microseconds.
+    pub spin_us: Option<u64>,
+    /// How long operations wait for those of other clients at most, in microseconds.
+    pub window_us: Option<u64>,
+    pub access: AccessSection,
+    pub limits: LimitsSection,
+}
+
+/// Users besides the service's own and root.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AccessSection {
+    /// Names or numbers of users.
+    pub users: Vec<Account>,
+    /// Names or numbers of groups.
+    pub groups: Vec<Account>,
+    /// Everybody on this machine.
+    pub all: bool,
+}
+
+/// A user or a group.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Account {
+    Number(u32),
+    Name(String),
+}
+
+/// What is absent is as the service has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsSection {
+    pub clients: Option<usize>,
+    pub clients_of_user: Option<usize>,
+    pub channels: Option<usize>,
+    pub channel_bytes: Option<usize>,
+    pub client_bytes: Option<usize>,
+    pub keys: Option<usize>,
+}
+
+impl ServiceSection {
+    /// What the service is opened with.
+    pub(crate) fn options(&self) -> Result<Options> {
+        let default = Options::default();
+        let time = |us: Option<u64>, default| us.map_or(default, Duration::from_micros);
+        if self.workers == Some(0) {
+            bail!("service.workers: must be at least 1");
+        }
+        Ok(Options {
+            workers: self.workers.map_or(default.workers, usize::from),
+            spin: time(self.spin_us, default.spin),
+            window_max: time(self.window_us, default.window_max),
+            limits: self.limits.limits()?,
+            access: self.access.access()?,
+        })
+    }
+
+    /// The mode of the socket. The service itself looks at who connects in any case.
+    pub(crate) fn mode(&self) -> u32 {
+        let AccessSection { users, groups, all } = &self.access;
+        if *all || !users.is_empty() || !groups.is_empty() { SHARED } else { OWN }
+    }
+}
+
+impl AccessSection {
+    fn access(&self) -> Result<Access> {
+        let mut access = Access { all: self.all, ..Access::default() };
+        for user in &self.users {
+            access.users.push(match user {
+                Account::Number(number) => *number,
+                Account::Name(name) => uzers::get_user_by_name(name)
+                    .with_context(|| format!("service.access.users: there is no user `{name}`"))?
+                    .uid(),
+            });
+        }
+        for group in &self.groups {
+            access.groups.push(match group {
+                Account::Number(number) => *number,
+                Account::Name(name) => uzers::get_group_by_name(name)
+                    .with_context(|| format!("service.access.groups: there is no group `{name}`"))?
+                    .gid(),
+            });
+        }
+        Ok(access)
+    }
+}
+
+impl LimitsSection {
+    fn limits(&self) -> Result<Limits> {
+        let default = Limits::default();
+        let limits = Limits {
+            clients: self.clients.unwrap_or(default.clients),
+            clients_of_user: self.clients_of_user.unwrap_or(default.clients_of_user),
+            channels: self.channels.unwrap_or(default.channels),
+            channel_bytes: self.channel_bytes.unwrap_or(default.channel_bytes),
+            client_bytes: self.client_bytes.unwrap_or(default.client_bytes),
+            keys: self.keys.unwrap_or(default.keys),
+        };
+        if !(DATA_LEN_MIN..=DATA_LEN_MAX).contains(&limits.channel_bytes) {
+            bail!("service.limits.channel_bytes: must be {DATA_LEN_MIN} to {DATA_LEN_MAX}");
+        }
+        if limits.client_bytes < limits.channel_bytes {
+            bail!("service.limits.client_bytes: must be at least channel_bytes, which is {}", limits.channel_bytes);
+        }
+        if [limits.clients, limits.clients_of_user, limits.channels].contains(&0) {
+            bail!("service.limits: clients, clients_of_user and channels must be at least 1");
+        }
+        Ok(limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(text: &str) -> Result<Options> {
+        toml::from_str::<ServiceSection>(text)?.options()
+    }
+
+    #[test]
+    fn what_is_said_is_in_force_and_the_rest_as_the_service_has_it() {
+        let options =
+            section("workers = 3\nspin_us = 7\naccess.users = [12, \"root\"]\nlimits.keys = 5").expect("valid");
+        let default = Options::default();
+        assert_eq!((options.workers, options.spin, options.limits.keys), (3, Duration::from_micros(7), 5));
+        assert!(options.access.users.contains(&12) && options.access.users.contains(&0) && !options.access.all);
+        assert_eq!((options.window_max, options.limits.clients), (default.window_max, default.limits.clients));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_its_name() {
+        for (text, said) in [
+            ("workers = 0", "service.workers"),
+            ("access.users = [\"nobody at all\"]", "service.access.users"),
+            ("access.groups = [\"nobody at all\"]", "service.access.groups"),
+            ("limits.channel_bytes = 1", "service.limits.channel_bytes"),
+            ("limits.client_bytes = 100000", "service.limits.client_bytes"),
+            ("limits.clients = 0", "service.limits"),
+            ("worker = 1", "worker"),
+        ] {
+            let error = format!("{:#}", section(text).expect_err(text));
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_for_the_owner_unless_others_are_named() {
+        let mode = |text: &str| toml::from_str::<ServiceSection>(text).expect("valid").mode();
+        assert_eq!(mode(""), 0o600);
+        assert_eq!([mode("access.all = true"), mode("access.users = [12]"), mode("access.groups = [12]")], [0o666; 3]);
+    }
+}
