@@ -43,6 +43,8 @@ pub enum Refusal {
     NoColumns(Suite),
     /// No engine of this mill runs the suite in this direction under the policy, the pins and the batch's size.
     NoEngine(Suite, Direction),
+    /// Engines would run the suite in this direction if the mill's rules did not disable it on them (`disabled = ["rc4"]`).
+    Disabled(Suite, Direction),
     /// The engine asked for by name is not part of this mill or cannot run the suite.
     EngineUnavailable(String),
     /// The kernel asked for by name does not exist or this processor cannot run it.
@@ -187,6 +189,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::NoEngine(suite, direction) => {
                 write!(f, "no engine of this mill may run {suite} {direction}")
+            }
+            Refusal::Disabled(suite, direction) => {
+                write!(f, "{suite} {direction} is disabled on every engine of this mill that could run it")
             }
             Refusal::EngineUnavailable(name) => write!(f, "engine `{name}` is not available for this"),
             Refusal::KernelUnavailable(name) => write!(f, "kernel `{name}` is not available on this machine"),

@@ -22,6 +22,10 @@ fn errors_say_what_happened_and_to_what() {
         ),
         (Refusal::NoSuchDirection(suite("sha256"), Direction::Decrypt), "sha256 has no direction `decrypt`"),
         (Refusal::NoEngine(gcm(), Direction::Encrypt), "no engine of this mill may run aes-128-gcm encrypt"),
+        (
+            Refusal::Disabled(suite("rc4"), Direction::Decrypt),
+            "rc4 decrypt is disabled on every engine of this mill that could run it",
+        ),
         (Refusal::EngineUnavailable("gpu".to_owned()), "engine `gpu` is not available for this"),
         (Refusal::KernelUnavailable("vaes".to_owned()), "kernel `vaes` is not available on this machine"),
         (Refusal::KeyUnknown, "the key is unknown or has been destroyed"),

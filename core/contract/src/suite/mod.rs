@@ -8,7 +8,7 @@ pub mod names;
 mod public;
 pub mod rules;
 
-pub use names::UnknownSuite;
+pub use names::{UnknownSuite, nearest_name};
 
 /// What is done to an operation. A small value; two suites are equal when every parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -253,20 +253,20 @@ impl FromStr for Suite {
                 return Ok(Suite::Fpe(ff1));
             }
         }
-        let mut nearest = (usize::MAX, None);
-        for suite in Suite::all() {
-            let known = suite.to_string();
-            if known == wanted {
-                return Ok(suite);
-            }
-            let distance = edit_distance(&known, &wanted);
-            if distance < nearest.0 {
-                nearest = (distance, Some(known));
-            }
+        let names = || Suite::all().map(|suite| suite.to_string());
+        match Suite::all().zip(names()).find(|(_, known)| *known == wanted) {
+            Some((suite, _)) => Ok(suite),
+            None => Err(UnknownSuite { name: name.to_owned(), nearest: nearest_name(&wanted, names()) }),
         }
-        let nearest = nearest.1.filter(|known| nearest.0 <= known.len() / 3);
-        Err(UnknownSuite { name: name.to_owned(), nearest })
     }
+}
+
+/// Of the names that there are the one that differs least from `wanted`, when one is near: off by a third of its letters at most.
+/// Of several that are as near it is the first.
+pub fn nearest_name(wanted: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
+    let distances = known.into_iter().map(|known| (edit_distance(&known, wanted), known));
+    let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance <= nearest.len() / 3).then_some(nearest)
 }
 
 impl fmt::Display for Direction {
