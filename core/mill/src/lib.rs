@@ -21,6 +21,7 @@
 //! prepared for that engine (once in a key's life), runs it and accounts for every operation.
 mod cell;
 mod costs;
+mod disabled;
 mod engines;
 mod generate;
 mod metrics;
@@ -39,12 +40,13 @@ pub use ciphermill_contract as contract;
 pub use ciphermill_keys::{KeyPolicy, KeyTable, KeyUsage, TRANSFORM_GROUP_LEN_MAX};
 pub use ciphermill_router::{Route, RouteReason, SIZE_CLASSES, Share, Shares, Verdict, size_class};
 pub use costs::{Costs, MeasuredCost};
+pub use disabled::{BadRule, DISABLED_RULES_MAX, Disabled, DisabledRule, RuleProblem};
 pub use engines::Trouble;
 pub use generate::GeneratedPair;
 pub use metrics::{Distribution, EngineMetrics, Outcomes, Routes, SharedMetrics, Snapshot, SuiteMetrics};
 pub use mill::{Mill, MillBuilder};
 pub use policy::{OnFull, Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
 pub use report::{EngineReport, Report, SelfTestState, SuiteReport, TransformReport};
-pub use run::{Considered, Explanation};
+pub use run::{Considered, DisabledEngine, Explanation};
 pub use single::{Bound, BoundOp, ComesAlone, MultiPart, One, OneDone, OneFuture, SHARED_OPS_MAX};
 pub use submit::{BatchFuture, IN_FLIGHT_MAX, QUEUED_MAX, Session};

@@ -13,6 +13,7 @@ use ciphermill_contract::{
 use ciphermill_keys::{KeyPolicy, KeyTable, KeyUsage};
 
 use crate::costs::Costs;
+use crate::disabled::Disabled;
 use crate::generate::{self, GeneratedPair};
 use crate::metrics::Snapshot;
 use crate::policy::{Policy, RunOptions, SelfTest, SubmitOptions, TrustPolicy};
@@ -37,6 +38,7 @@ pub struct MillBuilder {
     keys: Option<KeyTable>,
     policy: Policy,
     costs: Costs,
+    disabled: Disabled,
     workers: Option<usize>,
 }
 
@@ -83,6 +85,13 @@ impl MillBuilder {
         self
     }
 
+    /// Sets which engines and suites are disabled; [`Mill::set_disabled`] changes that.
+    #[must_use]
+    pub fn disabled(mut self, disabled: Disabled) -> Self {
+        self.disabled = disabled;
+        self
+    }
+
     /// Sets how many threads work on what is handed over; one a core without this. With none, callers do the work in
     /// [`Session::poll`] and [`Session::wait`].
     #[must_use]
@@ -119,7 +128,7 @@ impl MillBuilder {
     pub fn open(self) -> Result<Mill> {
         let self_test = self.policy.self_test;
         let workers = self.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-        let state = State::new(self.keys.unwrap_or_default(), self.policy, self.costs);
+        let state = State::new(self.keys.unwrap_or_default(), self.policy, self.costs, self.disabled);
         state.change_engines(self.engines, None)?;
         let runner = Runner::new(state, Workers::new(workers));
         let mill = Mill { dispatcher: Arc::new(Dispatcher::new(runner)), coalescers: Arc::new(Coalescers::new()) };
@@ -379,13 +388,15 @@ impl Mill {
         self.dispatcher.queued()
     }
 
-    /// Runs the known-answer test of every suite on every engine. `progress` hears of each result.
+    /// Runs the known-answer test of every suite on every engine that it is not disabled on. `progress` hears of each result.
     ///
     /// Returns how many tests failed.
     pub fn self_test(&self, mut progress: impl FnMut(&'static str, Suite, SelfTestState)) -> usize {
         let mut failed = 0;
-        for slot in &self.state().engines().slots {
-            for suite in slot.suites() {
+        let engines = self.state().engines();
+        for slot in &engines.slots {
+            let suites = slot.suites();
+            for suite in suites.into_iter().filter(|suite| engines.disabled.find(slot.name(), *suite).is_none()) {
                 let state = slot.test(suite, &self.state().policy.trust);
                 failed += usize::from(state == SelfTestState::Failed);
                 progress(slot.name(), suite, state);
@@ -396,7 +407,8 @@ impl Mill {
 
     /// The mill's engines, what they run and how their self-tests ended.
     pub fn engines(&self) -> Vec<EngineReport> {
-        self.state().engines().slots.iter().map(|slot| slot.report()).collect()
+        let engines = self.state().engines();
+        engines.slots.iter().map(|slot| slot.report(&engines.disabled)).collect()
     }
 
     /// What the mill has counted since it was opened.
@@ -427,6 +439,18 @@ impl Mill {
         self.state().change_engines(Vec::new(), Some(name))?;
         self.coalescers.let_go(self.runner());
         Ok(())
+    }
+
+    /// What is disabled.
+    pub fn disabled(&self) -> Disabled {
+        Disabled::clone(&self.state().engines().disabled)
+    }
+
+    /// Replaces the rules that disable engines and suites. All that begins later goes by them, operations of open handles included.
+    /// Batches that have begun, and messages in parts, end on the engines that they began with.
+    pub fn set_disabled(&self, disabled: Disabled) {
+        self.state().set_disabled(disabled);
+        self.coalescers.let_go(self.runner());
     }
 
     /// Has keys prepared for a suite by every engine of this mill that may hold them and runs it, side by side where an

@@ -20,7 +20,9 @@ pub struct Report {
 pub struct EngineReport {
     /// The engine's own words.
     pub info: EngineInfo,
-    /// What it runs in this mill.
+    /// The rule that disables it, whatever it runs.
+    pub disabled: Option<String>,
+    /// What it runs in this mill, or would if it were not disabled.
     pub suites: Vec<SuiteReport>,
 }
 
@@ -37,6 +39,8 @@ pub struct SuiteReport {
     pub timing: Timing,
     /// Its known-answer test.
     pub self_test: SelfTestState,
+    /// The rule that disables the suite on this engine.
+    pub disabled: Option<String>,
 }
 
 /// How a known-answer test ended.

@@ -9,6 +9,7 @@ use ciphermill_contract::{Engine, Error, Result};
 use ciphermill_keys::KeyTable;
 
 use crate::costs::Costs;
+use crate::disabled::Disabled;
 use crate::engines::{EngineSet, EngineSlot, Epoch};
 use crate::metrics::Books;
 use crate::policy::Policy;
@@ -28,9 +29,9 @@ pub(crate) struct State {
 
 impl State {
     /// A mill without engines.
-    pub(crate) fn new(keys: KeyTable, policy: Policy, costs: Costs) -> State {
+    pub(crate) fn new(keys: KeyTable, policy: Policy, costs: Costs, disabled: Disabled) -> State {
         State {
-            engines: RwLock::new(Arc::new(EngineSet::new(Vec::new(), policy.engines, &costs))),
+            engines: RwLock::new(Arc::new(EngineSet::new(Vec::new(), policy.engines, &costs, Arc::new(disabled)))),
             epoch: Epoch::default(),
             joined: AtomicU64::new(0),
             keys,
@@ -76,8 +77,18 @@ impl State {
                 .map_err(|_| Error::exhausted("engines that ever joined", u16::MAX.into(), number as usize))?;
             slots.push(EngineSlot::new(number, engine, self.epoch.clone()));
         }
-        *engines = Arc::new(EngineSet::new(slots, self.policy.engines, &self.costs));
+        let disabled = Arc::clone(&engines.disabled);
+        *engines = Arc::new(EngineSet::new(slots, self.policy.engines, &self.costs, disabled));
         self.epoch.advance();
         Ok(())
+    }
+
+    /// Replaces the rules that disable engines and suites.
+    pub(crate) fn set_disabled(&self, disabled: Disabled) {
+        let mut engines = self.engines.write().unwrap_or_else(PoisonError::into_inner);
+        tracing::info!(rules = ?disabled.rules().iter().map(ToString::to_string).collect::<Vec<_>>(), "disabled");
+        let slots = engines.slots.clone();
+        *engines = Arc::new(EngineSet::new(slots, self.policy.engines, &self.costs, Arc::new(disabled)));
+        self.epoch.advance();
     }
 }

@@ -11,5 +11,5 @@ mod slot;
 pub(crate) use drivers::{DriverQueue, Lost};
 pub(crate) use epoch::Epoch;
 pub use health::Trouble;
-pub(crate) use set::EngineSet;
+pub(crate) use set::{EngineSet, LeftOut};
 pub(crate) use slot::EngineSlot;

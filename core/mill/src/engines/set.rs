@@ -1,6 +1,7 @@
 //! The engines at one moment, and for each suite and direction those that run it. Engines join and leave while a mill is
 //! open; a batch keeps the set that it began with.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ciphermill_contract::error::Refusal;
@@ -10,6 +11,7 @@ use ciphermill_router::{Candidate, LEN_CLASSES, OPS_CLASSES, SIZE_CLASSES, size_
 use super::slot::EngineSlot;
 use crate::cell::{CostCell, SuiteCell};
 use crate::costs::Costs;
+use crate::disabled::Disabled;
 
 /// The engines at one moment.
 pub(crate) struct EngineSet {
@@ -18,6 +20,16 @@ pub(crate) struct EngineSet {
     plans: Vec<Vec<Candidate>>,
     /// For each plan whether several engines may work on one batch at the same time.
     sharing: Vec<bool>,
+    /// What is disabled, and the engines that would stand in a plan otherwise, by the same index.
+    pub(crate) disabled: Arc<Disabled>,
+    left_out: BTreeMap<usize, Vec<LeftOut>>,
+}
+
+/// An engine that a rule keeps out of a plan.
+pub(crate) struct LeftOut {
+    pub(crate) candidate: Candidate,
+    /// The rule as it is written.
+    pub(crate) rule: String,
 }
 
 /// How an engine's estimates of each class of sizes differ from its straight line: where lanes are not full.
@@ -37,52 +49,80 @@ fn estimated(capability: &Capability) -> [f64; SIZE_CLASSES] {
     factors
 }
 
+/// What the router is told of an engine that runs a suite in a direction.
+fn candidate(
+    (index, slot): (usize, &EngineSlot),
+    capability: &Capability,
+    (suite, direction): (Suite, Direction),
+    costs: &Costs,
+) -> Candidate {
+    let (info, cell) = (slot.engine.info(), SuiteCell::new(suite, direction));
+    let measured = costs.find(info, suite, direction);
+    match measured {
+        Some(measured) => slot.learned.know(cell, &measured.factors),
+        None if capability.few.is_some() => slot.learned.know(cell, &estimated(capability)),
+        None => {}
+    }
+    Candidate {
+        engine: index,
+        name: info.name,
+        kind: info.kind,
+        cost: measured.map_or(capability.prior, |measured| measured.cost),
+        wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
+        backlog_ns: 0.0,
+        step: capability.step,
+        input_len_max: capability.input_len_max as u64,
+        trusted: true,
+    }
+}
+
 impl EngineSet {
-    /// The set of these engines, with what `costs` knows of them.
-    pub(crate) fn new(slots: Vec<Arc<EngineSlot>>, kinds: EngineKinds, costs: &Costs) -> EngineSet {
+    /// The set of these engines, with what `costs` knows of them, for all that is not disabled.
+    pub(crate) fn new(
+        slots: Vec<Arc<EngineSlot>>,
+        kinds: EngineKinds,
+        costs: &Costs,
+        disabled: Arc<Disabled>,
+    ) -> EngineSet {
         let mut plans = vec![Vec::new(); SuiteCell::COUNT];
+        let mut left_out: BTreeMap<usize, Vec<LeftOut>> = BTreeMap::new();
         for (index, slot) in slots.iter().enumerate() {
             let info = slot.engine.info();
             if !kinds.contains(info.kind) {
                 continue;
             }
+            let mut seen = BTreeSet::new();
             for capability in slot.engine.capabilities() {
-                for (suite, direction) in pairs(capability.suites) {
-                    let cell = SuiteCell::new(suite, direction);
-                    let plan = &mut plans[cell.index()];
-                    let known = plan.iter().any(|candidate: &Candidate| candidate.engine == index);
-                    if known || !capability.covers(suite, direction) {
+                for way in pairs(capability.suites) {
+                    let cell = SuiteCell::new(way.0, way.1).index();
+                    if !capability.covers(way.0, way.1) || !seen.insert(cell) {
                         continue;
                     }
-                    let measured = costs.find(info, suite, direction);
-                    match measured {
-                        Some(measured) => slot.learned.know(cell, &measured.factors),
-                        None if capability.few.is_some() => slot.learned.know(cell, &estimated(capability)),
-                        None => {}
+                    let candidate = candidate((index, slot), capability, way, costs);
+                    match disabled.find(info.name, way.0) {
+                        None => plans[cell].push(candidate),
+                        Some(rule) => {
+                            let left = LeftOut { candidate, rule: rule.to_string() };
+                            left_out.entry(cell).or_default().push(left);
+                        }
                     }
-                    plan.push(Candidate {
-                        engine: index,
-                        name: info.name,
-                        kind: info.kind,
-                        cost: measured.map_or(capability.prior, |measured| measured.cost),
-                        wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
-                        backlog_ns: 0.0,
-                        step: capability.step,
-                        input_len_max: capability.input_len_max as u64,
-                        trusted: true,
-                    });
                 }
             }
         }
         // Engines on this processor would only take its cores from each other.
         let shares = |plan: &Vec<Candidate>| plan.len() > 1 && plan.iter().any(|candidate| candidate.kind.can_fail());
         let sharing = plans.iter().map(shares).collect();
-        EngineSet { slots, plans, sharing }
+        EngineSet { slots, plans, sharing, disabled, left_out }
     }
 
     /// The engines that run a suite in a direction.
     pub(crate) fn plan(&self, suite: Suite, direction: Direction) -> &[Candidate] {
         &self.plans[SuiteCell::new(suite, direction).index()]
+    }
+
+    /// The engines that would run a suite in a direction if it were not disabled on them.
+    pub(crate) fn left_out(&self, suite: Suite, direction: Direction) -> &[LeftOut] {
+        self.left_out.get(&SuiteCell::new(suite, direction).index()).map_or(&[], Vec::as_slice)
     }
 
     /// Whether batches of this suite and direction may be worked on by several engines at the same time.
@@ -91,17 +131,13 @@ impl EngineSet {
         self.sharing[SuiteCell::new(suite, direction).index()]
     }
 
-    /// The index of the engine of this name, if it is there.
-    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.name() == name)
-    }
-
     /// The index of the engine that a caller named.
     ///
     /// # Errors
     /// `Refused` when it is not there.
     pub(crate) fn named(&self, name: &str) -> Result<usize> {
-        self.index_of(name).ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))
+        let index = self.slots.iter().position(|slot| slot.name() == name);
+        index.ok_or_else(|| Error::Refused(Refusal::EngineUnavailable(name.to_owned())))
     }
 
     /// The candidate's own figures for a batch of `ops` operations in a class of sizes, before anything was learnt.

@@ -12,6 +12,7 @@ use super::epoch::Epoch;
 use super::health::{Health, Trouble};
 use super::learned::Learned;
 use super::self_test::{self, SelfTests, TestState};
+use crate::disabled::Disabled;
 use crate::panics::caught;
 use crate::policy::TrustPolicy;
 use crate::report::{EngineReport, SelfTestState, SuiteReport};
@@ -129,12 +130,13 @@ impl EngineSlot {
     }
 
     /// What is known of it.
-    pub(crate) fn report(&self) -> EngineReport {
-        let suites = self.suites().into_iter().map(|suite| self.report_of(suite)).collect();
-        EngineReport { info: self.engine.info().clone(), suites }
+    pub(crate) fn report(&self, disabled: &Disabled) -> EngineReport {
+        let suites = self.suites().into_iter().map(|suite| self.report_of(suite, disabled)).collect();
+        let rule = disabled.engine(self.name()).map(ToString::to_string);
+        EngineReport { info: self.engine.info().clone(), disabled: rule, suites }
     }
 
-    fn report_of(&self, suite: Suite) -> SuiteReport {
+    fn report_of(&self, suite: Suite, disabled: &Disabled) -> SuiteReport {
         let covering = |direction| {
             let found = capability::find(self.engine.capabilities(), suite, direction);
             found.map(|capability| (direction, capability.timing))
@@ -147,6 +149,7 @@ impl EngineSlot {
             kernel: self.engine.info().kernel_for(suite).to_owned(),
             timing: if is_variable { Timing::Variable } else { Timing::Constant },
             self_test: self.self_tests.state(suite),
+            disabled: disabled.find(self.name(), suite).map(ToString::to_string),
         }
     }
 }

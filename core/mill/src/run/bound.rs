@@ -24,7 +24,7 @@ use super::context::{Choice, Context};
 use super::lease::put_back;
 use super::prepare::Preparer;
 use super::replay::{after_panic, after_run, give_up};
-use super::route::{Shape, choose, kinds_of_plan};
+use super::route::{Shape, choose, kinds_of_plan, no_engine};
 use super::runner::Runner;
 use super::{account, begin, run_keyless, run_with_keys};
 use crate::engines::EngineSlot;
@@ -125,7 +125,7 @@ impl Binding {
         let mut run = begin(runner, context, suite, &RunOptions::default())?;
         let plan_kinds = kinds_of_plan(&run, suite, direction);
         if plan_kinds.is_empty() {
-            return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
+            return Err(no_engine(&run, suite, direction));
         }
         let lone = Lone { suite, direction, len: USUAL_LEN };
         if suite.needs_key() {

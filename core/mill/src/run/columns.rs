@@ -8,7 +8,7 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
 use ciphermill_contract::columns::{ChunkLimits, ColumnOps, KeyColumn, PreparedColumn};
-use ciphermill_contract::error::{FaultKind, Refusal};
+use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
     Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, Error, KeyId, PreparedKey, Result,
 };
@@ -24,7 +24,7 @@ use super::isolated::{Pins, run_columns_isolated};
 use super::parts::{run_columns_in_parts, split_of};
 use super::prepare::Preparer;
 use super::replay::learn;
-use super::route::{choose, kinds_of_plan};
+use super::route::{choose, kinds_of_plan, no_engine};
 use super::runner::Runner;
 use super::{begin, run_batch, share, witness};
 use crate::engines::Trouble;
@@ -77,7 +77,7 @@ fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Resu
     let (suite, direction) = (columns.suite(), columns.direction());
     let plan_kinds = kinds_of_plan(run, suite, direction);
     if plan_kinds.is_empty() {
-        return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
+        return Err(no_engine(run, suite, direction));
     }
     let shares = share::shares_of(run, columns, plan_kinds);
     if let Some(report) = shares.and_then(|shares| share::run_column_shares(run, columns, &shares, run_columns)) {

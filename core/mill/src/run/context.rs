@@ -1,5 +1,6 @@
 //! What a thread keeps from one batch to the next: its queues on the engines, the last route, its counts.
 
+use std::ptr;
 use std::sync::Arc;
 
 use ciphermill_contract::{Cost, EngineQueue, QueueHint, Result};
@@ -67,6 +68,18 @@ impl Context {
         }
         let set = self.set.get_or_insert_with(|| state.engines());
         (set, &mut self.own, self.tick)
+    }
+
+    /// What a run changes and its number, for a share of a batch: it goes by the engines that the batch began with, `set`, though
+    /// others may have joined, left or been disabled since.
+    pub(super) fn begin_share(&mut self, state: &State, set: &EngineSet) -> (&mut Own, u32) {
+        let (now, ..) = self.begin(state);
+        if !ptr::eq(now, set) {
+            // The route that is remembered has an index of the other set. Queues that this share opens are closed with the next batch.
+            self.own.remembered = None;
+            self.set = None;
+        }
+        (&mut self.own, self.tick)
     }
 
     /// The same without a look at whether engines have joined or left since the last batch. `None` before the first.

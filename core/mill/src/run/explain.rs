@@ -7,6 +7,7 @@ use super::parts::split_over_cores;
 use super::runner::Runner;
 use super::share::share_out;
 use crate::cell::CostCell;
+use crate::engines::LeftOut;
 use crate::policy::RunOptions;
 
 /// What the router thinks of a batch.
@@ -14,11 +15,24 @@ use crate::policy::RunOptions;
 pub struct Explanation {
     /// Every engine that runs the suite in this direction.
     pub candidates: Vec<Considered>,
+    /// Engines that would run it if it were not disabled on them.
+    pub disabled: Vec<DisabledEngine>,
     /// Where the batch would go; `None` when every engine is ruled out. A mill now and then tries an engine that was
     /// slow again; that is left out here.
     pub route: Option<Route>,
     /// Who would work on it at the same time, with what is idle now; `None` when one engine on one thread would.
     pub shares: Option<Shares>,
+}
+
+/// An engine that a rule leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisabledEngine {
+    /// The engine's name.
+    pub engine: &'static str,
+    /// Its kernel for the suite.
+    pub kernel: String,
+    /// The rule as it is written.
+    pub rule: String,
 }
 
 /// What the router thinks of one engine.
@@ -84,13 +98,14 @@ impl Runner {
         let cell = CostCell::new(suite, direction, size_class(ops, bytes));
         let plan = set.plan(suite, direction);
         let now = || plan.iter().map(|candidate| set.as_of_now(candidate, cell, ops, 0));
+        let kernel = |engine: usize| set.slots[engine].engine.info().kernel_for(suite.canonical()).to_owned();
         let consider = |(figures, (now, verdict)): (&Candidate, (Candidate, Verdict))| {
             let slot = &set.slots[figures.engine];
             let info = slot.engine.info();
             let measured = self.state.costs.find(info, suite, direction);
             Considered {
                 engine: info.name,
-                kernel: info.kernel_for(suite.canonical()).to_owned(),
+                kernel: kernel(figures.engine),
                 cost: figures.cost,
                 step: figures.step,
                 spread: measured.map(|measured| measured.spread),
@@ -102,9 +117,14 @@ impl Runner {
             }
         };
         let candidates = plan.iter().zip(explain(&request, now())).map(consider).collect();
+        let left_out = |left: &LeftOut| {
+            let LeftOut { candidate, rule } = left;
+            DisabledEngine { engine: candidate.name, kernel: kernel(candidate.engine), rule: rule.clone() }
+        };
+        let disabled = set.left_out(suite, direction).iter().map(left_out).collect();
         let route = decide(&request, now()).ok();
         let shares = if set.may_share(suite, direction) { share_out(self, &request, now) } else { None };
         let shares = shares.or_else(|| over_cores(self, &request, route?, now()));
-        Ok(Explanation { candidates, route, shares })
+        Ok(Explanation { candidates, disabled, route, shares })
     }
 }

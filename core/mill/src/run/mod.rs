@@ -35,12 +35,12 @@ use ciphermill_router::{Route, size_class};
 use self::batch_run::{BatchRun, Bounds};
 pub(crate) use self::context::Context;
 use self::execute::run_once;
-pub use self::explain::{Considered, Explanation};
+pub use self::explain::{Considered, DisabledEngine, Explanation};
 use self::lease::{lease_keys, put_back};
 pub(crate) use self::prepare::Preparer;
 use self::prepare::{Entries, Prepared, Ready, prepare};
 use self::replay::give_up;
-use self::route::choose;
+use self::route::{choose, no_engine};
 pub(crate) use self::runner::Runner;
 use crate::cell::CostCell;
 use crate::panics::caught;
@@ -94,7 +94,7 @@ fn run_batch(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>) -> Result<Rep
     let (suite, direction) = (batch.suite(), batch.direction());
     let plan_kinds = route::kinds_of_plan(run, suite, direction);
     if plan_kinds.is_empty() {
-        return Err(Error::Refused(Refusal::NoEngine(suite, direction)));
+        return Err(no_engine(run, suite, direction));
     }
     let shares = share::shares_of(run, batch, plan_kinds);
     if let Some(report) = shares.and_then(|shares| share::run_shares(run, batch, &shares, run_batch)) {

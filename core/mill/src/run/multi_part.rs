@@ -11,10 +11,10 @@ use ciphermill_router::RouteReason;
 use super::bound::{Lone, allowed_kinds, is_granted};
 use super::context::Context;
 use super::prepare::Preparer;
-use super::route::{choose, kinds_of_plan};
+use super::route::{choose, kinds_of_plan, no_engine};
 use super::runner::Runner;
 use super::{BatchRun, begin};
-use crate::engines::EngineSlot;
+use crate::engines::{EngineSlot, LeftOut};
 use crate::policy::RunOptions;
 
 /// Bytes of a message for which an engine is chosen: of parts it is unknown how many follow, and of short messages nobody makes parts.
@@ -61,6 +61,9 @@ impl Parts {
         let mut run = begin(runner, context, suite, &RunOptions::default())?;
         let lease = suite.needs_key().then(|| runner.state.keys.lease());
         let mut kinds = kinds_of_plan(&run, suite, direction);
+        if kinds.is_empty() {
+            return Err(no_engine(&run, suite, direction));
+        }
         let mut entry = None;
         if let Some(lease) = &lease {
             let found = lease.entry(key).ok_or(Error::Refused(Refusal::KeyUnknown))?;
@@ -69,7 +72,8 @@ impl Parts {
             entry = Some(found);
         }
         exclude_whole_only(&mut run, what);
-        let choice = choose(&mut run, &Lone { suite, direction, len: USUAL_LEN }, kinds)?;
+        let choice = choose(&mut run, &Lone { suite, direction, len: USUAL_LEN }, kinds);
+        let choice = choice.map_err(|error| no_stream(&run, what, error))?;
         let (slot, trust) = (run.slot(choice.route.engine), run.trust());
         if let Some(entry) = entry {
             Preparer::new(slot, trust, suite).get(entry)?;
@@ -199,6 +203,22 @@ impl Parts {
             }
         };
         slot.ask(trust, |_| Ok(work(&mut **stream, prepared)))
+    }
+}
+
+/// Why nobody takes the suite's messages in parts: rules are to blame only where they disable an engine that does.
+#[cold]
+fn no_stream(run: &BatchRun<'_>, (suite, direction): (Suite, Direction), error: Error) -> Error {
+    let has_stream = |left: &LeftOut| {
+        let slot = run.slot(left.candidate.engine);
+        let stream = slot.ask(run.trust(), |engine| Ok(engine.stream(suite, direction).is_some()));
+        !slot.is_isolated() && stream == Ok(true)
+    };
+    match error {
+        Error::Refused(Refusal::Disabled(..)) if !run.set.left_out(suite, direction).iter().any(has_stream) => {
+            Error::Refused(Refusal::NoEngine(suite, direction))
+        }
+        other => other,
     }
 }
 

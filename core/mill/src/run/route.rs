@@ -7,7 +7,7 @@ use ciphermill_router::{Candidate, Request, Route, RouteReason, SKEW_BYTES_MIN, 
 use super::batch_run::BatchRun;
 use super::context::{Choice, Remembered};
 use crate::cell::CostCell;
-use crate::engines::{EngineSet, EngineSlot};
+use crate::engines::{EngineSlot, LeftOut};
 use crate::metrics::{TIMED_FROM_NS, timed_from_ns};
 use crate::policy::SelfTest;
 
@@ -80,6 +80,20 @@ pub(super) fn kinds_of_plan(run: &BatchRun<'_>, suite: Suite, direction: Directi
         .intersect(run.bounds.kinds)
 }
 
+/// Why no engine may run a suite whose plan has none that is within bounds.
+#[cold]
+pub(super) fn no_engine(run: &BatchRun<'_>, suite: Suite, direction: Direction) -> Error {
+    let bounds = &run.bounds;
+    let is_within = |left: &LeftOut| {
+        bounds.kinds.contains(left.candidate.kind) && bounds.pinned.is_none_or(|pinned| pinned == left.candidate.engine)
+    };
+    Error::Refused(if run.set.left_out(suite, direction).iter().any(is_within) {
+        Refusal::Disabled(suite, direction)
+    } else {
+        Refusal::NoEngine(suite, direction)
+    })
+}
+
 /// Asks the router, and again when the engine that it names fails its known-answer test.
 pub(super) fn choose(run: &mut BatchRun<'_>, batch: &impl Shape, kinds: EngineKinds) -> Result<Choice> {
     let (suite, direction) = (batch.suite(), batch.direction());
@@ -96,7 +110,7 @@ pub(super) fn choose(run: &mut BatchRun<'_>, batch: &impl Shape, kinds: EngineKi
         let route = match preferred {
             Some(route) => route,
             None => {
-                let route = decide(&request, now()).map_err(|_| no_route(set, suite, direction))?;
+                let route = decide(&request, now()).map_err(|_| no_route(run, (suite, direction), &request))?;
                 probe(run, &request, route, plan, cell).unwrap_or(route)
             }
         };
@@ -197,14 +211,21 @@ fn probe(run: &BatchRun<'_>, request: &Request, best: Route, plan: &[Candidate],
     })
 }
 
-fn no_route(set: &EngineSet, suite: Suite, direction: Direction) -> Error {
+#[cold]
+fn no_route(run: &BatchRun<'_>, (suite, direction): (Suite, Direction), request: &Request) -> Error {
+    let set = run.set;
     let any = |is: &dyn Fn(&EngineSlot) -> bool| {
         set.plan(suite, direction).iter().any(|candidate| is(&set.slots[candidate.engine]))
     };
+    // The kinds of the request are those of the plan, which they are not in.
+    let request = Request { kinds: run.bounds.kinds, ..*request };
+    let disabled = || set.left_out(suite, direction).iter().map(|left| left.candidate);
     Error::Refused(if any(&|slot| !slot.health.allows()) {
         Refusal::InQuarantine(suite)
     } else if any(&|slot| !slot.self_tests.allows(suite.ordinal())) {
         Refusal::SelfTestFailed(suite)
+    } else if decide(&request, disabled()).is_ok() {
+        Refusal::Disabled(suite, direction)
     } else {
         Refusal::NoEngine(suite, direction)
     })

@@ -77,7 +77,7 @@ fn run_each<P: Send>(
     run_share: impl Fn(&mut BatchRun<'_>, &mut P) -> Result<Report> + Sync,
 ) -> Vec<Option<Result<Report>>> {
     let mut reports: Vec<Option<Result<Report>>> = vec![None; parts.len()];
-    let runner = run.runner;
+    let (runner, set) = (run.runner, run.set);
     let bounds = Bounds { pinned: None, preferred: None, is_share: true, ..run.bounds };
     let mut places = parts.into_iter().zip(&shares.shares).zip(&mut reports);
     let first = places.next();
@@ -85,9 +85,9 @@ fn run_each<P: Send>(
     let others = places.map(|((mut part, share), report)| {
         move || {
             *report = Some(runner.with_context(|context| {
-                let (set, own, tick) = context.begin(&runner.state);
-                // Engines may have joined or left since the batch began: an index would be another engine's.
-                let bounds = Bounds { preferred: set.index_of(share.name), ..bounds };
+                // Engines may have joined, left or been disabled since the batch began.
+                let (own, tick) = context.begin_share(&runner.state, set);
+                let bounds = Bounds { preferred: Some(share.engine), ..bounds };
                 run_share(&mut BatchRun::new(runner, (set, own, tick), bounds), &mut part)
             }));
         }

@@ -1,10 +1,13 @@
 //! Where batches go: by predicted or measured cost, by pins, and by what keys allow.
 
+use std::sync::Arc;
+
 use ciphermill::{
-    Costs, KeyPolicy, MeasuredCost, Mill, RouteReason, RunOptions, SIZE_CLASSES, SelfTest, Verdict, size_class,
+    Costs, Disabled, KeyPolicy, MeasuredCost, Mill, RouteReason, RunOptions, SIZE_CLASSES, SelfTest, Verdict,
+    size_class,
 };
 use ciphermill_contract::error::Refusal;
-use ciphermill_contract::{Batch, Cost, Direction, EngineKind, EngineKinds, Error, OpStatus, Reason};
+use ciphermill_contract::{Batch, Cost, Direction, Engine, EngineKind, EngineKinds, Error, Op, OpStatus, Reason, Span};
 
 use crate::engines::{bulk, mark, short_only, slow};
 use crate::{CBC, import, mill, op, suite};
@@ -85,6 +88,22 @@ fn policy_closes_legacy_suites_and_kinds_of_engines() {
     let options = RunOptions { kinds: EngineKinds::only(EngineKind::Gpu), ..RunOptions::default() };
     let run = mill.run_with(Batch::new(suite(CBC), Direction::Encrypt, &mut [], &mut []), &options);
     assert_eq!(run, Err(Error::Refused(Refusal::NoEngine(suite(CBC), Direction::Encrypt))));
+}
+
+#[test]
+fn rules_are_to_blame_only_where_the_engine_that_they_leave_out_could_run_the_batch() {
+    let run = |engines: [Arc<dyn Engine>; 2], disabled: &str| {
+        let mill = mill(engines);
+        mill.set_disabled(Disabled::parse([disabled], &["library", "short"]).expect("a rule"));
+        let mut ops = [Op::in_place(import(&mill, KeyPolicy::default()), Span::new(0, 32)).with_iv(&[1; 16])];
+        mill.run(Batch::new(suite(CBC), Direction::Encrypt, &mut ops, &mut [0; 32])).map(|report| report.route.name)
+    };
+    let both = || [mark("library", 1), short_only("short", 2)];
+    assert_eq!(run(both(), "short"), Ok("library"));
+    assert_eq!(run(both(), "library"), Err(Error::Refused(Refusal::Disabled(suite(CBC), Direction::Encrypt))));
+    // Nor would the other one take so much.
+    let no_engine = Err(Error::Refused(Refusal::NoEngine(suite(CBC), Direction::Encrypt)));
+    assert_eq!(run([short_only("short", 1), short_only("shorter", 2)], "short"), no_engine);
 }
 
 #[test]
