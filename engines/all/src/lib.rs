@@ -42,8 +42,14 @@ pub struct Found {
 /// Opens every engine that this machine can run. Devices that are software are not among them: whoever wants one names
 /// it. Nor is a service, unless the environment names one: what runs it is somebody else's.
 pub fn probe() -> Found {
+    probe_where(|_| true)
+}
+
+/// The same for the names that `is_wanted` takes; of others nothing is opened, no driver either.
+pub fn probe_where(is_wanted: impl Fn(&str) -> bool) -> Found {
     let mut found = Found { engines: Vec::new(), unavailable: Vec::new() };
-    for name in names().filter(|name| *name != SERVICE || ciphermill_service_engine::named_socket().is_some()) {
+    let is_named = |name: &str| name != SERVICE || ciphermill_service_engine::named_socket().is_some();
+    for name in names().filter(|name| is_named(name) && is_wanted(name)) {
         match open(name) {
             Some(Ok(engine)) => found.engines.push(engine),
             Some(Err(error)) => found.unavailable.push((name, error)),
@@ -144,6 +150,13 @@ mod tests {
         let unknown = open("gpu:abacus").expect("a known name").err();
         assert_eq!(unknown, Some(Error::Refused(Refusal::KernelUnavailable("abacus".to_owned()))));
         assert!(open("gpus").is_none());
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_neither_opened_nor_missing() {
+        let found = probe_where(|name| name == "library");
+        assert_eq!(found.engines.iter().map(|engine| engine.info().name).collect::<Vec<_>>(), ["library"]);
+        assert!(found.unavailable.is_empty());
     }
 
     #[test]
