@@ -139,6 +139,17 @@ impl DisabledRule {
         Ok(DisabledRule { text, engine: Some(engine.to_owned()), suites: Some(suites_of(suite)?) })
     }
 
+    /// Whether all that `other` disables is disabled by this rule too.
+    pub fn covers(&self, other: &DisabledRule) -> bool {
+        let has_engine = self.engine.is_none() || self.engine == other.engine;
+        let has_suites = match (&self.suites, &other.suites) {
+            (None, _) => true,
+            (Some(own), Some(others)) => others.iter().all(|suite| own.contains(suite)),
+            (Some(_), None) => false,
+        };
+        has_engine && has_suites
+    }
+
     fn names_engine(&self, engine: &str) -> bool {
         self.engine.as_deref().is_none_or(|own| own == engine)
     }
@@ -240,6 +251,26 @@ mod tests {
         }
         assert_eq!(disabled.engine("gpu").map(ToString::to_string), by("gpu"));
         assert_eq!(["lanes", "library", "token:web", "rc4"].map(|name| disabled.engine(name)), [None; 4]);
+    }
+
+    #[test]
+    fn a_rule_covers_narrower_ones() {
+        let rule = |text: &str| DisabledRule::parse(text, ENGINES).expect("a rule");
+        let covers = |wide: &str, narrow: &str| rule(wide).covers(&rule(narrow));
+        for (wide, narrow) in [
+            ("lanes", "lanes:des-cbc"),
+            ("lanes", "lanes:des-*"),
+            ("rc4", "lanes:rc4"),
+            ("aes-*", "aes-128-gcm"),
+            ("aes-*", "lanes:aes-128-*"),
+        ] {
+            assert!(covers(wide, narrow) && !covers(narrow, wide), "{wide} {narrow}");
+        }
+        for (one, other) in [("lanes", "library"), ("lanes", "rc4"), ("lanes:rc4", "gpu:rc4"), ("rc4", "lanes:des-cbc")]
+        {
+            assert!(!covers(one, other) && !covers(other, one), "{one} {other}");
+        }
+        assert!(covers("rc4", "rc4") && covers("gpu", "gpu"));
     }
 
     #[test]
