@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-// The two files name these.
+// The files name these.
 use {anyhow as _, serde as _, toml as _};
 
 #[path = "../../apps/cli/src/config.rs"]
@@ -11,20 +11,26 @@ mod config;
 #[path = "../../apps/cli/src/policy.rs"]
 #[allow(dead_code, reason = "the command uses the rest")]
 mod policy;
+#[path = "../../apps/cli/src/rules.rs"]
+mod rules;
+
+/// Engines that rules may name.
+const ENGINES: [&str; 3] = ["lanes", "library", "gpu"];
 
 static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(crate::keystore::folder);
 
 /// The first byte decides which of the two files the rest is.
 ///
 /// # Panics
-/// When a configuration that was read has no policy, or a column of a policy file is not spelled back to the same thing.
+/// When a configuration that was read has no policy, a rule that is added and taken out again changes the others, or a column of a policy file is not spelled back to the same thing.
 pub fn run(bytes: &[u8]) {
     let Some((pick, text)) = bytes.split_first() else { return };
     let path = FOLDER.path().join("file.toml");
     std::fs::write(&path, text).expect("written");
     if pick & 1 == 0 {
-        if let Ok(config) = config::Config::load(Some(&path)) {
+        if let Ok(config) = config::Config::load(Some(&path), &ENGINES) {
             config.policy().expect("checked when it was read");
+            change_rules(&std::fs::read_to_string(&path).expect("it was read"), &config);
         }
     } else if let Ok(policy) = policy::TablePolicy::read(&path) {
         assert!(!policy.columns.is_empty());
@@ -34,9 +40,27 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
+/// Adds a rule to a configuration and takes it out.
+fn change_rules(text: &str, config: &config::Config) {
+    let rules = |text: &str| {
+        let read = config::Config::parse(text, std::path::Path::new("file.toml"), &ENGINES).expect("checked");
+        read.disabled.rules().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let before: Vec<String> = config.disabled.rules().iter().map(ToString::to_string).collect();
+    let new = "lanes:hmac-sha256";
+    if before.iter().any(|rule| rule == new) {
+        return;
+    }
+    let Ok(added) = rules::with(text, new) else { return };
+    assert_eq!(rules(&added).split_last(), Some((&new.to_owned(), &before[..])));
+    let removed = rules::without(&added, |rule| rule == new).expect("it was put there");
+    assert_eq!(rules(&removed), before);
+}
+
 /// Inputs to begin with: every entry of both files.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let config = "0[policy]\nlegacy = true\nengines = [\"library\", \"lanes\"]\n[trust]\nwitness_every = 64\n\
+    let config = "0[policy]\nlegacy = true\nengines = [\"library\", \"lanes\"]\ndisabled = [\n  \"gpu\", # why\n  \"lanes:des-*\"\n]\n\
+        [trust]\nwitness_every = 64\n\
         witness_ops_max = 8\nstall_factor = 3\nstall_min_ms = 5\nquarantine_min_ms = 1\nquarantine_max_ms = 10\n\
         [keystore]\npath = \"keys\"\nkey = \"customers\"\n";
     let policy = "1key = \"customers\"\nbind-row = \"id\"\nbind-table = \"people\"\n[columns.email]\n\

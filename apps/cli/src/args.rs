@@ -22,6 +22,18 @@ pub(crate) use value::ValueArgs;
 /// The heading of the options that every command has, so that they do not stand among its own.
 const GLOBAL: &str = "Options of every command";
 
+/// What `disable` and `enable` take.
+const RULES_HELP: &str = "\
+Rules stand under [policy] in the file that --config names, else in ./ciphermill.toml if it is there, else in the user's \
+configuration folder; the rest of the file stays as it is. Programs go by them when they next read the file. `ciphermill \
+engines` lists what is disabled, `ciphermill explain` says what that changes for a batch.
+
+Examples:
+  ciphermill disable gpu
+  ciphermill disable lanes:des-cbc rc4
+  ciphermill disable 'gpu:rsa-*'
+  ciphermill enable rc4";
+
 /// Columns that help takes at most.
 const WIDTH_MAX: usize = 100;
 
@@ -75,6 +87,12 @@ pub(crate) enum Command {
     Value(ValueArgs),
     /// Show the engines found on this machine, their kernels and suites.
     Engines(EnginesArgs),
+    /// Disable engines, suites, or suites of an engine, in the configuration file.
+    #[command(after_help = RULES_HELP)]
+    Disable(RulesArgs),
+    /// Take rules of `disable` out of the configuration file.
+    #[command(after_help = RULES_HELP)]
+    Enable(RulesArgs),
     /// Keep keys: make, import, list, rotate, back up and destroy them.
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -364,6 +382,14 @@ pub(crate) struct EnginesArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// For `disable` and `enable`.
+#[derive(Debug, Args)]
+pub(crate) struct RulesArgs {
+    /// ENGINE, ENGINE:SUITE or SUITE; a suite's name may end in * for all that begin so.
+    #[arg(required = true, value_name = "RULE")]
+    pub rules: Vec<String>,
 }
 
 #[derive(Debug, Args)]

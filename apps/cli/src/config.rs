@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ciphermill::{Policy, TrustPolicy};
+use ciphermill::{Disabled, Policy, TrustPolicy};
 use ciphermill_contract::{EngineKind, EngineKinds};
 use serde::Deserialize;
 use service::ServiceSection;
@@ -25,6 +25,9 @@ pub(crate) struct Config {
     /// Where this came from; `None` when there is no file.
     #[serde(skip)]
     pub path: Option<PathBuf>,
+    /// What `policy.disabled` says.
+    #[serde(skip)]
+    pub disabled: Disabled,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,6 +37,8 @@ pub(crate) struct PolicySection {
     pub legacy: bool,
     /// Kinds of engines that may be used; all when absent.
     pub engines: Option<Vec<String>>,
+    /// Engines and suites that are disabled: `gpu`, `lanes:des-cbc`, `rc4`.
+    pub disabled: Vec<String>,
 }
 
 /// How far engines are believed; what is absent is as the mill has it.
@@ -64,27 +69,45 @@ pub(crate) struct KeystoreSection {
 }
 
 impl Config {
-    /// Reads the file named, else the one in the working folder, else the user's; without any, the defaults.
-    pub(crate) fn load(named: Option<&Path>) -> Result<Config> {
-        if let Some(path) = named {
-            return Config::read(path);
-        }
-        let user = user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join(FILE_NAME));
-        for path in [Some(PathBuf::from(FILE_NAME)), user].into_iter().flatten() {
-            if path.is_file() {
-                return Config::read(&path);
+    /// Reads the file named, else the one in the working folder, else the user's; without any, the defaults. `engines` are the names
+    /// that rules may have, also those of engines that this machine lacks.
+    pub(crate) fn load(named: Option<&Path>, engines: &[&str]) -> Result<Config> {
+        match named.map(Path::to_owned).or_else(found) {
+            Some(path) => {
+                let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                Config::parse(&text, &path, engines)
             }
+            None => Ok(Config::default()),
         }
-        Ok(Config::default())
     }
 
-    fn read(path: &Path) -> Result<Config> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    /// Reads what stands in the file at `path`, or is to stand there.
+    pub(crate) fn parse(text: &str, path: &Path, engines: &[&str]) -> Result<Config> {
         let mut config: Config =
-            toml::from_str(&text).with_context(|| format!("{} is not a valid configuration", path.display()))?;
-        config.policy().with_context(|| format!("in {}", path.display()))?;
+            toml::from_str(text).with_context(|| format!("{} is not a valid configuration", path.display()))?;
+        let checked = config.policy().and_then(|_| config.policy.rules(engines));
+        config.disabled = checked.with_context(|| format!("in {}", path.display()))?;
         config.path = Some(path.to_owned());
         Ok(config)
+    }
+
+    /// The file to write settings into: that which they are read from, else the user's, which need not be there.
+    pub(crate) fn place(named: Option<&Path>) -> Result<PathBuf> {
+        let place = named.map(Path::to_owned).or_else(found).or_else(user_file);
+        place.context("there is no home folder for a configuration; name a file with --config")
+    }
+
+    /// The defaults, but for what is disabled.
+    pub(crate) fn only_disabled(&self) -> Config {
+        Config { disabled: self.disabled.clone(), path: self.path.clone(), ..Config::default() }
+    }
+
+    /// Why something is disabled: the rule and where it stands.
+    pub(crate) fn reason(&self, rule: impl std::fmt::Display) -> String {
+        match &self.path {
+            Some(path) => format!("disabled: {rule} in {}", path.display()),
+            None => format!("disabled: {rule}"),
+        }
     }
 
     /// The mill's policy.
@@ -121,6 +144,10 @@ impl PolicySection {
         }
         Ok(kinds)
     }
+
+    fn rules(&self, engines: &[&str]) -> Result<Disabled> {
+        Disabled::parse(self.disabled.iter().map(String::as_str), engines).context("policy.disabled")
+    }
 }
 
 impl TrustSection {
@@ -146,6 +173,15 @@ impl TrustSection {
         }
         Ok(trust)
     }
+}
+
+/// The file that settings are read from when none is named, if there is one.
+fn found() -> Option<PathBuf> {
+    [Some(PathBuf::from(FILE_NAME)), user_file()].into_iter().flatten().find(|path| path.is_file())
+}
+
+fn user_file() -> Option<PathBuf> {
+    user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join(FILE_NAME))
 }
 
 /// This program's folder below an XDG base folder.
@@ -187,6 +223,22 @@ mod tests {
         assert!(trust("witness_ops_max = 0\nwitness_every = 0").is_ok());
         assert!(trust("quarantine_min_ms = 10\nquarantine_max_ms = 5").is_err());
         assert!(parse("[trust]\nwitnes_every = 1").is_err());
+    }
+
+    #[test]
+    fn what_is_disabled_is_read_and_checked() {
+        let engines = ["lanes", "library", "gpu"];
+        let read = |rules: &str| Config::parse(&format!("[policy]\ndisabled = {rules}"), Path::new("place"), &engines);
+        assert!(Config::parse("", Path::new("place"), &engines).unwrap().disabled.is_empty());
+        let config = read(r#"["lanes:des-cbc", "gpu", "rc4"]"#).unwrap();
+        let rule = config.disabled.find("library", "rc4".parse().unwrap()).unwrap();
+        assert_eq!(config.reason(rule), "disabled: rc4 in place");
+        assert_eq!(config.disabled.engine("gpu").unwrap().to_string(), "gpu");
+        let problem = |rules: &str| crate::output::chain(&read(rules).unwrap_err());
+        assert!(problem(r#"["lane:des-cbc"]"#).starts_with("in place: policy.disabled: rule `lane:des-cbc`"));
+        assert!(problem(r#"["reference"]"#).contains("neither an engine nor a suite"), "it is none of the names");
+        assert!(problem(r#"["gpu", "gpu"]"#).contains("twice"));
+        assert!(read("\"gpu\"").is_err());
     }
 
     #[test]

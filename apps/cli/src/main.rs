@@ -8,6 +8,7 @@ mod help_rules;
 mod metrics_socket;
 mod mills;
 mod policy;
+mod rules;
 mod secret;
 
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let config = || Config::load(cli.config.as_deref());
+    let config = || Config::load(cli.config.as_deref(), &mills::names());
     match cli.command {
         Command::Protect(args) => commands::protect::protect(&args, &config()?),
         Command::Rekey(args) => commands::rekey::rekey(&args, &config()?),
@@ -36,13 +37,15 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Openssl(command) => commands::openssl::run(&command, config),
         Command::Service(command) => commands::service::run(&command, config),
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
-        Command::Tune(args) => commands::tune::run(&args),
+        Command::Disable(args) => commands::disable::disable(&args, cli.config.as_deref()),
+        Command::Enable(args) => commands::disable::enable(&args, cli.config.as_deref()),
+        Command::Tune(args) => commands::tune::run(&args, &config()?),
         Command::Explain(args) => commands::explain::run(&args, &config()?),
         Command::Lab { args } => commands::lab::run(&args, cli.verbose),
         Command::Value(args) => commands::value::run(&args, &config()?),
         Command::Config { policy: Some(policy) } => commands::config::check_policy(&policy),
         Command::Config { policy: None } => commands::config::run(&config()?),
-        Command::Demo(args) => commands::demo::run(&args),
+        Command::Demo(args) => commands::demo::run(&args, &config()?),
         Command::Top(args) => commands::top::run(&args),
         Command::Completions { shell } => manual::completions(Cli::command(), shell),
         Command::Man { out } => {

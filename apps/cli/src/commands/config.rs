@@ -48,6 +48,9 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     say(format!("legacy = {}", policy.legacy))?;
     say("# Kinds of engines that may be used.")?;
     say(format!("engines = [{}]", kinds.join(", ")))?;
+    say("# Engines, suites, and suites of an engine that are disabled: \"gpu\", \"rc4\", \"lanes:des-cbc\".")?;
+    let rules: Vec<String> = config.disabled.rules().iter().map(|rule| format!("\"{rule}\"")).collect();
+    say(format!("disabled = [{}]", rules.join(", ")))?;
     let trust = policy.trust;
     say("\n[trust]")?;
     say(

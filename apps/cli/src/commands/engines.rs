@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ciphermill::contract::engine::Kernel;
-use ciphermill::{EngineReport, SelfTestState};
+use ciphermill::{DisabledRule, EngineReport, SelfTestState};
 use serde::Serialize;
 
 use crate::args::EnginesArgs;
@@ -19,6 +19,7 @@ struct EngineJson {
     version: String,
     parallelism: usize,
     kernels: Vec<KernelJson>,
+    disabled: Option<String>,
     suites: Vec<SuiteJson>,
 }
 
@@ -36,12 +37,14 @@ struct SuiteJson {
     constant_time: bool,
     legacy: bool,
     self_test: &'static str,
+    disabled: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Listing {
     engines: Vec<EngineJson>,
     unavailable: Vec<UnavailableJson>,
+    disabled: Vec<RuleJson>,
     lanes_kernels: Vec<ChoiceJson>,
 }
 
@@ -53,6 +56,12 @@ struct ChoiceJson {
 }
 
 #[derive(Serialize)]
+struct RuleJson {
+    rule: String,
+    reason: String,
+}
+
+#[derive(Serialize)]
 struct UnavailableJson {
     name: &'static str,
     why: String,
@@ -60,7 +69,7 @@ struct UnavailableJson {
 
 /// Lists engines; fails when a known-answer test failed.
 pub(crate) fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCode> {
-    let found = ciphermill_engines::probe();
+    let found = mills::probe(config);
     let mill = mills::builder(found.engines, config)?.open()?;
     let failed = if args.test { mill.self_test(|_, _, _| {}) } else { 0 };
     let engines = mill.engines();
@@ -73,9 +82,12 @@ pub(crate) fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCod
             capable: kernel.capable,
         };
         let lanes_kernels = ciphermill_engines::kernels().into_iter().map(choice).collect();
-        output::json(&Listing { engines: engines.iter().map(to_json).collect(), unavailable, lanes_kernels })?;
+        let rule = |rule: &DisabledRule| RuleJson { rule: rule.to_string(), reason: config.reason(rule) };
+        let disabled = config.disabled.rules().iter().map(rule).collect();
+        let engines = engines.iter().map(to_json).collect();
+        output::json(&Listing { engines, unavailable, disabled, lanes_kernels })?;
     } else {
-        print(&engines, &unavailable, args.suites)?;
+        print(&engines, &unavailable, config, args.suites)?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -102,6 +114,7 @@ fn to_json(engine: &EngineReport) -> EngineJson {
             .iter()
             .map(|kernel| KernelJson { family: kernel.family, name: kernel.name.clone() })
             .collect(),
+        disabled: engine.disabled.clone(),
         suites: engine
             .suites
             .iter()
@@ -112,12 +125,18 @@ fn to_json(engine: &EngineReport) -> EngineJson {
                 constant_time: suite.timing == ciphermill_contract::Timing::Constant,
                 legacy: suite.suite.is_legacy(),
                 self_test: word(suite.self_test),
+                disabled: suite.disabled.clone(),
             })
             .collect(),
     }
 }
 
-fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool) -> anyhow::Result<()> {
+fn print(
+    engines: &[EngineReport],
+    unavailable: &[UnavailableJson],
+    config: &Config,
+    suites: bool,
+) -> anyhow::Result<()> {
     let mut table = output::table(&["engine", "kind", "version", "kernels", "suites", "self-test"], 4);
     for engine in engines {
         let named = |kernel: &Kernel| match kernel.family {
@@ -137,6 +156,12 @@ fn print(engines: &[EngineReport], unavailable: &[UnavailableJson], suites: bool
     say(table)?;
     for missing in unavailable {
         say(format!("{} is not available: {}", missing.name, missing.why))?;
+    }
+    for device in mills::unopened(&config.disabled) {
+        say(format!("{device} was not opened"))?;
+    }
+    for rule in config.disabled.rules() {
+        say(config.reason(rule))?;
     }
     say(choices())?;
     if let Some(note) = costs::note() {
@@ -168,13 +193,20 @@ fn choices() -> String {
 }
 
 fn tally(engine: &EngineReport) -> String {
-    let count = |wanted: SelfTestState| engine.suites.iter().filter(|suite| suite.self_test == wanted).count();
+    if engine.disabled.is_some() {
+        return "disabled".to_owned();
+    }
+    let (enabled, disabled): (Vec<_>, Vec<_>) = engine.suites.iter().partition(|suite| suite.disabled.is_none());
+    let count = |wanted: SelfTestState| enabled.iter().filter(|suite| suite.self_test == wanted).count();
     let parts = [SelfTestState::Passed, SelfTestState::Failed, SelfTestState::Untested, SelfTestState::NoAnswer];
-    let parts: Vec<String> = parts
+    let mut parts: Vec<String> = parts
         .into_iter()
         .filter(|state| count(*state) > 0)
         .map(|state| format!("{} {}", count(state), word(state)))
         .collect();
+    if !disabled.is_empty() {
+        parts.push(format!("{} disabled", disabled.len()));
+    }
     parts.join(", ")
 }
 
@@ -192,7 +224,10 @@ fn print_suites(engine: &EngineReport) -> anyhow::Result<()> {
             directions.join(", "),
             suite.kernel.clone(),
             time.to_owned(),
-            word(suite.self_test).to_owned(),
+            suite
+                .disabled
+                .as_ref()
+                .map_or_else(|| word(suite.self_test).to_owned(), |rule| format!("disabled: {rule}")),
         ]);
     }
     say(format!("\n{}", engine.info.name))?;

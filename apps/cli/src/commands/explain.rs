@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use ciphermill::{Considered, Explanation, RunOptions, Share, Verdict};
+use ciphermill::{Considered, DisabledEngine, DisabledRule, Explanation, RunOptions, Share, Verdict};
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
@@ -18,6 +18,7 @@ struct ExplanationJson {
     ops: u64,
     len: u64,
     candidates: Vec<CandidateJson>,
+    disabled: Vec<DisabledJson>,
     choice: Option<ChoiceJson>,
     together: Option<TogetherJson>,
 }
@@ -37,6 +38,15 @@ struct CandidateJson {
     backlog_ns: f64,
     predicted_ns: Option<f64>,
     verdict: String,
+}
+
+/// An engine that a rule leaves out; one that was not opened has no kernel.
+#[derive(Serialize)]
+struct DisabledJson {
+    engine: &'static str,
+    kernel: Option<String>,
+    rule: String,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -66,11 +76,11 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config) -> anyhow::Result<ExitCod
     let mill = mills::open(None, config)?;
     let options = RunOptions { engine: args.engine.as_deref(), ..RunOptions::default() };
     if let Some(name) = &args.engine {
-        mills::engine_named(name)?;
+        mills::engine_named(name, config)?;
     }
     let explanation = mill.explain(args.suite, args.direction, args.ops, args.len, &options)?;
     if args.json {
-        output::json(&to_json(args, &explanation))?;
+        output::json(&to_json(args, config, &explanation))?;
     } else {
         print(args, config, &explanation)?;
     }
@@ -96,7 +106,28 @@ fn check(args: &ExplainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn to_json(args: &ExplainArgs, explanation: &Explanation) -> ExplanationJson {
+/// Devices that are not opened, since a rule disables them, each with the rule: nobody knows whether they would run the suite.
+fn unopened(config: &Config) -> impl Iterator<Item = (&'static str, &DisabledRule)> {
+    mills::unopened(&config.disabled).filter_map(|device| Some((device, config.disabled.engine(device)?)))
+}
+
+fn disabled_json(config: &Config, explanation: &Explanation) -> Vec<DisabledJson> {
+    let opened = explanation.disabled.iter().cloned().map(|DisabledEngine { engine, kernel, rule }| DisabledJson {
+        engine,
+        kernel: Some(kernel),
+        reason: config.reason(&rule),
+        rule,
+    });
+    let unopened = unopened(config).map(|(engine, rule)| DisabledJson {
+        engine,
+        kernel: None,
+        rule: rule.to_string(),
+        reason: config.reason(rule),
+    });
+    opened.chain(unopened).collect()
+}
+
+fn to_json(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> ExplanationJson {
     let candidate = |considered: &Considered| CandidateJson {
         engine: considered.engine,
         kernel: considered.kernel.clone(),
@@ -121,6 +152,7 @@ fn to_json(args: &ExplainArgs, explanation: &Explanation) -> ExplanationJson {
         ops: args.ops,
         len: args.len,
         candidates: explanation.candidates.iter().map(candidate).collect(),
+        disabled: disabled_json(config, explanation),
         choice: explanation.route.map(|route| ChoiceJson {
             engine: route.name,
             predicted_ns: route.predicted_ns,
@@ -162,7 +194,7 @@ fn print(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> anyh
     say(table)?;
     match &explanation.route {
         Some(route) => say(format!("\n{route}"))?,
-        None if explanation.candidates.is_empty() => say("\nno engine runs it")?,
+        None if explanation.candidates.is_empty() && explanation.disabled.is_empty() => say("\nno engine runs it")?,
         None => say("\nno engine may run it")?,
     }
     if let Some(shares) = &explanation.shares {
@@ -172,6 +204,12 @@ fn print(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> anyh
         });
         let words = words.collect::<Vec<_>>().join(", ");
         say(format!("while all are idle: {words}; {:.1} µs", shares.predicted_ns / 1000.0))?;
+    }
+    for DisabledEngine { engine, kernel, rule } in &explanation.disabled {
+        say(format!("{engine} with kernel {kernel} is left out; {}", config.reason(rule)))?;
+    }
+    for (device, rule) in unopened(config) {
+        say(format!("{device} was not opened; {}", config.reason(rule)))?;
     }
     if args.suite.is_legacy() && !config.policy()?.legacy {
         say("The suite is legacy: a mill refuses it unless `legacy = true` stands under [policy].")?;

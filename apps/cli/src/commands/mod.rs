@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod disable;
 pub(crate) mod engines;
 pub(crate) mod explain;
 mod input;

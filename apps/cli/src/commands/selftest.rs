@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ciphermill::SelfTestState;
+use ciphermill::{SelfTestState, SuiteReport};
 use serde::Serialize;
 
 use crate::args::SelftestArgs;
@@ -21,12 +21,15 @@ struct TestJson {
 /// Runs the tests; fails when one failed.
 pub(crate) fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let engines = match args.engines.as_slice() {
-        [] => ciphermill_engines::all(),
-        names => names.iter().map(|name| mills::engine_named(name)).collect::<anyhow::Result<_>>()?,
+        [] => mills::probe(config).engines,
+        names => names.iter().map(|name| mills::engine_named(name, config)).collect::<anyhow::Result<_>>()?,
     };
     let mill = mills::builder(engines, config)?.open()?;
-    let total: usize = mill.engines().iter().map(|engine| engine.suites.len()).sum();
-    let bar = output::bar(Some(total as u64), "tests", args.json).with_message("self-test");
+    let is_left_out = |suite: &&SuiteReport| suite.disabled.is_some();
+    let reports = mill.engines();
+    let suites = || reports.iter().flat_map(|engine| &engine.suites);
+    let (total, left_out) = (suites().count(), suites().filter(is_left_out).count());
+    let bar = output::bar(Some((total - left_out) as u64), "tests", args.json).with_message("self-test");
     let mut results = Vec::new();
     let failed = mill.self_test(|engine, suite, state| {
         bar.inc(1);
@@ -42,6 +45,9 @@ pub(crate) fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCo
         output::json(&rows.collect::<Vec<_>>())?;
     } else {
         print(&results, args.all)?;
+        if left_out != 0 {
+            say(format!("{left_out} are disabled and were left out; `ciphermill engines` shows the rules"))?;
+        }
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

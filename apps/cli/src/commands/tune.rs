@@ -11,8 +11,9 @@ use ciphermill_tuning::{Effort, LeftOut, Pair, SPREAD_NOISY};
 use serde::Serialize;
 
 use crate::args::TuneArgs;
+use crate::config::Config;
 use crate::costs::{self, Fingerprint, Kept, Record};
-use crate::mills::engine_named;
+use crate::mills;
 use crate::output::{self, say};
 
 /// The lengths at which the batch is shown from which an engine overtakes another …
@@ -54,18 +55,26 @@ struct BreakEven {
 }
 
 /// Measures, stores and prints; or prints only.
-pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &TuneArgs, config: &Config) -> anyhow::Result<ExitCode> {
     if args.print {
         return print_kept(args);
     }
-    let engines = engines(args)?;
+    let engines = engines(args, config)?;
     let wanted = |suite: Suite| match args.suites.is_empty() {
         true => args.legacy || !suite.is_legacy(),
         false => args.suites.iter().any(|named| named.canonical() == suite),
     };
-    let pairs = ciphermill_tuning::pairs(&engines, wanted);
-    if let Some(suite) = args.suites.iter().find(|suite| !pairs.iter().any(|pair| pair.suite == suite.canonical())) {
+    let mut pairs = ciphermill_tuning::pairs(&engines, wanted);
+    let missing = |pairs: &[Pair]| {
+        let is_missing = |suite: &&Suite| !pairs.iter().any(|pair| pair.suite == suite.canonical());
+        args.suites.iter().copied().find(|suite| is_missing(&suite))
+    };
+    if let Some(suite) = missing(&pairs) {
         bail!("none of the engines runs {suite}");
+    }
+    pairs.retain(|pair| config.disabled.find(pair.engine.info().name, pair.suite).is_none());
+    if let Some(suite) = missing(&pairs) {
+        bail!("{suite} is disabled on every engine that runs it; `ciphermill engines` shows the rules");
     }
     let path = costs::place()?;
     let mut effort = if args.quick { Effort::QUICK } else { Effort::default() };
@@ -106,10 +115,10 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The engines to measure, once for each set of kernels.
-fn engines(args: &TuneArgs) -> anyhow::Result<Vec<Arc<dyn Engine>>> {
+fn engines(args: &TuneArgs, config: &Config) -> anyhow::Result<Vec<Arc<dyn Engine>>> {
     let mut engines: Vec<Arc<dyn Engine>> = match args.engines.is_empty() {
-        true => ciphermill_engines::all(),
-        false => args.engines.iter().map(|name| engine_named(name)).collect::<Result<_, _>>()?,
+        true => mills::probe(config).engines,
+        false => args.engines.iter().map(|name| mills::engine_named(name, config)).collect::<Result<_, _>>()?,
     };
     if args.kernels && engines.iter().any(|engine| engine.info().name == "lanes") {
         let choices = ciphermill_engines::kernels();

@@ -9,7 +9,17 @@ fn help_teaches_by_example() {
     let place = Place::new();
     assert!(place.ok(["--help"]).contains("Examples:"));
     let lab = ["lab all", "lab short", "lab show", "lab compare", "lab readme"];
-    let commands = ["protect", "unprotect", "keys generate", "openssl install", "tune", "explain", "completions"];
+    let commands = [
+        "protect",
+        "unprotect",
+        "keys generate",
+        "openssl install",
+        "tune",
+        "explain",
+        "disable",
+        "enable",
+        "completions",
+    ];
     for command in commands.into_iter().chain(lab) {
         let args = command.split(' ').chain(["--help"]);
         assert!(place.ok(args).contains("Examples:"), "{command}");

@@ -1,6 +1,7 @@
 //! The command line as a user meets it: every command, wrong arguments, wrong keys, damaged files, Ctrl-C.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
+mod disabled;
 mod folders;
 mod general;
 mod inspect;

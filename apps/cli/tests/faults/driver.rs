@@ -11,7 +11,7 @@ use ciphermill_faults::{Action, Call, Ended, Fault, Run};
 use nix::errno::Errno;
 
 use crate::verdict::{Finding, Kind, judge};
-use crate::{copies, folders, keystore, openssl, outputs, records, reports, tables};
+use crate::{config, copies, folders, keystore, openssl, outputs, records, reports, tables};
 
 /// What is done at each call.
 const ACTIONS: [Action; 7] = [
@@ -194,6 +194,7 @@ pub(crate) fn main() -> ExitCode {
         copies::scenarios(),
         tables::scenarios(),
         folders::scenarios(),
+        config::scenarios(),
         openssl::scenarios(),
         outputs::scenarios(),
         records::scenarios(),

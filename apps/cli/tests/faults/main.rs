@@ -6,6 +6,8 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod config;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod copies;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod driver;

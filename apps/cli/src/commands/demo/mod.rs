@@ -55,7 +55,7 @@ struct ColumnRow {
 }
 
 /// Runs the demonstration; fails when the table that comes back differs from the original.
-pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &DemoArgs, config: &Config) -> anyhow::Result<ExitCode> {
     ensure!(args.scale > 0.0 && args.scale <= SCALE_MAX, "--scale must be above 0 and at most {SCALE_MAX}");
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
     let original = args.dir.join("customer.parquet");
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         started.elapsed().as_secs_f64()
     ))?;
 
-    let mill = mills::open_for_tables(None, &Config::default())?;
+    let mill = mills::open_for_tables(None, &config.only_disabled())?;
     let root = demo_key(&args.dir, &mill)?;
     let cancel = interrupt::watch()?;
     let _served = metrics_socket::serve(args.metrics.metrics_socket.as_deref(), &mill)?;
