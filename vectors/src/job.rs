@@ -77,6 +77,8 @@ pub fn key_of(case: &Case, direction: Direction) -> Option<KeyMaterial<'_>> {
         KeyForm::Secret => &case.keys.secret,
         KeyForm::Private => &case.keys.private,
         KeyForm::Public => &case.keys.public,
+        // No suite asks for one.
+        KeyForm::Reference => return None,
     };
     (!bytes.is_empty()).then_some(KeyMaterial { form, bytes })
 }

@@ -116,11 +116,15 @@ impl Config {
         Ok(Policy { legacy, engines, trust, ..Policy::default() })
     }
 
+    /// The folder that files in it are named from.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
     /// The keystore file when none is named on the command line.
     pub(crate) fn keystore_path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.keystore.path {
-            let base = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-            return Ok(base.join(path));
+            return Ok(self.folder().join(path));
         }
         match user_folder("XDG_DATA_HOME", ".local/share") {
             Some(folder) => {

@@ -4,20 +4,24 @@ use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_channel::{Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, Frames, KeyHandle, VERSION, write_frame};
-use ciphermill_contract::{Direction, Error, KeyId, KeyMaterial, Refusal, Suite};
+use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Refusal, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
+use serde_json::{Value, json};
 
+use crate::audit::Audit;
 use crate::client::{Client, ClientChannel, Peer};
-use crate::keys::Keys;
-use crate::limits::Options;
+use crate::keys::{Keys, TableKey};
+use crate::limits::{Access, Options};
 use crate::socket::Listener;
 use crate::status::{ClientRow, Status, json, prometheus};
+use crate::vault::Vault;
 use crate::worker::Shop;
 
 /// What the listener, the way to end and the clients' ends have as their names; connections have those behind [`LAST`].
@@ -47,6 +51,9 @@ pub(crate) struct Control {
     /// Held so that there is a descriptor left to turn somebody away with.
     spare: Option<OwnedFd>,
     begun: Instant,
+    vault: Option<Vault>,
+    audit: Audit,
+    reloads: Receiver<Reload>,
     /// Since when the service takes nobody in.
     draining: Option<Instant>,
 }
@@ -63,6 +70,31 @@ struct Connection {
     unsent: Vec<u8>,
 }
 
+/// What can be changed while the service runs.
+pub struct Reload {
+    /// Who may connect from now on.
+    pub access: Access,
+    /// The keystore, and whose its keys are. Keys that clients have taken stay theirs.
+    pub vault: Option<Vault>,
+}
+
+/// How the service's owner reaches the thread of its sockets.
+#[derive(Clone)]
+pub struct Remote {
+    reloads: Sender<Reload>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Remote {
+    /// Puts something else into force, and has what the mill runs looked at again. Clients that are connected stay.
+    pub fn reload(&self, reload: Reload) {
+        // Fails only when the thread has ended, which needs nothing any more.
+        if self.reloads.send(reload).is_ok() {
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
 /// Whether a connection goes on.
 #[derive(PartialEq)]
 enum Goes {
@@ -71,14 +103,23 @@ enum Goes {
 }
 
 impl Control {
-    pub(crate) fn new(shop: Arc<Shop>, options: Options, listener: Listener, end: UnixStream) -> io::Result<Control> {
+    pub(crate) fn new(
+        shop: Arc<Shop>,
+        options: Options,
+        listener: Listener,
+        vault: Option<Vault>,
+        end: UnixStream,
+    ) -> io::Result<(Control, Remote)> {
+        let audit = Audit::at(options.audit.as_deref())?;
+        let (sender, reloads) = channel();
         let events = epoll::create(CreateFlags::CLOEXEC)?;
         listener.socket.set_nonblocking(true)?;
         epoll::add(&events, &listener.socket, EventData::new_u64(LISTENER), EventFlags::IN)?;
         epoll::add(&events, &end, EventData::new_u64(END), EventFlags::IN)?;
         let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&events, &ended, EventData::new_u64(ENDED), EventFlags::IN | EventFlags::ET)?;
-        Ok(Control {
+        let remote = Remote { reloads: sender, bell: Arc::clone(&ended) };
+        let control = Control {
             shop,
             options,
             listener,
@@ -89,8 +130,12 @@ impl Control {
             next: LAST,
             spare: spare(),
             begun: Instant::now(),
+            vault,
+            audit,
+            reloads,
             draining: None,
-        })
+        };
+        Ok((control, remote))
     }
 
     /// Serves until the service ends.
@@ -110,7 +155,8 @@ impl Control {
                 match name {
                     LISTENER => self.accept(),
                     END => self.drain(),
-                    ENDED => {}
+                    // A client has ended, which is seen below, or something else is in force.
+                    ENDED => self.reload(),
                     id => self.serve(id, flags),
                 }
             }
@@ -119,6 +165,15 @@ impl Control {
             if self.draining.is_some() && self.connections.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Puts into force what has come. Clients that are here stay.
+    fn reload(&mut self) {
+        while let Ok(Reload { access, vault }) = self.reloads.try_recv() {
+            self.options.access = access;
+            self.vault = vault;
+            self.shop.renew_offers();
         }
     }
 
@@ -186,18 +241,19 @@ impl Control {
         };
         if let Some((kind, text)) = turned_away {
             tracing::info!(pid = peer.pid, uid = peer.uid, "turned away: {text}");
+            self.audit.write(0, &peer, "turned away", &json!({ "why": text }));
             // It may not read: it is hung up on anyway.
             let _ = write_frame(&socket, &Answer::Error { kind, text }.to_bytes(), &[]);
             return Ok(());
         }
         let id = self.name();
         epoll::add(&self.events, &socket, EventData::new_u64(id), EventFlags::IN | EventFlags::RDHUP)?;
-        let client =
-            Arc::new(Client::new(id, peer, Keys::new(self.shop.mill.clone(), limits.keys), Arc::clone(&self.ended)));
+        let client = Arc::new(Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)));
         let (frames, channels, unsent) = (Some(Frames::new()), Vec::new(), Vec::new());
         let connection = Connection { socket, frames, client, channels, channel_bytes: 0, greeted: false, unsent };
         self.connections.insert(id, connection);
         tracing::debug!(client = id, pid = peer.pid, uid = peer.uid, "connected");
+        self.audit.write(id, &peer, "connected", &Value::Null);
         Ok(())
     }
 
@@ -293,14 +349,13 @@ impl Control {
                 return Ok((Answer::Channel { channel: channel.id }, Some(channel)));
             }
             Ask::Import { suite, form, bytes } => Answer::Key(self.import(id, suite, &KeyMaterial { form, bytes })?),
-            Ask::Key { .. } => {
-                return Err((ErrorKind::Refused, "this service has no keystore".to_owned()));
-            }
+            Ask::Key { suite, name } => Answer::Key(self.key_by_name(id, suite, name)?),
             Ask::Status => Answer::Text(json(&self.status())),
             Ask::Clients => Answer::Text(json(&self.rows())),
             Ask::Metrics => Answer::Text(self.shop.mill.metrics().prometheus() + &prometheus(&self.rows())),
             Ask::Drain => {
                 self.may_manage(id)?;
+                self.note(id, "drain", &Value::Null);
                 self.drain();
                 Answer::Done
             }
@@ -315,7 +370,7 @@ impl Control {
             connection.greeted = true;
         }
         let data_len_max = u32::try_from(self.options.limits.channel_bytes).unwrap_or(u32::MAX);
-        Answer::Welcome { version: VERSION, data_len_max, offers: self.shop.offers.list() }
+        Answer::Welcome { version: VERSION, data_len_max, offers: self.shop.offers().list() }
     }
 
     /// What changes the service for everybody is for root and the service's own user.
@@ -355,28 +410,51 @@ impl Control {
         Ok(channel)
     }
 
-    fn import(&self, id: u64, suite: Suite, material: &KeyMaterial<'_>) -> Result<KeyHandle, (ErrorKind, String)> {
+    fn import(&mut self, id: u64, suite: Suite, material: &KeyMaterial<'_>) -> Result<KeyHandle, (ErrorKind, String)> {
         let Some(connection) = self.connections.get(&id) else {
             return Err((ErrorKind::Fault, "the connection has ended".to_owned()));
         };
         if connection.client.keys().is_full() {
             return Err((ErrorKind::Exhausted, format!("keys is {}", self.options.limits.keys)));
         }
-        let said = |error: Error| {
-            let kind = match &error {
-                Error::Exhausted(_) => ErrorKind::Exhausted,
-                Error::EngineFault(_) => ErrorKind::Fault,
-                _ => ErrorKind::Refused,
-            };
-            (kind, error.to_string())
-        };
+        if material.form == KeyForm::Reference {
+            return Err((ErrorKind::Refused, "a name is no key's bytes".to_owned()));
+        }
         let mill = &self.shop.mill;
         let key = mill.keys().import(*material, KeyPolicy::only(suite)).map_err(said)?;
-        if let Err(error) = prepare(mill, suite, key) {
-            let _ = mill.keys().destroy(key);
+        let key = Arc::new(TableKey::new(key, mill.clone()));
+        if let Err(error) = prepare(mill, suite, key.id()) {
+            drop(key);
             return Err(said(error));
         }
-        Ok(connection.client.keys_mut().insert(key, true))
+        let handle = connection.client.keys_mut().insert(key);
+        let detail = json!({ "suite": suite.to_string(), "form": format!("{:?}", material.form), "key": handle.slot });
+        self.note(id, "key imported", &detail);
+        Ok(handle)
+    }
+
+    fn key_by_name(&mut self, id: u64, suite: Suite, name: &str) -> Result<KeyHandle, (ErrorKind, String)> {
+        let Some(client) = self.connections.get(&id).map(|connection| Arc::clone(&connection.client)) else {
+            return Err((ErrorKind::Fault, "the connection has ended".to_owned()));
+        };
+        if client.keys().is_full() {
+            return Err((ErrorKind::Exhausted, format!("keys is {}", self.options.limits.keys)));
+        }
+        let found = match &mut self.vault {
+            Some(vault) => vault.key(&self.shop.mill, &client.peer, name),
+            None => Err((ErrorKind::Refused, "this service has no keystore".to_owned())),
+        };
+        let found = found.and_then(|key| prepare(&self.shop.mill, suite, key.id()).map(|()| key).map_err(said));
+        let detail = json!({ "name": name, "suite": suite.to_string() });
+        self.note(id, if found.is_ok() { "key taken" } else { "key refused" }, &detail);
+        Ok(client.keys_mut().insert(found?))
+    }
+
+    /// Writes a client's control operation down.
+    fn note(&mut self, id: u64, what: &str, detail: &Value) {
+        if let Some(connection) = self.connections.get(&id) {
+            self.audit.write(id, &connection.client.peer, what, detail);
+        }
     }
 
     fn forget(&mut self, id: u64, key: KeyHandle) -> Goes {
@@ -469,6 +547,16 @@ impl Control {
             tracing::debug!(client = id, pid = connection.client.peer.pid, "gone");
         }
     }
+}
+
+/// What is said of an error of the mill.
+fn said(error: Error) -> (ErrorKind, String) {
+    let kind = match &error {
+        Error::Exhausted(_) => ErrorKind::Exhausted,
+        Error::EngineFault(_) => ErrorKind::Fault,
+        _ => ErrorKind::Refused,
+    };
+    (kind, error.to_string())
 }
 
 /// Finds out whether a key suits a suite, as far as one of the directions goes: by having it prepared.

@@ -1,5 +1,7 @@
 //! The keys of one connection: handles, which only mean something there, to names in the mill's table.
 
+use std::sync::Arc;
+
 use ciphermill::Mill;
 use ciphermill_channel::KeyHandle;
 use ciphermill_contract::KeyId;
@@ -7,30 +9,45 @@ use ciphermill_contract::KeyId;
 /// What no key of the table has as its name: looked up, it is unknown.
 const UNKNOWN: KeyId = KeyId { slot: u32::MAX, generation: u32::MAX };
 
-/// Keys by handle. Those that this connection has brought are destroyed with it.
-pub(crate) struct Keys {
+/// A key in a mill's table, destroyed there when nobody holds it any more.
+pub(crate) struct TableKey {
+    id: KeyId,
     mill: Mill,
+}
+
+impl TableKey {
+    pub(crate) fn new(id: KeyId, mill: Mill) -> TableKey {
+        TableKey { id, mill }
+    }
+
+    pub(crate) fn id(&self) -> KeyId {
+        self.id
+    }
+}
+
+impl Drop for TableKey {
+    fn drop(&mut self) {
+        // It is there: nobody else destroys it.
+        let _ = self.mill.keys().destroy(self.id);
+    }
+}
+
+/// Keys by handle.
+pub(crate) struct Keys {
     slots: Vec<Slot>,
     free: Vec<u32>,
     max: usize,
 }
 
-#[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
-    key: Option<Held>,
-}
-
-#[derive(Clone, Copy)]
-struct Held {
-    id: KeyId,
-    /// Whether it goes with the connection.
-    own: bool,
+    /// Its name beside it, so that looking it up touches no other memory.
+    key: Option<(KeyId, Arc<TableKey>)>,
 }
 
 impl Keys {
-    pub(crate) fn new(mill: Mill, max: usize) -> Keys {
-        Keys { mill, slots: Vec::new(), free: Vec::new(), max }
+    pub(crate) fn new(max: usize) -> Keys {
+        Keys { slots: Vec::new(), free: Vec::new(), max }
     }
 
     /// Keys that there are.
@@ -43,9 +60,9 @@ impl Keys {
         self.len() >= self.max
     }
 
-    /// Gives a key a handle. `own` keys are destroyed when the handle goes.
-    pub(crate) fn insert(&mut self, id: KeyId, own: bool) -> KeyHandle {
-        let key = Some(Held { id, own });
+    /// Gives a key a handle.
+    pub(crate) fn insert(&mut self, key: Arc<TableKey>) -> KeyHandle {
+        let key = Some((key.id(), key));
         if let Some(slot) = self.free.pop() {
             let place = &mut self.slots[slot as usize];
             // Zero is no generation; after four billion keys in one slot an old handle would be one again.
@@ -63,9 +80,8 @@ impl Keys {
         else {
             return;
         };
-        if let Some(held) = slot.key.take() {
+        if slot.key.take().is_some() {
             self.free.push(handle.slot);
-            self.destroy(held);
         }
     }
 
@@ -76,21 +92,6 @@ impl Keys {
             return named;
         }
         let slot = self.slots.get(named.slot as usize).filter(|slot| slot.generation == named.generation);
-        slot.and_then(|slot| slot.key).map_or(UNKNOWN, |held| held.id)
-    }
-
-    fn destroy(&self, held: Held) {
-        if held.own {
-            // It is there: nobody else knows its name.
-            let _ = self.mill.keys().destroy(held.id);
-        }
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        for held in self.slots.iter().filter_map(|slot| slot.key) {
-            self.destroy(held);
-        }
+        slot.and_then(|slot| slot.key.as_ref()).map_or(UNKNOWN, |(id, _)| *id)
     }
 }

@@ -8,6 +8,7 @@
 //! - [`desk`]: which requests come next, and which share a batch.
 //! - [`worker`]: threads that take requests from the desk, run them on the mill and answer.
 //! - [`client`]: who is connected, what they hold, and their limits.
+mod audit;
 mod client;
 mod control;
 mod desk;
@@ -17,9 +18,12 @@ mod offers;
 mod service;
 mod socket;
 mod status;
+mod vault;
 mod worker;
 
 pub use client::Peer;
+pub use control::{Reload, Remote};
 pub use limits::{Access, Limits, Options};
 pub use service::Service;
 pub use socket::{ListenError, Listener};
+pub use vault::Vault;

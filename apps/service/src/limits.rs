@@ -1,5 +1,6 @@
 //! What clients may have, and who may be one.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ciphermill_channel::DATA_LEN_MAX;
@@ -19,6 +20,8 @@ pub struct Options {
     pub limits: Limits,
     /// Who may connect.
     pub access: Access,
+    /// The file that control operations are written to, a line of JSON each.
+    pub audit: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -29,6 +32,7 @@ impl Default for Options {
             window_max: Duration::from_micros(300),
             limits: Limits::default(),
             access: Access::default(),
+            audit: None,
         }
     }
 }

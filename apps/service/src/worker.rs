@@ -1,7 +1,7 @@
 //! Threads that take requests from the desk, run them on the mill, and answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
@@ -31,11 +31,13 @@ const ALIGN: usize = 64;
 pub(crate) struct Shop {
     pub(crate) mill: Mill,
     pub(crate) desk: Desk,
-    pub(crate) offers: Offers,
+    offers: RwLock<Arc<Offers>>,
     bells: OwnedFd,
     nudge: OwnedFd,
     spin: Duration,
     asleep: AtomicUsize,
+    /// How often offers were renewed.
+    renewed: AtomicUsize,
     ends: AtomicBool,
 }
 
@@ -45,8 +47,30 @@ impl Shop {
         let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         // By their edges: nobody has to read what a client could have made block.
         epoll::add(&bells, &nudge, EventData::new_u64(NUDGE), EventFlags::IN | EventFlags::ET)?;
-        let offers = Offers::of(&mill);
-        Ok(Shop { mill, desk, offers, bells, nudge, spin, asleep: AtomicUsize::new(0), ends: AtomicBool::new(false) })
+        let offers = RwLock::new(Arc::new(Offers::of(&mill)));
+        Ok(Shop {
+            mill,
+            desk,
+            offers,
+            bells,
+            nudge,
+            spin,
+            asleep: AtomicUsize::new(0),
+            renewed: AtomicUsize::new(0),
+            ends: AtomicBool::new(false),
+        })
+    }
+
+    /// What the mill runs, as far as it was asked.
+    pub(crate) fn offers(&self) -> Arc<Offers> {
+        Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks the mill again what it runs.
+    pub(crate) fn renew_offers(&self) {
+        let offers = Arc::new(Offers::of(&self.mill));
+        *self.offers.write().unwrap_or_else(PoisonError::into_inner) = offers;
+        self.renewed.fetch_add(1, Ordering::Release);
     }
 
     /// Has a channel's bell waited for.
@@ -114,9 +138,14 @@ impl Worker {
         shop.desk.begin_watch();
         let mut idle_since: Option<Instant> = None;
         let mut looks = 0u32;
+        let (mut offers, mut renewed) = (shop.offers(), shop.renewed.load(Ordering::Acquire));
         while !shop.ends.load(Ordering::Relaxed) {
+            if shop.renewed.load(Ordering::Relaxed) != renewed {
+                renewed = shop.renewed.load(Ordering::Acquire);
+                offers = shop.offers();
+            }
             let now = Instant::now();
-            match shop.desk.next(&shop.offers, now) {
+            match shop.desk.next(&offers, now) {
                 Next::Run { parts, long, more } => {
                     if more {
                         shop.nudge();

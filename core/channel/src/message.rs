@@ -57,8 +57,10 @@ pub enum Ask<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// A key of the service's keystore, by its name. Answered with [`Answer::Key`].
+    /// A key of the service's keystore for a suite, by its name. Answered with [`Answer::Key`].
     Key {
+        /// The suite that it is for.
+        suite: Suite,
         /// The name.
         name: &'a str,
     },
@@ -151,7 +153,7 @@ impl fmt::Debug for Ask<'_> {
             Ask::Hello { version } => write!(f, "Hello({version})"),
             Ask::Channel { data_len } => write!(f, "Channel({data_len})"),
             Ask::Import { suite, form, bytes } => write!(f, "Import({suite}, {form:?}, {} bytes)", bytes.len()),
-            Ask::Key { name } => write!(f, "Key({name})"),
+            Ask::Key { suite, name } => write!(f, "Key({suite}, {name})"),
             Ask::Forget { key } => write!(f, "Forget({key:?})"),
             Ask::Close { channel } => write!(f, "Close({channel})"),
             Ask::Status => f.write_str("Status"),
@@ -177,7 +179,10 @@ impl<'a> Ask<'a> {
                 let [ordinal, radix] = suite_words(*suite);
                 put(3, &[&ordinal.to_le_bytes(), &radix.to_le_bytes(), &[form_byte(*form)], bytes]);
             }
-            Ask::Key { name } => put(4, &[name.as_bytes()]),
+            Ask::Key { suite, name } => {
+                let [ordinal, radix] = suite_words(*suite);
+                put(4, &[&ordinal.to_le_bytes(), &radix.to_le_bytes(), name.as_bytes()]);
+            }
             Ask::Forget { key } => put(5, &[&key.slot.to_le_bytes(), &key.generation.to_le_bytes()]),
             Ask::Status => put(6, &[]),
             Ask::Clients => put(7, &[]),
@@ -203,8 +208,7 @@ impl<'a> Ask<'a> {
             }
             2 => Ask::Channel { data_len: body.word()? },
             3 => {
-                let suite = suite_of_words([body.word()?, body.word()?]);
-                let suite = suite.ok_or(BadMessage("the key's suite must be one that there is"))?;
+                let suite = body.suite()?;
                 let form = byte_form(body.byte()?)?;
                 let bytes = body.rest();
                 if bytes.is_empty() || bytes.len() > KEY_LEN_MAX {
@@ -213,11 +217,14 @@ impl<'a> Ask<'a> {
                 Ask::Import { suite, form, bytes }
             }
             4 => {
-                let name = body.rest();
+                let (suite, name) = (body.suite()?, body.rest());
                 if name.is_empty() || name.len() > 255 {
                     return Err(BadMessage("a key's name must have 1 to 255 bytes"));
                 }
-                Ask::Key { name: core::str::from_utf8(name).map_err(|_| BadMessage("a key's name must be UTF-8"))? }
+                Ask::Key {
+                    suite,
+                    name: core::str::from_utf8(name).map_err(|_| BadMessage("a key's name must be UTF-8"))?,
+                }
             }
             5 => Ask::Forget { key: body.key()? },
             6 => Ask::Status,
@@ -304,6 +311,8 @@ fn form_byte(form: KeyForm) -> u8 {
         KeyForm::Secret => 0,
         KeyForm::Private => 1,
         KeyForm::Public => 2,
+        // Asked for by [`Ask::Key`]; as an import it is refused where it arrives.
+        KeyForm::Reference => 3,
     }
 }
 
@@ -351,6 +360,11 @@ impl<'a> Body<'a> {
         Ok(u64::from(self.word()?) | u64::from(self.word()?) << 32)
     }
 
+    fn suite(&mut self) -> Result<Suite, BadMessage> {
+        let words = [self.word()?, self.word()?];
+        suite_of_words(words).ok_or(BadMessage("the key's suite must be one that there is"))
+    }
+
     fn key(&mut self) -> Result<KeyHandle, BadMessage> {
         Ok(KeyHandle { slot: self.word()?, generation: self.word()? })
     }
@@ -384,7 +398,7 @@ mod tests {
                 form: KeyForm::Secret,
                 bytes: &[5; 16],
             },
-            Ask::Key { name: "payments" },
+            Ask::Key { suite: "aes-256-gcm".parse().expect("a suite"), name: "payments" },
             Ask::Forget { key },
             Ask::Close { channel: 1 << 40 },
             Ask::Status,
@@ -443,7 +457,8 @@ mod tests {
         let (long, empty, form) = (import(0, KEY_LEN_MAX + 1), import(0, 0), import(3, 16));
         assert!(Ask::from_bytes(&import(0, KEY_LEN_MAX)).is_ok());
         let no_suite = [&[3, 0x7f, 2, 0, 0, 0, 0, 0, 0, 0][..], &[1; 16]].concat();
-        let bad: [&[u8]; 10] = [&[], &[0], &[11], &[6, 0], &[4], &[4, 0xff], &long, &empty, &form, &no_suite];
+        let no_text = [&[4, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0xff]].concat();
+        let bad: [&[u8]; 10] = [&[], &[0], &[11], &[6, 0], &no_text[..9], &no_text, &long, &empty, &form, &no_suite];
         for bytes in bad {
             assert!(Ask::from_bytes(bytes).is_err(), "{:?}", &bytes[..bytes.len().min(4)]);
         }

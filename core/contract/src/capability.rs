@@ -322,6 +322,9 @@ impl EngineKinds {
     /// Kinds that run inside this process on this machine's own processor.
     pub const IN_PROCESS: EngineKinds = EngineKinds(0b1100_0111);
 
+    /// Kinds that have keys of their own, which others only know by name.
+    pub const KEEPERS: EngineKinds = EngineKinds(0b0011_0000);
+
     /// The set of one kind.
     pub const fn only(kind: EngineKind) -> EngineKinds {
         EngineKinds(1 << kind as u8)

@@ -48,6 +48,13 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// Whether its calls come back by themselves within a time that it bounds, whatever becomes of the device or process behind it. A
+    /// mill calls such an engine on the caller's thread; one that can fail and may hang as well has threads of its own, and a call
+    /// costs the change to one of them.
+    fn comes_back(&self) -> bool {
+        !self.info().kind.can_fail()
+    }
+
     /// Opens a queue: one per core or stream, so that it needs no locks.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ pub enum KeyForm {
     /// A public key: SubjectPublicKeyInfo DER for RSA, ECDH and ECDSA; raw bytes for DH, X25519, X448, Ed25519, ML-KEM,
     /// ML-DSA.
     Public,
+    /// The name of a key that another process or a device has, in UTF-8, without any secret. Engines of the kinds
+    /// [`EngineKinds::KEEPERS`](crate::EngineKinds::KEEPERS) look it up there; for all others it suits no suite.
+    Reference,
 }
 
 /// A key's bytes on their way into [`crate::Engine::prepare`]. Never printed.
@@ -70,6 +73,11 @@ impl<'a> KeyMaterial<'a> {
     /// A private key.
     pub const fn private(bytes: &'a [u8]) -> Self {
         KeyMaterial { form: KeyForm::Private, bytes }
+    }
+
+    /// A key that is elsewhere, by its name.
+    pub const fn reference(name: &'a str) -> Self {
+        KeyMaterial { form: KeyForm::Reference, bytes: name.as_bytes() }
     }
 
     /// A public key.

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ciphermill_contract::limits::KEY_LEN_MAX;
-use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Reason, Refusal, Result};
+use ciphermill_contract::{Direction, EngineKinds, Error, KeyForm, KeyId, KeyMaterial, Reason, Refusal, Result};
 use ciphermill_memory::{SLAB_MAX, SecretBytes, Slab, SlotId};
 
 use crate::entry::{KeyCheckValue, KeyEntry};
@@ -42,7 +42,8 @@ impl KeyTable {
 
     /// Takes a copy of a key in and names it. The caller wipes the original.
     ///
-    /// Whether the bytes suit a suite is found out when an engine prepares them.
+    /// Whether the bytes suit a suite is found out when an engine prepares them. A [`KeyForm::Reference`] is held by engines that have
+    /// keys of their own alone, whatever the policy says, and cannot be exported.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl KeyTable {
         if policy.expires_unix_s.is_some() {
             self.any_expiry.store(true, Ordering::Release);
         }
-        let entry = KeyEntry::new(key.form, bytes, policy);
+        let entry = KeyEntry::new(key.form, bytes, of_form(key.form, policy));
         match self.slab.insert(entry) {
             Ok(SlotId { slot, generation }) => Ok(KeyId { slot, generation }),
             Err(full) => Err(Error::exhausted("KEYS_MAX", full.limit as usize, full.limit as usize + 1)),
@@ -166,6 +167,15 @@ impl KeyTable {
     pub fn key_check_value(&self, key: KeyId) -> Result<KeyCheckValue> {
         self.lease().entry(key).map(KeyEntry::key_check_value).ok_or_else(unknown)
     }
+}
+
+/// A name says nothing to engines that have no keys of their own.
+fn of_form(form: KeyForm, mut policy: KeyPolicy) -> KeyPolicy {
+    if form == KeyForm::Reference {
+        policy.engines = policy.engines.intersect(EngineKinds::KEEPERS);
+        policy.exportable = false;
+    }
+    policy
 }
 
 impl Default for KeyTable {

@@ -39,6 +39,7 @@ impl KeyPool {
             KeyForm::Secret => self.secrets.get(index).map_or(&[], Vec::as_slice),
             KeyForm::Private => self.pairs.get(index).map_or(&[], |pair| &pair.private),
             KeyForm::Public => self.pairs.get(index).map_or(&[], |pair| &pair.public),
+            KeyForm::Reference => b"a name",
         }
     }
 

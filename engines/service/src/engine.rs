@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use ciphermill_channel::Offer;
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
-    Capability, Cost, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyMaterial, PreparedKey, QueueHint, Result,
-    Suite,
+    Capability, Cost, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm, KeyMaterial, PreparedKey, QueueHint,
+    Result, Suite,
 };
 
 use crate::chunk::INPUT_MAX;
@@ -80,13 +80,20 @@ impl Engine for ServiceEngine {
     }
 
     fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
-        suite.check_key(key)?;
+        if key.form != KeyForm::Reference {
+            suite.check_key(key)?;
+        }
         let key = match RemoteKey::new(key, suite, &self.shared.link()?) {
             // A connection that was lost is found out by being used: once more over a new one.
             Err(Error::EngineFault(_)) => RemoteKey::new(key, suite, &self.shared.link()?)?,
             other => other?,
         };
         Ok(PreparedKey::for_suite(suite, key))
+    }
+
+    /// A queue waits no longer than for a service that is dead or late by a thousand times.
+    fn comes_back(&self) -> bool {
+        true
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

@@ -44,6 +44,16 @@ impl RemoteKey {
         self.hand_over(link)
     }
 
+    /// Whether the service alone has the key, and this process its name.
+    pub(crate) fn is_reference(&self) -> bool {
+        self.form == KeyForm::Reference
+    }
+
+    fn name(&self) -> Option<Result<&str>> {
+        let bad = |_| Error::key(self.suite, KeyProblem::Encoding);
+        self.is_reference().then(|| core::str::from_utf8(&self.bytes).map_err(bad))
+    }
+
     #[cold]
     fn hand_over(&self, link: &Arc<Link>) -> Result<KeyId> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +61,10 @@ impl RemoteKey {
             Some((at, handle)) if at.number() == link.number() => *handle,
             Some((at, _)) if at.number() > link.number() => return Err(Error::fault(NAME, FaultKind::Unavailable)),
             _ => {
-                let answer = link.ask(&Ask::Import { suite: self.suite, form: self.form, bytes: &self.bytes });
+                let answer = match self.name() {
+                    Some(name) => link.ask(&Ask::Key { suite: self.suite, name: name? }),
+                    None => link.ask(&Ask::Import { suite: self.suite, form: self.form, bytes: &self.bytes }),
+                };
                 let refused = |error| match error {
                     // Which rule it breaks is in the service's words; here it is one that the encoding breaks.
                     LinkError::Answered { kind: ErrorKind::Refused, .. } => {

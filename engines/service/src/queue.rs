@@ -17,6 +17,10 @@ use crate::shared::Shared;
 /// How long a request may take beyond a thousand times what it should, before the service is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a service may take to be restarted, and how often it is looked for meanwhile.
+const RESTART_MAX: Duration = Duration::from_secs(5);
+const RESTART_LOOK: Duration = Duration::from_millis(20);
+
 /// A queue of the service.
 pub(crate) struct ServiceQueue {
     shared: Arc<Shared>,
@@ -69,6 +73,20 @@ impl ServiceQueue {
         match &mut self.open {
             Some(open) => Ok((&open.link, &mut open.port)),
             None => Err(Error::fault(NAME, FaultKind::Unavailable)),
+        }
+    }
+
+    /// Keys that the service alone has wait for a service that is being restarted: nobody else could do their operations. All others
+    /// are run elsewhere.
+    fn run_patiently(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let result = self.run_chunk(batch, chunk);
+            let Err(Error::EngineFault(_)) = &result else { return result };
+            if begun.elapsed() >= RESTART_MAX || !batch.names_keys(chunk) {
+                return result;
+            }
+            std::thread::sleep(RESTART_LOOK);
         }
     }
 
@@ -150,13 +168,15 @@ fn copy_back(port: &Port, batch: &mut Batch<'_>, chunk: &Chunk, data_at: usize) 
         return Err(failed());
     }
     let mut next = chunk.ops.start;
+    let keeps = batch.names_keys(chunk);
     read_results(memory, DATA_AT, chunk.pending, |_, status, output_len, tag_len| {
         let Some(skipped) = batch.ops[next..chunk.ops.end].iter().position(|op| op.status.is_pending()) else { return };
         let op = &mut batch.ops[next + skipped];
         next += skipped + 1;
         op.status = match status {
-            // The service knows nothing of this mill's policies: what they allow it cannot refuse, but for a key that does not suit.
-            OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable => OpStatus::EngineFault,
+            // The service knows nothing of this mill's policies: what they allow it cannot refuse, but for a key that does not suit, and
+            // for keys of its own, which have policies there.
+            OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable && !keeps => OpStatus::EngineFault,
             status => status,
         };
         (op.output_len, op.tag_len) = (output_len, tag_len);
@@ -168,6 +188,11 @@ impl Batch<'_> {
     /// The key of an operation, if it has one that this engine has prepared for the suite.
     fn key(&self, index: usize) -> Option<&RemoteKey> {
         self.keys.get(index).copied().flatten()?.state_for::<RemoteKey>(self.suite.into())
+    }
+
+    /// Whether the service alone has keys of these operations.
+    fn names_keys(&self, chunk: &Chunk) -> bool {
+        chunk.ops.clone().any(|index| self.key(index).is_some_and(RemoteKey::is_reference))
     }
 
     /// An operation that the service has not done: nothing is left of what it may have been given.
@@ -196,7 +221,7 @@ impl EngineQueue for ServiceQueue {
         }
         let pieces: Vec<Chunk> = chunks((suite, direction), batch.ops, self.shared.channel_len()).collect();
         for chunk in pieces {
-            if self.run_chunk(&mut batch, &chunk).is_err() {
+            if self.run_patiently(&mut batch, &chunk).is_err() {
                 for index in chunk.ops {
                     if batch.ops[index].status.is_pending() {
                         batch.fail(index);

@@ -72,7 +72,7 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
 }
 
 fn service(config: &Config) -> anyhow::Result<()> {
-    let Options { workers, spin, window_max, limits, access } = config.service.options()?;
+    let Options { workers, spin, window_max, limits, access, audit } = config.service.options(config.folder())?;
     say("\n[service]")?;
     if let Some(socket) = &config.service.socket {
         say("# The socket that clients connect to.")?;
@@ -84,6 +84,18 @@ fn service(config: &Config) -> anyhow::Result<()> {
         "# How long a worker looks for requests before it sleeps, and how long operations wait for those of other clients at most.",
     )?;
     say(format!("spin_us = {}\nwindow_us = {}", spin.as_micros(), window_max.as_micros()))?;
+    if let Some(audit) = audit {
+        say("# The file that control operations are written to, a line of JSON each.")?;
+        say(format!("audit = {audit:?}"))?;
+    }
+    for (name, file) in
+        [("passphrase_file", &config.service.passphrase_file), ("master_key_file", &config.service.master_key_file)]
+    {
+        if let Some(file) = file {
+            say("# What opens the keystore, whose keys clients may use by name.")?;
+            say(format!("{name} = {file:?}"))?;
+        }
+    }
     say("\n[service.access]")?;
     say("# Who may connect, by number or name, besides the service's own user and root; and whether everybody may.")?;
     say(format!("users = {:?}\ngroups = {:?}\nall = {}", access.users, access.groups, access.all))?;

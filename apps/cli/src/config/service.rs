@@ -1,11 +1,13 @@
 //! The section `[service]`: who may use the service of this machine, and what clients may have.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ciphermill_channel::{DATA_LEN_MAX, DATA_LEN_MIN};
-use ciphermill_service::{Access, Limits, Options};
+use ciphermill_keys::keystore::{Keystore, MasterSecret};
+use ciphermill_service::{Access, Limits, Options, Vault};
 use serde::Deserialize;
 
 /// Who may connect as the file system sees it: the owner alone, or everybody, of whom the service takes those that it is told.
@@ -23,7 +25,14 @@ pub(crate) struct ServiceSection {
     pub spin_us: Option<u64>,
     /// How long operations wait for those of other clients at most, in microseconds.
     pub window_us: Option<u64>,
+    /// The file that control operations are written to, relative to the configuration file.
+    pub audit: Option<PathBuf>,
+    /// What opens the keystore, whose keys clients may use by name; without either the service has no keystore.
+    pub passphrase_file: Option<PathBuf>,
+    pub master_key_file: Option<PathBuf>,
     pub access: AccessSection,
+    /// Who may use a key of the keystore besides the service's own user and root.
+    pub keys: BTreeMap<String, AccessSection>,
     pub limits: LimitsSection,
 }
 
@@ -60,8 +69,8 @@ pub(crate) struct LimitsSection {
 }
 
 impl ServiceSection {
-    /// What the service is opened with.
-    pub(crate) fn options(&self) -> Result<Options> {
+    /// What the service is opened with. `base` is the folder that files are named from.
+    pub(crate) fn options(&self, base: &Path) -> Result<Options> {
         let default = Options::default();
         let time = |us: Option<u64>, default| us.map_or(default, Duration::from_micros);
         if self.workers == Some(0) {
@@ -72,8 +81,26 @@ impl ServiceSection {
             spin: time(self.spin_us, default.spin),
             window_max: time(self.window_us, default.window_max),
             limits: self.limits.limits()?,
-            access: self.access.access()?,
+            access: self.access.access("service.access")?,
+            audit: self.audit.as_deref().map(|path| base.join(path)),
         })
+    }
+
+    /// The keystore at `path`, opened, and whose its keys are; `None` where nothing is said to open it. `base` is the folder that files
+    /// are named from.
+    pub(crate) fn vault(&self, path: impl FnOnce() -> Result<PathBuf>, base: &Path) -> Result<Option<Vault>> {
+        let secret = match (&self.passphrase_file, &self.master_key_file) {
+            (None, None) if self.keys.is_empty() => return Ok(None),
+            (None, None) => bail!("service.keys: nothing opens the keystore; passphrase_file or master_key_file does"),
+            (Some(_), Some(_)) => bail!("service: of passphrase_file and master_key_file there must be one"),
+            (Some(file), None) => MasterSecret::passphrase_file(base.join(file))?,
+            (None, Some(file)) => MasterSecret::KeyFile(base.join(file)),
+        };
+        let grant = |(name, section): (&String, &AccessSection)| {
+            Ok((name.clone(), section.access(&format!("service.keys.{name}"))?))
+        };
+        let grants = self.keys.iter().map(grant).collect::<Result<_>>()?;
+        Ok(Some(Vault::new(Keystore::open(path()?, &secret)?, grants)))
     }
 
     /// The mode of the socket. The service itself looks at who connects in any case.
@@ -84,13 +111,14 @@ impl ServiceSection {
 }
 
 impl AccessSection {
-    fn access(&self) -> Result<Access> {
+    /// `place` is how errors call this section.
+    fn access(&self, place: &str) -> Result<Access> {
         let mut access = Access { all: self.all, ..Access::default() };
         for user in &self.users {
             access.users.push(match user {
                 Account::Number(number) => *number,
                 Account::Name(name) => uzers::get_user_by_name(name)
-                    .with_context(|| format!("service.access.users: there is no user `{name}`"))?
+                    .with_context(|| format!("{place}.users: there is no user `{name}`"))?
                     .uid(),
             });
         }
@@ -98,7 +126,7 @@ impl AccessSection {
             access.groups.push(match group {
                 Account::Number(number) => *number,
                 Account::Name(name) => uzers::get_group_by_name(name)
-                    .with_context(|| format!("service.access.groups: there is no group `{name}`"))?
+                    .with_context(|| format!("{place}.groups: there is no group `{name}`"))?
                     .gid(),
             });
         }
@@ -135,7 +163,7 @@ mod tests {
     use super::*;
 
     fn section(text: &str) -> Result<Options> {
-        toml::from_str::<ServiceSection>(text)?.options()
+        toml::from_str::<ServiceSection>(text)?.options(Path::new("/base"))
     }
 
     #[test]
@@ -146,6 +174,23 @@ mod tests {
         assert_eq!((options.workers, options.spin, options.limits.keys), (3, Duration::from_micros(7), 5));
         assert!(options.access.users.contains(&12) && options.access.users.contains(&0) && !options.access.all);
         assert_eq!((options.window_max, options.limits.clients), (default.window_max, default.limits.clients));
+    }
+
+    #[test]
+    fn a_keystore_is_opened_by_one_secret_and_only_if_something_is_said_of_it() {
+        let vault = |text: &str| {
+            let section: ServiceSection = toml::from_str(text).expect("valid");
+            section.vault(|| Ok(PathBuf::from("/nowhere/keystore")), Path::new("/nowhere"))
+        };
+        assert!(vault("").expect("nothing is said").is_none());
+        for (text, said) in [
+            ("keys.payments.users = [12]", "service.keys"),
+            ("passphrase_file = \"a\"\nmaster_key_file = \"b\"", "there must be one"),
+            ("passphrase_file = \"a\"", "/nowhere/a"),
+        ] {
+            let Err(error) = vault(text) else { panic!("{text} is not refused") };
+            assert!(format!("{error:#}").contains(said), "{text}: {error:#}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod lab;
 mod memory;
 mod openssl;
 mod placement;
+mod service;
 mod streams;
 mod tables;
 mod top;
@@ -69,7 +70,7 @@ impl Place {
         self.prepared(command)
     }
 
-    fn prepared(&self, mut command: Command) -> Command {
+    pub(crate) fn prepared(&self, mut command: Command) -> Command {
         command.current_dir(self.folder.path()).env("HOME", self.folder.path());
         for name in [
             "XDG_CACHE_HOME",
@@ -78,6 +79,7 @@ impl Place {
             "CIPHERMILL_CONFIG",
             "CIPHERMILL_KEYSTORE",
             "CIPHERMILL_METRICS_SOCKET",
+            "CIPHERMILL_SERVICE",
             "RUST_LOG",
         ] {
             command.env_remove(name);

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ciphermill::{Mill, SelfTest};
-use ciphermill_service::{Listener, Options, Service};
+use ciphermill_service::{Listener, Options, Service, Vault};
 use tempfile::TempDir;
 
 /// A service with a socket in a folder of its own; ended when this is dropped.
 pub(crate) struct Running {
     socket: PathBuf,
     pub(crate) mill: Mill,
+    options: Options,
     pub(crate) service: Option<Service>,
     _folder: TempDir,
 }
@@ -19,20 +20,32 @@ pub(crate) struct Running {
 impl Running {
     /// A service with the library and the reference as engines.
     pub(crate) fn start(change: impl FnOnce(&mut Options)) -> Running {
+        Running::start_with(change, None)
+    }
+
+    /// The same, with a keystore.
+    pub(crate) fn start_with(change: impl FnOnce(&mut Options), vault: Option<Vault>) -> Running {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
-        let mill = Mill::builder()
-            .engine(Arc::new(ciphermill_library::Library::new().expect("opens everywhere")))
-            .engine(Arc::new(ciphermill_reference::Reference::new()))
-            .legacy(true)
-            .self_test(SelfTest::Never)
-            .open()
-            .expect("a mill");
         let mut options = Options { workers: 2, ..Options::default() };
         change(&mut options);
-        let listener = Listener::at(&socket, 0o600).expect("a socket");
-        let service = Service::start(mill.clone(), listener, options).expect("starts");
-        Running { socket, mill, service: Some(service), _folder: folder }
+        let mut running = Running { socket, mill: mill(), options, service: None, _folder: folder };
+        running.restart(vault);
+        running
+    }
+
+    /// Ends the service; its socket goes.
+    pub(crate) fn stop(&mut self) {
+        self.service = None;
+    }
+
+    /// Starts a service again in the place of the one before, with another mill.
+    pub(crate) fn restart(&mut self, vault: Option<Vault>) {
+        self.stop();
+        self.mill = mill();
+        let listener = Listener::at(&self.socket, 0o600).expect("a socket");
+        let service = Service::start_with(self.mill.clone(), listener, self.options.clone(), vault);
+        self.service = Some(service.expect("starts"));
     }
 
     /// Waits until something holds, for ten seconds.
@@ -47,4 +60,14 @@ impl Running {
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
+}
+
+fn mill() -> Mill {
+    Mill::builder()
+        .engine(Arc::new(ciphermill_library::Library::new().expect("opens everywhere")))
+        .engine(Arc::new(ciphermill_reference::Reference::new()))
+        .legacy(true)
+        .self_test(SelfTest::Never)
+        .open()
+        .expect("a mill")
 }

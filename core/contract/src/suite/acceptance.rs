@@ -47,6 +47,8 @@ impl Suite {
             KeyForm::Secret => self.needs_key() && !self.is_public_key(),
             KeyForm::Private => self.needs_key() && self.is_public_key(),
             KeyForm::Public => self.needs_key() && self.is_public_key() && !matches!(self, Suite::Agree(_)),
+            // Whoever has the key says whether it suits.
+            KeyForm::Reference => false,
         };
         if !form_suits {
             return Err(KeyProblem::Form);

@@ -312,6 +312,7 @@ fn split(sealed: &[u8]) -> Option<(&[u8], &[u8; IV_LEN], &[u8])> {
 mod form_text {
     use ciphermill_contract::KeyForm;
     use serde::de::Error as _;
+    use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(form: &KeyForm, serializer: S) -> Result<S::Ok, S::Error> {
@@ -319,6 +320,7 @@ mod form_text {
             KeyForm::Secret => "secret",
             KeyForm::Private => "private",
             KeyForm::Public => "public",
+            KeyForm::Reference => return Err(S::Error::custom("a keystore keeps keys, not names of keys elsewhere")),
         })
     }
 

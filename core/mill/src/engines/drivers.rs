@@ -29,6 +29,8 @@ pub(crate) struct Drivers {
     /// The way to each driver; one that stalls is left to itself, and its line gets another.
     lines: Box<[Mutex<Line<SyncSender<Call>>>]>,
     next: AtomicUsize,
+    /// Queues that callers use on their own threads, for an engine whose calls come back; those that nobody uses at the moment.
+    here: Option<Mutex<Vec<DriverQueue>>>,
     /// Predicted nanoseconds of the calls that have not come back.
     backlog_ns: AtomicU64,
 }
@@ -43,9 +45,11 @@ pub(crate) enum Lost {
 }
 
 impl Drivers {
-    pub(crate) fn new(parallelism: usize) -> Drivers {
+    /// `comes_back` is [`ciphermill_contract::Engine::comes_back`].
+    pub(crate) fn new(parallelism: usize, comes_back: bool) -> Drivers {
         let lines = (0..parallelism.clamp(1, DRIVERS_MAX)).map(|_| Mutex::default()).collect();
-        Drivers { lines, next: AtomicUsize::new(0), backlog_ns: AtomicU64::new(0) }
+        let here = comes_back.then(Mutex::default);
+        Drivers { lines, next: AtomicUsize::new(0), here, backlog_ns: AtomicU64::new(0) }
     }
 
     /// Predicted nanoseconds until a call that is made now begins.
@@ -54,7 +58,8 @@ impl Drivers {
         self.backlog_ns.load(Ordering::Relaxed) as f64 / self.lines.len() as f64
     }
 
-    /// Runs `work` on one of the engine's threads and waits for its result up to `timeout`. `work` that was not begun by
+    /// Runs `work` on one of the engine's threads and waits for its result up to `timeout`; on this thread if the engine's calls come
+    /// back. `work` that was not begun by
     /// then is dropped; else it and what it holds are dropped whenever the engine comes back, if ever.
     pub(crate) fn call<R: Send + 'static>(
         &self,
@@ -63,6 +68,9 @@ impl Drivers {
         timeout: Duration,
         work: impl FnOnce(&mut DriverQueue) -> R + Send + 'static,
     ) -> Result<R, Lost> {
+        if let Some(queues) = &self.here {
+            return call_here(queues, work);
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len();
         let (answer, answered) = sync_channel(1);
         let work = Begun::not_yet(work);
@@ -105,6 +113,13 @@ impl Drivers {
         };
         lock(&self.lines[number]).send(call, start, try_send).ok_or(Lost::Busy)
     }
+}
+
+/// Runs `work` on the caller's thread. A panic costs the queue.
+fn call_here<R>(queues: &Mutex<Vec<DriverQueue>>, work: impl FnOnce(&mut DriverQueue) -> R) -> Result<R, Lost> {
+    let mut queue = lock(queues).pop().flatten();
+    let result = catch_unwind(AssertUnwindSafe(|| work(&mut queue)));
+    result.map_err(|_| Lost::Trouble(Trouble::Panic)).inspect(|_| lock(queues).push(queue))
 }
 
 /// What a driver does: one call after the other. A panic ends it; its caller sees the answer's channel closed.

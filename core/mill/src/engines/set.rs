@@ -68,7 +68,7 @@ fn candidate(
         name: info.name,
         kind: info.kind,
         cost: measured.map_or(capability.prior, |measured| measured.cost),
-        wakeup_ns: if slot.is_isolated() { costs.wakeup_ns() } else { 0.0 },
+        wakeup_ns: if slot.engine.comes_back() { 0.0 } else { costs.wakeup_ns() },
         backlog_ns: 0.0,
         step: capability.step,
         input_len_max: capability.input_len_max as u64,

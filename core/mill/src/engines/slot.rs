@@ -32,7 +32,7 @@ pub(crate) struct EngineSlot {
     pub(crate) self_tests: SelfTests,
     pub(crate) health: Health,
     pub(crate) learned: Learned,
-    /// Threads that run it, when it is of a kind that can fail.
+    /// What runs it, when it is of a kind that can fail.
     pub(crate) drivers: Drivers,
     /// That of the mill: advances when the engine may no longer run what it might.
     epoch: Epoch,
@@ -42,7 +42,7 @@ impl EngineSlot {
     pub(crate) fn new(number: u16, engine: Arc<dyn Engine>, epoch: Epoch) -> Arc<EngineSlot> {
         let info = engine.info();
         tracing::info!(engine = info.name, version = %info.version, kernels = ?info.kernels, "engine joins");
-        let drivers = Drivers::new(info.parallelism);
+        let drivers = Drivers::new(info.parallelism, engine.comes_back());
         let (self_tests, health, learned) = (SelfTests::new(), Health::new(epoch.clone()), Learned::new());
         Arc::new(EngineSlot { number, engine, self_tests, health, learned, drivers, epoch })
     }
@@ -51,7 +51,7 @@ impl EngineSlot {
         self.engine.info().name
     }
 
-    /// Whether it is run on a thread of its own, from copies.
+    /// Whether it is run from copies, and, if it may hang, on a thread of its own.
     pub(crate) fn is_isolated(&self) -> bool {
         self.engine.info().kind.can_fail()
     }

@@ -54,7 +54,7 @@ where
             let public = V::try_from(public(key.bytes, algorithm)?).map_err(|_| KeyProblem::Encoding)?;
             Ok(Pair { public, private: None })
         }
-        KeyForm::Secret => Err(KeyProblem::Form),
+        KeyForm::Secret | KeyForm::Reference => Err(KeyProblem::Form),
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn info(suite: Suite, key: KeyMaterial<'_>) -> anyhow::Result<Vec<u8>
     let unsound = || anyhow!("the keystore's private key is none of {suite}");
     match (key.form, object_identifier(suite)) {
         (KeyForm::Secret, _) => bail!("a secret key has no public half"),
+        (KeyForm::Reference, _) => bail!("the key is elsewhere, and only its name is here"),
         (KeyForm::Public, Some(algorithm)) => encode(algorithm, key.bytes),
         (KeyForm::Public, None) => Ok(key.bytes.to_vec()),
         (KeyForm::Private, Some(algorithm)) => encode(algorithm, &raw_public(suite, key.bytes).ok_or_else(unsound)?),

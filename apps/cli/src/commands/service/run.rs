@@ -3,41 +3,46 @@
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::Builder;
 
 use anyhow::{Context, bail};
+use ciphermill::Mill;
 use ciphermill_contract::Engine;
-use ciphermill_service::{Listener, Service};
+use ciphermill_service::{Listener, Reload, Remote, Service, Vault};
 use ciphermill_service_engine::socket_to_make;
 use listenfd::ListenFd;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::mills;
-use crate::output::tell;
+use crate::output::{chain, tell};
 
 pub(crate) fn run(args: &RunArgs, config: &Config) -> anyhow::Result<ExitCode> {
-    let mut options = config.service.options().context("in the section [service]")?;
+    let mut options = config.service.options(config.folder()).context("in the section [service]")?;
+    let vault = vault(config)?;
     if let Some(workers) = args.workers {
         options.workers = workers.into();
     }
     let (listener, place) = listener(args, config)?;
     let engines: Vec<Arc<dyn Engine>> = match &args.engine {
         Some(name) if name == ciphermill_engines::SERVICE => bail!("a service cannot run on a service"),
-        Some(name) => vec![mills::engine_named(name)?],
+        Some(name) => vec![mills::engine_named(name, config)?],
         // A service that is named in its own environment would run on itself.
-        None => ciphermill_engines::all()
-            .into_iter()
-            .filter(|engine| engine.info().name != ciphermill_engines::SERVICE)
-            .collect(),
+        None => {
+            let found = mills::probe(config).engines.into_iter();
+            found.filter(|engine| engine.info().name != ciphermill_engines::SERVICE).collect()
+        }
     };
     let mill = mills::builder(engines, config)?.open()?;
     let workers = options.workers;
-    let mut service = Service::start(mill, listener, options).context("the service cannot start")?;
+    let mut service =
+        Service::start_with(mill.clone(), listener, options, vault).context("the service cannot start")?;
     let again = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         // In this order: the first signal finds the flag not set, and sets it.
@@ -48,9 +53,41 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> anyhow::Result<ExitCode> {
     }
     tell(format_args!("ciphermill: serves {place} with {workers} workers"));
     notify("READY=1");
+    let (remote, named) = (service.remote(), config.path.clone());
+    let mut hangups = Signals::new([SIGHUP]).context("cannot watch for signals")?;
+    let ends = hangups.handle();
+    let watch = move || hangups.forever().for_each(|_| reload(&remote, &mill, named.as_deref()));
+    let watcher = Builder::new().name("reload".to_owned()).spawn(watch).context("cannot start a thread")?;
     service.wait();
+    ends.close();
+    // It has nothing to say.
+    let _ = watcher.join();
     notify("STOPPING=1");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The keystore, if the configuration says what opens it.
+fn vault(config: &Config) -> anyhow::Result<Option<Vault>> {
+    config.service.vault(|| config.keystore_path(), config.folder()).context("in the section [service]")
+}
+
+/// Reads the configuration and the keystore again. What is wrong with them is said, and what was in force stays.
+fn reload(remote: &Remote, mill: &Mill, path: Option<&Path>) {
+    notify("RELOADING=1");
+    let read = || {
+        let config = Config::load(path, &mills::names())?;
+        let access = config.service.options(config.folder())?.access;
+        Ok::<_, anyhow::Error>((config.disabled.clone(), Reload { access, vault: vault(&config)? }))
+    };
+    match read() {
+        Ok((disabled, reload)) => {
+            mill.set_disabled(disabled);
+            remote.reload(reload);
+            tell("ciphermill: the configuration was read again");
+        }
+        Err(error) => tell(format_args!("ciphermill: the configuration stays as it was: {}", chain(&error))),
+    }
+    notify("READY=1");
 }
 
 /// The socket that systemd has made, or one of our own; and how it is called.

@@ -1,0 +1,161 @@
+//! The service as its administrator and its clients meet it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::{Place, json};
+
+const SOCKET: &str = "run/socket";
+
+/// A service in a place; killed when this is dropped.
+struct Daemon {
+    child: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Daemon {
+    /// Starts it under the name of a daemon, and waits until it serves.
+    fn start(place: &Place) -> Daemon {
+        let program = place.path("ciphermilld");
+        if !program.exists() {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ciphermill"), &program).expect("a link");
+        }
+        let mut command = place.prepared(Command::new(&program));
+        command.args(["--socket", SOCKET]);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
+        let said = BufReader::new(child.stderr.take().expect("piped"));
+        let mut daemon = Daemon { child, said };
+        let line = daemon.line();
+        assert!(line.contains("serves") && line.contains("socket"), "{line}");
+        daemon
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).expect("text");
+        line
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
+    }
+
+    /// Waits for its end, and returns its exit code.
+    fn end(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status.code();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_service_says_how_it_is_and_who_uses_it_and_ends_when_told() {
+    let place = Place::new();
+    let missing = place.run(["service", "status", "--socket", SOCKET]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.err.contains(SOCKET) && missing.err.contains("No such file"), "{}", missing.err);
+
+    let mut daemon = Daemon::start(&place);
+    let status = json(&place.ok(["service", "status", "--socket", SOCKET, "--json"]));
+    assert_eq!(status["pid"], daemon.child.id());
+    assert!(place.ok(["service", "status", "--socket", SOCKET]).contains("runs as process"));
+    let clients = json(&place.ok(["service", "clients", "--socket", SOCKET, "--json"]));
+    assert_eq!(clients.as_array().map(Vec::len), Some(1), "the one that asks");
+    let metrics = place.ok(["service", "metrics", "--socket", SOCKET]);
+    assert!(metrics.contains("# TYPE ciphermill_service_client_requests_total counter"), "{metrics}");
+
+    let second = place.run(["service", "run", "--socket", SOCKET]);
+    assert_eq!(second.code, Some(1));
+    assert!(second.err.contains(&format!("as process {}", daemon.child.id())), "{}", second.err);
+
+    place.ok(["service", "drain", "--socket", SOCKET]);
+    assert_eq!(daemon.end(), Some(0));
+    assert!(!place.path(SOCKET).exists(), "its socket has gone");
+}
+
+#[test]
+fn commands_use_the_service_that_the_environment_names() {
+    let place = Place::new();
+    let mut daemon = Daemon::start(&place);
+    let listing = |named: bool| {
+        let mut command = place.command(["engines", "--json"]);
+        if named {
+            command.env("CIPHERMILL_SERVICE", place.path(SOCKET));
+        }
+        let listing = json(&String::from_utf8(command.output().expect("runs").stdout).expect("text"));
+        let engines = listing["engines"].as_array().expect("a list").clone();
+        engines.iter().any(|engine| engine["name"] == "service")
+    };
+    assert_eq!([listing(false), listing(true)], [false, true]);
+    let mut tested = place.command(["selftest", "--engine", "service", "--suite", "aes-128-gcm"]);
+    let tested = tested.env("CIPHERMILL_SERVICE", place.path(SOCKET)).output().expect("runs");
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+}
+
+#[test]
+fn a_hangup_puts_the_configuration_in_force_or_says_why_not() {
+    let place = Place::new();
+    let mut daemon = Daemon::start(&place);
+    let suites = || {
+        let mut command = place.command(["engines", "--json"]);
+        command.env("CIPHERMILL_SERVICE", place.path(SOCKET));
+        let listing = json(&String::from_utf8(command.output().expect("runs").stdout).expect("text"));
+        let engines = listing["engines"].as_array().expect("a list").clone();
+        let service = engines.into_iter().find(|engine| engine["name"] == "service").expect("it is used");
+        let suites = service["suites"].as_array().expect("a list").clone();
+        suites.iter().any(|suite| suite["suite"] == "aes-128-gcm")
+    };
+    assert!(suites());
+    place.write(
+        "ciphermill.toml",
+        "[policy]\ndisabled = [\"reference\", \"library:aes-128-gcm\", \"lanes:aes-128-gcm\"]\n",
+    );
+    daemon.signal(Signal::SIGHUP);
+    assert!(daemon.line().contains("read again"));
+    assert!(!suites(), "no engine of the service runs it");
+    place.write("ciphermill.toml", "[policy]\ndisabled = [\"abacus\"]\n");
+    daemon.signal(Signal::SIGHUP);
+    let line = daemon.line();
+    assert!(line.contains("stays as it was") && line.contains("abacus"), "{line}");
+    place.write("ciphermill.toml", "");
+    daemon.signal(Signal::SIGHUP);
+    assert!(daemon.line().contains("read again"));
+    assert!(suites());
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let place = Place::new();
+    place.write("file", "text");
+    for (args, said) in [
+        (vec!["service", "run", "--socket", "file"], "no socket"),
+        (vec!["service", "run", "--socket", "file/socket"], "file/socket"),
+        (vec!["service", "run", "--socket", SOCKET, "--engine", "service"], "cannot run on a service"),
+        (vec!["service", "run", "--socket", SOCKET, "--engine", "abacus"], "abacus"),
+        (vec!["service", "run", "--socket", SOCKET, "--workers", "0"], "workers"),
+    ] {
+        let ran = place.run(args.clone());
+        assert!(ran.code != Some(0) && ran.err.contains(said), "{args:?}: {}", ran.err);
+    }
+    place.write("ciphermill.toml", "[service]\naccess.users = [\"nobody at all\"]\n");
+    let ran = place.run(["service", "run", "--socket", SOCKET]);
+    assert!(ran.code == Some(1) && ran.err.contains("service.access.users"), "{}", ran.err);
+}
