@@ -1,14 +1,16 @@
 //! One thread for all sockets: who may connect, keys, channels, and what is asked about the service.
 
 use std::collections::HashMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ciphermill::{KeyPolicy, Mill};
-use ciphermill_channel::{Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, Frames, KeyHandle, VERSION, write_frame};
+use ciphermill_channel::{
+    Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, Frames, KeyHandle, VERSION, write_frame, write_some,
+};
 use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Refusal, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -34,6 +36,11 @@ const LAST: u64 = 2;
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 const DRAIN_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// How long a client's messages are answered before it is the next one's turn. Each turn answers one at least.
+const TURN_MAX: Duration = Duration::from_millis(1);
+
 /// Connections that are taken at a time.
 const ACCEPTS: usize = 64;
 
@@ -46,6 +53,8 @@ pub(crate) struct Control {
     events: OwnedFd,
     ended: Arc<OwnedFd>,
     connections: HashMap<u64, Connection>,
+    /// Connections whose turn was over before their messages were.
+    unfinished: Vec<u64>,
     /// Names of connections and of channels, none of which is used twice.
     next: u64,
     /// Held so that there is a descriptor left to turn somebody away with.
@@ -66,8 +75,12 @@ struct Connection {
     channels: Vec<Arc<ClientChannel>>,
     channel_bytes: usize,
     greeted: bool,
-    /// What the client has not taken yet; nothing more is read from it meanwhile.
+    /// An answer that the client has not taken yet; nothing more is read from it meanwhile.
     unsent: Vec<u8>,
+    /// The channel whose descriptors go with the first bytes of that.
+    unsent_channel: Option<Arc<ClientChannel>>,
+    /// What is waited for: [`EventFlags::IN`], or [`EventFlags::OUT`] while there is something to be sent.
+    waits_for: EventFlags,
 }
 
 /// What can be changed while the service runs.
@@ -96,7 +109,7 @@ impl Remote {
 }
 
 /// Whether a connection goes on.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Goes {
     On,
     Ends,
@@ -114,6 +127,8 @@ impl Control {
         let (sender, reloads) = channel();
         let events = epoll::create(CreateFlags::CLOEXEC)?;
         listener.socket.set_nonblocking(true)?;
+        // Connections have it from the listener.
+        listener.refuse_descriptors();
         epoll::add(&events, &listener.socket, EventData::new_u64(LISTENER), EventFlags::IN)?;
         epoll::add(&events, &end, EventData::new_u64(END), EventFlags::IN)?;
         let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -127,6 +142,7 @@ impl Control {
             events,
             ended,
             connections: HashMap::new(),
+            unfinished: Vec::new(),
             next: LAST,
             spare: spare(),
             begun: Instant::now(),
@@ -142,21 +158,26 @@ impl Control {
     pub(crate) fn run(mut self) {
         let mut events = [const { core::mem::MaybeUninit::uninit() }; 64];
         loop {
-            let ready: Vec<(u64, EventFlags)> =
-                match epoll::wait(&self.events, &mut events, self.draining.map(|_| &DRAIN_LOOK)) {
-                    Ok((events, _)) => events.iter().map(|event| (event.data.u64(), event.flags)).collect(),
-                    Err(rustix::io::Errno::INTR) => continue,
-                    Err(error) => {
-                        tracing::error!("sockets cannot be waited for: {error}");
-                        return;
-                    }
-                };
+            let timeout = if self.unfinished.is_empty() { self.draining.map(|_| &DRAIN_LOOK) } else { Some(&AT_ONCE) };
+            let ready: Vec<(u64, EventFlags)> = match epoll::wait(&self.events, &mut events, timeout) {
+                Ok((events, _)) => events.iter().map(|event| (event.data.u64(), event.flags)).collect(),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => {
+                    tracing::error!("sockets cannot be waited for: {error}");
+                    return;
+                }
+            };
+            for id in core::mem::take(&mut self.unfinished) {
+                self.serve(id, EventFlags::empty());
+            }
             for (name, flags) in ready {
                 match name {
                     LISTENER => self.accept(),
                     END => self.drain(),
                     // A client has ended, which is seen below, or something else is in force.
                     ENDED => self.reload(),
+                    // It has had its turn.
+                    id if self.unfinished.contains(&id) => {}
                     id => self.serve(id, flags),
                 }
             }
@@ -247,10 +268,21 @@ impl Control {
             return Ok(());
         }
         let id = self.name();
-        epoll::add(&self.events, &socket, EventData::new_u64(id), EventFlags::IN | EventFlags::RDHUP)?;
-        let client = Arc::new(Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)));
-        let (frames, channels, unsent) = (Some(Frames::new()), Vec::new(), Vec::new());
-        let connection = Connection { socket, frames, client, channels, channel_bytes: 0, greeted: false, unsent };
+        let waits_for = EventFlags::IN;
+        epoll::add(&self.events, &socket, EventData::new_u64(id), waits_for)?;
+        let client =
+            Arc::new(Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)));
+        let connection = Connection {
+            socket,
+            frames: Some(Frames::new()),
+            client,
+            channels: Vec::new(),
+            channel_bytes: 0,
+            greeted: false,
+            unsent: Vec::new(),
+            unsent_channel: None,
+            waits_for,
+        };
         self.connections.insert(id, connection);
         tracing::debug!(client = id, pid = peer.pid, uid = peer.uid, "connected");
         self.audit.write(id, &peer, "connected", &Value::Null);
@@ -262,52 +294,60 @@ impl Control {
         self.next
     }
 
-    /// Reads what a client asks and answers it.
+    /// Gives a client its turn: sends what it has not taken, answers what was read, and reads once more.
     fn serve(&mut self, id: u64, flags: EventFlags) {
-        if flags.contains(EventFlags::OUT) {
-            self.send_rest(id);
-        }
-        loop {
-            let Some(connection) = self.connections.get_mut(&id) else { return };
-            if !connection.unsent.is_empty() || connection.client.is_gone() {
-                return;
-            }
-            let Some(frames) = &mut connection.frames else { return };
-            match frames.fill(&connection.socket) {
-                Ok(true) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Ok(false) | Err(_) => {
-                    connection.client.end();
-                    return;
-                }
-            }
-            if self.answer_all(id) == Goes::Ends {
-                if let Some(connection) = self.connections.get(&id) {
-                    connection.client.end();
-                }
-                return;
-            }
+        if self.turn(id, flags) == Goes::Ends
+            && let Some(connection) = self.connections.get(&id)
+        {
+            connection.client.end();
         }
     }
 
-    /// Answers the messages that are there.
-    fn answer_all(&mut self, id: u64) -> Goes {
+    fn turn(&mut self, id: u64, flags: EventFlags) -> Goes {
+        let end = Instant::now() + TURN_MAX;
+        if flags.contains(EventFlags::OUT) && self.send_rest(id) == Goes::Ends {
+            return Goes::Ends;
+        }
+        if self.answer_all(id, end) == Goes::Ends {
+            return Goes::Ends;
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return Goes::On };
+        if !connection.unsent.is_empty() {
+            // Who has closed both ways takes no answer any more.
+            return if flags.contains(EventFlags::HUP) { Goes::Ends } else { Goes::On };
+        }
+        let Some(frames) = connection.frames.as_mut().filter(|_| !self.unfinished.contains(&id)) else {
+            return Goes::On;
+        };
+        // Once: who sends without an end has the next turn when all others have had theirs.
+        match frames.fill(&connection.socket) {
+            Ok(true) => self.answer_all(id, end),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Goes::On,
+            Ok(false) | Err(_) => Goes::Ends,
+        }
+    }
+
+    /// Answers the messages that are there, as long as the client takes the answers and has its turn.
+    fn answer_all(&mut self, id: u64, end: Instant) -> Goes {
         // Taken out, so that answering may change everything else.
         let Some(mut frames) = self.connections.get_mut(&id).and_then(|connection| connection.frames.take()) else {
-            return Goes::Ends;
+            return Goes::On;
         };
-        let goes = loop {
-            match frames.next(|message| self.answer(id, message)) {
-                Ok(Some(Goes::On)) => {}
-                Ok(Some(Goes::Ends)) => break Goes::Ends,
-                Ok(None) => break Goes::On,
+        let mut goes = Goes::On;
+        while goes == Goes::On && self.connections.get(&id).is_some_and(|connection| connection.unsent.is_empty()) {
+            goes = match frames.next(|message| self.answer(id, message)) {
+                Ok(Some(goes)) => goes,
+                Ok(None) => break,
                 Err(error) => {
                     self.send(id, &Answer::Error { kind: ErrorKind::Message, text: error.to_string() }, None);
-                    break Goes::Ends;
+                    Goes::Ends
                 }
+            };
+            if Instant::now() >= end {
+                self.unfinished.push(id);
+                break;
             }
-        };
+        }
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.frames = Some(frames);
         }
@@ -502,34 +542,37 @@ impl Control {
     fn send(&mut self, id: u64, answer: &Answer, channel: Option<Arc<ClientChannel>>) -> Goes {
         let Some(connection) = self.connections.get_mut(&id) else { return Goes::Ends };
         let message = answer.to_bytes();
-        if let Some(channel) = channel {
-            let sent = write_frame(&connection.socket, &message, &channel.channel.descriptors());
-            return if sent.is_ok() { Goes::On } else { Goes::Ends };
-        }
+        // One answer at a time: the one before was taken.
         connection.unsent.extend_from_slice(&(message.len() as u32).to_le_bytes());
         connection.unsent.extend_from_slice(&message);
+        connection.unsent_channel = channel;
         self.send_rest(id)
     }
 
     fn send_rest(&mut self, id: u64) -> Goes {
         let Some(connection) = self.connections.get_mut(&id) else { return Goes::Ends };
-        let waited = EventFlags::IN | EventFlags::RDHUP;
-        while !connection.unsent.is_empty() {
-            match connection.socket.write(&connection.unsent) {
-                Ok(sent) => drop(connection.unsent.drain(..sent)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let flags = EventFlags::OUT | EventFlags::RDHUP;
-                    let modified = epoll::modify(&self.events, &connection.socket, EventData::new_u64(id), flags);
-                    return if modified.is_ok() { Goes::On } else { Goes::Ends };
-                }
-                Err(_) => {
-                    connection.client.end();
-                    return Goes::Ends;
-                }
+        let mut sent = 0;
+        let waits_for = loop {
+            if sent == connection.unsent.len() {
+                break EventFlags::IN;
             }
+            let channel = connection.unsent_channel.as_ref().map(|channel| channel.channel.descriptors());
+            let descriptors = channel.as_ref().map_or(&[][..], |descriptors| descriptors);
+            match write_some(&connection.socket, &connection.unsent[sent..], descriptors) {
+                Ok(count) => {
+                    sent += count;
+                    connection.unsent_channel = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break EventFlags::OUT,
+                Err(_) => return Goes::Ends,
+            }
+        };
+        connection.unsent.drain(..sent);
+        if waits_for == connection.waits_for {
+            return Goes::On;
         }
-        let modified = epoll::modify(&self.events, &connection.socket, EventData::new_u64(id), waited);
+        connection.waits_for = waits_for;
+        let modified = epoll::modify(&self.events, &connection.socket, EventData::new_u64(id), waits_for);
         if modified.is_ok() { Goes::On } else { Goes::Ends }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,27 @@ impl Listener {
         let socket = UnixListener::bind(path)?;
         std::fs::set_permissions(path, Permissions::from_mode(mode))?;
         Ok(Listener { socket, place: Some(PlaceOfSocket { path: path.to_owned(), lock }) })
+    }
+}
+
+/// `SO_PASSRIGHTS` of Linux 6.16 and later (`include/uapi/asm-generic/socket.h`), which the bindings do not name yet.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+impl Listener {
+    /// Has the kernel refuse descriptors that clients pass along with messages. The service takes none, but would be the one that closes
+    /// them, and closing some takes as long as their senders like: a TCP connection that lingers.
+    pub(crate) fn refuse_descriptors(&self) {
+        let no: libc::c_int = 0;
+        let len = size_of_val(&no) as libc::socklen_t;
+        // SAFETY: the option's value is an integer, which lives beyond the call; its length is given.
+        #[allow(unsafe_code, reason = "no binding has this option")]
+        let result = unsafe {
+            libc::setsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), len)
+        };
+        if result != 0 {
+            let error = io::Error::last_os_error();
+            tracing::warn!("clients may pass descriptors, and keep the service busy with closing them: {error}");
+        }
     }
 }
 

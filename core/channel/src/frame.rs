@@ -59,24 +59,30 @@ pub fn write_frame(socket: &UnixStream, message: &[u8], descriptors: &[BorrowedF
     let len = u32::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     frame.extend_from_slice(&len.to_le_bytes());
     frame.extend_from_slice(message);
+    let mut sent = 0;
+    while sent < frame.len() {
+        sent += write_some(socket, &frame[sent..], if sent == 0 { descriptors } else { &[] })?;
+    }
+    Ok(())
+}
+
+/// Sends as many of these bytes as go at once, at least one, and descriptors with the first of them. Returns how many.
+///
+/// # Errors
+/// What the system says; nothing was sent then. `WouldBlock` for a nonblocking socket whose other side does not read.
+pub fn write_some(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let mut sent = 0;
-    while sent < frame.len() {
-        // Descriptors go with the first bytes.
-        match rustix::net::sendmsg(socket, &[IoSlice::new(&frame[sent..])], &mut ancillary, SendFlags::NOSIGNAL) {
-            Ok(count) => {
-                sent += count;
-                ancillary.clear();
-            }
+    loop {
+        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(sent) => return Ok(sent),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
 }
 
 /// Reads an answer, and the descriptors that come with it.
@@ -117,13 +123,15 @@ pub fn read_frame(socket: &mut UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), Fr
 /// Messages of a client as they come, in pieces or several at once. What was read is wiped.
 pub struct Frames {
     bytes: Zeroizing<Vec<u8>>,
+    /// Those of them that were handed over.
+    used: usize,
 }
 
 impl Frames {
     /// Nothing has come.
     pub fn new() -> Frames {
         // Of full size at once: memory that grows would leave keys behind.
-        Frames { bytes: Zeroizing::new(Vec::with_capacity(HEAD_LEN + ASK_LEN_MAX)) }
+        Frames { bytes: Zeroizing::new(Vec::with_capacity(HEAD_LEN + ASK_LEN_MAX)), used: 0 }
     }
 
     /// Reads what there is, as far as a message may be long. False when the client has closed its side.
@@ -131,7 +139,11 @@ impl Frames {
     /// # Errors
     /// What the system says; `WouldBlock` when there is nothing at the moment.
     pub fn fill(&mut self, socket: &UnixStream) -> io::Result<bool> {
-        let filled = self.bytes.len();
+        // Once for all messages that came together: each by itself would take time that grows with their square.
+        let filled = self.bytes.len() - self.used;
+        self.bytes.copy_within(self.used.., 0);
+        self.bytes[filled..].zeroize();
+        self.used = 0;
         let room = HEAD_LEN + ASK_LEN_MAX;
         self.bytes.resize(room, 0);
         let mut socket = socket;
@@ -149,7 +161,7 @@ impl Frames {
     /// # Errors
     /// [`FrameError::TooLong`]: the connection is of no use any more.
     pub fn next<T>(&mut self, work: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, FrameError> {
-        let Some((head, rest)) = self.bytes.split_first_chunk::<HEAD_LEN>() else {
+        let Some((head, rest)) = self.bytes[self.used..].split_first_chunk::<HEAD_LEN>() else {
             return Ok(None);
         };
         let len = u32::from_le_bytes(*head) as usize;
@@ -160,11 +172,9 @@ impl Frames {
             return Ok(None);
         };
         let done = work(message);
-        let used = HEAD_LEN + len;
-        let left = self.bytes.len() - used;
-        self.bytes.copy_within(used.., 0);
-        self.bytes[left..].zeroize();
-        self.bytes.truncate(left);
+        let end = self.used + HEAD_LEN + len;
+        self.bytes[self.used..end].zeroize();
+        self.used = end;
         Ok(Some(done))
     }
 }
@@ -206,7 +216,7 @@ mod tests {
         assert_eq!(got, [&b"one"[..], b"", b"three"]);
         assert!(!frames.fill(&service).expect("closed"));
         // What was read is gone from memory.
-        assert!(frames.bytes.is_empty() && frames.bytes.spare_capacity_mut().len() >= ASK_LEN_MAX);
+        assert!(frames.bytes.is_empty() && frames.used == 0 && frames.bytes.spare_capacity_mut().len() >= ASK_LEN_MAX);
     }
 
     #[test]

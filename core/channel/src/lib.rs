@@ -19,7 +19,7 @@ mod port;
 mod request;
 
 pub use channel::{Channel, Position, Taken};
-pub use frame::{FrameError, Frames, read_frame, write_frame};
+pub use frame::{FrameError, Frames, read_frame, write_frame, write_some};
 pub use layout::{DATA_AT, DATA_LEN_MAX, DATA_LEN_MIN, SLOTS};
 pub use message::{Answer, Ask, BadMessage, ErrorKind, KeyHandle, VERSION};
 pub use offer::Offer;

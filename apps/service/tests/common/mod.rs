@@ -1,6 +1,10 @@
 //! A service that runs within the test's process.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod campaign;
+pub(crate) mod honest;
+pub(crate) mod raw;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

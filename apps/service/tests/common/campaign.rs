@@ -1,0 +1,124 @@
+//! An attack from its beginning to its end: somebody honest is served all the time, and nothing is left behind.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ciphermill_service::Options;
+
+use super::Running;
+use super::honest::Honest;
+use super::raw::Raw;
+
+/// What is counted is the process's: one campaign at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Memory maps that may come by the way: stacks and heaps of threads.
+const MAPS_SLACK: usize = 32;
+
+pub(crate) struct Campaign {
+    pub(crate) running: Running,
+    honest: Option<Honest>,
+    before: Census,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) descriptors: usize,
+    pub(crate) channels: usize,
+    pub(crate) maps: usize,
+    pub(crate) threads: usize,
+}
+
+impl Census {
+    pub(crate) fn take() -> Census {
+        let count = |folder: &str| std::fs::read_dir(folder).expect("readable").count();
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("readable");
+        Census {
+            descriptors: count("/proc/self/fd"),
+            channels: maps.lines().filter(|line| line.contains("memfd:ciphermill-channel")).count(),
+            maps: maps.lines().count(),
+            threads: count("/proc/self/task"),
+        }
+    }
+
+    fn has_no_more_than(&self, before: &Census) -> bool {
+        self.descriptors <= before.descriptors
+            && self.channels <= before.channels
+            && self.maps <= before.maps + MAPS_SLACK
+    }
+}
+
+/// One campaign at a time within a test program.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until something holds, for ten seconds.
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed().as_secs() < 10, "not within ten seconds: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+impl Campaign {
+    pub(crate) fn begin(change: impl FnOnce(&mut Options)) -> Campaign {
+        let turn = turn();
+        let running = Running::start(change);
+        // What is made once is there before it is counted.
+        let first = Honest::start(running.socket());
+        std::thread::sleep(Duration::from_millis(50));
+        first.end();
+        wait_for("nobody is left of the warming up", || {
+            everybody_has_gone(running.socket()) && running.mill.keys().is_empty()
+        });
+        let before = Census::take();
+        let honest = Honest::start(running.socket());
+        Campaign { running, honest: Some(honest), before, _turn: turn }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        self.running.socket()
+    }
+
+    /// Ends the honest client before the end.
+    pub(crate) fn end_honest(&mut self) {
+        if let Some(honest) = self.honest.take() {
+            honest.end();
+        }
+    }
+
+    /// No engine of the service has done anything that it is to blame for.
+    pub(crate) fn no_engine_was_blamed(&self) {
+        for engine in &self.running.mill.metrics().engines {
+            assert_eq!(engine.quarantines, 0, "{engine:?}");
+        }
+    }
+
+    /// Nothing is left of any client.
+    pub(crate) fn end(mut self) {
+        self.end_honest();
+        wait_for("everybody has gone", || everybody_has_gone(self.running.socket()));
+        wait_for("no key is left", || self.running.mill.keys().is_empty());
+        let begun = Instant::now();
+        loop {
+            let now = Census::take();
+            if now.has_no_more_than(&self.before) {
+                break;
+            }
+            assert!(begun.elapsed().as_secs() < 10, "leaked: {now:?}, before it was {:?}", self.before);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Whether the service knows of nobody but who asks, of no channel and no request.
+fn everybody_has_gone(socket: &Path) -> bool {
+    let status = Raw::greeted(socket).status();
+    let count = |name: &str| status[name].as_u64().expect("a number");
+    (count("clients"), count("channels"), count("waiting")) == (1, 0, 0)
+}

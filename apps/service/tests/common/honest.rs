@@ -1,0 +1,99 @@
+//! A client that does all as it should while others attack: its answers must be right, and come soon.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ciphermill::{KeyPolicy, Mill};
+use ciphermill_channel::Outcome;
+use ciphermill_contract::{Batch, Direction, KeyMaterial, Op, OpStatus, Span};
+
+use super::raw::{Raw, seal, suite};
+
+/// For no longer may anybody be kept waiting, however others behave. The machine may be busy with other tests.
+const BLOCKED_MAX: Duration = Duration::from_secs(2);
+
+/// Rounds over one connection before the next.
+const ROUNDS: u32 = 32;
+
+const KEY: [u8; 16] = [0x5a; 16];
+
+pub(crate) struct Honest {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Honest {
+    pub(crate) fn start(socket: &Path) -> Honest {
+        let ends = Arc::new(AtomicBool::new(false));
+        let (own, socket) = (Arc::clone(&ends), socket.to_owned());
+        let thread = std::thread::spawn(move || work(&socket, &own));
+        Honest { ends, thread }
+    }
+
+    /// Ends it, and says how many answers it has had.
+    pub(crate) fn end(self) -> u64 {
+        self.ends.store(true, Ordering::Relaxed);
+        let rounds = self.thread.join().expect("all answers were right and came in time");
+        assert!(rounds > 0, "it was served");
+        rounds
+    }
+}
+
+fn text(round: u32) -> [u8; 64] {
+    [round as u8; 64]
+}
+
+fn iv(round: u32) -> [u8; 12] {
+    let mut iv = [7; 12];
+    iv[..4].copy_from_slice(&round.to_be_bytes());
+    iv
+}
+
+/// What the reference makes of each round's text.
+fn expected() -> Vec<Vec<u8>> {
+    let mill = Mill::builder().engine(Arc::new(ciphermill_reference::Reference::new())).open().expect("a mill");
+    let key = mill.keys().import(KeyMaterial::secret(&KEY), KeyPolicy::default()).expect("a key");
+    (0..ROUNDS)
+        .map(|round| {
+            let mut arena = text(round).to_vec();
+            arena.resize(80, 0);
+            let mut ops = [Op::in_place(key, Span::new(0, 64)).with_tag(64, 16).with_iv(&iv(round))];
+            mill.run(Batch::new(suite("aes-128-gcm"), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+            arena
+        })
+        .collect()
+}
+
+/// Does something that must not take long.
+fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let done = work();
+    assert!(begun.elapsed() < BLOCKED_MAX, "{what} took {:?}", begun.elapsed());
+    done
+}
+
+fn work(socket: &PathBuf, ends: &AtomicBool) -> u64 {
+    let expected = expected();
+    let mut rounds = 0;
+    while !ends.load(Ordering::Relaxed) {
+        let mut raw = soon("connecting", || Raw::greeted(socket));
+        let (channel, mut port) = soon("opening a channel", || raw.port(0));
+        let key = soon("handing a key over", || raw.import(suite("aes-128-gcm"), &KEY));
+        for round in 0..ROUNDS {
+            let answer = soon("an operation", || seal(&mut port, key, &iv(round), &text(round)));
+            assert_eq!(answer, (Outcome::Ran, OpStatus::Done, expected[round as usize].clone()));
+            rounds += 1;
+            // Sleeps now and then, as others do, and the service with it.
+            if round % 8 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        raw.say(&ciphermill_channel::Ask::Forget { key });
+        raw.say(&ciphermill_channel::Ask::Close { channel });
+        soon("a question", || raw.status());
+    }
+    rounds
+}
