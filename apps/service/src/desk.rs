@@ -47,7 +47,8 @@ struct Inner {
     awake: Vec<u64>,
     clock: FairClock,
     turns: HashMap<u64, Turn>,
-    kinds: HashMap<(Suite, Direction), Kind>,
+    /// By ordinal: there are more radixes of FF1 than should be remembered, and clients may name any.
+    kinds: HashMap<(usize, Direction), Kind>,
 }
 
 /// A channel at the desk.
@@ -214,7 +215,7 @@ impl Inner {
                     let kind = (taken.request.suite, taken.request.direction);
                     place.head = Some(taken);
                     place.last = Some((kind, now));
-                    kinds.entry(kind).or_default().arrived(now, window_max);
+                    kinds.entry((kind.0.ordinal(), kind.1)).or_default().arrived(now, window_max);
                     true
                 }
                 Ok(None) => true,
@@ -284,7 +285,7 @@ impl Inner {
                 callers += 1;
             }
         }
-        let Some(state) = self.kinds.get_mut(&kind) else { return false };
+        let Some(state) = self.kinds.get_mut(&(kind.0.ordinal(), kind.1)) else { return false };
         state.waits(prediction, (ops, callers, bytes), now, window_max)
     }
 
@@ -310,7 +311,7 @@ impl Inner {
                 }
             }
         }
-        if let Some(kind) = self.kinds.get_mut(&kind) {
+        if let Some(kind) = self.kinds.get_mut(&(kind.0.ordinal(), kind.1)) {
             kind.until = None;
         }
         let predicted = offers.get(kind.0, kind.1).map_or(0.0, |prediction| prediction.time(ops.into(), bytes).ns);
@@ -368,5 +369,48 @@ impl Kind {
         let Some(window) = window(&gathering, |ops| prediction.time(ops, ops * len)) else { return false };
         self.until = Some(now + Duration::from_nanos(window.ns as u64));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ciphermill::Mill;
+    use ciphermill_channel::{Channel, DATA_AT, DATA_LEN_MIN, Outcome};
+    use ciphermill_contract::suite::{AesSize, Ff1};
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+    use crate::client::{Client, Peer};
+    use crate::keys::Keys;
+
+    /// Requests that a client may make up without end must not be remembered without end.
+    #[test]
+    fn what_is_remembered_of_requests_is_bounded() {
+        let engine = Arc::new(ciphermill_reference::Reference::new());
+        let mill = Mill::builder().engine(engine).open().expect("a mill");
+        let (desk, offers) = (Desk::new(Duration::from_micros(100)), Offers::of(&mill));
+        let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
+        let client = Arc::new(Client::new(1, Peer { pid: 1, uid: 0, gid: 0 }, Keys::new(mill, 1), ended));
+        let channel =
+            Arc::new(ClientChannel { id: 2, channel: Channel::create(DATA_LEN_MIN).expect("memory"), client });
+        let mut port = channel.channel.port().expect("descriptors");
+        desk.begin_watch();
+        desk.add(Arc::clone(&channel));
+        desk.rung(2);
+        for radix in 0..500 {
+            let suite = Suite::Fpe(Ff1 { size: AesSize::Aes256, radix });
+            let (ops_at, data_at) = (DATA_AT as u32, DATA_AT as u32 + 64);
+            let request = Request { suite, direction: Direction::Encrypt, ops: 1, ops_at, data_at, data_len: 20 };
+            port.submit(request).expect("a slot");
+            let parts = loop {
+                if let Next::Run { parts, .. } = desk.next(&offers, Instant::now()) {
+                    break parts;
+                }
+            };
+            assert_eq!(parts[0].request, request);
+            channel.channel.complete(parts[0].number, Outcome::Ran);
+            desk.done(&parts);
+        }
+        assert_eq!(desk.inner().kinds.len(), 1);
     }
 }
