@@ -21,6 +21,9 @@ const NUDGE: u64 = 0;
 /// Looks at the desk between two looks at the bells.
 const LOOKS: u32 = 64;
 
+/// For so long at most nobody looks at the bells while there is always something to run: who rings then is new, and waits.
+const DEAF_MAX: Duration = Duration::from_micros(100);
+
 /// Bytes of memory that a worker keeps while it sleeps.
 const KEPT: usize = 1 << 20;
 
@@ -139,6 +142,7 @@ impl Worker {
         let mut idle_since: Option<Instant> = None;
         let mut looks = 0u32;
         let (mut offers, mut renewed) = (shop.offers(), shop.renewed.load(Ordering::Acquire));
+        let mut heard = Instant::now();
         while !shop.ends.load(Ordering::Relaxed) {
             if shop.renewed.load(Ordering::Relaxed) != renewed {
                 renewed = shop.renewed.load(Ordering::Acquire);
@@ -153,7 +157,10 @@ impl Worker {
                     self.answer(&parts, now);
                     if long {
                         shop.desk.begin_watch();
+                    }
+                    if long || now - heard >= DEAF_MAX {
                         shop.hear(false);
+                        heard = now;
                     }
                     idle_since = None;
                     continue;
