@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ciphermill_contract::Suite;
 use ciphermill_service::Options;
 
 use super::Running;
@@ -67,6 +68,13 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 
 impl Campaign {
     pub(crate) fn begin(change: impl FnOnce(&mut Options)) -> Campaign {
+        let mut campaign = Campaign::alone(change);
+        campaign.honest = Some(Honest::start(campaign.socket()));
+        campaign
+    }
+
+    /// Without an honest client: one that is turned away would have to complain.
+    pub(crate) fn alone(change: impl FnOnce(&mut Options)) -> Campaign {
         let turn = turn();
         let running = Running::start(change);
         // What is made once is there before it is counted.
@@ -77,18 +85,23 @@ impl Campaign {
             everybody_has_gone(running.socket()) && running.mill.keys().is_empty()
         });
         let before = Census::take();
-        let honest = Honest::start(running.socket());
-        Campaign { running, honest: Some(honest), before, _turn: turn }
+        Campaign { running, honest: None, before, _turn: turn }
     }
 
     pub(crate) fn socket(&self) -> &Path {
         self.running.socket()
     }
 
+    /// Suites of the service that have no key.
+    pub(crate) fn suites_without_keys(&self) -> Vec<Suite> {
+        Suite::all().filter(|suite| !suite.needs_key() && *suite != Suite::Random).collect()
+    }
+
     /// Ends the honest client before the end.
     pub(crate) fn end_honest(&mut self) {
         if let Some(honest) = self.honest.take() {
-            honest.end();
+            let (rounds, longest) = honest.end();
+            println!("NOTE: the honest client had {rounds} answers, the longest after {longest:?}");
         }
     }
 
@@ -118,7 +131,9 @@ impl Campaign {
 
 /// Whether the service knows of nobody but who asks, of no channel and no request.
 fn everybody_has_gone(socket: &Path) -> bool {
-    let status = Raw::greeted(socket).status();
+    // Too many may be there still.
+    let Some(mut raw) = Raw::admitted(socket) else { return false };
+    let status = raw.status();
     let count = |name: &str| status[name].as_u64().expect("a number");
     (count("clients"), count("channels"), count("waiting")) == (1, 0, 0)
 }

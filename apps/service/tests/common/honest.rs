@@ -1,6 +1,6 @@
 //! A client that does all as it should while others attack: its answers must be right, and come soon.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -22,7 +22,7 @@ const KEY: [u8; 16] = [0x5a; 16];
 
 pub(crate) struct Honest {
     ends: Arc<AtomicBool>,
-    thread: JoinHandle<u64>,
+    thread: JoinHandle<(u64, Duration)>,
 }
 
 impl Honest {
@@ -33,12 +33,12 @@ impl Honest {
         Honest { ends, thread }
     }
 
-    /// Ends it, and says how many answers it has had.
-    pub(crate) fn end(self) -> u64 {
+    /// Ends it, and says how many answers it has had, and how long it waited at most.
+    pub(crate) fn end(self) -> (u64, Duration) {
         self.ends.store(true, Ordering::Relaxed);
-        let rounds = self.thread.join().expect("all answers were right and came in time");
+        let (rounds, longest) = self.thread.join().expect("all answers were right and came in time");
         assert!(rounds > 0, "it was served");
-        rounds
+        (rounds, longest)
     }
 }
 
@@ -68,22 +68,25 @@ fn expected() -> Vec<Vec<u8>> {
 }
 
 /// Does something that must not take long.
-fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
+fn soon<T>(longest: &mut Duration, what: &str, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let done = work();
-    assert!(begun.elapsed() < BLOCKED_MAX, "{what} took {:?}", begun.elapsed());
+    let took = begun.elapsed();
+    assert!(took < BLOCKED_MAX, "{what} took {took:?}");
+    *longest = took.max(*longest);
     done
 }
 
-fn work(socket: &PathBuf, ends: &AtomicBool) -> u64 {
+fn work(socket: &Path, ends: &AtomicBool) -> (u64, Duration) {
     let expected = expected();
-    let mut rounds = 0;
+    let (mut rounds, mut longest) = (0, Duration::ZERO);
+    let longest = &mut longest;
     while !ends.load(Ordering::Relaxed) {
-        let mut raw = soon("connecting", || Raw::greeted(socket));
-        let (channel, mut port) = soon("opening a channel", || raw.port(0));
-        let key = soon("handing a key over", || raw.import(suite("aes-128-gcm"), &KEY));
+        let mut raw = soon(longest, "connecting", || Raw::greeted(socket));
+        let (channel, mut port) = soon(longest, "opening a channel", || raw.port(0));
+        let key = soon(longest, "handing a key over", || raw.import(suite("aes-128-gcm"), &KEY));
         for round in 0..ROUNDS {
-            let answer = soon("an operation", || seal(&mut port, key, &iv(round), &text(round)));
+            let answer = soon(longest, "an operation", || seal(&mut port, key, &iv(round), &text(round)));
             assert_eq!(answer, (Outcome::Ran, OpStatus::Done, expected[round as usize].clone()));
             rounds += 1;
             // Sleeps now and then, as others do, and the service with it.
@@ -93,7 +96,7 @@ fn work(socket: &PathBuf, ends: &AtomicBool) -> u64 {
         }
         raw.say(&ciphermill_channel::Ask::Forget { key });
         raw.say(&ciphermill_channel::Ask::Close { channel });
-        soon("a question", || raw.status());
+        soon(longest, "a question", || raw.status());
     }
-    rounds
+    (rounds, *longest)
 }

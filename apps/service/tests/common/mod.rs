@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 pub(crate) mod campaign;
+pub(crate) mod child;
 pub(crate) mod honest;
 pub(crate) mod raw;
 
@@ -18,7 +19,7 @@ pub(crate) struct Running {
     pub(crate) mill: Mill,
     options: Options,
     pub(crate) service: Option<Service>,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
 }
 
 impl Running {
@@ -31,6 +32,20 @@ impl Running {
     pub(crate) fn start_with(change: impl FnOnce(&mut Options), vault: Option<Vault>) -> Running {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
+        Running::at(socket, Some(folder), change, vault)
+    }
+
+    /// A service at this path.
+    pub(crate) fn start_at(socket: PathBuf, folder: Option<TempDir>, change: impl FnOnce(&mut Options)) -> Running {
+        Running::at(socket, folder, change, None)
+    }
+
+    fn at(
+        socket: PathBuf,
+        folder: Option<TempDir>,
+        change: impl FnOnce(&mut Options),
+        vault: Option<Vault>,
+    ) -> Running {
         let mut options = Options { workers: 2, ..Options::default() };
         change(&mut options);
         let mut running = Running { socket, mill: mill(), options, service: None, _folder: folder };

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ciphermill_channel::{
-    Answer, Ask, DATA_AT, KeyHandle, OP_LEN, Outcome, Port, Request, VERSION, put_ops, read_frame, read_results,
-    write_frame,
+    Answer, Ask, DATA_AT, ErrorKind, KeyHandle, OP_LEN, Outcome, Port, Request, VERSION, put_ops, read_frame,
+    read_results, write_frame,
 };
 use ciphermill_contract::{Direction, KeyForm, KeyId, Op, OpStatus, Span, Suite};
 
@@ -37,10 +37,19 @@ impl Raw {
     }
 
     pub(crate) fn greeted(path: &Path) -> Raw {
+        Raw::admitted(path).expect("taken in")
+    }
+
+    /// Connects and greets; `None` for being turned away.
+    pub(crate) fn admitted(path: &Path) -> Option<Raw> {
         let mut raw = Raw::connect(path);
-        let answer = raw.ask(&Ask::Hello { version: VERSION });
-        assert!(matches!(answer, Answer::Welcome { version: VERSION, .. }), "{answer:?}");
-        raw
+        // The service may have hung up already.
+        let _ = write_frame(&raw.socket, &Ask::Hello { version: VERSION }.to_bytes(), &[]);
+        match raw.hear() {
+            Some((Answer::Welcome { version: VERSION, .. }, _)) => Some(raw),
+            Some((Answer::Error { kind: ErrorKind::Exhausted, .. }, _)) | None => None,
+            Some((answer, _)) => panic!("{answer:?}"),
+        }
     }
 
     pub(crate) fn say(&self, ask: &Ask<'_>) {
