@@ -100,8 +100,8 @@ impl Campaign {
     /// Ends the honest client before the end.
     pub(crate) fn end_honest(&mut self) {
         if let Some(honest) = self.honest.take() {
-            let (rounds, longest) = honest.end();
-            println!("NOTE: the honest client had {rounds} answers, the longest after {longest:?}");
+            let (rounds, (longest, what)) = honest.end();
+            println!("NOTE: the honest client had {rounds} answers; what took longest was {what}: {longest:?}");
         }
     }
 

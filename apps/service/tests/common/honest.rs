@@ -22,7 +22,7 @@ const KEY: [u8; 16] = [0x5a; 16];
 
 pub(crate) struct Honest {
     ends: Arc<AtomicBool>,
-    thread: JoinHandle<(u64, Duration)>,
+    thread: JoinHandle<(u64, (Duration, &'static str))>,
 }
 
 impl Honest {
@@ -34,7 +34,7 @@ impl Honest {
     }
 
     /// Ends it, and says how many answers it has had, and how long it waited at most.
-    pub(crate) fn end(self) -> (u64, Duration) {
+    pub(crate) fn end(self) -> (u64, (Duration, &'static str)) {
         self.ends.store(true, Ordering::Relaxed);
         let (rounds, longest) = self.thread.join().expect("all answers were right and came in time");
         assert!(rounds > 0, "it was served");
@@ -68,18 +68,20 @@ fn expected() -> Vec<Vec<u8>> {
 }
 
 /// Does something that must not take long.
-fn soon<T>(longest: &mut Duration, what: &str, work: impl FnOnce() -> T) -> T {
+fn soon<T>(longest: &mut (Duration, &'static str), what: &'static str, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let done = work();
     let took = begun.elapsed();
     assert!(took < BLOCKED_MAX, "{what} took {took:?}");
-    *longest = took.max(*longest);
+    if took > longest.0 {
+        *longest = (took, what);
+    }
     done
 }
 
-fn work(socket: &Path, ends: &AtomicBool) -> (u64, Duration) {
+fn work(socket: &Path, ends: &AtomicBool) -> (u64, (Duration, &'static str)) {
     let expected = expected();
-    let (mut rounds, mut longest) = (0, Duration::ZERO);
+    let (mut rounds, mut longest) = (0, (Duration::ZERO, "nothing"));
     let longest = &mut longest;
     while !ends.load(Ordering::Relaxed) {
         let mut raw = soon(longest, "connecting", || Raw::greeted(socket));
