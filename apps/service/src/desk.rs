@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{Position, Request, SLOTS, Taken};
+use ciphermill_channel::{Outcome, Position, REQUEST_NS_MAX, Request, SLOTS, Taken};
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_router::{Arrivals, FairClock, Gathering, Turn, window};
 
@@ -159,7 +159,7 @@ impl Desk {
     /// What a worker that is on watch does next.
     pub(crate) fn next(&self, offers: &Offers, now: Instant) -> Next {
         let mut inner = self.inner();
-        inner.look(now, self.window_max);
+        inner.look(offers, now, self.window_max);
         let Some((first, held)) = inner.choose(offers, now, self.window_max) else { return Next::Nothing };
         let Some(id) = first else {
             return if held { Next::Soon } else { Next::Nothing };
@@ -203,7 +203,7 @@ impl Desk {
 
 impl Inner {
     /// Takes what has come in the channels that are awake.
-    fn look(&mut self, now: Instant, window_max: Duration) {
+    fn look(&mut self, offers: &Offers, now: Instant, window_max: Duration) {
         let Inner { places, awake, kinds, .. } = self;
         awake.retain(|id| {
             let Some(place) = places.get_mut(id) else { return false };
@@ -211,6 +211,10 @@ impl Inner {
                 return true;
             }
             match place.channel.channel.take(&mut place.position) {
+                Ok(Some(taken)) if is_too_long(&taken.request, offers) => {
+                    place.channel.channel.complete(taken.number, Outcome::Exhausted);
+                    true
+                }
                 Ok(Some(taken)) => {
                     let kind = (taken.request.suite, taken.request.direction);
                     place.head = Some(taken);
@@ -331,6 +335,13 @@ impl Inner {
     }
 }
 
+/// Whether a request has more operations than one worker may be kept with.
+fn is_too_long(request: &Request, offers: &Offers) -> bool {
+    let predicted = offers.get(request.suite, request.direction);
+    let ns = predicted.map_or(0.0, |prediction| prediction.time(request.ops.into(), request.data_len.into()).ns);
+    request.ops > 1 && ns > REQUEST_NS_MAX
+}
+
 fn is_small(request: &Request) -> bool {
     request.ops <= SMALL_OPS && request.data_len <= SMALL_BYTES
 }
@@ -375,7 +386,7 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use ciphermill::Mill;
-    use ciphermill_channel::{Channel, DATA_AT, DATA_LEN_MIN, Outcome};
+    use ciphermill_channel::{Channel, DATA_AT, DATA_LEN_MIN};
     use ciphermill_contract::suite::{AesSize, Ff1};
     use rustix::event::{EventfdFlags, eventfd};
 

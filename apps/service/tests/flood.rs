@@ -7,7 +7,8 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{Ask, Outcome, Port};
+use ciphermill_channel::{Answer, Ask, DATA_AT, OP_LEN, Outcome, Port, Request, put_ops};
+use ciphermill_contract::{KeyForm, KeyId, Op, Span};
 use common::campaign::Campaign;
 use common::raw::{Raw, fill, outcome, request, seal_op, suite};
 
@@ -72,5 +73,50 @@ fn a_quiet_client_goes_on_beside_very_many_greedy_connections() {
     }
     clients.iter().for_each(|(raw, _)| raw.say(&Ask::Status));
     drop(clients);
+    campaign.end();
+}
+
+/// Operations of milliseconds each, thousands in a request: whoever works on one serves nobody else. Such requests are refused, and those
+/// of some operations are asked for without an end.
+#[test]
+fn a_quiet_client_goes_on_beside_requests_of_very_many_slow_operations() {
+    const LEN: u32 = 768;
+    let campaign = Campaign::begin(|_| {});
+    let dh = suite("dh-modp6144");
+    let until = Instant::now() + Duration::from_secs(4);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut raw = Raw::greeted(campaign.socket());
+                let (_, mut port) = raw.port(1 << 20);
+                let answer = raw.ask(&Ask::Import { suite: dh, form: KeyForm::Private, bytes: &[0x77; LEN as usize] });
+                let Answer::Key(key) = answer else { panic!("{answer:?}") };
+                let key = KeyId { slot: key.slot, generation: key.generation };
+                let mut ask = |ops: u32| {
+                    // All with the same public key, each with a secret of its own.
+                    let op = |index: u32| Op { output: LEN * (1 + index), ..Op::in_place(key, Span::new(0, LEN)) };
+                    put_ops(port.memory(), DATA_AT, (0..ops).map(op)).expect("fits");
+                    let data_at = (DATA_AT + ops as usize * OP_LEN) as u32;
+                    assert!(port.memory().write(data_at as usize, &[&[0; LEN as usize - 1][..], &[2]].concat()));
+                    let asked = Request { data_at, ..request(dh, ops, LEN * (ops + 1)) };
+                    let number = port.submit(asked).expect("a slot");
+                    while port.outcome(number).is_none() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    port.outcome(number)
+                };
+                assert_eq!(ask(600), Some(Outcome::Exhausted));
+                assert_eq!(ask(1), Some(Outcome::Ran));
+                let mut ops = 600;
+                while Instant::now() < until {
+                    match ask(ops) {
+                        Some(Outcome::Ran) => {}
+                        outcome => assert_eq!((outcome, ops > 1), (Some(Outcome::Exhausted), true)),
+                    }
+                    ops = (ops / 2).max(1);
+                }
+            });
+        }
+    });
     campaign.end();
 }

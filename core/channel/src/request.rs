@@ -10,6 +10,10 @@ use crate::op::OP_LEN;
 /// Operations of one request at most.
 pub const OPS_MAX: u32 = 1 << 16;
 
+/// Nanoseconds that a request of more than one operation may take at most, as the service predicts them: nobody else is served by whoever
+/// works on it. What is longer is answered with [`Outcome::Exhausted`].
+pub const REQUEST_NS_MAX: f64 = 50e6;
+
 /// Operations of one suite and direction, and where they and their data lie, in bytes from the start of the channel's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {

@@ -22,32 +22,67 @@ pub(crate) struct Chunk {
     pub(crate) pending: usize,
 }
 
-/// The pieces of a batch, for a channel with so many bytes for operations and data. The last may be an operation that does not fit, whose
-/// stretch is longer than that: its parts lie far apart, or it is too long.
-pub(crate) fn chunks((suite, direction): (Suite, Direction), ops: &[Op], room: usize) -> impl Iterator<Item = Chunk> {
+/// The pieces of a batch, for a channel with so many bytes for operations and data. `is_short` says of so many operations over so many
+/// bytes whether the service takes them together. The last may be an operation that does not fit, whose stretch is longer than that: its
+/// parts lie far apart, or it is too long.
+pub(crate) fn chunks(
+    (suite, direction): (Suite, Direction),
+    ops: &[Op],
+    room: usize,
+    is_short: impl Fn(usize, usize) -> bool,
+) -> impl Iterator<Item = Chunk> {
     let mut next = 0;
     core::iter::from_fn(move || {
         next += ops[next..].iter().position(|op| op.status.is_pending())?;
         let mut chunk = Chunk { ops: next..next, data: 0..0, written: 0..0, pending: 0 };
         for (index, op) in ops.iter().enumerate().skip(next) {
             if op.status.is_pending() {
-                let (read, written) = stretches(suite, direction, op);
-                let data = union(&chunk.data, &union(&read, &written));
-                let pending = chunk.pending + 1;
-                let fits = data.len() + (pending + 1) * OP_LEN <= room && pending <= OPS_MAX as usize;
+                let longer = chunk.with((suite, direction), index, op);
+                let (data, pending) = (longer.data.len(), longer.pending);
+                let fits =
+                    data + (pending + 1) * OP_LEN <= room && pending <= OPS_MAX as usize && is_short(pending, data);
                 if !fits && chunk.pending > 0 {
                     break;
                 }
-                chunk = Chunk { ops: next..index + 1, data, written: union(&chunk.written, &written), pending };
+                chunk = longer;
             }
             chunk.ops.end = index + 1;
         }
         next = chunk.ops.end;
-        if chunk.written.is_empty() {
-            chunk.written = chunk.data.start..chunk.data.start;
-        }
-        Some(chunk)
+        Some(chunk.ended())
     })
+}
+
+impl Chunk {
+    /// One more operation.
+    fn with(&self, (suite, direction): (Suite, Direction), index: usize, op: &Op) -> Chunk {
+        let (read, written) = stretches(suite, direction, op);
+        Chunk {
+            ops: self.ops.start..index + 1,
+            data: union(&self.data, &union(&read, &written)),
+            written: union(&self.written, &written),
+            pending: self.pending + 1,
+        }
+    }
+
+    fn ended(mut self) -> Chunk {
+        if self.written.is_empty() {
+            self.written = self.data.start..self.data.start;
+        }
+        self
+    }
+
+    /// Two pieces with half of the pending operations each, as far as there are two.
+    pub(crate) fn halves(&self, what: (Suite, Direction), ops: &[Op]) -> Option<[Chunk; 2]> {
+        let pending = self.ops.clone().filter(|index| ops[*index].status.is_pending());
+        let middle = pending.clone().nth(self.pending / 2).filter(|_| self.pending > 1)?;
+        let half = |own: Range<usize>| {
+            let none = Chunk { ops: own.start..own.start, data: 0..0, written: 0..0, pending: 0 };
+            let all = pending.clone().filter(|index| own.contains(index));
+            Chunk { ops: own.clone(), ..all.fold(none, |chunk, index| chunk.with(what, index, &ops[index])).ended() }
+        };
+        Some([half(self.ops.start..middle), half(middle..self.ops.end)])
+    }
 }
 
 /// What an operation reads, and what it writes: each from its first byte to its last.
@@ -73,6 +108,10 @@ mod tests {
 
     use super::*;
 
+    fn any(_: usize, _: usize) -> bool {
+        true
+    }
+
     fn sha256() -> (Suite, Direction) {
         ("sha256".parse().expect("a suite"), Direction::Encrypt)
     }
@@ -86,9 +125,9 @@ mod tests {
     #[test]
     fn what_fits_is_one_piece() {
         let ops = ops(10, 64);
-        let all: Vec<_> = chunks(sha256(), &ops, 1 << 16).collect();
+        let all: Vec<_> = chunks(sha256(), &ops, 1 << 16, any).collect();
         assert_eq!(all, [Chunk { ops: 0..10, data: 0..628, written: 20..628, pending: 10 }]);
-        assert_eq!(chunks(sha256(), &[], 1 << 16).count(), 0);
+        assert_eq!(chunks(sha256(), &[], 1 << 16, any).count(), 0);
     }
 
     #[test]
@@ -97,7 +136,7 @@ mod tests {
             let mut ops = ops(count, apart);
             ops.iter_mut().step_by(3).for_each(|op| op.status = OpStatus::Done);
             let mut seen = vec![0; ops.len()];
-            for chunk in chunks(sha256(), &ops, room) {
+            for chunk in chunks(sha256(), &ops, room, any) {
                 assert!(chunk.data.len() + chunk.pending * OP_LEN <= room, "{chunk:?}");
                 let pending = chunk.ops.clone().filter(|index| ops[*index].status.is_pending()).count();
                 assert_eq!((pending, pending > 0), (chunk.pending, true));
@@ -122,7 +161,7 @@ mod tests {
     fn an_operation_that_does_not_fit_is_a_piece_of_its_own() {
         let mut ops = ops(3, 64);
         ops[1].tag = 100_000;
-        let all: Vec<_> = chunks(sha256(), &ops, 4096).map(|chunk| chunk.ops).collect();
+        let all: Vec<_> = chunks(sha256(), &ops, 4096, any).map(|chunk| chunk.ops).collect();
         assert_eq!(all, [0..1, 1..2, 2..3]);
     }
 
@@ -130,9 +169,33 @@ mod tests {
     fn nothing_pending_and_nothing_to_read_are_no_trouble() {
         let mut ops = ops(3, 64);
         ops.iter_mut().for_each(|op| op.status = OpStatus::Done);
-        assert_eq!(chunks(sha256(), &ops, 4096).count(), 0);
+        assert_eq!(chunks(sha256(), &ops, 4096, any).count(), 0);
         let empty = [Op::default()];
-        let all: Vec<_> = chunks(sha256(), &empty, 4096).collect();
+        let all: Vec<_> = chunks(sha256(), &empty, 4096, any).collect();
         assert_eq!(all, [Chunk { ops: 0..1, data: 0..0, written: 0..0, pending: 1 }]);
+    }
+
+    #[test]
+    fn pieces_are_as_short_as_they_have_to_be() {
+        let ops = ops(10, 64);
+        let all: Vec<_> = chunks(sha256(), &ops, 1 << 16, |ops, _| ops <= 3).map(|chunk| chunk.ops).collect();
+        assert_eq!(all, [0..3, 3..6, 6..9, 9..10]);
+        let all: Vec<_> = chunks(sha256(), &ops, 1 << 16, |_, _| false).map(|chunk| chunk.pending).collect();
+        assert_eq!(all, [1; 10]);
+    }
+
+    #[test]
+    fn halves_are_what_a_piece_was() {
+        let mut ops = ops(11, 64);
+        ops[0].status = OpStatus::Done;
+        ops[4].status = OpStatus::Done;
+        let whole: Vec<_> = chunks(sha256(), &ops, 1 << 16, any).collect();
+        let [first, second] = whole[0].halves(sha256(), &ops).expect("two");
+        assert_eq!((first.ops.clone(), first.pending, second.ops.clone(), second.pending), (1..6, 4, 6..11, 5));
+        assert_eq!(union(&first.data, &second.data), whole[0].data);
+        assert_eq!((&first.written, &second.written), (&(84..372), &(404..692)));
+        let [one, _] = first.halves(sha256(), &ops).expect("two");
+        let [one, _] = one.halves(sha256(), &ops).expect("two");
+        assert_eq!(one.halves(sha256(), &ops), None);
     }
 }

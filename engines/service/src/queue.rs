@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{DATA_AT, OP_LEN, Outcome, Port, Request, put_ops, read_results};
+use ciphermill_channel::{DATA_AT, OP_LEN, Outcome, Port, REQUEST_NS_MAX, Request, put_ops, read_results};
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
     CheckedBatch, Direction, EngineQueue, Error, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite,
@@ -76,6 +76,14 @@ impl ServiceQueue {
         }
     }
 
+    /// Runs a piece; in halves if the service says that it is too long.
+    fn run_pieces(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
+        let ran = self.run_patiently(batch, chunk);
+        let Err(Error::Exhausted(_)) = ran else { return ran };
+        let Some(halves) = chunk.halves((batch.suite, batch.direction), batch.ops) else { return ran };
+        halves.iter().try_for_each(|half| self.run_pieces(batch, half))
+    }
+
     /// Keys that the service alone has wait for a service that is being restarted: nobody else could do their operations. All others
     /// are run elsewhere.
     fn run_patiently(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
@@ -91,7 +99,8 @@ impl ServiceQueue {
     }
 
     fn run_chunk(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
-        let (expected, spin) = (self.expected(batch.suite, chunk), self.shared.spin());
+        let (expected, spin) = (self.expected(batch.suite, chunk.pending, chunk.data.len()), self.shared.spin());
+        let expected = Duration::from_nanos(expected as u64);
         let (link, port) = self.open()?;
         let room = port.memory().len() - DATA_AT;
         let data_at = DATA_AT + chunk.pending * OP_LEN;
@@ -113,21 +122,22 @@ impl ServiceQueue {
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
         let outcome = port.wait(number, spin, || link.is_alive() && begun.elapsed() < patience);
         let Ok(Outcome::Ran) = outcome else {
-            if outcome.is_err() {
-                link.give_up();
+            match outcome {
+                Ok(Outcome::Exhausted) => return Err(Error::exhausted("operations of the service", 0, chunk.pending)),
+                Ok(_) => {}
+                Err(_) => link.give_up(),
             }
             return Err(Error::fault(NAME, FaultKind::Stalled));
         };
         copy_back(port, batch, chunk, data_at)
     }
 
-    /// What a chunk should take inside the service.
-    fn expected(&self, suite: Suite, chunk: &Chunk) -> Duration {
-        let (ops, bytes) = (chunk.pending as u64, chunk.data.len() as u64);
-        let ns = self.shared.offer(suite).map_or(0.0, |offer| {
+    /// Nanoseconds that so many operations over so many bytes should take inside the service.
+    fn expected(&self, suite: Suite, ops: usize, bytes: usize) -> f64 {
+        let (ops, bytes) = (ops as u64, bytes as u64);
+        self.shared.offer(suite).map_or(0.0, |offer| {
             offer.many.in_steps(ops, offer.step).predict_ns(ops, bytes).min(offer.alone.predict_ns(ops, bytes))
-        });
-        Duration::from_nanos(ns as u64)
+        })
     }
 }
 
@@ -219,9 +229,10 @@ impl EngineQueue for ServiceQueue {
                 }
             }
         }
-        let pieces: Vec<Chunk> = chunks((suite, direction), batch.ops, self.shared.channel_len()).collect();
+        let is_short = |ops, bytes| self.expected(suite, ops, bytes) <= REQUEST_NS_MAX;
+        let pieces: Vec<Chunk> = chunks((suite, direction), batch.ops, self.shared.channel_len(), is_short).collect();
         for chunk in pieces {
-            if self.run_patiently(&mut batch, &chunk).is_err() {
+            if self.run_pieces(&mut batch, &chunk).is_err() {
                 for index in chunk.ops {
                     if batch.ops[index].status.is_pending() {
                         batch.fail(index);
