@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use ciphermill_channel::{Channel, DATA_AT};
+use ciphermill_router::Turn;
 use rustix::fd::OwnedFd;
 
 use crate::keys::Keys;
@@ -27,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) since: Instant,
     keys: RwLock<Keys>,
     gone: AtomicBool,
+    /// Where it stands in line, as the bits of [`ciphermill_router::Turn`]'s number: read and written under the desk's lock alone.
+    turn: AtomicU64,
     /// Rung when the connection is to be ended, so that its sockets' thread hears of it.
     ended: Arc<OwnedFd>,
     pub(crate) counts: Counts,
@@ -46,6 +49,7 @@ pub(crate) struct Counts {
 
 /// One of a client's channels.
 pub(crate) struct ClientChannel {
+    /// Its number, which no other channel ever has.
     pub(crate) id: u64,
     pub(crate) channel: Channel,
     pub(crate) client: Arc<Client>,
@@ -54,7 +58,16 @@ pub(crate) struct ClientChannel {
 impl Client {
     pub(crate) fn new(id: u64, peer: Peer, keys: Keys, ended: Arc<OwnedFd>) -> Client {
         let (gone, counts) = (AtomicBool::new(false), Counts::default());
-        Client { id, peer, since: Instant::now(), keys: RwLock::new(keys), gone, ended, counts }
+        Client {
+            id,
+            peer,
+            since: Instant::now(),
+            keys: RwLock::new(keys),
+            gone,
+            turn: AtomicU64::new(0),
+            ended,
+            counts,
+        }
     }
 
     /// The client's keys, to be looked up.
@@ -66,6 +79,18 @@ impl Client {
     /// The client's keys, to be changed.
     pub(crate) fn keys_mut(&self) -> RwLockWriteGuard<'_, Keys> {
         self.keys.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Where the client stands in line; the desk's alone.
+    #[inline]
+    pub(crate) fn turn(&self) -> Turn {
+        Turn::from_bits(self.turn.load(Ordering::Relaxed))
+    }
+
+    /// Puts the client there.
+    #[inline]
+    pub(crate) fn set_turn(&self, turn: Turn) {
+        self.turn.store(turn.to_bits(), Ordering::Relaxed);
     }
 
     /// Says that the connection has ended, or is to be ended.

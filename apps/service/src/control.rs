@@ -270,8 +270,7 @@ impl Control {
         let id = self.name();
         let waits_for = EventFlags::IN;
         epoll::add(&self.events, &socket, EventData::new_u64(id), waits_for)?;
-        let client =
-            Arc::new(Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)));
+        let client = Arc::new(Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)));
         let connection = Connection {
             socket,
             frames: Some(Frames::new()),
@@ -509,7 +508,7 @@ impl Control {
         if let Some(place) = connection.channels.iter().position(|own| own.id == channel) {
             let channel = connection.channels.swap_remove(place);
             connection.channel_bytes -= channel.data_len();
-            self.shop.desk.remove_channel(channel.id);
+            self.shop.desk.remove(channel.id);
             self.shop.remove_bell(channel.channel.bell());
         }
         Goes::On
@@ -583,8 +582,8 @@ impl Control {
         for id in gone {
             let Some(connection) = self.connections.remove(&id) else { continue };
             let _ = epoll::delete(&self.events, &connection.socket);
-            self.shop.desk.remove(id);
             for channel in &connection.channels {
+                self.shop.desk.remove(channel.id);
                 self.shop.remove_bell(channel.channel.bell());
             }
             tracing::debug!(client = id, pid = connection.client.peer.pid, "gone");

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ciphermill_channel::{Outcome, Position, REQUEST_NS_MAX, Request, SLOTS, Taken};
-use ciphermill_contract::{Direction, Suite};
-use ciphermill_router::{Arrivals, FairClock, Gathering, Turn, window};
+use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
+use ciphermill_router::{Arrivals, FairClock, Gathering, window};
+use smallvec::SmallVec;
 
 use crate::client::ClientChannel;
 use crate::offers::{Offers, Prediction};
@@ -40,15 +41,16 @@ pub(crate) struct Desk {
     window_max: Duration,
 }
 
-#[derive(Default)]
 struct Inner {
-    places: HashMap<u64, Place>,
+    /// The channels; where one has gone, another one comes.
+    places: Vec<Option<Place>>,
+    /// Where each is among them, by its number.
+    by_id: HashMap<u64, usize>,
     /// The channels that are looked at.
-    awake: Vec<u64>,
+    awake: Vec<usize>,
     clock: FairClock,
-    turns: HashMap<u64, Turn>,
-    /// By ordinal: there are more radixes of FF1 than should be remembered, and clients may name any.
-    kinds: HashMap<(usize, Direction), Kind>,
+    /// By [`kind_index`].
+    kinds: Vec<Kind>,
 }
 
 /// A channel at the desk.
@@ -59,11 +61,11 @@ struct Place {
     head: Option<Taken>,
     in_flight: u32,
     /// What it asked for last, and when.
-    last: Option<((Suite, Direction), Instant)>,
+    last: Option<(usize, Instant)>,
 }
 
 /// Operations of one suite and direction, over all clients.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Kind {
     arrivals: Arrivals,
     last: Option<Instant>,
@@ -74,6 +76,8 @@ struct Kind {
 /// A request of a batch.
 pub(crate) struct Part {
     pub(crate) channel: Arc<ClientChannel>,
+    /// Where the channel is at the desk.
+    place: usize,
     pub(crate) number: u32,
     pub(crate) request: Request,
 }
@@ -90,7 +94,14 @@ pub(crate) enum Next {
 
 impl Desk {
     pub(crate) fn new(window_max: Duration) -> Desk {
-        Desk { inner: Mutex::default(), on_watch: AtomicUsize::new(0), window_max }
+        let inner = Inner {
+            places: Vec::new(),
+            by_id: HashMap::new(),
+            awake: Vec::new(),
+            clock: FairClock::default(),
+            kinds: vec![Kind::default(); 2 * SUITE_ORDINALS_MAX],
+        };
+        Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), window_max }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -100,39 +111,39 @@ impl Desk {
     /// Takes a channel in. It has to ring before it is looked at.
     pub(crate) fn add(&self, channel: Arc<ClientChannel>) {
         let mut inner = self.inner();
+        let id = channel.id;
         let place = Place { channel, position: Position::default(), head: None, in_flight: 0, last: None };
-        if !place.channel.channel.may_sleep(&place.position) {
-            // It has asked before it could know that it must ring.
-            inner.awake.push(place.channel.id);
+        let sleeps = place.channel.channel.may_sleep(&place.position);
+        let at = inner.places.iter().position(Option::is_none).unwrap_or(inner.places.len());
+        if at == inner.places.len() {
+            inner.places.push(None);
         }
-        inner.places.insert(place.channel.id, place);
+        inner.places[at] = Some(place);
+        inner.by_id.insert(id, at);
+        if !sleeps {
+            // It has asked before it could know that it must ring.
+            inner.awake.push(at);
+        }
     }
 
     /// Lets a channel go. Batches that have begun end.
-    pub(crate) fn remove_channel(&self, id: u64) {
+    pub(crate) fn remove(&self, id: u64) {
         let mut inner = self.inner();
-        inner.places.remove(&id);
-        inner.awake.retain(|awake| *awake != id);
-    }
-
-    /// Lets a client go, with all of its channels.
-    pub(crate) fn remove(&self, client: u64) {
-        let mut inner = self.inner();
-        let Inner { awake, places, turns, .. } = &mut *inner;
-        places.retain(|_, place| place.channel.client.id != client);
-        awake.retain(|id| places.contains_key(id));
-        turns.remove(&client);
+        if let Some(at) = inner.by_id.remove(&id) {
+            inner.places[at] = None;
+            inner.awake.retain(|awake| *awake != at);
+        }
     }
 
     /// A channel has rung.
     pub(crate) fn rung(&self, id: u64) {
         let mut inner = self.inner();
-        let Inner { awake, places, .. } = &mut *inner;
-        if let Some(place) = places.get(&id)
-            && !awake.contains(&id)
+        let Some(at) = inner.by_id.get(&id).copied() else { return };
+        if let Some(place) = &inner.places[at]
+            && !inner.awake.contains(&at)
         {
             place.channel.channel.woken();
-            awake.push(id);
+            inner.awake.push(at);
         }
     }
 
@@ -160,26 +171,29 @@ impl Desk {
     pub(crate) fn next(&self, offers: &Offers, now: Instant) -> Next {
         let mut inner = self.inner();
         inner.look(offers, now, self.window_max);
-        let Some((first, held)) = inner.choose(offers, now, self.window_max) else { return Next::Nothing };
-        let Some(id) = first else {
-            return if held { Next::Soon } else { Next::Nothing };
+        let at = match inner.choose(offers, now, self.window_max) {
+            Choice::Nothing => return Next::Nothing,
+            Choice::Held => return Next::Soon,
+            Choice::Now(at) => at,
         };
-        let (parts, predicted_ns) = inner.collect(id, offers);
+        let (parts, predicted_ns) = inner.collect(at, offers);
         let long = predicted_ns > LONG_NS;
         // Nobody looks from now on if this worker was the last: whoever asks has to ring. What is there already is told by `more`.
         let mut more = long && self.on_watch.load(Ordering::SeqCst) == 1 && !inner.sleep();
         if long {
             self.on_watch.fetch_sub(1, Ordering::SeqCst);
         }
-        more |= inner.awake.iter().any(|id| inner.places.get(id).is_some_and(|place| place.head.is_some()));
+        more |= inner.awake().any(|(_, place)| place.head.is_some());
         Next::Run { parts, long, more }
     }
 
-    /// A request was answered.
+    /// Requests were answered.
     pub(crate) fn done(&self, parts: &[Part]) {
         let mut inner = self.inner();
         for part in parts {
-            if let Some(place) = inner.places.get_mut(&part.channel.id) {
+            if let Some(Some(place)) = inner.places.get_mut(part.place)
+                && place.channel.id == part.channel.id
+            {
                 place.in_flight -= 1;
             }
         }
@@ -188,7 +202,7 @@ impl Desk {
     /// Whether a client waits for nothing.
     pub(crate) fn is_idle(&self, client: u64) -> bool {
         let inner = self.inner();
-        let mut places = inner.places.values().filter(|place| place.channel.client.id == client);
+        let mut places = inner.places.iter().flatten().filter(|place| place.channel.client.id == client);
         places.all(|place| {
             place.head.is_none() && place.in_flight == 0 && !place.channel.channel.has_more(&place.position)
         })
@@ -197,16 +211,38 @@ impl Desk {
     /// Channels at the desk, and requests that wait.
     pub(crate) fn figures(&self) -> (usize, usize) {
         let inner = self.inner();
-        (inner.places.len(), inner.places.values().filter(|place| place.head.is_some()).count())
+        let waiting = inner.places.iter().flatten().filter(|place| place.head.is_some()).count();
+        (inner.by_id.len(), waiting)
     }
 }
 
+/// The place of a suite and direction among [`Inner::kinds`]. All radices of FF1 share one.
+#[inline]
+fn kind_index(request: &Request) -> usize {
+    2 * request.suite.ordinal() + request.direction as usize
+}
+
+/// What is next.
+enum Choice {
+    /// Nothing waits.
+    Nothing,
+    /// All that wait, wait for others.
+    Held,
+    /// The request of the channel in this place.
+    Now(usize),
+}
+
 impl Inner {
+    /// The channels that are looked at, and where they are.
+    fn awake(&self) -> impl Iterator<Item = (usize, &Place)> {
+        self.awake.iter().filter_map(|at| Some((*at, self.places[*at].as_ref()?)))
+    }
+
     /// Takes what has come in the channels that are awake.
     fn look(&mut self, offers: &Offers, now: Instant, window_max: Duration) {
         let Inner { places, awake, kinds, .. } = self;
-        awake.retain(|id| {
-            let Some(place) = places.get_mut(id) else { return false };
+        awake.retain(|at| {
+            let Some(place) = &mut places[*at] else { return false };
             if place.head.is_some() || place.in_flight >= SLOTS {
                 return true;
             }
@@ -216,10 +252,10 @@ impl Inner {
                     true
                 }
                 Ok(Some(taken)) => {
-                    let kind = (taken.request.suite, taken.request.direction);
+                    let kind = kind_index(&taken.request);
                     place.head = Some(taken);
                     place.last = Some((kind, now));
-                    kinds.entry((kind.0.ordinal(), kind.1)).or_default().arrived(now, window_max);
+                    kinds[kind].arrived(now, window_max);
                     true
                 }
                 Ok(None) => true,
@@ -236,101 +272,92 @@ impl Inner {
     /// Has every channel that is awake ring from now on. False if one has asked meanwhile, or if something waits here.
     fn sleep(&mut self) -> bool {
         let Inner { places, awake, .. } = self;
-        awake.retain(|id| {
-            let Some(place) = places.get(id) else { return false };
+        awake.retain(|at| {
+            let Some(place) = &places[*at] else { return false };
             place.head.is_some() || !place.channel.channel.may_sleep(&place.position)
         });
         awake.is_empty()
     }
 
-    /// The channel whose request is next. Without one: whether some wait for others. `None` when nothing waits at all.
-    fn choose(&mut self, offers: &Offers, now: Instant, window_max: Duration) -> Option<(Option<u64>, bool)> {
-        let mut waiting: Vec<(f64, u64)> = Vec::new();
-        for id in &self.awake {
-            if let Some(place) = self.places.get(id).filter(|place| place.head.is_some()) {
-                let turn = self.turns.get(&place.channel.client.id).copied().unwrap_or_default();
-                waiting.push((self.clock.start(&turn), *id));
-            }
-        }
+    /// The channel whose request is next.
+    fn choose(&mut self, offers: &Offers, now: Instant, window_max: Duration) -> Choice {
+        let start = |(at, place): (usize, &Place)| {
+            place.head.is_some().then(|| (self.clock.start(&place.channel.client.turn()), at))
+        };
+        let mut waiting: SmallVec<[(f64, usize); 32]> = self.awake().filter_map(start).collect();
         if waiting.is_empty() {
-            return None;
+            return Choice::Nothing;
         }
-        waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut held = false;
-        for (start, id) in waiting {
-            if self.waits(id, offers, now, window_max) {
-                held = true;
-                continue;
+        waiting.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        for (start, at) in waiting {
+            if !self.waits(at, offers, now, window_max) {
+                self.clock.advance(start);
+                return Choice::Now(at);
             }
-            self.clock.advance(start);
-            return Some((Some(id), held));
         }
-        Some((None, held))
+        Choice::Held
     }
 
     /// Whether a request waits for others of its kind.
-    fn waits(&mut self, id: u64, offers: &Offers, now: Instant, window_max: Duration) -> bool {
-        let Some(request) = self.places.get(&id).and_then(|place| place.head).map(|taken| taken.request) else {
-            return false;
-        };
-        let kind = (request.suite, request.direction);
-        let Some(prediction) = offers.get(kind.0, kind.1).filter(|prediction| prediction.step() > 1) else {
+    fn waits(&mut self, at: usize, offers: &Offers, now: Instant, window_max: Duration) -> bool {
+        let Some(Taken { request, .. }) = self.places[at].as_ref().and_then(|place| place.head) else { return false };
+        let kind = kind_index(&request);
+        let Some(prediction) = offers.get(request.suite, request.direction).filter(|offer| offer.step() > 1) else {
             return false;
         };
         let (mut ops, mut callers, mut bytes) = (0, 0, 0);
-        for place in self.places.values() {
-            if let Some(taken) = place.head.filter(|taken| (taken.request.suite, taken.request.direction) == kind) {
-                ops += u64::from(taken.request.ops);
-                bytes += u64::from(taken.request.data_len);
+        for place in self.places.iter().flatten() {
+            if let Some(Taken { request, .. }) = place.head.filter(|taken| kind_index(&taken.request) == kind) {
+                ops += u64::from(request.ops);
+                bytes += u64::from(request.data_len);
                 callers += 1;
-            } else if place.last.is_some_and(|(last, at)| last == kind && now - at < CALLER_MEMORY)
-                && place.in_flight == 0
+            } else if place.in_flight == 0
+                && place.last.is_some_and(|(last, at)| last == kind && now - at < CALLER_MEMORY)
             {
                 callers += 1;
             }
         }
-        let Some(state) = self.kinds.get_mut(&(kind.0.ordinal(), kind.1)) else { return false };
-        state.waits(prediction, (ops, callers, bytes), now, window_max)
+        self.kinds[kind].waits(prediction, (ops, callers, bytes), now, window_max)
     }
 
     /// The request of a channel, and those that go with it; and what all of them are predicted to take.
-    fn collect(&mut self, id: u64, offers: &Offers) -> (Vec<Part>, f64) {
+    fn collect(&mut self, at: usize, offers: &Offers) -> (Vec<Part>, f64) {
         let mut parts = Vec::new();
-        let Some(first) = self.give(id, offers, &mut parts) else { return (parts, 0.0) };
-        let kind = (first.suite, first.direction);
-        let step = offers.get(kind.0, kind.1).map_or(1, Prediction::step);
+        let Some(first) = self.give(at, offers, &mut parts) else { return (parts, 0.0) };
+        let kind = kind_index(&first);
+        let prediction = offers.get(first.suite, first.direction);
+        let step = prediction.map_or(1, Prediction::step);
         let room = if step > 1 { u32::from(step) } else { SHARED_OPS };
         let (mut ops, mut bytes) = (first.ops, u64::from(first.data_len));
         if is_small(&first) {
-            for id in self.awake.clone() {
-                if ops >= room {
-                    break;
-                }
-                let head = self.places.get(&id).and_then(|place| place.head);
-                let Some(Taken { request, .. }) = head.filter(|taken| is_small(&taken.request)) else { continue };
-                if (request.suite, request.direction) == kind && ops + request.ops <= room.max(request.ops) {
-                    self.give(id, offers, &mut parts);
+            for index in 0..self.awake.len() {
+                let at = self.awake[index];
+                let Some(Taken { request, .. }) = self.places[at].as_ref().and_then(|place| place.head) else {
+                    continue;
+                };
+                let goes_with = request.suite == first.suite && kind_index(&request) == kind && is_small(&request);
+                if goes_with && ops + request.ops <= room {
+                    self.give(at, offers, &mut parts);
                     ops += request.ops;
                     bytes += u64::from(request.data_len);
                 }
             }
         }
-        if let Some(kind) = self.kinds.get_mut(&(kind.0.ordinal(), kind.1)) {
-            kind.until = None;
-        }
-        let predicted = offers.get(kind.0, kind.1).map_or(0.0, |prediction| prediction.time(ops.into(), bytes).ns);
-        (parts, predicted)
+        self.kinds[kind].until = None;
+        (parts, prediction.map_or(0.0, |prediction| prediction.time(ops.into(), bytes).ns))
     }
 
     /// Gives out a channel's request, on its client's account.
-    fn give(&mut self, id: u64, offers: &Offers, parts: &mut Vec<Part>) -> Option<Request> {
-        let place = self.places.get_mut(&id)?;
+    fn give(&mut self, at: usize, offers: &Offers, parts: &mut Vec<Part>) -> Option<Request> {
+        let place = self.places[at].as_mut()?;
         let Taken { number, request } = place.head.take()?;
         place.in_flight += 1;
-        parts.push(Part { channel: Arc::clone(&place.channel), number, request });
         let work = offers.get(request.suite, request.direction);
         let work = work.map_or(1.0, |prediction| prediction.time(request.ops.into(), request.data_len.into()).ns);
-        self.clock.serve(self.turns.entry(place.channel.client.id).or_default(), work, 1.0);
+        let mut turn = place.channel.client.turn();
+        self.clock.serve(&mut turn, work, 1.0);
+        place.channel.client.set_turn(turn);
+        parts.push(Part { channel: Arc::clone(&place.channel), place: at, number, request });
         Some(request)
     }
 }
@@ -388,6 +415,7 @@ mod tests {
     use ciphermill::Mill;
     use ciphermill_channel::{Channel, DATA_AT, DATA_LEN_MIN};
     use ciphermill_contract::suite::{AesSize, Ff1};
+    use ciphermill_contract::{Direction, Suite};
     use rustix::event::{EventfdFlags, eventfd};
 
     use super::*;
@@ -401,7 +429,7 @@ mod tests {
         let mill = Mill::builder().engine(engine).open().expect("a mill");
         let (desk, offers) = (Desk::new(Duration::from_micros(100)), Offers::of(&mill));
         let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
-        let client = Arc::new(Client::new(1, Peer { pid: 1, uid: 0, gid: 0 }, Keys::new(mill, 1), ended));
+        let client = Arc::new(Client::new(1, Peer { pid: 1, uid: 0, gid: 0 }, Keys::new(1), ended));
         let channel =
             Arc::new(ClientChannel { id: 2, channel: Channel::create(DATA_LEN_MIN).expect("memory"), client });
         let mut port = channel.channel.port().expect("descriptors");
@@ -422,6 +450,6 @@ mod tests {
             channel.channel.complete(parts[0].number, Outcome::Ran);
             desk.done(&parts);
         }
-        assert_eq!(desk.inner().kinds.len(), 1);
+        assert_eq!(desk.inner().kinds.len(), 2 * SUITE_ORDINALS_MAX);
     }
 }

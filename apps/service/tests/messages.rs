@@ -57,7 +57,13 @@ fn what_is_no_message_ends_the_connection() {
         assert_eq!(refusal(&campaign, &bytes), Some(kind), "{:?}", &bytes[..bytes.len().min(24)]);
     }
     // Any kind of message cut short or made longer, by a client that has greeted.
-    for ask in [Ask::Channel { data_len: 1 << 16 }, Ask::Key { name: "" }, Ask::Status, Ask::Metrics, Ask::Drain] {
+    for ask in [
+        Ask::Channel { data_len: 1 << 16 },
+        Ask::Key { suite: "aes-128-gcm".parse().expect("a suite"), name: "" },
+        Ask::Status,
+        Ask::Metrics,
+        Ask::Drain,
+    ] {
         let whole = ask.to_bytes();
         let longer = [&whole[..], &[0]].concat();
         for bytes in (0..whole.len()).map(|len| &whole[..len]).chain([&longer[..]]) {

@@ -11,6 +11,20 @@ pub struct Turn {
     finish: f64,
 }
 
+impl Turn {
+    /// The turn as bits, to be kept elsewhere; zero at first.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        self.finish.to_bits()
+    }
+
+    /// The turn of these bits.
+    #[inline]
+    pub fn from_bits(bits: u64) -> Turn {
+        Turn { finish: f64::from_bits(bits) }
+    }
+}
+
 /// The virtual clock of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FairClock {
