@@ -6,7 +6,9 @@
 pub mod batch;
 #[cfg(feature = "c")]
 pub mod c;
+pub mod channel;
 pub mod keystore;
+pub mod messages;
 pub mod names;
 mod reader;
 pub mod seeds;

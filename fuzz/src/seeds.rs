@@ -10,6 +10,8 @@ use std::path::Path;
 pub fn write(folder: &Path) -> io::Result<()> {
     let targets = [
         ("names", crate::names::seeds()),
+        ("messages", crate::messages::seeds()),
+        ("channel", crate::channel::seeds()),
         ("keystore", crate::keystore::seeds()),
         #[cfg(feature = "c")]
         ("c", crate::c::seeds()),

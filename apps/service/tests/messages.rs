@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ciphermill_channel::{Answer, Ask, ErrorKind, KeyHandle, VERSION, write_frame};
 use ciphermill_contract::{KeyForm, Suite};
+use ciphermill_vectors::keys::{pair_name, pairs};
 use common::campaign::{Campaign, wait_for};
 use common::raw::{Raw, suite};
 
@@ -282,6 +283,31 @@ fn keys_of_any_bytes_are_refused_or_taken() {
     }
     assert!(taken > 100 && refused > 100, "{taken}, {refused}");
     campaign.no_engine_was_blamed();
+    drop(raw);
+    campaign.end();
+}
+
+/// Keys that take the longest to be prepared, one after the other: nobody else waits for all of them.
+#[test]
+fn keys_that_take_long_keep_nobody_out() {
+    let campaign = Campaign::begin(|_| {});
+    let mut raw = Raw::greeted(campaign.socket());
+    let (mut taken, mut longest) = (0, (Duration::ZERO, Suite::Random));
+    for suite in Suite::all().filter(|suite| suite.is_public_key()) {
+        let Some(pair) = pair_name(suite).and_then(|name| pairs(&name).first().copied()) else { continue };
+        for (form, bytes) in [(KeyForm::Private, &pair.private), (KeyForm::Public, &pair.public)] {
+            let begun = Instant::now();
+            if let Answer::Key(key) = raw.ask(&Ask::Import { suite, form, bytes }) {
+                taken += 1;
+                raw.say(&Ask::Forget { key });
+            }
+            if begun.elapsed() > longest.0 {
+                longest = (begun.elapsed(), suite);
+            }
+        }
+    }
+    println!("NOTE: {taken} keys, the longest {longest:?}");
+    assert!(taken > 100, "{taken}");
     drop(raw);
     campaign.end();
 }
