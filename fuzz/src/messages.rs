@@ -80,7 +80,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         Ask::Hello { version: VERSION },
         Ask::Channel { data_len: 1 << 16 },
         Ask::Import { suite: Suite::Random, form: KeyForm::Secret, bytes: &[7; 16] },
-        Ask::Key { name: "payments" },
+        Ask::Key { suite: Suite::Random, name: "payments" },
         Ask::Forget { key: KeyHandle { slot: 1, generation: 2 } },
         Ask::Close { channel: 3 },
         Ask::Status,
