@@ -13,7 +13,8 @@ use crate::keys::Keys;
 /// A process as the kernel names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number when it connected. It may have ended since, and the number may be another process's.
+    /// Its number when it connected; zero for one that this process cannot see. It may have ended since, and the number may be another
+    /// process's.
     pub pid: i32,
     /// Its user.
     pub uid: u32,

@@ -18,10 +18,10 @@ use rustix::fd::OwnedFd;
 use serde_json::{Value, json};
 
 use crate::audit::Audit;
-use crate::client::{Client, ClientChannel, Peer};
+use crate::client::{Client, ClientChannel};
 use crate::keys::{Keys, TableKey};
 use crate::limits::{Access, Options};
-use crate::socket::Listener;
+use crate::socket::{Listener, peer_of};
 use crate::status::{ClientRow, Status, json, prometheus};
 use crate::vault::Vault;
 use crate::worker::Shop;
@@ -243,12 +243,7 @@ impl Control {
 
     fn admit(&mut self, socket: UnixStream) -> io::Result<()> {
         socket.set_nonblocking(true)?;
-        let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
-        let peer = Peer {
-            pid: credentials.pid.as_raw_nonzero().get(),
-            uid: credentials.uid.as_raw(),
-            gid: credentials.gid.as_raw(),
-        };
+        let peer = peer_of(&socket)?;
         let of_user = self.connections.values().filter(|connection| connection.client.peer.uid == peer.uid).count();
         let limits = self.options.limits;
         let turned_away = if !self.options.access.allows(&peer) {

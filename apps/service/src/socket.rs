@@ -5,8 +5,10 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use crate::client::Peer;
 
 /// A socket on which clients are waited for. Dropped, it is removed.
 pub struct Listener {
@@ -118,11 +120,41 @@ impl Listener {
     }
 }
 
+/// The process at the other side of a connection, as the kernel has noted it down. Its number is zero if this process cannot see it: it
+/// lives in another namespace, and shares the socket's folder alone.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn peer_of(socket: &UnixStream) -> io::Result<Peer> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of_val(&credentials) as libc::socklen_t;
+    let (name, value) = (libc::SO_PEERCRED, (&raw mut credentials).cast());
+    // SAFETY: the value is a `ucred`, which may be any numbers, of the length that is given; both live beyond the call.
+    #[allow(unsafe_code, reason = "rustix takes the process's number for one that is never zero")]
+    let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, value, &raw mut len) };
+    if result != 0 || len as usize != size_of_val(&credentials) {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid })
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(place) = &self.place {
             // The lock file stays: removing it would let two services lock two files of one name.
             let _ = std::fs::remove_file(&place.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_side_is_this_process() {
+        let (one, _other) = UnixStream::pair().expect("a pair");
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        assert_eq!(peer_of(&one).expect("known"), Peer { pid: std::process::id() as i32, uid, gid });
     }
 }
