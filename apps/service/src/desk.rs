@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{Outcome, Position, REQUEST_NS_MAX, Request, SLOTS, Taken};
+use ciphermill_channel::{ONE_LEN_MAX, Outcome, Position, REQUEST_NS_MAX, Request, SLOTS, Taken};
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
 use ciphermill_router::{Arrivals, FairClock, Gathering, window};
 use smallvec::SmallVec;
@@ -51,6 +51,9 @@ struct Inner {
     clock: FairClock,
     /// By [`kind_index`].
     kinds: Vec<Kind>,
+    /// Slow requests that workers are at, and how many those may be: one worker is left for all others.
+    slow: usize,
+    slow_max: usize,
 }
 
 /// A channel at the desk.
@@ -59,6 +62,8 @@ struct Place {
     position: Position,
     /// The request that is next, taken and not yet given out.
     head: Option<Taken>,
+    /// Whether that takes longer than [`REQUEST_NS_MAX`], as a single operation may.
+    slow: bool,
     in_flight: u32,
     /// What it asked for last, and when.
     last: Option<(usize, Instant)>,
@@ -80,6 +85,7 @@ pub(crate) struct Part {
     place: usize,
     pub(crate) number: u32,
     pub(crate) request: Request,
+    slow: bool,
 }
 
 /// What a worker is to do.
@@ -93,13 +99,16 @@ pub(crate) enum Next {
 }
 
 impl Desk {
-    pub(crate) fn new(window_max: Duration) -> Desk {
+    /// A desk for so many workers.
+    pub(crate) fn new(window_max: Duration, workers: usize) -> Desk {
         let inner = Inner {
             places: Vec::new(),
             by_id: HashMap::new(),
             awake: Vec::new(),
             clock: FairClock::default(),
             kinds: vec![Kind::default(); 2 * SUITE_ORDINALS_MAX],
+            slow: 0,
+            slow_max: workers.saturating_sub(1).max(1),
         };
         Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), window_max }
     }
@@ -112,7 +121,7 @@ impl Desk {
     pub(crate) fn add(&self, channel: Arc<ClientChannel>) {
         let mut inner = self.inner();
         let id = channel.id;
-        let place = Place { channel, position: Position::default(), head: None, in_flight: 0, last: None };
+        let place = Place { channel, position: Position::default(), head: None, slow: false, in_flight: 0, last: None };
         let sleeps = place.channel.channel.may_sleep(&place.position);
         let at = inner.places.iter().position(Option::is_none).unwrap_or(inner.places.len());
         if at == inner.places.len() {
@@ -183,7 +192,7 @@ impl Desk {
         if long {
             self.on_watch.fetch_sub(1, Ordering::SeqCst);
         }
-        more |= inner.awake().any(|(_, place)| place.head.is_some());
+        more |= inner.awake().any(|(_, place)| inner.is_ready(place));
         Next::Run { parts, long, more }
     }
 
@@ -191,6 +200,7 @@ impl Desk {
     pub(crate) fn done(&self, parts: &[Part]) {
         let mut inner = self.inner();
         for part in parts {
+            inner.slow -= usize::from(part.slow);
             if let Some(Some(place)) = inner.places.get_mut(part.place)
                 && place.channel.id == part.channel.id
             {
@@ -247,12 +257,13 @@ impl Inner {
                 return true;
             }
             match place.channel.channel.take(&mut place.position) {
-                Ok(Some(taken)) if is_too_long(&taken.request, offers) => {
-                    place.channel.channel.complete(taken.number, Outcome::Exhausted);
-                    true
-                }
                 Ok(Some(taken)) => {
                     let kind = kind_index(&taken.request);
+                    place.slow = is_slow(&taken.request, offers);
+                    if place.slow && (taken.request.ops > 1 || taken.request.data_len > ONE_LEN_MAX) {
+                        place.channel.channel.complete(taken.number, Outcome::Exhausted);
+                        return true;
+                    }
                     place.head = Some(taken);
                     place.last = Some((kind, now));
                     kinds[kind].arrived(now, window_max);
@@ -269,20 +280,31 @@ impl Inner {
         });
     }
 
-    /// Has every channel that is awake ring from now on. False if one has asked meanwhile, or if something waits here.
+    /// Whether a channel's request may be given out: a slow one only while a worker is left for others.
+    fn is_ready(&self, place: &Place) -> bool {
+        place.head.is_some() && !(place.slow && self.slow >= self.slow_max)
+    }
+
+    /// Has every channel that is awake ring from now on. False if one has asked meanwhile, or if something waits here that may be given out;
+    /// whoever is at a slow request looks here afterwards.
     fn sleep(&mut self) -> bool {
-        let Inner { places, awake, .. } = self;
+        let mut awake = core::mem::take(&mut self.awake);
+        let mut sleeps = true;
         awake.retain(|at| {
-            let Some(place) = &places[*at] else { return false };
-            place.head.is_some() || !place.channel.channel.may_sleep(&place.position)
+            let Some(place) = &self.places[*at] else { return false };
+            let waits = place.head.is_some();
+            let stays = waits || !place.channel.channel.may_sleep(&place.position);
+            sleeps &= !stays || (waits && !self.is_ready(place));
+            stays
         });
-        awake.is_empty()
+        self.awake = awake;
+        sleeps
     }
 
     /// The channel whose request is next.
     fn choose(&mut self, offers: &Offers, now: Instant, window_max: Duration) -> Choice {
         let start = |(at, place): (usize, &Place)| {
-            place.head.is_some().then(|| (self.clock.start(&place.channel.client.turn()), at))
+            self.is_ready(place).then(|| (self.clock.start(&place.channel.client.turn()), at))
         };
         let mut waiting: SmallVec<[(f64, usize); 32]> = self.awake().filter_map(start).collect();
         if waiting.is_empty() {
@@ -336,10 +358,14 @@ impl Inner {
                     continue;
                 };
                 let goes_with = request.suite == first.suite && kind_index(&request) == kind && is_small(&request);
-                if goes_with && ops + request.ops <= room {
+                if !goes_with {
+                    continue;
+                }
+                let (all_ops, all_bytes) = (ops + request.ops, bytes + u64::from(request.data_len));
+                let ns = prediction.map_or(0.0, |prediction| prediction.time(all_ops.into(), all_bytes).ns);
+                if all_ops <= room && ns <= REQUEST_NS_MAX {
                     self.give(at, offers, &mut parts);
-                    ops += request.ops;
-                    bytes += u64::from(request.data_len);
+                    (ops, bytes) = (all_ops, all_bytes);
                 }
             }
         }
@@ -357,16 +383,17 @@ impl Inner {
         let mut turn = place.channel.client.turn();
         self.clock.serve(&mut turn, work, 1.0);
         place.channel.client.set_turn(turn);
-        parts.push(Part { channel: Arc::clone(&place.channel), place: at, number, request });
+        let slow = place.slow;
+        parts.push(Part { channel: Arc::clone(&place.channel), place: at, number, request, slow });
+        self.slow += usize::from(slow);
         Some(request)
     }
 }
 
-/// Whether a request has more operations than one worker may be kept with.
-fn is_too_long(request: &Request, offers: &Offers) -> bool {
+/// Whether a request is more than a worker should be kept with.
+fn is_slow(request: &Request, offers: &Offers) -> bool {
     let predicted = offers.get(request.suite, request.direction);
-    let ns = predicted.map_or(0.0, |prediction| prediction.time(request.ops.into(), request.data_len.into()).ns);
-    request.ops > 1 && ns > REQUEST_NS_MAX
+    predicted.is_some_and(|known| known.time(request.ops.into(), request.data_len.into()).ns > REQUEST_NS_MAX)
 }
 
 fn is_small(request: &Request) -> bool {
@@ -427,7 +454,7 @@ mod tests {
     fn what_is_remembered_of_requests_is_bounded() {
         let engine = Arc::new(ciphermill_reference::Reference::new());
         let mill = Mill::builder().engine(engine).open().expect("a mill");
-        let (desk, offers) = (Desk::new(Duration::from_micros(100)), Offers::of(&mill));
+        let (desk, offers) = (Desk::new(Duration::from_micros(100), 2), Offers::of(&mill));
         let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
         let client = Arc::new(Client::new(1, Peer { pid: 1, uid: 0, gid: 0 }, Keys::new(1), ended));
         let channel =

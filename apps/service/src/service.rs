@@ -37,10 +37,10 @@ impl Service {
     /// # Errors
     /// As [`Service::start`].
     pub fn start_with(mill: Mill, listener: Listener, options: Options, vault: Option<Vault>) -> io::Result<Service> {
-        let desk = Desk::new(options.window_max);
+        let count = options.workers.max(1);
+        let desk = Desk::new(options.window_max, count);
         let shop = Arc::new(Shop::new(mill, desk, options.spin)?);
         let (end, ends) = UnixStream::pair()?;
-        let count = options.workers.max(1);
         let (control, remote) = Control::new(Arc::clone(&shop), options, listener, vault, ends)?;
         let control = Builder::new().name("control".to_owned()).spawn(move || control.run())?;
         let mut service = Service { shop, end: Some(end), remote, control: Some(control), workers: Vec::new() };

@@ -120,3 +120,60 @@ fn a_quiet_client_goes_on_beside_requests_of_very_many_slow_operations() {
     });
     campaign.end();
 }
+
+/// One operation over as many bytes as a channel may have, of a suite that is slow: the same.
+#[test]
+fn a_single_operation_is_no_longer_than_it_may_be() {
+    let campaign = Campaign::begin(|_| {});
+    let slow = suite("3des-cbc");
+    let mut raw = Raw::greeted(campaign.socket());
+    let (_, mut port) = raw.port(64 << 20);
+    let key: Vec<u8> = (1..=24).map(|byte| byte * 2).collect();
+    let key = raw.import(slow, &key);
+    for (len, expected) in [(32 << 20, Outcome::Exhausted), (1 << 20, Outcome::Ran)] {
+        let op = Op { iv_len: 8, tag_len: 0, ..seal_op(key, &[1; 12], len) };
+        fill(&port, &[op], &[]);
+        let number = port.submit(request(slow, 1, len)).expect("a slot");
+        assert_eq!(outcome(&port, number), expected, "{len}");
+    }
+    drop((raw, port));
+    campaign.end();
+}
+
+/// Asks for an operation that takes a second or several, again and again: how many were done.
+fn generates(campaign: &Campaign, until: Instant) -> u64 {
+    let mut raw = Raw::greeted(campaign.socket());
+    let (_, mut port) = raw.port(0);
+    let generate = suite("generate-rsa-4096");
+    // The private key at the output, the public one at the tag.
+    let op = Op { output: 0, output_len: 6000, tag: 6000, tag_len: 1000, ..Op::default() };
+    let mut done = 0;
+    while Instant::now() < until {
+        fill(&port, &[op], &[]);
+        let number = port.submit(request(generate, 1, 7000)).expect("a slot");
+        while port.outcome(number).is_none() {
+            if Instant::now() >= until {
+                return done;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(port.outcome(number), Some(Outcome::Ran));
+        done += 1;
+    }
+    done
+}
+
+/// Single operations that take seconds, of more clients than there are workers: one worker is left for others.
+#[test]
+fn a_quiet_client_goes_on_beside_slow_single_operations() {
+    let campaign = Campaign::begin(|_| {});
+    let until = Instant::now() + Duration::from_secs(8);
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| done.fetch_add(generates(&campaign, until), Ordering::Relaxed));
+        }
+    });
+    println!("NOTE: {done:?} keys were generated");
+    campaign.end();
+}

@@ -25,7 +25,7 @@ pub use message::{Answer, Ask, BadMessage, ErrorKind, KeyHandle, VERSION};
 pub use offer::Offer;
 pub use op::{OP_LEN, get_ops, put_ops, read_results, write_results};
 pub use port::{Port, WaitError};
-pub use request::{OPS_MAX, Outcome, REQUEST_NS_MAX, Request};
+pub use request::{ONE_LEN_MAX, OPS_MAX, Outcome, REQUEST_NS_MAX, Request};
 
 /// The other side has written what no program of ours writes: the place, and the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,12 @@ use crate::op::OP_LEN;
 /// Operations of one request at most.
 pub const OPS_MAX: u32 = 1 << 16;
 
-/// Nanoseconds that a request of more than one operation may take at most, as the service predicts them: nobody else is served by whoever
-/// works on it. What is longer is answered with [`Outcome::Exhausted`].
+/// Nanoseconds that a request may take at most, as the service predicts them: nobody else is served by whoever works on it. What is longer
+/// is answered with [`Outcome::Exhausted`], unless it is one operation with no more than [`ONE_LEN_MAX`] bytes of data.
 pub const REQUEST_NS_MAX: f64 = 50e6;
+
+/// Bytes of data of a single operation that may take longer.
+pub const ONE_LEN_MAX: u32 = 4 << 20;
 
 /// Operations of one suite and direction, and where they and their data lie, in bytes from the start of the channel's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
