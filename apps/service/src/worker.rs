@@ -1,11 +1,12 @@
 //! Threads that take requests from the desk, run them on the mill, and answer.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
-use ciphermill_channel::{Corrupt, Outcome, get_ops, write_results};
+use ciphermill_channel::{Corrupt, Outcome, Request, get_ops, write_results};
 use ciphermill_contract::{Batch, Direction, Op, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -313,15 +314,10 @@ impl Worker {
             let channel = &part.channel.channel;
             let mut own = outcome;
             if outcome == Outcome::Ran {
-                let ops = &mut self.ops[place.op..place.op + request.ops as usize];
-                for op in &mut *ops {
-                    op.input.offset -= place.at as u32;
-                    op.output -= place.at as u32;
-                    op.tag -= place.at as u32;
-                    op.aad.offset -= place.at as u32;
-                }
-                let data = &self.arena[place.at..place.at + request.data_len as usize];
-                let written = channel.memory().write(request.data_at as usize, data)
+                let ops = &self.ops[place.op..place.op + request.ops as usize];
+                let written = written(request, *place, ops);
+                let to = request.data_at as usize + (written.start - place.at);
+                let written = channel.memory().write(to, &self.arena[written])
                     && write_results(channel.memory(), request.ops_at as usize, ops).is_ok();
                 if !written {
                     own = Outcome::Fault;
@@ -346,6 +342,18 @@ impl Worker {
             self.arena = Vec::new();
         }
     }
+}
+
+/// What a request's operations have written, in the worker's arena: digests and MACs nothing but their tags.
+fn written(request: &Request, place: Place, ops: &[Op]) -> Range<usize> {
+    let all = place.at..place.at + request.data_len as usize;
+    if !matches!(request.suite, Suite::Digest(_) | Suite::Mac(_)) {
+        return all;
+    }
+    let tags = ops.iter().map(|op| op.tag as usize..op.tag as usize + usize::from(op.tag_len));
+    let both = tags.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+    // They lie within: the operations were checked.
+    both.filter(|tags| tags.start >= all.start && tags.end <= all.end).unwrap_or(all)
 }
 
 /// Where a request's operations and data went.

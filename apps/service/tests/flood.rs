@@ -7,7 +7,7 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{Answer, Ask, DATA_AT, OP_LEN, Outcome, Port, Request, put_ops};
+use ciphermill_channel::{Answer, Ask, DATA_AT, Outcome, Port, RECORD_LEN, Request, put_ops};
 use ciphermill_contract::{KeyForm, KeyId, Op, Span};
 use common::campaign::Campaign;
 use common::raw::{Raw, fill, outcome, request, seal_op, suite};
@@ -96,7 +96,7 @@ fn a_quiet_client_goes_on_beside_requests_of_very_many_slow_operations() {
                     // All with the same public key, each with a secret of its own.
                     let op = |index: u32| Op { output: LEN * (1 + index), ..Op::in_place(key, Span::new(0, LEN)) };
                     put_ops(port.memory(), DATA_AT, (0..ops).map(op)).expect("fits");
-                    let data_at = (DATA_AT + ops as usize * OP_LEN) as u32;
+                    let data_at = (DATA_AT + ops as usize * RECORD_LEN) as u32;
                     assert!(port.memory().write(data_at as usize, &[&[0; LEN as usize - 1][..], &[2]].concat()));
                     let asked = Request { data_at, ..request(dh, ops, LEN * (ops + 1)) };
                     let number = port.submit(asked).expect("a slot");

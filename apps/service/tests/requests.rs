@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_channel::{
-    Answer, Ask, DATA_AT, DATA_LEN_MIN, KeyHandle, OP_LEN, Outcome, Port, Request, SLOTS, get_ops, put_ops,
+    Answer, Ask, DATA_AT, DATA_LEN_MIN, KeyHandle, Outcome, Port, RECORD_LEN, Request, SLOTS, get_ops, put_ops,
     read_results,
 };
 use ciphermill_contract::op::Aad;
@@ -154,7 +154,7 @@ fn requests_at_every_border_are_served() {
     let (_, mut port) = raw.port(0);
     let key = raw.import(suite("aes-128-gcm"), &[1; 16]);
     let gcm = suite("aes-128-gcm");
-    let (first, op_len) = (DATA_AT as u32, OP_LEN as u32);
+    let (first, op_len) = (DATA_AT as u32, RECORD_LEN as u32);
     for (ops_at, data_at, overlapping) in [
         (first, first + op_len, false),
         (first, END - 80, false),

@@ -5,7 +5,7 @@ use ciphermill_contract::{Direction, Error, Misuse, Reason, Suite};
 
 use crate::Corrupt;
 use crate::layout::{DATA_AT, REQUEST_WORDS};
-use crate::op::OP_LEN;
+use crate::op::RECORD_LEN;
 
 /// Operations of one request at most.
 pub const OPS_MAX: u32 = 1 << 16;
@@ -26,7 +26,7 @@ pub struct Request {
     pub direction: Direction,
     /// How many operations there are.
     pub ops: u32,
-    /// Where they lie, one behind the other; a multiple of eight.
+    /// Where they lie, one behind the other, and behind them their results; a multiple of eight.
     pub ops_at: u32,
     /// Where the arena lies that their offsets count from.
     pub data_at: u32,
@@ -56,8 +56,11 @@ impl Request {
             return corrupt("the request's number of operations", "must be 1 to 65,536");
         }
         let within = |at: u32, len: usize| at as usize >= DATA_AT && at as usize + len <= region_len;
-        if !ops_at.is_multiple_of(8) || !within(ops_at, ops as usize * OP_LEN) {
-            return corrupt("the request's operations", "must lie within the channel's data, at a multiple of eight");
+        if !ops_at.is_multiple_of(8) || !within(ops_at, ops as usize * RECORD_LEN) {
+            return corrupt(
+                "the request's operations",
+                "must lie within the channel's data, with their results, at a multiple of eight",
+            );
         }
         if !within(data_at, data_len as usize) {
             return corrupt("the request's arena", "must lie within the channel's data");
@@ -143,7 +146,7 @@ mod tests {
             direction: Direction::Decrypt,
             ops: 3,
             ops_at: DATA_AT as u32,
-            data_at: DATA_AT as u32 + 192,
+            data_at: DATA_AT as u32 + 216,
             data_len: 100,
         }
     }
@@ -167,7 +170,7 @@ mod tests {
             (Request { ops: OPS_MAX + 1, ..good }, "number"),
             (Request { ops_at: 4, ..good }, "operations"),
             (Request { ops_at: DATA_AT as u32 + 4, ..good }, "operations"),
-            (Request { ops_at: LEN as u32 - 184, ..good }, "operations"),
+            (Request { ops_at: LEN as u32 - 208, ..good }, "operations"),
             (Request { ops_at: u32::MAX - 7, ..good }, "operations"),
             (Request { data_at: 0, ..good }, "arena"),
             (Request { data_at: LEN as u32 - 99, ..good }, "arena"),
@@ -204,7 +207,7 @@ mod tests {
             }
             if let Ok(request) = Request::from_words(words, LEN) {
                 prop_assert!(request.ops_at as usize >= DATA_AT && request.data_at as usize >= DATA_AT);
-                prop_assert!(request.ops_at as usize + request.ops as usize * OP_LEN <= LEN);
+                prop_assert!(request.ops_at as usize + request.ops as usize * RECORD_LEN <= LEN);
                 prop_assert!(request.data_at as usize + request.data_len as usize <= LEN);
             }
         }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use ciphermill_channel::{OP_LEN, OPS_MAX};
+use ciphermill_channel::{OPS_MAX, RECORD_LEN};
 use ciphermill_contract::{Direction, Op, Suite};
 
 /// Bytes of input that a batch may have in an operation. With additional data, a tag, and an output that is as long and a block, it fits
@@ -40,7 +40,7 @@ pub(crate) fn chunks(
                 let longer = chunk.with((suite, direction), index, op);
                 let (data, pending) = (longer.data.len(), longer.pending);
                 let fits =
-                    data + (pending + 1) * OP_LEN <= room && pending <= OPS_MAX as usize && is_short(pending, data);
+                    data + (pending + 1) * RECORD_LEN <= room && pending <= OPS_MAX as usize && is_short(pending, data);
                 if !fits && chunk.pending > 0 {
                     break;
                 }
@@ -85,9 +85,20 @@ impl Chunk {
     }
 }
 
+/// Bytes of room that an operation's output has.
+#[inline]
+pub(crate) fn output_len(suite: Suite, direction: Direction, op: &Op) -> usize {
+    // Asked for every operation: most suites are told by one comparison.
+    if suite.keeps_len() {
+        return op.input.len as usize;
+    }
+    suite.output_len(direction, op.input.len as usize, op.output_len as usize)
+}
+
 /// What an operation reads, and what it writes: each from its first byte to its last.
+#[inline]
 fn stretches(suite: Suite, direction: Direction, op: &Op) -> (Range<usize>, Range<usize>) {
-    let output_len = suite.output_len(direction, op.input.len as usize, op.output_len as usize);
+    let output_len = output_len(suite, direction, op);
     let output = op.output as usize..op.output as usize + output_len;
     // A tag that is verified is read only; being written as it was does no harm.
     (union(&op.input.range(), &op.aad.span().range()), union(&output, &op.tag_span().range()))
@@ -137,7 +148,7 @@ mod tests {
             ops.iter_mut().step_by(3).for_each(|op| op.status = OpStatus::Done);
             let mut seen = vec![0; ops.len()];
             for chunk in chunks(sha256(), &ops, room, any) {
-                assert!(chunk.data.len() + chunk.pending * OP_LEN <= room, "{chunk:?}");
+                assert!(chunk.data.len() + chunk.pending * RECORD_LEN <= room, "{chunk:?}");
                 let pending = chunk.ops.clone().filter(|index| ops[*index].status.is_pending()).count();
                 assert_eq!((pending, pending > 0), (chunk.pending, true));
                 for index in chunk.ops {

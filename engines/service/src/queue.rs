@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{DATA_AT, OP_LEN, Outcome, Port, REQUEST_NS_MAX, Request, put_ops, read_results};
+use ciphermill_channel::{DATA_AT, Outcome, Port, RECORD_LEN, REQUEST_NS_MAX, Request, put_ops, read_results};
 use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::op::{Aad, Span};
 use ciphermill_contract::{
     CheckedBatch, Direction, EngineQueue, Error, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite,
 };
 
-use crate::chunk::{Chunk, chunks};
+use crate::chunk::{Chunk, chunks, output_len};
 use crate::key::RemoteKey;
 use crate::link::{Link, NAME, fault};
 use crate::shared::Shared;
@@ -103,8 +104,8 @@ impl ServiceQueue {
         let expected = Duration::from_nanos(expected as u64);
         let (link, port) = self.open()?;
         let room = port.memory().len() - DATA_AT;
-        let data_at = DATA_AT + chunk.pending * OP_LEN;
-        if chunk.pending * OP_LEN + chunk.data.len() > room {
+        let data_at = DATA_AT + chunk.pending * RECORD_LEN;
+        if chunk.pending * RECORD_LEN + chunk.data.len() > room {
             return Err(Error::fault(NAME, FaultKind::Unavailable));
         }
         copy_out(link, port, batch, chunk, data_at)?;
@@ -146,26 +147,27 @@ fn copy_out(link: &Arc<Link>, port: &Port, batch: &Batch<'_>, chunk: &Chunk, dat
     let failed = || Error::fault(NAME, FaultKind::Call(0));
     // Keys that the service does not have yet are handed over.
     let key_of = |index: usize| batch.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link));
-    let by = chunk.data.start as u32;
-    let mut sent = Vec::with_capacity(chunk.pending);
-    for index in chunk.ops.clone().filter(|index| batch.ops[*index].status.is_pending()) {
-        let mut op = Op { key: key_of(index)?, ..batch.ops[index] };
-        // What is empty may lie before the stretch.
-        op.input.offset = op.input.offset.saturating_sub(by);
-        op.output = op.output.saturating_sub(by);
-        op.tag = op.tag.saturating_sub(by);
-        op.aad.offset = { op.aad.offset }.saturating_sub(by);
-        let end = chunk.data.len() as u32;
-        let place = |offset: u32, len: u32| if len == 0 { offset.min(end) } else { offset };
-        op.input.offset = place(op.input.offset, op.input.len);
-        op.tag = place(op.tag, op.tag_len.into());
-        op.aad.offset = place(op.aad.offset, { op.aad.len }.into());
-        let output_len = batch.suite.output_len(batch.direction, op.input.len as usize, op.output_len as usize);
-        op.output = place(op.output, output_len as u32);
-        sent.push(op);
-    }
+    let (by, end) = (chunk.data.start as u32, chunk.data.len() as u32);
+    // What is empty may lie outside of the stretch.
+    let place = |offset: u32, len: u32| if len == 0 { offset.saturating_sub(by).min(end) } else { offset - by };
+    let mut refused = Ok(());
+    let pending = chunk.ops.clone().filter(|index| batch.ops[*index].status.is_pending());
+    let sent = pending.map_while(|index| {
+        let key = key_of(index).map_err(|error| refused = Err(error)).ok()?;
+        let op = &batch.ops[index];
+        let Aad { offset, len } = op.aad;
+        Some(Op {
+            key,
+            input: Span::new(place(op.input.offset, op.input.len), op.input.len),
+            output: place(op.output, output_len(batch.suite, batch.direction, op) as u32),
+            tag: place(op.tag, op.tag_len.into()),
+            aad: Aad::new(place(offset, len.into()), len),
+            ..*op
+        })
+    });
     let memory = port.memory();
-    put_ops(memory, DATA_AT, sent.into_iter()).map_err(|_| failed())?;
+    put_ops(memory, DATA_AT, sent).map_err(|_| failed())?;
+    refused?;
     if memory.write(data_at, &batch.arena[chunk.data.clone()]) { Ok(()) } else { Err(failed()) }
 }
 
@@ -178,18 +180,20 @@ fn copy_back(port: &Port, batch: &mut Batch<'_>, chunk: &Chunk, data_at: usize) 
         return Err(failed());
     }
     let mut next = chunk.ops.start;
-    let keeps = batch.names_keys(chunk);
     read_results(memory, DATA_AT, chunk.pending, |_, status, output_len, tag_len| {
         let Some(skipped) = batch.ops[next..chunk.ops.end].iter().position(|op| op.status.is_pending()) else { return };
-        let op = &mut batch.ops[next + skipped];
-        next += skipped + 1;
-        op.status = match status {
+        let index = next + skipped;
+        next = index + 1;
+        let status = match status {
             // The service knows nothing of this mill's policies: what they allow it cannot refuse, but for a key that does not suit, and
             // for keys of its own, which have policies there.
-            OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable && !keeps => OpStatus::EngineFault,
+            OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable && !batch.names_key(index) => {
+                OpStatus::EngineFault
+            }
             status => status,
         };
-        (op.output_len, op.tag_len) = (output_len, tag_len);
+        let op = &mut batch.ops[index];
+        (op.status, op.output_len, op.tag_len) = (status, output_len, tag_len);
     })
     .map_err(|_| failed())
 }
@@ -202,13 +206,17 @@ impl Batch<'_> {
 
     /// Whether the service alone has keys of these operations.
     fn names_keys(&self, chunk: &Chunk) -> bool {
-        chunk.ops.clone().any(|index| self.key(index).is_some_and(RemoteKey::is_reference))
+        chunk.ops.clone().any(|index| self.names_key(index))
+    }
+
+    fn names_key(&self, index: usize) -> bool {
+        self.key(index).is_some_and(RemoteKey::is_reference)
     }
 
     /// An operation that the service has not done: nothing is left of what it may have been given.
     fn fail(&mut self, index: usize) {
         let op = &mut self.ops[index];
-        let output_len = self.suite.output_len(self.direction, op.input.len as usize, op.output_len as usize);
+        let output_len = output_len(self.suite, self.direction, op);
         let output = op.output as usize..op.output as usize + output_len;
         if !output.is_empty() {
             self.arena[output].fill(0);

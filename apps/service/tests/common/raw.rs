@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ciphermill_channel::{
-    Answer, Ask, DATA_AT, ErrorKind, KeyHandle, OP_LEN, Outcome, Port, Request, VERSION, put_ops, read_frame,
+    Answer, Ask, DATA_AT, ErrorKind, KeyHandle, Outcome, Port, RECORD_LEN, Request, VERSION, put_ops, read_frame,
     read_results, write_frame,
 };
 use ciphermill_contract::{Direction, KeyForm, KeyId, Op, OpStatus, Span, Suite};
@@ -122,7 +122,7 @@ pub(crate) fn request(suite: Suite, ops: u32, data_len: u32) -> Request {
 
 /// Puts operations and data where [`request`] has them.
 pub(crate) fn fill(port: &Port, ops: &[Op], data: &[u8]) {
-    assert!(ops.len() * OP_LEN <= 4096);
+    assert!(ops.len() * RECORD_LEN <= 4096);
     put_ops(port.memory(), DATA_AT, ops.iter().copied()).expect("fits");
     assert!(port.memory().write(DATA as usize, data));
 }
