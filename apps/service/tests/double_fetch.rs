@@ -112,13 +112,13 @@ fn what_is_changed_while_it_is_read_harms_nobody_else() {
         std::thread::scope(|scope| {
             scope.spawn(|| flip(shared, &ends, connections));
             // A new one now and then: a counter that was changed may leave both sides waiting for each other.
-            let until = until.min(Instant::now() + Duration::from_millis(300));
+            let until = until.min(Instant::now() + Duration::from_millis(50));
             completed += submit(&raw, &mut port, key, until);
             ends.store(true, Ordering::Relaxed);
         });
     }
     println!("NOTE: {completed} requests over {connections} connections");
-    assert!(completed > 100 && connections > 5, "{completed}, {connections}");
+    assert!(completed > 50 && connections > 5, "{completed}, {connections}");
     campaign.no_engine_was_blamed();
     campaign.end();
 }

@@ -30,8 +30,7 @@ struct Slow {
 impl Slow {
     fn new() -> Slow {
         let library = Library::new().expect("opens everywhere");
-        let slow =
-            |capability: &Capability| Capability { prior: Cost::new(1e6, 1e6, 100.0), few: None, ..capability.clone() };
+        let slow = |capability: &Capability| Capability { prior: Cost::new(1e6, 1e6, 100.0), few: None, ..*capability };
         let capabilities = library.capabilities().iter().map(slow).collect();
         Slow { library, capabilities }
     }
