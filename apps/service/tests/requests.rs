@@ -137,7 +137,7 @@ fn requests_of_any_words_are_answered_or_end_the_connection() {
     let mut answered = 0;
     for _ in 0..400 {
         // FF1 with any radix among them.
-        let what = next() % 640 | (next() % 2) << 16;
+        let what = (next() % 640) | ((next() % 2) << 16);
         let radix = if next() % 4 == 0 { next() } else { 0 };
         let words = [what, radix, next() % 9, (next() % END) & !7, next() % END, next() % 5000, 0, 0];
         answered += u32::from(request_of(&campaign, words).is_some());
@@ -419,10 +419,9 @@ fn tries_keys_but(port: &mut Port, own: KeyHandle) {
         let status = seal(port, KeyHandle { slot: 0, generation }, &[1; 12], b"text");
         assert_ne!(status.1, OpStatus::Done, "{generation}: {status:?}");
     }
-    let mut rest = port;
     for slot in 1..40 {
         for generation in 0..8 {
-            let (_, status, _) = seal(&mut rest, KeyHandle { slot, generation }, &[1; 12], b"text");
+            let (_, status, _) = seal(port, KeyHandle { slot, generation }, &[1; 12], b"text");
             assert_ne!(status, OpStatus::Done, "{slot}, {generation}");
         }
     }
