@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
-use ciphermill_channel::{Corrupt, Outcome, Request, get_ops, write_results};
+use ciphermill_channel::{Corrupt, Outcome, Request, Spin, get_ops, write_results};
 use ciphermill_contract::{Batch, Direction, Op, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -141,6 +141,9 @@ impl Worker {
         let shop = Arc::clone(&self.shop);
         shop.desk.begin_watch();
         let mut idle_since: Option<Instant> = None;
+        let mut spin = Spin::new(shop.spin);
+        // How long it looks this time.
+        let mut time = Duration::ZERO;
         let mut looks = 0u32;
         let (mut offers, mut renewed) = (shop.offers(), shop.renewed.load(Ordering::Acquire));
         let mut heard = Instant::now();
@@ -163,15 +166,24 @@ impl Worker {
                         shop.hear(false);
                         heard = now;
                     }
-                    idle_since = None;
+                    if idle_since.take().is_some_and(|_| !time.is_zero()) {
+                        spin.paid();
+                    }
                     continue;
                 }
                 // The others' threads may need this core.
                 Next::Soon => std::thread::yield_now(),
                 Next::Nothing => {
-                    let since = *idle_since.get_or_insert(now);
+                    let since = *idle_since.get_or_insert_with(|| {
+                        time = spin.time();
+                        now
+                    });
                     // One that looks is enough.
-                    if now - since >= shop.spin || shop.desk.watchers() > 1 {
+                    let late = now - since >= time;
+                    if late || shop.desk.watchers() > 1 {
+                        if late && !time.is_zero() {
+                            spin.did_not_pay();
+                        }
                         self.sleep();
                         idle_since = None;
                     }

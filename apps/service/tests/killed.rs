@@ -7,7 +7,7 @@ mod common;
 use std::process::Child;
 use std::time::Duration;
 
-use ciphermill_channel::{Ask, KeyHandle, Port, SLOTS};
+use ciphermill_channel::{Ask, KeyHandle, Port, SLOTS, Spin};
 use common::campaign::Campaign;
 use common::child;
 use common::raw::{Raw, fill, request, seal_op, suite};
@@ -47,7 +47,7 @@ fn work(port: &mut Port, key: KeyHandle, round: u32) {
             }
         }
         if let Some(number) = last {
-            let _ = port.wait(number, Duration::ZERO, || true);
+            let _ = port.wait(number, &mut Spin::new(Duration::ZERO), || true);
         }
     }
 }

@@ -17,6 +17,7 @@ mod offer;
 mod op;
 mod port;
 mod request;
+mod spin;
 
 pub use channel::{Channel, Position, Taken};
 pub use frame::{FrameError, Frames, read_frame, write_frame, write_some};
@@ -26,6 +27,7 @@ pub use offer::Offer;
 pub use op::{OP_LEN, RECORD_LEN, get_ops, put_ops, read_results, write_results};
 pub use port::{Port, WaitError};
 pub use request::{ONE_LEN_MAX, OPS_MAX, Outcome, REQUEST_NS_MAX, Request};
+pub use spin::Spin;
 
 /// The other side has written what no program of ours writes: the place, and the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

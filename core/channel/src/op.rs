@@ -115,6 +115,7 @@ pub fn read_results(
     Ok(())
 }
 
+#[inline(always)]
 fn encode(op: &Op) -> [u8; OP_LEN] {
     let mut bytes = [0; OP_LEN];
     bytes[0..4].copy_from_slice(&op.key.slot.to_le_bytes());
@@ -134,6 +135,7 @@ fn encode(op: &Op) -> [u8; OP_LEN] {
     bytes
 }
 
+#[inline(always)]
 fn decode(bytes: &[u8; OP_LEN]) -> Op {
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);

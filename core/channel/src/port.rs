@@ -11,6 +11,7 @@ use rustix::thread::futex;
 
 use crate::layout::{DATA_AT, SLOTS, Words};
 use crate::request::{Outcome, Request};
+use crate::spin::Spin;
 
 /// A channel as a client has it, for one thread at a time.
 pub struct Port {
@@ -81,13 +82,20 @@ impl Port {
             .then(|| Outcome::from_words([slot[1].load(Ordering::Relaxed), slot[2].load(Ordering::Relaxed)]))
     }
 
-    /// Waits for a request: looks for it as long as `spin`, then sleeps. Now and then, while it sleeps, `goes_on` is asked whether to.
+    /// Waits for a request: looks for it as long as `spin` says, which learns from it, then sleeps. Now and then, while it sleeps, `goes_on` is asked whether to.
     ///
     /// # Errors
     /// [`WaitError::GivenUp`] when it says no. The request may still be worked on: its memory must not be used again.
-    pub fn wait(&self, number: u32, spin: Duration, mut goes_on: impl FnMut() -> bool) -> Result<Outcome, WaitError> {
-        if let Some(outcome) = self.spin(number, spin) {
+    pub fn wait(&self, number: u32, spin: &mut Spin, mut goes_on: impl FnMut() -> bool) -> Result<Outcome, WaitError> {
+        let time = spin.time();
+        if let Some(outcome) = self.spin(number, time) {
+            if !time.is_zero() {
+                spin.paid();
+            }
             return Ok(outcome);
+        }
+        if !time.is_zero() {
+            spin.did_not_pay();
         }
         let word = words(&self.region).client_asleep();
         loop {

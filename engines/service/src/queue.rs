@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{DATA_AT, Outcome, Port, RECORD_LEN, REQUEST_NS_MAX, Request, put_ops, read_results};
+use ciphermill_channel::{DATA_AT, Outcome, Port, RECORD_LEN, REQUEST_NS_MAX, Request, Spin, put_ops, read_results};
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::op::{Aad, Span};
 use ciphermill_contract::{
@@ -26,6 +26,7 @@ const RESTART_LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct ServiceQueue {
     shared: Arc<Shared>,
     open: Option<Open>,
+    spin: Spin,
 }
 
 /// A channel, over a connection.
@@ -59,11 +60,12 @@ struct Batch<'b> {
 
 impl ServiceQueue {
     pub(crate) fn new(shared: Arc<Shared>) -> ServiceQueue {
-        ServiceQueue { shared, open: None }
+        let spin = Spin::new(shared.spin());
+        ServiceQueue { shared, open: None, spin }
     }
 
     /// The channel, opened if there is none over a connection that stands.
-    fn open(&mut self) -> Result<(&Arc<Link>, &mut Port)> {
+    fn open(&mut self) -> Result<(&Arc<Link>, &mut Port, &mut Spin)> {
         if self.open.as_ref().is_none_or(|open| open.link.is_lost()) {
             self.open = None;
             let len = self.shared.channel_len();
@@ -72,7 +74,7 @@ impl ServiceQueue {
             self.open = Some(open);
         }
         match &mut self.open {
-            Some(open) => Ok((&open.link, &mut open.port)),
+            Some(open) => Ok((&open.link, &mut open.port, &mut self.spin)),
             None => Err(Error::fault(NAME, FaultKind::Unavailable)),
         }
     }
@@ -100,9 +102,9 @@ impl ServiceQueue {
     }
 
     fn run_chunk(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
-        let (expected, spin) = (self.expected(batch.suite, chunk.pending, chunk.data.len()), self.shared.spin());
+        let expected = self.expected(batch.suite, chunk.pending, chunk.data.len());
         let expected = Duration::from_nanos(expected as u64);
-        let (link, port) = self.open()?;
+        let (link, port, spin) = self.open()?;
         let room = port.memory().len() - DATA_AT;
         let data_at = DATA_AT + chunk.pending * RECORD_LEN;
         if chunk.pending * RECORD_LEN + chunk.data.len() > room {
@@ -119,7 +121,9 @@ impl ServiceQueue {
         };
         // One request at a time: there is a slot.
         let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
-        let spin = if expected > spin.saturating_mul(2) { Duration::ZERO } else { spin };
+        // What takes longer is slept through.
+        let mut never = Spin::new(Duration::ZERO);
+        let spin = if expected > spin.max().saturating_mul(2) { &mut never } else { spin };
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
         let outcome = port.wait(number, spin, || link.is_alive() && begun.elapsed() < patience);
         let Ok(Outcome::Ran) = outcome else {

@@ -217,7 +217,7 @@ fn alone() {
 
 fn quiet() {
     let served = Served::start(Duration::from_micros(50));
-    let mut p99 = |greedy: usize| {
+    let p99 = |greedy: usize| {
         let mut greedy: Vec<Client> =
             (0..greedy).map(|_| Client::start("service", "greedy", served.socket(), 4.0)).collect();
         let mut quiet = Client::start("service", "quiet", served.socket(), 3.0);
@@ -225,7 +225,9 @@ fn quiet() {
         std::thread::sleep(Duration::from_millis(300));
         quiet.begin();
         let [_, median, p99] = quiet.end();
-        greedy.into_iter().for_each(|client| drop(client.end()));
+        for client in greedy {
+            client.end();
+        }
         (median, p99)
     };
     let (alone, beside) = (p99(0), p99(8));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ciphermill_channel::{
-    Answer, Ask, DATA_AT, ErrorKind, KeyHandle, Outcome, Port, RECORD_LEN, Request, VERSION, put_ops, read_frame,
+    Answer, Ask, DATA_AT, ErrorKind, KeyHandle, Outcome, Port, RECORD_LEN, Request, Spin, VERSION, put_ops, read_frame,
     read_results, write_frame,
 };
 use ciphermill_contract::{Direction, KeyForm, KeyId, Op, OpStatus, Span, Suite};
@@ -130,7 +130,8 @@ pub(crate) fn fill(port: &Port, ops: &[Op], data: &[u8]) {
 /// Waits for an outcome.
 pub(crate) fn outcome(port: &Port, number: u32) -> Outcome {
     let begun = Instant::now();
-    port.wait(number, Duration::from_micros(50), || begun.elapsed() < PATIENCE).expect("answered in time")
+    port.wait(number, &mut Spin::new(Duration::from_micros(50)), || begun.elapsed() < PATIENCE)
+        .expect("answered in time")
 }
 
 /// The first operation's status.
