@@ -25,7 +25,10 @@ const SMALL_BYTES: u32 = 16 << 10;
 const SHARED_OPS: u32 = 256;
 
 /// From so many nanoseconds on somebody else has to look at the channels while a worker runs a batch.
-const LONG_NS: f64 = 30_000.0;
+const LONG_NS: f64 = 60_000.0;
+
+/// From so many bytes on a request is bulk: while others ask for short ones, a worker is left for those.
+const BULK_BYTES: u32 = 64 << 10;
 
 /// A caller who has not asked for so long is not expected back soon.
 const CALLER_MEMORY: Duration = Duration::from_millis(20);
@@ -54,6 +57,8 @@ struct Inner {
     /// Slow requests that workers are at, and how many those may be: one worker is left for all others.
     slow: usize,
     slow_max: usize,
+    /// When a small request came last.
+    last_small: Option<Instant>,
 }
 
 /// A channel at the desk.
@@ -62,7 +67,8 @@ struct Place {
     position: Position,
     /// The request that is next, taken and not yet given out.
     head: Option<Taken>,
-    /// Whether that takes longer than [`REQUEST_NS_MAX`], as a single operation may.
+    /// Whether a worker must be left for others beside it: it takes longer than [`REQUEST_NS_MAX`], as a single operation may, or is bulk
+    /// while others ask for short ones.
     slow: bool,
     in_flight: u32,
     /// What it asked for last, and when.
@@ -109,6 +115,7 @@ impl Desk {
             kinds: vec![Kind::default(); 2 * SUITE_ORDINALS_MAX],
             slow: 0,
             slow_max: workers.saturating_sub(1).max(1),
+            last_small: None,
         };
         Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), window_max }
     }
@@ -250,7 +257,7 @@ impl Inner {
 
     /// Takes what has come in the channels that are awake.
     fn look(&mut self, offers: &Offers, now: Instant, window_max: Duration) {
-        let Inner { places, awake, kinds, .. } = self;
+        let Inner { places, awake, kinds, last_small, .. } = self;
         awake.retain(|at| {
             let Some(place) = &mut places[*at] else { return false };
             if place.head.is_some() || place.in_flight >= SLOTS {
@@ -263,6 +270,11 @@ impl Inner {
                     if place.slow && (taken.request.ops > 1 || taken.request.data_len > ONE_LEN_MAX) {
                         place.channel.channel.complete(taken.number, Outcome::Exhausted);
                         return true;
+                    }
+                    if is_small(&taken.request) {
+                        *last_small = Some(now);
+                    } else if taken.request.data_len >= BULK_BYTES {
+                        place.slow |= last_small.is_some_and(|at| now - at < CALLER_MEMORY);
                     }
                     place.head = Some(taken);
                     place.last = Some((kind, now));

@@ -141,7 +141,7 @@ impl Worker {
         let shop = Arc::clone(&self.shop);
         shop.desk.begin_watch();
         let mut idle_since: Option<Instant> = None;
-        let mut spin = Spin::new(shop.spin);
+        let mut spin = Spin::new();
         // How long it looks this time.
         let mut time = Duration::ZERO;
         let mut looks = 0u32;
@@ -175,7 +175,7 @@ impl Worker {
                 Next::Soon => std::thread::yield_now(),
                 Next::Nothing => {
                     let since = *idle_since.get_or_insert_with(|| {
-                        time = spin.time();
+                        time = spin.time(shop.spin);
                         now
                     });
                     // One that looks is enough.

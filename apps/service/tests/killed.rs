@@ -47,7 +47,7 @@ fn work(port: &mut Port, key: KeyHandle, round: u32) {
             }
         }
         if let Some(number) = last {
-            let _ = port.wait(number, &mut Spin::new(Duration::ZERO), || true);
+            let _ = port.wait(number, (&mut Spin::new(), Duration::ZERO), || true);
         }
     }
 }

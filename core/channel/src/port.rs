@@ -82,12 +82,17 @@ impl Port {
             .then(|| Outcome::from_words([slot[1].load(Ordering::Relaxed), slot[2].load(Ordering::Relaxed)]))
     }
 
-    /// Waits for a request: looks for it as long as `spin` says, which learns from it, then sleeps. Now and then, while it sleeps, `goes_on` is asked whether to.
+    /// Waits for a request: looks for it as long as `look` at most, of which `spin` takes its share, then sleeps. Now and then, while it sleeps, `goes_on` is asked whether to.
     ///
     /// # Errors
     /// [`WaitError::GivenUp`] when it says no. The request may still be worked on: its memory must not be used again.
-    pub fn wait(&self, number: u32, spin: &mut Spin, mut goes_on: impl FnMut() -> bool) -> Result<Outcome, WaitError> {
-        let time = spin.time();
+    pub fn wait(
+        &self,
+        number: u32,
+        (spin, look): (&mut Spin, Duration),
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Outcome, WaitError> {
+        let time = spin.time(look);
         if let Some(outcome) = self.spin(number, time) {
             if !time.is_zero() {
                 spin.paid();

@@ -2,50 +2,50 @@
 
 use std::time::Duration;
 
-/// The shortest time that is tried.
-const MIN: Duration = Duration::from_micros(2);
+/// The smallest share of the time that is allowed, as its inverse. When that does not pay either, …
+const SMALLEST: u32 = 8;
 
-/// A time that doubles when what was looked for came in time, and is halved when it did not: where cores are short, or nothing comes, looking
-/// takes them from those who would bring it.
+/// … once in so many times all of what is allowed is tried: what has changed since would not be seen in less.
+const TRIED: u32 = 64;
+
+/// A share of the time that is allowed, which doubles when what was looked for came in time and is halved when it did not: where cores are
+/// short, or nothing comes, looking takes them from those who would bring it.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin {
-    max: Duration,
-    now: Duration,
-    /// Times that were left out since looking last failed at the shortest time.
+    /// The share's inverse, a power of two.
+    part: u32,
     left_out: u32,
 }
 
-/// Of so many times one is tried when looking does not pay.
-const TRIED: u32 = 16;
-
 impl Spin {
-    /// The longest time at first. With [`Duration::ZERO`] nobody ever looks.
-    pub fn new(max: Duration) -> Spin {
-        Spin { max, now: max, left_out: 0 }
+    /// All of what is allowed.
+    pub fn new() -> Spin {
+        Spin { part: 1, left_out: 0 }
     }
 
-    /// The longest time.
-    pub fn max(&self) -> Duration {
-        self.max
-    }
-
-    /// How long to look this time.
-    pub fn time(&mut self) -> Duration {
-        if self.now > MIN.min(self.max) || self.max.is_zero() {
-            return self.now;
+    /// How long to look this time, of so much that is allowed.
+    pub fn time(&mut self, allowed: Duration) -> Duration {
+        if self.part <= SMALLEST {
+            return allowed / self.part;
         }
         self.left_out = (self.left_out + 1) % TRIED;
-        if self.left_out == 0 { self.now } else { Duration::ZERO }
+        if self.left_out == 0 { allowed } else { Duration::ZERO }
     }
 
     /// It came in time.
     pub fn paid(&mut self) {
-        self.now = self.now.saturating_mul(2).min(self.max);
+        self.part = if self.part > SMALLEST { 1 } else { (self.part / 2).max(1) };
     }
 
     /// It did not come in time.
     pub fn did_not_pay(&mut self) {
-        self.now = (self.now / 2).max(MIN).min(self.max);
+        self.part = (self.part * 2).min(2 * SMALLEST);
+    }
+}
+
+impl Default for Spin {
+    fn default() -> Spin {
+        Spin::new()
     }
 }
 
@@ -55,22 +55,16 @@ mod tests {
 
     #[test]
     fn a_time_grows_with_luck_and_shrinks_without() {
-        let max = Duration::from_micros(60);
-        let mut spin = Spin::new(max);
-        assert_eq!(spin.time(), max);
-        (0..10).for_each(|_| spin.did_not_pay());
-        let tried = (0..160).filter(|_| spin.time() > Duration::ZERO).count();
-        assert_eq!(tried, 10, "now and then the shortest time is tried");
-        (0..10).for_each(|_| spin.paid());
-        assert_eq!(spin.time(), max);
-    }
-
-    #[test]
-    fn without_a_time_nobody_looks() {
-        let mut spin = Spin::new(Duration::ZERO);
-        spin.paid();
-        assert_eq!(spin.time(), Duration::ZERO);
+        let allowed = Duration::from_micros(64);
+        let mut spin = Spin::new();
+        assert_eq!(spin.time(allowed), allowed);
         spin.did_not_pay();
-        assert_eq!(spin.time(), Duration::ZERO);
+        assert_eq!(spin.time(allowed), allowed / 2);
+        (0..10).for_each(|_| spin.did_not_pay());
+        let tried: Vec<_> = (0..640).map(|_| spin.time(allowed)).filter(|time| !time.is_zero()).collect();
+        assert_eq!(tried, [allowed; 10], "now and then all of it is tried");
+        spin.paid();
+        assert_eq!(spin.time(allowed), allowed);
+        assert_eq!(spin.time(Duration::ZERO), Duration::ZERO);
     }
 }

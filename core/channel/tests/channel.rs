@@ -123,8 +123,8 @@ fn both_sides_sleep_and_are_woken() {
         });
         for round in 0..ROUNDS {
             let number = port.submit(request(round as u32 % 1000)).expect("a slot");
-            let mut spin = Spin::new(if round % 3 == 0 { Duration::ZERO } else { SPIN });
-            assert_eq!(port.wait(number, &mut spin, || true), Ok(Outcome::Ran));
+            let look = if round % 3 == 0 { Duration::ZERO } else { SPIN };
+            assert_eq!(port.wait(number, (&mut Spin::new(), look), || true), Ok(Outcome::Ran));
         }
         ended.store(true, Ordering::Relaxed);
         port.submit(request(0)).expect("a slot");
@@ -138,7 +138,7 @@ fn a_client_that_has_waited_enough_gives_up() {
     let mut port = channel.port().expect("descriptors");
     let number = port.submit(request(0)).expect("a slot");
     let mut asked = 0;
-    let result = port.wait(number, &mut Spin::new(Duration::ZERO), || {
+    let result = port.wait(number, (&mut Spin::new(), Duration::ZERO), || {
         asked += 1;
         asked < 3
     });

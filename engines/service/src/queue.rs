@@ -18,6 +18,9 @@ use crate::shared::Shared;
 /// How long a request may take beyond a thousand times what it should, before the service is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What should take longer is not looked for.
+const LOOK_MAX: Duration = Duration::from_micros(500);
+
 /// How long a service may take to be restarted, and how often it is looked for meanwhile.
 const RESTART_MAX: Duration = Duration::from_secs(5);
 const RESTART_LOOK: Duration = Duration::from_millis(20);
@@ -60,8 +63,7 @@ struct Batch<'b> {
 
 impl ServiceQueue {
     pub(crate) fn new(shared: Arc<Shared>) -> ServiceQueue {
-        let spin = Spin::new(shared.spin());
-        ServiceQueue { shared, open: None, spin }
+        ServiceQueue { shared, open: None, spin: Spin::new() }
     }
 
     /// The channel, opened if there is none over a connection that stands.
@@ -104,6 +106,7 @@ impl ServiceQueue {
     fn run_chunk(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
         let expected = self.expected(batch.suite, chunk.pending, chunk.data.len());
         let expected = Duration::from_nanos(expected as u64);
+        let look = self.shared.spin();
         let (link, port, spin) = self.open()?;
         let room = port.memory().len() - DATA_AT;
         let data_at = DATA_AT + chunk.pending * RECORD_LEN;
@@ -121,11 +124,10 @@ impl ServiceQueue {
         };
         // One request at a time: there is a slot.
         let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
-        // What takes longer is slept through.
-        let mut never = Spin::new(Duration::ZERO);
-        let spin = if expected > spin.max().saturating_mul(2) { &mut never } else { spin };
+        // As long as it should take, and some more: who is alone has its core for itself. What takes longer is slept through.
+        let look = if expected < LOOK_MAX { look + expected * 3 / 2 } else { Duration::ZERO };
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
-        let outcome = port.wait(number, spin, || link.is_alive() && begun.elapsed() < patience);
+        let outcome = port.wait(number, (spin, look), || link.is_alive() && begun.elapsed() < patience);
         let Ok(Outcome::Ran) = outcome else {
             match outcome {
                 Ok(Outcome::Exhausted) => return Err(Error::exhausted("operations of the service", 0, chunk.pending)),

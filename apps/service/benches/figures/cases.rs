@@ -201,17 +201,23 @@ fn many(suite: &str, clients: usize) {
 fn alone() {
     let served = Served::start(Duration::from_micros(50));
     for suite in ["rsa-2048-sign-pss-sha256", "x25519", "ecdsa-p256"] {
-        let (mut service, mut openssl) = (Vec::new(), Vec::new());
+        let (mut service, mut openssl, mut library) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..3 {
-            for (way, all) in [("service", &mut service), ("openssl-public", &mut openssl)] {
+            for (way, all) in [("service", &mut service), ("openssl-public", &mut openssl), ("library", &mut library)] {
                 let mut client = Client::start(way, suite, served.socket(), 1.0);
                 client.begin();
                 all.push(client.end()[1]);
             }
         }
         let (service, openssl) = (quantile(&mut service, 0.5), quantile(&mut openssl, 0.5));
+        let library = quantile(&mut library, 0.5);
         let name = format!("one process alone, {suite}: latency");
-        row(&name, &format!("{service} ns"), service as f64 / openssl as f64, &format!("OpenSSL: {openssl} ns"));
+        row(
+            &name,
+            &format!("{service} ns"),
+            service as f64 / openssl as f64,
+            &format!("OpenSSL: {openssl} ns; AWS-LC in the process: {library} ns"),
+        );
     }
 }
 

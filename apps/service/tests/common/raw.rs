@@ -130,7 +130,7 @@ pub(crate) fn fill(port: &Port, ops: &[Op], data: &[u8]) {
 /// Waits for an outcome.
 pub(crate) fn outcome(port: &Port, number: u32) -> Outcome {
     let begun = Instant::now();
-    port.wait(number, &mut Spin::new(Duration::from_micros(50)), || begun.elapsed() < PATIENCE)
+    port.wait(number, (&mut Spin::new(), Duration::from_micros(50)), || begun.elapsed() < PATIENCE)
         .expect("answered in time")
 }
 
