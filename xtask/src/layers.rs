@@ -178,7 +178,7 @@ const RULES: &[Rule] = &[
     Rule {
         who: "apps/service",
         may: &["core/*"],
-        tests_may: &["engines/*", "lab/peers"],
+        tests_may: &["engines/*", "lab/peers", "vectors"],
         why: "the service gets a mill by value; the program around it knows of engines and files",
     },
     Rule {
