@@ -455,7 +455,7 @@ impl Control {
             return Err((ErrorKind::Refused, "a name is no key's bytes".to_owned()));
         }
         let mill = &self.shop.mill;
-        let key = mill.keys().import(*material, KeyPolicy::default()).map_err(said)?;
+        let key = mill.keys().import(*material, KeyPolicy::only(suite)).map_err(said)?;
         let key = Arc::new(TableKey::new(key, mill.clone()));
         if let Err(error) = prepare(mill, suite, key.id()) {
             drop(key);
