@@ -4,10 +4,10 @@
 //! lie here alone; a client holds handles that mean something in its own connection. What clients and service tell each other is
 //! `core/channel`.
 //!
-//! - [`control`]: one thread for all sockets: who may connect, keys, channels.
-//! - [`desk`]: which requests come next, and which share a batch.
-//! - [`worker`]: threads that take requests from the desk, run them on the mill and answer.
-//! - [`client`]: who is connected, what they hold, and their limits.
+//! - `control`: one thread for all sockets: who may connect, keys, channels.
+//! - `desk`: which requests come next, and which share a batch.
+//! - `worker`: threads that take requests from the desk, run them on the mill and answer.
+//! - `client`: who is connected, what they hold, and their limits.
 mod audit;
 mod client;
 mod control;
