@@ -10,7 +10,8 @@ case ${PREFIX:=target/openssl} in
 esac
 case ${PROFILE:=release} in
 release) built=release && cargo build --release --locked -p ciphermill-openssl ;;
-dev) built=debug && cargo test --workspace --locked --no-run ;;
+# Tests have it where their dependencies are; beside their folder it is only when it was built for itself.
+dev) built=debug/deps && cargo test --workspace --locked --no-run ;;
 *) echo "PROFILE is release or dev, not $PROFILE" >&2 && exit 1 ;;
 esac
 install -d "$PREFIX"
