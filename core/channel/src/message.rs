@@ -18,6 +18,9 @@ pub const VERSION: u32 = 1;
 /// Bytes of a message from a client at most: a key, and what stands before it.
 pub(crate) const ASK_LEN_MAX: usize = KEY_LEN_MAX + 64;
 
+/// Bytes of a key's name.
+pub const NAME_LEN: core::ops::RangeInclusive<usize> = 1..=255;
+
 /// Bytes of a text in an answer at most.
 const TEXT_LEN_MAX: usize = 4 << 20;
 
@@ -218,7 +221,7 @@ impl<'a> Ask<'a> {
             }
             4 => {
                 let (suite, name) = (body.suite()?, body.rest());
-                if name.is_empty() || name.len() > 255 {
+                if !NAME_LEN.contains(&name.len()) {
                     return Err(BadMessage("a key's name must have 1 to 255 bytes"));
                 }
                 Ask::Key {

@@ -50,7 +50,7 @@ pub enum KeyForm {
     /// A public key: SubjectPublicKeyInfo DER for RSA, ECDH and ECDSA; raw bytes for DH, X25519, X448, Ed25519, ML-KEM,
     /// ML-DSA.
     Public,
-    /// The name of a key that another process or a device has, in UTF-8, without any secret. Engines of the kinds
+    /// The name of a key that another process or a device has, 1 to 255 bytes of UTF-8, without any secret. Engines of the kinds
     /// [`EngineKinds::KEEPERS`](crate::EngineKinds::KEEPERS) look it up there; for all others it suits no suite.
     Reference,
 }

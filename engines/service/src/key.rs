@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ciphermill_channel::{Answer, Ask, ErrorKind, KeyHandle};
+use ciphermill_channel::{Answer, Ask, ErrorKind, KeyHandle, NAME_LEN};
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::{Error, KeyForm, KeyId, KeyMaterial, Result, Suite};
 use ciphermill_memory::SecretBytes;
@@ -50,8 +50,8 @@ impl RemoteKey {
     }
 
     fn name(&self) -> Option<Result<&str>> {
-        let bad = |_| Error::key(self.suite, KeyProblem::Encoding);
-        self.is_reference().then(|| core::str::from_utf8(&self.bytes).map_err(bad))
+        let name = || core::str::from_utf8(&self.bytes).ok().filter(|name| NAME_LEN.contains(&name.len()));
+        self.is_reference().then(|| name().ok_or(Error::key(self.suite, KeyProblem::Encoding)))
     }
 
     #[cold]

@@ -64,6 +64,7 @@ impl Context<'_> {
         let good = self.pool.bytes(0, KeyForm::Secret).to_vec();
         self.refuses(KeyForm::Private, &good, "a secret key said to be private");
         self.refuses(KeyForm::Public, &good, "a secret key said to be public");
+        self.refuses(KeyForm::Reference, &good, "a secret key said to be a name");
         if let Suite::Cipher(_, Mode::Xts) = self.suite {
             let half = &good[..good.len() / 2];
             let twice = [half, half].concat();
@@ -86,6 +87,7 @@ impl Context<'_> {
         };
         let (uses_private, uses_public) = (way(KeyForm::Private), way(KeyForm::Public));
         self.refuses(KeyForm::Secret, &private, "a private key said to be secret");
+        self.refuses(KeyForm::Reference, &private, "a private key said to be a name");
         let foreign = foreign_pair(self.suite);
         for (form, good, uses) in [(KeyForm::Private, &private, uses_private), (KeyForm::Public, &public, uses_public)]
         {
