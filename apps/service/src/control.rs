@@ -41,6 +41,9 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// How long a client's messages are answered before it is the next one's turn. Each turn answers one at least.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
+/// How long nobody is taken in when no descriptor can be had at all.
+const NO_DESCRIPTOR: Duration = Duration::from_millis(5);
+
 /// Connections that are taken at a time.
 const ACCEPTS: usize = 64;
 
@@ -235,6 +238,10 @@ impl Control {
                     let turned_away = self.listener.socket.accept();
                     drop(turned_away);
                     self.spare = spare();
+                    if self.spare.is_none() {
+                        // Somebody else was faster: the listener is ready all the time, and looking at it changes nothing.
+                        std::thread::sleep(NO_DESCRIPTOR);
+                    }
                     return;
                 }
             }
@@ -385,8 +392,11 @@ impl Control {
             Ask::Import { suite, form, bytes } => Answer::Key(self.import(id, suite, &KeyMaterial { form, bytes })?),
             Ask::Key { suite, name } => Answer::Key(self.key_by_name(id, suite, name)?),
             Ask::Status => Answer::Text(json(&self.status())),
-            Ask::Clients => Answer::Text(json(&self.rows())),
-            Ask::Metrics => Answer::Text(self.shop.mill.metrics().prometheus() + &prometheus(&self.rows())),
+            Ask::Clients => Answer::Text(json(&self.rows(id))),
+            Ask::Metrics => {
+                let of_mill = if self.manages(id) { self.shop.mill.metrics().prometheus() } else { String::new() };
+                Answer::Text(of_mill + &prometheus(&self.rows(id)))
+            }
             Ask::Drain => {
                 self.may_manage(id)?;
                 self.note(id, "drain", &Value::Null);
@@ -409,11 +419,14 @@ impl Control {
 
     /// What changes the service for everybody is for root and the service's own user.
     fn may_manage(&self, id: u64) -> Result<(), (ErrorKind, String)> {
-        let uid = self.connections.get(&id).map(|connection| connection.client.peer.uid);
-        if uid == Some(0) || uid == Some(rustix::process::geteuid().as_raw()) {
+        if self.manages(id) {
             return Ok(());
         }
         Err((ErrorKind::Refused, "only root and the service's own user may do that".to_owned()))
+    }
+
+    fn manages(&self, id: u64) -> bool {
+        self.connections.get(&id).is_some_and(|connection| connection.client.peer.manages())
     }
 
     fn open_channel(&mut self, id: u64, data_len: usize) -> Result<Arc<ClientChannel>, (ErrorKind, String)> {
@@ -525,9 +538,12 @@ impl Control {
         }
     }
 
-    fn rows(&self) -> Vec<ClientRow> {
+    /// The connections that a client may see: those of its own user, for root and the service's own user all.
+    fn rows(&self, id: u64) -> Vec<ClientRow> {
         let row = |connection: &Connection| ClientRow::of(&connection.client, connection.channels.len());
-        let mut rows: Vec<_> = self.connections.values().collect();
+        let Some(asks) = self.connections.get(&id).map(|connection| connection.client.peer) else { return Vec::new() };
+        let seen = |connection: &&Connection| asks.may_see(&connection.client.peer);
+        let mut rows: Vec<_> = self.connections.values().filter(seen).collect();
         rows.sort_by_key(|connection| connection.client.id);
         rows.into_iter().map(row).collect()
     }

@@ -68,13 +68,17 @@ impl Listener {
     /// [`ListenError`].
     pub fn at(path: &Path, mode: u32) -> Result<Listener, ListenError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            // Whoever may connect has to get there.
+            let open = mode & 0o077 != 0;
+            DirBuilder::new().recursive(true).mode(if open { 0o755 } else { 0o700 }).create(folder)?;
         }
         // Who has the lock has the socket: connecting would not tell a dead service from a busy one.
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let mut options = OpenOptions::new();
-        let mut lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(lock_path)?;
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // A link that somebody has put there would have another file written to.
+        let mut lock = options.custom_flags(libc::O_NOFOLLOW).open(lock_path)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -150,6 +154,28 @@ impl Drop for Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_in_place_of_the_lock_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (socket, victim) = (folder.path().join("socket"), folder.path().join("victim"));
+        std::fs::write(&victim, "precious").expect("written");
+        std::os::unix::fs::symlink(&victim, folder.path().join("socket.lock")).expect("a link");
+        assert!(matches!(Listener::at(&socket, 0o600), Err(ListenError::Io(_))));
+        assert_eq!(std::fs::read(&victim).expect("there"), b"precious");
+    }
+
+    #[test]
+    fn a_folder_lets_those_in_who_may_connect() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (mode, wanted) in [(0o600, 0o700), (0o666, 0o755)] {
+            let place = folder.path().join(format!("{mode:o}"));
+            let _listener = Listener::at(&place.join("socket"), mode).expect("a socket");
+            let found = std::fs::metadata(&place).expect("a folder").permissions().mode() & 0o777;
+            // What the process's mask takes away is its user's wish.
+            assert!(found & !wanted == 0 && found & 0o700 == 0o700, "{mode:o}: {found:o}");
+        }
+    }
 
     #[test]
     fn the_other_side_is_this_process() {

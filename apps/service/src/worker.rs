@@ -1,6 +1,7 @@
 //! Threads that take requests from the desk, run them on the mill, and answer.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -128,12 +129,14 @@ pub(crate) struct Worker {
     used: usize,
     /// … those that may hold clients' data.
     dirty: usize,
+    /// Which of the requests that it is at know their outcome.
+    told: Vec<bool>,
 }
 
 impl Worker {
     pub(crate) fn new(shop: Arc<Shop>) -> Worker {
         let session = shop.mill.session();
-        Worker { shop, session, ops: Vec::new(), arena: Vec::new(), used: 0, dirty: 0 }
+        Worker { shop, session, ops: Vec::new(), arena: Vec::new(), used: 0, dirty: 0, told: Vec::new() }
     }
 
     /// Works until the service ends.
@@ -158,7 +161,7 @@ impl Worker {
                     if more {
                         shop.nudge();
                     }
-                    self.answer(&parts, now);
+                    self.answer_or_fail(&parts, now);
                     if long {
                         shop.desk.begin_watch();
                     }
@@ -214,10 +217,26 @@ impl Worker {
         self.shop.asleep.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Answers requests. A panic costs these alone: a worker that was gone would be missed by all clients.
+    fn answer_or_fail(&mut self, parts: &[Part], begun: Instant) {
+        if catch_unwind(AssertUnwindSafe(|| self.answer(parts, begun))).is_ok() {
+            return;
+        }
+        tracing::error!(requests = parts.len(), "a worker panicked; its requests have failed");
+        // Each is told once: a client that knows may have put another request into the place.
+        let untold = parts.iter().zip(&self.told).filter(|(_, told)| !**told);
+        untold.for_each(|(part, _)| part.channel.channel.complete(part.number, Outcome::Fault));
+        self.wipe();
+        self.session = self.shop.mill.session();
+        self.shop.desk.done(parts);
+    }
+
     /// Runs requests of one suite and direction and tells their clients.
     fn answer(&mut self, parts: &[Part], begun: Instant) {
         let Some(first) = parts.first() else { return };
         let (suite, direction) = (first.request.suite, first.request.direction);
+        self.told.clear();
+        self.told.resize(parts.len(), false);
         let places = self.gather(parts, suite, direction);
         if !self.ops.is_empty() {
             let batch = Batch::new(suite, direction, &mut self.ops, &mut self.arena[..self.used]);
@@ -248,7 +267,7 @@ impl Worker {
         self.used = 0;
         let alone = parts.len() == 1;
         let mut places = Vec::with_capacity(parts.len());
-        for part in parts {
+        for (index, part) in parts.iter().enumerate() {
             let place = Place { op: self.ops.len(), at: self.used.next_multiple_of(ALIGN) };
             let copied = self.copy_in(part, place);
             // Whose operations go with those of others must not spoil them. The mill checks a request that is alone.
@@ -266,7 +285,8 @@ impl Worker {
                 }
                 Err(outcome) => {
                     self.ops.truncate(place.op);
-                    self.used = place.at;
+                    self.used = place.at.min(self.arena.len());
+                    self.told[index] = true;
                     part.channel.channel.complete(part.number, outcome);
                     places.push(None);
                 }
@@ -320,7 +340,7 @@ impl Worker {
 
     /// Copies results into the clients' memory and completes their requests.
     fn scatter(&mut self, parts: &[Part], places: &[Option<Place>], outcome: Outcome) {
-        for (part, place) in parts.iter().zip(places) {
+        for (index, (part, place)) in parts.iter().zip(places).enumerate() {
             let Some(place) = place else { continue };
             let request = &part.request;
             let channel = &part.channel.channel;
@@ -340,6 +360,7 @@ impl Worker {
                 // Each passed its own check: what breaks a rule now is none of theirs.
                 own = Outcome::Fault;
             }
+            self.told[index] = true;
             channel.complete(part.number, own);
         }
     }

@@ -125,7 +125,8 @@ impl ServiceQueue {
         // One request at a time: there is a slot.
         let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
         // As long as it should take, and some more: who is alone has its core for itself. What takes longer is slept through.
-        let look = if expected < LOOK_MAX { look + expected * 3 / 2 } else { Duration::ZERO };
+        let looks = !look.is_zero() && expected < LOOK_MAX;
+        let look = if looks { look + expected * 3 / 2 } else { Duration::ZERO };
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
         let outcome = port.wait(number, (spin, look), || link.is_alive() && begun.elapsed() < patience);
         let Ok(Outcome::Ran) = outcome else {

@@ -23,7 +23,7 @@ pub struct Opening {
     pub socket: PathBuf,
     /// Bytes for operations and data of each queue; the service may allow less.
     pub channel_len: usize,
-    /// How long a client looks for an answer that is expected by then, before it sleeps.
+    /// How long a client looks for an answer beyond half as much again as it should take, before it sleeps; with zero it sleeps at once.
     pub spin: Duration,
 }
 

@@ -15,6 +15,7 @@ use ciphermill_contract::Engine;
 use ciphermill_service::{Listener, Reload, Remote, Service, Vault};
 use ciphermill_service_engine::socket_to_make;
 use listenfd::ListenFd;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> anyhow::Result<ExitCode> {
     if let Some(workers) = args.workers {
         options.workers = workers.into();
     }
+    more_descriptors();
     let (listener, place) = listener(args, config)?;
     let engines: Vec<Arc<dyn Engine>> = match &args.engine {
         Some(name) if name == ciphermill_engines::SERVICE => bail!("a service cannot run on a service"),
@@ -64,6 +66,15 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let _ = watcher.join();
     notify("STOPPING=1");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes as many descriptors as the process may have: each client needs one, and two for each channel.
+fn more_descriptors() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!("the limit of descriptors stays as it is: {error}");
+    }
 }
 
 /// The keystore, if the configuration says what opens it.
