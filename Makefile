@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: c-library openssl doors doors-setup doors-all machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: c-library service openssl doors doors-setup doors-all machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -77,6 +77,10 @@ wheel: setup ## the Python package for Python 3.9 and later, in target/wheels
 
 c-library: setup ## the C library with header, pkg-config, CMake and manual pages, below PREFIX (target/c); DESTDIR for packages
 	@./xtask/c-library.sh
+
+service: setup ## the service of this machine: the program, and its second name, ciphermilld
+	cargo build --release --locked -p ciphermill-cli --no-default-features
+	ln -sf ciphermill target/release/ciphermilld
 
 openssl: setup-lab ## the provider for OpenSSL and a configuration that loads it, below PREFIX (target/openssl)
 	@./xtask/openssl-provider.sh

@@ -18,21 +18,27 @@ const ALWAYS: Duration = Duration::from_secs(3600);
 /// A worker sleeps as soon as there is nothing to do.
 const NEVER: Duration = Duration::ZERO;
 
+/// Deterministic, so that answers can be compared.
+const RSA: &str = "rsa-2048-sign-pkcs1-sha256";
+
 type Case = (&'static str, fn());
 
 const CASES: [Case; 8] = [
     ("round trip", round_trip),
     ("parked", parked),
     ("batch", batch),
-    ("rsa", || many("rsa-2048-sign-pss-sha256", 16)),
+    ("rsa", || many(RSA, 16)),
     ("x25519", || many("x25519", 16)),
     ("alone", alone),
     ("quiet", quiet),
     ("idle", idle),
 ];
 
+/// Times that a case is measured, both sides in turns.
+const ROUNDS: usize = 5;
+
 pub(crate) fn run(wanted: &[&str]) {
-    println!("{:<44} {:>12} {:>12}  against", "work", "service", "ratio");
+    println!("{:<58} {:>12} {:>20}  against", "work", "service", "ratio");
     for (name, case) in CASES {
         if wanted.is_empty() || wanted.iter().any(|word| name.contains(word)) {
             case();
@@ -40,56 +46,48 @@ pub(crate) fn run(wanted: &[&str]) {
     }
 }
 
-fn row(work: &str, value: &str, ratio: f64, against: &str) {
-    println!("{work:<44} {value:>12} {ratio:>12.2}  {against}");
+/// Measures the service and what it is held against in turns, and prints the medians and the least, middle and greatest ratio.
+fn compare(work: &str, unit: &str, against: &str, mut round: impl FnMut() -> (f64, f64)) {
+    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| round()).collect();
+    let sorted = |of: fn(&(f64, f64)) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let (service, other, ratios) =
+        (sorted(|round| round.0), sorted(|round| round.1), sorted(|round| round.0 / round.1));
+    let middle = ROUNDS / 2;
+    let ratio = format!("{:.2} ({:.2} to {:.2})", ratios[middle], ratios[0], ratios[ROUNDS - 1]);
+    let value = format!("{:.0} {unit}", service[middle]);
+    println!("{work:<58} {value:>12} {ratio:>20}  {against}: {:.0} {unit}", other[middle]);
 }
 
-fn connect(served: &Served, spin: Option<Duration>) -> Arc<dyn Engine> {
-    let mut opening = Opening::at(&served.socket);
-    opening.spin = spin.unwrap_or(opening.spin);
+fn connect(served: &Served, spin: Duration) -> Arc<dyn Engine> {
+    let opening = Opening { spin, ..Opening::at(&served.socket) };
     Arc::new(ServiceEngine::open(&opening).expect("connects"))
+}
+
+fn median(mut times: Vec<u64>) -> f64 {
+    quantile(&mut times, 0.5) as f64
 }
 
 fn round_trip() {
     let served = Served::start(ALWAYS);
-    let engine = connect(&served, Some(ALWAYS));
-    let mut all = Runner::new(&engine, Work::new("aes-128-gcm", 1, 64)).times(50_000);
-    let mut local = Runner::new(&local_engine(), Work::new("aes-128-gcm", 1, 64)).times(50_000);
-    let (service, local) = (quantile(&mut all, 0.5), quantile(&mut local, 0.5));
-    row(
-        "one aes-128-gcm of 64 bytes, spinning",
-        &format!("{service} ns"),
-        service as f64 / 2000.0,
-        &format!("2000 ns; the library here {local} ns"),
-    );
-}
-
-/// AWS-LC in this process.
-fn local_engine() -> Arc<dyn Engine> {
-    ciphermill_engines::open("library").expect("a known name").expect("opens everywhere")
+    let work = Work::new("aes-128-gcm", 1, 64);
+    let mut there = Runner::verified(&connect(&served, ALWAYS), &work);
+    let mut here = Runner::new(&crate::library(), work);
+    compare("one aes-128-gcm of 64 bytes, spinning: time", "ns", "AWS-LC here", || {
+        (median(there.times(20_000)), median(here.times(20_000)))
+    });
 }
 
 fn parked() {
     let served = Served::start(NEVER);
-    let engine = connect(&served, Some(NEVER));
-    let mut runner = Runner::new(&engine, Work::new("aes-128-gcm", 1, 64));
-    let mut both = (Vec::new(), Vec::new());
+    let mut runner = Runner::verified(&connect(&served, NEVER), &Work::new("aes-128-gcm", 1, 64));
     let mut pair = EventPair::start();
-    for _ in 0..10 {
-        // Pauses, so that both sides sleep.
-        let pause = || std::thread::sleep(Duration::from_micros(300));
-        both.0.extend(times(200, || runner.run()));
-        pause();
-        both.1.extend(times(200, || pair.round_trip()));
-        pause();
-    }
-    let (service, events) = (quantile(&mut both.0, 0.5), quantile(&mut both.1, 0.5));
-    row(
-        "the same, both asleep",
-        &format!("{service} ns"),
-        service as f64 / events as f64,
-        &format!("event descriptors: {events} ns"),
-    );
+    compare("the same, both asleep: time", "ns", "event descriptors", || {
+        (median(times(2000, || runner.run())), median(times(2000, || pair.round_trip())))
+    });
 }
 
 /// Another thread that answers over event descriptors: what two processes take that sleep.
@@ -121,24 +119,20 @@ impl EventPair {
 
 fn batch() {
     let served = Served::start(ALWAYS);
-    let engine = connect(&served, Some(ALWAYS));
+    let engine = connect(&served, ALWAYS);
     let local = mill();
     for (suite, count, len) in
         [("aes-128-gcm", 256, 64), ("aes-128-cbc", 256, 64), ("hmac-sha256", 256, 64), ("aes-256-siv", 10_000, 25)]
     {
-        let mut runner = Runner::new(&engine, Work::new(suite, count, len));
         let mut work = Work::new(suite, count, len);
+        let mut runner = Runner::verified(&engine, &work);
         let mut ops = work.on_mill(&local);
         work.run_on_mill(&local, &mut ops);
-        let (mut there, mut here) = (Vec::new(), Vec::new());
-        for _ in 0..20 {
-            let rounds = 200_000 / work.len() / 20 + 2;
-            there.extend(runner.times(rounds));
-            here.extend(times(rounds, || work.run_on_mill(&local, &mut ops)));
-        }
-        let (there, here) = (quantile(&mut there, 0.5), quantile(&mut here, 0.5));
-        let name = format!("{count} {suite} of {len} bytes: share of the rate");
-        row(&name, &format!("{there} ns"), here as f64 / there as f64, &format!("a mill here: {here} ns"));
+        let rounds = 100_000 / work.len() + 10;
+        compare(&format!("{count} {suite} of {len} bytes: rate"), "k/s", "a mill here", || {
+            let rate = |times: Vec<u64>| count as f64 / median(times) * 1e6;
+            (rate(runner.times(rounds)), rate(times(rounds, || work.run_on_mill(&local, &mut ops))))
+        });
     }
 }
 
@@ -189,35 +183,25 @@ fn together(way: &str, kind: &str, socket: &str, clients: usize, seconds: f64) -
 /// Processes that each do one operation at a time.
 fn many(suite: &str, clients: usize) {
     let served = Served::start(Duration::from_micros(50));
-    let (mut service, mut openssl) = (0.0, 0.0);
-    for _ in 0..3 {
-        service += together("service", suite, served.socket(), clients, 2.0) / 3.0;
-        openssl += together("openssl-public", suite, served.socket(), clients, 2.0) / 3.0;
-    }
-    let name = format!("{clients} processes, {suite}: rate");
-    row(&name, &format!("{service:.0}/s"), service / openssl, &format!("OpenSSL in each: {openssl:.0}/s"));
+    let each = |way: &str| together(way, suite, served.socket(), clients, 2.0);
+    compare(&format!("{clients} processes, {suite}: rate"), "/s", "OpenSSL in each", || {
+        (each("service"), each("openssl-public"))
+    });
 }
 
 fn alone() {
     let served = Served::start(Duration::from_micros(50));
-    for suite in ["rsa-2048-sign-pss-sha256", "x25519", "ecdsa-p256"] {
-        let (mut service, mut openssl, mut library) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..3 {
-            for (way, all) in [("service", &mut service), ("openssl-public", &mut openssl), ("library", &mut library)] {
-                let mut client = Client::start(way, suite, served.socket(), 1.0);
-                client.begin();
-                all.push(client.end()[1]);
-            }
+    for suite in [RSA, "x25519", "ecdsa-p256"] {
+        let latency = |way: &str| {
+            let mut client = Client::start(way, suite, served.socket(), 1.0);
+            client.begin();
+            client.end()[1] as f64
+        };
+        for other in ["openssl-public", "library"] {
+            compare(&format!("one process alone, {suite}: latency"), "ns", other, || {
+                (latency("service"), latency(other))
+            });
         }
-        let (service, openssl) = (quantile(&mut service, 0.5), quantile(&mut openssl, 0.5));
-        let library = quantile(&mut library, 0.5);
-        let name = format!("one process alone, {suite}: latency");
-        row(
-            &name,
-            &format!("{service} ns"),
-            service as f64 / openssl as f64,
-            &format!("OpenSSL: {openssl} ns; AWS-LC in the process: {library} ns"),
-        );
     }
 }
 
@@ -230,20 +214,13 @@ fn quiet() {
         greedy.iter_mut().for_each(Client::begin);
         std::thread::sleep(Duration::from_millis(300));
         quiet.begin();
-        let [_, median, p99] = quiet.end();
+        let [_, _, p99] = quiet.end();
         for client in greedy {
             client.end();
         }
-        (median, p99)
+        p99 as f64
     };
-    let (alone, beside) = (p99(0), p99(8));
-    let against = format!("alone: {} ns; medians {} and {} ns", alone.1, beside.0, alone.0);
-    row(
-        "quiet beside 8 greedy: 99th percentile",
-        &format!("{} ns", beside.1),
-        beside.1 as f64 / alone.1 as f64,
-        &against,
-    );
+    compare("a quiet client beside 8 greedy ones: 99th percentile", "ns", "alone", || (p99(8), p99(0)));
 }
 
 fn idle() {
@@ -251,10 +228,10 @@ fn idle() {
     let clients: Vec<Client> = (0..16).map(|_| Client::start("service", "quiet", served.socket(), 0.1)).collect();
     std::thread::sleep(Duration::from_millis(200));
     let (begun, before) = (Instant::now(), ticks(served.pid()));
-    std::thread::sleep(Duration::from_secs(20));
+    std::thread::sleep(Duration::from_secs(60));
     let used = (ticks(served.pid()) - before) as f64 / 100.0;
     let share = used / begun.elapsed().as_secs_f64() * 100.0;
-    row("CPU in idle, 16 clients", &format!("{share:.3} %"), share / 0.1, "0.1 %");
+    println!("{:<58} {share:>10.3} %", "CPU in idle, 16 clients, 60 s");
     for mut client in clients {
         client.begin();
         client.end();

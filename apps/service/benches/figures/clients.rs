@@ -14,7 +14,7 @@ use crate::work::{Runner, Work, quantile};
 pub(crate) fn engine(way: &str, socket: &Path) -> Arc<dyn Engine> {
     match way {
         "service" => Arc::new(ServiceEngine::open(&Opening::at(socket)).expect("connects")),
-        "library" => ciphermill_engines::open("library").expect("a known name").expect("opens everywhere"),
+        "library" => crate::library(),
         peer => ciphermill_peers::open(peer).expect("a peer"),
     }
 }
@@ -31,7 +31,7 @@ fn work(kind: &str) -> Work {
 /// Begins when a line comes, so that all begin together; ends after so many seconds; prints operations, and the median and the 99th
 /// percentile of their times in nanoseconds.
 pub(crate) fn run(way: &str, kind: &str, socket: &Path, seconds: f64) {
-    let mut runner = Runner::new(&engine(way, socket), work(kind));
+    let mut runner = Runner::verified(&engine(way, socket), &work(kind));
     runner.run();
     println!("ready");
     let mut line = String::new();

@@ -9,9 +9,11 @@ mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ciphermill::Mill;
+use ciphermill_contract::Engine;
 use ciphermill_service::{Listener, Options, Service};
 
 fn main() {
@@ -35,6 +37,11 @@ fn serve(socket: &Path, spin_us: u64) {
     let mut line = String::new();
     let _ = std::io::stdin().read_line(&mut line);
     service.drain();
+}
+
+/// AWS-LC in this process.
+fn library() -> Arc<dyn Engine> {
+    ciphermill_engines::open("library").expect("a known name").expect("opens everywhere")
 }
 
 /// A mill with this machine's engines.

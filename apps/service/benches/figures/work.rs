@@ -10,6 +10,7 @@ use ciphermill_contract::{
 };
 
 /// Operations of one suite, each with a key of its own, in an arena.
+#[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) suite: Suite,
     ops: Vec<Op>,
@@ -86,6 +87,18 @@ impl Runner {
         };
         let keys = work.keys.iter().map(prepare).collect();
         Runner { queue: engine.queue(QueueHint::default()).expect("a queue"), keys, work }
+    }
+
+    /// The same, whose answers were compared with AWS-LC's, where there is one right answer.
+    pub(crate) fn verified(engine: &Arc<dyn Engine>, work: &Work) -> Runner {
+        let mut runner = Runner::new(engine, work.clone());
+        if !work.suite.is_randomized(Direction::Encrypt) {
+            let mut library = Runner::new(&crate::library(), work.clone());
+            runner.run();
+            library.run();
+            assert!(runner.work.arena == library.work.arena, "{}: wrong answers", work.suite);
+        }
+        Runner::new(engine, work.clone())
     }
 
     /// Runs the work once.
