@@ -468,13 +468,13 @@ impl Control {
             return Err((ErrorKind::Refused, "a name is no key's bytes".to_owned()));
         }
         let mill = &self.shop.mill;
-        let key = mill.keys().import(*material, KeyPolicy::only(suite)).map_err(said)?;
+        let key = mill.keys().import(*material, KeyPolicy::default()).map_err(said)?;
         let key = Arc::new(TableKey::new(key, mill.clone()));
         if let Err(error) = prepare(mill, suite, key.id()) {
             drop(key);
             return Err(said(error));
         }
-        let handle = connection.client.keys_mut().insert(key);
+        let handle = connection.client.keys_mut().insert(key, suite);
         let detail = json!({ "suite": suite.to_string(), "form": format!("{:?}", material.form), "key": handle.slot });
         self.note(id, "key imported", &detail);
         Ok(handle)
@@ -494,7 +494,7 @@ impl Control {
         let found = found.and_then(|key| prepare(&self.shop.mill, suite, key.id()).map(|()| key).map_err(said));
         let detail = json!({ "name": name, "suite": suite.to_string() });
         self.note(id, if found.is_ok() { "key taken" } else { "key refused" }, &detail);
-        Ok(client.keys_mut().insert(found?))
+        Ok(client.keys_mut().insert(found?, suite))
     }
 
     /// Writes a client's control operation down.

@@ -96,8 +96,9 @@ pub(crate) struct Part {
 
 /// What a worker is to do.
 pub(crate) enum Next {
-    /// To run these, all of one suite and direction; `long` if it has left the watch for them. `more` says that other requests wait.
-    Run { parts: Vec<Part>, long: bool, more: bool },
+    /// To run these, all of one suite and direction; `long` if it has left the watch for them. `more` says that other requests wait,
+    /// `crowded` that other clients have asked of late.
+    Run { parts: Vec<Part>, long: bool, more: bool, crowded: bool },
     /// To look again: some wait for others.
     Soon,
     /// To look again, or to sleep after a while.
@@ -194,13 +195,14 @@ impl Desk {
         };
         let (parts, predicted_ns) = inner.collect(at, offers);
         let long = predicted_ns > LONG_NS;
+        let crowded = inner.awake.len() > 1;
         // Nobody looks from now on if this worker was the last: whoever asks has to ring. What is there already is told by `more`.
         let mut more = long && self.on_watch.load(Ordering::SeqCst) == 1 && !inner.sleep();
         if long {
             self.on_watch.fetch_sub(1, Ordering::SeqCst);
         }
         more |= inner.awake().any(|(_, place)| inner.is_ready(place));
-        Next::Run { parts, long, more }
+        Next::Run { parts, long, more, crowded }
     }
 
     /// Requests were answered.

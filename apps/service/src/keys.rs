@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use ciphermill::Mill;
 use ciphermill_channel::KeyHandle;
-use ciphermill_contract::KeyId;
+use ciphermill_contract::key::SuiteName;
+use ciphermill_contract::{KeyId, Suite};
 
 /// What no key of the table has as its name: looked up, it is unknown.
-const UNKNOWN: KeyId = KeyId { slot: u32::MAX, generation: u32::MAX };
+pub(crate) const UNKNOWN: KeyId = KeyId { slot: u32::MAX, generation: u32::MAX };
 
 /// A key in a mill's table, destroyed there when nobody holds it any more.
 pub(crate) struct TableKey {
@@ -41,8 +42,23 @@ pub(crate) struct Keys {
 
 struct Slot {
     generation: u32,
-    /// Its name beside it, so that looking it up touches no other memory.
-    key: Option<(KeyId, Arc<TableKey>)>,
+    key: Option<Held>,
+}
+
+/// A key, its name and the suite that it was handed over for: beside each other, so that looking it up touches no other memory.
+struct Held {
+    id: KeyId,
+    suite: SuiteName,
+    _key: Arc<TableKey>,
+}
+
+/// What a handle leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The name of a key in the mill's table; none for none, and one that no key has for a handle that is none here.
+    Key(KeyId),
+    /// A key for another suite.
+    OtherSuite,
 }
 
 impl Keys {
@@ -60,9 +76,9 @@ impl Keys {
         self.len() >= self.max
     }
 
-    /// Gives a key a handle.
-    pub(crate) fn insert(&mut self, key: Arc<TableKey>) -> KeyHandle {
-        let key = Some((key.id(), key));
+    /// Gives a key a handle, for one suite.
+    pub(crate) fn insert(&mut self, key: Arc<TableKey>, suite: Suite) -> KeyHandle {
+        let key = Some(Held { id: key.id(), suite: suite.into(), _key: key });
         if let Some(slot) = self.free.pop() {
             let place = &mut self.slots[slot as usize];
             // Zero is no generation; after four billion keys in one slot an old handle would be one again.
@@ -85,13 +101,17 @@ impl Keys {
         }
     }
 
-    /// The name in the mill's table of the key that an operation names: none for none, and an unknown one for a handle that is none here.
+    /// The key that an operation of a suite names. Here, and not by a policy of the key, since this is asked for every operation.
     #[inline]
-    pub(crate) fn id(&self, named: KeyId) -> KeyId {
+    pub(crate) fn find(&self, named: KeyId, suite: SuiteName) -> Found {
         if named.is_none() {
-            return named;
+            return Found::Key(named);
         }
         let slot = self.slots.get(named.slot as usize).filter(|slot| slot.generation == named.generation);
-        slot.and_then(|slot| slot.key.as_ref()).map_or(UNKNOWN, |(id, _)| *id)
+        match slot.and_then(|slot| slot.key.as_ref()) {
+            Some(held) if held.suite == suite => Found::Key(held.id),
+            Some(_) => Found::OtherSuite,
+            None => Found::Key(UNKNOWN),
+        }
     }
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
 use ciphermill_channel::{Corrupt, Outcome, Request, Spin, get_ops, write_results};
-use ciphermill_contract::{Batch, Direction, Op, Suite};
+use ciphermill_contract::{Batch, Direction, Op, OpStatus, Reason, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
 use zeroize::Zeroize as _;
 
 use crate::desk::{Desk, Next, Part};
+use crate::keys::{Found, UNKNOWN};
 use crate::offers::Offers;
 
 /// What the nudge has as its name among bells.
@@ -129,6 +130,8 @@ pub(crate) struct Worker {
     used: usize,
     /// … those that may hold clients' data.
     dirty: usize,
+    /// Operations that name a key for another suite.
+    misfits: Vec<usize>,
     /// Which of the requests that it is at know their outcome.
     told: Vec<bool>,
 }
@@ -136,7 +139,16 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(shop: Arc<Shop>) -> Worker {
         let session = shop.mill.session();
-        Worker { shop, session, ops: Vec::new(), arena: Vec::new(), used: 0, dirty: 0, told: Vec::new() }
+        Worker {
+            shop,
+            session,
+            ops: Vec::new(),
+            arena: Vec::new(),
+            used: 0,
+            dirty: 0,
+            misfits: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     /// Works until the service ends.
@@ -157,10 +169,11 @@ impl Worker {
             }
             let now = Instant::now();
             match shop.desk.next(&offers, now) {
-                Next::Run { parts, long, more } => {
+                Next::Run { parts, long, more, crowded } => {
                     if more {
                         shop.nudge();
                     }
+                    parts.iter().for_each(|part| part.channel.channel.set_crowded(crowded));
                     self.answer_or_fail(&parts, now);
                     if long {
                         shop.desk.begin_watch();
@@ -241,7 +254,10 @@ impl Worker {
         if !self.ops.is_empty() {
             let batch = Batch::new(suite, direction, &mut self.ops, &mut self.arena[..self.used]);
             let outcome = match self.session.run(batch) {
-                Ok(_) => Outcome::Ran,
+                Ok(_) => {
+                    self.name_misfits();
+                    Outcome::Ran
+                }
                 Err(error) => Outcome::of_error(&error),
             };
             self.scatter(parts, &places, outcome);
@@ -264,6 +280,7 @@ impl Worker {
     /// since they break a rule.
     fn gather(&mut self, parts: &[Part], suite: Suite, direction: Direction) -> Vec<Option<Place>> {
         self.ops.clear();
+        self.misfits.clear();
         self.used = 0;
         let alone = parts.len() == 1;
         let mut places = Vec::with_capacity(parts.len());
@@ -285,6 +302,7 @@ impl Worker {
                 }
                 Err(outcome) => {
                     self.ops.truncate(place.op);
+                    self.misfits.retain(|index| *index < place.op);
                     self.used = place.at.min(self.arena.len());
                     self.told[index] = true;
                     part.channel.channel.complete(part.number, outcome);
@@ -309,9 +327,15 @@ impl Worker {
         }
         self.used = end;
         self.dirty = self.dirty.max(end);
-        let keys = part.channel.client.keys();
-        for op in &mut self.ops[place.op..] {
-            op.key = keys.id(op.key);
+        let (keys, suite) = (part.channel.client.keys(), request.suite.into());
+        for (index, op) in self.ops.iter_mut().enumerate().skip(place.op) {
+            op.key = match keys.find(op.key, suite) {
+                Found::Key(id) => id,
+                Found::OtherSuite => {
+                    self.misfits.push(index);
+                    UNKNOWN
+                }
+            };
         }
         Ok(())
     }
@@ -335,6 +359,16 @@ impl Worker {
             op.output += by;
             op.tag += by;
             op.aad.offset += by;
+        }
+    }
+
+    /// Says of operations whose key is for another suite why they were refused.
+    fn name_misfits(&mut self) {
+        for index in self.misfits.drain(..) {
+            let status = &mut self.ops[index].status;
+            if *status == OpStatus::Refused(Reason::KeyUnknown) {
+                *status = OpStatus::Refused(Reason::KeySuite);
+            }
         }
     }
 

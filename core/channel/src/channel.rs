@@ -107,6 +107,15 @@ impl Channel {
         }
     }
 
+    /// Tells the client whether others ask as well: looking for an answer would take the core from one of them then.
+    pub fn set_crowded(&self, crowded: bool) {
+        let word = self.words().crowded();
+        // Written when it changes alone, so that the line stays where it is.
+        if word.load(Ordering::Relaxed) != u32::from(crowded) {
+            word.store(crowded.into(), Ordering::Relaxed);
+        }
+    }
+
     /// Says that from now on the bell has to be rung for a request. False if there is one behind `position`: it need not be rung then.
     pub fn may_sleep(&self, position: &Position) -> bool {
         bell::may_sleep(self.words().service_asleep(), || self.has_more(position))

@@ -24,10 +24,12 @@ const SUBMITTED_AT: usize = 64;
 const SERVICE_ASLEEP_AT: usize = 128;
 const CLIENT_ASLEEP_AT: usize = 192;
 const COMPLETIONS_AT: usize = 256;
+const CROWDED_AT: usize = 1280;
 const REQUESTS_AT: usize = 2048;
 
 const _: () = assert!(SLOTS.is_power_of_two());
-const _: () = assert!(COMPLETIONS_AT + SLOTS as usize * COMPLETION_WORDS * 4 <= REQUESTS_AT);
+const _: () = assert!(COMPLETIONS_AT + SLOTS as usize * COMPLETION_WORDS * 4 <= CROWDED_AT);
+const _: () = assert!(CROWDED_AT + 64 <= REQUESTS_AT);
 const _: () = assert!(REQUESTS_AT + SLOTS as usize * REQUEST_WORDS * 4 <= DATA_AT);
 
 /// The words of the first page.
@@ -54,6 +56,11 @@ impl<'r> Words<'r> {
     /// Whether the client has to be woken.
     pub(crate) fn client_asleep(&self) -> &'r AtomicU32 {
         &self.page[CLIENT_ASLEEP_AT / 4]
+    }
+
+    /// Whether other clients ask as well.
+    pub(crate) fn crowded(&self) -> &'r AtomicU32 {
+        &self.page[CROWDED_AT / 4]
     }
 
     /// What became of the request with this number.

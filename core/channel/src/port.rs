@@ -30,6 +30,9 @@ pub enum WaitError {
 /// How long a client sleeps before it asks whether the service is still there.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// From this time on a client that looks lets others have its core in between.
+const YIELDS_FROM: Duration = Duration::from_micros(5);
+
 /// How often a spinning client looks before it reads the clock.
 const LOOKS: u32 = 32;
 
@@ -82,6 +85,11 @@ impl Port {
             .then(|| Outcome::from_words([slot[1].load(Ordering::Relaxed), slot[2].load(Ordering::Relaxed)]))
     }
 
+    /// Whether other clients asked as well when the service answered last.
+    pub fn is_crowded(&self) -> bool {
+        words(&self.region).crowded().load(Ordering::Relaxed) != 0
+    }
+
     /// Waits for a request: looks for it as long as `look` at most, of which `spin` takes its share, then sleeps. Now and then, while it sleeps, `goes_on` is asked whether to.
     ///
     /// # Errors
@@ -128,8 +136,13 @@ impl Port {
                 }
                 core::hint::spin_loop();
             }
-            if begun.elapsed() >= spin {
+            let looked = begun.elapsed();
+            if looked >= spin {
                 return None;
+            }
+            if looked >= YIELDS_FROM {
+                // Whoever else wants this core may be the one that answers.
+                std::thread::yield_now();
             }
         }
     }

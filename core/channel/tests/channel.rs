@@ -133,6 +133,17 @@ fn both_sides_sleep_and_are_woken() {
 }
 
 #[test]
+fn a_client_hears_whether_others_ask() {
+    let channel = Channel::create(DATA_LEN_MIN).expect("memory");
+    let port = channel.port().expect("descriptors");
+    assert!(!port.is_crowded());
+    for crowded in [true, true, false, true] {
+        channel.set_crowded(crowded);
+        assert_eq!(port.is_crowded(), crowded);
+    }
+}
+
+#[test]
 fn a_client_that_has_waited_enough_gives_up() {
     let channel = Channel::create(DATA_LEN_MIN).expect("memory");
     let mut port = channel.port().expect("descriptors");

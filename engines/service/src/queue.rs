@@ -124,9 +124,7 @@ impl ServiceQueue {
         };
         // One request at a time: there is a slot.
         let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
-        // As long as it should take, and some more: who is alone has its core for itself. What takes longer is slept through.
-        let looks = !look.is_zero() && expected < LOOK_MAX;
-        let look = if looks { look + expected * 3 / 2 } else { Duration::ZERO };
+        let look = time_to_look(look, expected, port.is_crowded());
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
         let outcome = port.wait(number, (spin, look), || link.is_alive() && begun.elapsed() < patience);
         let Ok(Outcome::Ran) = outcome else {
@@ -147,6 +145,13 @@ impl ServiceQueue {
             offer.many.in_steps(ops, offer.step).predict_ns(ops, bytes).min(offer.alone.predict_ns(ops, bytes))
         })
     }
+}
+
+/// How long an answer is looked for: as long as it should take, and some more. Who is alone has its core for itself; in a crowd what is not
+/// there soon is slept through, and so is what takes long anyway.
+fn time_to_look(spin: Duration, expected: Duration, is_crowded: bool) -> Duration {
+    let max = if is_crowded { spin } else { LOOK_MAX };
+    if spin.is_zero() || expected >= max { Duration::ZERO } else { spin + expected * 3 / 2 }
 }
 
 /// Copies a chunk into the channel.
@@ -254,6 +259,22 @@ impl EngineQueue for ServiceQueue {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_alone_looks_longer_and_nobody_without_end() {
+        let us = Duration::from_micros;
+        for (spin, expected, alone, crowded) in
+            [(60, 10, 75, 75), (60, 200, 360, 0), (60, 499, 808, 0), (60, 500, 0, 0), (0, 10, 0, 0), (60, 0, 60, 60)]
+        {
+            let found = [false, true].map(|is_crowded| time_to_look(us(spin), us(expected), is_crowded).as_micros());
+            assert_eq!(found, [alone, crowded], "{spin}, {expected}");
         }
     }
 }
