@@ -137,7 +137,7 @@ fn drains(ends: impl FnOnce(Running) + Send, clients: usize, work: impl Fn(usize
     drop((sides, mill));
     wait_for("nothing is left", || {
         let now = Census::take();
-        now.threads <= before.threads && now.descriptors <= before.descriptors && now.channels <= before.channels
+        now.threads <= before.threads && now.has_no_more_than(&before)
     });
 }
 

@@ -150,10 +150,7 @@ fn a_service_that_starts_again_between_batches() {
         running = Some(Running::start_at(socket.clone(), None, |_| {}));
     }
     drop(work);
-    wait_for("nothing is left", || {
-        let now = Census::take();
-        now.descriptors <= before.descriptors && now.channels <= before.channels
-    });
+    wait_for("nothing is left", || Census::take().has_no_more_than(&before));
 }
 
 /// At any moment, with several threads at work.

@@ -25,9 +25,10 @@ pub(crate) struct Campaign {
 }
 
 /// What a process holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Census {
-    pub(crate) descriptors: usize,
+    /// What each leads to.
+    pub(crate) descriptors: Vec<String>,
     pub(crate) channels: usize,
     pub(crate) maps: usize,
     pub(crate) threads: usize,
@@ -35,18 +36,32 @@ pub(crate) struct Census {
 
 impl Census {
     pub(crate) fn take() -> Census {
-        let count = |folder: &str| std::fs::read_dir(folder).expect("readable").count();
+        let entries = |folder: &str| std::fs::read_dir(folder).expect("readable").flatten();
+        let target = |entry: std::fs::DirEntry| Some(std::fs::read_link(entry.path()).ok()?.display().to_string());
         let maps = std::fs::read_to_string("/proc/self/maps").expect("readable");
         Census {
-            descriptors: count("/proc/self/fd"),
+            descriptors: entries("/proc/self/fd").filter_map(target).collect(),
             channels: maps.lines().filter(|line| line.contains("memfd:ciphermill-channel")).count(),
             maps: maps.lines().count(),
-            threads: count("/proc/self/task"),
+            threads: entries("/proc/self/task").count(),
         }
     }
 
-    fn has_no_more_than(&self, before: &Census) -> bool {
-        self.descriptors <= before.descriptors
+    /// What is held once nothing changes any more: who was asked last may not have hung up yet.
+    fn settled() -> Census {
+        let mut before = Census::take();
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = Census::take();
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+
+    pub(crate) fn has_no_more_than(&self, before: &Census) -> bool {
+        self.descriptors.len() <= before.descriptors.len()
             && self.channels <= before.channels
             && self.maps <= before.maps + MAPS_SLACK
     }
@@ -84,7 +99,7 @@ impl Campaign {
         wait_for("nobody is left of the warming up", || {
             everybody_has_gone(running.socket()) && running.mill.keys().is_empty()
         });
-        let before = Census::take();
+        let before = Census::settled();
         Campaign { running, honest: None, before, _turn: turn }
     }
 
