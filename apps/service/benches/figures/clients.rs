@@ -14,7 +14,7 @@ use crate::work::{Runner, Work, quantile};
 pub(crate) fn engine(way: &str, socket: &Path) -> Arc<dyn Engine> {
     match way {
         "service" => Arc::new(ServiceEngine::open(&Opening::at(socket)).expect("connects")),
-        "library" => crate::library(),
+        "library" => crate::named("library"),
         peer => ciphermill_peers::open(peer).expect("a peer"),
     }
 }

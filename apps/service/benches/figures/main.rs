@@ -39,9 +39,16 @@ fn serve(socket: &Path, spin_us: u64) {
     service.drain();
 }
 
-/// AWS-LC in this process.
-fn library() -> Arc<dyn Engine> {
-    ciphermill_engines::open("library").expect("a known name").expect("opens everywhere")
+/// An engine in this process.
+fn named(engine: &str) -> Arc<dyn Engine> {
+    ciphermill_engines::open(engine).expect("a known name").expect("opens everywhere")
+}
+
+/// Keeps this thread, and processes that it starts, to one core.
+fn stay_on(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).expect("the core is there");
 }
 
 /// A mill with this machine's engines.

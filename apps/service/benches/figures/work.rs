@@ -89,14 +89,14 @@ impl Runner {
         Runner { queue: engine.queue(QueueHint::default()).expect("a queue"), keys, work }
     }
 
-    /// The same, whose answers were compared with AWS-LC's, where there is one right answer.
+    /// The same, whose answers were compared with the reference's, where there is one right answer.
     pub(crate) fn verified(engine: &Arc<dyn Engine>, work: &Work) -> Runner {
         let mut runner = Runner::new(engine, work.clone());
         if !work.suite.is_randomized(Direction::Encrypt) {
-            let mut library = Runner::new(&crate::library(), work.clone());
+            let mut reference = Runner::new(&crate::named("reference"), work.clone());
             runner.run();
-            library.run();
-            assert!(runner.work.arena == library.work.arena, "{}: wrong answers", work.suite);
+            reference.run();
+            assert!(runner.work.arena == reference.work.arena, "{}: wrong answers", work.suite);
         }
         Runner::new(engine, work.clone())
     }
