@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ciphermill::{KeyPolicy, Mill};
-use ciphermill_channel::{
-    Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, Frames, KeyHandle, VERSION, write_frame, write_some,
-};
-use ciphermill_contract::{Direction, Error, KeyForm, KeyId, KeyMaterial, Refusal, Suite};
+use ciphermill::KeyPolicy;
+use ciphermill_channel::{Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, KeyHandle, VERSION, write_frame};
+use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
@@ -19,8 +17,10 @@ use serde_json::{Value, json};
 
 use crate::audit::Audit;
 use crate::client::{Client, ClientChannel};
-use crate::keys::{Keys, TableKey};
-use crate::limits::{Access, Options};
+use crate::connection::{Connection, Goes};
+use crate::keys::{Keys, TableKey, prepare, said};
+use crate::limits::Options;
+use crate::remote::{Reload, Remote};
 use crate::socket::{Listener, peer_of};
 use crate::status::{ClientRow, Status, json, prometheus};
 use crate::vault::Vault;
@@ -68,54 +68,6 @@ pub(crate) struct Control {
     reloads: Receiver<Reload>,
     /// Since when the service takes nobody in.
     draining: Option<Instant>,
-}
-
-struct Connection {
-    socket: UnixStream,
-    /// Taken out while its messages are answered.
-    frames: Option<Frames>,
-    client: Arc<Client>,
-    channels: Vec<Arc<ClientChannel>>,
-    channel_bytes: usize,
-    greeted: bool,
-    /// An answer that the client has not taken yet; nothing more is read from it meanwhile.
-    unsent: Vec<u8>,
-    /// The channel whose descriptors go with the first bytes of that.
-    unsent_channel: Option<Arc<ClientChannel>>,
-    /// What is waited for: [`EventFlags::IN`], or [`EventFlags::OUT`] while there is something to be sent.
-    waits_for: EventFlags,
-}
-
-/// What can be changed while the service runs.
-pub struct Reload {
-    /// Who may connect from now on.
-    pub access: Access,
-    /// The keystore, and whose its keys are. Keys that clients have taken stay theirs.
-    pub vault: Option<Vault>,
-}
-
-/// How the service's owner reaches the thread of its sockets.
-#[derive(Clone)]
-pub struct Remote {
-    reloads: Sender<Reload>,
-    bell: Arc<OwnedFd>,
-}
-
-impl Remote {
-    /// Puts something else into force, and has what the mill runs looked at again. Clients that are connected stay.
-    pub fn reload(&self, reload: Reload) {
-        // Fails only when the thread has ended, which needs nothing any more.
-        if self.reloads.send(reload).is_ok() {
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-        }
-    }
-}
-
-/// Whether a connection goes on.
-#[derive(Clone, Copy, PartialEq)]
-enum Goes {
-    On,
-    Ends,
 }
 
 impl Control {
@@ -270,20 +222,9 @@ impl Control {
             return Ok(());
         }
         let id = self.name();
-        let waits_for = EventFlags::IN;
-        epoll::add(&self.events, &socket, EventData::new_u64(id), waits_for)?;
-        let client = Arc::new(Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)));
-        let connection = Connection {
-            socket,
-            frames: Some(Frames::new()),
-            client,
-            channels: Vec::new(),
-            channel_bytes: 0,
-            greeted: false,
-            unsent: Vec::new(),
-            unsent_channel: None,
-            waits_for,
-        };
+        epoll::add(&self.events, &socket, EventData::new_u64(id), EventFlags::IN)?;
+        let client = Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended));
+        let connection = Connection::new(socket, Arc::new(client));
         self.connections.insert(id, connection);
         tracing::debug!(client = id, pid = peer.pid, uid = peer.uid, "connected");
         self.audit.write(id, &peer, "connected", &Value::Null);
@@ -306,8 +247,11 @@ impl Control {
 
     fn turn(&mut self, id: u64, flags: EventFlags) -> Goes {
         let end = Instant::now() + TURN_MAX;
-        if flags.contains(EventFlags::OUT) && self.send_rest(id) == Goes::Ends {
-            return Goes::Ends;
+        if flags.contains(EventFlags::OUT) {
+            let Some(connection) = self.connections.get_mut(&id) else { return Goes::Ends };
+            if connection.send_rest(&self.events) == Goes::Ends {
+                return Goes::Ends;
+            }
         }
         if self.answer_all(id, end) == Goes::Ends {
             return Goes::Ends;
@@ -550,40 +494,10 @@ impl Control {
 
     /// Sends an answer, with the descriptors of a channel. What the client does not take at once is sent when it does.
     fn send(&mut self, id: u64, answer: &Answer, channel: Option<Arc<ClientChannel>>) -> Goes {
-        let Some(connection) = self.connections.get_mut(&id) else { return Goes::Ends };
-        let message = answer.to_bytes();
-        // One answer at a time: the one before was taken.
-        connection.unsent.extend_from_slice(&(message.len() as u32).to_le_bytes());
-        connection.unsent.extend_from_slice(&message);
-        connection.unsent_channel = channel;
-        self.send_rest(id)
-    }
-
-    fn send_rest(&mut self, id: u64) -> Goes {
-        let Some(connection) = self.connections.get_mut(&id) else { return Goes::Ends };
-        let mut sent = 0;
-        let waits_for = loop {
-            if sent == connection.unsent.len() {
-                break EventFlags::IN;
-            }
-            let channel = connection.unsent_channel.as_ref().map(|channel| channel.channel.descriptors());
-            let descriptors = channel.as_ref().map_or(&[][..], |descriptors| descriptors);
-            match write_some(&connection.socket, &connection.unsent[sent..], descriptors) {
-                Ok(count) => {
-                    sent += count;
-                    connection.unsent_channel = None;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break EventFlags::OUT,
-                Err(_) => return Goes::Ends,
-            }
-        };
-        connection.unsent.drain(..sent);
-        if waits_for == connection.waits_for {
-            return Goes::On;
+        match self.connections.get_mut(&id) {
+            Some(connection) => connection.send(&self.events, answer, channel),
+            None => Goes::Ends,
         }
-        connection.waits_for = waits_for;
-        let modified = epoll::modify(&self.events, &connection.socket, EventData::new_u64(id), waits_for);
-        if modified.is_ok() { Goes::On } else { Goes::Ends }
     }
 
     /// Lets go of clients that have ended, or that a worker has found to be none of ours.
@@ -599,30 +513,6 @@ impl Control {
             }
             tracing::debug!(client = id, pid = connection.client.peer.pid, "gone");
         }
-    }
-}
-
-/// What is said of an error of the mill.
-fn said(error: Error) -> (ErrorKind, String) {
-    let kind = match &error {
-        Error::Exhausted(_) => ErrorKind::Exhausted,
-        Error::EngineFault(_) => ErrorKind::Fault,
-        _ => ErrorKind::Refused,
-    };
-    (kind, error.to_string())
-}
-
-/// Finds out whether a key suits a suite, as far as one of the directions goes: by having it prepared.
-fn prepare(mill: &Mill, suite: Suite, key: KeyId) -> ciphermill_contract::Result<()> {
-    let mut directions = [Direction::Encrypt, Direction::Decrypt].into_iter().filter(|way| suite.has_direction(*way));
-    let first = directions.next().map(|direction| mill.bind(suite, direction, key).map(|_| ()));
-    match (first, directions.next()) {
-        // A public key signs nothing, but verifies.
-        (Some(Err(Error::Refused(Refusal::KeyUnsuitable { .. }))), Some(direction)) => {
-            mill.bind(suite, direction, key).map(|_| ())
-        }
-        (Some(first), _) => first,
-        (None, _) => Ok(()),
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ciphermill::Mill;
-use ciphermill_channel::KeyHandle;
+use ciphermill_channel::{ErrorKind, KeyHandle};
 use ciphermill_contract::key::SuiteName;
-use ciphermill_contract::{KeyId, Suite};
+use ciphermill_contract::{Direction, Error, KeyId, Refusal, Suite};
 
 /// What no key of the table has as its name: looked up, it is unknown.
 pub(crate) const UNKNOWN: KeyId = KeyId { slot: u32::MAX, generation: u32::MAX };
@@ -113,5 +113,29 @@ impl Keys {
             Some(_) => Found::OtherSuite,
             None => Found::Key(UNKNOWN),
         }
+    }
+}
+
+/// What is said of an error of the mill.
+pub(crate) fn said(error: Error) -> (ErrorKind, String) {
+    let kind = match &error {
+        Error::Exhausted(_) => ErrorKind::Exhausted,
+        Error::EngineFault(_) => ErrorKind::Fault,
+        _ => ErrorKind::Refused,
+    };
+    (kind, error.to_string())
+}
+
+/// Finds out whether a key suits a suite, as far as one of the directions goes: by having it prepared.
+pub(crate) fn prepare(mill: &Mill, suite: Suite, key: KeyId) -> ciphermill_contract::Result<()> {
+    let mut directions = [Direction::Encrypt, Direction::Decrypt].into_iter().filter(|way| suite.has_direction(*way));
+    let first = directions.next().map(|direction| mill.bind(suite, direction, key).map(|_| ()));
+    match (first, directions.next()) {
+        // A public key signs nothing, but verifies.
+        (Some(Err(Error::Refused(Refusal::KeyUnsuitable { .. }))), Some(direction)) => {
+            mill.bind(suite, direction, key).map(|_| ())
+        }
+        (Some(first), _) => first,
+        (None, _) => Ok(()),
     }
 }

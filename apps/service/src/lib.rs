@@ -10,11 +10,13 @@
 //! - `client`: who is connected, what they hold, and their limits.
 mod audit;
 mod client;
+mod connection;
 mod control;
 mod desk;
 mod keys;
 mod limits;
 mod offers;
+mod remote;
 mod service;
 mod socket;
 mod status;
@@ -22,8 +24,8 @@ mod vault;
 mod worker;
 
 pub use client::Peer;
-pub use control::{Reload, Remote};
 pub use limits::{Access, Limits, Options};
+pub use remote::{Reload, Remote};
 pub use service::Service;
 pub use socket::{ListenError, Listener};
 pub use vault::Vault;

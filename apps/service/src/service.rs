@@ -7,9 +7,10 @@ use std::thread::{Builder, JoinHandle};
 
 use ciphermill::Mill;
 
-use crate::control::{Control, Remote};
+use crate::control::Control;
 use crate::desk::Desk;
 use crate::limits::Options;
+use crate::remote::Remote;
 use crate::socket::Listener;
 use crate::vault::Vault;
 use crate::worker::{Shop, Worker};
