@@ -84,6 +84,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         Ask::Forget { key: KeyHandle { slot: 1, generation: 2 } },
         Ask::Close { channel: 3 },
         Ask::Status,
+        Ask::Keys,
         Ask::Drain,
     ];
     let answers = [

@@ -8,7 +8,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use ciphermill::KeyPolicy;
-use ciphermill_channel::{Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, KeyHandle, VERSION, write_frame};
+use ciphermill_channel::{
+    Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, KeyHandle, TEXT_LEN_MAX, VERSION, write_frame,
+};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -341,6 +343,7 @@ impl Control {
                 let of_mill = if self.manages(id) { self.shop.mill.metrics().prometheus() } else { String::new() };
                 Answer::Text(of_mill + &prometheus(&self.rows(id)))
             }
+            Ask::Keys => Answer::Text(self.key_rows(id)?),
             Ask::Drain => {
                 self.may_manage(id)?;
                 self.note(id, "drain", &Value::Null);
@@ -490,6 +493,23 @@ impl Control {
         let mut rows: Vec<_> = self.connections.values().filter(seen).collect();
         rows.sort_by_key(|connection| connection.client.id);
         rows.into_iter().map(row).collect()
+    }
+
+    /// The keys of the keystore that a client may use. None without a keystore.
+    fn key_rows(&mut self, id: u64) -> Result<String, (ErrorKind, String)> {
+        let Some(connection) = self.connections.get(&id) else {
+            return Err((ErrorKind::Fault, "the connection has ended".to_owned()));
+        };
+        let rows = match &mut self.vault {
+            Some(vault) => vault.rows(&self.shop.mill, &connection.client.peer)?,
+            None => Vec::new(),
+        };
+        let text = json(&rows);
+        // Cut short, it would be no JSON.
+        if text.len() > TEXT_LEN_MAX {
+            return Err((ErrorKind::Exhausted, format!("{} keys are more than a message holds", rows.len())));
+        }
+        Ok(text)
     }
 
     /// Sends an answer, with the descriptors of a channel. What the client does not take at once is sent when it does.

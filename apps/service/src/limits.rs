@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ciphermill_channel::DATA_LEN_MAX;
+use serde::Serialize;
 
 use crate::client::Peer;
 
@@ -67,8 +68,8 @@ impl Default for Limits {
     }
 }
 
-/// Which users may connect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who is let in besides the service's own user and root, who always are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Access {
     /// Users by number.
     pub users: Vec<u32>,
@@ -78,16 +79,9 @@ pub struct Access {
     pub all: bool,
 }
 
-/// The user that the service runs as, and root.
-impl Default for Access {
-    fn default() -> Access {
-        Access { users: vec![rustix::process::geteuid().as_raw(), 0], groups: Vec::new(), all: false }
-    }
-}
-
 impl Access {
-    /// Whether a process of this user and group may connect.
+    /// Whether a process of this user and group is let in.
     pub(crate) fn allows(&self, peer: &Peer) -> bool {
-        self.all || self.users.contains(&peer.uid) || self.groups.contains(&peer.gid)
+        peer.manages() || self.all || self.users.contains(&peer.uid) || self.groups.contains(&peer.gid)
     }
 }

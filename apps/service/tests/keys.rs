@@ -80,9 +80,8 @@ fn a_key_by_its_name_does_what_the_key_does_and_its_policy_holds() {
 #[test]
 fn a_name_that_is_none_or_for_others_is_refused_alike() {
     let folder = tempfile::tempdir().expect("a folder");
-    let nobody = Access { users: Vec::new(), groups: Vec::new(), all: false };
     // The service's own user may use all of them: a grant adds to that.
-    let vault = Vault::new(keystore(folder.path()), HashMap::from([("both".to_owned(), nobody)]));
+    let vault = Vault::new(keystore(folder.path()), HashMap::from([("both".to_owned(), Access::default())]));
     let running = Running::start_with(|_| {}, Some(vault));
     let mill = client(&running);
     assert_eq!(run(&mill, reference(&mill, "both"), Direction::Encrypt, &mut [0; 80]), Ok(OpStatus::Done));

@@ -22,7 +22,7 @@ mod spin;
 pub use channel::{Channel, Position, Taken};
 pub use frame::{FrameError, Frames, read_frame, write_frame, write_some};
 pub use layout::{DATA_AT, DATA_LEN_MAX, DATA_LEN_MIN, SLOTS};
-pub use message::{Answer, Ask, BadMessage, ErrorKind, KeyHandle, NAME_LEN, VERSION};
+pub use message::{Answer, Ask, BadMessage, ErrorKind, KeyHandle, NAME_LEN, TEXT_LEN_MAX, VERSION};
 pub use offer::Offer;
 pub use op::{OP_LEN, RECORD_LEN, get_ops, put_ops, read_results, write_results};
 pub use port::{Port, WaitError};

@@ -22,7 +22,7 @@ pub(crate) const ASK_LEN_MAX: usize = KEY_LEN_MAX + 64;
 pub const NAME_LEN: core::ops::RangeInclusive<usize> = 1..=255;
 
 /// Bytes of a text in an answer at most.
-const TEXT_LEN_MAX: usize = 4 << 20;
+pub const TEXT_LEN_MAX: usize = 4 << 20;
 
 /// Bytes of a message from a service at most.
 pub(crate) const ANSWER_LEN_MAX: usize = TEXT_LEN_MAX + 64;
@@ -83,6 +83,8 @@ pub enum Ask<'a> {
     Clients,
     /// What the service counts. Answered with [`Answer::Text`]: Prometheus's text.
     Metrics,
+    /// Which keys of the service's keystore this client may use by their names. Answered with [`Answer::Text`]: JSON.
+    Keys,
     /// That the service ends when its clients have gone or what they asked for is done. Answered with [`Answer::Done`].
     Drain,
 }
@@ -162,6 +164,7 @@ impl fmt::Debug for Ask<'_> {
             Ask::Status => f.write_str("Status"),
             Ask::Clients => f.write_str("Clients"),
             Ask::Metrics => f.write_str("Metrics"),
+            Ask::Keys => f.write_str("Keys"),
             Ask::Drain => f.write_str("Drain"),
         }
     }
@@ -192,6 +195,7 @@ impl<'a> Ask<'a> {
             Ask::Metrics => put(8, &[]),
             Ask::Drain => put(9, &[]),
             Ask::Close { channel } => put(10, &[&channel.to_le_bytes()]),
+            Ask::Keys => put(11, &[]),
         }
         bytes
     }
@@ -235,6 +239,7 @@ impl<'a> Ask<'a> {
             8 => Ask::Metrics,
             9 => Ask::Drain,
             10 => Ask::Close { channel: body.long()? },
+            11 => Ask::Keys,
             _ => return Err(BadMessage("the message is of no kind that there is")),
         };
         body.end().map(|()| ask)
@@ -407,6 +412,7 @@ mod tests {
             Ask::Status,
             Ask::Clients,
             Ask::Metrics,
+            Ask::Keys,
             Ask::Drain,
         ];
         for ask in asks {
@@ -461,7 +467,7 @@ mod tests {
         assert!(Ask::from_bytes(&import(0, KEY_LEN_MAX)).is_ok());
         let no_suite = [&[3, 0x7f, 2, 0, 0, 0, 0, 0, 0, 0][..], &[1; 16]].concat();
         let no_text = [&[4, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0xff]].concat();
-        let bad: [&[u8]; 10] = [&[], &[0], &[11], &[6, 0], &no_text[..9], &no_text, &long, &empty, &form, &no_suite];
+        let bad: [&[u8]; 10] = [&[], &[0], &[12], &[6, 0], &no_text[..9], &no_text, &long, &empty, &form, &no_suite];
         for bytes in bad {
             assert!(Ask::from_bytes(bytes).is_err(), "{:?}", &bytes[..bytes.len().min(4)]);
         }
@@ -471,7 +477,7 @@ mod tests {
     proptest! {
         /// Whatever is read as a message is written as it was read.
         #[test]
-        fn any_bytes_are_refused_or_a_message(kind in 0u8..13, body: Vec<u8>) {
+        fn any_bytes_are_refused_or_a_message(kind in 0u8..14, body: Vec<u8>) {
             let bytes: Vec<u8> = core::iter::once(kind).chain(body).collect();
             if let Ok(ask) = Ask::from_bytes(&bytes) {
                 prop_assert_eq!(&ask.to_bytes()[..], &bytes[..]);

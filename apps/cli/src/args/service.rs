@@ -32,6 +32,15 @@ Examples:
 Examples:
   ciphermill service clients")]
     Clients(AskArgs),
+    /// Show which keys of the service's keystore you may use by name, and for what.
+    #[command(after_help = "\
+Root and the service's own user see all keys, and who else may use each, as [service.keys.NAME] in the service's configuration \
+says. Bytes of keys never leave the service. A budget counts from when the key was first used since the service has started.
+
+Examples:
+  ciphermill service keys
+  ciphermill service keys --json")]
+    Keys(AskArgs),
     /// Print what the service counts, as Prometheus reads it.
     #[command(after_help = "\
 Examples:

@@ -1,5 +1,6 @@
 //! `ciphermill service`: the service of this machine, and what it says of itself.
 
+mod keys;
 mod run;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ pub(crate) fn run(
         ServiceCommand::Run(args) => run::run(args, &config()?),
         ServiceCommand::Status(args) => status(args),
         ServiceCommand::Clients(args) => clients(args),
+        ServiceCommand::Keys(args) => keys::run(args),
         ServiceCommand::Metrics(args) => {
             let text = ask(args, &Ask::Metrics)?;
             say(text.trim_end())?;

@@ -172,7 +172,7 @@ mod tests {
             section("workers = 3\nspin_us = 7\naccess.users = [12, \"root\"]\nlimits.keys = 5").expect("valid");
         let default = Options::default();
         assert_eq!((options.workers, options.spin, options.limits.keys), (3, Duration::from_micros(7), 5));
-        assert!(options.access.users.contains(&12) && options.access.users.contains(&0) && !options.access.all);
+        assert!(options.access.users == [12, 0] && !options.access.all);
         assert_eq!((options.window_max, options.limits.clients), (default.window_max, default.limits.clients));
     }
 

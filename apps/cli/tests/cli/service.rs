@@ -1,13 +1,14 @@
 //! The service as its administrator and its clients meet it.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::{Place, json};
+use crate::{Place, Ran, json};
 
 const SOCKET: &str = "run/socket";
 
@@ -139,6 +140,53 @@ fn a_hangup_puts_the_configuration_in_force_or_says_why_not() {
     daemon.signal(Signal::SIGHUP);
     assert!(daemon.line().contains("read again"));
     assert!(suites());
+}
+
+/// A user without rights of any kind, where this test may become one.
+const NOBODY: u32 = 65_534;
+
+/// A command as that user, with a home that it can read; `None` where only root could have it run.
+fn as_nobody(place: &Place, args: &[&str]) -> Option<Ran> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("NOTE: only root can be another user; this part was not run");
+        return None;
+    }
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place.path(""), open).expect("a folder of its own");
+    let mut command = place.command(args);
+    Some(Ran::from(command.uid(NOBODY).gid(NOBODY).output().expect("runs")))
+}
+
+#[test]
+fn keys_are_listed_to_those_who_may_use_them() {
+    let place = Place::new();
+    place.ok(["keys", "generate", "payments", "--suite", "aes-128-gcm", "--keystore", "keystore"]);
+    place.ok(["keys", "generate", "others", "--suite", "hmac-sha256", "--keystore", "keystore"]);
+    let passphrase = place.write("passphrase", "correct horse battery staple");
+    std::fs::set_permissions(passphrase, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its own");
+    place.write(
+        "ciphermill.toml",
+        "[keystore]\npath = \"keystore\"\n[service]\npassphrase_file = \"passphrase\"\n\
+         access.users = [65534]\nkeys.payments.users = [65534]\n",
+    );
+    let _daemon = Daemon::start(&place);
+    let args = ["service", "keys", "--socket", SOCKET];
+    let table = place.ok(args);
+    assert!(table.contains("payments") && table.contains("hmac-sha256") && table.contains("nobody else"), "{table}");
+    let rows = json(&place.ok(["service", "keys", "--socket", SOCKET, "--json"]));
+    assert_eq!((rows[0]["name"].as_str(), rows[1]["name"].as_str()), (Some("others"), Some("payments")));
+    assert_eq!(rows[1]["access"]["users"][0], NOBODY);
+    if let Some(ran) = as_nobody(&place, &args) {
+        assert!(ran.out.contains("payments") && ran.out.contains("aes-128-gcm"), "{}{}", ran.out, ran.err);
+        assert!(!ran.out.contains("others") && !ran.out.contains("for whom"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_service_without_a_keystore_has_no_keys_to_list() {
+    let place = Place::new();
+    let _daemon = Daemon::start(&place);
+    assert_eq!(json(&place.ok(["service", "keys", "--socket", SOCKET, "--json"])), serde_json::json!([]));
 }
 
 #[test]
