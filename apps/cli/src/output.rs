@@ -90,6 +90,11 @@ pub fn table(head: &[&str], numbers_from: usize) -> Table {
     table
 }
 
+/// A text that somebody else has chosen, without what a terminal would obey.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+}
+
 /// A progress bar on a terminal; hidden elsewhere.
 pub fn bar(total: Option<u64>, unit: &str, quiet: bool) -> ProgressBar {
     if quiet || !io::stderr().is_terminal() {
@@ -165,6 +170,11 @@ mod tests {
     fn rates_are_whole_numbers() {
         assert_eq!(rate(418_618.730_9), "418,619/s");
         assert_eq!(rate(0.0), "0/s");
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_by_others() {
+        assert_eq!(printable("/bin/é\x1b[2J\n"), "/bin/é\u{fffd}[2J\u{fffd}");
     }
 
     #[test]

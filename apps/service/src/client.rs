@@ -9,6 +9,7 @@ use ciphermill_router::Turn;
 use rustix::fd::OwnedFd;
 
 use crate::keys::Keys;
+use crate::process::Process;
 
 /// A process as the kernel names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ impl Peer {
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) peer: Peer,
+    /// What its process was when it connected.
+    pub(crate) process: Process,
     pub(crate) since: Instant,
     keys: RwLock<Keys>,
     gone: AtomicBool,
@@ -74,6 +77,7 @@ impl Client {
         Client {
             id,
             peer,
+            process: Process::default(),
             since: Instant::now(),
             keys: RwLock::new(keys),
             gone,
@@ -81,6 +85,11 @@ impl Client {
             ended,
             counts,
         }
+    }
+
+    /// The same, with what is known of its process.
+    pub(crate) fn in_process(self, process: Process) -> Client {
+        Client { process, ..self }
     }
 
     /// The client's keys, to be looked up.

@@ -22,9 +22,10 @@ use crate::client::{Client, ClientChannel};
 use crate::connection::{Connection, Goes};
 use crate::keys::{Keys, TableKey, prepare, said};
 use crate::limits::Options;
-use crate::remote::{Reload, Remote};
+use crate::process::Process;
+use crate::remote::{Change, Reload, Remote};
 use crate::socket::{Listener, peer_of};
-use crate::status::{ClientRow, Status, json, prometheus};
+use crate::status::{ClientRow, Status, json, of_service, prometheus};
 use crate::vault::Vault;
 use crate::worker::Shop;
 
@@ -67,7 +68,7 @@ pub(crate) struct Control {
     begun: Instant,
     vault: Option<Vault>,
     audit: Audit,
-    reloads: Receiver<Reload>,
+    changes: Receiver<Change>,
     /// Since when the service takes nobody in.
     draining: Option<Instant>,
 }
@@ -80,8 +81,8 @@ impl Control {
         vault: Option<Vault>,
         end: UnixStream,
     ) -> io::Result<(Control, Remote)> {
-        let audit = Audit::at(options.audit.as_deref())?;
-        let (sender, reloads) = channel();
+        let audit = Audit::at(options.audit.as_deref(), options.limits.audit_bytes)?;
+        let (sender, changes) = channel();
         let events = epoll::create(CreateFlags::CLOEXEC)?;
         listener.socket.set_nonblocking(true)?;
         // Connections have it from the listener.
@@ -90,7 +91,7 @@ impl Control {
         epoll::add(&events, &end, EventData::new_u64(END), EventFlags::IN)?;
         let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&events, &ended, EventData::new_u64(ENDED), EventFlags::IN | EventFlags::ET)?;
-        let remote = Remote { reloads: sender, bell: Arc::clone(&ended) };
+        let remote = Remote { changes: sender, bell: Arc::clone(&ended) };
         let control = Control {
             shop,
             options,
@@ -105,7 +106,7 @@ impl Control {
             begun: Instant::now(),
             vault,
             audit,
-            reloads,
+            changes,
             draining: None,
         };
         Ok((control, remote))
@@ -132,7 +133,7 @@ impl Control {
                     LISTENER => self.accept(),
                     END => self.drain(),
                     // A client has ended, which is seen below, or something else is in force.
-                    ENDED => self.reload(),
+                    ENDED => self.change(),
                     // It has had its turn.
                     id if self.unfinished.contains(&id) => {}
                     id => self.serve(id, flags),
@@ -147,11 +148,16 @@ impl Control {
     }
 
     /// Puts into force what has come. Clients that are here stay.
-    fn reload(&mut self) {
-        while let Ok(Reload { access, vault }) = self.reloads.try_recv() {
-            self.options.access = access;
-            self.vault = vault;
-            self.shop.renew_offers();
+    fn change(&mut self) {
+        while let Ok(change) = self.changes.try_recv() {
+            if let Change::All(reload) = change {
+                let Reload { options, vault } = *reload;
+                let Options { workers, spin, window_max, .. } = self.options;
+                self.options = Options { workers, spin, window_max, ..options };
+                self.vault = vault;
+                self.shop.renew_offers();
+            }
+            self.audit.reopen(self.options.audit.as_deref(), self.options.limits.audit_bytes);
         }
     }
 
@@ -205,10 +211,12 @@ impl Control {
     fn admit(&mut self, socket: UnixStream) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         let peer = peer_of(&socket)?;
+        let process = Process::of(&socket, &peer);
         let of_user = self.connections.values().filter(|connection| connection.client.peer.uid == peer.uid).count();
         let limits = self.options.limits;
-        let turned_away = if !self.options.access.allows(&peer) {
-            Some((ErrorKind::Refused, format!("user {} may not use this service", peer.uid)))
+        let turned_away = if !self.options.access.allows(&peer, &process) {
+            let unit = process.unit().map(|unit| format!(" in {unit}")).unwrap_or_default();
+            Some((ErrorKind::Refused, format!("user {}{unit} may not use this service", peer.uid)))
         } else if self.connections.len() >= limits.clients {
             Some((ErrorKind::Exhausted, format!("clients is {}", limits.clients)))
         } else if of_user >= limits.clients_of_user {
@@ -218,18 +226,18 @@ impl Control {
         };
         if let Some((kind, text)) = turned_away {
             tracing::info!(pid = peer.pid, uid = peer.uid, "turned away: {text}");
-            self.audit.write(0, &peer, "turned away", &json!({ "why": text }));
+            self.audit.write(0, (&peer, &process), "turned away", &json!({ "why": text }));
             // It may not read: it is hung up on anyway.
             let _ = write_frame(&socket, &Answer::Error { kind, text }.to_bytes(), &[]);
             return Ok(());
         }
         let id = self.name();
         epoll::add(&self.events, &socket, EventData::new_u64(id), EventFlags::IN)?;
-        let client = Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended));
+        let client = Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)).in_process(process);
         let connection = Connection::new(socket, Arc::new(client));
         self.connections.insert(id, connection);
         tracing::debug!(client = id, pid = peer.pid, uid = peer.uid, "connected");
-        self.audit.write(id, &peer, "connected", &Value::Null);
+        self.note(id, "connected", &Value::Null);
         Ok(())
     }
 
@@ -340,8 +348,12 @@ impl Control {
             Ask::Status => Answer::Text(json(&self.status())),
             Ask::Clients => Answer::Text(json(&self.rows(id))),
             Ask::Metrics => {
-                let of_mill = if self.manages(id) { self.shop.mill.metrics().prometheus() } else { String::new() };
-                Answer::Text(of_mill + &prometheus(&self.rows(id)))
+                let of_all = if self.manages(id) {
+                    self.shop.mill.metrics().prometheus() + &of_service(&self.status())
+                } else {
+                    String::new()
+                };
+                Answer::Text(of_all + &prometheus(&self.rows(id)))
             }
             Ask::Keys => Answer::Text(self.key_rows(id)?),
             Ask::Drain => {
@@ -435,7 +447,7 @@ impl Control {
             return Err((ErrorKind::Exhausted, format!("keys is {}", self.options.limits.keys)));
         }
         let found = match &mut self.vault {
-            Some(vault) => vault.key(&self.shop.mill, &client.peer, name),
+            Some(vault) => vault.key(&self.shop.mill, &client, name),
             None => Err((ErrorKind::Refused, "this service has no keystore".to_owned())),
         };
         let found = found.and_then(|key| prepare(&self.shop.mill, suite, key.id()).map(|()| key).map_err(said));
@@ -447,7 +459,8 @@ impl Control {
     /// Writes a client's control operation down.
     fn note(&mut self, id: u64, what: &str, detail: &Value) {
         if let Some(connection) = self.connections.get(&id) {
-            self.audit.write(id, &connection.client.peer, what, detail);
+            let client = &connection.client;
+            self.audit.write(id, (&client.peer, &client.process), what, detail);
         }
     }
 
@@ -481,18 +494,18 @@ impl Control {
             waiting,
             keys: self.shop.mill.keys().len(),
             draining: self.draining.is_some(),
+            audit_lost: self.audit.lost(),
             engines: self.shop.mill.engines().iter().map(|engine| engine.info.name).collect(),
         }
     }
 
     /// The connections that a client may see: those of its own user, for root and the service's own user all.
-    fn rows(&self, id: u64) -> Vec<ClientRow> {
-        let row = |connection: &Connection| ClientRow::of(&connection.client, connection.channels.len());
+    fn rows(&self, id: u64) -> Vec<ClientRow<'_>> {
         let Some(asks) = self.connections.get(&id).map(|connection| connection.client.peer) else { return Vec::new() };
         let seen = |connection: &&Connection| asks.may_see(&connection.client.peer);
         let mut rows: Vec<_> = self.connections.values().filter(seen).collect();
         rows.sort_by_key(|connection| connection.client.id);
-        rows.into_iter().map(row).collect()
+        rows.into_iter().map(|connection| ClientRow::of(&connection.client, connection.channels.len())).collect()
     }
 
     /// The keys of the keystore that a client may use. None without a keystore.
@@ -501,7 +514,7 @@ impl Control {
             return Err((ErrorKind::Fault, "the connection has ended".to_owned()));
         };
         let rows = match &mut self.vault {
-            Some(vault) => vault.rows(&self.shop.mill, &connection.client.peer)?,
+            Some(vault) => vault.rows(&self.shop.mill, &connection.client)?,
             None => Vec::new(),
         };
         let text = json(&rows);

@@ -16,6 +16,7 @@ mod desk;
 mod keys;
 mod limits;
 mod offers;
+mod process;
 mod remote;
 mod service;
 mod socket;

@@ -7,6 +7,7 @@ use ciphermill_channel::DATA_LEN_MAX;
 use serde::Serialize;
 
 use crate::client::Peer;
+use crate::process::Process;
 
 /// What a service is opened with.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub struct Limits {
     pub client_bytes: usize,
     /// Keys of a connection.
     pub keys: usize,
+    /// Bytes of the audit log, which is moved to `FILE.1` before it has more; zero for any number.
+    pub audit_bytes: u64,
 }
 
 impl Default for Limits {
@@ -64,11 +67,16 @@ impl Default for Limits {
             channel_bytes: DATA_LEN_MAX,
             client_bytes: 256 << 20,
             keys: 65_536,
+            audit_bytes: 64 << 20,
         }
     }
 }
 
 /// Who is let in besides the service's own user and root, who always are.
+///
+/// `users` and `groups` say who: one of both must name the process's. `units` and `executables` say from where: each of them that names
+/// anything must name the process's, so that it takes from what the others give. Where nobody is named, who is in the right place is let
+/// in, whoever it is. Where nothing is named nobody is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Access {
     /// Users by number.
@@ -77,11 +85,22 @@ pub struct Access {
     pub groups: Vec<u32>,
     /// Everybody.
     pub all: bool,
+    /// Units of systemd (`nginx.service`, `session-3.scope`); a slice stands for all that is in it.
+    pub units: Vec<String>,
+    /// Programs. A process that runs the very file is meant: a copy of it is another one, and so is the one that it was replaced by. The
+    /// kernel says so of processes of the service's own user only, unless the service has `CAP_SYS_PTRACE`.
+    pub executables: Vec<PathBuf>,
 }
 
 impl Access {
-    /// Whether a process of this user and group is let in.
-    pub(crate) fn allows(&self, peer: &Peer) -> bool {
-        peer.manages() || self.all || self.users.contains(&peer.uid) || self.groups.contains(&peer.gid)
+    /// Whether a process is let in.
+    pub(crate) fn allows(&self, peer: &Peer, process: &Process) -> bool {
+        let names_no_place = self.units.is_empty() && self.executables.is_empty();
+        let names_nobody = self.users.is_empty() && self.groups.is_empty();
+        let is_named = self.all || self.users.contains(&peer.uid) || self.groups.contains(&peer.gid);
+        let is_who = is_named || (names_nobody && !names_no_place);
+        let is_there = (self.units.is_empty() || process.is_in(&self.units))
+            && (self.executables.is_empty() || process.runs(&self.executables));
+        peer.manages() || (is_who && is_there)
     }
 }

@@ -19,16 +19,22 @@ pub(crate) struct Status<'a> {
     pub(crate) waiting: usize,
     pub(crate) keys: usize,
     pub(crate) draining: bool,
+    /// Lines of the audit log that could not be written.
+    pub(crate) audit_lost: u64,
     pub(crate) engines: Vec<&'a str>,
 }
 
 /// One connection.
 #[derive(Serialize)]
-pub(crate) struct ClientRow {
+pub(crate) struct ClientRow<'a> {
     id: u64,
     pid: i32,
     uid: u32,
     gid: u32,
+    /// The unit of systemd, the program, and what the process calls itself, as far as they are known.
+    unit: Option<&'a str>,
+    program: Option<String>,
+    command: Option<&'a str>,
     seconds: u64,
     channels: usize,
     keys: usize,
@@ -39,14 +45,17 @@ pub(crate) struct ClientRow {
     busy_ns: u64,
 }
 
-impl ClientRow {
-    pub(crate) fn of(client: &Client, channels: usize) -> ClientRow {
+impl ClientRow<'_> {
+    pub(crate) fn of(client: &Client, channels: usize) -> ClientRow<'_> {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         ClientRow {
             id: client.id,
             pid: client.peer.pid,
             uid: client.peer.uid,
             gid: client.peer.gid,
+            unit: client.process.unit(),
+            program: client.process.program(),
+            command: client.process.command(),
             seconds: client.since.elapsed().as_secs(),
             channels,
             keys: client.keys().len(),
@@ -64,10 +73,17 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"))
 }
 
+/// What concerns all clients, in Prometheus's text.
+pub(crate) fn of_service(status: &Status<'_>) -> String {
+    let name = "ciphermill_service_audit_lost_total";
+    let help = "Lines of the audit log that could not be written.";
+    format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {}\n", status.audit_lost)
+}
+
 /// Counters a client, in Prometheus's text.
-pub(crate) fn prometheus(rows: &[ClientRow]) -> String {
+pub(crate) fn prometheus(rows: &[ClientRow<'_>]) -> String {
     let mut text = String::new();
-    let mut family = |name: &str, help: &str, value: fn(&ClientRow) -> u64| {
+    let mut family = |name: &str, help: &str, value: fn(&ClientRow<'_>) -> u64| {
         // Writing to a text does not fail.
         let _ = writeln!(text, "# HELP ciphermill_service_client_{name} {help}");
         let _ = writeln!(text, "# TYPE ciphermill_service_client_{name} counter");

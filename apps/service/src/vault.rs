@@ -9,7 +9,7 @@ use ciphermill_keys::KeyLease;
 use ciphermill_keys::keystore::{KeyRecord, KeyState, Keystore, KeystoreError};
 use serde::Serialize;
 
-use crate::client::Peer;
+use crate::client::{Client, Peer};
 use crate::keys::TableKey;
 use crate::limits::Access;
 
@@ -49,9 +49,14 @@ impl Vault {
     ///
     /// # Errors
     /// `Refused` for keys that there are not, or that this process may not use: which of both is not told. Else what the keystore says.
-    pub(crate) fn key(&mut self, mill: &Mill, peer: &Peer, name: &str) -> Result<Arc<TableKey>, (ErrorKind, String)> {
-        let unknown = || (ErrorKind::Refused, format!("user {} has no key `{name}` here", peer.uid));
-        if !self.allows(peer, name) {
+    pub(crate) fn key(
+        &mut self,
+        mill: &Mill,
+        client: &Client,
+        name: &str,
+    ) -> Result<Arc<TableKey>, (ErrorKind, String)> {
+        let unknown = || (ErrorKind::Refused, format!("user {} has no key `{name}` here", client.peer.uid));
+        if !self.allows(client, name) {
             return Err(unknown());
         }
         if let Some(key) = self.loaded.get(name) {
@@ -66,22 +71,23 @@ impl Vault {
         Ok(key)
     }
 
-    fn allows(&self, peer: &Peer, name: &str) -> bool {
-        peer.manages() || self.grants.get(name).is_some_and(|access| access.allows(peer))
+    fn allows(&self, client: &Client, name: &str) -> bool {
+        client.peer.manages()
+            || self.grants.get(name).is_some_and(|access| access.allows(&client.peer, &client.process))
     }
 
     /// The keys that a process may use, by name.
     ///
     /// # Errors
     /// `Fault` for a keystore that is damaged.
-    pub(crate) fn rows(&mut self, mill: &Mill, peer: &Peer) -> Result<Vec<KeyRow<'_>>, (ErrorKind, String)> {
+    pub(crate) fn rows(&mut self, mill: &Mill, client: &Client) -> Result<Vec<KeyRow<'_>>, (ErrorKind, String)> {
         if self.records.is_none() {
             let records = self.keystore.list().map_err(|error| (ErrorKind::Fault, error.to_string()))?;
             self.records = Some(current(records));
         }
         let lease = mill.keys().lease();
-        let own = self.records.iter().flatten().filter(|record| self.allows(peer, &record.name));
-        Ok(own.map(|record| self.row(&lease, peer, record)).collect())
+        let own = self.records.iter().flatten().filter(|record| self.allows(client, &record.name));
+        Ok(own.map(|record| self.row(&lease, &client.peer, record)).collect())
     }
 
     fn row<'a>(&'a self, lease: &KeyLease<'_>, peer: &Peer, record: &'a KeyRecord) -> KeyRow<'a> {
@@ -111,7 +117,10 @@ mod tests {
     use ciphermill_contract::{KeyMaterial, Suite};
     use ciphermill_keys::keystore::{KdfParameters, MasterSecret};
 
+    use rustix::event::{EventfdFlags, eventfd};
+
     use super::*;
+    use crate::keys::Keys;
 
     fn suite() -> Suite {
         "aes-128-gcm".parse().expect("a suite")
@@ -139,7 +148,8 @@ mod tests {
         let mut vault = vault(folder.path());
         let engine = Arc::new(ciphermill_reference::Reference::new());
         let mill = Mill::builder().engine(engine).open().expect("a mill");
-        let of = |uid| Peer { pid: 1, uid, gid: uid };
+        let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
+        let of = |uid| Client::new(1, Peer { pid: 1, uid, gid: uid }, Keys::new(1), Arc::clone(&ended));
         let mut told = |uid| {
             let rows = vault.rows(&mill, &of(uid)).expect("a keystore that is whole");
             serde_json::to_value(rows).expect("JSON")

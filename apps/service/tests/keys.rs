@@ -10,13 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ciphermill::{KeyPolicy, Mill};
+use ciphermill_channel::{Answer, Ask};
 use ciphermill_contract::{
     Batch, Direction, Directions, Error, KeyId, KeyMaterial, Op, OpStatus, Reason, Refusal, Span, Suite,
 };
 use ciphermill_keys::keystore::{KdfParameters, Keystore, MasterSecret};
-use ciphermill_service::{Access, Vault};
+use ciphermill_service::{Access, Options, Reload, Vault};
 use ciphermill_service_engine::{Opening, ServiceEngine};
 use common::Running;
+use common::raw::Raw;
 
 const KEY: [u8; 16] = [0xc5; 16];
 
@@ -119,6 +121,41 @@ fn operations_under_a_name_wait_for_a_service_that_is_restarted() {
     });
     assert!(begun.elapsed() >= Duration::from_millis(250), "it had to wait");
     assert_eq!(before, after);
+}
+
+/// Nobody is kept from anything by a log that cannot be written; that it cannot is to be seen.
+#[test]
+fn a_full_disk_stops_nothing_and_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = Running::start_with(|options| options.audit = Some("/dev/full".into()), None);
+    for _ in 0..3 {
+        drop(Raw::greeted(running.socket()));
+    }
+    let mut raw = Raw::greeted(running.socket());
+    assert_eq!(raw.status()["audit_lost"].as_u64(), Some(4));
+    let Answer::Text(metrics) = raw.ask(&Ask::Metrics) else { panic!("no text") };
+    assert!(metrics.contains("\nciphermill_service_audit_lost_total 4\n"), "{metrics}");
+    // Somebody names a file elsewhere: it goes on, and begins with what is missing.
+    let path = folder.path().join("audit");
+    let options = Options { audit: Some(path.clone()), ..Options::default() };
+    let remote = running.service.as_ref().expect("it runs").remote();
+    remote.reload(Reload { options, vault: None });
+    raw.status();
+    drop(Raw::greeted(running.socket()));
+    let events = |path: &Path| -> Vec<String> {
+        let text = std::fs::read_to_string(path).expect("a log");
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        lines.map(|line| line["event"].as_str().expect("an event").to_owned()).collect()
+    };
+    assert_eq!(events(&path), ["lines lost", "connected"]);
+    // And it is moved away by whoever keeps logs.
+    let moved = folder.path().join("moved");
+    std::fs::rename(&path, &moved).expect("moved");
+    remote.reopen_audit();
+    raw.status();
+    drop(Raw::greeted(running.socket()));
+    assert_eq!((events(&moved).len(), events(&path)), (2, vec!["connected".to_owned()]));
+    assert_eq!(raw.status()["audit_lost"].as_u64(), Some(4));
 }
 
 #[test]

@@ -29,8 +29,12 @@ Examples:
     Status(AskArgs),
     /// Show who is connected to the service, and what was done for them.
     #[command(after_help = "\
+Users see their own processes, root and the service's own user all. The unit is systemd's. The program is the file that a process \
+runs, or in parentheses what it calls itself, where the service may not see that.
+
 Examples:
-  ciphermill service clients")]
+  ciphermill service clients
+  ciphermill service clients --json")]
     Clients(AskArgs),
     /// Show which keys of the service's keystore you may use by name, and for what.
     #[command(after_help = "\

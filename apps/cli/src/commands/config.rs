@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use ciphermill_service::Options;
+use ciphermill_service::{Access, Options};
 
 use crate::config::{Config, FILE_NAME};
 use crate::output::say;
@@ -71,6 +71,11 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn lists(access: &Access) -> String {
+    let Access { users, groups, all, units, executables } = access;
+    format!("users = {users:?}\ngroups = {groups:?}\nall = {all}\nunits = {units:?}\nexecutables = {executables:?}")
+}
+
 fn service(config: &Config) -> anyhow::Result<()> {
     let Options { workers, spin, window_max, limits, access, audit } = config.service.options(config.folder())?;
     say("\n[service]")?;
@@ -98,11 +103,21 @@ fn service(config: &Config) -> anyhow::Result<()> {
     }
     say("\n[service.access]")?;
     say("# Who may connect, by number or name, besides the service's own user and root; and whether everybody may.")?;
-    say(format!("users = {:?}\ngroups = {:?}\nall = {}", access.users, access.groups, access.all))?;
+    say("# units (of systemd) and executables say from where: each that lists anything must list the process's own.")?;
+    say("# Where no user or group is listed beside them, it may be anybody's. A slice stands for all that is in it.")?;
+    say("# Programs of other users are seen by a service with CAP_SYS_PTRACE alone.")?;
+    say(lists(&access))?;
+    for (name, grant) in config.service.grants()? {
+        say(format!("\n[service.keys.{name:?}]"))?;
+        say("# Who may use this key of the keystore by its name, by the same rule.")?;
+        say(lists(&grant))?;
+    }
     say("\n[service.limits]")?;
     say("# Connections in all and of one user; channels, their bytes, the bytes of all, and keys of a connection.")?;
     say(format!("clients = {}\nclients_of_user = {}", limits.clients, limits.clients_of_user))?;
     say(format!("channels = {}\nchannel_bytes = {}", limits.channels, limits.channel_bytes))?;
     say(format!("client_bytes = {}\nkeys = {}", limits.client_bytes, limits.keys))?;
+    say("# Bytes of the audit log, which is moved to FILE.1 before it has more; 0 for any number.")?;
+    say(format!("audit_bytes = {}", limits.audit_bytes))?;
     Ok(())
 }

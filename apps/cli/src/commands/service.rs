@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use ciphermill_channel::{Answer, Ask};
 use ciphermill_service_engine::{Link, default_socket};
+use comfy_table::CellAlignment;
 use serde_json::Value;
 
 use crate::args::{AskArgs, ServiceCommand, SocketArgs};
@@ -68,6 +69,9 @@ fn status(args: &AskArgs) -> anyhow::Result<ExitCode> {
         number("keys")
     ))?;
     say(format_args!("waiting   {} requests", number("waiting")))?;
+    if number("audit_lost") > 0 {
+        say(format_args!("audit     {} lines could not be written", number("audit_lost")))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,15 +82,37 @@ fn clients(args: &AskArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Value> = serde_json::from_str(&text).context("the service's answer is no JSON")?;
-    let head =
-        ["client", "pid", "user", "seconds", "channels", "keys", "requests", "shared", "ops", "bytes", "busy ms"];
+    let head = [
+        "client", "pid", "user", "seconds", "channels", "keys", "requests", "shared", "ops", "bytes", "busy ms",
+        "unit", "program",
+    ];
     let mut table = output::table(&head, 0);
+    for index in [head.len() - 2, head.len() - 1] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+    }
     for row in rows {
         let number = |name: &str| row[name].as_u64().unwrap_or_default();
         let busy = number("busy_ns") / 1_000_000;
         let names = ["id", "pid", "uid", "seconds", "channels", "keys", "requests", "shared", "ops", "bytes"];
-        table.add_row(names.map(number).into_iter().chain([busy]).map(|value| value.to_string()));
+        let numbers = names.map(number).into_iter().chain([busy]).map(|value| value.to_string());
+        table.add_row(numbers.chain([unit(&row), program(&row)]));
     }
     say(table)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The unit of a client's process.
+fn unit(row: &Value) -> String {
+    row["unit"].as_str().map_or_else(|| "-".to_owned(), output::printable)
+}
+
+/// A client's program, in parentheses what the process calls itself where the service cannot see the file that it runs.
+fn program(row: &Value) -> String {
+    match (row["program"].as_str(), row["command"].as_str()) {
+        (Some(path), _) => output::printable(path),
+        (None, Some(command)) => format!("({})", output::printable(command)),
+        (None, None) => "-".to_owned(),
+    }
 }

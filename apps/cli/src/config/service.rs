@@ -36,7 +36,7 @@ pub(crate) struct ServiceSection {
     pub limits: LimitsSection,
 }
 
-/// Users besides the service's own and root.
+/// Who is let in besides the service's own user and root: [`Access`] has the rule.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AccessSection {
@@ -46,6 +46,10 @@ pub(crate) struct AccessSection {
     pub groups: Vec<Account>,
     /// Everybody on this machine.
     pub all: bool,
+    /// Units of systemd.
+    pub units: Vec<String>,
+    /// Programs, by their whole paths.
+    pub executables: Vec<PathBuf>,
 }
 
 /// A user or a group.
@@ -66,6 +70,7 @@ pub(crate) struct LimitsSection {
     pub channel_bytes: Option<usize>,
     pub client_bytes: Option<usize>,
     pub keys: Option<usize>,
+    pub audit_bytes: Option<u64>,
 }
 
 impl ServiceSection {
@@ -96,17 +101,23 @@ impl ServiceSection {
             (Some(file), None) => MasterSecret::passphrase_file(base.join(file))?,
             (None, Some(file)) => MasterSecret::KeyFile(base.join(file)),
         };
+        let grants = self.grants()?.into_iter().collect();
+        Ok(Some(Vault::new(Keystore::open(path()?, &secret)?, grants)))
+    }
+
+    /// Who may use which key.
+    pub(crate) fn grants(&self) -> Result<Vec<(String, Access)>> {
         let grant = |(name, section): (&String, &AccessSection)| {
             Ok((name.clone(), section.access(&format!("service.keys.{name}"))?))
         };
-        let grants = self.keys.iter().map(grant).collect::<Result<_>>()?;
-        Ok(Some(Vault::new(Keystore::open(path()?, &secret)?, grants)))
+        self.keys.iter().map(grant).collect()
     }
 
     /// The mode of the socket. The service itself looks at who connects in any case.
     pub(crate) fn mode(&self) -> u32 {
-        let AccessSection { users, groups, all } = &self.access;
-        if *all || !users.is_empty() || !groups.is_empty() { SHARED } else { OWN }
+        let AccessSection { users, groups, all, units, executables } = &self.access;
+        let only_own = !all && users.is_empty() && groups.is_empty() && units.is_empty() && executables.is_empty();
+        if only_own { OWN } else { SHARED }
     }
 }
 
@@ -130,6 +141,22 @@ impl AccessSection {
                     .gid(),
             });
         }
+        for unit in &self.units {
+            let is_one =
+                [".service", ".scope", ".slice"].iter().any(|kind| unit.len() > kind.len() && unit.ends_with(kind));
+            if !is_one || unit.contains('/') || unit.contains("@.") {
+                bail!(
+                    "{place}.units: `{unit}` is no service, scope or slice, as in `nginx.service`, `nginx@1.service`"
+                );
+            }
+            access.units.push(unit.clone());
+        }
+        for executable in &self.executables {
+            if !executable.is_absolute() {
+                bail!("{place}.executables: `{}` must be a whole path", executable.display());
+            }
+            access.executables.push(executable.clone());
+        }
         Ok(access)
     }
 }
@@ -144,6 +171,7 @@ impl LimitsSection {
             channel_bytes: self.channel_bytes.unwrap_or(default.channel_bytes),
             client_bytes: self.client_bytes.unwrap_or(default.client_bytes),
             keys: self.keys.unwrap_or(default.keys),
+            audit_bytes: self.audit_bytes.unwrap_or(default.audit_bytes),
         };
         if !(DATA_LEN_MIN..=DATA_LEN_MAX).contains(&limits.channel_bytes) {
             bail!("service.limits.channel_bytes: must be {DATA_LEN_MIN} to {DATA_LEN_MAX}");
@@ -177,6 +205,15 @@ mod tests {
     }
 
     #[test]
+    fn places_are_read_beside_people() {
+        let text = "access.units = [\"nginx.service\", \"user-12.slice\"]\naccess.executables = [\"/usr/sbin/nginx\"]";
+        let access = section(text).expect("valid").access;
+        assert_eq!(access.units, ["nginx.service", "user-12.slice"]);
+        assert_eq!(access.executables, [PathBuf::from("/usr/sbin/nginx")]);
+        assert!(access.users.is_empty() && access.groups.is_empty() && !access.all);
+    }
+
+    #[test]
     fn a_keystore_is_opened_by_one_secret_and_only_if_something_is_said_of_it() {
         let vault = |text: &str| {
             let section: ServiceSection = toml::from_str(text).expect("valid");
@@ -199,6 +236,11 @@ mod tests {
             ("workers = 0", "service.workers"),
             ("access.users = [\"nobody at all\"]", "service.access.users"),
             ("access.groups = [\"nobody at all\"]", "service.access.groups"),
+            ("access.units = [\"nginx\"]", "service.access.units"),
+            ("access.units = [\"system.slice/nginx.service\"]", "service.access.units"),
+            ("access.units = [\"getty@.service\"]", "service.access.units"),
+            ("access.units = [\".service\"]", "service.access.units"),
+            ("access.executables = [\"nginx\"]", "service.access.executables"),
             ("limits.channel_bytes = 1", "service.limits.channel_bytes"),
             ("limits.client_bytes = 100000", "service.limits.client_bytes"),
             ("limits.clients = 0", "service.limits"),
@@ -213,6 +255,14 @@ mod tests {
     fn a_socket_is_for_the_owner_unless_others_are_named() {
         let mode = |text: &str| toml::from_str::<ServiceSection>(text).expect("valid").mode();
         assert_eq!(mode(""), 0o600);
-        assert_eq!([mode("access.all = true"), mode("access.users = [12]"), mode("access.groups = [12]")], [0o666; 3]);
+        for text in [
+            "access.all = true",
+            "access.users = [12]",
+            "access.groups = [12]",
+            "access.units = [\"nginx.service\"]",
+            "access.executables = [\"/usr/sbin/nginx\"]",
+        ] {
+            assert_eq!(mode(text), 0o666, "{text}");
+        }
     }
 }

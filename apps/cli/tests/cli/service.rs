@@ -147,7 +147,7 @@ const NOBODY: u32 = 65_534;
 
 /// A command as that user, with a home that it can read; `None` where only root could have it run.
 fn as_nobody(place: &Place, args: &[&str]) -> Option<Ran> {
-    if !nix::unistd::geteuid().is_root() {
+    if !rustix::process::geteuid().is_root() {
         println!("NOTE: only root can be another user; this part was not run");
         return None;
     }
@@ -187,6 +187,57 @@ fn a_service_without_a_keystore_has_no_keys_to_list() {
     let place = Place::new();
     let _daemon = Daemon::start(&place);
     assert_eq!(json(&place.ok(["service", "keys", "--socket", SOCKET, "--json"])), serde_json::json!([]));
+}
+
+#[test]
+fn a_hangup_opens_the_audit_log_again_whatever_the_configuration_says() {
+    let place = Place::new();
+    place.write("ciphermill.toml", "[service]\naudit = \"audit\"\n");
+    let mut daemon = Daemon::start(&place);
+    place.ok(["service", "status", "--socket", SOCKET]);
+    std::fs::rename(place.path("audit"), place.path("audit-of-yesterday")).expect("moved");
+    place.write("ciphermill.toml", "[service]\naudits = \"audit\"\n");
+    daemon.signal(Signal::SIGHUP);
+    assert!(daemon.line().contains("stays as it was"));
+    let status = place.ok(["service", "status", "--socket", SOCKET]);
+    assert!(!status.contains("audit"), "nothing is lost: {status}");
+    let lines = |name: &str| std::fs::read_to_string(place.path(name)).expect("a log").lines().count();
+    assert_eq!((lines("audit-of-yesterday"), lines("audit")), (1, 1));
+    // A disk that is full stops nothing, and is said.
+    place.write("ciphermill.toml", "[service]\naudit = \"/dev/full\"\n");
+    daemon.signal(Signal::SIGHUP);
+    assert!(daemon.line().contains("read again"));
+    let status = place.ok(["service", "status", "--socket", SOCKET]);
+    assert!(status.contains("audit     1 lines could not be written"), "{status}");
+    assert!(daemon.line().contains("the audit log cannot be written"));
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+}
+
+#[test]
+fn the_configuration_is_shown_with_all_that_the_service_goes_by() {
+    let place = Place::new();
+    let shown = place.ok(["config"]);
+    for line in ["units = []", "executables = []", "audit_bytes = 67108864", "clients_of_user = 1024"] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} is not in {shown}");
+    }
+    place.write(
+        "ciphermill.toml",
+        "[service]\nlimits.audit_bytes = 5000\naccess.units = [\"nginx.service\"]\npassphrase_file = \"x\"\n\
+         keys.payments.executables = [\"/usr/sbin/nginx\"]\n",
+    );
+    let shown = place.ok(["config"]);
+    for line in [
+        "units = [\"nginx.service\"]",
+        "[service.keys.\"payments\"]",
+        "executables = [\"/usr/sbin/nginx\"]",
+        "audit_bytes = 5000",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} is not in {shown}");
+    }
+    // What is shown is such a file.
+    place.write("ciphermill.toml", &shown);
+    assert_eq!(place.ok(["config"]), shown);
 }
 
 #[test]

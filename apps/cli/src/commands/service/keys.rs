@@ -1,5 +1,6 @@
 //! `ciphermill service keys`: keys of the service's keystore, and who may use them.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,6 +40,8 @@ struct Grant {
     users: Vec<u32>,
     groups: Vec<u32>,
     all: bool,
+    units: Vec<String>,
+    executables: Vec<PathBuf>,
 }
 
 pub(super) fn run(args: &AskArgs) -> anyhow::Result<ExitCode> {
@@ -55,7 +58,7 @@ pub(super) fn run(args: &AskArgs) -> anyhow::Result<ExitCode> {
     let mut table = output::table(&head, head.len());
     for row in rows {
         let suites = match row.suites {
-            Suites::Any(_) => "any suite".to_owned(),
+            Suites::Any(word) => format!("{word} suite"),
             Suites::Listed(names) => names.join(", "),
         };
         let left = row.operations_left.or(row.operations_max);
@@ -94,8 +97,17 @@ impl Grant {
             None => format!("group {gid}"),
         };
         let named = self.users.iter().map(user).chain(self.groups.iter().map(group));
-        let all: Vec<String> = self.all.then(|| "everybody".to_owned()).into_iter().chain(named).collect();
-        if all.is_empty() { "nobody else".to_owned() } else { all.join(", ") }
+        let people: Vec<String> = self.all.then(|| "everybody".to_owned()).into_iter().chain(named).collect();
+        let programs: Vec<String> = self.executables.iter().map(|path| path.display().to_string()).collect();
+        let units = (!self.units.is_empty()).then(|| format!("in {}", self.units.join(" or ")));
+        let programs = (!programs.is_empty()).then(|| format!("running {}", programs.join(" or ")));
+        let places: Vec<String> = units.into_iter().chain(programs).collect();
+        match (people.is_empty(), places.is_empty()) {
+            (true, true) => "nobody else".to_owned(),
+            (true, false) => format!("anybody {}", places.join(" and ")),
+            (false, true) => people.join(", "),
+            (false, false) => format!("{}: {}", people.join(", "), places.join(" and ")),
+        }
     }
 }
 
@@ -111,8 +123,16 @@ mod tests {
 
     #[test]
     fn a_grant_names_all_that_it_lets_in() {
-        let grant = |users: &[u32], groups: &[u32], all| Grant { users: users.to_vec(), groups: groups.to_vec(), all };
-        assert_eq!(grant(&[], &[], false).text(), "nobody else");
-        assert_eq!(grant(&[0, 4_000_000_001], &[0], true).text(), "everybody, user root, user 4000000001, group root");
+        let grant = |users: &[u32], groups: &[u32], all, units: &[&str]| {
+            let units = units.iter().map(|unit| (*unit).to_owned()).collect();
+            Grant { users: users.to_vec(), groups: groups.to_vec(), all, units, executables: Vec::new() }.text()
+        };
+        assert_eq!(grant(&[], &[], false, &[]), "nobody else");
+        assert_eq!(grant(&[0, 4_000_000_001], &[0], true, &[]), "everybody, user root, user 4000000001, group root");
+        assert_eq!(grant(&[], &[], false, &["a.service", "b.slice"]), "anybody in a.service or b.slice");
+        assert_eq!(grant(&[0], &[], false, &["a.service"]), "user root: in a.service");
+        let executables = vec![PathBuf::from("/bin/a")];
+        let both = Grant { users: vec![], groups: vec![], all: false, units: vec!["a.scope".to_owned()], executables };
+        assert_eq!(both.text(), "anybody in a.scope and running /bin/a");
     }
 }

@@ -85,10 +85,12 @@ fn vault(config: &Config) -> anyhow::Result<Option<Vault>> {
 /// Reads the configuration and the keystore again. What is wrong with them is said, and what was in force stays.
 fn reload(remote: &Remote, mill: &Mill, path: Option<&Path>) {
     notify("RELOADING=1");
+    // Also with a configuration that is wrong: whoever moves logs away does not wait for it.
+    remote.reopen_audit();
     let read = || {
         let config = Config::load(path, &mills::names())?;
-        let access = config.service.options(config.folder())?.access;
-        Ok::<_, anyhow::Error>((config.disabled.clone(), Reload { access, vault: vault(&config)? }))
+        let options = config.service.options(config.folder())?;
+        Ok::<_, anyhow::Error>((config.disabled.clone(), Reload { options, vault: vault(&config)? }))
     };
     match read() {
         Ok((disabled, reload)) => {
