@@ -18,6 +18,12 @@ impl Turn {
         self.finish.to_bits()
     }
 
+    /// When the client's piece before ends on the virtual clock.
+    #[inline]
+    pub(crate) fn finish(self) -> f64 {
+        self.finish
+    }
+
     /// The turn of these bits.
     #[inline]
     pub fn from_bits(bits: u64) -> Turn {
