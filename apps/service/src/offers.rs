@@ -3,39 +3,11 @@
 use ciphermill::{Mill, RunOptions, Verdict};
 use ciphermill_channel::Offer;
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
-use ciphermill_contract::{Cost, Direction, Directions, Suite};
-use ciphermill_router::BatchTime;
-
-/// A number of operations at which lanes are full on every engine.
-const MANY: u64 = 256;
+use ciphermill_contract::{Direction, Directions, Suite};
+use ciphermill_router::{BatchTime, MANY, Prediction, Times};
 
 /// Bytes of input of those, or as near to it as the suite takes.
 const LEN: usize = 64;
-
-/// What a suite costs in one direction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Prediction {
-    /// On the engine that is best for many operations, …
-    many: Cost,
-    /// … which pays for so many of them together.
-    step: u16,
-    /// On the engine that is best for one.
-    alone: Cost,
-}
-
-impl Prediction {
-    /// What a batch takes.
-    pub(crate) fn time(&self, ops: u64, bytes: u64) -> BatchTime {
-        let many = self.many.in_steps(ops, self.step).predict_ns(ops, bytes);
-        let alone = self.alone.predict_ns(ops, bytes);
-        if alone < many { BatchTime { ns: alone, step: 1 } } else { BatchTime { ns: many, step: self.step } }
-    }
-
-    /// Operations that are paid for together on the engine that is best for many.
-    pub(crate) fn step(&self) -> u16 {
-        self.step
-    }
-}
 
 /// Predictions for all suites.
 pub(crate) struct Offers {
@@ -69,6 +41,20 @@ impl Offers {
             Some(Offer { suite, directions, step, many, alone })
         };
         self.by_suite.iter().enumerate().filter_map(offer).collect()
+    }
+}
+
+/// By the queue's kinds: twice the suite's ordinal, and the direction.
+impl Times for Offers {
+    #[inline]
+    fn time(&self, kind: usize, ops: u64, bytes: u64) -> Option<BatchTime> {
+        let prediction = self.by_suite.get(kind / 2)?[kind % 2].as_ref()?;
+        Some(prediction.time(ops, bytes))
+    }
+
+    #[inline]
+    fn step(&self, kind: usize) -> u16 {
+        self.by_suite.get(kind / 2).and_then(|both| both[kind % 2].as_ref()).map_or(1, |prediction| prediction.step)
     }
 }
 
