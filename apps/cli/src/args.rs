@@ -132,7 +132,7 @@ Examples:
     },
     /// Protect a generated customer table, bring it back, compare, and report speed.
     Demo(DemoArgs),
-    /// Watch a program that was started with --metrics-socket: rates, times and predictions, live.
+    /// Watch the service, or a program that was started with --metrics-socket: rates, times and predictions, live.
     Top(TopArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "\
@@ -432,17 +432,24 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it redraws in place until `q` or Ctrl-C; elsewhere it prints one table after the other.
+On a terminal it redraws in place until `q` or Ctrl-C; elsewhere it prints one table after the other. Of a service there is a row a \
+client besides: users see their own, root and the service's own user see all, and its engines.
 
 Examples:
   ciphermill demo --scale 10 --metrics-socket mill.sock &
   ciphermill top --socket mill.sock
   ciphermill top --socket mill.sock --once --json
+  ciphermill top --service
+  ciphermill top --service /run/ciphermill/socket --once
   curl --unix-socket mill.sock http://localhost/metrics")]
 pub(crate) struct TopArgs {
-    /// The socket that a program serves its metrics on.
-    #[arg(long, value_name = "PATH", env = "CIPHERMILL_METRICS_SOCKET", value_hint = ValueHint::FilePath)]
+    /// The socket that a program serves its metrics on [default: CIPHERMILL_METRICS_SOCKET of the environment].
+    #[arg(long, value_name = "PATH", conflicts_with = "service", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
+    /// Watch the service of this machine instead [default PATH: as `ciphermill service` has it].
+    #[arg(long, value_name = "PATH", num_args = 0..=1, value_hint = ValueHint::FilePath)]
+    #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
+    pub service: Option<Option<PathBuf>>,
     /// Seconds between two looks.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: f64,

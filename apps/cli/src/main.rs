@@ -10,6 +10,7 @@ mod mills;
 mod policy;
 mod rules;
 mod secret;
+mod service;
 
 use std::process::ExitCode;
 

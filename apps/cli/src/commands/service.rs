@@ -5,15 +5,15 @@ mod run;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use ciphermill_channel::{Answer, Ask};
-use ciphermill_service_engine::{Link, default_socket};
+use anyhow::Context;
+use ciphermill_channel::Ask;
 use comfy_table::CellAlignment;
 use serde_json::Value;
 
 use crate::args::{AskArgs, ServiceCommand, SocketArgs};
 use crate::config::Config;
 use crate::output::{self, say};
+use crate::service::Asked;
 
 pub(crate) fn run(
     command: &ServiceCommand,
@@ -36,16 +36,8 @@ pub(crate) fn run(
     }
 }
 
-/// Asks the service; what it answers, if that is a text.
 fn ask(args: &SocketArgs, what: &Ask<'_>) -> anyhow::Result<String> {
-    let socket = args.socket.clone().unwrap_or_else(default_socket);
-    let at = || format!("the service at {}", socket.display());
-    let (link, ..) = Link::connect(&socket).with_context(at)?;
-    match link.ask(what).with_context(at)? {
-        Answer::Text(text) => Ok(text),
-        Answer::Done => Ok(String::new()),
-        _ => bail!("{}: it gave another answer than was asked for", at()),
-    }
+    Asked::connect(args.socket.as_deref())?.ask(what)
 }
 
 fn status(args: &AskArgs) -> anyhow::Result<ExitCode> {
@@ -76,12 +68,11 @@ fn status(args: &AskArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn clients(args: &AskArgs) -> anyhow::Result<ExitCode> {
-    let text = ask(&args.socket, &Ask::Clients)?;
+    let service = Asked::connect(args.socket.socket.as_deref())?;
     if args.json {
-        say(text)?;
+        say(service.ask(&Ask::Clients)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows: Vec<Value> = serde_json::from_str(&text).context("the service's answer is no JSON")?;
     let head = [
         "client", "pid", "user", "seconds", "channels", "keys", "requests", "shared", "ops", "bytes", "busy ms",
         "unit", "program",
@@ -92,27 +83,24 @@ fn clients(args: &AskArgs) -> anyhow::Result<ExitCode> {
             column.set_cell_alignment(CellAlignment::Left);
         }
     }
-    for row in rows {
-        let number = |name: &str| row[name].as_u64().unwrap_or_default();
-        let busy = number("busy_ns") / 1_000_000;
-        let names = ["id", "pid", "uid", "seconds", "channels", "keys", "requests", "shared", "ops", "bytes"];
-        let numbers = names.map(number).into_iter().chain([busy]).map(|value| value.to_string());
-        table.add_row(numbers.chain([unit(&row), program(&row)]));
+    for row in service.clients()? {
+        let number = |value: u64| value.to_string();
+        table.add_row([
+            number(row.id),
+            row.pid.to_string(),
+            row.user(),
+            number(row.seconds),
+            number(row.channels),
+            number(row.keys),
+            number(row.requests),
+            number(row.shared),
+            number(row.ops),
+            number(row.bytes),
+            number(row.busy_ns / 1_000_000),
+            row.unit(),
+            row.program(),
+        ]);
     }
     say(table)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The unit of a client's process.
-fn unit(row: &Value) -> String {
-    row["unit"].as_str().map_or_else(|| "-".to_owned(), output::printable)
-}
-
-/// A client's program, in parentheses what the process calls itself where the service cannot see the file that it runs.
-fn program(row: &Value) -> String {
-    match (row["program"].as_str(), row["command"].as_str()) {
-        (Some(path), _) => output::printable(path),
-        (None, Some(command)) => format!("({})", output::printable(command)),
-        (None, None) => "-".to_owned(),
-    }
 }

@@ -1,10 +1,16 @@
 //! The service as its administrator and its clients meet it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ciphermill::{KeyPolicy, Mill, SelfTest};
+use ciphermill_contract::{Batch, Direction, KeyMaterial, Op, OpStatus, Span};
+use ciphermill_service_engine::{Opening, ServiceEngine};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -196,7 +202,7 @@ fn a_hangup_opens_the_audit_log_again_whatever_the_configuration_says() {
     let mut daemon = Daemon::start(&place);
     place.ok(["service", "status", "--socket", SOCKET]);
     std::fs::rename(place.path("audit"), place.path("audit-of-yesterday")).expect("moved");
-    place.write("ciphermill.toml", "[service]\naudits = \"audit\"\n");
+    place.write("ciphermill.toml", "[policy]\ndisabled = [\"abacus\"]\n[service]\naudit = \"elsewhere\"\n");
     daemon.signal(Signal::SIGHUP);
     assert!(daemon.line().contains("stays as it was"));
     let status = place.ok(["service", "status", "--socket", SOCKET]);
@@ -238,6 +244,69 @@ fn the_configuration_is_shown_with_all_that_the_service_goes_by() {
     // What is shown is such a file.
     place.write("ciphermill.toml", &shown);
     assert_eq!(place.ok(["config"]), shown);
+}
+
+/// A client that has a key, and has something done all the time until it is told to end.
+fn work(socket: &Path, ends: &AtomicBool) {
+    let engine = ServiceEngine::open(&Opening::at(socket)).expect("connects");
+    let mill = Mill::builder().engine(Arc::new(engine)).self_test(SelfTest::Never).open().expect("a mill");
+    let key = mill.keys().import(KeyMaterial::secret(&[7; 16]), KeyPolicy::default()).expect("a key");
+    let suite = "aes-128-gcm".parse().expect("a suite");
+    while !ends.load(Ordering::Relaxed) {
+        let mut ops = [Op::in_place(key, Span::new(0, 64)).with_tag(64, 16).with_iv(&[9; 12])];
+        mill.run(Batch::new(suite, Direction::Encrypt, &mut ops, &mut [0; 80])).expect("runs");
+        assert_eq!(ops[0].status, OpStatus::Done);
+    }
+}
+
+#[test]
+fn the_service_is_watched_with_a_row_a_client() {
+    let place = Place::new();
+    let mut daemon = Daemon::start(&place);
+    let (ends, socket) = (AtomicBool::new(false), place.path(SOCKET));
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| work(&socket, &ends));
+        let begun = Instant::now();
+        let seen = loop {
+            let seen = json(&place.ok(["top", "--service", SOCKET, "--once", "--json", "--interval", "0.2"]));
+            let clients = seen["clients"].as_array().expect("a list");
+            if clients.iter().any(|client| client["operations_per_s"].as_f64().is_some_and(|rate| rate > 0.0)) {
+                break seen;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "no client works: {seen}");
+        };
+        let text = place.ok(["top", "--service", SOCKET, "--once", "--interval", "0.1"]);
+        assert!(text.contains("the service at") && text.contains("requests/s") && text.contains("lanes"), "{text}");
+        ends.store(true, Ordering::Relaxed);
+        seen
+    });
+    let client = &seen["clients"][0];
+    let number = |name: &str| client[name].as_f64().expect("a number");
+    assert_eq!((client["pid"].as_u64(), client["keys"].as_u64()), (Some(std::process::id().into()), Some(1)));
+    assert!(number("requests_per_s") > 0.0 && number("mb_per_s") > 0.0 && number("share") > 0.0, "{client}");
+    assert!(number("share") <= 1.0 && client["program"].as_str().is_some_and(|path| path.contains("cli")), "{client}");
+    assert!(seen["engines"].as_array().is_some_and(|engines| !engines.is_empty()), "{seen}");
+
+    // Until Ctrl-C, or the service's end.
+    let watch = || {
+        let args = ["top", "--service", SOCKET, "--interval", "0.05"];
+        let mut child = place.command(args).stdout(Stdio::piped()).spawn().expect("starts");
+        let mut said = BufReader::new(child.stdout.take().expect("piped"));
+        said.read_line(&mut String::new()).expect("text");
+        (child, said)
+    };
+    let (mut child, _said) = watch();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    let (mut child, mut said) = watch();
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    assert!(rest.ends_with("The service that was watched has ended.\n"), "{rest}");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    place.fails(1, &[SOCKET], ["top", "--service", SOCKET]);
+    place.fails(2, &["--service"], ["top", "--service", SOCKET, "--socket", "mill.sock"]);
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! `ciphermill top`: a live view of a program that was started with `--metrics-socket`.
+//! `ciphermill top`: a live view of a service, or of a program that was started with `--metrics-socket`.
 
+mod clients;
 mod sample;
 mod screen;
 
 use std::collections::VecDeque;
+use std::env;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,8 +18,13 @@ use serde::Serialize;
 use crate::args::TopArgs;
 use crate::interrupt;
 use crate::output::{self, say, short};
+use crate::service::Asked;
+use clients::ClientFigures;
 use sample::{Counts, Sample};
 use screen::Screen;
+
+/// The variable that names the socket of a program's metrics.
+const METRICS_VARIABLE: &str = "CIPHERMILL_METRICS_SOCKET";
 
 /// Rates that the line above the tables remembers.
 const HISTORY_MAX: usize = 60;
@@ -32,6 +39,9 @@ struct View {
     operations_per_s: Option<f64>,
     engines: Vec<EngineRow>,
     suites: Vec<SuiteRow>,
+    /// Of a service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clients: Option<Vec<ClientFigures>>,
 }
 
 #[derive(Serialize)]
@@ -66,28 +76,60 @@ struct Figures {
     failed: f64,
 }
 
-/// Shows what is counted until the program that is watched ends, or the user has seen enough.
+/// What is watched.
+enum Watched {
+    Program(PathBuf),
+    Service(Asked),
+}
+
+impl Watched {
+    fn of(args: &TopArgs) -> anyhow::Result<Watched> {
+        if let Some(socket) = &args.service {
+            return Ok(Watched::Service(Asked::connect(socket.as_deref())?));
+        }
+        let named = || env::var_os(METRICS_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let path = args.socket.clone().or_else(named).context(
+            "nothing to watch is named: say --service, or --socket PATH with the PATH that a program was given by \
+             --metrics-socket, as in `ciphermill demo --metrics-socket PATH`",
+        )?;
+        Ok(Watched::Program(path))
+    }
+
+    fn read(&self) -> anyhow::Result<Sample> {
+        match self {
+            Watched::Program(path) => sample::read(path),
+            Watched::Service(service) => sample::of_service(service),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Watched::Program(path) => path.display().to_string(),
+            Watched::Service(service) => format!("the service at {}", service.socket().display()),
+        }
+    }
+}
+
+/// Shows what is counted until what is watched ends, or the user has seen enough.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let path = args.socket.as_deref().context(
-        "no socket to watch is named: say --socket PATH, with the PATH that a program was given by --metrics-socket, as \
-         in `ciphermill demo --metrics-socket PATH`",
-    )?;
     let stop = interrupt::watch()?;
-    let mut last = sample::read(path)?;
+    let watched = Watched::of(args)?;
+    let mut last = watched.read()?;
     let is_live = !args.once && !args.json && io::stdout().is_terminal();
     let screen = is_live.then(Screen::open).transpose()?;
-    let mut history = VecDeque::new();
+    let (name, mut history) = (watched.name(), VecDeque::new());
     if let Some(screen) = &screen {
-        screen.draw(&text(path, &view(&last, None), &history))?;
+        screen.draw(&text(&name, &view(&last, None), &history))?;
     }
     let quits = || stop.load(Ordering::Relaxed) || screen.as_ref().is_some_and(Screen::quits);
+    let mut has_ended = false;
     while sleep(Duration::from_secs_f64(args.interval), quits) {
-        let now = sample::read(path).ok();
-        let is_over = now.is_none();
-        if is_over && !args.once {
+        let now = watched.read().ok();
+        has_ended = now.is_none();
+        if has_ended && !args.once {
             break;
         }
-        // A program that ends meanwhile leaves totals without rates.
+        // What ends meanwhile leaves totals without rates.
         let view = match &now {
             Some(now) => view(now, Some(&last)),
             None => view(&last, None),
@@ -97,9 +139,9 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
             history.drain(..history.len().saturating_sub(HISTORY_MAX));
         }
         match &screen {
-            Some(screen) => screen.draw(&text(path, &view, &history))?,
+            Some(screen) => screen.draw(&text(&name, &view, &history))?,
             None if args.json => say(serde_json::to_string(&view)?)?,
-            None => say(text(path, &view, &history))?,
+            None => say(text(&name, &view, &history))?,
         }
         if args.once {
             return Ok(ExitCode::SUCCESS);
@@ -107,8 +149,11 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         last = now.unwrap_or(last);
     }
     drop(screen);
-    if !args.json && !stop.load(Ordering::Relaxed) && sample::read(path).is_err() {
-        say("The program that was watched has ended.")?;
+    if has_ended && !args.json {
+        say(match watched {
+            Watched::Program(_) => "The program that was watched has ended.",
+            Watched::Service(_) => "The service that was watched has ended.",
+        })?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -145,10 +190,20 @@ fn view(now: &Sample, before: Option<&Sample>) -> View {
         let (engine, suite, direction) = name.clone();
         SuiteRow { engine, suite, direction, figures: figures(counts, earlier.as_ref(), seconds) }
     });
+    let clients = now
+        .service
+        .as_ref()
+        .map(|service| clients::figures(service, before.and_then(|before| before.service.as_ref()), seconds));
+    // Who does not see the engines of a service sees the clients.
+    let operations_per_s = match &clients {
+        Some(clients) if engines.is_empty() => clients.iter().map(|client| client.operations_per_s).sum(),
+        _ => engines.iter().map(|engine| engine.figures.operations_per_s).sum(),
+    };
     View {
         queued_batches: now.queued,
         busy_workers: now.busy_workers,
-        operations_per_s: engines.iter().map(|engine| engine.figures.operations_per_s).sum(),
+        operations_per_s,
+        clients,
         suites: suites.collect(),
         engines,
     }
@@ -171,8 +226,8 @@ fn figures(now: &Counts, before: Option<&Counts>, seconds: Option<f64>) -> Figur
     }
 }
 
-fn text(path: &Path, view: &View, history: &VecDeque<f64>) -> String {
-    let mut text = format!("ciphermill top: {}\n", path.display());
+fn text(name: &str, view: &View, history: &VecDeque<f64>) -> String {
+    let mut text = format!("ciphermill top: {name}\n");
     if let Some(rate) = view.operations_per_s {
         text += &format!("{} operations/s {}\n", short(rate), sparkline(history));
     }
@@ -192,7 +247,12 @@ fn text(path: &Path, view: &View, history: &VecDeque<f64>) -> String {
         let name = vec![row.engine.clone(), row.suite.clone(), row.direction.clone()];
         suites.add_row([name, cells(&row.figures)].concat());
     }
-    text += &format!("{engines}\n");
+    if let Some(clients) = &view.clients {
+        text += &format!("{}\n\n", clients::table(clients));
+    }
+    if view.clients.is_none() || !view.engines.is_empty() {
+        text += &format!("{engines}\n");
+    }
     if !view.suites.is_empty() {
         text += &format!("\n{suites}\n");
     }

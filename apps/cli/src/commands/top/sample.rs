@@ -7,6 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use ciphermill_channel::Ask;
+use serde_json::Value;
+
+use crate::service::{Asked, ClientRow};
 
 /// Bytes of an answer at most.
 const ANSWER_LEN_MAX: u64 = 16 << 20;
@@ -24,6 +28,17 @@ pub(super) struct Sample {
     pub(super) suites: BTreeMap<(String, String, String), Counts>,
     pub(super) queued: f64,
     pub(super) busy_workers: f64,
+    /// Of a service.
+    pub(super) service: Option<Service>,
+}
+
+/// What a service tells besides.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    /// Threads that run requests.
+    pub(super) workers: u64,
+    /// By their numbers, the asking process itself left out.
+    pub(super) clients: BTreeMap<u64, ClientRow>,
 }
 
 /// One engine.
@@ -47,6 +62,22 @@ pub(super) struct Counts {
     /// Since the start.
     pub(super) p50_s: Option<f64>,
     pub(super) p99_s: Option<f64>,
+}
+
+/// Asks a service for a sample.
+///
+/// # Errors
+/// The service has gone, or what it says is no answer of ours.
+pub(super) fn of_service(service: &Asked) -> anyhow::Result<Sample> {
+    let metrics = service.ask(&Ask::Metrics)?;
+    let clients = service.clients()?;
+    let mut sample = parse(&metrics, Instant::now()).context("the service's counters cannot be read")?;
+    let status: Value = serde_json::from_str(&service.ask(&Ask::Status)?).context("the service's answer is no JSON")?;
+    let workers = status["workers"].as_u64().context("the service does not say how many workers it has")?;
+    let own = std::process::id();
+    let others = clients.into_iter().filter(|row| u32::try_from(row.pid) != Ok(own));
+    sample.service = Some(Service { workers, clients: others.map(|row| (row.id, row)).collect() });
+    Ok(sample)
 }
 
 /// Reads a sample from the socket.
@@ -83,7 +114,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Sample> {
 
 /// Takes the text apart.
 pub(super) fn parse(text: &str, at: Instant) -> anyhow::Result<Sample> {
-    let mut sample = Sample { at, engines: BTreeMap::new(), suites: BTreeMap::new(), queued: 0.0, busy_workers: 0.0 };
+    let mut sample =
+        Sample { at, engines: BTreeMap::new(), suites: BTreeMap::new(), queued: 0.0, busy_workers: 0.0, service: None };
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (name, value) = line.rsplit_once(' ').with_context(|| format!("no value in `{line}`"))?;
         let value: f64 = value.parse().with_context(|| format!("no number in `{line}`"))?;
