@@ -6,6 +6,7 @@ pub mod fit;
 pub mod learn;
 pub mod predict;
 pub mod queue;
+pub mod rate;
 pub mod share;
 pub mod split;
 pub mod window;
@@ -18,6 +19,7 @@ pub use learn::{
 };
 pub use predict::{MANY, Prediction};
 pub use queue::{Next, Owner, Queue, QueueOptions, Ticket, Times, Waiting};
+pub use rate::Bucket;
 pub use share::{IdleWorkers, OFFLOAD_MAX, Share, Shares, share};
 pub use split::{Line, Part, Split, split};
 pub use window::{Arrivals, BatchTime, Gathering, Window, window};
