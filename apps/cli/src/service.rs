@@ -69,6 +69,8 @@ pub(crate) struct ClientRow {
     pub(crate) keys: u64,
     pub(crate) requests: u64,
     pub(crate) shared: u64,
+    /// Requests that were held back by a limit of the user's.
+    pub(crate) held: u64,
     pub(crate) ops: u64,
     pub(crate) bytes: u64,
     /// Time of workers.
@@ -106,7 +108,7 @@ mod tests {
         let row = |program: &str| -> ClientRow {
             let text = format!(
                 "{{\"id\": 3, \"pid\": 4, \"uid\": 4000000001, \"gid\": 5, \"unit\": null, {program}, \"seconds\": 1, \
-                 \"channels\": 1, \"keys\": 2, \"requests\": 3, \"shared\": 0, \"ops\": 4, \"bytes\": 5, \"busy_ns\": 6}}"
+                 \"channels\": 1, \"keys\": 2, \"requests\": 3, \"shared\": 0, \"held\": 0, \"ops\": 4, \"bytes\": 5, \"busy_ns\": 6}}"
             );
             serde_json::from_str(&text).expect("a client")
         };

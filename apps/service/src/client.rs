@@ -8,6 +8,7 @@ use ciphermill_channel::{Channel, DATA_AT};
 use ciphermill_router::Turn;
 use rustix::fd::OwnedFd;
 
+use crate::account::{Account, Rules};
 use crate::keys::Keys;
 use crate::process::Process;
 
@@ -42,6 +43,8 @@ pub(crate) struct Client {
     /// What its process was when it connected.
     pub(crate) process: Process,
     pub(crate) since: Instant,
+    /// What it has together with its user's other connections.
+    pub(crate) account: Arc<Account>,
     keys: RwLock<Keys>,
     gone: AtomicBool,
     /// Where it stands in line, as the bits of [`ciphermill_router::Turn`]'s number: read and written under the desk's lock alone.
@@ -57,6 +60,8 @@ pub(crate) struct Counts {
     pub(crate) requests: AtomicU64,
     pub(crate) ops: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// Requests that were held back by a limit of the user's.
+    pub(crate) held: AtomicU64,
     /// Requests that were answered in a batch with those of other clients.
     pub(crate) shared: AtomicU64,
     /// Nanoseconds of workers, by what each request had of its batch.
@@ -79,6 +84,7 @@ impl Client {
             peer,
             process: Process::default(),
             since: Instant::now(),
+            account: Arc::new(Account::new(Rules::default())),
             keys: RwLock::new(keys),
             gone,
             turn: AtomicU64::new(0),
@@ -90,6 +96,11 @@ impl Client {
     /// The same, with what is known of its process.
     pub(crate) fn in_process(self, process: Process) -> Client {
         Client { process, ..self }
+    }
+
+    /// The same, on an account that other connections have, too.
+    pub(crate) fn on_account(self, account: Arc<Account>) -> Client {
+        Client { account, ..self }
     }
 
     /// The client's keys, to be looked up.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ciphermill::KeyPolicy;
@@ -17,8 +17,9 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
 use serde_json::{Value, json};
 
+use crate::account::Account;
 use crate::audit::Audit;
-use crate::client::{Client, ClientChannel};
+use crate::client::{Client, ClientChannel, Peer};
 use crate::connection::{Connection, Goes};
 use crate::keys::{Keys, TableKey, prepare, said};
 use crate::limits::Options;
@@ -59,6 +60,8 @@ pub(crate) struct Control {
     events: OwnedFd,
     ended: Arc<OwnedFd>,
     connections: HashMap<u64, Connection>,
+    /// By their users' numbers, as long as somebody has them.
+    accounts: HashMap<u32, Weak<Account>>,
     /// Connections whose turn was over before their messages were.
     unfinished: Vec<u64>,
     /// Names of connections and of channels, none of which is used twice.
@@ -100,6 +103,7 @@ impl Control {
             events,
             ended,
             connections: HashMap::new(),
+            accounts: HashMap::new(),
             unfinished: Vec::new(),
             next: LAST,
             spare: spare(),
@@ -156,6 +160,12 @@ impl Control {
                 self.options = Options { workers, spin, window_max, ..options };
                 self.vault = vault;
                 self.shop.renew_offers();
+                for connection in self.connections.values() {
+                    let client = &connection.client;
+                    client.account.set_rules(self.options.rules.of(&client.peer));
+                }
+                // Who is held back may be due at once.
+                self.shop.nudge();
             }
             self.audit.reopen(self.options.audit.as_deref(), self.options.limits.audit_bytes);
         }
@@ -234,11 +244,22 @@ impl Control {
         let id = self.name();
         epoll::add(&self.events, &socket, EventData::new_u64(id), EventFlags::IN)?;
         let client = Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)).in_process(process);
+        let client = client.on_account(self.account(&peer));
         let connection = Connection::new(socket, Arc::new(client));
         self.connections.insert(id, connection);
         tracing::debug!(client = id, pid = peer.pid, uid = peer.uid, "connected");
         self.note(id, "connected", &Value::Null);
         Ok(())
+    }
+
+    /// The account of a process's user. Its rules are those of the connection that was the first.
+    fn account(&mut self, peer: &Peer) -> Arc<Account> {
+        if let Some(account) = self.accounts.get(&peer.uid).and_then(Weak::upgrade) {
+            return account;
+        }
+        let account = Arc::new(Account::new(self.options.rules.of(peer)));
+        self.accounts.insert(peer.uid, Arc::downgrade(&account));
+        account
     }
 
     fn name(&mut self) -> u64 {
@@ -476,8 +497,7 @@ impl Control {
         if let Some(place) = connection.channels.iter().position(|own| own.id == channel) {
             let channel = connection.channels.swap_remove(place);
             connection.channel_bytes -= channel.data_len();
-            self.shop.desk.remove(channel.id);
-            self.shop.remove_bell(channel.channel.bell());
+            self.shop.remove(channel.id, channel.channel.bell());
         }
         Goes::On
     }
@@ -537,15 +557,18 @@ impl Control {
     fn sweep(&mut self) {
         let gone: Vec<u64> =
             self.connections.iter().filter(|(_, connection)| connection.client.is_gone()).map(|(id, _)| *id).collect();
+        if gone.is_empty() {
+            return;
+        }
         for id in gone {
             let Some(connection) = self.connections.remove(&id) else { continue };
             let _ = epoll::delete(&self.events, &connection.socket);
             for channel in &connection.channels {
-                self.shop.desk.remove(channel.id);
-                self.shop.remove_bell(channel.channel.bell());
+                self.shop.remove(channel.id, channel.channel.bell());
             }
             tracing::debug!(client = id, pid = connection.client.peer.pid, "gone");
         }
+        self.accounts.retain(|_, account| account.strong_count() > 0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where requests of all channels meet: the router's [`Queue`] decides which come next, and which share a batch.
 //!
 //! Channels whose clients asked of late are looked at; all others have to ring. What is found there goes into the queue, and what that gives
-//! out goes to a worker.
+//! out goes to a worker. What a user's account does not allow yet is held back before it gets there, and only delays who asked for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,12 @@ use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
 use ciphermill_router::Turn;
 use ciphermill_router::queue::{self, LONG_NS, Owner, Queue, QueueOptions, Ticket, Waiting};
 
+use crate::account::Account;
 use crate::client::ClientChannel;
 use crate::offers::Offers;
+
+/// For so long at least nobody looks whether what is held back is due.
+const NAP: Duration = Duration::from_millis(1);
 
 /// Requests of all channels, and where they stand. Held by all workers.
 pub(crate) struct Desk {
@@ -33,17 +37,30 @@ struct Inner {
     by_id: HashMap<u64, usize>,
     /// The channels that are looked at.
     awake: Vec<usize>,
+    /// How many of them have a request that is held back.
+    held: usize,
 }
 
 /// A channel at the desk.
 struct Seat {
     channel: Arc<ClientChannel>,
     position: Position,
-    /// The request that is next, as long as it waits in the queue.
+    /// The request that is next, as long as it waits in the queue or is held back.
     taken: Option<Taken>,
+    held: Option<Held>,
 }
 
-/// All clients have the same share.
+/// A request that its user's account does not allow yet.
+struct Held {
+    waiting: Waiting,
+    is_public_key: bool,
+    /// When the account's rates allow it, as of its rules of this era.
+    due_ns: u64,
+    era: u32,
+    /// Its number among those that wait for bytes, once it is due.
+    number: Option<u64>,
+}
+
 impl Owner for Seat {
     #[inline]
     fn turn(&self) -> Turn {
@@ -57,7 +74,65 @@ impl Owner for Seat {
 
     #[inline]
     fn weight(&self) -> f64 {
-        1.0
+        self.channel.client.account.weight()
+    }
+}
+
+impl Held {
+    /// Whether the account allows it now.
+    fn may_go(&mut self, account: &Account, now_ns: u64) -> bool {
+        let era = account.era();
+        if era != self.era {
+            // What it took from the rates before is of no account any more.
+            (self.era, self.due_ns) = (era, account.due_ns(self.waiting.ops, self.is_public_key, now_ns));
+        }
+        self.due_ns <= now_ns && account.has_room(&mut self.number, self.waiting.bytes)
+    }
+
+    /// Whether it has to wait still, as far as may be said without taking anything.
+    fn waits(&self, account: &Account, now_ns: u64) -> bool {
+        let has_room = self.number.is_some() && account.would_have_room(self.number, self.waiting.bytes);
+        self.era == account.era() && !has_room && (self.number.is_some() || self.due_ns > now_ns)
+    }
+}
+
+impl Seat {
+    /// Asks the account about a request that has come. `None` if it is held back.
+    fn admit(&mut self, taken: Taken, waiting: Waiting, now_ns: u64) -> Option<Waiting> {
+        let client = &self.channel.client;
+        self.taken = Some(taken);
+        if client.account.is_limited() {
+            let is_public_key = taken.request.suite.is_public_key();
+            let due_ns = client.account.due_ns(waiting.ops, is_public_key, now_ns);
+            let mut held = Held { waiting, is_public_key, due_ns, era: client.account.era(), number: None };
+            if !held.may_go(&client.account, now_ns) {
+                client.counts.held.fetch_add(1, Ordering::Relaxed);
+                self.held = Some(held);
+                return None;
+            }
+        }
+        client.account.begins(waiting.bytes);
+        Some(waiting)
+    }
+
+    /// The request that was held back, if the account allows it now.
+    fn release(&mut self, now_ns: u64) -> Option<Waiting> {
+        let account = &self.channel.client.account;
+        let waiting = self.held.as_mut().filter(|held| held.due_ns <= now_ns || held.era != account.era())?;
+        let waiting = waiting.may_go(account, now_ns).then_some(waiting.waiting)?;
+        account.begins(waiting.bytes);
+        self.held = None;
+        Some(waiting)
+    }
+
+    /// Gives back what its request has of the account.
+    fn leave(self) {
+        let account = &self.channel.client.account;
+        match (self.held, self.taken) {
+            (Some(held), _) => account.gives_up(held.number),
+            (None, Some(taken)) => account.ends(taken.request.data_len),
+            (None, None) => {}
+        }
     }
 }
 
@@ -67,6 +142,17 @@ pub(crate) struct Part {
     pub(crate) number: u32,
     pub(crate) request: Request,
     ticket: Ticket,
+}
+
+/// Whether a worker sleeps.
+pub(crate) enum Rest {
+    /// There is something to do: it stays on watch.
+    Stays,
+    /// It sleeps until somebody rings, or for so long.
+    Sleeps {
+        /// Until a request that is held back is due. One worker looks after that.
+        at_most: Option<Duration>,
+    },
 }
 
 /// What a worker is to do.
@@ -89,7 +175,7 @@ impl Desk {
             window_max_ns: window_max.as_nanos() as u64,
             batch_ns_max: REQUEST_NS_MAX,
         };
-        let inner = Inner { queue: Queue::new(options), by_id: HashMap::new(), awake: Vec::new() };
+        let inner = Inner { queue: Queue::new(options), by_id: HashMap::new(), awake: Vec::new(), held: 0 };
         Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), opened: Instant::now() }
     }
 
@@ -101,7 +187,7 @@ impl Desk {
     pub(crate) fn add(&self, channel: Arc<ClientChannel>) {
         let mut inner = self.inner();
         let id = channel.id;
-        let seat = Seat { channel, position: Position::default(), taken: None };
+        let seat = Seat { channel, position: Position::default(), taken: None, held: None };
         let sleeps = seat.channel.channel.may_sleep(&seat.position);
         let at = inner.queue.add(seat);
         inner.by_id.insert(id, at);
@@ -111,13 +197,18 @@ impl Desk {
         }
     }
 
-    /// Lets a channel go. Batches that have begun end.
-    pub(crate) fn remove(&self, id: u64) {
+    /// Lets a channel go. Batches that have begun end. True if somebody else's request is held back, which may be due by that.
+    #[must_use]
+    pub(crate) fn remove(&self, id: u64) -> bool {
         let mut inner = self.inner();
         if let Some(at) = inner.by_id.remove(&id) {
-            inner.queue.remove(at);
+            if let Some(seat) = inner.queue.remove(at) {
+                inner.held -= usize::from(seat.held.is_some());
+                seat.leave();
+            }
             inner.awake.retain(|awake| *awake != at);
         }
+        inner.held > 0
     }
 
     /// A channel has rung.
@@ -142,19 +233,28 @@ impl Desk {
         self.on_watch.load(Ordering::Relaxed)
     }
 
-    /// A worker wants to sleep. False if there is something to do: it stays on watch then. The last one leaves bells behind.
-    pub(crate) fn end_watch(&self) -> bool {
+    /// A worker wants to sleep. The last one on watch leaves bells behind, and looks after what is held back.
+    pub(crate) fn end_watch(&self, now: Instant) -> Rest {
+        let now_ns = self.now_ns(now);
         let mut inner = self.inner();
-        if self.on_watch.load(Ordering::SeqCst) == 1 && !inner.sleep() {
-            return false;
+        let is_last = self.on_watch.load(Ordering::SeqCst) == 1;
+        if is_last && !inner.sleep(now_ns) {
+            return Rest::Stays;
         }
         self.on_watch.fetch_sub(1, Ordering::SeqCst);
-        true
+        let due_ns = if is_last { inner.due_ns() } else { None };
+        // What is late meanwhile is made up for, since an account forgets nothing within its burst.
+        let at_most = due_ns.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(now_ns)).max(NAP));
+        Rest::Sleeps { at_most }
+    }
+
+    fn now_ns(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.opened).as_nanos() as u64
     }
 
     /// What a worker that is on watch does next.
     pub(crate) fn next(&self, offers: &Offers, now: Instant) -> Next {
-        let now_ns = now.saturating_duration_since(self.opened).as_nanos() as u64;
+        let now_ns = self.now_ns(now);
         let mut inner = self.inner();
         inner.look(offers, now_ns);
         let mut parts = Vec::new();
@@ -171,7 +271,9 @@ impl Desk {
         let long = predicted_ns > LONG_NS;
         let crowded = inner.awake.len() > 1;
         // Nobody looks from now on if this worker was the last: whoever asks has to ring. What is there already is told by `more`.
-        let mut more = long && self.on_watch.load(Ordering::SeqCst) == 1 && !inner.sleep();
+        let is_last = long && self.on_watch.load(Ordering::SeqCst) == 1;
+        // Nor would anybody look after what is held back.
+        let mut more = is_last && (!inner.sleep(now_ns) || inner.held > 0);
         if long {
             self.on_watch.fetch_sub(1, Ordering::SeqCst);
         }
@@ -184,6 +286,7 @@ impl Desk {
         let mut inner = self.inner();
         for part in parts {
             inner.queue.done(part.ticket);
+            part.channel.client.account.ends(part.request.data_len);
         }
     }
 
@@ -193,14 +296,17 @@ impl Desk {
         let queue = &inner.queue;
         let mut seats = queue.owners().filter(|(_, seat)| seat.channel.client.id == client);
         seats.all(|(at, seat)| {
-            !queue.waits(at) && queue.in_flight(at) == 0 && !seat.channel.channel.has_more(&seat.position)
+            !queue.waits(at)
+                && seat.held.is_none()
+                && queue.in_flight(at) == 0
+                && !seat.channel.channel.has_more(&seat.position)
         })
     }
 
     /// Channels at the desk, and requests that wait.
     pub(crate) fn figures(&self) -> (usize, usize) {
         let inner = self.inner();
-        (inner.by_id.len(), inner.queue.len())
+        (inner.by_id.len(), inner.queue.len() + inner.held)
     }
 }
 
@@ -213,11 +319,19 @@ pub(crate) fn kind_index(request: &Request) -> usize {
 impl Inner {
     /// Takes what has come in the channels that are awake.
     fn look(&mut self, offers: &Offers, now_ns: u64) {
-        let Inner { queue, awake, .. } = self;
+        let Inner { queue, awake, held, .. } = self;
         awake.retain(|at| {
             let at = *at;
             let full = queue.waits(at) || queue.in_flight(at) >= SLOTS;
             let Some(seat) = queue.owner_mut(at) else { return false };
+            if seat.held.is_some() {
+                if let Some(waiting) = seat.release(now_ns) {
+                    *held -= 1;
+                    // None waits there: one was held back.
+                    let _ = queue.arrive(at, waiting, now_ns);
+                }
+                return true;
+            }
             if full {
                 return true;
             }
@@ -228,9 +342,13 @@ impl Inner {
                         seat.channel.channel.complete(taken.number, Outcome::Exhausted);
                         return true;
                     }
-                    seat.taken = Some(taken);
-                    // None waits there: it was asked above.
-                    let _ = queue.arrive(at, waiting, now_ns);
+                    match seat.admit(taken, waiting, now_ns) {
+                        // None waits there: it was asked above.
+                        Some(waiting) => {
+                            let _ = queue.arrive(at, waiting, now_ns);
+                        }
+                        None => *held += 1,
+                    }
                     true
                 }
                 Ok(None) => true,
@@ -244,19 +362,32 @@ impl Inner {
         });
     }
 
-    /// Has every channel that is awake ring from now on. False if one has asked meanwhile, or if something waits here that may be given out;
-    /// whoever is at a slow request looks here afterwards.
-    fn sleep(&mut self) -> bool {
+    /// Has every channel that is awake ring from now on. False if one has asked meanwhile, or if something waits here that may be given out
+    /// or is due; whoever is at a slow request, or has bytes that others wait for, looks here afterwards.
+    fn sleep(&mut self, now_ns: u64) -> bool {
         let Inner { queue, awake, .. } = self;
         let mut sleeps = true;
         awake.retain(|at| {
             let Some(seat) = queue.owner(*at) else { return false };
+            if let Some(held) = &seat.held {
+                sleeps &= held.waits(&seat.channel.client.account, now_ns);
+                return true;
+            }
             let waits = queue.waits(*at);
             let stays = waits || !seat.channel.channel.may_sleep(&seat.position);
             sleeps &= !stays || (waits && !queue.is_ready(*at));
             stays
         });
         sleeps
+    }
+
+    /// When the first of the requests that wait for nothing but their time is due.
+    fn due_ns(&self) -> Option<u64> {
+        if self.held == 0 {
+            return None;
+        }
+        let held = self.awake.iter().filter_map(|at| self.queue.owner(*at)?.held.as_ref());
+        held.filter(|held| held.number.is_none()).map(|held| held.due_ns).min()
     }
 }
 
@@ -273,45 +404,4 @@ fn waiting(request: &Request, offers: &Offers) -> Waiting {
 }
 
 #[cfg(test)]
-mod tests {
-    use ciphermill::Mill;
-    use ciphermill_channel::{Channel, DATA_AT, DATA_LEN_MIN};
-    use ciphermill_contract::suite::{AesSize, Ff1};
-    use ciphermill_contract::{Direction, Suite};
-    use rustix::event::{EventfdFlags, eventfd};
-
-    use super::*;
-    use crate::client::{Client, Peer};
-    use crate::keys::Keys;
-
-    /// Requests that a client may make up without end must not be remembered without end.
-    #[test]
-    fn what_is_remembered_of_requests_is_bounded() {
-        let engine = Arc::new(ciphermill_reference::Reference::new());
-        let mill = Mill::builder().engine(engine).open().expect("a mill");
-        let (desk, offers) = (Desk::new(Duration::from_micros(100), 2), Offers::of(&mill));
-        let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
-        let client = Arc::new(Client::new(1, Peer { pid: 1, uid: 0, gid: 0 }, Keys::new(1), ended));
-        let channel =
-            Arc::new(ClientChannel { id: 2, channel: Channel::create(DATA_LEN_MIN).expect("memory"), client });
-        let mut port = channel.channel.port().expect("descriptors");
-        desk.begin_watch();
-        desk.add(Arc::clone(&channel));
-        desk.rung(2);
-        for radix in 0..500 {
-            let suite = Suite::Fpe(Ff1 { size: AesSize::Aes256, radix });
-            let (ops_at, data_at) = (DATA_AT as u32, DATA_AT as u32 + 64);
-            let request = Request { suite, direction: Direction::Encrypt, ops: 1, ops_at, data_at, data_len: 20 };
-            port.submit(request).expect("a slot");
-            let parts = loop {
-                if let Next::Run { parts, .. } = desk.next(&offers, Instant::now()) {
-                    break parts;
-                }
-            };
-            assert_eq!(parts[0].request, request);
-            channel.channel.complete(parts[0].number, Outcome::Ran);
-            desk.done(&parts);
-        }
-        assert!(desk.inner().queue.is_empty());
-    }
-}
+mod tests;

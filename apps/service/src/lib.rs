@@ -8,6 +8,7 @@
 //! - `desk`: which requests come next, and which share a batch.
 //! - `worker`: threads that take requests from the desk, run them on the mill and answer.
 //! - `client`: who is connected, what they hold, and their limits.
+mod account;
 mod audit;
 mod client;
 mod connection;
@@ -24,6 +25,7 @@ mod status;
 mod vault;
 mod worker;
 
+pub use account::{Rules, UserRules};
 pub use client::Peer;
 pub use limits::{Access, Limits, Options};
 pub use remote::{Reload, Remote};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ciphermill_channel::DATA_LEN_MAX;
 use serde::Serialize;
 
+use crate::account::UserRules;
 use crate::client::Peer;
 use crate::process::Process;
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub limits: Limits,
     /// Who may connect.
     pub access: Access,
+    /// Shares and rates of users.
+    pub rules: UserRules,
     /// The file that control operations are written to, a line of JSON each.
     pub audit: Option<PathBuf>,
 }
@@ -34,6 +37,7 @@ impl Default for Options {
             window_max: Duration::from_micros(300),
             limits: Limits::default(),
             access: Access::default(),
+            rules: UserRules::default(),
             audit: None,
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct ClientRow<'a> {
     ops: u64,
     bytes: u64,
     shared: u64,
+    /// Requests that were held back by a limit of the user's.
+    held: u64,
     busy_ns: u64,
 }
 
@@ -63,6 +65,7 @@ impl ClientRow<'_> {
             ops: count(&client.counts.ops),
             bytes: count(&client.counts.bytes),
             shared: count(&client.counts.shared),
+            held: count(&client.counts.held),
             busy_ns: count(&client.counts.busy_ns),
         }
     }
@@ -102,6 +105,7 @@ pub(crate) fn prometheus(rows: &[ClientRow<'_>]) -> String {
     family("ops_total", "Operations of those requests.", |row| row.ops);
     family("bytes_total", "Bytes of their arenas.", |row| row.bytes);
     family("shared_total", "Requests that shared a batch with those of others.", |row| row.shared);
+    family("held_total", "Requests that were held back by a limit of the user's.", |row| row.held);
     family("busy_nanoseconds_total", "Time of workers, by each request's part of its batch.", |row| row.busy_ns);
     text
 }

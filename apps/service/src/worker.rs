@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
 use zeroize::Zeroize as _;
 
-use crate::desk::{Desk, Next, Part};
+use crate::desk::{Desk, Next, Part, Rest};
 use crate::keys::{Found, UNKNOWN};
 use crate::offers::Offers;
 
@@ -84,13 +84,17 @@ impl Shop {
         Ok(epoll::add(&self.bells, bell, EventData::new_u64(id), EventFlags::IN | EventFlags::ET)?)
     }
 
-    /// No more. The client has the descriptor too, so that closing it here would not do.
-    pub(crate) fn remove_bell(&self, bell: impl rustix::fd::AsFd) {
+    /// Lets a channel and its bell go. The client has the descriptor too, so that closing it here would not do.
+    pub(crate) fn remove(&self, id: u64, bell: impl rustix::fd::AsFd) {
+        let others_wait = self.desk.remove(id);
         let _ = epoll::delete(&self.bells, bell);
+        if others_wait {
+            self.nudge();
+        }
     }
 
     /// Wakes a worker, if one sleeps.
-    fn nudge(&self) {
+    pub(crate) fn nudge(&self) {
         if self.asleep.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -104,11 +108,12 @@ impl Shop {
         self.nudge();
     }
 
-    /// Looks who has rung; waits for somebody without a limit of time, or not at all.
-    fn hear(&self, wait: bool) {
+    /// Looks who has rung; waits for somebody for so long at most, without a time for as long as it takes.
+    fn hear(&self, at_most: Option<Duration>) {
         let mut events = [const { core::mem::MaybeUninit::uninit() }; 64];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let Ok((events, _)) = epoll::wait(&self.bells, &mut events, if wait { None } else { Some(&at_once) }) else {
+        // A time that a Timespec does not hold is none.
+        let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
+        let Ok((events, _)) = epoll::wait(&self.bells, &mut events, at_most.as_ref()) else {
             return;
         };
         for event in events.iter() {
@@ -179,7 +184,7 @@ impl Worker {
                         shop.desk.begin_watch();
                     }
                     if long || now - heard >= DEAF_MAX {
-                        shop.hear(false);
+                        shop.hear(Some(Duration::ZERO));
                         heard = now;
                     }
                     if idle_since.take().is_some_and(|_| !time.is_zero()) {
@@ -208,7 +213,7 @@ impl Worker {
             }
             looks += 1;
             if looks.is_multiple_of(LOOKS) {
-                shop.hear(false);
+                shop.hear(Some(Duration::ZERO));
             }
         }
         // The others sleep on the same nudge, whose edge wakes one at a time.
@@ -216,14 +221,14 @@ impl Worker {
         self.wipe();
     }
 
-    /// Sleeps until somebody rings, unless somebody has asked meanwhile.
+    /// Sleeps until somebody rings or what was held back is due, unless somebody has asked meanwhile.
     fn sleep(&mut self) {
         self.wipe();
         self.shop.asleep.fetch_add(1, Ordering::SeqCst);
         // Counted before it looks for the last time: who ends the service sees it, or it sees the end.
-        if self.shop.desk.end_watch() {
+        if let Rest::Sleeps { at_most } = self.shop.desk.end_watch(Instant::now()) {
             if !self.shop.ends.load(Ordering::SeqCst) {
-                self.shop.hear(true);
+                self.shop.hear(at_most);
             }
             self.shop.desk.begin_watch();
         }

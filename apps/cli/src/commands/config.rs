@@ -1,9 +1,10 @@
 //! `ciphermill config`: which settings are in force.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ciphermill_service::{Access, Options};
+use ciphermill_service::{Access, Options, Rules};
 
 use crate::config::{Config, FILE_NAME};
 use crate::output::say;
@@ -76,8 +77,21 @@ fn lists(access: &Access) -> String {
     format!("users = {users:?}\ngroups = {groups:?}\nall = {all}\nunits = {units:?}\nexecutables = {executables:?}")
 }
 
+fn rules_of(rules: &Rules) -> String {
+    let Rules { weight, ops_per_second, public_key_ops_per_second, bytes_in_flight } = rules;
+    let rate = |name: &str, rate: &Option<f64>| rate.map(|rate| format!("{name} = {rate:?}"));
+    let lines = [
+        Some(format!("weight = {weight:?}")),
+        rate("ops_per_second", ops_per_second),
+        rate("public_key_ops_per_second", public_key_ops_per_second),
+        bytes_in_flight.map(|bytes| format!("bytes_in_flight = {bytes}")),
+    ];
+    lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
 fn service(config: &Config) -> anyhow::Result<()> {
-    let Options { workers, spin, window_max, limits, access, audit } = config.service.options(config.folder())?;
+    let Options { workers, spin, window_max, limits, access, rules, audit } =
+        config.service.options(config.folder())?;
     say("\n[service]")?;
     if let Some(socket) = &config.service.socket {
         say("# The socket that clients connect to.")?;
@@ -111,6 +125,17 @@ fn service(config: &Config) -> anyhow::Result<()> {
         say(format!("\n[service.keys.{name:?}]"))?;
         say("# Who may use this key of the keystore by its name, by the same rule.")?;
         say(lists(&grant))?;
+    }
+    for (kind, of_kind) in [("users", &rules.users), ("groups", &rules.groups)] {
+        let sorted: BTreeMap<_, _> = of_kind.iter().collect();
+        for (number, rules) in sorted {
+            say(format!("\n[service.{kind}.{number}]"))?;
+            say(
+                "# The share of the workers' time beside others', whose is 1; and what all connections of the user may have",
+            )?;
+            say("# together: operations a second, of these with public keys, bytes under way. What is beyond waits.")?;
+            say(rules_of(rules))?;
+        }
     }
     say("\n[service.limits]")?;
     say("# Connections in all and of one user; channels, their bytes, the bytes of all, and keys of a connection.")?;

@@ -74,8 +74,8 @@ fn clients(args: &AskArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let head = [
-        "client", "pid", "user", "seconds", "channels", "keys", "requests", "shared", "ops", "bytes", "busy ms",
-        "unit", "program",
+        "client", "pid", "user", "seconds", "channels", "keys", "requests", "shared", "held", "ops", "bytes",
+        "busy ms", "unit", "program",
     ];
     let mut table = output::table(&head, 0);
     for index in [head.len() - 2, head.len() - 1] {
@@ -94,6 +94,7 @@ fn clients(args: &AskArgs) -> anyhow::Result<ExitCode> {
             number(row.keys),
             number(row.requests),
             number(row.shared),
+            number(row.held),
             number(row.ops),
             number(row.bytes),
             number(row.busy_ns / 1_000_000),

@@ -1,18 +1,23 @@
 //! The section `[service]`: who may use the service of this machine, and what clients may have.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ciphermill_channel::{DATA_LEN_MAX, DATA_LEN_MIN};
 use ciphermill_keys::keystore::{Keystore, MasterSecret};
-use ciphermill_service::{Access, Limits, Options, Vault};
+use ciphermill_service::{Access, Limits, Options, Rules, UserRules, Vault};
 use serde::Deserialize;
 
 /// Who may connect as the file system sees it: the owner alone, or everybody, of whom the service takes those that it is told.
 const OWN: u32 = 0o600;
 const SHARED: u32 = 0o666;
+
+/// Shares that make a difference and can be told apart, and operations a second that there may be.
+const WEIGHTS: RangeInclusive<f64> = 0.001..=1000.0;
+const RATES: RangeInclusive<f64> = 0.001..=1e12;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -34,6 +39,10 @@ pub(crate) struct ServiceSection {
     /// Who may use a key of the keystore besides the service's own user and root.
     pub keys: BTreeMap<String, AccessSection>,
     pub limits: LimitsSection,
+    /// Shares and rates by a user's name or number, …
+    pub users: BTreeMap<String, RulesSection>,
+    /// … and by a group's, for users that have none of their own.
+    pub groups: BTreeMap<String, RulesSection>,
 }
 
 /// Who is let in besides the service's own user and root: [`Access`] has the rule.
@@ -58,6 +67,20 @@ pub(crate) struct AccessSection {
 pub(crate) enum Account {
     Number(u32),
     Name(String),
+}
+
+/// What holds for a user; what is absent is not limited.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RulesSection {
+    /// Share of the workers' time beside others.
+    pub weight: Option<f64>,
+    /// Operations a second of all connections together, …
+    pub ops_per_second: Option<f64>,
+    /// … and of these, those with public keys.
+    pub public_key_ops_per_second: Option<f64>,
+    /// Bytes of requests that workers have or are next for.
+    pub bytes_in_flight: Option<u64>,
 }
 
 /// What is absent is as the service has it.
@@ -87,6 +110,7 @@ impl ServiceSection {
             window_max: time(self.window_us, default.window_max),
             limits: self.limits.limits()?,
             access: self.access.access("service.access")?,
+            rules: self.rules()?,
             audit: self.audit.as_deref().map(|path| base.join(path)),
         })
     }
@@ -113,6 +137,24 @@ impl ServiceSection {
         self.keys.iter().map(grant).collect()
     }
 
+    /// Shares and rates of users.
+    fn rules(&self) -> Result<UserRules> {
+        let mut rules = UserRules::default();
+        for (user, section) in &self.users {
+            let place = format!("service.users.{user}");
+            if rules.users.insert(user_number(user, &place)?, section.rules(&place)?).is_some() {
+                bail!("{place}: another section is for the same user");
+            }
+        }
+        for (group, section) in &self.groups {
+            let place = format!("service.groups.{group}");
+            if rules.groups.insert(group_number(group, &place)?, section.rules(&place)?).is_some() {
+                bail!("{place}: another section is for the same group");
+            }
+        }
+        Ok(rules)
+    }
+
     /// The mode of the socket. The service itself looks at who connects in any case.
     pub(crate) fn mode(&self) -> u32 {
         let AccessSection { users, groups, all, units, executables } = &self.access;
@@ -128,17 +170,13 @@ impl AccessSection {
         for user in &self.users {
             access.users.push(match user {
                 Account::Number(number) => *number,
-                Account::Name(name) => uzers::get_user_by_name(name)
-                    .with_context(|| format!("{place}.users: there is no user `{name}`"))?
-                    .uid(),
+                Account::Name(name) => user_named(name, &format!("{place}.users"))?,
             });
         }
         for group in &self.groups {
             access.groups.push(match group {
                 Account::Number(number) => *number,
-                Account::Name(name) => uzers::get_group_by_name(name)
-                    .with_context(|| format!("{place}.groups: there is no group `{name}`"))?
-                    .gid(),
+                Account::Name(name) => group_named(name, &format!("{place}.groups"))?,
             });
         }
         for unit in &self.units {
@@ -158,6 +196,53 @@ impl AccessSection {
             access.executables.push(executable.clone());
         }
         Ok(access)
+    }
+}
+
+fn user_named(name: &str, place: &str) -> Result<u32> {
+    Ok(uzers::get_user_by_name(name).with_context(|| format!("{place}: there is no user `{name}`"))?.uid())
+}
+
+fn group_named(name: &str, place: &str) -> Result<u32> {
+    Ok(uzers::get_group_by_name(name).with_context(|| format!("{place}: there is no group `{name}`"))?.gid())
+}
+
+/// A section is called by a number or a name.
+fn user_number(text: &str, place: &str) -> Result<u32> {
+    text.parse().or_else(|_| user_named(text, place))
+}
+
+fn group_number(text: &str, place: &str) -> Result<u32> {
+    text.parse().or_else(|_| group_named(text, place))
+}
+
+impl RulesSection {
+    /// `place` is how errors call this section.
+    fn rules(&self, place: &str) -> Result<Rules> {
+        let weight = self.weight.unwrap_or(1.0);
+        if !WEIGHTS.contains(&weight) {
+            bail!("{place}.weight: must be {} to {}", WEIGHTS.start(), WEIGHTS.end());
+        }
+        for (name, rate) in
+            [("ops_per_second", self.ops_per_second), ("public_key_ops_per_second", self.public_key_ops_per_second)]
+        {
+            if rate.is_some_and(|rate| !RATES.contains(&rate)) {
+                bail!(
+                    "{place}.{name}: must be {} to {}; service.access keeps somebody out",
+                    RATES.start(),
+                    RATES.end()
+                );
+            }
+        }
+        if self.bytes_in_flight == Some(0) {
+            bail!("{place}.bytes_in_flight: must be at least 1");
+        }
+        Ok(Rules {
+            weight,
+            ops_per_second: self.ops_per_second,
+            public_key_ops_per_second: self.public_key_ops_per_second,
+            bytes_in_flight: self.bytes_in_flight,
+        })
     }
 }
 
@@ -205,6 +290,16 @@ mod tests {
     }
 
     #[test]
+    fn rules_are_read_by_names_and_numbers() {
+        let text = "[users.root]\nweight = 4\nops_per_second = 100000\nbytes_in_flight = 5\n\
+                    [users.12]\n[groups.0]\npublic_key_ops_per_second = 2.5";
+        let rules = section(text).expect("valid").rules;
+        let root = Rules { weight: 4.0, ops_per_second: Some(1e5), bytes_in_flight: Some(5), ..Rules::default() };
+        assert_eq!((rules.users[&0], rules.users[&12]), (root, Rules::default()));
+        assert_eq!(rules.groups[&0].public_key_ops_per_second, Some(2.5));
+    }
+
+    #[test]
     fn places_are_read_beside_people() {
         let text = "access.units = [\"nginx.service\", \"user-12.slice\"]\naccess.executables = [\"/usr/sbin/nginx\"]";
         let access = section(text).expect("valid").access;
@@ -241,6 +336,15 @@ mod tests {
             ("access.units = [\"getty@.service\"]", "service.access.units"),
             ("access.units = [\".service\"]", "service.access.units"),
             ("access.executables = [\"nginx\"]", "service.access.executables"),
+            ("users.1.weight = 0", "service.users.1.weight"),
+            ("users.1.weight = nan", "service.users.1.weight"),
+            ("users.1.ops_per_second = 0", "service.users.1.ops_per_second"),
+            ("users.1.public_key_ops_per_second = -1.5", "service.users.1.public_key_ops_per_second"),
+            ("users.1.bytes_in_flight = 0", "service.users.1.bytes_in_flight"),
+            ("users.1.rate = 1", "rate"),
+            ("users.\"nobody at all\".weight = 1", "service.users.nobody at all: there is no user"),
+            ("groups.\"nobody at all\".weight = 1", "service.groups.nobody at all: there is no group"),
+            ("users.0.weight = 1\nusers.root.weight = 2", "the same user"),
             ("limits.channel_bytes = 1", "service.limits.channel_bytes"),
             ("limits.client_bytes = 100000", "service.limits.client_bytes"),
             ("limits.clients = 0", "service.limits"),

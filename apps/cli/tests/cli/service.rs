@@ -230,13 +230,19 @@ fn the_configuration_is_shown_with_all_that_the_service_goes_by() {
     place.write(
         "ciphermill.toml",
         "[service]\nlimits.audit_bytes = 5000\naccess.units = [\"nginx.service\"]\npassphrase_file = \"x\"\n\
-         keys.payments.executables = [\"/usr/sbin/nginx\"]\n",
+         keys.payments.executables = [\"/usr/sbin/nginx\"]\n\
+         [service.users.root]\nweight = 4\nops_per_second = 100000\n[service.groups.12]\nbytes_in_flight = 7\n",
     );
     let shown = place.ok(["config"]);
     for line in [
         "units = [\"nginx.service\"]",
         "[service.keys.\"payments\"]",
         "executables = [\"/usr/sbin/nginx\"]",
+        "[service.users.0]",
+        "weight = 4.0",
+        "ops_per_second = 100000.0",
+        "[service.groups.12]",
+        "bytes_in_flight = 7",
         "audit_bytes = 5000",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line} is not in {shown}");

@@ -102,7 +102,7 @@ mod tests {
         let row = |(id, count): &(u64, u64)| {
             let text = format!(
                 "{{\"id\": {id}, \"pid\": 1, \"uid\": 0, \"seconds\": 1, \"channels\": 1, \"keys\": 2, \"requests\": {count}, \
-                 \"shared\": 0, \"ops\": {}, \"bytes\": {}, \"busy_ns\": {}}}",
+                 \"shared\": 0, \"held\": 0, \"ops\": {}, \"bytes\": {}, \"busy_ns\": {}}}",
                 count * 10,
                 count * 1_000_000,
                 count * 10_000_000
