@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ciphermill_router::Bucket;
 
-use crate::client::Peer;
+use crate::peer::Peer;
 
 /// What holds for a user. Nothing is refused by it: what is beyond waits.
 #[derive(Clone, Copy, Debug, PartialEq)]

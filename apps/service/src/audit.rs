@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::client::Peer;
+use crate::peer::Peer;
 use crate::process::{FileId, Process};
 
 /// A file that lines are added to, or nothing.

@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 
 use crate::account::Account;
 use crate::audit::Audit;
-use crate::client::{Client, ClientChannel, Peer};
+use crate::client::{Client, ClientChannel};
 use crate::connection::{Connection, Goes};
 use crate::keys::{Keys, TableKey, prepare, said};
 use crate::limits::Options;
+use crate::peer::Peer;
 use crate::process::Process;
 use crate::remote::{Change, Reload, Remote};
 use crate::socket::{Listener, peer_of};

@@ -7,7 +7,9 @@
 //! - `control`: one thread for all sockets: who may connect, keys, channels.
 //! - `desk`: which requests come next, and which share a batch.
 //! - `worker`: threads that take requests from the desk, run them on the mill and answer.
-//! - `client`: who is connected, what they hold, and their limits.
+//! - `client`: who is connected and what they hold; `peer`, `process`: what the kernel says of them.
+//! - `account`: what all connections of a user may have together. What is beyond waits at the desk.
+//! - `limits`, `vault`: who is let in, and who may use which key of the keystore.
 mod account;
 mod audit;
 mod client;
@@ -17,6 +19,7 @@ mod desk;
 mod keys;
 mod limits;
 mod offers;
+mod peer;
 mod process;
 mod remote;
 mod service;
@@ -26,8 +29,8 @@ mod vault;
 mod worker;
 
 pub use account::{Rules, UserRules};
-pub use client::Peer;
 pub use limits::{Access, Limits, Options};
+pub use peer::Peer;
 pub use remote::{Reload, Remote};
 pub use service::Service;
 pub use socket::{ListenError, Listener};

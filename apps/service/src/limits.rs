@@ -7,7 +7,7 @@ use ciphermill_channel::DATA_LEN_MAX;
 use serde::Serialize;
 
 use crate::account::UserRules;
-use crate::client::Peer;
+use crate::peer::Peer;
 use crate::process::Process;
 
 /// What a service is opened with.

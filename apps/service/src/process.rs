@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::client::Peer;
+use crate::peer::Peer;
 
 /// Bytes of `/proc/PID/cgroup` and `/proc/PID/comm` that are read; the kernel's own limit of a path is 4,096.
 const PROC_LEN_MAX: u64 = 16 << 10;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use crate::client::Peer;
+use crate::peer::Peer;
 
 /// A socket on which clients are waited for. Dropped, it is removed.
 pub struct Listener {

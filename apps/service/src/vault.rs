@@ -9,9 +9,10 @@ use ciphermill_keys::KeyLease;
 use ciphermill_keys::keystore::{KeyRecord, KeyState, Keystore, KeystoreError};
 use serde::Serialize;
 
-use crate::client::{Client, Peer};
+use crate::client::Client;
 use crate::keys::TableKey;
 use crate::limits::Access;
+use crate::peer::Peer;
 
 /// A keystore, and who may use which of its keys. What a key may be used for is its own policy.
 pub struct Vault {

@@ -6,8 +6,9 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::*;
 use crate::account::Rules;
-use crate::client::{Client, Peer};
+use crate::client::Client;
 use crate::keys::Keys;
+use crate::peer::Peer;
 
 /// Requests that a client may make up without end must not be remembered without end.
 #[test]
