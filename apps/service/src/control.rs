@@ -24,7 +24,7 @@ use crate::connection::{Connection, Goes};
 use crate::keys::{Keys, TableKey, prepare, said};
 use crate::limits::Options;
 use crate::peer::Peer;
-use crate::process::Process;
+use crate::process::{Process, sees_programs};
 use crate::remote::{Change, Reload, Remote};
 use crate::socket::{Listener, peer_of};
 use crate::status::{ClientRow, Status, json, of_service, prometheus};
@@ -114,6 +114,7 @@ impl Control {
             changes,
             draining: None,
         };
+        control.warn_of_programs();
         Ok((control, remote))
     }
 
@@ -160,15 +161,25 @@ impl Control {
                 let Options { workers, spin, window_max, .. } = self.options;
                 self.options = Options { workers, spin, window_max, ..options };
                 self.vault = vault;
+                self.warn_of_programs();
                 self.shop.renew_offers();
                 for connection in self.connections.values() {
                     let client = &connection.client;
                     client.account.set_rules(self.options.rules.of(&client.peer));
+                    client.keys_mut().set_max(self.options.limits.keys);
                 }
                 // Who is held back may be due at once.
                 self.shop.nudge();
             }
             self.audit.reopen(self.options.audit.as_deref(), self.options.limits.audit_bytes);
+        }
+    }
+
+    /// Says so if a policy lists programs that this process cannot tell.
+    fn warn_of_programs(&self) {
+        let vault = self.vault.as_ref().is_some_and(Vault::names_programs);
+        if (vault || !self.options.access.executables.is_empty()) && !sees_programs() {
+            tracing::warn!("executables of other users match nobody: telling them takes CAP_SYS_PTRACE");
         }
     }
 

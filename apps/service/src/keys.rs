@@ -76,6 +76,11 @@ impl Keys {
         self.len() >= self.max
     }
 
+    /// Has another number of keys be the most. Those that are there beyond it stay.
+    pub(crate) fn set_max(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// Gives a key a handle, for one suite.
     pub(crate) fn insert(&mut self, key: Arc<TableKey>, suite: Suite) -> KeyHandle {
         let key = Some(Held { id: key.id(), suite: suite.into(), _key: key });

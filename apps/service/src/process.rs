@@ -107,6 +107,20 @@ fn handle_of(socket: &UnixStream, peer: &Peer) -> Option<OwnedFd> {
     }
 }
 
+/// Whether this process is told which programs those of other users run: by its capabilities in force (proc(5), CapEff).
+pub(crate) fn sees_programs() -> bool {
+    /// `include/uapi/linux/capability.h`.
+    const CAP_SYS_PTRACE: u64 = 1 << 19;
+    text(Path::new("/proc/self/status"))
+        .and_then(|status| capabilities(&status))
+        .is_some_and(|has| has & CAP_SYS_PTRACE != 0)
+}
+
+fn capabilities(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
 /// The process that connected, by `SO_PEERPIDFD` of Linux 6.5 and later.
 fn peer_handle(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut handle: libc::c_int = -1;
@@ -217,6 +231,12 @@ mod tests {
         std::os::unix::fs::symlink(&own, &link).expect("a link");
         std::fs::copy(&own, &copy).expect("a copy");
         assert_eq!((process.runs(&[link]), process.runs(&[copy])), (true, false));
+    }
+
+    #[test]
+    fn capabilities_are_read() {
+        assert_eq!(capabilities("Name:\tx\nCapPrm:\t00\nCapEff:\t0000000000080001\nCapBnd:\t0\n"), Some(1 << 19 | 1));
+        assert_eq!(capabilities("Name:\tx\n"), None);
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl Vault {
         Vault { keystore, grants, loaded: HashMap::new(), records: None }
     }
 
+    /// Whether a grant lists programs.
+    pub(crate) fn names_programs(&self) -> bool {
+        self.grants.values().any(|access| !access.executables.is_empty())
+    }
+
     /// The current version of a key, in the mill's table.
     ///
     /// # Errors

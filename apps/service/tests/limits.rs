@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ciphermill_channel::{Answer, Ask, DATA_LEN_MIN, ErrorKind, KeyHandle, Outcome, Port};
 use ciphermill_contract::{KeyForm, OpStatus};
-use ciphermill_service::Limits;
+use ciphermill_service::{Limits, Options, Reload};
 use common::campaign::{Campaign, wait_for};
 use common::raw::{Raw, fill, outcome, request, seal, seal_op, suite};
 
@@ -81,6 +81,35 @@ fn keys_are_limited() {
         raw.say(&Ask::Forget { key });
         raw.say(&Ask::Forget { key });
         keys.push(raw.import(gcm, &[7; 16]));
+    }
+    drop(raw);
+    campaign.end();
+}
+
+#[test]
+fn other_limits_hold_for_who_is_connected() {
+    let campaign = Campaign::begin(|options| options.limits.keys = 2);
+    let gcm = suite("aes-128-gcm");
+    let mut raw = Raw::greeted(campaign.socket());
+    let _keys = [raw.import(gcm, &[1; 16]), raw.import(gcm, &[2; 16])];
+    let ask = Ask::Import { suite: gcm, form: KeyForm::Secret, bytes: &[3; 16] };
+    names(&raw.ask(&ask), "keys is 2");
+    let remote = campaign.running.service.as_ref().expect("it runs").remote();
+    for (limits, limit) in [
+        (Limits { keys: 3, channels: 1, ..Limits::default() }, Some("keys is 3")),
+        (Limits { keys: 1, channels: 1, ..Limits::default() }, Some("keys is 1")),
+        (Limits::default(), None),
+    ] {
+        remote.reload(Reload { options: Options { limits, ..Options::default() }, vault: None });
+        // What was sent before is in force when the next message is answered.
+        raw.status();
+        if limits.keys == 3 {
+            raw.import(gcm, &[3; 16]);
+        }
+        match limit {
+            Some(limit) => names(&raw.ask(&ask), limit),
+            None => drop(raw.import(gcm, &[4; 16])),
+        }
     }
     drop(raw);
     campaign.end();
