@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 // The files name these.
-use {anyhow as _, serde as _, toml as _};
+use {anyhow as _, ciphermill_service as _, serde as _, toml as _, uzers as _};
 
 #[path = "../../apps/cli/src/config.rs"]
 #[allow(dead_code, reason = "the command uses the rest")]
@@ -30,6 +30,10 @@ pub fn run(bytes: &[u8]) {
     if pick & 1 == 0 {
         if let Ok(config) = config::Config::load(Some(&path), &ENGINES) {
             config.policy().expect("checked when it was read");
+            // Names of users that there are not are refused here.
+            if let Ok(options) = config.service.options(config.folder()) {
+                assert!(options.workers > 0);
+            }
             change_rules(&std::fs::read_to_string(&path).expect("it was read"), &config);
         }
     } else if let Ok(policy) = policy::TablePolicy::read(&path) {
@@ -62,7 +66,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let config = "0[policy]\nlegacy = true\nengines = [\"library\", \"lanes\"]\ndisabled = [\n  \"gpu\", # why\n  \"lanes:des-*\"\n]\n\
         [trust]\nwitness_every = 64\n\
         witness_ops_max = 8\nstall_factor = 3\nstall_min_ms = 5\nquarantine_min_ms = 1\nquarantine_max_ms = 10\n\
-        [keystore]\npath = \"keys\"\nkey = \"customers\"\n";
+        [keystore]\npath = \"keys\"\nkey = \"customers\"\n\
+        [service]\nworkers = 2\naudit = \"log\"\n[service.access]\nusers = [\"root\", 12]\ngroups = [0]\nall = false\n\
+        units = [\"nginx.service\"]\nexecutables = [\"/usr/sbin/nginx\"]\n[service.limits]\nkeys = 5\naudit_bytes = 1000\n\
+        [service.users.root]\nweight = 4.0\nops_per_second = 100\n[service.groups.0]\npublic_key_ops_per_second = 2.5\n\
+        bytes_in_flight = 7\n";
     let policy = "1key = \"customers\"\nbind-row = \"id\"\nbind-table = \"people\"\n[columns.email]\n\
         method = \"deterministic\"\nas-text = true\nbind = false\n[columns.\"phone number\"]\nmethod = \"ff1\"\n\
         preset = \"phone\"\nkeep-last = 2\non-bad = \"null\"\n";

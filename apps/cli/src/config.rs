@@ -1,5 +1,7 @@
 //! `ciphermill.toml`: policy and places.
 
+// By its path, so that the fuzz target of this file finds it as well.
+#[path = "config/service.rs"]
 mod service;
 
 use std::path::{Path, PathBuf};
