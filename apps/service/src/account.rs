@@ -130,6 +130,12 @@ impl Account {
         all.max(public_key).unwrap_or(now_ns)
     }
 
+    /// Whether nothing is owed to its rates, so that a new account would be the same.
+    pub(crate) fn is_settled(&self, now_ns: u64) -> bool {
+        let state = self.state();
+        state.ops.is_full(now_ns) && state.public_key_ops.is_full(now_ns)
+    }
+
     /// Whether so many bytes may be in flight besides what is. Who has to wait gets a number, and its turn in the order of these.
     pub(crate) fn has_room(&self, number: &mut Option<u64>, bytes: u32) -> bool {
         let mut state = self.state();

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ciphermill::KeyPolicy;
@@ -61,8 +61,8 @@ pub(crate) struct Control {
     events: OwnedFd,
     ended: Arc<OwnedFd>,
     connections: HashMap<u64, Connection>,
-    /// By their users' numbers, as long as somebody has them.
-    accounts: HashMap<u32, Weak<Account>>,
+    /// By their users' numbers, with the peer that was the first, as long as somebody has them or they owe something.
+    accounts: HashMap<u32, (Peer, Arc<Account>)>,
     /// Connections whose turn was over before their messages were.
     unfinished: Vec<u64>,
     /// Names of connections and of channels, none of which is used twice.
@@ -163,10 +163,9 @@ impl Control {
                 self.vault = vault;
                 self.warn_of_programs();
                 self.shop.renew_offers();
+                self.accounts.values().for_each(|(first, account)| account.set_rules(self.options.rules.of(first)));
                 for connection in self.connections.values() {
-                    let client = &connection.client;
-                    client.account.set_rules(self.options.rules.of(&client.peer));
-                    client.keys_mut().set_max(self.options.limits.keys);
+                    connection.client.keys_mut().set_max(self.options.limits.keys);
                 }
                 // Who is held back may be due at once.
                 self.shop.nudge();
@@ -266,12 +265,8 @@ impl Control {
 
     /// The account of a process's user. Its rules are those of the connection that was the first.
     fn account(&mut self, peer: &Peer) -> Arc<Account> {
-        if let Some(account) = self.accounts.get(&peer.uid).and_then(Weak::upgrade) {
-            return account;
-        }
-        let account = Arc::new(Account::new(self.options.rules.of(peer)));
-        self.accounts.insert(peer.uid, Arc::downgrade(&account));
-        account
+        let new = || (*peer, Arc::new(Account::new(self.options.rules.of(peer))));
+        Arc::clone(&self.accounts.entry(peer.uid).or_insert_with(new).1)
     }
 
     fn name(&mut self) -> u64 {
@@ -580,7 +575,9 @@ impl Control {
             }
             tracing::debug!(client = id, pid = connection.client.peer.pid, "gone");
         }
-        self.accounts.retain(|_, account| account.strong_count() > 0);
+        // Who comes again owes what was owed.
+        let now_ns = self.shop.desk.now_ns(Instant::now());
+        self.accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1 || !account.is_settled(now_ns));
     }
 }
 

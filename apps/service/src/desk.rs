@@ -248,7 +248,8 @@ impl Desk {
         Rest::Sleeps { at_most }
     }
 
-    fn now_ns(&self, now: Instant) -> u64 {
+    /// The time of the queue and of accounts.
+    pub(crate) fn now_ns(&self, now: Instant) -> u64 {
         now.saturating_duration_since(self.opened).as_nanos() as u64
     }
 

@@ -100,6 +100,20 @@ fn a_worker_sleeps_until_what_is_held_back_is_due() {
 }
 
 #[test]
+fn who_connects_again_owes_what_was_owed() {
+    let _turn = turn();
+    let running = Running::start(|options| options.rules = rules(rate(5.0)));
+    let begun = Instant::now();
+    for round in 0..4 {
+        let mut raw = Raw::greeted(running.socket());
+        let (_, mut port) = raw.port(0);
+        let key = raw.import(suite("aes-128-gcm"), &[1; 16]);
+        assert_eq!(seal(&mut port, key, &[round; 12], b"text").1, OpStatus::Done);
+    }
+    assert!(begun.elapsed() > Duration::from_millis(590), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn a_client_that_leaves_while_it_is_held_back_leaves_nothing_behind() {
     let _turn = turn();
     let running = Running::start(|options| options.rules = rules(rate(0.1)));

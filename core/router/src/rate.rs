@@ -26,6 +26,11 @@ impl Bucket {
         // Up, so that nothing is due before its time.
         ((begin - spare_ns).ceil() as u64).max(now_ns)
     }
+
+    /// Whether nothing is owed: the bucket is as a new one.
+    pub fn is_full(&self, now_ns: u64) -> bool {
+        self.full_at_ns <= now_ns as f64
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +64,7 @@ mod tests {
     fn more_than_a_burst_goes_once_the_bucket_is_full() {
         let mut bucket = Bucket::default();
         assert_eq!(bucket.take(5000, 1000.0, S), S, "full from the start");
+        assert!(!bucket.is_full(6 * S - 1) && bucket.is_full(6 * S));
         // Five seconds are to be paid off first, and those behind it wait as long.
         assert_eq!(bucket.take(5000, 1000.0, S), 6 * S);
         assert_eq!(bucket.take(1, 1000.0, S), 11 * S - 99_000_000);
