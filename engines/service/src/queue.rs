@@ -1,5 +1,7 @@
 //! A queue: a channel of its own, over which one batch at a time goes.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,7 @@ use ciphermill_contract::{
     CheckedBatch, Direction, EngineQueue, Error, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite,
 };
 
-use crate::chunk::{Chunk, chunks, output_len};
+use crate::chunk::{Chunk, Layout, chunks, output_len};
 use crate::key::RemoteKey;
 use crate::link::{Link, NAME, fault};
 use crate::shared::Shared;
@@ -21,6 +23,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What should take longer is not looked for.
 const LOOK_MAX: Duration = Duration::from_micros(500);
 
+/// Pieces on their way at most.
+const FLIGHTS_MAX: usize = 8;
+
+/// Pieces begin with a line of the cache of their own.
+const LINE: usize = 64;
+
+/// What copying a byte into or out of a channel takes, in nanoseconds: lines that the other core has.
+const COPY_NS: f64 = 0.15;
+
+/// What a piece costs beyond its operations, in nanoseconds.
+const PIECE_NS: f64 = 600.0;
+
+/// Work that takes so many times as long as copying it is not worth being cut.
+const HIDDEN_MIN: f64 = 10.0;
+
 /// How long a service may take to be restarted, and how often it is looked for meanwhile.
 const RESTART_MAX: Duration = Duration::from_secs(5);
 const RESTART_LOOK: Duration = Duration::from_millis(20);
@@ -30,6 +47,32 @@ pub(crate) struct ServiceQueue {
     shared: Arc<Shared>,
     open: Option<Open>,
     spin: Spin,
+    /// Pieces on their way; empty between batches.
+    flights: VecDeque<Flight>,
+}
+
+/// A piece of a batch on its way.
+struct Flight {
+    chunk: Chunk,
+    layout: Layout,
+    /// Where in the channel it lies: operations and results first, then data.
+    at: usize,
+    /// Its request's number.
+    number: u32,
+}
+
+impl Flight {
+    fn ops_at(&self) -> usize {
+        self.at
+    }
+
+    fn data_at(&self) -> usize {
+        self.at + self.chunk.pending * RECORD_LEN
+    }
+
+    fn place(&self) -> Range<usize> {
+        self.at..self.data_at() + self.layout.len
+    }
 }
 
 /// A channel, over a connection.
@@ -63,11 +106,11 @@ struct Batch<'b> {
 
 impl ServiceQueue {
     pub(crate) fn new(shared: Arc<Shared>) -> ServiceQueue {
-        ServiceQueue { shared, open: None, spin: Spin::new() }
+        ServiceQueue { shared, open: None, spin: Spin::new(), flights: VecDeque::new() }
     }
 
     /// The channel, opened if there is none over a connection that stands.
-    fn open(&mut self) -> Result<(&Arc<Link>, &mut Port, &mut Spin)> {
+    fn open(&mut self) -> Result<(&Arc<Link>, &mut Port)> {
         if self.open.as_ref().is_none_or(|open| open.link.is_lost()) {
             self.open = None;
             let len = self.shared.channel_len();
@@ -76,15 +119,91 @@ impl ServiceQueue {
             self.open = Some(open);
         }
         match &mut self.open {
-            Some(open) => Ok((&open.link, &mut open.port, &mut self.spin)),
+            Some(open) => Ok((&open.link, &mut open.port)),
             None => Err(Error::fault(NAME, FaultKind::Unavailable)),
         }
     }
 
-    /// Runs a piece; in halves if the service says that it is too long.
+    /// Runs the pieces of a batch, several on their way at a time: one is copied while another is worked on.
+    fn run_all(&mut self, batch: &mut Batch<'_>, pieces: Vec<Chunk>) {
+        let mut flights = core::mem::take(&mut self.flights);
+        for chunk in pieces {
+            let layout = chunk.layout();
+            let len = chunk.pending * RECORD_LEN + layout.len;
+            let place = loop {
+                let free = self.room_for(len, &flights).filter(|_| flights.len() < FLIGHTS_MAX);
+                // Between what one writes there may be what another has written.
+                let clear = !flights.iter().any(|other| other.chunk.crosses(&chunk));
+                match free.filter(|_| clear) {
+                    None if !flights.is_empty() => self.land(batch, &mut flights, 1),
+                    place => break place,
+                }
+            };
+            let mut flight = Flight { chunk, layout, at: place.unwrap_or(DATA_AT), number: 0 };
+            match self.send(batch, &flight, flights.is_empty()) {
+                Ok(number) => {
+                    flight.number = number;
+                    flights.push_back(flight);
+                }
+                Err(error) => {
+                    let all = flights.len();
+                    self.land(batch, &mut flights, all);
+                    self.recover(batch, &flight.chunk, error);
+                }
+            }
+        }
+        let all = flights.len();
+        self.land(batch, &mut flights, all);
+        self.flights = flights;
+    }
+
+    /// Where so many bytes have room in the channel beside what is on its way, which lies in order.
+    fn room_for(&self, len: usize, flights: &VecDeque<Flight>) -> Option<usize> {
+        let Some(last) = flights.back() else { return Some(DATA_AT) };
+        let end = self.open.as_ref().map_or(0, |open| open.port.memory().len());
+        let is_free = |at: usize| {
+            let own = at..at + len;
+            own.end <= end && flights.iter().all(|flight| flight.place().end <= at || own.end <= flight.at)
+        };
+        [last.place().end.next_multiple_of(LINE), DATA_AT].into_iter().find(|at| is_free(*at))
+    }
+
+    /// Waits for the first so many that are on their way. If one fails, for all: what is done then needs the channel.
+    fn land(&mut self, batch: &mut Batch<'_>, flights: &mut VecDeque<Flight>, count: usize) {
+        let mut failed = Vec::new();
+        let mut left = count;
+        while let Some(flight) = flights.pop_front_if(|_| left > 0 || !failed.is_empty()) {
+            left = left.saturating_sub(1);
+            if let Err(error) = self.end(batch, &flight) {
+                failed.push((flight.chunk, error));
+            }
+        }
+        failed.into_iter().for_each(|(chunk, error)| self.recover(batch, &chunk, error));
+    }
+
+    /// Does what can be done for a piece that failed; nothing of it is pending afterwards.
+    fn recover(&mut self, batch: &mut Batch<'_>, chunk: &Chunk, error: Error) {
+        let ran = match error {
+            Error::Exhausted(_) => self.run_halves(batch, chunk, Err(error)),
+            Error::EngineFault(_) if batch.names_keys(chunk) => self.run_pieces(batch, chunk),
+            error => Err(error),
+        };
+        if ran.is_err() {
+            for index in chunk.ops.clone() {
+                if batch.ops[index].status.is_pending() {
+                    batch.fail(index);
+                }
+            }
+        }
+    }
+
+    /// Runs a piece by itself; in halves if the service says that it is too long.
     fn run_pieces(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
         let ran = self.run_patiently(batch, chunk);
-        let Err(Error::Exhausted(_)) = ran else { return ran };
+        if matches!(ran, Err(Error::Exhausted(_))) { self.run_halves(batch, chunk, ran) } else { ran }
+    }
+
+    fn run_halves(&mut self, batch: &mut Batch<'_>, chunk: &Chunk, ran: Result<()>) -> Result<()> {
         let Some(halves) = chunk.halves((batch.suite, batch.direction), batch.ops) else { return ran };
         halves.iter().try_for_each(|half| self.run_pieces(batch, half))
     }
@@ -94,7 +213,11 @@ impl ServiceQueue {
     fn run_patiently(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
         let begun = Instant::now();
         loop {
-            let result = self.run_chunk(batch, chunk);
+            let mut flight = Flight { chunk: chunk.clone(), layout: chunk.layout(), at: DATA_AT, number: 0 };
+            let result = self.send(batch, &flight, true).and_then(|number| {
+                flight.number = number;
+                self.end(batch, &flight)
+            });
             let Err(Error::EngineFault(_)) = &result else { return result };
             if begun.elapsed() >= RESTART_MAX || !batch.names_keys(chunk) {
                 return result;
@@ -103,39 +226,78 @@ impl ServiceQueue {
         }
     }
 
-    fn run_chunk(&mut self, batch: &mut Batch<'_>, chunk: &Chunk) -> Result<()> {
-        let expected = self.expected(batch.suite, chunk.pending, chunk.data.len());
-        let expected = Duration::from_nanos(expected as u64);
-        let look = self.shared.spin();
-        let (link, port, spin) = self.open()?;
-        let room = port.memory().len() - DATA_AT;
-        let data_at = DATA_AT + chunk.pending * RECORD_LEN;
-        if chunk.pending * RECORD_LEN + chunk.data.len() > room {
+    /// Puts a piece on its way, under the number that comes back; over a new channel only if nothing is under way in the old one.
+    fn send(&mut self, batch: &Batch<'_>, flight: &Flight, may_open: bool) -> Result<u32> {
+        if !may_open && self.open.as_ref().is_none_or(|open| open.link.is_lost()) {
             return Err(Error::fault(NAME, FaultKind::Unavailable));
         }
-        copy_out(link, port, batch, chunk, data_at)?;
+        let (link, port) = self.open()?;
+        if flight.place().end > port.memory().len() {
+            return Err(Error::fault(NAME, FaultKind::Unavailable));
+        }
+        copy_out(link, port, batch, flight)?;
         let request = Request {
             suite: batch.suite,
             direction: batch.direction,
-            ops: chunk.pending as u32,
-            ops_at: DATA_AT as u32,
-            data_at: data_at as u32,
-            data_len: chunk.data.len() as u32,
+            ops: flight.chunk.pending as u32,
+            ops_at: flight.ops_at() as u32,
+            data_at: flight.data_at() as u32,
+            data_len: flight.layout.len as u32,
         };
-        // One request at a time: there is a slot.
-        let Some(number) = port.submit(request) else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
-        let look = time_to_look(look, expected, port.is_crowded());
+        // There is a slot: fewer are on their way than there are.
+        port.submit(request).ok_or_else(|| Error::fault(NAME, FaultKind::Unavailable))
+    }
+
+    /// Waits for a piece and takes what came of it.
+    fn end(&mut self, batch: &mut Batch<'_>, flight: &Flight) -> Result<()> {
+        let expected = self.expected(batch.suite, flight.chunk.pending, flight.layout.len);
+        let expected = Duration::from_nanos(expected as u64);
+        let spin = self.shared.spin();
+        let Some(Open { link, port, .. }) = &self.open else { return Err(Error::fault(NAME, FaultKind::Unavailable)) };
+        let look = time_to_look(spin, expected, port.is_crowded());
         let (begun, patience) = (Instant::now(), PATIENCE + expected * 1000);
-        let outcome = port.wait(number, (spin, look), || link.is_alive() && begun.elapsed() < patience);
-        let Ok(Outcome::Ran) = outcome else {
-            match outcome {
-                Ok(Outcome::Exhausted) => return Err(Error::exhausted("operations of the service", 0, chunk.pending)),
-                Ok(_) => {}
-                Err(_) => link.give_up(),
+        let goes_on = || link.is_alive() && begun.elapsed() < patience;
+        match port.wait(flight.number, (&mut self.spin, look), goes_on) {
+            Ok(Outcome::Ran) => copy_back(port, batch, flight),
+            Ok(Outcome::Exhausted) => Err(Error::exhausted("operations of the service", 0, flight.chunk.pending)),
+            Ok(_) => Err(Error::fault(NAME, FaultKind::Stalled)),
+            Err(_) => {
+                link.give_up();
+                Err(Error::fault(NAME, FaultKind::Stalled))
             }
-            return Err(Error::fault(NAME, FaultKind::Stalled));
+        }
+    }
+
+    /// The pieces that a batch goes in.
+    fn pieces(&self, batch: &Batch<'_>) -> Vec<Chunk> {
+        let what = (batch.suite, batch.direction);
+        let cut = |most: usize| -> Vec<Chunk> {
+            let is_short = |ops, bytes| ops <= most && self.expected(batch.suite, ops, bytes) <= REQUEST_NS_MAX;
+            chunks(what, batch.ops, self.shared.channel_len(), is_short).collect()
         };
-        copy_back(port, batch, chunk, data_at)
+        let most = self.ops_of_piece(batch);
+        let pieces = cut(most);
+        if most >= batch.ops.len() {
+            return pieces;
+        }
+        // Data that lie across each other would be copied with each piece.
+        let copied: usize = pieces.iter().map(|piece| piece.layout().len).sum();
+        let whole = pieces.iter().fold(Chunk::default(), |all, piece| all.and(piece)).layout().len;
+        if copied * 2 <= whole * 3 { pieces } else { cut(batch.ops.len()) }
+    }
+
+    /// Operations that a piece of a batch has: copying it takes its time, and more of that is hidden behind work the smaller pieces are, each
+    /// of which costs [`PIECE_NS`]. With n pieces a copy's n-th part is not hidden, so that n is best where both are equal.
+    fn ops_of_piece(&self, batch: &Batch<'_>) -> usize {
+        let ops = batch.ops.len();
+        let bytes: usize = batch.ops.iter().map(|op| op.input.len as usize).sum();
+        let copy_ns = (ops * RECORD_LEN + 2 * bytes) as f64 * COPY_NS;
+        let pieces = (copy_ns / PIECE_NS).sqrt();
+        if pieces < 1.5 || self.expected(batch.suite, ops, bytes) > copy_ns * HIDDEN_MIN {
+            return ops;
+        }
+        let step = self.shared.offer(batch.suite).map_or(1, |offer| usize::from(offer.step));
+        ((ops as f64 / pieces) as usize).next_multiple_of(step.max(1))
     }
 
     /// Nanoseconds that so many operations over so many bytes should take inside the service.
@@ -155,13 +317,11 @@ fn time_to_look(spin: Duration, expected: Duration, is_crowded: bool) -> Duratio
 }
 
 /// Copies a chunk into the channel.
-fn copy_out(link: &Arc<Link>, port: &Port, batch: &Batch<'_>, chunk: &Chunk, data_at: usize) -> Result<()> {
+fn copy_out(link: &Arc<Link>, port: &Port, batch: &Batch<'_>, flight: &Flight) -> Result<()> {
     let failed = || Error::fault(NAME, FaultKind::Call(0));
+    let Flight { chunk, layout, .. } = flight;
     // Keys that the service does not have yet are handed over.
     let key_of = |index: usize| batch.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link));
-    let (by, end) = (chunk.data.start as u32, chunk.data.len() as u32);
-    // What is empty may lie outside of the stretch.
-    let place = |offset: u32, len: u32| if len == 0 { offset.saturating_sub(by).min(end) } else { offset - by };
     let mut refused = Ok(());
     let pending = chunk.ops.clone().filter(|index| batch.ops[*index].status.is_pending());
     let sent = pending.map_while(|index| {
@@ -170,29 +330,34 @@ fn copy_out(link: &Arc<Link>, port: &Port, batch: &Batch<'_>, chunk: &Chunk, dat
         let Aad { offset, len } = op.aad;
         Some(Op {
             key,
-            input: Span::new(place(op.input.offset, op.input.len), op.input.len),
-            output: place(op.output, output_len(batch.suite, batch.direction, op) as u32),
-            tag: place(op.tag, op.tag_len.into()),
-            aad: Aad::new(place(offset, len.into()), len),
+            input: Span::new(layout.place(op.input.offset), op.input.len),
+            output: layout.place(op.output),
+            tag: layout.place(op.tag),
+            aad: Aad::new(layout.place(offset), len),
             ..*op
         })
     });
     let memory = port.memory();
-    put_ops(memory, DATA_AT, sent).map_err(|_| failed())?;
+    put_ops(memory, flight.ops_at(), sent).map_err(|_| failed())?;
     refused?;
-    if memory.write(data_at, &batch.arena[chunk.data.clone()]) { Ok(()) } else { Err(failed()) }
+    // What is written is copied, too: between outputs there may be others' bytes.
+    let copied = |(from, at): &(Range<usize>, usize)| memory.write(flight.data_at() + at, &batch.arena[from.clone()]);
+    if layout.stretches.iter().all(copied) { Ok(()) } else { Err(failed()) }
 }
 
 /// Copies what came of a chunk back.
-fn copy_back(port: &Port, batch: &mut Batch<'_>, chunk: &Chunk, data_at: usize) -> Result<()> {
+fn copy_back(port: &Port, batch: &mut Batch<'_>, flight: &Flight) -> Result<()> {
     let failed = || Error::fault(NAME, FaultKind::Call(0));
+    let Flight { chunk, layout, .. } = flight;
     let memory = port.memory();
-    let from = data_at + (chunk.written.start - chunk.data.start);
-    if !memory.read(from, &mut batch.arena[chunk.written.clone()]) {
-        return Err(failed());
+    for written in chunk.written() {
+        let at = flight.data_at() + layout.place(written.start as u32) as usize;
+        if !memory.read(at, &mut batch.arena[written.clone()]) {
+            return Err(failed());
+        }
     }
     let mut next = chunk.ops.start;
-    read_results(memory, DATA_AT, chunk.pending, |_, status, output_len, tag_len| {
+    read_results(memory, flight.ops_at(), chunk.pending, |_, status, output_len, tag_len| {
         let Some(skipped) = batch.ops[next..chunk.ops.end].iter().position(|op| op.status.is_pending()) else { return };
         let index = next + skipped;
         next = index + 1;
@@ -249,17 +414,8 @@ impl EngineQueue for ServiceQueue {
                 }
             }
         }
-        let is_short = |ops, bytes| self.expected(suite, ops, bytes) <= REQUEST_NS_MAX;
-        let pieces: Vec<Chunk> = chunks((suite, direction), batch.ops, self.shared.channel_len(), is_short).collect();
-        for chunk in pieces {
-            if self.run_pieces(&mut batch, &chunk).is_err() {
-                for index in chunk.ops {
-                    if batch.ops[index].status.is_pending() {
-                        batch.fail(index);
-                    }
-                }
-            }
-        }
+        let pieces = self.pieces(&batch);
+        self.run_all(&mut batch, pieces);
     }
 }
 
