@@ -278,7 +278,7 @@ impl Desk {
         if long {
             self.on_watch.fetch_sub(1, Ordering::SeqCst);
         }
-        more |= inner.queue.has_ready();
+        more |= inner.queue.wants_another(predicted_ns);
         Next::Run { parts, long, more, crowded }
     }
 

@@ -28,6 +28,9 @@ const UNFIT_MAX: usize = 32;
 /// From so many predicted nanoseconds on somebody else has to look for requests while a worker runs a batch.
 pub const LONG_NS: f64 = 60_000.0;
 
+/// What waking a worker takes, in nanoseconds.
+const WAKE_NS: f64 = 30_000.0;
+
 /// From so many bytes on a request is bulk: while others ask for short ones, a worker is left for those.
 const BULK_BYTES: u32 = 64 << 10;
 
@@ -310,10 +313,17 @@ impl<O: Owner> Queue<O> {
         self.len() == 0
     }
 
-    /// Whether a request waits that may be given out: a slow one only while a worker is left for others.
+    /// Requests that wait and may be given out: slow ones only while a worker is left for others.
     #[inline]
-    pub fn has_ready(&self) -> bool {
-        self.waiting[0] > 0 || (self.waiting[1] > 0 && self.slow < self.slow_max)
+    pub fn ready(&self) -> usize {
+        self.waiting[0] + if self.slow < self.slow_max { self.waiting[1] } else { 0 }
+    }
+
+    /// Whether another worker should be woken for what waits, while one is at a batch that is predicted to take so long. What is short that
+    /// one has done itself before another is awake, who would take the core from a client.
+    #[inline]
+    pub fn wants_another(&self, predicted_ns: f64) -> bool {
+        self.ready() as f64 * predicted_ns > WAKE_NS
     }
 
     /// Whether the place's request may be given out.

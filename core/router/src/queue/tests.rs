@@ -137,12 +137,22 @@ fn slow_requests_leave_a_worker_for_others() {
     assert!(queue.arrive(0, slow, 0) && queue.arrive(1, slow, 1));
     let (_, first) = given(&mut queue, 2);
     assert_eq!(places(&first), [0]);
-    assert!(!queue.has_ready() && !queue.is_ready(1));
+    assert!(queue.ready() == 0 && !queue.is_ready(1));
     assert!(queue.arrive(2, one(1), 3));
     assert_eq!(places(&given(&mut queue, 3).1), [2]);
     assert_eq!(given(&mut queue, 4).0, Next::Nothing);
     queue.done(first[0]);
     assert_eq!(places(&given(&mut queue, 5).1), [1]);
+}
+
+#[test]
+fn another_worker_is_wanted_for_what_takes_longer_than_waking_it() {
+    let mut queue = queue(3, 2);
+    assert!(!queue.wants_another(1e9), "nothing waits");
+    assert!(queue.arrive(0, one(0), 0));
+    assert!(!queue.wants_another(WAKE_NS / 2.0) && queue.wants_another(WAKE_NS * 1.1));
+    assert!(queue.arrive(1, one(1), 0) && queue.arrive(2, one(1), 0));
+    assert!(queue.wants_another(WAKE_NS / 2.0), "three that wait");
 }
 
 #[test]
