@@ -25,6 +25,7 @@ mod remote;
 mod service;
 mod socket;
 mod status;
+mod turns;
 mod vault;
 mod worker;
 

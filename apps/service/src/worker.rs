@@ -17,6 +17,7 @@ use zeroize::Zeroize as _;
 use crate::desk::{Desk, Next, Part, Rest};
 use crate::keys::{Found, UNKNOWN};
 use crate::offers::Offers;
+use crate::turns;
 
 /// What the nudge has as its name among bells.
 const NUDGE: u64 = 0;
@@ -158,6 +159,9 @@ impl Worker {
 
     /// Works until the service ends.
     pub(crate) fn run(mut self) {
+        if let Err(error) = turns::shorten() {
+            tracing::debug!("workers have turns of the usual length: {error}");
+        }
         let shop = Arc::clone(&self.shop);
         shop.desk.begin_watch();
         let mut idle_since: Option<Instant> = None;
