@@ -1,13 +1,10 @@
 //! What the mill runs and what that costs, as the router predicts it: told to clients, and by which requests are weighed against each other.
 
-use ciphermill::{Mill, RunOptions, Verdict};
+use ciphermill::{Mill, RunOptions, prediction};
 use ciphermill_channel::Offer;
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
 use ciphermill_contract::{Direction, Directions, Suite};
-use ciphermill_router::{BatchTime, MANY, Prediction, Times};
-
-/// Bytes of input of those, or as near to it as the suite takes.
-const LEN: usize = 64;
+use ciphermill_router::{BatchTime, Prediction, Times};
 
 /// Predictions for all suites.
 pub(crate) struct Offers {
@@ -22,7 +19,8 @@ impl Offers {
         let offered = |suite: &Suite| !matches!(suite, Suite::Random) && (mill.policy().legacy || !suite.is_legacy());
         for suite in Suite::all().filter(offered) {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
-                by_suite[suite.ordinal()][direction as usize] = predict(mill, suite, direction);
+                by_suite[suite.ordinal()][direction as usize] =
+                    prediction(mill, suite, direction, &RunOptions::default());
             }
         }
         Offers { by_suite }
@@ -56,19 +54,4 @@ impl Times for Offers {
     fn step(&self, kind: usize) -> u16 {
         self.by_suite.get(kind / 2).and_then(|both| both[kind % 2].as_ref()).map_or(1, |prediction| prediction.step)
     }
-}
-
-fn predict(mill: &Mill, suite: Suite, direction: Direction) -> Option<Prediction> {
-    let len = suite.input_len(direction).round_up(LEN) as u64;
-    let best = |ops| {
-        let explained = mill.explain(suite, direction, ops, len, &RunOptions::default()).ok()?;
-        let possible = explained.candidates.iter().filter_map(|candidate| match candidate.verdict {
-            Verdict::Predicted(ns) => Some((ns, candidate)),
-            _ => None,
-        });
-        let (_, best) = possible.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some((best.cost.scaled(best.class_factor * best.correction), best.step))
-    };
-    let ((many, step), (alone, _)) = (best(MANY)?, best(1)?);
-    Some(Prediction { many, step, alone })
 }
