@@ -168,10 +168,16 @@ const RULES: &[Rule] = &[
         tests_may: &[],
         why: "showing what was measured needs nothing of what was measured",
     },
+    Rule {
+        who: "lab/simulate",
+        may: &["core/contract", "core/router"],
+        tests_may: &[],
+        why: "a simulation drives the decisions and has none of what they decide about",
+    },
     Rule { who: "lab/faults", may: &[], tests_may: &[], why: "faults are injected into any program, from outside" },
     Rule {
         who: "lab/methods",
-        may: &["core/*", "engines/all", "lab/peers", "lab/principles", "lab/report", "vectors"],
+        may: &["core/*", "engines/all", "lab/peers", "lab/principles", "lab/report", "lab/simulate", "vectors"],
         tests_may: &["engines/fault"],
         why: "the measuring methods drive a mill and the peers; public keys come from the vectors",
     },

@@ -19,7 +19,6 @@ mod mill_batch;
 pub mod overhead;
 pub mod peaks;
 pub mod principles;
-pub mod random;
 pub mod router;
 pub mod rules;
 mod sections;
@@ -29,6 +28,7 @@ pub mod timing;
 pub mod workload;
 
 use ciphermill_contract::{Direction, Error, Suite};
+pub use ciphermill_simulate::random;
 
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]

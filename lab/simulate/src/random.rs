@@ -24,6 +24,17 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A number in `0.0..1.0`.
+    pub fn uniform(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A time of an exponential distribution with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        // 1 - u is never zero.
+        -mean * (1.0 - self.uniform()).ln()
+    }
+
     /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
