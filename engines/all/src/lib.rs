@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{Engine, Error, Refusal};
 use ciphermill_gpu::Gpu;
-pub use ciphermill_gpu::LinkRate;
+pub use ciphermill_gpu::{CAPABILITIES as GPU_CAPABILITIES, LinkRate};
 use ciphermill_lanes::Lanes;
 pub use ciphermill_lanes::{KernelChoice, kernels};
 use ciphermill_library::Library;

@@ -24,6 +24,7 @@ pub mod rules;
 mod sections;
 pub mod short;
 mod shown;
+pub mod simulate;
 pub mod timing;
 pub mod workload;
 
@@ -92,6 +93,9 @@ pub enum LabError {
     /// The parameters make no workload.
     #[error("{0}")]
     Parameters(String),
+    /// A scenario cannot be simulated.
+    #[error("{0}")]
+    Simulation(#[from] ciphermill_simulate::SimulationError),
     /// An engine's output differs from the reference engine's; nothing was timed.
     #[error("{engine} computes {suite} {direction} wrongly: operation {op} differs from the reference; not timed")]
     WrongResult {

@@ -110,4 +110,9 @@ pub const METHODS: &[Method] = &[
         about: "the optimisation principles of a network processor's paper, beside its figures",
         run: crate::sections::principles::run,
     },
+    Method {
+        name: "simulate",
+        about: "the service on machines that are not there, with this machine's costs and the router's own decisions",
+        run: crate::simulate::run,
+    },
 ];

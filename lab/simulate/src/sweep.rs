@@ -226,3 +226,83 @@ fn capacity(scenario: &Scenario) -> Result<f64, SimulationError> {
     let devices = if device_ns > 0.0 { 1e9 / device_ns } else { f64::INFINITY };
     Ok(cores.min(devices))
 }
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_contract::{Cost, EngineKind};
+    use ciphermill_router::Prediction;
+
+    use super::*;
+    use crate::scenario::tests::{rsa, scenario};
+    use crate::scenario::{Device, DeviceCost, Work};
+
+    /// Requests of 100 µs that share no batch, at 35,000 a second.
+    fn lone(cores: u32) -> Scenario {
+        let cost = Prediction::even(Cost::new(SERVICE_NS - 100.0, 1.0, 0.0));
+        let mut scenario = scenario(vec![Work { ops: 100, bytes: 0, cost, ..rsa() }]);
+        (scenario.clients[0].count, scenario.cores, scenario.seconds) = (50, cores, 1.0);
+        scenario.clients[0].arrivals = Arrivals::Poisson { rate: 35_000.0 };
+        scenario
+    }
+
+    const SERVICE_NS: f64 = 100_000.0;
+
+    #[test]
+    fn a_knee_lies_below_what_the_cores_can_do() {
+        let knee = knee(&lone(4), 5.0, |_| true).expect("sound");
+        assert!((knee.unloaded_p99_ns / SERVICE_NS - 1.0).abs() < 0.5, "{}", knee.unloaded_p99_ns);
+        let load = knee.load.expect("a knee");
+        assert!((0.7..1.0).contains(&(load / 40_000.0)), "{load}");
+        assert_eq!(knee.saturated.map(|(name, busy)| (name, busy > 0.95)), Some(("cores".to_owned(), true)));
+        assert!(knee.steps.is_sorted_by(|a, b| a.load <= b.load));
+        let (below, beyond): (Vec<_>, Vec<_>) = knee.steps.iter().partition(|step| step.load <= load);
+        assert!(below.iter().all(|step| step.is_below) && beyond.iter().all(|step| !step.is_below));
+    }
+
+    #[test]
+    fn a_device_that_is_full_is_named() {
+        let suite = rsa().suite;
+        let cost = DeviceCost { suite, direction: rsa().direction, cost: Cost::new(0.0, 500_000.0, 0.0), step: 1 };
+        let mut scenario = scenario(vec![Work { keys_in: Some(EngineKind::Token), ..rsa() }]);
+        let (name, kind) = ("hsm 1".to_owned(), EngineKind::Token);
+        scenario.devices = vec![Device { name, kind, latency_ns: 1e6, at_once: 1, costs: vec![cost] }];
+        (scenario.clients[0].count, scenario.cores, scenario.seconds) = (100, 8, 20.0);
+        scenario.clients[0].arrivals = Arrivals::Poisson { rate: 1000.0 };
+        let knee = knee(&scenario, 5.0, |_| true).expect("sound");
+        assert!((1000.0..2000.0).contains(&knee.load.expect("a knee")), "{:?}", knee.load);
+        assert_eq!(knee.saturated.map(|(name, _)| name), Some("hsm 1".to_owned()));
+    }
+
+    #[test]
+    fn a_load_needs_as_many_cores_as_its_work_and_some_more() {
+        let found = cores_needed(&lone(1), 5.0, |_| true).expect("sound");
+        let needed = found.needed.expect("a number");
+        assert!((4..=6).contains(&needed), "{needed}");
+        for step in &found.steps {
+            assert_eq!(step.is_below, step.cores >= needed, "{} cores", step.cores);
+        }
+        assert!(found.steps.iter().any(|step| step.cores == needed - 1), "one core less was tried");
+        let much = |scenario: &mut Scenario| scenario.clients[0].arrivals = Arrivals::Poisson { rate: 4e6 };
+        let mut scenario = lone(1);
+        much(&mut scenario);
+        assert_eq!(cores_needed(&scenario, 5.0, |_| true).expect("sound").needed, None);
+    }
+
+    #[test]
+    fn clients_that_wait_for_answers_have_no_load_to_change() {
+        let closed = scenario(vec![rsa()]);
+        let said = knee(&closed, 5.0, |_| true).map(|_| ()).expect_err("no").to_string();
+        assert!(said.contains("at a rate"), "{said}");
+        assert!(cores_needed(&closed, 5.0, |_| true).is_err());
+    }
+
+    #[test]
+    fn a_sweep_ends_when_it_is_told_to() {
+        let mut asked = 0;
+        let knee = knee(&lone(4), 5.0, |_| {
+            asked += 1;
+            asked <= 2
+        });
+        assert_eq!(knee.expect("sound").steps.len(), 2);
+    }
+}

@@ -7,7 +7,7 @@ use ciphermill_contract::{Direction, Suite};
 use ciphermill_lab::method::{METHODS, Method, Options};
 use ciphermill_lab::timing::Budget;
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Columns that help takes at most.
 const WIDTH_MAX: usize = 100;
@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 }
 
 /// Methods with arguments of their own.
-const OWN_ARGUMENTS: [&str; 4] = ["router", "cases", "short", "principles"];
+const OWN_ARGUMENTS: [&str; 5] = ["router", "cases", "short", "principles", "simulate"];
 
 /// What is told below the options of a method: the source, what the options mean to it, examples.
 const HELP: &[(&str, &str)] = &[
@@ -85,6 +85,8 @@ pub(crate) enum LabCommand {
     Cases(CasesArgs),
     #[command(about = about_of("router"))]
     Router(RouterArgs),
+    #[command(about = about_of("simulate"))]
+    Simulate(SimulateArgs),
     /// Measure a peer on the values that standard input has, each behind its length in four bytes, little-endian.
     #[command(hide = true)]
     Values(ValuesArgs),
@@ -347,6 +349,81 @@ pub(crate) struct RouterArgs {
     pub measure: MeasureArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A mix has works apart by commas, each SUITE[.decrypt][/BYTES][*OPS][@hsm]:SHARE, as `aes-256-gcm/64*8:0.5`: requests of \
+eight operations of 64 bytes, half of all. `@hsm`: with keys that only an HSM has. Arrivals: closed[:THINK], \
+poisson:RATE, bursts:RATE:ON:OFF, or a trace, a CSV file of time_us,client,suite,direction,ops,bytes. A scenario as TOML \
+says all of it and more; docs/lab.md has one.
+
+Examples:
+  ciphermill lab simulate --cores 16 --mix rsa-2048-sign-pkcs1-sha256 --arrivals poisson:100000
+  ciphermill lab simulate --cores 16 --mix ecdsa-p256 --sweep load --html report.html
+  ciphermill lab simulate --mix rsa-2048-sign-pkcs1-sha256 --arrivals poisson:100000 --sweep cores
+  ciphermill lab simulate --cores 8 --devices hsm:2 --mix rsa-2048-sign-pkcs1-sha256@hsm --sweep load
+  ciphermill lab simulate --check")]
+pub(crate) struct SimulateArgs {
+    /// Cores of all nodes, 1 to 256.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub cores: u32,
+    /// NUMA nodes, each with a service of its own.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub nodes: u32,
+    /// Devices, as `gpu:2,hsm:1`. An HSM has 1 ms there and back and does 2,000 operations a second; a GPU costs what was
+    /// measured of it, or else what its engine declares.
+    #[arg(long, value_name = "DEVICES")]
+    pub devices: Option<String>,
+    /// Clients, 1 to 100,000.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub clients: u32,
+    /// When they ask: closed[:THINK], poisson:RATE, bursts:RATE:ON:OFF, or a trace's file.
+    #[arg(long, default_value = "poisson:20000", value_name = "ARRIVALS")]
+    pub arrivals: String,
+    /// What for, with shares of requests.
+    #[arg(long, default_value = "rsa-2048-sign-pkcs1-sha256:0.5,aes-256-gcm/64:0.5", value_name = "MIX")]
+    pub mix: String,
+    /// Clients run on the same cores as the service.
+    #[arg(long)]
+    pub shares_cores: bool,
+    /// Take all of this from a TOML file.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["cores", "nodes", "devices", "clients", "arrivals", "mix", "shares_cores", "seconds", "seed"]
+    )]
+    pub scenario: Option<PathBuf>,
+    /// Take costs from a file that `ciphermill tune` wrote, on this machine or another, instead of this machine's engines.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub costs: Option<PathBuf>,
+    /// Seconds that are simulated, with --check measured.
+    #[arg(long, default_value_t = 2.0, value_name = "S")]
+    pub seconds: f64,
+    /// Where chance begins: the same seed has the same outcome.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Repeat it over loads, to find where it saturates, or over cores, to find how many the load needs.
+    #[arg(long, value_enum, value_name = "OVER")]
+    pub sweep: Option<Over>,
+    /// How many times as long as without load the 99th percentile may be in a sweep.
+    #[arg(long, default_value_t = 5.0, value_name = "TIMES")]
+    pub knee: f64,
+    /// Compare the simulation with the service on one and two cores of this machine, instead.
+    #[arg(long, conflicts_with_all = ["cores", "nodes", "devices", "clients", "arrivals", "mix", "scenario", "sweep", "costs"])]
+    pub check: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What a sweep goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Over {
+    /// Requests a second.
+    Load,
+    /// Cores.
+    Cores,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod help_rules;
 mod measure;
 mod readme;
 mod records;
+mod simulate;
 mod values;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         LabCommand::Readme(args) => readme::run(&args),
         LabCommand::Cases(args) => measure::cases(&args),
         LabCommand::Router(args) => measure::router(&args),
+        LabCommand::Simulate(args) => simulate::run(&args),
         LabCommand::Values(args) => values::run(&args),
         LabCommand::Completions { shell } => manual::completions(Cli::command(), shell),
         LabCommand::Man { out } => manual::man(Cli::command(), out.as_deref()),

@@ -144,7 +144,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs the work and does with the record what was asked.
-fn measure(
+pub(crate) fn measure(
     works: Vec<Work<'_>>,
     options: &Options,
     output: &OutputArgs,
