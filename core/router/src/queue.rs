@@ -213,7 +213,9 @@ impl PartialOrd for Entry {
 }
 
 impl Waiting {
-    fn is_small(&self) -> bool {
+    /// Whether it shares batches.
+    #[inline]
+    pub fn is_small(&self) -> bool {
         self.ops <= SMALL_OPS && self.bytes <= SMALL_BYTES
     }
 
@@ -439,8 +441,7 @@ impl<O: Owner> Queue<O> {
     ) -> f64 {
         let Some(first) = self.kinds[kind].heaps[class as usize].pop() else { return 0.0 };
         let Some(first) = self.give(first.place, times, &mut give) else { return 0.0 };
-        let step = times.step(kind);
-        let room = if step > 1 { u32::from(step) } else { SHARED_OPS };
+        let room = shared_ops(times.step(kind));
         let (mut ops, mut bytes) = (first.ops, u64::from(first.bytes));
         let mut unfit: SmallVec<[Entry; UNFIT_MAX]> = SmallVec::new();
         while class == Class::Small && ops < room && unfit.len() < UNFIT_MAX {
@@ -547,6 +548,12 @@ impl<O: Owner> Queue<O> {
             (place.last, place.before, place.behind) = (Some(last), before, NOBODY);
         }
     }
+}
+
+/// Operations that a shared batch has at most, where `step` of them are paid for together.
+#[inline]
+pub fn shared_ops(step: u16) -> u32 {
+    if step > 1 { step.into() } else { SHARED_OPS }
 }
 
 /// Has the first request of a heap stand where it belongs: a client that was served in another of its places is later than it was.

@@ -134,7 +134,12 @@ fn even() -> f64 {
 /// [`SimulationError`], which names what is wrong; the scenario is not yet checked as a whole.
 pub fn read(text: &str, sources: &dyn Sources) -> Result<Scenario, SimulationError> {
     let file: File = toml::from_str(text).map_err(|error| SimulationError::File(error.to_string()))?;
-    let own = WithCosts { costs: costs(&file.cost)?, sources };
+    let mut own = WithCosts { costs: costs(&file.cost)?, devices: Vec::new(), sources };
+    for device in &file.device {
+        for cost in &device.cost {
+            own.devices.push((device.kind.kind(), cost.cost()?));
+        }
+    }
     let mut scenario = Scenario {
         cores: file.cores,
         nodes: file.nodes,
@@ -152,10 +157,7 @@ pub fn read(text: &str, sources: &dyn Sources) -> Result<Scenario, SimulationErr
         scenario.add_clients((clients.count, clients.weight), &clients.arrivals, &mix, &own)?;
     }
     for device in &file.device {
-        let kind = match device.kind {
-            KindFile::Hsm => EngineKind::Token,
-            KindFile::Gpu => EngineKind::Gpu,
-        };
+        let kind = device.kind.kind();
         let known = own.device(kind).ok_or_else(|| crate::rule(kind.to_string(), "there is no such device"))?;
         let mut made = Device {
             latency_ns: device.latency_us.map_or(known.latency_ns, |us| us * 1e3),
@@ -179,6 +181,7 @@ fn nanoseconds(name: &str, us: f64) -> Result<u64, SimulationError> {
 /// The file's costs before those of others.
 struct WithCosts<'s> {
     costs: Vec<(Suite, Direction, Prediction)>,
+    devices: Vec<(EngineKind, DeviceCost)>,
     sources: &'s dyn Sources,
 }
 
@@ -193,7 +196,11 @@ impl Sources for WithCosts<'_> {
     }
 
     fn device_cost(&self, kind: EngineKind, suite: Suite, direction: Direction) -> Option<DeviceCost> {
-        self.sources.device_cost(kind, suite, direction)
+        let of = |(known, cost): &&(EngineKind, DeviceCost)| {
+            (*known, cost.suite, cost.direction) == (kind, suite.canonical(), direction)
+        };
+        let own = self.devices.iter().find(of).map(|(_, cost)| *cost);
+        own.or_else(|| self.sources.device_cost(kind, suite, direction))
     }
 
     fn trace(&self, path: &str) -> Result<String, String> {
@@ -217,6 +224,15 @@ fn named(suite: &str, direction: Option<&str>) -> Result<(Suite, Direction), Sim
     let direction = direction.unwrap_or("encrypt");
     let way = direction.parse::<Direction>().map_err(|_| wrong(direction, "is no direction".to_owned()))?;
     Ok((parsed.canonical(), way))
+}
+
+impl KindFile {
+    fn kind(self) -> EngineKind {
+        match self {
+            KindFile::Hsm => EngineKind::Token,
+            KindFile::Gpu => EngineKind::Gpu,
+        }
+    }
 }
 
 impl DeviceCostFile {
@@ -291,6 +307,18 @@ mix = ["x25519"]
         assert_eq!((scenario.works[0].cost.step, scenario.works[0].bytes), (8, 32));
         assert_eq!((scenario.clients[0].weight, scenario.clients[1].count), (2.0, 1));
         assert_eq!(scenario.rate(), None);
+    }
+
+    #[test]
+    fn the_manuals_example_is_one() {
+        let page = include_str!("../../../docs/lab.md");
+        let (_, rest) = page.split_once("```toml\n").expect("an example");
+        let (example, _) = rest.split_once("```").expect("it ends");
+        let scenario = read(example, &Nothing).expect("a scenario");
+        scenario.check().expect("sound");
+        assert_eq!((scenario.devices.len(), scenario.works.len(), scenario.clients[0].count), (2, 2, 5000));
+        let outcome = crate::run(&scenario).expect("sound");
+        assert!(outcome.works.iter().all(|work| work.answered > 0));
     }
 
     #[test]

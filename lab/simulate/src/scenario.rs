@@ -21,7 +21,7 @@ const OPS_MAX: u32 = 65_536;
 const BYTES_MAX: u32 = 16 << 20;
 
 /// Seconds that are simulated at most.
-const SECONDS_MAX: f64 = 3600.0;
+pub(crate) const SECONDS_MAX: f64 = 3600.0;
 
 /// The highest rate of arrivals, a second.
 const RATE_MAX: f64 = 1e9;

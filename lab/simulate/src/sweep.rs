@@ -3,9 +3,12 @@
 //! The knee is the highest load at which the 99th percentile stays below so many times that of a machine without load, and at which what is
 //! asked for is answered.
 
+use ciphermill_router::Waiting;
+use ciphermill_router::queue::shared_ops;
+
 use crate::outcome::Outcome;
 use crate::run::run;
-use crate::scenario::{Arrivals, CORES_MAX, Scenario};
+use crate::scenario::{Arrivals, CORES_MAX, SECONDS_MAX, Scenario};
 use crate::{SimulationError, rule};
 
 /// The load at which the unloaded 99th percentile is found, as a share of the estimated capacity.
@@ -19,6 +22,9 @@ const HALVINGS: usize = 4;
 
 /// Requests of a step at most: a step's time is shortened to that.
 const REQUESTS_MAX: f64 = 400_000.0;
+
+/// And at least: a step's time is lengthened to that, since a 99th percentile of few is chance.
+const REQUESTS_MIN: f64 = 5_000.0;
 
 /// From this share of its time on an engine is what saturates.
 const SATURATED: f64 = 0.95;
@@ -183,7 +189,8 @@ fn step(scenario: &Scenario, load: f64, bound_ns: f64) -> Result<Step, Simulatio
             Arrivals::Trace(asks) => asks.iter_mut().for_each(|ask| ask.at_ns = (ask.at_ns as f64 / factor) as u64),
         }
     }
-    scaled.seconds = scaled.seconds.min(REQUESTS_MAX / load);
+    let seconds = scaled.seconds.min(REQUESTS_MAX / load).max(REQUESTS_MIN / load);
+    scaled.seconds = seconds.min(SECONDS_MAX);
     let outcome = run(&scaled)?;
     let answered = outcome.all.rate >= ANSWERED * outcome.all.offered;
     let is_below = answered && outcome.all.latency.p99_ns < bound_ns;
@@ -210,8 +217,11 @@ fn capacity(scenario: &Scenario) -> Result<f64, SimulationError> {
                 });
                 device_ns += share / rates.sum::<f64>();
             } else {
-                let many = 256 * u64::from(work.ops);
-                core_ns += share * work.cost.time(many, 256 * u64::from(work.bytes)).ns / 256.0;
+                // As many as share a batch.
+                let request = Waiting { kind: 0, variant: 0, ops: work.ops, bytes: work.bytes, slow: false };
+                let many = if request.is_small() { (shared_ops(work.cost.step) / work.ops).max(1) } else { 1 };
+                let (ops, bytes) = (u64::from(many * work.ops), u64::from(many * work.bytes));
+                core_ns += share * work.cost.time(ops, bytes).ns / f64::from(many);
             }
         };
         match &group.arrivals {
