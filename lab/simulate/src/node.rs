@@ -3,10 +3,7 @@
 use ciphermill_router::{Owner, Queue, QueueOptions, Ticket, Turn};
 
 use crate::events::NONE;
-use crate::scenario::Scenario;
-
-/// Nanoseconds that a batch is predicted to take at most, as the service has it.
-pub(crate) const BATCH_NS_MAX: f64 = 50e6;
+use crate::scenario::{BATCH_NS_MAX, Scenario};
 
 /// Requests of a client that are under way at most, as a channel has slots.
 pub(crate) const SLOTS: u32 = 64;

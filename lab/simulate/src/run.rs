@@ -6,10 +6,10 @@ use ciphermill_router::{Next, Times, Waiting};
 use crate::SimulationError;
 use crate::engines::{DEVICES_FROM, Engines};
 use crate::events::{Event, Events, NONE, Request, Requests};
-use crate::node::{BATCH_NS_MAX, Client, Node, SLOTS, Watcher, Worker};
+use crate::node::{Client, Node, SLOTS, Watcher, Worker};
 use crate::outcome::{Counts, Outcome};
 use crate::random::Random;
-use crate::scenario::{Arrivals, Scenario, Work};
+use crate::scenario::{Arrivals, BATCH_NS_MAX, Scenario, Work};
 
 /// A client looks for an answer that should be there within so many nanoseconds, for half as much again and some more; then it sleeps. For
 /// later ones it sleeps at once.

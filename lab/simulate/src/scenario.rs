@@ -20,6 +20,9 @@ const OPS_MAX: u32 = 65_536;
 /// Bytes of a request at most.
 const BYTES_MAX: u32 = 16 << 20;
 
+/// Nanoseconds that a batch is predicted to take at most, as the service has it; one operation alone may take longer.
+pub(crate) const BATCH_NS_MAX: f64 = 50e6;
+
 /// Seconds that are simulated at most.
 pub(crate) const SECONDS_MAX: f64 = 3600.0;
 
@@ -202,6 +205,11 @@ impl Work {
 }
 
 impl Device {
+    /// Units that a batch is spread over.
+    fn units(&self) -> f64 {
+        if self.kind == EngineKind::Token { f64::from(self.at_once) } else { 1.0 }
+    }
+
     /// What a suite costs on it.
     pub(crate) fn cost(&self, suite: Suite, direction: Direction) -> Option<&DeviceCost> {
         self.costs.iter().find(|cost| cost.suite == suite.canonical() && cost.direction == direction)
@@ -274,7 +282,23 @@ impl Scenario {
                 return Err(rule(name.clone(), format!("there is no device of kind {kind} that runs it")));
             }
         }
+        let least_ms = self.least_ns(work) / 1e6;
+        if work.ops > 1 && least_ms > BATCH_NS_MAX / 1e6 {
+            let what = format!("{name}: {least_ms:.0} ms");
+            return Err(rule(what, "the service takes requests of several operations that take 50 ms at most"));
+        }
         Ok(())
+    }
+
+    /// What a request of a work is predicted to take on the engine that is best for it.
+    fn least_ns(&self, work: &Work) -> f64 {
+        let (ops, bytes) = (u64::from(work.ops), u64::from(work.bytes));
+        let devices = self.devices.iter().filter(|device| work.allows(device.kind)).filter_map(|device| {
+            let DeviceCost { cost, step, .. } = device.cost(work.suite, work.direction)?;
+            Some(cost.in_steps(ops, *step).predict_ns(ops, bytes) / device.units())
+        });
+        let core_ns = work.keys_in.map_or_else(|| work.cost.time(ops, bytes).ns, |_| f64::INFINITY);
+        devices.fold(core_ns, f64::min)
     }
 
     fn check_clients(&self, group: &Clients) -> Result<(), SimulationError> {
@@ -419,7 +443,8 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_simulated_names_the_rule_and_its_bound() {
         type Change = fn(&mut Scenario);
-        let changes: [(Change, &str); 14] = [
+        let changes: [(Change, &str); 15] = [
+            (|scenario| scenario.works[0].ops = 1000, "rsa: 60 ms: the service takes requests of several operations"),
             (|scenario| scenario.cores = 257, "cores: 257: must be 1 to 256"),
             (|scenario| scenario.cores = 0, "cores: 0"),
             (|scenario| scenario.nodes = 2, "nodes: 2: must be 1 to 1"),

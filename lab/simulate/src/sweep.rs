@@ -17,6 +17,10 @@ const UNLOADED: f64 = 0.02;
 /// Loads that are tried, as shares of the estimated capacity.
 const LOADS: [f64; 12] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2];
 
+/// By how much the highest of these is raised, and how often, as long as it is below the knee: devices may help.
+const RAISED: f64 = 1.3;
+const RAISES: i32 = 8;
+
 /// Halvings between the last load that is below the knee and the first beyond it.
 const HALVINGS: usize = 4;
 
@@ -96,8 +100,10 @@ pub fn knee(scenario: &Scenario, factor: f64, mut goes_on: impl FnMut(f64) -> bo
     let bound_ns = unloaded_p99_ns * factor;
     let mut steps = Vec::new();
     let (mut below, mut beyond) = (None, None);
-    for share in LOADS {
-        if !goes_on(share * capacity) {
+    let raised = (1..=RAISES).map(|times| LOADS[LOADS.len() - 1] * RAISED.powi(times));
+    for (index, share) in LOADS.into_iter().chain(raised).enumerate() {
+        let is_enough = index >= LOADS.len() && beyond.is_some();
+        if is_enough || !goes_on(share * capacity) {
             break;
         }
         let step = step(scenario, share * capacity, bound_ns)?;
