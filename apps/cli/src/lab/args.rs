@@ -359,10 +359,10 @@ poisson:RATE, bursts:RATE:ON:OFF, or a trace, a CSV file of time_us,client,suite
 says all of it and more; docs/lab.md has one.
 
 Examples:
-  ciphermill lab simulate --cores 16 --mix rsa-2048-sign-pkcs1-sha256 --arrivals poisson:100000
+  ciphermill lab simulate --cores 16 --mix x25519:0.5,aes-256-gcm/64:0.5 --arrivals poisson:50000
   ciphermill lab simulate --cores 16 --mix ecdsa-p256 --sweep load --html report.html
-  ciphermill lab simulate --mix rsa-2048-sign-pkcs1-sha256 --arrivals poisson:100000 --sweep cores
-  ciphermill lab simulate --cores 8 --devices hsm:2 --mix rsa-2048-sign-pkcs1-sha256@hsm --sweep load
+  ciphermill lab simulate --mix x25519 --arrivals poisson:100000 --sweep cores
+  ciphermill lab simulate --cores 8 --devices hsm:2 --mix ecdsa-p256@hsm --sweep load
   ciphermill lab simulate --check")]
 pub(crate) struct SimulateArgs {
     /// Cores of all nodes, 1 to 256.
