@@ -153,7 +153,10 @@ fn every_method_teaches_by_example() {
     for method in METHODS {
         assert!(overview.contains(method.name), "{} is missing in: {overview}", method.name);
         let help = place.ok(["lab", method.name, "--help"]);
-        for words in ["Examples:", "--quick", "--core", "--seed", "--json", "--html", "--save", "--time"] {
+        let all = ["Examples:", "--seed", "--json", "--html", "--save", "--quick", "--core", "--time"];
+        // What is simulated is not timed.
+        let words = if method.name == "simulate" { &all[..5] } else { &all[..] };
+        for words in words {
             assert!(help.contains(words), "{}: `{words}` is missing in: {help}", method.name);
         }
     }
@@ -290,4 +293,37 @@ fn documents_get_what_may_be_quoted_of_a_record() {
     place.write("other.md", "# A\n");
     place.fails(1, &["other.md", "performance: begin"], ["lab", "readme", "a.json", "--file", "other.md"]);
     place.fails(1, &["docs/performance.md"], ["lab", "readme", "a.json"]);
+}
+
+#[test]
+fn a_service_elsewhere_is_simulated_and_mistakes_are_named() {
+    let place = Place::new();
+    let simulate = |extra: &[&'static str]| -> Vec<&'static str> {
+        let usual =
+            ["lab", "simulate", "--seconds", "0.2", "--mix", "sha256/64:1,ecdsa-p256@hsm:1", "--devices", "hsm:2"];
+        usual.into_iter().chain(extra.iter().copied()).collect()
+    };
+    let once = simulate(&["--arrivals", "poisson:2000", "--cores", "4", "--nodes", "2", "--json"]);
+    let first = record(&place.ok(once.clone()));
+    let named = |name: &str| first.sections[0].measurements.iter().find(|one| one.name == name).map(|one| one.value);
+    let rate = named("rate/all").expect("a rate");
+    assert!((rate / 2000.0 - 1.0).abs() < 0.2 && named("busy/hsm-2").is_some(), "{rate}");
+    assert_eq!(first.sections, record(&place.ok(once)).sections, "the same seed has the same outcome");
+    for sweep in ["load", "cores"] {
+        let swept = record(&place.ok(simulate(&["--arrivals", "poisson:1500", "--sweep", sweep, "--json"])));
+        assert!(!swept.sections[0].plots.is_empty() && !swept.sections[0].tables[0].rows.is_empty());
+    }
+    place.write("trace.csv", "time_us,client,suite,direction,ops,bytes\n60000,0,sha256,encrypt,2,128\n");
+    place.write("scenario.toml", "seconds = 0.1\n[[clients]]\narrivals = \"trace.csv\"\n");
+    let traced = record(&place.ok(["lab", "simulate", "--scenario", "scenario.toml", "--json"]));
+    assert!(traced.sections[0].measurements.iter().any(|one| one.name == "rate/sha256/64*2" && one.value > 0.0));
+    place.fails(1, &["cores: 257", "1 to 256"], simulate(&["--cores", "257"]));
+    place.fails(1, &["--knee 1"], simulate(&["--sweep", "load", "--knee", "1"]));
+    place.fails(1, &["at a rate"], simulate(&["--arrivals", "closed", "--sweep", "cores"]));
+    place.fails(1, &["poisson:RATE"], simulate(&["--arrivals", "often"]));
+    place.fails(1, &["--costs none.json"], simulate(&["--costs", "none.json"]));
+    place.fails(1, &["none.csv"], simulate(&["--arrivals", "none.csv"]));
+    place.write("wrong.toml", "core = 1\n");
+    place.fails(1, &["wrong.toml", "core"], ["lab", "simulate", "--scenario", "wrong.toml"]);
+    place.fails(2, &["--scenario"], simulate(&["--scenario", "scenario.toml"]));
 }
