@@ -2,7 +2,7 @@
 //!
 //! Requests stand in *places*, one a place. The one is next whose client has had the least ([`FairClock`]): it has its start on the
 //! virtual clock when it comes; among equals the one is first whose client has not had anything for the longest. Small requests of its kind go with it, in the same
-//! order. Requests whose lanes go in step may wait for others, as [`window`] says; a client that is alone never waits.
+//! order. Requests whose lanes go in step may wait for others, as [`window()`] says; a client that is alone never waits.
 //!
 //! Time is given by the caller, in nanoseconds since any moment of its choice, so that a service and a simulation decide the same. What is
 //! known of a kind is kept as sums, and its requests in heaps: a decision takes as long with 100,000 places as with ten.

@@ -1,7 +1,7 @@
 //! The service on machines that are not there: a discrete-event simulation (Law, Simulation Modeling and Analysis, chapter 1).
 //!
 //! What is decided is decided by the router's own code: which request is next and what shares a batch ([`ciphermill_router::Queue`]), how
-//! long it waits for others ([`ciphermill_router::window`]), and which engine runs it ([`ciphermill_router::decide()`]). What takes time is
+//! long it waits for others ([`ciphermill_router::window()`]), and which engine runs it ([`ciphermill_router::decide()`]). What takes time is
 //! given: what engines cost, what the service costs around them, and when clients ask.
 //!
 //! - `scenario`: what is simulated; `parse`: its forms in text; `build`: works and devices of such; `file`: all of it as TOML.
