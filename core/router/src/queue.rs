@@ -379,7 +379,7 @@ impl<O: Owner> Queue<O> {
     /// Gives out the request that is next and those that go with it, each by a call of `give`: to be run as one batch, and told by
     /// [`Queue::done`].
     pub fn next(&mut self, times: &impl Times, now_ns: u64, give: impl FnMut(&mut O, &Waiting, Ticket)) -> Next {
-        if !self.has_ready() {
+        if self.ready() == 0 {
             return Next::Nothing;
         }
         self.forget(now_ns);

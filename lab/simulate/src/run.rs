@@ -309,7 +309,7 @@ impl Simulation<'_> {
                     let (_, request) = self.workers[number as usize].batch[index];
                     self.put_in_line(self.requests.get(request).client);
                 }
-                if self.nodes[node as usize].queue.has_ready() {
+                if self.nodes[node as usize].queue.wants_another(predicted_ns) {
                     self.nudge(node);
                 }
             }
