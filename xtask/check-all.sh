@@ -48,7 +48,7 @@ step test make test
 # With the features of the whole workspace, as `make test` built everything.
 step faults env FAULTS=all cargo test --locked --workspace --test faults
 # Every suite through the service, and clients that are killed ten thousand times.
-step service env CONFORMANCE_ONLY= CIPHERMILL_SERVICE_KILLS=10000 CIPHERMILL_SERVICE_SECONDS=180 CIPHERMILL_SERVICE_CASES=100000 CIPHERMILL_SERVICE_LIVES=400 \
+step service env CONFORMANCE_ONLY= FAULT_SCHEDULES=10000 CIPHERMILL_SERVICE_KILLS=10000 CIPHERMILL_SERVICE_SECONDS=180 CIPHERMILL_SERVICE_CASES=100000 CIPHERMILL_SERVICE_LIVES=400 \
     cargo test --locked -p ciphermill-service
 step engine-faults cargo test --locked -p ciphermill-openssl --features faults --test engine_faults
 step fuzz fuzz/run.sh "${TIME:-60}"

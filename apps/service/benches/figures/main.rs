@@ -20,10 +20,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        ["serve", socket, spin_us, nice] => {
-            rustix::process::setpriority_process(None, nice.parse().expect("a priority")).expect("allowed");
-            serve(Path::new(socket), spin_us.parse().expect("microseconds"));
-        }
+        ["serve", socket, spin_us] => serve(Path::new(socket), spin_us.parse().expect("microseconds")),
         ["client", way, kind, socket, seconds] => {
             clients::run(way, kind, Path::new(socket), seconds.parse().expect("seconds"));
         }
@@ -68,14 +65,9 @@ struct Served {
 
 impl Served {
     fn start(spin: Duration) -> Served {
-        Served::start_as(spin, 0)
-    }
-
-    fn start_as(spin: Duration, nice: i32) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
-        let (spin, nice) = (spin.as_micros().to_string(), nice.to_string());
-        let mut command = again(&["serve", socket.to_str().expect("a text"), &spin, &nice]);
+        let mut command = again(&["serve", socket.to_str().expect("a text"), &spin.as_micros().to_string()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
         let mut line = String::new();
         let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
