@@ -28,6 +28,8 @@ pub(crate) struct Desk {
     on_watch: AtomicUsize,
     /// When the queue's time began.
     opened: Instant,
+    /// Cores of this machine, as far as the service may use them.
+    cores: usize,
 }
 
 struct Inner {
@@ -158,7 +160,7 @@ pub(crate) enum Rest {
 /// What a worker is to do.
 pub(crate) enum Next {
     /// To run these, all of one suite and direction; `long` if it has left the watch for them. `more` says that other requests wait,
-    /// `crowded` that other clients have asked of late.
+    /// `crowded` that as many clients have asked of late as there are cores, one of which the worker needs.
     Run { parts: Vec<Part>, long: bool, more: bool, crowded: bool },
     /// To look again: some wait for others.
     Soon,
@@ -175,8 +177,9 @@ impl Desk {
             window_max_ns: window_max.as_nanos() as u64,
             batch_ns_max: REQUEST_NS_MAX,
         };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let inner = Inner { queue: Queue::new(options), by_id: HashMap::new(), awake: Vec::new(), held: 0 };
-        Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), opened: Instant::now() }
+        Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), opened: Instant::now(), cores }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -270,7 +273,7 @@ impl Desk {
             queue::Next::Batch { predicted_ns } => predicted_ns,
         };
         let long = predicted_ns > LONG_NS;
-        let crowded = inner.awake.len() > 1;
+        let crowded = inner.awake.len() >= self.cores;
         // Nobody looks from now on if this worker was the last: whoever asks has to ring. What is there already is told by `more`.
         let is_last = long && self.on_watch.load(Ordering::SeqCst) == 1;
         // Nor would anybody look after what is held back.

@@ -107,7 +107,7 @@ impl Channel {
         }
     }
 
-    /// Tells the client whether others ask as well: looking for an answer would take the core from one of them then.
+    /// Tells the client whether as many ask as there are cores: looking for an answer would take one from somebody then.
     pub fn set_crowded(&self, crowded: bool) {
         let word = self.words().crowded();
         // Written when it changes alone, so that the line stays where it is.

@@ -58,7 +58,7 @@ impl<'r> Words<'r> {
         &self.page[CLIENT_ASLEEP_AT / 4]
     }
 
-    /// Whether other clients ask as well.
+    /// Whether as many clients ask as there are cores.
     pub(crate) fn crowded(&self) -> &'r AtomicU32 {
         &self.page[CROWDED_AT / 4]
     }

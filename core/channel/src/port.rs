@@ -85,7 +85,7 @@ impl Port {
             .then(|| Outcome::from_words([slot[1].load(Ordering::Relaxed), slot[2].load(Ordering::Relaxed)]))
     }
 
-    /// Whether other clients asked as well when the service answered last.
+    /// Whether so many clients asked when the service answered last that looking takes a core from somebody.
     pub fn is_crowded(&self) -> bool {
         words(&self.region).crowded().load(Ordering::Relaxed) != 0
     }

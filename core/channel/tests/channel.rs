@@ -133,7 +133,7 @@ fn both_sides_sleep_and_are_woken() {
 }
 
 #[test]
-fn a_client_hears_whether_others_ask() {
+fn a_client_hears_whether_it_is_in_a_crowd() {
     let channel = Channel::create(DATA_LEN_MIN).expect("memory");
     let port = channel.port().expect("descriptors");
     assert!(!port.is_crowded());
