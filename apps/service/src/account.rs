@@ -48,7 +48,7 @@ impl UserRules {
     }
 }
 
-/// A user, as long as one of its connections is there. Asked under the desk's lock.
+/// A user, as long as one of its connections is there or anything is owed. Asked under the desk's lock.
 pub(crate) struct Account {
     state: Mutex<State>,
     /// Whether anything is limited: asked for each request, of accounts of which most have no limit.
