@@ -51,6 +51,8 @@ lint: ## formatting, floors, tidiness, clippy
 	$(xtask) layers
 	$(call heading,tidy)
 	$(xtask) tidy
+	$(call heading,lock files)
+	for folder in fuzz tools/sboxes; do cargo metadata --locked --format-version 1 --manifest-path $$folder/Cargo.toml >/dev/null || exit 1; done
 	$(call heading,clippy)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(call heading,aarch64)
