@@ -34,8 +34,8 @@ pub(crate) struct Layout {
     pub(crate) len: usize,
 }
 
-/// Stretches begin with a line of the cache of their own.
-const LINE: usize = 64;
+/// Pieces and their stretches begin with a line of the cache of their own.
+pub(crate) const LINE: usize = 64;
 
 impl Layout {
     fn of(stretches: &[Range<usize>; STRETCHES]) -> Layout {

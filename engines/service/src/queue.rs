@@ -1,4 +1,4 @@
-//! A queue: a channel of its own, over which one batch at a time goes.
+//! A queue: a channel of its own, over which one batch at a time goes, in pieces.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use ciphermill_contract::{
     CheckedBatch, Direction, EngineQueue, Error, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite,
 };
 
-use crate::chunk::{Chunk, Layout, chunks, output_len};
+use crate::chunk::{Chunk, LINE, Layout, chunks, output_len};
 use crate::key::RemoteKey;
 use crate::link::{Link, NAME, fault};
 use crate::shared::Shared;
@@ -25,9 +25,6 @@ const LOOK_MAX: Duration = Duration::from_micros(500);
 
 /// Pieces on their way at most.
 const FLIGHTS_MAX: usize = 8;
-
-/// Pieces begin with a line of the cache of their own.
-const LINE: usize = 64;
 
 /// What copying a byte into or out of a channel takes, in nanoseconds: lines that the other core has.
 const COPY_NS: f64 = 0.15;
