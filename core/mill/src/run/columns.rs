@@ -150,13 +150,25 @@ fn ready_keys<'l>(
             }
         }
         KeyColumn::Each(keys) => {
-            let entries: Vec<&KeyEntry> = keys.iter().map(|key| entry_of(*key)).collect::<Option<_>>()?;
+            let mut entries = keys.iter().map(|key| entry_of(*key));
             if is_isolated {
-                return Some(Keys::Pinned(Pins::of(Some(lease), keys.iter().copied())));
+                return entries
+                    .all(|entry| entry.is_some())
+                    .then(|| Keys::Pinned(Pins::of(Some(lease), keys.iter().copied())));
             }
-            preparer.prepare(entries.iter().copied());
-            let prepared = entries.iter().map(|entry| preparer.get(entry).ok().map(Some));
-            prepared.collect::<Option<_>>().map(Keys::Each)
+            // Most often all were prepared before: then each is looked up once.
+            let mut prepared = Vec::with_capacity(keys.len());
+            for entry in entries {
+                prepared.push(preparer.before(entry?));
+            }
+            if prepared.iter().any(|key| key.is_none()) {
+                let entries: Vec<&KeyEntry> = keys.iter().map(|key| entry_of(*key)).collect::<Option<_>>()?;
+                preparer.prepare(entries.iter().copied());
+                for (key, entry) in prepared.iter_mut().zip(entries) {
+                    *key = Some(preparer.get(entry).ok()?);
+                }
+            }
+            Some(Keys::Each(prepared))
         }
     }
 }
