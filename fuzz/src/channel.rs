@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use ciphermill_channel::{
-    Channel, DATA_AT, DATA_LEN_MIN, OP_LEN, Outcome, Position, Request, SLOTS, get_ops, write_results,
+    Channel, ColumnShape, DATA_AT, DATA_LEN_MIN, OP_LEN, Outcome, Position, Request, SLOTS, get_ops, get_statuses,
+    put_statuses, write_results,
 };
 use ciphermill_contract::{Batch, Op, OpStatus};
 
@@ -49,6 +50,9 @@ fn look(channel: &Channel, bytes: &[u8]) {
 /// As a worker does, without the work.
 fn answer(channel: &Channel, request: &Request) -> Outcome {
     let memory = channel.memory();
+    if request.columns {
+        return answer_columns(channel, request);
+    }
     let mut ops: Vec<Op> = Vec::new();
     get_ops(memory, request.ops_at as usize, request.ops as usize, &mut ops).expect("within");
     assert_eq!(ops.len(), request.ops as usize);
@@ -67,6 +71,26 @@ fn answer(channel: &Channel, request: &Request) -> Outcome {
     Outcome::Ran
 }
 
+/// Whatever a shape says, what is copied and written lies within the request's data.
+fn answer_columns(channel: &Channel, request: &Request) -> Outcome {
+    let (memory, at, count) = (channel.memory(), request.ops_at as usize, request.ops as usize);
+    let Ok(shape) = ColumnShape::get(memory, at) else { return Outcome::Fault };
+    let mut statuses = Vec::new();
+    get_statuses(memory, at, count, &mut statuses).expect("within");
+    assert_eq!(statuses.len(), count);
+    let Some(places) = shape.places(count, request.direction) else { return Outcome::Fault };
+    if places.len != request.data_len as usize {
+        return Outcome::Fault;
+    }
+    let mut arena = vec![0; places.len];
+    assert!(memory.read(request.data_at as usize, &mut arena[..places.copied]), "within");
+    for place in [places.input, places.output, places.written] {
+        assert!(memory.write(request.data_at as usize + place.start, &arena[place]), "within");
+    }
+    put_statuses(memory, at, &statuses).expect("within");
+    Outcome::Ran
+}
+
 /// A request of SHA-256 over 16 bytes, with its operation.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let suite: ciphermill_contract::Suite = "sha256".parse().expect("a suite");
@@ -81,5 +105,19 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         seed.push(bytes.len() as u8);
         seed.extend_from_slice(bytes);
     }
-    vec![seed]
+    // The same as a column, whose digest is a column too.
+    let mut shape = [0; 16];
+    shape[0] = 3 << 6 | 2 << 8 | 1 << 11;
+    (shape[4], shape[8], shape[9], shape[10]) = (32, 16, 16, 16);
+    let words = [suite.ordinal() as u32, 0, 1, DATA_AT as u32, (DATA_AT + 128) as u32, 96, 1, 0];
+    let mut column = vec![1];
+    for (at, bytes) in [
+        (REQUESTS_AT, words.map(u32::to_le_bytes).as_flattened()),
+        (DATA_AT as u16, shape.map(u32::to_le_bytes).as_flattened()),
+    ] {
+        column.extend_from_slice(&at.to_le_bytes());
+        column.push(bytes.len() as u8);
+        column.extend_from_slice(bytes);
+    }
+    vec![seed, column]
 }

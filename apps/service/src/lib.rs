@@ -13,6 +13,7 @@
 mod account;
 mod audit;
 mod client;
+mod columns;
 mod connection;
 mod control;
 mod desk;

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
 use zeroize::Zeroize as _;
 
+use crate::columns::{Asked, Columns};
 use crate::desk::{Desk, Next, Part, Rest};
 use crate::keys::{Found, UNKNOWN};
 use crate::offers::Offers;
@@ -138,6 +139,7 @@ pub(crate) struct Worker {
     dirty: usize,
     /// Operations that name a key for another suite.
     misfits: Vec<usize>,
+    columns: Columns,
     /// Which of the requests that it is at know their outcome.
     told: Vec<bool>,
 }
@@ -153,6 +155,7 @@ impl Worker {
             used: 0,
             dirty: 0,
             misfits: Vec::new(),
+            columns: Columns::default(),
             told: Vec::new(),
         }
     }
@@ -259,6 +262,11 @@ impl Worker {
         let (suite, direction) = (first.request.suite, first.request.direction);
         self.told.clear();
         self.told.resize(parts.len(), false);
+        for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.request.columns) {
+            let outcome = self.run_columns(part);
+            self.told[index] = true;
+            part.channel.channel.complete(part.number, outcome);
+        }
         let places = self.gather(parts, suite, direction);
         if !self.ops.is_empty() {
             let batch = Batch::new(suite, direction, &mut self.ops, &mut self.arena[..self.used]);
@@ -285,8 +293,31 @@ impl Worker {
         self.shop.desk.done(parts);
     }
 
-    /// Copies requests from their clients' memory into this worker's. Where each went: `None` for those that were answered at once,
-    /// since they break a rule.
+    /// Runs a request whose data are columns. They are not joined: there are many operations of them, or a client's loss is its own.
+    fn run_columns(&mut self, part: &Part) -> Outcome {
+        let (channel, request) = (&part.channel.channel, &part.request);
+        let Ok(asked) = Asked::of(channel, request) else { return Outcome::Fault };
+        let copied = asked.places.copied;
+        self.used = 0;
+        if self.arena.len() < asked.places.len {
+            self.grow(asked.places.len);
+        }
+        self.dirty = self.dirty.max(asked.places.len);
+        let arena = &mut self.arena[..asked.places.len];
+        let is_copied = channel.memory().read(request.data_at as usize, &mut arena[..copied]);
+        if !is_copied || self.columns.take(&asked, channel, request, arena).is_err() {
+            return Outcome::Fault;
+        }
+        self.columns.name_keys(&asked, &part.channel.client.keys(), request);
+        match self.session.run_columns(self.columns.batch(&asked, request, arena)) {
+            Ok(_) if self.columns.give(&asked, channel, request, arena) => Outcome::Ran,
+            Ok(_) => Outcome::Fault,
+            Err(error) => Outcome::of_error(&error),
+        }
+    }
+
+    /// Copies requests from their clients' memory into this worker's. Where each went: `None` for those that were answered before,
+    /// or at once, since they break a rule.
     fn gather(&mut self, parts: &[Part], suite: Suite, direction: Direction) -> Vec<Option<Place>> {
         self.ops.clear();
         self.misfits.clear();
@@ -294,6 +325,10 @@ impl Worker {
         let alone = parts.len() == 1;
         let mut places = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
+            if self.told[index] {
+                places.push(None);
+                continue;
+            }
             let place = Place { op: self.ops.len(), at: self.used.next_multiple_of(ALIGN) };
             let copied = self.copy_in(part, place);
             // Whose operations go with those of others must not spoil them. The mill checks a request that is alone.

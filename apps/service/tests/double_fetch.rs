@@ -10,8 +10,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{DATA_AT, KeyHandle, Outcome, Port};
-use ciphermill_contract::Op;
+use ciphermill_channel::{
+    ColumnShape, DATA_AT, KeyHandle, Outcome, Port, Request, ShapeAad, ShapeBuffer, ShapeData, ShapeIvs, ShapeKeys,
+    ShapeSteps, ShapeTags, put_statuses,
+};
+use ciphermill_contract::{ColumnStatus, Direction, KeyId, Op};
 use ciphermill_memory::Region;
 use common::campaign::Campaign;
 use common::raw::{DATA, Raw, fill, request, seal_op, suite};
@@ -60,10 +63,13 @@ fn submit(raw: &Raw, port: &mut Port, key: KeyHandle, until: Instant) -> u64 {
     let mut completed = 0;
     let suites = ["aes-128-gcm", "sha256", "aes-128-gcm", "chacha20-poly1305"].map(suite);
     while Instant::now() < until {
-        let ops: Vec<Op> = (0..8).map(|index| seal_op(key, &[index; 12], 64)).collect();
-        let ops: Vec<Op> = ops.iter().zip(0..).map(|(op, index)| at(op, index * 96)).collect();
-        fill(port, &ops, &[3; DATA_LEN as usize]);
-        let Some(number) = port.submit(request(suites[completed as usize % 4], 8, DATA_LEN)) else { return completed };
+        let asked = if completed % 3 == 0 { put_columns(port, key) } else { None }.unwrap_or_else(|| {
+            let ops: Vec<Op> = (0..8).map(|index| seal_op(key, &[index; 12], 64)).collect();
+            let ops: Vec<Op> = ops.iter().zip(0..).map(|(op, index)| at(op, index * 96)).collect();
+            fill(port, &ops, &[3; DATA_LEN as usize]);
+            request(suites[completed as usize % 4], 8, DATA_LEN)
+        });
+        let Some(number) = port.submit(asked) else { return completed };
         loop {
             match port.outcome(number) {
                 Some(Outcome::Ran | Outcome::Misuse(_) | Outcome::Refused | Outcome::Exhausted | Outcome::Fault) => {
@@ -80,6 +86,28 @@ fn submit(raw: &Raw, port: &mut Port, key: KeyHandle, until: Instant) -> u64 {
         completed += 1;
     }
     completed
+}
+
+/// Eight operations as columns, with offsets, into a buffer of their own.
+fn put_columns(port: &Port, key: KeyHandle) -> Option<Request> {
+    let buffer = ShapeBuffer { len: 8 * 32, steps: ShapeSteps::Offsets };
+    let shape = ColumnShape {
+        keys: ShapeKeys::One(KeyId { slot: key.slot, generation: key.generation }),
+        ivs: ShapeIvs::Counter(12),
+        aad: ShapeAad::None,
+        tags: ShapeTags::Column(16),
+        data: ShapeData::Separate(buffer, buffer),
+    };
+    let places = shape.places(8, Direction::Encrypt)?;
+    let mut data = vec![0; places.len];
+    for place in [places.input_offsets, places.output_offsets] {
+        let offsets = data[place].as_chunks_mut::<4>().0;
+        offsets.iter_mut().zip(0u32..).for_each(|(offset, index)| *offset = (32 * index).to_le_bytes());
+    }
+    shape.put(port.memory(), DATA_AT).ok()?;
+    put_statuses(port.memory(), DATA_AT, &[ColumnStatus::PENDING; 8]).ok()?;
+    assert!(port.memory().write(DATA as usize, &data));
+    Some(Request { columns: true, ..request(suite("aes-128-gcm"), 8, places.len as u32) })
 }
 
 fn at(op: &Op, by: u32) -> Op {

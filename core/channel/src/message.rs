@@ -13,7 +13,7 @@ use crate::offer::{OFFER_LEN, Offer};
 use crate::request::{suite_of_words, suite_words};
 
 /// The version of the protocol. A client and a service of different ones do not talk to each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a message from a client at most: a key, and what stands before it.
 pub(crate) const ASK_LEN_MAX: usize = KEY_LEN_MAX + 64;

@@ -4,6 +4,7 @@ use ciphermill_contract::suite::Ff1;
 use ciphermill_contract::{Direction, Error, Misuse, Reason, Suite};
 
 use crate::Corrupt;
+use crate::columns::ColumnShape;
 use crate::layout::{DATA_AT, REQUEST_WORDS};
 use crate::op::RECORD_LEN;
 
@@ -26,9 +27,12 @@ pub struct Request {
     pub direction: Direction,
     /// How many operations there are.
     pub ops: u32,
-    /// Where they lie, one behind the other, and behind them their results; a multiple of eight.
+    /// Whether their data are columns.
+    pub columns: bool,
+    /// Where they lie, one behind the other, and behind them their results; of columns the shape, and behind it the statuses. A multiple
+    /// of eight.
     pub ops_at: u32,
-    /// Where the arena lies that their offsets count from.
+    /// Where the arena lies that their offsets count from, or where columns begin.
     pub data_at: u32,
     /// Bytes of the arena.
     pub data_len: u32,
@@ -38,14 +42,14 @@ impl Request {
     pub(crate) fn to_words(self) -> [u32; REQUEST_WORDS] {
         let [ordinal, radix] = suite_words(self.suite);
         let what = ordinal | (self.direction as u32) << 16;
-        [what, radix, self.ops, self.ops_at, self.data_at, self.data_len, 0, 0]
+        [what, radix, self.ops, self.ops_at, self.data_at, self.data_len, self.columns.into(), 0]
     }
 
     /// A request from a copy of its words, every one of them checked.
     pub(crate) fn from_words(words: [u32; REQUEST_WORDS], region_len: usize) -> Result<Request, Corrupt> {
         let corrupt = |place, rule| Err(Corrupt { place, rule });
-        let [what, radix, ops, ops_at, data_at, data_len, rest @ ..] = words;
-        if what >> 17 != 0 || rest != [0; 2] {
+        let [what, radix, ops, ops_at, data_at, data_len, columns, rest] = words;
+        if what >> 17 != 0 || columns > 1 || rest != 0 {
             return corrupt("the request's reserved bits", "must be zero");
         }
         let direction = if what >> 16 == 0 { Direction::Encrypt } else { Direction::Decrypt };
@@ -56,7 +60,8 @@ impl Request {
             return corrupt("the request's number of operations", "must be 1 to 65,536");
         }
         let within = |at: u32, len: usize| at as usize >= DATA_AT && at as usize + len <= region_len;
-        if !ops_at.is_multiple_of(8) || !within(ops_at, ops as usize * RECORD_LEN) {
+        let columns = columns == 1;
+        if !ops_at.is_multiple_of(8) || !within(ops_at, head_len(ops, columns)) {
             return corrupt(
                 "the request's operations",
                 "must lie within the channel's data, with their results, at a multiple of eight",
@@ -65,8 +70,13 @@ impl Request {
         if !within(data_at, data_len as usize) {
             return corrupt("the request's arena", "must lie within the channel's data");
         }
-        Ok(Request { suite, direction, ops, ops_at, data_at, data_len })
+        Ok(Request { suite, direction, ops, columns, ops_at, data_at, data_len })
     }
+}
+
+/// Bytes of what is said of so many operations.
+fn head_len(ops: u32, columns: bool) -> usize {
+    if columns { ColumnShape::head_len(ops as usize) } else { ops as usize * RECORD_LEN }
 }
 
 /// A suite as its number and its radix, which is zero for all but FF1.
@@ -145,6 +155,7 @@ mod tests {
             suite,
             direction: Direction::Decrypt,
             ops: 3,
+            columns: false,
             ops_at: DATA_AT as u32,
             data_at: DATA_AT as u32 + 216,
             data_len: 100,
@@ -156,8 +167,10 @@ mod tests {
         let ff1 = [2, 10, 65_536].map(|radix| Suite::Fpe(Ff1 { size: AesSize::Aes256, radix }));
         for suite in Suite::all().chain(ff1) {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
-                let request = Request { direction, ..request(suite) };
-                assert_eq!(Request::from_words(request.to_words(), LEN), Ok(request));
+                for columns in [false, true] {
+                    let request = Request { direction, columns, ..request(suite) };
+                    assert_eq!(Request::from_words(request.to_words(), LEN), Ok(request));
+                }
             }
         }
     }
@@ -180,7 +193,7 @@ mod tests {
             let refused = Request::from_words(request.to_words(), LEN).expect_err("refused");
             assert!(refused.place.contains(place), "{refused}");
         }
-        for (word, value) in [(0, 639), (0, 1 << 17), (1, 10), (6, 1), (7, 1 << 31)] {
+        for (word, value) in [(0, 639), (0, 1 << 17), (1, 10), (6, 2), (7, 1), (7, 1 << 31)] {
             let mut words = good.to_words();
             words[word] = value;
             assert!(Request::from_words(words, LEN).is_err(), "{word}");
@@ -203,11 +216,11 @@ mod tests {
         fn any_words_are_refused_or_within(words: [u32; REQUEST_WORDS], known in 0u32..640, small in any::<bool>()) {
             let mut words = words;
             if small {
-                words = [known, 0, words[2] % 100 + 1, (words[3] % LEN as u32) & !7, words[4] % LEN as u32, words[5] % LEN as u32, 0, 0];
+                words = [known, 0, words[2] % 100 + 1, (words[3] % LEN as u32) & !7, words[4] % LEN as u32, words[5] % LEN as u32, words[6] & 1, 0];
             }
             if let Ok(request) = Request::from_words(words, LEN) {
                 prop_assert!(request.ops_at as usize >= DATA_AT && request.data_at as usize >= DATA_AT);
-                prop_assert!(request.ops_at as usize + request.ops as usize * RECORD_LEN <= LEN);
+                prop_assert!(request.ops_at as usize + head_len(request.ops, request.columns) <= LEN);
                 prop_assert!(request.data_at as usize + request.data_len as usize <= LEN);
             }
         }

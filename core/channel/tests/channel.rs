@@ -15,7 +15,15 @@ const SPIN: Duration = Duration::from_micros(5);
 fn request(tag: u32) -> Request {
     let suite = "aes-128-gcm".parse().expect("a suite");
     let data_at = DATA_AT as u32 + 4096;
-    Request { suite, direction: Direction::Encrypt, ops: 1, ops_at: DATA_AT as u32, data_at, data_len: tag }
+    Request {
+        suite,
+        direction: Direction::Encrypt,
+        ops: 1,
+        columns: false,
+        ops_at: DATA_AT as u32,
+        data_at,
+        data_len: tag,
+    }
 }
 
 #[test]

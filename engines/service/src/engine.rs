@@ -10,11 +10,14 @@ use ciphermill_contract::{
     Result, Suite,
 };
 
-use crate::chunk::INPUT_MAX;
 use crate::key::RemoteKey;
 use crate::link::{Link, LinkError, NAME};
 use crate::queue::ServiceQueue;
 use crate::shared::{Opening, Shared};
+
+/// Bytes of input that a batch may have in an operation. With additional data, a tag, and an output that is as long and a block, it fits
+/// into a channel of 4 MiB.
+const INPUT_MAX: usize = 1 << 20;
 
 /// What crossing to another process costs, both ways and while it is awake: for a batch, and for the copies of an operation and of a
 /// byte, in nanoseconds. Measured figures take their place (`ciphermill tune`).

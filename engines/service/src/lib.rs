@@ -4,10 +4,12 @@
 //! has a channel of its own in shared memory, into which operations and their data are copied, and from which the results come back.
 //! What happens to the other process, happens to an engine that can fail: operations end as an engine's fault, and a mill runs them
 //! elsewhere. The next use connects again, and hands keys over again.
-mod chunk;
+mod cargo;
+mod columns;
 mod engine;
 mod key;
 mod link;
+mod ops;
 mod place;
 mod queue;
 mod shared;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ciphermill_channel::Offer;
+use ciphermill_channel::{Offer, REQUEST_NS_MAX};
 use ciphermill_contract::limits::SUITE_ORDINALS_MAX;
-use ciphermill_contract::{Result, Suite};
+use ciphermill_contract::{Cost, Result, Suite};
 
 use crate::link::{Link, fault};
 
@@ -25,6 +25,28 @@ pub struct Opening {
     pub channel_len: usize,
     /// How long a client looks for an answer beyond half as much again as it should take, before it sleeps; with zero it sleeps at once.
     pub spin: Duration,
+}
+
+/// What operations of a suite take inside a service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    many: Cost,
+    alone: Cost,
+    /// Operations that are paid for together.
+    pub(crate) step: u16,
+}
+
+impl Pace {
+    /// Nanoseconds that so many operations over so many bytes should take.
+    pub(crate) fn ns(&self, ops: usize, bytes: usize) -> f64 {
+        let (ops, bytes) = (ops as u64, bytes as u64);
+        self.many.in_steps(ops, self.step).predict_ns(ops, bytes).min(self.alone.predict_ns(ops, bytes))
+    }
+
+    /// Whether a service takes so many in one request.
+    pub(crate) fn is_short(&self, ops: usize, bytes: usize) -> bool {
+        self.ns(ops, bytes) <= REQUEST_NS_MAX
+    }
 }
 
 impl Opening {
@@ -71,7 +93,9 @@ impl Shared {
         self.opening.spin
     }
 
-    pub(crate) fn offer(&self, suite: Suite) -> Option<&Offer> {
-        self.offers[suite.ordinal()].as_ref()
+    /// What operations of a suite take there; `None` where nothing was offered.
+    pub(crate) fn pace(&self, suite: Suite) -> Option<Pace> {
+        let Offer { many, alone, step, .. } = *self.offers[suite.ordinal()].as_ref()?;
+        Some(Pace { many, alone, step })
     }
 }

@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ciphermill_contract::Engine;
+use ciphermill_contract::{Engine, QueueHint};
 use ciphermill_service_engine::{Opening, ServiceEngine};
 
-use crate::work::{Runner, Work, quantile, times};
+use crate::work::{ColumnWork, Runner, Work, quantile, times};
 use crate::{Served, again, mill};
 
 /// A worker never sleeps.
@@ -23,11 +23,12 @@ const RSA: &str = "rsa-2048-sign-pkcs1-sha256";
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     ("round trip", round_trip),
     // On a thread of its own, which ends with its core.
     ("parked", || std::thread::spawn(parked).join().expect("measured")),
     ("batch", batch),
+    ("columns", columns),
     ("rsa", || many(RSA, 16)),
     ("x25519", || many("x25519", 16)),
     ("alone", alone),
@@ -125,9 +126,7 @@ fn batch() {
     let served = Served::start(ALWAYS);
     let engine = connect(&served, ALWAYS);
     let local = mill();
-    for (suite, count, len) in
-        [("aes-128-gcm", 256, 64), ("aes-128-cbc", 256, 64), ("hmac-sha256", 256, 64), ("aes-256-siv", 10_000, 25)]
-    {
+    for (suite, count, len) in [("aes-128-gcm", 256, 64), ("aes-128-cbc", 256, 64), ("hmac-sha256", 256, 64)] {
         let mut work = Work::new(suite, count, len);
         let mut runner = Runner::verified(&engine, &work);
         let mut ops = work.on_mill(&local);
@@ -138,6 +137,26 @@ fn batch() {
             (rate(runner.times(rounds)), rate(times(rounds, || work.run_on_mill(&local, &mut ops))))
         });
     }
+}
+
+fn columns() {
+    let served = Served::start(ALWAYS);
+    let engine = connect(&served, ALWAYS);
+    let local = mill();
+    let (suite, count, len) = ("aes-256-siv", 10_000, 25);
+    let mut work = ColumnWork::new(suite, count, len);
+    let key = work.import(&local);
+    let prepared = work.prepare(&engine);
+    let mut queue = engine.queue(QueueHint::default()).expect("a queue");
+    work.run_on(queue.as_mut(), &prepared);
+    let service = work.sealed.clone();
+    work.run_on_mill(&local, key);
+    assert!(service == work.sealed, "wrong answers");
+    compare(&format!("columns of {count} {suite} of {len} bytes: rate"), "k/s", "a mill here", || {
+        let rate = |times: Vec<u64>| count as f64 / median(times) * 1e6;
+        let service = rate(times(50, || work.run_on(queue.as_mut(), &prepared)));
+        (service, rate(times(50, || work.run_on_mill(&local, key))))
+    });
 }
 
 /// A client's process.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ciphermill::Mill;
+use ciphermill_contract::columns::{ColumnData, Extents, PreparedColumn, TagColumn};
 use ciphermill_contract::{
-    Batch, Direction, Engine, EngineQueue, KeyForm, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span,
-    Suite,
+    Batch, ColumnBatch, ColumnStatus, Direction, Engine, EngineQueue, KeyForm, KeyId, KeyMaterial, Op, OpStatus,
+    PreparedKey, QueueHint, Span, Suite,
 };
 
 /// Operations of one suite, each with a key of its own, in an arena.
@@ -115,6 +116,63 @@ impl Runner {
     pub(crate) fn times(&mut self, rounds: usize) -> Vec<u64> {
         (0..rounds / 10 + 1).for_each(|_| self.run());
         times(rounds, || self.run())
+    }
+}
+
+/// Values of one length as a column under one key, sealed into another with their tags before them, as tables have them.
+pub(crate) struct ColumnWork {
+    suite: Suite,
+    len: usize,
+    key: Vec<u8>,
+    clear: Vec<u8>,
+    pub(crate) sealed: Vec<u8>,
+    statuses: Vec<ColumnStatus>,
+}
+
+impl ColumnWork {
+    pub(crate) fn new(suite: &str, count: usize, len: usize) -> ColumnWork {
+        let suite: Suite = suite.parse().expect("a suite");
+        ColumnWork {
+            suite,
+            len,
+            key: (0..suite.default_key_len()).map(|at| at as u8).collect(),
+            clear: (0..count * len).map(|at| (at * 7) as u8).collect(),
+            sealed: vec![0; count * (len + suite.default_tag_len())],
+            statuses: vec![ColumnStatus::PENDING; count],
+        }
+    }
+
+    pub(crate) fn import(&self, mill: &Mill) -> KeyId {
+        mill.keys().import(KeyMaterial::secret(&self.key), ciphermill::KeyPolicy::default()).expect("a key")
+    }
+
+    pub(crate) fn prepare(&self, engine: &Arc<dyn Engine>) -> PreparedKey {
+        engine.prepare(&KeyMaterial::secret(&self.key), self.suite).expect("a key")
+    }
+
+    fn batch(&mut self) -> ColumnBatch<'_> {
+        self.statuses.fill(ColumnStatus::PENDING);
+        let (len, tag_len) = (self.len, self.suite.default_tag_len());
+        let data = ColumnData::Separate {
+            input: &self.clear,
+            inputs: Extents::Strided { len, stride: len },
+            output: &mut self.sealed,
+            outputs: Extents::Strided { len: len + tag_len, stride: len + tag_len },
+        };
+        ColumnBatch::new(self.suite, Direction::Encrypt, data, &mut self.statuses)
+            .with_tags(TagColumn::Before { len: tag_len })
+    }
+
+    pub(crate) fn run_on_mill(&mut self, mill: &Mill, key: KeyId) {
+        mill.run_columns(self.batch().with_key(key)).expect("runs");
+        assert!(self.statuses.iter().all(|status| status.is_done()));
+    }
+
+    pub(crate) fn run_on(&mut self, queue: &mut dyn EngineQueue, key: &PreparedKey) {
+        let batch = self.batch().with_key(KeyId { slot: 0, generation: 1 });
+        let mut checked = batch.check().expect("well formed");
+        queue.run_columns(&mut checked.attach_keys(PreparedColumn::One(key)).expect("a key"));
+        assert!(self.statuses.iter().all(|status| status.is_done()), "{:?}", self.statuses[0]);
     }
 }
 

@@ -26,7 +26,8 @@ fn what_is_remembered_of_requests_is_bounded() {
     for radix in 0..500 {
         let suite = Suite::Fpe(Ff1 { size: AesSize::Aes256, radix });
         let (ops_at, data_at) = (DATA_AT as u32, DATA_AT as u32 + 64);
-        let request = Request { suite, direction: Direction::Encrypt, ops: 1, ops_at, data_at, data_len: 20 };
+        let request =
+            Request { suite, direction: Direction::Encrypt, ops: 1, columns: false, ops_at, data_at, data_len: 20 };
         port.submit(request).expect("a slot");
         let parts = loop {
             if let Next::Run { parts, .. } = desk.next(&offers, Instant::now()) {
@@ -88,8 +89,15 @@ impl Room {
 
     fn submit(&mut self, caller: usize, name: &str, ops: u32, data_len: u32) -> bool {
         let (suite, ops_at) = (name.parse().expect("a suite"), DATA_AT as u32);
-        let request =
-            Request { suite, direction: Direction::Encrypt, ops, ops_at, data_at: DATA_AT as u32 + 8192, data_len };
+        let request = Request {
+            suite,
+            direction: Direction::Encrypt,
+            ops,
+            columns: false,
+            ops_at,
+            data_at: DATA_AT as u32 + 8192,
+            data_len,
+        };
         self.callers[caller].port.submit(request).is_some()
     }
 

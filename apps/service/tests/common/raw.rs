@@ -117,7 +117,15 @@ pub(crate) fn seal_op(key: KeyHandle, iv: &[u8; 12], len: u32) -> Op {
 
 /// A request of one suite whose operations are at [`DATA_AT`] and whose arena is at [`DATA`].
 pub(crate) fn request(suite: Suite, ops: u32, data_len: u32) -> Request {
-    Request { suite, direction: Direction::Encrypt, ops, ops_at: DATA_AT as u32, data_at: DATA, data_len }
+    Request {
+        suite,
+        direction: Direction::Encrypt,
+        ops,
+        columns: false,
+        ops_at: DATA_AT as u32,
+        data_at: DATA,
+        data_len,
+    }
 }
 
 /// Puts operations and data where [`request`] has them.

@@ -209,7 +209,7 @@ impl<'a> CheckedColumns<'a> {
 
     /// Ends an operation as it ended elsewhere, with the data and the tag that it has there. What an engine failed, or did
     /// not end, leaves the buffers as they are.
-    pub(super) fn end(&mut self, index: usize, status: OpStatus, output: &[u8], tag: &[u8]) {
+    pub fn end(&mut self, index: usize, status: OpStatus, output: &[u8], tag: &[u8]) {
         let (data, tag_len) = (self.layout.data(index), self.layout.tag_len());
         self.statuses[index] = ColumnStatus::from(status);
         match status {

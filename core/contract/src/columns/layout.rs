@@ -31,11 +31,15 @@ pub struct ColumnLayout<'a> {
 }
 
 /// Where tags lie, without the buffer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TagSide {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagSide {
+    /// There are none.
     None,
+    /// Within each sealed extent, directly before the ciphertext.
     Before,
+    /// Directly behind the ciphertext.
     After,
+    /// In a column of their own.
     Column,
 }
 
@@ -245,6 +249,18 @@ impl<'a> ColumnLayout<'a> {
             },
         }
         IvPlace::Value(value)
+    }
+
+    /// Where tags lie.
+    #[inline]
+    pub fn tag_side(&self) -> TagSide {
+        self.tag
+    }
+
+    /// The column of IVs. Of a part of columns a counter is the whole's; [`ColumnLayout::iv`] says where it begins.
+    #[inline]
+    pub fn ivs(&self) -> IvColumn<'a> {
+        self.ivs
     }
 
     /// Bytes of each IV.

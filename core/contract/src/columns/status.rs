@@ -46,6 +46,12 @@ impl ColumnStatus {
         self.0
     }
 
+    /// The status with this byte, if there is one.
+    pub fn of_byte(byte: u8) -> Option<ColumnStatus> {
+        let status = ColumnStatus(byte);
+        (status == ColumnStatus::LEFT_OUT || status.status().is_some()).then_some(status)
+    }
+
     /// The status in words; `None` for an operation that was left out.
     pub fn status(self) -> Option<OpStatus> {
         let reason = || Reason::ALL.get(usize::from(self.0 & REASON)).copied();
@@ -100,6 +106,9 @@ mod tests {
             assert!(bytes.insert(column.byte()), "{status} has a byte of its own");
         }
         assert!(bytes.insert(ColumnStatus::LEFT_OUT.byte()));
+        for byte in 0..=u8::MAX {
+            assert_eq!(ColumnStatus::of_byte(byte).map(ColumnStatus::byte), bytes.get(&byte).copied());
+        }
         assert_eq!(ColumnStatus::LEFT_OUT.status(), None);
         assert_eq!(size_of::<ColumnStatus>(), 1);
     }

@@ -1,0 +1,66 @@
+//! What goes over a channel: a batch in pieces.
+
+use std::sync::Arc;
+
+use ciphermill_channel::Request;
+use ciphermill_contract::Result;
+use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::{Error, Suite};
+use ciphermill_memory::Region;
+use zeroize::Zeroizing;
+
+use crate::link::{Link, NAME};
+
+/// What begins a stretch of a channel begins a line of the cache.
+pub(crate) const LINE: usize = 64;
+
+/// A batch of operations or columns, in pieces.
+pub(crate) trait Cargo {
+    /// What is done to all.
+    fn suite(&self) -> Suite;
+
+    /// The number of the next piece, which is cut now: while the first is worked on there is time for it. `None` when all were cut.
+    fn next(&mut self) -> Option<usize>;
+
+    /// Operations of a piece, and bytes of their inputs.
+    fn work(&self, piece: usize) -> (usize, usize);
+
+    /// Bytes that a piece takes of a channel.
+    fn room(&self, piece: usize) -> usize;
+
+    /// Puts a piece into the channel.
+    ///
+    /// # Errors
+    /// Of keys that cannot be handed over; [`full`] when there is no room.
+    fn put(&mut self, piece: usize, way: &mut Way<'_>) -> Result<Request>;
+
+    /// Takes what came of a piece out of the channel.
+    ///
+    /// # Errors
+    /// [`full`] when it does not lie there.
+    fn take(&mut self, piece: usize, way: &mut Way<'_>) -> Result<()>;
+}
+
+/// A stretch of a channel, and what it takes to fill it.
+pub(crate) struct Way<'w> {
+    pub(crate) link: &'w Arc<Link>,
+    pub(crate) memory: &'w Region,
+    /// Where the stretch begins.
+    pub(crate) at: usize,
+    /// Bytes on their way between the channel and what lies scattered.
+    pub(crate) stage: &'w mut Zeroizing<Vec<u8>>,
+}
+
+/// A channel has no room: a piece does not fit, or the channel is not as long as its service has said.
+pub(crate) fn full() -> Error {
+    Error::fault(NAME, FaultKind::Call(0))
+}
+
+/// So many bytes to be filled, whatever is in them.
+pub(crate) fn staged(stage: &mut Zeroizing<Vec<u8>>, len: usize) -> &mut [u8] {
+    if stage.len() < len {
+        // Made anew: growing would leave bytes behind in memory that is given back.
+        **stage = vec![0; len.next_power_of_two()];
+    }
+    &mut stage[..len]
+}
