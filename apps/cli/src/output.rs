@@ -7,6 +7,7 @@ use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Sends log lines to standard error: warnings only, unless `-v` asks for more or `RUST_LOG` says what.
@@ -26,6 +27,8 @@ pub fn init_log(verbose: u8) {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = io::stderr().is_terminal() && !no_color;
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(colours).log_internal_errors(false).with_target(false);
+    // Spans are at trace level, which `RUST_LOG` alone asks for: a line when each ends, with its times.
+    let lines = lines.with_span_events(FmtSpan::CLOSE);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     if let Some(error) = not_read {
         tracing::warn!("RUST_LOG is left out of account: {error}");

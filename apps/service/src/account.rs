@@ -159,9 +159,14 @@ impl Account {
 
     fn has_room_in(&self, state: &State, number: Option<u64>, bytes: u32) -> bool {
         let Some(limit) = state.rules.bytes_in_flight else { return true };
-        let in_flight = self.bytes.load(Ordering::Relaxed);
+        let in_flight = self.bytes.load(Ordering::SeqCst);
         let is_first = state.line.front().is_none_or(|first| Some(*first) == number);
         is_first && (in_flight == 0 || in_flight.saturating_add(bytes.into()) <= limit)
+    }
+
+    /// Whether a request waits for bytes.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.state().line.is_empty()
     }
 
     /// A request that has waited for bytes does so no more.
@@ -177,10 +182,10 @@ impl Account {
         self.bytes.fetch_add(bytes.into(), Ordering::Relaxed);
     }
 
-    /// … and are no more.
+    /// … and are no more. Before it is looked whether a worker sleeps that might wait for them: it sees this, or is seen.
     #[inline]
     pub(crate) fn ends(&self, bytes: u32) {
-        self.bytes.fetch_sub(bytes.into(), Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes.into(), Ordering::SeqCst);
     }
 }
 

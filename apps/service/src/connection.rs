@@ -9,6 +9,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 
 use crate::client::{Client, ClientChannel};
+use crate::worker::Shop;
 
 /// A client's socket, and what is under way on it.
 pub(crate) struct Connection {
@@ -16,6 +17,8 @@ pub(crate) struct Connection {
     /// Taken out while its messages are answered.
     pub(crate) frames: Option<Frames>,
     pub(crate) client: Arc<Client>,
+    /// Where its requests are served.
+    pub(crate) shop: Arc<Shop>,
     pub(crate) channels: Vec<Arc<ClientChannel>>,
     pub(crate) channel_bytes: usize,
     pub(crate) greeted: bool,
@@ -36,11 +39,12 @@ pub(crate) enum Goes {
 
 impl Connection {
     /// A connection that is read from: what waits for the sockets has it as [`EventFlags::IN`], under the client's number.
-    pub(crate) fn new(socket: UnixStream, client: Arc<Client>) -> Connection {
+    pub(crate) fn new(socket: UnixStream, client: Arc<Client>, shop: Arc<Shop>) -> Connection {
         Connection {
             socket,
             frames: Some(Frames::new()),
             client,
+            shop,
             channels: Vec::new(),
             channel_bytes: 0,
             greeted: false,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ciphermill::KeyPolicy;
+use ciphermill::{KeyPolicy, Mill};
 use ciphermill_channel::{
     Answer, Ask, Channel, DATA_LEN_MIN, ErrorKind, KeyHandle, TEXT_LEN_MAX, VERSION, write_frame,
 };
@@ -24,6 +24,7 @@ use crate::connection::{Connection, Goes};
 use crate::keys::{Keys, TableKey, prepare, said};
 use crate::limits::Options;
 use crate::peer::Peer;
+use crate::pools::core_of_process;
 use crate::process::{Process, sees_programs};
 use crate::remote::{Change, Reload, Remote};
 use crate::socket::{Listener, peer_of};
@@ -53,7 +54,9 @@ const NO_DESCRIPTOR: Duration = Duration::from_millis(5);
 const ACCEPTS: usize = 64;
 
 pub(crate) struct Control {
-    shop: Arc<Shop>,
+    mill: Mill,
+    /// One for each pool of workers.
+    shops: Vec<Arc<Shop>>,
     options: Options,
     listener: Listener,
     /// Whoever closes the other side has the service end.
@@ -79,7 +82,7 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(
-        shop: Arc<Shop>,
+        (mill, shops): (Mill, Vec<Arc<Shop>>),
         options: Options,
         listener: Listener,
         vault: Option<Vault>,
@@ -97,7 +100,8 @@ impl Control {
         epoll::add(&events, &ended, EventData::new_u64(ENDED), EventFlags::IN | EventFlags::ET)?;
         let remote = Remote { changes: sender, bell: Arc::clone(&ended) };
         let control = Control {
-            shop,
+            mill,
+            shops,
             options,
             listener,
             end,
@@ -159,16 +163,17 @@ impl Control {
             if let Change::All(reload) = change {
                 let Reload { options, vault } = *reload;
                 let Options { workers, spin, window_max, .. } = self.options;
-                self.options = Options { workers, spin, window_max, ..options };
+                let pools = core::mem::take(&mut self.options.pools);
+                self.options = Options { workers, pools, spin, window_max, ..options };
                 self.vault = vault;
                 self.warn_of_programs();
-                self.shop.renew_offers();
+                self.shops.iter().for_each(|shop| shop.renew_offers());
                 self.accounts.values().for_each(|(first, account)| account.set_rules(self.options.rules.of(first)));
                 for connection in self.connections.values() {
                     connection.client.keys_mut().set_max(self.options.limits.keys);
                 }
                 // Who is held back may be due at once.
-                self.shop.nudge();
+                self.shops.iter().for_each(|shop| shop.nudge());
             }
             self.audit.reopen(self.options.audit.as_deref(), self.options.limits.audit_bytes);
         }
@@ -196,7 +201,7 @@ impl Control {
         let Some(since) = self.draining else { return };
         let late = since.elapsed() >= DRAIN_MAX;
         for connection in self.connections.values() {
-            if late || (connection.unsent.is_empty() && self.shop.desk.is_idle(connection.client.id)) {
+            if late || (connection.unsent.is_empty() && connection.shop.desk.is_idle(connection.client.id)) {
                 connection.client.end();
             }
         }
@@ -256,11 +261,22 @@ impl Control {
         epoll::add(&self.events, &socket, EventData::new_u64(id), EventFlags::IN)?;
         let client = Client::new(id, peer, Keys::new(limits.keys), Arc::clone(&self.ended)).in_process(process);
         let client = client.on_account(self.account(&peer));
-        let connection = Connection::new(socket, Arc::new(client));
+        let connection = Connection::new(socket, Arc::new(client), self.shop_for(&peer));
         self.connections.insert(id, connection);
         tracing::debug!(client = id, pid = peer.pid, uid = peer.uid, "connected");
         self.note(id, "connected", &Value::Null);
         Ok(())
+    }
+
+    /// Who serves a process: the pool whose cores it runs on; the one with the fewest clients where that is not known.
+    fn shop_for(&self, peer: &Peer) -> Arc<Shop> {
+        let core = if self.shops.len() > 1 { core_of_process(peer.pid) } else { None };
+        let near = core.and_then(|core| self.shops.iter().find(|shop| shop.cores.contains(&core)));
+        let clients_of = |shop: &&Arc<Shop>| {
+            self.connections.values().filter(|connection| Arc::ptr_eq(&connection.shop, shop)).count()
+        };
+        let shop = near.or_else(|| self.shops.iter().min_by_key(clients_of));
+        Arc::clone(shop.unwrap_or_else(|| unreachable!("a service has a pool")))
     }
 
     /// The account of a process's user. Its rules are those of the connection that was the first.
@@ -377,7 +393,7 @@ impl Control {
             Ask::Clients => Answer::Text(json(&self.rows(id))),
             Ask::Metrics => {
                 let of_all = if self.manages(id) {
-                    self.shop.mill.metrics().prometheus() + &of_service(&self.status())
+                    self.mill.metrics().prometheus() + &of_service(&self.status())
                 } else {
                     String::new()
                 };
@@ -401,7 +417,11 @@ impl Control {
             connection.greeted = true;
         }
         let data_len_max = u32::try_from(self.options.limits.channel_bytes).unwrap_or(u32::MAX);
-        Answer::Welcome { version: VERSION, data_len_max, offers: self.shop.offers().list() }
+        Answer::Welcome {
+            version: VERSION,
+            data_len_max,
+            offers: self.shops.first().map_or_else(Vec::new, |shop| shop.offers().list()),
+        }
     }
 
     /// What changes the service for everybody is for root and the service's own user.
@@ -436,11 +456,11 @@ impl Control {
         let fault =
             |error: &dyn core::fmt::Display| (ErrorKind::Exhausted, format!("no channel could be made: {error}"));
         let channel = Channel::create(data_len).map_err(|error| fault(&error))?;
-        self.shop.add_bell(channel.bell(), channel_id).map_err(|error| fault(&error))?;
+        connection.shop.add_bell(channel.bell(), channel_id).map_err(|error| fault(&error))?;
         let channel = Arc::new(ClientChannel { id: channel_id, channel, client: Arc::clone(&connection.client) });
         connection.channels.push(Arc::clone(&channel));
         connection.channel_bytes += data_len;
-        self.shop.desk.add(Arc::clone(&channel));
+        connection.shop.desk.add(Arc::clone(&channel));
         Ok(channel)
     }
 
@@ -454,7 +474,7 @@ impl Control {
         if material.form == KeyForm::Reference {
             return Err((ErrorKind::Refused, "a name is no key's bytes".to_owned()));
         }
-        let mill = &self.shop.mill;
+        let mill = &self.mill;
         let key = mill.keys().import(*material, KeyPolicy::default()).map_err(said)?;
         let key = Arc::new(TableKey::new(key, mill.clone()));
         if let Err(error) = prepare(mill, suite, key.id()) {
@@ -475,10 +495,10 @@ impl Control {
             return Err((ErrorKind::Exhausted, format!("keys is {}", self.options.limits.keys)));
         }
         let found = match &mut self.vault {
-            Some(vault) => vault.key(&self.shop.mill, &client, name),
+            Some(vault) => vault.key(&self.mill, &client, name),
             None => Err((ErrorKind::Refused, "this service has no keystore".to_owned())),
         };
-        let found = found.and_then(|key| prepare(&self.shop.mill, suite, key.id()).map(|()| key).map_err(said));
+        let found = found.and_then(|key| prepare(&self.mill, suite, key.id()).map(|()| key).map_err(said));
         let detail = json!({ "name": name, "suite": suite.to_string() });
         self.note(id, if found.is_ok() { "key taken" } else { "key refused" }, &detail);
         Ok(client.keys_mut().insert(found?, suite))
@@ -504,25 +524,27 @@ impl Control {
         if let Some(place) = connection.channels.iter().position(|own| own.id == channel) {
             let channel = connection.channels.swap_remove(place);
             connection.channel_bytes -= channel.data_len();
-            self.shop.remove(channel.id, channel.channel.bell());
+            connection.shop.remove(channel.id, channel.channel.bell());
         }
         Goes::On
     }
 
     fn status(&self) -> Status<'static> {
-        let (channels, waiting) = self.shop.desk.figures();
+        let figures = self.shops.iter().map(|shop| shop.desk.figures());
+        let (channels, waiting) = figures.fold((0, 0), |all, own| (all.0 + own.0, all.1 + own.1));
         Status {
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
             uptime_s: self.begun.elapsed().as_secs(),
             workers: self.options.workers,
+            pools: self.shops.len(),
             clients: self.connections.len(),
             channels,
             waiting,
-            keys: self.shop.mill.keys().len(),
+            keys: self.mill.keys().len(),
             draining: self.draining.is_some(),
             audit_lost: self.audit.lost(),
-            engines: self.shop.mill.engines().iter().map(|engine| engine.info.name).collect(),
+            engines: self.mill.engines().iter().map(|engine| engine.info.name).collect(),
         }
     }
 
@@ -541,7 +563,7 @@ impl Control {
             return Err((ErrorKind::Fault, "the connection has ended".to_owned()));
         };
         let rows = match &mut self.vault {
-            Some(vault) => vault.rows(&self.shop.mill, &connection.client)?,
+            Some(vault) => vault.rows(&self.mill, &connection.client)?,
             None => Vec::new(),
         };
         let text = json(&rows);
@@ -571,12 +593,12 @@ impl Control {
             let Some(connection) = self.connections.remove(&id) else { continue };
             let _ = epoll::delete(&self.events, &connection.socket);
             for channel in &connection.channels {
-                self.shop.remove(channel.id, channel.channel.bell());
+                connection.shop.remove(channel.id, channel.channel.bell());
             }
             tracing::debug!(client = id, pid = connection.client.peer.pid, "gone");
         }
         // Who comes again owes what was owed.
-        let now_ns = self.shop.desk.now_ns(Instant::now());
+        let Some(now_ns) = self.shops.first().map(|shop| shop.desk.now_ns(Instant::now())) else { return };
         self.accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1 || !account.is_settled(now_ns));
     }
 }

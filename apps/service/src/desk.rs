@@ -28,7 +28,7 @@ pub(crate) struct Desk {
     on_watch: AtomicUsize,
     /// When the queue's time began.
     opened: Instant,
-    /// Cores of this machine, as far as the service may use them.
+    /// Cores that its workers and their clients may use.
     cores: usize,
 }
 
@@ -169,17 +169,16 @@ pub(crate) enum Next {
 }
 
 impl Desk {
-    /// A desk for so many workers.
-    pub(crate) fn new(window_max: Duration, workers: usize) -> Desk {
+    /// A desk for so many workers on so many cores. Time is counted from `opened` on: accounts have clients at several desks.
+    pub(crate) fn new(window_max: Duration, (workers, cores): (usize, usize), opened: Instant) -> Desk {
         let options = QueueOptions {
             kinds: 2 * SUITE_ORDINALS_MAX,
             workers,
             window_max_ns: window_max.as_nanos() as u64,
             batch_ns_max: REQUEST_NS_MAX,
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let inner = Inner { queue: Queue::new(options), by_id: HashMap::new(), awake: Vec::new(), held: 0 };
-        Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), opened: Instant::now(), cores }
+        Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), opened, cores }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -285,13 +284,17 @@ impl Desk {
         Next::Run { parts, long, more, crowded }
     }
 
-    /// Requests were answered.
-    pub(crate) fn done(&self, parts: &[Part]) {
+    /// Requests were answered. True if a user's other requests wait for what these had in flight, at whichever desk.
+    pub(crate) fn done(&self, parts: &[Part]) -> bool {
         let mut inner = self.inner();
+        let mut waited_for = false;
         for part in parts {
+            let account = &part.channel.client.account;
             inner.queue.done(part.ticket);
-            part.channel.client.account.ends(part.request.data_len);
+            account.ends(part.request.data_len);
+            waited_for |= account.is_limited() && account.is_waited_for();
         }
+        waited_for
     }
 
     /// Whether a client waits for nothing.

@@ -7,6 +7,7 @@
 //! - `control`: one thread for all sockets: who may connect, keys, channels.
 //! - `desk`: which requests come next, and which share a batch.
 //! - `worker`: threads that take requests from the desk, run them on the mill and answer.
+//! - `pools`: workers and a desk for each node of memory.
 //! - `client`: who is connected and what they hold; `peer`, `process`: what the kernel says of them.
 //! - `account`: what all connections of a user may have together. What is beyond waits at the desk.
 //! - `limits`, `vault`: who is let in, and who may use which key of the keystore.
@@ -21,6 +22,7 @@ mod keys;
 mod limits;
 mod offers;
 mod peer;
+mod pools;
 mod process;
 mod remote;
 mod service;
@@ -33,6 +35,7 @@ mod worker;
 pub use account::{Rules, UserRules};
 pub use limits::{Access, Limits, Options};
 pub use peer::Peer;
+pub use pools::cores_of;
 pub use remote::{Reload, Remote};
 pub use service::Service;
 pub use socket::{ListenError, Listener};

@@ -13,8 +13,10 @@ use crate::process::Process;
 /// What a service is opened with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that run requests.
+    /// Threads that run requests, in all pools together; each has one at least.
     pub workers: usize,
+    /// The cores of each pool of workers. Where there is none, one for each node of memory.
+    pub pools: Vec<Vec<usize>>,
     /// How long a worker that has nothing to do looks for requests before it sleeps. Waking it takes some 50 µs.
     pub spin: Duration,
     /// How long operations whose lanes go in step may wait for those of other clients.
@@ -33,6 +35,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
+            pools: Vec::new(),
             spin: Duration::from_micros(50),
             window_max: Duration::from_micros(300),
             limits: Limits::default(),

@@ -4,12 +4,14 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
 use ciphermill::Mill;
 
 use crate::control::Control;
 use crate::desk::Desk;
 use crate::limits::Options;
+use crate::pools;
 use crate::remote::Remote;
 use crate::socket::Listener;
 use crate::vault::Vault;
@@ -17,7 +19,7 @@ use crate::worker::{Shop, Worker};
 
 /// A service that runs. Dropped, it takes nobody in any more and ends when its clients have gone.
 pub struct Service {
-    shop: Arc<Shop>,
+    shops: Vec<Arc<Shop>>,
     end: Option<UnixStream>,
     remote: Remote,
     control: Option<JoinHandle<()>>,
@@ -38,15 +40,25 @@ impl Service {
     /// # Errors
     /// As [`Service::start`].
     pub fn start_with(mill: Mill, listener: Listener, options: Options, vault: Option<Vault>) -> io::Result<Service> {
-        let count = options.workers.max(1);
-        let desk = Desk::new(options.window_max, count);
-        let shop = Arc::new(Shop::new(mill, desk, options.spin)?);
+        let pools = if options.pools.is_empty() { pools::of_nodes() } else { options.pools.clone() };
+        let shares = pools::shares(options.workers, &pools);
+        let all_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let opened = Instant::now();
+        let mut shops = Vec::with_capacity(pools.len());
+        for (cores, workers) in pools.into_iter().zip(&shares) {
+            let count = if cores.is_empty() { all_cores } else { cores.len() };
+            let desk = Desk::new(options.window_max, (*workers, count), opened);
+            shops.push(Arc::new(Shop::new(mill.clone(), desk, options.spin, cores)?));
+        }
+        Shop::introduce(&shops);
         let (end, ends) = UnixStream::pair()?;
-        let (control, remote) = Control::new(Arc::clone(&shop), options, listener, vault, ends)?;
+        let options = Options { workers: shares.iter().sum(), ..options };
+        let (control, remote) = Control::new((mill, shops.clone()), options, listener, vault, ends)?;
         let control = Builder::new().name("control".to_owned()).spawn(move || control.run())?;
-        let mut service = Service { shop, end: Some(end), remote, control: Some(control), workers: Vec::new() };
-        for index in 0..count {
-            let worker = Worker::new(Arc::clone(&service.shop));
+        let mut service = Service { shops, end: Some(end), remote, control: Some(control), workers: Vec::new() };
+        let of_workers = service.shops.iter().zip(shares).flat_map(|(shop, count)| core::iter::repeat_n(shop, count));
+        for (index, shop) in of_workers.enumerate() {
+            let worker = Worker::new(Arc::clone(shop));
             service.workers.push(Builder::new().name(format!("worker-{index}")).spawn(move || worker.run())?);
         }
         Ok(service)
@@ -80,7 +92,7 @@ impl Service {
             // A panic there ends the service as well.
             let _ = control.join();
         }
-        self.shop.end();
+        self.shops.iter().for_each(|shop| shop.end());
         for worker in self.workers.drain(..) {
             let _ = worker.join();
         }

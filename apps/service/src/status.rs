@@ -14,6 +14,7 @@ pub(crate) struct Status<'a> {
     pub(crate) pid: u32,
     pub(crate) uptime_s: u64,
     pub(crate) workers: usize,
+    pub(crate) pools: usize,
     pub(crate) clients: usize,
     pub(crate) channels: usize,
     pub(crate) waiting: usize,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
@@ -12,13 +12,18 @@ use ciphermill_contract::{Batch, Direction, Op, OpStatus, Reason, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
+use tracing::Level;
+use tracing::span::EnteredSpan;
 use zeroize::Zeroize as _;
 
 use crate::columns::{Asked, Columns};
 use crate::desk::{Desk, Next, Part, Rest};
 use crate::keys::{Found, UNKNOWN};
 use crate::offers::Offers;
-use crate::turns;
+use crate::{pools, turns};
+
+/// The target of spans.
+const SPANS: &str = "ciphermill::request";
 
 /// What the nudge has as its name among bells.
 const NUDGE: u64 = 0;
@@ -47,10 +52,14 @@ pub(crate) struct Shop {
     /// How often offers were renewed.
     renewed: AtomicUsize,
     ends: AtomicBool,
+    /// The cores of its workers; none for any.
+    pub(crate) cores: Vec<usize>,
+    /// Those of other pools.
+    siblings: OnceLock<Vec<Weak<Shop>>>,
 }
 
 impl Shop {
-    pub(crate) fn new(mill: Mill, desk: Desk, spin: Duration) -> std::io::Result<Shop> {
+    pub(crate) fn new(mill: Mill, desk: Desk, spin: Duration, cores: Vec<usize>) -> std::io::Result<Shop> {
         let bells = epoll::create(CreateFlags::CLOEXEC)?;
         let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         // By their edges: nobody has to read what a client could have made block.
@@ -66,7 +75,24 @@ impl Shop {
             asleep: AtomicUsize::new(0),
             renewed: AtomicUsize::new(0),
             ends: AtomicBool::new(false),
+            cores,
+            siblings: OnceLock::new(),
         })
+    }
+
+    /// Has shops know each other: a user whose clients are at several has one account.
+    pub(crate) fn introduce(shops: &[Arc<Shop>]) {
+        for shop in shops {
+            let others = shops.iter().filter(|other| !Arc::ptr_eq(shop, other));
+            // Once: nobody else does.
+            let _ = shop.siblings.set(others.map(Arc::downgrade).collect());
+        }
+    }
+
+    /// Wakes workers of other pools, whose clients may wait for what a user of theirs has in flight here.
+    fn nudge_siblings(&self) {
+        let siblings = self.siblings.get().into_iter().flatten();
+        siblings.filter_map(Weak::upgrade).for_each(|shop| shop.nudge());
     }
 
     /// What the mill runs, as far as it was asked.
@@ -93,6 +119,7 @@ impl Shop {
         if others_wait {
             self.nudge();
         }
+        self.nudge_siblings();
     }
 
     /// Wakes a worker, if one sleeps.
@@ -162,6 +189,7 @@ impl Worker {
 
     /// Works until the service ends.
     pub(crate) fn run(mut self) {
+        pools::stay_on(&self.shop.cores);
         if let Err(error) = turns::shorten() {
             tracing::debug!("workers have turns of the usual length: {error}");
         }
@@ -253,13 +281,20 @@ impl Worker {
         untold.for_each(|(part, _)| part.channel.channel.complete(part.number, Outcome::Fault));
         self.wipe();
         self.session = self.shop.mill.session();
-        self.shop.desk.done(parts);
+        self.done(parts);
+    }
+
+    fn done(&self, parts: &[Part]) {
+        if self.shop.desk.done(parts) {
+            self.shop.nudge_siblings();
+        }
     }
 
     /// Runs requests of one suite and direction and tells their clients.
     fn answer(&mut self, parts: &[Part], begun: Instant) {
         let Some(first) = parts.first() else { return };
         let (suite, direction) = (first.request.suite, first.request.direction);
+        let _span = tracing::enabled!(target: SPANS, Level::TRACE).then(|| span(parts));
         self.told.clear();
         self.told.resize(parts.len(), false);
         for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.request.columns) {
@@ -290,7 +325,7 @@ impl Worker {
             counts.shared.fetch_add((parts.len() > 1).into(), Ordering::Relaxed);
             counts.busy_ns.fetch_add(busy * ops / u64::from(all), Ordering::Relaxed);
         }
-        self.shop.desk.done(parts);
+        self.done(parts);
     }
 
     /// Runs a request whose data are columns. They are not joined: there are many operations of them, or a client's loss is its own.
@@ -453,6 +488,23 @@ impl Worker {
             self.arena = Vec::new();
         }
     }
+}
+
+/// A span around requests that are answered together; that of their batch on an engine is within.
+#[cold]
+fn span(parts: &[Part]) -> EnteredSpan {
+    let clients: Vec<u64> = parts.iter().map(|part| part.channel.client.id).collect();
+    let sum = |of: fn(&Request) -> u32| parts.iter().map(|part| u64::from(of(&part.request))).sum::<u64>();
+    tracing::trace_span!(
+        target: SPANS,
+        "requests",
+        suite = parts.first().map(|part| tracing::field::display(part.request.suite)),
+        requests = parts.len(),
+        ops = sum(|request| request.ops),
+        bytes = sum(|request| request.data_len),
+        ?clients,
+    )
+    .entered()
 }
 
 /// What a request's operations have written, in the worker's arena: digests and MACs nothing but their tags.

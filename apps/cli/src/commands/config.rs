@@ -90,15 +90,17 @@ fn rules_of(rules: &Rules) -> String {
 }
 
 fn service(config: &Config) -> anyhow::Result<()> {
-    let Options { workers, spin, window_max, limits, access, rules, audit } =
+    let Options { workers, pools: _, spin, window_max, limits, access, rules, audit } =
         config.service.options(config.folder())?;
     say("\n[service]")?;
     if let Some(socket) = &config.service.socket {
         say("# The socket that clients connect to.")?;
         say(format!("socket = {socket:?}"))?;
     }
-    say("# Threads that run requests.")?;
+    say("# Threads that run requests, in all pools together.")?;
     say(format!("workers = {workers}"))?;
+    say("# Cores of each pool of workers, as lists; without any there is a pool for each node of memory (NUMA).")?;
+    say(format!("pools = {:?}", config.service.pools))?;
     say(
         "# How long a worker looks for requests before it sleeps, and how long operations wait for those of other clients at most.",
     )?;

@@ -52,7 +52,9 @@ fn status(args: &AskArgs) -> anyhow::Result<ExitCode> {
     let engines: Vec<&str> = engines.iter().filter_map(Value::as_str).collect();
     let state = if status["draining"].as_bool() == Some(true) { "ends" } else { "runs" };
     say(format_args!("{state} as process {} for {} s", number("pid"), number("uptime_s")))?;
-    say(format_args!("workers   {}", number("workers")))?;
+    let pools = number("pools");
+    let in_pools = if pools > 1 { format!(" in {pools} pools") } else { String::new() };
+    say(format_args!("workers   {}{in_pools}", number("workers")))?;
     say(format_args!("engines   {}", engines.join(", ")))?;
     say(format_args!(
         "clients   {}, with {} channels and {} keys",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use ciphermill_channel::{DATA_LEN_MAX, DATA_LEN_MIN};
 use ciphermill_keys::keystore::{Keystore, MasterSecret};
-use ciphermill_service::{Access, Limits, Options, Rules, UserRules, Vault};
+use ciphermill_service::{Access, Limits, Options, Rules, UserRules, Vault, cores_of};
 use serde::Deserialize;
 
 /// Who may connect as the file system sees it: the owner alone, or everybody, of whom the service takes those that it is told.
@@ -26,6 +26,8 @@ pub(crate) struct ServiceSection {
     pub socket: Option<PathBuf>,
     /// Threads that run requests.
     pub workers: Option<u16>,
+    /// Cores of each pool of workers, as lists of the kernel's form (`0-7,16`).
+    pub pools: Vec<String>,
     /// How long a worker looks for requests before it sleeps, in microseconds.
     pub spin_us: Option<u64>,
     /// How long operations wait for those of other clients at most, in microseconds.
@@ -106,6 +108,7 @@ impl ServiceSection {
         }
         Ok(Options {
             workers: self.workers.map_or(default.workers, usize::from),
+            pools: self.pools()?,
             spin: time(self.spin_us, default.spin),
             window_max: time(self.window_us, default.window_max),
             limits: self.limits.limits()?,
@@ -135,6 +138,15 @@ impl ServiceSection {
             Ok((name.clone(), section.access(&format!("service.keys.{name}"))?))
         };
         self.keys.iter().map(grant).collect()
+    }
+
+    /// The cores of each pool.
+    fn pools(&self) -> Result<Vec<Vec<usize>>> {
+        let pool = |list: &String| {
+            let cores = cores_of(list).filter(|cores| !cores.is_empty());
+            cores.with_context(|| format!("service.pools: {list:?} is no list of cores such as \"0-7,16\""))
+        };
+        self.pools.iter().map(pool).collect()
     }
 
     /// Shares and rates of users.
@@ -329,6 +341,8 @@ mod tests {
     fn what_makes_no_sense_is_refused_by_its_name() {
         for (text, said) in [
             ("workers = 0", "service.workers"),
+            ("pools = [\"0-3\", \"x\"]", "service.pools"),
+            ("pools = [\"\"]", "service.pools"),
             ("access.users = [\"nobody at all\"]", "service.access.users"),
             ("access.groups = [\"nobody at all\"]", "service.access.groups"),
             ("access.units = [\"nginx\"]", "service.access.units"),

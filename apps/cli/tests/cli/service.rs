@@ -27,12 +27,17 @@ struct Daemon {
 impl Daemon {
     /// Starts it under the name of a daemon, and waits until it serves.
     fn start(place: &Place) -> Daemon {
+        Daemon::start_with(place, |_| {})
+    }
+
+    fn start_with(place: &Place, change: impl FnOnce(&mut Command)) -> Daemon {
         let program = place.path("ciphermilld");
         if !program.exists() {
             std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ciphermill"), &program).expect("a link");
         }
         let mut command = place.prepared(Command::new(&program));
         command.args(["--socket", SOCKET]);
+        change(&mut command);
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
         let said = BufReader::new(child.stderr.take().expect("piped"));
         let mut daemon = Daemon { child, said };
@@ -313,6 +318,35 @@ fn the_service_is_watched_with_a_row_a_client() {
     assert_eq!(child.wait().expect("ends").code(), Some(0));
     place.fails(1, &[SOCKET], ["top", "--service", SOCKET]);
     place.fails(2, &["--service"], ["top", "--service", SOCKET, "--socket", "mill.sock"]);
+}
+
+/// Requests on their way through the service, and pools of workers as the configuration has them.
+#[test]
+fn spans_of_requests_are_logged_when_they_are_asked_for() {
+    let place = Place::new();
+    std::fs::write(place.path("ciphermill.toml"), "[service]\npools = [\"0\", \"0\"]\nworkers = 3\n").expect("written");
+    let mut daemon = Daemon::start_with(&place, |command| {
+        command.env("RUST_LOG", "ciphermill::request=trace,ciphermill::batch=trace");
+    });
+    let status = place.ok(["service", "status", "--socket", SOCKET]);
+    assert!(status.contains("workers   3 in 2 pools"), "{status}");
+    let ends = AtomicBool::new(false);
+    let socket = place.path(SOCKET);
+    std::thread::scope(|scope| {
+        scope.spawn(|| work(&socket, &ends));
+        // Self-tests and key checks of the service's own mill have spans of batches alone.
+        let mut line = daemon.line();
+        while !line.contains("requests{") {
+            line = daemon.line();
+        }
+        ends.store(true, Ordering::Relaxed);
+        assert!(line.contains("suite=") && line.contains("ops=") && line.contains("clients=["), "{line}");
+        assert!(line.contains("time.busy"), "{line}");
+        daemon.signal(Signal::SIGTERM);
+        // Workers wait until their lines are read.
+        while !daemon.line().is_empty() {}
+    });
+    assert_eq!(daemon.end(), Some(0));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::peer::Peer;
 fn what_is_remembered_of_requests_is_bounded() {
     let engine = Arc::new(ciphermill_reference::Reference::new());
     let mill = Mill::builder().engine(engine).open().expect("a mill");
-    let (desk, offers) = (Desk::new(Duration::from_micros(100), 2), Offers::of(&mill));
+    let (desk, offers) = (Desk::new(Duration::from_micros(100), (2, 2), Instant::now()), Offers::of(&mill));
     let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
     let client = Arc::new(Client::new(1, Peer { pid: 1, uid: 0, gid: 0 }, Keys::new(1), ended));
     let channel = Arc::new(ClientChannel { id: 2, channel: Channel::create(DATA_LEN_MIN).expect("memory"), client });
@@ -65,7 +65,7 @@ impl Room {
     fn new(accounts: &[&Arc<Account>]) -> Room {
         let engine = Arc::new(ciphermill_reference::Reference::new());
         let mill = Mill::builder().engine(engine).open().expect("a mill");
-        let desk = Desk::new(Duration::from_micros(100), 2);
+        let desk = Desk::new(Duration::from_micros(100), (2, 2), Instant::now());
         let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
         let caller = |(index, account): (usize, &&Arc<Account>)| {
             let peer = Peer { pid: 1, uid: 0, gid: 0 };
