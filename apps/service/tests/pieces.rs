@@ -13,29 +13,35 @@ use ciphermill_service_engine::{Opening, ServiceEngine};
 use common::Running;
 use common::raw::suite;
 
-const LEN: usize = 40;
+/// Operations, and bytes of each: short ones are gathered before they go to the channel, long ones are not.
+const SIZES: [(usize, usize); 9] =
+    [(1, 40), (2, 40), (63, 40), (256, 40), (1001, 40), (6000, 40), (1, 700), (33, 700), (90, 700)];
 const TAG: usize = 16;
 
 /// What lies between the data.
 const ELSE: u8 = 0xa5;
 
-/// Where the input, the output and the tag of each operation lie, by the shape.
-const SHAPES: [fn(usize, usize) -> [usize; 3]; 6] = [
+/// Where the input, the output and the tag of an operation lie, by its index, their number and their length.
+type Shape = fn(usize, usize, usize) -> [usize; 3];
+
+const SHAPES: [Shape; 6] = [
     // In place, each with its tag.
-    |index, _| [index * 64, index * 64, index * 64 + LEN],
+    |index, _, len| [index * (len + 24), index * (len + 24), index * (len + 24) + len],
     // All inputs, all outputs, all tags.
-    |index, count| [index * LEN, (count + index) * LEN, 2 * count * LEN + index * TAG],
+    |index, count, len| [index * len, (count + index) * len, 2 * count * len + index * TAG],
     // Outputs in the opposite order, with room between them.
-    |index, count| [index * LEN, (count + 2 * (count - 1 - index)) * LEN, 3 * count * LEN + index * TAG],
+    |index, count, len| [index * len, (count + 2 * (count - 1 - index)) * len, 3 * count * len + index * TAG],
     // Outputs of early and late operations in turns: each piece writes around what others write.
-    |index, count| {
+    |index, count, len| {
         let place = if index % 2 == 0 { index } else { count - count % 2 - index };
-        [index * LEN, (count + 1 + place) * LEN, (2 * count + 2) * LEN + place * (TAG + 3)]
+        [index * len, (count + 1 + place) * len, (2 * count + 2) * len + place * (TAG + 3)]
     },
     // Outputs of neighbours change places, across the ends of pieces, too.
-    |index, count| [index * LEN, (count + (index ^ 32)) * LEN, (2 * count + 64) * LEN + (index ^ 32) * TAG],
+    |index, count, len| [index * len, (count + (index ^ 32)) * len, (2 * count + 64) * len + (index ^ 32) * TAG],
     // Tags before everything.
-    |index, count| [count * TAG + index * 100, count * TAG + index * 100 + 50, index * TAG],
+    |index, count, len| {
+        [count * TAG + index * (2 * len + 20), count * TAG + index * (2 * len + 20) + len + 10, index * TAG]
+    },
 ];
 
 /// An engine by itself: a mill would lay out anew what it hands over.
@@ -70,15 +76,15 @@ fn batches_of_any_shape_come_back_as_they_should() {
         let opening = Opening { channel_len, ..Opening::at(running.socket()) };
         let mut service = Side::new(&ServiceEngine::open(&opening).expect("connects"));
         for (shape, places) in SHAPES.iter().enumerate() {
-            for count in [1, 2, 63, 256, 1001, 6000] {
+            for (count, len) in SIZES {
                 let op = |index: usize| {
-                    let [input, output, tag] = places(index, count).map(|place| place as u32);
-                    let op = Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(input, LEN as u32))
+                    let [input, output, tag] = places(index, count, len).map(|place| place as u32);
+                    let op = Op::in_place(KeyId { slot: 0, generation: 1 }, Span::new(input, len as u32))
                         .with_output(output);
                     op.with_tag(tag, TAG as u16).with_iv(&[index as u8; 12])
                 };
                 let ops: Vec<Op> = (0..count).map(op).collect();
-                let mut arena = vec![ELSE; count * 200 + 8000];
+                let mut arena = vec![ELSE; count * (len + 40) * 4 + 70 * len + 8000];
                 for op in &ops {
                     arena[op.input.range()].fill(op.input.offset as u8);
                 }
@@ -87,7 +93,7 @@ fn batches_of_any_shape_come_back_as_they_should() {
                 let inputs: Vec<u8> = arena.clone();
                 for op in &ops {
                     let (from, to) = (op.output as usize, op.input.offset as usize);
-                    arena[to..to + LEN].copy_from_slice(&inputs[from..from + LEN]);
+                    arena[to..to + len].copy_from_slice(&inputs[from..from + len]);
                 }
                 ops.iter().step_by(7).for_each(|op| arena[op.tag as usize] ^= 1);
                 let statuses =

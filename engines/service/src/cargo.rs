@@ -64,3 +64,69 @@ pub(crate) fn staged(stage: &mut Zeroizing<Vec<u8>>, len: usize) -> &mut [u8] {
     }
     &mut stage[..len]
 }
+
+/// What is put into a stretch of a channel: by way of the stage as long as it is short, since many short copies into a channel take longer than
+/// one.
+pub(crate) struct Put<'p> {
+    memory: &'p Region,
+    at: usize,
+    stage: Option<&'p mut [u8]>,
+    has_room: bool,
+}
+
+impl<'p> Put<'p> {
+    /// So many bytes from the byte `at` of the channel on.
+    pub(crate) fn new(way: &'p mut Way<'_>, at: usize, len: usize, is_staged: bool) -> Put<'p> {
+        let stage = if is_staged { Some(staged(way.stage, len)) } else { None };
+        Put { memory: way.memory, at, stage, has_room: true }
+    }
+
+    /// Bytes at a place of the stretch.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, place: usize, bytes: &[u8]) {
+        match &mut self.stage {
+            Some(stage) => stage[place..place + bytes.len()].copy_from_slice(bytes),
+            None => self.has_room &= self.memory.write(self.at + place, bytes),
+        }
+    }
+
+    /// Has all of it be there.
+    ///
+    /// # Errors
+    /// [`full`].
+    pub(crate) fn end(self) -> Result<()> {
+        let is_written = self.stage.is_none_or(|stage| self.memory.write(self.at, stage));
+        if is_written && self.has_room { Ok(()) } else { Err(full()) }
+    }
+}
+
+/// What is taken out of a stretch of a channel, by way of the stage as long as it is short.
+pub(crate) struct Take<'t> {
+    memory: &'t Region,
+    at: usize,
+    stage: Option<&'t [u8]>,
+    /// Whether all of it lay there.
+    pub(crate) is_there: bool,
+}
+
+impl<'t> Take<'t> {
+    /// So many bytes from the byte `at` of the channel on.
+    pub(crate) fn new(way: &'t mut Way<'_>, at: usize, len: usize, is_staged: bool) -> Take<'t> {
+        let memory = way.memory;
+        if !is_staged {
+            return Take { memory, at, stage: None, is_there: true };
+        }
+        let stage = staged(way.stage, len);
+        let is_there = memory.read(at, stage);
+        Take { memory, at, stage: Some(stage), is_there }
+    }
+
+    /// Bytes from a place of the stretch on.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, place: usize, bytes: &mut [u8]) {
+        match self.stage {
+            Some(stage) => bytes.copy_from_slice(&stage[place..place + bytes.len()]),
+            None => self.is_there &= self.memory.read(self.at + place, bytes),
+        }
+    }
+}

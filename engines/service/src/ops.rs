@@ -13,12 +13,15 @@ use ciphermill_contract::limits::IV_LEN_MAX;
 use ciphermill_contract::op::{Aad, Span};
 use ciphermill_contract::{ColumnStatus, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite};
 
-use crate::cargo::{Cargo, LINE, Way, full, staged};
+use crate::cargo::{Cargo, LINE, Put, Take, Way, full};
 use crate::key::RemoteKey;
 use crate::shared::Pace;
 
 /// From so many operations on they go as columns. Requests of fewer are worth more when the service joins them.
 pub(crate) const COLUMNS_FROM: usize = 32;
+
+/// Longer inputs, on the average, are copied where they go at once.
+const STAGED_MAX: usize = 512;
 
 /// Columns, and what is said of them, each of which begins with a line of its own.
 const COLUMNS: usize = 12;
@@ -109,6 +112,11 @@ impl Piece {
     fn ended(self) -> Piece {
         let common = self.common.filter(|_| self.pending >= COLUMNS_FROM);
         Piece { common, ..self }
+    }
+
+    /// Whether its operations are so short that they are gathered before they are copied.
+    fn is_staged(&self) -> bool {
+        self.input < self.pending * STAGED_MAX
     }
 
     fn data_len(&self) -> usize {
@@ -272,17 +280,15 @@ impl Ops<'_> {
         let len = piece.data_len();
         let mut next = Places::of(piece);
         let mut refused = Ok(());
-        let stage = staged(way.stage, len);
-        let mut put = |place: &Range<usize>, from: Range<usize>| {
-            stage[place.start..place.start + from.len()].copy_from_slice(&self.arena[from]);
-        };
+        let (link, memory, at) = (way.link, way.memory, way.at);
+        let mut out = Put::new(way, data_at, len, piece.is_staged());
         let sent = Ops::pending(self.ops, piece).map_while(|(index, op)| {
-            let key = self.key(index).map_or(Ok(KeyId::NONE), |key| key.at(way.link));
+            let key = self.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link));
             let key = key.map_err(|error| refused = Err(error)).ok()?;
             let [input, aad, output, tag] = next.step(self.suite, self.direction, op);
-            put(&input, op.input.range());
-            put(&aad, op.aad.span().range());
-            put(&tag, op.tag_span().range());
+            out.put(input.start, &self.arena[op.input.range()]);
+            out.put(aad.start, &self.arena[op.aad.span().range()]);
+            out.put(tag.start, &self.arena[op.tag_span().range()]);
             let own = Op {
                 key,
                 input: Span::new(input.start as u32, op.input.len),
@@ -293,12 +299,10 @@ impl Ops<'_> {
             };
             Some(own)
         });
-        put_ops(way.memory, way.at, sent).map_err(|_| full())?;
+        put_ops(memory, at, sent).map_err(|_| full())?;
         refused?;
-        if !way.memory.write(data_at, stage) {
-            return Err(full());
-        }
-        Ok(self.request(piece, way.at, data_at, len))
+        out.end()?;
+        Ok(self.request(piece, at, data_at, len))
     }
 
     fn request(&self, piece: &Piece, ops_at: usize, data_at: usize, data_len: usize) -> Request {
@@ -315,13 +319,11 @@ impl Ops<'_> {
 
     fn take_records(&mut self, piece: &Piece, way: &mut Way<'_>) -> Result<()> {
         let data_at = way.at + piece.pending * RECORD_LEN;
-        let stage = staged(way.stage, piece.data_len());
-        if !way.memory.read(data_at, stage) {
-            return Err(full());
-        }
+        let (memory, ops_at) = (way.memory, way.at);
+        let mut from = Take::new(way, data_at, piece.data_len(), piece.is_staged());
         let mut next = Places::of(piece);
         let mut at = piece.ops.start;
-        read_results(way.memory, way.at, piece.pending, |_, status, output_len, tag_len| {
+        let results = read_results(memory, ops_at, piece.pending, |_, status, output_len, tag_len| {
             let Some(skipped) = self.ops[at..piece.ops.end].iter().position(|op| op.status.is_pending()) else {
                 return;
             };
@@ -330,11 +332,11 @@ impl Ops<'_> {
             let status = self.status(index, status);
             let op = &mut self.ops[index];
             let [_, _, output, tag] = next.step(self.suite, self.direction, op);
-            self.arena[op.output as usize..][..output.len()].copy_from_slice(&stage[output]);
-            self.arena[op.tag_span().range()].copy_from_slice(&stage[tag]);
+            from.take(output.start, &mut self.arena[op.output as usize..][..output.len()]);
+            from.take(tag.start, &mut self.arena[op.tag_span().range()]);
             (op.status, op.output_len, op.tag_len) = (status, output_len, tag_len);
-        })
-        .map_err(|_| full())
+        });
+        if results.is_ok() && from.is_there { Ok(()) } else { Err(full()) }
     }
 }
 
@@ -393,13 +395,14 @@ impl Ops<'_> {
     fn put_columns(&self, piece: &Piece, common: Common, way: &mut Way<'_>) -> Result<Request> {
         let (shape, places) = self.shape(piece, common);
         let data_at = (way.at + ColumnShape::head_len(piece.pending)).next_multiple_of(LINE);
-        let stage = staged(way.stage, places.copied);
+        let (link, memory, ops_at) = (way.link, way.memory, way.at);
+        let mut out = Put::new(way, data_at, places.copied, piece.is_staged());
         let (mut key, mut iv, mut aad, mut input, mut tag) =
             (places.keys.start, places.ivs.start, places.aad.start, places.input.start, places.expected.start);
         let (mut aad_offset, mut input_offset) = (places.aad_offsets.start, places.input_offsets.start);
         let iv_len = usize::from(common.iv_len);
         let mut put = |at: &mut usize, bytes: &[u8]| {
-            stage[*at..*at + bytes.len()].copy_from_slice(bytes);
+            out.put(*at, bytes);
             *at += bytes.len();
         };
         let (keys, aads) = (shape.keys == ShapeKeys::Each, shape.aad != ShapeAad::None);
@@ -407,7 +410,7 @@ impl Ops<'_> {
         let expected = !places.expected.is_empty();
         for (index, op) in Ops::pending(self.ops, piece) {
             if keys {
-                let KeyId { slot, generation } = self.key(index).map_or(Ok(KeyId::NONE), |key| key.at(way.link))?;
+                let KeyId { slot, generation } = self.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link))?;
                 put(&mut key, &(u64::from(slot) | u64::from(generation) << 32).to_le_bytes());
             }
             put(&mut iv, &op.iv[..iv_len.min(IV_LEN_MAX)]);
@@ -432,30 +435,24 @@ impl Ops<'_> {
         if aad_offsets {
             put(&mut aad_offset, &((aad - places.aad.start) as u32).to_le_bytes());
         }
+        out.end()?;
         let pending = vec![ColumnStatus::PENDING; piece.pending];
-        if !way.memory.write(data_at, stage) || put_statuses(way.memory, way.at, &pending).is_err() {
-            return Err(full());
-        }
-        shape.put(way.memory, way.at).map_err(|_| full())?;
-        Ok(self.request(piece, way.at, data_at, places.len))
+        put_statuses(memory, ops_at, &pending).and_then(|()| shape.put(memory, ops_at)).map_err(|_| full())?;
+        Ok(self.request(piece, ops_at, data_at, places.len))
     }
 
     fn take_columns(&mut self, piece: &Piece, common: Common, way: &mut Way<'_>) -> Result<()> {
         let (_, places) = self.shape(piece, common);
         let data_at = (way.at + ColumnShape::head_len(piece.pending)).next_multiple_of(LINE);
         let transforms = self.suite.transforms();
-        // What is written is the last of all, and one stretch.
-        let from = if transforms { places.input.start } else { places.written.start };
-        let stage = staged(way.stage, places.len - from);
-        if !way.memory.read(data_at + from, stage) {
-            return Err(full());
-        }
-        let (mut output, mut tag) =
-            (places.input.start - if transforms { from } else { places.input.start }, places.written.start - from);
-        let has_tags = !places.written.is_empty();
-        let mut at = piece.ops.start;
         let mut statuses = Vec::with_capacity(piece.pending);
         get_statuses(way.memory, way.at, piece.pending, &mut statuses).map_err(|_| full())?;
+        // What is written is the last of all, and one stretch.
+        let first = if transforms { places.input.start } else { places.written.start };
+        let mut from = Take::new(way, data_at + first, places.len - first, piece.is_staged());
+        let (mut output, mut tag) = (0, places.written.start - first);
+        let has_tags = !places.written.is_empty();
+        let mut at = piece.ops.start;
         for status in statuses {
             let Some(skipped) = self.ops[at..piece.ops.end].iter().position(|op| op.status.is_pending()) else { break };
             let index = at + skipped;
@@ -468,20 +465,19 @@ impl Ops<'_> {
             let op = &mut self.ops[index];
             if transforms {
                 let len = op.input.len as usize;
-                self.arena[op.output as usize..][..len].copy_from_slice(&stage[output..output + len]);
+                from.take(output, &mut self.arena[op.output as usize..][..len]);
                 output += len;
                 op.output_len = if status.is_done() { op.input.len } else { 0 };
             } else {
                 op.output_len = 0;
             }
             if has_tags {
-                let len = usize::from(op.tag_len);
-                self.arena[op.tag_span().range()].copy_from_slice(&stage[tag..tag + len]);
-                tag += len;
+                from.take(tag, &mut self.arena[op.tag_span().range()]);
+                tag += usize::from(op.tag_len);
             }
             op.status = status;
         }
-        Ok(())
+        if from.is_there { Ok(()) } else { Err(full()) }
     }
 }
 
