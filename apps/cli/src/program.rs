@@ -4,7 +4,7 @@
 //! 143 SIGTERM).
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -42,6 +42,12 @@ pub fn run<C: Parser>(
         Err(error) if output::is_broken_pipe(&error) && !is_loud(&error) => ExitCode::SUCCESS,
         Err(error) => fail(&output::chain(&error), interrupt::exit_code().unwrap_or(FAILURE), as_json),
     }
+}
+
+/// A program of this project, beside this one, else wherever PATH has it.
+pub fn beside(name: &str) -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(name));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(name))
 }
 
 /// The arguments. `ciphermilld`, a link to the program, is the service.

@@ -16,5 +16,6 @@ mod shared;
 
 pub use engine::ServiceEngine;
 pub use link::{Link, LinkError};
+pub use ops::COLUMNS_FROM;
 pub use place::{SOCKET_VARIABLE, default_socket, named_socket, own_socket, socket_to_make};
 pub use shared::Opening;

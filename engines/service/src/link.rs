@@ -157,7 +157,7 @@ impl Link {
     }
 
     /// Says that a key is not used any more, at the next opportunity. Never waits for the service.
-    pub(crate) fn forget(&self, key: KeyHandle) {
+    pub fn forget(&self, key: KeyHandle) {
         self.say(Ask::Forget { key });
     }
 

@@ -18,7 +18,7 @@ use crate::key::RemoteKey;
 use crate::shared::Pace;
 
 /// From so many operations on they go as columns. Requests of fewer are worth more when the service joins them.
-pub(crate) const COLUMNS_FROM: usize = 32;
+pub const COLUMNS_FROM: usize = 32;
 
 /// Longer inputs, on the average, are copied where they go at once.
 const STAGED_MAX: usize = 512;

@@ -78,7 +78,7 @@ pub enum LabError {
         /// The variant.
         variant: &'static str,
     },
-    /// The ladder's child process ended, was late, refused or answered wrongly.
+    /// A service of the ladder ended, was late, refused or answered wrongly.
     #[error("the ladder: {0}")]
     Service(String),
     /// A method panicked, which it never should.

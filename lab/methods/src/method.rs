@@ -1,5 +1,6 @@
 //! The methods of the lab in one frame: each takes the same options and returns a section of a record.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ciphermill_contract::Suite;
@@ -24,6 +25,8 @@ pub struct Options {
     pub suites: Vec<Suite>,
     /// Time for each contestant.
     pub budget: Budget,
+    /// The program `ciphermill`, which runs the services that [`crate::ladder`] climbs through.
+    pub program: Option<PathBuf>,
 }
 
 impl Options {

@@ -3,18 +3,19 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, ensure};
+use ciphermill_cli::program;
 
 /// The program.
-const NAME: &str = "ciphermill-lab";
+pub(crate) const NAME: &str = "ciphermill-lab";
 
 /// Becomes the lab, with these arguments.
 pub(crate) fn run(args: &[OsString], verbose: u8) -> anyhow::Result<ExitCode> {
     let verbosity = (0..verbose).map(|_| OsString::from("-v"));
-    let program = program();
+    let program = program::beside(NAME);
     let error = Command::new(&program).args(args).args(verbosity).exec();
     Err(error).with_context(|| {
         format!(
@@ -25,15 +26,9 @@ pub(crate) fn run(args: &[OsString], verbose: u8) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The lab's program, beside this one, else wherever PATH has it.
-pub(crate) fn program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(NAME));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(NAME))
-}
-
 /// Has the lab write its manual pages into `folder`, if it is there.
 pub(crate) fn write_pages(folder: &Path) -> anyhow::Result<()> {
-    match Command::new(program()).args(["man", "--out"]).arg(folder).status() {
+    match Command::new(program::beside(NAME)).args(["man", "--out"]).arg(folder).status() {
         Ok(status) => {
             ensure!(status.success(), "the lab could not write its manual pages ({status})");
             Ok(())
@@ -45,6 +40,7 @@ pub(crate) fn write_pages(folder: &Path) -> anyhow::Result<()> {
 
 /// Whether the lab is there.
 pub(crate) fn is_there() -> bool {
-    let found = Command::new(program()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found =
+        Command::new(program::beside(NAME)).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.is_ok_and(|status| status.success())
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ciphermill_cli::program;
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_lab::method::{METHODS, Method, Options};
 use ciphermill_lab::timing::Budget;
@@ -40,10 +41,12 @@ Performance in Embedded Systems (Freescale), part 2.",
     (
         "ladder",
         "\
-Measured: the paper's eight experiments, each a real configuration: from one request an operation across a \
-process boundary to batches in shared memory, then lanes and a ring. Throughput against operations a batch, \
-beside the paper's points, with the overhead of each rung as C1, C2 and C3. Source: Lindemann and Smith, \
-Improving DES Coprocessor Throughput for Short Operations, experiments 1 to 8.",
+Measured: the paper's eight experiments through the service, which the lab starts for it (`ciphermill`, beside \
+this program): from one request an operation to one for a batch, then lanes and many channels; what the \
+service always does is said instead. Throughput against operations a batch, beside the paper's points, with the \
+overhead of each rung as C1, C2 and C3. With --core the services run on the next core. --engine names the engine \
+for single messages, of those that a service has. Source: Lindemann and Smith, Improving DES Coprocessor \
+Throughput for Short Operations, experiments 1 to 8.",
     ),
     (
         "breakeven",
@@ -314,6 +317,7 @@ impl MeasureArgs {
             engines: engines.to_vec(),
             suites: suites.to_vec(),
             budget: self.budget(usual_ms),
+            program: Some(program::beside("ciphermill")),
         }
     }
 

@@ -17,9 +17,6 @@ use ciphermill_cli::{interrupt, manual, output, program};
 use clap::CommandFactory;
 
 fn main() -> ExitCode {
-    if let Some(code) = ciphermill_lab::ladder::serve_if_child() {
-        return code;
-    }
     program::run(|cli: &Cli| cli.verbose, run, |_| false)
 }
 

@@ -7,6 +7,7 @@ mod general;
 mod inspect;
 mod keystore;
 mod lab;
+mod ladder;
 mod memory;
 mod openssl;
 mod placement;

@@ -106,7 +106,7 @@ pub(crate) struct Step {
     pub(crate) to: usize,
     /// How many times the rate it is.
     pub(crate) ours: f64,
-    /// The same in the paper, where it has both.
+    /// The same in the paper, over the experiment before.
     pub(crate) theirs: Option<f64>,
     /// The larger spread of both sides, or what counts as no change at all.
     pub(crate) doubt: f64,
@@ -136,14 +136,13 @@ impl Step {
 pub(crate) fn steps(climb: &[Reached]) -> Vec<Step> {
     let rates: Vec<f64> = climb.iter().map(Reached::best_rate).collect();
     let spread = |reached: &Reached| reached.best().map_or(0.0, |taken| taken.spread);
-    let theirs = |reached: &Reached| paper_of(reached.rung.id).map(|step| step.range[1]);
     (1..climb.len())
         .filter(|to| rates[to - 1] > 0.0 && rates[*to] > 0.0)
         .map(|to| Step {
             from: to - 1,
             to,
             ours: rates[to] / rates[to - 1],
-            theirs: theirs(&climb[to]).zip(theirs(&climb[to - 1])).map(|(to, from)| to / from),
+            theirs: paper_of(climb[to].rung.id).and_then(|(_, factor)| factor),
             doubt: spread(&climb[to]).max(spread(&climb[to - 1])).max(CHANGE_MIN),
         })
         .collect()
@@ -171,7 +170,8 @@ pub(crate) fn times(factor: f64) -> String {
 }
 
 fn percent(share: f64) -> String {
-    if share < 0.1 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
+    let digits = if share < 0.001 { 3 } else { usize::from(share < 0.1) };
+    format!("{:.digits$} %", share * 100.0)
 }
 
 /// What the climb says, in sentences.
@@ -271,14 +271,10 @@ fn dominance(reached: &Reached) -> Option<String> {
     let (large, large_share) = dominating(&fit.cost, last.ops as f64, len);
     let start = format!("Rung {} ({}): ", reached.rung.id, reached.rung.name);
     let middle = if small == large {
-        format!(
-            "{} dominates from {} to {} operations a batch ({} to {} of the time)",
-            small.words(),
-            first.ops,
-            last.ops,
-            percent(small_share),
-            percent(large_share)
-        )
+        let shares = [percent(small_share), percent(large_share)];
+        let shares = if shares[0] == shares[1] { shares[0].clone() } else { shares.join(" to ") };
+        let words = small.words();
+        format!("{words} dominates from {} to {} operations a batch ({shares} of the time)", first.ops, last.ops)
     } else {
         format!(
             "with {} operation{} a batch {} dominates ({} of the time), with {} {} ({})",

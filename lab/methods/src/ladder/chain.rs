@@ -5,7 +5,7 @@
 //! before or after. When decrypting it can: the chip's chaining value at an operation's first block is the ciphertext
 //! block before it, which is known. When encrypting it is an output that there is not yet.
 
-use crate::ladder::wire::BLOCK;
+use crate::ladder::definitions::BLOCK;
 
 /// Turns the decryption of a concatenation under an IV of zero into the decryptions of its parts under their own IVs.
 /// `parts` holds their IVs and lengths, whole blocks, in order; what lies behind the last is left alone.

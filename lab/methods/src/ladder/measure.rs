@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::client::{Load, Service};
-use super::definitions::KNOWN;
-use super::rungs::{Rung, Way};
+use super::client::Client;
+use super::rungs::Rung;
+use super::work::Work;
 use crate::LabError;
 use crate::timing::{Budget, Contestant, Samples, interleave};
 
@@ -38,32 +38,43 @@ impl Taken {
     }
 }
 
+/// How long a service is left alone before each timing: until its worker sleeps, and has forgotten the channels of the rung before, whose
+/// program it would take for another one that wants the core.
+const PAUSE: Duration = Duration::from_micros(300);
+
+/// Requests before each timing: both sides look for the other's words by how it went of late, and try that anew in one of 64 cases.
+const WARM: usize = 128;
+
+/// Bytes of an operation whose time is mostly that of asking for it.
+const SHORT: usize = 4096;
+
+/// What a rung is climbed with.
+#[derive(Clone, Copy)]
+pub(crate) struct Load<'a> {
+    pub(crate) work: &'a Work,
+    pub(crate) client: &'a RefCell<Client>,
+}
+
 /// A rung about to be timed.
 struct Climber<'a> {
     rung: &'a Rung,
     load: Load<'a>,
-    service: &'a RefCell<Service>,
     windows: Vec<Range<usize>>,
     failed: Option<LabError>,
 }
 
 impl Climber<'_> {
-    fn climb(&mut self, verify: bool) -> Result<(), LabError> {
-        let mut service = self.service.borrow_mut();
-        if self.rung.way == Way::Ring {
-            return service.turn(self.rung, self.load, &self.windows, verify);
-        }
-        self.windows.iter().try_for_each(|window| service.batch(self.rung, self.load, window.clone(), verify))
+    fn climb(&self, verify: bool) -> Result<(), LabError> {
+        self.load.client.borrow_mut().climb(self.rung, self.load.work, &self.windows, verify)
     }
 
-    fn make_ready(&mut self) -> Result<(), LabError> {
-        if self.rung.way != Way::Ring {
-            return Ok(());
-        }
-        let known = KNOWN.ciphertext.len();
-        let ops = self.windows.iter().map(Range::len).max().unwrap_or(0) + 1;
-        let bytes = self.windows.iter().map(|window| self.load.work.bytes(window)).max().unwrap_or(0) + known;
-        self.service.borrow_mut().start_ring(self.rung, ops, bytes)
+    /// Has both sides awake and used to each other, and nobody else.
+    fn make_ready(&self) -> Result<(), LabError> {
+        std::thread::sleep(PAUSE);
+        // Where keys are handed over, or data are long, that is what takes the time.
+        let is_short = !self.rung.hands_keys_over && self.load.work.bytes(&(0..1)) <= SHORT;
+        let requests = if is_short { WARM } else { 1 };
+        self.load.client.borrow_mut().climb(self.rung, self.load.work, &vec![0..1; requests], false)
     }
 }
 
@@ -90,9 +101,8 @@ pub(crate) fn windows(all: usize, ops: usize, count: usize) -> Vec<Range<usize>>
 /// Times rungs with batches of `ops` operations, in turns. Every output is compared with the reference's first.
 ///
 /// # Errors
-/// As [`Service::batch`].
+/// As [`Client::climb`].
 pub(crate) fn compare(
-    service: &RefCell<Service>,
     rungs: &[(usize, &Rung, Load<'_>)],
     ops: usize,
     timing_ns: f64,
@@ -103,7 +113,7 @@ pub(crate) fn compare(
         let all = load.work.ops.len().min(OPS_MIN.max(ops));
         let once = windows(all, ops, (all / ops).max(1));
         let batches = once.len();
-        let mut climber = Climber { rung, load: *load, service, windows: once, failed: None };
+        let mut climber = Climber { rung, load: *load, windows: once, failed: None };
         climber.climb(true)?;
         climber.make_ready()?;
         let start = Instant::now();

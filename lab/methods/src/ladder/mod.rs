@@ -1,31 +1,28 @@
-//! `lab ladder`: the experiments of Lindemann and Smith (2001) as rungs, each a configuration of this project.
+//! `lab ladder`: the experiments of Lindemann and Smith (2001) as rungs, each a way to use this project's service.
 //!
-//! A child process stands where the paper's coprocessor stood: the lab's program, started anew
-//! ([`serve_if_child`]). What a rung does is in `rungs`, how the sides speak in `wire`, the child in `service`, the
-//! parent in `client`.
+//! The service stands where the paper's coprocessor stood: a process of its own, which the lab starts (`service`). What a rung does is in
+//! `rungs`, and the program that uses the service in `client`.
 
 mod analysis;
 mod chain;
 mod client;
 mod definitions;
-mod frames;
 mod measure;
-mod poll;
 mod rungs;
 mod service;
 mod show;
 #[doc(hidden)]
 pub mod trials;
-mod wire;
 mod work;
+mod written;
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 
 use ciphermill_contract::{Direction, Engine, Suite, capability};
 use ciphermill_report::{Better, Section};
-
-pub use service::serve_if_child;
+use zeroize::Zeroizing;
 
 use crate::LabError;
 use crate::engines::open;
@@ -33,24 +30,24 @@ use crate::lineup::open_or_lack;
 use crate::method::{Options, Progress};
 use crate::workload::Parameters;
 use analysis::{Reached, conclusions};
-use client::{Load, Service};
-use definitions::{BULK_LEN, ENGINES, FULL, KEYS, LANES, LEN, OPS, QUICK, SUITES, Sweep, takes};
-use measure::{Taken, compare};
+use client::Client;
+use definitions::{BULK_LEN, ENGINES, FULL, KEYS, KNOWN, LANES, LEN, OPS, QUICK, REFERENCE, SUITES, Sweep, takes};
+use measure::{Load, Taken, compare};
 use rungs::{Place, RUNGS, Rung};
-use show::Shown;
-use wire::Opening;
-use work::{Keys, Work};
+use service::Service;
+use show::{Shown, paper};
+use work::Work;
 
 /// The direction that the ladder is climbed in: the one in which chaining can be broken from outside (`chain`).
 pub(crate) const DIRECTION: Direction = Direction::Decrypt;
 
-/// The rung that a long operation is sent up.
-const BULK_RUNG: usize = 7;
+/// The rung that a long operation is sent up: the engine for single messages gets it in one call, and nothing is checked.
+const BULK_RUNG: usize = 4;
 
 /// Measures.
 ///
 /// # Errors
-/// [`LabError`]: no child, an output that is not the reference's.
+/// [`LabError`]: no program that serves, an output that is not the reference's.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
     let mut section = Section::new(
         "ladder",
@@ -65,8 +62,14 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
         section.lacks(suite.to_string(), takes(suite).err().unwrap_or_default());
     }
     let share = 1.0 / can.len().max(1) as f64;
-    for suite in can {
-        climb(suite, share, options, progress, &mut section)?;
+    for suite in &can {
+        climb(*suite, share, options, progress, &mut section).or_else(|error| {
+            // Who interrupts the lab on a terminal interrupts its services, too: asked here, that is told first.
+            progress(&format!("{suite}: {error}")).and(Err(error))
+        })?;
+    }
+    if !can.is_empty() {
+        section.tables.push(paper());
     }
     Ok(section)
 }
@@ -76,14 +79,14 @@ fn lesson() -> Vec<String> {
         "A cryptographic coprocessor that decrypted 20 megabytes a second was measured at 1.5 kilobytes a second by \
          somebody whose data were 8 to 80 bytes long. Nothing was wrong with its cipher. Its builders changed one thing at a \
          time, and each time another overhead turned out to be the one that counted: first requests, then calls between \
-         its layers, then copies, then the bus that parameters came over. The ladder repeats their experiments. A \
-         process of its own stands for the coprocessor, and each rung differs from the one below in one thing; none is \
-         simulated.",
+         its layers, then copies, then the bus that parameters came over. The ladder repeats their experiments. The service, a \
+         process of its own, stands for the coprocessor, and each rung but the last differs from the one below in one thing; none is \
+         simulated. What the service never does without is no rung: the last table says what has become of each experiment.",
         "The time of a batch is C1 for the batch, plus C2 for each operation, plus C3 for each byte. A line that rises \
          with the batch's size still pays C1; batches that are large enough make it disappear, and then only C2 and C3 are \
          left to work on. The last rungs go where the paper could not: an engine that works on many messages side by side, \
-         and a ring of shared memory in which no batch has to be announced. On the ring several batches are under way, on \
-         all other rungs one.",
+         and many batches on their way at a time. No rung announces a batch while both sides are awake, which the paper could \
+         only propose.",
         "All rungs decrypt. On the third, one engine operation runs over all messages under one key, and the chaining between them \
          is taken out by XOR; from outside of an engine that is possible only where the block that was chained is known \
          beforehand. Rates count the data, not keys, IVs or the known answers that are sent along.",
@@ -92,10 +95,9 @@ fn lesson() -> Vec<String> {
     .to_vec()
 }
 
-/// The engines of the child's mills.
+/// The engines that the services run on.
 struct Engines {
     single: Arc<dyn Engine>,
-    single_name: String,
     lanes: Option<Arc<dyn Engine>>,
 }
 
@@ -105,59 +107,71 @@ fn engines(suite: Suite, options: &Options, section: &mut Section) -> Result<Eng
     let runs = |engine: &Arc<dyn Engine>| capability::find(engine.capabilities(), suite, DIRECTION).is_some();
     let mut single = None;
     for name in wanted.iter().filter(|name| *name != LANES) {
-        let Some(engine) = open_or_lack(name, section)? else { continue };
-        if runs(&engine) {
-            single = Some((engine, name.clone()));
+        if !ENGINES.contains(&name.as_str()) {
+            section.lacks(name, format!("the ladder's services run on {}", ENGINES.join(" or ")));
+            continue;
+        }
+        single = open_or_lack(name, section)?.filter(runs);
+        if single.is_some() {
             break;
         }
         section.lacks(name, format!("does not run {suite}"));
     }
-    let (single, single_name) = single.ok_or_else(|| LabError::Unavailable {
+    let single = single.ok_or_else(|| LabError::Unavailable {
         name: "an engine for single messages".to_owned(),
-        why: format!("none of {} runs {suite} here", wanted.join(", ")),
+        why: format!("none of {} runs {suite} in a service", wanted.join(", ")),
     })?;
+    if single.info().name == REFERENCE {
+        section.lacks("a witness on rung 8", format!("{REFERENCE} alone has nobody to recompute its answers"));
+    }
     let lanes = open_or_lack(LANES, section)?.filter(runs);
     if lanes.is_none() {
         section.lacks("rungs 9 and 10", format!("no lanes run {suite} here"));
     }
-    Ok(Engines { single, single_name, lanes })
+    Ok(Engines { single, lanes })
 }
 
-/// A ladder that stands: the child with its mills, keys, and the operations' makers.
+/// A ladder that stands: programs with their services, and the operations' makers.
 struct Ladder {
-    service: RefCell<Service>,
+    /// By the numbers of their places; the lanes' may be missing.
+    clients: Vec<RefCell<Client>>,
     suite: Suite,
     reference: Arc<dyn Engine>,
     parameters: Parameters,
-    keys: Keys,
-    /// The child's mills, with the kernels that they run; the lanes' may be missing.
-    kernels: Vec<String>,
+    /// Where the services run, in words.
+    placed: String,
+}
+
+/// What the services are started as.
+struct Start<'a> {
+    program: &'a Path,
+    /// The engine for single messages.
+    single: &'a str,
+    has_lanes: bool,
+    core: Option<usize>,
 }
 
 impl Ladder {
-    fn raise(
-        suite: Suite,
-        names: [Option<&str>; 3],
-        parameters: Parameters,
-        core: Option<usize>,
-    ) -> Result<Ladder, LabError> {
-        let reference = open("reference")?;
+    fn raise(suite: Suite, start: &Start<'_>, parameters: Parameters) -> Result<Ladder, LabError> {
+        let reference = open(REFERENCE)?;
         let des_keys = takes(suite).map_err(LabError::Parameters)?;
-        let keys = Keys::new(&parameters, suite, des_keys, reference.as_ref())?;
-        let mut service = Service::start(core.map(other_core))?;
-        let mut kernels = Vec::new();
-        for (place, name) in Place::ALL.into_iter().zip(names) {
-            let Some(name) = name else { continue };
-            let opening = Opening {
-                suite: suite.to_string(),
-                engine: name.to_owned(),
-                checked: place != Place::Plain,
-                wrapping: keys.wrapping,
-                wrapped: keys.wrapped.clone(),
-            };
-            kernels.push(service.open(place as u8, &opening)?);
+        // Keys are made first, and so are the same for any number of operations.
+        let mut keys = parameters.workload(suite, DIRECTION, reference.as_ref())?.keys().to_vec();
+        keys.push(Zeroizing::new(KNOWN.key.repeat(des_keys)));
+        let mut clients = Vec::new();
+        let mut placed = "on any core".to_owned();
+        for place in Place::ALL.into_iter().filter(|place| *place != Place::Lanes || start.has_lanes) {
+            let service = Service::start(start.program, place, start.single)?;
+            let client = Client::new(service, suite, &keys)?;
+            if let Some(core) = start.core {
+                placed = match client.service.pin(core) {
+                    Ok(()) => format!("on core {core}"),
+                    Err(error) => format!("on any core ({error})"),
+                };
+            }
+            clients.push(RefCell::new(client));
         }
-        Ok(Ladder { service: RefCell::new(service), suite, reference, parameters, keys, kernels })
+        Ok(Ladder { clients, suite, reference, parameters, placed })
     }
 
     /// Operations with lengths in this range, under all keys and under one.
@@ -165,23 +179,26 @@ impl Ladder {
         let [len_min, len_max] = len;
         let parameters = Parameters { len_min, len_max, ops: ops.max(self.parameters.keys), ..self.parameters.clone() };
         let one_key = Parameters { keys: 1, ..parameters.clone() };
-        let make = |parameters: &Parameters| Work::new(parameters, self.suite, self.reference.as_ref());
-        Ok([make(&parameters)?, make(&one_key)?])
+        Ok([self.work(&parameters)?, self.work(&one_key)?])
+    }
+
+    fn work(&self, parameters: &Parameters) -> Result<Work, LabError> {
+        Work::new(parameters, self.suite, self.parameters.keys, self.reference.as_ref())
     }
 
     fn load<'a>(&'a self, works: &'a [Work; 2], rung: &Rung) -> Load<'a> {
-        Load { work: &works[usize::from(rung.one_key)], keys: &self.keys }
+        Load { work: &works[usize::from(rung.is_one_op)], client: &self.clients[rung.place as usize] }
     }
 
-    /// The rungs that there are mills for.
+    /// The rungs that there are services for.
     fn rungs(&self) -> impl Iterator<Item = (usize, &'static Rung)> {
-        let mills = self.kernels.len();
-        RUNGS.iter().enumerate().filter(move |(_, rung)| (rung.place as usize) < mills)
+        let services = self.clients.len();
+        RUNGS.iter().enumerate().filter(move |(_, rung)| (rung.place as usize) < services)
     }
 
     /// Times the rungs with batches of `ops` operations.
     fn compare(&self, works: &[Work; 2], ops: usize, sweep: &Sweep, share: f64) -> Result<Vec<Taken>, LabError> {
-        let climbs = |rung: &Rung| rung.way != rungs::Way::Singles || ops <= sweep.singles_max;
+        let climbs = |rung: &Rung| !matches!(rung.way, rungs::Way::Ops(_)) || ops <= sweep.singles_max;
         let rungs: Vec<_> = self
             .rungs()
             .filter(|(_, rung)| climbs(rung))
@@ -190,11 +207,19 @@ impl Ladder {
         let comparisons = sweep.batches.len() + sweep.fit_batches.len() * sweep.fit_lens.len();
         let mut budget = sweep.budget(comparisons * RUNGS.len());
         budget.time = budget.time.mul_f64(share);
-        compare(&self.service, &rungs, ops, sweep.timing_ns, budget)
+        compare(&rungs, ops, sweep.timing_ns, budget)
+    }
+
+    /// The share of operations that each engine has done for a place, in words.
+    fn done_for(&self, place: Place) -> Result<String, LabError> {
+        let done = self.clients[place as usize].borrow_mut().done_by_engine()?;
+        let all: f64 = done.iter().map(|(_, ops)| ops).sum();
+        let words = done.iter().map(|(engine, ops)| format!("{engine} {:.1} %", ops / all * 100.0));
+        Ok(words.collect::<Vec<_>>().join(", "))
     }
 }
 
-/// The core beside the one that is measured on: the child's.
+/// The core beside the one that is measured on: the services'.
 fn other_core(core: usize) -> usize {
     let cores = ciphermill_tuning::Host::here().cores;
     (core + 1) % cores.max(1)
@@ -208,9 +233,12 @@ fn climb(
     section: &mut Section,
 ) -> Result<(), LabError> {
     progress(&format!("{suite}: raising the ladder"))?;
+    let program = options.program.as_deref().ok_or_else(|| LabError::Unavailable {
+        name: "the service".to_owned(),
+        why: "nobody has said which program serves".to_owned(),
+    })?;
     let engines = engines(suite, options, section)?;
-    let names =
-        [Some(engines.single_name.as_str()), Some(engines.single_name.as_str()), engines.lanes.as_ref().map(|_| LANES)];
+    let (single, has_lanes, core) = (engines.single.info().name, engines.lanes.is_some(), options.core.map(other_core));
     let parameters = Parameters {
         ops: OPS,
         keys: KEYS,
@@ -220,7 +248,7 @@ fn climb(
         ..Parameters::default()
     };
     let sweep = if options.quick { &QUICK } else { &FULL };
-    let ladder = Ladder::raise(suite, names, parameters, options.core)?;
+    let ladder = Ladder::raise(suite, &Start { program, single, has_lanes, core }, parameters)?;
     let works = ladder.works(LEN, sweep.batches.iter().copied().max().unwrap_or(1))?;
     let (mut taken, mut others) = (Vec::new(), Vec::new());
     for ops in sweep.batches {
@@ -245,28 +273,29 @@ fn climb(
         .collect();
     section.conclusions.extend(conclusions(&climb, Some(bulk.kb_per_s())));
     section.measured(format!("{suite}/bulk"), bulk.kb_per_s(), "KB/s", bulk.spread, Better::More);
-    let words = in_words(&engines, &ladder);
-    let shown =
-        Shown { suite: &suite.to_string(), climb: &climb, bulk_kb_per_s: Some(bulk.kb_per_s()), engines: &words };
-    shown.add_to(section);
+    let words = in_words(&engines, &ladder)?;
+    let (suite, bulk_kb_per_s) = (&suite.to_string(), Some(bulk.kb_per_s()));
+    Shown { suite, climb: &climb, bulk_kb_per_s, single, engines: &words }.add_to(section);
     Ok(())
 }
 
-/// One long operation, on the rung that has shared memory and checks nothing.
+/// One long operation, on the rung where an engine gets a whole batch and nothing is checked.
 fn bulk(ladder: &Ladder, sweep: &Sweep) -> Result<Taken, LabError> {
     let parameters = Parameters { ops: 1, keys: 1, len_min: BULK_LEN, len_max: BULK_LEN, ..ladder.parameters.clone() };
-    let work = Work::new(&parameters, ladder.suite, ladder.reference.as_ref())?;
-    let load = Load { work: &work, keys: &ladder.keys };
-    let rungs = [(BULK_RUNG, &RUNGS[BULK_RUNG], load)];
-    let taken = compare(&ladder.service, &rungs, 1, sweep.timing_ns, sweep.budget(100))?;
+    let work = ladder.work(&parameters)?;
+    let rung = &RUNGS[BULK_RUNG];
+    let load = Load { work: &work, client: &ladder.clients[rung.place as usize] };
+    let taken = compare(&[(BULK_RUNG, rung, load)], 1, sweep.timing_ns, sweep.budget(100))?;
     taken.into_iter().next().ok_or_else(|| LabError::Parameters("nothing was timed".to_owned()))
 }
 
-fn in_words(engines: &Engines, ladder: &Ladder) -> String {
-    let info = engines.single.info();
-    let mut text = format!("Rungs 1 to 8 run on {} {}", info.name, info.version);
-    if let (Some(lanes), Some(kernel)) = (&engines.lanes, ladder.kernels.get(Place::Lanes as usize)) {
-        text += &format!(", 9 and 10 on {} (kernel {kernel})", lanes.info().name);
+fn in_words(engines: &Engines, ladder: &Ladder) -> Result<String, LabError> {
+    let version = &engines.single.info().version;
+    let [plain, checked] = [ladder.done_for(Place::Plain)?, ladder.done_for(Place::Checked)?];
+    let mut text = format!("Operations were done by: {plain} ({version}) on rungs 1 to 4; {checked} on rung 8");
+    if let Some(lanes) = &engines.lanes {
+        let (done, kernel) = (ladder.done_for(Place::Lanes)?, lanes.info().kernel_for(ladder.suite).to_owned());
+        text += &format!("; {done} on rungs 9 and 10, where the lanes run the kernel {kernel}");
     }
-    text + &format!("; the child runs {}.", ladder.service.borrow().placed)
+    Ok(text + &format!(". The services run {}, with a worker for each node of memory.", ladder.placed))
 }

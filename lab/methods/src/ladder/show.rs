@@ -3,7 +3,8 @@
 use ciphermill_report::{Axis, Better, Cell, Emphasis, Look, Plot, Scale, Section, Series, Table};
 
 use super::analysis::{Reached, batch_is_half, dominating, rate, steps, times};
-use super::definitions::{PAPER, PAPER_BULK, paper_of};
+use super::definitions::{Here, PAPER, PAPER_BULK, PaperStep, paper_of};
+use super::rungs::RUNGS;
 use crate::shown::figure_cell;
 
 /// A climb with one suite, as it is shown.
@@ -11,7 +12,9 @@ pub(crate) struct Shown<'a> {
     pub(crate) suite: &'a str,
     pub(crate) climb: &'a [Reached],
     pub(crate) bulk_kb_per_s: Option<f64>,
-    /// The engine for single messages, its kernel, and the lanes' kernel, in words.
+    /// The engine for single messages.
+    pub(crate) single: &'a str,
+    /// Which engines have worked, in words.
     pub(crate) engines: &'a str,
 }
 
@@ -60,7 +63,7 @@ impl Shown<'_> {
         plot.series.push(Series::new("here", Look::Measured, ours.collect()));
         let theirs = self.climb.iter().enumerate();
         let theirs =
-            theirs.filter_map(|(place, reached)| Some([place as f64 + 1.0, paper_of(reached.rung.id)?.range[1]]));
+            theirs.filter_map(|(place, reached)| Some([place as f64 + 1.0, paper_of(reached.rung.id)?.0.range[1]]));
         plot.series.push(Series::new("the paper, 2001", Look::Cited, theirs.collect()));
         plot
     }
@@ -77,7 +80,8 @@ impl Shown<'_> {
             "its step",
             "of its bulk",
         ];
-        let mut table = Table::new(&format!("{}: the rungs", self.suite), &heads, 2);
+        let mut table =
+            Table::new(&format!("{}: the rungs, with {} for single messages", self.suite, self.single), &heads, 2);
         let steps = steps(self.climb);
         for (place, reached) in self.climb.iter().enumerate() {
             let Some(best) = reached.best() else { continue };
@@ -87,13 +91,8 @@ impl Shown<'_> {
                 Some(step) if !step.is_better() => Emphasis::Doubtful,
                 _ => Emphasis::Plain,
             };
-            let paper = paper_of(reached.rung.id);
+            let paper = paper_of(reached.rung.id).map(|(step, _)| step);
             let share = |rate: f64, bulk: f64| format!("{:.3} %", rate / bulk * 100.0);
-            let range = paper.map(|step| match step.range {
-                [low, high] if low == high => format!("{high} KB/s"),
-                [low, high] => format!("{low} to {high} KB/s"),
-            });
-            let wrong = paper.is_some_and(|step| step.wrong);
             let of_bulk = self.bulk_kb_per_s.map(|bulk| share(best.kb_per_s(), bulk));
             table.row([
                 Cell::from(format!("{} {}", reached.rung.id, reached.rung.name)),
@@ -102,11 +101,7 @@ impl Shown<'_> {
                 Cell::from(best.ops.to_string()),
                 Cell::from(step.map_or(String::new(), |step| times(step.ours))).emphasis(step_mood),
                 Cell::from(of_bulk.unwrap_or_default()),
-                Cell::from(range.unwrap_or_default() + if wrong { ", wrong results" } else { "" }).emphasis(if wrong {
-                    Emphasis::Bad
-                } else {
-                    Emphasis::Plain
-                }),
+                paper.map_or(Cell::from(""), |step| cited(&step)),
                 Cell::from(step.and_then(|step| step.theirs).map_or(String::new(), times)),
                 Cell::from(paper.map_or(String::new(), |step| share(step.range[1], PAPER_BULK))),
             ]);
@@ -177,4 +172,32 @@ impl Shown<'_> {
             }
         }
     }
+}
+
+/// What the paper's text says of an experiment.
+fn cited(step: &PaperStep) -> Cell {
+    let range = match step.range {
+        [low, high] if low == high => format!("{high} KB/s"),
+        [low, high] => format!("{low} to {high} KB/s"),
+    };
+    match step.wrong {
+        true => Cell::from(range + ", wrong results").emphasis(Emphasis::Bad),
+        false => Cell::from(range),
+    }
+}
+
+/// What has become of the paper's experiments.
+pub(crate) fn paper() -> Table {
+    let mut table = Table::new("The paper's experiments and the service", &["experiment", "its rate", "here"], 2);
+    for step in &PAPER {
+        let here = match step.here {
+            Here::Rung(id) => {
+                let name = RUNGS.iter().find(|rung| rung.id == id).map_or("", |rung| rung.name);
+                format!("rung {id}, {name}")
+            }
+            Here::Always(how) => format!("always so: {how}"),
+        };
+        table.row([Cell::from(step.name), cited(step), Cell::from(here)]);
+    }
+    table
 }

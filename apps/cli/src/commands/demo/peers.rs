@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Decimal128Type;
 use arrow_array::{Array, RecordBatch};
+use ciphermill_cli::program;
 use ciphermill_contract::limits::BATCH_OPS_MAX;
 use ciphermill_table::ColumnSummary;
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ pub(crate) fn compare(table: &Path, column: &ColumnSummary) -> anyhow::Result<Op
     }
     // As many as a batch may have tell the rate as well.
     values.truncate(BATCH_OPS_MAX);
-    let mut child = Command::new(lab::program())
+    let mut child = Command::new(program::beside(lab::NAME))
         .args(["values", suite, PEER, &column.logical])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

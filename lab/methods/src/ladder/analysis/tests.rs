@@ -59,12 +59,13 @@ fn climb(factors: &[f64]) -> Vec<Reached> {
 
 #[test]
 fn steps_are_ours_beside_the_papers() {
-    let climb = climb(&[2.0, 40.0 / 23.0, 9.0, 1.0, 0.5, 1.2, 1.01]);
+    let climb = climb(&[2.0, 40.0 / 23.0, 9.0, 1.0, 2.5, 0.5, 1.01]);
     let steps = steps(&climb);
     assert_eq!(steps.len(), 7);
     assert!((steps[0].ours - 2.0).abs() < 1e-6 && (steps[0].theirs.expect("both") - 23.0 / 12.0).abs() < 1e-9);
     assert!(!steps[0].differs() && steps[0].is_better());
-    assert!(steps[4].is_worse() && steps[4].differs(), "the paper's fifth experiment was better by far");
+    assert!(steps[4].is_better() && steps[4].differs(), "checking made the paper's slower");
+    assert!(steps[5].is_worse() && steps[5].theirs.is_none(), "the paper has no lanes");
     assert!(!steps[6].is_worse() && !steps[6].is_better(), "within the doubt");
     let conclusions = conclusions(&climb, Some(2000.0));
     let find = |start: &str| {
@@ -73,12 +74,12 @@ fn steps_are_ours_beside_the_papers() {
             .find(|sentence| sentence.starts_with(start))
             .unwrap_or_else(|| panic!("{start}: {conclusions:?}"))
     };
-    assert!(find("From rung 1 (10.0 KB/s) to rung 4").contains("×250"), "{conclusions:?}");
+    assert!(find("From rung 1 (10.0 KB/s) to rung 8").contains("×78.3"), "{conclusions:?}");
     assert!(
         find("The largest step").contains("to rung 3") && find("The largest step").contains("so it was in the paper")
     );
-    assert!(find("Worse than the one before: rung 5 (in place, ×0.50)").contains("rung 4 ("));
-    assert!(find("The step from rung 4 to rung 5").contains("×0.50 here and ×4.83 in the paper"));
+    assert!(find("Worse than the one before: rung 9 (lanes, ×0.50)").contains("rung 4 ("));
+    assert!(find("The step from rung 4 to rung 8").contains("×2.50 here and ×0.60 in the paper"));
     assert!(find("One long operation").contains("0.5 % of that on rung 1"));
     assert!(find("One long operation").contains("15 % of 20.0 MB/s"));
 }
