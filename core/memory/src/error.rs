@@ -63,7 +63,7 @@ pub enum MemoryError {
         /// Bytes found.
         found: u64,
     },
-    /// Shared cells that cannot be joined or cut.
+    /// A foreign memory file that is not what it should be.
     NotJoinable {
         /// The rule that is broken.
         rule: &'static str,
@@ -101,7 +101,7 @@ impl fmt::Display for MemoryError {
             Self::WrongSize { expected, found } => {
                 write!(f, "memory file: {expected} bytes announced, {found} found")
             }
-            Self::NotJoinable { rule } => write!(f, "shared cells: {rule}"),
+            Self::NotJoinable { rule } => write!(f, "memory file: {rule}"),
         }
     }
 }

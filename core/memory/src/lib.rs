@@ -6,7 +6,6 @@
 //! - [`Arena`] and [`ArenaWriter`]: the one buffer that a batch's inputs and outputs lie in, on the heap or in a sealed
 //!   memory file that another process can map.
 //! - [`Region`]: bytes that another process, which need not be trusted, may write at any time.
-//! - [`SharedCells`]: memory that a parent and a child work on in turns, cell by cell.
 //! - [`Slab`]: a table that is read without locks under a [`Lease`]; removed entries die when the last lease that
 //!   could see them ends, and those that were pinned when they are let go of.
 //!
@@ -26,7 +25,6 @@ mod guarded;
 mod map;
 mod region;
 mod secret;
-mod shared;
 mod slab;
 mod sync;
 mod wipe;
@@ -37,6 +35,5 @@ pub use guarded::{Align, GUARDED_MAX, GuardedBuf};
 pub use map::prefer_huge_pages;
 pub use region::Region;
 pub use secret::{LockReport, SECRET_MAX, SecretBytes, SecretPool, protect_process};
-pub use shared::{CELLS_MAX, SharedCells};
 pub use slab::{Iter, Lease, SLAB_MAX, Slab, SlotId};
 pub use wipe::wipe;
