@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ciphermill_channel::{
     Channel, ColumnPlaces, ColumnShape, Corrupt, Request, ShapeAad, ShapeBuffer, ShapeData, ShapeIvs, ShapeKeys,
-    ShapeSteps, ShapeTags, get_statuses, put_statuses,
+    ShapeSteps, ShapeTags, get_statuses, key_of_bytes, put_statuses,
 };
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, KeyColumn, TagColumn};
 use ciphermill_contract::{ColumnBatch, ColumnStatus, Direction, KeyId, OpStatus, Reason};
@@ -61,7 +61,7 @@ impl Columns {
         let places = &asked.places;
         get_statuses(channel.memory(), request.ops_at as usize, request.ops as usize, &mut self.statuses)?;
         self.keys.clear();
-        self.keys.extend(arena[places.keys.clone()].as_chunks::<8>().0.iter().map(key));
+        self.keys.extend(arena[places.keys.clone()].as_chunks::<8>().0.iter().map(key_of_bytes));
         for (offsets, place) in [
             (&mut self.aad_offsets, &places.aad_offsets),
             (&mut self.inputs, &places.input_offsets),
@@ -203,11 +203,6 @@ impl Columns {
             }
         }
     }
-}
-
-fn key(bytes: &[u8; 8]) -> KeyId {
-    let [s0, s1, s2, s3, generation @ ..] = *bytes;
-    KeyId { slot: u32::from_le_bytes([s0, s1, s2, s3]), generation: u32::from_le_bytes(generation) }
 }
 
 fn extents(buffer: ShapeBuffer, offsets: &[i32]) -> Extents<'_> {

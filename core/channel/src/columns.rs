@@ -366,6 +366,17 @@ impl ColumnShape {
 /// Statuses that are copied at a time.
 const STATUSES: usize = 256;
 
+/// A key's handle, as a column of keys has it.
+pub fn key_bytes(key: KeyId) -> [u8; 8] {
+    (u64::from(key.slot) | u64::from(key.generation) << 32).to_le_bytes()
+}
+
+/// The handle of these bytes.
+pub fn key_of_bytes(bytes: &[u8; 8]) -> KeyId {
+    let both = u64::from_le_bytes(*bytes);
+    KeyId { slot: both as u32, generation: (both >> 32) as u32 }
+}
+
 const OUTSIDE: Corrupt = Corrupt { place: "columns", rule: "must lie within the channel's memory" };
 
 /// Writes the statuses of columns whose shape is at the byte `at`.

@@ -23,7 +23,7 @@ mod spin;
 pub use channel::{Channel, Position, Taken};
 pub use columns::{
     ColumnPlaces, ColumnShape, SHAPE_LEN, ShapeAad, ShapeBuffer, ShapeData, ShapeIvs, ShapeKeys, ShapeSteps, ShapeTags,
-    get_statuses, put_statuses,
+    get_statuses, key_bytes, key_of_bytes, put_statuses,
 };
 pub use frame::{FrameError, Frames, read_frame, write_frame, write_some};
 pub use layout::{DATA_AT, DATA_LEN_MAX, DATA_LEN_MIN, SLOTS};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ciphermill_channel::Request;
+use ciphermill_channel::{ColumnShape, Request};
 use ciphermill_contract::Result;
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{Error, Suite};
+use ciphermill_contract::{Error, OpStatus, Reason, Suite};
 use ciphermill_memory::Region;
 use zeroize::Zeroizing;
 
@@ -54,6 +54,21 @@ pub(crate) struct Way<'w> {
 /// A channel has no room: a piece does not fit, or the channel is not as long as its service has said.
 pub(crate) fn full() -> Error {
     Error::fault(NAME, FaultKind::Call(0))
+}
+
+/// Where the data of so many columns lie whose shape is at the byte `at` of a channel.
+pub(crate) fn columns_at(at: usize, count: usize) -> usize {
+    (at + ColumnShape::head_len(count)).next_multiple_of(LINE)
+}
+
+/// What this engine says where a service has said this. It knows nothing of this mill's policies: what they allow it cannot refuse, but for a
+/// key that does not suit, and for keys of its own, which have policies there.
+#[inline]
+pub(crate) fn believed(said: OpStatus, names_key: impl FnOnce() -> bool) -> OpStatus {
+    match said {
+        OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable && !names_key() => OpStatus::EngineFault,
+        said => said,
+    }
 }
 
 /// So many bytes to be filled, whatever is in them.

@@ -2,16 +2,14 @@
 
 use ciphermill_channel::{
     ColumnPlaces, ColumnShape, Request, ShapeAad, ShapeBuffer, ShapeData, ShapeIvs, ShapeKeys, ShapeSteps, ShapeTags,
-    get_statuses, put_statuses,
+    get_statuses, key_bytes, put_statuses,
 };
 use ciphermill_contract::columns::{
     DataBuffers, Extents, IvColumn, IvPlace, PreparedColumn, TagBuffer, TagPlace, TagSide,
 };
-use ciphermill_contract::{
-    CheckedColumns, ColumnStatus, Direction, KeyId, OpStatus, PreparedKey, Reason, Result, Suite,
-};
+use ciphermill_contract::{CheckedColumns, ColumnStatus, Direction, KeyId, OpStatus, PreparedKey, Result, Suite};
 
-use crate::cargo::{Cargo, LINE, Way, full, staged};
+use crate::cargo::{Cargo, Way, believed, columns_at, full, staged};
 use crate::key::RemoteKey;
 
 /// Columns in parts.
@@ -104,11 +102,7 @@ fn shape(columns: &CheckedColumns<'_>) -> ColumnShape {
 /// Bytes of a channel that columns take.
 fn room(columns: &CheckedColumns<'_>) -> usize {
     let places = shape(columns).places(columns.len(), columns.direction());
-    places.map_or(usize::MAX, |places| data_at(0, columns.len()) + places.len)
-}
-
-fn data_at(at: usize, count: usize) -> usize {
-    (at + ColumnShape::head_len(count)).next_multiple_of(LINE)
+    places.map_or(usize::MAX, |places| columns_at(0, columns.len()) + places.len)
 }
 
 impl Parts<'_, '_> {
@@ -143,7 +137,7 @@ impl Cargo for Parts<'_, '_> {
         let (shape, places) = self.places(piece);
         let columns = &self.parts[piece];
         let (suite, count) = (columns.suite(), columns.len());
-        let data_at = data_at(way.at, count);
+        let data_at = columns_at(way.at, count);
         let shape = match (shape.keys, columns.prepared()) {
             (ShapeKeys::One(_), PreparedColumn::One(key)) => {
                 let key = remote(suite, Some(key)).ok_or_else(full)?.at(way.link)?;
@@ -191,7 +185,7 @@ impl Cargo for Parts<'_, '_> {
         let (_, places) = self.places(piece);
         let columns = &mut self.parts[piece];
         let count = columns.len();
-        let data_at = data_at(way.at, count);
+        let data_at = columns_at(way.at, count);
         let mut statuses = Vec::with_capacity(count);
         get_statuses(way.memory, way.at, count, &mut statuses).map_err(|_| full())?;
         let all_done = statuses.iter().fold(true, |all, status| all & status.is_done());
@@ -218,8 +212,7 @@ fn put_small(columns: &CheckedColumns<'_>, places: &ColumnPlaces, way: &mut Way<
     if let PreparedColumn::Each(keys) = columns.prepared() {
         let own = stage[places.keys.clone()].as_chunks_mut::<8>().0;
         for (own, key) in own.iter_mut().zip(keys) {
-            let KeyId { slot, generation } = remote(columns.suite(), *key).ok_or_else(full)?.at(way.link)?;
-            *own = (u64::from(slot) | u64::from(generation) << 32).to_le_bytes();
+            *own = key_bytes(remote(columns.suite(), *key).ok_or_else(full)?.at(way.link)?);
         }
     }
     match layout.ivs() {
@@ -303,12 +296,10 @@ fn take_each(
         if !columns.statuses()[index].is_pending() {
             continue;
         }
-        let names_key = remote(suite, prepared.at(index)).is_some_and(RemoteKey::is_reference);
+        let names_key = || remote(suite, prepared.at(index)).is_some_and(RemoteKey::is_reference);
         let status = match found.status() {
             Some(OpStatus::Pending) | None => OpStatus::EngineFault,
-            // As for operations: the service knows nothing of this mill's policies.
-            Some(OpStatus::Refused(reason)) if reason != Reason::KeyUnsuitable && !names_key => OpStatus::EngineFault,
-            Some(status) => status,
+            Some(status) => believed(status, names_key),
         };
         let data = layout.data(index);
         let at = |place: usize| place - start + output_at - from;

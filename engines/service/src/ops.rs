@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use ciphermill_channel::{
     ColumnPlaces, ColumnShape, OPS_MAX, RECORD_LEN, Request, ShapeAad, ShapeBuffer, ShapeData, ShapeIvs, ShapeKeys,
-    ShapeSteps, ShapeTags, get_statuses, put_ops, put_statuses, read_results,
+    ShapeSteps, ShapeTags, get_statuses, key_bytes, put_ops, put_statuses, read_results,
 };
 use ciphermill_contract::limits::IV_LEN_MAX;
 use ciphermill_contract::op::{Aad, Span};
-use ciphermill_contract::{ColumnStatus, Direction, KeyId, Op, OpStatus, PreparedKey, Reason, Result, Suite};
+use ciphermill_contract::{ColumnStatus, Direction, KeyId, Op, OpStatus, PreparedKey, Result, Suite};
 
-use crate::cargo::{Cargo, LINE, Put, Take, Way, full};
+use crate::cargo::{Cargo, LINE, Put, Take, Way, believed, columns_at, full};
 use crate::key::RemoteKey;
 use crate::shared::Pace;
 
@@ -213,18 +213,6 @@ impl<'b> Ops<'b> {
         let first = piece.ops.start;
         own.filter(|(_, op)| op.status.is_pending()).map(move |(index, op)| (first + index, op))
     }
-
-    /// What a service says of one operation that this engine may say.
-    fn status(&self, index: usize, status: OpStatus) -> OpStatus {
-        match status {
-            // The service knows nothing of this mill's policies: what they allow it cannot refuse, but for a key that does not suit, and
-            // for keys of its own, which have policies there.
-            OpStatus::Refused(reason) if reason != Reason::KeyUnsuitable && !self.names_key(index) => {
-                OpStatus::EngineFault
-            }
-            status => status,
-        }
-    }
 }
 
 /// Bytes of room that an operation's output has.
@@ -329,7 +317,7 @@ impl Ops<'_> {
             };
             let index = at + skipped;
             at = index + 1;
-            let status = self.status(index, status);
+            let status = believed(status, || self.names_key(index));
             let op = &mut self.ops[index];
             let [_, _, output, tag] = next.step(self.suite, self.direction, op);
             from.take(output.start, &mut self.arena[op.output as usize..][..output.len()]);
@@ -394,7 +382,7 @@ impl Ops<'_> {
 
     fn put_columns(&self, piece: &Piece, common: Common, way: &mut Way<'_>) -> Result<Request> {
         let (shape, places) = self.shape(piece, common);
-        let data_at = (way.at + ColumnShape::head_len(piece.pending)).next_multiple_of(LINE);
+        let data_at = columns_at(way.at, piece.pending);
         let (link, memory, ops_at) = (way.link, way.memory, way.at);
         let mut out = Put::new(way, data_at, places.copied, piece.is_staged());
         let (mut key, mut iv, mut aad, mut input, mut tag) =
@@ -410,8 +398,8 @@ impl Ops<'_> {
         let expected = !places.expected.is_empty();
         for (index, op) in Ops::pending(self.ops, piece) {
             if keys {
-                let KeyId { slot, generation } = self.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link))?;
-                put(&mut key, &(u64::from(slot) | u64::from(generation) << 32).to_le_bytes());
+                let own = self.key(index).map_or(Ok(KeyId::NONE), |key| key.at(link))?;
+                put(&mut key, &key_bytes(own));
             }
             put(&mut iv, &op.iv[..iv_len.min(IV_LEN_MAX)]);
             if offsets {
@@ -443,7 +431,7 @@ impl Ops<'_> {
 
     fn take_columns(&mut self, piece: &Piece, common: Common, way: &mut Way<'_>) -> Result<()> {
         let (_, places) = self.shape(piece, common);
-        let data_at = (way.at + ColumnShape::head_len(piece.pending)).next_multiple_of(LINE);
+        let data_at = columns_at(way.at, piece.pending);
         let transforms = self.suite.transforms();
         let mut statuses = Vec::with_capacity(piece.pending);
         get_statuses(way.memory, way.at, piece.pending, &mut statuses).map_err(|_| full())?;
@@ -458,9 +446,8 @@ impl Ops<'_> {
             let index = at + skipped;
             at = index + 1;
             let status = match status.status() {
-                Some(OpStatus::Done) => OpStatus::Done,
                 Some(OpStatus::Pending) | None => OpStatus::EngineFault,
-                Some(status) => self.status(index, status),
+                Some(status) => believed(status, || self.names_key(index)),
             };
             let op = &mut self.ops[index];
             if transforms {
