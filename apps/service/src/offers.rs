@@ -34,7 +34,8 @@ impl Offers {
     pub(crate) fn list(&self) -> Vec<Offer> {
         let offer = |(ordinal, both): (usize, &[Option<Prediction>; 2])| {
             let bits = u8::from(both[0].is_some()) | u8::from(both[1].is_some()) << 1;
-            let Prediction { many, step, alone } = *(both[0].as_ref()).or(both[1].as_ref())?;
+            // A client's mill reckons with one engine for more than one.
+            let Prediction { many, many_step: step, alone, .. } = *(both[0].as_ref()).or(both[1].as_ref())?;
             let (suite, directions) = (Suite::of_ordinal(ordinal)?, Directions::from_bits(bits)?);
             Some(Offer { suite, directions, step, many, alone })
         };

@@ -9,8 +9,8 @@ use crate::policy::RunOptions;
 /// Bytes of input of an operation, or as near to it as the suite takes.
 const LEN: usize = 64;
 
-/// What a suite takes in one direction, on the engine that is predicted to be best for one operation, and on the one that is best for many, of
-/// those that `options` allow. `None` if none runs it.
+/// What a suite takes in one direction, on the engines that are predicted to be best for one operation, for a few and for many, of those that
+/// `options` allow. `None` if none runs it.
 pub fn prediction(mill: &Mill, suite: Suite, direction: Direction, options: &RunOptions<'_>) -> Option<Prediction> {
     let len = suite.input_len(direction).round_up(LEN) as u64;
     let best = |ops| {
@@ -20,8 +20,14 @@ pub fn prediction(mill: &Mill, suite: Suite, direction: Direction, options: &Run
             _ => None,
         });
         let (_, best) = possible.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some((best.cost.scaled(best.class_factor * best.correction), best.step))
+        let steps: Vec<u16> = explained.candidates.iter().map(|candidate| candidate.step).collect();
+        Some((best.cost.scaled(best.class_factor * best.correction), best.step, steps))
     };
-    let ((many, step), (alone, _)) = (best(MANY)?, best(1)?);
-    Some(Prediction { many, step, alone })
+    let ((many, many_step, mut steps), (alone, ..)) = (best(MANY)?, best(1)?);
+    steps.retain(|step| *step > 1);
+    steps.sort_unstable();
+    // The shortest step that the engine whose step it is does best.
+    let full = steps.into_iter().find_map(|step| best(step.into()).filter(|(_, own, _)| *own == step));
+    let (few, step) = full.map_or((many, many_step), |(few, step, _)| (few, step));
+    Some(Prediction { many, many_step, few, step, alone })
 }

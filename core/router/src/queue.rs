@@ -48,7 +48,7 @@ pub trait Times {
     /// What a batch takes; `None` where nothing is known.
     fn time(&self, kind: usize, ops: u64, bytes: u64) -> Option<BatchTime>;
 
-    /// Operations that are paid for together on the engine that is best for many; one where nothing is known.
+    /// Operations that are paid for together on the engine that is best for a few; one where nothing is known.
     fn step(&self, kind: usize) -> u16;
 }
 

@@ -160,9 +160,9 @@ impl Kind {
         };
         let mut candidates = Vec::new();
         if work.keys_in.is_none() {
-            let Prediction { many, step, alone } = work.cost;
+            let Prediction { few, step, alone, .. } = work.cost;
             candidates.push(candidate(ALONE, "library", EngineKind::Library, alone, 1, 0.0));
-            candidates.push(candidate(LANES, "lanes", EngineKind::Lanes, many, step, 0.0));
+            candidates.push(candidate(LANES, "lanes", EngineKind::Lanes, few, step, 0.0));
         }
         let (ops, bytes) = (u64::from(work.ops), u64::from(work.bytes));
         let mut prediction = work.keys_in.is_none().then_some(work.cost);
@@ -175,7 +175,7 @@ impl Kind {
             // As a mill predicts: by the engine that is best for many.
             let many_ns = |prediction: &Prediction| prediction.time(MANY * ops, MANY * bytes).ns;
             match &mut prediction {
-                Some(best) if many_ns(&there) < many_ns(best) => (best.many, best.step) = (there.many, there.step),
+                Some(best) if many_ns(&there) < many_ns(best) => (best.many, best.many_step) = (there.many, there.step),
                 Some(_) => {}
                 None => prediction = Some(there),
             }
@@ -191,7 +191,7 @@ impl Device {
         let cost = known.cost;
         if work.keys_in.is_none() {
             let cost = Cost { batch_ns: cost.batch_ns + self.latency_ns, ..cost };
-            return Prediction { step: known.step, ..Prediction::even(cost) };
+            return Prediction::new(cost, known.step, cost);
         }
         let units = f64::from(self.at_once);
         let first_ns = cost.op_ns * (1.0 - 1.0 / units);
@@ -248,6 +248,16 @@ mod tests {
         let mut engines = Engines::new(&scenario);
         let chosen: Vec<usize> = (0..6).filter_map(|_| engines.run(0, (1, 0), 0, 1.0)).map(|ran| ran.engine).collect();
         assert_eq!(chosen, [2, 3, 2, 3, 2, 3]);
+    }
+
+    #[test]
+    fn beside_a_device_for_many_a_few_go_in_the_steps_of_lanes() {
+        let mut scenario = scenario(vec![rsa()]);
+        scenario.devices = vec![device(EngineKind::Gpu, 1, 10.0)];
+        scenario.devices[0].latency_ns = 1e6;
+        let engines = Engines::new(&scenario);
+        assert_eq!((engines.step(0), engines.time(0, 8, 0)), (8, Some(BatchTime { ns: 480_000.0, step: 8 })));
+        assert_eq!(engines.time(0, 256, 0), Some(BatchTime { ns: 1_002_560.0, step: 1 }));
     }
 
     #[test]

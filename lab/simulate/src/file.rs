@@ -213,7 +213,7 @@ fn costs(files: &[CostFile]) -> Result<Vec<(Suite, Direction, Prediction)>, Simu
         let (suite, direction) = named(&file.suite, file.direction.as_deref())?;
         let cost = |[batch_ns, op_ns, byte_ns]: [f64; 3]| Cost::new(batch_ns, op_ns, byte_ns);
         let (alone, many) = (cost(file.alone), cost(file.many.unwrap_or(file.alone)));
-        Ok((suite, direction, Prediction { many, step: file.step.max(1), alone }))
+        Ok((suite, direction, Prediction::new(many, file.step.max(1), alone)))
     };
     files.iter().map(one).collect()
 }

@@ -273,7 +273,7 @@ impl Scenario {
         let name = &work.name;
         within(&format!("{name}: operations of a request"), f64::from(work.ops), 1.0, f64::from(OPS_MAX))?;
         within(&format!("{name}: bytes of a request"), f64::from(work.bytes), 0.0, f64::from(BYTES_MAX))?;
-        for cost in [work.cost.many, work.cost.alone] {
+        for cost in [work.cost.many, work.cost.few, work.cost.alone] {
             check_cost(name, &cost)?;
         }
         if let Some(kind) = work.keys_in {
@@ -418,7 +418,7 @@ pub(crate) mod tests {
             ops: 1,
             bytes: 64,
             keys_in: None,
-            cost: Prediction { many: Cost::new(0.0, 60_000.0, 0.0), step: 8, alone: Cost::new(0.0, 400_000.0, 0.0) },
+            cost: Prediction::new(Cost::new(0.0, 60_000.0, 0.0), 8, Cost::new(0.0, 400_000.0, 0.0)),
             by_chance: false,
         }
     }

@@ -37,6 +37,8 @@ const SLOW: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(0.0, 100.0, 1.
 const BULK: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(10_000.0, 1.0, 0.01))];
 const SHORT: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(0.0, 1.0, 0.01)).input_len_max(16)];
 
+const IN_STEP: &[Capability] = &[Capability::new(&AES_CBC, Cost::new(0.0, 3.0, 0.0)).lanes(8).in_step()];
+
 pub(crate) fn mark(name: &'static str, mark: u8) -> Arc<dyn Engine> {
     build(name, EngineKind::Library, mark, FAST, Fault::None)
 }
@@ -47,6 +49,10 @@ pub(crate) fn slow(name: &'static str, kind: EngineKind, mark: u8) -> Arc<dyn En
 
 pub(crate) fn bulk(name: &'static str, mark: u8) -> Arc<dyn Engine> {
     build(name, EngineKind::Gpu, mark, BULK, Fault::None)
+}
+
+pub(crate) fn in_step(name: &'static str, mark: u8) -> Arc<dyn Engine> {
+    build(name, EngineKind::Lanes, mark, IN_STEP, Fault::None)
 }
 
 pub(crate) fn short_only(name: &'static str, mark: u8) -> Arc<dyn Engine> {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ciphermill::{
     Costs, Disabled, KeyPolicy, MeasuredCost, Mill, RouteReason, RunOptions, SIZE_CLASSES, SelfTest, Verdict,
-    size_class,
+    prediction, size_class,
 };
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{Batch, Cost, Direction, Engine, EngineKind, EngineKinds, Error, Op, OpStatus, Reason, Span};
 
-use crate::engines::{bulk, mark, short_only, slow};
+use crate::engines::{bulk, in_step, mark, short_only, slow};
 use crate::{CBC, import, mill, op, suite};
 
 #[test]
@@ -133,6 +133,35 @@ fn the_router_explains_itself() {
     assert_eq!(explained.route.map(|route| (route.name, route.reason)), Some(("library", RouteReason::Pinned)));
     let nobody = RunOptions { engine: Some("abacus"), ..options };
     assert!(mill.explain(suite(CBC), Direction::Encrypt, 1, 48, &nobody).is_err());
+}
+
+/// What waits for others waits for a full step of lanes, though a device is best for many.
+#[test]
+fn the_step_that_is_predicted_is_that_of_the_engine_that_is_best_for_it() {
+    let mut costs = Costs::new();
+    costs.set_wakeup_ns(0.0);
+    costs.insert(MeasuredCost {
+        engine: "gpu".to_owned(),
+        version: String::new(),
+        kernel: "default".to_owned(),
+        suite: suite(CBC),
+        direction: Direction::Encrypt,
+        cost: Cost::new(200.0, 0.5, 0.0),
+        step: 1,
+        spread: 0.1,
+        factors: [1.0; SIZE_CLASSES],
+    });
+    let predicted = |engines: &[Arc<dyn Engine>]| {
+        let mill = Mill::builder().engines(engines.iter().cloned()).self_test(SelfTest::Never);
+        let mill = mill.costs(costs.clone()).open().expect("opens");
+        prediction(&mill, suite(CBC), Direction::Encrypt, &RunOptions::default()).expect("runs")
+    };
+    let engines = [mark("library", 1), in_step("lanes", 2), bulk("gpu", 3)];
+    let all = predicted(&engines);
+    assert_eq!((all.step, all.few.op_ns), (8, 3.0));
+    assert_eq!((all.many_step, all.many.op_ns, all.alone.op_ns), (1, 0.5, 10.0));
+    let without_lanes = predicted(&[Arc::clone(&engines[0]), Arc::clone(&engines[2])]);
+    assert_eq!((without_lanes.step, without_lanes.few), (1, without_lanes.many));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Sources for Machine {
 
     fn device_cost(&self, kind: EngineKind, suite: Suite, direction: Direction) -> Option<DeviceCost> {
         let options = RunOptions { kinds: EngineKinds::only(EngineKind::Gpu), ..RunOptions::default() };
-        let measured = prediction(&self.mill, suite, direction, &options).map(|known| (known.many, known.step));
+        let measured = prediction(&self.mill, suite, direction, &options).map(|known| (known.many, known.many_step));
         device_cost(kind, (suite, direction), measured)
     }
 

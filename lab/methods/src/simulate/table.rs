@@ -79,7 +79,7 @@ impl Sources for Table {
     fn cost(&self, suite: Suite, direction: Direction) -> Option<Prediction> {
         let best = |ops| self.best(&CORES, (suite, direction), ops);
         let ((many, step), (alone, _)) = (best(MANY)?, best(1)?);
-        Some(Prediction { many, step, alone })
+        Some(Prediction::new(many, step, alone))
     }
 
     fn device(&self, kind: EngineKind) -> Option<Device> {
