@@ -41,6 +41,8 @@ struct Inner {
     awake: Vec<usize>,
     /// How many of them have a request that is held back.
     held: usize,
+    /// Batches that workers are at.
+    batches: usize,
 }
 
 /// A channel at the desk.
@@ -160,8 +162,9 @@ pub(crate) enum Rest {
 /// What a worker is to do.
 pub(crate) enum Next {
     /// To run these, all of one suite and direction; `long` if it has left the watch for them. `more` says that other requests wait,
-    /// `crowded` that as many clients have asked of late as there are cores, one of which the worker needs.
-    Run { parts: Vec<Part>, long: bool, more: bool, crowded: bool },
+    /// `crowded` that as many clients have asked of late as there are cores, one of which the worker needs; `alone` that no other worker here is at a
+    /// batch, nor a crowd there.
+    Run { parts: Vec<Part>, long: bool, more: bool, crowded: bool, alone: bool },
     /// To look again: some wait for others.
     Soon,
     /// To look again, or to sleep after a while.
@@ -177,7 +180,7 @@ impl Desk {
             window_max_ns: window_max.as_nanos() as u64,
             batch_ns_max: REQUEST_NS_MAX,
         };
-        let inner = Inner { queue: Queue::new(options), by_id: HashMap::new(), awake: Vec::new(), held: 0 };
+        let inner = Inner { queue: Queue::new(options), by_id: HashMap::new(), awake: Vec::new(), held: 0, batches: 0 };
         Desk { inner: Mutex::new(inner), on_watch: AtomicUsize::new(0), opened, cores }
     }
 
@@ -273,6 +276,8 @@ impl Desk {
         };
         let long = predicted_ns > LONG_NS;
         let crowded = inner.awake.len() >= self.cores;
+        let alone = inner.batches == 0 && !crowded;
+        inner.batches += 1;
         // Nobody looks from now on if this worker was the last: whoever asks has to ring. What is there already is told by `more`.
         let is_last = long && self.on_watch.load(Ordering::SeqCst) == 1;
         // Nor would anybody look after what is held back.
@@ -281,12 +286,13 @@ impl Desk {
             self.on_watch.fetch_sub(1, Ordering::SeqCst);
         }
         more |= inner.queue.wants_another(predicted_ns);
-        Next::Run { parts, long, more, crowded }
+        Next::Run { parts, long, more, crowded, alone }
     }
 
-    /// Requests were answered. True if a user's other requests wait for what these had in flight, at whichever desk.
+    /// A batch's requests were answered. True if a user's other requests wait for what these had in flight, at whichever desk.
     pub(crate) fn done(&self, parts: &[Part]) -> bool {
         let mut inner = self.inner();
+        inner.batches -= 1;
         let mut waited_for = false;
         for part in parts {
             let account = &part.channel.client.account;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use ciphermill::{Mill, Session};
+use ciphermill::{Mill, RunOptions, Session};
 use ciphermill_channel::{Corrupt, Outcome, Request, Spin, get_ops, write_results};
 use ciphermill_contract::{Batch, Direction, Op, OpStatus, Reason, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -209,12 +209,12 @@ impl Worker {
             }
             let now = Instant::now();
             match shop.desk.next(&offers, now) {
-                Next::Run { parts, long, more, crowded } => {
+                Next::Run { parts, long, more, crowded, alone } => {
                     if more {
                         shop.nudge();
                     }
                     parts.iter().for_each(|part| part.channel.channel.set_crowded(crowded));
-                    self.answer_or_fail(&parts, now);
+                    self.answer_or_fail(&parts, now, alone);
                     if long {
                         shop.desk.begin_watch();
                     }
@@ -271,8 +271,8 @@ impl Worker {
     }
 
     /// Answers requests. A panic costs these alone: a worker that was gone would be missed by all clients.
-    fn answer_or_fail(&mut self, parts: &[Part], begun: Instant) {
-        if catch_unwind(AssertUnwindSafe(|| self.answer(parts, begun))).is_ok() {
+    fn answer_or_fail(&mut self, parts: &[Part], begun: Instant, alone: bool) {
+        if catch_unwind(AssertUnwindSafe(|| self.answer(parts, begun, alone))).is_ok() {
             return;
         }
         tracing::error!(requests = parts.len(), "a worker panicked; its requests have failed");
@@ -290,22 +290,24 @@ impl Worker {
         }
     }
 
-    /// Runs requests of one suite and direction and tells their clients.
-    fn answer(&mut self, parts: &[Part], begun: Instant) {
+    /// Runs requests of one suite and direction and tells their clients. Over several cores, if nobody else needs one: the mill's own threads
+    /// would take them from workers and clients.
+    fn answer(&mut self, parts: &[Part], begun: Instant, alone: bool) {
         let Some(first) = parts.first() else { return };
         let (suite, direction) = (first.request.suite, first.request.direction);
         let _span = tracing::enabled!(target: SPANS, Level::TRACE).then(|| span(parts));
         self.told.clear();
         self.told.resize(parts.len(), false);
+        let options = RunOptions { splits: alone, ..RunOptions::default() };
         for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.request.columns) {
-            let outcome = self.run_columns(part);
+            let outcome = self.run_columns(part, &options);
             self.told[index] = true;
             part.channel.channel.complete(part.number, outcome);
         }
         let places = self.gather(parts, suite, direction);
         if !self.ops.is_empty() {
             let batch = Batch::new(suite, direction, &mut self.ops, &mut self.arena[..self.used]);
-            let outcome = match self.session.run(batch) {
+            let outcome = match self.session.run_with(batch, &options) {
                 Ok(_) => {
                     self.name_misfits();
                     Outcome::Ran
@@ -329,7 +331,7 @@ impl Worker {
     }
 
     /// Runs a request whose data are columns. They are not joined: there are many operations of them, or a client's loss is its own.
-    fn run_columns(&mut self, part: &Part) -> Outcome {
+    fn run_columns(&mut self, part: &Part, options: &RunOptions<'_>) -> Outcome {
         let (channel, request) = (&part.channel.channel, &part.request);
         let Ok(asked) = Asked::of(channel, request) else { return Outcome::Fault };
         let copied = asked.places.copied;
@@ -344,7 +346,7 @@ impl Worker {
             return Outcome::Fault;
         }
         self.columns.name_keys(&asked, &part.channel.client.keys(), request);
-        match self.session.run_columns(self.columns.batch(&asked, request, arena)) {
+        match self.session.run_columns_with(self.columns.batch(&asked, request, arena), options) {
             Ok(_) if self.columns.give(&asked, channel, request, arena) => Outcome::Ran,
             Ok(_) => Outcome::Fault,
             Err(error) => Outcome::of_error(&error),

@@ -86,11 +86,13 @@ pub struct RunOptions<'a> {
     /// The time from now in which the batch should be done. A batch that has not been begun by then is not begun at
     /// all; one that is late while it runs is finished.
     pub deadline: Option<Duration>,
+    /// Whether a large batch may be split over the cores on which the mill has nothing to do. Who has threads of its own there says no.
+    pub splits: bool,
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None }
+        RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None, splits: true }
     }
 }
 

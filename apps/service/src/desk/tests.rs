@@ -164,6 +164,33 @@ fn is_near(value: u64, wanted: f64) -> bool {
     (value as f64 / wanted - 1.0).abs() < 0.05
 }
 
+/// The mill's own threads would take cores from workers and clients.
+#[test]
+fn a_batch_has_other_cores_while_nobody_else_needs_one() {
+    let both = account(Rules::default());
+    let mut room = Room::new(&[&both, &both]);
+    room.desk.cores = 3;
+    let next = |room: &mut Room, caller: usize| {
+        assert!(room.submit(caller, "sha256", 1, LARGE));
+        room.desk.rung(caller as u64);
+        match room.desk.next(&room.offers, room.now()) {
+            Next::Run { parts, alone, .. } => (parts, alone),
+            Next::Soon | Next::Nothing => panic!("a request waits"),
+        }
+    };
+    let (first, alone) = next(&mut room, 0);
+    assert!(alone, "of one client and one worker");
+    let (second, alone) = next(&mut room, 1);
+    assert!(!alone, "another worker is at a batch");
+    room.answer(&first);
+    room.answer(&second);
+    let (third, alone) = next(&mut room, 0);
+    assert!(alone, "both are done");
+    room.answer(&third);
+    room.desk.cores = 2;
+    assert!(!next(&mut room, 1).1, "as many clients as cores");
+}
+
 #[test]
 fn a_users_rate_holds_for_all_connections_together() {
     let (limited, other) = (account(rate(1000.0)), account(rate(3000.0)));

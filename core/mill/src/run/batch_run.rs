@@ -21,6 +21,8 @@ pub(super) struct Bounds {
     pub(super) deadline_ns: Option<f64>,
     /// The engine that it goes to unless that may not or cannot run it.
     pub(super) preferred: Option<usize>,
+    /// Whether it may be split over cores.
+    pub(super) splits: bool,
     /// Whether it is a share of a larger batch, and so not shared out again.
     pub(super) is_share: bool,
     /// What its keys are used for.
@@ -35,6 +37,7 @@ impl Default for Bounds {
             deadline_ns: None,
             preferred: None,
             is_share: false,
+            splits: true,
             usage: KeyUsage::Plain,
         }
     }

@@ -85,7 +85,8 @@ fn begin<'r>(
     let begun = context.begin(&runner.state);
     let pinned = options.engine.map(|name| begun.0.named(name)).transpose()?;
     let deadline_ns = options.deadline.map(|deadline| deadline.as_nanos() as f64);
-    let bounds = Bounds { kinds: options.kinds, pinned, deadline_ns, ..Bounds::default() };
+    let RunOptions { kinds, splits, .. } = *options;
+    let bounds = Bounds { kinds, pinned, deadline_ns, splits, ..Bounds::default() };
     Ok(BatchRun::new(runner, begun, bounds))
 }
 

@@ -21,7 +21,7 @@ pub(super) const SPLIT_FROM_WAKEUPS: f64 = 2.0;
 
 /// How a large batch of either form is split over the cores that have nothing to do, if that pays.
 pub(super) fn split_of(run: &BatchRun<'_>, batch: &impl Shape, choice: &Choice) -> Option<Split> {
-    if choice.route.predicted_ns < SPLIT_FROM_WAKEUPS * run.runner.state.costs.wakeup_ns() {
+    if !run.bounds.splits || choice.route.predicted_ns < SPLIT_FROM_WAKEUPS * run.runner.state.costs.wakeup_ns() {
         return None;
     }
     let correction = run.slot(choice.route.engine).learned.correction(choice.cell);

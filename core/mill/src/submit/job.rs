@@ -29,6 +29,7 @@ pub(super) struct RunRequest {
     pub(super) kinds: EngineKinds,
     /// When it should be done, and how long that was from its submission.
     pub(super) deadline: Option<(Instant, Duration)>,
+    pub(super) splits: bool,
 }
 
 /// Whom a batch goes back to.
@@ -52,7 +53,7 @@ impl RunRequest {
             }
         };
         let deadline = options.deadline.and_then(|time| Some((Instant::now().checked_add(time)?, time)));
-        Ok(RunRequest { engine, kinds: options.kinds, deadline })
+        Ok(RunRequest { engine, kinds: options.kinds, deadline, splits: options.splits })
     }
 }
 
@@ -82,7 +83,8 @@ fn run(batch: &mut OwnedBatch, request: RunRequest, runner: &Runner, context: &m
             return Err(Error::exhausted("the batch's deadline in ns", ns(whole), ns(whole.saturating_add(late))));
         }
     }
-    let options = RunOptions { engine: request.engine, kinds: request.kinds, deadline: left };
+    let RunRequest { engine, kinds, splits, .. } = request;
+    let options = RunOptions { engine, kinds, deadline: left, splits };
     // The arena may be of the caller's own making; whatever it does, the batch must come back.
     let ran = caught(|| runner.run(context, batch.as_batch(), &options));
     ran.unwrap_or_else(|| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{ThreadId, current};
 use std::time::Duration;
 
-use ciphermill::{KeyPolicy, Mill, TrustPolicy};
+use ciphermill::{KeyPolicy, Mill, RunOptions, TrustPolicy};
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, TagColumn};
 use ciphermill_contract::{
     Capability, CheckedBatch, CheckedColumns, ColumnBatch, ColumnStatus, Cost, Direction, Engine, EngineInfo,
@@ -118,9 +118,14 @@ fn watched(workers: usize, panics: Panics) -> (Mill, Arc<Seen>) {
 
 /// The same with an engine of any kind.
 pub(crate) fn watched_as(kind: EngineKind, workers: usize, panics: Panics) -> (Mill, Arc<Seen>) {
+    watched_by(kind, (workers, workers + 1), panics)
+}
+
+/// The same, whose batches run on `together` threads.
+fn watched_by(kind: EngineKind, (workers, together): (usize, usize), panics: Panics) -> (Mill, Arc<Seen>) {
     let seen = Arc::new(Seen {
         caller: current().id(),
-        together: workers + 1,
+        together,
         panics,
         ran: Mutex::default(),
         begun: Condvar::new(),
@@ -165,12 +170,17 @@ impl Seen {
 
 /// Seals a table under nonces of its index, so that it comes out the same each time.
 pub(crate) fn seal(mill: &Mill, table: &mut Table) -> (usize, usize) {
+    seal_with(mill, table, &RunOptions::default())
+}
+
+fn seal_with(mill: &Mill, table: &mut Table, options: &RunOptions<'_>) -> (usize, usize) {
     let key = import(mill, 32, KeyPolicy::default());
     for index in 0..table.statuses.len() {
         let start = table.sealed_offsets[index] as usize;
         table.sealed[start..start + 4].copy_from_slice(&(index as u32).to_le_bytes());
     }
-    let report = mill.run_columns(table.seal(key).with_ivs(IvColumn::Inline { len: NONCE })).expect("runs");
+    let columns = table.seal(key).with_ivs(IvColumn::Inline { len: NONCE });
+    let report = mill.run_columns_with(columns, options).expect("runs");
     (report.done, report.failed)
 }
 
@@ -179,6 +189,16 @@ pub(crate) fn sealed() -> Table {
     let mut table = Table::new(COUNT);
     assert_eq!(seal(&honest().0, &mut table), (COUNT, 0));
     table
+}
+
+/// A service has threads of its own on the cores that the mill knows nothing of.
+#[test]
+fn what_may_not_be_split_stays_on_its_thread() {
+    let (mill, seen) = watched_by(EngineKind::Library, (3, 1), Panics::Nowhere);
+    let mut table = Table::new(COUNT);
+    let options = RunOptions { splits: false, ..RunOptions::default() };
+    assert_eq!(seal_with(&mill, &mut table, &options), (COUNT, 0));
+    seen.one_batch(COUNT);
 }
 
 #[test]
