@@ -170,9 +170,9 @@ const RULES: &[Rule] = &[
     },
     Rule {
         who: "lab/simulate",
-        may: &["core/contract", "core/router"],
+        may: &["core/channel", "core/contract", "core/router"],
         tests_may: &[],
-        why: "a simulation drives the decisions and has none of what they decide about",
+        why: "a simulation drives the decisions, who looks for how long among them, and has none of what they decide about",
     },
     Rule { who: "lab/faults", may: &[], tests_may: &[], why: "faults are injected into any program, from outside" },
     Rule {

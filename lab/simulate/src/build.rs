@@ -40,6 +40,9 @@ impl Default for Scenario {
             clients: Vec::new(),
             overheads: Overheads::default(),
             spin_ns: 50_000,
+            // Of Linux 6.18 with eight cores or more, and with 250 ticks a second.
+            slice_ns: 2_800_000,
+            tick_ns: 4_000_000,
             window_max_ns: 300_000,
             seconds: 2.0,
             warm_up: 0.2,

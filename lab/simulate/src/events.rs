@@ -13,16 +13,14 @@ pub(crate) enum Event {
     Ask(u32),
     /// A request of an open group comes.
     Arrival(u32),
-    /// A request has reached the service.
+    /// A request of a client that is elsewhere has reached the service.
     Submitted(u32),
-    /// The requests of a node that wait for others have waited long enough.
-    Look(u32),
-    /// A worker begins to look.
-    Awake(u32),
-    /// A worker has run its batch.
-    End(u32),
-    /// A client has its answer.
+    /// Such a client has its answer.
     Received(u32),
+    /// A core's thread has done what it should, or has had its turn; of no account unless it is the last of that core's.
+    Core(u32, u32),
+    /// A worker's device has done its batch.
+    Device(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

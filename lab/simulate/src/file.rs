@@ -19,6 +19,8 @@ struct File {
     seed: u64,
     spin_us: f64,
     window_us: f64,
+    slice_us: f64,
+    tick_us: f64,
     overheads: OverheadsFile,
     device: Vec<DeviceFile>,
     cost: Vec<CostFile>,
@@ -37,6 +39,8 @@ impl Default for File {
             seed: usual.seed,
             spin_us: usual.spin_ns as f64 / 1e3,
             window_us: usual.window_max_ns as f64 / 1e3,
+            slice_us: usual.slice_ns as f64 / 1e3,
+            tick_us: usual.tick_ns as f64 / 1e3,
             overheads: OverheadsFile::default(),
             device: Vec::new(),
             cost: Vec::new(),
@@ -56,6 +60,8 @@ struct OverheadsFile {
     wakeup_ns: Option<f64>,
     client_ns: Option<f64>,
     client_wakeup_ns: Option<f64>,
+    wake_ns: Option<f64>,
+    interrupt_ns: Option<f64>,
     switch_ns: Option<f64>,
 }
 
@@ -147,6 +153,8 @@ pub fn read(text: &str, sources: &dyn Sources) -> Result<Scenario, SimulationErr
         overheads: file.overheads.overheads(),
         spin_ns: nanoseconds("spin_us", file.spin_us)?,
         window_max_ns: nanoseconds("window_us", file.window_us)?,
+        slice_ns: nanoseconds("slice_us", file.slice_us)?,
+        tick_ns: nanoseconds("tick_us", file.tick_us)?,
         seconds: file.seconds,
         warm_up: file.warm_up,
         seed: file.seed,
@@ -254,6 +262,8 @@ impl OverheadsFile {
             wakeup_ns: self.wakeup_ns.unwrap_or(usual.wakeup_ns),
             client_ns: self.client_ns.unwrap_or(usual.client_ns),
             client_wakeup_ns: self.client_wakeup_ns.unwrap_or(usual.client_wakeup_ns),
+            wake_ns: self.wake_ns.unwrap_or(usual.wake_ns),
+            interrupt_ns: self.interrupt_ns.unwrap_or(usual.interrupt_ns),
             switch_ns: self.switch_ns.unwrap_or(usual.switch_ns),
         }
     }

@@ -7,10 +7,12 @@
 //! - `scenario`: what is simulated; `parse`: its forms in text; `build`: works and devices of such; `file`: all of it as TOML.
 //! - `events`: what happens next, and requests on their way.
 //! - `engines`: what runs a batch: cores, and devices with their queues.
-//! - `node`: the queue, workers and cores of one service.
+//! - `cores`: cores and the threads that share them, as Linux shares them out.
+//! - `node`: the queue and the workers of one service, and its clients.
 //! - `run`: the simulation; `outcome`: what it says.
 //! - `sweep`: where a scenario saturates, and how many cores it needs.
 mod build;
+mod cores;
 mod engines;
 mod events;
 mod file;

@@ -1,12 +1,12 @@
-//! The service of one node: its queue, its workers, and the cores that they have.
+//! The service of one node with its queue and its workers, and its clients.
 
+use std::collections::VecDeque;
+
+use ciphermill_channel::{REQUEST_NS_MAX, Spin};
 use ciphermill_router::{Owner, Queue, QueueOptions, Ticket, Turn};
 
 use crate::events::NONE;
-use crate::scenario::{BATCH_NS_MAX, Scenario};
-
-/// Requests of a client that are under way at most, as a channel has slots.
-pub(crate) const SLOTS: u32 = 64;
+use crate::scenario::Scenario;
 
 /// A client's place in the queue.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Owner for Seat {
 }
 
 /// A client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) node: u32,
     /// Its place in the node's queue.
@@ -44,11 +44,50 @@ pub(crate) struct Client {
     /// Requests that have come and stand in no queue yet.
     pub(crate) first: u32,
     pub(crate) last: u32,
+    /// Whether its channel is looked at; else it has to ring.
+    pub(crate) is_awake: bool,
+    /// Whether so many asked when it was answered last that it does not look for the next answer.
+    pub(crate) is_crowded: bool,
+    pub(crate) spin: Spin,
+    pub(crate) stage: ClientStage,
+    /// What it has to do after that.
+    pub(crate) tasks: VecDeque<Task>,
+}
+
+/// Something that a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Makes a request.
+    Make(u32),
+    /// Takes the answer of one.
+    Take(u32),
+}
+
+/// What a client's thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientStage {
+    Asleep,
+    Does(Task),
+    /// It looks for an answer.
+    Looks,
+    /// It goes to sleep.
+    Dozes,
 }
 
 impl Client {
     pub(crate) fn new(node: u32, place: u32, group: u32) -> Client {
-        Client { node, place, group, first: NONE, last: NONE }
+        Client {
+            node,
+            place,
+            group,
+            first: NONE,
+            last: NONE,
+            is_awake: false,
+            is_crowded: false,
+            spin: Spin::new(),
+            stage: ClientStage::Asleep,
+            tasks: VecDeque::new(),
+        }
     }
 }
 
@@ -56,63 +95,71 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) queue: Queue<Seat>,
-    /// The worker that looks for requests and has found nothing.
-    pub(crate) watcher: Option<Watcher>,
-    /// Workers that sleep.
+    /// Clients whose channels are looked at, …
+    pub(crate) awake: Vec<u32>,
+    /// … and those of them that have asked, or have room for what they asked before, since somebody looked last.
+    pub(crate) fresh: Vec<u32>,
+    /// Workers that look, or will soon: they are at a batch that is short.
+    pub(crate) on_watch: u32,
+    /// Workers that look for requests now.
+    pub(crate) lookers: Vec<u32>,
+    /// Workers that sleep, the last of which is woken first.
     pub(crate) sleepers: Vec<u32>,
-    /// Workers that will look soon: they wake up, or wait for their core.
-    pub(crate) waking: u32,
-    /// Workers at a batch that is so short that they are still on watch.
-    pub(crate) short: u32,
-    /// When the requests that wait for others are looked at.
-    pub(crate) look_at_ns: u64,
-    /// The numbers of its workers begin here.
-    pub(crate) workers_from: u32,
 }
 
-/// A worker on watch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Watcher {
-    pub(crate) worker: u32,
-    pub(crate) since_ns: u64,
-    /// Whether requests wait for others: it does not sleep then.
-    pub(crate) holds: bool,
-}
-
-/// A worker, and the core that it has.
+/// A worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) node: u32,
+    pub(crate) stage: Stage,
     pub(crate) batch: Vec<(Ticket, u32)>,
-    pub(crate) is_busy: bool,
-    /// Whether it is at a batch and on watch all the same.
-    pub(crate) is_short: bool,
-    /// Nanoseconds that clients have taken from it meanwhile.
-    pub(crate) late_ns: u64,
-    /// Until when clients have its core.
-    pub(crate) taken_until_ns: u64,
-    /// Whether it has let them go first already.
-    pub(crate) has_waited: bool,
+    /// Whether it has left the watch for the batch.
+    pub(crate) is_long: bool,
+    pub(crate) is_crowded: bool,
+    pub(crate) spin: Spin,
+    /// How long it looks this time, and until when; `None` while it has found something.
+    pub(crate) looks: Option<(u64, u64)>,
+    /// Until when a device has its batch.
+    pub(crate) device_until_ns: u64,
+}
+
+/// What a worker is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Asleep,
+    /// It is woken, and not on watch yet.
+    Wakes,
+    /// It looks what is next.
+    Looks,
+    /// It goes to sleep.
+    Dozes,
+    /// It copies requests and runs them.
+    Runs,
+    /// It waits for a device.
+    Waits,
+    /// It answers the request of this number in its batch.
+    Answers(usize),
+    /// It has answered all.
+    Ends,
 }
 
 impl Node {
+    /// With workers of these numbers.
     pub(crate) fn new(scenario: &Scenario, kinds: usize, workers_from: u32) -> Node {
         let workers = scenario.cores_of_node();
         let options = QueueOptions {
             kinds,
             workers: workers as usize,
             window_max_ns: scenario.window_max_ns,
-            batch_ns_max: BATCH_NS_MAX,
+            batch_ns_max: REQUEST_NS_MAX,
         };
         Node {
             queue: Queue::new(options),
-            watcher: None,
-            // The last is woken first.
+            awake: Vec::new(),
+            fresh: Vec::new(),
+            on_watch: 0,
+            lookers: Vec::new(),
             sleepers: (workers_from..workers_from + workers).rev().collect(),
-            waking: 0,
-            short: 0,
-            look_at_ns: u64::MAX,
-            workers_from,
         }
     }
 
@@ -126,12 +173,13 @@ impl Worker {
     pub(crate) fn new(node: u32) -> Worker {
         Worker {
             node,
+            stage: Stage::Asleep,
             batch: Vec::new(),
-            is_busy: false,
-            is_short: false,
-            late_ns: 0,
-            taken_until_ns: 0,
-            has_waited: false,
+            is_long: false,
+            is_crowded: false,
+            spin: Spin::new(),
+            looks: None,
+            device_until_ns: 0,
         }
     }
 }

@@ -127,7 +127,6 @@ pub(crate) struct Counts {
     groups: Vec<GroupOutcome>,
     ops: Vec<u64>,
     busy_ns: Vec<f64>,
-    clients_ns: f64,
     lanes: Lanes,
     pub(crate) made: u64,
     pub(crate) answered: u64,
@@ -170,17 +169,10 @@ impl Counts {
             groups: vec![GroupOutcome::default(); scenario.clients.len()],
             ops: vec![0; engines],
             busy_ns: vec![0.0; engines],
-            clients_ns: 0.0,
             lanes: Lanes::default(),
             made: 0,
             answered: 0,
         }
-    }
-
-    /// Nanoseconds of a stretch of time that are counted.
-    fn counted_ns(&self, from_ns: u64, ns: u64) -> f64 {
-        let (begin, end) = self.window;
-        (from_ns + ns).min(end).saturating_sub(from_ns.max(begin)) as f64
     }
 
     fn counts(&self, at_ns: u64) -> bool {
@@ -208,15 +200,14 @@ impl Counts {
         }
     }
 
-    /// A batch has begun: `core_ns` on the worker's core from `at_ns` on, and what the engine says.
-    pub(crate) fn ran(&mut self, ran: &Ran, (requests, ops): (u64, u64), at_ns: u64, core_ns: u64) {
-        self.busy_ns[0] += self.counted_ns(at_ns, core_ns);
-        if ran.engine >= DEVICES_FROM {
-            // Units work some time later; over the whole time that is the same.
-            self.busy_ns[ran.engine] += if self.counts(at_ns) { ran.busy_ns as f64 } else { 0.0 };
-        }
+    /// A batch has begun on what the engine says.
+    pub(crate) fn ran(&mut self, ran: &Ran, (requests, ops): (u64, u64), at_ns: u64) {
         if !self.counts(at_ns) {
             return;
+        }
+        if ran.engine >= DEVICES_FROM {
+            // Units work some time later; over the whole time that is the same.
+            self.busy_ns[ran.engine] += ran.busy_ns as f64;
         }
         self.ops[ran.engine] += ops;
         let lanes = &mut self.lanes;
@@ -229,18 +220,19 @@ impl Counts {
         }
     }
 
-    /// A client has had a core.
-    pub(crate) fn client_ran(&mut self, at_ns: u64, ns: u64) {
-        self.clients_ns += self.counted_ns(at_ns, ns);
-    }
-
-    pub(crate) fn outcome(self, scenario: &Scenario, left: u64, events: u64) -> Outcome {
+    /// `own_ns` and `clients_ns` are the cores' time that the service's threads and clients' have had.
+    pub(crate) fn outcome(
+        self,
+        scenario: &Scenario,
+        [own_ns, clients_ns]: [f64; 2],
+        (left, events): (u64, u64),
+    ) -> Outcome {
         let seconds = (self.window.1 - self.window.0) as f64 / 1e9;
         let cores_ns = f64::from(scenario.cores) * seconds * 1e9;
         let mut engines = vec![EngineOutcome {
             name: "cores".to_owned(),
             rate: (self.ops[0] + self.ops[1]) as f64 / seconds,
-            busy: self.busy_ns[0] / cores_ns,
+            busy: own_ns / cores_ns,
         }];
         engines.extend(scenario.devices.iter().enumerate().map(|(index, device)| {
             let (ops, busy_ns) = (self.ops[DEVICES_FROM + index], self.busy_ns[DEVICES_FROM + index]);
@@ -255,7 +247,7 @@ impl Counts {
             works: works.collect(),
             groups: self.groups,
             engines,
-            clients_busy: self.clients_ns / cores_ns,
+            clients_busy: clients_ns / cores_ns,
             lanes: self.lanes,
             made: self.made,
             answered: self.answered,

@@ -1,23 +1,27 @@
 //! The simulation: clients ask, workers look, run batches and answer, as those of the service do.
 
+use std::time::Duration;
+
+use ciphermill_channel::{REQUEST_NS_MAX, SLOTS};
 use ciphermill_router::queue::LONG_NS;
 use ciphermill_router::{Next, Times, Waiting};
 
 use crate::SimulationError;
+use crate::cores::{Cores, Turn};
 use crate::engines::{DEVICES_FROM, Engines};
 use crate::events::{Event, Events, NONE, Request, Requests};
-use crate::node::{Client, Node, SLOTS, Watcher, Worker};
+use crate::node::{Client, ClientStage, Node, Stage, Task, Worker};
 use crate::outcome::{Counts, Outcome};
 use crate::random::Random;
-use crate::scenario::{Arrivals, BATCH_NS_MAX, Scenario, Work};
+use crate::scenario::{Arrivals, Scenario, Work};
 
 /// A client looks for an answer that should be there within so many nanoseconds, for half as much again and some more; then it sleeps. For
-/// later ones it sleeps at once.
+/// later ones it sleeps at once, and in a crowd.
 const LOOK_MAX_NS: f64 = 500_000.0;
 const LOOK_MORE_NS: f64 = 60_000.0;
 
-/// A core that nobody has had for so many nanoseconds has gone to sleep.
-const IDLE_NS: u64 = 1_000;
+/// The turns on a core that the service's workers ask for, in nanoseconds: the shortest there are.
+const WORKER_SLICE_NS: u64 = 100_000;
 
 /// Simulates a scenario.
 ///
@@ -33,9 +37,10 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
         }
         simulation.now_ns = at_ns;
         simulation.happens(event);
+        simulation.cores.settle(&mut simulation.events, at_ns);
     }
     let (left, events) = (simulation.requests.len() as u64, simulation.events.count());
-    Ok(simulation.counts.outcome(scenario, left, events))
+    Ok(simulation.counts.outcome(scenario, simulation.cores.busy_ns, (left, events)))
 }
 
 struct Simulation<'s> {
@@ -47,6 +52,7 @@ struct Simulation<'s> {
     groups: Vec<Group>,
     nodes: Vec<Node>,
     workers: Vec<Worker>,
+    cores: Cores,
     engines: Engines,
     random: Random,
     counts: Counts,
@@ -97,6 +103,15 @@ impl Simulation<'_> {
                 clients.push(Client::new(node, place, index as u32));
             }
         }
+        let mut cores = Cores::new(scenario);
+        (0..scenario.cores).for_each(|core| _ = cores.add(core, WORKER_SLICE_NS));
+        cores.begin_clients();
+        if scenario.shares_cores {
+            for (number, client) in clients.iter().enumerate() {
+                let core = client.node * per_node + number as u32 / scenario.nodes % per_node;
+                cores.add(core, scenario.slice_ns);
+            }
+        }
         let mut simulation = Simulation {
             scenario,
             now_ns: 0,
@@ -106,6 +121,7 @@ impl Simulation<'_> {
             groups,
             nodes,
             workers: (0..scenario.cores).map(|core| Worker::new(core / per_node)).collect(),
+            cores,
             engines,
             random: Random::new(scenario.seed),
             counts: Counts::new(scenario),
@@ -138,24 +154,29 @@ impl Simulation<'_> {
                 self.ask(client, work);
             }
             Event::Arrival(group) => self.arrival(group as usize),
-            Event::Submitted(request) => self.submitted(request),
-            Event::Look(node) => {
-                let node = &mut self.nodes[node as usize];
-                node.look_at_ns = u64::MAX;
-                if node.watcher.is_some_and(|watcher| watcher.holds)
-                    && let Some(watcher) = node.watcher.take()
-                {
-                    self.look(watcher.worker);
+            Event::Submitted(request) => _ = self.submitted(request, None),
+            Event::Received(request) => self.received(request),
+            Event::Core(core, era) => {
+                if let Some(thread) = self.cores.happens(core, era, self.now_ns) {
+                    let turn = self.goes_on(thread);
+                    self.cores.turn_to(thread, turn, self.now_ns);
                 }
             }
-            Event::Awake(worker) => {
-                let node = self.workers[worker as usize].node;
-                self.nodes[node as usize].waking -= 1;
-                self.look(worker);
-            }
-            Event::End(worker) => self.end(worker),
-            Event::Received(request) => self.received(request),
+            Event::Device(worker) => _ = self.cores.wake(worker, self.half_switch(0), self.now_ns, None),
         }
+    }
+
+    /// What a thread does that has done what it should.
+    fn goes_on(&mut self, thread: u32) -> Turn {
+        match thread.checked_sub(self.scenario.cores) {
+            None => self.worker(thread),
+            Some(client) => self.client(client),
+        }
+    }
+
+    /// Going to sleep, or being woken, and so many nanoseconds more.
+    fn half_switch(&self, more_ns: u64) -> Turn {
+        Turn::Work((self.scenario.overheads.switch_ns / 2.0) as u64 + more_ns)
     }
 
     fn work(&self, request: u32) -> &Work {
@@ -207,23 +228,96 @@ impl Simulation<'_> {
     fn ask(&mut self, client: u32, work: u32) {
         self.counts.made(work, self.now_ns);
         let request = self.requests.add(Request { client, work, born_ns: self.now_ns, behind: NONE });
-        let half_ns = (self.scenario.overheads.client_ns / 2.0) as u64;
-        // Who asks again at once has its core still.
-        let at_ns = match self.scenario.shares_cores && !self.asks_at_once(client) {
-            true => self.burst(client, half_ns),
-            false => self.now_ns + half_ns,
-        };
-        self.events.at(at_ns, Event::Submitted(request));
+        if self.scenario.shares_cores {
+            let _ = self.give(client, Task::Make(request), None);
+        } else {
+            self.events.at(self.now_ns + self.half_client_ns(), Event::Submitted(request));
+        }
     }
 
-    /// Whether a client asks again as soon as it has its answer.
-    fn asks_at_once(&self, client: u32) -> bool {
-        let group = self.clients[client as usize].group as usize;
-        matches!(self.scenario.clients[group].arrivals, Arrivals::Closed { think_ns } if think_ns == 0.0)
+    fn half_client_ns(&self) -> u64 {
+        (self.scenario.overheads.client_ns / 2.0) as u64
     }
 
-    /// A request has reached the service.
-    fn submitted(&mut self, request: u32) {
+    /// Has a client's thread do something; `by` is the core of who gives it that. What waking it takes, in nanoseconds.
+    fn give(&mut self, number: u32, task: Task, by: Option<u32>) -> u64 {
+        let (thread, ns) = (self.scenario.cores + number, self.half_client_ns());
+        let woken = self.half_switch(ns);
+        let client = &mut self.clients[number as usize];
+        let mut wake_ns = 0;
+        match client.stage {
+            ClientStage::Asleep => {
+                wake_ns = self.scenario.overheads.wake_ns as u64 + self.cores.wake(thread, woken, self.now_ns, by);
+            }
+            ClientStage::Looks => {
+                client.spin.paid();
+                self.cores.turn_to(thread, Turn::Work(ns), self.now_ns);
+            }
+            ClientStage::Does(_) | ClientStage::Dozes => {
+                client.tasks.push_back(task);
+                return 0;
+            }
+        }
+        client.stage = ClientStage::Does(task);
+        wake_ns
+    }
+
+    /// What a client's thread does next.
+    fn client(&mut self, number: u32) -> Turn {
+        let mut more_ns = 0;
+        let mut waits = false;
+        let core = self.cores.core_of(self.scenario.cores + number);
+        match self.clients[number as usize].stage {
+            ClientStage::Does(Task::Make(request)) => {
+                more_ns = self.submitted(request, Some(core));
+                waits = true;
+            }
+            ClientStage::Does(Task::Take(request)) => self.received(request),
+            ClientStage::Looks => self.clients[number as usize].spin.did_not_pay(),
+            ClientStage::Dozes | ClientStage::Asleep => {
+                if self.clients[number as usize].tasks.is_empty() {
+                    self.clients[number as usize].stage = ClientStage::Asleep;
+                    return Turn::Sleep;
+                }
+            }
+        }
+        let ns = self.half_client_ns();
+        let look_ns = if waits { self.look_ns(number) } else { 0 };
+        let dozes = self.half_switch(more_ns);
+        let client = &mut self.clients[number as usize];
+        if let Some(task) = client.tasks.pop_front() {
+            client.stage = ClientStage::Does(task);
+            return Turn::Work(ns + more_ns);
+        }
+        let time = client.spin.time(Duration::from_nanos(look_ns)).as_nanos() as u64;
+        if look_ns > 0 && time > 0 {
+            client.stage = ClientStage::Looks;
+            return Turn::Look { until_ns: self.now_ns + more_ns + time, yields: true };
+        }
+        client.stage = ClientStage::Dozes;
+        dozes
+    }
+
+    /// For how long a client that waits for its last request may look for the answer.
+    fn look_ns(&self, number: u32) -> u64 {
+        let client = &self.clients[number as usize];
+        let closed = matches!(self.scenario.clients[client.group as usize].arrivals, Arrivals::Closed { .. });
+        if client.is_crowded || !closed || client.last == NONE {
+            return 0;
+        }
+        let expected_ns = self.alone_ns(self.requests.get(client.last).work);
+        if expected_ns < LOOK_MAX_NS { (LOOK_MORE_NS + 1.5 * expected_ns) as u64 } else { 0 }
+    }
+
+    /// What a request of a work is predicted to take by itself.
+    fn alone_ns(&self, work: u32) -> f64 {
+        let one = &self.scenario.works[work as usize];
+        let time = self.engines.time(self.engines.kind(work), one.ops.into(), one.bytes.into());
+        time.map_or(0.0, |time| time.ns)
+    }
+
+    /// A request has reached the service. What that costs who sends it beyond the usual, in nanoseconds.
+    fn submitted(&mut self, request: u32, by: Option<u32>) -> u64 {
         let number = self.requests.get(request).client;
         let client = &mut self.clients[number as usize];
         let node = client.node;
@@ -233,232 +327,251 @@ impl Simulation<'_> {
             self.requests.get_mut(client.last).behind = request;
         }
         client.last = request;
-        if self.put_in_line(number) {
-            self.poke(node);
+        let was_awake = core::mem::replace(&mut client.is_awake, true);
+        let own = &mut self.nodes[node as usize];
+        own.fresh.push(number);
+        if !was_awake {
+            own.awake.push(number);
+            if let Some(wake_ns) = self.wake_worker(node, by) {
+                return wake_ns;
+            }
         }
+        // Who looks sees it.
+        let now_ns = self.now_ns;
+        for worker in self.nodes[node as usize].lookers.drain(..) {
+            self.cores.turn_to(worker, Turn::Work(0), now_ns);
+        }
+        0
+    }
+
+    /// Wakes a worker, if one sleeps: what that takes, in nanoseconds.
+    fn wake_worker(&mut self, node: u32, by: Option<u32>) -> Option<u64> {
+        let worker = self.nodes[node as usize].sleepers.pop()?;
+        self.workers[worker as usize].stage = Stage::Wakes;
+        let interrupt_ns = self.cores.wake(worker, self.half_switch(0), self.now_ns, by);
+        Some(self.scenario.overheads.wake_ns as u64 + interrupt_ns)
     }
 
     /// Puts a client's next request into the queue, if there is one and its place is free.
-    fn put_in_line(&mut self, number: u32) -> bool {
+    fn put_in_line(&mut self, number: u32) {
         let Client { node, place, first, .. } = self.clients[number as usize];
         let queue = &self.nodes[node as usize].queue;
         let place = place as usize;
         if first == NONE || queue.waits(place) || queue.in_flight(place) >= SLOTS {
-            return false;
+            return;
         }
         self.clients[number as usize].first = self.requests.get(first).behind;
         let (work, kind) = (self.work(first), self.engines.kind(self.requests.get(first).work));
         let (ops, bytes) = (work.ops, work.bytes);
         let predicted = self.engines.time(kind, ops.into(), bytes.into());
-        let slow = predicted.is_some_and(|time| time.ns > BATCH_NS_MAX);
+        let slow = predicted.is_some_and(|time| time.ns > REQUEST_NS_MAX);
         let queue = &mut self.nodes[node as usize].queue;
         if let Some(seat) = queue.owner_mut(place) {
             seat.head = first;
         }
-        queue.arrive(place, Waiting { kind, variant: 0, ops, bytes, slow }, self.now_ns)
+        // None waits there.
+        let _ = queue.arrive(place, Waiting { kind, variant: 0, ops, bytes, slow }, self.now_ns);
     }
 
-    /// Has somebody see that a request has come: the worker on watch, or else one that sleeps. Who is at a short batch looks afterwards.
-    fn poke(&mut self, node: u32) {
-        let (now_ns, spin_ns) = (self.now_ns, self.scenario.spin_ns);
-        let own = &mut self.nodes[node as usize];
-        if let Some(watcher) = own.watcher.take() {
-            if watcher.holds || now_ns - watcher.since_ns <= spin_ns {
-                return self.look(watcher.worker);
+    /// What a worker does next.
+    fn worker(&mut self, number: u32) -> Turn {
+        let worker = &mut self.workers[number as usize];
+        let own = &mut self.nodes[worker.node as usize];
+        match worker.stage {
+            Stage::Asleep => Turn::Sleep,
+            Stage::Wakes => {
+                own.on_watch += 1;
+                self.look(number)
             }
-            own.sleepers.push(watcher.worker);
-        }
-        if own.short == 0 && own.waking == 0 {
-            self.wake(node);
+            Stage::Looks => self.look(number),
+            Stage::Dozes => {
+                let node = worker.node;
+                let is_last = own.on_watch == 1;
+                if is_last && !self.channels_sleep(node) {
+                    return self.look(number);
+                }
+                let own = &mut self.nodes[node as usize];
+                own.on_watch -= 1;
+                own.sleepers.push(number);
+                self.workers[number as usize].stage = Stage::Asleep;
+                Turn::Sleep
+            }
+            Stage::Runs if worker.device_until_ns > self.now_ns => {
+                worker.stage = Stage::Waits;
+                self.events.at(worker.device_until_ns, Event::Device(number));
+                Turn::Sleep
+            }
+            Stage::Runs | Stage::Waits => self.answers(number, 0, 0),
+            Stage::Answers(index) => {
+                let wake_ns = self.answer(number, index);
+                self.answers(number, index + 1, wake_ns)
+            }
+            Stage::Ends => {
+                self.ends(number);
+                self.look(number)
+            }
         }
     }
 
-    /// Wakes a worker that sleeps, if there is one.
-    fn wake(&mut self, node: u32) {
-        let own = &mut self.nodes[node as usize];
-        let Some(worker) = own.sleepers.pop() else { return };
-        own.waking += 1;
-        // Where clients have run just now, no core has to be woken.
-        let taken_until = self.workers[worker as usize].taken_until_ns;
-        let sleeps = !self.scenario.shares_cores || taken_until + IDLE_NS < self.now_ns;
-        let wakeup_ns = if sleeps { self.scenario.overheads.wakeup_ns as u64 } else { 0 };
-        self.events.at(self.now_ns + wakeup_ns, Event::Awake(worker));
+    /// Every channel that is awake rings from now on. False if one has asked meanwhile, or if something waits that may be given out.
+    fn channels_sleep(&mut self, node: u32) -> bool {
+        let Node { queue, awake, .. } = &mut self.nodes[node as usize];
+        let clients = &mut self.clients;
+        let mut sleeps = true;
+        awake.retain(|number| {
+            let client = &mut clients[*number as usize];
+            let place = client.place as usize;
+            let waits = queue.waits(place);
+            let stays = waits || client.first != NONE;
+            sleeps &= !stays || (waits && !queue.is_ready(place));
+            client.is_awake = stays;
+            stays
+        });
+        sleeps
     }
 
     /// A worker looks for something to run.
-    fn look(&mut self, number: u32) {
-        let worker = &mut self.workers[number as usize];
-        let node = worker.node;
+    fn look(&mut self, number: u32) -> Turn {
+        let node = self.workers[number as usize].node;
+        self.nodes[node as usize].lookers.retain(|looker| *looker != number);
+        let mut fresh = core::mem::take(&mut self.nodes[node as usize].fresh);
+        fresh.drain(..).for_each(|client| self.put_in_line(client));
         let own = &mut self.nodes[node as usize];
-        if worker.taken_until_ns > self.now_ns && !worker.has_waited {
-            // Clients have its core; those that come then take it from the worker again.
-            worker.has_waited = true;
-            own.waking += 1;
-            let at_ns = worker.taken_until_ns;
-            self.events.at(at_ns, Event::Awake(number));
-            return;
-        }
-        worker.has_waited = false;
-        let mut batch = core::mem::take(&mut worker.batch);
+        own.fresh = fresh;
+        let worker = &mut self.workers[number as usize];
+        worker.stage = Stage::Looks;
+        let batch = &mut worker.batch;
         let next = own.queue.next(&self.engines, self.now_ns, |seat, _, ticket| batch.push((ticket, seat.head)));
-        self.workers[number as usize].batch = batch;
         match next {
             Next::Batch { predicted_ns } => {
-                self.start(number, predicted_ns);
-                for index in 0..self.workers[number as usize].batch.len() {
-                    let (_, request) = self.workers[number as usize].batch[index];
-                    self.put_in_line(self.requests.get(request).client);
+                if worker.looks.take().is_some_and(|(time, _)| time > 0) {
+                    worker.spin.paid();
                 }
-                if self.nodes[node as usize].queue.wants_another(predicted_ns) {
-                    self.nudge(node);
-                }
+                self.start(number, predicted_ns)
             }
             Next::Held { until_ns } => {
-                self.watch(node, Watcher { worker: number, since_ns: self.now_ns, holds: true });
-                let own = &mut self.nodes[node as usize];
-                if until_ns < own.look_at_ns {
-                    own.look_at_ns = until_ns;
-                    self.events.at(until_ns.max(self.now_ns + 1), Event::Look(node));
-                }
+                own.lookers.push(number);
+                Turn::Look { until_ns: until_ns.max(self.now_ns + 1), yields: true }
             }
-            Next::Nothing => self.watch(node, Watcher { worker: number, since_ns: self.now_ns, holds: false }),
-        }
-    }
-
-    /// A worker that has found nothing is on watch; of two, one sleeps.
-    fn watch(&mut self, node: u32, watcher: Watcher) {
-        let own = &mut self.nodes[node as usize];
-        if let Some(other) = own.watcher.replace(watcher) {
-            own.sleepers.push(other.worker);
-        }
-    }
-
-    /// More requests are there: somebody else looks, too.
-    fn nudge(&mut self, node: u32) {
-        let own = &mut self.nodes[node as usize];
-        match own.watcher {
-            Some(watcher) if !watcher.holds => {
-                own.watcher = None;
-                if self.now_ns - watcher.since_ns <= self.scenario.spin_ns {
-                    return self.look(watcher.worker);
+            Next::Nothing => {
+                let spin = &mut worker.spin;
+                let spin_ns = Duration::from_nanos(self.scenario.spin_ns);
+                let (time, until_ns) = *worker.looks.get_or_insert_with(|| {
+                    let time = spin.time(spin_ns).as_nanos() as u64;
+                    (time, self.now_ns.saturating_add(time))
+                });
+                let late = self.now_ns >= until_ns;
+                if !late && own.on_watch <= 1 {
+                    own.lookers.push(number);
+                    return Turn::Look { until_ns, yields: false };
                 }
-                own.sleepers.push(watcher.worker);
-                self.wake(node);
+                if late && time > 0 {
+                    worker.spin.did_not_pay();
+                }
+                worker.looks = None;
+                worker.stage = Stage::Dozes;
+                self.half_switch(0)
             }
-            // It looks as soon as they may go.
-            Some(_) => {}
-            None => self.wake(node),
         }
     }
 
     /// A worker runs the batch that it has.
-    fn start(&mut self, number: u32, predicted_ns: f64) {
-        let (mut ops, mut bytes, mut factor) = (0, 0, 1.0);
-        let mut kind = 0;
-        for (_, request) in &self.workers[number as usize].batch {
+    fn start(&mut self, number: u32, predicted_ns: f64) -> Turn {
+        let batch = core::mem::take(&mut self.workers[number as usize].batch);
+        let (mut ops, mut bytes, mut factor, mut kind, mut by_chance) = (0, 0, 1.0, 0, false);
+        for (_, request) in &batch {
             let work = self.work(*request);
             ops += u64::from(work.ops);
             bytes += u64::from(work.bytes);
+            by_chance |= work.by_chance;
             kind = self.engines.kind(self.requests.get(*request).work);
+            let client = self.requests.get(*request).client;
+            if self.clients[client as usize].first != NONE {
+                self.nodes[self.workers[number as usize].node as usize].fresh.push(client);
+            }
         }
-        let requests = self.workers[number as usize].batch.len() as u64;
-        let by_chance = self.workers[number as usize].batch.iter().any(|(_, request)| self.work(*request).by_chance);
         if by_chance {
             factor = self.random.exponential(1.0);
         }
+        let requests = batch.len() as u64;
+        let worker = &mut self.workers[number as usize];
+        (worker.batch, worker.stage, worker.is_long) = (batch, Stage::Runs, predicted_ns > LONG_NS);
+        let (node, is_long) = (worker.node, worker.is_long);
+        let own = &mut self.nodes[node as usize];
+        worker.is_crowded = own.awake.len() as u32 >= self.scenario.cores_of_node();
+        let is_last = is_long && own.on_watch == 1;
+        own.on_watch -= u32::from(is_long);
+        let mut more = is_last && !self.channels_sleep(node);
+        more |= self.nodes[node as usize].queue.wants_another(predicted_ns);
+        let core = self.cores.core_of(number);
         let overheads = &self.scenario.overheads;
         let around = overheads.batch_ns
-            + overheads.request_ns * requests as f64
+            + overheads.request_ns / 2.0 * requests as f64
             + overheads.op_ns * ops as f64
-            + overheads.byte_ns * bytes as f64
-            + if self.scenario.shares_cores { overheads.switch_ns } else { 0.0 };
-        let around_ns = around.round() as u64;
-        let Some(ran) = self.engines.run(kind, (ops, bytes), self.now_ns + around_ns, factor) else { return };
-        let core_ns = if ran.engine < DEVICES_FROM { around_ns + ran.ns } else { around_ns };
-        self.counts.ran(&ran, (requests, ops), self.now_ns, core_ns);
-        let worker = &mut self.workers[number as usize];
-        worker.is_busy = ran.engine < DEVICES_FROM;
-        worker.is_short = predicted_ns <= LONG_NS;
-        worker.late_ns = worker.taken_until_ns.saturating_sub(self.now_ns);
-        self.nodes[worker.node as usize].short += u32::from(worker.is_short);
-        self.events.at(self.now_ns + around_ns + ran.ns, Event::End(number));
-    }
-
-    /// A worker has run its batch, unless clients have taken time from it.
-    fn end(&mut self, number: u32) {
-        let worker = &mut self.workers[number as usize];
-        let late_ns = core::mem::take(&mut worker.late_ns);
-        if late_ns > 0 && worker.is_busy {
-            self.events.at(self.now_ns + late_ns, Event::End(number));
-            return;
-        }
-        worker.is_busy = false;
-        let mut batch = core::mem::take(&mut worker.batch);
-        let node = &mut self.nodes[worker.node as usize];
-        node.short -= u32::from(worker.is_short);
-        batch.iter().for_each(|(ticket, _)| node.queue.done(*ticket));
-        for (_, request) in batch.drain(..) {
-            self.put_in_line(self.requests.get(request).client);
-            self.answer(request);
-        }
-        self.workers[number as usize].batch = batch;
-        self.look(number);
-    }
-
-    /// A request has its answer; its client sees it a little later.
-    fn answer(&mut self, request: u32) {
-        let Request { client, work, born_ns, .. } = *self.requests.get(request);
-        let overheads = &self.scenario.overheads;
-        let half_ns = (overheads.client_ns / 2.0) as u64;
-        let at_ns = if self.scenario.shares_cores {
-            let again_ns = if self.asks_at_once(client) { half_ns } else { 0 };
-            self.burst(client, half_ns + again_ns) - again_ns
-        } else {
-            let one = &self.scenario.works[work as usize];
-            let time = self.engines.time(self.engines.kind(work), one.ops.into(), one.bytes.into());
-            let expected_ns = time.map_or(0.0, |time| time.ns);
-            let look_ns = if expected_ns < LOOK_MAX_NS { LOOK_MORE_NS + 1.5 * expected_ns } else { 0.0 };
-            let sleeps = (self.now_ns - born_ns) as f64 > look_ns;
-            self.now_ns + half_ns + if sleeps { overheads.client_wakeup_ns as u64 } else { 0 }
+            + overheads.byte_ns * bytes as f64;
+        let woken_ns = if more { self.wake_worker(node, Some(core)) } else { None };
+        let around_ns = around.round() as u64 + woken_ns.unwrap_or(0);
+        let Some(ran) = self.engines.run(kind, (ops, bytes), self.now_ns + around_ns, factor) else {
+            return Turn::Sleep;
         };
-        self.events.at(at_ns, Event::Received(request));
+        self.counts.ran(&ran, (requests, ops), self.now_ns);
+        if ran.engine >= DEVICES_FROM {
+            self.workers[number as usize].device_until_ns = self.now_ns + around_ns + ran.ns;
+            return Turn::Work(around_ns);
+        }
+        Turn::Work(around_ns + ran.ns)
+    }
+
+    /// A worker goes on with the answer of this number, if there is one.
+    fn answers(&mut self, number: u32, index: usize, wake_ns: u64) -> Turn {
+        let worker = &mut self.workers[number as usize];
+        let is_one = index < worker.batch.len();
+        worker.stage = if is_one { Stage::Answers(index) } else { Stage::Ends };
+        let request_ns = if is_one { self.scenario.overheads.request_ns / 2.0 } else { 0.0 };
+        Turn::Work(wake_ns + request_ns as u64)
+    }
+
+    /// A request has its answer; its client sees it a little later. What waking that takes.
+    fn answer(&mut self, number: u32, index: usize) -> u64 {
+        let Worker { is_crowded, ref batch, .. } = self.workers[number as usize];
+        let (_, request) = batch[index];
+        let Request { client, work, born_ns, .. } = *self.requests.get(request);
+        if self.scenario.shares_cores {
+            self.clients[client as usize].is_crowded = is_crowded;
+            return self.give(client, Task::Take(request), Some(self.cores.core_of(number)));
+        }
+        let overheads = &self.scenario.overheads;
+        let expected_ns = self.alone_ns(work);
+        let looks = !self.clients[client as usize].is_crowded && expected_ns < LOOK_MAX_NS;
+        let look_ns = if looks { LOOK_MORE_NS + 1.5 * expected_ns } else { 0.0 };
+        let sleeps = (self.now_ns - born_ns) as f64 > look_ns;
+        let (wake_ns, wakeup_ns) = if sleeps { (overheads.wake_ns, overheads.client_wakeup_ns) } else { (0.0, 0.0) };
+        self.clients[client as usize].is_crowded = is_crowded;
+        self.events.at(self.now_ns + self.half_client_ns() + wakeup_ns as u64, Event::Received(request));
+        wake_ns as u64
+    }
+
+    /// All requests of a worker's batch are answered.
+    fn ends(&mut self, number: u32) {
+        let worker = &mut self.workers[number as usize];
+        let own = &mut self.nodes[worker.node as usize];
+        own.on_watch += u32::from(worker.is_long);
+        worker.batch.drain(..).for_each(|(ticket, _)| own.queue.done(ticket));
     }
 
     /// A client has its answer, and perhaps asks again.
     fn received(&mut self, number: u32) {
         let Request { client, work, born_ns, .. } = self.requests.remove(number);
-        let one = &self.scenario.works[work as usize];
-        let time = self.engines.time(self.engines.kind(work), one.ops.into(), one.bytes.into());
         let group = self.clients[client as usize].group;
-        self.counts.answered((work, group), born_ns, self.now_ns, time.map_or(0.0, |time| time.ns));
+        self.counts.answered((work, group), born_ns, self.now_ns, self.alone_ns(work));
         if let Arrivals::Closed { think_ns } = self.scenario.clients[group as usize].arrivals {
+            if self.scenario.shares_cores && think_ns == 0.0 {
+                let work = self.groups[group as usize].work(&mut self.random);
+                return self.ask(client, work);
+            }
             let think_ns = self.random.exponential(think_ns) as u64;
             self.events.at(self.now_ns + think_ns, Event::Ask(client));
         }
-    }
-
-    /// A client has one of its node's cores for a while: one that is free, or else the one that others have for the shortest time; a batch
-    /// that runs there ends later. When it is done.
-    fn burst(&mut self, client: u32, ns: u64) -> u64 {
-        let overheads = &self.scenario.overheads;
-        let from = self.nodes[self.clients[client as usize].node as usize].workers_from;
-        let to = from + self.scenario.cores_of_node();
-        let key = |number: &u32| {
-            let worker = &self.workers[*number as usize];
-            (worker.taken_until_ns.max(self.now_ns), worker.is_busy)
-        };
-        let Some(number) = (from..to).min_by_key(key) else { return self.now_ns };
-        let worker = &mut self.workers[number as usize];
-        let sleeps = !worker.is_busy && worker.taken_until_ns + IDLE_NS < self.now_ns;
-        let wakeup_ns = if sleeps { overheads.client_wakeup_ns as u64 } else { 0 };
-        let ns = ns + overheads.switch_ns as u64;
-        let start_ns = worker.taken_until_ns.max(self.now_ns + wakeup_ns);
-        worker.taken_until_ns = start_ns + ns;
-        if worker.is_busy {
-            worker.late_ns += ns;
-        }
-        self.counts.client_ran(start_ns, ns);
-        start_ns + ns
     }
 }
 

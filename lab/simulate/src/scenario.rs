@@ -1,5 +1,6 @@
 //! What is simulated: a machine, its clients, what they ask for, and what everything costs.
 
+use ciphermill_channel::REQUEST_NS_MAX;
 use ciphermill_contract::{Cost, Direction, EngineKind, Suite};
 use ciphermill_router::Prediction;
 
@@ -19,9 +20,6 @@ const OPS_MAX: u32 = 65_536;
 
 /// Bytes of a request at most.
 const BYTES_MAX: u32 = 16 << 20;
-
-/// Nanoseconds that a batch is predicted to take at most, as the service has it; one operation alone may take longer.
-pub(crate) const BATCH_NS_MAX: f64 = 50e6;
 
 /// Seconds that are simulated at most.
 pub(crate) const SECONDS_MAX: f64 = 3600.0;
@@ -46,8 +44,12 @@ pub struct Scenario {
     pub clients: Vec<Clients>,
     /// What the service costs around engines.
     pub overheads: Overheads,
-    /// How long a worker that has nothing to do looks for requests before it sleeps, in nanoseconds.
+    /// How long a worker that has nothing to do looks for requests at most before it sleeps, in nanoseconds.
     pub spin_ns: u64,
+    /// The turn of a thread that has not asked for another, in nanoseconds: the kernel's base slice.
+    pub slice_ns: u64,
+    /// Nanoseconds between two looks of the kernel at whose turn it is.
+    pub tick_ns: u64,
     /// The longest window in nanoseconds; with zero there are none.
     pub window_max_ns: u64,
     /// Seconds that are simulated.
@@ -168,13 +170,17 @@ pub struct Overheads {
     pub op_ns: f64,
     /// A worker's, for a byte.
     pub byte_ns: f64,
-    /// Until a worker that sleeps looks.
+    /// Until a core that sleeps runs a thread that was woken.
     pub wakeup_ns: f64,
     /// A client's, for a request: made, and its answer taken.
     pub client_ns: f64,
-    /// Until a client that sleeps has seen its answer.
+    /// Until a client that sleeps elsewhere has seen its answer.
     pub client_wakeup_ns: f64,
-    /// A change from one thread to another on a core.
+    /// Waking a thread, for the one that does.
+    pub wake_ns: f64,
+    /// Interrupting another core for that, for each of the two.
+    pub interrupt_ns: f64,
+    /// Going to sleep and being woken, with the changes of threads.
     pub switch_ns: f64,
 }
 
@@ -189,7 +195,9 @@ impl Default for Overheads {
             wakeup_ns: 30_000.0,
             client_ns: 250.0,
             client_wakeup_ns: 30_000.0,
-            switch_ns: 2_000.0,
+            wake_ns: 2_000.0,
+            interrupt_ns: 5_000.0,
+            switch_ns: 4_000.0,
         }
     }
 }
@@ -263,6 +271,8 @@ impl Scenario {
         above("seconds", self.seconds, SECONDS_MAX)?;
         within("warm-up, as a share of the time", self.warm_up, 0.0, 0.9)?;
         within("window in nanoseconds", self.window_max_ns as f64, 0.0, 1e9)?;
+        within("slice in nanoseconds", self.slice_ns as f64, 1e5, 1e9)?;
+        within("tick in nanoseconds", self.tick_ns as f64, 1e5, 1e9)?;
         self.overheads.check()?;
         self.works.iter().try_for_each(|work| self.check_work(work))?;
         self.devices.iter().try_for_each(check_device)?;
@@ -283,7 +293,7 @@ impl Scenario {
             }
         }
         let least_ms = self.least_ns(work) / 1e6;
-        if work.ops > 1 && least_ms > BATCH_NS_MAX / 1e6 {
+        if work.ops > 1 && least_ms > REQUEST_NS_MAX / 1e6 {
             let what = format!("{name}: {least_ms:.0} ms");
             return Err(rule(what, "the service takes requests of several operations that take 50 ms at most"));
         }
@@ -345,6 +355,8 @@ impl Overheads {
             ("wakeup_ns", self.wakeup_ns),
             ("client_ns", self.client_ns),
             ("client_wakeup_ns", self.client_wakeup_ns),
+            ("wake_ns", self.wake_ns),
+            ("interrupt_ns", self.interrupt_ns),
             ("switch_ns", self.switch_ns),
         ];
         all.into_iter().try_for_each(|(name, value)| within(name, value, 0.0, 1e9))
@@ -434,6 +446,8 @@ pub(crate) mod tests {
             wakeup_ns: 0.0,
             client_ns: 0.0,
             client_wakeup_ns: 0.0,
+            wake_ns: 0.0,
+            interrupt_ns: 0.0,
             switch_ns: 0.0,
         };
         let clients = vec![Clients { count: 1, weight: 1.0, arrivals: Arrivals::Closed { think_ns: 0.0 }, mix }];

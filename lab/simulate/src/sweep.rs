@@ -254,8 +254,8 @@ mod tests {
 
     /// Requests of 100 µs that share no batch, at 35,000 a second.
     fn lone(cores: u32) -> Scenario {
-        let cost = Prediction::even(Cost::new(SERVICE_NS - 100.0, 1.0, 0.0));
-        let mut scenario = scenario(vec![Work { ops: 100, bytes: 0, cost, ..rsa() }]);
+        let cost = Prediction::even(Cost::new(0.0, SERVICE_NS, 0.0));
+        let mut scenario = scenario(vec![Work { bytes: 20_000, cost, ..rsa() }]);
         (scenario.clients[0].count, scenario.cores, scenario.seconds) = (50, cores, 1.0);
         scenario.clients[0].arrivals = Arrivals::Poisson { rate: 35_000.0 };
         scenario

@@ -12,7 +12,7 @@ use ciphermill_simulate::{Scenario, cores_needed, knee, run as simulate};
 use crate::LabError;
 use crate::method::{Options, Progress};
 use found::Found;
-pub use found::{Compared, Simulation, Sweep};
+pub use found::{Compared, Figure, Simulation, Sweep};
 pub use machine::Machine;
 pub use shown::compared;
 pub use table::Table;

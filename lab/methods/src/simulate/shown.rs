@@ -213,34 +213,37 @@ pub fn compared(all: &[Compared], calibrated: &[(&'static str, f64)]) -> Section
     let near = all.iter().flat_map(Compared::are_near);
     let (kept, count) = (near.clone().filter(|near| *near).count(), near.count());
     section.conclusions.push(format!(
-        "{kept} of {count} figures are as near as they should be: rates within {}, 99th percentiles within {}.",
+        "{kept} of {count} figures are as near as they should be to the median of what was measured: rates within {}, 99th percentiles \
+         within {}.",
         percent(Compared::RATE_OFF_MAX),
         percent(Compared::P99_OFF_MAX)
     ));
-    let heads = ["mix", "cores", "figure", "measured", "simulated", "ratio", "verdict"];
+    let steady = all.iter().flat_map(Compared::are_steady).filter(|steady| *steady).count();
+    section.conclusions.push(format!("Of {steady} of them all that was measured is as near to its own median."));
+    let heads = ["mix", "cores", "figure", "measured", "least to greatest", "simulated", "ratio", "verdict"];
     let mut table = Table::new("Measured and simulated", &heads, 3);
-    table.note = "What the service costs around engines was measured with other work, one client alone; nothing was fitted to these mixes."
-        .to_owned();
+    table.note =
+        "What the service costs around engines was measured with other work; nothing was fitted to these mixes."
+            .to_owned();
     for one in all {
-        let figures = [("rate", one.rate.map(digits), "req/s"), ("p99", one.p99_ns.map(time), "ns")];
-        for ((figure, texts, unit), (ratio, near)) in
-            figures.into_iter().zip(one.ratios().into_iter().zip(one.are_near()))
-        {
-            let [measured, simulated] = texts;
+        let figures = [("rate", &one.rate, "req/s"), ("p99", &one.p99_ns, "ns")];
+        for ((figure, found, unit), near) in figures.into_iter().zip(one.are_near()) {
+            let text = |value: f64| if unit == "ns" { time(value) } else { digits(value) };
+            let [least, greatest] = found.range().map(text);
             table.row([
                 one.mix.clone().into(),
                 one.cores.to_string().into(),
                 figure.into(),
-                measured.into(),
-                simulated.into(),
-                times(ratio).into(),
+                text(found.measured()).into(),
+                format!("{least} – {greatest}").into(),
+                text(found.simulated).into(),
+                times(found.ratio()).into(),
                 verdict_cell(near, false),
             ]);
             let name = format!("{}/{}/{figure}", path_part(&one.mix), one.cores);
-            let [measured, simulated] = if figure == "rate" { one.rate } else { one.p99_ns };
-            section.measured(format!("{name}/measured"), measured, unit, 0.0, Better::Neither);
-            section.measured(format!("{name}/simulated"), simulated, unit, 0.0, Better::Neither);
-            section.measured(format!("{name}/ratio"), ratio, "×", 0.0, Better::Neither);
+            section.measured(format!("{name}/measured"), found.measured(), unit, found.spread(), Better::Neither);
+            section.measured(format!("{name}/simulated"), found.simulated, unit, 0.0, Better::Neither);
+            section.measured(format!("{name}/ratio"), found.ratio(), "×", found.spread(), Better::Neither);
         }
     }
     section.tables.push(table);
@@ -270,16 +273,30 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::Figure;
 
     #[test]
     fn what_is_far_from_what_was_measured_is_marked() {
-        let near = Compared { mix: "near".to_owned(), cores: 1, rate: [100.0, 114.0], p99_ns: [100.0, 76.0] };
-        let far = Compared { mix: "far".to_owned(), cores: 2, rate: [100.0, 84.0], p99_ns: [100.0, 126.0] };
+        let figure = |measured: [f64; 3], simulated| Figure::new(measured.to_vec(), simulated);
+        let near = Compared {
+            mix: "near".to_owned(),
+            cores: 1,
+            rate: figure([101.0, 99.0, 100.0], 114.0),
+            p99_ns: figure([100.0, 90.0, 124.0], 76.0),
+        };
+        let far = Compared {
+            mix: "far".to_owned(),
+            cores: 2,
+            rate: figure([100.0, 80.0, 101.0], 84.0),
+            p99_ns: figure([100.0, 100.0, 126.0], 126.0),
+        };
         assert_eq!((near.are_near(), far.are_near()), ([true, true], [false, false]));
+        assert_eq!((near.are_steady(), far.are_steady()), ([true, true], [false, false]));
+        assert_eq!((near.p99_ns.measured(), near.p99_ns.spread()), (100.0, 0.17));
         let section = compared(&[near, far], &[("request_ns", 300.0)]);
         section.check().expect("sound");
         assert!(section.conclusions[0].starts_with("2 of 4 figures"));
-        let verdicts: Vec<Emphasis> = section.tables[0].rows.iter().map(|row| row[6].emphasis).collect();
+        let verdicts: Vec<Emphasis> = section.tables[0].rows.iter().map(|row| row[7].emphasis).collect();
         assert_eq!(verdicts, [Emphasis::Good, Emphasis::Good, Emphasis::Bad, Emphasis::Bad]);
     }
 }

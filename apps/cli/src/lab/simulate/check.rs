@@ -7,7 +7,7 @@ use ciphermill::Costs;
 use ciphermill_contract::Suite;
 use ciphermill_lab::LabError;
 use ciphermill_lab::method::Progress;
-use ciphermill_lab::simulate::{Compared, Machine, compared};
+use ciphermill_lab::simulate::{Compared, Figure, Machine, compared};
 use ciphermill_report::Section;
 use ciphermill_simulate::{Overheads, Scenario, parse_mix, run};
 use rustix::thread::sched_getaffinity;
@@ -22,6 +22,9 @@ const MIXES: [(&str, u32); 3] =
 
 /// Numbers of cores that are compared, as far as there are as many.
 const CORES: [u32; 2] = [1, 2];
+
+/// Runs of each, which show how much this machine differs from itself.
+const RUNS: usize = 3;
 
 /// Measures and simulates all mixes on one and on two cores.
 pub(super) fn section(seconds: f64, seed: u64, progress: Progress<'_>) -> Result<Section, LabError> {
@@ -38,16 +41,22 @@ pub(super) fn section(seconds: f64, seed: u64, progress: Progress<'_>) -> Result
     for cores in &cores {
         for (mix, clients) in MIXES {
             progress(&format!("{clients} clients, {mix}, {cores} cores"))?;
-            let (rate, p99_ns) =
-                pinned(*cores, || measure((&machine, &costs), (mix, clients), *cores, seconds)).map_err(failed)?;
+            let (mut rates, mut p99s_ns) = (Vec::new(), Vec::new());
+            for _ in 0..RUNS {
+                let measured = pinned(*cores, || measure((&machine, &costs), (mix, clients), *cores, seconds));
+                let (rate, p99_ns) = measured.map_err(failed)?;
+                rates.push(rate);
+                p99s_ns.push(p99_ns);
+            }
             let mut scenario = Scenario { cores: *cores, shares_cores: true, overheads, seed, ..Scenario::default() };
+            scenario.slice_ns = calibrate::slice_ns().unwrap_or(scenario.slice_ns);
             scenario.add_clients((clients, 1.0), "closed", mix, &machine)?;
             let outcome = run(&scenario)?;
             all.push(Compared {
                 mix: format!("{clients} × {mix}"),
                 cores: *cores,
-                rate: [rate, outcome.all.rate],
-                p99_ns: [p99_ns, outcome.all.latency.p99_ns],
+                rate: Figure::new(rates, outcome.all.rate),
+                p99_ns: Figure::new(p99s_ns, outcome.all.latency.p99_ns),
             });
         }
     }
@@ -58,7 +67,7 @@ pub(super) fn section(seconds: f64, seed: u64, progress: Progress<'_>) -> Result
     Ok(section)
 }
 
-fn named(overheads: &Overheads) -> [(&'static str, f64); 8] {
+fn named(overheads: &Overheads) -> [(&'static str, f64); 10] {
     [
         ("batch_ns", overheads.batch_ns),
         ("request_ns", overheads.request_ns),
@@ -67,6 +76,8 @@ fn named(overheads: &Overheads) -> [(&'static str, f64); 8] {
         ("wakeup_ns", overheads.wakeup_ns),
         ("client_ns", overheads.client_ns),
         ("client_wakeup_ns", overheads.client_wakeup_ns),
+        ("wake_ns", overheads.wake_ns),
+        ("interrupt_ns", overheads.interrupt_ns),
         ("switch_ns", overheads.switch_ns),
     ]
 }
@@ -102,7 +113,7 @@ fn measure(
         let work = move || {
             begin.wait();
             let window = (Instant::now() + counted / 5, counted);
-            client.ask_for(&shares, window, Duration::ZERO, u64::from(number) + 1)
+            client.ask_for(&shares, window, u64::from(number) + 1)
         };
         threads.push(std::thread::Builder::new().name(format!("client-{number}")).spawn(work)?);
     }

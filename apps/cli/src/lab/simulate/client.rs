@@ -96,13 +96,12 @@ impl Client {
         Ok(())
     }
 
-    /// Asks again and again, by shares, with pauses between, from the beginning of `counted` on for as long as it says. Nanoseconds of each
-    /// request that ended in that time.
+    /// Asks again and again, by shares, from the beginning of `counted` on for as long as it says. Nanoseconds of each request that ended in
+    /// that time.
     pub(super) fn ask_for(
         &mut self,
         shares: &[f64],
         (counted_from, counted): (Instant, Duration),
-        pause: Duration,
         seed: u64,
     ) -> anyhow::Result<Vec<u64>> {
         let (mut random, mut times) = (Random::new(seed), Vec::new());
@@ -121,9 +120,6 @@ impl Client {
             }
             if now >= counted_from {
                 times.push((now - begun).as_nanos() as u64);
-            }
-            if !pause.is_zero() {
-                std::thread::sleep(pause);
             }
         }
     }

@@ -48,3 +48,12 @@ pub(super) fn pinned<T>(cores: u32, work: impl FnOnce() -> anyhow::Result<T>) ->
     sched_setaffinity(None, &before)?;
     done
 }
+
+/// Has this thread stay on the core of this number among those that it may use.
+pub(super) fn stay_on(number: usize) -> anyhow::Result<()> {
+    let before = sched_getaffinity(None)?;
+    let core = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)).nth(number).context("no such core")?;
+    let mut one = CpuSet::new();
+    one.set(core);
+    Ok(sched_setaffinity(None, &one)?)
+}
