@@ -173,8 +173,10 @@ impl fmt::Debug for Ask<'_> {
 impl<'a> Ask<'a> {
     /// The message, wiped when it is dropped.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(ASK_LEN_MAX));
+        let mut bytes = Zeroizing::new(Vec::new());
         let mut put = |kind: u8, parts: &[&[u8]]| {
+            // Once, so that nothing is left behind, and no more than is wiped.
+            bytes.reserve_exact(1 + parts.iter().map(|part| part.len()).sum::<usize>());
             bytes.push(kind);
             parts.iter().for_each(|part| bytes.extend_from_slice(part));
         };
