@@ -113,7 +113,12 @@ fn shares_that_begin_after_the_rules_belong_to_a_batch_that_began_before() {
         let first = scope.spawn(run);
         // Each of its shares holds one of the threads that wait, so that no share of the second batch is begun.
         assert!(stalled.iter().all(|device| device.wait_until_stalled(1, Duration::from_secs(60))));
-        let before = own.batches();
+        // Its share of this processor is done as well: what comes there from now on is of the second.
+        let mut before = 0;
+        while before == 0 || own.batches() != before {
+            before = own.batches();
+            thread::sleep(Duration::from_millis(50));
+        }
         let second = scope.spawn(run);
         while own.batches() == before {
             thread::yield_now();
