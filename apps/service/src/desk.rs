@@ -168,7 +168,10 @@ pub(crate) enum Next {
     /// To look again: some wait for others.
     Soon,
     /// To look again, or to sleep after a while.
-    Nothing,
+    Nothing {
+        /// Whether there is no channel to look at: whoever asks rings.
+        all_ring: bool,
+    },
 }
 
 impl Desk {
@@ -270,7 +273,7 @@ impl Desk {
             }
         });
         let predicted_ns = match next {
-            queue::Next::Nothing => return Next::Nothing,
+            queue::Next::Nothing => return Next::Nothing { all_ring: inner.awake.is_empty() },
             queue::Next::Held { .. } => return Next::Soon,
             queue::Next::Batch { predicted_ns } => predicted_ns,
         };

@@ -229,7 +229,11 @@ impl Worker {
                 }
                 // The others' threads may need this core.
                 Next::Soon => std::thread::yield_now(),
-                Next::Nothing => {
+                Next::Nothing { all_ring } => {
+                    // So it is behind a long request, whose client asks again at once.
+                    if all_ring {
+                        looks = LOOKS - 1;
+                    }
                     let since = *idle_since.get_or_insert_with(|| {
                         time = spin.time(shop.spin);
                         now
@@ -246,7 +250,7 @@ impl Worker {
                     core::hint::spin_loop();
                 }
             }
-            looks += 1;
+            looks = looks.wrapping_add(1);
             if looks.is_multiple_of(LOOKS) {
                 shop.hear(Some(Duration::ZERO));
             }

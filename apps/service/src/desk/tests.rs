@@ -114,7 +114,7 @@ impl Room {
                 }
                 Some(parts)
             }
-            Next::Soon | Next::Nothing => None,
+            Next::Soon | Next::Nothing { .. } => None,
         }
     }
 
@@ -175,7 +175,7 @@ fn a_batch_has_other_cores_while_nobody_else_needs_one() {
         room.desk.rung(caller as u64);
         match room.desk.next(&room.offers, room.now()) {
             Next::Run { parts, alone, .. } => (parts, alone),
-            Next::Soon | Next::Nothing => panic!("a request waits"),
+            Next::Soon | Next::Nothing { .. } => panic!("a request waits"),
         }
     };
     let (first, alone) = next(&mut room, 0);
