@@ -300,6 +300,26 @@ fn columns_of_any_shape_come_back_as_the_references() {
     assert!(done.get() > 1000 && failed.get() > 100, "{done:?} done, {failed:?} not authentic");
 }
 
+/// Some operations are so much longer than others that a part of the columns does not fit into a channel.
+#[test]
+fn columns_of_very_different_lengths_are_no_engines_fault() {
+    let running = Running::start(|_| {});
+    let opening = Opening { channel_len: DATA_LEN_MIN, ..Opening::at(running.socket()) };
+    let mut service = Side::new(&ServiceEngine::open(&opening).expect("connects"));
+    let mut reference = Side::new(&ciphermill_reference::Reference::new());
+    let lens = (0..100).map(|index| if index < 4 { 30_000 } else { 7 }).collect();
+    for (tags, in_place) in [(0, false), (2, false), (2, true)] {
+        let (which, count, lens) = (0, 100, Some(Vec::clone(&lens)));
+        let (gap, lead, wide, one_key, ivs, aad, left_out, wrong) = (0, 0, false, true, 0, 1, 0, 0);
+        let layout = Layout { which, count, lens, gap, lead, wide, in_place, one_key, ivs, aad, tags, left_out, wrong };
+        let mut expected = layout.fresh(Direction::Encrypt);
+        let mut found = expected.clone();
+        reference.run(&layout, Direction::Encrypt, &mut expected);
+        service.run(&layout, Direction::Encrypt, &mut found);
+        assert!(expected.statuses.iter().all(|status| status.is_done()) && found == expected, "{tags}, {in_place}");
+    }
+}
+
 /// A client whose columns are as it likes.
 struct Rude {
     raw: Raw,

@@ -331,28 +331,31 @@ impl Beside {
 fn operations_of_any_fields_are_answered_as_the_reference_does() {
     let cases = std::env::var("CIPHERMILL_SERVICE_CASES").map_or(1500, |cases| cases.parse().expect("a number"));
     let campaign = Campaign::begin(|_| {});
-    let shared = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let beside = std::cell::RefCell::new(Beside::new(&campaign));
-                let config = Config { cases, failure_persistence: None, ..Config::default() };
-                let inputs = (0..SUITES.len(), any::<bool>(), 1usize..4, changes());
-                let result = TestRunner::new(config).run(&inputs, |(which, encrypts, count, changes)| {
-                    let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
-                    beside.borrow_mut().compare((which, direction, count), &changes)
+    let (shared, begun) = (AtomicU64::new(0), Instant::now());
+    // Who shares with whom is chance: on a machine that is busy with other things it takes more of them.
+    while shared.load(Ordering::Relaxed) <= 10 && begun.elapsed() < 4 * PATIENCE {
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let beside = std::cell::RefCell::new(Beside::new(&campaign));
+                    let config = Config { cases, failure_persistence: None, ..Config::default() };
+                    let inputs = (0..SUITES.len(), any::<bool>(), 1usize..4, changes());
+                    let result = TestRunner::new(config).run(&inputs, |(which, encrypts, count, changes)| {
+                        let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
+                        beside.borrow_mut().compare((which, direction, count), &changes)
+                    });
+                    assert!(result.is_ok(), "{result:?}");
+                    let (ran, done) = beside.borrow().ran;
+                    shared.fetch_add(beside.into_inner().shared(), Ordering::Relaxed);
+                    assert!(
+                        ran * 5 > cases && done * 5 > cases,
+                        "{ran} batches broke no rule, {done} operations were done"
+                    );
                 });
-                assert!(result.is_ok(), "{result:?}");
-                let (ran, done) = beside.borrow().ran;
-                shared.fetch_add(beside.into_inner().shared(), Ordering::Relaxed);
-                assert!(
-                    ran * 5 > cases && done * 5 > cases,
-                    "{ran} batches broke no rule, {done} operations were done"
-                );
-            });
-        }
-    });
-    assert!(shared.into_inner() > 0, "requests shared batches with those of others");
+            }
+        });
+    }
+    assert!(shared.into_inner() > 10, "requests shared batches with those of others");
     campaign.no_engine_was_blamed();
     campaign.end();
 }

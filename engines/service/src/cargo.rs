@@ -74,8 +74,8 @@ pub(crate) fn believed(said: OpStatus, names_key: impl FnOnce() -> bool) -> OpSt
 /// So many bytes to be filled, whatever is in them.
 pub(crate) fn staged(stage: &mut Zeroizing<Vec<u8>>, len: usize) -> &mut [u8] {
     if stage.len() < len {
-        // Made anew: growing would leave bytes behind in memory that is given back.
-        **stage = vec![0; len.next_power_of_two()];
+        // Made anew, and the one before wiped: growing would leave bytes behind in memory that is given back.
+        *stage = Zeroizing::new(vec![0; len.next_power_of_two()]);
     }
     &mut stage[..len]
 }

@@ -15,8 +15,12 @@ use crate::key::RemoteKey;
 /// Columns in parts.
 pub(crate) struct Parts<'p, 'c> {
     pub(crate) parts: &'p mut [CheckedColumns<'c>],
+    /// Bytes of a channel.
+    pub(crate) room: usize,
     /// The next to go.
     pub(crate) next: usize,
+    /// Those that have no room in a channel, since some operations are much longer than others.
+    pub(crate) left: Vec<usize>,
 }
 
 /// The remote key of an operation.
@@ -120,9 +124,15 @@ impl Cargo for Parts<'_, '_> {
     }
 
     fn next(&mut self) -> Option<usize> {
-        let next = self.next;
-        self.next += 1;
-        (next < self.parts.len()).then_some(next)
+        while self.next < self.parts.len() {
+            let next = self.next;
+            self.next += 1;
+            if room(&self.parts[next]) <= self.room {
+                return Some(next);
+            }
+            self.left.push(next);
+        }
+        None
     }
 
     fn work(&self, piece: usize) -> (usize, usize) {

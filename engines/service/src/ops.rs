@@ -322,7 +322,9 @@ impl Ops<'_> {
             let [_, _, output, tag] = next.step(self.suite, self.direction, op);
             from.take(output.start, &mut self.arena[op.output as usize..][..output.len()]);
             from.take(tag.start, &mut self.arena[op.tag_span().range()]);
-            (op.status, op.output_len, op.tag_len) = (status, output_len, tag_len);
+            if from.is_there {
+                (op.status, op.output_len, op.tag_len) = (status, output_len, tag_len);
+            }
         });
         if results.is_ok() && from.is_there { Ok(()) } else { Err(full()) }
     }
@@ -454,17 +456,18 @@ impl Ops<'_> {
                 let len = op.input.len as usize;
                 from.take(output, &mut self.arena[op.output as usize..][..len]);
                 output += len;
-                op.output_len = if status.is_done() { op.input.len } else { 0 };
-            } else {
-                op.output_len = 0;
             }
             if has_tags {
                 from.take(tag, &mut self.arena[op.tag_span().range()]);
                 tag += usize::from(op.tag_len);
             }
+            if !from.is_there {
+                return Err(full());
+            }
+            op.output_len = if transforms && status.is_done() { op.input.len } else { 0 };
             op.status = status;
         }
-        if from.is_there { Ok(()) } else { Err(full()) }
+        Ok(())
     }
 }
 

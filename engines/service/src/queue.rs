@@ -304,7 +304,12 @@ impl EngineQueue for ServiceQueue {
         let each = len.div_ceil(parts).clamp(1, OPS_MAX as usize);
         let counts: Vec<usize> = (0..len).step_by(each).map(|first| each.min(len - first)).collect();
         columns.in_parts(&counts, |mut parts| {
-            let failed = self.run_all(&mut Parts { parts: &mut parts, next: 0 });
+            let room = self.shared.channel_len();
+            let mut cargo = Parts { parts: &mut parts, room, next: 0, left: Vec::new() };
+            let failed = self.run_all(&mut cargo);
+            for part in cargo.left {
+                parts[part].run_as_ops(|batch| self.run(batch));
+            }
             for (part, error) in failed {
                 let part = &mut parts[part];
                 match error {
