@@ -39,6 +39,12 @@ impl Asked {
         Ok(Asked { shape, places: places.ok_or(wrong)? })
     }
 
+    /// Bytes that operations read, those that all of them read as often as they do. No others are read twice: extents do not overlap.
+    pub(crate) fn bytes_read(&self, request: &Request) -> u64 {
+        let shared = if let ShapeAad::One(len) = self.shape.aad { u64::from(len) * u64::from(request.ops) } else { 0 };
+        u64::from(request.data_len) + shared
+    }
+
     /// Where what is written begins; all columns before it are only read.
     fn written_from(&self) -> usize {
         match self.shape.data {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, RunOptions, Session};
-use ciphermill_channel::{Corrupt, Outcome, Request, Spin, get_ops, write_results};
+use ciphermill_channel::{Corrupt, Outcome, REQUEST_NS_MAX, Request, Spin, get_ops, write_results};
 use ciphermill_contract::{Batch, Direction, Op, OpStatus, Reason, Suite};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -158,6 +158,7 @@ impl Shop {
 pub(crate) struct Worker {
     shop: Arc<Shop>,
     session: Session,
+    offers: Arc<Offers>,
     ops: Vec<Op>,
     arena: Vec<u8>,
     /// Bytes of the arena that requests have now, and …
@@ -173,10 +174,11 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(shop: Arc<Shop>) -> Worker {
-        let session = shop.mill.session();
+        let (session, offers) = (shop.mill.session(), shop.offers());
         Worker {
             shop,
             session,
+            offers,
             ops: Vec::new(),
             arena: Vec::new(),
             used: 0,
@@ -200,15 +202,16 @@ impl Worker {
         // How long it looks this time.
         let mut time = Duration::ZERO;
         let mut looks = 0u32;
-        let (mut offers, mut renewed) = (shop.offers(), shop.renewed.load(Ordering::Acquire));
+        let mut renewed = shop.renewed.load(Ordering::Acquire);
+        self.offers = shop.offers();
         let mut heard = Instant::now();
         while !shop.ends.load(Ordering::Relaxed) {
             if shop.renewed.load(Ordering::Relaxed) != renewed {
                 renewed = shop.renewed.load(Ordering::Acquire);
-                offers = shop.offers();
+                self.offers = shop.offers();
             }
             let now = Instant::now();
-            match shop.desk.next(&offers, now) {
+            match shop.desk.next(&self.offers, now) {
                 Next::Run { parts, long, more, crowded, alone } => {
                     if more {
                         shop.nudge();
@@ -338,6 +341,9 @@ impl Worker {
     fn run_columns(&mut self, part: &Part, options: &RunOptions<'_>) -> Outcome {
         let (channel, request) = (&part.channel.channel, &part.request);
         let Ok(asked) = Asked::of(channel, request) else { return Outcome::Fault };
+        if self.takes_too_long(request, asked.bytes_read(request)) {
+            return Outcome::Exhausted;
+        }
         let copied = asked.places.copied;
         self.used = 0;
         if self.arena.len() < asked.places.len {
@@ -374,6 +380,9 @@ impl Worker {
             let copied = self.copy_in(part, place);
             // Whose operations go with those of others must not spoil them. The mill checks a request that is alone.
             let checked = copied.map_err(|_| Outcome::Fault).and_then(|()| {
+                if self.takes_too_long(&part.request, bytes_read(&part.request, &self.ops[place.op..])) {
+                    return Err(Outcome::Exhausted);
+                }
                 if alone {
                     return Ok(());
                 }
@@ -396,6 +405,16 @@ impl Worker {
             }
         }
         places
+    }
+
+    /// Whether operations that read the same bytes, so that their request is shorter than their work, keep a worker for longer than the
+    /// desk could tell.
+    fn takes_too_long(&self, request: &Request, bytes: u64) -> bool {
+        let Request { suite, direction, ops, data_len, .. } = *request;
+        let known = || self.offers.get(suite, direction);
+        ops > 1
+            && bytes > u64::from(data_len)
+            && known().is_some_and(|known| known.time(ops.into(), bytes).ns > REQUEST_NS_MAX)
     }
 
     fn copy_in(&mut self, part: &Part, place: Place) -> Result<(), Corrupt> {
@@ -494,6 +513,12 @@ impl Worker {
             self.arena = Vec::new();
         }
     }
+}
+
+/// Bytes of input and additional data of operations, those aside that cannot lie in their request.
+fn bytes_read(request: &Request, ops: &[Op]) -> u64 {
+    let within = |len: u32| if len <= request.data_len { u64::from(len) } else { 0 };
+    ops.iter().map(|op| within(op.input.len) + within(op.aad.len.into())).sum()
 }
 
 /// A span around requests that are answered together; that of their batch on an engine is within.

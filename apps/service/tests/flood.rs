@@ -7,8 +7,11 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ciphermill_channel::{Answer, Ask, DATA_AT, Outcome, Port, RECORD_LEN, Request, put_ops};
-use ciphermill_contract::{KeyForm, KeyId, Op, Span};
+use ciphermill_channel::{
+    Answer, Ask, ColumnShape, DATA_AT, Outcome, Port, RECORD_LEN, Request, ShapeAad, ShapeBuffer, ShapeData, ShapeIvs,
+    ShapeKeys, ShapeSteps, ShapeTags, put_ops, put_statuses,
+};
+use ciphermill_contract::{ColumnStatus, Direction, KeyForm, KeyId, Op, Span};
 use common::campaign::Campaign;
 use common::raw::{Raw, fill, outcome, request, seal_op, suite};
 
@@ -118,6 +121,51 @@ fn a_quiet_client_goes_on_beside_requests_of_very_many_slow_operations() {
             });
         }
     });
+    campaign.end();
+}
+
+/// Thousands of operations that read the same bytes: short as a request, and hours of work. Nobody is kept waiting by it.
+#[test]
+fn operations_that_read_the_same_bytes_are_told_to_be_too_long() {
+    const OPS: u32 = 20_000;
+    const LEN: u32 = 1 << 20;
+    let campaign = Campaign::begin(|_| {});
+    let mut raw = Raw::greeted(campaign.socket());
+    let (_, mut port) = raw.port(4 << 20);
+    let key = raw.import(suite("aes-128-gcm"), &[1; 16]);
+    let key = KeyId { slot: key.slot, generation: key.generation };
+    let data_at = (DATA_AT + OPS as usize * RECORD_LEN).next_multiple_of(64) as u32;
+    let mut asks = |suite_name: &str, op: &dyn Fn(u32) -> Op| {
+        put_ops(port.memory(), DATA_AT, (0..OPS).map(op)).expect("fits");
+        let asked = Request { data_at, ..request(suite(suite_name), OPS, LEN + 64 * OPS) };
+        let number = port.submit(asked).expect("a slot");
+        let begun = Instant::now();
+        let outcome = outcome(&port, number);
+        (outcome, begun.elapsed() < Duration::from_secs(5))
+    };
+    let digest = |index: u32| Op::in_place(KeyId::NONE, Span::new(0, LEN)).with_tag(LEN + 64 * index, 32);
+    assert_eq!(asks("sha256", &digest), (Outcome::Exhausted, true), "inputs");
+    let seal = |index: u32| {
+        let op = Op::in_place(key, Span::new(LEN + 64 * index, 16)).with_tag(LEN + 64 * index + 16, 16);
+        op.with_iv(&[7; 12]).with_aad(0, u16::MAX)
+    };
+    assert_eq!(asks("aes-128-gcm", &seal), (Outcome::Exhausted, true), "additional data");
+    // The same additional data for all columns.
+    let buffer = ShapeBuffer { len: OPS * 16, steps: ShapeSteps::Strided { len: 16, stride: 16 } };
+    let shape = ColumnShape {
+        keys: ShapeKeys::One(key),
+        ivs: ShapeIvs::Counter(12),
+        aad: ShapeAad::One(u16::MAX.into()),
+        tags: ShapeTags::Column(16),
+        data: ShapeData::InPlace(buffer),
+    };
+    let len = shape.places(OPS as usize, Direction::Encrypt).expect("places").len as u32;
+    shape.put(port.memory(), DATA_AT).expect("fits");
+    put_statuses(port.memory(), DATA_AT, &vec![ColumnStatus::PENDING; OPS as usize]).expect("fit");
+    let asked = Request { data_at, columns: true, ..request(suite("aes-128-gcm"), OPS, len) };
+    let number = port.submit(asked).expect("a slot");
+    assert_eq!(outcome(&port, number), Outcome::Exhausted, "columns");
+    drop((raw, port));
     campaign.end();
 }
 
