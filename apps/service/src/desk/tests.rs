@@ -191,6 +191,22 @@ fn a_batch_has_other_cores_while_nobody_else_needs_one() {
     assert!(!next(&mut room, 1).1, "as many clients as cores");
 }
 
+/// Behind a long request nobody looks at its channel: its client has to ring, and a worker to know that it does.
+#[test]
+fn a_worker_is_told_when_there_is_no_channel_to_look_at() {
+    let mut room = Room::new(&[&account(Rules::default())]);
+    let all_ring = |room: &Room| matches!(room.desk.next(&room.offers, room.now()), Next::Nothing { all_ring: true });
+    assert!(all_ring(&room), "nobody has rung");
+    assert!(room.submit(0, "sha256", 1, 64));
+    assert_eq!(room.work(), 1);
+    assert!(!all_ring(&room), "it has asked of late");
+    assert!(room.submit(0, "sha256", 1, 16 * LARGE));
+    let Next::Run { parts, long: true, .. } = room.desk.next(&room.offers, room.now()) else { panic!("it is long") };
+    room.answer(&parts);
+    room.desk.begin_watch();
+    assert!(all_ring(&room), "the last on watch has left it");
+}
+
 #[test]
 fn a_users_rate_holds_for_all_connections_together() {
     let (limited, other) = (account(rate(1000.0)), account(rate(3000.0)));
