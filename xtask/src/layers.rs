@@ -145,6 +145,12 @@ const RULES: &[Rule] = &[
         why: "applications load a provider without knowing of engines: it opens its mill itself",
     },
     Rule {
+        who: "doors/pkcs11",
+        may: &["core/*", "engines/all"],
+        tests_may: &[],
+        why: "applications load a module without knowing of engines: it opens its mill itself",
+    },
+    Rule {
         who: "doors/c",
         may: &["core/*", "engines/all"],
         tests_may: &["vectors"],

@@ -1,0 +1,1 @@
+//! Which attributes an object of a class and key type has.

@@ -1,0 +1,118 @@
+//! Keys behind objects: bytes in locked memory, and their place in the mill.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use ciphermill::{KeyPolicy, Mill};
+use ciphermill_contract::suite::{AesSize, Curve, DhGroup, Kem, MlDsaSet, RsaSize};
+use ciphermill_contract::{KeyForm, KeyId, KeyMaterial};
+use ciphermill_memory::SecretBytes;
+use cryptoki_sys::CKR_DEVICE_MEMORY;
+
+use crate::rv::{Result, Rv};
+
+/// What a key is, as far as mechanisms ask: the key type with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyShape {
+    /// `CKK_AES`.
+    Aes(AesSize),
+    /// `CKK_AES_XTS`: both halves.
+    AesXts(AesSize),
+    /// `CKK_DES`.
+    Des,
+    /// `CKK_DES2`, `CKK_DES3`: stored as three keys.
+    TripleDes,
+    /// `CKK_CHACHA20`.
+    ChaCha20,
+    /// `CKK_POLY1305`.
+    Poly1305,
+    /// `CKK_GENERIC_SECRET`, `CKK_HKDF`, the `CKK_*_HMAC` of digests, `CKK_RC4`, `CKK_BLOWFISH`: bytes of any length.
+    Bytes,
+    /// `CKK_RSA`.
+    Rsa(RsaSize),
+    /// `CKK_EC` on a curve.
+    Ec(Curve),
+    /// `CKK_EC_EDWARDS` on edwards25519.
+    Ed25519,
+    /// `CKK_EC_MONTGOMERY` on curve25519.
+    X25519,
+    /// `CKK_EC_MONTGOMERY` on curve448.
+    X448,
+    /// `CKK_DH` in a named group.
+    Dh(DhGroup),
+    /// `CKK_ML_KEM`.
+    MlKem(Kem),
+    /// `CKK_ML_DSA`.
+    MlDsa(MlDsaSet),
+}
+
+/// The bytes of a key in the contract's form ([`KeyForm`]), and its name in the mill once an operation has needed one. Objects that are
+/// copies of each other share it. The mill forgets the key when the last of them goes.
+pub(crate) struct KeyValue {
+    mill: Mill,
+    form: KeyForm,
+    bytes: SecretBytes,
+    id: OnceLock<KeyId>,
+}
+
+/// A key as operations take it.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) shape: KeyShape,
+    pub(crate) value: Arc<KeyValue>,
+}
+
+impl KeyValue {
+    /// # Errors
+    /// `CKR_DEVICE_MEMORY` where no locked memory is left.
+    pub(crate) fn new(mill: &Mill, form: KeyForm, bytes: &[u8]) -> Result<Arc<KeyValue>> {
+        let bytes = SecretBytes::from_slice(bytes).map_err(|_| Rv(CKR_DEVICE_MEMORY))?;
+        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, id: OnceLock::new() }))
+    }
+
+    pub(crate) fn form(&self) -> KeyForm {
+        self.form
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn mill(&self) -> &Mill {
+        &self.mill
+    }
+
+    /// The key's name in the mill, which is given the bytes at the first call. What the key may be used for is this door's business, by
+    /// its object's attributes.
+    ///
+    /// # Errors
+    /// Those of [`ciphermill::KeyTable::import`].
+    pub(crate) fn id(&self) -> Result<KeyId> {
+        if let Some(id) = self.id.get() {
+            return Ok(*id);
+        }
+        let material = KeyMaterial { form: self.form, bytes: &self.bytes };
+        let id = self.mill.keys().import(material, KeyPolicy::default())?;
+        let kept = *self.id.get_or_init(|| id);
+        if kept != id {
+            // Another thread was faster.
+            self.mill.keys().destroy(id)?;
+        }
+        Ok(kept)
+    }
+}
+
+impl Drop for KeyValue {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.get() {
+            // Nobody else knows the name: it cannot be gone already.
+            let _ = self.mill.keys().destroy(*id);
+        }
+    }
+}
+
+impl fmt::Debug for KeyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyValue({:?}, {} bytes)", self.form, self.bytes.len())
+    }
+}
