@@ -60,10 +60,6 @@ impl Attributes {
         self.0.iter().map(|(kind, value)| (*kind, value.as_slice()))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The `CK_ULONG` of an attribute that must be one if it is there.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! Keys behind objects: bytes in locked memory, and their place in the mill.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ciphermill::{KeyPolicy, Mill};
+use ciphermill::{Bound, KeyPolicy, Mill};
 use ciphermill_contract::suite::{AesSize, Curve, DhGroup, Kem, MlDsaSet, RsaSize};
-use ciphermill_contract::{KeyForm, KeyId, KeyMaterial};
+use ciphermill_contract::{Direction, KeyForm, KeyId, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
 use cryptoki_sys::CKR_DEVICE_MEMORY;
 
@@ -16,17 +16,13 @@ use crate::rv::{Result, Rv};
 pub(crate) enum KeyShape {
     /// `CKK_AES`.
     Aes(AesSize),
-    /// `CKK_AES_XTS`: both halves.
-    AesXts(AesSize),
     /// `CKK_DES`.
     Des,
     /// `CKK_DES2`, `CKK_DES3`: stored as three keys.
     TripleDes,
     /// `CKK_CHACHA20`.
     ChaCha20,
-    /// `CKK_POLY1305`.
-    Poly1305,
-    /// `CKK_GENERIC_SECRET`, `CKK_HKDF`, the `CKK_*_HMAC` of digests, `CKK_RC4`, `CKK_BLOWFISH`: bytes of any length.
+    /// `CKK_GENERIC_SECRET`, `CKK_HKDF`, the `CKK_*_HMAC` of digests: bytes of any length.
     Bytes,
     /// `CKK_RSA`.
     Rsa(RsaSize),
@@ -53,7 +49,12 @@ pub(crate) struct KeyValue {
     form: KeyForm,
     bytes: SecretBytes,
     id: OnceLock<KeyId>,
+    /// Handles that operations have left for the next ones: opening one costs more than a short operation.
+    bounds: Mutex<Vec<Bound>>,
 }
+
+/// Handles that a key keeps.
+const BOUNDS_MAX: usize = 16;
 
 /// A key as operations take it.
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ impl KeyValue {
     /// `CKR_DEVICE_MEMORY` where no locked memory is left.
     pub(crate) fn new(mill: &Mill, form: KeyForm, bytes: &[u8]) -> Result<Arc<KeyValue>> {
         let bytes = SecretBytes::from_slice(bytes).map_err(|_| Rv(CKR_DEVICE_MEMORY))?;
-        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, id: OnceLock::new() }))
+        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, id: OnceLock::new(), bounds: Mutex::default() }))
     }
 
     pub(crate) fn form(&self) -> KeyForm {
@@ -99,6 +100,26 @@ impl KeyValue {
             self.mill.keys().destroy(id)?;
         }
         Ok(kept)
+    }
+
+    /// A handle for operations of the key, which nobody else has until it is given back.
+    ///
+    /// # Errors
+    /// Those of [`KeyValue::id`] and [`Mill::bind`].
+    pub(crate) fn bound(&self, suite: Suite, direction: Direction) -> Result<Bound> {
+        let mut kept = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.iter().rposition(|bound| bound.suite() == suite && bound.direction() == direction) {
+            Some(at) => Ok(kept.swap_remove(at)),
+            None => Ok(self.mill.bind(suite, direction, self.id()?)?),
+        }
+    }
+
+    /// Gives a handle back.
+    pub(crate) fn keep_bound(&self, bound: Bound) {
+        let mut kept = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < BOUNDS_MAX {
+            kept.push(bound);
+        }
     }
 }
 

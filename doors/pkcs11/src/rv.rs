@@ -3,9 +3,9 @@
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{Error, OpStatus, Reason, Refusal};
 use cryptoki_sys::{
-    CK_RV, CKR_ACTION_PROHIBITED, CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_DEVICE_ERROR, CKR_DEVICE_MEMORY, CKR_ENCRYPTED_DATA_INVALID,
-    CKR_FUNCTION_FAILED, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID, CKR_KEY_SIZE_RANGE, CKR_KEY_TYPE_INCONSISTENT,
-    CKR_MECHANISM_INVALID, CKR_SIGNATURE_INVALID,
+    CK_RV, CKR_ACTION_PROHIBITED, CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_DEVICE_ERROR, CKR_DEVICE_MEMORY,
+    CKR_ENCRYPTED_DATA_INVALID, CKR_FUNCTION_FAILED, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID,
+    CKR_KEY_SIZE_RANGE, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID, CKR_SIGNATURE_INVALID,
 };
 
 /// A return value other than `CKR_OK` (PKCS#11 3.2, 5.1).
@@ -31,7 +31,9 @@ impl From<Error> for Rv {
                 Refusal::KeyUnknown => CKR_KEY_HANDLE_INVALID,
                 Refusal::KeyPolicy(_) => CKR_KEY_FUNCTION_NOT_PERMITTED,
                 Refusal::Disabled(..) => CKR_ACTION_PROHIBITED,
-                Refusal::NoEngine(..) | Refusal::NoSuchDirection(..) | Refusal::LegacyDisabled(_) => CKR_MECHANISM_INVALID,
+                Refusal::NoEngine(..) | Refusal::NoSuchDirection(..) | Refusal::LegacyDisabled(_) => {
+                    CKR_MECHANISM_INVALID
+                }
                 _ => CKR_FUNCTION_FAILED,
             },
             Error::Exhausted(_) => CKR_DEVICE_MEMORY,

@@ -1,0 +1,135 @@
+//! Which objects and keys a session may use, and for what.
+
+use std::sync::Arc;
+
+use cryptoki_sys::*;
+
+use crate::key::Key;
+use crate::library::Library;
+use crate::mechanisms::Mechanism;
+use crate::objects::{Home, Object};
+use crate::rv::{Result, Rv, fail};
+use crate::session::Session;
+use crate::slot::{Login, Slot};
+
+/// The slot of a session.
+pub(crate) fn slot_of<'l>(library: &'l Library, session: &Session) -> Result<&'l Slot> {
+    library.slot(session.slot as CK_SLOT_ID)
+}
+
+/// An object that a session may see.
+///
+/// # Errors
+/// `CKR_OBJECT_HANDLE_INVALID`, also for objects of other slots, and for private ones while the user is not logged in.
+pub(crate) fn visible(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> Result<Arc<Object>> {
+    let object = library.objects.get(handle)?;
+    let slot = slot_of(library, session)?;
+    if object.slot != session.slot || (object.is_private() && slot.login() != Login::User) {
+        return fail(CKR_OBJECT_HANDLE_INVALID);
+    }
+    Ok(object)
+}
+
+/// A key object, by the key handle of an operation.
+///
+/// # Errors
+/// `CKR_KEY_HANDLE_INVALID` for what is no visible key.
+pub(crate) fn key_object(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> Result<Arc<Object>> {
+    let object = visible(library, session, handle).map_err(|_| Rv(CKR_KEY_HANDLE_INVALID))?;
+    match object.attributes.number(CKA_CLASS) {
+        Some(CKO_SECRET_KEY | CKO_PRIVATE_KEY | CKO_PUBLIC_KEY) => Ok(object),
+        _ => fail(CKR_KEY_HANDLE_INVALID),
+    }
+}
+
+/// A key that may be used for something (`may` is the attribute that says so) with a mechanism.
+///
+/// # Errors
+/// `CKR_KEY_HANDLE_INVALID`; `CKR_KEY_FUNCTION_NOT_PERMITTED` where the attribute is not true; `CKR_MECHANISM_INVALID` where
+/// `CKA_ALLOWED_MECHANISMS` does not have the mechanism; `CKR_KEY_TYPE_INCONSISTENT` for keys that no operation takes.
+pub(crate) fn usable_key(
+    library: &Library,
+    session: &Session,
+    handle: CK_OBJECT_HANDLE,
+    may: CK_ATTRIBUTE_TYPE,
+    mechanism: &Mechanism,
+) -> Result<Key> {
+    key_of(&*key_object(library, session, handle)?, may, mechanism)
+}
+
+/// The key of an object, as [`usable_key`].
+///
+/// # Errors
+/// As [`usable_key`], but the first.
+pub(crate) fn key_of(object: &Object, may: CK_ATTRIBUTE_TYPE, mechanism: &Mechanism) -> Result<Key> {
+    if !object.attributes.is_set(may) {
+        return fail(CKR_KEY_FUNCTION_NOT_PERMITTED);
+    }
+    if let Some(allowed) = object.attributes.get(CKA_ALLOWED_MECHANISMS) {
+        let wanted = mechanism.kind().to_ne_bytes();
+        if !allowed.chunks_exact(size_of::<CK_MECHANISM_TYPE>()).any(|one| one == wanted) {
+            return fail(CKR_MECHANISM_INVALID);
+        }
+    }
+    object.key.clone().ok_or(Rv(CKR_KEY_TYPE_INCONSISTENT))
+}
+
+/// A secret key whose bytes may be digested: one that could be read as well.
+///
+/// # Errors
+/// `CKR_KEY_HANDLE_INVALID`; `CKR_KEY_INDIGESTIBLE`.
+pub(crate) fn digestible_key(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> Result<Key> {
+    let object = key_object(library, session, handle)?;
+    let is_secret = object.attributes.number(CKA_CLASS) == Some(CKO_SECRET_KEY);
+    let readable = object.attributes.is_set(CKA_EXTRACTABLE) && !object.attributes.is_set(CKA_SENSITIVE);
+    match &object.key {
+        Some(key) if is_secret && readable => Ok(key.clone()),
+        _ => fail(CKR_KEY_INDIGESTIBLE),
+    }
+}
+
+/// Whether a session may make, change or destroy an object.
+///
+/// # Errors
+/// `CKR_SESSION_READ_ONLY` for the token's objects in a session that may only read; `CKR_USER_NOT_LOGGED_IN` for private ones.
+pub(crate) fn may_write(library: &Library, session: &Session, on_token: bool, is_private: bool) -> Result<()> {
+    if on_token && !session.may_write {
+        return fail(CKR_SESSION_READ_ONLY);
+    }
+    if is_private {
+        slot_of(library, session)?.needs_user()?;
+    }
+    Ok(())
+}
+
+/// Keeps a new object: in the token or for the session, as its attributes say.
+///
+/// # Errors
+/// Those of [`may_write`] and of [`crate::store::Token::insert`].
+pub(crate) fn keep(
+    library: &Library,
+    session: &Session,
+    handle: CK_SESSION_HANDLE,
+    attributes: crate::attributes::Attributes,
+    key: Option<Key>,
+) -> Result<CK_OBJECT_HANDLE> {
+    let on_token = attributes.is_set(CKA_TOKEN);
+    may_write(library, session, on_token, attributes.is_set(CKA_PRIVATE))?;
+    let home = if on_token {
+        Home::Token(slot_of(library, session)?.token.insert(&attributes, key.as_ref())?)
+    } else {
+        Home::Session(handle)
+    };
+    Ok(library.objects.add(Object { slot: session.slot, home, attributes, key }))
+}
+
+/// Takes back an object that was just made, since what belongs to it could not be.
+pub(crate) fn discard(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) {
+    if let Ok(object) = library.objects.get(handle)
+        && let (Home::Token(number), Ok(slot)) = (object.home, slot_of(library, session))
+    {
+        // If the token cannot be written any more, the public half stays: it says nothing that is secret.
+        let _ = slot.token.remove(number);
+    }
+    library.objects.remove(handle);
+}

@@ -1,0 +1,63 @@
+//! The one way into the module.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cryptoki_sys::{CK_RV, CKR_GENERAL_ERROR, CKR_OK};
+
+use crate::rv::Result;
+
+/// Runs the body of a function. A panic, which would be a bug of ours, becomes `CKR_GENERAL_ERROR`.
+#[inline(always)]
+pub(crate) fn entry(work: impl FnOnce() -> Result<()>) -> CK_RV {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => CKR_OK,
+        Ok(Err(rv)) => rv.0,
+        Err(payload) => {
+            // What was thrown may panic again when it is dropped; what that throws is not dropped any more.
+            if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(again);
+            }
+            CKR_GENERAL_ERROR
+        }
+    }
+}
+
+/// Functions of PKCS#11: exported by name, with a body that returns [`Result`] and never unwinds into the application.
+macro_rules! functions {
+    ($( $(#[$attribute:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block )*) => {$(
+        $(#[$attribute])*
+        ///
+        /// # Safety
+        /// Pointers are null, or lead to as much memory as the lengths beside them say, which nobody else writes during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> ::cryptoki_sys::CK_RV {
+            $crate::entry::entry(|| {
+                // SAFETY: what is said above is what the helpers of `memory` and `mechanisms` ask for.
+                #[allow(unused_unsafe, reason = "some bodies have no pointers")]
+                unsafe { $body }
+            })
+        }
+    )*};
+}
+
+pub(crate) use functions;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in the drop as well");
+        }
+    }
+
+    #[test]
+    fn panics_become_a_return_value_whatever_was_thrown() {
+        assert_eq!(entry(|| panic!("with {}", "words")), CKR_GENERAL_ERROR);
+        assert_eq!(entry(|| std::panic::panic_any(Bomb)), CKR_GENERAL_ERROR);
+        assert_eq!(entry(|| Ok(())), CKR_OK);
+    }
+}

@@ -1,0 +1,330 @@
+//! Key management and random numbers (PKCS#11 3.2, 5.18, 5.19).
+
+use ciphermill_contract::KeyForm;
+use cryptoki_sys::*;
+use zeroize::Zeroizing;
+
+use crate::access::{keep, key_object, key_of, may_write, usable_key};
+use crate::attributes::Attributes;
+use crate::attributes::rules::{self, Origin, Template};
+use crate::entry::functions;
+use crate::key::Key;
+use crate::library::Library;
+use crate::mechanisms::Mechanism;
+use crate::memory::{Output, bytes, many, place, template};
+use crate::objects::Object;
+use crate::operations::keys;
+use crate::rv::{Result, Rv, fail};
+use crate::session::Session;
+use crate::{material, mechanisms};
+
+/// Makes a secret key object of bytes that came from somewhere: generated, unwrapped, derived, encapsulated.
+fn keep_secret(
+    library: &Library,
+    session: (&Session, CK_SESSION_HANDLE),
+    template: &Template,
+    origin: Origin,
+    mut defaults: Attributes,
+    value: &[u8],
+) -> Result<CK_OBJECT_HANDLE> {
+    defaults.set_number(CKA_CLASS, CKO_SECRET_KEY);
+    defaults.set(CKA_VALUE, value);
+    let complete = rules::complete(template, origin, &defaults)?;
+    let (attributes, key) = material::key_of(&library.mill, complete)?;
+    keep(library, session.0, session.1, attributes, key)
+}
+
+/// The number of an attribute that a template may have.
+fn number_in(template: &Template, kind: CK_ATTRIBUTE_TYPE) -> Result<Option<CK_ULONG>> {
+    match template.get(kind) {
+        None => Ok(None),
+        Some(value) => match value.try_into() {
+            Ok(value) => Ok(Some(CK_ULONG::from_ne_bytes(value))),
+            Err(_) => fail(CKR_ATTRIBUTE_VALUE_INVALID),
+        },
+    }
+}
+
+/// How many bytes the secret key of a template has, if it says or its type does.
+fn wanted_len(template: &Template, kind: CK_KEY_TYPE) -> Result<Option<usize>> {
+    let said = number_in(template, CKA_VALUE_LEN)?.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+    let fixed = mechanisms::fixed_len(kind);
+    match (said, fixed) {
+        (Some(said), Some(fixed)) if said != fixed => fail(CKR_KEY_SIZE_RANGE),
+        (said, fixed) => Ok(said.or(fixed)),
+    }
+}
+
+/// What is wrapped of a key: a secret key's bytes, or a private key in PKCS#8.
+fn wrappable(object: &Object, by: &Object) -> Result<Zeroizing<Vec<u8>>> {
+    if !object.attributes.is_set(CKA_EXTRACTABLE) {
+        return fail(CKR_KEY_UNEXTRACTABLE);
+    }
+    if object.attributes.is_set(CKA_WRAP_WITH_TRUSTED) && !by.attributes.is_set(CKA_TRUSTED) {
+        return fail(CKR_KEY_NOT_WRAPPABLE);
+    }
+    let key = object.key.as_ref().ok_or(Rv(CKR_KEY_NOT_WRAPPABLE))?;
+    match key.value.form() {
+        KeyForm::Secret => Ok(Zeroizing::new(key.value.bytes().to_vec())),
+        KeyForm::Private => material::to_pkcs8(key),
+        _ => fail(CKR_KEY_NOT_WRAPPABLE),
+    }
+}
+
+/// Makes an object of what was unwrapped, as its template says.
+fn keep_unwrapped(
+    library: &Library,
+    session: (&Session, CK_SESSION_HANDLE),
+    template: &Template,
+    plain: &[u8],
+) -> Result<CK_OBJECT_HANDLE> {
+    match number_in(template, CKA_CLASS)? {
+        Some(CKO_SECRET_KEY) => keep_secret(library, session, template, Origin::Other, Attributes::default(), plain),
+        Some(CKO_PRIVATE_KEY) => {
+            let (defaults, key) = material::from_pkcs8(&library.mill, plain)?;
+            let attributes = rules::complete(template, Origin::Other, &defaults)?;
+            keep(library, session.0, session.1, attributes, Some(key))
+        }
+        Some(_) => fail(CKR_ATTRIBUTE_VALUE_INVALID),
+        None => fail(CKR_TEMPLATE_INCOMPLETE),
+    }
+}
+
+/// The wrapping key, and its object.
+fn wrapping_key(
+    library: &Library,
+    session: &Session,
+    handle: CK_OBJECT_HANDLE,
+    may: CK_ATTRIBUTE_TYPE,
+    mechanism: &Mechanism,
+) -> Result<(Key, std::sync::Arc<Object>)> {
+    let wrong = |rv: Rv, handle_rv, type_rv| match rv {
+        Rv(CKR_KEY_HANDLE_INVALID) => Rv(handle_rv),
+        Rv(CKR_KEY_TYPE_INCONSISTENT) => Rv(type_rv),
+        rv => rv,
+    };
+    let (handle_rv, type_rv) = match may {
+        CKA_WRAP => (CKR_WRAPPING_KEY_HANDLE_INVALID, CKR_WRAPPING_KEY_TYPE_INCONSISTENT),
+        _ => (CKR_UNWRAPPING_KEY_HANDLE_INVALID, CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT),
+    };
+    let object = key_object(library, session, handle).map_err(|rv| wrong(rv, handle_rv, type_rv))?;
+    let key = key_of(&object, may, mechanism).map_err(|rv| wrong(rv, handle_rv, type_rv))?;
+    Ok((key, object))
+}
+
+functions! {
+    /// Generates a secret key.
+    fn C_GenerateKey(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        attributes: *mut CK_ATTRIBUTE,
+        count: CK_ULONG,
+        key: *mut CK_OBJECT_HANDLE,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let out = place(key)?;
+            let mechanism = Mechanism::read(mechanism, CKF_GENERATE)?;
+            let template = template(attributes, count)?;
+            let kind = mechanisms::generated_key_type(mechanism.kind())
+                .map_or_else(|| number_in(&template, CKA_KEY_TYPE), |kind| Ok(Some(kind)))?
+                .ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
+            let len = wanted_len(&template, kind)?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
+            let value = keys::generate_secret(&library.mill, len)?;
+            let mut defaults = Attributes::default();
+            defaults.set_number(CKA_KEY_TYPE, kind);
+            let origin = Origin::Generate(mechanism.kind());
+            *out = keep_secret(library, (held, session), &template, origin, defaults, &value)?;
+            Ok(())
+        })
+    }
+
+    /// Generates a public and a private key.
+    fn C_GenerateKeyPair(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        public_attributes: *mut CK_ATTRIBUTE,
+        public_count: CK_ULONG,
+        private_attributes: *mut CK_ATTRIBUTE,
+        private_count: CK_ULONG,
+        public_key: *mut CK_OBJECT_HANDLE,
+        private_key: *mut CK_OBJECT_HANDLE,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let (public_out, private_out) = (place(public_key)?, place(private_key)?);
+            let mechanism = Mechanism::read(mechanism, CKF_GENERATE_KEY_PAIR)?;
+            let of_public = template(public_attributes, public_count)?;
+            let of_private = template(private_attributes, private_count)?;
+            let kind = material::pair_of(mechanism.kind(), &of_public)?;
+            let pair = keys::generate_pair(&library.mill, kind)?;
+            let [(public_implied, public), (private_implied, private)] =
+                material::of_pair(&library.mill, kind, pair.private().bytes, pair.public())?;
+            let origin = Origin::Generate(mechanism.kind());
+            let of_private = rules::complete(&of_private, origin, &private_implied)?;
+            let of_public = rules::complete(&of_public, origin, &public_implied)?;
+            // Whether both may be kept is asked before either is.
+            may_write(library, held, of_private.is_set(CKA_TOKEN), of_private.is_set(CKA_PRIVATE))?;
+            let public_handle = keep(library, held, session, of_public, public)?;
+            let kept = keep(library, held, session, of_private, private);
+            let Ok(private_handle) = kept else {
+                // A pair is there whole or not at all.
+                crate::access::discard(library, held, public_handle);
+                return kept.map(drop);
+            };
+            (*public_out, *private_out) = (public_handle, private_handle);
+            Ok(())
+        })
+    }
+
+    /// Encrypts a key by another.
+    fn C_WrapKey(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        wrapping: CK_OBJECT_HANDLE,
+        key: CK_OBJECT_HANDLE,
+        wrapped: *mut CK_BYTE,
+        wrapped_len: *mut CK_ULONG,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let mut output = Output::new(wrapped, wrapped_len)?;
+            let mechanism = Mechanism::read(mechanism, CKF_WRAP)?;
+            let (wrapping, by) = wrapping_key(library, held, wrapping, CKA_WRAP, &mechanism)?;
+            let plain = wrappable(&*key_object(library, held, key)?, &by)?;
+            output.give(&keys::wrap(&mechanism, &wrapping, &plain)?)
+        })
+    }
+
+    /// Decrypts a key by another, and makes an object of it.
+    fn C_UnwrapKey(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        unwrapping: CK_OBJECT_HANDLE,
+        wrapped: *mut CK_BYTE,
+        wrapped_len: CK_ULONG,
+        attributes: *mut CK_ATTRIBUTE,
+        count: CK_ULONG,
+        key: *mut CK_OBJECT_HANDLE,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let out = place(key)?;
+            let mechanism = Mechanism::read(mechanism, CKF_UNWRAP)?;
+            let (unwrapping, _) = wrapping_key(library, held, unwrapping, CKA_UNWRAP, &mechanism)?;
+            let template = template(attributes, count)?;
+            let plain = keys::unwrap(&mechanism, &unwrapping, bytes(wrapped, wrapped_len)?)?;
+            *out = keep_unwrapped(library, (held, session), &template, &plain)?;
+            Ok(())
+        })
+    }
+
+    /// Derives a key from another.
+    fn C_DeriveKey(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        base: CK_OBJECT_HANDLE,
+        attributes: *mut CK_ATTRIBUTE,
+        count: CK_ULONG,
+        key: *mut CK_OBJECT_HANDLE,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let mechanism = Mechanism::read(mechanism, CKF_DERIVE)?;
+            let base = usable_key(library, held, base, CKA_DERIVE, &mechanism)?;
+            let salt = match mechanism.salt() {
+                Some(handle) => Some(usable_key(library, held, handle, CKA_DERIVE, &mechanism)?),
+                None => None,
+            };
+            let template = template(attributes, count)?;
+            let out = place(key)?;
+            let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
+            let value = keys::derive(&mechanism, &base, wanted_len(&template, kind)?, salt.as_ref())?;
+            let mut defaults = Attributes::default();
+            defaults.set_number(CKA_KEY_TYPE, kind);
+            let origin = Origin::Other;
+            *out = keep_secret(library, (held, session), &template, origin, defaults, &value)?;
+            Ok(())
+        })
+    }
+
+    /// Makes a secret key and what only the owner of a private key can make it of (PKCS#11 3.2, 5.18.8).
+    fn C_EncapsulateKey(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        public_key: CK_OBJECT_HANDLE,
+        attributes: *mut CK_ATTRIBUTE,
+        count: CK_ULONG,
+        encapsulated: *mut CK_BYTE,
+        encapsulated_len: *mut CK_ULONG,
+        key: *mut CK_OBJECT_HANDLE,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let mut output = Output::new(encapsulated, encapsulated_len)?;
+            let mechanism = Mechanism::read(mechanism, CKF_ENCAPSULATE)?;
+            let public = usable_key(library, held, public_key, CKA_ENCAPSULATE, &mechanism)?;
+            let template = template(attributes, count)?;
+            let len = keys::encapsulated_len(&public)?;
+            if output.is_query() {
+                output.tell(len);
+                return Ok(());
+            }
+            let out = place(key)?;
+            let mut secret = None;
+            output.write(&[], len, |_, to| {
+                if to.len() < len {
+                    return fail(CKR_BUFFER_TOO_SMALL);
+                }
+                secret = Some(keys::encapsulate(&public, to)?);
+                Ok(len)
+            })?;
+            let secret = secret.ok_or(Rv(CKR_GENERAL_ERROR))?;
+            let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
+            let mut defaults = Attributes::default();
+            defaults.set_number(CKA_KEY_TYPE, kind);
+            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, &secret)?;
+            Ok(())
+        })
+    }
+
+    /// Makes the secret key that another has encapsulated.
+    fn C_DecapsulateKey(
+        session: CK_SESSION_HANDLE,
+        mechanism: *mut CK_MECHANISM,
+        private_key: CK_OBJECT_HANDLE,
+        attributes: *mut CK_ATTRIBUTE,
+        count: CK_ULONG,
+        encapsulated: *mut CK_BYTE,
+        encapsulated_len: CK_ULONG,
+        key: *mut CK_OBJECT_HANDLE,
+    ) {
+        let library = Library::current()?;
+        library.with_session(session, |held| {
+            let out = place(key)?;
+            let mechanism = Mechanism::read(mechanism, CKF_DECAPSULATE)?;
+            let private = usable_key(library, held, private_key, CKA_DECAPSULATE, &mechanism)?;
+            let template = template(attributes, count)?;
+            let secret = keys::decapsulate(&private, bytes(encapsulated, encapsulated_len)?)?;
+            let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
+            let mut defaults = Attributes::default();
+            defaults.set_number(CKA_KEY_TYPE, kind);
+            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, &secret)?;
+            Ok(())
+        })
+    }
+
+    /// The system's generator is seeded by the system: more seed is taken and not needed (`CKR_RANDOM_SEED_NOT_SUPPORTED`).
+    fn C_SeedRandom(session: CK_SESSION_HANDLE, seed: *mut CK_BYTE, len: CK_ULONG) {
+        Library::current()?.with_session(session, |_| {
+            bytes(seed, len)?;
+            fail(CKR_RANDOM_SEED_NOT_SUPPORTED)
+        })
+    }
+
+    /// Gives random bytes.
+    fn C_GenerateRandom(session: CK_SESSION_HANDLE, random: *mut CK_BYTE, len: CK_ULONG) {
+        let library = Library::current()?;
+        library.with_session(session, |_| keys::random(&library.mill, many(random, len)?))
+    }
+}

@@ -1,0 +1,420 @@
+//! A mechanism as an application gives it: its parameter, read and copied. The only place that follows pointers within parameters.
+
+use std::ffi::c_void;
+
+use ciphermill_contract::suite::{Digest, Mode};
+use cryptoki_sys::*;
+use smallvec::SmallVec;
+use zeroize::Zeroizing;
+
+use super::{Cipher, General, Row, What, digest, find};
+use crate::memory::{bytes, place};
+use crate::rv::{Result, Rv, fail};
+
+/// A mechanism with its parameter.
+#[derive(Debug)]
+pub(crate) struct Mechanism {
+    pub(crate) kind: CK_MECHANISM_TYPE,
+    pub(crate) what: What,
+    pub(crate) parameter: Parameter,
+}
+
+/// What a mechanism is given besides key and data.
+#[derive(Debug)]
+pub(crate) enum Parameter {
+    None,
+    /// An IV, nonce or counter block.
+    Iv(SmallVec<[u8; 16]>),
+    Aead(Aead),
+    /// Bytes of a MAC.
+    MacLen(usize),
+    Pss(Pss),
+    /// The digest, which is MGF1's too.
+    Oaep(Digest),
+    Ecdh(Ecdh),
+    Hkdf(Hkdf),
+    /// Bytes to go with a key, or another's public value.
+    Bytes(Zeroizing<Vec<u8>>),
+    /// A place in the bits of a key.
+    Bit(usize),
+    /// The context of a signature (FIPS 204).
+    Context(Vec<u8>),
+    /// Parameters of messages come with each.
+    PerMessage,
+}
+
+/// The parameter of an AEAD.
+#[derive(Debug)]
+pub(crate) struct Aead {
+    pub(crate) iv: SmallVec<[u8; 16]>,
+    pub(crate) aad: SmallVec<[u8; 32]>,
+    pub(crate) tag_len: usize,
+}
+
+/// The parameter of RSASSA-PSS: the message's digest, that of MGF1, and the salt's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pss {
+    pub(crate) digest: Digest,
+    pub(crate) mgf: Digest,
+    pub(crate) salt_len: usize,
+}
+
+/// The parameter of ECDH: how the secret becomes a key, what goes into that, and the other's public value.
+#[derive(Debug)]
+pub(crate) struct Ecdh {
+    /// The digest of ANSI X9.63's derivation; without one the secret itself is the key.
+    pub(crate) kdf: Option<Digest>,
+    pub(crate) shared: Vec<u8>,
+    pub(crate) public: Vec<u8>,
+}
+
+/// The parameter of HKDF (RFC 5869).
+#[derive(Debug)]
+pub(crate) struct Hkdf {
+    pub(crate) extract: bool,
+    pub(crate) expand: bool,
+    pub(crate) digest: Digest,
+    pub(crate) salt: Salt,
+    pub(crate) info: Vec<u8>,
+}
+
+/// Where HKDF's salt comes from.
+#[derive(Debug)]
+pub(crate) enum Salt {
+    /// As many zeros as the digest is long.
+    Zeros,
+    Data(Vec<u8>),
+    Key(CK_OBJECT_HANDLE),
+}
+
+/// A parameter that breaks its mechanism's rules.
+const fn bad<T>() -> Result<T> {
+    fail(CKR_MECHANISM_PARAM_INVALID)
+}
+
+impl Mechanism {
+    /// Reads a mechanism for a purpose (`CKF_ENCRYPT`, `CKF_SIGN`, …).
+    ///
+    /// # Errors
+    /// `CKR_ARGUMENTS_BAD` for a null pointer; `CKR_MECHANISM_INVALID` for mechanisms that the module has not, or not for this purpose;
+    /// `CKR_MECHANISM_PARAM_INVALID`.
+    ///
+    /// # Safety
+    /// There is a mechanism at `at`, unless it is null, whose parameter is as long as it says and leads to as much memory as it says.
+    pub(crate) unsafe fn read(at: *mut CK_MECHANISM, purpose: CK_FLAGS) -> Result<Mechanism> {
+        // SAFETY: by the caller.
+        let mechanism = unsafe { place(at) }?;
+        let Some(row) = find(mechanism.mechanism).filter(|row| row.flags & purpose != 0) else {
+            return fail(CKR_MECHANISM_INVALID);
+        };
+        let raw = Raw { at: mechanism.pParameter, len: mechanism.ulParameterLen };
+        let per_message = purpose & (CKF_MESSAGE_ENCRYPT | CKF_MESSAGE_DECRYPT) != 0;
+        let parameter = if per_message {
+            Parameter::PerMessage
+        } else {
+            // SAFETY: by the caller.
+            unsafe { parameter(row, &raw) }.map_err(|_| Rv(CKR_MECHANISM_PARAM_INVALID))?
+        };
+        Ok(Mechanism { kind: row.kind, what: row.what, parameter })
+    }
+
+    pub(crate) fn kind(&self) -> CK_MECHANISM_TYPE {
+        self.kind
+    }
+
+    /// The key that is HKDF's salt, if one is.
+    pub(crate) fn salt(&self) -> Option<CK_OBJECT_HANDLE> {
+        match &self.parameter {
+            Parameter::Hkdf(Hkdf { salt: Salt::Key(handle), .. }) => Some(*handle),
+            _ => None,
+        }
+    }
+}
+
+/// A parameter as it lies in the application's memory.
+struct Raw {
+    at: *mut c_void,
+    len: CK_ULONG,
+}
+
+impl Raw {
+    /// No parameter: neither a length nor, where one is given, anything behind it.
+    fn none(&self) -> Result<Parameter> {
+        if self.len == 0 { Ok(Parameter::None) } else { bad() }
+    }
+
+    /// # Safety
+    /// There are as many bytes as it says.
+    unsafe fn bytes(&self) -> Result<&[u8]> {
+        // SAFETY: by the caller.
+        unsafe { bytes(self.at.cast(), self.len) }
+    }
+
+    /// # Safety
+    /// As above.
+    unsafe fn structure<T>(&self) -> Result<&T> {
+        if self.len != size_of::<T>() as CK_ULONG {
+            return bad();
+        }
+        // SAFETY: by the caller, and it is as long.
+        unsafe { place(self.at.cast::<T>()) }.map(|place| &*place)
+    }
+
+    /// An IV of one length.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn iv(&self, len: usize) -> Result<Parameter> {
+        // SAFETY: by the caller.
+        let iv = unsafe { self.bytes() }?;
+        if iv.len() == len { Ok(Parameter::Iv(SmallVec::from_slice(iv))) } else { bad() }
+    }
+}
+
+/// A number of bytes given in bits.
+fn whole_bytes(bits: CK_ULONG) -> Result<usize> {
+    if bits.is_multiple_of(8) { Ok((bits / 8) as usize) } else { bad() }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn parameter(row: &Row, raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller, in all that follows.
+    unsafe {
+        match row.what {
+            What::Block(_, Mode::Ecb, _) | What::Digest(_) | What::Hmac(_, General::No) | What::Cmac(General::No) => {
+                raw.none()
+            }
+            What::Hmac(_, General::Yes) | What::Cmac(General::Yes) => {
+                Ok(Parameter::MacLen(usize::try_from(*raw.structure::<CK_ULONG>()?).or(bad())?))
+            }
+            What::Gmac => raw.iv(12),
+            What::Block(Cipher::Aes, Mode::Ctr, _) => ctr(raw),
+            What::Block(Cipher::Aes, ..) => raw.iv(16),
+            What::Block(..) => raw.iv(8),
+            What::ChaCha20 => chacha20(raw),
+            What::Gcm => gcm(raw),
+            What::Ccm => ccm(raw),
+            What::ChaCha20Poly1305 => {
+                let given = raw.structure::<CK_SALSA20_CHACHA20_POLY1305_PARAMS>()?;
+                aead((given.pNonce, given.ulNonceLen), (given.pAAD, given.ulAADLen), 16, |len| len == 12)
+            }
+            What::KeyWrap(_) => {
+                // The standard's own initial value, which an application may also give (PKCS#11 3.2, 6.13.15).
+                let given = raw.bytes()?;
+                if given.is_empty() { Ok(Parameter::None) } else { bad() }
+            }
+            What::RsaPss(of_message) => pss(raw, of_message),
+            What::RsaOaep => oaep(raw),
+            What::Eddsa => eddsa(raw),
+            What::MlDsa => context(raw),
+            What::Ecdh => ecdh(raw),
+            What::Dh => Ok(Parameter::Bytes(Zeroizing::new(raw.bytes()?.to_vec()))),
+            What::Hkdf => hkdf(raw),
+            What::Concatenate(_) | What::XorData => {
+                let given = raw.structure::<CK_KEY_DERIVATION_STRING_DATA>()?;
+                Ok(Parameter::Bytes(Zeroizing::new(bytes(given.pData, given.ulLen)?.to_vec())))
+            }
+            What::Extract => Ok(Parameter::Bit(usize::try_from(*raw.structure::<CK_ULONG>()?).or(bad())?)),
+            What::GenerateSecret | What::GeneratePair | What::MlKem => raw.none(),
+            What::RsaPkcs1(_) | What::RsaRaw | What::Ecdsa(_) => raw.none(),
+        }
+    }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn ctr(raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let given = unsafe { raw.structure::<CK_AES_CTR_PARAMS>() }?;
+    // The counter is the whole block: one that wraps around earlier would use a block twice, which no engine checks.
+    match given.ulCounterBits {
+        1..=128 => Ok(Parameter::Iv(SmallVec::from_slice(&given.cb))),
+        _ => bad(),
+    }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn chacha20(raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let (counter, nonce) = unsafe {
+        let given = raw.structure::<CK_CHACHA20_PARAMS>()?;
+        if given.blockCounterBits != 32 || given.ulNonceBits != 96 {
+            return bad();
+        }
+        (bytes(given.pBlockCounter, 4)?, bytes(given.pNonce, 12)?)
+    };
+    let mut iv = SmallVec::from_slice(counter);
+    iv.extend_from_slice(nonce);
+    Ok(Parameter::Iv(iv))
+}
+
+/// # Safety
+/// There are as many bytes as lengths say.
+unsafe fn aead(
+    iv: (*mut u8, CK_ULONG),
+    aad: (*mut u8, CK_ULONG),
+    tag_len: usize,
+    may_be: impl Fn(usize) -> bool,
+) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let (iv, aad) = unsafe { (bytes(iv.0, iv.1)?, bytes(aad.0, aad.1)?) };
+    if !may_be(iv.len()) {
+        return bad();
+    }
+    Ok(Parameter::Aead(Aead { iv: SmallVec::from_slice(iv), aad: SmallVec::from_slice(aad), tag_len }))
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn gcm(raw: &Raw) -> Result<Parameter> {
+    // The structure of 2.40's first drafts had no `ulIvBits`; with the one that became the standard clients differ in whether they fill it.
+    // SAFETY: by the caller.
+    unsafe {
+        let given = raw.structure::<CK_GCM_PARAMS>()?;
+        let tag_len = whole_bytes(given.ulTagBits)?;
+        if !(12..=16).contains(&tag_len) && tag_len != 4 && tag_len != 8 {
+            return bad();
+        }
+        aead((given.pIv, given.ulIvLen), (given.pAAD, given.ulAADLen), tag_len, |len| (1..=256).contains(&len))
+    }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn ccm(raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    unsafe {
+        let given = raw.structure::<CK_CCM_PARAMS>()?;
+        let tag_len = usize::try_from(given.ulMACLen).or(bad())?;
+        if !matches!(tag_len, 4 | 6 | 8 | 10 | 12 | 14 | 16) {
+            return bad();
+        }
+        aead((given.pNonce, given.ulNonceLen), (given.pAAD, given.ulAADLen), tag_len, |len| (7..=13).contains(&len))
+    }
+}
+
+/// MGF1's digest.
+fn mgf(kind: CK_RSA_PKCS_MGF_TYPE) -> Result<Digest> {
+    Ok(match kind {
+        CKG_MGF1_SHA1 => Digest::Sha1,
+        CKG_MGF1_SHA224 => Digest::Sha224,
+        CKG_MGF1_SHA256 => Digest::Sha256,
+        CKG_MGF1_SHA384 => Digest::Sha384,
+        CKG_MGF1_SHA512 => Digest::Sha512,
+        CKG_MGF1_SHA3_224 => Digest::Sha3_224,
+        CKG_MGF1_SHA3_256 => Digest::Sha3_256,
+        CKG_MGF1_SHA3_384 => Digest::Sha3_384,
+        CKG_MGF1_SHA3_512 => Digest::Sha3_512,
+        _ => return bad(),
+    })
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn pss(raw: &Raw, of_message: Option<Digest>) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let given = unsafe { raw.structure::<CK_RSA_PKCS_PSS_PARAMS>() }?;
+    let named = digest(given.hashAlg).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
+    if of_message.is_some_and(|digest| digest != named) || given.sLen > 512 {
+        return bad();
+    }
+    Ok(Parameter::Pss(Pss { digest: named, mgf: mgf(given.mgf)?, salt_len: given.sLen as usize }))
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn oaep(raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let given = unsafe { raw.structure::<CK_RSA_PKCS_OAEP_PARAMS>() }?;
+    let named = digest(given.hashAlg).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
+    // Labels are the empty one: nobody uses others, and suites have none.
+    if given.source > CKZ_DATA_SPECIFIED || given.ulSourceDataLen != 0 {
+        return bad();
+    }
+    let mgf = mgf(given.mgf)?;
+    // The combinations that suites have (RFC 8017 recommends one digest for both).
+    if named != mgf || !matches!(named, Digest::Sha1 | Digest::Sha256) {
+        return bad();
+    }
+    Ok(Parameter::Oaep(named))
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn eddsa(raw: &Raw) -> Result<Parameter> {
+    if raw.len == 0 {
+        return Ok(Parameter::None);
+    }
+    // SAFETY: by the caller.
+    let given = unsafe { raw.structure::<CK_EDDSA_PARAMS>() }?;
+    // Neither prehashed nor with a context: that is Ed25519 without more.
+    if given.phFlag != CK_FALSE || given.ulContextDataLen != 0 { bad() } else { Ok(Parameter::None) }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn context(raw: &Raw) -> Result<Parameter> {
+    if raw.len == 0 {
+        return Ok(Parameter::Context(Vec::new()));
+    }
+    // SAFETY: by the caller.
+    let context = unsafe {
+        let given = raw.structure::<CK_SIGN_ADDITIONAL_CONTEXT>()?;
+        if given.hedgeVariant == CKH_DETERMINISTIC_REQUIRED {
+            return bad();
+        }
+        bytes(given.pContext, given.ulContextLen)?
+    };
+    if context.len() > 255 { bad() } else { Ok(Parameter::Context(context.to_vec())) }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn ecdh(raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    unsafe {
+        let given = raw.structure::<CK_ECDH1_DERIVE_PARAMS>()?;
+        let kdf = match given.kdf {
+            CKD_NULL => None,
+            CKD_SHA1_KDF => Some(Digest::Sha1),
+            CKD_SHA224_KDF => Some(Digest::Sha224),
+            CKD_SHA256_KDF => Some(Digest::Sha256),
+            CKD_SHA384_KDF => Some(Digest::Sha384),
+            CKD_SHA512_KDF => Some(Digest::Sha512),
+            CKD_SHA3_224_KDF => Some(Digest::Sha3_224),
+            CKD_SHA3_256_KDF => Some(Digest::Sha3_256),
+            CKD_SHA3_384_KDF => Some(Digest::Sha3_384),
+            CKD_SHA3_512_KDF => Some(Digest::Sha3_512),
+            _ => return bad(),
+        };
+        let shared = bytes(given.pSharedData, given.ulSharedDataLen)?.to_vec();
+        if kdf.is_none() && !shared.is_empty() {
+            return bad();
+        }
+        let public = bytes(given.pPublicData, given.ulPublicDataLen)?.to_vec();
+        if public.is_empty() { bad() } else { Ok(Parameter::Ecdh(Ecdh { kdf, shared, public })) }
+    }
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn hkdf(raw: &Raw) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    unsafe {
+        let given = raw.structure::<CK_HKDF_PARAMS>()?;
+        let (extract, expand) = (given.bExtract != CK_FALSE, given.bExpand != CK_FALSE);
+        let digest = digest(given.prfHashMechanism).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
+        let salt = match given.ulSaltType {
+            CKF_HKDF_SALT_NULL => Salt::Zeros,
+            CKF_HKDF_SALT_DATA => Salt::Data(bytes(given.pSalt, given.ulSaltLen)?.to_vec()),
+            CKF_HKDF_SALT_KEY => Salt::Key(given.hSaltKey),
+            // Nothing is said of the salt where there is nothing to extract.
+            0 if !extract => Salt::Zeros,
+            _ => return bad(),
+        };
+        let info = bytes(given.pInfo, given.ulInfoLen)?.to_vec();
+        if extract || expand { Ok(Parameter::Hkdf(Hkdf { extract, expand, digest, salt, info })) } else { bad() }
+    }
+}

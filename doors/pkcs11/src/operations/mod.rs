@@ -1,0 +1,50 @@
+//! What sessions have under way: ciphers, signatures, MACs and digests, in one call or in parts, and what is done with keys.
+
+mod cipher;
+mod digest;
+pub(crate) mod keys;
+mod message;
+mod rsa;
+mod signature;
+
+use ciphermill::{Mill, One, OneDone};
+use ciphermill_contract::{Direction, KeyId, Suite};
+
+pub(crate) use cipher::Cipher;
+pub(crate) use digest::Hasher;
+pub(crate) use message::Message;
+pub(crate) use signature::{Signer, Verifier};
+
+use crate::rv::{Asked, Result, of_status};
+
+/// A step of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Everything in one call.
+    OneShot,
+    /// A part.
+    Update,
+    /// The end of what came in parts.
+    Final,
+}
+
+/// One operation of a suite, with those of other threads if that pays.
+///
+/// # Errors
+/// Those of the mill, and any status but `Done`.
+fn run(mill: &Mill, what: (Suite, Direction), key: KeyId, asked: Asked, one: Buffers<'_>) -> Result<OneDone> {
+    let Buffers { iv, aad, data, input_len, tag } = one;
+    let done = mill.run_one(what.0, what.1, One { key, iv, aad, data, input_len, tag })?;
+    of_status(done.status, asked)?;
+    Ok(done)
+}
+
+/// The buffers of one operation: those of [`One`] without a key.
+#[derive(Default)]
+struct Buffers<'d> {
+    iv: &'d [u8],
+    aad: &'d [u8],
+    data: &'d mut [u8],
+    input_len: usize,
+    tag: &'d mut [u8],
+}

@@ -1,0 +1,164 @@
+//! The encodings of RSA signatures (RFC 8017, 9), around the primitive that the mill runs: so any digest goes with any salt.
+
+use ciphermill::Mill;
+use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize};
+use ciphermill_contract::{Direction, Suite};
+use cryptoki_sys::{CKR_DATA_LEN_RANGE, CKR_KEY_SIZE_RANGE, CKR_MECHANISM_PARAM_INVALID, CKR_SIGNATURE_INVALID};
+use subtle::ConstantTimeEq;
+
+use crate::key::KeyValue;
+use crate::mechanisms::Pss;
+use crate::operations::digest::Hasher;
+use crate::operations::{Buffers, keys, run};
+use crate::rv::{Asked, Result, Rv, fail};
+
+const SEQUENCE: u8 = 0x30;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const NULL: u8 = 0x05;
+const OCTET_STRING: u8 = 0x04;
+
+/// The object identifier of a digest, without its header (RFC 8017, A.2.4; NIST CSOR).
+fn identifier(digest: Digest) -> Option<&'static [u8]> {
+    Some(match digest {
+        Digest::Md5 => &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05],
+        Digest::Sha1 => &[0x2b, 0x0e, 0x03, 0x02, 0x1a],
+        // 2.16.840.1.101.3.4.2 and a number.
+        Digest::Sha256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 1],
+        Digest::Sha384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 2],
+        Digest::Sha512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 3],
+        Digest::Sha224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 4],
+        Digest::Sha512_224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 5],
+        Digest::Sha512_256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 6],
+        Digest::Sha3_224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 7],
+        Digest::Sha3_256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 8],
+        Digest::Sha3_384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 9],
+        Digest::Sha3_512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 10],
+        Digest::Blake3 | Digest::Shake128 | Digest::Shake256 => return None,
+    })
+}
+
+/// `DigestInfo` (RFC 8017, 9.2). Every part is shorter than 128 bytes, so that each length is one byte.
+///
+/// # Errors
+/// `CKR_MECHANISM_PARAM_INVALID` for digests without an identifier.
+pub(super) fn digest_info(digest: Digest, hash: &[u8]) -> Result<Vec<u8>> {
+    let identifier = identifier(digest).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
+    let mut info = Vec::with_capacity(hash.len() + 32);
+    let algorithm_len = 2 + identifier.len() + 2;
+    info.extend([SEQUENCE, (2 + algorithm_len + 2 + hash.len()) as u8]);
+    info.extend([SEQUENCE, algorithm_len as u8, OBJECT_IDENTIFIER, identifier.len() as u8]);
+    info.extend_from_slice(identifier);
+    info.extend([NULL, 0, OCTET_STRING, hash.len() as u8]);
+    info.extend_from_slice(hash);
+    Ok(info)
+}
+
+/// EMSA-PKCS1-v1_5 around what is signed (RFC 8017, 9.2, steps 3 to 5).
+///
+/// # Errors
+/// `CKR_DATA_LEN_RANGE` for what leaves no room for eight bytes of padding.
+pub(super) fn pkcs1(size: RsaSize, info: &[u8]) -> Result<Vec<u8>> {
+    let Some(filling) = size.len().checked_sub(info.len() + 3).filter(|filling| *filling >= 8) else {
+        return fail(CKR_DATA_LEN_RANGE);
+    };
+    let mut block = vec![0, 1];
+    block.resize(2 + filling, 0xff);
+    block.push(0);
+    block.extend_from_slice(info);
+    Ok(block)
+}
+
+/// MGF1 (RFC 8017, B.2.1), combined with `data`.
+fn mask(mill: &Mill, digest: Digest, seed: &[u8], data: &mut [u8]) -> Result<()> {
+    for (counter, stretch) in data.chunks_mut(digest.len()).enumerate() {
+        let mut hasher = Hasher::of(mill, digest)?;
+        hasher.update(seed)?;
+        hasher.update(&(counter as u32).to_be_bytes())?;
+        stretch.iter_mut().zip(hasher.finish()?).for_each(|(byte, mask)| *byte ^= mask);
+    }
+    Ok(())
+}
+
+/// The digest of eight zeros, a hash and a salt (RFC 8017, 9.1.1, steps 5 and 6).
+fn salted(mill: &Mill, digest: Digest, hash: &[u8], salt: &[u8]) -> Result<Vec<u8>> {
+    let mut hasher = Hasher::of(mill, digest)?;
+    hasher.update(&[0; 8])?;
+    hasher.update(hash)?;
+    hasher.update(salt)?;
+    hasher.finish()
+}
+
+/// Whether a salt leaves room for the rest (RFC 8017, 9.1.1, step 3). Sizes are multiples of eight bits, so that the block has one bit less.
+fn room(size: RsaSize, pss: Pss) -> Result<usize> {
+    let wanted = pss.digest.len() + pss.salt_len + 2;
+    if wanted > size.len() { fail(CKR_KEY_SIZE_RANGE) } else { Ok(size.len() - pss.digest.len() - 1) }
+}
+
+/// EMSA-PSS of a hash (RFC 8017, 9.1.1), with a fresh salt.
+///
+/// # Errors
+/// `CKR_KEY_SIZE_RANGE` where the salt has no room; `CKR_DATA_LEN_RANGE` for a hash of another length; those of the mill.
+pub(super) fn pss(mill: &Mill, size: RsaSize, pss: Pss, hash: &[u8]) -> Result<Vec<u8>> {
+    let masked_len = room(size, pss)?;
+    if hash.len() != pss.digest.len() {
+        return fail(CKR_DATA_LEN_RANGE);
+    }
+    let mut salt = vec![0; pss.salt_len];
+    keys::random(mill, &mut salt)?;
+    let seed = salted(mill, pss.digest, hash, &salt)?;
+    let mut block = vec![0; masked_len - pss.salt_len - 1];
+    block.push(1);
+    block.extend_from_slice(&salt);
+    mask(mill, pss.mgf, &seed, &mut block)?;
+    block[0] &= 0x7f;
+    block.extend_from_slice(&seed);
+    block.push(0xbc);
+    Ok(block)
+}
+
+/// EMSA-PSS verification (RFC 8017, 9.1.2) of an encoded block.
+///
+/// # Errors
+/// `CKR_SIGNATURE_INVALID`; `CKR_KEY_SIZE_RANGE`, `CKR_DATA_LEN_RANGE` and others as in [`pss`].
+pub(super) fn verify_pss(mill: &Mill, size: RsaSize, pss: Pss, hash: &[u8], block: &[u8]) -> Result<()> {
+    let masked_len = room(size, pss)?;
+    if hash.len() != pss.digest.len() {
+        return fail(CKR_DATA_LEN_RANGE);
+    }
+    if block.len() != size.len() || block[0] & 0x80 != 0 || block.last() != Some(&0xbc) {
+        return fail(CKR_SIGNATURE_INVALID);
+    }
+    let (masked, seed) = block[..block.len() - 1].split_at(masked_len);
+    let mut data = masked.to_vec();
+    mask(mill, pss.mgf, seed, &mut data)?;
+    data[0] &= 0x7f;
+    let (filling, salt) = data.split_at(masked_len - pss.salt_len);
+    let expected = salted(mill, pss.digest, hash, salt)?;
+    let filled = filling.split_last().is_some_and(|(one, zeros)| *one == 1 && zeros.iter().all(|zero| *zero == 0));
+    if filled && bool::from(expected.ct_eq(seed)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) }
+}
+
+/// The private primitive over an encoded block (RFC 8017, 5.2.1), with those of other threads.
+///
+/// # Errors
+/// Those of the mill.
+pub(super) fn sign(key: &KeyValue, size: RsaSize, block: &mut [u8]) -> Result<()> {
+    let what = (Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)), Direction::Decrypt);
+    let buffers = Buffers { input_len: block.len(), data: block, ..Buffers::default() };
+    run(key.mill(), what, key.id()?, Asked::Other, buffers).map(drop)
+}
+
+/// The public primitive over a signature (RFC 8017, 5.2.2).
+///
+/// # Errors
+/// `CKR_SIGNATURE_INVALID` for a number that is not below the modulus; those of the mill.
+pub(super) fn open(key: &KeyValue, size: RsaSize, signature: &[u8]) -> Result<Vec<u8>> {
+    let what = (Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)), Direction::Encrypt);
+    let mut block = signature.to_vec();
+    let buffers = Buffers { input_len: block.len(), data: &mut block, ..Buffers::default() };
+    match run(key.mill(), what, key.id()?, Asked::Verify, buffers) {
+        Ok(_) => Ok(block),
+        Err(Rv(cryptoki_sys::CKR_DATA_INVALID)) => fail(CKR_SIGNATURE_INVALID),
+        Err(rv) => Err(rv),
+    }
+}

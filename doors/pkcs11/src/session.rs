@@ -1,0 +1,143 @@
+//! Sessions, and what is under way in each.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cryptoki_sys::{CK_OBJECT_HANDLE, CKR_BUFFER_TOO_SMALL, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED};
+
+use crate::memory::Output;
+use crate::operations::{Cipher, Hasher, Message, Signer, Step, Verifier};
+use crate::rv::{Result, Rv, fail};
+
+/// A session: what never changes about it, and what is under way.
+pub(crate) struct Session {
+    pub(crate) slot: usize,
+    pub(crate) may_write: bool,
+    active: Mutex<Active>,
+}
+
+/// The operations of a session, at most one of each kind (PKCS#11 3.2, 5.8 to 5.17).
+#[derive(Default)]
+pub(crate) struct Active {
+    /// Handles that a search has found and not given out.
+    pub(crate) found: Option<Vec<CK_OBJECT_HANDLE>>,
+    pub(crate) encryption: Option<Running<Cipher>>,
+    pub(crate) decryption: Option<Running<Cipher>>,
+    pub(crate) digest: Option<Running<Hasher>>,
+    pub(crate) signature: Option<Running<Signer>>,
+    pub(crate) verification: Option<Running<Verifier>>,
+    /// The signature that `C_VerifySignatureInit` was given.
+    pub(crate) signature_to_verify: Option<Vec<u8>>,
+    pub(crate) message_encryption: Option<Message>,
+    pub(crate) message_decryption: Option<Message>,
+}
+
+/// An operation, and whether it has been given a part.
+pub(crate) struct Running<T> {
+    pub(crate) operation: T,
+    pub(crate) in_parts: bool,
+}
+
+impl<T> Running<T> {
+    pub(crate) fn new(operation: T) -> Running<T> {
+        Running { operation, in_parts: false }
+    }
+}
+
+/// Operations that take steps with an output.
+pub(crate) trait Steps {
+    /// Bytes of output at most.
+    fn len(&self, step: Step, input_len: usize) -> usize;
+
+    /// One step. With `CKR_BUFFER_TOO_SMALL` it is as if it had not been asked for; with any other error the operation has ended.
+    fn step(&mut self, step: Step, input: &[u8], output: &mut [u8]) -> Result<usize>;
+}
+
+impl Session {
+    pub(crate) fn new(slot: usize, may_write: bool) -> Session {
+        Session { slot, may_write, active: Mutex::default() }
+    }
+
+    /// What is under way. Another thread with the same session waits.
+    pub(crate) fn active(&self) -> MutexGuard<'_, Active> {
+        self.active.lock().unwrap_or_else(|poisoned| {
+            // A step of ours panicked, and left an operation that nobody should go on with.
+            self.active.clear_poison();
+            let mut active = PoisonError::into_inner(poisoned);
+            *active = Active::default();
+            active
+        })
+    }
+}
+
+/// Begins an operation.
+///
+/// # Errors
+/// `CKR_OPERATION_ACTIVE` where there is one of this kind; those of `begin`.
+pub(crate) fn begin<T>(place: &mut Option<T>, begin: impl FnOnce() -> Result<T>) -> Result<()> {
+    if place.is_some() {
+        return fail(CKR_OPERATION_ACTIVE);
+    }
+    *place = Some(begin()?);
+    Ok(())
+}
+
+/// Takes one step of an operation, and ends it where the standard says: after its last step, and at any error but a buffer that is too small
+/// (PKCS#11 3.2, 5.2 and the chapters of the functions).
+///
+/// # Errors
+/// `CKR_OPERATION_NOT_INITIALIZED`; `CKR_OPERATION_ACTIVE` for an operation in parts that is asked for everything in one call, and goes on;
+/// those of the input, the output and the step.
+#[inline]
+pub(crate) fn step<T: Steps>(
+    place: &mut Option<Running<T>>,
+    step: Step,
+    input: Result<&[u8]>,
+    output: Result<Output<'_>>,
+) -> Result<()> {
+    let Some(running) = place else { return fail(CKR_OPERATION_NOT_INITIALIZED) };
+    if step == Step::OneShot && running.in_parts {
+        return fail(CKR_OPERATION_ACTIVE);
+    }
+    let done = match (input, output) {
+        (Ok(input), Ok(mut output)) => {
+            let bound = running.operation.len(step, input.len());
+            if output.is_query() {
+                output.tell(bound);
+                return Ok(());
+            }
+            let done = output.write(input, bound, |input, output| running.operation.step(step, input, output));
+            if done == fail(CKR_BUFFER_TOO_SMALL) {
+                return done;
+            }
+            done
+        }
+        (Err(rv), _) | (_, Err(rv)) => Err(rv),
+    };
+    end_or_go_on(place, step, done)
+}
+
+/// Takes a step without an output.
+///
+/// # Errors
+/// As [`step`].
+#[inline]
+pub(crate) fn absorb<T>(
+    place: &mut Option<Running<T>>,
+    kind: Step,
+    work: impl FnOnce(&mut T) -> Result<()>,
+) -> Result<()> {
+    let Some(running) = place else { return fail(CKR_OPERATION_NOT_INITIALIZED) };
+    if kind == Step::OneShot && running.in_parts {
+        return fail(CKR_OPERATION_ACTIVE);
+    }
+    let done = work(&mut running.operation);
+    end_or_go_on(place, kind, done)
+}
+
+fn end_or_go_on<T>(place: &mut Option<Running<T>>, step: Step, done: Result<(), Rv>) -> Result<()> {
+    match (place.as_mut(), &done, step) {
+        (Some(running), Ok(()), Step::Update) => running.in_parts = true,
+        _ => *place = None,
+    }
+    done
+}
