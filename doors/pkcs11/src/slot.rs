@@ -118,6 +118,6 @@ impl Slot {
 ///
 /// # Errors
 /// `CKR_ARGUMENTS_BAD` where none was: there is no other way to enter one.
-pub(crate) fn given<'a>(pin: *const u8, bytes: Result<&'a [u8]>) -> Result<&'a [u8]> {
+pub(crate) fn given(pin: *const u8, bytes: Result<&[u8]>) -> Result<&[u8]> {
     if pin.is_null() { fail(CKR_ARGUMENTS_BAD) } else { bytes }
 }

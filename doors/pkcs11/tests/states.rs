@@ -1,6 +1,7 @@
 //! Every function in every state: before `C_Initialize`, without a session, without an operation, in the middle of one, logged in or not.
 
 #![allow(unsafe_code, reason = "the module is called as C calls it")]
+#![allow(clippy::macro_metavars_in_unsafe, reason = "arguments are pointers of the test's own")]
 
 mod common;
 

@@ -239,11 +239,25 @@ pub(crate) fn complete(template: &Template, origin: Origin, implied: &Attributes
     }
     for rule in RULES.iter().filter(|rule| rule.of & class != 0) {
         if let (None, Some(default)) = (complete.get(rule.kind), rule.default) {
+            let default = if does(&complete, rule.kind) { default } else { &[0] };
             complete.set(rule.kind, default);
         }
     }
     finish(class, origin, &mut complete)?;
     Ok(complete)
+}
+
+/// Whether keys of a type can do what a flag allows; of everything else that is no flag of a key's use it is true.
+fn does(attributes: &Attributes, may: CK_ATTRIBUTE_TYPE) -> bool {
+    let Some(kind) = attributes.number(CKA_KEY_TYPE) else { return true };
+    match may {
+        CKA_ENCRYPT | CKA_DECRYPT | CKA_WRAP | CKA_UNWRAP => {
+            matches!(kind, CKK_RSA | CKK_AES | CKK_DES | CKK_DES2 | CKK_DES3 | CKK_CHACHA20)
+        }
+        CKA_SIGN | CKA_VERIFY => !matches!(kind, CKK_EC_MONTGOMERY | CKK_DH | CKK_ML_KEM | CKK_CHACHA20 | CKK_HKDF),
+        CKA_ENCAPSULATE | CKA_DECAPSULATE => kind == CKK_ML_KEM,
+        _ => true,
+    }
 }
 
 /// Attributes that say how long something is to be, which what there is may meet otherwise.

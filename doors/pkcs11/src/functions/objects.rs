@@ -140,10 +140,12 @@ functions! {
         let attributes = many(attributes, count)?;
         library.with_session(session, |held| {
             let object: Arc<Object> = visible(library, held, object)?;
-            attributes.iter_mut().fold(Ok(()), |done, attribute| {
+            let mut done = Ok(());
+            for attribute in attributes {
                 // SAFETY: values are as long as they say (see above).
-                worse(done, unsafe { give_value(&object, attribute) })
-            })
+                done = worse(done, unsafe { give_value(&object, attribute) });
+            }
+            done
         })
     }
 

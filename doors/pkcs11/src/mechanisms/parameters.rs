@@ -29,8 +29,7 @@ pub(crate) enum Parameter {
     /// Bytes of a MAC.
     MacLen(usize),
     Pss(Pss),
-    /// The digest, which is MGF1's too.
-    Oaep(Digest),
+    Oaep(Oaep),
     Ecdh(Ecdh),
     Hkdf(Hkdf),
     /// Bytes to go with a key, or another's public value.
@@ -57,6 +56,14 @@ pub(crate) struct Pss {
     pub(crate) digest: Digest,
     pub(crate) mgf: Digest,
     pub(crate) salt_len: usize,
+}
+
+/// The parameter of RSAES-OAEP: the label's digest, that of MGF1, and the label.
+#[derive(Clone, Debug)]
+pub(crate) struct Oaep {
+    pub(crate) digest: Digest,
+    pub(crate) mgf: Digest,
+    pub(crate) label: Vec<u8>,
 }
 
 /// The parameter of ECDH: how the secret becomes a key, what goes into that, and the other's public value.
@@ -329,16 +336,13 @@ unsafe fn oaep(raw: &Raw) -> Result<Parameter> {
     // SAFETY: by the caller.
     let given = unsafe { raw.structure::<CK_RSA_PKCS_OAEP_PARAMS>() }?;
     let named = digest(given.hashAlg).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
-    // Labels are the empty one: nobody uses others, and suites have none.
-    if given.source > CKZ_DATA_SPECIFIED || given.ulSourceDataLen != 0 {
+    // Some clients say nothing of an empty label, not even where it would be.
+    if given.source > CKZ_DATA_SPECIFIED || (given.source == 0 && given.ulSourceDataLen != 0) {
         return bad();
     }
-    let mgf = mgf(given.mgf)?;
-    // The combinations that suites have (RFC 8017 recommends one digest for both).
-    if named != mgf || !matches!(named, Digest::Sha1 | Digest::Sha256) {
-        return bad();
-    }
-    Ok(Parameter::Oaep(named))
+    // SAFETY: by the caller.
+    let label = unsafe { bytes(given.pSourceData.cast(), given.ulSourceDataLen) }?.to_vec();
+    Ok(Parameter::Oaep(Oaep { digest: named, mgf: mgf(given.mgf)?, label }))
 }
 
 /// # Safety

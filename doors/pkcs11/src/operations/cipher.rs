@@ -12,8 +12,8 @@ use subtle::{Choice, ConstantTimeEq, ConstantTimeLess};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::key::{Key, KeyShape};
-use crate::mechanisms::{Cipher as BlockKind, Mechanism, Padded, Parameter, What};
-use crate::operations::{Buffers, Step, run};
+use crate::mechanisms::{Cipher as BlockKind, Mechanism, Oaep, Padded, Parameter, What};
+use crate::operations::{Buffers, Step, rsa, run};
 use crate::rv::{Asked, Result, Rv, fail, of_status};
 use crate::session::Steps;
 
@@ -30,6 +30,8 @@ pub(crate) struct Cipher {
     form: Form,
     iv: SmallVec<[u8; 16]>,
     aad: SmallVec<[u8; 32]>,
+    /// Around the primitive of RSA.
+    oaep: Option<Oaep>,
     /// For whole messages, once a call has needed it.
     bound: Option<Bound>,
     parts: Parts,
@@ -96,10 +98,7 @@ fn suite_and_form(mechanism: &Mechanism, key: &Key) -> Result<(Suite, Form)> {
         (What::KeyWrap(Padded::No), _) => (Suite::Wrap(KeyWrap::Kw(aes()?)), Form::Whole),
         (What::KeyWrap(Padded::Yes), _) => (Suite::Wrap(KeyWrap::Kwp(aes()?)), Form::Whole),
         (What::RsaPkcs1(None), _) => (Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(rsa()?)), Form::Whole),
-        (What::RsaOaep, Parameter::Oaep(digest)) => {
-            (Suite::PublicEncrypt(PublicEncryption::RsaOaep(rsa()?, *digest)), Form::Whole)
-        }
-        (What::RsaRaw, _) => (Suite::PublicEncrypt(PublicEncryption::RsaRaw(rsa()?)), Form::Whole),
+        (What::RsaOaep | What::RsaRaw, _) => (Suite::PublicEncrypt(PublicEncryption::RsaRaw(rsa()?)), Form::Whole),
         (What::ChaCha20 | What::ChaCha20Poly1305, _) => return fail(CKR_KEY_TYPE_INCONSISTENT),
         _ => return fail(CKR_MECHANISM_INVALID),
     })
@@ -115,7 +114,8 @@ impl Cipher {
             Parameter::Aead(aead) => (aead.iv.clone(), aead.aad.clone()),
             _ => (SmallVec::new(), SmallVec::new()),
         };
-        Ok(Cipher { key: key.clone(), suite, direction, form, iv, aad, bound: None, parts: Parts::None })
+        let oaep = if let Parameter::Oaep(oaep) = &mechanism.parameter { Some(oaep.clone()) } else { None };
+        Ok(Cipher { key: key.clone(), suite, direction, form, iv, aad, oaep, bound: None, parts: Parts::None })
     }
 
     /// Bytes that a whole message becomes at most.
@@ -151,6 +151,8 @@ impl Cipher {
             Form::Blocks(block) => len.is_multiple_of(block),
             Form::Filled(block) => encrypts || (len != 0 && len.is_multiple_of(block)),
             Form::Tagged(tag) => encrypts || len >= tag,
+            // Its own code says how long a message may be.
+            Form::Whole if encrypts && self.oaep.is_some() => true,
             Form::Stream | Form::Whole => self.suite.input_len(self.direction).contains(len),
         };
         if fits { Ok(()) } else { Err(self.wrong_len()) }
@@ -214,6 +216,14 @@ impl Cipher {
 
     /// Runs a suite whose output has another length, by way of a copy. RSA shares batches with other threads.
     fn elsewhere(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        if let (Some(oaep), Suite::PublicEncrypt(encryption)) = (&self.oaep, self.suite) {
+            let (size, value) = (encryption.size(), &self.key.value);
+            return match self.direction {
+                Direction::Encrypt if output.len() < size.len() => fail(CKR_BUFFER_TOO_SMALL),
+                Direction::Encrypt => give(&rsa::encrypt_oaep(value, size, oaep, input)?, output),
+                Direction::Decrypt => give(&rsa::decrypt_oaep(value, size, oaep, input)?, output),
+            };
+        }
         let len = self.whole_len(input.len()).max(input.len());
         let mut data = Zeroizing::new(vec![0; len]);
         let encrypts = self.direction == Direction::Encrypt;

@@ -3,11 +3,15 @@
 use ciphermill::Mill;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize};
 use ciphermill_contract::{Direction, Suite};
-use cryptoki_sys::{CKR_DATA_LEN_RANGE, CKR_KEY_SIZE_RANGE, CKR_MECHANISM_PARAM_INVALID, CKR_SIGNATURE_INVALID};
-use subtle::ConstantTimeEq;
+use cryptoki_sys::{
+    CKR_DATA_LEN_RANGE, CKR_ENCRYPTED_DATA_INVALID, CKR_KEY_SIZE_RANGE, CKR_MECHANISM_PARAM_INVALID,
+    CKR_SIGNATURE_INVALID,
+};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use zeroize::Zeroizing;
 
 use crate::key::KeyValue;
-use crate::mechanisms::Pss;
+use crate::mechanisms::{Oaep, Pss};
 use crate::operations::digest::Hasher;
 use crate::operations::{Buffers, keys, run};
 use crate::rv::{Asked, Result, Rv, fail};
@@ -160,5 +164,72 @@ pub(super) fn open(key: &KeyValue, size: RsaSize, signature: &[u8]) -> Result<Ve
         Ok(_) => Ok(block),
         Err(Rv(cryptoki_sys::CKR_DATA_INVALID)) => fail(CKR_SIGNATURE_INVALID),
         Err(rv) => Err(rv),
+    }
+}
+
+/// The digest of a label.
+fn label_hash(mill: &Mill, oaep: &Oaep) -> Result<Vec<u8>> {
+    let mut hasher = Hasher::of(mill, oaep.digest)?;
+    hasher.update(&oaep.label)?;
+    hasher.finish()
+}
+
+/// RSAES-OAEP (RFC 8017, 7.1.1).
+///
+/// # Errors
+/// `CKR_DATA_LEN_RANGE` for a message that has no room; those of the mill.
+pub(super) fn encrypt_oaep(key: &KeyValue, size: RsaSize, oaep: &Oaep, message: &[u8]) -> Result<Vec<u8>> {
+    let hash = label_hash(key.mill(), oaep)?;
+    let Some(zeros) = size.len().checked_sub(message.len() + 2 * hash.len() + 2) else {
+        return fail(CKR_DATA_LEN_RANGE);
+    };
+    let mut seed = Zeroizing::new(vec![0; hash.len()]);
+    keys::random(key.mill(), &mut seed)?;
+    let mut data = Zeroizing::new(hash);
+    let filled = data.len() + zeros;
+    data.resize(filled, 0);
+    data.push(1);
+    data.extend_from_slice(message);
+    mask(key.mill(), oaep.mgf, &seed, &mut data)?;
+    mask(key.mill(), oaep.mgf, &data, &mut seed)?;
+    let mut block = Zeroizing::new(vec![0]);
+    block.extend_from_slice(&seed);
+    block.extend_from_slice(&data);
+    open(key, size, &block)
+}
+
+/// The same backwards (RFC 8017, 7.1.2). What is wrong with a ciphertext is looked at as a whole, so that time does not tell.
+///
+/// # Errors
+/// `CKR_ENCRYPTED_DATA_INVALID`; those of the mill.
+pub(super) fn decrypt_oaep(key: &KeyValue, size: RsaSize, oaep: &Oaep, encrypted: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    let hash = label_hash(key.mill(), oaep)?;
+    if size.len() < 2 * hash.len() + 2 {
+        return fail(CKR_KEY_SIZE_RANGE);
+    }
+    let mut block = Zeroizing::new(encrypted.to_vec());
+    sign(key, size, &mut block).map_err(|rv| match rv {
+        // A number that is not below the modulus.
+        Rv(CKR_SIGNATURE_INVALID | cryptoki_sys::CKR_DATA_INVALID) => Rv(CKR_ENCRYPTED_DATA_INVALID),
+        rv => rv,
+    })?;
+    let (first, rest) = block.split_at_mut(1);
+    let (seed, data) = rest.split_at_mut(hash.len());
+    mask(key.mill(), oaep.mgf, data, seed)?;
+    mask(key.mill(), oaep.mgf, seed, data)?;
+    let (found, message) = data.split_at(hash.len());
+    let mut good = first[0].ct_eq(&0) & found.ct_eq(&hash);
+    // The place behind the first one that is not zero, which is to be 1.
+    let (mut at, mut before) = (0_u32, Choice::from(1));
+    for (place, byte) in (1_u32..).zip(message) {
+        let ends = before & !byte.ct_eq(&0);
+        good &= !ends | byte.ct_eq(&1);
+        at = u32::conditional_select(&at, &place, ends);
+        before &= !ends;
+    }
+    if bool::from(good & !before) {
+        Ok(Zeroizing::new(message[at as usize..].to_vec()))
+    } else {
+        fail(CKR_ENCRYPTED_DATA_INVALID)
     }
 }

@@ -77,7 +77,7 @@ fn wrong_pins_are_counted_over_restarts_and_lock_at_last() {
         let again = Token::open(token.path(), &mill);
         assert_eq!(again.login_user(b"wrong"), fail(CKR_PIN_INCORRECT));
         let flags = again.info().expect("what it is").flags;
-        assert_eq!(flags & CKF_USER_PIN_COUNT_LOW != 0, true);
+        assert_ne!(flags & CKF_USER_PIN_COUNT_LOW, 0);
         assert_eq!(flags & CKF_USER_PIN_FINAL_TRY != 0, number + 1 == TRIES_MAX);
     }
     assert_eq!(token.login_user(PIN), Ok(()));

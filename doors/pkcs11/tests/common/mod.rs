@@ -1,5 +1,6 @@
 //! The module as an application has it: by its table of functions, with PINs and a token of its own.
 #![allow(dead_code, reason = "each test needs a part")]
+#![allow(clippy::expect_used, reason = "part of tests")]
 
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
