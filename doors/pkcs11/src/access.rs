@@ -57,6 +57,11 @@ pub(crate) fn usable_key(
     key_of(&*key_object(library, session, handle)?, may, mechanism)
 }
 
+/// Whether operations with a key ask for the user's PIN each time.
+pub(crate) fn asks_for_pin(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> bool {
+    visible(library, session, handle).is_ok_and(|object| object.attributes.is_set(CKA_ALWAYS_AUTHENTICATE))
+}
+
 /// The key of an object, as [`usable_key`].
 ///
 /// # Errors

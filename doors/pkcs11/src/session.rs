@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cryptoki_sys::{CK_OBJECT_HANDLE, CKR_BUFFER_TOO_SMALL, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED};
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CKR_BUFFER_TOO_SMALL, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED, CKR_USER_NOT_LOGGED_IN,
+};
 
 use crate::memory::Output;
 use crate::operations::{Cipher, Hasher, Message, Signer, Step, Verifier};
@@ -31,15 +33,18 @@ pub(crate) struct Active {
     pub(crate) message_decryption: Option<Message>,
 }
 
-/// An operation, and whether it has been given a part.
+/// An operation, and how far it has come.
 pub(crate) struct Running<T> {
     pub(crate) operation: T,
+    /// It has been given a part.
     pub(crate) in_parts: bool,
+    /// Its key asks for the PIN each time (`CKA_ALWAYS_AUTHENTICATE`), which has not been given yet.
+    pub(crate) awaits_pin: bool,
 }
 
 impl<T> Running<T> {
     pub(crate) fn new(operation: T) -> Running<T> {
-        Running { operation, in_parts: false }
+        Running { operation, in_parts: false, awaits_pin: false }
     }
 }
 
@@ -69,6 +74,24 @@ impl Session {
     }
 }
 
+impl Active {
+    /// Whether an operation waits for the user's PIN.
+    pub(crate) fn awaits_pin(&self) -> bool {
+        self.signature.as_ref().is_some_and(|running| running.awaits_pin)
+            || self.decryption.as_ref().is_some_and(|running| running.awaits_pin)
+    }
+
+    /// The PIN was given.
+    pub(crate) fn pin_given(&mut self) {
+        if let Some(running) = &mut self.signature {
+            running.awaits_pin = false;
+        }
+        if let Some(running) = &mut self.decryption {
+            running.awaits_pin = false;
+        }
+    }
+}
+
 /// Begins an operation.
 ///
 /// # Errors
@@ -86,7 +109,7 @@ pub(crate) fn begin<T>(place: &mut Option<T>, begin: impl FnOnce() -> Result<T>)
 ///
 /// # Errors
 /// `CKR_OPERATION_NOT_INITIALIZED`; `CKR_OPERATION_ACTIVE` for an operation in parts that is asked for everything in one call, and goes on;
-/// those of the input, the output and the step.
+/// `CKR_USER_NOT_LOGGED_IN` where the PIN has yet to be given; those of the input, the output and the step.
 #[inline]
 pub(crate) fn step<T: Steps>(
     place: &mut Option<Running<T>>,
@@ -97,6 +120,9 @@ pub(crate) fn step<T: Steps>(
     let Some(running) = place else { return fail(CKR_OPERATION_NOT_INITIALIZED) };
     if step == Step::OneShot && running.in_parts {
         return fail(CKR_OPERATION_ACTIVE);
+    }
+    if running.awaits_pin {
+        return end_or_go_on(place, step, fail(CKR_USER_NOT_LOGGED_IN));
     }
     let done = match (input, output) {
         (Ok(input), Ok(mut output)) => {
@@ -129,6 +155,9 @@ pub(crate) fn absorb<T>(
     let Some(running) = place else { return fail(CKR_OPERATION_NOT_INITIALIZED) };
     if kind == Step::OneShot && running.in_parts {
         return fail(CKR_OPERATION_ACTIVE);
+    }
+    if running.awaits_pin {
+        return end_or_go_on(place, kind, fail(CKR_USER_NOT_LOGGED_IN));
     }
     let done = work(&mut running.operation);
     end_or_go_on(place, kind, done)

@@ -344,8 +344,9 @@ fn logins_are_those_of_all_sessions_at_once() {
     assert_eq!(log_in(writing, CKU_SO, SO_PIN), CKR_SESSION_READ_ONLY_EXISTS);
     assert_eq!(log_in(reading, CKU_USER, b"wrong"), CKR_PIN_INCORRECT);
     assert_eq!(log_in(reading, 7, PIN), CKR_USER_TYPE_INVALID);
-    assert_eq!(log_in(reading, CKU_CONTEXT_SPECIFIC, PIN), CKR_OPERATION_NOT_INITIALIZED);
+    assert_eq!(log_in(reading, CKU_CONTEXT_SPECIFIC, PIN), CKR_USER_NOT_LOGGED_IN);
     assert_eq!(log_in(reading, CKU_USER, PIN), CKR_OK);
+    assert_eq!(log_in(reading, CKU_CONTEXT_SPECIFIC, PIN), CKR_OPERATION_NOT_INITIALIZED);
     assert_eq!([state(reading), state(writing)], [CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS]);
     assert_eq!(log_in(writing, CKU_USER, PIN), CKR_USER_ALREADY_LOGGED_IN);
     assert_eq!(call!(module, C_CloseSession, reading), CKR_OK);

@@ -233,15 +233,15 @@ pub(crate) fn complete(template: &Template, origin: Origin, implied: &Attributes
         }
         complete.set(kind, value);
     }
-    if complete.is_set(CKA_ALWAYS_AUTHENTICATE) {
-        // That a PIN is asked for each signature is nothing that a keystore does.
-        return fail(CKR_ATTRIBUTE_VALUE_INVALID);
-    }
     for rule in RULES.iter().filter(|rule| rule.of & class != 0) {
         if let (None, Some(default)) = (complete.get(rule.kind), rule.default) {
             let default = if does(&complete, rule.kind) { default } else { &[0] };
             complete.set(rule.kind, default);
         }
+    }
+    if complete.is_set(CKA_ALWAYS_AUTHENTICATE) && !complete.is_set(CKA_PRIVATE) {
+        // There would be nobody whose PIN to ask for (PKCS#11 3.2, 4.9).
+        return fail(CKR_TEMPLATE_INCONSISTENT);
     }
     finish(class, origin, &mut complete)?;
     Ok(complete)

@@ -3,7 +3,7 @@
 use ciphermill_contract::Direction;
 use cryptoki_sys::*;
 
-use crate::access::usable_key;
+use crate::access::{asks_for_pin, usable_key};
 use crate::entry::functions;
 use crate::library::Library;
 use crate::mechanisms::Mechanism;
@@ -19,7 +19,7 @@ use crate::session::{Active, Running, absorb, begin, step};
 unsafe fn begin_cipher(
     session: CK_SESSION_HANDLE,
     mechanism: *mut CK_MECHANISM,
-    key: CK_OBJECT_HANDLE,
+    handle: CK_OBJECT_HANDLE,
     direction: Direction,
 ) -> Result<()> {
     let library = Library::current()?;
@@ -40,8 +40,10 @@ unsafe fn begin_cipher(
         begin(place, || {
             // SAFETY: by the caller.
             let mechanism = unsafe { Mechanism::read(mechanism, flag) }?;
-            let key = usable_key(library, session, key, may, &mechanism)?;
-            Ok(Running::new(Cipher::init(&mechanism, direction, &key)?))
+            let key = usable_key(library, session, handle, may, &mechanism)?;
+            let mut running = Running::new(Cipher::init(&mechanism, direction, &key)?);
+            running.awaits_pin = direction == Direction::Decrypt && asks_for_pin(library, session, handle);
+            Ok(running)
         })
     })
 }

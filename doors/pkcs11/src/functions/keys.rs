@@ -1,5 +1,7 @@
 //! Key management and random numbers (PKCS#11 3.2, 5.18, 5.19).
 
+use std::io::Write;
+
 use ciphermill_contract::KeyForm;
 use cryptoki_sys::*;
 use zeroize::Zeroizing;
@@ -52,6 +54,14 @@ fn wanted_len(template: &Template, kind: CK_KEY_TYPE) -> Result<Option<usize>> {
     match (said, fixed) {
         (Some(said), Some(fixed)) if said != fixed => fail(CKR_KEY_SIZE_RANGE),
         (said, fixed) => Ok(said.or(fixed)),
+    }
+}
+
+/// The first bytes of a shared secret, as many as are wanted.
+fn leading(secret: &[u8], wanted: Option<usize>) -> Result<&[u8]> {
+    match wanted {
+        Some(wanted) => secret.get(..wanted).ok_or(Rv(CKR_KEY_SIZE_RANGE)),
+        None => Ok(secret),
     }
 }
 
@@ -158,8 +168,13 @@ functions! {
             let of_private = template(private_attributes, private_count)?;
             let kind = material::pair_of(mechanism.kind(), &of_public)?;
             let pair = keys::generate_pair(&library.mill, kind)?;
-            let [(public_implied, public), (private_implied, private)] =
+            let [(mut public_implied, public), (mut private_implied, private)] =
                 material::of_pair(&library.mill, kind, pair.private().bytes, pair.public())?;
+            if let Some(said) = of_public.get(CKA_EC_PARAMS) {
+                // A curve has several names; the application's own stays.
+                public_implied.set(CKA_EC_PARAMS, said);
+                private_implied.set(CKA_EC_PARAMS, said);
+            }
             let origin = Origin::Generate(mechanism.kind());
             let of_private = rules::complete(&of_private, origin, &private_implied)?;
             let of_public = rules::complete(&of_public, origin, &public_implied)?;
@@ -281,9 +296,10 @@ functions! {
             })?;
             let secret = secret.ok_or(Rv(CKR_GENERAL_ERROR))?;
             let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
+            let secret = leading(&secret, wanted_len(&template, kind)?)?;
             let mut defaults = Attributes::default();
             defaults.set_number(CKA_KEY_TYPE, kind);
-            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, &secret)?;
+            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, secret)?;
             Ok(())
         })
     }
@@ -307,18 +323,21 @@ functions! {
             let template = template(attributes, count)?;
             let secret = keys::decapsulate(&private, bytes(encapsulated, encapsulated_len)?)?;
             let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
+            let secret = leading(&secret, wanted_len(&template, kind)?)?;
             let mut defaults = Attributes::default();
             defaults.set_number(CKA_KEY_TYPE, kind);
-            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, &secret)?;
+            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, secret)?;
             Ok(())
         })
     }
 
-    /// The system's generator is seeded by the system: more seed is taken and not needed (`CKR_RANDOM_SEED_NOT_SUPPORTED`).
+    /// Stirs a seed into the system's generator, which counts it for nothing: it can only help.
     fn C_SeedRandom(session: CK_SESSION_HANDLE, seed: *mut CK_BYTE, len: CK_ULONG) {
-        Library::current()?.with_session(session, |_| {
-            bytes(seed, len)?;
-            fail(CKR_RANDOM_SEED_NOT_SUPPORTED)
+        let library = Library::current()?;
+        let seed = bytes(seed, len)?;
+        library.with_session(session, |_| {
+            let pool = std::fs::OpenOptions::new().write(true).open("/dev/urandom");
+            pool.and_then(|mut pool| pool.write_all(seed)).map_err(|_| Rv(CKR_RANDOM_SEED_NOT_SUPPORTED))
         })
     }
 

@@ -11,14 +11,21 @@ use crate::rv::{Result, fail};
 use crate::session::{Active, Running, Session};
 use crate::slot::{Login, given};
 
-/// Logs in, or authenticates an operation, of which none here asks for that.
+/// Logs in, or authenticates an operation whose key asks for that.
 fn log_in(session: CK_SESSION_HANDLE, user: CK_USER_TYPE, pin: Result<&[u8]>) -> Result<()> {
     let library = Library::current()?;
     let at = library.with_session(session, |session| Ok(session.slot))?;
     let slot = library.slot(at as CK_SLOT_ID)?;
     if user == CKU_CONTEXT_SPECIFIC {
-        // No key has CKA_ALWAYS_AUTHENTICATE.
-        return fail(CKR_OPERATION_NOT_INITIALIZED);
+        slot.needs_user()?;
+        return library.with_session(session, |session| {
+            if !session.active().awaits_pin() {
+                return fail(CKR_OPERATION_NOT_INITIALIZED);
+            }
+            slot.token.check_user_pin(pin?)?;
+            session.active().pin_given();
+            Ok(())
+        });
     }
     if user == CKU_SO && library.sessions_of(at).iter().any(|(_, may_write)| !may_write) {
         return fail(CKR_SESSION_READ_ONLY_EXISTS);
@@ -162,7 +169,7 @@ functions! {
         library.with_session(session, |session| {
             let operation = crate::operations::Hasher::restore(state)?;
             let mut active = session.active();
-            *active = Active { digest: Some(Running { operation, in_parts: true }), ..Active::default() };
+            *active = Active { digest: Some(Running { in_parts: true, ..Running::new(operation) }), ..Active::default() };
             Ok(())
         })
     }

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::access::usable_key;
+use crate::access::{asks_for_pin, usable_key};
 use crate::entry::functions;
 use crate::library::Library;
 use crate::mechanisms::Mechanism;
@@ -73,8 +73,10 @@ functions! {
             }
             begin(place, || {
                 let mechanism = Mechanism::read(mechanism, CKF_SIGN)?;
-                let key = usable_key(library, session, key, CKA_SIGN, &mechanism)?;
-                Ok(Running::new(Signer::init(&mechanism, &key)?))
+                let of_object = usable_key(library, session, key, CKA_SIGN, &mechanism)?;
+                let mut running = Running::new(Signer::init(&mechanism, &of_object)?);
+                running.awaits_pin = asks_for_pin(library, session, key);
+                Ok(running)
             })
         })
     }

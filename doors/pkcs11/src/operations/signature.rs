@@ -229,6 +229,16 @@ fn given_digest(curve: Curve, digest: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     Ok(given)
 }
 
+/// Two numbers of one length with zeros before them, so that both together have `len` bytes.
+fn halves(signature: &[u8], len: usize) -> Option<Vec<u8>> {
+    let short = signature.len() < len && !signature.is_empty() && signature.len().is_multiple_of(2);
+    short.then(|| {
+        let (r, s) = signature.split_at(signature.len() / 2);
+        let zeros = vec![0; len / 2 - r.len()];
+        [&zeros, r, &zeros, s].concat()
+    })
+}
+
 impl Signer {
     /// # Errors
     /// `CKR_KEY_TYPE_INCONSISTENT`, `CKR_MECHANISM_INVALID`, `CKR_MECHANISM_PARAM_INVALID`; those of the mill.
@@ -329,6 +339,12 @@ impl Verifier {
     /// As [`Verifier::finish`].
     pub(crate) fn one_shot(&mut self, data: &[u8], signature: &[u8]) -> Result<()> {
         let common = &mut self.0;
+        // Both numbers of ECDSA may come shorter, of one length (PKCS#11 3.2, 6.3.1): zeros go before them.
+        let padded = match common.scheme {
+            Scheme::Ecdsa(_) => halves(signature, common.len()),
+            _ => None,
+        };
+        let signature = padded.as_deref().unwrap_or(signature);
         if signature.len() != common.len() {
             return fail(CKR_SIGNATURE_LEN_RANGE);
         }

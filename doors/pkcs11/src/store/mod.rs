@@ -275,6 +275,17 @@ impl Token {
         self.open_with(secret, false)
     }
 
+    /// Whether a PIN is the user's, who is logged in already.
+    ///
+    /// # Errors
+    /// As [`Token::login_user`].
+    pub(crate) fn check_user_pin(&self, pin: &[u8]) -> Result<()> {
+        if self.place.read()?.is_some_and(|content| content.user.is_some()) {
+            return self.try_pin(Owner::User, pin).map(drop);
+        }
+        Keystore::open(&self.path, &master(pin, true)).map(drop).map_err(|error| keystore_error(&error))
+    }
+
     pub(crate) fn logout(&self) {
         *self.opened() = None;
     }
