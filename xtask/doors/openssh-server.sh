@@ -2,7 +2,7 @@
 # shellcheck disable=SC2034 # what sources this reads them
 # A server of OpenSSH on a port of its own, and how clients reach it. Sourced by what checks it and what measures it.
 # shellcheck source=xtask/doors/common.sh
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+[ -n "${scratch:-}" ] || . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 PATH=$PATH:/usr/sbin
 sshd=$(command -v sshd) || lacks 'sshd (apt-get install openssh-server)'
 { command -v ssh && command -v scp; } >/dev/null || lacks 'ssh and scp (apt-get install openssh-client)'

@@ -22,6 +22,12 @@ unset CIPHERMILL_PKCS11_CONF CIPHERMILL_PKCS11_KEYSTORES SOFTHSM2_CONF
 export OPENSSL_CONF=$scratch/default.cnf
 : >"$scratch/default.cnf"
 
+# In the place of common.sh's: here is no provider, and servers run with what is exported.
+prepare() {
+    chmod 755 "$scratch"
+    with=(env)
+}
+
 # One of the two modules with an empty token: sets `way`, `module`, `folder` and `token`, the beginning of RFC 7512 URIs.
 use_module() { # softhsm|ciphermill
     way=$1 folder=$scratch/$1
