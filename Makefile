@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: c-library service openssl doors doors-setup doors-all machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: c-library service openssl pkcs11 doors doors-setup doors-all machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -87,11 +87,15 @@ service: setup ## the service of this machine: the program, and its second name,
 openssl: setup-lab ## the provider for OpenSSL and a configuration that loads it, below PREFIX (target/openssl)
 	@./xtask/openssl-provider.sh
 
+pkcs11: setup ## the PKCS#11 module, below PREFIX (target/pkcs11)
+	@./xtask/pkcs11-module.sh
+
 doors-setup: setup-lab
 	@./xtask/setup.sh doors
 	@PREFIX=target/openssl ./xtask/openssl-provider.sh
+	@PREFIX=target/pkcs11 ./xtask/pkcs11-module.sh
 
-doors: doors-setup ## servers and clients of Debian with the provider and without, whether all is right; installs them
+doors: doors-setup ## servers and clients of Debian with the provider or the PKCS#11 module and without; installs them
 	@./xtask/doors.sh; status=$$?; [ $$status -eq 77 ] || exit $$status
 
 doors-all: doors-setup ## the same, OpenSSL's own tests, and rates of HAProxy and scp; wants two quiet cores

@@ -5,7 +5,7 @@
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
 # also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
 # `real-tables` a Java runtime instead, where that can be had, with `doors` the servers and clients that the provider for
-# OpenSSL is tried with.
+# OpenSSL and the PKCS#11 module are tried with.
 set -eu
 
 asked=${1:-}
@@ -139,6 +139,14 @@ optional_server() {
     fi
 }
 
+has_softhsm() {
+    ls /usr/lib/softhsm/libsofthsm2.so /usr/lib/*/softhsm/libsofthsm2.so 2>/dev/null | grep -q .
+}
+
+has_venv() {
+    python3 -c 'import venv, ensurepip' >/dev/null 2>&1
+}
+
 has_postgres() {
     # Debian keeps the server out of the search path, a folder a version.
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
@@ -156,6 +164,16 @@ if [ "$asked" = doors ]; then
     command -v psql >/dev/null 2>&1 || optional psql "PostgreSQL will not be tried" postgresql-client
     command -v wrk >/dev/null 2>&1 || optional wrk "nginx's answers will not be counted" wrk
     command -v pgrep >/dev/null 2>&1 || optional pgrep "reloads of nginx will not be tried" procps
+    # The programs of PKCS#11, and the token that is their measure.
+    command -v pkcs11-tool >/dev/null 2>&1 || optional OpenSC "the PKCS#11 module will not be tried" opensc
+    has_softhsm || optional SoftHSM "the PKCS#11 module will not be compared" softhsm2
+    command -v xxd >/dev/null 2>&1 || optional xxd "the PKCS#11 module will not be tried" xxd
+    command -v p11-kit >/dev/null 2>&1 || optional p11-kit "p11-kit and GnuTLS will not be tried" p11-kit
+    command -v p11tool >/dev/null 2>&1 || optional GnuTLS "p11-kit and GnuTLS will not be tried" gnutls-bin
+    command -v modutil >/dev/null 2>&1 || optional NSS "NSS will not be tried" libnss3-tools
+    ls /usr/lib/*/engines-3/pkcs11.so >/dev/null 2>&1 || optional libp11 "OpenSSL's engine of PKCS#11 will not be tried" libengine-pkcs11-openssl
+    command -v javac >/dev/null 2>&1 || optional JDK "SunPKCS11 will not be tried" default-jdk-headless
+    has_venv || optional "Python with its venv" "python-pkcs11 will not be tried" python3-venv
 fi
 
 has_browser() {
@@ -181,10 +199,6 @@ if [ "$asked" = tests ]; then
     has_browser || optional Chromium "the test of the lab's reports in a browser will not run" chromium
     has_pocl || optional PoCL "the GPU engine's kernels will not be tested" pocl-opencl-icd ocl-icd-libopencl1
 fi
-
-has_venv() {
-    python3 -c 'import venv, ensurepip' >/dev/null 2>&1
-}
 
 if [ "$asked" = tests ]; then
     has_venv || optional "Python with its venv" "the Python package will not be tested" python3-venv

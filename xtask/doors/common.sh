@@ -14,7 +14,16 @@ started=()
 
 lacks() { # WHAT
     echo "$program: not run: $1" >&2
+    note "$program: $1"
     exit 77
+}
+
+# What is listed once more where all has run (xtask/doors.sh).
+note() { [ -z "${DOORS_SKIPPED:-}" ] || echo "$1" >>"$DOORS_SKIPPED"; }
+
+# A part that is left out, though the machine has what it takes.
+omitted() { # WHAT-AND-WHY
+    note "$program${way:+, $way}: $1"
 }
 
 finish() {

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# python-pkcs11's own tests of a module, of its source package of PyPI, with what PyPI has built.
+program=pkcs11-python
+# shellcheck source=xtask/doors/pkcs11-module.sh
+. "$(dirname "${BASH_SOURCE[0]}")/pkcs11-module.sh"
+python=${PYTHON:-python3}
+"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
+    lacks 'Python 3.10 or later with its venv (apt-get install python3-venv)'
+list=$PWD/xtask/doors/python-pkcs11.txt
+work=$PWD/target/scratch/python-pkcs11
+version=$(sed -n 's/^python-pkcs11==//p' "$list")
+
+if ! cmp -s "$list" "$work/installed.txt"; then
+    rm -rf "$work"
+    mkdir -p "$work"
+    "$python" -m venv "$work/environment"
+    pip=("$work/environment/bin/pip" -q --disable-pip-version-check)
+    "${pip[@]}" install --no-cache-dir -r "$list" || lacks "the packages of $list"
+    "${pip[@]}" download --no-deps --no-build-isolation --no-binary :all: --no-cache-dir -d "$work" "python-pkcs11==$version" 2>>"$scratch/pip.log" ||
+        "${pip[@]}" download --no-deps --no-binary :all: --no-cache-dir -d "$work" "python-pkcs11==$version" || lacks "python-pkcs11's source package"
+    # The tests alone: beside its source the package would be taken from there, where it is not built.
+    tar -xzf "$work"/python_pkcs11-*.tar.gz -C "$work" --strip-components 1 --wildcards '*/tests'
+    cp "$list" "$work/installed.txt"
+fi
+
+check() {
+    local broken passed second=()
+    # A second module beside ours, as a program may have two.
+    [ "$way" = softhsm ] || [ -z "$theirs" ] || second=("PKCS11_MODULE2=$theirs")
+    # Its status says whether all passed, which of SoftHSM they do not.
+    (cd "$work" && PKCS11_MODULE=$module PKCS11_TOKEN_LABEL=mill PKCS11_TOKEN_PIN=$pin PKCS11_TOKEN_SO_PIN=$so_pin PYTHONDONTWRITEBYTECODE=1 \
+        limited env "${second[@]}" environment/bin/python -m pytest -q -rfEs --tb=short -p no:cacheprovider tests >"$scratch/$way-pytest.log" 2>&1) || true
+    passed=$(sed -n 's/^\(.* \)\{0,1\}\([0-9]*\) passed.*/\2/p' "$scratch/$way-pytest.log")
+    expect "more than a hundred tests that pass, not $passed" [ "${passed:-0}" -ge 100 ]
+    broken=$(grep -E '^(FAILED|ERROR) ' "$scratch/$way-pytest.log" | sort || true)
+    if [ "$way" = ciphermill ]; then
+        expect "no failure, but there are: $broken" [ -z "$broken" ]
+    fi
+    ok "$(tail -n 1 "$scratch/$way-pytest.log")"
+    while read -r line; do omitted "$line"; done < <(sed -n 's/^SKIPPED \[[0-9]*\] //p' "$scratch/$way-pytest.log")
+}
+LIMIT_SECONDS=300
+each_module check
