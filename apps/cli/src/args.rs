@@ -3,6 +3,7 @@
 mod inspect;
 mod keys;
 mod openssl;
+mod pkcs11;
 mod placement;
 mod service;
 mod value;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs, PublicForm};
 pub(crate) use openssl::{InstallArgs, OpensslCommand};
+pub(crate) use pkcs11::{ModuleArgs, Pkcs11Command};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 pub(crate) use service::{AskArgs, RunArgs, ServiceCommand, SocketArgs};
 pub(crate) use value::ValueArgs;
@@ -99,6 +101,9 @@ pub(crate) enum Command {
     /// Have programs that use OpenSSL load the provider.
     #[command(subcommand)]
     Openssl(OpensslCommand),
+    /// Have programs that speak PKCS#11 load the module, whose tokens are keystores.
+    #[command(subcommand)]
+    Pkcs11(Pkcs11Command),
     /// One mill for all processes of this machine: run it, ask how it is, end it.
     #[command(subcommand)]
     Service(ServiceCommand),

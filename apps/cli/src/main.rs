@@ -36,6 +36,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Engines(args) => commands::engines::run(&args, &config()?),
         Command::Keys(command) => commands::keys::run(command, &config()?),
         Command::Openssl(command) => commands::openssl::run(&command, config),
+        Command::Pkcs11(command) => commands::pkcs11::run(&command),
         Command::Service(command) => commands::service::run(&command, config),
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
         Command::Disable(args) => commands::disable::disable(&args, cli.config.as_deref()),

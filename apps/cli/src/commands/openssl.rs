@@ -7,21 +7,26 @@ mod settings;
 
 use std::env;
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use ciphermill_cli::whole;
 use settings::Settings;
 
+use super::installed::{self, Installed, Library, is_same};
 use crate::args::{InstallArgs, OpensslCommand};
 use crate::config::Config;
 use crate::output::{after_change, say, tell};
 
-/// The first line of what `install` writes, by which it knows its own files.
-const MARK: &str = "# Written by `ciphermill openssl install`; `ciphermill openssl uninstall` removes it.";
+/// What `install` writes.
+const FILES: Installed = Installed("openssl");
+
+const PROVIDER: Library = Library {
+    noun: "provider",
+    made_by: "make openssl",
+    places: &["ciphermill.so", "libciphermill_openssl.so", "../lib/ciphermill.so", "../openssl/ciphermill.so"],
+};
 
 /// Runs a command; `config` reads the configuration where it is needed.
 pub(crate) fn run(
@@ -30,7 +35,8 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     match command {
         OpensslCommand::Install(args) => install(args)?,
-        OpensslCommand::Uninstall { place } => uninstall(&place.file)?,
+        OpensslCommand::Uninstall { place } => FILES
+            .remove(&place.file, "take OPENSSL_CONF out of the settings of programs that name it, and restart them")?,
         OpensslCommand::Reference { name, version, keystore } => {
             reference::print(name, *version, keystore, &config()?)?
         }
@@ -47,7 +53,7 @@ fn install(args: &InstallArgs) -> anyhow::Result<()> {
         Some(path) => Some(fs::canonicalize(path).with_context(|| format!("cannot read {}", path.display()))?),
         None => machine.exists().then(|| machine.clone()),
     };
-    let module = module(args.module.as_deref())?;
+    let module = PROVIDER.find(args.module.as_deref())?;
     let content = content(base.as_deref(), &provider_section(&module, args)?)?;
     if args.print {
         return say(content.trim_end());
@@ -60,7 +66,7 @@ fn install(args: &InstallArgs) -> anyhow::Result<()> {
         );
     }
     if !args.force {
-        is_ours(file, "is there, and `ciphermill openssl install` has not written it; --force replaces it")?;
+        FILES.may_replace(file)?;
     }
     try_out(&content, file)?;
     whole::write(file, content.as_bytes())?;
@@ -103,7 +109,8 @@ fn content(base: Option<&Path>, section: &[(&str, String)]) -> anyhow::Result<St
     };
     let added = settings.addition(section)?;
     Ok(format!(
-        "{MARK}\n# All that the included file says stays in force; what follows joins its sections.\n{include}{added}"
+        "{}\n# All that the included file says stays in force; what follows joins its sections.\n{include}{added}",
+        FILES.mark()
     ))
 }
 
@@ -118,39 +125,6 @@ fn plain(path: &Path) -> anyhow::Result<&str> {
     })
 }
 
-/// The provider's library: what was named, or one that lies where builds and packages put it. Never one of the folder that the command
-/// happens to run in, since other users' programs are going to load it.
-fn module(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = named {
-        let found = fs::canonicalize(path).with_context(|| format!("cannot read the provider {}", path.display()))?;
-        ensure!(found.is_file(), "{}: is not a file, and the provider is a library", found.display());
-        return Ok(found);
-    }
-    let program = env::current_exe().and_then(fs::canonicalize).context("cannot tell where this program lies")?;
-    let folder = whole::folder_of(&program);
-    let places = ["ciphermill.so", "libciphermill_openssl.so", "../lib/ciphermill.so", "../openssl/ciphermill.so"];
-    let places = places.map(|place| folder.join(place));
-    if let Some(found) = places.iter().find(|path| path.is_file()) {
-        return Ok(fs::canonicalize(found)?);
-    }
-    let looked = places.map(|path| path.display().to_string()).join(", ");
-    bail!("there is no provider (`make openssl` builds one; --module names it); looked at {looked}")
-}
-
-/// Fails for a file that is there and not ours.
-fn is_ours(path: &Path, rule: &str) -> anyhow::Result<()> {
-    match fs::read(path) {
-        Ok(bytes) if bytes.starts_with(MARK.as_bytes()) => Ok(()),
-        Ok(_) => bail!("{}: {rule}", path.display()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
-}
-
 /// Says what is done as was asked and may yet not be what is wanted.
 fn warn(file: &Path, base: Option<&Path>, module: &Path) {
     if let Some(set) = env::var_os("OPENSSL_CONF").filter(|set| !set.is_empty()).map(PathBuf::from)
@@ -162,21 +136,5 @@ fn warn(file: &Path, base: Option<&Path>, module: &Path) {
             set.display()
         ));
     }
-    for path in module.ancestors() {
-        let needed = if path == module { 0o004 } else { 0o001 };
-        if fs::metadata(path).is_ok_and(|data| data.permissions().mode() & needed == 0) {
-            tell(format_args!(
-                "ciphermill: {}: other users cannot get at it, so that their programs will not load {}",
-                path.display(),
-                module.display()
-            ));
-        }
-    }
-}
-
-fn uninstall(file: &Path) -> anyhow::Result<()> {
-    is_ours(file, "was not written by `ciphermill openssl install`, and stays")?;
-    fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
-    let removed = "removed; take OPENSSL_CONF out of the settings of programs that name it, and restart them";
-    after_change(say(format!("{}: {removed}", file.display())))
+    installed::warn_unreachable(module);
 }

@@ -10,6 +10,7 @@ mod lab;
 mod ladder;
 mod memory;
 mod openssl;
+mod pkcs11;
 mod placement;
 mod service;
 mod streams;

@@ -11,7 +11,7 @@ use ciphermill_faults::{Action, Call, Ended, Fault, Run};
 use nix::errno::Errno;
 
 use crate::verdict::{Finding, Kind, judge};
-use crate::{config, copies, folders, keystore, openssl, outputs, records, reports, tables};
+use crate::{config, copies, folders, keystore, openssl, outputs, pkcs11, records, reports, tables};
 
 /// What is done at each call.
 const ACTIONS: [Action; 7] = [
@@ -196,6 +196,7 @@ pub(crate) fn main() -> ExitCode {
         folders::scenarios(),
         config::scenarios(),
         openssl::scenarios(),
+        pkcs11::scenarios(),
         outputs::scenarios(),
         records::scenarios(),
         reports::scenarios(),

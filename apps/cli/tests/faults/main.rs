@@ -19,6 +19,7 @@ mod keystore;
 mod openssl;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod outputs;
+mod pkcs11;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod records;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
