@@ -58,6 +58,8 @@ enum Parts {
     None,
     /// The engine keeps the state; fewer bytes than a block, or the last block when decrypting with padding, wait for more.
     Streamed { message: Box<MultiPart>, waiting: SmallVec<[u8; 2 * BLOCK_MAX]> },
+    /// No engine keeps the state: blocks are run as they come, each time as a message whose IV is what they are chained to. The same wait.
+    Chained { waiting: SmallVec<[u8; 2 * BLOCK_MAX]> },
     /// All parts, until the end: where nothing may be given out before a tag is verified, and for suites that no engine takes in parts.
     Kept(Zeroizing<Vec<u8>>),
 }
@@ -257,7 +259,10 @@ impl Cipher {
                 }
                 Parts::Streamed { message: Box::new(message), waiting: SmallVec::new() }
             }
-            // No engine takes the suite in parts.
+            // No engine takes the suite in parts. Applications rely on whole blocks that come out with the part that completes them.
+            Err(ciphermill_contract::Error::Refused(_)) if matches!(self.form, Form::Blocks(_) | Form::Filled(_)) => {
+                Parts::Chained { waiting: SmallVec::new() }
+            }
             Err(ciphermill_contract::Error::Refused(_)) => Parts::Kept(Zeroizing::default()),
             Err(error) => return Err(error.into()),
         };
@@ -276,7 +281,7 @@ impl Cipher {
     fn waiting(&self) -> usize {
         match &self.parts {
             Parts::None => 0,
-            Parts::Streamed { waiting, .. } => waiting.len(),
+            Parts::Streamed { waiting, .. } | Parts::Chained { waiting } => waiting.len(),
             Parts::Kept(kept) => kept.len(),
         }
     }
@@ -300,15 +305,44 @@ impl Cipher {
             }
             Parts::Streamed { message, waiting } => {
                 let Some(output) = output.get_mut(..len) else { return fail(CKR_BUFFER_TOO_SMALL) };
-                let from_waiting = len.min(waiting.len());
-                let from_input = len - from_waiting;
-                output[..from_waiting].copy_from_slice(&waiting[..from_waiting]);
-                output[from_waiting..].copy_from_slice(&input[..from_input]);
-                waiting.drain(..from_waiting);
-                waiting.extend_from_slice(&input[from_input..]);
+                gather(waiting, input, output);
                 message.transform_in_place(output)?;
                 Ok(len)
             }
+            Parts::Chained { waiting } => {
+                let Some(output) = output.get_mut(..len) else { return fail(CKR_BUFFER_TOO_SMALL) };
+                gather(waiting, input, output);
+                self.chained(output)?;
+                Ok(len)
+            }
+        }
+    }
+
+    /// Runs blocks of ECB or CBC in the middle of a message, and notes the block of ciphertext that the next ones are chained to
+    /// (NIST SP 800-38A, section 6.2); ECB has none.
+    fn chained(&mut self, data: &mut [u8]) -> Result<()> {
+        let Some(last) = data.len().checked_sub(self.iv.len()).filter(|_| !data.is_empty()) else { return Ok(()) };
+        let encrypted: SmallVec<[u8; 16]> = SmallVec::from_slice(&data[last..]);
+        self.in_place(data, &mut [])?;
+        self.iv = if self.direction == Direction::Decrypt { encrypted } else { SmallVec::from_slice(&data[last..]) };
+        Ok(())
+    }
+
+    /// The end of a message whose blocks are run as they come.
+    fn last_chained(&mut self, waiting: &[u8], output: &mut [u8]) -> Result<usize> {
+        match (self.form, self.direction) {
+            (Form::Filled(block), Direction::Encrypt) => {
+                let Some(output) = output.get_mut(..block) else { return fail(CKR_BUFFER_TOO_SMALL) };
+                let (text, filling) = output.split_at_mut(waiting.len());
+                text.copy_from_slice(waiting);
+                filling.fill((block - waiting.len()) as u8);
+                self.in_place(output, &mut [])?;
+                Ok(block)
+            }
+            // The IV stays, so that a buffer that is too small can be followed by a larger one.
+            (Form::Filled(_), Direction::Decrypt) => self.whole(waiting, output),
+            _ if !waiting.is_empty() => Err(self.wrong_len()),
+            _ => Ok(0),
         }
     }
 
@@ -327,6 +361,10 @@ impl Cipher {
                     self.parts = Parts::Kept(kept);
                 }
                 done
+            }
+            Parts::Chained { waiting } => {
+                let waiting = Zeroizing::new(waiting.to_vec());
+                self.last_chained(&waiting, output)
             }
             Parts::Streamed { message, waiting } => match (form, direction) {
                 (Form::Tagged(len), _) => {
@@ -372,7 +410,7 @@ impl Steps for Cipher {
             (Step::Update, _) => self.goes_on(self.waiting() + input_len),
             (Step::Final, Parts::Kept(kept)) => self.whole_len(kept.len()),
             (Step::Final, Parts::None) => self.whole_len(0),
-            (Step::Final, Parts::Streamed { .. }) => match self.form {
+            (Step::Final, Parts::Streamed { .. } | Parts::Chained { .. }) => match self.form {
                 Form::Filled(block) => block,
                 Form::Tagged(tag) => tag,
                 _ => 0,
@@ -394,10 +432,20 @@ impl Drop for Cipher {
         if let Some(bound) = self.bound.take() {
             self.key.value.keep_bound(bound);
         }
-        if let Parts::Streamed { waiting, .. } = &mut self.parts {
+        if let Parts::Streamed { waiting, .. } | Parts::Chained { waiting } = &mut self.parts {
             waiting.zeroize();
         }
     }
+}
+
+/// Fills an output from what waits and then from the input, of which the rest waits.
+fn gather(waiting: &mut SmallVec<[u8; 2 * BLOCK_MAX]>, input: &[u8], output: &mut [u8]) {
+    let from_waiting = output.len().min(waiting.len());
+    let from_input = output.len() - from_waiting;
+    output[..from_waiting].copy_from_slice(&waiting[..from_waiting]);
+    output[from_waiting..].copy_from_slice(&input[..from_input]);
+    waiting.drain(..from_waiting);
+    waiting.extend_from_slice(&input[from_input..]);
 }
 
 fn give(bytes: &[u8], output: &mut [u8]) -> Result<usize> {
