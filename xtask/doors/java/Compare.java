@@ -32,26 +32,43 @@ class Compare {
         KeyStore.getInstance("PKCS11", token).load(null, arguments[1].toCharArray());
         // Java closes sessions that have nothing, and with the last one the login ends: a key pair keeps one open.
         KeyPair rsa = pair("RSA", 2048, null);
-        for (String name : new String[] {"MD5", "SHA-1", "SHA-224", "SHA-256", "SHA-384", "SHA-512"}) digest(name);
-        for (String name : new String[] {"HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512"}) mac(name);
+        for (String name : new String[] {"MD5", "SHA-1", "SHA-224", "SHA-256", "SHA-384", "SHA-512"}) tried(name, () -> digest(name));
+        for (String name : new String[] {"HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512"}) tried(name, () -> mac(name));
         for (int len : new int[] {16, 24, 32}) {
-            cipher("AES/ECB/NoPadding", "AES", len, null);
-            cipher("AES/ECB/PKCS5Padding", "AES", len, null);
-            cipher("AES/CBC/NoPadding", "AES", len, new IvParameterSpec(bytes(16)));
-            cipher("AES/CBC/PKCS5Padding", "AES", len, new IvParameterSpec(bytes(16)));
-            cipher("AES/CTR/NoPadding", "AES", len, new IvParameterSpec(bytes(16)));
-            cipher("AES/GCM/NoPadding", "AES", len, new GCMParameterSpec(128, bytes(12)));
+            tried("ECB", () -> cipher("AES/ECB/NoPadding", "AES", len, null));
+            tried("ECB, padded", () -> cipher("AES/ECB/PKCS5Padding", "AES", len, null));
+            tried("CBC", () -> cipher("AES/CBC/NoPadding", "AES", len, new IvParameterSpec(bytes(16))));
+            tried("CBC, padded", () -> cipher("AES/CBC/PKCS5Padding", "AES", len, new IvParameterSpec(bytes(16))));
+            tried("CTR", () -> cipher("AES/CTR/NoPadding", "AES", len, new IvParameterSpec(bytes(16))));
+            tried("GCM", () -> cipher("AES/GCM/NoPadding", "AES", len, new GCMParameterSpec(128, bytes(12))));
         }
-        cipher("DESede/CBC/PKCS5Padding", "DESede", 24, new IvParameterSpec(bytes(8)));
-        cipher("ChaCha20-Poly1305", "ChaCha20", 32, new IvParameterSpec(bytes(12)));
-        for (String name : new String[] {"SHA1withRSA", "SHA224withRSA", "SHA256withRSA", "SHA384withRSA", "SHA512withRSA"}) signature(name, rsa, "RSA");
-        decryption(rsa);
+        tried("3DES", () -> cipher("DESede/CBC/PKCS5Padding", "DESede", 24, new IvParameterSpec(bytes(8))));
+        tried("ChaCha20", () -> cipher("ChaCha20-Poly1305", "ChaCha20", 32, new IvParameterSpec(bytes(12))));
+        for (String hash : new String[] {"SHA1", "SHA224", "SHA256", "SHA384", "SHA512"}) tried(hash, () -> signature(hash + "withRSA", rsa, "RSA"));
+        tried("RSA", () -> decryption(rsa));
         for (String curve : new String[] {"secp256r1", "secp384r1", "secp521r1"}) {
-            KeyPair ec = pair("EC", 0, new ECGenParameterSpec(curve));
-            for (String name : new String[] {"SHA1withECDSA", "SHA256withECDSA", "SHA384withECDSA", "SHA512withECDSA"}) signature(name, ec, "EC");
-            agreement(ec, curve);
+            tried(curve, () -> {
+                KeyPair ec = pair("EC", 0, new ECGenParameterSpec(curve));
+                for (String hash : new String[] {"SHA1", "SHA256", "SHA384", "SHA512"}) tried(curve, () -> signature(hash + "withECDSA", ec, "EC"));
+                agreement(ec, curve);
+            });
         }
         System.out.println("compared: " + done);
+    }
+
+    interface Part {
+        void run() throws Exception;
+    }
+
+    /** Goes on after what fails, so that one run tells all of it. */
+    static void tried(String what, Part part) {
+        try {
+            part.run();
+        } catch (Exception failed) {
+            Throwable cause = failed;
+            while (cause.getCause() != null) cause = cause.getCause();
+            expect(false, what + ": " + failed + ", by " + cause);
+        }
     }
 
     static boolean has(String type, String name) {
