@@ -1,0 +1,23 @@
+//! PKCS#11 tokens and HSMs as engines.
+//!
+//! [`TokenEngine`] loads a vendor's module, finds a token by its label or slot, and claims what its mechanisms offer. Keys are those that
+//! the token has, by their names there ([`ciphermill_contract::KeyForm::Reference`]: a label, or `id:` and a `CKA_ID` in hexadecimal
+//! digits), or copies of the mill's keys as session objects where the configuration allows those.
+//!
+//! A token comes and goes. After each reconnection handles may name other keys, so that every key is looked up again and its public half
+//! compared before it signs. A PIN that was refused is not tried again, since tokens lock themselves.
+//!
+//! Source: OASIS PKCS#11 3.1.
+#![allow(unsafe_code, reason = "calls over the function list of a PKCS#11 module")]
+
+mod capabilities;
+mod digest;
+mod engine;
+mod key;
+mod material;
+mod module;
+mod session;
+mod token;
+
+pub use engine::TokenEngine;
+pub use token::{Opening, Place, TokenError};

@@ -1,0 +1,162 @@
+//! A session with a token, and the calls that are made in it. Whoever calls has the module's turn.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CK_ULONG,
+    CK_UNAVAILABLE_INFORMATION, CKF_SERIAL_SESSION, CKR_ATTRIBUTE_TYPE_INVALID, CKR_FUNCTION_NOT_SUPPORTED,
+    CKR_USER_ALREADY_LOGGED_IN, CKU_USER,
+};
+
+use crate::module::{Module, outcome};
+
+/// Bytes of an attribute that is read: a modulus, a point, a name.
+const ATTRIBUTE_LEN_MAX: usize = 4096;
+
+/// An attribute of a template: its name, and its value in the machine's byte order.
+pub(crate) type Attribute<'a> = (CK_ATTRIBUTE_TYPE, &'a [u8]);
+
+/// A read-only session, closed when it is dropped.
+pub(crate) struct Session {
+    module: Arc<Module>,
+    handle: CK_SESSION_HANDLE,
+}
+
+impl Session {
+    /// Opens a session (PKCS#11 3.1, 5.6.1). Session objects can be made in it, objects of the token not.
+    pub(crate) fn open(module: &Arc<Module>, slot: CK_SLOT_ID) -> Result<Session, CK_RV> {
+        let open = module.functions().C_OpenSession.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut handle = 0;
+        // SAFETY: no callback is named, and the last argument is a place for the handle.
+        outcome(unsafe { open(slot, CKF_SERIAL_SESSION, ptr::null_mut(), None, &raw mut handle) })?;
+        Ok(Session { module: Arc::clone(module), handle })
+    }
+
+    /// Logs the user in (5.6.8). One login holds for all sessions of a program with a token.
+    pub(crate) fn login(&self, pin: &[u8]) -> Result<(), CK_RV> {
+        let login = self.module.functions().C_Login.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        // SAFETY: the PIN is only read, and as long as is said.
+        match unsafe { login(self.handle, CKU_USER, pin.as_ptr().cast_mut(), pin.len() as CK_ULONG) } {
+            CKR_USER_ALREADY_LOGGED_IN => Ok(()),
+            code => outcome(code),
+        }
+    }
+
+    /// The objects with these attributes, two at most: who looks for one wants to know of a second (5.7.7 to 5.7.9).
+    pub(crate) fn find(&self, template: &[Attribute<'_>]) -> Result<Vec<CK_OBJECT_HANDLE>, CK_RV> {
+        let functions = self.module.functions();
+        let begin = functions.C_FindObjectsInit.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let find = functions.C_FindObjects.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let end = functions.C_FindObjectsFinal.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut attributes = attributes(template);
+        // SAFETY: attributes and their values live through the call and are only read.
+        outcome(unsafe { begin(self.handle, attributes.as_mut_ptr(), attributes.len() as CK_ULONG) })?;
+        let mut found = [0; 2];
+        let mut all = Vec::new();
+        // A module may give fewer than there is room for; none ends the search.
+        let searched = loop {
+            let mut count = 0;
+            // SAFETY: `found` has room for two.
+            let code = unsafe { find(self.handle, found.as_mut_ptr(), 2, &raw mut count) };
+            let count = usize::try_from(count).unwrap_or(0).min(found.len());
+            all.extend_from_slice(&found[..count]);
+            if code != 0 || count == 0 || all.len() > 1 {
+                break outcome(code);
+            }
+        };
+        // SAFETY: the search that was begun in this session ends.
+        let ended = outcome(unsafe { end(self.handle) });
+        searched.and(ended).map(|()| all)
+    }
+
+    /// An attribute that is no secret (5.7.5).
+    pub(crate) fn attribute(&self, object: CK_OBJECT_HANDLE, kind: CK_ATTRIBUTE_TYPE) -> Result<Vec<u8>, CK_RV> {
+        let ask = self.module.functions().C_GetAttributeValue.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut value = vec![0_u8; ATTRIBUTE_LEN_MAX];
+        let len = value.len() as CK_ULONG;
+        let mut attribute = CK_ATTRIBUTE { type_: kind, pValue: value.as_mut_ptr().cast(), ulValueLen: len };
+        // SAFETY: the attribute says where there is room, and for how much.
+        outcome(unsafe { ask(self.handle, object, &raw mut attribute, 1) })?;
+        if attribute.ulValueLen == CK_UNAVAILABLE_INFORMATION || attribute.ulValueLen > len {
+            return Err(CKR_ATTRIBUTE_TYPE_INVALID);
+        }
+        value.truncate(usize::try_from(attribute.ulValueLen).unwrap_or(0));
+        Ok(value)
+    }
+
+    /// Makes a session object (5.7.1).
+    pub(crate) fn create(&self, template: &[Attribute<'_>]) -> Result<CK_OBJECT_HANDLE, CK_RV> {
+        let create = self.module.functions().C_CreateObject.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut attributes = attributes(template);
+        let mut object = 0;
+        // SAFETY: attributes and their values live through the call and are only read; the last argument is a place for the handle.
+        let code = unsafe {
+            create(self.handle, attributes.as_mut_ptr(), attributes.len() as CK_ULONG, &raw mut object)
+        };
+        outcome(code).map(|()| object)
+    }
+
+    /// Destroys an object (5.7.3).
+    pub(crate) fn destroy(&self, object: CK_OBJECT_HANDLE) -> Result<(), CK_RV> {
+        let destroy = self.module.functions().C_DestroyObject.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        // SAFETY: handles are numbers.
+        outcome(unsafe { destroy(self.handle, object) })
+    }
+
+    /// Signs (5.13.1 and 5.13.2) into `signature`; returns how many bytes the token says it wrote, at most its length.
+    pub(crate) fn sign<P>(
+        &self,
+        mechanism: (CK_ULONG, Option<&mut P>),
+        key: CK_OBJECT_HANDLE,
+        data: &[u8],
+        signature: &mut [u8],
+    ) -> Result<usize, CK_RV> {
+        let functions = self.module.functions();
+        let begin = functions.C_SignInit.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let sign = functions.C_Sign.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut mechanism = match mechanism {
+            (name, Some(parameters)) => CK_MECHANISM {
+                mechanism: name,
+                pParameter: ptr::from_mut(parameters).cast::<c_void>(),
+                ulParameterLen: size_of::<P>() as CK_ULONG,
+            },
+            (name, None) => CK_MECHANISM { mechanism: name, pParameter: ptr::null_mut(), ulParameterLen: 0 },
+        };
+        // SAFETY: the mechanism and its parameters live through the call.
+        outcome(unsafe { begin(self.handle, &raw mut mechanism, key) })?;
+        let mut len = signature.len() as CK_ULONG;
+        // SAFETY: the data are only read, and `signature` has room for `len`.
+        outcome(unsafe {
+            sign(
+                self.handle,
+                data.as_ptr().cast_mut(),
+                data.len() as CK_ULONG,
+                signature.as_mut_ptr(),
+                &raw mut len,
+            )
+        })?;
+        Ok(usize::try_from(len).unwrap_or(usize::MAX))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(close) = self.module.functions().C_CloseSession {
+            // A session that is gone already is as good as closed.
+            // SAFETY: handles are numbers.
+            let _ = unsafe { close(self.handle) };
+        }
+    }
+}
+
+/// A template as modules want it. They only read its values.
+fn attributes(template: &[Attribute<'_>]) -> Vec<CK_ATTRIBUTE> {
+    let attribute = |(kind, value): &Attribute<'_>| CK_ATTRIBUTE {
+        type_: *kind,
+        pValue: value.as_ptr().cast_mut().cast(),
+        ulValueLen: value.len() as CK_ULONG,
+    };
+    template.iter().map(attribute).collect()
+}
