@@ -250,6 +250,12 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "the same: a device that fails on command",
     },
     Exception {
+        from: "engines/token",
+        to: "core/mill",
+        kind: Need::Test,
+        reason: "what a mill makes of tokens that hold the same key, or lose it, is tested with tokens",
+    },
+    Exception {
         from: "doors/openssl",
         to: "engines/fault",
         kind: Need::Normal,

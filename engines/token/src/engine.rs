@@ -44,13 +44,8 @@ impl TokenEngine {
             Failure::Call(code) => TokenError::Call(code),
             Failure::Wrong | Failure::Key(_) => TokenError::Call(cryptoki_sys::CKR_GENERAL_ERROR),
         })?;
-        let info = EngineInfo {
-            name: token.name(),
-            kind: EngineKind::Token,
-            version,
-            parallelism: 1,
-            kernels: Vec::new(),
-        };
+        let info =
+            EngineInfo { name: token.name(), kind: EngineKind::Token, version, parallelism: 1, kernels: Vec::new() };
         Ok(TokenEngine { token: Arc::new(token), info, capabilities })
     }
 }

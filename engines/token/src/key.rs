@@ -77,7 +77,8 @@ impl TokenKey {
             }
             KeyForm::Private if token.takes_copies() => {
                 // A limit of locked memory; the mill goes on elsewhere.
-                let bytes = SecretBytes::from_slice(key.bytes).map_err(|_| Failure::Call(cryptoki_sys::CKR_HOST_MEMORY))?;
+                let bytes =
+                    SecretBytes::from_slice(key.bytes).map_err(|_| Failure::Call(cryptoki_sys::CKR_HOST_MEMORY))?;
                 (Source::Copy(bytes), None)
             }
             _ => return Err(Failure::Key(KeyProblem::Form)),

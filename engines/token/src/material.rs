@@ -1,9 +1,9 @@
 //! A key's parts as attributes of a session object (PKCS#11 3.1, 6.1.3 and 6.3.4).
 
-use ciphermill_contract::suite::acceptance::der::{curve_key, curve_name};
-use ciphermill_contract::suite::Curve;
 use ciphermill_contract::KeyMaterial;
 use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::suite::Curve;
+use ciphermill_contract::suite::acceptance::der::{curve_key, curve_name};
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CKA_COEFFICIENT, CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_MODULUS, CKA_PRIME_1, CKA_PRIME_2,
     CKA_PRIVATE_EXPONENT, CKA_PUBLIC_EXPONENT,

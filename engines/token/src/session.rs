@@ -92,9 +92,8 @@ impl Session {
         let mut attributes = attributes(template);
         let mut object = 0;
         // SAFETY: attributes and their values live through the call and are only read; the last argument is a place for the handle.
-        let code = unsafe {
-            create(self.handle, attributes.as_mut_ptr(), attributes.len() as CK_ULONG, &raw mut object)
-        };
+        let code =
+            unsafe { create(self.handle, attributes.as_mut_ptr(), attributes.len() as CK_ULONG, &raw mut object) };
         outcome(code).map(|()| object)
     }
 
@@ -129,13 +128,7 @@ impl Session {
         let mut len = signature.len() as CK_ULONG;
         // SAFETY: the data are only read, and `signature` has room for `len`.
         outcome(unsafe {
-            sign(
-                self.handle,
-                data.as_ptr().cast_mut(),
-                data.len() as CK_ULONG,
-                signature.as_mut_ptr(),
-                &raw mut len,
-            )
+            sign(self.handle, data.as_ptr().cast_mut(), data.len() as CK_ULONG, signature.as_mut_ptr(), &raw mut len)
         })?;
         Ok(usize::try_from(len).unwrap_or(usize::MAX))
     }

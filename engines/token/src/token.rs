@@ -237,6 +237,9 @@ impl Drop for Token {
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("name", &self.opening.name).field("place", &self.opening.place).finish_non_exhaustive()
+        f.debug_struct("Token")
+            .field("name", &self.opening.name)
+            .field("place", &self.opening.place)
+            .finish_non_exhaustive()
     }
 }
