@@ -5,10 +5,12 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
+use ciphermill::{KeyPolicy, Mill, SelfTest};
 use ciphermill_contract::suite::{Curve, Digest, KeyPair, RsaSize, SignPadding, Signature};
 use ciphermill_contract::{
-    Batch, Direction, Engine, Error, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Refusal, Span, Suite,
+    Batch, Direction, Engine, Error, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Reason, Refusal, Span, Suite,
 };
 use ciphermill_memory::SecretBytes;
 use ciphermill_reference::Reference;
@@ -258,5 +260,33 @@ fn after_a_restart_the_same_key_signs_and_another_of_its_name_does_not() {
             let (status, signature) = sign();
             assert_eq!((status, signature), (OpStatus::EngineFault, vec![0; 64]));
         }
+    });
+}
+
+#[test]
+fn a_mill_takes_the_token_that_has_the_key() {
+    alone("a_mill_takes_the_token_that_has_the_key", |store| {
+        let pair = generate(KeyPair::Ec(Curve::P256));
+        store.token("empty");
+        store.token("full");
+        store.import("full", "signer", "01", &pair);
+        let engines: [Arc<dyn Engine>; 2] =
+            [Arc::new(open("empty", "empty", true)), Arc::new(open("full", "full", true))];
+        let mill = Mill::builder().engines(engines).self_test(SelfTest::OnFirstUse).open().expect("opens");
+        let key = mill.keys().import(KeyMaterial::reference("signer"), KeyPolicy::default()).expect("room");
+        for _ in 0..4 {
+            let mut arena = [MESSAGE, &[0; 64]].concat();
+            let mut ops = [Op { key, ..op_of(MESSAGE.len(), 64) }];
+            let report = mill.run(Batch::new(p256(), Direction::Encrypt, &mut ops, &mut arena)).expect("runs");
+            assert_eq!((ops[0].status, report.route.name), (OpStatus::Done, "full"));
+            assert!(is_valid(p256(), &pair.public, MESSAGE, &arena[MESSAGE.len()..]));
+        }
+        let missing = mill.keys().import(KeyMaterial::reference("missing"), KeyPolicy::default()).expect("room");
+        let mut arena = [MESSAGE, &[0; 64]].concat();
+        let mut ops = [Op { key: missing, ..op_of(MESSAGE.len(), 64) }];
+        mill.run(Batch::new(p256(), Direction::Encrypt, &mut ops, &mut arena)).expect("nobody has failed");
+        assert_eq!(ops[0].status, OpStatus::Refused(Reason::KeyUnsuitable), "no token has it");
+        let metrics = mill.metrics();
+        assert!(metrics.engines.iter().all(|engine| engine.quarantines == 0), "lacking a key is no fault");
     });
 }

@@ -93,6 +93,12 @@ impl<'r> BatchRun<'r> {
         self.progress.fault = Some(fault);
     }
 
+    /// Notes that an engine does not have a key of this batch, which is no failure: one that another engine had is told of before it.
+    pub(super) fn exclude_lacking(&mut self, engine: usize, error: Error) {
+        self.progress.excluded |= 1 << engine;
+        self.progress.fault.get_or_insert(error);
+    }
+
     pub(super) fn is_excluded(&self, engine: usize) -> bool {
         self.progress.excluded & 1 << engine != 0
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ciphermill_contract::columns::{OwnedColumns, PreparedColumn};
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
-    CheckedBatch, CheckedColumns, EngineQueue, Error, KeyId, OpStatus, QueueHint, Reason, Result,
+    CheckedBatch, CheckedColumns, EngineQueue, Error, KeyForm, KeyId, OpStatus, QueueHint, Reason, Result,
 };
 use ciphermill_keys::{KeyEntry, KeyLease};
 
@@ -47,11 +47,16 @@ pub(super) fn run_isolated(
     });
     let name = slot.name();
     match came_back {
-        Ok((copied, Ok(()))) => {
-            learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
-            if copied.write_back(batch) != 0 {
+        Ok((copied, Ok(lacking))) => {
+            if lacking.count == 0 {
+                learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
+            }
+            let left = copied.write_back(batch);
+            if left > lacking.count {
                 slot.health.faulty(name, policy);
                 run.exclude(engine, Error::fault(name, FaultKind::Unfinished));
+            } else if let Some(error) = lacking.error {
+                run.exclude_lacking(engine, error);
             }
         }
         Ok((_, Err(error))) => {
@@ -152,7 +157,16 @@ impl Pins {
     }
 }
 
-/// Runs a copy of operations on an engine; each gets a status, except that the engine may leave some pending.
+/// Operations whose key is a name that says nothing to the engine. They are left pending: another engine may have that key.
+#[derive(Default)]
+struct Lacking {
+    count: usize,
+    /// What the engine said of the last of them.
+    error: Option<Error>,
+}
+
+/// Runs a copy of operations on an engine; each gets a status, except that the engine may leave some pending, and those are left so whose
+/// key it does not have.
 ///
 /// # Errors
 /// The engine could not be opened.
@@ -162,26 +176,36 @@ fn run_copy(
     queue: &mut DriverQueue,
     pins: &Pins,
     copied: &mut Copied,
-) -> Result<()> {
+) -> Result<Lacking> {
     let mut batch = copied.batch.as_batch().check()?;
     let suite = batch.suite();
     let queue = opened(slot, queue)?;
     if !suite.needs_key() {
         queue.run(&mut batch);
-        return Ok(());
+        return Ok(Lacking::default());
     }
     let mut preparer = Preparer::new(slot, policy, suite);
     preparer.prepare(pins.entries().flatten());
     let mut prepared = Prepared::with_capacity(batch.len());
+    let (mut lacking, mut places) = (Lacking::default(), Vec::new());
     for (index, entry) in pins.entries().enumerate() {
         let made = match entry {
             None => Err(OpStatus::Refused(Reason::KeyUnknown)),
-            Some(entry) => preparer.get(entry).map_err(|error| refusal(&error)),
+            Some(entry) => preparer.get(entry).map_err(|error| {
+                let status = refusal(&error);
+                if entry.form() == KeyForm::Reference && matches!(error, Error::Refused(_)) {
+                    places.push(index);
+                    lacking.error = Some(error);
+                }
+                status
+            }),
         };
         prepared.push(made.map_err(|status| batch.set_status(index, status)).ok());
     }
     queue.run(&mut batch.attach_keys(&prepared)?);
-    Ok(())
+    lacking.count = places.len();
+    places.into_iter().for_each(|index| batch.set_status(index, OpStatus::Pending));
+    Ok(lacking)
 }
 
 /// Runs a copy of columns on an engine, under one key or as many as operations. `false`, and nothing has happened, when it

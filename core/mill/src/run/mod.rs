@@ -290,6 +290,11 @@ fn is_through(run: &mut BatchRun<'_>, engine: usize, ran: Result<usize>) -> bool
 fn nobody_left(run: &mut BatchRun<'_>, batch: &mut CheckedBatch<'_>, error: Error) -> Result<Route> {
     let fault = run.progress.fault.take().unwrap_or(error);
     let Some(route) = run.progress.last.take() else { return Err(fault) };
+    if matches!(fault, Error::Refused(Refusal::KeyUnsuitable { .. })) {
+        // No engine has the key, and none has failed.
+        batch.replace_status(OpStatus::is_pending, OpStatus::Refused(Reason::KeyUnsuitable));
+        return Ok(route);
+    }
     batch.replace_status(OpStatus::is_pending, OpStatus::EngineFault);
     if batch.ops().iter().any(|op| op.status.is_done()) { Ok(route) } else { Err(fault) }
 }
