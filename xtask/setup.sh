@@ -47,6 +47,10 @@ if [ "$asked" = tests ] || [ "$asked" = doors ]; then
     command -v openssl >/dev/null 2>&1 || need "openssl" "OpenSSL's program"
     command -v readelf >/dev/null 2>&1 || need "binutils" "readelf and nm"
 fi
+# Tokens are tested with a software one, which keeps its store where the test says.
+if [ "$asked" = tests ]; then
+    command -v softhsm2-util >/dev/null 2>&1 || need "softhsm2" "SoftHSM"
+fi
 if ! command -v git >/dev/null 2>&1; then
     need "git" "git"
 fi
