@@ -1,12 +1,15 @@
 //! Attributes of objects, as values of ours.
 
 pub(crate) mod rules;
+mod template;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use cryptoki_sys::{CK_ATTRIBUTE_TYPE, CK_ULONG, CKR_ATTRIBUTE_VALUE_INVALID};
 use zeroize::Zeroizing;
+
+pub(crate) use template::Template;
 
 use crate::rv::{Result, fail};
 

@@ -10,7 +10,7 @@ use cryptoki_sys::*;
 use zeroize::Zeroizing;
 
 use crate::attributes::Attributes;
-use crate::attributes::rules::{self, Template};
+use crate::attributes::Template;
 use crate::key::{Key, KeyShape, KeyValue};
 use crate::rv::{Result, Rv, fail};
 
@@ -661,14 +661,4 @@ pub(crate) fn add_values(attributes: &mut Attributes, key: &Key) {
             attributes.set(kind, &value);
         }
     }
-}
-
-/// The attributes of a key that the keystore alone knows: its name is label and identifier.
-pub(crate) fn described(known: Attributes, name: &str, is_extractable: bool) -> Result<Attributes> {
-    let mut implied = known;
-    implied.set_flag(CKA_TOKEN, true);
-    implied.set_flag(CKA_EXTRACTABLE, is_extractable);
-    implied.set(CKA_LABEL, name.as_bytes());
-    implied.set(CKA_ID, name.as_bytes());
-    rules::complete(&Template::default(), rules::Origin::Other, &implied)
 }

@@ -7,7 +7,7 @@ use cryptoki_sys::{CK_ATTRIBUTE, CK_ULONG, CKR_ARGUMENTS_BAD, CKR_BUFFER_TOO_SMA
 use smallvec::SmallVec;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::attributes::rules::Template;
+use crate::attributes::Template;
 use crate::rv::{Result, Rv, fail};
 
 /// Bytes that a call may lay on the stack for an input that its output overlaps.
@@ -173,6 +173,32 @@ impl<'a> Output<'a> {
             false => fail(CKR_BUFFER_TOO_SMALL),
         })
     }
+}
+
+/// Gives out a list as PKCS#11 has it: to a null pointer its length alone.
+///
+/// # Errors
+/// `CKR_BUFFER_TOO_SMALL`, with the length that is wanted.
+///
+/// # Safety
+/// There are `*count` places at `to`, unless it is null.
+pub(crate) unsafe fn give_many<T>(
+    values: impl Iterator<Item = T>,
+    len: usize,
+    to: *mut T,
+    count: &mut CK_ULONG,
+) -> Result<()> {
+    let room = std::mem::replace(count, len as CK_ULONG);
+    if to.is_null() {
+        return Ok(());
+    }
+    if room < len as CK_ULONG {
+        return fail(CKR_BUFFER_TOO_SMALL);
+    }
+    // SAFETY: by the caller; only as many are looked at as are written.
+    let places = unsafe { many(to, len as CK_ULONG) }?;
+    places.iter_mut().zip(values).for_each(|(place, value)| *place = value);
+    Ok(())
 }
 
 /// Whether bytes lie outside a stretch of memory.

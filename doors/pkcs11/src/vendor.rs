@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use cryptoki_sys::*;
 
 use crate::access::keep;
-use crate::attributes::Attributes;
-use crate::attributes::rules::{self, Origin, Template};
+use crate::attributes::rules::{self, Origin};
+use crate::attributes::{Attributes, Template};
 use crate::entry::functions;
 use crate::library::Library;
 use crate::memory::{bytes, place};

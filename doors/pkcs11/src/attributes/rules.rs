@@ -3,14 +3,10 @@
 use cryptoki_sys::*;
 use zeroize::Zeroizing;
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, Template};
 use crate::key::Key;
 use crate::material;
 use crate::rv::{Result, Rv, fail};
-
-/// Attributes of one template, in the application's order.
-#[derive(Default)]
-pub(crate) struct Template(Vec<(CK_ATTRIBUTE_TYPE, Zeroizing<Vec<u8>>)>);
 
 /// How an object comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,27 +17,6 @@ pub(crate) enum Origin {
     Generate(CK_MECHANISM_TYPE),
     /// Unwrapped, derived or encapsulated: the bytes have been known elsewhere.
     Other,
-}
-
-impl Template {
-    /// # Errors
-    /// `CKR_TEMPLATE_INCONSISTENT` for an attribute that is there twice with two values.
-    pub(crate) fn new(values: Vec<(CK_ATTRIBUTE_TYPE, Zeroizing<Vec<u8>>)>) -> Result<Template> {
-        let mut sorted: Vec<_> = values.iter().map(|(kind, value)| (*kind, value.as_slice())).collect();
-        sorted.sort_unstable();
-        if sorted.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
-            return fail(CKR_TEMPLATE_INCONSISTENT);
-        }
-        Ok(Template(values))
-    }
-
-    pub(crate) fn get(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<&[u8]> {
-        self.iter().find(|(found, _)| *found == kind).map(|(_, value)| value)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (CK_ATTRIBUTE_TYPE, &[u8])> {
-        self.0.iter().map(|(kind, value)| (*kind, value.as_slice()))
-    }
 }
 
 /// What the bytes of a value are.

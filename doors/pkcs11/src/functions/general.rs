@@ -11,7 +11,7 @@ use cryptoki_sys::{
 use crate::entry::functions;
 use crate::library::Library;
 use crate::lists::{self, Interface};
-use crate::memory::{pad, place};
+use crate::memory::{give_many, pad, place};
 use crate::rv::{Result, Rv, fail};
 
 /// Who made all this.
@@ -103,7 +103,7 @@ functions! {
     fn C_GetInterfaceList(interfaces: *mut CK_INTERFACE, count: *mut CK_ULONG) {
         let count = place(count)?;
         let all = lists::interfaces();
-        crate::functions::slots::give_many(all.iter().map(Interface::described), all.len(), interfaces, count)
+        give_many(all.iter().map(Interface::described), all.len(), interfaces, count)
     }
 
     /// Gives an interface by name and version; without a name the newest `PKCS 11`.

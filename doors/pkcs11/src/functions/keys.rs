@@ -7,15 +7,15 @@ use cryptoki_sys::*;
 use zeroize::Zeroizing;
 
 use crate::access::{keep, key_object, key_of, may_write, usable_key};
-use crate::attributes::Attributes;
-use crate::attributes::rules::{self, Origin, Template};
+use crate::attributes::rules::{self, Origin};
+use crate::attributes::{Attributes, Template};
 use crate::entry::functions;
 use crate::key::Key;
 use crate::library::Library;
 use crate::mechanisms::Mechanism;
 use crate::memory::{Output, bytes, many, place, template};
 use crate::objects::Object;
-use crate::operations::keys;
+use crate::operations::{keys, random};
 use crate::rv::{Result, Rv, fail};
 use crate::session::Session;
 use crate::{material, mechanisms};
@@ -342,8 +342,8 @@ functions! {
     }
 
     /// Gives random bytes.
-    fn C_GenerateRandom(session: CK_SESSION_HANDLE, random: *mut CK_BYTE, len: CK_ULONG) {
+    fn C_GenerateRandom(session: CK_SESSION_HANDLE, to: *mut CK_BYTE, len: CK_ULONG) {
         let library = Library::current()?;
-        library.with_session(session, |_| keys::random(&library.mill, many(random, len)?))
+        library.with_session(session, |_| random(&library.mill, many(to, len)?))
     }
 }

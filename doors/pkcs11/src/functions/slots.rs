@@ -7,36 +7,10 @@ use cryptoki_sys::*;
 use crate::entry::functions;
 use crate::functions::general::{MANUFACTURER, version};
 use crate::library::Library;
-use crate::memory::{bytes, many, pad, place};
+use crate::memory::{bytes, give_many, pad, place};
 use crate::rv::{Result, fail};
 use crate::slot::{Login, given};
 use crate::{mechanisms, store};
-
-/// Gives out a list as PKCS#11 has it: to a null pointer its length alone.
-///
-/// # Errors
-/// `CKR_BUFFER_TOO_SMALL`, with the length that is wanted.
-///
-/// # Safety
-/// There are `*count` places at `to`, unless it is null.
-pub(super) unsafe fn give_many<T>(
-    values: impl Iterator<Item = T>,
-    len: usize,
-    to: *mut T,
-    count: &mut CK_ULONG,
-) -> Result<()> {
-    let room = std::mem::replace(count, len as CK_ULONG);
-    if to.is_null() {
-        return Ok(());
-    }
-    if room < len as CK_ULONG {
-        return fail(CKR_BUFFER_TOO_SMALL);
-    }
-    // SAFETY: by the caller; only as many are looked at as are written.
-    let places = unsafe { many(to, len as CK_ULONG) }?;
-    places.iter_mut().zip(values).for_each(|(place, value)| *place = value);
-    Ok(())
-}
 
 /// A token's label: 32 bytes, padded with blanks, without a zero at its end.
 ///

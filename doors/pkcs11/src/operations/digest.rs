@@ -9,7 +9,7 @@ use ciphermill_contract::{Direction, KeyId, Suite};
 use cryptoki_sys::{CKR_BUFFER_TOO_SMALL, CKR_MECHANISM_INVALID, CKR_SAVED_STATE_INVALID, CKR_STATE_UNSAVEABLE};
 
 use crate::mechanisms::{Mechanism, What};
-use crate::operations::{Step, keys};
+use crate::operations::{Step, random};
 use crate::rv::{Asked, Result, Rv, fail, of_status};
 use crate::session::Steps;
 
@@ -72,7 +72,7 @@ impl Hasher {
     pub(crate) fn save(&self) -> Result<Vec<u8>> {
         let copy = self.copied()?;
         let mut number = [0; STATE_LEN];
-        keys::random(&self.mill, &mut number)?;
+        random(&self.mill, &mut number)?;
         let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
         if saved.len() >= SAVED_MAX {
             return fail(CKR_STATE_UNSAVEABLE);

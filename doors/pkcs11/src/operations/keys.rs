@@ -1,8 +1,8 @@
 //! What makes keys: generation, wrapping, derivation, encapsulation, and random bytes. Objects are made of them elsewhere.
 
-use ciphermill::{GeneratedPair, Mill, One};
+use ciphermill::{GeneratedPair, Mill};
 use ciphermill_contract::suite::{Agreement, Digest, KeyPair, Mac};
-use ciphermill_contract::{Direction, KeyForm, KeyId, Suite};
+use ciphermill_contract::{Direction, KeyForm, Suite};
 use cryptoki_sys::{
     CKR_BUFFER_TOO_SMALL, CKR_DATA_INVALID, CKR_ENCRYPTED_DATA_INVALID, CKR_ENCRYPTED_DATA_LEN_RANGE,
     CKR_KEY_SIZE_RANGE, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID, CKR_MECHANISM_PARAM_INVALID,
@@ -13,25 +13,12 @@ use zeroize::Zeroizing;
 use crate::key::{Key, KeyShape, KeyValue};
 use crate::mechanisms::{Concatenated, Ecdh, Hkdf, Mechanism, Parameter, What};
 use crate::operations::digest::Hasher;
-use crate::operations::{Buffers, Cipher, Step, run};
-use crate::rv::{Asked, Result, Rv, fail, of_status};
+use crate::operations::{Buffers, Cipher, Step, random, run};
+use crate::rv::{Asked, Result, Rv, fail};
 use crate::session::Steps;
 
 /// Bytes of a secret key at most.
 pub(crate) const SECRET_LEN_MAX: usize = 512;
-
-/// Fills a buffer with random bytes.
-///
-/// # Errors
-/// Those of the mill.
-pub(crate) fn random(mill: &Mill, to: &mut [u8]) -> Result<()> {
-    // In pieces, since the length of a batch is limited.
-    for piece in to.chunks_mut(1 << 20) {
-        let one = One { key: KeyId::NONE, iv: &[], aad: &[], data: piece, input_len: 0, tag: &mut [] };
-        of_status(mill.run_one(Suite::Random, Direction::Encrypt, one)?.status, Asked::Other)?;
-    }
-    Ok(())
-}
 
 /// Random bytes for a secret key.
 ///

@@ -14,7 +14,7 @@ use cryptoki_sys::{
 use crate::key::{Key, KeyShape};
 use crate::mechanisms::{Mechanism, What};
 use crate::memory::{many, place};
-use crate::operations::keys;
+use crate::operations::random;
 use crate::rv::{Asked, Result, Rv, fail, of_status};
 
 /// Messages under one key, each of which is encrypted or decrypted by itself.
@@ -163,7 +163,7 @@ impl Message {
         match parameters.generator {
             CKG_NO_GENERATE => Ok(()),
             // Random numbers meet each other after 2^(bits/2): SP 800-38D, 8.2.2, asks for 96 bits.
-            CKG_GENERATE_RANDOM if own.len() >= 12 => keys::random(self.key.value.mill(), own),
+            CKG_GENERATE_RANDOM if own.len() >= 12 => random(self.key.value.mill(), own),
             CKG_GENERATE | CKG_GENERATE_COUNTER if !own.is_empty() => {
                 let number = self.counted.to_be_bytes();
                 let (before, counter) = own.split_at_mut(own.len().saturating_sub(number.len()));

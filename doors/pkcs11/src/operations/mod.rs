@@ -4,6 +4,7 @@ mod cipher;
 mod digest;
 pub(crate) mod keys;
 mod message;
+mod random;
 mod rsa;
 mod signature;
 
@@ -13,6 +14,7 @@ use ciphermill_contract::{Direction, KeyId, Suite};
 pub(crate) use cipher::Cipher;
 pub(crate) use digest::Hasher;
 pub(crate) use message::Message;
+pub(crate) use random::random;
 pub(crate) use signature::{Signer, Verifier};
 
 use crate::rv::{Asked, Result, of_status};

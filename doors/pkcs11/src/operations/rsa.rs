@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::key::KeyValue;
 use crate::mechanisms::{Oaep, Pss};
 use crate::operations::digest::Hasher;
-use crate::operations::{Buffers, keys, run};
+use crate::operations::{Buffers, random, run};
 use crate::rv::{Asked, Result, Rv, fail};
 
 const SEQUENCE: u8 = 0x30;
@@ -108,7 +108,7 @@ pub(super) fn pss(mill: &Mill, size: RsaSize, pss: Pss, hash: &[u8]) -> Result<V
         return fail(CKR_DATA_LEN_RANGE);
     }
     let mut salt = vec![0; pss.salt_len];
-    keys::random(mill, &mut salt)?;
+    random(mill, &mut salt)?;
     let seed = salted(mill, pss.digest, hash, &salt)?;
     let mut block = vec![0; masked_len - pss.salt_len - 1];
     block.push(1);
@@ -184,7 +184,7 @@ pub(super) fn encrypt_oaep(key: &KeyValue, size: RsaSize, oaep: &Oaep, message: 
         return fail(CKR_DATA_LEN_RANGE);
     };
     let mut seed = Zeroizing::new(vec![0; hash.len()]);
-    keys::random(key.mill(), &mut seed)?;
+    random(key.mill(), &mut seed)?;
     let mut data = Zeroizing::new(hash);
     let filled = data.len() + zeros;
     data.resize(filled, 0);

@@ -26,10 +26,11 @@ use ciphermill_keys::keystore::{KdfParameters, KeyState, Keystore, KeystoreError
 use cryptoki_sys::*;
 use zeroize::Zeroizing;
 
-use crate::attributes::Attributes;
+use crate::attributes::rules::{self, Origin};
+use crate::attributes::{Attributes, Template};
 use crate::key::{Key, KeyValue};
 use crate::material;
-use crate::operations::keys::random;
+use crate::operations::random;
 use crate::rv::{Result, Rv, fail};
 use file::{Body, Content, Kept, Place, mark};
 use seal::{Owner, Pin, SECRET_LEN, Sealer};
@@ -439,7 +440,7 @@ impl Token {
                 material::found_in_keystore(&self.mill, key.form, key.bytes)
             });
             let Some((attributes, key)) = read.map_err(|error| keystore_error(&error))?? else { continue };
-            let attributes = material::described(attributes, name, record.policy.exportable)?;
+            let attributes = completed(attributes, name, record.policy.exportable)?;
             stored.push(Stored { id: number_of(name, false), attributes, key: Some(key) });
         }
         Ok(())
@@ -572,4 +573,14 @@ fn add_entry(opened: &mut Opened, number: u64, attributes: &Attributes, key: &Ke
         }
     }
     Ok(None)
+}
+
+/// The attributes of a key that the keystore alone knows: its name is label and identifier.
+fn completed(known: Attributes, name: &str, is_extractable: bool) -> Result<Attributes> {
+    let mut implied = known;
+    implied.set_flag(CKA_TOKEN, true);
+    implied.set_flag(CKA_EXTRACTABLE, is_extractable);
+    implied.set(CKA_LABEL, name.as_bytes());
+    implied.set(CKA_ID, name.as_bytes());
+    rules::complete(&Template::default(), Origin::Other, &implied)
 }

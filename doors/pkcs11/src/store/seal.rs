@@ -11,7 +11,7 @@ use sha2::Sha512;
 use zeroize::Zeroizing;
 
 use super::text;
-use crate::operations::keys::random;
+use crate::operations::random;
 use crate::rv::{Result, Rv, fail};
 
 /// Bytes of a key of AES-256-SIV.
