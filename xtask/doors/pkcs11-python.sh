@@ -34,10 +34,23 @@ check() {
     expect "more than a hundred tests that pass, not $passed" [ "${passed:-0}" -ge 100 ]
     broken=$(grep -E '^(FAILED|ERROR) ' "$scratch/$way-pytest.log" | sort || true)
     if [ "$way" = ciphermill ]; then
+        while read -r name what; do
+            ! grep -qF "FAILED $name " <<<"$broken" || omitted "$name fails, since the token has not $what"
+            broken=$(grep -vF "FAILED $name " <<<"$broken" || true)
+        done < <(lacking)
         expect "no failure, but there are: $broken" [ -z "$broken" ]
     fi
     ok "$(tail -n 1 "$scratch/$way-pytest.log")"
     while read -r line; do omitted "$line"; done < <(sed -n 's/^SKIPPED \[[0-9]*\] //p' "$scratch/$way-pytest.log")
 }
+# Tests of what the token does not claim to have.
+lacking() {
+    cat <<-END_OF_LIST
+	tests/test_ecc.py::ECCTests::test_derive_key the curve secp192r1
+	tests/test_ecc.py::ECCTests::test_sign_ed448 the curve Ed448
+	tests/test_x509.py::X509Tests::test_verify_certificate_rsa keys of RSA below 2048 bits
+	END_OF_LIST
+}
+
 LIMIT_SECONDS=300
 each_module check
