@@ -13,6 +13,7 @@ use cryptoki_sys::{
 
 use crate::configuration::Configuration;
 use crate::objects::Objects;
+use crate::operations::Saved;
 use crate::rv::{Result, Rv, fail};
 use crate::session::Session;
 use crate::slot::Slot;
@@ -37,6 +38,7 @@ pub(crate) struct Library {
     pub(crate) slots: Vec<Slot>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) objects: Objects,
+    pub(crate) saved: Saved,
 }
 
 unsafe extern "C" fn in_child() {
@@ -90,7 +92,14 @@ impl Library {
         let mill = configuration.open_mill().map_err(|_| Rv(CKR_GENERAL_ERROR))?;
         let slots = configuration.keystores.iter().map(|path| Slot::new(path, &mill)).collect();
         let sessions = Slab::with_limit(SESSIONS_MAX);
-        let library = Box::new(Library { generation, mill, slots, sessions, objects: Objects::default() });
+        let library = Box::new(Library {
+            generation,
+            mill,
+            slots,
+            sessions,
+            objects: Objects::default(),
+            saved: Saved::default(),
+        });
         OPENED.store(Box::into_raw(library), Ordering::Release);
         Ok(())
     }
@@ -115,7 +124,7 @@ impl Library {
             self.sessions.remove(id);
         }
         self.objects.clear();
-        crate::operations::Hasher::forget_saved();
+        self.saved.clear();
         self.slots.iter().for_each(Slot::close);
     }
 

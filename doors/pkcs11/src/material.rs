@@ -28,6 +28,18 @@ const ED25519_NAME: &[u8] = &[0x2b, 0x65, 112];
 
 const UNCOMPRESSED: u8 = 4;
 
+/// The attributes that are a key's own bytes, which sensitive keys keep to themselves.
+pub(crate) const SECRETS: [CK_ATTRIBUTE_TYPE; 8] = [
+    CKA_VALUE,
+    CKA_PRIVATE_EXPONENT,
+    CKA_PRIME_1,
+    CKA_PRIME_2,
+    CKA_EXPONENT_1,
+    CKA_EXPONENT_2,
+    CKA_COEFFICIENT,
+    CKA_SEED,
+];
+
 /// Elements of DER (X.690, 8.1), one after the other.
 struct Elements<'a>(&'a [u8]);
 
@@ -373,16 +385,7 @@ pub(crate) fn key_of(mill: &Mill, mut attributes: Attributes) -> Result<(Attribu
     };
     let key = Key { shape, value: KeyValue::new(mill, form, &bytes)? };
     if form != KeyForm::Public {
-        for kind in [
-            CKA_VALUE,
-            CKA_PRIVATE_EXPONENT,
-            CKA_PRIME_1,
-            CKA_PRIME_2,
-            CKA_EXPONENT_1,
-            CKA_EXPONENT_2,
-            CKA_COEFFICIENT,
-            CKA_SEED,
-        ] {
+        for kind in SECRETS {
             attributes.remove(kind);
         }
     }
@@ -647,16 +650,7 @@ pub(crate) fn shape_of(attributes: &Attributes) -> Option<KeyShape> {
 
 /// Adds what of a key's object lies in the key.
 pub(crate) fn add_values(attributes: &mut Attributes, key: &Key) {
-    for kind in [
-        CKA_VALUE,
-        CKA_SEED,
-        CKA_PRIVATE_EXPONENT,
-        CKA_PRIME_1,
-        CKA_PRIME_2,
-        CKA_EXPONENT_1,
-        CKA_EXPONENT_2,
-        CKA_COEFFICIENT,
-    ] {
+    for kind in SECRETS {
         if let Some(value) = value_of(key, kind) {
             attributes.set(kind, &value);
         }

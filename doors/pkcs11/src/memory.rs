@@ -119,6 +119,11 @@ impl<'a> Output<'a> {
         self.at.is_null()
     }
 
+    /// How many bytes there is room for.
+    pub(crate) fn room(&self) -> usize {
+        if self.is_query() { 0 } else { usize::try_from(*self.len).unwrap_or(usize::MAX) }
+    }
+
     /// Answers how long the output is at most.
     pub(crate) fn tell(&mut self, len: usize) {
         *self.len = len as CK_ULONG;

@@ -40,6 +40,8 @@ enum Set {
     Ever,
     /// `C_CopyObject` may change it, `C_SetAttributeValue` may not.
     Copying,
+    /// The same, but only from false to true: a copy is seen by nobody who may not see what it was made of.
+    CopyingRises,
     /// The module alone.
     Never,
     /// Only from false to true.
@@ -83,8 +85,8 @@ const EMPTY: Option<&'static [u8]> = Some(&[]);
 static RULES: &[Rule] = &[
     rule(CKA_CLASS, ALL, Shape::Number, Set::Once, None),
     rule(CKA_TOKEN, ALL, Shape::Flag, Set::Copying, NO),
-    rule(CKA_PRIVATE, HIDDEN, Shape::Flag, Set::Copying, YES),
-    rule(CKA_PRIVATE, DATA | CERTIFICATE | PUBLIC, Shape::Flag, Set::Copying, NO),
+    rule(CKA_PRIVATE, HIDDEN, Shape::Flag, Set::CopyingRises, YES),
+    rule(CKA_PRIVATE, DATA | CERTIFICATE | PUBLIC, Shape::Flag, Set::CopyingRises, NO),
     rule(CKA_MODIFIABLE, ALL, Shape::Flag, Set::Copying, YES),
     rule(CKA_COPYABLE, ALL, Shape::Flag, Set::Falls, YES),
     rule(CKA_DESTROYABLE, ALL, Shape::Flag, Set::Ever, YES),
@@ -265,6 +267,24 @@ fn finish(class: Classes, origin: Origin, complete: &mut Attributes) -> Result<(
     Ok(())
 }
 
+/// Makes a key that consists of another's bytes no easier to read than that one (PKCS#11 3.2, 6.41.3 to 6.41.7): what a sensitive key's
+/// owner could derive and read would be the key itself.
+///
+/// # Errors
+/// `CKR_TEMPLATE_INCONSISTENT` for a template that asks for less.
+pub(crate) fn inherit(template: &Template, base: &Attributes, implied: &mut Attributes) -> Result<()> {
+    for (kind, strict) in [(CKA_SENSITIVE, true), (CKA_EXTRACTABLE, false)] {
+        if base.flag(kind) != Some(strict) {
+            continue;
+        }
+        if template.get(kind).is_some_and(|asked| asked != [u8::from(strict)]) {
+            return fail(CKR_TEMPLATE_INCONSISTENT);
+        }
+        implied.set_flag(kind, strict);
+    }
+    Ok(())
+}
+
 /// One change of an attribute.
 fn change(
     class: Classes,
@@ -282,6 +302,7 @@ fn change(
     let may = match rule.set {
         Set::Ever => true,
         Set::Copying => copies,
+        Set::CopyingRises => copies && value == [1],
         Set::Rises => value == [1],
         Set::Falls => value == [0],
         Set::Officer => officer || value == [0],
@@ -324,18 +345,7 @@ pub(crate) fn changed(from: &Attributes, changes: &Template, by_officer: bool) -
 
 /// Whether an attribute of a key is one that sensitive keys keep to themselves.
 fn is_secret(class: Classes, kind: CK_ATTRIBUTE_TYPE) -> bool {
-    let secret = matches!(
-        kind,
-        CKA_VALUE
-            | CKA_PRIVATE_EXPONENT
-            | CKA_PRIME_1
-            | CKA_PRIME_2
-            | CKA_EXPONENT_1
-            | CKA_EXPONENT_2
-            | CKA_COEFFICIENT
-            | CKA_SEED
-    );
-    secret && class & HIDDEN != 0
+    class & HIDDEN != 0 && material::SECRETS.contains(&kind)
 }
 
 /// The value of an attribute as an application may read it.

@@ -2,6 +2,7 @@
 
 use ciphermill_contract::Direction;
 use cryptoki_sys::*;
+use zeroize::Zeroizing;
 
 use crate::access::{asks_for_pin, usable_key};
 use crate::entry::functions;
@@ -48,9 +49,47 @@ unsafe fn begin_cipher(
     })
 }
 
-/// Two operations over the same bytes: a part of the one's output is the other's input.
-fn both<A, B>(first: &Option<A>, second: &Option<B>) -> Result<()> {
-    if first.is_none() || second.is_none() { fail(CKR_OPERATION_NOT_INITIALIZED) } else { Ok(()) }
+/// Encrypts a part, and has another operation take it.
+fn encrypt_and<T>(
+    encryption: &mut Option<Running<Cipher>>,
+    other: &mut Option<Running<T>>,
+    part: Result<&[u8]>,
+    output: Result<Output<'_>>,
+    take: impl FnOnce(&mut T, &[u8]) -> Result<()>,
+) -> Result<()> {
+    if encryption.is_none() || other.is_none() {
+        return fail(CKR_OPERATION_NOT_INITIALIZED);
+    }
+    // The application may have the output overwrite the part.
+    let part = Zeroizing::new(part?.to_vec());
+    let output = output?;
+    let is_query = output.is_query();
+    step(encryption, Step::Update, Ok(&part), Ok(output))?;
+    if is_query { Ok(()) } else { absorb(other, Step::Update, |operation| take(operation, &part)) }
+}
+
+/// Decrypts a part, and has another operation take what comes out.
+///
+/// # Safety
+/// As the functions that call it: `part` and `part_len` are the places of the output.
+unsafe fn decrypt_and<T>(
+    decryption: &mut Option<Running<Cipher>>,
+    other: &mut Option<Running<T>>,
+    encrypted: Result<&[u8]>,
+    (part, part_len): (*mut CK_BYTE, *mut CK_ULONG),
+    take: impl FnOnce(&mut T, &[u8]) -> Result<()>,
+) -> Result<()> {
+    if decryption.is_none() || other.is_none() {
+        return fail(CKR_OPERATION_NOT_INITIALIZED);
+    }
+    // SAFETY: by the caller.
+    step(decryption, Step::Update, encrypted, unsafe { Output::new(part, part_len) })?;
+    if part.is_null() {
+        return Ok(());
+    }
+    // SAFETY: as many bytes as were just written there.
+    let written = unsafe { bytes(part, *place(part_len)?) }?;
+    absorb(other, Step::Update, |operation| take(operation, written))
 }
 
 functions! {
@@ -195,14 +234,8 @@ functions! {
         Library::current()?.with_session(session, |session| {
             let mut active = session.active();
             let Active { digest, encryption, .. } = &mut *active;
-            both(digest, encryption)?;
-            // The application may overwrite the one by the other.
-            let part = bytes(part, part_len)?.to_vec();
-            step(encryption, Step::Update, Ok(&part), Output::new(encrypted, encrypted_len))?;
-            if encrypted.is_null() {
-                return Ok(());
-            }
-            absorb(digest, Step::Update, |hasher| hasher.update(&part))
+            let (part, output) = (bytes(part, part_len), Output::new(encrypted, encrypted_len));
+            encrypt_and(encryption, digest, part, output, |hasher, part| hasher.update(part))
         })
     }
 
@@ -217,13 +250,8 @@ functions! {
         Library::current()?.with_session(session, |session| {
             let mut active = session.active();
             let Active { digest, decryption, .. } = &mut *active;
-            both(digest, decryption)?;
-            step(decryption, Step::Update, bytes(encrypted, encrypted_len), Output::new(part, part_len))?;
-            if part.is_null() {
-                return Ok(());
-            }
-            let written = *place(part_len)?;
-            absorb(digest, Step::Update, |hasher| hasher.update(bytes(part, written)?))
+            let encrypted = bytes(encrypted, encrypted_len);
+            decrypt_and(decryption, digest, encrypted, (part, part_len), |hasher, part| hasher.update(part))
         })
     }
 
@@ -238,13 +266,8 @@ functions! {
         Library::current()?.with_session(session, |session| {
             let mut active = session.active();
             let Active { signature, encryption, .. } = &mut *active;
-            both(signature, encryption)?;
-            let part = bytes(part, part_len)?.to_vec();
-            step(encryption, Step::Update, Ok(&part), Output::new(encrypted, encrypted_len))?;
-            if encrypted.is_null() {
-                return Ok(());
-            }
-            absorb(signature, Step::Update, |signer| signer.update(&part))
+            let (part, output) = (bytes(part, part_len), Output::new(encrypted, encrypted_len));
+            encrypt_and(encryption, signature, part, output, |signer, part| signer.update(part))
         })
     }
 
@@ -259,13 +282,8 @@ functions! {
         Library::current()?.with_session(session, |session| {
             let mut active = session.active();
             let Active { verification, decryption, .. } = &mut *active;
-            both(verification, decryption)?;
-            step(decryption, Step::Update, bytes(encrypted, encrypted_len), Output::new(part, part_len))?;
-            if part.is_null() {
-                return Ok(());
-            }
-            let written = *place(part_len)?;
-            absorb(verification, Step::Update, |verifier| verifier.update(bytes(part, written)?))
+            let encrypted = bytes(encrypted, encrypted_len);
+            decrypt_and(decryption, verification, encrypted, (part, part_len), |verifier, part| verifier.update(part))
         })
     }
 }

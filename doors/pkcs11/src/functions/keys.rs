@@ -26,12 +26,12 @@ fn keep_secret(
     session: (&Session, CK_SESSION_HANDLE),
     template: &Template,
     origin: Origin,
-    mut defaults: Attributes,
+    mut implied: Attributes,
     value: &[u8],
 ) -> Result<CK_OBJECT_HANDLE> {
-    defaults.set_number(CKA_CLASS, CKO_SECRET_KEY);
-    defaults.set(CKA_VALUE, value);
-    let complete = rules::complete(template, origin, &defaults)?;
+    implied.set_number(CKA_CLASS, CKO_SECRET_KEY);
+    implied.set(CKA_VALUE, value);
+    let complete = rules::complete(template, origin, &implied)?;
     let (attributes, key) = material::key_of(&library.mill, complete)?;
     keep(library, session.0, session.1, attributes, key)
 }
@@ -57,12 +57,24 @@ fn wanted_len(template: &Template, kind: CK_KEY_TYPE) -> Result<Option<usize>> {
     }
 }
 
-/// The first bytes of a shared secret, as many as are wanted.
-fn leading(secret: &[u8], wanted: Option<usize>) -> Result<&[u8]> {
-    match wanted {
-        Some(wanted) => secret.get(..wanted).ok_or(Rv(CKR_KEY_SIZE_RANGE)),
-        None => Ok(secret),
-    }
+/// The type of the secret key that a template wants, and its length if it says one.
+fn wanted(template: &Template) -> Result<(CK_KEY_TYPE, Option<usize>)> {
+    let kind = number_in(template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
+    Ok((kind, wanted_len(template, kind)?))
+}
+
+/// Makes a secret key object of the first bytes of a shared secret, as many as are wanted.
+fn keep_shared(
+    library: &Library,
+    session: (&Session, CK_SESSION_HANDLE),
+    template: &Template,
+    secret: &[u8],
+) -> Result<CK_OBJECT_HANDLE> {
+    let (kind, len) = wanted(template)?;
+    let value = secret.get(..len.unwrap_or(secret.len())).ok_or(Rv(CKR_KEY_SIZE_RANGE))?;
+    let mut implied = Attributes::default();
+    implied.set_number(CKA_KEY_TYPE, kind);
+    keep_secret(library, session, template, Origin::Other, implied, value)
 }
 
 /// What is wrapped of a key: a secret key's bytes, or a private key in PKCS#8.
@@ -91,8 +103,8 @@ fn keep_unwrapped(
     match number_in(template, CKA_CLASS)? {
         Some(CKO_SECRET_KEY) => keep_secret(library, session, template, Origin::Other, Attributes::default(), plain),
         Some(CKO_PRIVATE_KEY) => {
-            let (defaults, key) = material::from_pkcs8(&library.mill, plain)?;
-            let attributes = rules::complete(template, Origin::Other, &defaults)?;
+            let (implied, key) = material::from_pkcs8(&library.mill, plain)?;
+            let attributes = rules::complete(template, Origin::Other, &implied)?;
             keep(library, session.0, session.1, attributes, Some(key))
         }
         Some(_) => fail(CKR_ATTRIBUTE_VALUE_INVALID),
@@ -141,10 +153,10 @@ functions! {
                 .ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
             let len = wanted_len(&template, kind)?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
             let value = keys::generate_secret(&library.mill, len)?;
-            let mut defaults = Attributes::default();
-            defaults.set_number(CKA_KEY_TYPE, kind);
+            let mut implied = Attributes::default();
+            implied.set_number(CKA_KEY_TYPE, kind);
             let origin = Origin::Generate(mechanism.kind());
-            *out = keep_secret(library, (held, session), &template, origin, defaults, &value)?;
+            *out = keep_secret(library, (held, session), &template, origin, implied, &value)?;
             Ok(())
         })
     }
@@ -162,6 +174,10 @@ functions! {
     ) {
         let library = Library::current()?;
         library.with_session(session, |held| {
+            // One place for both would lose a key.
+            if public_key == private_key {
+                return fail(CKR_ARGUMENTS_BAD);
+            }
             let (public_out, private_out) = (place(public_key)?, place(private_key)?);
             let mechanism = Mechanism::read(mechanism, CKF_GENERATE_KEY_PAIR)?;
             let of_public = template(public_attributes, public_count)?;
@@ -246,19 +262,22 @@ functions! {
         let library = Library::current()?;
         library.with_session(session, |held| {
             let mechanism = Mechanism::read(mechanism, CKF_DERIVE)?;
-            let base = usable_key(library, held, base, CKA_DERIVE, &mechanism)?;
+            let object = key_object(library, held, base)?;
+            let base = key_of(&object, CKA_DERIVE, &mechanism)?;
             let salt = match mechanism.salt() {
                 Some(handle) => Some(usable_key(library, held, handle, CKA_DERIVE, &mechanism)?),
                 None => None,
             };
             let template = template(attributes, count)?;
             let out = place(key)?;
-            let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
-            let value = keys::derive(&mechanism, &base, wanted_len(&template, kind)?, salt.as_ref())?;
-            let mut defaults = Attributes::default();
-            defaults.set_number(CKA_KEY_TYPE, kind);
-            let origin = Origin::Other;
-            *out = keep_secret(library, (held, session), &template, origin, defaults, &value)?;
+            let mut implied = Attributes::default();
+            if mechanism.gives_parts_of_the_key() {
+                rules::inherit(&template, &object.attributes, &mut implied)?;
+            }
+            let (kind, len) = wanted(&template)?;
+            let value = keys::derive(&mechanism, &base, len, salt.as_ref())?;
+            implied.set_number(CKA_KEY_TYPE, kind);
+            *out = keep_secret(library, (held, session), &template, Origin::Other, implied, &value)?;
             Ok(())
         })
     }
@@ -295,11 +314,7 @@ functions! {
                 Ok(len)
             })?;
             let secret = secret.ok_or(Rv(CKR_GENERAL_ERROR))?;
-            let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
-            let secret = leading(&secret, wanted_len(&template, kind)?)?;
-            let mut defaults = Attributes::default();
-            defaults.set_number(CKA_KEY_TYPE, kind);
-            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, secret)?;
+            *out = keep_shared(library, (held, session), &template, &secret)?;
             Ok(())
         })
     }
@@ -322,11 +337,7 @@ functions! {
             let private = usable_key(library, held, private_key, CKA_DECAPSULATE, &mechanism)?;
             let template = template(attributes, count)?;
             let secret = keys::decapsulate(&private, bytes(encapsulated, encapsulated_len)?)?;
-            let kind = number_in(&template, CKA_KEY_TYPE)?.unwrap_or(CKK_GENERIC_SECRET);
-            let secret = leading(&secret, wanted_len(&template, kind)?)?;
-            let mut defaults = Attributes::default();
-            defaults.set_number(CKA_KEY_TYPE, kind);
-            *out = keep_secret(library, (held, session), &template, Origin::Other, defaults, secret)?;
+            *out = keep_shared(library, (held, session), &template, &secret)?;
             Ok(())
         })
     }

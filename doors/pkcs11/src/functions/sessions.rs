@@ -7,6 +7,7 @@ use cryptoki_sys::*;
 use crate::entry::functions;
 use crate::library::Library;
 use crate::memory::{Output, bytes, place};
+use crate::operations::STATE_LEN;
 use crate::rv::{Result, fail};
 use crate::session::{Active, Running, Session};
 use crate::slot::{Login, given};
@@ -138,7 +139,8 @@ functions! {
     /// Gives the state of a digest under way. Ciphers and signatures keep theirs (`CKR_STATE_UNSAVEABLE`): it would be as good as a key.
     fn C_GetOperationState(session: CK_SESSION_HANDLE, state: *mut CK_BYTE, len: *mut CK_ULONG) {
         let mut output = Output::new(state, len)?;
-        Library::current()?.with_session(session, |session| {
+        let library = Library::current()?;
+        library.with_session(session, |session| {
             let active = session.active();
             let others = active.encryption.is_some()
                 || active.decryption.is_some()
@@ -148,7 +150,8 @@ functions! {
                 None if others => fail(CKR_STATE_UNSAVEABLE),
                 None => fail(CKR_OPERATION_NOT_INITIALIZED),
                 Some(_) if others => fail(CKR_STATE_UNSAVEABLE),
-                Some(digest) => output.give(&digest.operation.save()?),
+                Some(_) if output.room() < STATE_LEN => output.give(&[0; STATE_LEN]),
+                Some(digest) => output.give(&library.saved.save(&digest.operation)?),
             }
         })
     }
@@ -167,7 +170,7 @@ functions! {
             return fail(CKR_KEY_NOT_NEEDED);
         }
         library.with_session(session, |session| {
-            let operation = crate::operations::Hasher::restore(state)?;
+            let operation = library.saved.restore(state)?;
             let mut active = session.active();
             *active = Active { digest: Some(Running { in_parts: true, ..Running::new(operation) }), ..Active::default() };
             Ok(())

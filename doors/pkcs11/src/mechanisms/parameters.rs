@@ -25,6 +25,8 @@ pub(crate) enum Parameter {
     None,
     /// An IV, nonce or counter block.
     Iv(SmallVec<[u8; 16]>),
+    /// A counter block, and how many bytes it lasts for.
+    Counter(SmallVec<[u8; 16]>, u128),
     Aead(Aead),
     /// Bytes of a MAC.
     MacLen(usize),
@@ -127,6 +129,11 @@ impl Mechanism {
 
     pub(crate) fn kind(&self) -> CK_MECHANISM_TYPE {
         self.kind
+    }
+
+    /// Whether what it derives consists of the key's own bytes, which then must be no easier to read.
+    pub(crate) fn gives_parts_of_the_key(&self) -> bool {
+        matches!(self.what, What::Concatenate(_) | What::XorData | What::Extract)
     }
 
     /// The key that is HKDF's salt, if one is.
@@ -234,11 +241,16 @@ unsafe fn parameter(row: &Row, raw: &Raw) -> Result<Parameter> {
 unsafe fn ctr(raw: &Raw) -> Result<Parameter> {
     // SAFETY: by the caller.
     let given = unsafe { raw.structure::<CK_AES_CTR_PARAMS>() }?;
-    // The counter is the whole block: one that wraps around earlier would use a block twice, which no engine checks.
-    match given.ulCounterBits {
-        1..=128 => Ok(Parameter::Iv(SmallVec::from_slice(&given.cb))),
-        _ => bad(),
-    }
+    // Engines count in the whole block: what would carry into the nonce is refused before.
+    let blocks = match given.ulCounterBits {
+        bits @ 1..=127 => {
+            let numbers = 1_u128 << bits;
+            numbers - u128::from_be_bytes(given.cb) % numbers
+        }
+        128 => u128::MAX,
+        _ => return bad(),
+    };
+    Ok(Parameter::Counter(SmallVec::from_slice(&given.cb), blocks.saturating_mul(16)))
 }
 
 /// # Safety

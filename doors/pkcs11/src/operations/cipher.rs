@@ -13,7 +13,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::key::{Key, KeyShape};
 use crate::mechanisms::{Cipher as BlockKind, Mechanism, Oaep, Padded, Parameter, What};
-use crate::operations::{Buffers, Step, rsa, run};
+use crate::operations::{Buffers, Step, keep, rsa, run};
 use crate::rv::{Asked, Result, Rv, fail, of_status};
 use crate::session::Steps;
 
@@ -30,6 +30,8 @@ pub(crate) struct Cipher {
     form: Form,
     iv: SmallVec<[u8; 16]>,
     aad: SmallVec<[u8; 32]>,
+    /// Bytes that the counter of a stream lasts for.
+    left: u128,
     /// Around the primitive of RSA.
     oaep: Option<Oaep>,
     /// For whole messages, once a call has needed it.
@@ -56,11 +58,12 @@ enum Form {
 enum Parts {
     /// No part has come.
     None,
-    /// The engine keeps the state; fewer bytes than a block, or the last block when decrypting with padding, wait for more.
-    Streamed { message: Box<MultiPart>, waiting: SmallVec<[u8; 2 * BLOCK_MAX]> },
-    /// No engine keeps the state: blocks are run as they come, each time as a message whose IV is what they are chained to. The same wait.
+    /// An engine keeps the state.
+    Streamed(Box<MultiPart>),
+    /// Blocks are run as they come, each time as a message whose IV is what they are chained to; applications rely on whole blocks that come
+    /// out with the part that completes them. Fewer bytes than a block, or the last block when decrypting with padding, wait for more.
     Chained { waiting: SmallVec<[u8; 2 * BLOCK_MAX]> },
-    /// All parts, until the end: where nothing may be given out before a tag is verified, and for suites that no engine takes in parts.
+    /// All parts, until the end.
     Kept(Zeroizing<Vec<u8>>),
 }
 
@@ -112,12 +115,13 @@ impl Cipher {
     pub(crate) fn init(mechanism: &Mechanism, direction: Direction, key: &Key) -> Result<Cipher> {
         let (suite, form) = suite_and_form(mechanism, key)?;
         let (iv, aad) = match &mechanism.parameter {
-            Parameter::Iv(iv) => (iv.clone(), SmallVec::new()),
+            Parameter::Iv(iv) | Parameter::Counter(iv, _) => (iv.clone(), SmallVec::new()),
             Parameter::Aead(aead) => (aead.iv.clone(), aead.aad.clone()),
             _ => (SmallVec::new(), SmallVec::new()),
         };
+        let left = if let Parameter::Counter(_, left) = mechanism.parameter { left } else { u128::MAX };
         let oaep = if let Parameter::Oaep(oaep) = &mechanism.parameter { Some(oaep.clone()) } else { None };
-        Ok(Cipher { key: key.clone(), suite, direction, form, iv, aad, oaep, bound: None, parts: Parts::None })
+        Ok(Cipher { key: key.clone(), suite, direction, form, iv, aad, left, oaep, bound: None, parts: Parts::None })
     }
 
     /// Bytes that a whole message becomes at most.
@@ -239,34 +243,30 @@ impl Cipher {
         give(data.get(..done.output_len).ok_or(Rv(CKR_GENERAL_ERROR))?, output)
     }
 
-    /// Begins a message in parts: with the engine, where one takes it so and may.
+    /// Begins a message in parts: block by block, with the engine where one takes it so, or kept where nothing may be given out before the
+    /// end.
     fn begin(&mut self) -> Result<()> {
-        let keeps = match self.form {
-            Form::Tagged(_) => self.direction == Direction::Decrypt,
-            Form::Whole => true,
-            _ => false,
-        };
-        if keeps {
-            self.parts = Parts::Kept(Zeroizing::default());
-            return Ok(());
-        }
-        let id = self.key.value.id()?;
-        self.parts = match self.key.value.mill().multi_part(self.suite, self.direction, id) {
-            Ok(mut message) => {
-                message.begin(&self.iv)?;
-                if !self.aad.is_empty() {
-                    message.absorb(&self.aad)?;
-                }
-                Parts::Streamed { message: Box::new(message), waiting: SmallVec::new() }
-            }
-            // No engine takes the suite in parts. Applications rely on whole blocks that come out with the part that completes them.
-            Err(ciphermill_contract::Error::Refused(_)) if matches!(self.form, Form::Blocks(_) | Form::Filled(_)) => {
-                Parts::Chained { waiting: SmallVec::new() }
-            }
-            Err(ciphermill_contract::Error::Refused(_)) => Parts::Kept(Zeroizing::default()),
-            Err(error) => return Err(error.into()),
+        self.parts = match (self.form, self.direction) {
+            (Form::Blocks(_) | Form::Filled(_), _) => Parts::Chained { waiting: SmallVec::new() },
+            (Form::Whole, _) | (Form::Tagged(_), Direction::Decrypt) => Parts::Kept(Zeroizing::default()),
+            (Form::Stream | Form::Tagged(_), _) => self.streamed()?,
         };
         Ok(())
+    }
+
+    fn streamed(&self) -> Result<Parts> {
+        let id = self.key.value.id()?;
+        let mut message = match self.key.value.mill().multi_part(self.suite, self.direction, id) {
+            Ok(message) => message,
+            // No engine takes the suite in parts: the whole comes out at the end.
+            Err(ciphermill_contract::Error::Refused(_)) => return Ok(Parts::Kept(Zeroizing::default())),
+            Err(error) => return Err(error.into()),
+        };
+        message.begin(&self.iv)?;
+        if !self.aad.is_empty() {
+            message.absorb(&self.aad)?;
+        }
+        Ok(Parts::Streamed(Box::new(message)))
     }
 
     /// How many of so many bytes that are there go on now: whole blocks, of which padding holds the last one back.
@@ -280,8 +280,8 @@ impl Cipher {
 
     fn waiting(&self) -> usize {
         match &self.parts {
-            Parts::None => 0,
-            Parts::Streamed { waiting, .. } | Parts::Chained { waiting } => waiting.len(),
+            Parts::None | Parts::Streamed(_) => 0,
+            Parts::Chained { waiting } => waiting.len(),
             Parts::Kept(kept) => kept.len(),
         }
     }
@@ -294,19 +294,12 @@ impl Cipher {
         match &mut self.parts {
             Parts::None => fail(CKR_GENERAL_ERROR),
             Parts::Kept(kept) => {
-                // Growing in place would leave copies behind.
-                let mut longer = Zeroizing::new(Vec::with_capacity((kept.len() + input.len()).next_power_of_two()));
-                if kept.capacity() - kept.len() < input.len() {
-                    longer.extend_from_slice(kept);
-                    *kept = longer;
-                }
-                kept.extend_from_slice(input);
+                keep(kept, input);
                 Ok(0)
             }
-            Parts::Streamed { message, waiting } => {
+            Parts::Streamed(message) => {
                 let Some(output) = output.get_mut(..len) else { return fail(CKR_BUFFER_TOO_SMALL) };
-                gather(waiting, input, output);
-                message.transform_in_place(output)?;
+                message.transform(input, output)?;
                 Ok(len)
             }
             Parts::Chained { waiting } => {
@@ -351,8 +344,6 @@ impl Cipher {
             // No part came: the message is empty.
             return self.whole(&[], output);
         }
-        let (form, direction) = (self.form, self.direction);
-        let wrong_len = self.wrong_len();
         match &mut self.parts {
             Parts::Kept(kept) => {
                 let kept = std::mem::take(kept);
@@ -366,36 +357,12 @@ impl Cipher {
                 let waiting = Zeroizing::new(waiting.to_vec());
                 self.last_chained(&waiting, output)
             }
-            Parts::Streamed { message, waiting } => match (form, direction) {
-                (Form::Tagged(len), _) => {
-                    let Some(tag) = output.get_mut(..len) else { return fail(CKR_BUFFER_TOO_SMALL) };
-                    of_status(message.finish(tag)?, Asked::Other)?;
-                    Ok(len)
-                }
-                (Form::Filled(block), Direction::Encrypt) => {
-                    let Some(output) = output.get_mut(..block) else { return fail(CKR_BUFFER_TOO_SMALL) };
-                    let (text, filling) = output.split_at_mut(waiting.len());
-                    text.copy_from_slice(waiting);
-                    filling.fill((block - waiting.len()) as u8);
-                    message.transform_in_place(output)?;
-                    Ok(block)
-                }
-                (Form::Filled(block), Direction::Decrypt) => {
-                    if waiting.len() != block {
-                        return Err(wrong_len);
-                    }
-                    // From a copy of the state, so that a buffer that is too small can be followed by a larger one.
-                    let mut text = Zeroizing::new(waiting.to_vec());
-                    message.duplicate()?.transform_in_place(&mut text)?;
-                    let len = text_len(&text, block)?;
-                    give(&text[..len], output)
-                }
-                (Form::Blocks(_), _) if !waiting.is_empty() => Err(wrong_len),
-                _ => {
-                    of_status(message.finish(&mut [])?, Asked::Other)?;
-                    Ok(0)
-                }
-            },
+            Parts::Streamed(message) => {
+                let len = if let Form::Tagged(len) = self.form { len } else { 0 };
+                let Some(tag) = output.get_mut(..len) else { return fail(CKR_BUFFER_TOO_SMALL) };
+                of_status(message.finish(tag)?, Asked::Other)?;
+                Ok(len)
+            }
             Parts::None => fail(CKR_GENERAL_ERROR),
         }
     }
@@ -410,7 +377,7 @@ impl Steps for Cipher {
             (Step::Update, _) => self.goes_on(self.waiting() + input_len),
             (Step::Final, Parts::Kept(kept)) => self.whole_len(kept.len()),
             (Step::Final, Parts::None) => self.whole_len(0),
-            (Step::Final, Parts::Streamed { .. } | Parts::Chained { .. }) => match self.form {
+            (Step::Final, Parts::Streamed(_) | Parts::Chained { .. }) => match self.form {
                 Form::Filled(block) => block,
                 Form::Tagged(tag) => tag,
                 _ => 0,
@@ -419,11 +386,16 @@ impl Steps for Cipher {
     }
 
     fn step(&mut self, step: Step, input: &[u8], output: &mut [u8]) -> Result<usize> {
-        match step {
+        let Some(left) = self.left.checked_sub(input.len() as u128) else { return Err(self.wrong_len()) };
+        let done = match step {
             Step::OneShot => self.whole(input, output),
             Step::Update => self.part(input, output),
             Step::Final => self.last(output),
+        };
+        if done.is_ok() {
+            self.left = left;
         }
+        done
     }
 }
 
@@ -432,7 +404,7 @@ impl Drop for Cipher {
         if let Some(bound) = self.bound.take() {
             self.key.value.keep_bound(bound);
         }
-        if let Parts::Streamed { waiting, .. } | Parts::Chained { waiting } = &mut self.parts {
+        if let Parts::Chained { waiting } = &mut self.parts {
             waiting.zeroize();
         }
     }

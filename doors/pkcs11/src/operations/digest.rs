@@ -1,7 +1,7 @@
 //! Digests.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ciphermill::{Mill, MultiPart};
 use ciphermill_contract::suite::Digest;
@@ -13,14 +13,52 @@ use crate::operations::{Step, random};
 use crate::rv::{Asked, Result, Rv, fail, of_status};
 use crate::session::Steps;
 
-/// States of digests that applications may go back to, at most.
+/// States of digests that applications may go back to.
 const SAVED_MAX: usize = 1024;
 
 /// Bytes of a saved state: the number under which it lies here.
-const STATE_LEN: usize = 16;
+pub(crate) const STATE_LEN: usize = 16;
 
-/// Digests that were saved, by number. They stay in the process, since a digest's state is its engine's.
-static SAVED: LazyLock<Mutex<HashMap<[u8; STATE_LEN], Hasher>>> = LazyLock::new(Mutex::default);
+/// Digests that were saved, by number, the oldest first. They stay with the library that they were made in, since a digest's state is its
+/// engine's; where there is no room the oldest makes some.
+#[derive(Default)]
+pub(crate) struct Saved(Mutex<VecDeque<([u8; STATE_LEN], Hasher)>>);
+
+impl Saved {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<([u8; STATE_LEN], Hasher)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a message as far as it has come, and says under what number.
+    ///
+    /// # Errors
+    /// `CKR_STATE_UNSAVEABLE` where an engine gives no copy; those of the mill.
+    pub(crate) fn save(&self, hasher: &Hasher) -> Result<[u8; STATE_LEN]> {
+        let copy = hasher.copied()?;
+        let mut number = [0; STATE_LEN];
+        random(&hasher.mill, &mut number)?;
+        let mut saved = self.lock();
+        if saved.len() >= SAVED_MAX {
+            saved.pop_front();
+        }
+        saved.push_back((number, copy));
+        Ok(number)
+    }
+
+    /// Goes on with a message that was saved; it may be gone on with again.
+    ///
+    /// # Errors
+    /// `CKR_SAVED_STATE_INVALID`.
+    pub(crate) fn restore(&self, state: &[u8]) -> Result<Hasher> {
+        let saved = self.lock();
+        let found = saved.iter().rev().find(|(number, _)| number == state);
+        found.ok_or(Rv(CKR_SAVED_STATE_INVALID))?.1.copied()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+}
 
 /// A digest under way.
 pub(crate) struct Hasher {
@@ -63,36 +101,6 @@ impl Hasher {
         let mut digest = vec![0; self.digest.len()];
         of_status(self.message.finish(&mut digest)?, Asked::Other)?;
         Ok(digest)
-    }
-
-    /// Keeps the message as far as it has come, and says under what number.
-    ///
-    /// # Errors
-    /// `CKR_STATE_UNSAVEABLE` where an engine gives no copy, or too many are kept.
-    pub(crate) fn save(&self) -> Result<Vec<u8>> {
-        let copy = self.copied()?;
-        let mut number = [0; STATE_LEN];
-        random(&self.mill, &mut number)?;
-        let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
-        if saved.len() >= SAVED_MAX {
-            return fail(CKR_STATE_UNSAVEABLE);
-        }
-        saved.insert(number, copy);
-        Ok(number.to_vec())
-    }
-
-    /// Goes on with a message that was saved; it may be gone on with again.
-    ///
-    /// # Errors
-    /// `CKR_SAVED_STATE_INVALID`.
-    pub(crate) fn restore(state: &[u8]) -> Result<Hasher> {
-        let saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
-        saved.get(state).ok_or(Rv(CKR_SAVED_STATE_INVALID))?.copied()
-    }
-
-    /// Forgets all that was saved, with the library that it belongs to.
-    pub(crate) fn forget_saved() {
-        SAVED.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn copied(&self) -> Result<Hasher> {

@@ -10,9 +10,10 @@ mod signature;
 
 use ciphermill::{Mill, One, OneDone};
 use ciphermill_contract::{Direction, KeyId, Suite};
+use zeroize::Zeroizing;
 
 pub(crate) use cipher::Cipher;
-pub(crate) use digest::Hasher;
+pub(crate) use digest::{Hasher, STATE_LEN, Saved};
 pub(crate) use message::Message;
 pub(crate) use random::random;
 pub(crate) use signature::{Signer, Verifier};
@@ -28,6 +29,16 @@ pub(crate) enum Step {
     Update,
     /// The end of what came in parts.
     Final,
+}
+
+/// Adds a part to a message that is kept. Growing where it lies would leave copies behind that nobody wipes.
+fn keep(kept: &mut Zeroizing<Vec<u8>>, part: &[u8]) {
+    if kept.capacity() - kept.len() < part.len() {
+        let mut longer = Zeroizing::new(Vec::with_capacity((kept.len() + part.len()).next_power_of_two()));
+        longer.extend_from_slice(kept);
+        *kept = longer;
+    }
+    kept.extend_from_slice(part);
 }
 
 /// One operation of a suite, with those of other threads if that pays.

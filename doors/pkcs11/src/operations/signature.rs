@@ -14,7 +14,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::key::{Key, KeyShape};
 use crate::mechanisms::{General, Mechanism, Parameter, Pss, What};
 use crate::operations::digest::Hasher;
-use crate::operations::{Buffers, Step, rsa, run};
+use crate::operations::{Buffers, Step, keep, rsa, run};
 use crate::rv::{Asked, Result, fail, of_status};
 use crate::session::Steps;
 
@@ -155,7 +155,7 @@ impl Common {
                 Ok(message.absorb(part)?)
             }
             (_, None) => {
-                self.kept.extend_from_slice(part);
+                keep(&mut self.kept, part);
                 Ok(())
             }
         }
@@ -182,7 +182,7 @@ impl Common {
             }
             None => {
                 let mut message = std::mem::take(&mut self.kept);
-                message.extend_from_slice(data);
+                keep(&mut message, data);
                 Ok(message)
             }
         }

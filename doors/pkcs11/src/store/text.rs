@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 use zeroize::Zeroizing;
 
 use crate::attributes::Attributes;
+use crate::material::SECRETS;
 
 /// Bytes of a type and of a length.
 const NUMBER_LEN: usize = 8;
@@ -44,11 +45,8 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Attributes> {
     Some(attributes)
 }
 
-/// Whether there is a key's value among the attributes.
+/// Whether there are a key's own bytes among the attributes.
 pub(super) fn has_secrets(attributes: &Attributes) -> bool {
     let is_hidden = matches!(attributes.number(CKA_CLASS), Some(CKO_SECRET_KEY | CKO_PRIVATE_KEY));
-    is_hidden
-        && (attributes.get(CKA_VALUE).is_some()
-            || attributes.get(CKA_PRIVATE_EXPONENT).is_some()
-            || attributes.get(CKA_SEED).is_some())
+    is_hidden && SECRETS.iter().any(|kind| attributes.get(*kind).is_some())
 }
