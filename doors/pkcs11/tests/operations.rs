@@ -417,3 +417,174 @@ fn token_objects_outlive_the_library_and_session_objects_their_session() {
     assert_eq!(call!(module, C_DestroyObject, session, found[0]), CKR_OK);
     assert_eq!(module.find(session, &mut keys).len(), 0);
 }
+
+/// Derives a key that is to be read.
+fn derive_readable(
+    module: &Module,
+    session: CK_SESSION_HANDLE,
+    mechanism: &mut CK_MECHANISM,
+    base: CK_OBJECT_HANDLE,
+) -> Result<Vec<u8>, CK_RV> {
+    let mut template = Template::new();
+    template.number(CKA_CLASS, CKO_SECRET_KEY).number(CKA_KEY_TYPE, CKK_GENERIC_SECRET);
+    template.flag(CKA_SENSITIVE, false).flag(CKA_EXTRACTABLE, true);
+    let (at, count) = template.parts();
+    let mut derived = 0;
+    match call!(module, C_DeriveKey, session, mechanism, base, at, count, &mut derived) {
+        CKR_OK => module.value(session, derived, CKA_VALUE),
+        rv => Err(rv),
+    }
+}
+
+#[test]
+fn nothing_that_is_derived_or_copied_gives_a_sensitive_key_away() {
+    let module = Module::with_token();
+    let session = module.user();
+    let open = secret(&module, session, CKK_GENERIC_SECRET, &[5; 16]);
+    let mut hidden = Template::new();
+    hidden.number(CKA_CLASS, CKO_SECRET_KEY).number(CKA_KEY_TYPE, CKK_GENERIC_SECRET).bytes(CKA_VALUE, &[6; 16]);
+    hidden.flag(CKA_DERIVE, true);
+    let (at, count) = hidden.parts();
+    let mut key = 0;
+    assert_eq!(call!(module, C_CreateObject, session, at, count, &mut key), CKR_OK);
+    assert_eq!(module.value(session, key, CKA_VALUE), Err(CKR_ATTRIBUTE_SENSITIVE));
+    // With zeros the derived key would be the key itself.
+    let zeros = [0; 16];
+    let mut data = CK_KEY_DERIVATION_STRING_DATA { pData: pin(&zeros), ulLen: 16 };
+    let mut xor = mechanism(CKM_XOR_BASE_AND_DATA, bytes_of(&mut data));
+    assert_eq!(derive_readable(&module, session, &mut xor, open), Ok(vec![5; 16]));
+    assert_eq!(derive_readable(&module, session, &mut xor, key), Err(CKR_TEMPLATE_INCONSISTENT));
+    let mut data = CK_KEY_DERIVATION_STRING_DATA { pData: pin(&zeros), ulLen: 1 };
+    let mut join = mechanism(CKM_CONCATENATE_BASE_AND_DATA, bytes_of(&mut data));
+    assert_eq!(derive_readable(&module, session, &mut join, key), Err(CKR_TEMPLATE_INCONSISTENT));
+    // Without a word of it the derived key is as sensitive.
+    let (at, count) = (null_mut(), 0);
+    let mut derived = 0;
+    assert_eq!(call!(module, C_DeriveKey, session, &mut join, key, at, count, &mut derived), CKR_OK);
+    assert_eq!(module.value(session, derived, CKA_VALUE), Err(CKR_ATTRIBUTE_SENSITIVE));
+    for (kind, value) in [(CKA_SENSITIVE, false), (CKA_EXTRACTABLE, true), (CKA_PRIVATE, false)] {
+        let mut change = Template::new();
+        change.flag(kind, value);
+        let (at, count) = change.parts();
+        let mut copy = 0;
+        let copied = call!(module, C_CopyObject, session, key, at, count, &mut copy);
+        assert_eq!(copied, CKR_ATTRIBUTE_READ_ONLY, "{kind:#x}");
+        let changed = call!(module, C_SetAttributeValue, session, key, at, count);
+        assert_eq!(changed, CKR_ATTRIBUTE_READ_ONLY, "{kind:#x}");
+    }
+}
+
+#[test]
+fn counters_do_not_run_into_the_nonce() {
+    let module = Module::with_token();
+    let session = module.user();
+    let key = module.aes(session);
+    let mut parameters = CK_AES_CTR_PARAMS { ulCounterBits: 32, cb: [0xff; 16] };
+    parameters.cb[15] = 0xfe;
+    let mut ctr = mechanism(CKM_AES_CTR, bytes_of(&mut parameters));
+    // Two blocks are left.
+    assert!(cipher_once(&module, session, &mut ctr, key, &[0; 32], true).is_ok());
+    assert_eq!(cipher_once(&module, session, &mut ctr, key, &[0; 33], true), Err(CKR_DATA_LEN_RANGE));
+    let (mut out, mut room) = ([0; 64], 64);
+    assert_eq!(call!(module, C_EncryptInit, session, &mut ctr, key), CKR_OK);
+    for (part, expected) in [(20, CKR_OK), (12, CKR_OK), (1, CKR_DATA_LEN_RANGE)] {
+        room = 64;
+        let rv = call!(module, C_EncryptUpdate, session, pin(&[0; 32]), part, out.as_mut_ptr(), &mut room);
+        assert_eq!(rv, expected);
+    }
+    assert_eq!(call!(module, C_EncryptFinal, session, out.as_mut_ptr(), &mut room), CKR_OPERATION_NOT_INITIALIZED);
+    let mut wrong = CK_AES_CTR_PARAMS { ulCounterBits: 129, cb: [0; 16] };
+    let mut ctr = mechanism(CKM_AES_CTR, bytes_of(&mut wrong));
+    assert_eq!(call!(module, C_EncryptInit, session, &mut ctr, key), CKR_MECHANISM_PARAM_INVALID);
+}
+
+#[test]
+fn a_digest_goes_on_from_where_it_was_saved() {
+    let module = Module::with_token();
+    let session = module.session(false);
+    let mut sha = mechanism(CKM_SHA256, &mut []);
+    let (mut state, mut room) = ([0; 64], 0);
+    assert_eq!(call!(module, C_DigestInit, session, &mut sha), CKR_OK);
+    assert_eq!(call!(module, C_DigestUpdate, session, pin(b"a"), 1), CKR_OK);
+    assert_eq!(call!(module, C_GetOperationState, session, state.as_mut_ptr(), &mut room), CKR_BUFFER_TOO_SMALL);
+    assert_eq!(call!(module, C_GetOperationState, session, null_mut(), &mut room), CKR_OK);
+    // More states than are kept: the last ones hold.
+    for _ in 0..1100 {
+        assert_eq!(call!(module, C_GetOperationState, session, state.as_mut_ptr(), &mut room), CKR_OK);
+    }
+    let mut digests = Vec::new();
+    for _ in 0..2 {
+        assert_eq!(call!(module, C_SetOperationState, session, state.as_mut_ptr(), room, 0, 0), CKR_OK);
+        assert_eq!(call!(module, C_DigestUpdate, session, pin(b"bc"), 2), CKR_OK);
+        let (mut digest, mut len) = ([0; 32], 32);
+        assert_eq!(call!(module, C_DigestFinal, session, digest.as_mut_ptr(), &mut len), CKR_OK);
+        digests.push(digest);
+    }
+    let expected = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_eq!((&digests[0][..], &digests[1][..]), (&expected[..], &expected[..]));
+    let invalid = call!(module, C_SetOperationState, session, pin(&[7; 16]), 16, 0, 0);
+    assert_eq!(invalid, CKR_SAVED_STATE_INVALID);
+}
+
+#[test]
+fn messages_have_their_ivs_made_and_their_tags_apart() {
+    let module = Module::with_token();
+    let session = module.user();
+    // The GCM specification's test case 4, as in one call.
+    let key = secret(&module, session, CKK_AES, &hex("feffe9928665731c6d6a8f9467308308"));
+    let (mut iv, aad) = (hex("cafebabefacedbaddecaf888"), hex("feedfacedeadbeeffeedfacedeadbeefabaddad2"));
+    let text = hex("d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
+         1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39");
+    let mut tag = [0; 16];
+    let mut parameters = CK_GCM_MESSAGE_PARAMS {
+        pIv: iv.as_mut_ptr(),
+        ulIvLen: 12,
+        ulIvFixedBits: 0,
+        ivGenerator: CKG_NO_GENERATE,
+        pTag: tag.as_mut_ptr(),
+        ulTagBits: 128,
+    };
+    let at = std::ptr::from_mut(&mut parameters);
+    let place = at;
+    let size = size_of::<CK_GCM_MESSAGE_PARAMS>() as CK_ULONG;
+    let mut gcm = mechanism(CKM_AES_GCM, &mut []);
+    let seal = |out: &mut [u8; 64], room: &mut CK_ULONG| {
+        let (aad, aad_len, data, data_len) = (pin(&aad), len(&aad), pin(&text), len(&text));
+        call!(module, C_EncryptMessage, session, at.cast(), size, aad, aad_len, data, data_len, out.as_mut_ptr(), room)
+    };
+    let (mut out, mut room) = ([0; 64], 59);
+    assert_eq!(call!(module, C_MessageEncryptInit, session, &mut gcm, key), CKR_OK);
+    assert_eq!(seal(&mut out, &mut room), CKR_BUFFER_TOO_SMALL);
+    assert_eq!((seal(&mut out, &mut room), room), (CKR_OK, 60));
+    assert_eq!(out[..4], hex("42831ec2")[..]);
+    // SAFETY: the tag, which only the module has written.
+    assert_eq!(unsafe { *(*place).pTag.cast::<[u8; 16]>() }[..], hex("5bc94fbc3221a5db94fae95ae7121a47")[..]);
+    // Decrypted with the tag that is there, and not with another.
+    let (mut back, mut back_len) = ([0; 64], 64);
+    assert_eq!(call!(module, C_MessageDecryptInit, session, &mut gcm, key), CKR_OK);
+    let open = |back: &mut [u8; 64], back_len: &mut CK_ULONG| {
+        let (aad, aad_len) = (pin(&aad), len(&aad));
+        let to = back.as_mut_ptr();
+        call!(module, C_DecryptMessage, session, at.cast(), size, aad, aad_len, pin(&out), 60, to, back_len)
+    };
+    assert_eq!(open(&mut back, &mut back_len), CKR_OK);
+    assert_eq!(back[..60], text[..]);
+    // SAFETY: as above.
+    unsafe { *(*place).pTag ^= 1 };
+    assert_eq!(open(&mut back, &mut back_len), CKR_ENCRYPTED_DATA_INVALID);
+    // Ivs that the module makes are different ones.
+    let mut ivs = std::collections::HashSet::new();
+    for generator in [CKG_GENERATE_COUNTER, CKG_GENERATE_RANDOM] {
+        // SAFETY: as above.
+        unsafe { (*place).ivGenerator = generator };
+        for _ in 0..10 {
+            room = 64;
+            assert_eq!(seal(&mut out, &mut room), CKR_OK);
+            // SAFETY: as above.
+            ivs.insert(unsafe { *(*place).pIv.cast::<[u8; 12]>() });
+        }
+    }
+    assert_eq!(ivs.len(), 20);
+    assert_eq!(call!(module, C_MessageEncryptFinal, session), CKR_OK);
+    assert_eq!(call!(module, C_MessageEncryptFinal, session), CKR_OPERATION_NOT_INITIALIZED);
+}

@@ -1,0 +1,249 @@
+//! What an application should not do, and what many of them do at once: forks, ten thousand sessions, calls in any order.
+#![allow(unsafe_code, reason = "the module is called as C calls it")]
+#![allow(clippy::macro_metavars_in_unsafe, reason = "arguments are pointers of the test's own")]
+
+mod common;
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ciphermill_pkcs11::vendor::{CM_GetMechSession, CM_KeyToObject};
+use common::{Module, PIN, Template, len, mechanism, pin};
+use cryptoki_sys::*;
+
+#[test]
+fn a_child_begins_anew_and_leaves_its_parent_alone() {
+    let module = Module::with_token();
+    let session = module.user();
+    let key = module.aes(session);
+    // A digest that was saved belongs to the parent's engines, which the child must not even drop.
+    let mut sha = mechanism(CKM_SHA256, &mut []);
+    let (mut state, mut room) = ([0; 64], 64);
+    assert_eq!(call!(module, C_DigestInit, session, &mut sha), CKR_OK);
+    assert_eq!(call!(module, C_GetOperationState, session, state.as_mut_ptr(), &mut room), CKR_OK);
+    // SAFETY: the child calls the module, which is made for it, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let passed = std::panic::catch_unwind(|| {
+            let mut info = CK_SESSION_INFO::default();
+            assert_eq!(call!(module, C_GetSessionInfo, session, &mut info), CKR_CRYPTOKI_NOT_INITIALIZED);
+            assert_eq!(call!(module, C_Finalize, null_mut()), CKR_CRYPTOKI_NOT_INITIALIZED);
+            assert_eq!(call!(module, C_Initialize, null_mut()), CKR_OK);
+            let session = module.user();
+            module.aes(session);
+            assert_eq!(call!(module, C_Finalize, null_mut()), CKR_OK);
+        });
+        // SAFETY: the child of a test has nothing more to do.
+        unsafe { libc::_exit(i32::from(passed.is_err())) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(status, 0);
+    let mut ecb = mechanism(CKM_AES_ECB, &mut []);
+    assert_eq!(call!(module, C_EncryptInit, session, &mut ecb, key), CKR_OK);
+}
+
+#[test]
+fn ten_thousand_sessions_are_each_their_own() {
+    let module = Module::with_token();
+    let all: Vec<_> = (0..10_000).map(|_| module.session(false)).collect();
+    let mut sha = mechanism(CKM_SHA256, &mut []);
+    assert_eq!(call!(module, C_DigestInit, all[77], &mut sha), CKR_OK);
+    for session in [all[76], all[78], all[9_999]] {
+        assert_eq!(call!(module, C_DigestUpdate, session, pin(b"a"), 1), CKR_OPERATION_NOT_INITIALIZED);
+    }
+    assert_eq!(call!(module, C_DigestUpdate, all[77], pin(b"a"), 1), CKR_OK);
+    let mut info = CK_TOKEN_INFO::default();
+    assert_eq!(call!(module, C_GetTokenInfo, 0, &mut info), CKR_OK);
+    assert_eq!(info.ulSessionCount, 10_000);
+    assert_eq!(call!(module, C_CloseAllSessions, 0), CKR_OK);
+    assert_eq!(call!(module, C_DigestUpdate, all[77], pin(b"a"), 1), CKR_SESSION_HANDLE_INVALID);
+}
+
+#[test]
+fn pins_of_any_length_are_refused_by_their_length() {
+    let module = Module::with_token();
+    let session = module.session(true);
+    let long = vec![b'1'; 10_000];
+    let set = |old: &[u8], new: &[u8]| call!(module, C_SetPIN, session, pin(old), len(old), pin(new), len(new));
+    for new in [&b""[..], b"123", &long] {
+        assert_eq!(set(PIN, new), CKR_PIN_LEN_RANGE, "{}", new.len());
+    }
+    assert_eq!(call!(module, C_Login, session, CKU_USER, pin(&long), len(&long)), CKR_PIN_INCORRECT);
+    assert_eq!(call!(module, C_Login, session, CKU_USER, null_mut(), 4), CKR_ARGUMENTS_BAD);
+    assert_eq!(call!(module, C_Login, session, CKU_USER, pin(PIN), CK_ULONG::MAX), CKR_ARGUMENTS_BAD);
+    assert_eq!(set(PIN, b"another"), CKR_OK);
+}
+
+#[test]
+fn templates_are_checked_attribute_by_attribute() {
+    let module = Module::with_token();
+    let session = module.user();
+    let create = |template: &mut Template| {
+        let (at, count) = template.parts();
+        let mut object = 0;
+        call!(module, C_CreateObject, session, at, count, &mut object)
+    };
+    let aes = || {
+        let mut template = Template::new();
+        template.number(CKA_CLASS, CKO_SECRET_KEY).number(CKA_KEY_TYPE, CKK_AES).bytes(CKA_VALUE, &[7; 16]);
+        template
+    };
+    assert_eq!(create(&mut aes()), CKR_OK);
+    let cases = [
+        (create(&mut Template::new()), CKR_TEMPLATE_INCOMPLETE),
+        (create(Template::new().number(CKA_CLASS, CKO_SECRET_KEY)), CKR_TEMPLATE_INCOMPLETE),
+        (create(Template::new().number(CKA_CLASS, 77)), CKR_ATTRIBUTE_VALUE_INVALID),
+        (create(Template::new().bytes(CKA_CLASS, &[1])), CKR_ATTRIBUTE_VALUE_INVALID),
+        (create(aes().flag(CKA_ENCRYPT, true).flag(CKA_ENCRYPT, false)), CKR_TEMPLATE_INCONSISTENT),
+        (create(aes().bytes(CKA_ENCRYPT, &[2])), CKR_ATTRIBUTE_VALUE_INVALID),
+        (create(aes().bytes(CKA_ENCRYPT, &[])), CKR_ATTRIBUTE_VALUE_INVALID),
+        (create(aes().flag(CKA_LOCAL, true)), CKR_ATTRIBUTE_READ_ONLY),
+        (create(aes().bytes(CKA_MODULUS, &[1])), CKR_ATTRIBUTE_TYPE_INVALID),
+        (create(aes().bytes(0x7fff_ffff, &[1])), CKR_ATTRIBUTE_TYPE_INVALID),
+        (create(aes().number(CKA_VALUE_LEN, 32)), CKR_TEMPLATE_INCONSISTENT),
+        (create(aes().bytes(CKA_START_DATE, b"2026-1-1")), CKR_ATTRIBUTE_VALUE_INVALID),
+        (create(aes().flag(CKA_TRUSTED, true)), CKR_ATTRIBUTE_READ_ONLY),
+    ];
+    for (number, (found, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(found, expected, "case {number}");
+    }
+    let mut many = vec![CK_ATTRIBUTE::default(); 2000];
+    let mut object = 0;
+    let rv = call!(module, C_CreateObject, session, many.as_mut_ptr(), 2000, &mut object);
+    assert_eq!(rv, CKR_ARGUMENTS_BAD);
+}
+
+#[test]
+fn our_own_functions_need_no_token_and_no_login() {
+    let module = Module::open();
+    let (mut session, mut key) = (0, 0);
+    // SAFETY: places for handles, and a key as long as is said.
+    unsafe {
+        assert_eq!(CM_GetMechSession(0x7fff_ffff, &mut session), CKR_MECHANISM_INVALID);
+        assert_eq!(CM_GetMechSession(CKM_AES_ECB, &mut session), CKR_OK);
+        assert_eq!(CM_KeyToObject(session, CKM_RSA_PKCS, pin(&[7; 16]), 16, &mut key), CKR_MECHANISM_INVALID);
+        assert_eq!(CM_KeyToObject(session, CKM_AES_ECB, pin(&[7; 15]), 15, &mut key), CKR_KEY_SIZE_RANGE);
+        assert_eq!(CM_KeyToObject(session, CKM_AES_ECB, pin(&[0; 16]), 16, &mut key), CKR_OK);
+    }
+    let mut ecb = mechanism(CKM_AES_ECB, &mut []);
+    let (mut out, mut room) = ([0; 16], 16);
+    assert_eq!(call!(module, C_EncryptInit, session, &mut ecb, key), CKR_OK);
+    assert_eq!(call!(module, C_Encrypt, session, pin(&[0; 16]), 16, out.as_mut_ptr(), &mut room), CKR_OK);
+    // FIPS 197's cipher of zeros under zeros.
+    assert_eq!(out[..4], [0x66, 0xe9, 0x4b, 0xd4]);
+}
+
+/// Numbers that look random, the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+/// One call with arguments that may be right.
+fn random_call(module: &Module, dice: &mut Dice, sessions: &[CK_SESSION_HANDLE]) -> CK_RV {
+    let kinds = [
+        CKM_SHA256,
+        CKM_AES_ECB,
+        CKM_AES_CBC_PAD,
+        CKM_AES_GCM,
+        CKM_SHA256_HMAC,
+        CKM_ECDSA,
+        CKM_ECDSA_SHA256,
+        CKM_AES_KEY_GEN,
+        CKM_AES_KEY_WRAP,
+        CKM_HKDF_DERIVE,
+        0x7777,
+    ];
+    let mut parameter = [3_u8; 48];
+    let parameter_len = dice.next(49) as usize;
+    let mut kind = mechanism(kinds[dice.next(kinds.len() as u64) as usize], &mut []);
+    if dice.next(2) == 0 {
+        // No structure with pointers is as long as any of these but a GCM's, whose pointers would lead nowhere.
+        kind = mechanism(
+            kind.mechanism,
+            if kind.mechanism == CKM_AES_GCM { &mut [] } else { &mut parameter[..parameter_len.min(20)] },
+        );
+    }
+    let session = match dice.next(12) {
+        0 => dice.next(u64::MAX),
+        at => sessions[at as usize % sessions.len()],
+    };
+    let object = if dice.next(10) == 0 { dice.next(u64::MAX) } else { 1 + dice.next(40) };
+    let (mut buffer, mut room) = ([5_u8; 256], dice.next(257));
+    let (at, input_len) = (buffer.as_mut_ptr(), dice.next(200));
+    let out = if dice.next(8) == 0 { null_mut() } else { at };
+    let (mut handle, mut count) = (0, 0);
+    let mut template = Template::new();
+    template.number(CKA_VALUE_LEN, [16, 32, 5, 0][dice.next(4) as usize]).flag(CKA_EXTRACTABLE, dice.next(2) == 0);
+    let (attributes, attributes_len) = template.parts();
+    match dice.next(30) {
+        0 => call!(module, C_EncryptInit, session, &mut kind, object),
+        1 => call!(module, C_Encrypt, session, at, input_len, out, &mut room),
+        2 => call!(module, C_EncryptUpdate, session, at, input_len, out, &mut room),
+        3 => call!(module, C_EncryptFinal, session, out, &mut room),
+        4 => call!(module, C_DecryptInit, session, &mut kind, object),
+        5 => call!(module, C_Decrypt, session, at, input_len, out, &mut room),
+        6 => call!(module, C_DecryptUpdate, session, at, input_len, out, &mut room),
+        7 => call!(module, C_DecryptFinal, session, out, &mut room),
+        8 => call!(module, C_DigestInit, session, &mut kind),
+        9 => call!(module, C_Digest, session, at, input_len, out, &mut room),
+        10 => call!(module, C_DigestUpdate, session, at, input_len),
+        11 => call!(module, C_DigestFinal, session, out, &mut room),
+        12 => call!(module, C_SignInit, session, &mut kind, object),
+        13 => call!(module, C_Sign, session, at, input_len, out, &mut room),
+        14 => call!(module, C_SignUpdate, session, at, input_len),
+        15 => call!(module, C_SignFinal, session, out, &mut room),
+        16 => call!(module, C_VerifyInit, session, &mut kind, object),
+        17 => call!(module, C_Verify, session, at, input_len, at, room),
+        18 => call!(module, C_GenerateKey, session, &mut kind, attributes, attributes_len, &mut handle),
+        19 => call!(module, C_DestroyObject, session, object),
+        20 => call!(module, C_CopyObject, session, object, null_mut(), 0, &mut handle),
+        21 => call!(module, C_FindObjectsInit, session, attributes, attributes_len),
+        22 => call!(module, C_FindObjects, session, &mut handle, 1, &mut count),
+        23 => call!(module, C_FindObjectsFinal, session),
+        24 => call!(module, C_WrapKey, session, &mut kind, object, 1 + dice.next(40), out, &mut room),
+        25 => call!(module, C_GetOperationState, session, out, &mut room),
+        26 => call!(module, C_DigestEncryptUpdate, session, at, input_len, out, &mut room),
+        27 => call!(module, C_DecryptDigestUpdate, session, at, input_len, out, &mut room),
+        28 => call!(module, C_GetAttributeValue, session, object, attributes, attributes_len),
+        _ => call!(module, C_SessionCancel, session, dice.next(u64::MAX)),
+    }
+}
+
+#[test]
+fn calls_in_any_order_from_many_threads_end_with_an_answer() {
+    let calls = std::env::var("CIPHERMILL_PKCS11_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(100_000);
+    let module = Module::with_token();
+    let first = module.user();
+    for _ in 0..5 {
+        module.aes(first);
+        module.p256(first);
+    }
+    let sessions: Vec<_> = (0..6).map(|_| module.session(false)).chain([first]).collect();
+    let worked = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for number in 1..=4_u64 {
+            let (module, sessions, worked) = (&module, &sessions, &worked);
+            scope.spawn(move || {
+                let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                for _ in 0..calls / 4 {
+                    match random_call(module, &mut dice, sessions) {
+                        CKR_OK => drop(worked.fetch_add(1, Ordering::Relaxed)),
+                        CKR_GENERAL_ERROR => panic!("a panic of the module's"),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    // A caller that is never understood has tried nothing.
+    assert!(worked.into_inner() > calls / 20);
+}
