@@ -81,7 +81,7 @@ pub(super) fn table(record: &Record, path: &str) -> String {
     );
     if !(record.warnings().is_empty() && record.environment.disturbances.is_empty()) {
         out.push_str(
-            "\nThe machine was noisy, as `docs/performance.md` says: these ratios hold, absolute times drift.\n",
+            "\nThe machine was noisy: ratios hold, absolute times drift.\n",
         );
     }
     out
