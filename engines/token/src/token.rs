@@ -1,7 +1,7 @@
 //! A token: where it is, the session with it, and what becomes of both.
 
 use core::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ use crate::session::Session;
 
 /// How long a token that could not be reached is left alone. A batch of operations does not ask a missing token once for each.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// How long a token has for a call, unless it is said.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,27 @@ pub struct Opening {
     /// Whether keys of the mill may be copied to the token as session objects. Without it the token serves references alone, and passes no
     /// known-answer test, whose keys are copied.
     pub copies: bool,
+    /// The program that runs the module in a process of its own; none for a module that is loaded into this one.
+    pub host: Option<Host>,
+    /// How long a token has for a call in a process of its own, before that process is ended and started again. A module in this process
+    /// cannot be interrupted.
+    pub patience: Duration,
+}
+
+impl Opening {
+    /// A token of a module that is loaded into this process, without a PIN, for keys by reference alone.
+    pub fn new(name: &'static str, module: &Path, place: Place) -> Opening {
+        Opening { name, module: module.to_owned(), place, pin: None, copies: false, host: None, patience: PATIENCE }
+    }
+}
+
+/// A program that serves a token to another process over its standard input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// The program.
+    pub program: PathBuf,
+    /// What it is started with.
+    pub arguments: Vec<String>,
 }
 
 /// Why a token could not be opened.

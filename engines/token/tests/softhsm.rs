@@ -63,7 +63,7 @@ impl Store {
 
 fn opening(name: &'static str, label: &str, pin: &str, copies: bool) -> Opening {
     let pin = Some(SecretBytes::from_slice(pin.as_bytes()).expect("memory"));
-    Opening { name, module: MODULE.into(), place: Place::Label(label.to_owned()), pin, copies }
+    Opening { pin, copies, ..Opening::new(name, Path::new(MODULE), Place::Label(label.to_owned())) }
 }
 
 fn open(name: &'static str, label: &str, copies: bool) -> TokenEngine {

@@ -80,9 +80,7 @@ pub(super) fn table(record: &Record, path: &str) -> String {
         if record.format == 1 { FIRST_FORMAT } else { FACTORS }
     );
     if !(record.warnings().is_empty() && record.environment.disturbances.is_empty()) {
-        out.push_str(
-            "\nThe machine was noisy: ratios hold, absolute times drift.\n",
-        );
+        out.push_str("\nThe machine was noisy: ratios hold, absolute times drift.\n");
     }
     out
 }
