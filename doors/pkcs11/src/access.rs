@@ -17,17 +17,20 @@ pub(crate) fn slot_of<'l>(library: &'l Library, session: &Session) -> Result<&'l
     library.slot(session.slot as CK_SLOT_ID)
 }
 
+/// Whether a session may see an object.
+#[inline]
+fn sees(library: &Library, session: &Session, object: &Object) -> Result<bool> {
+    let hidden = object.is_private() && slot_of(library, session)?.login() != Login::User;
+    Ok(object.slot == session.slot && !hidden)
+}
+
 /// An object that a session may see.
 ///
 /// # Errors
 /// `CKR_OBJECT_HANDLE_INVALID`, also for objects of other slots, and for private ones while the user is not logged in.
 pub(crate) fn visible(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> Result<Arc<Object>> {
     let object = library.objects.get(handle)?;
-    let slot = slot_of(library, session)?;
-    if object.slot != session.slot || (object.is_private() && slot.login() != Login::User) {
-        return fail(CKR_OBJECT_HANDLE_INVALID);
-    }
-    Ok(object)
+    if sees(library, session, &object)? { Ok(object) } else { fail(CKR_OBJECT_HANDLE_INVALID) }
 }
 
 /// A key object, by the key handle of an operation.
@@ -36,10 +39,7 @@ pub(crate) fn visible(library: &Library, session: &Session, handle: CK_OBJECT_HA
 /// `CKR_KEY_HANDLE_INVALID` for what is no visible key.
 pub(crate) fn key_object(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> Result<Arc<Object>> {
     let object = visible(library, session, handle).map_err(|_| Rv(CKR_KEY_HANDLE_INVALID))?;
-    match object.attributes.number(CKA_CLASS) {
-        Some(CKO_SECRET_KEY | CKO_PRIVATE_KEY | CKO_PUBLIC_KEY) => Ok(object),
-        _ => fail(CKR_KEY_HANDLE_INVALID),
-    }
+    if object.is_key() { Ok(object) } else { fail(CKR_KEY_HANDLE_INVALID) }
 }
 
 /// A key that may be used for something (`may` is the attribute that says so) with a mechanism.
@@ -54,29 +54,49 @@ pub(crate) fn usable_key(
     may: CK_ATTRIBUTE_TYPE,
     mechanism: &Mechanism,
 ) -> Result<Key> {
-    key_of(&*key_object(library, session, handle)?, may, mechanism)
+    usable_key_and_pin(library, session, handle, may, mechanism).map(|(key, _)| key)
 }
 
-/// Whether operations with a key ask for the user's PIN each time.
-pub(crate) fn asks_for_pin(library: &Library, session: &Session, handle: CK_OBJECT_HANDLE) -> bool {
-    visible(library, session, handle).is_ok_and(|object| object.attributes.is_set(CKA_ALWAYS_AUTHENTICATE))
+/// The same, and whether operations with the key ask for the user's PIN each time.
+///
+/// # Errors
+/// As [`usable_key`].
+#[inline]
+pub(crate) fn usable_key_and_pin(
+    library: &Library,
+    session: &Session,
+    handle: CK_OBJECT_HANDLE,
+    may: CK_ATTRIBUTE_TYPE,
+    mechanism: &Mechanism,
+) -> Result<(Key, bool)> {
+    let found = library.objects.with(handle, |object| {
+        let is_key = object.is_key() && sees(library, session, object)?;
+        Ok(is_key.then(|| key_of(object, may, mechanism).map(|key| (key, object.asks_for_pin()))))
+    });
+    // Whatever is wrong with what the handle names, it names no key.
+    found.unwrap_or(None).unwrap_or(fail(CKR_KEY_HANDLE_INVALID))
 }
 
 /// The key of an object, as [`usable_key`].
 ///
 /// # Errors
 /// As [`usable_key`], but the first.
+#[inline]
 pub(crate) fn key_of(object: &Object, may: CK_ATTRIBUTE_TYPE, mechanism: &Mechanism) -> Result<Key> {
-    if !object.attributes.is_set(may) {
+    if !object.permits(may) {
         return fail(CKR_KEY_FUNCTION_NOT_PERMITTED);
     }
-    if let Some(allowed) = object.attributes.get(CKA_ALLOWED_MECHANISMS) {
-        let wanted = mechanism.kind().to_ne_bytes();
-        if !allowed.chunks_exact(size_of::<CK_MECHANISM_TYPE>()).any(|one| one == wanted) {
-            return fail(CKR_MECHANISM_INVALID);
-        }
+    if object.is_restricted() && !is_allowed(object, mechanism) {
+        return fail(CKR_MECHANISM_INVALID);
     }
     object.key.clone().ok_or(Rv(CKR_KEY_TYPE_INCONSISTENT))
+}
+
+#[cold]
+fn is_allowed(object: &Object, mechanism: &Mechanism) -> bool {
+    let allowed = object.attributes.get(CKA_ALLOWED_MECHANISMS).unwrap_or_default();
+    let wanted = mechanism.kind().to_ne_bytes();
+    allowed.chunks_exact(size_of::<CK_MECHANISM_TYPE>()).any(|one| one == wanted)
 }
 
 /// A secret key whose bytes may be digested: one that could be read as well.
@@ -125,7 +145,7 @@ pub(crate) fn keep(
     } else {
         Home::Session(handle)
     };
-    Ok(library.objects.add(Object { slot: session.slot, home, attributes, key }))
+    Ok(library.objects.add(Object::new(session.slot, home, attributes, key)))
 }
 
 /// Takes back an object that was just made, since what belongs to it could not be.

@@ -7,6 +7,7 @@ use ciphermill::{Bound, KeyPolicy, Mill};
 use ciphermill_contract::suite::{AesSize, Curve, DhGroup, Kem, MlDsaSet, RsaSize};
 use ciphermill_contract::{Direction, KeyForm, KeyId, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
+use crossbeam_utils::atomic::AtomicCell;
 use cryptoki_sys::CKR_DEVICE_MEMORY;
 
 use crate::rv::{Result, Rv};
@@ -50,7 +51,15 @@ pub(crate) struct KeyValue {
     bytes: SecretBytes,
     id: OnceLock<KeyId>,
     /// Handles that operations have left for the next ones: opening one costs more than a short operation.
-    bounds: Mutex<Vec<Bound>>,
+    bounds: Bounds,
+}
+
+/// Handles that nobody uses at the moment.
+#[derive(Default)]
+struct Bounds {
+    /// The one that was used last in each direction, for a key that one thread uses in one way.
+    last: [AtomicCell<Option<Box<Bound>>>; 2],
+    others: Mutex<Vec<Bound>>,
 }
 
 /// Handles that a key keeps.
@@ -68,7 +77,7 @@ impl KeyValue {
     /// `CKR_DEVICE_MEMORY` where no locked memory is left.
     pub(crate) fn new(mill: &Mill, form: KeyForm, bytes: &[u8]) -> Result<Arc<KeyValue>> {
         let bytes = SecretBytes::from_slice(bytes).map_err(|_| Rv(CKR_DEVICE_MEMORY))?;
-        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, id: OnceLock::new(), bounds: Mutex::default() }))
+        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, id: OnceLock::new(), bounds: Bounds::default() }))
     }
 
     pub(crate) fn form(&self) -> KeyForm {
@@ -106,19 +115,41 @@ impl KeyValue {
     ///
     /// # Errors
     /// Those of [`KeyValue::id`] and [`Mill::bind`].
-    pub(crate) fn bound(&self, suite: Suite, direction: Direction) -> Result<Bound> {
-        let mut kept = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.iter().rposition(|bound| bound.suite() == suite && bound.direction() == direction) {
-            Some(at) => Ok(kept.swap_remove(at)),
-            None => Ok(self.mill.bind(suite, direction, self.id()?)?),
+    #[inline]
+    pub(crate) fn bound(&self, suite: Suite, direction: Direction) -> Result<Box<Bound>> {
+        match self.bounds.last[direction as usize].take() {
+            Some(bound) if bound.suite() == suite => Ok(bound),
+            other => {
+                other.into_iter().for_each(|bound| self.bounds.put_aside(*bound));
+                self.another_bound(suite, direction)
+            }
+        }
+    }
+
+    #[cold]
+    fn another_bound(&self, suite: Suite, direction: Direction) -> Result<Box<Bound>> {
+        let mut others = self.bounds.others.lock().unwrap_or_else(PoisonError::into_inner);
+        match others.iter().rposition(|bound| bound.suite() == suite && bound.direction() == direction) {
+            Some(at) => Ok(Box::new(others.swap_remove(at))),
+            None => Ok(Box::new(self.mill.bind(suite, direction, self.id()?)?)),
         }
     }
 
     /// Gives a handle back.
-    pub(crate) fn keep_bound(&self, bound: Bound) {
-        let mut kept = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < BOUNDS_MAX {
-            kept.push(bound);
+    #[inline]
+    pub(crate) fn keep_bound(&self, bound: Box<Bound>) {
+        if let Some(earlier) = self.bounds.last[bound.direction() as usize].swap(Some(bound)) {
+            self.bounds.put_aside(*earlier);
+        }
+    }
+}
+
+impl Bounds {
+    #[cold]
+    fn put_aside(&self, bound: Bound) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() < BOUNDS_MAX {
+            others.push(bound);
         }
     }
 }

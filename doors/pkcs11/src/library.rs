@@ -169,7 +169,9 @@ impl Library {
         let Some(id) = id_of(handle).filter(|id| self.sessions.remove(*id)) else {
             return fail(CKR_SESSION_HANDLE_INVALID);
         };
-        self.objects.remove_of_session(handle_of(id));
+        if self.objects.remove_of_session(handle_of(id)) {
+            self.forget_spares(slot);
+        }
         // With the last session the login ends (PKCS#11 3.2, 5.6.2).
         if self.sessions_of(slot).is_empty() {
             self.log_out(slot);
@@ -188,12 +190,33 @@ impl Library {
         found
     }
 
+    /// Brings the objects of a slot up to date with its token.
+    ///
+    /// # Errors
+    /// `CKR_SLOT_ID_INVALID`; those of [`Slot::refresh`].
+    pub(crate) fn refresh(&self, slot: usize) -> Result<()> {
+        if self.slot(slot as CK_SLOT_ID)?.refresh(slot, &self.objects)? {
+            self.forget_spares(slot);
+        }
+        Ok(())
+    }
+
     /// Logs a slot out: its private objects are gone for this application.
     pub(crate) fn log_out(&self, slot: usize) {
-        if let Some(slot) = self.slots.get(slot) {
-            slot.log_out();
+        if let Some(held) = self.slots.get(slot) {
+            held.log_out();
         }
         self.objects.remove_private_of_slot(slot);
+        self.forget_spares(slot);
+    }
+
+    /// Has the sessions of a slot let go of keys that no operation is under way with: some of their objects have gone.
+    pub(crate) fn forget_spares(&self, slot: usize) {
+        self.sessions.lease().for_each(|_, session| {
+            if session.slot == slot {
+                session.forget_spares();
+            }
+        });
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ciphermill_contract::Direction;
 use cryptoki_sys::{
-    CK_OBJECT_HANDLE, CKR_BUFFER_TOO_SMALL, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED, CKR_USER_NOT_LOGGED_IN,
+    CK_MECHANISM_TYPE, CK_OBJECT_HANDLE, CKR_BUFFER_TOO_SMALL, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED,
+    CKR_USER_NOT_LOGGED_IN,
 };
 
 use crate::memory::Output;
+use crate::objects::Epoch;
 use crate::operations::{Cipher, Hasher, Message, Signer, Step, Verifier};
 use crate::rv::{Result, Rv, fail};
 
@@ -22,8 +25,9 @@ pub(crate) struct Session {
 pub(crate) struct Active {
     /// Handles that a search has found and not given out.
     pub(crate) found: Option<Vec<CK_OBJECT_HANDLE>>,
-    pub(crate) encryption: Option<Running<Cipher>>,
-    pub(crate) decryption: Option<Running<Cipher>>,
+    pub(crate) encryption: Option<Running<Box<Cipher>>>,
+    pub(crate) decryption: Option<Running<Box<Cipher>>>,
+    pub(crate) spares: Spares,
     pub(crate) digest: Option<Running<Hasher>>,
     pub(crate) signature: Option<Running<Signer>>,
     pub(crate) verification: Option<Running<Verifier>>,
@@ -31,6 +35,23 @@ pub(crate) struct Active {
     pub(crate) signature_to_verify: Option<Vec<u8>>,
     pub(crate) message_encryption: Option<Message>,
     pub(crate) message_decryption: Option<Message>,
+}
+
+/// What a cipher was begun with besides its parameter. One that is begun with the same again needs no look at the key's object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) key: CK_OBJECT_HANDLE,
+    pub(crate) mechanism: CK_MECHANISM_TYPE,
+    /// As the objects were when the key was looked at.
+    pub(crate) epoch: Epoch,
+}
+
+/// Ciphers that have done their messages and wait for the next ones with the same keys, one a direction. Keys that objects had are let go
+/// of with these objects ([`Session::forget_spares`]).
+#[derive(Default)]
+pub(crate) struct Spares {
+    encryption: Option<Box<Cipher>>,
+    decryption: Option<Box<Cipher>>,
 }
 
 /// An operation, and how far it has come.
@@ -57,9 +78,24 @@ pub(crate) trait Steps {
     fn step(&mut self, step: Step, input: &[u8], output: &mut [u8]) -> Result<usize>;
 }
 
+impl<T: Steps> Steps for Box<T> {
+    fn len(&self, step: Step, input_len: usize) -> usize {
+        (**self).len(step, input_len)
+    }
+
+    fn step(&mut self, step: Step, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        (**self).step(step, input, output)
+    }
+}
+
 impl Session {
     pub(crate) fn new(slot: usize, may_write: bool) -> Session {
         Session { slot, may_write, active: Mutex::default() }
+    }
+
+    /// Lets go of ciphers that wait for another message.
+    pub(crate) fn forget_spares(&self) {
+        self.active().spares = Spares::default();
     }
 
     /// What is under way. Another thread with the same session waits.
@@ -75,6 +111,17 @@ impl Session {
 }
 
 impl Active {
+    /// Where encryption or decryption is under way, and where a cipher waits for it.
+    pub(crate) fn cipher(
+        &mut self,
+        direction: Direction,
+    ) -> (&mut Option<Running<Box<Cipher>>>, &mut Option<Box<Cipher>>) {
+        match direction {
+            Direction::Encrypt => (&mut self.encryption, &mut self.spares.encryption),
+            Direction::Decrypt => (&mut self.decryption, &mut self.spares.decryption),
+        }
+    }
+
     /// Whether an operation waits for the user's PIN.
     pub(crate) fn awaits_pin(&self) -> bool {
         self.signature.as_ref().is_some_and(|running| running.awaits_pin)
@@ -117,6 +164,21 @@ pub(crate) fn step<T: Steps>(
     input: Result<&[u8]>,
     output: Result<Output<'_>>,
 ) -> Result<()> {
+    step_to_end(place, step, input, output, drop)
+}
+
+/// The same, and hands over what has ended well.
+///
+/// # Errors
+/// As [`step`].
+#[inline]
+pub(crate) fn step_to_end<T: Steps>(
+    place: &mut Option<Running<T>>,
+    step: Step,
+    input: Result<&[u8]>,
+    output: Result<Output<'_>>,
+    ended: impl FnOnce(T),
+) -> Result<()> {
     let Some(running) = place else { return fail(CKR_OPERATION_NOT_INITIALIZED) };
     if step == Step::OneShot && running.in_parts {
         return fail(CKR_OPERATION_ACTIVE);
@@ -139,7 +201,13 @@ pub(crate) fn step<T: Steps>(
         }
         (Err(rv), _) | (_, Err(rv)) => Err(rv),
     };
-    end_or_go_on(place, step, done)
+    if step == Step::Update || done.is_err() {
+        return end_or_go_on(place, step, done);
+    }
+    if let Some(running) = place.take() {
+        ended(running.operation);
+    }
+    Ok(())
 }
 
 /// Takes a step without an output.

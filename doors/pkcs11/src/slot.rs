@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use ciphermill::Mill;
+use crossbeam_utils::atomic::AtomicCell;
 use cryptoki_sys::{
     CK_STATE, CK_USER_TYPE, CKR_ARGUMENTS_BAD, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
     CKR_USER_NOT_LOGGED_IN, CKR_USER_TYPE_INVALID, CKS_RO_PUBLIC_SESSION, CKS_RO_USER_FUNCTIONS, CKS_RW_PUBLIC_SESSION,
@@ -15,9 +16,8 @@ use crate::rv::{Result, fail};
 use crate::store::{State, Token};
 
 /// Who is logged in: for all sessions of an application with a token at once (PKCS#11 3.2, 5.6.8).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Login {
-    #[default]
     Nobody,
     User,
     SecurityOfficer,
@@ -26,18 +26,26 @@ pub(crate) enum Login {
 /// A slot and its token, which is a keystore.
 pub(crate) struct Slot {
     pub(crate) token: Token,
-    login: Mutex<Login>,
+    login: AtomicCell<Login>,
+    /// Held while somebody logs in or out.
+    changing: Mutex<()>,
     /// The state of the token that the application's objects were made from.
     seen: Mutex<Option<State>>,
 }
 
 impl Slot {
     pub(crate) fn new(path: &Path, mill: &Mill) -> Slot {
-        Slot { token: Token::open(path, mill), login: Mutex::default(), seen: Mutex::default() }
+        Slot {
+            token: Token::open(path, mill),
+            login: AtomicCell::new(Login::Nobody),
+            changing: Mutex::default(),
+            seen: Mutex::default(),
+        }
     }
 
+    #[inline]
     pub(crate) fn login(&self) -> Login {
-        *self.login.lock().unwrap_or_else(PoisonError::into_inner)
+        self.login.load()
     }
 
     /// # Errors
@@ -48,8 +56,8 @@ impl Slot {
             CKU_SO => Login::SecurityOfficer,
             _ => return fail(CKR_USER_TYPE_INVALID),
         };
-        let mut login = self.login.lock().unwrap_or_else(PoisonError::into_inner);
-        match *login {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.login() {
             Login::Nobody => {}
             now if now == wanted => return fail(CKR_USER_ALREADY_LOGGED_IN),
             _ => return fail(CKR_USER_ANOTHER_ALREADY_LOGGED_IN),
@@ -58,14 +66,14 @@ impl Slot {
             Login::SecurityOfficer => self.token.login_so(pin)?,
             _ => self.token.login_user(pin)?,
         }
-        *login = wanted;
+        self.login.store(wanted);
         self.forget();
         Ok(())
     }
 
     pub(crate) fn log_out(&self) {
-        let mut login = self.login.lock().unwrap_or_else(PoisonError::into_inner);
-        *login = Login::Nobody;
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.login.store(Login::Nobody);
         self.token.logout();
         self.forget();
     }
@@ -91,21 +99,22 @@ impl Slot {
         }
     }
 
-    /// Brings the application's objects up to date with the token, if that has changed: by this application, or by another.
+    /// Brings the application's objects up to date with the token, if that has changed: by this application, or by another. Tells whether
+    /// it had.
     ///
     /// # Errors
     /// Those of [`Token::objects`].
-    pub(crate) fn refresh(&self, number: usize, objects: &Objects) -> Result<()> {
+    pub(crate) fn refresh(&self, number: usize, objects: &Objects) -> Result<bool> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.token.state();
         if *seen == Some(now) {
-            return Ok(());
+            return Ok(false);
         }
         let stored = self.token.objects(self.login() == Login::User)?;
         let stored = stored.into_iter().map(|stored| (stored.id, stored.attributes, stored.key)).collect();
         objects.synchronise(number, stored);
         *seen = Some(now);
-        Ok(())
+        Ok(true)
     }
 
     /// Has the next look read the token again.

@@ -4,14 +4,14 @@ use ciphermill_contract::Direction;
 use cryptoki_sys::*;
 use zeroize::Zeroizing;
 
-use crate::access::{asks_for_pin, usable_key};
+use crate::access::usable_key_and_pin;
 use crate::entry::functions;
 use crate::library::Library;
 use crate::mechanisms::Mechanism;
 use crate::memory::{Output, bytes, place};
 use crate::operations::{Cipher, Hasher, Step};
 use crate::rv::{Result, fail};
-use crate::session::{Active, Running, absorb, begin, step};
+use crate::session::{Active, Begun, Running, absorb, begin, step, step_to_end};
 
 /// Begins encryption or decryption; a null mechanism ends it (PKCS#11 3.0 and later).
 ///
@@ -30,28 +30,53 @@ unsafe fn begin_cipher(
             Direction::Decrypt => (CKA_DECRYPT, CKF_DECRYPT),
         };
         let mut active = session.active();
-        let place = match direction {
-            Direction::Encrypt => &mut active.encryption,
-            Direction::Decrypt => &mut active.decryption,
-        };
+        let (place, spare) = active.cipher(direction);
         if mechanism.is_null() {
             *place = None;
             return Ok(());
         }
         begin(place, || {
+            // Before anything is looked at: what changes from here on is noticed.
+            let epoch = library.objects.epoch();
             // SAFETY: by the caller.
             let mechanism = unsafe { Mechanism::read(mechanism, flag) }?;
-            let key = usable_key(library, session, handle, may, &mechanism)?;
-            let mut running = Running::new(Cipher::init(&mechanism, direction, &key)?);
-            running.awaits_pin = direction == Direction::Decrypt && asks_for_pin(library, session, handle);
-            Ok(running)
+            let begun = Begun { key: handle, mechanism: mechanism.kind(), epoch };
+            if let Some(mut cipher) = spare.take()
+                && cipher.begun == Some(begun)
+                && cipher.init_again(&mechanism)
+            {
+                return Ok(Running::new(cipher));
+            }
+            let (key, asks_for_pin) = usable_key_and_pin(library, session, handle, may, &mechanism)?;
+            let mut cipher = Box::new(Cipher::init(&mechanism, direction, key)?);
+            let awaits_pin = direction == Direction::Decrypt && asks_for_pin;
+            cipher.begun = (!awaits_pin).then_some(begun);
+            Ok(Running { awaits_pin, ..Running::new(cipher) })
+        })
+    })
+}
+
+/// Encrypts or decrypts in one call. A cipher that others can follow is kept for them, if its key's object is as it was.
+fn whole(
+    session: CK_SESSION_HANDLE,
+    direction: Direction,
+    input: Result<&[u8]>,
+    output: Result<Output<'_>>,
+) -> Result<()> {
+    let library = Library::current()?;
+    library.with_session(session, |session| {
+        let mut active = session.active();
+        let (place, spare) = active.cipher(direction);
+        step_to_end(place, Step::OneShot, input, output, |cipher| {
+            let is_as_it_was = cipher.begun.is_some_and(|begun| begun.epoch == library.objects.epoch());
+            *spare = Some(cipher).filter(|cipher| is_as_it_was && cipher.can_go_again());
         })
     })
 }
 
 /// Encrypts a part, and has another operation take it.
 fn encrypt_and<T>(
-    encryption: &mut Option<Running<Cipher>>,
+    encryption: &mut Option<Running<Box<Cipher>>>,
     other: &mut Option<Running<T>>,
     part: Result<&[u8]>,
     output: Result<Output<'_>>,
@@ -73,7 +98,7 @@ fn encrypt_and<T>(
 /// # Safety
 /// As the functions that call it: `part` and `part_len` are the places of the output.
 unsafe fn decrypt_and<T>(
-    decryption: &mut Option<Running<Cipher>>,
+    decryption: &mut Option<Running<Box<Cipher>>>,
     other: &mut Option<Running<T>>,
     encrypted: Result<&[u8]>,
     (part, part_len): (*mut CK_BYTE, *mut CK_ULONG),
@@ -106,10 +131,7 @@ functions! {
         encrypted: *mut CK_BYTE,
         encrypted_len: *mut CK_ULONG,
     ) {
-        Library::current()?.with_session(session, |session| {
-            let place = &mut session.active().encryption;
-            step(place, Step::OneShot, bytes(data, data_len), Output::new(encrypted, encrypted_len))
-        })
+        whole(session, Direction::Encrypt, bytes(data, data_len), Output::new(encrypted, encrypted_len))
     }
 
     /// Encrypts a part.
@@ -146,10 +168,7 @@ functions! {
         data: *mut CK_BYTE,
         data_len: *mut CK_ULONG,
     ) {
-        Library::current()?.with_session(session, |session| {
-            let place = &mut session.active().decryption;
-            step(place, Step::OneShot, bytes(encrypted, encrypted_len), Output::new(data, data_len))
-        })
+        whole(session, Direction::Decrypt, bytes(encrypted, encrypted_len), Output::new(data, data_len))
     }
 
     /// Decrypts a part.

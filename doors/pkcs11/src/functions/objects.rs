@@ -56,7 +56,7 @@ fn put_back(
     if let Home::Token(number) = object.home {
         slot_of(library, session)?.token.update(number, &attributes, object.key.as_ref())?;
     }
-    library.objects.replace(handle, Object { attributes, ..object.clone() });
+    library.objects.replace(handle, Object::new(object.slot, object.home, attributes, object.key.clone()));
     Ok(())
 }
 
@@ -114,6 +114,7 @@ functions! {
                 slot_of(library, held)?.token.remove(number)?;
             }
             library.objects.remove(object);
+            library.forget_spares(held.slot);
             Ok(())
         })
     }
@@ -177,7 +178,7 @@ functions! {
                 return fail(CKR_OPERATION_ACTIVE);
             }
             let slot = slot_of(library, held)?;
-            slot.refresh(held.slot, &library.objects)?;
+            library.refresh(held.slot)?;
             let sees_private = slot.login() == Login::User;
             let mut found = library.objects.find(held.slot, |object| {
                 (sees_private || !object.is_private()) && rules::matches(&object.attributes, object.key.as_ref(), &wanted)

@@ -2,7 +2,7 @@
 
 use cryptoki_sys::*;
 
-use crate::access::{asks_for_pin, usable_key};
+use crate::access::{usable_key, usable_key_and_pin};
 use crate::entry::functions;
 use crate::library::Library;
 use crate::mechanisms::Mechanism;
@@ -73,9 +73,9 @@ functions! {
             }
             begin(place, || {
                 let mechanism = Mechanism::read(mechanism, CKF_SIGN)?;
-                let of_object = usable_key(library, session, key, CKA_SIGN, &mechanism)?;
-                let mut running = Running::new(Signer::init(&mechanism, &of_object)?);
-                running.awaits_pin = asks_for_pin(library, session, key);
+                let (key, asks_for_pin) = usable_key_and_pin(library, session, key, CKA_SIGN, &mechanism)?;
+                let mut running = Running::new(Signer::init(&mechanism, &key)?);
+                running.awaits_pin = asks_for_pin;
                 Ok(running)
             })
         })

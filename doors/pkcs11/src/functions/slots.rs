@@ -116,7 +116,7 @@ functions! {
         }
         slot.token.init(pin, label)?;
         slot.forget();
-        slot.refresh(at, &library.objects)
+        library.refresh(at)
     }
 
     /// Sets the user's PIN, for the security officer.

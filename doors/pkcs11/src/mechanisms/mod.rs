@@ -2,6 +2,8 @@
 
 mod parameters;
 
+use std::sync::LazyLock;
+
 use ciphermill_contract::suite::{Digest, Mode};
 use cryptoki_sys::*;
 
@@ -233,7 +235,12 @@ pub(crate) fn list() -> impl ExactSizeIterator<Item = CK_MECHANISM_TYPE> {
 
 /// The row of a mechanism.
 pub(crate) fn find(kind: CK_MECHANISM_TYPE) -> Option<&'static Row> {
-    TABLE.iter().find(|row| row.kind == kind)
+    static BY_KIND: LazyLock<Box<[&'static Row]>> = LazyLock::new(|| {
+        let mut rows: Box<[_]> = TABLE.iter().collect();
+        rows.sort_by_key(|row| row.kind);
+        rows
+    });
+    BY_KIND.binary_search_by_key(&kind, |row| row.kind).ok().map(|at| BY_KIND[at])
 }
 
 /// What an application is told of a mechanism.

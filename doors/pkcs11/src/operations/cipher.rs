@@ -15,7 +15,7 @@ use crate::key::{Key, KeyShape};
 use crate::mechanisms::{Cipher as BlockKind, Mechanism, Oaep, Padded, Parameter, What};
 use crate::operations::{Buffers, Step, keep, rsa, run};
 use crate::rv::{Asked, Result, Rv, fail, of_status};
-use crate::session::Steps;
+use crate::session::{Begun, Steps};
 
 /// Bytes of a block at most.
 const BLOCK_MAX: usize = 16;
@@ -33,10 +33,12 @@ pub(crate) struct Cipher {
     /// Bytes that the counter of a stream lasts for.
     left: u128,
     /// Around the primitive of RSA.
-    oaep: Option<Oaep>,
+    oaep: Option<Box<Oaep>>,
     /// For whole messages, once a call has needed it.
-    bound: Option<Bound>,
+    bound: Option<Box<Bound>>,
     parts: Parts,
+    /// What it was begun with, if others with the same may follow.
+    pub(crate) begun: Option<Begun>,
 }
 
 /// How lengths of input and output go together.
@@ -112,16 +114,46 @@ fn suite_and_form(mechanism: &Mechanism, key: &Key) -> Result<(Suite, Form)> {
 impl Cipher {
     /// # Errors
     /// `CKR_KEY_TYPE_INCONSISTENT`, `CKR_MECHANISM_INVALID`; those of the mill.
-    pub(crate) fn init(mechanism: &Mechanism, direction: Direction, key: &Key) -> Result<Cipher> {
-        let (suite, form) = suite_and_form(mechanism, key)?;
-        let (iv, aad) = match &mechanism.parameter {
-            Parameter::Iv(iv) | Parameter::Counter(iv, _) => (iv.clone(), SmallVec::new()),
-            Parameter::Aead(aead) => (aead.iv.clone(), aead.aad.clone()),
-            _ => (SmallVec::new(), SmallVec::new()),
+    pub(crate) fn init(mechanism: &Mechanism, direction: Direction, key: Key) -> Result<Cipher> {
+        let (suite, form) = suite_and_form(mechanism, &key)?;
+        let oaep = if let Parameter::Oaep(oaep) = &mechanism.parameter { Some(Box::new(oaep.clone())) } else { None };
+        let (iv, aad) = (SmallVec::new(), SmallVec::new());
+        let (left, bound, parts) = (u128::MAX, None, Parts::None);
+        let mut cipher = Cipher { key, suite, direction, form, iv, aad, left, oaep, bound, parts, begun: None };
+        cipher.set_parameter(&mechanism.parameter);
+        Ok(cipher)
+    }
+
+    /// Begins another message with the same key and kind of mechanism, if that is run in the same way.
+    #[inline]
+    pub(crate) fn init_again(&mut self, mechanism: &Mechanism) -> bool {
+        let same = suite_and_form(mechanism, &self.key).is_ok_and(|(suite, form)| {
+            self.form = form;
+            suite == self.suite
+        });
+        if same {
+            self.set_parameter(&mechanism.parameter);
+        }
+        same
+    }
+
+    /// Whether another message can be begun with it: one that the handle is for, which has come in one call.
+    pub(crate) fn can_go_again(&self) -> bool {
+        self.bound.is_some() && matches!(self.parts, Parts::None)
+    }
+
+    fn set_parameter(&mut self, parameter: &Parameter) {
+        let (iv, aad, left) = match parameter {
+            Parameter::Iv(iv) => (iv.as_slice(), &[][..], u128::MAX),
+            Parameter::Counter(iv, left) => (iv.as_slice(), &[][..], *left),
+            Parameter::Aead(aead) => (aead.iv.as_slice(), aead.aad.as_slice(), u128::MAX),
+            _ => (&[][..], &[][..], u128::MAX),
         };
-        let left = if let Parameter::Counter(_, left) = mechanism.parameter { left } else { u128::MAX };
-        let oaep = if let Parameter::Oaep(oaep) = &mechanism.parameter { Some(oaep.clone()) } else { None };
-        Ok(Cipher { key: key.clone(), suite, direction, form, iv, aad, left, oaep, bound: None, parts: Parts::None })
+        self.iv.clear();
+        self.iv.extend_from_slice(iv);
+        self.aad.clear();
+        self.aad.extend_from_slice(aad);
+        self.left = left;
     }
 
     /// Bytes that a whole message becomes at most.

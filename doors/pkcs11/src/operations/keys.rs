@@ -46,7 +46,7 @@ pub(crate) fn generate_pair(mill: &Mill, pair: KeyPair) -> Result<GeneratedPair>
 /// # Errors
 /// `CKR_MECHANISM_INVALID` for additional data with mechanisms that take none; those of [`Cipher`].
 pub(crate) fn wrap(mechanism: &Mechanism, wrapping: &Key, plain: &[u8]) -> Result<Vec<u8>> {
-    let mut cipher = Cipher::init(mechanism, Direction::Encrypt, wrapping)?;
+    let mut cipher = Cipher::init(mechanism, Direction::Encrypt, wrapping.clone())?;
     let mut wrapped = vec![0; Steps::len(&cipher, Step::OneShot, plain.len())];
     let len = cipher.step(Step::OneShot, plain, &mut wrapped).map_err(|rv| match rv {
         // What the mechanism does not take of a key.
@@ -62,7 +62,7 @@ pub(crate) fn wrap(mechanism: &Mechanism, wrapping: &Key, plain: &[u8]) -> Resul
 /// # Errors
 /// `CKR_WRAPPED_KEY_INVALID`, `CKR_WRAPPED_KEY_LEN_RANGE`; those of [`Cipher`].
 pub(crate) fn unwrap(mechanism: &Mechanism, unwrapping: &Key, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
-    let mut cipher = Cipher::init(mechanism, Direction::Decrypt, unwrapping)?;
+    let mut cipher = Cipher::init(mechanism, Direction::Decrypt, unwrapping.clone())?;
     let mut plain = Zeroizing::new(vec![0; Steps::len(&cipher, Step::OneShot, wrapped.len())]);
     let len = cipher.step(Step::OneShot, wrapped, &mut plain).map_err(|rv| match rv {
         Rv(CKR_ENCRYPTED_DATA_LEN_RANGE) => Rv(CKR_WRAPPED_KEY_LEN_RANGE),

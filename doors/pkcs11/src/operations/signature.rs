@@ -55,7 +55,7 @@ struct Common {
     /// The message so far, where it is not hashed or MACed as it comes.
     kept: Zeroizing<Vec<u8>>,
     parts: Option<Box<MultiPart>>,
-    bound: Option<Bound>,
+    bound: Option<Box<Bound>>,
 }
 
 /// A signature or MAC being made.
