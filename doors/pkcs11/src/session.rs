@@ -99,6 +99,7 @@ impl Session {
     }
 
     /// What is under way. Another thread with the same session waits.
+    #[inline(always)]
     pub(crate) fn active(&self) -> MutexGuard<'_, Active> {
         self.active.lock().unwrap_or_else(|poisoned| {
             // A step of ours panicked, and left an operation that nobody should go on with.
@@ -143,6 +144,7 @@ impl Active {
 ///
 /// # Errors
 /// `CKR_OPERATION_ACTIVE` where there is one of this kind; those of `begin`.
+#[inline(always)]
 pub(crate) fn begin<T>(place: &mut Option<T>, begin: impl FnOnce() -> Result<T>) -> Result<()> {
     if place.is_some() {
         return fail(CKR_OPERATION_ACTIVE);

@@ -87,15 +87,15 @@ impl Coalescer {
         &self.threads
     }
 
-    /// Takes note of a thread that has come with an operation, and of when it came where others may be waited for.
-    pub(super) fn arrive(&self, mill: &State, kind: Kind) -> (Caller<'_>, Arrival) {
+    /// Takes note of a thread that has come with an operation, and of when it came where others may be waited for. Tells whether others
+    /// have one on its way.
+    pub(super) fn arrive(&self, mill: &State, kind: Kind) -> (Caller<'_>, bool) {
         let caller = self.callers.enter();
         let mut state = lock(&self.state);
-        let waits = state.worth(mill, kind).waits;
-        if waits {
+        if state.worth(mill, kind).waits {
             state.arrived(mill);
         }
-        (caller, Arrival { has_others: self.callers.count() > 1, waits })
+        (caller, self.callers.count() > 1)
     }
 
     /// A caller of an operation that nobody would share a batch with now. `None` for one that is better brought here: it is not
@@ -134,14 +134,6 @@ pub(super) enum By {
     Thread,
     /// A task that would yield.
     Task,
-}
-
-/// What a thread finds when it comes with an operation.
-pub(super) struct Arrival {
-    /// Whether others have one on its way.
-    pub(super) has_others: bool,
-    /// Whether others may be waited for.
-    pub(super) waits: bool,
 }
 
 #[derive(Default)]

@@ -91,10 +91,10 @@ impl Coalescers {
         if !coalescer.threads().pays(&runner.state, kind) {
             return coalescer.run_alone(runner, suite, direction, &mut one);
         }
-        let (caller, arrival) = coalescer.arrive(&runner.state, kind);
-        if !arrival.has_others {
+        let (caller, has_others) = coalescer.arrive(&runner.state, kind);
+        if !has_others {
             return coalescer.run_alone(runner, suite, direction, &mut one);
         }
-        block_on(OneFuture::new(runner, coalescer, what, one).of_caller(caller), arrival.waits)
+        block_on(OneFuture::new(runner, coalescer, what, one).of_caller(caller))
     }
 }

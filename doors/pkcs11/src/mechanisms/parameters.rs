@@ -110,6 +110,7 @@ impl Mechanism {
     ///
     /// # Safety
     /// There is a mechanism at `at`, unless it is null, whose parameter is as long as it says and leads to as much memory as it says.
+    #[inline]
     pub(crate) unsafe fn read(at: *mut CK_MECHANISM, purpose: CK_FLAGS) -> Result<Mechanism> {
         // SAFETY: by the caller.
         let mechanism = unsafe { place(at) }?;
