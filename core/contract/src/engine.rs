@@ -33,6 +33,18 @@ pub trait Engine: Send + Sync {
         keys.iter().map(|key| self.prepare(key, suite)).collect()
     }
 
+    /// The public half (as [`crate::KeyForm::Public`]) of a key by reference that it has prepared: others can verify then what it signs
+    /// with a key that they do not have. `None` where it does not know; engines without references keep this default.
+    fn public_half<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
+        let _ = (key, suite);
+        None
+    }
+
+    /// Whether it takes keys' bytes. One that does not has keys by reference alone, and cannot be asked for known answers.
+    fn takes_key_bytes(&self) -> bool {
+        true
+    }
+
     /// Zeroed memory of `len` bytes that the engine's device reaches by itself, if there is some at hand: it can leave
     /// out a copy of a batch whose arena lies there. Never waits for a device; an engine that has none at hand makes
     /// some when it next runs a batch. Wiped when it is dropped. Engines without such memory keep this default.

@@ -273,7 +273,7 @@ fn compare(ours: &Path, peer: &Path) {
         let (factor, least, most) = spread(all);
         let note = if in_turn { " (in turn: it crashes otherwise)" } else { "" };
         println!(
-            "| {threads} threads: {name} | {mine:.0} | {other:.0}{note} | {factor:.2} ({least:.2} to {most:.2}) | {must} | {aim} |"
+            "| {name}, threads: {threads} | {mine:.0} | {other:.0}{note} | {factor:.2} ({least:.2} to {most:.2}) | {must} | {aim} |"
         );
     }
 }

@@ -15,6 +15,7 @@ use super::batch_run::BatchRun;
 use super::context::Choice;
 use super::copies::{Copied, copy_pending, wiped};
 use super::prepare::{Prepared, Preparer, refusal};
+use super::references::{self, PublicHalf};
 use super::replay::learn;
 use crate::engines::{DriverQueue, EngineSlot, Lost, Trouble};
 use crate::policy::TrustPolicy;
@@ -47,15 +48,16 @@ pub(super) fn run_isolated(
     });
     let name = slot.name();
     match came_back {
-        Ok((copied, Ok(lacking))) => {
+        Ok((mut copied, Ok(Ran { lacking, halves }))) => {
             if lacking.count == 0 {
                 learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
             }
+            let is_right = references::verify(run, &mut copied, &halves, engine)?;
             let left = copied.write_back(batch);
-            if left > lacking.count {
+            if is_right && left > lacking.count {
                 slot.health.faulty(name, policy);
                 run.exclude(engine, Error::fault(name, FaultKind::Unfinished));
-            } else if let Some(error) = lacking.error {
+            } else if let Some(error) = lacking.error.filter(|_| is_right) {
                 run.exclude_lacking(engine, error);
             }
         }
@@ -165,6 +167,13 @@ struct Lacking {
     error: Option<Error>,
 }
 
+/// What became of a copy.
+#[derive(Default)]
+struct Ran {
+    lacking: Lacking,
+    halves: Vec<PublicHalf>,
+}
+
 /// Runs a copy of operations on an engine; each gets a status, except that the engine may leave some pending, and those are left so whose
 /// key it does not have.
 ///
@@ -176,18 +185,18 @@ fn run_copy(
     queue: &mut DriverQueue,
     pins: &Pins,
     copied: &mut Copied,
-) -> Result<Lacking> {
+) -> Result<Ran> {
     let mut batch = copied.batch.as_batch().check()?;
     let suite = batch.suite();
     let queue = opened(slot, queue)?;
     if !suite.needs_key() {
         queue.run(&mut batch);
-        return Ok(Lacking::default());
+        return Ok(Ran::default());
     }
     let mut preparer = Preparer::new(slot, policy, suite);
     preparer.prepare(pins.entries().flatten());
     let mut prepared = Prepared::with_capacity(batch.len());
-    let (mut lacking, mut places) = (Lacking::default(), Vec::new());
+    let (mut lacking, mut places, mut halves) = (Lacking::default(), Vec::new(), Halves::default());
     for (index, entry) in pins.entries().enumerate() {
         let made = match entry {
             None => Err(OpStatus::Refused(Reason::KeyUnknown)),
@@ -200,12 +209,35 @@ fn run_copy(
                 status
             }),
         };
+        if let (Ok(key), Some(entry)) = (&made, entry.filter(|entry| entry.form() == KeyForm::Reference)) {
+            halves.note(index, entry, slot.engine.public_half(key, suite));
+        }
         prepared.push(made.map_err(|status| batch.set_status(index, status)).ok());
     }
     queue.run(&mut batch.attach_keys(&prepared)?);
     lacking.count = places.len();
     places.into_iter().for_each(|index| batch.set_status(index, OpStatus::Pending));
-    Ok(lacking)
+    Ok(Ran { lacking, halves: halves.all })
+}
+
+/// Public halves of the keys that the engine alone has.
+#[derive(Default)]
+struct Halves<'k> {
+    all: Vec<PublicHalf>,
+    last: Option<&'k KeyEntry>,
+}
+
+impl<'k> Halves<'k> {
+    /// Neighbours with the same key share what is known of it.
+    fn note(&mut self, index: usize, entry: &'k KeyEntry, half: Option<&[u8]>) {
+        let Some(half) = half else { return };
+        let same = self.last.replace(entry).is_some_and(|last| std::ptr::eq(last, entry));
+        let half = match self.all.last() {
+            Some((_, last)) if same => Arc::clone(last),
+            _ => Arc::from(half),
+        };
+        self.all.push((index, half));
+    }
 }
 
 /// Runs a copy of columns on an engine, under one key or as many as operations. `false`, and nothing has happened, when it

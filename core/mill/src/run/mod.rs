@@ -18,6 +18,7 @@ mod lease;
 pub(crate) mod multi_part;
 mod parts;
 mod prepare;
+mod references;
 mod replay;
 mod route;
 mod runner;

@@ -3,6 +3,7 @@
 
 mod losses;
 mod quarantine;
+mod references;
 mod schedule;
 mod signatures;
 mod wiping;

@@ -1,0 +1,144 @@
+//! Keys that an engine alone has: what it signs is verified with their public halves before anybody gets it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ciphermill::{KeyPolicy, Mill, TrustPolicy};
+use ciphermill_contract::error::KeyProblem;
+use ciphermill_contract::{
+    Batch, Capability, CheckedBatch, Cost, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm,
+    KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Result, Suite, capability::Directions,
+};
+use ciphermill_vectors::job::{Job, key_of, pack};
+use ciphermill_vectors::known_answer;
+
+use crate::reference;
+
+/// A token with one key, called `signer`: the one of the suite's known answer.
+struct Keeper {
+    info: EngineInfo,
+    capabilities: Vec<Capability>,
+    lies: Arc<AtomicBool>,
+}
+
+/// The key within the token, and what that tells of it.
+struct Kept {
+    key: PreparedKey,
+    half: Vec<u8>,
+}
+
+struct KeeperQueue {
+    inner: Box<dyn EngineQueue>,
+    lies: Arc<AtomicBool>,
+}
+
+impl Keeper {
+    fn new(name: &'static str, suite: &'static [Suite], op_ns: f64, lies: &Arc<AtomicBool>) -> Arc<Keeper> {
+        let info = EngineInfo { name, kind: EngineKind::Token, parallelism: 1, ..reference().info().clone() };
+        let capability = Capability::new(suite, Cost::new(0.0, op_ns, 0.0)).directions(Directions::ENCRYPT);
+        Arc::new(Keeper { info, capabilities: vec![capability], lies: Arc::clone(lies) })
+    }
+}
+
+impl Engine for Keeper {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn capabilities(&self) -> &[Capability] {
+        &self.capabilities
+    }
+
+    fn prepare(&self, key: &KeyMaterial<'_>, suite: Suite) -> Result<PreparedKey> {
+        if key.form != KeyForm::Reference || key.bytes != b"signer" {
+            return Err(Error::key(suite, KeyProblem::Form));
+        }
+        let case = known_answer(suite).expect("an answer");
+        let own = key_of(case, Direction::Encrypt).expect("a key");
+        let half = key_of(case, Direction::Decrypt).expect("a key").bytes.to_vec();
+        let key = reference().prepare(&own, suite)?;
+        Ok(PreparedKey::for_suite(suite, Kept { key, half }))
+    }
+
+    fn public_half<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
+        key.state_for::<Kept>(suite.into()).map(|kept| kept.half.as_slice())
+    }
+
+    fn takes_key_bytes(&self) -> bool {
+        false
+    }
+
+    fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
+        Ok(Box::new(KeeperQueue { inner: reference().queue(hint)?, lies: Arc::clone(&self.lies) }))
+    }
+}
+
+impl EngineQueue for KeeperQueue {
+    fn run(&mut self, batch: &mut CheckedBatch<'_>) {
+        let suite = batch.suite();
+        let inner = batch.keys().iter().map(|key| Some(&key.as_ref()?.state_for::<Kept>(suite.into())?.key));
+        let keys: Vec<Option<&PreparedKey>> = inner.collect();
+        self.inner.run(&mut batch.attach_keys(&keys).expect("as many"));
+        if self.lies.load(Ordering::Relaxed) {
+            let (ops, arena, _) = batch.parts();
+            // In the middle of the signature of the second operation.
+            arena[ops[1].tag as usize + 20] ^= 1;
+        }
+    }
+}
+
+fn suite() -> &'static [Suite] {
+    static SUITE: std::sync::OnceLock<[Suite; 1]> = std::sync::OnceLock::new();
+    SUITE.get_or_init(|| ["ecdsa-p256".parse().expect("a suite")])
+}
+
+fn mill(tokens: impl IntoIterator<Item = Arc<Keeper>>) -> Mill {
+    let mut builder = Mill::builder().engine(reference());
+    for token in tokens {
+        builder = builder.engine(token);
+    }
+    builder.trust(TrustPolicy { witness_every: 0, ..TrustPolicy::default() }).workers(0).open().expect("opens")
+}
+
+/// Signs three messages by reference: the engine that did, or what it failed with, and what became of each.
+fn sign(mill: &Mill) -> (Result<&'static str>, Vec<OpStatus>) {
+    let case = known_answer(suite()[0]).expect("an answer");
+    let name = KeyMaterial::reference("signer");
+    let key = mill.keys().import(name, KeyPolicy::default()).expect("room");
+    let (mut job, _) = Job::of(case, Direction::Encrypt);
+    job.tag = vec![0; suite()[0].default_tag_len()];
+    let (mut arena, mut ops) = pack(suite()[0], Direction::Encrypt, &vec![job; 3]);
+    ops.iter_mut().for_each(|op| op.key = key);
+    let report = mill.run(Batch::new(suite()[0], Direction::Encrypt, &mut ops, &mut arena));
+    let half = key_of(case, Direction::Decrypt).expect("a key");
+    let key = reference().prepare(&half, suite()[0]).expect("a public key");
+    for op in ops.iter().filter(|op| op.status.is_done()) {
+        let mut again = [Op { status: OpStatus::Pending, ..*op }];
+        let mut batch = Batch::new(suite()[0], Direction::Decrypt, &mut again, &mut arena).check().expect("sound");
+        let keys = [Some(&key)];
+        let mut queue = reference().queue(QueueHint::default()).expect("opens");
+        queue.run(&mut batch.attach_keys(&keys).expect("one key"));
+        assert_eq!(again[0].status, OpStatus::Done, "a wrong signature reached the caller");
+    }
+    (report.map(|report| report.route.name), ops.iter().map(|op| op.status).collect())
+}
+
+#[test]
+fn a_token_that_signs_wrongly_is_left_and_another_signs() {
+    let (good, bad) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mill = mill([Keeper::new("first", suite(), 1.0, &bad), Keeper::new("second", suite(), 2.0, &good)]);
+    assert_eq!(sign(&mill), (Ok("first"), vec![OpStatus::Done; 3]));
+    bad.store(true, Ordering::Relaxed);
+    assert_eq!(sign(&mill), (Ok("second"), vec![OpStatus::Done; 3]));
+    let metrics = mill.metrics();
+    let quarantines = metrics.engines.iter().map(|engine| (engine.engine, engine.quarantines));
+    assert_eq!(quarantines.collect::<Vec<_>>(), [("reference", 0), ("first", 1), ("second", 0)]);
+}
+
+#[test]
+fn without_another_token_nothing_wrong_comes_out() {
+    let lies = Arc::new(AtomicBool::new(true));
+    let mill = mill([Keeper::new("only", suite(), 1.0, &lies)]);
+    let (_, statuses) = sign(&mill);
+    assert_eq!(statuses, [OpStatus::Done, OpStatus::EngineFault, OpStatus::Done]);
+}
