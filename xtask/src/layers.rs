@@ -120,6 +120,12 @@ const RULES: &[Rule] = &[
         why: "the service is an engine like any other, at the other end of a channel",
     },
     Rule {
+        who: "engines/token",
+        may: &["core/contract", "core/memory", "core/pairs", "core/channel"],
+        tests_may: &["engines/conformance", "vectors"],
+        why: "a token in a process of its own is told what to do in frames, as a service is",
+    },
+    Rule {
         who: "engines/*",
         may: &["core/contract", "core/memory", "core/pairs", "core/tables"],
         tests_may: &["engines/conformance", "vectors"],

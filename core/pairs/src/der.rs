@@ -37,17 +37,60 @@ pub struct RsaParts<'a> {
     pub halves: [&'a [u8]; 5],
 }
 
-/// A key pair of RSA.
-pub fn rsa(size: RsaSize, parts: &RsaParts<'_>) -> Pair {
-    let mut algorithm = Writer::of(KeyPair::Rsa(size));
-    algorithm.element(SEQUENCE, |writer| {
+fn rsa_algorithm(writer: &mut Writer) {
+    writer.element(SEQUENCE, |writer| {
         writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::RSA_ENCRYPTION));
         writer.element(NULL, |_| ());
     });
+}
+
+fn ec_algorithm(writer: &mut Writer, curve: Curve) {
+    writer.element(SEQUENCE, |writer| {
+        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::EC_PUBLIC_KEY));
+        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::curve_name(curve)));
+    });
+}
+
+/// The coordinates of a point, one behind the other, as an uncompressed one.
+fn point(writer: &mut Writer, coordinates: &[u8]) {
+    writer.element(BIT_STRING, |writer| {
+        writer.bytes(&[0, UNCOMPRESSED]);
+        writer.bytes(coordinates);
+    });
+}
+
+/// A public key of RSA, of its modulus and exponent, big-endian; zeros may stand before them.
+pub fn rsa_public(size: RsaSize, modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
+    let mut public = Writer::of(KeyPair::Rsa(size));
+    public.element(SEQUENCE, |writer| {
+        rsa_algorithm(writer);
+        writer.element(BIT_STRING, |writer| {
+            writer.bytes(&[0]);
+            writer.element(SEQUENCE, |writer| {
+                writer.integer(modulus);
+                writer.integer(exponent);
+            });
+        });
+    });
+    public.0.to_vec()
+}
+
+/// A public key on a curve, of the coordinates of its point, one behind the other.
+pub fn ec_public(curve: Curve, coordinates: &[u8]) -> Vec<u8> {
+    let mut public = Writer::of(KeyPair::Ec(curve));
+    public.element(SEQUENCE, |writer| {
+        ec_algorithm(writer, curve);
+        point(writer, coordinates);
+    });
+    public.0.to_vec()
+}
+
+/// A key pair of RSA.
+pub fn rsa(size: RsaSize, parts: &RsaParts<'_>) -> Pair {
     let mut private = Writer::of(KeyPair::Rsa(size));
     private.element(SEQUENCE, |writer| {
         writer.integer(&[]);
-        writer.bytes(&algorithm.0);
+        rsa_algorithm(writer);
         writer.element(OCTET_STRING, |writer| {
             writer.element(SEQUENCE, |writer| {
                 writer.integer(&[]);
@@ -56,51 +99,24 @@ pub fn rsa(size: RsaSize, parts: &RsaParts<'_>) -> Pair {
             });
         });
     });
-    let mut public = Writer::of(KeyPair::Rsa(size));
-    public.element(SEQUENCE, |writer| {
-        writer.bytes(&algorithm.0);
-        writer.element(BIT_STRING, |writer| {
-            writer.bytes(&[0]);
-            writer.element(SEQUENCE, |writer| {
-                writer.integer(parts.modulus);
-                writer.integer(parts.exponent);
-            });
-        });
-    });
-    Pair { private: private.0, public: public.0.to_vec() }
+    Pair { private: private.0, public: rsa_public(size, parts.modulus, parts.exponent) }
 }
 
 /// A key pair on a curve: its scalar, as long as the order, and the coordinates of its point, one behind the other.
 pub fn ec(curve: Curve, scalar: &[u8], coordinates: &[u8]) -> Pair {
-    let mut algorithm = Writer::of(KeyPair::Ec(curve));
-    algorithm.element(SEQUENCE, |writer| {
-        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::EC_PUBLIC_KEY));
-        writer.element(OBJECT_IDENTIFIER, |writer| writer.bytes(der::curve_name(curve)));
-    });
-    let point = |writer: &mut Writer| {
-        writer.element(BIT_STRING, |writer| {
-            writer.bytes(&[0, UNCOMPRESSED]);
-            writer.bytes(coordinates);
-        });
-    };
     let mut private = Writer::of(KeyPair::Ec(curve));
     private.element(SEQUENCE, |writer| {
         writer.integer(&[]);
-        writer.bytes(&algorithm.0);
+        ec_algorithm(writer, curve);
         writer.element(OCTET_STRING, |writer| {
             writer.element(SEQUENCE, |writer| {
                 writer.integer(&[1]);
                 writer.element(OCTET_STRING, |writer| writer.bytes(scalar));
-                writer.element(CONTEXT_1, point);
+                writer.element(CONTEXT_1, |writer| point(writer, coordinates));
             });
         });
     });
-    let mut public = Writer::of(KeyPair::Ec(curve));
-    public.element(SEQUENCE, |writer| {
-        writer.bytes(&algorithm.0);
-        point(writer);
-    });
-    Pair { private: private.0, public: public.0.to_vec() }
+    Pair { private: private.0, public: ec_public(curve, coordinates) }
 }
 
 /// DER as it grows, wiped when dropped.

@@ -71,6 +71,14 @@ impl Engine for TokenEngine {
         made.map(|key| PreparedKey::for_suite(suite, key)).map_err(|failure| failure.error(self.info.name, suite))
     }
 
+    fn public_half<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
+        key.state_for::<TokenKey>(suite.into())?.public_half()
+    }
+
+    fn takes_key_bytes(&self) -> bool {
+        self.token.takes_copies()
+    }
+
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
         if self.capabilities.is_empty() {
             return Err(Error::fault(self.info.name, FaultKind::Unavailable));

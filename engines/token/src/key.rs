@@ -6,10 +6,11 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Curve, RsaSize, Signature};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
+use ciphermill_pairs::der;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
-    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN, CKA_VALUE, CKK_EC, CKK_RSA,
-    CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
+    CKA_VALUE, CKK_EC, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
 };
 
 use crate::material;
@@ -48,7 +49,7 @@ impl Kind {
 
 enum Source {
     /// The token's own: how it is called there, and the public half that it had when it was first found.
-    Reference { name: (CK_ATTRIBUTE_TYPE, Vec<u8>), public: Vec<u8> },
+    Reference { name: (CK_ATTRIBUTE_TYPE, Vec<u8>), half: Vec<u8> },
     /// The mill's: made again in each session.
     Copy(SecretBytes),
 }
@@ -69,11 +70,11 @@ impl TokenKey {
         let (source, held) = match key.form {
             KeyForm::Reference => {
                 let name = name(key.bytes).ok_or(Failure::Key(KeyProblem::Encoding))?;
-                let (number, handle, public) = token.with(|connection| {
-                    let (handle, public) = look_up(&connection.session, kind, &name)?;
-                    Ok((connection.number, handle, public))
+                let (number, handle, half) = token.with(|connection| {
+                    let (handle, half) = look_up(&connection.session, kind, &name)?;
+                    Ok((connection.number, handle, half))
                 })?;
-                (Source::Reference { name, public }, Some((number, handle)))
+                (Source::Reference { name, half }, Some((number, handle)))
             }
             KeyForm::Private if token.takes_copies() => {
                 // A limit of locked memory; the mill goes on elsewhere.
@@ -96,9 +97,9 @@ impl TokenKey {
             return Ok(handle);
         }
         let handle = match &self.source {
-            Source::Reference { name, public } => {
+            Source::Reference { name, half } => {
                 let (handle, found) = look_up(&connection.session, self.kind, name)?;
-                if found != *public {
+                if found != *half {
                     return Err(Failure::Key(KeyProblem::Parameters));
                 }
                 handle
@@ -107,6 +108,14 @@ impl TokenKey {
         };
         *held = Some((connection.number, handle));
         Ok(handle)
+    }
+
+    /// The public half of a key that the token alone has, in the contract's form.
+    pub(crate) fn public_half(&self) -> Option<&[u8]> {
+        match &self.source {
+            Source::Reference { half, .. } => Some(half),
+            Source::Copy(_) => None,
+        }
     }
 
     /// The token that has it.
@@ -137,8 +146,8 @@ fn name(bytes: &[u8]) -> Option<(CK_ATTRIBUTE_TYPE, Vec<u8>)> {
     (!id.is_empty() && pairs.len() % 2 == 0).then_some((CKA_ID, id))
 }
 
-/// The one private key of that name and kind, and its public half. None, and one of several, is no key: what is signed with must not
-/// depend on the order that a token lists its objects in.
+/// The one private key of that name and kind, and its public half in the contract's form. None, and one of several, is no key: what is
+/// signed with must not depend on the order that a token lists its objects in.
 fn look_up(
     session: &Session,
     kind: Kind,
@@ -147,28 +156,45 @@ fn look_up(
     let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
     let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), (name.0, &name.1)])?;
     let [handle] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-    match kind {
+    let half = match kind {
         Kind::Rsa(size) => {
             let modulus = session.attribute(handle, CKA_MODULUS)?;
             let modulus = material::unsigned(&modulus);
             if modulus.len() != size.len() {
                 return Err(Failure::Key(KeyProblem::Parameters));
             }
-            Ok((handle, modulus.to_vec()))
+            // Private keys need not say their public exponent (6.1.3).
+            let exponent = match session.attribute(handle, CKA_PUBLIC_EXPONENT) {
+                Ok(exponent) if !exponent.is_empty() => exponent,
+                _ => session.attribute(public_of(session, kind, handle, name)?, CKA_PUBLIC_EXPONENT)?,
+            };
+            der::rsa_public(size, modulus, &exponent)
         }
         Kind::Ec(curve) => {
             if session.attribute(handle, CKA_EC_PARAMS)? != material::curve_parameters(curve) {
                 return Err(Failure::Key(KeyProblem::Parameters));
             }
-            // Private keys on curves need not say their point (6.3.4): the public key beside them does.
-            let class = CKO_PUBLIC_KEY.to_ne_bytes();
-            let id = session.attribute(handle, CKA_ID)?;
-            let by: Attribute<'_> = if id.is_empty() { (name.0, &name.1) } else { (CKA_ID, &id) };
-            let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), by])?;
-            let [public] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-            Ok((handle, session.attribute(public, CKA_EC_POINT)?))
+            // Private keys on curves need not say their point (6.3.4).
+            let point = session.attribute(public_of(session, kind, handle, name)?, CKA_EC_POINT)?;
+            der::ec_public(curve, material::coordinates(curve, &point).map_err(Failure::Key)?)
         }
-    }
+    };
+    Ok((handle, half))
+}
+
+/// The one public key beside a private one: with the same identifier, or the same name where that has none.
+fn public_of(
+    session: &Session,
+    kind: Kind,
+    private: CK_OBJECT_HANDLE,
+    name: &(CK_ATTRIBUTE_TYPE, Vec<u8>),
+) -> Result<CK_OBJECT_HANDLE, Failure> {
+    let (class, key_type) = (CKO_PUBLIC_KEY.to_ne_bytes(), kind.key_type());
+    let id = session.attribute(private, CKA_ID)?;
+    let by: Attribute<'_> = if id.is_empty() { (name.0, &name.1) } else { (CKA_ID, &id) };
+    let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), by])?;
+    let [public] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
+    Ok(public)
 }
 
 /// Makes a session object that signs and is not given out again.

@@ -13,6 +13,7 @@
 mod capabilities;
 mod digest;
 mod engine;
+mod host;
 mod key;
 mod material;
 mod module;
@@ -20,4 +21,20 @@ mod session;
 mod token;
 
 pub use engine::TokenEngine;
+pub use host::serve;
 pub use token::{Host, Opening, Place, TokenError};
+
+use std::sync::Arc;
+
+use ciphermill_contract::Engine;
+
+/// Opens a token: in a process of its own where the opening names a host for it, else in this one.
+///
+/// # Errors
+/// [`TokenError`] when the module does not load, the host does not start, the token is not there, or says no.
+pub fn open(opening: Opening) -> Result<Arc<dyn Engine>, TokenError> {
+    Ok(match opening.host.clone() {
+        Some(host) => Arc::new(host::HostedEngine::open(opening, host)?),
+        None => Arc::new(TokenEngine::open(opening)?),
+    })
+}

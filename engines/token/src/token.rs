@@ -44,6 +44,8 @@ pub struct Opening {
     /// Whether keys of the mill may be copied to the token as session objects. Without it the token serves references alone, and passes no
     /// known-answer test, whose keys are copied.
     pub copies: bool,
+    /// Calls that the token works on side by side. In a process of its own each has one of these.
+    pub sessions: usize,
     /// The program that runs the module in a process of its own; none for a module that is loaded into this one.
     pub host: Option<Host>,
     /// How long a token has for a call in a process of its own, before that process is ended and started again. A module in this process
@@ -54,7 +56,16 @@ pub struct Opening {
 impl Opening {
     /// A token of a module that is loaded into this process, without a PIN, for keys by reference alone.
     pub fn new(name: &'static str, module: &Path, place: Place) -> Opening {
-        Opening { name, module: module.to_owned(), place, pin: None, copies: false, host: None, patience: PATIENCE }
+        Opening {
+            name,
+            module: module.to_owned(),
+            place,
+            pin: None,
+            copies: false,
+            sessions: 1,
+            host: None,
+            patience: PATIENCE,
+        }
     }
 }
 
@@ -239,7 +250,7 @@ pub(crate) fn padded(field: &[u8]) -> &[u8] {
 }
 
 /// Whether a login ended so that trying the same PIN again changes nothing, or for the worse.
-fn is_denial(code: CK_RV) -> bool {
+pub(crate) fn is_denial(code: CK_RV) -> bool {
     matches!(
         code,
         CKR_PIN_INCORRECT
