@@ -262,6 +262,12 @@ const EXCEPTIONS: &[Exception] = &[
         reason: "what a mill makes of tokens that hold the same key, or lose it, is tested with tokens",
     },
     Exception {
+        from: "engines/token",
+        to: "engines/library",
+        kind: Need::Test,
+        reason: "its bench has signatures verified as fast as a program would",
+    },
+    Exception {
         from: "doors/openssl",
         to: "engines/fault",
         kind: Need::Normal,
