@@ -97,6 +97,8 @@ struct Cold {
     operations_left: AtomicU64,
     /// Prepared forms behind the first.
     more: OnceLock<Box<Node>>,
+    /// The public half of a key by reference, as the first engine told it that has the key.
+    half: OnceLock<Box<[u8]>>,
 }
 
 /// A prepared form and its name.
@@ -129,9 +131,16 @@ impl KeyEntry {
                 operations_left: AtomicU64::new(policy.operations_max.unwrap_or(u64::MAX)),
                 policy,
                 more: OnceLock::new(),
+                half: OnceLock::new(),
             }),
             first: OnceLock::new(),
         }
+    }
+
+    /// Whether a key that an engine has under this reference is the one that the first engine had which told its public half: names of
+    /// keys are given by hand, and two tokens may have different keys of one name.
+    pub fn is_same_key(&self, half: &[u8]) -> bool {
+        **self.cold.half.get_or_init(|| half.into()) == *half
     }
 
     /// Whether the key may be used with `suite` in `direction` now, and by which kinds of engines. The budget is not

@@ -110,6 +110,14 @@ impl Engine for FaultEngine {
         self.inner.prepare(key, suite)
     }
 
+    fn public_half<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
+        self.inner.public_half(key, suite)
+    }
+
+    fn takes_key_bytes(&self) -> bool {
+        self.inner.takes_key_bytes()
+    }
+
     fn arena(&self, len: usize) -> Option<Box<dyn ArenaBuffer>> {
         self.inner.arena(len)
     }

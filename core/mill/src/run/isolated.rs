@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ciphermill_contract::columns::{OwnedColumns, PreparedColumn};
-use ciphermill_contract::error::FaultKind;
+use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::{
     CheckedBatch, CheckedColumns, EngineQueue, Error, KeyForm, KeyId, OpStatus, QueueHint, Reason, Result,
 };
@@ -198,20 +198,29 @@ fn run_copy(
     let mut prepared = Prepared::with_capacity(batch.len());
     let (mut lacking, mut places, mut halves) = (Lacking::default(), Vec::new(), Halves::default());
     for (index, entry) in pins.entries().enumerate() {
-        let made = match entry {
-            None => Err(OpStatus::Refused(Reason::KeyUnknown)),
-            Some(entry) => preparer.get(entry).map_err(|error| {
-                let status = refusal(&error);
-                if entry.form() == KeyForm::Reference && matches!(error, Error::Refused(_)) {
-                    places.push(index);
-                    lacking.error = Some(error);
-                }
-                status
-            }),
+        let Some(entry) = entry else {
+            batch.set_status(index, OpStatus::Refused(Reason::KeyUnknown));
+            prepared.push(None);
+            continue;
         };
-        if let (Ok(key), Some(entry)) = (&made, entry.filter(|entry| entry.form() == KeyForm::Reference)) {
-            halves.note(index, entry, slot.engine.public_half(key, suite));
-        }
+        let is_reference = entry.form() == KeyForm::Reference;
+        let made = preparer.get(entry).and_then(|key| {
+            let half = if is_reference { slot.engine.public_half(key, suite) } else { None };
+            if half.is_some_and(|half| !entry.is_same_key(half)) {
+                tracing::warn!(engine = slot.name(), "another key has the name that a reference says: it is not used");
+                return Err(Error::key(suite, KeyProblem::Parameters));
+            }
+            halves.note(index, entry, half);
+            Ok(key)
+        });
+        let made = made.map_err(|error| {
+            let status = refusal(&error);
+            if is_reference && matches!(error, Error::Refused(_)) {
+                places.push(index);
+                lacking.error = Some(error);
+            }
+            status
+        });
         prepared.push(made.map_err(|status| batch.set_status(index, status)).ok());
     }
     queue.run(&mut batch.attach_keys(&prepared)?);

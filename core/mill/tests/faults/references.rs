@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ciphermill::{KeyPolicy, Mill, TrustPolicy};
+use ciphermill::{KeyPolicy, Mill, RunOptions, TrustPolicy};
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{
     Batch, Capability, CheckedBatch, Cost, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm,
@@ -19,6 +19,8 @@ struct Keeper {
     info: EngineInfo,
     capabilities: Vec<Capability>,
     lies: Arc<AtomicBool>,
+    /// What it tells of its key instead of the public half.
+    other_half: Option<Vec<u8>>,
 }
 
 /// The key within the token, and what that tells of it.
@@ -33,10 +35,10 @@ struct KeeperQueue {
 }
 
 impl Keeper {
-    fn new(name: &'static str, suite: &'static [Suite], op_ns: f64, lies: &Arc<AtomicBool>) -> Arc<Keeper> {
+    fn new(name: &'static str, suite: &'static [Suite], op_ns: f64, lies: &Arc<AtomicBool>) -> Keeper {
         let info = EngineInfo { name, kind: EngineKind::Token, parallelism: 1, ..reference().info().clone() };
         let capability = Capability::new(suite, Cost::new(0.0, op_ns, 0.0)).directions(Directions::ENCRYPT);
-        Arc::new(Keeper { info, capabilities: vec![capability], lies: Arc::clone(lies) })
+        Keeper { info, capabilities: vec![capability], lies: Arc::clone(lies), other_half: None }
     }
 }
 
@@ -56,6 +58,7 @@ impl Engine for Keeper {
         let case = known_answer(suite).expect("an answer");
         let own = key_of(case, Direction::Encrypt).expect("a key");
         let half = key_of(case, Direction::Decrypt).expect("a key").bytes.to_vec();
+        let half = self.other_half.clone().unwrap_or(half);
         let key = reference().prepare(&own, suite)?;
         Ok(PreparedKey::for_suite(suite, Kept { key, half }))
     }
@@ -92,10 +95,10 @@ fn suite() -> &'static [Suite] {
     SUITE.get_or_init(|| ["ecdsa-p256".parse().expect("a suite")])
 }
 
-fn mill(tokens: impl IntoIterator<Item = Arc<Keeper>>) -> Mill {
+fn mill(tokens: impl IntoIterator<Item = Keeper>) -> Mill {
     let mut builder = Mill::builder().engine(reference());
     for token in tokens {
-        builder = builder.engine(token);
+        builder = builder.engine(Arc::new(token));
     }
     builder.trust(TrustPolicy { witness_every: 0, ..TrustPolicy::default() }).workers(0).open().expect("opens")
 }
@@ -141,4 +144,30 @@ fn without_another_token_nothing_wrong_comes_out() {
     let mill = mill([Keeper::new("only", suite(), 1.0, &lies)]);
     let (_, statuses) = sign(&mill);
     assert_eq!(statuses, [OpStatus::Done, OpStatus::EngineFault, OpStatus::Done]);
+}
+
+#[test]
+fn another_key_of_the_same_name_is_not_used() {
+    let good = Arc::new(AtomicBool::new(false));
+    let case = known_answer("ecdsa-p384".parse().expect("a suite")).expect("an answer");
+    let half = key_of(case, Direction::Decrypt).expect("a key").bytes.to_vec();
+    let other = Keeper { other_half: Some(half), ..Keeper::new("other", suite(), 1.0, &good) };
+    let mill = mill([Keeper::new("own", suite(), 2.0, &good), other]);
+    let name = KeyMaterial::reference("signer");
+    let key = mill.keys().import(name, KeyPolicy::default()).expect("room");
+    let sign_on = |engine| {
+        let case = known_answer(suite()[0]).expect("an answer");
+        let (mut job, _) = Job::of(case, Direction::Encrypt);
+        job.tag = vec![0; suite()[0].default_tag_len()];
+        let (mut arena, mut ops) = pack(suite()[0], Direction::Encrypt, &[job]);
+        ops[0].key = key;
+        let options = RunOptions { engine, ..RunOptions::default() };
+        let ran = mill.run_with(Batch::new(suite()[0], Direction::Encrypt, &mut ops, &mut arena), &options);
+        ran.map(|report| (report.route.name, ops[0].status))
+    };
+    assert_eq!(sign_on(Some("own")), Ok(("own", OpStatus::Done)));
+    // The other one is cheaper, and asked first.
+    assert_eq!(sign_on(None), Ok(("own", OpStatus::Done)));
+    assert!(!matches!(sign_on(Some("other")), Ok((_, OpStatus::Done))));
+    assert!(mill.metrics().engines.iter().all(|engine| engine.quarantines == 0), "it is no fault");
 }
