@@ -8,11 +8,12 @@ use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
-    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN, CKA_VALUE, CKK_EC, CKK_RSA,
-    CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
+    CKA_VALUE, CKK_EC, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_TYPE_INVALID,
 };
 
 use crate::material;
+use crate::public;
 use crate::session::{Attribute, Session};
 use crate::token::{Connection, Failure, Token};
 
@@ -47,7 +48,7 @@ impl Kind {
 }
 
 enum Source {
-    /// The token's own: how it is called there, and the public half that it had when it was first found.
+    /// The token's own: how it is called there, and the public half that it had when it was first found, in the contract's form.
     Reference { name: (CK_ATTRIBUTE_TYPE, Vec<u8>), public: Vec<u8> },
     /// The mill's: made again in each session.
     Copy(SecretBytes),
@@ -109,6 +110,16 @@ impl TokenKey {
         Ok(handle)
     }
 
+    /// The public half of a reference as [`KeyForm::Public`] has it, as the token said it when the key was looked up; none for copies,
+    /// whose owner has it.
+    #[expect(dead_code, reason = "for `Engine::public_half`, which the contract gets next")]
+    pub(crate) fn public_half(&self) -> Option<&[u8]> {
+        match &self.source {
+            Source::Reference { public, .. } => Some(public),
+            Source::Copy(_) => None,
+        }
+    }
+
     /// The token that has it.
     pub(crate) fn token(&self) -> &Arc<Token> {
         &self.token
@@ -147,28 +158,43 @@ fn look_up(
     let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
     let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), (name.0, &name.1)])?;
     let [handle] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-    match kind {
+    let public = match kind {
         Kind::Rsa(size) => {
             let modulus = session.attribute(handle, CKA_MODULUS)?;
-            let modulus = material::unsigned(&modulus);
-            if modulus.len() != size.len() {
-                return Err(Failure::Key(KeyProblem::Parameters));
-            }
-            Ok((handle, modulus.to_vec()))
+            let exponent = match session.attribute(handle, CKA_PUBLIC_EXPONENT) {
+                // Private keys should say it and need not (6.1.3).
+                Err(CKR_ATTRIBUTE_TYPE_INVALID | CKR_ATTRIBUTE_SENSITIVE) => {
+                    session.attribute(beside(session, handle, kind, name)?, CKA_PUBLIC_EXPONENT)?
+                }
+                said => said?,
+            };
+            public::rsa(size, &modulus, &exponent)
         }
         Kind::Ec(curve) => {
             if session.attribute(handle, CKA_EC_PARAMS)? != material::curve_parameters(curve) {
                 return Err(Failure::Key(KeyProblem::Parameters));
             }
-            // Private keys on curves need not say their point (6.3.4): the public key beside them does.
-            let class = CKO_PUBLIC_KEY.to_ne_bytes();
-            let id = session.attribute(handle, CKA_ID)?;
-            let by: Attribute<'_> = if id.is_empty() { (name.0, &name.1) } else { (CKA_ID, &id) };
-            let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), by])?;
-            let [public] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-            Ok((handle, session.attribute(public, CKA_EC_POINT)?))
+            // Private keys on curves do not say their point (6.3.4).
+            let point = session.attribute(beside(session, handle, kind, name)?, CKA_EC_POINT)?;
+            public::curve(curve, &point)
         }
-    }
+    };
+    Ok((handle, public.ok_or(Failure::Key(KeyProblem::Parameters))?))
+}
+
+/// The public key beside a private one: of the same identifier, or where it has none of the same name.
+fn beside(
+    session: &Session,
+    private: CK_OBJECT_HANDLE,
+    kind: Kind,
+    name: &(CK_ATTRIBUTE_TYPE, Vec<u8>),
+) -> Result<CK_OBJECT_HANDLE, Failure> {
+    let (class, key_type) = (CKO_PUBLIC_KEY.to_ne_bytes(), kind.key_type());
+    let id = session.attribute(private, CKA_ID)?;
+    let by: Attribute<'_> = if id.is_empty() { (name.0, &name.1) } else { (CKA_ID, &id) };
+    let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), by])?;
+    let [public] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
+    Ok(public)
 }
 
 /// Makes a session object that signs and is not given out again.

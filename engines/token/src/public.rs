@@ -1,0 +1,107 @@
+//! Public halves of a token's keys in the contract's form ([`ciphermill_contract::KeyForm::Public`]), of the attributes that tokens give them
+//! out in.
+
+use ciphermill_contract::suite::acceptance::der::{EC_PUBLIC_KEY, RSA_ENCRYPTION};
+use ciphermill_contract::suite::{Curve, RsaSize};
+
+use crate::material;
+
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+
+/// `SubjectPublicKeyInfo` of an RSA key (RFC 8017, A.1.1) with this modulus and exponent, big-endian; none for a modulus of another size.
+pub(crate) fn rsa(size: RsaSize, modulus: &[u8], exponent: &[u8]) -> Option<Vec<u8>> {
+    let modulus = material::unsigned(modulus);
+    if modulus.len() != size.len() || modulus.first().is_none_or(|first| *first < 0x80) {
+        return None;
+    }
+    let key = element(SEQUENCE, &[&integer(modulus), &integer(material::unsigned(exponent))]);
+    // RFC 8017, A.1: the parameters are NULL.
+    let algorithm = element(SEQUENCE, &[&element(OBJECT_IDENTIFIER, &[RSA_ENCRYPTION]), &[0x05, 0]]);
+    Some(element(SEQUENCE, &[&algorithm, &element(BIT_STRING, &[&[0], &key])]))
+}
+
+/// `SubjectPublicKeyInfo` of a key on a curve (RFC 5480, 2) with the point that `CKA_EC_POINT` says; none when that is no point of the
+/// curve's length.
+pub(crate) fn curve(curve: Curve, attribute: &[u8]) -> Option<Vec<u8>> {
+    let point = point(attribute, |octets| {
+        let len = match octets.first() {
+            Some(2 | 3) => 1 + curve.field_len(),
+            Some(4) => 1 + 2 * curve.field_len(),
+            _ => return false,
+        };
+        octets.len() == len
+    })?;
+    let algorithm =
+        element(SEQUENCE, &[&element(OBJECT_IDENTIFIER, &[EC_PUBLIC_KEY]), &material::curve_parameters(curve)]);
+    Some(element(SEQUENCE, &[&algorithm, &element(BIT_STRING, &[&[0], point])]))
+}
+
+/// The point within `CKA_EC_POINT`: an octet string in DER (PKCS#11 3.1, 6.3.3). Tokens are known that give the point itself; lengths
+/// tell which of the two it is.
+fn point(attribute: &[u8], is_point: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+    if is_point(attribute) {
+        return Some(attribute);
+    }
+    let mut rest = attribute;
+    let point = material::element(&mut rest, OCTET_STRING).ok()?;
+    (rest.is_empty() && is_point(point)).then_some(point)
+}
+
+/// A positive number, which begins with no zero, in DER.
+fn integer(number: &[u8]) -> Vec<u8> {
+    let sign: &[u8] = if number.first().is_none_or(|first| *first >= 0x80) { &[0] } else { &[] };
+    element(INTEGER, &[sign, number])
+}
+
+/// An element of DER of fewer than 65,536 bytes (X.690, 8.1.3), which all keys of the contract have.
+fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let contents = parts.concat();
+    let [high, low] = (contents.len() as u16).to_be_bytes();
+    let head: &[u8] = match contents.len() {
+        0..0x80 => &[tag, low],
+        0x80..0x100 => &[tag, 0x81, low],
+        _ => &[tag, 0x82, high, low],
+    };
+    [head, &contents].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ciphermill_contract::suite::{Digest, SignPadding, Signature};
+    use ciphermill_contract::{KeyMaterial, Suite};
+
+    #[test]
+    fn rsa_keys_have_the_shape_that_the_contract_checks() {
+        let suite = Suite::Sign(Signature::Rsa(RsaSize::Rsa2048, SignPadding::Pkcs1, Digest::Sha256));
+        let mut modulus = vec![0xc5; 257];
+        modulus[0] = 0;
+        for exponent in [&[3][..], &[1, 0, 1], &[0, 1, 0, 1]] {
+            let key = rsa(RsaSize::Rsa2048, &modulus, exponent).expect("of that size");
+            assert_eq!(suite.check_key(&KeyMaterial::public(&key)), Ok(()));
+        }
+        modulus[1] = 0x45;
+        assert_eq!(rsa(RsaSize::Rsa2048, &modulus, &[3]), None, "2,047 bits");
+        assert_eq!(rsa(RsaSize::Rsa3072, &[0xc5; 256], &[3]), None);
+    }
+
+    #[test]
+    fn points_come_in_der_and_bare() {
+        for name in [Curve::P256, Curve::P384, Curve::P521] {
+            let suite = Suite::Sign(Signature::Ecdsa(name));
+            let mut bare = vec![7; 1 + 2 * name.field_len()];
+            bare[0] = 4;
+            let key = curve(name, &bare).expect("a point");
+            assert_eq!(suite.check_key(&KeyMaterial::public(&key)), Ok(()));
+            let mut wrapped = element(OCTET_STRING, &[&bare]);
+            assert_eq!(curve(name, &wrapped), Some(key));
+            wrapped.push(0);
+            assert_eq!(curve(name, &wrapped), None);
+            assert_eq!(curve(name, &bare[1..]), None);
+        }
+    }
+}
