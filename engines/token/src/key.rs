@@ -1,6 +1,6 @@
 //! A key on a token: by reference, or as a copy.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Curve, RsaSize, Signature};
@@ -13,9 +13,10 @@ use cryptoki_sys::{
 };
 
 use crate::material;
+use crate::pool::Connection;
 use crate::public;
 use crate::session::{Attribute, Session};
-use crate::token::{Connection, Failure, Token};
+use crate::token::{Failure, Token};
 
 /// Bytes of a reference's name, as the contract has it.
 const NAME_LEN_MAX: usize = 255;
@@ -59,8 +60,8 @@ pub(crate) struct TokenKey {
     token: Arc<Token>,
     kind: Kind,
     source: Source,
-    /// The connection's number and the key's handle in it.
-    held: Mutex<Option<(u64, CK_OBJECT_HANDLE)>>,
+    /// Numbers of connections, and the key's handle in each.
+    held: Mutex<Vec<(u64, CK_OBJECT_HANDLE)>>,
 }
 
 impl TokenKey {
@@ -74,13 +75,13 @@ impl TokenKey {
                     let (handle, public) = look_up(&connection.session, kind, &name)?;
                     Ok((connection.number, handle, public))
                 })?;
-                (Source::Reference { name, public }, Some((number, handle)))
+                (Source::Reference { name, public }, vec![(number, handle)])
             }
             KeyForm::Private if token.takes_copies() => {
                 // A limit of locked memory; the mill goes on elsewhere.
                 let bytes =
                     SecretBytes::from_slice(key.bytes).map_err(|_| Failure::Call(cryptoki_sys::CKR_HOST_MEMORY))?;
-                (Source::Copy(bytes), None)
+                (Source::Copy(bytes), Vec::new())
             }
             _ => return Err(Failure::Key(KeyProblem::Form)),
         };
@@ -92,9 +93,8 @@ impl TokenKey {
     /// The key's handle in this connection. In a new one it is found by its name again, and is the same key only if its public half is
     /// the same; else nothing is signed.
     pub(crate) fn at(&self, connection: &Connection) -> Result<CK_OBJECT_HANDLE, Failure> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, handle)) = held.filter(|(number, _)| *number == connection.number) {
-            return Ok(handle);
+        if let Some((_, handle)) = self.held().iter().find(|(number, _)| *number == connection.number) {
+            return Ok(*handle);
         }
         let handle = match &self.source {
             Source::Reference { name, public } => {
@@ -106,8 +106,20 @@ impl TokenKey {
             }
             Source::Copy(bytes) => copy(&connection.session, self.kind, &KeyMaterial::private(bytes))?,
         };
-        *held = Some((connection.number, handle));
+        let mut held = self.held();
+        // Of as many connections as there may be; those before are closed, as a rule, and their objects are gone.
+        if held.len() >= self.token.sessions() {
+            let oldest = held.iter().enumerate().min_by_key(|(_, (number, _))| *number).map(|(at, _)| at);
+            if let Some(at) = oldest {
+                held.swap_remove(at);
+            }
+        }
+        held.push((connection.number, handle));
         Ok(handle)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<(u64, CK_OBJECT_HANDLE)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The public half of a reference as [`KeyForm::Public`] has it, as the token said it when the key was looked up; none for copies,
@@ -128,12 +140,9 @@ impl TokenKey {
 
 impl Drop for TokenKey {
     fn drop(&mut self) {
-        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Source::Copy(_), Some((number, handle))) = (&self.source, held) {
-            // An object that cannot be destroyed goes with its session.
-            self.token.within(number, |session| {
-                let _ = session.destroy(handle);
-            });
+        let held = core::mem::take(self.held.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if let Source::Copy(_) = &self.source {
+            held.into_iter().for_each(|(number, handle)| self.token.destroy(number, handle));
         }
     }
 }

@@ -16,6 +16,7 @@ mod engine;
 mod key;
 mod material;
 mod module;
+mod pool;
 mod public;
 mod session;
 mod token;
