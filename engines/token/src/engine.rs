@@ -32,7 +32,7 @@ impl TokenEngine {
         let token = Token::open(opening)?;
         let call = |code| TokenError::Call(code);
         let (capabilities, version) = {
-            let _turn = token.module().turn();
+            let _turn = token.turn();
             let slot = token.slot().map_err(call)?;
             let info = token.module().token_info(slot).map_err(call)?;
             let model = String::from_utf8_lossy(padded(&info.model)).into_owned();
@@ -44,8 +44,8 @@ impl TokenEngine {
             Failure::Call(code) => TokenError::Call(code),
             Failure::Wrong | Failure::Key(_) => TokenError::Call(cryptoki_sys::CKR_GENERAL_ERROR),
         })?;
-        let info =
-            EngineInfo { name: token.name(), kind: EngineKind::Token, version, parallelism: 1, kernels: Vec::new() };
+        let (name, parallelism) = (token.name(), token.sessions());
+        let info = EngineInfo { name, kind: EngineKind::Token, version, parallelism, kernels: Vec::new() };
         Ok(TokenEngine { token: Arc::new(token), info, capabilities })
     }
 }

@@ -1,21 +1,22 @@
 //! A key on a token: by reference, or as a copy.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Curve, RsaSize, Signature};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
-use ciphermill_pairs::der;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
     CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
-    CKA_VALUE, CKK_EC, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CKA_VALUE, CKK_EC, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_TYPE_INVALID,
 };
 
 use crate::material;
+use crate::pool::Connection;
+use crate::public;
 use crate::session::{Attribute, Session};
-use crate::token::{Connection, Failure, Token};
+use crate::token::{Failure, Token};
 
 /// Bytes of a reference's name, as the contract has it.
 const NAME_LEN_MAX: usize = 255;
@@ -48,8 +49,8 @@ impl Kind {
 }
 
 enum Source {
-    /// The token's own: how it is called there, and the public half that it had when it was first found.
-    Reference { name: (CK_ATTRIBUTE_TYPE, Vec<u8>), half: Vec<u8> },
+    /// The token's own: how it is called there, and the public half that it had when it was first found, in the contract's form.
+    Reference { name: (CK_ATTRIBUTE_TYPE, Vec<u8>), public: Vec<u8> },
     /// The mill's: made again in each session.
     Copy(SecretBytes),
 }
@@ -59,8 +60,8 @@ pub(crate) struct TokenKey {
     token: Arc<Token>,
     kind: Kind,
     source: Source,
-    /// The connection's number and the key's handle in it.
-    held: Mutex<Option<(u64, CK_OBJECT_HANDLE)>>,
+    /// Numbers of connections, and the key's handle in each.
+    held: Mutex<Vec<(u64, CK_OBJECT_HANDLE)>>,
 }
 
 impl TokenKey {
@@ -70,17 +71,17 @@ impl TokenKey {
         let (source, held) = match key.form {
             KeyForm::Reference => {
                 let name = name(key.bytes).ok_or(Failure::Key(KeyProblem::Encoding))?;
-                let (number, handle, half) = token.with(|connection| {
-                    let (handle, half) = look_up(&connection.session, kind, &name)?;
-                    Ok((connection.number, handle, half))
+                let (number, handle, public) = token.with(|connection| {
+                    let (handle, public) = look_up(&connection.session, kind, &name)?;
+                    Ok((connection.number, handle, public))
                 })?;
-                (Source::Reference { name, half }, Some((number, handle)))
+                (Source::Reference { name, public }, vec![(number, handle)])
             }
             KeyForm::Private if token.takes_copies() => {
                 // A limit of locked memory; the mill goes on elsewhere.
                 let bytes =
                     SecretBytes::from_slice(key.bytes).map_err(|_| Failure::Call(cryptoki_sys::CKR_HOST_MEMORY))?;
-                (Source::Copy(bytes), None)
+                (Source::Copy(bytes), Vec::new())
             }
             _ => return Err(Failure::Key(KeyProblem::Form)),
         };
@@ -92,28 +93,40 @@ impl TokenKey {
     /// The key's handle in this connection. In a new one it is found by its name again, and is the same key only if its public half is
     /// the same; else nothing is signed.
     pub(crate) fn at(&self, connection: &Connection) -> Result<CK_OBJECT_HANDLE, Failure> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, handle)) = held.filter(|(number, _)| *number == connection.number) {
-            return Ok(handle);
+        if let Some((_, handle)) = self.held().iter().find(|(number, _)| *number == connection.number) {
+            return Ok(*handle);
         }
         let handle = match &self.source {
-            Source::Reference { name, half } => {
+            Source::Reference { name, public } => {
                 let (handle, found) = look_up(&connection.session, self.kind, name)?;
-                if found != *half {
+                if found != *public {
                     return Err(Failure::Key(KeyProblem::Parameters));
                 }
                 handle
             }
             Source::Copy(bytes) => copy(&connection.session, self.kind, &KeyMaterial::private(bytes))?,
         };
-        *held = Some((connection.number, handle));
+        let mut held = self.held();
+        // Of as many connections as there may be; those before are closed, as a rule, and their objects are gone.
+        if held.len() >= self.token.sessions() {
+            let oldest = held.iter().enumerate().min_by_key(|(_, (number, _))| *number).map(|(at, _)| at);
+            if let Some(at) = oldest {
+                held.swap_remove(at);
+            }
+        }
+        held.push((connection.number, handle));
         Ok(handle)
     }
 
-    /// The public half of a key that the token alone has, in the contract's form.
+    fn held(&self) -> MutexGuard<'_, Vec<(u64, CK_OBJECT_HANDLE)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The public half of a reference as [`KeyForm::Public`] has it, as the token said it when the key was looked up; none for copies,
+    /// whose owner has it.
     pub(crate) fn public_half(&self) -> Option<&[u8]> {
         match &self.source {
-            Source::Reference { half, .. } => Some(half),
+            Source::Reference { public, .. } => Some(public),
             Source::Copy(_) => None,
         }
     }
@@ -126,12 +139,9 @@ impl TokenKey {
 
 impl Drop for TokenKey {
     fn drop(&mut self) {
-        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Source::Copy(_), Some((number, handle))) = (&self.source, held) {
-            // An object that cannot be destroyed goes with its session.
-            self.token.within(number, |session| {
-                let _ = session.destroy(handle);
-            });
+        let held = core::mem::take(self.held.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if let Source::Copy(_) = &self.source {
+            held.into_iter().for_each(|(number, handle)| self.token.destroy(number, handle));
         }
     }
 }
@@ -146,8 +156,8 @@ fn name(bytes: &[u8]) -> Option<(CK_ATTRIBUTE_TYPE, Vec<u8>)> {
     (!id.is_empty() && pairs.len() % 2 == 0).then_some((CKA_ID, id))
 }
 
-/// The one private key of that name and kind, and its public half in the contract's form. None, and one of several, is no key: what is
-/// signed with must not depend on the order that a token lists its objects in.
+/// The one private key of that name and kind, and its public half. None, and one of several, is no key: what is signed with must not
+/// depend on the order that a token lists its objects in.
 fn look_up(
     session: &Session,
     kind: Kind,
@@ -156,37 +166,35 @@ fn look_up(
     let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
     let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), (name.0, &name.1)])?;
     let [handle] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-    let half = match kind {
+    let public = match kind {
         Kind::Rsa(size) => {
             let modulus = session.attribute(handle, CKA_MODULUS)?;
-            let modulus = material::unsigned(&modulus);
-            if modulus.len() != size.len() {
-                return Err(Failure::Key(KeyProblem::Parameters));
-            }
-            // Private keys need not say their public exponent (6.1.3).
             let exponent = match session.attribute(handle, CKA_PUBLIC_EXPONENT) {
-                Ok(exponent) if !exponent.is_empty() => exponent,
-                _ => session.attribute(public_of(session, kind, handle, name)?, CKA_PUBLIC_EXPONENT)?,
+                // Private keys should say it and need not (6.1.3).
+                Err(CKR_ATTRIBUTE_TYPE_INVALID | CKR_ATTRIBUTE_SENSITIVE) => {
+                    session.attribute(beside(session, handle, kind, name)?, CKA_PUBLIC_EXPONENT)?
+                }
+                said => said?,
             };
-            der::rsa_public(size, modulus, &exponent)
+            public::rsa(size, &modulus, &exponent)
         }
         Kind::Ec(curve) => {
             if session.attribute(handle, CKA_EC_PARAMS)? != material::curve_parameters(curve) {
                 return Err(Failure::Key(KeyProblem::Parameters));
             }
-            // Private keys on curves need not say their point (6.3.4).
-            let point = session.attribute(public_of(session, kind, handle, name)?, CKA_EC_POINT)?;
-            der::ec_public(curve, material::coordinates(curve, &point).map_err(Failure::Key)?)
+            // Private keys on curves do not say their point (6.3.4).
+            let point = session.attribute(beside(session, handle, kind, name)?, CKA_EC_POINT)?;
+            public::curve(curve, &point)
         }
     };
-    Ok((handle, half))
+    Ok((handle, public.ok_or(Failure::Key(KeyProblem::Parameters))?))
 }
 
-/// The one public key beside a private one: with the same identifier, or the same name where that has none.
-fn public_of(
+/// The public key beside a private one: of the same identifier, or where it has none of the same name.
+fn beside(
     session: &Session,
-    kind: Kind,
     private: CK_OBJECT_HANDLE,
+    kind: Kind,
     name: &(CK_ATTRIBUTE_TYPE, Vec<u8>),
 ) -> Result<CK_OBJECT_HANDLE, Failure> {
     let (class, key_type) = (CKO_PUBLIC_KEY.to_ne_bytes(), kind.key_type());

@@ -17,6 +17,8 @@ mod host;
 mod key;
 mod material;
 mod module;
+mod pool;
+mod public;
 mod session;
 mod token;
 

@@ -48,19 +48,6 @@ pub(crate) fn curve_parameters(curve: Curve) -> Vec<u8> {
     parameters
 }
 
-/// The coordinates of a point as `CKA_EC_POINT` has it: uncompressed (SEC 1, 2.3.3) within an OCTET STRING (6.3.3), which some tokens leave
-/// out.
-pub(crate) fn coordinates(curve: Curve, attribute: &[u8]) -> Result<&[u8], KeyProblem> {
-    let mut outer = attribute;
-    let point = match element(&mut outer, 0x04) {
-        Ok(point) if outer.is_empty() => point,
-        _ => attribute,
-    };
-    let (first, coordinates) = point.split_first().ok_or(KeyProblem::Encoding)?;
-    let is_whole = *first == 4 && coordinates.len() == 2 * curve.field_len();
-    if is_whole { Ok(coordinates) } else { Err(KeyProblem::Encoding) }
-}
-
 /// Without the zeros before a number.
 pub(crate) fn unsigned(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
@@ -68,7 +55,7 @@ pub(crate) fn unsigned(number: &[u8]) -> &[u8] {
 }
 
 /// The contents of the next element, which has this tag, of no more than 65,535 bytes (X.690, 8.1).
-fn element<'a>(from: &mut &'a [u8], tag: u8) -> Result<&'a [u8], KeyProblem> {
+pub(crate) fn element<'a>(from: &mut &'a [u8], tag: u8) -> Result<&'a [u8], KeyProblem> {
     let read = |from: &'a [u8]| {
         let (found, rest) = from.split_first()?;
         let (first, rest) = rest.split_first()?;

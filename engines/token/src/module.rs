@@ -18,13 +18,14 @@ const SLOTS_MAX: usize = 4096;
 /// runs at exit, and do not bear being unloaded.
 pub(crate) struct Module {
     functions: *const CK_FUNCTION_LIST,
-    /// Taken around each operation: modules are known that crash when two threads sign, whatever they promise of locking.
+    /// Taken around each operation of tokens with one session: modules are known that crash when two threads sign, whatever they promise of locking.
     turn: Mutex<()>,
-    /// What `functions` points into.
-    _library: Library,
+    /// What `functions` points into; none for a list of the program's own.
+    _library: Option<Library>,
 }
 
-// SAFETY: the list is constant memory of the library, which lives as long, and calls over it are made in turn.
+// SAFETY: the list is constant memory of the library, which lives as long. Calls over it are made in turn, or side by side where whoever
+// configured the token says that the module bears it, which was told so when it was initialised.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
@@ -73,7 +74,7 @@ impl Module {
         if functions.is_null() {
             return Err(LoadError::Library("C_GetFunctionList gave no list".to_owned()));
         }
-        let module = Module { functions, turn: Mutex::default(), _library: library };
+        let module = Module { functions, turn: Mutex::default(), _library: Some(library) };
         let mut arguments = CK_C_INITIALIZE_ARGS { flags: CKF_OS_LOCKING_OK, ..CK_C_INITIALIZE_ARGS::default() };
         let initialize = module.functions().C_Initialize.ok_or(LoadError::Call(CKR_FUNCTION_NOT_SUPPORTED))?;
         // SAFETY: the arguments live through the call; without functions for mutexes the module takes the system's.
@@ -81,6 +82,12 @@ impl Module {
             CKR_OK | CKR_CRYPTOKI_ALREADY_INITIALIZED => Ok(module),
             code => Err(LoadError::Call(code)),
         }
+    }
+
+    /// A module that is a list of functions of this program, which is not initialised.
+    #[cfg(test)]
+    pub(crate) fn of(functions: &'static CK_FUNCTION_LIST) -> Module {
+        Module { functions, turn: Mutex::default(), _library: None }
     }
 
     pub(crate) fn functions(&self) -> &CK_FUNCTION_LIST {

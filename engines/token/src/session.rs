@@ -1,4 +1,4 @@
-//! A session with a token, and the calls that are made in it. Whoever calls has the module's turn.
+//! A session with a token, and the calls that are made in it. Whoever calls has the session for himself, and the module's turn where calls are made in turn.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,23 +1,21 @@
-//! A token: where it is, the session with it, and what becomes of both.
+//! A token: where it is, the sessions with it, and what becomes of both.
 
 use core::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::{Error, Suite};
 use ciphermill_memory::SecretBytes;
-use cryptoki_sys::{
-    CK_RV, CK_SLOT_ID, CKR_PIN_EXPIRED, CKR_PIN_INCORRECT, CKR_PIN_INVALID, CKR_PIN_LEN_RANGE, CKR_PIN_LOCKED,
-    CKR_TOKEN_NOT_PRESENT, CKR_USER_PIN_NOT_INITIALIZED,
-};
+use cryptoki_sys::{CK_OBJECT_HANDLE, CK_RV, CK_SLOT_ID, CKR_PIN_INCORRECT, CKR_TOKEN_NOT_PRESENT};
 
 use crate::module::{LoadError, Module};
+use crate::pool::{Connection, Fate, Pool, Refusal};
 use crate::session::Session;
 
-/// How long a token that could not be reached is left alone. A batch of operations does not ask a missing token once for each.
-const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// Sessions with a token at most.
+const SESSIONS_MAX: usize = 256;
 
 /// How long a token has for a call, unless it is said.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,7 +42,8 @@ pub struct Opening {
     /// Whether keys of the mill may be copied to the token as session objects. Without it the token serves references alone, and passes no
     /// known-answer test, whose keys are copied.
     pub copies: bool,
-    /// Calls that the token works on side by side. In a process of its own each has one of these.
+    /// Sessions at most, from 1 to 256. With one, all calls of the module are made in turn: modules are known that crash when two threads
+    /// call, whatever they promise of locking. With more, as many calls run side by side.
     pub sessions: usize,
     /// The program that runs the module in a process of its own; none for a module that is loaded into this one.
     pub host: Option<Host>,
@@ -129,28 +128,11 @@ impl Failure {
     }
 }
 
-/// A session, and its number among the token's: handles of another number say nothing.
-pub(crate) struct Connection {
-    pub(crate) session: Session,
-    pub(crate) number: u64,
-}
-
-#[derive(Default)]
-struct State {
-    connection: Option<Connection>,
-    /// Connections that there have been.
-    count: u64,
-    /// The code that the PIN was refused with. Never tried again: tokens count, and lock themselves.
-    denied: Option<CK_RV>,
-    /// When the token could not be reached last, and the code.
-    missed: Option<(Instant, CK_RV)>,
-}
-
-/// A token with one session, which is used by one thread at a time.
+/// A token with its sessions, each of which is used by one thread at a time.
 pub(crate) struct Token {
     opening: Opening,
     module: Arc<Module>,
-    state: Mutex<State>,
+    pool: Pool,
 }
 
 impl Token {
@@ -159,7 +141,12 @@ impl Token {
             LoadError::Library(words) => TokenError::Module(words),
             LoadError::Call(code) => TokenError::Call(code),
         })?;
-        Ok(Token { opening, module, state: Mutex::default() })
+        Ok(Token::of(opening, module))
+    }
+
+    pub(crate) fn of(opening: Opening, module: Arc<Module>) -> Token {
+        let pool = Pool::new(sessions(&opening));
+        Token { opening, module, pool }
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -174,56 +161,65 @@ impl Token {
         &self.module
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Sessions at most, and calls that run side by side.
+    pub(crate) fn sessions(&self) -> usize {
+        sessions(&self.opening)
     }
 
-    /// Does something in the session, which is opened if there is none. After a failed call the session is given up: what it was in the
-    /// middle of, and whether its handles still mean what they meant, is not known.
+    /// The turn of whoever calls, held around all calls of one operation; none where calls run side by side.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        (self.sessions() == 1).then(|| self.module.turn())
+    }
+
+    /// Does something in a session, which is opened if there may be one more. After a failed call the session is given up: what it was in
+    /// the middle of, and whether its handles still mean what they meant, is not known.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut state = self.state();
-        let _turn = self.module.turn();
-        let connection = match state.connection.take() {
-            Some(connection) => connection,
-            None => self.connect(&mut state)?,
+        let mut lease = Lease { token: self, connection: Some(self.pool.take(|| self.connect())?), fate: Fate::Lost };
+        let done = {
+            let _turn = self.turn();
+            lease.connection.as_ref().map_or(Err(Failure::Wrong), work)
         };
-        let done = work(&connection);
-        if !matches!(done, Err(Failure::Call(_))) {
-            state.connection = Some(connection);
-        }
+        lease.fate = match &done {
+            Err(Failure::Call(code)) => Fate::after(*code),
+            _ => Fate::Kept,
+        };
         done
     }
 
-    /// Does something in the session with this number, if that is still the one.
-    pub(crate) fn within(&self, number: u64, work: impl FnOnce(&Session)) {
-        let state = self.state();
-        let _turn = self.module.turn();
-        if let Some(connection) = state.connection.as_ref().filter(|connection| connection.number == number) {
-            work(&connection.session);
+    /// Destroys an object of this connection, now or when whoever has the connection gives it back. It goes with its session at the
+    /// latest.
+    pub(crate) fn destroy(&self, number: u64, object: CK_OBJECT_HANDLE) {
+        if let Some(connection) = self.pool.forget(number, object) {
+            self.destroy_in(&connection.session, object);
+            self.give_back(connection, Fate::Kept);
         }
     }
 
-    fn connect(&self, state: &mut State) -> Result<Connection, CK_RV> {
-        if let Some(code) = state.denied {
-            return Err(code);
+    fn destroy_in(&self, session: &Session, object: CK_OBJECT_HANDLE) {
+        let _turn = self.turn();
+        // An object that cannot be destroyed goes with its session.
+        let _ = session.destroy(object);
+    }
+
+    fn give_back(&self, connection: Connection, fate: Fate) {
+        let closed = self.pool.put(connection, fate, |session, object| self.destroy_in(session, object));
+        if !closed.is_empty() {
+            let numbers: Vec<u64> = closed.iter().map(|connection| connection.number).collect();
+            let turn = self.turn();
+            drop(closed);
+            drop(turn);
+            self.pool.closed(&numbers);
         }
-        if let Some((_, code)) = state.missed.filter(|(when, _)| when.elapsed() < RETRY_AFTER) {
-            return Err(code);
-        }
+    }
+
+    fn connect(&self) -> Result<Session, Refusal> {
+        let _turn = self.turn();
         let opened = self.slot().and_then(|slot| Session::open(&self.module, slot));
-        let session = opened.inspect_err(|code| state.missed = Some((Instant::now(), *code)))?;
+        let session = opened.map_err(Refusal::of_session)?;
         if let Some(pin) = &self.opening.pin {
-            session.login(pin).inspect_err(|code| {
-                if is_denial(*code) {
-                    state.denied = Some(*code);
-                } else {
-                    state.missed = Some((Instant::now(), *code));
-                }
-            })?;
+            session.login(pin).map_err(Refusal::of_login)?;
         }
-        state.missed = None;
-        state.count += 1;
-        Ok(Connection { session, number: state.count })
+        Ok(session)
     }
 
     /// The slot that the token is in now. The module's turn is had.
@@ -249,24 +245,30 @@ pub(crate) fn padded(field: &[u8]) -> &[u8] {
     field.get(..len).unwrap_or_default()
 }
 
-/// Whether a login ended so that trying the same PIN again changes nothing, or for the worse.
-pub(crate) fn is_denial(code: CK_RV) -> bool {
-    matches!(
-        code,
-        CKR_PIN_INCORRECT
-            | CKR_PIN_INVALID
-            | CKR_PIN_LEN_RANGE
-            | CKR_PIN_EXPIRED
-            | CKR_PIN_LOCKED
-            | CKR_USER_PIN_NOT_INITIALIZED
-    )
+/// A connection in use, which goes back when this is dropped, by a panic too.
+struct Lease<'a> {
+    token: &'a Token,
+    connection: Option<Connection>,
+    fate: Fate,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.token.give_back(connection, self.fate);
+        }
+    }
+}
+
+fn sessions(opening: &Opening) -> usize {
+    opening.sessions.clamp(1, SESSIONS_MAX)
 }
 
 impl Drop for Token {
     fn drop(&mut self) {
-        let connection = self.state.get_mut().unwrap_or_else(PoisonError::into_inner).connection.take();
-        let _turn = self.module.turn();
-        drop(connection);
+        let idle = self.pool.end();
+        let _turn = self.turn();
+        drop(idle);
     }
 }
 
@@ -278,3 +280,6 @@ impl fmt::Debug for Token {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

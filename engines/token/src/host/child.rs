@@ -12,7 +12,8 @@ use cryptoki_sys::CKR_GENERAL_ERROR;
 use zeroize::Zeroizing;
 
 use super::wire::{self, Answer, Ask, Claim, Lost};
-use crate::token::{Host, Opening, TokenError, is_denial};
+use crate::pool::is_denial;
+use crate::token::{Host, Opening, TokenError};
 
 /// How long a process that could not be started, or did not open its token, is left alone. A batch does not start one for each operation.
 const RETRY_AFTER: Duration = Duration::from_millis(50);

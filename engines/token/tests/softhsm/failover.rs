@@ -249,15 +249,13 @@ fn killed_tokens_lose_nothing_of_what_many_ask() {
 }
 
 #[test]
-fn a_token_that_hangs_is_left_and_taken_back() {
-    alone("failover::a_token_that_hangs_is_left_and_taken_back", |store| {
+fn a_token_that_hangs_is_ended_and_another_process_serves_it() {
+    alone("failover::a_token_that_hangs_is_ended_and_another_process_serves_it", |store| {
         let pair = clones(store, &["one", "two"]);
         let mill = mill([hosted("one", "one"), hosted("two", "two")].map(open));
         let (_, longest) = Load::during(&mill, &pair, |load| {
             let stopped = children()[0];
             signal(stopped, "STOP");
-            load.wait(500);
-            thread::sleep(Duration::from_secs(1));
             // It is ended, and another takes its place.
             let begun = Instant::now();
             while children().contains(&stopped) || children().len() < 2 {
@@ -265,7 +263,6 @@ fn a_token_that_hangs_is_left_and_taken_back() {
                 load.wait(10);
             }
         });
-        assert!(quarantines(&mill, "one") + quarantines(&mill, "two") > 0, "it hung");
         assert!(longest < Duration::from_secs(3), "somebody waited {longest:?}");
     });
 }
