@@ -11,6 +11,7 @@ mod policy;
 mod rules;
 mod secret;
 mod service;
+mod tokens;
 
 use std::process::ExitCode;
 

@@ -20,4 +20,4 @@ mod session;
 mod token;
 
 pub use engine::TokenEngine;
-pub use token::{Host, Opening, Place, TokenError};
+pub use token::{Host, Opening, PATIENCE, Place, TokenError};
