@@ -70,7 +70,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         [service]\nworkers = 2\naudit = \"log\"\n[service.access]\nusers = [\"root\", 12]\ngroups = [0]\nall = false\n\
         units = [\"nginx.service\"]\nexecutables = [\"/usr/sbin/nginx\"]\n[service.limits]\nkeys = 5\naudit_bytes = 1000\n\
         [service.users.root]\nweight = 4.0\nops_per_second = 100\n[service.groups.0]\npublic_key_ops_per_second = 2.5\n\
-        bytes_in_flight = 7\n";
+        bytes_in_flight = 7\n[[token]]\nname = \"hsm\"\nmodule = \"hsm.so\"\nlabel = \"web\"\npin_env = \"PIN\"\ncopies = true\n\
+        process = false\npatience_ms = 500\n";
     let policy = "1key = \"customers\"\nbind-row = \"id\"\nbind-table = \"people\"\n[columns.email]\n\
         method = \"deterministic\"\nas-text = true\nbind = false\n[columns.\"phone number\"]\nmethod = \"ff1\"\n\
         preset = \"phone\"\nkeep-last = 2\non-bad = \"null\"\n";

@@ -107,6 +107,9 @@ pub(crate) enum Command {
     /// One mill for all processes of this machine: run it, ask how it is, end it.
     #[command(subcommand)]
     Service(ServiceCommand),
+    /// Serve a token to the program that has started this one, over standard input.
+    #[command(hide = true)]
+    TokenHost,
     /// Run the known-answer test of every suite on every engine.
     Selftest(SelftestArgs),
     /// Measure what batches cost on each engine, for all commands to go by.

@@ -3,6 +3,8 @@
 // By its path, so that the fuzz target of this file finds it as well.
 #[path = "config/service.rs"]
 mod service;
+#[path = "config/token.rs"]
+pub(crate) mod token;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use ciphermill::{Disabled, Policy, TrustPolicy};
 use ciphermill_contract::{EngineKind, EngineKinds};
 use serde::Deserialize;
 use service::ServiceSection;
+use token::TokenSection;
 
 /// The file's name, in the working folder and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "ciphermill.toml";
@@ -24,6 +27,9 @@ pub(crate) struct Config {
     pub trust: TrustSection,
     pub keystore: KeystoreSection,
     pub service: ServiceSection,
+    /// Tokens that are engines.
+    #[serde(rename = "token")]
+    pub tokens: Vec<TokenSection>,
     /// Where this came from; `None` when there is no file.
     #[serde(skip)]
     pub path: Option<PathBuf>,
@@ -72,7 +78,7 @@ pub(crate) struct KeystoreSection {
 
 impl Config {
     /// Reads the file named, else the one in the working folder, else the user's; without any, the defaults. `engines` are the names
-    /// that rules may have, also those of engines that this machine lacks.
+    /// that rules may have besides those of tokens, also those of engines that this machine lacks.
     pub(crate) fn load(named: Option<&Path>, engines: &[&str]) -> Result<Config> {
         match named.map(Path::to_owned).or_else(found) {
             Some(path) => {
@@ -87,10 +93,16 @@ impl Config {
     pub(crate) fn parse(text: &str, path: &Path, engines: &[&str]) -> Result<Config> {
         let mut config: Config =
             toml::from_str(text).with_context(|| format!("{} is not a valid configuration", path.display()))?;
-        let checked = config.policy().and_then(|_| config.policy.rules(engines));
+        let checked = config.policy().and_then(|_| token::check(&config.tokens, engines));
+        let checked = checked.and_then(|()| config.policy.rules(&config.names(engines)));
         config.disabled = checked.with_context(|| format!("in {}", path.display()))?;
         config.path = Some(path.to_owned());
         Ok(config)
+    }
+
+    /// These names of engines, and those of the tokens.
+    pub(crate) fn names<'n>(&'n self, engines: &[&'n str]) -> Vec<&'n str> {
+        engines.iter().copied().chain(self.tokens.iter().map(|token| token.name.as_str())).collect()
     }
 
     /// The file to write settings into: that which they are read from, else the user's, which need not be there.

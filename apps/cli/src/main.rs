@@ -11,6 +11,7 @@ mod policy;
 mod rules;
 mod secret;
 mod service;
+mod tokens;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Openssl(command) => commands::openssl::run(&command, config),
         Command::Pkcs11(command) => commands::pkcs11::run(&command),
         Command::Service(command) => commands::service::run(&command, config),
+        Command::TokenHost => match ciphermill_token::serve() {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(words) => Err(anyhow::anyhow!(words)),
+        },
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
         Command::Disable(args) => commands::disable::disable(&args, cli.config.as_deref()),
         Command::Enable(args) => commands::disable::enable(&args, cli.config.as_deref()),

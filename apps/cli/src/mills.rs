@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use ciphermill::{Disabled, Mill, MillBuilder};
+use ciphermill::{Mill, MillBuilder};
 use ciphermill_contract::Engine;
-use ciphermill_engines::{DEVICES, Found};
+use ciphermill_engines::DEVICES;
 
 use crate::config::Config;
 use crate::costs;
+use crate::output::chain;
+use crate::tokens::{self, Tokens};
+
+/// The engines of this machine and the configured tokens.
+pub(crate) struct Found {
+    /// What has opened.
+    pub engines: Vec<Arc<dyn Engine>>,
+    /// What has not, and why.
+    pub unavailable: Vec<(&'static str, String)>,
+}
 
 /// A mill with these engines, to be opened.
 pub(crate) fn builder(
@@ -31,19 +41,43 @@ pub(crate) fn open_for_tables(engine: Option<&str>, config: &Config) -> anyhow::
 
 fn engines(named: Option<&str>, config: &Config) -> anyhow::Result<Vec<Arc<dyn Engine>>> {
     match named {
-        None => Ok(probe(config).engines),
+        None => Ok(all(config)),
         Some(name) => Ok(vec![engine_named(name, config)?]),
     }
 }
 
-/// The engines of this machine. A device that is disabled is not opened: its driver may be why.
-pub(crate) fn probe(config: &Config) -> Found {
-    ciphermill_engines::probe_where(|name| !unopened(&config.disabled).any(|device| device == name))
+/// The engines of this machine and the configured tokens, for commands that do not list them: somebody has asked for each token, so that
+/// the log says which of them is not there.
+pub(crate) fn all(config: &Config) -> Vec<Arc<dyn Engine>> {
+    let found = probe(config);
+    for (name, why) in &found.unavailable {
+        if config.tokens.iter().any(|token| token.name == *name) {
+            tracing::warn!("{name} is not available: {why}");
+        }
+    }
+    found.engines
 }
 
-/// Devices that are not opened, since rules disable them whatever they run.
-pub(crate) fn unopened(disabled: &Disabled) -> impl Iterator<Item = &'static str> {
-    DEVICES.into_iter().filter(|device| disabled.engine(device).is_some())
+/// The engines of this machine and the configured tokens. A device or token that is disabled is not opened: its driver may be why.
+pub(crate) fn probe(config: &Config) -> Found {
+    let is_left = |name: &str| unopened(config).any(|left| left == name);
+    let probed = ciphermill_engines::probe_where(|name| !is_left(name));
+    let unavailable = probed.unavailable.into_iter().map(|(name, error)| (name, error.to_string())).collect();
+    let mut found = Found { engines: probed.engines, unavailable };
+    let mut tokens = Tokens::new(config);
+    for section in config.tokens.iter().filter(|section| !is_left(&section.name)) {
+        match tokens.open(section) {
+            Ok(engine) => found.engines.push(engine),
+            Err(error) => found.unavailable.push((tokens::name(&section.name), chain(&error))),
+        }
+    }
+    found
+}
+
+/// Devices and tokens that are not opened, since rules disable them whatever they run.
+pub(crate) fn unopened(config: &Config) -> impl Iterator<Item = &'static str> {
+    let tokens = config.tokens.iter().map(|section| tokens::name(&section.name));
+    DEVICES.into_iter().chain(tokens).filter(|name| config.disabled.engine(name).is_some())
 }
 
 /// The engine of this name, opened.
@@ -52,12 +86,15 @@ pub(crate) fn engine_named(name: &str, config: &Config) -> anyhow::Result<Arc<dy
     if let Some(rule) = config.disabled.engine(engine) {
         bail!("the engine `{engine}` may not be used; {}", config.reason(rule));
     }
+    if let Some(section) = config.tokens.iter().find(|section| section.name == name) {
+        return Tokens::new(config).open(section).with_context(|| format!("token `{name}`"));
+    }
     let opened = ciphermill_engines::open(name)
-        .with_context(|| format!("no engine is called `{name}`; there are {}", names().join(", ")))?;
+        .with_context(|| format!("no engine is called `{name}`; there are {}", config.names(&names()).join(", ")))?;
     Ok(opened?)
 }
 
-/// The names that engines have, also those of engines that this machine lacks.
+/// The names that engines have, also those of engines that this machine lacks; tokens are named by the configuration.
 pub(crate) fn names() -> Vec<&'static str> {
     ciphermill_engines::names().collect()
 }

@@ -24,7 +24,7 @@ mod token;
 
 pub use engine::TokenEngine;
 pub use host::serve;
-pub use token::{Host, Opening, Place, TokenError};
+pub use token::{Host, Opening, PATIENCE, Place, TokenError};
 
 use std::sync::Arc;
 

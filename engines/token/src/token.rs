@@ -18,7 +18,7 @@ use crate::session::Session;
 const SESSIONS_MAX: usize = 256;
 
 /// How long a token has for a call, unless it is said.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use ciphermill_service::{Access, Options, Rules};
 
+use crate::config::token::{PinSource, TokenPlace};
 use crate::config::{Config, FILE_NAME};
 use crate::output::say;
 use crate::policy::TablePolicy;
@@ -69,7 +70,40 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     say("# The key that `protect` uses when --key does not name one.")?;
     say(format!("key = {:?}", config.keystore.key.as_deref().unwrap_or("default")))?;
     service(config)?;
+    tokens(config)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn tokens(config: &Config) -> anyhow::Result<()> {
+    for section in &config.tokens {
+        say("\n[[token]]")?;
+        say(
+            "# A PKCS#11 token that is an engine: its name, the vendor's module, and which of the module's tokens it is.",
+        )?;
+        say(format!("name = {:?}\nmodule = {:?}", section.name, section.module))?;
+        match section.place()? {
+            TokenPlace::Slot(slot) => say(format!("slot = {slot}"))?,
+            TokenPlace::Label(label) => say(format!("label = {label:?}"))?,
+        }
+        let pin = match section.pin()? {
+            PinSource::Nowhere => None,
+            PinSource::File(file) => Some(format!("pin_file = {file:?}")),
+            PinSource::Variable(variable) => Some(format!("pin_env = {variable:?}")),
+            PinSource::Key(key) => Some(format!("pin_key = {key:?}")),
+        };
+        if let Some(pin) = pin {
+            say("# Where the PIN is: in a file, an environment variable or the keystore.")?;
+            say(pin)?;
+        }
+        say("# Whether keys may be copied to it for a session, and whether the module runs in a process of its own.")?;
+        say(format!("copies = {}\nprocess = {}", section.copies, section.process))?;
+        say(
+            "# Milliseconds that it has for a call in a process of its own, before that process is ended and started again.",
+        )?;
+        say(format!("sessions = {}", section.sessions()?.unwrap_or(1)))?;
+        say(format!("patience_ms = {}", section.patience()?.unwrap_or(ciphermill_token::PATIENCE).as_millis()))?;
+    }
+    Ok(())
 }
 
 fn lists(access: &Access) -> String {

@@ -38,6 +38,12 @@ impl File {
         Ok(Config::parse(&self.new, &self.path, &mills::names())?.disabled.rules().to_vec())
     }
 
+    /// Rules that are asked for, which may name the file's tokens.
+    fn parsed(&self, args: &RulesArgs) -> Result<Vec<DisabledRule>> {
+        let config = Config::parse(&self.old, &self.path, &mills::names())?;
+        args.rules.iter().map(|rule| parse(rule, &config)).collect()
+    }
+
     fn change(&mut self, change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
         self.new = change(&self.new).with_context(|| format!("in {}", self.path.display()))?;
         Ok(())
@@ -60,7 +66,7 @@ impl File {
 pub(crate) fn disable(args: &RulesArgs, named: Option<&Path>) -> Result<ExitCode> {
     let mut file = File::read(named)?;
     let mut said = Vec::new();
-    for rule in parsed(args)? {
+    for rule in file.parsed(args)? {
         let is_there = file.rules()?.contains(&rule);
         if !is_there {
             file.change(|text| rules::with(text, &rule.to_string()))?;
@@ -75,7 +81,8 @@ pub(crate) fn disable(args: &RulesArgs, named: Option<&Path>) -> Result<ExitCode
 pub(crate) fn enable(args: &RulesArgs, named: Option<&Path>) -> Result<ExitCode> {
     let mut file = File::read(named)?;
     let mut said = Vec::new();
-    for rule in parsed(args)? {
+    let config = Config::parse(&file.old, &file.path, &mills::names())?;
+    for rule in file.parsed(args)? {
         let before = file.rules()?;
         if !before.contains(&rule) {
             let place = file.path.display();
@@ -86,7 +93,7 @@ pub(crate) fn enable(args: &RulesArgs, named: Option<&Path>) -> Result<ExitCode>
                 None => bail!("{place}: there is no rule `{rule}`"),
             }
         }
-        file.change(|text| rules::without(text, |own| parse(own).is_ok_and(|own| own == rule)))?;
+        file.change(|text| rules::without(text, |own| parse(own, &config).is_ok_and(|own| own == rule)))?;
         said.push(format!("enabled: {rule}, no longer in {}", file.path.display()));
         for other in file.rules()?.iter().filter(|other| other.covers(&rule)) {
             said.push(format!("{rule} is still disabled by the rule `{other}`"));
@@ -95,10 +102,6 @@ pub(crate) fn enable(args: &RulesArgs, named: Option<&Path>) -> Result<ExitCode>
     file.write(&said)
 }
 
-fn parsed(args: &RulesArgs) -> Result<Vec<DisabledRule>> {
-    args.rules.iter().map(|rule| parse(rule)).collect()
-}
-
-fn parse(rule: &str) -> Result<DisabledRule> {
-    Ok(DisabledRule::parse(rule, &mills::names())?)
+fn parse(rule: &str, config: &Config) -> Result<DisabledRule> {
+    Ok(DisabledRule::parse(rule, &config.names(&mills::names()))?)
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &EnginesArgs, config: &Config) -> anyhow::Result<ExitCod
     let failed = if args.test { mill.self_test(|_, _, _| {}) } else { 0 };
     let engines = mill.engines();
     let unavailable: Vec<UnavailableJson> =
-        found.unavailable.into_iter().map(|(name, error)| UnavailableJson { name, why: error.to_string() }).collect();
+        found.unavailable.into_iter().map(|(name, why)| UnavailableJson { name, why }).collect();
     if args.json {
         let choice = |kernel: ciphermill_engines::KernelChoice| ChoiceJson {
             family: kernel.family,
@@ -157,8 +157,8 @@ fn print(
     for missing in unavailable {
         say(format!("{} is not available: {}", missing.name, missing.why))?;
     }
-    for device in mills::unopened(&config.disabled) {
-        say(format!("{device} was not opened"))?;
+    for name in mills::unopened(config) {
+        say(format!("{name} was not opened"))?;
     }
     for rule in config.disabled.rules() {
         say(config.reason(rule))?;

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use ciphermill::{Considered, DisabledEngine, DisabledRule, Explanation, RunOptions, Share, Verdict};
+use ciphermill::{Considered, DisabledEngine, DisabledRule, Explanation, Mill, RunOptions, Share, Verdict};
+use ciphermill_contract::EngineKind;
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
@@ -19,6 +20,8 @@ struct ExplanationJson {
     len: u64,
     candidates: Vec<CandidateJson>,
     disabled: Vec<DisabledJson>,
+    #[serde(flatten)]
+    left: Left,
     choice: Option<ChoiceJson>,
     together: Option<TogetherJson>,
 }
@@ -49,6 +52,21 @@ struct DisabledJson {
     reason: String,
 }
 
+/// What the router was not asked about.
+#[derive(Serialize)]
+struct Left {
+    /// Engines that have not opened.
+    unavailable: Vec<LeftJson>,
+    /// Tokens that have, and what keeps them from the batch.
+    tokens: Vec<LeftJson>,
+}
+
+#[derive(Serialize)]
+struct LeftJson {
+    engine: &'static str,
+    why: String,
+}
+
 #[derive(Serialize)]
 struct ChoiceJson {
     engine: &'static str,
@@ -73,16 +91,19 @@ struct ShareJson {
 /// Explains; fails when no engine may run the batch.
 pub(crate) fn run(args: &ExplainArgs, config: &Config) -> anyhow::Result<ExitCode> {
     check(args)?;
-    let mill = mills::open(None, config)?;
+    let found = mills::probe(config);
+    let mill = mills::builder(found.engines, config)?.open()?;
     let options = RunOptions { engine: args.engine.as_deref(), ..RunOptions::default() };
     if let Some(name) = &args.engine {
         mills::engine_named(name, config)?;
     }
     let explanation = mill.explain(args.suite, args.direction, args.ops, args.len, &options)?;
+    let unavailable = found.unavailable.into_iter().map(|(engine, why)| LeftJson { engine, why }).collect();
+    let left = Left { unavailable, tokens: tokens(args, config, &mill) };
     if args.json {
-        output::json(&to_json(args, config, &explanation))?;
+        output::json(&to_json(args, config, &explanation, left))?;
     } else {
-        print(args, config, &explanation)?;
+        print(args, config, &explanation, &left)?;
     }
     Ok(if explanation.route.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -106,9 +127,30 @@ fn check(args: &ExplainArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Devices that are not opened, since a rule disables them, each with the rule: nobody knows whether they would run the suite.
+/// What keeps tokens that have opened from the batch, as far as they themselves do.
+fn tokens(args: &ExplainArgs, config: &Config, mill: &Mill) -> Vec<LeftJson> {
+    let mut left = Vec::new();
+    for report in mill.engines().iter().filter(|report| report.info.kind == EngineKind::Token) {
+        let engine = report.info.name;
+        let is_offered = report
+            .suites
+            .iter()
+            .any(|own| own.suite.canonical() == args.suite.canonical() && own.directions.contains(&args.direction));
+        let takes_copies = config.tokens.iter().any(|section| section.name == engine && section.copies);
+        if !is_offered {
+            left.push(LeftJson { engine, why: format!("its mechanisms offer no {} {}", args.suite, args.direction) });
+        } else if !takes_copies {
+            let why = "it takes no copies of keys, only its own by their names; nor has it passed the known-answer test of the suite, \
+                       whose key would be a copy";
+            left.push(LeftJson { engine, why: why.to_owned() });
+        }
+    }
+    left
+}
+
+/// Devices and tokens that are not opened, since a rule disables them, each with the rule: nobody knows whether they would run the suite.
 fn unopened(config: &Config) -> impl Iterator<Item = (&'static str, &DisabledRule)> {
-    mills::unopened(&config.disabled).filter_map(|device| Some((device, config.disabled.engine(device)?)))
+    mills::unopened(config).filter_map(|name| Some((name, config.disabled.engine(name)?)))
 }
 
 fn disabled_json(config: &Config, explanation: &Explanation) -> Vec<DisabledJson> {
@@ -127,7 +169,7 @@ fn disabled_json(config: &Config, explanation: &Explanation) -> Vec<DisabledJson
     opened.chain(unopened).collect()
 }
 
-fn to_json(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> ExplanationJson {
+fn to_json(args: &ExplainArgs, config: &Config, explanation: &Explanation, left: Left) -> ExplanationJson {
     let candidate = |considered: &Considered| CandidateJson {
         engine: considered.engine,
         kernel: considered.kernel.clone(),
@@ -153,6 +195,7 @@ fn to_json(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> Ex
         len: args.len,
         candidates: explanation.candidates.iter().map(candidate).collect(),
         disabled: disabled_json(config, explanation),
+        left,
         choice: explanation.route.map(|route| ChoiceJson {
             engine: route.name,
             predicted_ns: route.predicted_ns,
@@ -173,7 +216,7 @@ fn figures(considered: &Considered) -> &'static str {
     if considered.spread.is_some() { "measured" } else { "estimate" }
 }
 
-fn print(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> anyhow::Result<()> {
+fn print(args: &ExplainArgs, config: &Config, explanation: &Explanation, left: &Left) -> anyhow::Result<()> {
     say(format!("{} {}: {} operations of {} bytes\n", args.suite, args.direction, args.ops, args.len))?;
     let head = ["engine", "kernel", "figures", "C1", "C2", "C3", "spread", "class", "of late", "predicted or why not"];
     let mut table = output::table(&head, 3);
@@ -208,8 +251,14 @@ fn print(args: &ExplainArgs, config: &Config, explanation: &Explanation) -> anyh
     for DisabledEngine { engine, kernel, rule } in &explanation.disabled {
         say(format!("{engine} with kernel {kernel} is left out; {}", config.reason(rule)))?;
     }
-    for (device, rule) in unopened(config) {
-        say(format!("{device} was not opened; {}", config.reason(rule)))?;
+    for (name, rule) in unopened(config) {
+        say(format!("{name} was not opened; {}", config.reason(rule)))?;
+    }
+    for LeftJson { engine, why } in &left.unavailable {
+        say(format!("{engine} is not available: {why}"))?;
+    }
+    for LeftJson { engine, why } in &left.tokens {
+        say(format!("{engine}: {why}"))?;
     }
     if args.suite.is_legacy() && !config.policy()?.legacy {
         say("The suite is legacy: a mill refuses it unless `legacy = true` stands under [policy].")?;

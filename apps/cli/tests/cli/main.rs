@@ -15,6 +15,7 @@ mod placement;
 mod service;
 mod streams;
 mod tables;
+mod tokens;
 mod top;
 
 use std::ffi::OsStr;

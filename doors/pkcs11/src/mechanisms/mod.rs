@@ -235,14 +235,14 @@ pub(crate) fn list() -> impl ExactSizeIterator<Item = CK_MECHANISM_TYPE> {
 
 /// The row of a mechanism.
 pub(crate) fn find(kind: CK_MECHANISM_TYPE) -> Option<&'static Row> {
-    // Apart from the rows, so that a search stays in a few cache lines.
-    static KINDS: LazyLock<(Box<[CK_MECHANISM_TYPE]>, Box<[&'static Row]>)> = LazyLock::new(|| {
+    // Kinds lie apart from the rows, so that a search stays in a few cache lines.
+    static ROWS: LazyLock<Box<[&'static Row]>> = LazyLock::new(|| {
         let mut rows: Box<[_]> = TABLE.iter().collect();
         rows.sort_by_key(|row| row.kind);
-        (rows.iter().map(|row| row.kind).collect(), rows)
+        rows
     });
-    let (kinds, rows) = &*KINDS;
-    kinds.binary_search(&kind).ok().map(|at| rows[at])
+    static KINDS: LazyLock<Box<[CK_MECHANISM_TYPE]>> = LazyLock::new(|| ROWS.iter().map(|row| row.kind).collect());
+    KINDS.binary_search(&kind).ok().map(|at| ROWS[at])
 }
 
 /// What an application is told of a mechanism.

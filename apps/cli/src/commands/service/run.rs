@@ -37,7 +37,7 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> anyhow::Result<ExitCode> {
         Some(name) => vec![mills::engine_named(name, config)?],
         // A service that is named in its own environment would run on itself.
         None => {
-            let found = mills::probe(config).engines.into_iter();
+            let found = mills::all(config).into_iter();
             found.filter(|engine| engine.info().name != ciphermill_engines::SERVICE).collect()
         }
     };
