@@ -5,7 +5,7 @@ mod parameters;
 use ciphermill_contract::suite::{Digest, Mode};
 use cryptoki_sys::*;
 
-pub(crate) use parameters::{Ecdh, Hkdf, Mechanism, Oaep, Parameter, Pss, Salt};
+pub(crate) use parameters::{Aead, Ecdh, Hkdf, Mechanism, Oaep, Parameter, Pss, Salt};
 
 /// What a mechanism does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

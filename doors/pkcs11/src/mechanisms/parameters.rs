@@ -7,7 +7,7 @@ use cryptoki_sys::*;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use super::{Cipher, General, Row, What, digest, find};
+use super::{Cipher, General, Padded, Row, What, digest, find};
 use crate::memory::{bytes, place};
 use crate::rv::{Result, Rv, fail};
 
@@ -202,7 +202,7 @@ unsafe fn parameter(row: &Row, raw: &Raw) -> Result<Parameter> {
             What::Hmac(_, General::Yes) | What::Cmac(General::Yes) => {
                 Ok(Parameter::MacLen(usize::try_from(*raw.structure::<CK_ULONG>()?).or(bad())?))
             }
-            What::Gmac => raw.iv(12),
+            What::Gmac => gmac(raw),
             What::Block(Cipher::Aes, Mode::Ctr, _) => ctr(raw),
             What::Block(Cipher::Aes, ..) => raw.iv(16),
             What::Block(..) => raw.iv(8),
@@ -213,11 +213,7 @@ unsafe fn parameter(row: &Row, raw: &Raw) -> Result<Parameter> {
                 let given = raw.structure::<CK_SALSA20_CHACHA20_POLY1305_PARAMS>()?;
                 aead((given.pNonce, given.ulNonceLen), (given.pAAD, given.ulAADLen), 16, |len| len == 12)
             }
-            What::KeyWrap(_) => {
-                // The standard's own initial value, which an application may also give (PKCS#11 3.2, 6.13.15).
-                let given = raw.bytes()?;
-                if given.is_empty() { Ok(Parameter::None) } else { bad() }
-            }
+            What::KeyWrap(padded) => key_wrap(raw.bytes()?, padded),
             What::RsaPss(of_message) => pss(raw, of_message),
             What::RsaOaep => oaep(raw),
             What::Eddsa => eddsa(raw),
@@ -297,6 +293,34 @@ unsafe fn gcm(raw: &Raw) -> Result<Parameter> {
             return bad();
         }
         aead((given.pIv, given.ulIvLen), (given.pAAD, given.ulAADLen), tag_len, |len| (1..=256).contains(&len))
+    }
+}
+
+/// GMAC is GCM without a text, whose additional data are the message: the parameter is that of GCM without any (PKCS#11 3.2, 6.13.4), or the IV
+/// alone, as 2.40 has it.
+///
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn gmac(raw: &Raw) -> Result<Parameter> {
+    if raw.len != size_of::<CK_GCM_PARAMS>() as CK_ULONG {
+        // SAFETY: by the caller.
+        return unsafe { raw.iv(12) };
+    }
+    // SAFETY: by the caller.
+    match unsafe { gcm(raw) }? {
+        Parameter::Aead(aead) if aead.aad.is_empty() => Ok(Parameter::Aead(aead)),
+        _ => bad(),
+    }
+}
+
+/// The initial value of key wrap: the standards' own, which may be given too, or another one of the same length that RFC 3394, 2.2.3.2,
+/// leaves to the application.
+fn key_wrap(given: &[u8], padded: Padded) -> Result<Parameter> {
+    match (given, padded) {
+        // RFC 5649, 3.
+        ([] | [0xa6, 0x59, 0x59, 0xa6], Padded::Yes) | ([], Padded::No) => Ok(Parameter::None),
+        ([_, _, _, _, _, _, _, _], Padded::No) => Ok(Parameter::Iv(SmallVec::from_slice(given))),
+        _ => bad(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ciphermill::{Bound, BoundOp, Mill, MultiPart};
 use ciphermill_contract::suite::{Curve, Digest, Mac, RsaSize, Signature};
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::{Direction, Error, Suite};
 use cryptoki_sys::{
     CKR_BUFFER_TOO_SMALL, CKR_DATA_LEN_RANGE, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID,
     CKR_MECHANISM_PARAM_INVALID, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::key::{Key, KeyShape};
-use crate::mechanisms::{General, Mechanism, Parameter, Pss, What};
+use crate::mechanisms::{Aead, General, Mechanism, Parameter, Pss, What};
 use crate::operations::digest::Hasher;
 use crate::operations::{Buffers, Step, keep, rsa, run};
 use crate::rv::{Asked, Result, fail, of_status};
@@ -68,8 +68,12 @@ pub(crate) struct Verifier(Common);
 fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> {
     let mac = |suite: Suite| {
         let len = match mechanism.parameter {
-            Parameter::MacLen(len) if suite.tag_len(Direction::Decrypt).contains(len) => len,
-            Parameter::MacLen(_) => return fail(CKR_MECHANISM_PARAM_INVALID),
+            Parameter::MacLen(len) | Parameter::Aead(Aead { tag_len: len, .. })
+                if suite.tag_len(Direction::Decrypt).contains(len) =>
+            {
+                len
+            }
+            Parameter::MacLen(_) | Parameter::Aead(_) => return fail(CKR_MECHANISM_PARAM_INVALID),
             _ => suite.default_tag_len(),
         };
         Ok((Scheme::Mac { suite, len }, None))
@@ -78,7 +82,10 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
         (What::Hmac(digest, _), KeyShape::Bytes) => mac(Suite::Mac(Mac::Hmac(digest))),
         (What::Cmac(_), KeyShape::Aes(size)) => mac(Suite::Mac(Mac::Cmac(size))),
         (What::Cmac(_), KeyShape::TripleDes) => mac(Suite::Mac(Mac::TripleDesCmac)),
-        (What::Gmac, KeyShape::Aes(size)) => mac(Suite::Mac(Mac::Gmac(size))),
+        (What::Gmac, KeyShape::Aes(size)) => match &mechanism.parameter {
+            Parameter::Aead(aead) if aead.iv.len() != 12 => mac(Suite::Mac(Mac::GmacAnyIv(size))),
+            _ => mac(Suite::Mac(Mac::Gmac(size))),
+        },
         (What::RsaPkcs1(digest), KeyShape::Rsa(size)) => Ok((Scheme::RsaPkcs1(size, digest), digest)),
         (What::RsaPss(digest), KeyShape::Rsa(size)) => match mechanism.parameter {
             Parameter::Pss(pss) => Ok((Scheme::RsaPss(size, pss), digest)),
@@ -113,12 +120,25 @@ fn takes_digests(curve: Curve) -> bool {
     Suite::Sign(Signature::EcdsaDigest(curve)).is_listed()
 }
 
+/// A MAC of a message that comes in parts; none where no engine takes the suite so, and the message is kept until its end.
+fn begun(key: &Key, suite: Suite, iv: &[u8]) -> Result<Option<Box<MultiPart>>> {
+    let id = key.value.id()?;
+    match key.value.mill().multi_part(suite, Direction::Encrypt, id) {
+        Ok(mut message) => {
+            message.begin(iv)?;
+            Ok(Some(Box::new(message)))
+        }
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Common {
     fn init(mechanism: &Mechanism, key: &Key) -> Result<Common> {
         let (scheme, digest) = scheme(mechanism, key)?;
         let hasher = digest.map(|digest| Hasher::of(key.value.mill(), digest)).transpose()?;
         let (iv, context) = match &mechanism.parameter {
-            Parameter::Iv(iv) => (iv.clone(), Vec::new()),
+            Parameter::Iv(iv) | Parameter::Aead(Aead { iv, .. }) => (iv.clone(), Vec::new()),
             Parameter::Context(context) => (SmallVec::new(), context.clone()),
             _ => (SmallVec::new(), Vec::new()),
         };
@@ -142,17 +162,15 @@ impl Common {
     fn update(&mut self, part: &[u8]) -> Result<()> {
         match (self.scheme, &mut self.hasher) {
             (_, Some(hasher)) => hasher.update(part),
-            (Scheme::Mac { suite, .. }, None) => {
-                let message = match &mut self.parts {
-                    Some(message) => message,
-                    place => {
-                        let id = self.key.value.id()?;
-                        let mut message = self.key.value.mill().multi_part(suite, Direction::Encrypt, id)?;
-                        message.begin(&self.iv)?;
-                        place.insert(Box::new(message))
-                    }
-                };
-                Ok(message.absorb(part)?)
+            (Scheme::Mac { suite, .. }, None) if self.kept.is_empty() => {
+                if self.parts.is_none() {
+                    self.parts = begun(&self.key, suite, &self.iv)?;
+                }
+                match &mut self.parts {
+                    Some(message) => message.absorb(part)?,
+                    None => keep(&mut self.kept, part),
+                }
+                Ok(())
             }
             (_, None) => {
                 keep(&mut self.kept, part);
@@ -195,7 +213,11 @@ impl Common {
                 message.absorb(data)?;
                 of_status(message.finish(tag)?, Asked::Other)
             }
-            None => self.mac(suite, data, tag),
+            None if self.kept.is_empty() => self.mac(suite, data, tag),
+            None => {
+                let message = self.taken(data)?;
+                self.mac(suite, &message, tag)
+            }
         }
     }
 
