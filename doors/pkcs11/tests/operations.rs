@@ -216,6 +216,36 @@ fn token_objects_outlive_the_library_and_session_objects_their_session() {
 }
 
 #[test]
+fn keys_are_generated_as_long_as_their_mechanism_takes_them() {
+    let module = Module::with_token();
+    let caller = module.caller();
+    let mut xts = Given::none(CKM_AES_XTS_KEY_GEN);
+    let key =
+        caller.generate(&mut xts, Template::new().number(CKA_VALUE_LEN, 64).flag(CKA_TOKEN, true)).expect("a key");
+    let mut cipher = Given::bytes(CKM_AES_XTS, &[1; 16]);
+    let encrypted = caller.cipher(&mut cipher, key, &[7; 100], true).expect("encrypted");
+    // Of the token, where the key has been kept: of two AES keys, not one.
+    assert_eq!(call!(module, C_Logout, caller.session), CKR_OK);
+    let caller = module.caller();
+    let found = module.find(caller.session, Template::new().number(CKA_KEY_TYPE, CKK_AES_XTS));
+    assert_eq!(caller.cipher(&mut cipher, found[0], &encrypted, false), Ok(vec![7; 100]));
+    assert_eq!(caller.cipher_once(&mut cipher, found[0], &[7; 15], true), Err(CKR_DATA_LEN_RANGE));
+    let single = caller.generate(&mut xts, Template::new().number(CKA_VALUE_LEN, 48));
+    assert_eq!(single, Err(CKR_KEY_SIZE_RANGE));
+    // A key of AES is none of XTS, nor the other way round.
+    let aes = module.aes(caller.session);
+    assert_eq!(caller.cipher_once(&mut cipher, aes, &[7; 16], true), Err(CKR_KEY_TYPE_INCONSISTENT));
+    let ecb = caller.cipher_once(&mut Given::none(CKM_AES_ECB), found[0], &[7; 16], true);
+    assert_eq!(ecb, Err(CKR_KEY_TYPE_INCONSISTENT));
+    let (mut generate, mut poly1305) = (Given::none(CKM_POLY1305_KEY_GEN), Given::none(CKM_POLY1305));
+    let key = caller.generate(&mut generate, &mut Template::new()).expect("a key");
+    let tag = caller.sign(&mut poly1305, key, b"a message").expect("a tag");
+    assert_eq!(tag.len(), 16);
+    assert_eq!(caller.verify(&mut poly1305, key, b"a message", &tag), CKR_OK);
+    assert_eq!(caller.verify(&mut poly1305, key, b"a massage", &tag), CKR_SIGNATURE_INVALID);
+}
+
+#[test]
 fn nothing_that_is_derived_or_copied_gives_a_sensitive_key_away() {
     let module = Module::with_token();
     let caller = module.caller();

@@ -126,6 +126,10 @@ fn block_ciphers_in_their_modes() {
         }
         ciphers(caller, Suite::Cipher(BlockCipher::Aes(size), Mode::Ctr), CKK_AES, counter);
     }
+    for size in [AesSize::Aes128, AesSize::Aes256] {
+        let suite = Suite::Cipher(BlockCipher::Aes(size), Mode::Xts);
+        ciphers(caller, suite, CKK_AES_XTS, |case| Given::bytes(CKM_AES_XTS, &case.iv));
+    }
     for (mode, single, triple) in [(Mode::Ecb, CKM_DES_ECB, CKM_DES3_ECB), (Mode::Cbc, CKM_DES_CBC, CKM_DES3_CBC)] {
         let des = Suite::Cipher(BlockCipher::Des, mode);
         ciphers(caller, des, CKK_DES, |case| Given::bytes(single, &case.iv));
@@ -355,6 +359,7 @@ fn message_authentication() {
             assert_eq!(mac.as_ref(), Ok(&case.tag), "{}", case.id);
         }
     });
+    macs(caller, Suite::Mac(Mac::Poly1305), CKK_POLY1305, |_| Given::none(CKM_POLY1305));
     let triple_des = |case: &Case| Given::of(CKM_DES3_CMAC_GENERAL, len(&case.tag));
     macs(caller, Suite::Mac(Mac::TripleDesCmac), CKK_DES3, triple_des);
 }
@@ -365,7 +370,9 @@ fn key_wrap() {
     let caller = module.caller();
     for size in AES {
         ciphers(caller, Suite::Wrap(KeyWrap::Kw(size)), CKK_AES, |case| Given::bytes(CKM_AES_KEY_WRAP, &case.iv));
-        ciphers(caller, Suite::Wrap(KeyWrap::Kwp(size)), CKK_AES, |_| Given::none(CKM_AES_KEY_WRAP_KWP));
+        for kind in [CKM_AES_KEY_WRAP_KWP, CKM_AES_KEY_WRAP_PAD] {
+            ciphers(caller, Suite::Wrap(KeyWrap::Kwp(size)), CKK_AES, |_| Given::none(kind));
+        }
     }
 }
 

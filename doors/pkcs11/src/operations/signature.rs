@@ -12,9 +12,9 @@ use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::key::{Key, KeyShape};
-use crate::mechanisms::{Aead, General, Mechanism, Parameter, Pss, What};
+use crate::mechanisms::{Aead, Finished, General, Mechanism, Parameter, Pss, Tls, What};
 use crate::operations::digest::Hasher;
-use crate::operations::{Buffers, Step, keep, rsa, run};
+use crate::operations::{Buffers, Step, derive, keep, rsa, run};
 use crate::rv::{Asked, Result, fail, of_status};
 use crate::session::Steps;
 
@@ -34,6 +34,8 @@ enum Scheme {
         suite: Suite,
         len: usize,
     },
+    /// What the pseudorandom function of TLS makes of the hash of a handshake.
+    Finished(Finished),
     /// A hash, or what the application has encoded itself.
     RsaPkcs1(RsaSize, Option<Digest>),
     RsaPss(RsaSize, Pss),
@@ -86,6 +88,11 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
             Parameter::Aead(aead) if aead.iv.len() != 12 => mac(Suite::Mac(Mac::GmacAnyIv(size))),
             _ => mac(Suite::Mac(Mac::Gmac(size))),
         },
+        (What::Poly1305, KeyShape::Poly1305) => mac(Suite::Mac(Mac::Poly1305)),
+        (What::Tls(Tls::Finished), KeyShape::Bytes) => match mechanism.parameter {
+            Parameter::Finished(finished) => Ok((Scheme::Finished(finished), None)),
+            _ => fail(CKR_MECHANISM_PARAM_INVALID),
+        },
         (What::RsaPkcs1(digest), KeyShape::Rsa(size)) => Ok((Scheme::RsaPkcs1(size, digest), digest)),
         (What::RsaPss(digest), KeyShape::Rsa(size)) => match mechanism.parameter {
             Parameter::Pss(pss) => Ok((Scheme::RsaPss(size, pss), digest)),
@@ -104,6 +111,8 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
             What::Hmac(..)
             | What::Cmac(General::No | General::Yes)
             | What::Gmac
+            | What::Poly1305
+            | What::Tls(Tls::Finished)
             | What::RsaPkcs1(_)
             | What::RsaPss(_)
             | What::RsaRaw
@@ -152,7 +161,7 @@ impl Common {
 
     fn len(&self) -> usize {
         match self.scheme {
-            Scheme::Mac { len, .. } => len,
+            Scheme::Mac { len, .. } | Scheme::Finished(Finished { len, .. }) => len,
             Scheme::RsaPkcs1(size, _) | Scheme::RsaPss(size, _) | Scheme::RsaRaw(size) => size.len(),
             Scheme::Ecdsa(curve) => Signature::Ecdsa(curve).len(),
             Scheme::Message(signature) => signature.len(),
@@ -239,6 +248,16 @@ impl Common {
     }
 }
 
+/// The MAC of `Finished` (RFC 5246, 7.4.9) of the hash of a handshake.
+fn verify_data(master: &Key, finished: Finished, hash: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    derive::prf(master, finished.digest, finished.label, hash, finished.len)
+}
+
+/// Whether what was made is what was given, in a time that says nothing of where they differ.
+fn same(made: &[u8], given: &[u8]) -> Result<()> {
+    if bool::from(made.ct_eq(given)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) }
+}
+
 /// A digest as suites take it: between 20 and 64 bytes, with the same leftmost bits.
 fn given_digest(curve: Curve, digest: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let mut given = Zeroizing::new(vec![0; GIVEN_DIGEST_MIN.saturating_sub(digest.len())]);
@@ -286,6 +305,10 @@ impl Signer {
         let value = &common.key.value;
         match common.scheme {
             Scheme::Mac { .. } => fail(CKR_MECHANISM_INVALID),
+            Scheme::Finished(finished) => {
+                signature.copy_from_slice(&verify_data(&common.key, finished, &taken)?);
+                Ok(())
+            }
             Scheme::RsaPkcs1(size, _) | Scheme::RsaPss(size, _) | Scheme::RsaRaw(size) => {
                 signature.copy_from_slice(&common.rsa_block(&taken)?);
                 rsa::sign(value, size, signature)
@@ -373,7 +396,7 @@ impl Verifier {
         if let Scheme::Mac { suite, len } = common.scheme {
             let mut mac = Zeroizing::new([0; MAC_MAX]);
             common.whole_mac(suite, data, &mut mac[..len])?;
-            return if bool::from(mac[..len].ct_eq(signature)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) };
+            return same(&mac[..len], signature);
         }
         let mut taken = common.taken(data)?;
         let value = &common.key.value;
@@ -385,6 +408,7 @@ impl Verifier {
         };
         match common.scheme {
             Scheme::Mac { .. } => fail(CKR_MECHANISM_INVALID),
+            Scheme::Finished(finished) => same(&verify_data(&common.key, finished, &taken)?, signature),
             Scheme::RsaPss(size, pss) => {
                 let block = rsa::open(value, size, signature)?;
                 rsa::verify_pss(value.mill(), size, pss, &taken, &block)
@@ -392,7 +416,7 @@ impl Verifier {
             Scheme::RsaPkcs1(size, _) | Scheme::RsaRaw(size) => {
                 let expected = common.rsa_block(&taken)?;
                 let block = rsa::open(value, size, signature)?;
-                if bool::from(block.ct_eq(&expected)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) }
+                same(&block, &expected)
             }
             Scheme::Ecdsa(curve) => of_suite(Signature::EcdsaDigest(curve), &[], &mut given_digest(curve, &taken)?),
             Scheme::Message(kind) => of_suite(kind, &common.context, &mut taken),

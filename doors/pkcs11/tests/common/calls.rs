@@ -33,9 +33,11 @@ impl Given {
 
     /// A mechanism whose parameter is a structure. What it points to has to live as long.
     pub(crate) fn of<T: Copy>(kind: CK_MECHANISM_TYPE, parameter: T) -> Given {
-        // SAFETY: the structure's own bytes; those of the standard leave none out that anybody reads.
-        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&parameter).cast(), size_of::<T>()) };
-        Given::bytes(kind, bytes)
+        let mut place = vec![0_u64; size_of::<T>().div_ceil(8)];
+        assert!(align_of::<T>() <= align_of::<u64>());
+        // SAFETY: as long as the structure and aligned as it has to be.
+        unsafe { place.as_mut_ptr().cast::<T>().write(parameter) };
+        Given { kind, parameter: place, len: size_of::<T>() }
     }
 
     pub(crate) fn kind(&self) -> CK_MECHANISM_TYPE {
