@@ -17,12 +17,16 @@ use crate::rv::{Result, Rv};
 pub(crate) enum KeyShape {
     /// `CKK_AES`.
     Aes(AesSize),
+    /// `CKK_AES_XTS`: two keys of this size.
+    AesXts(AesSize),
     /// `CKK_DES`.
     Des,
     /// `CKK_DES2`, `CKK_DES3`: stored as three keys.
     TripleDes,
     /// `CKK_CHACHA20`.
     ChaCha20,
+    /// `CKK_POLY1305`.
+    Poly1305,
     /// `CKK_GENERIC_SECRET`, `CKK_HKDF`, the `CKK_*_HMAC` of digests: bytes of any length.
     Bytes,
     /// `CKK_RSA`.

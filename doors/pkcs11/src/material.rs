@@ -2,7 +2,7 @@
 
 use ciphermill::Mill;
 use ciphermill_contract::suite::acceptance::der::{self, curve_key};
-use ciphermill_contract::suite::{AesSize, Curve, DhGroup, Kem, KeyPair, MlDsaSet, RsaSize};
+use ciphermill_contract::suite::{AesSize, Curve, DhGroup, Kem, MlDsaSet, RsaSize};
 use ciphermill_contract::{KeyForm, KeyMaterial};
 use ciphermill_pairs::der::{RsaParts, ec, rsa};
 use ciphermill_pairs::dh;
@@ -149,10 +149,13 @@ const DH_GROUPS: [DhGroup; 10] = [
 ];
 
 /// The group of a prime and base, which is one that suites have.
-fn group_of(attributes: &Attributes) -> Result<DhGroup> {
-    let (prime, base) = (part(attributes, CKA_PRIME)?, part(attributes, CKA_BASE)?);
+fn group_of(prime: &[u8], base: &[u8]) -> Result<DhGroup> {
     let group = DH_GROUPS.into_iter().find(|group| dh::prime(*group) == trimmed(prime));
     group.filter(|_| trimmed(base) == [2]).ok_or(Rv(CKR_DOMAIN_PARAMS_INVALID))
+}
+
+fn group_in(attributes: &Attributes) -> Result<DhGroup> {
+    group_of(part(attributes, CKA_PRIME)?, part(attributes, CKA_BASE)?)
 }
 
 fn part(attributes: &Attributes, kind: CK_ATTRIBUTE_TYPE) -> Result<&[u8]> {
@@ -181,7 +184,7 @@ fn ml_dsa_of(number: CK_ULONG) -> Result<MlDsaSet> {
 ///
 /// # Errors
 /// `CKR_TEMPLATE_INCOMPLETE`; `CKR_KEY_SIZE_RANGE`, `CKR_CURVE_NOT_SUPPORTED`, `CKR_ATTRIBUTE_VALUE_INVALID`.
-pub(crate) fn pair_of(mechanism: CK_MECHANISM_TYPE, template: &Template) -> Result<KeyPair> {
+pub(crate) fn pair_of(mechanism: CK_MECHANISM_TYPE, template: &Template) -> Result<KeyShape> {
     let given = |kind| template.get(kind).ok_or(Rv(CKR_TEMPLATE_INCOMPLETE));
     let number = |kind| -> Result<CK_ULONG> {
         let bytes = given(kind)?.try_into().or(fail(CKR_ATTRIBUTE_VALUE_INVALID))?;
@@ -194,41 +197,31 @@ pub(crate) fn pair_of(mechanism: CK_MECHANISM_TYPE, template: &Template) -> Resu
                 return fail(CKR_ATTRIBUTE_VALUE_INVALID);
             }
             let size = RsaSize::ALL.into_iter().find(|size| size.bits() as CK_ULONG == bits);
-            size.map(KeyPair::Rsa).ok_or(Rv(CKR_KEY_SIZE_RANGE))
+            size.map(KeyShape::Rsa).ok_or(Rv(CKR_KEY_SIZE_RANGE))
         }
         CKM_EC_KEY_PAIR_GEN | CKM_EC_EDWARDS_KEY_PAIR_GEN | CKM_EC_MONTGOMERY_KEY_PAIR_GEN => {
             match (mechanism, curve_of(given(CKA_EC_PARAMS)?)?) {
-                (CKM_EC_KEY_PAIR_GEN, KeyShape::Ec(curve)) => Ok(KeyPair::Ec(curve)),
-                (CKM_EC_EDWARDS_KEY_PAIR_GEN, KeyShape::Ed25519) => Ok(KeyPair::Ed25519),
-                (CKM_EC_MONTGOMERY_KEY_PAIR_GEN, KeyShape::X25519) => Ok(KeyPair::X25519),
-                (CKM_EC_MONTGOMERY_KEY_PAIR_GEN, KeyShape::X448) => Ok(KeyPair::X448),
+                (CKM_EC_KEY_PAIR_GEN, shape @ KeyShape::Ec(_))
+                | (CKM_EC_EDWARDS_KEY_PAIR_GEN, shape @ KeyShape::Ed25519)
+                | (CKM_EC_MONTGOMERY_KEY_PAIR_GEN, shape @ (KeyShape::X25519 | KeyShape::X448)) => Ok(shape),
                 _ => fail(CKR_CURVE_NOT_SUPPORTED),
             }
         }
-        CKM_ML_KEM_KEY_PAIR_GEN => Ok(KeyPair::MlKem(kem_of(number(CKA_PARAMETER_SET)?)?)),
-        CKM_ML_DSA_KEY_PAIR_GEN => Ok(KeyPair::MlDsa(ml_dsa_of(number(CKA_PARAMETER_SET)?)?)),
+        CKM_DH_PKCS_KEY_PAIR_GEN => group_of(given(CKA_PRIME)?, given(CKA_BASE)?).map(KeyShape::Dh),
+        CKM_ML_KEM_KEY_PAIR_GEN => Ok(KeyShape::MlKem(kem_of(number(CKA_PARAMETER_SET)?)?)),
+        CKM_ML_DSA_KEY_PAIR_GEN => Ok(KeyShape::MlDsa(ml_dsa_of(number(CKA_PARAMETER_SET)?)?)),
         _ => fail(CKR_MECHANISM_INVALID),
-    }
-}
-
-fn shape_of_pair(pair: KeyPair) -> KeyShape {
-    match pair {
-        KeyPair::Rsa(size) => KeyShape::Rsa(size),
-        KeyPair::Ec(curve) => KeyShape::Ec(curve),
-        KeyPair::X25519 => KeyShape::X25519,
-        KeyPair::X448 => KeyShape::X448,
-        KeyPair::Ed25519 => KeyShape::Ed25519,
-        KeyPair::MlKem(kem) => KeyShape::MlKem(kem),
-        KeyPair::MlDsa(set) => KeyShape::MlDsa(set),
     }
 }
 
 fn key_type(shape: KeyShape) -> CK_KEY_TYPE {
     match shape {
         KeyShape::Aes(_) => CKK_AES,
+        KeyShape::AesXts(_) => CKK_AES_XTS,
         KeyShape::Des => CKK_DES,
         KeyShape::TripleDes => CKK_DES3,
         KeyShape::ChaCha20 => CKK_CHACHA20,
+        KeyShape::Poly1305 => CKK_POLY1305,
         KeyShape::Bytes => CKK_GENERIC_SECRET,
         KeyShape::Rsa(_) => CKK_RSA,
         KeyShape::Ec(_) => CKK_EC,
@@ -246,11 +239,10 @@ fn key_type(shape: KeyShape) -> CK_KEY_TYPE {
 /// `CKR_DEVICE_MEMORY`.
 pub(crate) fn of_pair(
     mill: &Mill,
-    pair: KeyPair,
+    shape: KeyShape,
     private: &[u8],
     public: &[u8],
 ) -> Result<[(Attributes, Option<Key>); 2]> {
-    let shape = shape_of_pair(pair);
     let key = |form, bytes: &[u8]| -> Result<Key> { Ok(Key { shape, value: KeyValue::new(mill, form, bytes)? }) };
     let private = key(KeyForm::Private, private)?;
     let mut of_private = Attributes::default();
@@ -279,7 +271,7 @@ pub(crate) fn of_pair(
         _ => of_public.set(CKA_VALUE, public),
     }
     // Agreements take no public key.
-    let takes_public = !matches!(shape, KeyShape::X25519 | KeyShape::X448);
+    let takes_public = !matches!(shape, KeyShape::X25519 | KeyShape::X448 | KeyShape::Dh(_));
     let public = if takes_public { Some(key(KeyForm::Public, public)?) } else { None };
     Ok([(of_public, public), (of_private, Some(private))])
 }
@@ -404,6 +396,8 @@ fn secret(attributes: &mut Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
         (CKK_AES, 16) => KeyShape::Aes(AesSize::Aes128),
         (CKK_AES, 24) => KeyShape::Aes(AesSize::Aes192),
         (CKK_AES, 32) => KeyShape::Aes(AesSize::Aes256),
+        (CKK_AES_XTS, 32) => KeyShape::AesXts(AesSize::Aes128),
+        (CKK_AES_XTS, 64) => KeyShape::AesXts(AesSize::Aes256),
         (CKK_DES, 8) => KeyShape::Des,
         (CKK_DES2, 16) => {
             // The first key again (SP 800-67, 3.1, keying option 2).
@@ -412,7 +406,10 @@ fn secret(attributes: &mut Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
         }
         (CKK_DES3, 24) => KeyShape::TripleDes,
         (CKK_CHACHA20, 32) => KeyShape::ChaCha20,
-        (CKK_AES | CKK_DES | CKK_DES2 | CKK_DES3 | CKK_CHACHA20, _) => return fail(CKR_KEY_SIZE_RANGE),
+        (CKK_POLY1305, 32) => KeyShape::Poly1305,
+        (CKK_AES | CKK_AES_XTS | CKK_DES | CKK_DES2 | CKK_DES3 | CKK_CHACHA20 | CKK_POLY1305, _) => {
+            return fail(CKR_KEY_SIZE_RANGE);
+        }
         (CKK_GENERIC_SECRET | CKK_HKDF | CKK_MD5_HMAC | CKK_SHA_1_HMAC | CKK_SHA224_HMAC | CKK_SHA256_HMAC, _)
         | (CKK_SHA384_HMAC | CKK_SHA512_HMAC | CKK_SHA512_224_HMAC | CKK_SHA512_256_HMAC | CKK_SHA3_224_HMAC, _)
         | (CKK_SHA3_256_HMAC | CKK_SHA3_384_HMAC | CKK_SHA3_512_HMAC, _) => KeyShape::Bytes,
@@ -452,7 +449,7 @@ fn private(attributes: &Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
                 _ => (shape, exactly(value, 32)?),
             }
         }
-        CKK_DH => (KeyShape::Dh(group_of(attributes)?), Zeroizing::new(part(attributes, CKA_VALUE)?.to_vec())),
+        CKK_DH => (KeyShape::Dh(group_in(attributes)?), Zeroizing::new(part(attributes, CKA_VALUE)?.to_vec())),
         CKK_ML_KEM => {
             let kem = kem_of(attributes.checked_number(CKA_PARAMETER_SET)?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?)?;
             (KeyShape::MlKem(kem), exactly(part(attributes, CKA_SEED)?, 64)?)
@@ -530,7 +527,7 @@ fn public(attributes: &mut Attributes, kind: CK_KEY_TYPE) -> Result<Option<Found
             }
         }
         CKK_DH => {
-            group_of(attributes)?;
+            group_in(attributes)?;
             part(attributes, CKA_VALUE)?;
             return Ok(None);
         }
@@ -633,7 +630,7 @@ pub(crate) fn shape_of(attributes: &Attributes) -> Option<KeyShape> {
     Some(match kind {
         CKK_RSA => KeyShape::Rsa(rsa_size(attributes.get(CKA_MODULUS)?).ok()?),
         CKK_EC | CKK_EC_EDWARDS | CKK_EC_MONTGOMERY => curve_of(attributes.get(CKA_EC_PARAMS)?).ok()?,
-        CKK_DH => KeyShape::Dh(group_of(attributes).ok()?),
+        CKK_DH => KeyShape::Dh(group_in(attributes).ok()?),
         CKK_ML_KEM => KeyShape::MlKem(kem_of(set?).ok()?),
         CKK_ML_DSA => KeyShape::MlDsa(ml_dsa_of(set?).ok()?),
         CKK_AES => KeyShape::Aes(match attributes.number(CKA_VALUE_LEN)? {
@@ -641,6 +638,11 @@ pub(crate) fn shape_of(attributes: &Attributes) -> Option<KeyShape> {
             24 => AesSize::Aes192,
             _ => AesSize::Aes256,
         }),
+        CKK_AES_XTS => KeyShape::AesXts(match attributes.number(CKA_VALUE_LEN)? {
+            32 => AesSize::Aes128,
+            _ => AesSize::Aes256,
+        }),
+        CKK_POLY1305 => KeyShape::Poly1305,
         CKK_DES => KeyShape::Des,
         CKK_DES2 | CKK_DES3 => KeyShape::TripleDes,
         CKK_CHACHA20 => KeyShape::ChaCha20,

@@ -7,7 +7,9 @@ mod common;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ciphermill_pkcs11::vendor::{CM_GetMechSession, CM_KeyToObject};
+use ciphermill_pkcs11::functions::C_GetInterface;
+use ciphermill_pkcs11::vendor::{CM_GetMechSession, CM_KeyToObject, CiphermillFunctions};
+use common::calls::{Caller, Given, hex};
 use common::{Module, PIN, Template, len, mechanism, pin};
 use cryptoki_sys::*;
 
@@ -133,6 +135,59 @@ fn our_own_functions_need_no_token_and_no_login() {
     assert_eq!(call!(module, C_Encrypt, session, pin(&[0; 16]), 16, out.as_mut_ptr(), &mut room), CKR_OK);
     // FIPS 197's cipher of zeros under zeros.
     assert_eq!(out[..4], [0x66, 0xe9, 0x4b, 0xd4]);
+}
+
+#[test]
+fn our_own_interface_gives_keys_that_their_mechanism_takes() {
+    let module = Module::open();
+    let (mut name, mut interface) = (*b"Vendor Ciphermill\0", null_mut());
+    // SAFETY: a name, and a place for a pointer; what it leads to is never freed.
+    let functions = unsafe {
+        assert_eq!(C_GetInterface(name.as_mut_ptr(), null_mut(), &mut interface, 0), CKR_OK);
+        *(*interface).pFunctionList.cast::<CiphermillFunctions>()
+    };
+    assert_eq!((functions.version.major, functions.version.minor), (1, 0));
+    let prepare = |kind, bytes: &[u8]| {
+        let (mut session, mut key) = (0, 0);
+        // SAFETY: places for handles, and a key as long as is said.
+        unsafe {
+            assert_eq!((functions.get_mech_session)(kind, &mut session), CKR_OK);
+            assert_eq!((functions.key_to_object)(session, kind, pin(bytes), len(bytes), &mut key), CKR_OK);
+        }
+        (Caller { module: &module, session }, key)
+    };
+    // RFC 4231, 4.3; RFC 4493, example 2; RFC 8439, 2.5.2.
+    let poly1305 = "85d6be7857556d337f4452fe42d506a80103808afb0db2fd4abff6af4149f51b";
+    for (kind, bytes, data, expected) in [
+        (
+            CKM_SHA256_HMAC,
+            b"Jefe".to_vec(),
+            b"what do ya want for nothing?".to_vec(),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+        ),
+        (
+            CKM_AES_CMAC,
+            hex("2b7e151628aed2a6abf7158809cf4f3c"),
+            hex("6bc1bee22e409f96e93d7e117393172a"),
+            "070a16b46b4d4144f79bdd9dd04a287c",
+        ),
+        (
+            CKM_POLY1305,
+            hex(poly1305),
+            b"Cryptographic Forum Research Group".to_vec(),
+            "a8061dc1305136c6c22b8baf0c0127a9",
+        ),
+    ] {
+        let (caller, key) = prepare(kind, &bytes);
+        assert_eq!(caller.sign(&mut Given::none(kind), key, &data), Ok(hex(expected)), "{kind:#x}");
+        // The key itself stays where it is.
+        assert_eq!(caller.value(key, CKA_VALUE), Err(CKR_ATTRIBUTE_SENSITIVE));
+    }
+    // RFC 3602, 4, case 1.
+    let (caller, key) = prepare(CKM_AES_CBC, &hex("06a9214036b8a15b512e03d534120006"));
+    let mut cbc = Given::bytes(CKM_AES_CBC, &hex("3dafba429d9eb430b422da802c9fac41"));
+    let encrypted = caller.cipher(&mut cbc, key, b"Single block msg", true);
+    assert_eq!(encrypted, Ok(hex("e353779c1079aeb82708942dbe77181a")));
 }
 
 /// Numbers that look random, the same in each run.

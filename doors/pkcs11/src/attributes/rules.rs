@@ -135,6 +135,7 @@ static RULES: &[Rule] = &[
     rule(CKA_ALWAYS_AUTHENTICATE, PRIVATE, Shape::Flag, Set::Once, NO),
     rule(CKA_VALUE, HIDDEN | PUBLIC, Shape::Bytes, Set::Part, None),
     rule(CKA_VALUE_LEN, HIDDEN, Shape::Number, Set::Once, None),
+    rule(CKA_VALUE_BITS, PRIVATE, Shape::Number, Set::Once, None),
     rule(CKA_MODULUS, PUBLIC | PRIVATE, Shape::Bytes, Set::Part, None),
     rule(CKA_MODULUS_BITS, PUBLIC, Shape::Number, Set::Once, None),
     rule(CKA_PUBLIC_EXPONENT, PUBLIC | PRIVATE, Shape::Bytes, Set::Once, None),
@@ -229,9 +230,11 @@ fn does(attributes: &Attributes, may: CK_ATTRIBUTE_TYPE) -> bool {
     let Some(kind) = attributes.number(CKA_KEY_TYPE) else { return true };
     match may {
         CKA_ENCRYPT | CKA_DECRYPT | CKA_WRAP | CKA_UNWRAP => {
-            matches!(kind, CKK_RSA | CKK_AES | CKK_DES | CKK_DES2 | CKK_DES3 | CKK_CHACHA20)
+            matches!(kind, CKK_RSA | CKK_AES | CKK_AES_XTS | CKK_DES | CKK_DES2 | CKK_DES3 | CKK_CHACHA20)
         }
-        CKA_SIGN | CKA_VERIFY => !matches!(kind, CKK_EC_MONTGOMERY | CKK_DH | CKK_ML_KEM | CKK_CHACHA20 | CKK_HKDF),
+        CKA_SIGN | CKA_VERIFY => {
+            !matches!(kind, CKK_EC_MONTGOMERY | CKK_DH | CKK_ML_KEM | CKK_AES_XTS | CKK_CHACHA20 | CKK_HKDF)
+        }
         CKA_ENCAPSULATE | CKA_DECAPSULATE => kind == CKK_ML_KEM,
         _ => true,
     }

@@ -25,6 +25,11 @@ impl Template {
         self.iter().find(|(found, _)| *found == kind).map(|(_, value)| value)
     }
 
+    /// The template without some attributes.
+    pub(crate) fn without(&self, kinds: &[CK_ATTRIBUTE_TYPE]) -> Template {
+        Template(self.0.iter().filter(|(kind, _)| !kinds.contains(kind)).cloned().collect())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (CK_ATTRIBUTE_TYPE, &[u8])> {
         self.0.iter().map(|(kind, value)| (*kind, value.as_slice()))
     }

@@ -10,12 +10,12 @@ use crate::access::{keep, key_object, key_of, may_write, usable_key};
 use crate::attributes::rules::{self, Origin};
 use crate::attributes::{Attributes, Template};
 use crate::entry::functions;
-use crate::key::Key;
+use crate::key::{Key, KeyShape};
 use crate::library::Library;
-use crate::mechanisms::Mechanism;
+use crate::mechanisms::{KeyBlock, Mechanism, Parameter};
 use crate::memory::{Output, bytes, many, place, template};
 use crate::objects::Object;
-use crate::operations::{keys, random};
+use crate::operations::{derive, keys, random};
 use crate::rv::{Result, Rv, fail};
 use crate::session::Session;
 use crate::{material, mechanisms};
@@ -47,9 +47,14 @@ fn number_in(template: &Template, kind: CK_ATTRIBUTE_TYPE) -> Result<Option<CK_U
     }
 }
 
+/// The same, as a length.
+fn length_in(template: &Template, kind: CK_ATTRIBUTE_TYPE) -> Result<Option<usize>> {
+    Ok(number_in(template, kind)?.map(|len| usize::try_from(len).unwrap_or(usize::MAX)))
+}
+
 /// How many bytes the secret key of a template has, if it says or its type does.
 fn wanted_len(template: &Template, kind: CK_KEY_TYPE) -> Result<Option<usize>> {
-    let said = number_in(template, CKA_VALUE_LEN)?.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+    let said = length_in(template, CKA_VALUE_LEN)?;
     let fixed = mechanisms::fixed_len(kind);
     match (said, fixed) {
         (Some(said), Some(fixed)) if said != fixed => fail(CKR_KEY_SIZE_RANGE),
@@ -75,6 +80,60 @@ fn keep_shared(
     let mut implied = Attributes::default();
     implied.set_number(CKA_KEY_TYPE, kind);
     keep_secret(library, session, template, Origin::Other, implied, value)
+}
+
+/// Makes a data object of what was derived. The template says how long it is, which data objects themselves do not.
+fn keep_data(
+    library: &Library,
+    session: (&Session, CK_SESSION_HANDLE),
+    template: &Template,
+    value: &[u8],
+) -> Result<CK_OBJECT_HANDLE> {
+    let mut implied = Attributes::default();
+    implied.set_number(CKA_CLASS, CKO_DATA);
+    implied.set(CKA_VALUE, value);
+    let attributes = rules::complete(&template.without(&[CKA_VALUE_LEN]), Origin::Other, &implied)?;
+    keep(library, session.0, session.1, attributes, None)
+}
+
+/// Makes objects of the keys of a TLS connection, all or none, and gives out its IVs. MAC keys are generic secrets; what the template says
+/// of type and length is of the others. All are as sensitive and as extractable as the master secret, whatever that is (PKCS#11 3.2, TLS 1.2,
+/// key and MAC derivation).
+///
+/// # Safety
+/// As [`KeyBlock::give`].
+unsafe fn keep_key_block(
+    library: &Library,
+    session: (&Session, CK_SESSION_HANDLE),
+    template: &Template,
+    master: (&Object, &Key),
+    block: &KeyBlock,
+) -> Result<()> {
+    let pieces = derive::key_block(master.1, block)?;
+    let of_macs = template.without(&[CKA_KEY_TYPE, CKA_VALUE_LEN]);
+    let (of_key, _) = wanted(template)?;
+    let kinds = [CKK_GENERIC_SECRET, CKK_GENERIC_SECRET, of_key, of_key];
+    let mut made = [CK_INVALID_HANDLE; 4];
+    let mut done = Ok(());
+    for (at, ((piece, kind), place)) in pieces.iter().zip(kinds).zip(&mut made).enumerate() {
+        if done.is_err() || piece.is_empty() {
+            continue;
+        }
+        let mut implied = Attributes::default();
+        implied.set_number(CKA_KEY_TYPE, kind);
+        for inherited in [CKA_SENSITIVE, CKA_EXTRACTABLE, CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE] {
+            implied.set_flag(inherited, master.0.attributes.is_set(inherited));
+        }
+        let template = if at < 2 { &of_macs } else { template };
+        done = keep_secret(library, session, template, Origin::Other, implied, piece).map(|handle| *place = handle);
+    }
+    let [.., client, server] = &pieces;
+    // SAFETY: by the caller.
+    let done = done.and_then(|()| unsafe { block.give(made, [client, server]) });
+    if done.is_err() {
+        made.iter().for_each(|handle| crate::access::discard(library, session.0, *handle));
+    }
+    done
 }
 
 /// What is wrapped of a key: a secret key's bytes, or a private key in PKCS#8.
@@ -182,10 +241,19 @@ functions! {
             let mechanism = Mechanism::read(mechanism, CKF_GENERATE_KEY_PAIR)?;
             let of_public = template(public_attributes, public_count)?;
             let of_private = template(private_attributes, private_count)?;
-            let kind = material::pair_of(mechanism.kind(), &of_public)?;
-            let pair = keys::generate_pair(&library.mill, kind)?;
+            let shape = material::pair_of(mechanism.kind(), &of_public)?;
+            let value_bits = match shape {
+                KeyShape::Dh(group) => keys::value_bits(group, length_in(&of_private, CKA_VALUE_BITS)?)?,
+                _ => 0,
+            };
+            let mill = &library.mill;
             let [(mut public_implied, public), (mut private_implied, private)] =
-                material::of_pair(&library.mill, kind, pair.private().bytes, pair.public())?;
+                keys::generate_pair(mill, shape, value_bits, |private, public| {
+                    material::of_pair(mill, shape, private, public)
+                })?;
+            if value_bits != 0 {
+                private_implied.set_number(CKA_VALUE_BITS, value_bits as CK_ULONG);
+            }
             if let Some(said) = of_public.get(CKA_EC_PARAMS) {
                 // A curve has several names; the application's own stays.
                 public_implied.set(CKA_EC_PARAMS, said);
@@ -264,21 +332,36 @@ functions! {
             let mechanism = Mechanism::read(mechanism, CKF_DERIVE)?;
             let object = key_object(library, held, base)?;
             let base = key_of(&object, CKA_DERIVE, &mechanism)?;
-            let salt = match mechanism.salt() {
-                Some(handle) => Some(usable_key(library, held, handle, CKA_DERIVE, &mechanism)?),
+            let other = match mechanism.other_key() {
+                Some(handle) => Some(key_object(library, held, handle)?),
                 None => None,
             };
             let template = template(attributes, count)?;
+            if let Parameter::KeyBlock(block) = &mechanism.parameter {
+                // SAFETY: by the application, the parameter leads to places for all that it asks for.
+                return unsafe { keep_key_block(library, (held, session), &template, (&object, &base), block) };
+            }
             let out = place(key)?;
+            let other_key = other.as_ref().map(|object| key_of(object, CKA_DERIVE, &mechanism)).transpose()?;
             let mut implied = Attributes::default();
             if mechanism.gives_parts_of_the_key() {
-                rules::inherit(&template, &object.attributes, &mut implied)?;
+                for object in [Some(&object), other.as_ref()].into_iter().flatten() {
+                    rules::inherit(&template, &object.attributes, &mut implied)?;
+                }
             }
             let (kind, len) = wanted(&template)?;
-            let value = keys::derive(&mechanism, &base, len, salt.as_ref())?;
-            implied.set_number(CKA_KEY_TYPE, kind);
-            *out = keep_secret(library, (held, session), &template, Origin::Other, implied, &value)?;
-            Ok(())
+            let value = derive::derive(&mechanism, &base, len, other_key.as_ref())?;
+            *out = if mechanism.kind() == CKM_HKDF_DATA {
+                keep_data(library, (held, session), &template, &value)?
+            } else {
+                implied.set_number(CKA_KEY_TYPE, kind);
+                keep_secret(library, (held, session), &template, Origin::Other, implied, &value)?
+            };
+            match &mechanism.parameter {
+                // SAFETY: by the application, the parameter leads to a place for the version if it leads anywhere.
+                Parameter::Prf(prf) => unsafe { prf.tell_version(base.value.bytes()) },
+                _ => Ok(()),
+            }
         })
     }
 

@@ -1,13 +1,14 @@
-//! A mechanism as an application gives it: its parameter, read and copied. The only place that follows pointers within parameters.
-
-use std::ffi::c_void;
+//! A mechanism as an application gives it: its parameter, read and copied. With `tls.rs` the only place that follows pointers within
+//! parameters.
 
 use ciphermill_contract::suite::{Digest, Mode};
 use cryptoki_sys::*;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use super::{Cipher, General, Row, What, digest, find};
+use super::raw::{Raw, bad, whole_bytes};
+use super::tls::{Finished, KeyBlock, Prf};
+use super::{Cipher, General, Padded, Row, Tls, What, digest, find};
 use crate::memory::{bytes, place};
 use crate::rv::{Result, Rv, fail};
 
@@ -36,6 +37,13 @@ pub(crate) enum Parameter {
     Hkdf(Hkdf),
     /// Bytes to go with a key, or another's public value.
     Bytes(Zeroizing<Vec<u8>>),
+    /// An IV, none of ECB, and what is encrypted.
+    EncryptData(SmallVec<[u8; 16]>, Zeroizing<Vec<u8>>),
+    /// Another key.
+    Key(CK_OBJECT_HANDLE),
+    Prf(Prf),
+    KeyBlock(KeyBlock),
+    Finished(Finished),
     /// A place in the bits of a key.
     Bit(usize),
     /// The context of a signature (FIPS 204).
@@ -96,11 +104,6 @@ pub(crate) enum Salt {
     Key(CK_OBJECT_HANDLE),
 }
 
-/// A parameter that breaks its mechanism's rules.
-const fn bad<T>() -> Result<T> {
-    fail(CKR_MECHANISM_PARAM_INVALID)
-}
-
 impl Mechanism {
     /// Reads a mechanism for a purpose (`CKF_ENCRYPT`, `CKF_SIGN`, …).
     ///
@@ -134,61 +137,31 @@ impl Mechanism {
 
     /// Whether what it derives consists of the key's own bytes, which then must be no easier to read.
     pub(crate) fn gives_parts_of_the_key(&self) -> bool {
-        matches!(self.what, What::Concatenate(_) | What::XorData | What::Extract)
+        matches!(self.what, What::Concatenate(_) | What::ConcatenateKey | What::XorData | What::Extract)
     }
 
-    /// The key that is HKDF's salt, if one is.
-    pub(crate) fn salt(&self) -> Option<CK_OBJECT_HANDLE> {
+    /// The other key that goes into what is derived: HKDF's salt, or what is concatenated.
+    pub(crate) fn other_key(&self) -> Option<CK_OBJECT_HANDLE> {
         match &self.parameter {
-            Parameter::Hkdf(Hkdf { salt: Salt::Key(handle), .. }) => Some(*handle),
+            Parameter::Key(handle) | Parameter::Hkdf(Hkdf { salt: Salt::Key(handle), .. }) => Some(*handle),
             _ => None,
         }
     }
 }
 
-/// A parameter as it lies in the application's memory.
-struct Raw {
-    at: *mut c_void,
-    len: CK_ULONG,
+/// No parameter: neither a length nor, where one is given, anything behind it.
+fn none(raw: &Raw) -> Result<Parameter> {
+    if raw.len == 0 { Ok(Parameter::None) } else { bad() }
 }
 
-impl Raw {
-    /// No parameter: neither a length nor, where one is given, anything behind it.
-    fn none(&self) -> Result<Parameter> {
-        if self.len == 0 { Ok(Parameter::None) } else { bad() }
-    }
-
-    /// # Safety
-    /// There are as many bytes as it says.
-    unsafe fn bytes(&self) -> Result<&[u8]> {
-        // SAFETY: by the caller.
-        unsafe { bytes(self.at.cast(), self.len) }
-    }
-
-    /// # Safety
-    /// As above.
-    unsafe fn structure<T>(&self) -> Result<&T> {
-        if self.len != size_of::<T>() as CK_ULONG {
-            return bad();
-        }
-        // SAFETY: by the caller, and it is as long.
-        unsafe { place(self.at.cast::<T>()) }.map(|place| &*place)
-    }
-
-    /// An IV of one length.
-    ///
-    /// # Safety
-    /// As above.
-    unsafe fn iv(&self, len: usize) -> Result<Parameter> {
-        // SAFETY: by the caller.
-        let iv = unsafe { self.bytes() }?;
-        if iv.len() == len { Ok(Parameter::Iv(SmallVec::from_slice(iv))) } else { bad() }
-    }
-}
-
-/// A number of bytes given in bits.
-fn whole_bytes(bits: CK_ULONG) -> Result<usize> {
-    if bits.is_multiple_of(8) { Ok((bits / 8) as usize) } else { bad() }
+/// An IV of one length.
+///
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn iv(raw: &Raw, len: usize) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let iv = unsafe { raw.bytes() }?;
+    if iv.len() == len { Ok(Parameter::Iv(SmallVec::from_slice(iv))) } else { bad() }
 }
 
 /// # Safety
@@ -198,15 +171,15 @@ unsafe fn parameter(row: &Row, raw: &Raw) -> Result<Parameter> {
     unsafe {
         match row.what {
             What::Block(_, Mode::Ecb, _) | What::Digest(_) | What::Hmac(_, General::No) | What::Cmac(General::No) => {
-                raw.none()
+                none(raw)
             }
             What::Hmac(_, General::Yes) | What::Cmac(General::Yes) => {
                 Ok(Parameter::MacLen(usize::try_from(*raw.structure::<CK_ULONG>()?).or(bad())?))
             }
-            What::Gmac => raw.iv(12),
+            What::Gmac => gmac(raw),
             What::Block(Cipher::Aes, Mode::Ctr, _) => ctr(raw),
-            What::Block(Cipher::Aes, ..) => raw.iv(16),
-            What::Block(..) => raw.iv(8),
+            What::Block(Cipher::Aes, ..) => iv(raw, 16),
+            What::Block(..) => iv(raw, 8),
             What::ChaCha20 => chacha20(raw),
             What::Gcm => gcm(raw),
             What::Ccm => ccm(raw),
@@ -214,25 +187,24 @@ unsafe fn parameter(row: &Row, raw: &Raw) -> Result<Parameter> {
                 let given = raw.structure::<CK_SALSA20_CHACHA20_POLY1305_PARAMS>()?;
                 aead((given.pNonce, given.ulNonceLen), (given.pAAD, given.ulAADLen), 16, |len| len == 12)
             }
-            What::KeyWrap(_) => {
-                // The standard's own initial value, which an application may also give (PKCS#11 3.2, 6.13.15).
-                let given = raw.bytes()?;
-                if given.is_empty() { Ok(Parameter::None) } else { bad() }
-            }
+            What::KeyWrap(padded) => key_wrap(raw.bytes()?, padded),
             What::RsaPss(of_message) => pss(raw, of_message),
             What::RsaOaep => oaep(raw),
             What::Eddsa => eddsa(raw),
             What::MlDsa => context(raw),
-            What::Ecdh => ecdh(raw),
+            What::Ecdh | What::EcdhCofactor => ecdh(raw),
             What::Dh => Ok(Parameter::Bytes(Zeroizing::new(raw.bytes()?.to_vec()))),
             What::Hkdf => hkdf(raw),
             What::Concatenate(_) | What::XorData => {
                 let given = raw.structure::<CK_KEY_DERIVATION_STRING_DATA>()?;
                 Ok(Parameter::Bytes(Zeroizing::new(bytes(given.pData, given.ulLen)?.to_vec())))
             }
+            What::ConcatenateKey => Ok(Parameter::Key(*raw.structure::<CK_OBJECT_HANDLE>()?)),
+            What::EncryptData(cipher, mode) => encrypt_data(raw, cipher, mode),
+            What::Tls(what) => tls(raw, what),
             What::Extract => Ok(Parameter::Bit(usize::try_from(*raw.structure::<CK_ULONG>()?).or(bad())?)),
-            What::GenerateSecret | What::GeneratePair | What::MlKem => raw.none(),
-            What::RsaPkcs1(_) | What::RsaRaw | What::Ecdsa(_) => raw.none(),
+            What::GenerateSecret | What::GeneratePair | What::MlKem | What::Poly1305 => none(raw),
+            What::RsaPkcs1(_) | What::RsaRaw | What::Ecdsa(_) => none(raw),
         }
     }
 }
@@ -252,6 +224,50 @@ unsafe fn ctr(raw: &Raw) -> Result<Parameter> {
         _ => return bad(),
     };
     Ok(Parameter::Counter(SmallVec::from_slice(&given.cb), blocks.saturating_mul(16)))
+}
+
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn tls(raw: &Raw, what: Tls) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    unsafe {
+        Ok(match what {
+            Tls::Master(premaster) => Parameter::Prf(Prf::master(raw, premaster)?),
+            Tls::ExtendedMaster(premaster) => Parameter::Prf(Prf::extended_master(raw, premaster)?),
+            Tls::Exporter => Parameter::Prf(Prf::exporter(raw)?),
+            Tls::KeyBlock => Parameter::KeyBlock(KeyBlock::read(raw)?),
+            Tls::Finished => Parameter::Finished(Finished::read(raw)?),
+        })
+    }
+}
+
+/// Data of whole blocks, and with CBC an IV before them.
+///
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn encrypt_data(raw: &Raw, cipher: Cipher, mode: Mode) -> Result<Parameter> {
+    // SAFETY: by the caller.
+    let (iv, data, block) = unsafe {
+        match (mode, cipher) {
+            (Mode::Ecb, _) => {
+                let given = raw.structure::<CK_KEY_DERIVATION_STRING_DATA>()?;
+                let block = if cipher == Cipher::Aes { 16 } else { 8 };
+                (SmallVec::new(), bytes(given.pData, given.ulLen)?, block)
+            }
+            (_, Cipher::Aes) => {
+                let given = raw.structure::<CK_AES_CBC_ENCRYPT_DATA_PARAMS>()?;
+                (SmallVec::from_slice(&given.iv), bytes(given.pData, given.length)?, 16)
+            }
+            (_, Cipher::Des | Cipher::TripleDes) => {
+                let given = raw.structure::<CK_DES_CBC_ENCRYPT_DATA_PARAMS>()?;
+                (SmallVec::from_slice(&given.iv), bytes(given.pData, given.length)?, 8)
+            }
+        }
+    };
+    if data.is_empty() || !data.len().is_multiple_of(block) {
+        return bad();
+    }
+    Ok(Parameter::EncryptData(iv, Zeroizing::new(data.to_vec())))
 }
 
 /// # Safety
@@ -298,6 +314,34 @@ unsafe fn gcm(raw: &Raw) -> Result<Parameter> {
             return bad();
         }
         aead((given.pIv, given.ulIvLen), (given.pAAD, given.ulAADLen), tag_len, |len| (1..=256).contains(&len))
+    }
+}
+
+/// GMAC is GCM without a text, whose additional data are the message: the parameter is that of GCM without any (PKCS#11 3.2, 6.13.4), or the IV
+/// alone, as 2.40 has it.
+///
+/// # Safety
+/// As [`Mechanism::read`].
+unsafe fn gmac(raw: &Raw) -> Result<Parameter> {
+    if raw.len != size_of::<CK_GCM_PARAMS>() as CK_ULONG {
+        // SAFETY: by the caller.
+        return unsafe { iv(raw, 12) };
+    }
+    // SAFETY: by the caller.
+    match unsafe { gcm(raw) }? {
+        Parameter::Aead(aead) if aead.aad.is_empty() => Ok(Parameter::Aead(aead)),
+        _ => bad(),
+    }
+}
+
+/// The initial value of key wrap: the standards' own, which may be given too, or another one of the same length that RFC 3394, 2.2.3.2,
+/// leaves to the application.
+fn key_wrap(given: &[u8], padded: Padded) -> Result<Parameter> {
+    match (given, padded) {
+        // RFC 5649, 3.
+        ([] | [0xa6, 0x59, 0x59, 0xa6], Padded::Yes) | ([], Padded::No) => Ok(Parameter::None),
+        ([_, _, _, _, _, _, _, _], Padded::No) => Ok(Parameter::Iv(SmallVec::from_slice(given))),
+        _ => bad(),
     }
 }
 

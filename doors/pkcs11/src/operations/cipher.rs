@@ -81,7 +81,8 @@ fn suite_and_form(mechanism: &Mechanism, key: &Key) -> Result<(Suite, Form)> {
     Ok(match (mechanism.what, &mechanism.parameter) {
         (What::Block(kind, mode, padded), _) => {
             let cipher = match (kind, key.shape) {
-                (BlockKind::Aes, KeyShape::Aes(size)) => BlockCipher::Aes(size),
+                (BlockKind::Aes, KeyShape::AesXts(size)) if mode == Mode::Xts => BlockCipher::Aes(size),
+                (BlockKind::Aes, KeyShape::Aes(size)) if mode != Mode::Xts => BlockCipher::Aes(size),
                 (BlockKind::Des, KeyShape::Des) => BlockCipher::Des,
                 (BlockKind::TripleDes, KeyShape::TripleDes) => BlockCipher::TripleDes,
                 _ => return fail(CKR_KEY_TYPE_INCONSISTENT),

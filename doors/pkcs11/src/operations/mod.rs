@@ -1,6 +1,7 @@
 //! What sessions have under way: ciphers, signatures, MACs and digests, in one call or in parts, and what is done with keys.
 
 mod cipher;
+pub(crate) mod derive;
 mod digest;
 pub(crate) mod keys;
 mod message;

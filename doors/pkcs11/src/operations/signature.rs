@@ -2,7 +2,7 @@
 
 use ciphermill::{Bound, BoundOp, Mill, MultiPart};
 use ciphermill_contract::suite::{Curve, Digest, Mac, RsaSize, Signature};
-use ciphermill_contract::{Direction, Suite};
+use ciphermill_contract::{Direction, Error, Suite};
 use cryptoki_sys::{
     CKR_BUFFER_TOO_SMALL, CKR_DATA_LEN_RANGE, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID,
     CKR_MECHANISM_PARAM_INVALID, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
@@ -12,9 +12,9 @@ use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::key::{Key, KeyShape};
-use crate::mechanisms::{General, Mechanism, Parameter, Pss, What};
+use crate::mechanisms::{Aead, Finished, General, Mechanism, Parameter, Pss, Tls, What};
 use crate::operations::digest::Hasher;
-use crate::operations::{Buffers, Step, keep, rsa, run};
+use crate::operations::{Buffers, Step, derive, keep, rsa, run};
 use crate::rv::{Asked, Result, fail, of_status};
 use crate::session::Steps;
 
@@ -34,6 +34,8 @@ enum Scheme {
         suite: Suite,
         len: usize,
     },
+    /// What the pseudorandom function of TLS makes of the hash of a handshake.
+    Finished(Finished),
     /// A hash, or what the application has encoded itself.
     RsaPkcs1(RsaSize, Option<Digest>),
     RsaPss(RsaSize, Pss),
@@ -68,8 +70,12 @@ pub(crate) struct Verifier(Common);
 fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> {
     let mac = |suite: Suite| {
         let len = match mechanism.parameter {
-            Parameter::MacLen(len) if suite.tag_len(Direction::Decrypt).contains(len) => len,
-            Parameter::MacLen(_) => return fail(CKR_MECHANISM_PARAM_INVALID),
+            Parameter::MacLen(len) | Parameter::Aead(Aead { tag_len: len, .. })
+                if suite.tag_len(Direction::Decrypt).contains(len) =>
+            {
+                len
+            }
+            Parameter::MacLen(_) | Parameter::Aead(_) => return fail(CKR_MECHANISM_PARAM_INVALID),
             _ => suite.default_tag_len(),
         };
         Ok((Scheme::Mac { suite, len }, None))
@@ -78,7 +84,15 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
         (What::Hmac(digest, _), KeyShape::Bytes) => mac(Suite::Mac(Mac::Hmac(digest))),
         (What::Cmac(_), KeyShape::Aes(size)) => mac(Suite::Mac(Mac::Cmac(size))),
         (What::Cmac(_), KeyShape::TripleDes) => mac(Suite::Mac(Mac::TripleDesCmac)),
-        (What::Gmac, KeyShape::Aes(size)) => mac(Suite::Mac(Mac::Gmac(size))),
+        (What::Gmac, KeyShape::Aes(size)) => match &mechanism.parameter {
+            Parameter::Aead(aead) if aead.iv.len() != 12 => mac(Suite::Mac(Mac::GmacAnyIv(size))),
+            _ => mac(Suite::Mac(Mac::Gmac(size))),
+        },
+        (What::Poly1305, KeyShape::Poly1305) => mac(Suite::Mac(Mac::Poly1305)),
+        (What::Tls(Tls::Finished), KeyShape::Bytes) => match mechanism.parameter {
+            Parameter::Finished(finished) => Ok((Scheme::Finished(finished), None)),
+            _ => fail(CKR_MECHANISM_PARAM_INVALID),
+        },
         (What::RsaPkcs1(digest), KeyShape::Rsa(size)) => Ok((Scheme::RsaPkcs1(size, digest), digest)),
         (What::RsaPss(digest), KeyShape::Rsa(size)) => match mechanism.parameter {
             Parameter::Pss(pss) => Ok((Scheme::RsaPss(size, pss), digest)),
@@ -97,6 +111,8 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
             What::Hmac(..)
             | What::Cmac(General::No | General::Yes)
             | What::Gmac
+            | What::Poly1305
+            | What::Tls(Tls::Finished)
             | What::RsaPkcs1(_)
             | What::RsaPss(_)
             | What::RsaRaw
@@ -113,12 +129,25 @@ fn takes_digests(curve: Curve) -> bool {
     Suite::Sign(Signature::EcdsaDigest(curve)).is_listed()
 }
 
+/// A MAC of a message that comes in parts; none where no engine takes the suite so, and the message is kept until its end.
+fn begun(key: &Key, suite: Suite, iv: &[u8]) -> Result<Option<Box<MultiPart>>> {
+    let id = key.value.id()?;
+    match key.value.mill().multi_part(suite, Direction::Encrypt, id) {
+        Ok(mut message) => {
+            message.begin(iv)?;
+            Ok(Some(Box::new(message)))
+        }
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Common {
     fn init(mechanism: &Mechanism, key: &Key) -> Result<Common> {
         let (scheme, digest) = scheme(mechanism, key)?;
         let hasher = digest.map(|digest| Hasher::of(key.value.mill(), digest)).transpose()?;
         let (iv, context) = match &mechanism.parameter {
-            Parameter::Iv(iv) => (iv.clone(), Vec::new()),
+            Parameter::Iv(iv) | Parameter::Aead(Aead { iv, .. }) => (iv.clone(), Vec::new()),
             Parameter::Context(context) => (SmallVec::new(), context.clone()),
             _ => (SmallVec::new(), Vec::new()),
         };
@@ -132,7 +161,7 @@ impl Common {
 
     fn len(&self) -> usize {
         match self.scheme {
-            Scheme::Mac { len, .. } => len,
+            Scheme::Mac { len, .. } | Scheme::Finished(Finished { len, .. }) => len,
             Scheme::RsaPkcs1(size, _) | Scheme::RsaPss(size, _) | Scheme::RsaRaw(size) => size.len(),
             Scheme::Ecdsa(curve) => Signature::Ecdsa(curve).len(),
             Scheme::Message(signature) => signature.len(),
@@ -142,17 +171,15 @@ impl Common {
     fn update(&mut self, part: &[u8]) -> Result<()> {
         match (self.scheme, &mut self.hasher) {
             (_, Some(hasher)) => hasher.update(part),
-            (Scheme::Mac { suite, .. }, None) => {
-                let message = match &mut self.parts {
-                    Some(message) => message,
-                    place => {
-                        let id = self.key.value.id()?;
-                        let mut message = self.key.value.mill().multi_part(suite, Direction::Encrypt, id)?;
-                        message.begin(&self.iv)?;
-                        place.insert(Box::new(message))
-                    }
-                };
-                Ok(message.absorb(part)?)
+            (Scheme::Mac { suite, .. }, None) if self.kept.is_empty() => {
+                if self.parts.is_none() {
+                    self.parts = begun(&self.key, suite, &self.iv)?;
+                }
+                match &mut self.parts {
+                    Some(message) => message.absorb(part)?,
+                    None => keep(&mut self.kept, part),
+                }
+                Ok(())
             }
             (_, None) => {
                 keep(&mut self.kept, part);
@@ -195,7 +222,11 @@ impl Common {
                 message.absorb(data)?;
                 of_status(message.finish(tag)?, Asked::Other)
             }
-            None => self.mac(suite, data, tag),
+            None if self.kept.is_empty() => self.mac(suite, data, tag),
+            None => {
+                let message = self.taken(data)?;
+                self.mac(suite, &message, tag)
+            }
         }
     }
 
@@ -215,6 +246,16 @@ impl Common {
             _ => fail(CKR_MECHANISM_INVALID),
         }
     }
+}
+
+/// The MAC of `Finished` (RFC 5246, 7.4.9) of the hash of a handshake.
+fn verify_data(master: &Key, finished: Finished, hash: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    derive::prf(master, finished.digest, finished.label, hash, finished.len)
+}
+
+/// Whether what was made is what was given, in a time that says nothing of where they differ.
+fn same(made: &[u8], given: &[u8]) -> Result<()> {
+    if bool::from(made.ct_eq(given)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) }
 }
 
 /// A digest as suites take it: between 20 and 64 bytes, with the same leftmost bits.
@@ -264,6 +305,10 @@ impl Signer {
         let value = &common.key.value;
         match common.scheme {
             Scheme::Mac { .. } => fail(CKR_MECHANISM_INVALID),
+            Scheme::Finished(finished) => {
+                signature.copy_from_slice(&verify_data(&common.key, finished, &taken)?);
+                Ok(())
+            }
             Scheme::RsaPkcs1(size, _) | Scheme::RsaPss(size, _) | Scheme::RsaRaw(size) => {
                 signature.copy_from_slice(&common.rsa_block(&taken)?);
                 rsa::sign(value, size, signature)
@@ -351,7 +396,7 @@ impl Verifier {
         if let Scheme::Mac { suite, len } = common.scheme {
             let mut mac = Zeroizing::new([0; MAC_MAX]);
             common.whole_mac(suite, data, &mut mac[..len])?;
-            return if bool::from(mac[..len].ct_eq(signature)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) };
+            return same(&mac[..len], signature);
         }
         let mut taken = common.taken(data)?;
         let value = &common.key.value;
@@ -363,6 +408,7 @@ impl Verifier {
         };
         match common.scheme {
             Scheme::Mac { .. } => fail(CKR_MECHANISM_INVALID),
+            Scheme::Finished(finished) => same(&verify_data(&common.key, finished, &taken)?, signature),
             Scheme::RsaPss(size, pss) => {
                 let block = rsa::open(value, size, signature)?;
                 rsa::verify_pss(value.mill(), size, pss, &taken, &block)
@@ -370,7 +416,7 @@ impl Verifier {
             Scheme::RsaPkcs1(size, _) | Scheme::RsaRaw(size) => {
                 let expected = common.rsa_block(&taken)?;
                 let block = rsa::open(value, size, signature)?;
-                if bool::from(block.ct_eq(&expected)) { Ok(()) } else { fail(CKR_SIGNATURE_INVALID) }
+                same(&block, &expected)
             }
             Scheme::Ecdsa(curve) => of_suite(Signature::EcdsaDigest(curve), &[], &mut given_digest(curve, &taken)?),
             Scheme::Message(kind) => of_suite(kind, &common.context, &mut taken),

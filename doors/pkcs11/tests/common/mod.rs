@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test needs a part")]
 #![allow(clippy::expect_used, reason = "part of tests")]
 
-use std::ptr::{null, null_mut};
+pub(crate) mod calls;
+
+use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ciphermill_pkcs11::functions::{C_GetFunctionList, C_GetInterface};
@@ -68,6 +70,11 @@ impl Module {
         let flags = CKF_SERIAL_SESSION | if may_write { CKF_RW_SESSION } else { 0 };
         assert_eq!(call!(self, C_OpenSession, 0, flags, null_mut(), None, &mut session), CKR_OK);
         session
+    }
+
+    /// The same, to call functions in.
+    pub(crate) fn caller(&self) -> calls::Caller<'_> {
+        calls::Caller { module: self, session: self.user() }
     }
 
     /// A session that may write, with the user logged in.
@@ -193,6 +200,20 @@ impl Template {
         Template::default()
     }
 
+    /// A key's of a class and type.
+    pub(crate) fn key(class: CK_OBJECT_CLASS, kind: CK_KEY_TYPE) -> Template {
+        let mut template = Template::new();
+        template.number(CKA_CLASS, class).number(CKA_KEY_TYPE, kind);
+        template
+    }
+
+    /// A secret key's that may be read and derived from.
+    pub(crate) fn secret(kind: CK_KEY_TYPE) -> Template {
+        let mut template = Template::key(CKO_SECRET_KEY, kind);
+        template.flag(CKA_SENSITIVE, false).flag(CKA_EXTRACTABLE, true).flag(CKA_DERIVE, true);
+        template
+    }
+
     pub(crate) fn bytes(&mut self, kind: CK_ATTRIBUTE_TYPE, value: &[u8]) -> &mut Template {
         self.values.push((kind, value.to_vec()));
         self
@@ -231,6 +252,3 @@ pub(crate) fn pin(bytes: &[u8]) -> *mut u8 {
 pub(crate) fn len(bytes: &[u8]) -> CK_ULONG {
     bytes.len() as CK_ULONG
 }
-
-/// Nothing.
-pub(crate) const NOTHING: *const u8 = null();
