@@ -18,7 +18,7 @@ RUSTFLAGS=$flags cargo +nightly build --release --target "$host" "${features[@]}
 
 export CIPHERMILL_FUZZ_MASTER=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(batch names unwrap messages channel keystore keys manifest folder columns config csv parquet c)
+[ ${#targets[@]} -gt 0 ] || targets=(batch names unwrap messages channel keystore keys manifest folder columns config csv parquet c pkcs11)
 CIPHERMILL_FUZZ_SEEDS=target/seeds "target/$host/release/seeds"
 failed=0
 total=0
