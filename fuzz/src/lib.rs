@@ -30,3 +30,5 @@ pub mod manifest;
 mod mills;
 #[cfg(feature = "tables")]
 pub mod parquet_table;
+#[cfg(feature = "pkcs11")]
+pub mod pkcs11;

@@ -15,6 +15,8 @@ pub fn write(folder: &Path) -> io::Result<()> {
         ("keystore", crate::keystore::seeds()),
         #[cfg(feature = "c")]
         ("c", crate::c::seeds()),
+        #[cfg(feature = "pkcs11")]
+        ("pkcs11", crate::pkcs11::seeds()),
         #[cfg(feature = "engines")]
         ("keys", crate::keys::seeds()),
         #[cfg(feature = "tables")]

@@ -2,14 +2,16 @@
 #![allow(unsafe_code, reason = "the module is called as C calls it")]
 #![allow(clippy::macro_metavars_in_unsafe, reason = "arguments are pointers of the test's own")]
 
+mod caller;
 mod common;
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use caller::{Caller, Source};
 use ciphermill_pkcs11::functions::C_GetInterface;
 use ciphermill_pkcs11::vendor::{CM_GetMechSession, CM_KeyToObject, CiphermillFunctions};
-use common::calls::{Caller, Given, hex};
+use common::calls::{self, Given, hex};
 use common::{Module, PIN, Template, len, mechanism, pin};
 use cryptoki_sys::*;
 
@@ -154,7 +156,7 @@ fn our_own_interface_gives_keys_that_their_mechanism_takes() {
             assert_eq!((functions.get_mech_session)(kind, &mut session), CKR_OK);
             assert_eq!((functions.key_to_object)(session, kind, pin(bytes), len(bytes), &mut key), CKR_OK);
         }
-        (Caller { module: &module, session }, key)
+        (calls::Caller { module: &module, session }, key)
     };
     // RFC 4231, 4.3; RFC 4493, example 2; RFC 8439, 2.5.2.
     let poly1305 = "85d6be7857556d337f4452fe42d506a80103808afb0db2fd4abff6af4149f51b";
@@ -193,83 +195,12 @@ fn our_own_interface_gives_keys_that_their_mechanism_takes() {
 /// Numbers that look random, the same in each run.
 struct Dice(u64);
 
-impl Dice {
-    fn next(&mut self, below: u64) -> u64 {
+impl Source for Dice {
+    fn byte(&mut self) -> u8 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % below
-    }
-}
-
-/// One call with arguments that may be right.
-fn random_call(module: &Module, dice: &mut Dice, sessions: &[CK_SESSION_HANDLE]) -> CK_RV {
-    let kinds = [
-        CKM_SHA256,
-        CKM_AES_ECB,
-        CKM_AES_CBC_PAD,
-        CKM_AES_GCM,
-        CKM_SHA256_HMAC,
-        CKM_ECDSA,
-        CKM_ECDSA_SHA256,
-        CKM_AES_KEY_GEN,
-        CKM_AES_KEY_WRAP,
-        CKM_HKDF_DERIVE,
-        0x7777,
-    ];
-    let mut parameter = [3_u8; 48];
-    let parameter_len = dice.next(49) as usize;
-    let mut kind = mechanism(kinds[dice.next(kinds.len() as u64) as usize], &mut []);
-    if dice.next(2) == 0 {
-        // No structure with pointers is as long as any of these but a GCM's, whose pointers would lead nowhere.
-        kind = mechanism(
-            kind.mechanism,
-            if kind.mechanism == CKM_AES_GCM { &mut [] } else { &mut parameter[..parameter_len.min(20)] },
-        );
-    }
-    let session = match dice.next(12) {
-        0 => dice.next(u64::MAX),
-        at => sessions[at as usize % sessions.len()],
-    };
-    let object = if dice.next(10) == 0 { dice.next(u64::MAX) } else { 1 + dice.next(40) };
-    let (mut buffer, mut room) = ([5_u8; 256], dice.next(257));
-    let (at, input_len) = (buffer.as_mut_ptr(), dice.next(200));
-    let out = if dice.next(8) == 0 { null_mut() } else { at };
-    let (mut handle, mut count) = (0, 0);
-    let mut template = Template::new();
-    template.number(CKA_VALUE_LEN, [16, 32, 5, 0][dice.next(4) as usize]).flag(CKA_EXTRACTABLE, dice.next(2) == 0);
-    let (attributes, attributes_len) = template.parts();
-    match dice.next(30) {
-        0 => call!(module, C_EncryptInit, session, &mut kind, object),
-        1 => call!(module, C_Encrypt, session, at, input_len, out, &mut room),
-        2 => call!(module, C_EncryptUpdate, session, at, input_len, out, &mut room),
-        3 => call!(module, C_EncryptFinal, session, out, &mut room),
-        4 => call!(module, C_DecryptInit, session, &mut kind, object),
-        5 => call!(module, C_Decrypt, session, at, input_len, out, &mut room),
-        6 => call!(module, C_DecryptUpdate, session, at, input_len, out, &mut room),
-        7 => call!(module, C_DecryptFinal, session, out, &mut room),
-        8 => call!(module, C_DigestInit, session, &mut kind),
-        9 => call!(module, C_Digest, session, at, input_len, out, &mut room),
-        10 => call!(module, C_DigestUpdate, session, at, input_len),
-        11 => call!(module, C_DigestFinal, session, out, &mut room),
-        12 => call!(module, C_SignInit, session, &mut kind, object),
-        13 => call!(module, C_Sign, session, at, input_len, out, &mut room),
-        14 => call!(module, C_SignUpdate, session, at, input_len),
-        15 => call!(module, C_SignFinal, session, out, &mut room),
-        16 => call!(module, C_VerifyInit, session, &mut kind, object),
-        17 => call!(module, C_Verify, session, at, input_len, at, room),
-        18 => call!(module, C_GenerateKey, session, &mut kind, attributes, attributes_len, &mut handle),
-        19 => call!(module, C_DestroyObject, session, object),
-        20 => call!(module, C_CopyObject, session, object, null_mut(), 0, &mut handle),
-        21 => call!(module, C_FindObjectsInit, session, attributes, attributes_len),
-        22 => call!(module, C_FindObjects, session, &mut handle, 1, &mut count),
-        23 => call!(module, C_FindObjectsFinal, session),
-        24 => call!(module, C_WrapKey, session, &mut kind, object, 1 + dice.next(40), out, &mut room),
-        25 => call!(module, C_GetOperationState, session, out, &mut room),
-        26 => call!(module, C_DigestEncryptUpdate, session, at, input_len, out, &mut room),
-        27 => call!(module, C_DecryptDigestUpdate, session, at, input_len, out, &mut room),
-        28 => call!(module, C_GetAttributeValue, session, object, attributes, attributes_len),
-        _ => call!(module, C_SessionCancel, session, dice.next(u64::MAX)),
+        (self.0 >> 32) as u8
     }
 }
 
@@ -278,27 +209,21 @@ fn calls_in_any_order_from_many_threads_end_with_an_answer() {
     let calls = std::env::var("CIPHERMILL_PKCS11_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(100_000);
     let module = Module::with_token();
     let first = module.user();
-    for _ in 0..5 {
-        module.aes(first);
-        module.p256(first);
-    }
-    let sessions: Vec<_> = (0..6).map(|_| module.session(false)).chain([first]).collect();
+    let keys = caller::keys_of_all_kinds(&module, first);
+    let shared: Vec<_> = (0..3).map(|_| module.session(false)).chain([first]).collect();
     let worked = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for number in 1..=4_u64 {
-            let (module, sessions, worked) = (&module, &sessions, &worked);
+            let dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut caller = Caller::new(&module.functions, dice, shared.clone(), &keys);
+            let worked = &worked;
             scope.spawn(move || {
-                let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                for _ in 0..calls / 4 {
-                    match random_call(module, &mut dice, sessions) {
-                        CKR_OK => drop(worked.fetch_add(1, Ordering::Relaxed)),
-                        CKR_GENERAL_ERROR => panic!("a panic of the module's"),
-                        _ => {}
-                    }
-                }
+                caller.run(calls / 4);
+                worked.fetch_add(caller.finish(), Ordering::Relaxed);
             });
         }
     });
     // A caller that is never understood has tried nothing.
-    assert!(worked.into_inner() > calls / 20);
+    let worked = worked.into_inner();
+    assert!(worked > calls / 5, "{worked} of {calls} calls worked");
 }
