@@ -55,7 +55,7 @@ pub(crate) fn unsigned(number: &[u8]) -> &[u8] {
 }
 
 /// The contents of the next element, which has this tag, of no more than 65,535 bytes (X.690, 8.1).
-fn element<'a>(from: &mut &'a [u8], tag: u8) -> Result<&'a [u8], KeyProblem> {
+pub(crate) fn element<'a>(from: &mut &'a [u8], tag: u8) -> Result<&'a [u8], KeyProblem> {
     let read = |from: &'a [u8]| {
         let (found, rest) = from.split_first()?;
         let (first, rest) = rest.split_first()?;
