@@ -39,6 +39,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Openssl(command) => commands::openssl::run(&command, config),
         Command::Pkcs11(command) => commands::pkcs11::run(&command),
         Command::Service(command) => commands::service::run(&command, config),
+        Command::Tokens(command) => commands::tokens::run(&command, cli.config.as_deref(), config),
         Command::Selftest(args) => commands::selftest::run(&args, &config()?),
         Command::Disable(args) => commands::disable::disable(&args, cli.config.as_deref()),
         Command::Enable(args) => commands::disable::enable(&args, cli.config.as_deref()),

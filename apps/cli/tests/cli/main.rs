@@ -15,6 +15,7 @@ mod placement;
 mod service;
 mod streams;
 mod tables;
+mod token_commands;
 mod tokens;
 mod top;
 
