@@ -16,6 +16,7 @@ mod service;
 mod streams;
 mod tables;
 mod token_commands;
+mod token_tool;
 mod tokens;
 mod top;
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::json;
+use crate::token_tool::ask;
 use crate::tokens::{EC, MODULE, RSA, Store};
 
 const PIN: &str = "pin_file = \"pin\"";
@@ -24,15 +25,12 @@ fn line<'t>(text: &'t str, word: &str) -> &'t str {
 fn list_shows_configured_tokens_and_their_keys() {
     let store = pair();
     store.import("one", "web", "0a01", EC);
-    store.configure(
-        &(Store::section("one", PIN) + &Store::section("gone", "") + "[policy]\ndisabled = [\"gone:rc4\", \"one\"]\n"),
-    );
+    let sections = Store::section("one", PIN) + &Store::section("gone", "");
+    store.configure(&(sections + "[policy]\ndisabled = [\"one\"]\n"));
     let said = store.ok(&["tokens", "list"]);
-    assert!(
-        line(&said, "one").contains("disabled: disabled: one in ciphermill.toml") || said.contains("disabled"),
-        "{said}"
-    );
-    assert!(said.contains("unavailable: there is no such token"), "{said}");
+    assert!(line(&said, "one").contains("disabled: one in ciphermill.toml"), "{said}");
+    assert!(line(&said, "gone").contains("unavailable: there is no such token"), "{said}");
+    store.fails(1, &["the token `one` may not be used; disabled: one in"], &["tokens", "test", "one"]);
     store.configure(&(Store::section("one", PIN) + &Store::section("two", "")));
     let listed = json(&store.ok(&["tokens", "list", "--keys", "--json"]));
     assert_eq!((&listed[0]["state"], &listed[0]["place"]), (&"open".into(), &"label one".into()));
@@ -107,11 +105,12 @@ fn test_signs_with_every_key_and_verifies_elsewhere() {
     let store = pair();
     store.import("one", "web", "01", EC);
     store.import("one", "mail", "02", RSA);
+    ask(&store, "one", &["generate", "ec", "other", "03"]);
     let rows = json(&store.ok(&["tokens", "test", "--json"]));
     let signatures = rows[0]["signatures"].as_array().expect("a list");
     let mut suites: Vec<_> = signatures.iter().map(|one| one["suite"].as_str().expect("a name")).collect();
     suites.sort_unstable();
-    assert_eq!(suites, ["ecdsa-p256", "rsa-2048-sign-pkcs1-sha256", "rsa-2048-sign-pss-sha256"]);
+    assert_eq!(suites, ["ecdsa-p256", "ecdsa-p384", "rsa-2048-sign-pkcs1-sha256", "rsa-2048-sign-pss-sha256"]);
     assert!(signatures.iter().all(|one| one["why"].is_null() && one["micros"].as_f64() > Some(0.0)), "{rows}");
     assert!(rows[0]["known_answers"][0].as_u64() >= Some(20) && rows[0]["known_answers"][1] == 0, "{rows}");
     assert!(rows[1]["known_answers"].is_null(), "it takes no copies");
@@ -119,17 +118,10 @@ fn test_signs_with_every_key_and_verifies_elsewhere() {
     assert!(line(&said, "web").contains("verified"), "{said}");
 
     // A public key of the same identifier that is another's: the signature is not one by that.
-    store.program("openssl", &[&["genpkey", "-out", "other.pem"], EC].concat());
-    let pkcs11_tool = |words: &[&str]| {
-        let login = ["--module", MODULE, "--token-label", "one", "--login", "--pin", "48151623"];
-        store.program("pkcs11-tool", &[&login, words].concat());
-    };
-    pkcs11_tool(&["--delete-object", "--type", "pubkey", "--id", "01"]);
-    store.program("openssl", &["pkey", "-in", "other.pem", "-pubout", "-outform", "DER", "-out", "other.der"]);
-    pkcs11_tool(&["--write-object", "other.der", "--type", "pubkey", "--id", "01", "--label", "web"]);
+    ask(&store, "one", &["swap", "ec", "other", "03"]);
     let ran = store.run(&["tokens", "test", "one"]);
     assert_eq!(ran.code, Some(1), "{}", ran.out);
-    assert!(line(&ran.out, "web").contains("does not take the signature"), "{}", ran.out);
+    assert!(line(&ran.out, "other").contains("does not take the signature"), "{}", ran.out);
     assert!(line(&ran.out, "mail").contains("verified"), "{}", ran.out);
     store.fails(1, &["no token is called `three`; there are one, two"], &["tokens", "test", "three"]);
 }
@@ -138,13 +130,8 @@ fn test_signs_with_every_key_and_verifies_elsewhere() {
 fn a_key_is_cloned_from_token_to_token_and_both_sign() {
     let store = pair();
     store.import("one", "fixed", "0f", EC);
-    let generate = |kind: &str, label: &str, id: &str| {
-        let login = ["--module", MODULE, "--token-label", "one", "--login", "--pin", "48151623"];
-        let words = ["--keypairgen", "--key-type", kind, "--label", label, "--id", id, "--extractable"];
-        store.program("pkcs11-tool", &[&login[..], &words].concat());
-    };
-    generate("EC:secp384r1", "web", "0a01");
-    generate("rsa:2048", "mail", "0a02");
+    ask(&store, "one", &["generate", "ec", "web", "0a01"]);
+    ask(&store, "one", &["generate", "rsa", "mail", "0a02"]);
     let said = store.ok(&["tokens", "clone", "web", "--from", "one", "--to", "two"]);
     assert!(said.contains("identifier 0a01 (ec-p384)") && said.contains("both sign with one public half"), "{said}");
     let cloned = json(&store.ok(&["tokens", "clone", "id:0a02", "--from", "one", "--to", "two", "--json"]));
@@ -156,13 +143,11 @@ fn a_key_is_cloned_from_token_to_token_and_both_sign() {
     for key in keys.iter().filter(|key| key["class"] == "private") {
         assert_eq!((&key["extractable"], &key["sensitive"]), (&false.into(), &true.into()), "{key}");
     }
-    // The copies verify by the first token's public halves, which pkcs11-tool reads there.
-    let public = |token: &str| {
-        let words = ["--module", MODULE, "--token-label", token, "--read-object", "--type", "pubkey", "--id", "0a01"];
-        store.program("pkcs11-tool", &[&words[..], &["--output-file", token]].concat());
-        fs::read(store.place.path(token)).expect("a file")
-    };
-    assert_eq!(public("one"), public("two"));
+    for id in ["0a01", "0a02"] {
+        let public = ask(&store, "one", &["public", id]);
+        assert!(public.contains("Label") && public.len() > 100, "{public}");
+        assert_eq!(public, ask(&store, "two", &["public", id]));
+    }
     assert!(store.ok(&["tokens", "test", "two"]).contains("verified"));
 
     store.fails(
@@ -181,6 +166,18 @@ fn a_key_is_cloned_from_token_to_token_and_both_sign() {
         &["tokens", "clone", "no", "--from", "one", "--to", "two"],
     );
     store.fails(1, &["not extractable"], &["tokens", "clone", "web", "--from", "two", "--to", "one"]);
+    let conf = fs::read_to_string(store.place.path("softhsm2.conf")).expect("a file");
+    for (lacking, words) in [
+        ("CKM_AES_KEY_WRAP_PAD", "`one`: lacks a mechanism of AES key wrap"),
+        ("CKM_RSA_PKCS_OAEP", "`two`: lacks CKM_RSA_PKCS_OAEP to unwrap"),
+        ("CKM_RSA_PKCS_KEY_PAIR_GEN", "`two`: lacks CKM_RSA_PKCS_KEY_PAIR_GEN"),
+        ("CKM_AES_KEY_GEN", "`one`: lacks CKM_AES_KEY_GEN"),
+    ] {
+        ask(&store, "one", &["generate", "ec", lacking, "0b"]);
+        store.place.write("softhsm2.conf", format!("{conf}slots.mechanisms = -{lacking}\n"));
+        store.fails(1, &[words], &["tokens", "clone", lacking, "--from", "one", "--to", "two"]);
+        store.place.write("softhsm2.conf", &conf);
+    }
     store.fails(1, &["to itself"], &["tokens", "clone", "web", "--from", "one", "--to", "one"]);
     store.fails(1, &["no token is called `x`"], &["tokens", "clone", "web", "--from", "x", "--to", "one"]);
     store.fails(2, &["--from"], &["tokens", "clone", "web", "--to", "one"]);
@@ -211,27 +208,15 @@ fn a_key_of_the_keystore_goes_to_a_token_if_its_policy_says_so() {
     let signatures = rows[0]["signatures"].as_array().expect("a list");
     assert_eq!(signatures.len(), 3);
     assert!(signatures.iter().all(|one| one["id"].as_str().is_some_and(|id| id.len() == 40)), "{rows}");
-    // The token has the keystore's public half.
-    store.program(
-        "pkcs11-tool",
-        &[
-            "--module",
-            MODULE,
-            "--token-label",
-            "two",
-            "--read-object",
-            "--type",
-            "pubkey",
-            "--label",
-            "signer",
-            "-o",
-            "der",
-        ],
-    );
+    // What the token signs is a signature by the keystore's public half; the token has that under the same identifier.
+    let id = signatures.iter().find(|one| one["label"] == "signer").and_then(|one| one["id"].as_str()).expect("signer");
+    let held = ask(&store, "two", &["public", id]);
     store.place.write("own.pem", store.ok(&["keys", "public", "signer"]));
     store.program("openssl", &["pkey", "-pubin", "-in", "own.pem", "-outform", "DER", "-out", "own.der"]);
-    let read = |name: &str| fs::read(store.place.path(name)).expect("a file");
-    assert_eq!(read("der"), read("own.der"));
+    let own = fs::read(store.place.path("own.der")).expect("a file");
+    // The last 65 bytes are the point (RFC 5480, 2.2), in the token behind the head of an octet string.
+    let point = [&[4, 65], &own[own.len() - 65..]].concat();
+    assert!(held.contains(&format!("{:?}", cryptoki::object::Attribute::EcPoint(point))), "{held}");
 
     let refused = |name: &str, words: &str| {
         store.fails(

@@ -13,6 +13,9 @@ use crate::config::token::TokenSection;
 use crate::output::{self, chain, printable, say};
 use crate::tokens::{self, Tokens};
 
+/// The state of a token that does not open.
+const UNAVAILABLE: &str = "unavailable";
+
 #[derive(Serialize)]
 struct TokenJson {
     name: String,
@@ -78,7 +81,12 @@ fn configured(args: &TokensListArgs, config: &Config) -> Result<()> {
     for row in &rows {
         table.add_row([
             row.name.clone(),
-            row.why.as_ref().map_or_else(|| row.state.to_owned(), |why| format!("{}: {why}", row.state)),
+            match &row.why {
+                Some(why) if row.state == UNAVAILABLE => format!("{UNAVAILABLE}: {why}"),
+                // The rule says so itself.
+                Some(why) => why.clone(),
+                None => row.state.to_owned(),
+            },
             row.version.clone().unwrap_or_default(),
             row.place.clone(),
             row.module.clone(),
@@ -126,7 +134,7 @@ fn row(section: &TokenSection, with_keys: bool, config: &Config, tokens: &mut To
             row.suites = Some(engine.capabilities().iter().map(|one| one.suites.len()).sum());
             row.keys = keys;
         }
-        Err(error) => (row.state, row.why) = ("unavailable", Some(chain(&error))),
+        Err(error) => (row.state, row.why) = (UNAVAILABLE, Some(chain(&error))),
     }
     row
 }
