@@ -6,6 +6,7 @@ mod openssl;
 mod pkcs11;
 mod placement;
 mod service;
+mod tokens;
 mod value;
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ pub(crate) use openssl::{InstallArgs, OpensslCommand};
 pub(crate) use pkcs11::{ModuleArgs, Pkcs11Command};
 pub(crate) use placement::{ExplainArgs, TuneArgs};
 pub(crate) use service::{AskArgs, RunArgs, ServiceCommand, SocketArgs};
+pub(crate) use tokens::{TokensAddArgs, TokensCloneArgs, TokensCommand, TokensListArgs, TokensTestArgs};
 pub(crate) use value::ValueArgs;
 
 /// The heading of the options that every command has, so that they do not stand among its own.
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// Have programs that speak PKCS#11 load the module, whose tokens are keystores.
     #[command(subcommand)]
     Pkcs11(Pkcs11Command),
+    /// Use PKCS#11 tokens and HSMs as engines: list, configure and test them, and bring keys to them.
+    #[command(subcommand)]
+    Tokens(TokensCommand),
     /// One mill for all processes of this machine: run it, ask how it is, end it.
     #[command(subcommand)]
     Service(ServiceCommand),

@@ -23,9 +23,9 @@ const INPUT_MAX: usize = 1 << 20;
 const SIGNATURE: Cost = Cost::new(20_000.0, 1_500_000.0, 1.0);
 
 /// A mechanism, and what the token says of it.
-struct Offer {
-    mechanism: CK_MECHANISM_TYPE,
-    info: CK_MECHANISM_INFO,
+pub(crate) struct Offer {
+    pub(crate) mechanism: CK_MECHANISM_TYPE,
+    pub(crate) info: CK_MECHANISM_INFO,
 }
 
 /// What a token's mechanisms make of the contract's suites.
@@ -43,7 +43,11 @@ pub(crate) fn capabilities(module: &Module, slot: CK_SLOT_ID) -> Result<Vec<Capa
         .collect())
 }
 
-fn offers(module: &Module, slot: CK_SLOT_ID) -> Result<Vec<Offer>, CK_RV> {
+/// What a token has.
+///
+/// # Errors
+/// The code of the call that failed.
+pub(crate) fn offers(module: &Module, slot: CK_SLOT_ID) -> Result<Vec<Offer>, CK_RV> {
     let list = module.functions().C_GetMechanismList.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
     let ask = module.functions().C_GetMechanismInfo.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
     let mut count = 0;
@@ -64,7 +68,7 @@ fn offers(module: &Module, slot: CK_SLOT_ID) -> Result<Vec<Offer>, CK_RV> {
     Ok(offers)
 }
 
-fn has(offers: &[Offer], mechanism: CK_MECHANISM_TYPE, flag: CK_FLAGS, bits: usize) -> bool {
+pub(crate) fn has(offers: &[Offer], mechanism: CK_MECHANISM_TYPE, flag: CK_FLAGS, bits: usize) -> bool {
     offers.iter().any(|offer| {
         let (min, max) = (offer.info.ulMinKeySize, offer.info.ulMaxKeySize);
         offer.mechanism == mechanism && offer.info.flags & flag != 0 && (min..=max).contains(&(bits as _))

@@ -1,5 +1,6 @@
 //! A key on a token: by reference, or as a copy.
 
+use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill_contract::error::KeyProblem;
@@ -7,32 +8,37 @@ use ciphermill_contract::suite::{Curve, RsaSize, Signature};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
 use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
-    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN,
-    CKA_VALUE, CKK_EC, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_TYPE_INVALID,
+    CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE,
+    CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN, CKA_VALUE, CKK_EC, CKK_RSA,
+    CKO_PRIVATE_KEY,
 };
 
 use crate::material;
 use crate::pool::Connection;
-use crate::public;
+use crate::public::Public;
 use crate::session::{Attribute, Session};
 use crate::token::{Failure, Token};
 
 /// Bytes of a reference's name, as the contract has it.
 const NAME_LEN_MAX: usize = 255;
 
-const YES: &[u8] = &[1];
-const NO: &[u8] = &[0];
+/// The keys that engines sign with.
+const RSA_SIZES: [RsaSize; 4] = [RsaSize::Rsa1024, RsaSize::Rsa2048, RsaSize::Rsa3072, RsaSize::Rsa4096];
+const CURVES: [Curve; 3] = [Curve::P256, Curve::P384, Curve::P521];
+
+pub(crate) const YES: &[u8] = &[1];
+pub(crate) const NO: &[u8] = &[0];
 
 /// The kind of a key, as far as its attributes follow from it.
-#[derive(Clone, Copy)]
-enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
     Rsa(RsaSize),
     Ec(Curve),
 }
 
 impl Kind {
-    fn of(suite: Suite) -> Option<Kind> {
+    /// The kind of the keys that sign so.
+    pub(crate) fn of(suite: Suite) -> Option<Kind> {
         match suite {
             Suite::Sign(Signature::Rsa(size, ..)) => Some(Kind::Rsa(size)),
             Suite::Sign(Signature::Ecdsa(curve) | Signature::EcdsaDigest(curve)) => Some(Kind::Ec(curve)),
@@ -40,10 +46,35 @@ impl Kind {
         }
     }
 
-    fn key_type(self) -> [u8; size_of::<CK_ULONG>()] {
+    /// The kind of a key on a token, if it is one that engines sign with.
+    pub(crate) fn of_object(session: &Session, object: CK_OBJECT_HANDLE) -> Option<Kind> {
+        match session.number(object, CKA_KEY_TYPE)? {
+            CKK_RSA => {
+                let modulus = session.attribute(object, CKA_MODULUS).ok()?;
+                let len = material::unsigned(&modulus).len();
+                RSA_SIZES.into_iter().find(|size| size.len() == len).map(Kind::Rsa)
+            }
+            CKK_EC => {
+                let parameters = session.attribute(object, CKA_EC_PARAMS).ok()?;
+                CURVES.into_iter().find(|curve| parameters == material::curve_parameters(*curve)).map(Kind::Ec)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn key_type(self) -> [u8; size_of::<CK_ULONG>()] {
         match self {
             Kind::Rsa(_) => CKK_RSA.to_ne_bytes(),
             Kind::Ec(_) => CKK_EC.to_ne_bytes(),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Rsa(size) => write!(f, "rsa-{}", size.bits()),
+            Kind::Ec(curve) => write!(f, "ec-{curve}"),
         }
     }
 }
@@ -147,7 +178,7 @@ impl Drop for TokenKey {
 }
 
 /// A reference's name as an attribute: `id:` and hexadecimal digits are a `CKA_ID`, anything else is a `CKA_LABEL`.
-fn name(bytes: &[u8]) -> Option<(CK_ATTRIBUTE_TYPE, Vec<u8>)> {
+pub(crate) fn name(bytes: &[u8]) -> Option<(CK_ATTRIBUTE_TYPE, Vec<u8>)> {
     let name = core::str::from_utf8(bytes).ok().filter(|name| (1..=NAME_LEN_MAX).contains(&name.len()))?;
     let Some(digits) = name.strip_prefix("id:") else { return Some((CKA_LABEL, bytes.to_vec())) };
     let digits: Option<Vec<u8>> = digits.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
@@ -166,57 +197,29 @@ fn look_up(
     let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
     let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), (name.0, &name.1)])?;
     let [handle] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-    let public = match kind {
-        Kind::Rsa(size) => {
-            let modulus = session.attribute(handle, CKA_MODULUS)?;
-            let exponent = match session.attribute(handle, CKA_PUBLIC_EXPONENT) {
-                // Private keys should say it and need not (6.1.3).
-                Err(CKR_ATTRIBUTE_TYPE_INVALID | CKR_ATTRIBUTE_SENSITIVE) => {
-                    session.attribute(beside(session, handle, kind, name)?, CKA_PUBLIC_EXPONENT)?
-                }
-                said => said?,
-            };
-            public::rsa(size, &modulus, &exponent)
-        }
-        Kind::Ec(curve) => {
-            if session.attribute(handle, CKA_EC_PARAMS)? != material::curve_parameters(curve) {
-                return Err(Failure::Key(KeyProblem::Parameters));
-            }
-            // Private keys on curves do not say their point (6.3.4).
-            let point = session.attribute(beside(session, handle, kind, name)?, CKA_EC_POINT)?;
-            public::curve(curve, &point)
-        }
-    };
-    Ok((handle, public.ok_or(Failure::Key(KeyProblem::Parameters))?))
-}
-
-/// The public key beside a private one: of the same identifier, or where it has none of the same name.
-fn beside(
-    session: &Session,
-    private: CK_OBJECT_HANDLE,
-    kind: Kind,
-    name: &(CK_ATTRIBUTE_TYPE, Vec<u8>),
-) -> Result<CK_OBJECT_HANDLE, Failure> {
-    let (class, key_type) = (CKO_PUBLIC_KEY.to_ne_bytes(), kind.key_type());
-    let id = session.attribute(private, CKA_ID)?;
-    let by: Attribute<'_> = if id.is_empty() { (name.0, &name.1) } else { (CKA_ID, &id) };
-    let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), by])?;
-    let [public] = found[..] else { return Err(Failure::Key(KeyProblem::Encoding)) };
-    Ok(public)
+    if let Kind::Ec(curve) = kind
+        && session.attribute(handle, CKA_EC_PARAMS)? != material::curve_parameters(curve)
+    {
+        return Err(Failure::Key(KeyProblem::Parameters));
+    }
+    Ok((handle, Public::of(session, kind, handle)?.info()))
 }
 
 /// Makes a session object that signs and is not given out again.
 fn copy(session: &Session, kind: Kind, key: &KeyMaterial<'_>) -> Result<CK_OBJECT_HANDLE, Failure> {
+    create(session, kind, key, &[(CKA_TOKEN, NO)])
+}
+
+/// Makes an object that signs and is not given out again, with these attributes besides.
+pub(crate) fn create(
+    session: &Session,
+    kind: Kind,
+    key: &KeyMaterial<'_>,
+    more: &[Attribute<'_>],
+) -> Result<CK_OBJECT_HANDLE, Failure> {
     let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
-    let mut template: Vec<Attribute<'_>> = vec![
-        (CKA_CLASS, &class),
-        (CKA_KEY_TYPE, &key_type),
-        (CKA_TOKEN, NO),
-        (CKA_PRIVATE, YES),
-        (CKA_SENSITIVE, YES),
-        (CKA_EXTRACTABLE, NO),
-        (CKA_SIGN, YES),
-    ];
+    let mut template = signer(&class, &key_type);
+    template.extend_from_slice(more);
     let parameters;
     match kind {
         Kind::Rsa(_) => template.extend(material::rsa_numbers(key).map_err(Failure::Key)?),
@@ -227,6 +230,18 @@ fn copy(session: &Session, kind: Kind, key: &KeyMaterial<'_>) -> Result<CK_OBJEC
         }
     }
     Ok(session.create(&template)?)
+}
+
+/// What a private key has that signs and is not given out again.
+pub(crate) fn signer<'a>(class: &'a [u8], key_type: &'a [u8]) -> Vec<Attribute<'a>> {
+    vec![
+        (CKA_CLASS, class),
+        (CKA_KEY_TYPE, key_type),
+        (CKA_PRIVATE, YES),
+        (CKA_SENSITIVE, YES),
+        (CKA_EXTRACTABLE, NO),
+        (CKA_SIGN, YES),
+    ]
 }
 
 #[cfg(test)]

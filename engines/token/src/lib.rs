@@ -11,19 +11,24 @@
 #![allow(unsafe_code, reason = "calls over the function list of a PKCS#11 module")]
 
 mod capabilities;
+mod clone;
 mod digest;
 mod engine;
 mod host;
+mod inventory;
 mod key;
 mod material;
 mod module;
+mod objects;
 mod pool;
 mod public;
 mod session;
 mod token;
 
+pub use clone::{CloneError, Cloned, Outside, clone_key, install_key};
 pub use engine::TokenEngine;
 pub use host::serve;
+pub use inventory::{KeyClass, KeyReport, SlotReport, keys, slots};
 pub use token::{Host, Opening, PATIENCE, Place, TokenError};
 
 use std::sync::Arc;

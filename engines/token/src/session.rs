@@ -20,18 +20,14 @@ pub(crate) type Attribute<'a> = (CK_ATTRIBUTE_TYPE, &'a [u8]);
 
 /// A read-only session, closed when it is dropped.
 pub(crate) struct Session {
-    module: Arc<Module>,
-    handle: CK_SESSION_HANDLE,
+    pub(crate) module: Arc<Module>,
+    pub(crate) handle: CK_SESSION_HANDLE,
 }
 
 impl Session {
     /// Opens a session (PKCS#11 3.1, 5.6.1). Session objects can be made in it, objects of the token not.
     pub(crate) fn open(module: &Arc<Module>, slot: CK_SLOT_ID) -> Result<Session, CK_RV> {
-        let open = module.functions().C_OpenSession.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let mut handle = 0;
-        // SAFETY: no callback is named, and the last argument is a place for the handle.
-        outcome(unsafe { open(slot, CKF_SERIAL_SESSION, ptr::null_mut(), None, &raw mut handle) })?;
-        Ok(Session { module: Arc::clone(module), handle })
+        Session::open_with(module, slot, CKF_SERIAL_SESSION)
     }
 
     /// Logs the user in (5.6.8). One login holds for all sessions of a program with a token.
@@ -145,7 +141,7 @@ impl Drop for Session {
 }
 
 /// A template as modules want it. They only read its values.
-fn attributes(template: &[Attribute<'_>]) -> Vec<CK_ATTRIBUTE> {
+pub(crate) fn attributes(template: &[Attribute<'_>]) -> Vec<CK_ATTRIBUTE> {
     let attribute = |(kind, value): &Attribute<'_>| CK_ATTRIBUTE {
         type_: *kind,
         pValue: value.as_ptr().cast_mut().cast(),

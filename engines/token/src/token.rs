@@ -99,6 +99,15 @@ impl fmt::Display for TokenError {
 
 impl std::error::Error for TokenError {}
 
+impl From<LoadError> for TokenError {
+    fn from(error: LoadError) -> TokenError {
+        match error {
+            LoadError::Library(words) => TokenError::Module(words),
+            LoadError::Call(code) => TokenError::Call(code),
+        }
+    }
+}
+
 /// Why something was not done in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -137,10 +146,7 @@ pub(crate) struct Token {
 
 impl Token {
     pub(crate) fn open(opening: Opening) -> Result<Token, TokenError> {
-        let module = Module::load(&opening.module).map_err(|error| match error {
-            LoadError::Library(words) => TokenError::Module(words),
-            LoadError::Call(code) => TokenError::Call(code),
-        })?;
+        let module = Module::load(&opening.module)?;
         Ok(Token::of(opening, module))
     }
 
@@ -224,12 +230,15 @@ impl Token {
 
     /// The slot that the token is in now. The module's turn is had.
     pub(crate) fn slot(&self) -> Result<CK_SLOT_ID, CK_RV> {
-        let slots = self.module.slots()?;
-        let is_here = |slot: &CK_SLOT_ID| match &self.opening.place {
+        Token::slot_of(&self.module, &self.opening.place)
+    }
+
+    /// The slot of a module that a token is in now. The module's turn is had.
+    pub(crate) fn slot_of(module: &Module, place: &Place) -> Result<CK_SLOT_ID, CK_RV> {
+        let slots = module.slots()?;
+        let is_here = |slot: &CK_SLOT_ID| match place {
             Place::Slot(number) => *slot == *number as CK_SLOT_ID,
-            Place::Label(label) => {
-                self.module.token_info(*slot).is_ok_and(|info| padded(&info.label) == label.as_bytes())
-            }
+            Place::Label(label) => module.token_info(*slot).is_ok_and(|info| padded(&info.label) == label.as_bytes()),
         };
         let mut here = slots.into_iter().filter(is_here);
         match (here.next(), here.next()) {

@@ -76,6 +76,9 @@ Examples:
         /// Make a key for this suite [default: a 32-byte key that `protect` derives column keys from].
         #[arg(long, value_name = "SUITE")]
         suite: Option<Suite>,
+        /// The key may be copied to a token for good (`tokens clone`), or be exported wrapped under another key.
+        #[arg(long, requires = "suite")]
+        exportable: bool,
         /// What the key is for.
         #[arg(long, default_value = "")]
         description: String,
@@ -145,6 +148,9 @@ Examples:
         /// Allow only this suite [default: deriving column keys].
         #[arg(long, value_name = "SUITE")]
         suite: Option<Suite>,
+        /// The key may be copied to a token for good (`tokens clone`), or be exported wrapped under another key.
+        #[arg(long, requires = "suite")]
+        exportable: bool,
         /// What the key is for.
         #[arg(long, default_value = "")]
         description: String,

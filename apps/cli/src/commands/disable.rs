@@ -14,16 +14,16 @@ use crate::config::Config;
 use crate::output::{after_change, say};
 use crate::{mills, rules};
 
-/// The configuration file while its rules are changed.
-struct File {
-    path: PathBuf,
+/// The configuration file while it is changed.
+pub(super) struct File {
+    pub(super) path: PathBuf,
     /// What stands there, nothing where there is no file.
     old: String,
-    new: String,
+    pub(super) new: String,
 }
 
 impl File {
-    fn read(named: Option<&Path>) -> Result<File> {
+    pub(super) fn read(named: Option<&Path>) -> Result<File> {
         let path = Config::place(named)?;
         let old = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -44,13 +44,13 @@ impl File {
         args.rules.iter().map(|rule| parse(rule, &config)).collect()
     }
 
-    fn change(&mut self, change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
+    pub(super) fn change(&mut self, change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
         self.new = change(&self.new).with_context(|| format!("in {}", self.path.display()))?;
         Ok(())
     }
 
     /// Replaces the file, unless nothing is new, and says what was done.
-    fn write(&self, said: &[String]) -> Result<ExitCode> {
+    pub(super) fn write(&self, said: &[String]) -> Result<ExitCode> {
         self.rules()?;
         if self.new != self.old {
             let folder = whole::folder_of(&self.path);

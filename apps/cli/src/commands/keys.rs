@@ -28,11 +28,12 @@ const DERIVATION: Suite = Suite::Mac(Mac::Hmac(Digest::Sha256));
 /// Runs a command of the keystore.
 pub(crate) fn run(command: KeysCommand, config: &Config) -> anyhow::Result<ExitCode> {
     match command {
-        KeysCommand::Generate { name, suite, description, keystore } => {
-            generate(&name, suite, &description, &keystore, config)?;
+        KeysCommand::Generate { name, suite, exportable, description, keystore } => {
+            generate(&name, suite.map(|suite| KeyUse { suite, exportable }), &description, &keystore, config)?;
         }
-        KeysCommand::Import { name, file, hex, suite, description, keystore } => {
-            import(&name, &file, hex, suite, &description, &keystore, config)?;
+        KeysCommand::Import { name, file, hex, suite, exportable, description, keystore } => {
+            let key_use = KeyUse { suite: suite.unwrap_or(DERIVATION), exportable };
+            import(&name, &file, hex, key_use, &description, &keystore, config)?;
         }
         KeysCommand::List { json, keystore } => list(json, &keystore, config)?,
         KeysCommand::Rotate { name, file, hex, keystore } => {
@@ -66,18 +67,31 @@ pub(crate) fn generate_root(keystore: &mut Keystore, name: &str, description: &s
     Ok(keystore.generate_described(name, kind, KeyPolicy::only(DERIVATION), description)?)
 }
 
+/// What a key may be used for.
+#[derive(Clone, Copy)]
+struct KeyUse {
+    suite: Suite,
+    exportable: bool,
+}
+
+impl KeyUse {
+    fn policy(self) -> KeyPolicy {
+        KeyPolicy::only(self.suite).exportable(self.exportable)
+    }
+}
+
 fn generate(
     name: &str,
-    suite: Option<Suite>,
+    key_use: Option<KeyUse>,
     description: &str,
     args: &KeystoreArgs,
     config: &Config,
 ) -> anyhow::Result<()> {
-    let Some(suite) = suite else {
+    let Some(key_use) = key_use else {
         let mut keystore = open_or_create(args, config)?;
         return say_current(&generate_root(&mut keystore, name, description)?);
     };
-    let policy = KeyPolicy::only(suite);
+    let (suite, policy) = (key_use.suite, key_use.policy());
     let record = match (KeyKind::for_suite(suite), suite.key_pair()) {
         (Some(kind), _) => open_or_create(args, config)?.generate_described(name, kind, policy, description)?,
         (None, Some(pair)) => {
@@ -104,15 +118,14 @@ fn import(
     name: &str,
     file: &Path,
     is_hex: bool,
-    suite: Option<Suite>,
+    key_use: KeyUse,
     description: &str,
     args: &KeystoreArgs,
     config: &Config,
 ) -> anyhow::Result<()> {
-    let suite = suite.unwrap_or(DERIVATION);
-    let key = import::read(file, is_hex, suite)?;
+    let key = import::read(file, is_hex, key_use.suite)?;
     let mut keystore = open_or_create(args, config)?;
-    let record = keystore.import_described(name, key.material(), KeyPolicy::only(suite), description)?;
+    let record = keystore.import_described(name, key.material(), key_use.policy(), description)?;
     warn_of_short_root(&record);
     say_current(&record)
 }

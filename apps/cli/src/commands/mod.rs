@@ -16,6 +16,7 @@ pub(crate) mod protect;
 pub(crate) mod rekey;
 pub(crate) mod selftest;
 pub(crate) mod service;
+pub(crate) mod tokens;
 pub(crate) mod top;
 pub(crate) mod tune;
 pub(crate) mod value;

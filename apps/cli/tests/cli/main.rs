@@ -15,6 +15,8 @@ mod placement;
 mod service;
 mod streams;
 mod tables;
+mod token_commands;
+mod token_tool;
 mod tokens;
 mod top;
 

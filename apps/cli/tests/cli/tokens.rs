@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::{Place, Ran, json};
 
 pub(crate) const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
-const PIN: &str = "48151623";
+pub(crate) const PIN: &str = "48151623";
 
 /// A folder with a store of tokens of its own.
 pub(crate) struct Store {

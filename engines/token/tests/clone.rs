@@ -1,0 +1,128 @@
+//! Keys that are brought to a token of SoftHSM from outside, seen in its inventory, and taken back where they do not sign as they should.
+//! Each test runs in a process of its own, since a module reads its configuration once and keeps it.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
+
+use std::path::Path;
+use std::process::Command;
+
+use ciphermill_contract::suite::{Curve, Digest, KeyPair, RsaSize, SignPadding, Signature};
+use ciphermill_contract::{Batch, Direction, Engine, KeyMaterial, Op, OpStatus, QueueHint, Suite};
+use ciphermill_memory::SecretBytes;
+use ciphermill_reference::Reference;
+use ciphermill_token::{CloneError, KeyClass, Opening, Outside, Place, clone_key, install_key, keys, slots};
+
+const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
+const PIN: &str = "48151623";
+const FOLDER: &str = "TOKEN_TEST_FOLDER";
+
+/// Runs a test of this name in a process of its own, with tokens of these labels.
+fn alone(name: &str, labels: &[&str], test: impl FnOnce()) {
+    if std::env::var_os(FOLDER).is_some() {
+        return test();
+    }
+    assert!(Path::new(MODULE).exists(), "these tests need SoftHSM: install the package softhsm2");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tokens, config) = (folder.path().join("tokens"), folder.path().join("softhsm2.conf"));
+    std::fs::create_dir(&tokens).expect("a folder");
+    std::fs::write(&config, format!("directories.tokendir = {}\nlog.level = ERROR\n", tokens.display()))
+        .expect("a file");
+    for label in labels {
+        let words = ["--init-token", "--free", "--label", label, "--so-pin", "11223344", "--pin", PIN];
+        let output =
+            Command::new("softhsm2-util").args(words).env("SOFTHSM2_CONF", &config).output().expect("installed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.args(["--exact", name, "--nocapture"]).env(FOLDER, folder.path()).env("SOFTHSM2_CONF", config);
+    let output = command.output().expect("runs");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn opening(label: &'static str) -> Opening {
+    let pin = Some(SecretBytes::from_slice(PIN.as_bytes()).expect("memory"));
+    Opening { pin, ..Opening::new(label, Path::new(MODULE), Place::Label(label.to_owned())) }
+}
+
+/// A private and a public key in the contract's form.
+fn generate(pair: KeyPair) -> (Vec<u8>, Vec<u8>) {
+    let room = pair.private_len_max();
+    let mut arena = vec![0; room + 1024];
+    let mut ops = [Op { output: 0, ..Op::default() }.with_tag(room as u32, 1024)];
+    let mut batch = Batch::new(Suite::Generate(pair), Direction::Encrypt, &mut ops, &mut arena).check().expect("sound");
+    Reference::new().queue(QueueHint::default()).expect("opens").run(&mut batch);
+    assert_eq!(ops[0].status, OpStatus::Done);
+    let public = arena[room..room + usize::from(ops[0].tag_len)].to_vec();
+    arena.truncate(ops[0].output_len as usize);
+    (arena, public)
+}
+
+fn p521() -> Suite {
+    Suite::Sign(Signature::Ecdsa(Curve::P521))
+}
+
+#[test]
+fn a_key_from_outside_is_seen_with_its_public_half() {
+    alone("a_key_from_outside_is_seen_with_its_public_half", &["one"], || {
+        let rsa = Suite::Sign(Signature::Rsa(RsaSize::Rsa2048, SignPadding::Pss, Digest::Sha256));
+        for (suite, pair, label, kind) in [
+            (p521(), KeyPair::Ec(Curve::P521), "curve", "ec-p521"),
+            (rsa, KeyPair::Rsa(RsaSize::Rsa2048), "numbers", "rsa-2048"),
+        ] {
+            let (private, public) = generate(pair);
+            let outside = Outside { key: KeyMaterial::private(&private), public: &public, suite, label };
+            let asked = std::cell::Cell::new(0);
+            let is_same = |_: Suite, name: &str, info: &[u8]| {
+                asked.set(asked.get() + 1);
+                name.starts_with("id:") && info == public
+            };
+            let cloned = install_key(outside, &opening("one"), &is_same).expect("is taken");
+            assert_eq!((asked.get(), cloned.kind.as_str(), &cloned.public), (1, kind, &public));
+            let kept = keys(&opening("one")).expect("listed");
+            let own: Vec<_> = kept.iter().filter(|key| key.label == label).collect();
+            assert_eq!(own.iter().map(|key| key.class).collect::<Vec<_>>(), [KeyClass::Private, KeyClass::Public]);
+            assert_eq!((own[0].extractable, own[0].sensitive), (Some(false), Some(true)));
+            assert!(own.iter().all(|key| key.id == cloned.id && key.id.len() == 20 && key.kind == kind));
+            assert_eq!(own[0].public.as_ref(), Some(&public));
+            assert!(own[0].suites.contains(&suite) && own[1].suites.is_empty());
+            // Neither once more, nor on to another token.
+            let twice = install_key(outside, &opening("one"), &is_same);
+            assert_eq!(twice, Err(CloneError::IsThere("one")));
+        }
+        let kept = slots(Path::new(MODULE)).expect("listed");
+        let slot = kept.iter().find(|slot| slot.label == "one").expect("the token");
+        assert!(slot.mechanisms > 10 && slot.flags.contains(&"login-required"), "{slot:?}");
+    });
+}
+
+#[test]
+fn a_key_that_signs_otherwise_is_destroyed() {
+    alone("a_key_that_signs_otherwise_is_destroyed", &["one"], || {
+        let (private, public) = generate(KeyPair::Ec(Curve::P521));
+        let outside = Outside { key: KeyMaterial::private(&private), public: &public, suite: p521(), label: "curve" };
+        assert_eq!(install_key(outside, &opening("one"), &|_, _, _| false), Err(CloneError::Differs("one")));
+        assert_eq!(keys(&opening("one")), Ok(Vec::new()));
+        // A public half on another curve is none of this key.
+        let (_, other) = generate(KeyPair::Ec(Curve::P256));
+        let wrong = Outside { public: &other, ..outside };
+        assert_eq!(install_key(wrong, &opening("one"), &|_, _, _| true), Err(CloneError::Unsuitable("one")));
+        assert_eq!(keys(&opening("one")), Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn a_key_that_may_not_leave_does_not() {
+    alone("a_key_that_may_not_leave_does_not", &["one", "two"], || {
+        let (private, public) = generate(KeyPair::Ec(Curve::P521));
+        let outside = Outside { key: KeyMaterial::private(&private), public: &public, suite: p521(), label: "curve" };
+        install_key(outside, &opening("one"), &|_, _, _| true).expect("is taken");
+        let clone = |name: &str| clone_key(name, &opening("one"), &opening("two"), &|_, _, _| true);
+        assert_eq!(clone("curve"), Err(CloneError::NotExtractable("one")));
+        for name in ["absent", "", "id:0"] {
+            assert_eq!(clone(name), Err(CloneError::NotThere("one")), "{name}");
+        }
+        let wrong = Opening { pin: Some(SecretBytes::from_slice(b"00000000").expect("memory")), ..opening("one") };
+        assert!(matches!(keys(&wrong), Err(ciphermill_token::TokenError::Call(0xa0))), "CKR_PIN_INCORRECT");
+        assert_eq!(keys(&opening("two")), Ok(Vec::new()));
+    });
+}
