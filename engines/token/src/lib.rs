@@ -11,11 +11,17 @@
 #![allow(unsafe_code, reason = "calls over the function list of a PKCS#11 module")]
 
 mod capabilities;
+mod curve;
 mod digest;
 mod engine;
+mod failure;
+mod fingerprint;
 mod key;
+mod kind;
 mod material;
+mod mechanism;
 mod module;
+mod operation;
 mod pool;
 mod public;
 mod session;

@@ -1,10 +1,13 @@
 //! Public halves of a token's keys in the contract's form ([`ciphermill_contract::KeyForm::Public`]), of the attributes that tokens give them
 //! out in.
 
+use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::acceptance::der::{EC_PUBLIC_KEY, RSA_ENCRYPTION};
 use ciphermill_contract::suite::{Curve, RsaSize};
+use cryptoki_sys::{CKA_MODULUS, CKA_PUBLIC_EXPONENT};
 
 use crate::material;
+use crate::session::Attribute;
 
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
@@ -24,6 +27,18 @@ pub(crate) fn rsa(size: RsaSize, modulus: &[u8], exponent: &[u8]) -> Option<Vec<
     Some(element(SEQUENCE, &[&algorithm, &element(BIT_STRING, &[&[0], &key])]))
 }
 
+/// The modulus and the exponent of an RSA key, which borrow from its `SubjectPublicKeyInfo`. The contract has looked at shape and sizes.
+pub(crate) fn rsa_numbers(key: &[u8]) -> Result<[Attribute<'_>; 2], KeyProblem> {
+    let mut outer = key;
+    let mut info = material::element(&mut outer, SEQUENCE)?;
+    material::element(&mut info, SEQUENCE)?;
+    let mut wrapped = material::element(&mut info, BIT_STRING)?.get(1..).ok_or(KeyProblem::Encoding)?;
+    let mut numbers = material::element(&mut wrapped, SEQUENCE)?;
+    let modulus = material::unsigned(material::element(&mut numbers, INTEGER)?);
+    let exponent = material::unsigned(material::element(&mut numbers, INTEGER)?);
+    Ok([(CKA_MODULUS, modulus), (CKA_PUBLIC_EXPONENT, exponent)])
+}
+
 /// `SubjectPublicKeyInfo` of a key on a curve (RFC 5480, 2) with the point that `CKA_EC_POINT` says; none when that is no point of the
 /// curve's length.
 pub(crate) fn curve(curve: Curve, attribute: &[u8]) -> Option<Vec<u8>> {
@@ -38,6 +53,16 @@ pub(crate) fn curve(curve: Curve, attribute: &[u8]) -> Option<Vec<u8>> {
     let algorithm =
         element(SEQUENCE, &[&element(OBJECT_IDENTIFIER, &[EC_PUBLIC_KEY]), &material::curve_parameters(curve)]);
     Some(element(SEQUENCE, &[&algorithm, &element(BIT_STRING, &[&[0], point])]))
+}
+
+/// The 32 bytes of a public key of Ed25519 that `CKA_EC_POINT` says; none when it says something else.
+pub(crate) fn edwards(attribute: &[u8]) -> Option<Vec<u8>> {
+    point(attribute, |octets| octets.len() == 32).map(<[u8]>::to_vec)
+}
+
+/// A point as `CKA_EC_POINT` has it: an octet string in DER (PKCS#11 3.1, 6.3.3).
+pub(crate) fn point_attribute(point: &[u8]) -> Vec<u8> {
+    element(OCTET_STRING, &[point])
 }
 
 /// The point within `CKA_EC_POINT`: an octet string in DER (PKCS#11 3.1, 6.3.3). Tokens are known that give the point itself; lengths
