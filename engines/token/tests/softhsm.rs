@@ -1,108 +1,26 @@
 //! Tokens of SoftHSM as engines. Each test runs in a process of its own, since a module reads its configuration once and keeps it.
-#![allow(unsafe_code, reason = "a module is shut down and started again under an engine")]
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod support;
+
 use std::sync::Arc;
 
 use ciphermill::{KeyPolicy, Mill, SelfTest};
-use ciphermill_contract::suite::{Curve, Digest, KeyPair, RsaSize, SignPadding, Signature};
+use ciphermill_contract::suite::{
+    Aead, AesSize, Agreement, BlockCipher, Curve, Digest, KeyPair, Mac, Mode, PublicEncryption, RsaSize, SignPadding,
+    Signature,
+};
 use ciphermill_contract::{
     Batch, Direction, Engine, Error, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Reason, Refusal, Span, Suite,
+    capability,
 };
-use ciphermill_memory::SecretBytes;
 use ciphermill_reference::Reference;
-use ciphermill_token::{Opening, Place, TokenEngine, TokenError};
+use ciphermill_token::{TokenEngine, TokenError};
 use ciphermill_vectors::known_answers::run_known_answer;
 
-const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
-const PIN: &str = "48151623";
+use support::{alone, generate, import, open, opening, restart_module};
+
 const MESSAGE: &[u8] = b"a message of some length, which is not a digest";
-
-/// Runs a test of this name in a process of its own, with an empty store of tokens.
-fn alone(name: &str, test: impl FnOnce(&Store)) {
-    if let Some(folder) = std::env::var_os("TOKEN_TEST_FOLDER") {
-        return test(&Store { folder: folder.into() });
-    }
-    assert!(Path::new(MODULE).exists(), "these tests need SoftHSM: install the package softhsm2");
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::create_dir(folder.path().join("tokens")).expect("a folder");
-    let config = format!("directories.tokendir = {}\nlog.level = ERROR\n", folder.path().join("tokens").display());
-    std::fs::write(folder.path().join("softhsm2.conf"), config).expect("a file");
-    let mut command = Command::new(std::env::current_exe().expect("a path"));
-    command.args(["--exact", name, "--nocapture"]).env("TOKEN_TEST_FOLDER", folder.path());
-    let output = command.env("SOFTHSM2_CONF", folder.path().join("softhsm2.conf")).output().expect("runs");
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
-}
-
-/// The store of tokens of this process.
-struct Store {
-    folder: PathBuf,
-}
-
-impl Store {
-    fn util(&self, arguments: &[&str]) {
-        let output = Command::new("softhsm2-util").args(arguments).output().expect("softhsm2-util is installed");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn token(&self, label: &str) {
-        self.util(&["--init-token", "--free", "--label", label, "--so-pin", "11223344", "--pin", PIN]);
-    }
-
-    fn import(&self, token: &str, label: &str, id: &str, pair: &Pair) {
-        let path = self.folder.join("key.pem");
-        std::fs::write(&path, pem(&pair.private)).expect("a file");
-        let file = path.to_str().expect("a path");
-        self.util(&["--import", file, "--token", token, "--label", label, "--id", id, "--pin", PIN]);
-    }
-}
-
-fn opening(name: &'static str, label: &str, pin: &str, copies: bool) -> Opening {
-    let pin = Some(SecretBytes::from_slice(pin.as_bytes()).expect("memory"));
-    Opening { pin, copies, ..Opening::new(name, Path::new(MODULE), Place::Label(label.to_owned())) }
-}
-
-fn open(name: &'static str, label: &str, copies: bool) -> TokenEngine {
-    TokenEngine::open(opening(name, label, PIN, copies)).expect("opens")
-}
-
-/// A key pair in the contract's form.
-struct Pair {
-    private: Vec<u8>,
-    public: Vec<u8>,
-}
-
-fn generate(pair: KeyPair) -> Pair {
-    let room = pair.private_len_max();
-    let mut arena = vec![0; room + 1024];
-    let mut ops = [Op { output: 0, ..Op::default() }.with_tag(room as u32, 1024)];
-    let mut batch = Batch::new(Suite::Generate(pair), Direction::Encrypt, &mut ops, &mut arena).check().expect("sound");
-    Reference::new().queue(QueueHint::default()).expect("opens").run(&mut batch);
-    assert_eq!(ops[0].status, OpStatus::Done);
-    let public = arena[room..room + usize::from(ops[0].tag_len)].to_vec();
-    arena.truncate(ops[0].output_len as usize);
-    Pair { private: arena, public }
-}
-
-fn pem(der: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN PRIVATE KEY-----");
-    for (index, three) in der.chunks(3).enumerate() {
-        if index % 16 == 0 {
-            text.push('\n');
-        }
-        let bits = (0..3).fold(0_usize, |bits, at| bits << 8 | usize::from(three.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let digit = char::from(DIGITS[bits >> (18 - 6 * at) & 63]);
-            text.write_char(if at <= three.len() { digit } else { '=' }).expect("memory");
-        }
-    }
-    text + "\n-----END PRIVATE KEY-----\n"
-}
 
 /// One operation by an engine; the signature, and what became of it.
 fn run(
@@ -155,11 +73,11 @@ fn keys_sign_by_label_and_identifier() {
     alone("keys_sign_by_label_and_identifier", |store| {
         store.token("one");
         let rsa = generate(KeyPair::Rsa(RsaSize::Rsa2048));
-        store.import("one", "rsa", "0a01", &rsa);
+        import(store, "one", "rsa", "0a01", &rsa);
         let curves = [(Curve::P256, "0b01"), (Curve::P384, "0b02"), (Curve::P521, "0b03")];
         let pairs = curves.map(|(curve, id)| {
             let pair = generate(KeyPair::Ec(curve));
-            store.import("one", id, id, &pair);
+            import(store, "one", id, id, &pair);
             pair
         });
         let engine = open("one", "one", false);
@@ -186,12 +104,37 @@ fn copied_keys_pass_every_known_answer() {
     alone("copied_keys_pass_every_known_answer", |store| {
         store.token("one");
         let engine = open("one", "one", true);
+        let rsa = |padding| Suite::Sign(Signature::Rsa(RsaSize::Rsa2048, padding, Digest::Sha256));
+        let encryption = |digest| Suite::PublicEncrypt(PublicEncryption::RsaOaep(RsaSize::Rsa2048, digest));
+        let aes = |mode| Suite::Cipher(BlockCipher::Aes(AesSize::Aes192), mode);
+        for suite in [
+            rsa(SignPadding::Pkcs1),
+            rsa(SignPadding::Pss),
+            p256(),
+            Suite::Sign(Signature::Ed25519),
+            Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(RsaSize::Rsa2048)),
+            encryption(Digest::Sha1),
+            aes(Mode::Ecb),
+            aes(Mode::Cbc),
+            aes(Mode::Ctr),
+            Suite::Aead(Aead::AesGcm(AesSize::Aes128)),
+            Suite::Mac(Mac::Cmac(AesSize::Aes256)),
+            Suite::Mac(Mac::Hmac(Digest::Sha384)),
+        ] {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                assert!(capability::find(engine.capabilities(), suite, direction).is_some(), "{suite} {direction}");
+            }
+        }
+        let agreement = Suite::Agree(Agreement::Ecdh(Curve::P521));
+        assert!(capability::find(engine.capabilities(), agreement, Direction::Encrypt).is_some());
+        let unknown = capability::find(engine.capabilities(), encryption(Digest::Sha256), Direction::Decrypt);
+        assert!(unknown.is_none(), "SoftHSM has OAEP with SHA-1 alone");
         let mut count = 0;
         for suite in engine.capabilities().iter().flat_map(|one| one.suites) {
             run_known_answer(&engine, *suite).unwrap_or_else(|error| panic!("{suite}: {error}"));
             count += 1;
         }
-        assert!(count >= 20, "{count} suites are claimed");
+        assert!(count >= 60, "{count} suites are claimed");
     });
 }
 
@@ -199,9 +142,9 @@ fn copied_keys_pass_every_known_answer() {
 fn keys_that_are_not_there_or_twice_or_of_another_kind_are_refused() {
     alone("keys_that_are_not_there_or_twice_or_of_another_kind_are_refused", |store| {
         store.token("one");
-        store.import("one", "twice", "01", &generate(KeyPair::Ec(Curve::P256)));
-        store.import("one", "twice", "02", &generate(KeyPair::Ec(Curve::P256)));
-        store.import("one", "other", "03", &generate(KeyPair::Ec(Curve::P384)));
+        import(store, "one", "twice", "01", &generate(KeyPair::Ec(Curve::P256)));
+        import(store, "one", "twice", "02", &generate(KeyPair::Ec(Curve::P256)));
+        import(store, "one", "other", "03", &generate(KeyPair::Ec(Curve::P384)));
         let engine = open("one", "one", false);
         for name in ["missing", "twice", "other", "id:0"] {
             let error = engine.prepare(&KeyMaterial::reference(name), p256()).expect_err(name);
@@ -223,25 +166,12 @@ fn a_wrong_pin_opens_nothing() {
     });
 }
 
-/// What a restart of a token looks like from within: all sessions and handles are gone.
-fn restart_module(between: impl FnOnce()) {
-    type Call = unsafe extern "C" fn(*mut std::ffi::c_void) -> std::ffi::c_ulong;
-    // SAFETY: the module is loaded already, and the two functions have this type (PKCS#11 3.1, 5.4.1 and 5.4.2).
-    let codes = unsafe {
-        let library = libloading::Library::new(MODULE).expect("loads");
-        let end = library.get::<Call>(b"C_Finalize\0").expect("is there")(std::ptr::null_mut());
-        between();
-        [end, library.get::<Call>(b"C_Initialize\0").expect("is there")(std::ptr::null_mut())]
-    };
-    assert_eq!(codes, [0, 0]);
-}
-
 #[test]
 fn after_a_restart_the_same_key_signs_and_another_of_its_name_does_not() {
     alone("after_a_restart_the_same_key_signs_and_another_of_its_name_does_not", |store| {
         store.token("one");
         let pair = generate(KeyPair::Ec(Curve::P256));
-        store.import("one", "signer", "01", &pair);
+        import(store, "one", "signer", "01", &pair);
         let engine = open("one", "one", false);
         let key = engine.prepare(&KeyMaterial::reference("signer"), p256()).expect("is there");
         let sign = || run(&engine, &key, p256(), Direction::Encrypt, MESSAGE, &[0; 64]);
@@ -254,7 +184,7 @@ fn after_a_restart_the_same_key_signs_and_another_of_its_name_does_not() {
         restart_module(|| {
             store.util(&["--delete-token", "--token", "one"]);
             store.token("one");
-            store.import("one", "signer", "01", &generate(KeyPair::Ec(Curve::P256)));
+            import(store, "one", "signer", "01", &generate(KeyPair::Ec(Curve::P256)));
         });
         for _ in 0..3 {
             let (status, signature) = sign();
@@ -269,7 +199,7 @@ fn a_mill_takes_the_token_that_has_the_key() {
         let pair = generate(KeyPair::Ec(Curve::P256));
         store.token("empty");
         store.token("full");
-        store.import("full", "signer", "01", &pair);
+        import(store, "full", "signer", "01", &pair);
         let engines: [Arc<dyn Engine>; 2] =
             [Arc::new(open("empty", "empty", true)), Arc::new(open("full", "full", true))];
         let mill = Mill::builder().engines(engines).self_test(SelfTest::OnFirstUse).open().expect("opens");
