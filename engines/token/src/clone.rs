@@ -12,20 +12,22 @@ use ciphermill_contract::suite::{Digest, SignPadding, Signature};
 use ciphermill_contract::{KeyMaterial, Suite};
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_FLAGS, CK_MECHANISM_TYPE, CK_OBJECT_HANDLE, CK_RV, CKA_CLASS, CKA_ENCRYPT, CKA_EXTRACTABLE,
-    CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS_BITS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_TOKEN,
-    CKA_UNWRAP, CKA_VALUE_LEN, CKA_VERIFY, CKA_WRAP, CKA_WRAP_WITH_TRUSTED, CKF_GENERATE, CKF_GENERATE_KEY_PAIR,
-    CKF_UNWRAP, CKF_WRAP, CKK_AES, CKK_RSA, CKM_AES_KEY_GEN, CKM_AES_KEY_WRAP_KWP, CKM_AES_KEY_WRAP_PAD,
-    CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_RSA_PKCS_OAEP, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY,
-    CKR_KEY_NOT_WRAPPABLE, CKR_KEY_UNEXTRACTABLE,
+    CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS_BITS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_SIGN,
+    CKA_TOKEN, CKA_UNWRAP, CKA_VALUE_LEN, CKA_VERIFY, CKA_WRAP, CKA_WRAP_WITH_TRUSTED, CKF_GENERATE,
+    CKF_GENERATE_KEY_PAIR, CKF_UNWRAP, CKF_WRAP, CKK_AES, CKK_RSA, CKM_AES_KEY_GEN, CKM_AES_KEY_WRAP_KWP,
+    CKM_AES_KEY_WRAP_PAD, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_RSA_PKCS_OAEP, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CKO_SECRET_KEY, CKR_KEY_NOT_WRAPPABLE, CKR_KEY_UNEXTRACTABLE,
 };
 
 use crate::capabilities::{self, Offer};
-use crate::key::{self, Kind, NO, YES};
+use crate::failure::Failure;
+use crate::key;
+use crate::kind::{Kind, NO, YES};
 use crate::module::Module;
 use crate::objects::Wrapping;
-use crate::public::Public;
+use crate::public;
 use crate::session::{Attribute, Session};
-use crate::token::{Failure, Opening, Token, TokenError};
+use crate::token::{Opening, Token, TokenError};
 
 /// Bits of the pair that the wrapping key travels under, the first that both tokens have. With fewer it would be the weakest link.
 const EXCHANGE_BITS: [usize; 2] = [3072, 2048];
@@ -180,19 +182,21 @@ pub fn install_key(
     is_same: &dyn Fn(Suite, &str, &[u8]) -> bool,
 ) -> Result<Cloned, CloneError> {
     let unsuitable = CloneError::Unsuitable(to.name);
-    let kind = Kind::of(outside.suite).ok_or_else(|| unsuitable.clone())?;
-    let public = Public::of_material(kind, &outside.key, outside.public).map_err(|_| unsuitable)?;
+    let kind = Kind::of(outside.suite).filter(|kind| matches!(kind, Kind::Rsa(_) | Kind::Ec(_)));
+    let kind = kind.ok_or_else(|| unsuitable.clone())?;
+    let public =
+        kind.public_half(&outside.key).ok().flatten().filter(|half| half == outside.public).ok_or(unsuitable)?;
     let module = load(to)?;
     let turns = turns(&module, &module);
     let target = Side::open(to, &module)?;
-    let (label, id) = (outside.label.as_bytes().to_vec(), public.identifier());
-    let found = Found { handle: 0, kind, label, id, public };
+    let (label, id) = (outside.label.as_bytes().to_vec(), public::identifier(&public));
+    let found = Found { handle: 0, kind, label, id, public, suite: outside.suite };
     target.is_free(&found.label, &found.id)?;
     let names = found.names();
-    let made = key::create(&target.session, kind, &outside.key, &[(CKA_TOKEN, YES), names[0], names[1]]);
+    let made = create(&target.session, kind, &outside.key, &names);
     let private = made.map_err(|failure| match failure {
         Failure::Call(code) => target.call("make the key", code),
-        Failure::Wrong | Failure::Key(_) => CloneError::Unsuitable(to.name),
+        _ => CloneError::Unsuitable(to.name),
     })?;
     finish(target, turns, Made { private, public: None }, &found, None, is_same)
 }
@@ -212,12 +216,15 @@ fn finish(
     wrapped: Option<(&'static str, &'static str)>,
     is_same: &dyn Fn(Suite, &str, &[u8]) -> bool,
 ) -> Result<Cloned, CloneError> {
-    let info = found.public.info();
     let beside = target.put_public(found).map(|public| made.public = Some(public));
     // Whoever tries the key needs the module's turn. The session stays, and with it the login.
     drop(turns);
     let tried = beside.and_then(|()| {
-        if is_same(found.suite(), &found.reference(), &info) { Ok(()) } else { Err(CloneError::Differs(target.name)) }
+        if is_same(found.suite, &found.reference(), &found.public) {
+            Ok(())
+        } else {
+            Err(CloneError::Differs(target.name))
+        }
     });
     let turn = target.module.turn();
     let cloned = match tried {
@@ -225,7 +232,7 @@ fn finish(
             label: String::from_utf8_lossy(&found.label).into_owned(),
             id: found.id.clone(),
             kind: found.kind.to_string(),
-            public: info,
+            public: found.public.clone(),
             wrapped,
         }),
         Err(error) => {
@@ -258,7 +265,10 @@ struct Found {
     kind: Kind,
     label: Vec<u8>,
     id: Vec<u8>,
-    public: Public,
+    /// In the contract's form.
+    public: Vec<u8>,
+    /// What it is tried with.
+    suite: Suite,
 }
 
 impl Found {
@@ -272,14 +282,6 @@ impl Found {
             [] => String::from_utf8_lossy(&self.label).into_owned(),
             id => id.iter().fold("id:".to_owned(), |text, byte| text + &format!("{byte:02x}")),
         }
-    }
-
-    /// What it is tried with.
-    fn suite(&self) -> Suite {
-        Suite::Sign(match self.kind {
-            Kind::Rsa(size) => Signature::Rsa(size, SignPadding::Pkcs1, Digest::Sha256),
-            Kind::Ec(curve) => Signature::Ecdsa(curve),
-        })
     }
 }
 
@@ -326,13 +328,18 @@ impl<'a> Side<'a> {
         let found = found.map_err(|code| self.call("look for the key", code))?;
         let [handle] = found[..] else { return Err(CloneError::NotThere(self.name)) };
         let kind = Kind::of_object(session, handle).ok_or(CloneError::Unsuitable(self.name))?;
-        let public = Public::of(session, kind, handle).map_err(|_| CloneError::Unsuitable(self.name))?;
+        let suite = Suite::Sign(match kind {
+            Kind::Rsa(size) => Signature::Rsa(size, SignPadding::Pkcs1, Digest::Sha256),
+            Kind::Ec(curve) => Signature::Ecdsa(curve),
+            _ => return Err(CloneError::Unsuitable(self.name)),
+        });
+        let public = key::public_half(session, kind, handle).map_err(|_| CloneError::Unsuitable(self.name))?;
         let is_bound = session.says(handle, CKA_WRAP_WITH_TRUSTED) == Some(true);
         if is_bound || session.says(handle, CKA_EXTRACTABLE) != Some(true) {
             return Err(CloneError::NotExtractable(self.name));
         }
-        let text = |kind| session.attribute(handle, kind).unwrap_or_default();
-        Ok(Found { handle, kind, label: text(CKA_LABEL), id: text(CKA_ID), public })
+        let text = |kind| session.attribute(handle, kind).unwrap_or_default().to_vec();
+        Ok(Found { handle, kind, label: text(CKA_LABEL), id: text(CKA_ID), public, suite })
     }
 
     /// No private key here may have the label or identifier already: references would lead to two.
@@ -365,8 +372,7 @@ impl<'a> Side<'a> {
             code => self.call("wrap the key", code),
         })?;
         let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
-        let mut template = key::signer(&class, &key_type);
-        template.push((CKA_TOKEN, YES));
+        let mut template = signer(&class, &key_type);
         template.extend_from_slice(names);
         let private = target.session.unwrap(wrapping, exported, &bytes, &template);
         Ok((private.map_err(|code| target.call("unwrap the key", code))?, (wrapped_with, exchange_name)))
@@ -413,7 +419,11 @@ impl<'a> Side<'a> {
         let (public, private) = made.map_err(|code| self.call("make a pair for the exchange", code))?;
         let read =
             |kind| self.session.attribute(public, kind).map_err(|code| self.call("read the pair's public half", code));
-        Ok(Exchange { private, modulus: read(cryptoki_sys::CKA_MODULUS)?, exponent: read(CKA_PUBLIC_EXPONENT)? })
+        Ok(Exchange {
+            private,
+            modulus: read(cryptoki_sys::CKA_MODULUS)?.to_vec(),
+            exponent: read(CKA_PUBLIC_EXPONENT)?.to_vec(),
+        })
     }
 
     /// Makes an AES key and brings it to the target; its handles here and there, and how it went.
@@ -471,7 +481,7 @@ impl<'a> Side<'a> {
     /// Puts the public key beside the private one.
     fn put_public(&self, found: &Found) -> Result<CK_OBJECT_HANDLE, CloneError> {
         let (class, key_type) = (CKO_PUBLIC_KEY.to_ne_bytes(), found.kind.key_type());
-        let made = found.public.with_attributes(|parts| {
+        let made = found.kind.with_public_attributes(&found.public, |parts| {
             let mut template = vec![
                 (CKA_CLASS, &class[..]),
                 (CKA_KEY_TYPE, &key_type),
@@ -481,9 +491,12 @@ impl<'a> Side<'a> {
             ];
             template.extend_from_slice(&found.names());
             template.extend_from_slice(parts);
-            self.session.create(&template)
+            Ok(self.session.create(&template)?)
         });
-        made.map_err(|code| self.call("make the public key", code))
+        made.map_err(|failure| match failure {
+            Failure::Call(code) => self.call("make the public key", code),
+            _ => CloneError::Unsuitable(self.name),
+        })
     }
 }
 
@@ -492,4 +505,30 @@ struct Exchange {
     private: CK_OBJECT_HANDLE,
     modulus: Vec<u8>,
     exponent: Vec<u8>,
+}
+
+/// What a private key has that signs and is not given out again.
+fn signer<'a>(class: &'a [u8], key_type: &'a [u8]) -> Vec<Attribute<'a>> {
+    vec![
+        (CKA_CLASS, class),
+        (CKA_KEY_TYPE, key_type),
+        (CKA_TOKEN, YES),
+        (CKA_PRIVATE, YES),
+        (CKA_SENSITIVE, YES),
+        (CKA_EXTRACTABLE, NO),
+        (CKA_SIGN, YES),
+    ]
+}
+
+/// Makes an object of a private key that signs, with these names.
+fn create(
+    session: &Session,
+    kind: Kind,
+    key: &KeyMaterial<'_>,
+    names: &[Attribute<'_>],
+) -> Result<CK_OBJECT_HANDLE, Failure> {
+    let (class, key_type) = (CKO_PRIVATE_KEY.to_ne_bytes(), kind.key_type());
+    let mut template = signer(&class, &key_type);
+    template.extend_from_slice(names);
+    kind.with_own_attributes(key, |parts| Ok(session.create(&[&template[..], parts].concat())?))
 }

@@ -7,7 +7,7 @@ use cryptoki_sys::{
     CKM_SHA512, CKM_SHA512_RSA_PKCS_PSS,
 };
 use sha1::Sha1;
-use sha2::{Digest as _, Sha256, Sha384, Sha512};
+use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 
 /// A digest's names in PSS (PKCS#11 3.1, 6.1.9, 6.1.10 and 6.1.14).
 pub(crate) struct Mechanisms {
@@ -49,10 +49,11 @@ pub(crate) fn info_prefix(digest: Digest) -> Option<Vec<u8>> {
     Some(prefix)
 }
 
-/// The digest of a message; none for digests that no signature here is made with.
+/// The digest of a message; none for digests that no suite of a token has.
 pub(crate) fn of(digest: Digest, message: &[u8]) -> Option<Vec<u8>> {
     Some(match digest {
         Digest::Sha1 => Sha1::digest(message).to_vec(),
+        Digest::Sha224 => Sha224::digest(message).to_vec(),
         Digest::Sha256 => Sha256::digest(message).to_vec(),
         Digest::Sha384 => Sha384::digest(message).to_vec(),
         Digest::Sha512 => Sha512::digest(message).to_vec(),

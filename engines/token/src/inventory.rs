@@ -12,9 +12,9 @@ use cryptoki_sys::{
 };
 
 use crate::capabilities;
-use crate::key::Kind;
+use crate::key;
+use crate::kind::Kind;
 use crate::module::Module;
-use crate::public::Public;
 use crate::session::Session;
 use crate::token::{Opening, Token, TokenError, padded};
 
@@ -158,12 +158,12 @@ fn report(session: &Session, class: KeyClass, object: CK_OBJECT_HANDLE) -> KeyRe
     KeyReport {
         class,
         label: String::from_utf8_lossy(&session.attribute(object, CKA_LABEL).unwrap_or_default()).into_owned(),
-        id: session.attribute(object, CKA_ID).unwrap_or_default(),
+        id: session.attribute(object, CKA_ID).unwrap_or_default().to_vec(),
         kind: kind.map_or_else(|| other_kind(session, object), |kind| kind.to_string()),
         extractable: session.says(object, CKA_EXTRACTABLE),
         sensitive: session.says(object, CKA_SENSITIVE),
         suites: suites.unwrap_or_default(),
-        public: signing.and_then(|kind| Public::of(session, kind, object).ok()).map(|public| public.info()),
+        public: signing.and_then(|kind| key::public_half(session, kind, object).ok()),
     }
 }
 

@@ -12,14 +12,20 @@
 
 mod capabilities;
 mod clone;
+mod curve;
 mod digest;
 mod engine;
+mod failure;
+mod fingerprint;
 mod host;
 mod inventory;
 mod key;
+mod kind;
 mod material;
+mod mechanism;
 mod module;
 mod objects;
+mod operation;
 mod pool;
 mod public;
 mod session;

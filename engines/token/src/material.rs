@@ -3,7 +3,8 @@
 use ciphermill_contract::KeyMaterial;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::Curve;
-use ciphermill_contract::suite::acceptance::der::{curve_key, curve_name};
+pub(crate) use ciphermill_contract::suite::acceptance::der::curve_key;
+use ciphermill_contract::suite::acceptance::der::curve_name;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CKA_COEFFICIENT, CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_MODULUS, CKA_PRIME_1, CKA_PRIME_2,
     CKA_PRIVATE_EXPONENT, CKA_PUBLIC_EXPONENT,
@@ -33,11 +34,6 @@ pub(crate) fn rsa_numbers<'a>(key: &KeyMaterial<'a>) -> Result<Vec<Attribute<'a>
     let mut numbers = element(&mut wrapped, 0x30)?;
     element(&mut numbers, 0x02)?;
     RSA_NUMBERS.into_iter().map(|kind| Ok((kind, unsigned(element(&mut numbers, 0x02)?)))).collect()
-}
-
-/// The scalar of a private key on a curve.
-pub(crate) fn scalar<'a>(curve: Curve, key: &KeyMaterial<'a>) -> Result<&'a [u8], KeyProblem> {
-    curve_key(curve, key)?.scalar.ok_or(KeyProblem::Encoding)
 }
 
 /// A curve's name as `CKA_EC_PARAMS` has it: an object identifier in DER.

@@ -85,7 +85,7 @@ impl Session {
 
     /// An attribute that is a number.
     pub(crate) fn number(&self, object: CK_OBJECT_HANDLE, kind: CK_ATTRIBUTE_TYPE) -> Option<CK_ULONG> {
-        self.attribute(object, kind).ok()?.try_into().ok().map(CK_ULONG::from_ne_bytes)
+        self.attribute(object, kind).ok()?.as_slice().try_into().ok().map(CK_ULONG::from_ne_bytes)
     }
 
     /// Makes a secret key (5.18.1).

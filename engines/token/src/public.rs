@@ -1,179 +1,98 @@
-//! The public half of a key pair that a token has: read from its attributes, in the contract's form, and as attributes of another object.
+//! Public halves of a token's keys in the contract's form ([`ciphermill_contract::KeyForm::Public`]), of the attributes that tokens give them
+//! out in.
 
-use ciphermill_contract::KeyMaterial;
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::acceptance::der::curve_key;
 use ciphermill_contract::suite::{Curve, RsaSize};
 use ciphermill_pairs::der;
-use cryptoki_sys::{
-    CK_OBJECT_HANDLE, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS,
-    CKA_PUBLIC_EXPONENT, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_TYPE_INVALID,
-};
+use cryptoki_sys::{CKA_MODULUS, CKA_PUBLIC_EXPONENT};
 use sha2::{Digest as _, Sha256};
 
-use crate::key::Kind;
-use crate::material::{self, element, unsigned};
-use crate::session::{Attribute, Session};
-use crate::token::Failure;
+use crate::material;
+use crate::session::Attribute;
 
+const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 
-/// The first byte of an uncompressed point (SEC 1, 2.3.3).
-const UNCOMPRESSED: u8 = 4;
-
 /// Bytes of an identifier that is made of a public key (RFC 7093, 2, method 1).
 const IDENTIFIER_LEN: usize = 20;
 
-/// A public half.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Public {
-    /// Modulus and exponent, without zeros before them.
-    Rsa { size: RsaSize, modulus: Vec<u8>, exponent: Vec<u8> },
-    /// The coordinates of the curve's point, one behind the other.
-    Ec { curve: Curve, coordinates: Vec<u8> },
+/// An RSA key with this modulus and exponent, big-endian; none for a modulus of another size.
+pub(crate) fn rsa(size: RsaSize, modulus: &[u8], exponent: &[u8]) -> Option<Vec<u8>> {
+    let modulus = material::unsigned(modulus);
+    let fits = modulus.len() == size.len() && modulus.first().is_some_and(|first| *first >= 0x80);
+    fits.then(|| der::rsa_public(size, modulus, exponent))
 }
 
-impl Public {
-    /// The public half of a private key that a token has. What the private key does not say (6.1.3, 6.3.4), the public key with its
-    /// identifier, or without one with its label, does.
-    ///
-    /// # Errors
-    /// `Key` where no such key is there, several are, or what they say is no public half of this kind; `Call`.
-    pub(crate) fn of(session: &Session, kind: Kind, private: CK_OBJECT_HANDLE) -> Result<Public, Failure> {
-        let other = Failure::Key(KeyProblem::Parameters);
-        match kind {
-            Kind::Rsa(size) => {
-                let modulus = session.attribute(private, CKA_MODULUS)?;
-                let exponent = match said(session, private, CKA_PUBLIC_EXPONENT)? {
-                    Some(exponent) => exponent,
-                    None => {
-                        let public = beside(session, kind, private)?;
-                        // One of another pair says nothing.
-                        if unsigned(&session.attribute(public, CKA_MODULUS)?) != unsigned(&modulus) {
-                            return Err(other);
-                        }
-                        session.attribute(public, CKA_PUBLIC_EXPONENT)?
-                    }
-                };
-                Public::rsa(size, &modulus, &exponent).ok_or(other)
-            }
-            Kind::Ec(curve) => {
-                let public = beside(session, kind, private)?;
-                if session.attribute(public, CKA_EC_PARAMS)? != material::curve_parameters(curve) {
-                    return Err(other);
-                }
-                Public::ec(curve, &session.attribute(public, CKA_EC_POINT)?).ok_or(other)
-            }
-        }
-    }
-
-    /// The public half of a private key in the contract's form, of which `info` is the SubjectPublicKeyInfo.
-    pub(crate) fn of_material(kind: Kind, key: &KeyMaterial<'_>, info: &[u8]) -> Result<Public, KeyProblem> {
-        match kind {
-            Kind::Rsa(size) => {
-                let numbers = material::rsa_numbers(key)?;
-                let number = |name| {
-                    let found = numbers.iter().find(|(kind, _)| *kind == name);
-                    found.map(|(_, value)| *value).ok_or(KeyProblem::Encoding)
-                };
-                Public::rsa(size, number(CKA_MODULUS)?, number(CKA_PUBLIC_EXPONENT)?).ok_or(KeyProblem::Parameters)
-            }
-            Kind::Ec(curve) => {
-                let point = curve_key(curve, &KeyMaterial::public(info))?.point.ok_or(KeyProblem::Encoding)?;
-                Public::ec(curve, point).ok_or(KeyProblem::Encoding)
-            }
-        }
-    }
-
-    /// None for a modulus of another size.
-    fn rsa(size: RsaSize, modulus: &[u8], exponent: &[u8]) -> Option<Public> {
-        let (modulus, exponent) = (unsigned(modulus).to_vec(), unsigned(exponent).to_vec());
-        let fits = modulus.len() == size.len() && modulus.first().is_some_and(|first| *first >= 0x80);
-        (fits && !exponent.is_empty()).then_some(Public::Rsa { size, modulus, exponent })
-    }
-
-    /// Of `CKA_EC_POINT`: an octet string in DER (6.3.3), where some tokens give what is in it alone. None for what is no uncompressed
-    /// point of the curve's length.
-    fn ec(curve: Curve, attribute: &[u8]) -> Option<Public> {
-        let coordinates = |point: &[u8]| {
-            let (first, coordinates) = point.split_first()?;
-            let is_whole = *first == UNCOMPRESSED && coordinates.len() == 2 * curve.field_len();
-            is_whole.then(|| coordinates.to_vec())
-        };
-        let within = || {
-            let mut rest = attribute;
-            let point = element(&mut rest, OCTET_STRING).ok().filter(|_| rest.is_empty())?;
-            coordinates(point)
-        };
-        Some(Public::Ec { curve, coordinates: coordinates(attribute).or_else(within)? })
-    }
-
-    /// What a public key object says besides names and uses (6.1.2 and 6.3.3).
-    pub(crate) fn with_attributes<T>(&self, work: impl FnOnce(&[Attribute<'_>]) -> T) -> T {
-        match self {
-            Public::Rsa { modulus, exponent, .. } => work(&[(CKA_MODULUS, modulus), (CKA_PUBLIC_EXPONENT, exponent)]),
-            Public::Ec { curve, coordinates } => {
-                // At most 133 bytes: a length of one byte, or of two.
-                let len = coordinates.len() as u8 + 1;
-                let head: &[u8] = if len < 0x80 { &[OCTET_STRING, len] } else { &[OCTET_STRING, 0x81, len] };
-                let point = [head, &[UNCOMPRESSED], coordinates].concat();
-                work(&[(CKA_EC_PARAMS, &material::curve_parameters(*curve)), (CKA_EC_POINT, &point)])
-            }
-        }
-    }
-
-    /// The contract's form ([`ciphermill_contract::KeyForm::Public`]).
-    pub(crate) fn info(&self) -> Vec<u8> {
-        match self {
-            Public::Rsa { size, modulus, exponent } => der::rsa_public(*size, modulus, exponent),
-            Public::Ec { curve, coordinates } => der::ec_public(*curve, coordinates),
-        }
-    }
-
-    /// An identifier that follows from the key alone (RFC 7093, 2, method 1): of what the bit string has in it.
-    pub(crate) fn identifier(&self) -> Vec<u8> {
-        let info = self.info();
-        let within = || {
-            let mut outer = &info[..];
-            let mut inner = element(&mut outer, SEQUENCE).ok()?;
-            element(&mut inner, SEQUENCE).ok()?;
-            element(&mut inner, BIT_STRING).ok()?.get(1..)
-        };
-        let mut digest = Sha256::digest(within().unwrap_or(&info)).to_vec();
-        digest.truncate(IDENTIFIER_LEN);
-        digest
-    }
+/// An identifier that follows from a key in `SubjectPublicKeyInfo` alone (RFC 7093, 2, method 1): of what its bit string has in it.
+pub(crate) fn identifier(key: &[u8]) -> Vec<u8> {
+    let mut digest = Sha256::digest(bit_string(key).unwrap_or(key)).to_vec();
+    digest.truncate(IDENTIFIER_LEN);
+    digest
 }
 
-/// An attribute, if the object says it and there is something in it.
-fn said(session: &Session, object: CK_OBJECT_HANDLE, name: u64) -> Result<Option<Vec<u8>>, Failure> {
-    match session.attribute(object, name) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
-        Err(CKR_ATTRIBUTE_TYPE_INVALID | CKR_ATTRIBUTE_SENSITIVE) => Ok(None),
-        Err(code) => Err(code.into()),
-    }
+fn bit_string(key: &[u8]) -> Result<&[u8], KeyProblem> {
+    let mut outer = key;
+    let mut info = material::element(&mut outer, SEQUENCE)?;
+    material::element(&mut info, SEQUENCE)?;
+    material::element(&mut info, BIT_STRING)?.get(1..).ok_or(KeyProblem::Encoding)
 }
 
-/// The one public key beside a private one.
-fn beside(session: &Session, kind: Kind, private: CK_OBJECT_HANDLE) -> Result<CK_OBJECT_HANDLE, Failure> {
-    let (class, key_type) = (CKO_PUBLIC_KEY.to_ne_bytes(), kind.key_type());
-    let missing = Failure::Key(KeyProblem::Encoding);
-    let name = match said(session, private, CKA_ID)? {
-        Some(id) => (CKA_ID, id),
-        None => (CKA_LABEL, said(session, private, CKA_LABEL)?.ok_or(missing)?),
+/// The modulus and the exponent of an RSA key, which borrow from its `SubjectPublicKeyInfo`. The contract has looked at shape and sizes.
+pub(crate) fn rsa_numbers(key: &[u8]) -> Result<[Attribute<'_>; 2], KeyProblem> {
+    let mut wrapped = bit_string(key)?;
+    let mut numbers = material::element(&mut wrapped, SEQUENCE)?;
+    let modulus = material::unsigned(material::element(&mut numbers, INTEGER)?);
+    let exponent = material::unsigned(material::element(&mut numbers, INTEGER)?);
+    Ok([(CKA_MODULUS, modulus), (CKA_PUBLIC_EXPONENT, exponent)])
+}
+
+/// A key on a curve with the point that `CKA_EC_POINT` says; none when that is no point of the curve's length, or a compressed one.
+pub(crate) fn curve(curve: Curve, attribute: &[u8]) -> Option<Vec<u8>> {
+    let len = 1 + 2 * curve.field_len();
+    let point = point(attribute, |octets| octets.first() == Some(&4) && octets.len() == len)?;
+    point.get(1..).map(|coordinates| der::ec_public(curve, coordinates))
+}
+
+/// The 32 bytes of a public key of Ed25519 that `CKA_EC_POINT` says; none when it says something else.
+pub(crate) fn edwards(attribute: &[u8]) -> Option<Vec<u8>> {
+    point(attribute, |octets| octets.len() == 32).map(<[u8]>::to_vec)
+}
+
+/// A point as `CKA_EC_POINT` has it: an octet string in DER (PKCS#11 3.1, 6.3.3).
+pub(crate) fn point_attribute(point: &[u8]) -> Vec<u8> {
+    element(OCTET_STRING, &[point])
+}
+
+/// The point within `CKA_EC_POINT`: an octet string in DER (PKCS#11 3.1, 6.3.3). Tokens are known that give the point itself; lengths
+/// tell which of the two it is.
+fn point(attribute: &[u8], is_point: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+    if is_point(attribute) {
+        return Some(attribute);
+    }
+    let mut rest = attribute;
+    let point = material::element(&mut rest, OCTET_STRING).ok()?;
+    (rest.is_empty() && is_point(point)).then_some(point)
+}
+
+/// An element of DER of fewer than 65,536 bytes (X.690, 8.1.3), which all keys of the contract have.
+fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let contents = parts.concat();
+    let [high, low] = (contents.len() as u16).to_be_bytes();
+    let head: &[u8] = match contents.len() {
+        0..0x80 => &[tag, low],
+        0x80..0x100 => &[tag, 0x81, low],
+        _ => &[tag, 0x82, high, low],
     };
-    let found = session.find(&[(CKA_CLASS, &class), (CKA_KEY_TYPE, &key_type), (name.0, &name.1)])?;
-    let [public] = found[..] else { return Err(missing) };
-    Ok(public)
+    [head, &contents].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ciphermill_contract::Suite;
     use ciphermill_contract::suite::{Digest, SignPadding, Signature};
+    use ciphermill_contract::{KeyMaterial, Suite};
 
     #[test]
     fn rsa_keys_have_the_shape_that_the_contract_checks() {
@@ -181,30 +100,27 @@ mod tests {
         let mut modulus = vec![0xc5; 257];
         modulus[0] = 0;
         for exponent in [&[3][..], &[1, 0, 1], &[0, 1, 0, 1]] {
-            let key = Public::rsa(RsaSize::Rsa2048, &modulus, exponent).expect("of that size").info();
+            let key = rsa(RsaSize::Rsa2048, &modulus, exponent).expect("of that size");
             assert_eq!(suite.check_key(&KeyMaterial::public(&key)), Ok(()));
         }
-        assert_eq!(Public::rsa(RsaSize::Rsa2048, &modulus, &[0]), None);
         modulus[1] = 0x45;
-        assert_eq!(Public::rsa(RsaSize::Rsa2048, &modulus, &[3]), None, "2,047 bits");
-        assert_eq!(Public::rsa(RsaSize::Rsa3072, &[0xc5; 256], &[3]), None);
+        assert_eq!(rsa(RsaSize::Rsa2048, &modulus, &[3]), None, "2,047 bits");
+        assert_eq!(rsa(RsaSize::Rsa3072, &[0xc5; 256], &[3]), None);
     }
 
     #[test]
     fn points_come_in_der_and_bare() {
-        for curve in [Curve::P256, Curve::P384, Curve::P521] {
-            let suite = Suite::Sign(Signature::Ecdsa(curve));
-            let mut bare = vec![7; 1 + 2 * curve.field_len()];
-            bare[0] = UNCOMPRESSED;
-            let public = Public::ec(curve, &bare).expect("a point");
-            let info = public.info();
-            assert_eq!(suite.check_key(&KeyMaterial::public(&info)), Ok(()));
-            assert_eq!(public.identifier().len(), IDENTIFIER_LEN);
-            let mut wrapped = public.with_attributes(|attributes| attributes[1].1.to_vec());
-            assert_eq!(Public::ec(curve, &wrapped), Some(public));
+        for name in [Curve::P256, Curve::P384, Curve::P521] {
+            let suite = Suite::Sign(Signature::Ecdsa(name));
+            let mut bare = vec![7; 1 + 2 * name.field_len()];
+            bare[0] = 4;
+            let key = curve(name, &bare).expect("a point");
+            assert_eq!(suite.check_key(&KeyMaterial::public(&key)), Ok(()));
+            let mut wrapped = element(OCTET_STRING, &[&bare]);
+            assert_eq!(curve(name, &wrapped), Some(key));
             wrapped.push(0);
-            assert_eq!(Public::ec(curve, &wrapped), None);
-            assert_eq!(Public::ec(curve, &bare[1..]), None);
+            assert_eq!(curve(name, &wrapped), None);
+            assert_eq!(curve(name, &bare[1..]), None);
         }
     }
 }

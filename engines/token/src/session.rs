@@ -1,15 +1,15 @@
 //! A session with a token, and the calls that are made in it. Whoever calls has the session for himself, and the module's turn where calls are made in turn.
 
-use std::ffi::c_void;
-use std::ptr;
 use std::sync::Arc;
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CK_ULONG,
+    CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CK_ULONG,
     CK_UNAVAILABLE_INFORMATION, CKF_SERIAL_SESSION, CKR_ATTRIBUTE_TYPE_INVALID, CKR_FUNCTION_NOT_SUPPORTED,
-    CKR_USER_ALREADY_LOGGED_IN, CKU_USER,
+    CKR_GENERAL_ERROR, CKR_USER_ALREADY_LOGGED_IN, CKU_USER,
 };
+use zeroize::Zeroizing;
 
+use crate::mechanism::Mechanism;
 use crate::module::{Module, outcome};
 
 /// Bytes of an attribute that is read: a modulus, a point, a name.
@@ -17,6 +17,15 @@ const ATTRIBUTE_LEN_MAX: usize = 4096;
 
 /// An attribute of a template: its name, and its value in the machine's byte order.
 pub(crate) type Attribute<'a> = (CK_ATTRIBUTE_TYPE, &'a [u8]);
+
+/// What is done with a key in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Sign,
+    Verify,
+    Encrypt,
+    Decrypt,
+}
 
 /// A read-only session, closed when it is dropped.
 pub(crate) struct Session {
@@ -67,10 +76,14 @@ impl Session {
         searched.and(ended).map(|()| all)
     }
 
-    /// An attribute that is no secret (5.7.5).
-    pub(crate) fn attribute(&self, object: CK_OBJECT_HANDLE, kind: CK_ATTRIBUTE_TYPE) -> Result<Vec<u8>, CK_RV> {
+    /// An attribute (5.7.5); the secret of an agreement is one, therefore it is wiped.
+    pub(crate) fn attribute(
+        &self,
+        object: CK_OBJECT_HANDLE,
+        kind: CK_ATTRIBUTE_TYPE,
+    ) -> Result<Zeroizing<Vec<u8>>, CK_RV> {
         let ask = self.module.functions().C_GetAttributeValue.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let mut value = vec![0_u8; ATTRIBUTE_LEN_MAX];
+        let mut value = Zeroizing::new(vec![0_u8; ATTRIBUTE_LEN_MAX]);
         let len = value.len() as CK_ULONG;
         let mut attribute = CK_ATTRIBUTE { type_: kind, pValue: value.as_mut_ptr().cast(), ulValueLen: len };
         // SAFETY: the attribute says where there is room, and for how much.
@@ -100,33 +113,65 @@ impl Session {
         outcome(unsafe { destroy(self.handle, object) })
     }
 
-    /// Signs (5.13.1 and 5.13.2) into `signature`; returns how many bytes the token says it wrote, at most its length.
-    pub(crate) fn sign<P>(
-        &self,
-        mechanism: (CK_ULONG, Option<&mut P>),
-        key: CK_OBJECT_HANDLE,
-        data: &[u8],
-        signature: &mut [u8],
-    ) -> Result<usize, CK_RV> {
+    /// Begins what is finished by [`Session::finish`], or for [`Call::Verify`] by [`Session::verify`] (5.8.1, 5.10.1, 5.13.1, 5.15.1).
+    pub(crate) fn begin(&self, call: Call, mechanism: &Mechanism<'_>, key: CK_OBJECT_HANDLE) -> Result<(), CK_RV> {
         let functions = self.module.functions();
-        let begin = functions.C_SignInit.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let sign = functions.C_Sign.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let mut mechanism = match mechanism {
-            (name, Some(parameters)) => CK_MECHANISM {
-                mechanism: name,
-                pParameter: ptr::from_mut(parameters).cast::<c_void>(),
-                ulParameterLen: size_of::<P>() as CK_ULONG,
-            },
-            (name, None) => CK_MECHANISM { mechanism: name, pParameter: ptr::null_mut(), ulParameterLen: 0 },
+        let begin = match call {
+            Call::Sign => functions.C_SignInit,
+            Call::Verify => functions.C_VerifyInit,
+            Call::Encrypt => functions.C_EncryptInit,
+            Call::Decrypt => functions.C_DecryptInit,
         };
+        let begin = begin.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
         // SAFETY: the mechanism and its parameters live through the call.
-        outcome(unsafe { begin(self.handle, &raw mut mechanism, key) })?;
-        let mut len = signature.len() as CK_ULONG;
-        // SAFETY: the data are only read, and `signature` has room for `len`.
+        outcome(mechanism.with(|mechanism| unsafe { begin(self.handle, mechanism, key) }))
+    }
+
+    /// Finishes in one call what was begun (5.8.2, 5.10.2, 5.13.2), into `output`; returns how many bytes the token says it wrote, at most
+    /// its length.
+    pub(crate) fn finish(&self, call: Call, input: &[u8], output: &mut [u8]) -> Result<usize, CK_RV> {
+        let functions = self.module.functions();
+        let finish = match call {
+            Call::Sign => functions.C_Sign,
+            Call::Encrypt => functions.C_Encrypt,
+            Call::Decrypt => functions.C_Decrypt,
+            Call::Verify => None,
+        };
+        let finish = finish.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut len = output.len() as CK_ULONG;
+        // SAFETY: the input is only read, and `output` has room for `len`.
         outcome(unsafe {
-            sign(self.handle, data.as_ptr().cast_mut(), data.len() as CK_ULONG, signature.as_mut_ptr(), &raw mut len)
+            finish(self.handle, input.as_ptr().cast_mut(), input.len() as CK_ULONG, output.as_mut_ptr(), &raw mut len)
         })?;
-        Ok(usize::try_from(len).unwrap_or(usize::MAX))
+        usize::try_from(len).ok().filter(|len| *len <= output.len()).ok_or(CKR_GENERAL_ERROR)
+    }
+
+    /// Verifies what was begun (5.15.2).
+    pub(crate) fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CK_RV> {
+        let verify = self.module.functions().C_Verify.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let (data_len, signature_len) = (data.len() as CK_ULONG, signature.len() as CK_ULONG);
+        // SAFETY: data and signature are only read, and as long as is said.
+        outcome(unsafe {
+            verify(self.handle, data.as_ptr().cast_mut(), data_len, signature.as_ptr().cast_mut(), signature_len)
+        })
+    }
+
+    /// Derives a session object (5.18.5).
+    pub(crate) fn derive(
+        &self,
+        mechanism: &Mechanism<'_>,
+        key: CK_OBJECT_HANDLE,
+        template: &[Attribute<'_>],
+    ) -> Result<CK_OBJECT_HANDLE, CK_RV> {
+        let derive = self.module.functions().C_DeriveKey.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
+        let mut attributes = attributes(template);
+        let (place, count) = (attributes.as_mut_ptr(), attributes.len() as CK_ULONG);
+        let mut object = 0;
+        // SAFETY: mechanism, attributes and their values live through the call and are only read; the last argument is a place for the
+        // handle.
+        let code =
+            mechanism.with(|mechanism| unsafe { derive(self.handle, mechanism, key, place, count, &raw mut object) });
+        outcome(code).map(|()| object)
     }
 }
 

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use ciphermill_contract::error::{FaultKind, KeyProblem};
-use ciphermill_contract::{Error, Suite};
 use ciphermill_memory::SecretBytes;
 use cryptoki_sys::{CK_OBJECT_HANDLE, CK_RV, CK_SLOT_ID, CKR_PIN_INCORRECT, CKR_TOKEN_NOT_PRESENT};
 
+use crate::failure::Failure;
 use crate::module::{LoadError, Module};
 use crate::pool::{Connection, Fate, Pool, Refusal};
 use crate::session::Session;
@@ -104,35 +103,6 @@ impl From<LoadError> for TokenError {
         match error {
             LoadError::Library(words) => TokenError::Module(words),
             LoadError::Call(code) => TokenError::Call(code),
-        }
-    }
-}
-
-/// Why something was not done in a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// A call ended with this code.
-    Call(CK_RV),
-    /// The token works, and its answer is no signature of that key.
-    Wrong,
-    /// The key does not suit, or is not there.
-    Key(KeyProblem),
-}
-
-impl From<CK_RV> for Failure {
-    fn from(code: CK_RV) -> Failure {
-        Failure::Call(code)
-    }
-}
-
-impl Failure {
-    /// The failure in the contract's words.
-    pub(crate) fn error(self, name: &'static str, suite: Suite) -> Error {
-        match self {
-            Failure::Call(CKR_TOKEN_NOT_PRESENT) => Error::fault(name, FaultKind::Unavailable),
-            Failure::Call(code) => Error::fault(name, FaultKind::Call(code as i64)),
-            Failure::Wrong => Error::fault(name, FaultKind::WrongResult),
-            Failure::Key(problem) => Error::key(suite, problem),
         }
     }
 }
