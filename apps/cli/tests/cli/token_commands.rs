@@ -150,11 +150,7 @@ fn a_key_is_cloned_from_token_to_token_and_both_sign() {
     }
     assert!(store.ok(&["tokens", "test", "two"]).contains("verified"));
 
-    store.fails(
-        1,
-        &["`two`: has a private key of that label"],
-        &["tokens", "clone", "web", "--from", "one", "--to", "two"],
-    );
+    store.fails(1, &["`two`: has a key of that label"], &["tokens", "clone", "web", "--from", "one", "--to", "two"]);
     store.fails(
         1,
         &["`one`: the key is not extractable"],
@@ -181,6 +177,14 @@ fn a_key_is_cloned_from_token_to_token_and_both_sign() {
         store.fails(1, &[words], &["tokens", "clone", lacking, "--from", "one", "--to", "two"]);
         store.place.write("softhsm2.conf", &conf);
     }
+    // A public key of that name would be taken for the copy's.
+    ask(&store, "two", &["orphan", "ec", "other", "0c"]);
+    ask(&store, "one", &["generate", "ec", "next", "0c"]);
+    store.fails(
+        1,
+        &["`two`: has a key of that label or identifier"],
+        &["tokens", "clone", "next", "--from", "one", "--to", "two"],
+    );
     store.fails(1, &["to itself"], &["tokens", "clone", "web", "--from", "one", "--to", "one"]);
     store.fails(1, &["no token is called `x`"], &["tokens", "clone", "web", "--from", "x", "--to", "one"]);
     store.fails(2, &["--from"], &["tokens", "clone", "web", "--to", "one"]);
@@ -234,7 +238,7 @@ fn a_key_of_the_keystore_goes_to_a_token_if_its_policy_says_so() {
     store.fails(1, &["absent"], &["tokens", "clone", "--from-keystore", "absent", "--to", "two"]);
     store.fails(
         1,
-        &["`two`: has a private key of that label"],
+        &["`two`: has a key of that label"],
         &["tokens", "clone", "--from-keystore", "signer", "--to", "two"],
     );
 }
