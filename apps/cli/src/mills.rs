@@ -9,8 +9,11 @@ use ciphermill_engines::DEVICES;
 
 use crate::config::Config;
 use crate::costs;
-use crate::output::chain;
+use crate::output::{chain, tell};
 use crate::tokens::{self, Tokens};
+
+/// Why a token is left out where keys are brought along.
+pub(crate) const NO_COPIES: &str = "it takes no copies of keys (copies = false)";
 
 /// The engines of this machine and the configured tokens.
 pub(crate) struct Found {
@@ -56,6 +59,24 @@ pub(crate) fn all(config: &Config) -> Vec<Arc<dyn Engine>> {
         }
     }
     found.engines
+}
+
+/// The same without tokens that take no copies of keys: for commands that bring keys of their own. It is said which those are.
+pub(crate) fn with_copies(config: &Config) -> Vec<Arc<dyn Engine>> {
+    let mut engines = all(config);
+    engines.retain(|engine| {
+        let takes = takes_copies(engine.info().name, config);
+        if !takes {
+            tell(format_args!("ciphermill: {} is left out: {NO_COPIES}", engine.info().name));
+        }
+        takes
+    });
+    engines
+}
+
+/// Whether keys may be copied to an engine; a token takes those that its section permits.
+pub(crate) fn takes_copies(engine: &str, config: &Config) -> bool {
+    config.tokens.iter().all(|section| section.name != engine || section.copies)
 }
 
 /// The engines of this machine and the configured tokens. A device or token that is disabled is not opened: its driver may be why.

@@ -16,7 +16,7 @@ use cryptoki_sys::{
     CKA_TOKEN, CKA_UNWRAP, CKA_VALUE_LEN, CKA_VERIFY, CKA_WRAP, CKA_WRAP_WITH_TRUSTED, CKF_GENERATE,
     CKF_GENERATE_KEY_PAIR, CKF_UNWRAP, CKF_WRAP, CKK_AES, CKK_RSA, CKM_AES_KEY_GEN, CKM_AES_KEY_WRAP_KWP,
     CKM_AES_KEY_WRAP_PAD, CKM_RSA_PKCS_KEY_PAIR_GEN, CKM_RSA_PKCS_OAEP, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
-    CKO_SECRET_KEY, CKR_KEY_NOT_WRAPPABLE, CKR_KEY_UNEXTRACTABLE,
+    CKO_SECRET_KEY, CKR_ATTRIBUTE_TYPE_INVALID, CKR_KEY_NOT_WRAPPABLE, CKR_KEY_UNEXTRACTABLE,
 };
 
 use crate::capabilities::{self, Offer};
@@ -29,7 +29,7 @@ use crate::public;
 use crate::session::{Attribute, Session};
 use crate::token::{Opening, Token, TokenError};
 
-/// Bits of the pair that the wrapping key travels under, the first that both tokens have. With fewer it would be the weakest link.
+/// Bits of the pair that the wrapping key travels under, the first that the target makes. With fewer they would be the weakest link.
 const EXCHANGE_BITS: [usize; 2] = [3072, 2048];
 
 /// Bytes of the wrapping key.
@@ -108,7 +108,7 @@ impl fmt::Display for CloneError {
             }
             CloneError::Lacks { token, what } => write!(f, "token `{token}`: lacks {what}"),
             CloneError::IsThere(token) => {
-                write!(f, "token `{token}`: has a private key of that label or identifier already")
+                write!(f, "token `{token}`: has a key of that label or identifier already")
             }
             CloneError::Differs(token) => {
                 write!(f, "token `{token}`: the new key does not sign as the old one does, and was destroyed")
@@ -338,19 +338,22 @@ impl<'a> Side<'a> {
         if is_bound || session.says(handle, CKA_EXTRACTABLE) != Some(true) {
             return Err(CloneError::NotExtractable(self.name));
         }
-        let text = |kind| session.attribute(handle, kind).unwrap_or_default().to_vec();
-        Ok(Found { handle, kind, label: text(CKA_LABEL), id: text(CKA_ID), public, suite })
+        // A name that it lacks is an empty one; one that cannot be read must not be lost.
+        let text = |kind| match session.attribute(handle, kind) {
+            Err(CKR_ATTRIBUTE_TYPE_INVALID) => Ok(Vec::new()),
+            read => read.map(|text| text.to_vec()).map_err(|code| self.call("read the key's names", code)),
+        };
+        Ok(Found { handle, kind, label: text(CKA_LABEL)?, id: text(CKA_ID)?, public, suite })
     }
 
-    /// No private key here may have the label or identifier already: references would lead to two.
+    /// No key pair here may have the label or identifier already: references would lead to two keys, or to another's public half.
     fn is_free(&self, label: &[u8], id: &[u8]) -> Result<(), CloneError> {
-        for (kind, name) in [(CKA_LABEL, label), (CKA_ID, id)] {
-            if name.is_empty() {
-                continue;
-            }
-            let found = self.session.find(&[(CKA_CLASS, &CKO_PRIVATE_KEY.to_ne_bytes()), (kind, name)]);
-            if !found.map_err(|code| self.call("look for the key", code))?.is_empty() {
-                return Err(CloneError::IsThere(self.name));
+        for class in [CKO_PRIVATE_KEY, CKO_PUBLIC_KEY] {
+            for (kind, name) in [(CKA_LABEL, label), (CKA_ID, id)].into_iter().filter(|(_, name)| !name.is_empty()) {
+                let found = self.session.find(&[(CKA_CLASS, &class.to_ne_bytes()), (kind, name)]);
+                if !found.map_err(|code| self.call("look for the key", code))?.is_empty() {
+                    return Err(CloneError::IsThere(self.name));
+                }
             }
         }
         Ok(())

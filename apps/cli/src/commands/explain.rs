@@ -136,10 +136,9 @@ fn tokens(args: &ExplainArgs, config: &Config, mill: &Mill) -> Vec<LeftJson> {
             .suites
             .iter()
             .any(|own| own.suite.canonical() == args.suite.canonical() && own.directions.contains(&args.direction));
-        let takes_copies = config.tokens.iter().any(|section| section.name == engine && section.copies);
         if !is_offered {
             left.push(LeftJson { engine, why: format!("its mechanisms offer no {} {}", args.suite, args.direction) });
-        } else if !takes_copies {
+        } else if !mills::takes_copies(engine, config) {
             let why = "it takes no copies of keys, only its own by their names; nor has it passed the known-answer test of the suite, \
                        whose key would be a copy";
             left.push(LeftJson { engine, why: why.to_owned() });

@@ -21,7 +21,7 @@ struct TestJson {
 /// Runs the tests; fails when one failed.
 pub(crate) fn run(args: &SelftestArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let engines = match args.engines.as_slice() {
-        [] => mills::all(config),
+        [] => mills::with_copies(config),
         names => names.iter().map(|name| mills::engine_named(name, config)).collect::<anyhow::Result<_>>()?,
     };
     let mill = mills::builder(engines, config)?.open()?;

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config) -> anyhow::Result<ExitCode> 
 /// The engines to measure, once for each set of kernels.
 fn engines(args: &TuneArgs, config: &Config) -> anyhow::Result<Vec<Arc<dyn Engine>>> {
     let mut engines: Vec<Arc<dyn Engine>> = match args.engines.is_empty() {
-        true => mills::all(config),
+        true => mills::with_copies(config),
         false => args.engines.iter().map(|name| mills::engine_named(name, config)).collect::<Result<_, _>>()?,
     };
     if args.kernels && engines.iter().any(|engine| engine.info().name == "lanes") {

@@ -150,11 +150,7 @@ fn a_key_is_cloned_from_token_to_token_and_both_sign() {
     }
     assert!(store.ok(&["tokens", "test", "two"]).contains("verified"));
 
-    store.fails(
-        1,
-        &["`two`: has a private key of that label"],
-        &["tokens", "clone", "web", "--from", "one", "--to", "two"],
-    );
+    store.fails(1, &["`two`: has a key of that label"], &["tokens", "clone", "web", "--from", "one", "--to", "two"]);
     store.fails(
         1,
         &["`one`: the key is not extractable"],
@@ -167,17 +163,28 @@ fn a_key_is_cloned_from_token_to_token_and_both_sign() {
     );
     store.fails(1, &["not extractable"], &["tokens", "clone", "web", "--from", "two", "--to", "one"]);
     let conf = fs::read_to_string(store.place.path("softhsm2.conf")).expect("a file");
-    for (lacking, words) in [
-        ("CKM_AES_KEY_WRAP_PAD", "`one`: lacks a mechanism of AES key wrap"),
-        ("CKM_RSA_PKCS_OAEP", "`two`: lacks CKM_RSA_PKCS_OAEP to unwrap"),
-        ("CKM_RSA_PKCS_KEY_PAIR_GEN", "`two`: lacks CKM_RSA_PKCS_KEY_PAIR_GEN"),
-        ("CKM_AES_KEY_GEN", "`one`: lacks CKM_AES_KEY_GEN"),
+    for (id, lacking, words) in [
+        ("0b00", "CKM_AES_KEY_WRAP_PAD", "`one`: lacks a mechanism of AES key wrap"),
+        ("0b01", "CKM_RSA_PKCS_OAEP", "`two`: lacks CKM_RSA_PKCS_OAEP to unwrap"),
+        ("0b02", "CKM_RSA_PKCS_KEY_PAIR_GEN", "`two`: lacks CKM_RSA_PKCS_KEY_PAIR_GEN"),
+        ("0b03", "CKM_AES_KEY_GEN", "`one`: lacks CKM_AES_KEY_GEN"),
     ] {
-        ask(&store, "one", &["generate", "ec", lacking, "0b"]);
-        store.place.write("softhsm2.conf", format!("{conf}slots.mechanisms = -{lacking}\n"));
+        ask(&store, "one", &["generate", "ec", lacking, id]);
+        let all =
+            ["CKM_ECDSA", "CKM_RSA_PKCS_KEY_PAIR_GEN", "CKM_RSA_PKCS_OAEP", "CKM_AES_KEY_GEN", "CKM_AES_KEY_WRAP_PAD"];
+        let left: Vec<&str> = all.into_iter().filter(|name| *name != lacking).collect();
+        store.place.write("softhsm2.conf", format!("{conf}slots.mechanisms = {}\n", left.join(",")));
         store.fails(1, &[words], &["tokens", "clone", lacking, "--from", "one", "--to", "two"]);
         store.place.write("softhsm2.conf", &conf);
     }
+    // A public key of that name would be taken for the copy's.
+    ask(&store, "two", &["orphan", "ec", "other", "0c"]);
+    ask(&store, "one", &["generate", "ec", "next", "0c"]);
+    store.fails(
+        1,
+        &["`two`: has a key of that label or identifier"],
+        &["tokens", "clone", "next", "--from", "one", "--to", "two"],
+    );
     store.fails(1, &["to itself"], &["tokens", "clone", "web", "--from", "one", "--to", "one"]);
     store.fails(1, &["no token is called `x`"], &["tokens", "clone", "web", "--from", "x", "--to", "one"]);
     store.fails(2, &["--from"], &["tokens", "clone", "web", "--to", "one"]);
@@ -231,7 +238,7 @@ fn a_key_of_the_keystore_goes_to_a_token_if_its_policy_says_so() {
     store.fails(1, &["absent"], &["tokens", "clone", "--from-keystore", "absent", "--to", "two"]);
     store.fails(
         1,
-        &["`two`: has a private key of that label"],
+        &["`two`: has a key of that label"],
         &["tokens", "clone", "--from-keystore", "signer", "--to", "two"],
     );
 }

@@ -112,7 +112,14 @@ fn engines_shows_tokens_and_why_one_is_missing() {
     assert!(said.contains("gone is not available: there is no such token"), "{said}");
     let said = store.ok(&["selftest", "--engine", "one"]);
     assert!(said.contains(" passed, 0 failed"), "{said}");
-    // Other commands go on without it, and say so.
+    // A token without copies is shown, and not tested.
+    store.configure(&(Store::section("one", "pin_file = \"pin\"") + &Store::section("gone", "")));
+    let listing = json(&store.ok(&["engines", "--test", "--json"]));
+    let missing = listing["unavailable"].as_array().expect("a list");
+    let missing = missing.iter().find(|one| one["name"] == "one").expect("the token");
+    assert_eq!(missing["why"], "not tested: it takes no copies of keys (copies = false)");
+    store.configure(&(Store::section("one", "pin_file = \"pin\"\ncopies = true") + &Store::section("gone", "")));
+    // Other commands go on without one that is missing, and say so.
     let ran = store.run(&["explain", "--suite", "ecdsa-p256", "--ops", "1", "--len", "32", "--json"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let explained = json(&ran.out);
