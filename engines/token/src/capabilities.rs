@@ -79,7 +79,7 @@ fn is_offered(offers: &[Offer], suite: Suite) -> bool {
     }
     match suite {
         Suite::Sign(Signature::Rsa(size, SignPadding::Pkcs1, digest)) => {
-            digest::info_prefix(digest).is_some() && has(offers, CKM_RSA_PKCS, CKF_SIGN, size.bits())
+            digest::mechanisms(digest).is_some() && has(offers, CKM_RSA_PKCS, CKF_SIGN, size.bits())
         }
         Suite::Sign(Signature::Rsa(size, SignPadding::Pss, digest)) => {
             has(offers, CKM_RSA_PKCS_PSS, CKF_SIGN, size.bits())

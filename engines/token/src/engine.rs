@@ -9,6 +9,7 @@ use ciphermill_contract::{
     Capability, CheckedBatch, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm, KeyMaterial, OpBuffers,
     OpStatus, PreparedKey, QueueHint, Result, Suite,
 };
+use ciphermill_pairs::padding::digest_info;
 use cryptoki_sys::{CK_RSA_PKCS_PSS_PARAMS, CK_ULONG, CKM_ECDSA, CKM_RSA_PKCS, CKM_RSA_PKCS_PSS};
 
 use crate::capabilities;
@@ -125,8 +126,7 @@ fn sign(key: &TokenKey, signature: Signature, buffers: &mut OpBuffers<'_>) -> co
 fn mechanism(signature: Signature, input: &[u8]) -> Option<(CK_ULONG, Option<CK_RSA_PKCS_PSS_PARAMS>, Vec<u8>)> {
     match signature {
         Signature::Rsa(_, SignPadding::Pkcs1, digest) => {
-            let mut info = digest::info_prefix(digest)?;
-            info.extend(digest::of(digest, input)?);
+            let info = [digest_info(digest)?, &digest::of(digest, input)?].concat();
             Some((CKM_RSA_PKCS, None, info))
         }
         Signature::Rsa(_, SignPadding::Pss, digest) => {

@@ -6,6 +6,7 @@ use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Curve, RsaSize, Signature};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
+use ciphermill_pairs::der::trimmed;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
     CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN, CKA_TOKEN, CKA_VALUE, CKK_EC, CKK_RSA,
@@ -150,7 +151,7 @@ fn look_up(
     match kind {
         Kind::Rsa(size) => {
             let modulus = session.attribute(handle, CKA_MODULUS)?;
-            let modulus = material::unsigned(&modulus);
+            let modulus = trimmed(&modulus);
             if modulus.len() != size.len() {
                 return Err(Failure::Key(KeyProblem::Parameters));
             }
