@@ -85,15 +85,15 @@ service: setup ## the service of this machine: the program, and its second name,
 	ln -sf ciphermill target/release/ciphermilld
 
 openssl: setup-lab ## the provider for OpenSSL and a configuration that loads it, below PREFIX (target/openssl)
-	@./xtask/openssl-provider.sh
+	@./xtask/door.sh openssl
 
 pkcs11: setup ## the PKCS#11 module, below PREFIX (target/pkcs11)
-	@./xtask/pkcs11-module.sh
+	@./xtask/door.sh pkcs11
 
 doors-setup: setup-lab
 	@./xtask/setup.sh doors
-	@PREFIX=target/openssl ./xtask/openssl-provider.sh
-	@PREFIX=target/pkcs11 ./xtask/pkcs11-module.sh
+	@PREFIX=target/openssl ./xtask/door.sh openssl
+	@PREFIX=target/pkcs11 ./xtask/door.sh pkcs11
 
 doors: doors-setup ## servers and clients of Debian with the provider or the PKCS#11 module and without; installs them
 	@./xtask/doors.sh; status=$$?; [ $$status -eq 77 ] || exit $$status

@@ -1,16 +1,23 @@
 //! Key pairs in the contract's forms, as engines write those that they generate: PKCS#8 of version 1 (RFC 5208, 5) and
-//! SubjectPublicKeyInfo (RFC 5280, 4.1) for RSA and curves, in the one shape that [`der`] takes.
+//! SubjectPublicKeyInfo (RFC 5280, 4.1) for RSA and curves, in the one shape that [`der`] takes. And elements of DER one by one, for those
+//! who have keys in other forms, as attributes of PKCS#11.
 
 use ciphermill_contract::suite::acceptance::der;
 use ciphermill_contract::suite::{Curve, KeyPair, RsaSize};
 use zeroize::Zeroizing;
 
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const NULL: u8 = 0x05;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
+/// The tag of a number (X.690, 8.3).
+pub const INTEGER: u8 = 0x02;
+/// That of bits (8.6).
+pub const BIT_STRING: u8 = 0x03;
+/// That of bytes (8.7).
+pub const OCTET_STRING: u8 = 0x04;
+/// That of nothing (8.8).
+pub const NULL: u8 = 0x05;
+/// That of a name (8.19).
+pub const OBJECT_IDENTIFIER: u8 = 0x06;
+/// That of elements in an order (8.9).
+pub const SEQUENCE: u8 = 0x30;
 /// `[1]`, constructed.
 const CONTEXT_1: u8 = 0xa1;
 
@@ -119,6 +126,73 @@ pub fn ec(curve: Curve, scalar: &[u8], coordinates: &[u8]) -> Pair {
     Pair { private: private.0, public: ec_public(curve, coordinates) }
 }
 
+/// Elements of DER, one after the other, by tag and contents: of no more than 65,535 bytes, with lengths in one to three bytes (X.690, 8.1),
+/// which need not be minimal. It ends where no whole element follows; what is left is [`Elements::rest`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a>(&'a [u8]);
+
+impl<'a> Elements<'a> {
+    /// Those in `bytes`.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Elements<'a> {
+        Elements(bytes)
+    }
+
+    /// The contents of the next element, if it has this tag.
+    pub fn tagged(&mut self, tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(found, _)| *found == tag).map(|(_, contents)| contents)
+    }
+
+    /// Bytes behind the elements that were taken.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (len, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            0x81 | 0x82 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                (bytes.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (contents, rest) = rest.split_at_checked(len)?;
+        self.0 = rest;
+        Some((tag, contents))
+    }
+}
+
+/// The contents of the one element that bytes are; `None` for another tag, and where bytes are left.
+#[must_use]
+pub fn only(bytes: &[u8], tag: u8) -> Option<&[u8]> {
+    let mut elements = Elements::of(bytes);
+    let contents = elements.tagged(tag)?;
+    elements.rest().is_empty().then_some(contents)
+}
+
+/// An element of contents below 65,536 bytes, wiped when dropped.
+#[must_use]
+pub fn element(tag: u8, contents: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut writer = Writer(Zeroizing::new(Vec::with_capacity(contents.len() + 4)));
+    writer.element(tag, |writer| writer.bytes(contents));
+    writer.0
+}
+
+/// A number, big-endian, without the zeros before it.
+#[must_use]
+pub fn trimmed(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+    number.get(zeros..).unwrap_or_default()
+}
+
 /// DER as it grows, wiped when dropped.
 struct Writer(Zeroizing<Vec<u8>>);
 
@@ -152,8 +226,7 @@ impl Writer {
 
     /// A number that is not negative, with no more bytes than it takes (X.690, 8.3).
     fn integer(&mut self, number: &[u8]) {
-        let zeros = number.iter().take_while(|byte| **byte == 0).count();
-        let number = &number[zeros..];
+        let number = trimmed(number);
         self.element(INTEGER, |writer| {
             if number.first().is_none_or(|first| *first >= 0x80) {
                 writer.bytes(&[0]);
@@ -242,6 +315,27 @@ mod tests {
             accepted(KeyPair::Ec(curve), &pair);
             assert_eq!(pair.private.len(), KeyPair::Ec(curve).private_len_max(), "{curve}");
         }
+    }
+
+    #[test]
+    fn elements_are_read_as_they_are_written() {
+        for len in [0, 1, 127, 128, 255, 256, 65_535] {
+            let contents = vec![7; len];
+            let written = element(OCTET_STRING, &contents);
+            assert_eq!(only(&written, OCTET_STRING), Some(&contents[..]), "{len}");
+            assert_eq!(only(&written, INTEGER), None, "{len}");
+            for cut in [1, 2, written.len() - 1] {
+                assert_eq!(only(&written[..written.len() - cut.min(written.len())], OCTET_STRING), None, "{len}");
+            }
+            let two = [&written[..], &[NULL, 0]].concat();
+            assert_eq!(only(&two, OCTET_STRING), None, "{len}");
+            let mut elements = Elements::of(&two);
+            assert_eq!(elements.next(), Some((OCTET_STRING, &contents[..])), "{len}");
+            assert_eq!((elements.rest(), elements.tagged(NULL)), (&[NULL, 0][..], Some(&[][..])), "{len}");
+        }
+        assert_eq!(only(&[OCTET_STRING, 0x83, 0, 0, 1, 7], OCTET_STRING), None);
+        assert_eq!(only(&[OCTET_STRING, 0x80, 7, 0, 0], OCTET_STRING), None);
+        assert_eq!([trimmed(&[0, 0, 1, 0]), trimmed(&[0]), trimmed(&[])], [&[1, 0][..], &[], &[]]);
     }
 
     #[test]

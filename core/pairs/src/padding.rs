@@ -48,29 +48,44 @@ const SEPARATOR_MIN: u32 = 10;
 /// The most bytes that are hashed for a byte of a mask: a seed and a counter.
 const COUNTER_LEN: usize = 4;
 
-/// Everything before the hash in a `DigestInfo` (RFC 8017, 9.2, note 1).
-const SHA1_INFO: [u8; 15] = [0x30, 0x21, 0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00, 0x04, 0x14];
-
-/// The same for hashes of SHA-2, whose object identifiers and lengths differ in a byte each.
-const SHA2_INFOS: [[u8; 19]; 3] = [sha2_info(1, 32), sha2_info(2, 48), sha2_info(3, 64)];
-
-const fn sha2_info(last: u8, hash_len: u8) -> [u8; 19] {
+/// What stands before the hash of NIST's digests in a `DigestInfo`: their object identifiers, 2.16.840.1.101.3.4.2 and a number, and their
+/// lengths in bytes differ in a byte each.
+const fn nist(number: u8, hash_len: u8) -> [u8; 19] {
     let mut info =
         [0x30, 0, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0, 0x05, 0, 0x04, 0];
     info[1] = 17 + hash_len;
-    info[14] = last;
+    info[14] = number;
     info[18] = hash_len;
     info
 }
 
+/// Everything before the hash in a `DigestInfo` (RFC 8017, 9.2, note 1; the identifiers of SHA-3 are in NIST's register): the algorithm with
+/// its parameters, and the head of the octet string. `None` for digests that have no identifier.
+#[must_use]
+pub fn digest_info(digest: Digest) -> Option<&'static [u8]> {
+    Some(match digest {
+        Digest::Md5 => {
+            &[0x30, 0x20, 0x30, 0x0c, 0x06, 0x08, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 2, 5, 0x05, 0, 0x04, 16]
+        }
+        Digest::Sha1 => &[0x30, 0x21, 0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0, 0x04, 20],
+        Digest::Sha256 => const { &nist(1, 32) },
+        Digest::Sha384 => const { &nist(2, 48) },
+        Digest::Sha512 => const { &nist(3, 64) },
+        Digest::Sha224 => const { &nist(4, 28) },
+        Digest::Sha512_224 => const { &nist(5, 28) },
+        Digest::Sha512_256 => const { &nist(6, 32) },
+        Digest::Sha3_224 => const { &nist(7, 28) },
+        Digest::Sha3_256 => const { &nist(8, 32) },
+        Digest::Sha3_384 => const { &nist(9, 48) },
+        Digest::Sha3_512 => const { &nist(10, 64) },
+        Digest::Blake3 | Digest::Shake128 | Digest::Shake256 => return None,
+    })
+}
+
+/// The same for the digests that a [`Hasher`] has.
 fn info(digest: Digest) -> Result<&'static [u8], OpStatus> {
-    match digest {
-        Digest::Sha1 => Ok(&SHA1_INFO),
-        Digest::Sha256 => Ok(&SHA2_INFOS[0]),
-        Digest::Sha384 => Ok(&SHA2_INFOS[1]),
-        Digest::Sha512 => Ok(&SHA2_INFOS[2]),
-        _ => Err(OpStatus::EngineFault),
-    }
+    let has = matches!(digest, Digest::Sha1 | Digest::Sha256 | Digest::Sha384 | Digest::Sha512);
+    digest_info(digest).filter(|_| has).ok_or(OpStatus::EngineFault)
 }
 
 /// Random bytes of the system's.
@@ -357,6 +372,26 @@ mod tests {
     use super::*;
 
     const MESSAGES: [&[u8]; 3] = [b"", b"one", &[7; 300]];
+    #[test]
+    fn what_stands_before_a_hash_is_der_of_its_length() {
+        use crate::der::{Elements, NULL, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, only};
+        let mut names = Vec::new();
+        for digest in Digest::ALL {
+            let Some(info) = digest_info(digest) else { continue };
+            let whole = [info, &vec![7; digest.len()]].concat();
+            let mut parts = Elements::of(only(&whole, SEQUENCE).expect("one sequence"));
+            let mut algorithm = Elements::of(parts.tagged(SEQUENCE).expect("an algorithm"));
+            names.push(algorithm.tagged(OBJECT_IDENTIFIER).expect("a name").to_vec());
+            assert_eq!((algorithm.tagged(NULL), algorithm.rest()), (Some(&[][..]), &[][..]), "{digest:?}");
+            assert_eq!(parts.tagged(OCTET_STRING).map(<[u8]>::len), Some(digest.len()), "{digest:?}");
+            assert!(parts.rest().is_empty(), "{digest:?}");
+        }
+        let len = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!((len, names.len()), (12, 12));
+    }
+
     const DIGESTS: [Digest; 4] = [Digest::Sha1, Digest::Sha256, Digest::Sha384, Digest::Sha512];
 
     #[test]

@@ -4,7 +4,9 @@ use ciphermill::Mill;
 use ciphermill_contract::suite::acceptance::der::{self, curve_key};
 use ciphermill_contract::suite::{AesSize, Curve, DhGroup, Kem, MlDsaSet, RsaSize};
 use ciphermill_contract::{KeyForm, KeyMaterial};
-use ciphermill_pairs::der::{RsaParts, ec, rsa};
+use ciphermill_pairs::der::{
+    BIT_STRING, Elements, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, RsaParts, SEQUENCE, ec, element, only, rsa, trimmed,
+};
 use ciphermill_pairs::dh;
 use cryptoki_sys::*;
 use zeroize::Zeroizing;
@@ -14,12 +16,7 @@ use crate::attributes::Template;
 use crate::key::{Key, KeyShape, KeyValue};
 use crate::rv::{Result, Rv, fail};
 
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
 const PRINTABLE_STRING: u8 = 0x13;
-const SEQUENCE: u8 = 0x30;
 
 /// Algorithms of RFC 8410, 3: 1.3.101 and a number.
 const X25519_NAME: &[u8] = &[0x2b, 0x65, 110];
@@ -40,58 +37,9 @@ pub(crate) const SECRETS: [CK_ATTRIBUTE_TYPE; 8] = [
     CKA_SEED,
 ];
 
-/// Elements of DER (X.690, 8.1), one after the other.
-struct Elements<'a>(&'a [u8]);
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = (u8, &'a [u8]);
-
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&tag, rest) = self.0.split_first()?;
-        let (&first, rest) = rest.split_first()?;
-        let (len, rest) = match first {
-            0..=0x7f => (usize::from(first), rest),
-            0x81 | 0x82 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-                (bytes.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (contents, rest) = rest.split_at_checked(len)?;
-        self.0 = rest;
-        Some((tag, contents))
-    }
-}
-
-/// The contents of the one element that bytes are.
-fn only(bytes: &[u8], tag: u8) -> Option<&[u8]> {
-    let mut elements = Elements(bytes);
-    let (found, contents) = elements.next()?;
-    (found == tag && elements.0.is_empty()).then_some(contents)
-}
-
 /// What an OCTET STRING holds.
 pub(crate) fn octets(bytes: &[u8]) -> Option<&[u8]> {
     only(bytes, OCTET_STRING)
-}
-
-/// An element of DER.
-fn element(tag: u8, contents: &[u8]) -> Zeroizing<Vec<u8>> {
-    let mut out = Zeroizing::new(Vec::with_capacity(contents.len() + 4));
-    out.push(tag);
-    match contents.len() {
-        len @ 0..=0x7f => out.push(len as u8),
-        len @ 0x80..=0xff => out.extend([0x81, len as u8]),
-        len => out.extend([0x82, (len >> 8) as u8, len as u8]),
-    }
-    out.extend_from_slice(contents);
-    out
-}
-
-/// A number without zeros before it.
-fn trimmed(number: &[u8]) -> &[u8] {
-    let zeros = number.iter().take_while(|byte| **byte == 0).count();
-    &number[zeros..]
 }
 
 fn rsa_size(modulus: &[u8]) -> Result<RsaSize> {
@@ -309,22 +257,23 @@ fn describe(attributes: &mut Attributes, shape: KeyShape) {
 
 /// Modulus and exponent of a SubjectPublicKeyInfo of RSA.
 fn rsa_public(info: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut outer = Elements(only(info, SEQUENCE)?);
+    let mut outer = Elements::of(only(info, SEQUENCE)?);
     outer.next()?;
-    let (_, bits) = outer.next().filter(|(tag, _)| *tag == BIT_STRING)?;
-    let mut numbers = Elements(only(bits.strip_prefix(&[0])?, SEQUENCE)?);
-    let mut number = || numbers.next().filter(|(tag, _)| *tag == INTEGER).map(|(_, number)| trimmed(number));
+    let bits = outer.tagged(BIT_STRING)?;
+    let mut numbers = Elements::of(only(bits.strip_prefix(&[0])?, SEQUENCE)?);
+    let mut number = || numbers.tagged(INTEGER).map(trimmed);
     Some((number()?, number()?))
 }
 
 /// The numbers of a private key of RSA in PKCS#8, in the order of RFC 8017, A.1.2, from the modulus on.
 fn rsa_private(info: &[u8]) -> Option<[&[u8]; 8]> {
-    let mut outer = Elements(only(info, SEQUENCE)?);
+    let mut outer = Elements::of(only(info, SEQUENCE)?);
     let inner = outer.nth(2).filter(|(tag, _)| *tag == OCTET_STRING)?.1;
-    let mut numbers = Elements(only(inner, SEQUENCE)?).skip(1);
+    let mut numbers = Elements::of(only(inner, SEQUENCE)?);
+    numbers.tagged(INTEGER)?;
     let mut found: [&[u8]; 8] = [&[]; 8];
     for place in &mut found {
-        *place = numbers.next().filter(|(tag, _)| *tag == INTEGER).map(|(_, number)| trimmed(number))?;
+        *place = trimmed(numbers.tagged(INTEGER)?);
     }
     Some(found)
 }
@@ -580,14 +529,14 @@ pub(crate) fn from_pkcs8(mill: &Mill, info: &[u8]) -> Result<(Attributes, Key)> 
 
 fn parse_pkcs8(info: &[u8]) -> Option<(KeyShape, Zeroizing<Vec<u8>>)> {
     // Bytes behind it are those that a cipher without padding filled up with.
-    let mut elements = Elements(info);
-    let (_, contents) = elements.next().filter(|(tag, _)| *tag == SEQUENCE)?;
-    let info = &info[..info.len() - elements.0.len()];
-    let mut outer = Elements(contents);
+    let mut elements = Elements::of(info);
+    let contents = elements.tagged(SEQUENCE)?;
+    let info = &info[..info.len() - elements.rest().len()];
+    let mut outer = Elements::of(contents);
     let algorithm = outer.nth(1).filter(|(tag, _)| *tag == SEQUENCE)?.1;
-    let inner = outer.next().filter(|(tag, _)| *tag == OCTET_STRING)?.1;
-    let mut names = Elements(algorithm);
-    let (_, name) = names.next().filter(|(tag, _)| *tag == OBJECT_IDENTIFIER)?;
+    let inner = outer.tagged(OCTET_STRING)?;
+    let mut names = Elements::of(algorithm);
+    let name = names.tagged(OBJECT_IDENTIFIER)?;
     let raw = |len: usize| octets(inner).filter(|raw| raw.len() == len).map(|raw| Zeroizing::new(raw.to_vec()));
     match name {
         der::RSA_ENCRYPTION => {
@@ -595,7 +544,7 @@ fn parse_pkcs8(info: &[u8]) -> Option<(KeyShape, Zeroizing<Vec<u8>>)> {
             Some((KeyShape::Rsa(size), Zeroizing::new(info.to_vec())))
         }
         der::EC_PUBLIC_KEY => {
-            let (_, curve_name) = names.next().filter(|(tag, _)| *tag == OBJECT_IDENTIFIER)?;
+            let curve_name = names.tagged(OBJECT_IDENTIFIER)?;
             let curve = Curve::ALL.into_iter().find(|curve| der::curve_name(*curve) == curve_name)?;
             Some((KeyShape::Ec(curve), Zeroizing::new(info.to_vec())))
         }

@@ -151,7 +151,7 @@ impl Offers {
         const SIGNS: [CK_FLAGS; 2] = [CKF_SIGN, CKF_VERIFY];
         const ENCRYPTS: [CK_FLAGS; 2] = [CKF_ENCRYPT, CKF_DECRYPT];
         match suite {
-            Suite::Sign(Signature::Rsa(size, SignPadding::Pkcs1, digest)) if digest::info_prefix(digest).is_some() => {
+            Suite::Sign(Signature::Rsa(size, SignPadding::Pkcs1, digest)) if digest::mechanisms(digest).is_some() => {
                 self.both(CKM_RSA_PKCS, SIGNS, size.bits())
             }
             Suite::Sign(Signature::Rsa(size, SignPadding::Pss, digest)) => {

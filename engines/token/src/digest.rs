@@ -31,24 +31,6 @@ pub(crate) fn mechanisms(digest: Digest) -> Option<Mechanisms> {
     Some(Mechanisms { digest, mask, pss })
 }
 
-/// What stands before the digest in a `DigestInfo` (RFC 8017, 9.2, note 1): the object identifier with its parameters, and the head of the
-/// octet string.
-pub(crate) fn info_prefix(digest: Digest) -> Option<Vec<u8>> {
-    // 1.3.14.3.2.26, and 2.16.840.1.101.3.4.2 with 1, 2 and 3 (RFC 8017, appendix B.1).
-    let name: &[u8] = match digest {
-        Digest::Sha1 => &[0x2b, 14, 3, 2, 26],
-        Digest::Sha256 => &[0x60, 0x86, 0x48, 1, 101, 3, 4, 2, 1],
-        Digest::Sha384 => &[0x60, 0x86, 0x48, 1, 101, 3, 4, 2, 2],
-        Digest::Sha512 => &[0x60, 0x86, 0x48, 1, 101, 3, 4, 2, 3],
-        _ => return None,
-    };
-    let (name_len, digest_len) = (name.len() as u8, digest.len() as u8);
-    let mut prefix = vec![0x30, 8 + name_len + digest_len, 0x30, 4 + name_len, 0x06, name_len];
-    prefix.extend_from_slice(name);
-    prefix.extend_from_slice(&[0x05, 0, 0x04, digest_len]);
-    Some(prefix)
-}
-
 /// The digest of a message; none for digests that no suite of a token has.
 pub(crate) fn of(digest: Digest, message: &[u8]) -> Option<Vec<u8>> {
     Some(match digest {

@@ -6,6 +6,7 @@ use core::fmt;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, AesSize, Agreement, BlockCipher, Curve, Mac, Mode, RsaSize, Signature};
 use ciphermill_contract::{Direction, KeyMaterial, Suite};
+use ciphermill_pairs::der::trimmed;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_KEY_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_DECRYPT, CKA_DERIVE, CKA_EC_PARAMS,
     CKA_EC_POINT, CKA_ENCRYPT, CKA_EXTRACTABLE, CKA_KEY_TYPE, CKA_MODULUS, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN,
@@ -112,7 +113,7 @@ impl Kind {
         match session.number(object, CKA_KEY_TYPE)? {
             CKK_RSA => {
                 let modulus = session.attribute(object, CKA_MODULUS).ok()?;
-                let len = material::unsigned(&modulus).len();
+                let len = trimmed(&modulus).len();
                 RSA_SIZES.into_iter().find(|size| size.len() == len).map(Kind::Rsa)
             }
             CKK_EC => {

@@ -3,24 +3,18 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Curve, RsaSize};
-use ciphermill_pairs::der;
+use ciphermill_pairs::der::{self, BIT_STRING, Elements, INTEGER, OCTET_STRING, SEQUENCE, trimmed};
 use cryptoki_sys::{CKA_MODULUS, CKA_PUBLIC_EXPONENT};
 use sha2::{Digest as _, Sha256};
 
-use crate::material;
 use crate::session::Attribute;
-
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const SEQUENCE: u8 = 0x30;
 
 /// Bytes of an identifier that is made of a public key (RFC 7093, 2, method 1).
 const IDENTIFIER_LEN: usize = 20;
 
 /// An RSA key with this modulus and exponent, big-endian; none for a modulus of another size.
 pub(crate) fn rsa(size: RsaSize, modulus: &[u8], exponent: &[u8]) -> Option<Vec<u8>> {
-    let modulus = material::unsigned(modulus);
+    let modulus = trimmed(modulus);
     let fits = modulus.len() == size.len() && modulus.first().is_some_and(|first| *first >= 0x80);
     fits.then(|| der::rsa_public(size, modulus, exponent))
 }
@@ -33,19 +27,19 @@ pub(crate) fn identifier(key: &[u8]) -> Vec<u8> {
 }
 
 fn bit_string(key: &[u8]) -> Result<&[u8], KeyProblem> {
-    let mut outer = key;
-    let mut info = material::element(&mut outer, SEQUENCE)?;
-    material::element(&mut info, SEQUENCE)?;
-    material::element(&mut info, BIT_STRING)?.get(1..).ok_or(KeyProblem::Encoding)
+    let read = || {
+        let mut info = Elements::of(Elements::of(key).tagged(SEQUENCE)?);
+        info.tagged(SEQUENCE)?;
+        info.tagged(BIT_STRING)?.get(1..)
+    };
+    read().ok_or(KeyProblem::Encoding)
 }
 
 /// The modulus and the exponent of an RSA key, which borrow from its `SubjectPublicKeyInfo`. The contract has looked at shape and sizes.
 pub(crate) fn rsa_numbers(key: &[u8]) -> Result<[Attribute<'_>; 2], KeyProblem> {
-    let mut wrapped = bit_string(key)?;
-    let mut numbers = material::element(&mut wrapped, SEQUENCE)?;
-    let modulus = material::unsigned(material::element(&mut numbers, INTEGER)?);
-    let exponent = material::unsigned(material::element(&mut numbers, INTEGER)?);
-    Ok([(CKA_MODULUS, modulus), (CKA_PUBLIC_EXPONENT, exponent)])
+    let mut numbers = Elements::of(Elements::of(bit_string(key)?).tagged(SEQUENCE).ok_or(KeyProblem::Encoding)?);
+    let mut number = || numbers.tagged(INTEGER).map(trimmed).ok_or(KeyProblem::Encoding);
+    Ok([(CKA_MODULUS, number()?), (CKA_PUBLIC_EXPONENT, number()?)])
 }
 
 /// A key on a curve with the point that `CKA_EC_POINT` says; none when that is no point of the curve's length, or a compressed one.
@@ -62,7 +56,7 @@ pub(crate) fn edwards(attribute: &[u8]) -> Option<Vec<u8>> {
 
 /// A point as `CKA_EC_POINT` has it: an octet string in DER (PKCS#11 3.1, 6.3.3).
 pub(crate) fn point_attribute(point: &[u8]) -> Vec<u8> {
-    element(OCTET_STRING, &[point])
+    der::element(OCTET_STRING, point).to_vec()
 }
 
 /// The point within `CKA_EC_POINT`: an octet string in DER (PKCS#11 3.1, 6.3.3). Tokens are known that give the point itself; lengths
@@ -71,21 +65,7 @@ fn point(attribute: &[u8], is_point: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     if is_point(attribute) {
         return Some(attribute);
     }
-    let mut rest = attribute;
-    let point = material::element(&mut rest, OCTET_STRING).ok()?;
-    (rest.is_empty() && is_point(point)).then_some(point)
-}
-
-/// An element of DER of fewer than 65,536 bytes (X.690, 8.1.3), which all keys of the contract have.
-fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let contents = parts.concat();
-    let [high, low] = (contents.len() as u16).to_be_bytes();
-    let head: &[u8] = match contents.len() {
-        0..0x80 => &[tag, low],
-        0x80..0x100 => &[tag, 0x81, low],
-        _ => &[tag, 0x82, high, low],
-    };
-    [head, &contents].concat()
+    der::only(attribute, OCTET_STRING).filter(|point| is_point(point))
 }
 
 #[cfg(test)]
@@ -116,7 +96,7 @@ mod tests {
             bare[0] = 4;
             let key = curve(name, &bare).expect("a point");
             assert_eq!(suite.check_key(&KeyMaterial::public(&key)), Ok(()));
-            let mut wrapped = element(OCTET_STRING, &[&bare]);
+            let mut wrapped = point_attribute(&bare);
             assert_eq!(curve(name, &wrapped), Some(key));
             wrapped.push(0);
             assert_eq!(curve(name, &wrapped), None);

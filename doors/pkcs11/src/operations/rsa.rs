@@ -3,6 +3,7 @@
 use ciphermill::Mill;
 use ciphermill_contract::suite::{Digest, PublicEncryption, RsaSize};
 use ciphermill_contract::{Direction, Suite};
+use ciphermill_pairs::padding;
 use cryptoki_sys::{
     CKR_DATA_LEN_RANGE, CKR_ENCRYPTED_DATA_INVALID, CKR_KEY_SIZE_RANGE, CKR_MECHANISM_PARAM_INVALID,
     CKR_SIGNATURE_INVALID,
@@ -16,45 +17,13 @@ use crate::operations::digest::Hasher;
 use crate::operations::{Buffers, random, run};
 use crate::rv::{Asked, Result, Rv, fail};
 
-const SEQUENCE: u8 = 0x30;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const NULL: u8 = 0x05;
-const OCTET_STRING: u8 = 0x04;
-
-/// The object identifier of a digest, without its header (RFC 8017, A.2.4; NIST CSOR).
-fn identifier(digest: Digest) -> Option<&'static [u8]> {
-    Some(match digest {
-        Digest::Md5 => &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05],
-        Digest::Sha1 => &[0x2b, 0x0e, 0x03, 0x02, 0x1a],
-        // 2.16.840.1.101.3.4.2 and a number.
-        Digest::Sha256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 1],
-        Digest::Sha384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 2],
-        Digest::Sha512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 3],
-        Digest::Sha224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 4],
-        Digest::Sha512_224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 5],
-        Digest::Sha512_256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 6],
-        Digest::Sha3_224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 7],
-        Digest::Sha3_256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 8],
-        Digest::Sha3_384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 9],
-        Digest::Sha3_512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 10],
-        Digest::Blake3 | Digest::Shake128 | Digest::Shake256 => return None,
-    })
-}
-
-/// `DigestInfo` (RFC 8017, 9.2). Every part is shorter than 128 bytes, so that each length is one byte.
+/// `DigestInfo` (RFC 8017, 9.2).
 ///
 /// # Errors
 /// `CKR_MECHANISM_PARAM_INVALID` for digests without an identifier.
 pub(super) fn digest_info(digest: Digest, hash: &[u8]) -> Result<Vec<u8>> {
-    let identifier = identifier(digest).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
-    let mut info = Vec::with_capacity(hash.len() + 32);
-    let algorithm_len = 2 + identifier.len() + 2;
-    info.extend([SEQUENCE, (2 + algorithm_len + 2 + hash.len()) as u8]);
-    info.extend([SEQUENCE, algorithm_len as u8, OBJECT_IDENTIFIER, identifier.len() as u8]);
-    info.extend_from_slice(identifier);
-    info.extend([NULL, 0, OCTET_STRING, hash.len() as u8]);
-    info.extend_from_slice(hash);
-    Ok(info)
+    let before = padding::digest_info(digest).ok_or(Rv(CKR_MECHANISM_PARAM_INVALID))?;
+    Ok([before, hash].concat())
 }
 
 /// EMSA-PKCS1-v1_5 around what is signed (RFC 8017, 9.2, steps 3 to 5).

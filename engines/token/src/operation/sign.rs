@@ -4,6 +4,7 @@
 use ciphermill_contract::suite::acceptance::ed25519;
 use ciphermill_contract::suite::{SignPadding, Signature};
 use ciphermill_contract::{OpBuffers, OpStatus};
+use ciphermill_pairs::padding::digest_info;
 use cryptoki_sys::{CKM_ECDSA, CKM_EDDSA, CKM_RSA_PKCS, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE};
 
 use super::Outcome;
@@ -55,9 +56,7 @@ pub(super) fn verify(key: &TokenKey, signature: Signature, buffers: &OpBuffers<'
 fn mechanism(signature: Signature, input: &[u8]) -> Option<(Mechanism<'static>, Vec<u8>)> {
     Some(match signature {
         Signature::Rsa(_, SignPadding::Pkcs1, digest) => {
-            let mut info = digest::info_prefix(digest)?;
-            info.extend(digest::of(digest, input)?);
-            (Mechanism::bare(CKM_RSA_PKCS), info)
+            (Mechanism::bare(CKM_RSA_PKCS), [digest_info(digest)?, &digest::of(digest, input)?].concat())
         }
         Signature::Rsa(_, SignPadding::Pss, digest) => (Mechanism::pss(digest)?, digest::of(digest, input)?),
         Signature::Ecdsa(curve) => (Mechanism::bare(CKM_ECDSA), digest::of(curve.digest(), input)?),

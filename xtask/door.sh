@@ -1,23 +1,34 @@
 #!/bin/sh
-# Builds the provider for OpenSSL, and a configuration that loads it beside `default`, below PREFIX (target/openssl).
+# Builds what programs load, below PREFIX (target/openssl, target/pkcs11): `openssl`, the provider, and a configuration that loads it beside
+# `default`; or `pkcs11`, the PKCS#11 module, under the name that programs are told.
 # PROFILE=dev takes the one that `make test` has built, which a second build for itself would take minutes.
 set -eu
 cd "$(dirname "$0")/.."
 
-case ${PREFIX:=target/openssl} in
+door=${1:-}
+case $door in
+openssl) name=ciphermill.so ;;
+pkcs11) name=libciphermill-pkcs11.so ;;
+*) echo "usage: $0 openssl|pkcs11" >&2 && exit 2 ;;
+esac
+case ${PREFIX:=target/$door} in
 /*) ;;
 *) PREFIX=$PWD/$PREFIX ;;
 esac
 case ${PROFILE:=release} in
-release) built=release && cargo build --release --locked -p ciphermill-openssl ;;
+release) built=release && cargo build --release --locked -p "ciphermill-$door" ;;
 # Tests have it where their dependencies are; beside their folder it is only when it was built for itself.
 dev) built=debug/deps && cargo test --workspace --locked --no-run ;;
 *) echo "PROFILE is release or dev, not $PROFILE" >&2 && exit 1 ;;
 esac
 install -d "$PREFIX"
 # Beside and then into its place: programs may have the one before loaded.
-install -m 755 "${CARGO_TARGET_DIR:-target}/$built/libciphermill_openssl.so" "$PREFIX/ciphermill.so.new"
-mv "$PREFIX/ciphermill.so.new" "$PREFIX/ciphermill.so"
+install -m 755 "${CARGO_TARGET_DIR:-target}/$built/libciphermill_$door.so" "$PREFIX/$name.new"
+mv "$PREFIX/$name.new" "$PREFIX/$name"
+if [ "$door" = pkcs11 ]; then
+    echo "the module is $PREFIX/$name; \`ciphermill pkcs11 install\` has p11-kit load it"
+    exit
+fi
 cat >"$PREFIX/openssl.cnf" <<END
 openssl_conf = init
 
@@ -43,7 +54,7 @@ activate = 1
 
 [provider_ciphermill]
 activate = 1
-module = $PREFIX/ciphermill.so
+module = $PREFIX/$name
 END
-echo "the provider is $PREFIX/ciphermill.so; programs load it with OPENSSL_CONF=$PREFIX/openssl.cnf"
+echo "the provider is $PREFIX/$name; programs load it with OPENSSL_CONF=$PREFIX/openssl.cnf"
 OPENSSL_CONF=$PREFIX/openssl.cnf openssl list -providers
