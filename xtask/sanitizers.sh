@@ -19,6 +19,7 @@ short=${kind:0:1}san
 
 std=()
 skipped=()
+calls=
 provider=()
 instrumented_std() {
     local own=$nightly/lib/rustlib/src/rust/library
@@ -32,8 +33,9 @@ instrumented_std() {
 }
 case $kind in
 address)
-    # Vector kernels, AWS-LC, locked memory: what holds unsafe code and needs no device.
-    tests=(-p ciphermill-erased -p ciphermill-memory -p ciphermill-lanes -p ciphermill-library -p ciphermill-keys)
+    # Vector kernels, AWS-LC, locked memory, pointers of applications: what holds unsafe code and needs no device.
+    tests=(-p ciphermill-erased -p ciphermill-memory -p ciphermill-lanes -p ciphermill-library -p ciphermill-keys -p ciphermill-pkcs11)
+    calls=1000000
     # The sanitizer makes mlock do nothing and takes SIGSEGV for itself, which these tests are about.
     for test in a_refusal_to_lock_is_reported guard_pages_kill the_kernel_confirms_the_protections; do
         skipped+=(--skip "$test")
@@ -57,6 +59,9 @@ thread)
         a_full_step_leaves_at_once; do
         skipped+=(--skip "$test")
     done
+    # Sessions and objects of many threads.
+    tests+=(-p ciphermill-pkcs11)
+    calls=100000
     # Operations of asynchronous jobs and of threads. OpenSSL itself is not instrumented: what it alone does is not looked at.
     provider=(-p ciphermill-openssl --features ciphermill-openssl/faults --test jobs --test handshakes --test engine_faults)
     # The provider's library takes the sanitizer's functions from the program.
@@ -72,6 +77,8 @@ run_tests() {
     RUSTFLAGS="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer ${RUSTFLAGS:-}" \
         cargo +nightly test --locked "${std[@]}" --target "$host" --target-dir "$target" --no-fail-fast "$@" -- "${skipped[@]}"
 }
+# How many calls the PKCS#11 module's random callers make.
+[ -z "$calls" ] || export CIPHERMILL_PKCS11_CALLS=${CIPHERMILL_PKCS11_CALLS:-$calls}
 target=target/sanitizer-$kind
 status=0
 run_tests "${tests[@]}" "${@:2}" || status=$?

@@ -206,7 +206,7 @@ impl Source for Dice {
 
 #[test]
 fn calls_in_any_order_from_many_threads_end_with_an_answer() {
-    let calls = std::env::var("CIPHERMILL_PKCS11_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(100_000);
+    let calls = std::env::var("CIPHERMILL_PKCS11_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(20_000);
     let module = Module::with_token();
     let first = module.user();
     let keys = caller::keys_of_all_kinds(&module, first);
