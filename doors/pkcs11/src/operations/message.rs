@@ -49,6 +49,20 @@ const fn bad<T>() -> Result<T> {
     fail(CKR_MECHANISM_PARAM_INVALID)
 }
 
+/// A message's IV and tag, both of which may be written to: they must not share memory.
+///
+/// # Safety
+/// There are as many bytes as lengths say.
+unsafe fn iv_and_tag<'a>(iv: (*mut u8, CK_ULONG), tag: (*mut u8, CK_ULONG)) -> Result<(&'a mut [u8], &'a mut [u8])> {
+    let end = |(at, len): (*mut u8, CK_ULONG)| at.addr().saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+    let are_apart = end(iv) <= tag.0.addr() || end(tag) <= iv.0.addr();
+    if !are_apart {
+        return bad();
+    }
+    // SAFETY: by the caller, and what is written to in one is not read in the other.
+    unsafe { Ok((many(iv.0, iv.1)?, many(tag.0, tag.1)?)) }
+}
+
 impl Message {
     /// # Errors
     /// `CKR_KEY_TYPE_INCONSISTENT`; `CKR_MECHANISM_INVALID` for mechanisms that are no AEADs.
@@ -82,13 +96,9 @@ impl Message {
                     if !matches!(tag_bits, 96 | 104 | 112 | 120 | 128) || !fixed_bits.is_multiple_of(8) {
                         return bad();
                     }
-                    Parameters {
-                        iv: many(given.pIv, given.ulIvLen)?,
-                        fixed: (fixed_bits / 8) as usize,
-                        generator: given.ivGenerator,
-                        tag: many(given.pTag, tag_bits / 8)?,
-                        text_len: None,
-                    }
+                    let (iv, tag) = iv_and_tag((given.pIv, given.ulIvLen), (given.pTag, tag_bits / 8))?;
+                    let (fixed, generator) = ((fixed_bits / 8) as usize, given.ivGenerator);
+                    Parameters { iv, fixed, generator, tag, text_len: None }
                 }
                 Kind::Ccm(_) => {
                     is(size_of::<CK_CCM_MESSAGE_PARAMS>())?;
@@ -98,18 +108,14 @@ impl Message {
                     {
                         return bad();
                     }
-                    Parameters {
-                        iv: many(given.pNonce, given.ulNonceLen)?,
-                        fixed: (given.ulNonceFixedBits / 8) as usize,
-                        generator: given.nonceGenerator,
-                        tag: many(given.pMAC, given.ulMACLen)?,
-                        text_len: Some(given.ulDataLen),
-                    }
+                    let (iv, tag) = iv_and_tag((given.pNonce, given.ulNonceLen), (given.pMAC, given.ulMACLen))?;
+                    let (fixed, generator) = ((given.ulNonceFixedBits / 8) as usize, given.nonceGenerator);
+                    Parameters { iv, fixed, generator, tag, text_len: Some(given.ulDataLen) }
                 }
                 Kind::ChaCha20Poly1305 => {
                     is(size_of::<CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS>())?;
                     let given = place(at.cast::<CK_SALSA20_CHACHA20_POLY1305_MSG_PARAMS>())?;
-                    let (iv, tag) = (many(given.pNonce, given.ulNonceLen)?, many(given.pTag, 16)?);
+                    let (iv, tag) = iv_and_tag((given.pNonce, given.ulNonceLen), (given.pTag, 16))?;
                     Parameters { fixed: iv.len(), iv, generator: CKG_NO_GENERATE, tag, text_len: None }
                 }
             }
