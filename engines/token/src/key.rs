@@ -9,7 +9,8 @@ use ciphermill_memory::SecretBytes;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_RV, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_ID, CKA_KEY_TYPE,
     CKA_LABEL, CKA_MODULUS, CKA_PUBLIC_EXPONENT, CKA_VALUE_LEN, CKO_PUBLIC_KEY, CKR_ATTRIBUTE_SENSITIVE,
-    CKR_ATTRIBUTE_TYPE_INVALID, CKR_HOST_MEMORY, CKR_KEY_FUNCTION_NOT_PERMITTED,
+    CKR_ATTRIBUTE_TYPE_INVALID, CKR_HOST_MEMORY, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_SIZE_RANGE,
+    CKR_KEY_TYPE_INCONSISTENT,
 };
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -76,6 +77,7 @@ impl TokenKey {
             }
             _ if !token.takes_copies() => Err(Failure::Key(KeyProblem::Form)),
             KeyForm::Public => {
+                kind.check_public(key).map_err(Failure::Key)?;
                 let made = of(Own::None, Some(key.bytes.to_vec()));
                 token.with(|connection| made.at(connection, Half::Public))?;
                 Ok(made)
@@ -222,7 +224,7 @@ fn look_up(session: &Session, suite: Suite, kind: Kind, name: &Name) -> Result<F
         return secret(session, suite, kind, handle);
     }
     for used_for in own_uses(suite) {
-        if *session.attribute(handle, *used_for)? == NO {
+        if session.attribute(handle, *used_for).is_ok_and(|said| *said == NO) {
             return Err(Failure::Key(KeyProblem::Form));
         }
     }
@@ -277,7 +279,8 @@ fn secret(session: &Session, suite: Suite, kind: Kind, handle: CK_OBJECT_HANDLE)
         }
     }
     let fingerprint = fingerprint(session, suite, handle).map_err(|code: CK_RV| match code {
-        CKR_KEY_FUNCTION_NOT_PERMITTED => Failure::Key(KeyProblem::Form),
+        CKR_KEY_FUNCTION_NOT_PERMITTED | CKR_KEY_TYPE_INCONSISTENT => Failure::Key(KeyProblem::Form),
+        CKR_KEY_SIZE_RANGE => Failure::Key(KeyProblem::Length),
         code => Failure::Call(code),
     })?;
     Ok(Found { handle, public: None, fingerprint: Some(fingerprint) })

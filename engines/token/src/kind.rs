@@ -16,7 +16,7 @@ use cryptoki_sys::{
 
 use crate::failure::Failure;
 use crate::session::{Attribute, Session};
-use crate::{curve, material, public};
+use crate::{curve, material, numbers, public};
 
 pub(crate) const YES: &[u8] = &[1];
 pub(crate) const NO: &[u8] = &[0];
@@ -131,10 +131,11 @@ impl Kind {
     /// The public half of a private key in the contract's form; none for secret keys. Points are computed, since keys need not have them.
     ///
     /// # Errors
-    /// `Encoding` for scalars out of range, and halves that do not belong together.
+    /// `Encoding` for scalars out of range, and numbers or halves that do not belong together.
     pub(crate) fn public_half(self, key: &KeyMaterial<'_>) -> Result<Option<Vec<u8>>, KeyProblem> {
         let public = match self {
             Kind::Rsa(size) => {
+                numbers::belong_together(key)?;
                 let numbers = material::rsa_numbers(key)?;
                 let [(_, modulus), (_, exponent), ..] = numbers[..] else { return Err(KeyProblem::Encoding) };
                 public::rsa(size, modulus, exponent)
@@ -156,6 +157,24 @@ impl Kind {
             Kind::Aes(_) | Kind::Generic => return Ok(None),
         };
         public.map(Some).ok_or(KeyProblem::Parameters)
+    }
+
+    /// Looks at what a public key means, beyond its shape.
+    ///
+    /// # Errors
+    /// `Encoding` for points off their curve.
+    pub(crate) fn check_public(self, key: &KeyMaterial<'_>) -> Result<(), KeyProblem> {
+        let is_sound = match self {
+            Kind::Ec(curve) => {
+                material::curve_key(curve, key)?.point.is_some_and(|point| curve::uncompressed(curve, point).is_some())
+            }
+            Kind::Edwards => {
+                let bytes = key.bytes.first_chunk().ok_or(KeyProblem::Length)?;
+                ed25519_dalek::VerifyingKey::from_bytes(bytes).is_ok()
+            }
+            Kind::Rsa(_) | Kind::Aes(_) | Kind::Generic => true,
+        };
+        if is_sound { Ok(()) } else { Err(KeyProblem::Encoding) }
     }
 
     /// Makes a session object of a private or secret key that serves the suite and is not given out again.

@@ -2,10 +2,12 @@
 //!
 //! [`TokenEngine`] loads a vendor's module, finds a token by its label or slot, and claims what its mechanisms offer. Keys are those that
 //! the token has, by their names there ([`ciphermill_contract::KeyForm::Reference`]: a label, or `id:` and a `CKA_ID` in hexadecimal
-//! digits), or copies of the mill's keys as session objects where the configuration allows those.
+//! digits), or copies of the mill's keys as session objects where the configuration allows those. A reference verifies and encrypts as
+//! well as it signs and decrypts, by its public half.
 //!
-//! A token comes and goes. After each reconnection handles may name other keys, so that every key is looked up again and its public half
-//! compared before it signs. A PIN that was refused is not tried again, since tokens lock themselves.
+//! A token comes and goes. After each reconnection handles may name other keys, so that every key is looked up again and its public half,
+//! or of a secret key what it makes of a fixed text, compared before it is used. A PIN that was refused is not tried again, since
+//! tokens lock themselves.
 //!
 //! Source: OASIS PKCS#11 3.1.
 #![allow(unsafe_code, reason = "calls over the function list of a PKCS#11 module")]
@@ -24,6 +26,7 @@ mod kind;
 mod material;
 mod mechanism;
 mod module;
+mod numbers;
 mod objects;
 mod operation;
 mod pool;

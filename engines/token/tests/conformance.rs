@@ -4,7 +4,7 @@
 
 mod support;
 
-use ciphermill_conformance::{Options, check_suite, differential};
+use ciphermill_conformance::{Options, acceptance, check_suite, differential};
 use ciphermill_contract::Engine;
 use ciphermill_reference::Reference;
 
@@ -38,5 +38,17 @@ fn agrees_with_the_reference_on_random_batches() {
         store.token("one");
         let engine = open("one", "one", true);
         differential(&engine, &Reference::new(), 0x0dd5_eed5, BATCHES).assert_clean();
+    });
+}
+
+#[test]
+fn accepts_what_the_reference_accepts() {
+    alone("accepts_what_the_reference_accepts", |store| {
+        store.token("one");
+        let engine = open("one", "one", true);
+        let options = Options { mutations_max: 60, ..Options::default() };
+        let report = acceptance(&[&Reference::new(), &engine], &options);
+        assert!(report.suites >= 60 && report.ops > 1000, "{} suites, {} operations", report.suites, report.ops);
+        report.assert_clean();
     });
 }

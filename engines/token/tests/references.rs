@@ -8,7 +8,7 @@ use ciphermill_contract::suite::{
     Signature,
 };
 use ciphermill_contract::{
-    Batch, Direction, Engine, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Span, Suite,
+    Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Refusal, Span, Suite,
 };
 use ciphermill_reference::Reference;
 use ciphermill_token::TokenEngine;
@@ -237,6 +237,9 @@ fn secret_keys_serve_by_name() {
         let asked = Asked { input: MESSAGE, tag: &[0; 32], ..Asked::default() };
         let (_, tag) = expected(&KeyMaterial::secret(&[9; 40]), suite, Direction::Encrypt, asked);
         assert_eq!(run(&engine, &key, suite, Direction::Encrypt, asked), (OpStatus::Done, Vec::new(), tag));
+        let shorter = Suite::Mac(Mac::Hmac(Digest::Sha512));
+        let error = engine.prepare(&KeyMaterial::reference("generic"), shorter).expect_err("SoftHSM wants 64 bytes");
+        assert!(matches!(error, Error::Refused(Refusal::KeyUnsuitable { .. })), "no fault of the token's: {error}");
         let short = Suite::Cipher(BlockCipher::Aes(AesSize::Aes128), Mode::Ecb);
         assert!(engine.prepare(&KeyMaterial::reference("secret"), short).is_err(), "it has 32 bytes");
     });
