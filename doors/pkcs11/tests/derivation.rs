@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 
 use ciphermill_contract::suite::DhGroup;
 use ciphermill_vectors::keys::pairs;
-use common::calls::{Caller, Given, ecdh, hex};
+use common::calls::{Client, Given, ecdh, hex};
 use common::{Module, Template, len, pin};
 use cryptoki_sys::*;
 
@@ -35,7 +35,7 @@ fn randoms(client: &[u8], server: &[u8]) -> CK_SSL3_RANDOM_DATA {
 #[test]
 fn master_secrets_are_those_of_tls() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     // NIST CAVP, SP 800-135, TLS 1.2 with SHA-256.
     let premaster = hex("f8938ecc9edebc5030c0c6a441e213cd24e6f770a50dda07876f8d55da062bca\
         db386b411fd4fe4313a604fce6c17fbc");
@@ -70,7 +70,7 @@ fn master_secrets_are_those_of_tls() {
 #[test]
 fn extended_master_secrets_are_bound_to_the_handshake() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     // The value that OpenSSL's tests have (TLS1-PRF, SHA-512/256), whose seed stands for the hash of the handshake here.
     let base = caller.secret(
         CKK_GENERIC_SECRET,
@@ -96,7 +96,7 @@ fn extended_master_secrets_are_bound_to_the_handshake() {
 
 /// Derives the keys of a connection: what the module says, and the keys and IVs if it says that all is well.
 fn connection(
-    caller: Caller<'_>,
+    caller: Client<'_>,
     master: CK_OBJECT_HANDLE,
     bits: [CK_ULONG; 3],
     template: &mut Template,
@@ -125,7 +125,7 @@ fn connection(
 #[test]
 fn keys_of_a_connection_are_cut_from_one_block() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let master = caller.secret(CKK_GENERIC_SECRET, &hex(MASTER));
     let block = hex(BLOCK);
     let mut aes = Template::key(CKO_SECRET_KEY, CKK_AES);
@@ -179,7 +179,7 @@ fn exporter(digest: CK_MECHANISM_TYPE, label: &[u8], randoms: CK_SSL3_RANDOM_DAT
 #[test]
 fn exported_secrets_tell_an_empty_context_from_none() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let master = caller.secret(CKK_GENERIC_SECRET, &hex(MASTER));
     let (client, server) = (hex(CLIENT), hex(SERVER));
     // Made by HMAC of Python's standard library, by RFC 5246, 5, and RFC 5705, 4.
@@ -201,7 +201,7 @@ fn exported_secrets_tell_an_empty_context_from_none() {
 #[test]
 fn both_sides_finish_with_macs_of_their_own() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let master = caller.secret(CKK_GENERIC_SECRET, &hex(MASTER));
     // SHA-256 of `handshake`; the MACs are made as those above.
     let hash = hex("dfff30d188055f20aaa1610f29102805528465bbad91709ded764e8899f5ad2b");
@@ -224,7 +224,7 @@ fn both_sides_finish_with_macs_of_their_own() {
 #[test]
 fn hkdf_derives_data_that_anybody_may_read() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     // RFC 5869, A.3, of a key that itself is not to be read.
     let mut template = Template::key(CKO_SECRET_KEY, CKK_HKDF);
     let base = caller.create(template.bytes(CKA_VALUE, &[0x0b; 22]).flag(CKA_DERIVE, true)).expect("a key");
@@ -254,7 +254,7 @@ fn hkdf_derives_data_that_anybody_may_read() {
 #[test]
 fn two_keys_make_one_that_is_as_sensitive_as_either() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let [one, other] = [1, 2].map(|byte| caller.secret(CKK_GENERIC_SECRET, &[byte; 8]));
     let mut hidden = Template::key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
     let hidden = caller.create(hidden.bytes(CKA_VALUE, &[3; 8]).flag(CKA_DERIVE, true)).expect("a key");
@@ -275,7 +275,7 @@ fn two_keys_make_one_that_is_as_sensitive_as_either() {
 #[test]
 fn keys_are_derived_by_encrypting_data() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let data: Vec<u8> = (0..32).collect();
     let string = |data: &[u8]| CK_KEY_DERIVATION_STRING_DATA { pData: pin(data), ulLen: len(data) };
     // FIPS 197, C.1.
@@ -313,7 +313,7 @@ fn keys_are_derived_by_encrypting_data() {
 #[test]
 fn the_cofactor_is_one_on_prime_curves_and_others_are_refused() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let pair = |name: &str| {
         let (mut public, mut private) = (Template::new(), Template::new());
         public.bytes(CKA_EC_PARAMS, &hex(name));
@@ -343,7 +343,7 @@ fn group(group: DhGroup) -> Template {
 #[test]
 fn pairs_of_dh_agree() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let agree = |private, public: &[u8]| {
         let len = Some(public.len().min(512));
         caller.derived(&mut Given::bytes(CKM_DH_PKCS_DERIVE, public), private, len)
@@ -377,7 +377,7 @@ fn pairs_of_dh_agree() {
 #[test]
 fn pairs_of_dh_are_of_known_groups_and_as_long_as_is_safe() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let generate = |public: &mut Template, private: &mut Template| {
         let mut mechanism = Given::none(CKM_DH_PKCS_KEY_PAIR_GEN).raw();
         let ((at, count), (private, private_count)) = (public.parts(), private.parts());

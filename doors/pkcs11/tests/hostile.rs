@@ -156,7 +156,7 @@ fn our_own_interface_gives_keys_that_their_mechanism_takes() {
             assert_eq!((functions.get_mech_session)(kind, &mut session), CKR_OK);
             assert_eq!((functions.key_to_object)(session, kind, pin(bytes), len(bytes), &mut key), CKR_OK);
         }
-        (calls::Caller { module: &module, session }, key)
+        (calls::Client { module: &module, session }, key)
     };
     // RFC 4231, 4.3; RFC 4493, example 2; RFC 8439, 2.5.2.
     let poly1305 = "85d6be7857556d337f4452fe42d506a80103808afb0db2fd4abff6af4149f51b";

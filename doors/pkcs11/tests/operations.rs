@@ -13,7 +13,7 @@ use cryptoki_sys::*;
 #[test]
 fn ciphers_are_those_of_their_standards() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let key = caller.secret(CKK_AES, &hex("2b7e151628aed2a6abf7158809cf4f3c"));
     let text = hex("6bc1bee22e409f96e93d7e117393172a ae2d8a571e03ac9c9eb76fac45af8e51");
     // SP 800-38A, F.1.1, F.2.1, F.5.1.
@@ -50,7 +50,7 @@ fn ciphers_are_those_of_their_standards() {
 #[test]
 fn padding_goes_both_ways_at_every_length() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let key = module.aes(caller.session);
     let mut padded = Given::bytes(CKM_AES_CBC_PAD, &[9; 16]);
     for length in 0..50 {
@@ -64,7 +64,7 @@ fn padding_goes_both_ways_at_every_length() {
 #[test]
 fn macs_and_derivations_are_those_of_their_standards() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     // RFC 4231, 4.3.
     let key = caller.secret(CKK_GENERIC_SECRET, b"Jefe");
     let mut hmac = Given::none(CKM_SHA256_HMAC);
@@ -104,7 +104,7 @@ fn macs_and_derivations_are_those_of_their_standards() {
 #[test]
 fn signatures_verify_and_changed_ones_do_not() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let pair = |kind, public: &mut Template| module.pair(caller.session, kind, public, &mut Template::new());
     let ec = module.p256(caller.session);
     let rsa = pair(CKM_RSA_PKCS_KEY_PAIR_GEN, Template::new().number(CKA_MODULUS_BITS, 2048));
@@ -135,7 +135,7 @@ fn signatures_verify_and_changed_ones_do_not() {
 #[test]
 fn rsa_decrypts_what_it_encrypted_with_any_label() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let mut template = Template::new();
     template.number(CKA_MODULUS_BITS, 2048);
     let (public, private) = module.pair(caller.session, CKM_RSA_PKCS_KEY_PAIR_GEN, &mut template, &mut Template::new());
@@ -163,7 +163,7 @@ fn rsa_decrypts_what_it_encrypted_with_any_label() {
 #[test]
 fn keys_are_wrapped_unwrapped_and_agreed_upon() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let wrapping = module.aes(caller.session);
     let key = caller.secret(CKK_AES, &[5; 16]);
     let mut wrap = Given::none(CKM_AES_KEY_WRAP);
@@ -192,7 +192,7 @@ fn keys_are_wrapped_unwrapped_and_agreed_upon() {
 #[test]
 fn token_objects_outlive_the_library_and_session_objects_their_session() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let mut template = Template::new();
     template.number(CKA_VALUE_LEN, 16).flag(CKA_TOKEN, true).bytes(CKA_LABEL, b"kept");
     let key = caller.generate(&mut Given::none(CKM_AES_KEY_GEN), &mut template).expect("a key");
@@ -206,7 +206,7 @@ fn token_objects_outlive_the_library_and_session_objects_their_session() {
     assert_eq!(call!(module, C_Initialize, null_mut()), CKR_OK);
     let session = module.session(true);
     assert_eq!(module.find(session, &mut keys).len(), 0);
-    let caller = module.caller();
+    let caller = module.client();
     let found = module.find(session, &mut keys);
     assert_eq!(found.len(), 1);
     assert_eq!(caller.value(found[0], CKA_LABEL), Ok(b"kept".to_vec()));
@@ -218,7 +218,7 @@ fn token_objects_outlive_the_library_and_session_objects_their_session() {
 #[test]
 fn keys_are_generated_as_long_as_their_mechanism_takes_them() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let mut xts = Given::none(CKM_AES_XTS_KEY_GEN);
     let key =
         caller.generate(&mut xts, Template::new().number(CKA_VALUE_LEN, 64).flag(CKA_TOKEN, true)).expect("a key");
@@ -226,7 +226,7 @@ fn keys_are_generated_as_long_as_their_mechanism_takes_them() {
     let encrypted = caller.cipher(&mut cipher, key, &[7; 100], true).expect("encrypted");
     // Of the token, where the key has been kept: of two AES keys, not one.
     assert_eq!(call!(module, C_Logout, caller.session), CKR_OK);
-    let caller = module.caller();
+    let caller = module.client();
     let found = module.find(caller.session, Template::new().number(CKA_KEY_TYPE, CKK_AES_XTS));
     assert_eq!(caller.cipher(&mut cipher, found[0], &encrypted, false), Ok(vec![7; 100]));
     assert_eq!(caller.cipher_once(&mut cipher, found[0], &[7; 15], true), Err(CKR_DATA_LEN_RANGE));
@@ -248,7 +248,7 @@ fn keys_are_generated_as_long_as_their_mechanism_takes_them() {
 #[test]
 fn nothing_that_is_derived_or_copied_gives_a_sensitive_key_away() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let session = caller.session;
     let open = caller.secret(CKK_GENERIC_SECRET, &[5; 16]);
     let mut hidden = Template::key(CKO_SECRET_KEY, CKK_GENERIC_SECRET);
@@ -280,7 +280,7 @@ fn nothing_that_is_derived_or_copied_gives_a_sensitive_key_away() {
 #[test]
 fn counters_do_not_run_into_the_nonce() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let (session, key) = (caller.session, module.aes(caller.session));
     let mut parameters = CK_AES_CTR_PARAMS { ulCounterBits: 32, cb: [0xff; 16] };
     parameters.cb[15] = 0xfe;
@@ -331,7 +331,7 @@ fn a_digest_goes_on_from_where_it_was_saved() {
 #[test]
 fn messages_have_their_ivs_made() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let session = caller.session;
     let key = module.aes(session);
     let (mut iv, mut tag) = ([0; 12], [0; 16]);

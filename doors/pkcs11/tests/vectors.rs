@@ -13,7 +13,7 @@ use ciphermill_contract::suite::{
 use ciphermill_contract::{Direction, Suite};
 use ciphermill_vectors::case::{Case, Outcome};
 use ciphermill_vectors::published::cases;
-use common::calls::{Caller, Given, ecdh, gcm, hex};
+use common::calls::{Client, Given, ecdh, gcm, hex};
 use common::{Module, Template, len, pin};
 use cryptoki_sys::*;
 
@@ -33,13 +33,13 @@ fn check<T: PartialEq + std::fmt::Debug>(case: &Case, found: &Result<T, CK_RV>, 
 }
 
 /// The key of a vector, which may be none where the vector is not valid.
-fn key_of(caller: Caller<'_>, case: &Case, template: &mut Template) -> Option<CK_OBJECT_HANDLE> {
+fn key_of(caller: Client<'_>, case: &Case, template: &mut Template) -> Option<CK_OBJECT_HANDLE> {
     let key = caller.create(template);
     assert!(key.is_ok() || case.outcome != Outcome::Valid, "{} {}: {key:x?}", case.source, case.id);
     key.ok()
 }
 
-fn secret_of(caller: Caller<'_>, case: &Case, kind: CK_KEY_TYPE) -> Option<CK_OBJECT_HANDLE> {
+fn secret_of(caller: Client<'_>, case: &Case, kind: CK_KEY_TYPE) -> Option<CK_OBJECT_HANDLE> {
     let kind = if (kind, case.keys.secret.len()) == (CKK_DES3, 16) { CKK_DES2 } else { kind };
     key_of(caller, case, Template::secret(kind).bytes(CKA_VALUE, &case.keys.secret))
 }
@@ -56,7 +56,7 @@ fn each(suite: Suite, mut run: impl FnMut(usize, &Case)) {
 }
 
 /// Encrypts and decrypts the vectors of a suite, but for those that the mechanism cannot say; a tag stands behind the text.
-fn ciphers<G: Into<Option<Given>>>(caller: Caller<'_>, suite: Suite, kind: CK_KEY_TYPE, given: impl Fn(&Case) -> G) {
+fn ciphers<G: Into<Option<Given>>>(caller: Client<'_>, suite: Suite, kind: CK_KEY_TYPE, given: impl Fn(&Case) -> G) {
     each(suite, |number, case| {
         let Some(mut given) = given(case).into() else { return };
         let Some(key) = secret_of(caller, case, kind) else { return };
@@ -78,7 +78,7 @@ fn ciphers<G: Into<Option<Given>>>(caller: Caller<'_>, suite: Suite, kind: CK_KE
 }
 
 /// Makes and verifies the MACs of a suite's vectors.
-fn macs(caller: Caller<'_>, suite: Suite, kind: CK_KEY_TYPE, given: impl Fn(&Case) -> Given) {
+fn macs(caller: Client<'_>, suite: Suite, kind: CK_KEY_TYPE, given: impl Fn(&Case) -> Given) {
     each(suite, |number, case| {
         let Some(key) = secret_of(caller, case, kind) else { return };
         let mut given = given(case);
@@ -110,7 +110,7 @@ fn counter(case: &Case) -> Given {
 #[test]
 fn block_ciphers_in_their_modes() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let modes = [
         (Mode::Ecb, CKM_AES_ECB),
         (Mode::Cbc, CKM_AES_CBC),
@@ -142,7 +142,7 @@ fn block_ciphers_in_their_modes() {
 fn chacha20_with_any_first_block() {
     let module = Module::with_token();
     let zero = [0; 4];
-    ciphers(module.caller(), Suite::Stream(StreamCipher::ChaCha20), CKK_CHACHA20, |case| {
+    ciphers(module.client(), Suite::Stream(StreamCipher::ChaCha20), CKK_CHACHA20, |case| {
         let (block, nonce) = if case.iv.len() == 16 { case.iv.split_at(4) } else { (&zero[..], &case.iv[..]) };
         let parameter = CK_CHACHA20_PARAMS {
             pBlockCounter: pin(block),
@@ -184,7 +184,7 @@ fn chacha20_poly1305_of(case: &Case) -> Option<Given> {
 #[test]
 fn authenticated_encryption_in_one_call_and_in_parts() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     for size in AES {
         ciphers(caller, Suite::Aead(Aead::AesGcm(size)), CKK_AES, gcm_of);
         ciphers(caller, Suite::Aead(Aead::AesGcmAnyIv(size)), CKK_AES, gcm_of);
@@ -195,7 +195,7 @@ fn authenticated_encryption_in_one_call_and_in_parts() {
 
 /// Encrypts or decrypts one message. Asked with too little room first, which must leave the messages as they are.
 fn message<P: Copy>(
-    caller: Caller<'_>,
+    caller: Client<'_>,
     mut parameter: P,
     case: &Case,
     input: &[u8],
@@ -224,7 +224,7 @@ fn message<P: Copy>(
 
 /// Runs a suite's vectors by message: the tag lies in the parameter, which is made of IV and tag. Lengths that messages have not are left out.
 fn messages<P: Copy>(
-    caller: Caller<'_>,
+    caller: Client<'_>,
     suite: Suite,
     mechanism: (CK_MECHANISM_TYPE, CK_KEY_TYPE),
     parameter: impl Fn(&Case, &mut [u8], &mut [u8]) -> Option<P>,
@@ -289,7 +289,7 @@ fn chacha20_message(_: &Case, iv: &mut [u8], tag: &mut [u8]) -> Option<CK_SALSA2
 #[test]
 fn authenticated_encryption_by_message() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     for size in AES {
         messages(caller, Suite::Aead(Aead::AesGcm(size)), (CKM_AES_GCM, CKK_AES), gcm_message);
         messages(caller, Suite::Aead(Aead::AesGcmAnyIv(size)), (CKM_AES_GCM, CKK_AES), gcm_message);
@@ -330,7 +330,7 @@ fn digests() {
 #[test]
 fn message_authentication() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     for (digest, kind) in [
         (Digest::Md5, CKM_MD5_HMAC_GENERAL),
         (Digest::Sha1, CKM_SHA_1_HMAC_GENERAL),
@@ -367,7 +367,7 @@ fn message_authentication() {
 #[test]
 fn key_wrap() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     for size in AES {
         ciphers(caller, Suite::Wrap(KeyWrap::Kw(size)), CKK_AES, |case| Given::bytes(CKM_AES_KEY_WRAP, &case.iv));
         for kind in [CKM_AES_KEY_WRAP_KWP, CKM_AES_KEY_WRAP_PAD] {
@@ -386,7 +386,7 @@ fn edwards(class: CK_OBJECT_CLASS) -> Template {
 #[test]
 fn signatures_of_ed25519() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     each(Suite::Sign(Signature::Ed25519), |_, case| {
         let mut given = Given::none(CKM_EDDSA);
         if does(case, Direction::Encrypt) {
@@ -408,7 +408,7 @@ fn signatures_of_ed25519() {
 }
 
 /// A private key that has PKCS#8 alone, by way of a wrapping key.
-fn private_of(caller: Caller<'_>, wrapping: CK_OBJECT_HANDLE, kind: CK_KEY_TYPE, pkcs8: &[u8]) -> CK_OBJECT_HANDLE {
+fn private_of(caller: Client<'_>, wrapping: CK_OBJECT_HANDLE, kind: CK_KEY_TYPE, pkcs8: &[u8]) -> CK_OBJECT_HANDLE {
     let mut wrap = Given::none(CKM_AES_KEY_WRAP_KWP);
     let wrapped = caller.cipher_once(&mut wrap, wrapping, pkcs8, true).expect("wrapped");
     let mut template = Template::key(CKO_PRIVATE_KEY, kind);
@@ -418,7 +418,7 @@ fn private_of(caller: Caller<'_>, wrapping: CK_OBJECT_HANDLE, kind: CK_KEY_TYPE,
 #[test]
 fn agreements_on_montgomery_curves() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     for (agreement, name) in [(Agreement::X25519, "06032b656e"), (Agreement::X448, "06032b656f")] {
         each(Suite::Agree(agreement), |_, case| {
             let mut template = Template::key(CKO_PRIVATE_KEY, CKK_EC_MONTGOMERY);
@@ -434,7 +434,7 @@ fn agreements_on_montgomery_curves() {
 #[test]
 fn agreements_on_prime_curves() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let wrapping = module.aes(caller.session);
     for curve in [Curve::P256, Curve::P384, Curve::P521, Curve::Secp256k1] {
         each(Suite::Agree(Agreement::Ecdh(curve)), |_, case| {
@@ -449,7 +449,7 @@ fn agreements_on_prime_curves() {
 #[test]
 fn agreements_in_finite_fields() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     for group in [DhGroup::Ffdhe2048, DhGroup::Ffdhe3072, DhGroup::Modp1024, DhGroup::Modp2048, DhGroup::Modp8192] {
         each(Suite::Agree(Agreement::Dh(group)), |_, case| {
             let mut template = Template::key(CKO_PRIVATE_KEY, CKK_DH);
@@ -467,7 +467,7 @@ fn agreements_in_finite_fields() {
 }
 
 /// The secret that an encapsulation holds.
-fn decapsulated(caller: Caller<'_>, key: CK_OBJECT_HANDLE, encapsulated: &[u8]) -> Result<Vec<u8>, CK_RV> {
+fn decapsulated(caller: Client<'_>, key: CK_OBJECT_HANDLE, encapsulated: &[u8]) -> Result<Vec<u8>, CK_RV> {
     let mut mechanism = Given::none(CKM_ML_KEM).raw();
     let mut template = Template::secret(CKK_GENERIC_SECRET);
     let ((at, count), mut secret) = (template.parts(), 0);
@@ -482,7 +482,7 @@ fn decapsulated(caller: Caller<'_>, key: CK_OBJECT_HANDLE, encapsulated: &[u8]) 
 #[test]
 fn encapsulation_of_keys() {
     let module = Module::with_token();
-    let caller = module.caller();
+    let caller = module.client();
     let (session, mut ml_kem) = (caller.session, Given::none(CKM_ML_KEM).raw());
     for (kem, set) in
         [(Kem::MlKem512, CKP_ML_KEM_512), (Kem::MlKem768, CKP_ML_KEM_768), (Kem::MlKem1024, CKP_ML_KEM_1024)]

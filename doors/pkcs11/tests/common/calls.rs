@@ -60,12 +60,12 @@ impl Given {
 
 /// A session, and what tests do in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Caller<'m> {
+pub(crate) struct Client<'m> {
     pub(crate) module: &'m Module,
     pub(crate) session: CK_SESSION_HANDLE,
 }
 
-impl Caller<'_> {
+impl Client<'_> {
     /// Makes an object.
     pub(crate) fn create(self, template: &mut Template) -> Result<CK_OBJECT_HANDLE, CK_RV> {
         let (at, count) = template.parts();

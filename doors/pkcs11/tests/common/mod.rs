@@ -73,8 +73,8 @@ impl Module {
     }
 
     /// The same, to call functions in.
-    pub(crate) fn caller(&self) -> calls::Caller<'_> {
-        calls::Caller { module: self, session: self.user() }
+    pub(crate) fn client(&self) -> calls::Client<'_> {
+        calls::Client { module: self, session: self.user() }
     }
 
     /// A session that may write, with the user logged in.

@@ -15,7 +15,8 @@ use ciphermill_reference::Reference;
 use ciphermill_token::{Host, Opening, TokenError};
 use ciphermill_vectors::known_answers::run_known_answer;
 
-use crate::store::{MESSAGE, PIN, Pair, Store, alone, generate, is_valid, op_of, opening, p256, run};
+use crate::signing::{MESSAGE, is_valid, op_of, p256, run};
+use crate::support::{PIN, Pair, Store, alone, generate, import, opening};
 
 /// Callers that sign at the same time.
 const CALLERS: usize = 16;
@@ -87,7 +88,7 @@ fn clones(store: &Store, labels: &[&str]) -> Pair {
     let pair = generate(KeyPair::Ec(Curve::P256));
     for label in labels {
         store.token(label);
-        store.import(label, "signer", "01", &pair);
+        import(store, label, "signer", "01", &pair);
     }
     pair
 }

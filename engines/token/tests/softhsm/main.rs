@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod failover;
-mod store;
+mod signing;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ use ciphermill_contract::{Batch, Direction, Engine, Error, KeyMaterial, Op, OpSt
 use ciphermill_token::{TokenEngine, TokenError};
 use ciphermill_vectors::known_answers::run_known_answer;
 
-use crate::store::{MESSAGE, MODULE, alone, generate, is_valid, op_of, open, opening, p256, run, signature_len};
+use crate::signing::{MESSAGE, is_valid, op_of, p256, run, signature_len};
+use crate::support::{alone, generate, import, open, opening, restart_module};
 
 /// A signature by reference, verified with the reference engine.
 fn signs(engine: &TokenEngine, name: &str, suite: Suite, public: &[u8], input: &[u8]) {
@@ -35,11 +38,11 @@ fn keys_sign_by_label_and_identifier() {
     alone("keys_sign_by_label_and_identifier", |store| {
         store.token("one");
         let rsa = generate(KeyPair::Rsa(RsaSize::Rsa2048));
-        store.import("one", "rsa", "0a01", &rsa);
+        import(store, "one", "rsa", "0a01", &rsa);
         let curves = [(Curve::P256, "0b01"), (Curve::P384, "0b02"), (Curve::P521, "0b03")];
         let pairs = curves.map(|(curve, id)| {
             let pair = generate(KeyPair::Ec(curve));
-            store.import("one", id, id, &pair);
+            import(store, "one", id, id, &pair);
             pair
         });
         let engine = open("one", "one", false);
@@ -104,9 +107,9 @@ fn copied_keys_pass_every_known_answer() {
 fn keys_that_are_not_there_or_twice_or_of_another_kind_are_refused() {
     alone("keys_that_are_not_there_or_twice_or_of_another_kind_are_refused", |store| {
         store.token("one");
-        store.import("one", "twice", "01", &generate(KeyPair::Ec(Curve::P256)));
-        store.import("one", "twice", "02", &generate(KeyPair::Ec(Curve::P256)));
-        store.import("one", "other", "03", &generate(KeyPair::Ec(Curve::P384)));
+        import(store, "one", "twice", "01", &generate(KeyPair::Ec(Curve::P256)));
+        import(store, "one", "twice", "02", &generate(KeyPair::Ec(Curve::P256)));
+        import(store, "one", "other", "03", &generate(KeyPair::Ec(Curve::P384)));
         let engine = open("one", "one", false);
         for name in ["missing", "twice", "other", "id:0"] {
             let error = engine.prepare(&KeyMaterial::reference(name), p256()).expect_err(name);
@@ -128,25 +131,12 @@ fn a_wrong_pin_opens_nothing() {
     });
 }
 
-/// What a restart of a token looks like from within: all sessions and handles are gone.
-fn restart_module(between: impl FnOnce()) {
-    type Call = unsafe extern "C" fn(*mut std::ffi::c_void) -> std::ffi::c_ulong;
-    // SAFETY: the module is loaded already, and the two functions have this type (PKCS#11 3.1, 5.4.1 and 5.4.2).
-    let codes = unsafe {
-        let library = libloading::Library::new(MODULE).expect("loads");
-        let end = library.get::<Call>(b"C_Finalize\0").expect("is there")(std::ptr::null_mut());
-        between();
-        [end, library.get::<Call>(b"C_Initialize\0").expect("is there")(std::ptr::null_mut())]
-    };
-    assert_eq!(codes, [0, 0]);
-}
-
 #[test]
 fn after_a_restart_the_same_key_signs_and_another_of_its_name_does_not() {
     alone("after_a_restart_the_same_key_signs_and_another_of_its_name_does_not", |store| {
         store.token("one");
         let pair = generate(KeyPair::Ec(Curve::P256));
-        store.import("one", "signer", "01", &pair);
+        import(store, "one", "signer", "01", &pair);
         let engine = open("one", "one", false);
         let key = engine.prepare(&KeyMaterial::reference("signer"), p256()).expect("is there");
         let sign = || run(&engine, &key, p256(), Direction::Encrypt, MESSAGE, &[0; 64]);
@@ -159,7 +149,7 @@ fn after_a_restart_the_same_key_signs_and_another_of_its_name_does_not() {
         restart_module(|| {
             store.util(&["--delete-token", "--token", "one"]);
             store.token("one");
-            store.import("one", "signer", "01", &generate(KeyPair::Ec(Curve::P256)));
+            import(store, "one", "signer", "01", &generate(KeyPair::Ec(Curve::P256)));
         });
         for _ in 0..3 {
             let (status, signature) = sign();
@@ -174,7 +164,7 @@ fn a_mill_takes_the_token_that_has_the_key() {
         let pair = generate(KeyPair::Ec(Curve::P256));
         store.token("empty");
         store.token("full");
-        store.import("full", "signer", "01", &pair);
+        import(store, "full", "signer", "01", &pair);
         let engines: [Arc<dyn Engine>; 2] =
             [Arc::new(open("empty", "empty", true)), Arc::new(open("full", "full", true))];
         let mill = Mill::builder().engines(engines).self_test(SelfTest::OnFirstUse).open().expect("opens");
